@@ -1,0 +1,208 @@
+// Matrix multiplication of one thread, per weight dtype and instruction set, as a share of the peaks measured
+// next to it:
+//   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, of the int8 or f32 multiply-add peak
+//   decode/...   GB/s of one token through 96 MB of weights, of the streaming read peak
+//   pack/...     GB/s of file bytes turned into panels
+// The machine may be shared: each repetition measures kernel and peak alternately and the medians count.
+//   ninja -C build/release matmul_bench && build/release/bench/matmul_bench --benchmark_repetitions=7
+//       --benchmark_report_aggregates_only=true [--benchmark_filter=avx512]
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tessera/base/checked.h"
+#include "tessera/base/rng.h"
+#include "tessera/cpu/dispatch.h"
+#include "tessera/quant/formats.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kColumns = 2048;
+constexpr DType kDTypes[] = {DType::q4_0, DType::q8_0, DType::f32, DType::f16, DType::bf16};
+
+struct AlignedDelete {
+  void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
+};
+using Buffer = std::unique_ptr<uint8_t, AlignedDelete>;
+
+Buffer allocate(size_t bytes) {
+  auto* p = static_cast<uint8_t*>(::operator new (bytes, std::align_val_t{64}));
+  std::memset(p, 1, bytes);
+  return Buffer(p);
+}
+
+/// CPU seconds of this thread: what other processes take of a shared machine does not count.
+double seconds_of(const auto& work) {
+  const auto now = [] {
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  };
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+bool is_float(DType dtype) { return !info(dtype).is_blocked(); }
+
+/// n_rows of weights of one dtype in panels (random rows, repeated) with packed activations of n_tokens.
+struct Problem {
+  const cpu::PanelFormat* format;
+  int64_t n_rows, n_tokens;
+  size_t file_row_bytes;
+  Buffer rows, panels, activations, out;
+
+  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens)
+      : format(kernels.panel_formats[static_cast<int>(dtype)]), n_rows(n_rows), n_tokens(n_tokens) {
+    Rng rng(1);
+    const DTypeInfo& type = info(dtype);
+    file_row_bytes = static_cast<size_t>(kColumns / type.block_elements * type.block_bytes);
+    rows = allocate(16 * file_row_bytes);
+    std::vector<float> x(kColumns * static_cast<size_t>(std::max<int64_t>(n_tokens, 16)));
+    for (float& value : x) value = rng.next_float(-1, 1);
+    for (size_t r = 0; r < 16; ++r)
+      quant::find_format(dtype)->quantize_row(x.data() + r * kColumns, kColumns,
+                                              reinterpret_cast<std::byte*>(rows.get()) + r * file_row_bytes);
+    panels = allocate(panels_bytes());
+    for (int64_t p = 0; p < n_rows / 16; ++p)
+      format->pack(rows.get(), file_row_bytes, 16, kColumns,
+                   panels.get() + static_cast<size_t>(p) * format->panel_bytes(kColumns));
+    activations = allocate(format->activation_bytes(kColumns, n_tokens));
+    format->pack_activations(x.data(), kColumns * sizeof(float), kColumns, n_tokens, 0, n_tokens, activations.get());
+    out = allocate(static_cast<size_t>(n_rows * n_tokens) * sizeof(float));
+  }
+
+  size_t panels_bytes() const { return static_cast<size_t>(n_rows / 16) * format->panel_bytes(kColumns); }
+
+  /// Rows [first, first + n), multiples of 16.
+  void multiply(int64_t first, int64_t n) {
+    format->multiply(panels.get() + static_cast<size_t>(first / 16) * format->panel_bytes(kColumns), n, kColumns,
+                     activations.get(), n_tokens, 0, n_tokens, reinterpret_cast<float*>(out.get()) + first,
+                     static_cast<size_t>(n_rows) * sizeof(float));
+    benchmark::ClobberMemory();
+  }
+};
+
+/// Adds one rate and the share of the peak that was measured in the same iterations.
+void report(benchmark::State& state, const char* unit, double work, double seconds, double peak_work,
+            double peak_seconds) {
+  state.counters[unit] = work / seconds * 1e-9;
+  state.counters["peak"] = peak_work / peak_seconds * 1e-9;
+  state.counters["share_%"] = 100 * (work / seconds) / (peak_work / peak_seconds);
+}
+
+void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, int64_t n_tokens) {
+  Problem problem(*kernels, dtype, 2048, n_tokens);
+  double seconds = 0, peak_seconds = 0;
+  int64_t macs = 0, peak_macs = 0;
+  // Rows between two measurements of the peak, which changes with the neighbours' load: about a millisecond.
+  const int64_t slice = n_tokens >= 64 ? 128 : problem.n_rows;
+  for ([[maybe_unused]] auto _ : state) {
+    double once = 0;
+    for (int64_t first = 0; first < problem.n_rows; first += slice) {
+      once += seconds_of([&] { problem.multiply(first, slice); });
+      peak_seconds += seconds_of([&] {
+        const int64_t rounds = std::max<int64_t>(150 * n_tokens, 20'000);
+        peak_macs += is_float(dtype) ? kernels->peak_f32(4 * rounds) : kernels->peak_int8(rounds);
+      });
+    }
+    state.SetIterationTime(once);
+    seconds += once;
+    macs += problem.n_rows * kColumns * n_tokens;
+  }
+  report(state, "GMAC/s", static_cast<double>(macs), seconds, static_cast<double>(peak_macs), peak_seconds);
+}
+
+void decode(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
+  const cpu::PanelFormat& format = *kernels->panel_formats[static_cast<int>(dtype)];
+  const int64_t n_panels = (96 << 20) / static_cast<int64_t>(format.panel_bytes(kColumns)) / 16 * 16;
+  Problem problem(*kernels, dtype, n_panels * 16, 1);
+  double seconds = 0, peak_seconds = 0;
+  size_t bytes = 0, peak_bytes = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const double once = seconds_of([&] { problem.multiply(0, problem.n_rows); });
+    state.SetIterationTime(once);
+    seconds += once;
+    bytes += problem.panels_bytes();
+    peak_seconds += seconds_of(
+        [&] { peak_bytes += static_cast<size_t>(kernels->peak_read(problem.panels.get(), problem.panels_bytes())); });
+  }
+  report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
+}
+
+void pack(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
+  constexpr int64_t kPanels = 256;
+  Problem problem(*kernels, dtype, 16, 1);
+  const cpu::PanelFormat& format = *problem.format;
+  const size_t source_bytes = kPanels * 16 * problem.file_row_bytes;
+  const Buffer source = allocate(source_bytes), panels = allocate(kPanels * format.panel_bytes(kColumns));
+  double seconds = 0, peak_seconds = 0;
+  size_t bytes = 0, peak_bytes = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const double once = seconds_of([&] {
+      for (size_t p = 0; p < kPanels; ++p)
+        format.pack(source.get() + p * 16 * problem.file_row_bytes, problem.file_row_bytes, 16, kColumns,
+                    panels.get() + p * format.panel_bytes(kColumns));
+    });
+    state.SetIterationTime(once);
+    seconds += once;
+    bytes += source_bytes;
+    peak_seconds +=
+        seconds_of([&] { peak_bytes += static_cast<size_t>(kernels->peak_read(source.get(), source_bytes)); });
+  }
+  report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
+}
+
+/// Quantizing and packing 512 tokens, in billions of values a second; the peak is what reads the floats.
+void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
+  constexpr int64_t kTokens = 512;
+  Problem problem(*kernels, dtype, 16, kTokens);
+  const std::vector<float> x(kColumns * kTokens, 0.5f);
+  double seconds = 0, peak_seconds = 0;
+  size_t bytes = 0, peak_bytes = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const double once = seconds_of([&] {
+      problem.format->pack_activations(x.data(), kColumns * sizeof(float), kColumns, kTokens, 0, kTokens,
+                                       problem.activations.get());
+    });
+    state.SetIterationTime(once);
+    seconds += once;
+    bytes += x.size() * sizeof(float);
+    peak_seconds +=
+        seconds_of([&] { peak_bytes += static_cast<size_t>(kernels->peak_read(x.data(), x.size() * sizeof(float))); });
+  }
+  report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
+}
+
+const bool kRegistered = [] {
+  for (const std::string& isa : cpu::usable_isas()) {
+    const cpu::Kernels* kernels = *cpu::select_kernels(isa);
+    for (const DType dtype : kDTypes) {
+      const auto add = [&](const std::string& what, auto run) {
+        benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", what, info(dtype).name, isa).c_str(), run)
+            ->UseManualTime()
+            ->Unit(benchmark::kMillisecond)
+            ->MinTime(0.1);
+      };
+      for (const int64_t n_tokens : {510, 64, 12, 6, 2})
+        add(fmt::format("prefill/T{}", n_tokens),
+            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens); });
+      add("decode", [=](benchmark::State& state) { decode(state, kernels, dtype); });
+      add("pack", [=](benchmark::State& state) { pack(state, kernels, dtype); });
+      add("activations", [=](benchmark::State& state) { activations(state, kernels, dtype); });
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Speed beside llama.cpp's prebuilt CPU library: same files, same threads, the two programs taking turns (A B A B), medians.
+#   vs_llamacpp.sh [ROUNDS]     default 3; a round measures each test once, after a warm-up run
+# BUILD_DIR (default: build/release, built here) has our programs, CACHE_DIR (default: build/bench) keeps models and peer.
+# Needs npm and the packages libbenchmark-dev and python3-numpy. TESTS picks rows of the table below by a regular expression: TESTS='Q8_0' vs_llamacpp.sh
+set -euo pipefail
+rounds=${1:-3}
+tests=${TESTS:-.}
+. "$(dirname "$0")/../scripts/common.sh"
+shared=$(realpath "${TESSERA_SHARED:-../shared}")
+cache=$(realpath -m "${CACHE_DIR:-build/bench}")
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
+  cmake --build "$BUILD_DIR" --target tessera tessera_requantize >&2
+fi
+mkdir -p "$cache"
+
+# Models: one of random weights, then the other types made from it. They appear under their names only when complete.
+make_model() {
+  [ -f "$cache/1b-f16.gguf" ] && return
+  "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/1b-f16.part" --preset 1b --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
+  mv "$cache/1b-f16.part" "$cache/1b-f16.gguf"
+}
+make_model
+for type in q8_0 q4_0; do
+  [ -f "$cache/1b-$type.gguf" ] || "$BUILD_DIR/bench/tessera_requantize" "$cache/1b-f16.gguf" "$cache/1b-$type.gguf" $type
+done
+
+peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+[ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
+[ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
+
+# Each prints tokens per second of one measured run: MODEL N_PROMPT N_GEN THREADS.
+ours() {
+  "$BUILD_DIR/bin/tessera" bench -q -m "$1" -p "$2" -n "$3" -t "$4" -r 1 -o jsonl | sed 's/.*"avg_ts":\([0-9.e+]*\).*/\1/'
+}
+theirs() {
+  local field=2
+  [ "$2" -gt 0 ] || field=5
+  "$cache/peer_bench" "$peer" "$1" "$2" "$3" "$4" 1 2>/dev/null | awk -v field=$field '/^pp/ {print $field}'
+}
+median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+
+compare() {
+  local name=$1 model=$2 n_prompt=$3 n_gen=$4 threads=$5 a=() b=() test round
+  test=$([ "$n_prompt" -gt 0 ] && echo "pp$n_prompt" || echo "tg$n_gen")
+  [[ "$name $test" =~ $tests ]] || return 0
+  for ((round = 0; round < rounds; ++round)); do
+    a+=("$(ours "$model" "$n_prompt" "$n_gen" "$threads")")
+    b+=("$(theirs "$model" "$n_prompt" "$n_gen" "$threads")")
+  done
+  printf '%s\n' "${a[@]}" | median >"$cache/ours.median"
+  printf '%s\n' "${b[@]}" | median >"$cache/theirs.median"
+  paste "$cache/ours.median" "$cache/theirs.median" |
+    awk -v name="$name" -v test="$test" -v t="$threads" -v a="${a[*]}" -v b="${b[*]}" \
+      '{printf "| %-12s | %-6s | %7d | %9.2f | %9.2f | %5.2f | %s / %s |\n", name, test, t, $1, $2, $1 / $2, a, b}'
+}
+
+echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
+echo "| model        | test   | threads |   tessera | llama.cpp | ratio | samples: tessera / llama.cpp |"
+echo "|--------------|--------|--------:|----------:|----------:|------:|------------------------------|"
+for type in q4_0 q8_0 f16; do
+  compare "1B ${type^^}" "$cache/1b-$type.gguf" 512 0 2
+  compare "1B ${type^^}" "$cache/1b-$type.gguf" 0 64 2
+done
+compare "stories260K" "$shared/models/stories260K.gguf" 0 256 1

@@ -1,0 +1,35 @@
+# Compiler settings common to every target.
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# Warnings are errors with the compiler that CI has; a newer one may know more of them and must still build.
+set(werror_default OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(werror_default ON)
+endif()
+option(TESSERA_WERROR "Warnings are errors" ${werror_default})
+set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
+
+add_compile_options(-Wall -Wextra -Wconversion)
+if(TESSERA_WERROR)
+  add_compile_options(-Werror)
+endif()
+# A product and a sum are contracted only where the source writes an FMA: results must not depend on
+# which instruction set the compiler found.
+add_compile_options(-ffp-contract=off -fno-math-errno)
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
+if(TESSERA_SANITIZE)
+  add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TESSERA_SANITIZE})
+  add_compile_definitions(TESSERA_SANITIZED=1)
+endif()

@@ -1,0 +1,31 @@
+# tessera_isa_sources(TARGET DIR): compiles every DIR/*.cpp once per instruction set into TARGET.
+#
+# Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avx512) and puts all that it defines into that
+# namespace; cpu/dispatch picks one at run time. A kernel source includes no header that has inline code outside
+# that namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  set(TESSERA_ISAS scalar avx2 avx512)
+else()
+  set(TESSERA_ISAS scalar)
+endif()
+set(TESSERA_ISA_FLAGS_scalar "")
+set(TESSERA_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
+set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f -mavx512bw -mavx512dq
+  -mavx512vl -mavx512vnni -mprefer-vector-width=512
+  # GCC 12 warns of the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
+  -Wno-uninitialized -Wno-maybe-uninitialized)
+
+function(tessera_isa_sources target dir)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp)
+  foreach(isa ${TESSERA_ISAS})
+    add_library(${target}_${isa} OBJECT ${sources})
+    target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_definitions(${target}_${isa} PRIVATE TESSERA_ISA_NAMESPACE=${isa} TESSERA_ISA_${isa}=1)
+    target_compile_options(${target}_${isa} PRIVATE ${TESSERA_ISA_FLAGS_${isa}})
+    if(CMAKE_BUILD_TYPE STREQUAL "Release")
+      target_compile_options(${target}_${isa} PRIVATE -O3)
+    endif()
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
+    target_compile_definitions(${target} PRIVATE TESSERA_HAVE_${isa}=1)
+  endforeach()
+endfunction()

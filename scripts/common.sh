@@ -1,0 +1,27 @@
+# Shared by demo.sh and test.sh: installs what is missing, configures and builds a preset.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# ccache: another clone of the project finds what this one has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
+install_packages() {
+  local missing=() package
+  while read -r package; do
+    case $package in '' | \#*) continue ;; esac
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done <scripts/packages.txt
+  [ ${#missing[@]} -eq 0 ] && return
+  echo "installing: ${missing[*]}" >&2
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
+  "${as_root[@]}" apt-get update -qq >&2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset=$1
+  shift
+  cmake --preset "$preset" >&2
+  cmake --build --preset "$preset" ${1:+--target "$@"} >&2
+}

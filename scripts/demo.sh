@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Builds tessera and lets a model write: demo.sh [MODEL.gguf [flags of `tessera run`]]
+# The model: the argument, else TESSERA_MODEL, else ../shared/models/stories260K.gguf.
+set -euo pipefail
+model=${1:-${TESSERA_MODEL:-}}
+[ -z "$model" ] || model=$(realpath "$model")
+. "$(dirname "$0")/common.sh"
+model=${model:-../shared/models/stories260K.gguf}
+if [ ! -f "$model" ]; then
+  echo "error: no model at $model; give one: scripts/demo.sh MODEL.gguf" >&2
+  exit 1
+fi
+install_packages
+build release tessera
+if [ $# -gt 1 ]; then
+  exec build/release/bin/tessera run -m "$model" "${@:2}"
+fi
+exec build/release/bin/tessera run -m "$model" -p "Once upon a time" -n 200 --seed 1 --echo

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds and tests: test.sh [--fast] [PRESET...]
+# Default: every test of the release preset, then the fast tests under asan, and under tsan those of folders that use threads.
+# --fast leaves the slow tests out.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+labels='fast|slow'
+if [ "${1:-}" = --fast ]; then
+  labels=fast
+  shift
+fi
+presets=("$@")
+if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
+install_packages
+for preset in "${presets[@]}"; do
+  targets=()
+  select=(-L "$labels")
+  if [ "$preset" = asan ]; then select=(-L fast); fi
+  if [ "$preset" = tsan ]; then  # only where there are threads
+    folders=(base sched cpu engine cli)
+    targets=("${folders[@]/#/test_}")
+    targets=(tessera "${targets[@]/%/_fast}")
+    select=(-L fast -R "^($(IFS='|' && echo "${folders[*]}"))\.")
+  fi
+  build "$preset" "${targets[@]}"
+  echo "== $preset"
+  ctest --preset "$preset" -j "$(nproc)" "${select[@]}"
+done

@@ -1,0 +1,24 @@
+#include "tessera/backend/buffer.h"
+
+#include <vector>
+
+namespace tessera {
+
+Result<> Buffer::copy(const Tensor& from, const Tensor& to) {
+  if (from.dtype != to.dtype || from.shape() != to.shape())
+    return fail(ErrorCode::mismatch, "copy of {} {} {} to {} {} {}", from.name, info(from.dtype).name,
+                to_string(from.shape()), to.name, info(to.dtype).name, to_string(to.shape()));
+  TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
+  std::vector<std::byte> staging(bytes);
+  TESSERA_TRY(from.buffer->get(from, 0, staging));
+  return set(to, 0, staging);
+}
+
+Result<> want_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes) {
+  if (offset > tensor_bytes || n > tensor_bytes - offset)
+    return fail(ErrorCode::invalid_argument, "tensor {}: bytes {} to {} are outside its {} bytes", tensor.name, offset,
+                offset + n, tensor_bytes);
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,234 @@
+#include "tessera/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace tessera {
+
+namespace {
+
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
+std::unexpected<Error> io_error(const std::string& path, std::string_view what) {
+  const int error = errno;
+  const ErrorCode code = error == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+  return fail(code, "{}: {}: {}", path, what, errno_text(error));
+}
+
+Result<> write_all(int fd, const std::string& path, uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error(path, "cannot write");
+    offset += static_cast<uint64_t>(n);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+// The live maps, readable from a signal handler: a slot's address is published last and withdrawn first.
+struct MapSlot {
+  std::atomic<const std::byte*> begin{nullptr};
+  std::atomic<size_t> size{0};
+  std::array<char, 512> path{};
+};
+constexpr size_t kMaxTrackedMaps = 256;
+std::array<MapSlot, kMaxTrackedMaps> g_maps;  // the one exception to "no globals": a signal has no context
+std::atomic_flag g_maps_lock = ATOMIC_FLAG_INIT;
+
+void track_map(const std::byte* data, size_t size, const std::string& path) {
+  while (g_maps_lock.test_and_set(std::memory_order_acquire)) {
+  }
+  for (MapSlot& slot : g_maps) {
+    if (slot.begin.load(std::memory_order_relaxed) != nullptr) continue;
+    const size_t n = std::min(path.size(), slot.path.size() - 1);
+    std::memcpy(slot.path.data(), path.data(), n);
+    slot.path[n] = '\0';
+    slot.size.store(size, std::memory_order_relaxed);
+    slot.begin.store(data, std::memory_order_release);
+    break;
+  }
+  g_maps_lock.clear(std::memory_order_release);
+}
+
+void untrack_map(const std::byte* data) {
+  for (MapSlot& slot : g_maps) {
+    const std::byte* expected = data;
+    if (slot.begin.compare_exchange_strong(expected, nullptr)) return;
+  }
+}
+
+size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
+
+}  // namespace
+
+Result<File> File::open(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return io_error(path, "cannot open");
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    auto error = io_error(path, "cannot stat");
+    ::close(fd);
+    return error;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return fail(ErrorCode::io, "{}: is {}, want a regular file", path,
+                S_ISDIR(info.st_mode) ? "a directory" : "a pipe or device");
+  }
+  return File(fd, static_cast<uint64_t>(info.st_size), path);
+}
+
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<> File::read_at(uint64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t n = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error(path_, "cannot read");
+    if (n == 0) return fail(ErrorCode::io, "{}: ends at byte {}: the file changed while it was read", path_, offset);
+    offset += static_cast<uint64_t>(n);
+    into = into.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+MappedFile::MappedFile(const std::byte* data, size_t size, std::string path)
+    : data_(data), size_(size), path_(std::move(path)) {
+  if (size_ != 0) track_map(data_, size_, path_);
+}
+
+Result<std::unique_ptr<MappedFile>> MappedFile::map(const File& file) {
+  const auto size = static_cast<size_t>(file.size());
+  void* data = nullptr;
+  if (size != 0) {
+    data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    if (data == MAP_FAILED) return io_error(file.path(), "cannot map");
+  }
+  return std::unique_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size, file.path()));
+}
+
+MappedFile::~MappedFile() {
+  if (size_ == 0) return;
+  untrack_map(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::discard(uint64_t offset, uint64_t n) const {
+  const size_t page = page_size();
+  const size_t begin = (static_cast<size_t>(offset) + page - 1) / page * page;
+  const size_t end = static_cast<size_t>(offset + n) / page * page;
+  if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+const char* find_mapped_path(const void* address) {
+  const auto* byte = static_cast<const std::byte*>(address);
+  for (MapSlot& slot : g_maps) {
+    const std::byte* begin = slot.begin.load(std::memory_order_acquire);
+    if (begin == nullptr || byte < begin) continue;
+    if (static_cast<size_t>(byte - begin) < slot.size.load(std::memory_order_relaxed)) return slot.path.data();
+  }
+  return nullptr;
+}
+
+Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const CancelToken* cancel) {
+  const auto is_cancelled = [&] { return cancel != nullptr && cancel->cancelled(); };
+  int fd = -1;
+  do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // waits for a pipe's writer
+  while (fd < 0 && errno == EINTR && !is_cancelled());
+  if (fd < 0 && errno == EINTR) return fail(ErrorCode::cancelled, "{}: interrupted", path);
+  if (fd < 0) return io_error(path, "cannot open");
+  std::string text;
+  std::array<char, 1 << 16> chunk;
+  Result<> outcome;
+  while (true) {
+    const ssize_t n = ::read(fd, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) {
+      if (!is_cancelled()) continue;
+      outcome = fail(ErrorCode::cancelled, "{}: interrupted", path);
+    } else if (n < 0) {
+      outcome = io_error(path, "cannot read");
+    }
+    if (n <= 0) break;
+    if (text.size() + static_cast<size_t>(n) > max_bytes) {
+      outcome = fail(ErrorCode::limit, "{}: longer than {} bytes", path, max_bytes);
+      break;
+    }
+    text.append(chunk.data(), static_cast<size_t>(n));
+  }
+  ::close(fd);
+  if (!outcome) return forward_error(outcome);
+  return text;
+}
+
+AtomicFile::AtomicFile(int fd, std::string path, std::string temporary)
+    : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)) {}
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return fail(ErrorCode::io, "{}: exists and is not a regular file", path);
+  std::string temporary = path + ".XXXXXX";
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return io_error(path, "cannot create");
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(fd, 0666 & ~mask);  // mkostemp gives 0600; users expect what their umask says
+  return AtomicFile(fd, path, std::move(temporary));
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+Result<> AtomicFile::write(std::span<const std::byte> bytes) { return write_at(size_, bytes); }
+
+Result<> AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  TESSERA_TRY(write_all(fd_, path_, offset, bytes));
+  size_ = std::max(size_, offset + bytes.size());
+  return {};
+}
+
+Result<> AtomicFile::commit() {
+  const int fd = std::exchange(fd_, -1);
+  const bool synced = ::fsync(fd) == 0;
+  auto outcome = synced ? Result<>{} : Result<>(io_error(path_, "cannot write"));
+  // close() reports a full disk late on some file systems.
+  if (::close(fd) != 0 && outcome) outcome = io_error(path_, "cannot write");
+  if (outcome && ::rename(temporary_.c_str(), path_.c_str()) != 0)
+    outcome = io_error(path_, "cannot rename into place");
+  if (!outcome) ::unlink(temporary_.c_str());
+  return outcome;
+}
+
+}  // namespace tessera

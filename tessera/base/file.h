@@ -1,0 +1,87 @@
+// Files: whole-file read-only maps, positioned reads, and output that appears only when it is complete.
+// Paths that are directories, pipes or devices are refused by name; every error names its path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tessera/base/cancel.h"
+#include "tessera/base/result.h"
+
+namespace tessera {
+
+/// A regular file opened for reading.
+class File {
+ public:
+  static Result<File> open(const std::string& path);
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }
+  int descriptor() const { return fd_; }
+
+  /// Fills `into` from `offset` on; an error if the file ends before.
+  Result<> read_at(uint64_t offset, std::span<std::byte> into) const;
+
+ private:
+  File(int fd, uint64_t size, std::string path) : fd_(fd), size_(size), path_(std::move(path)) {}
+  int fd_ = -1;
+  uint64_t size_ = 0;
+  std::string path_;
+};
+
+/// A whole file mapped read-only. If the file shrinks while mapped, a read faults with SIGBUS:
+/// find_mapped_path() lets the program's handler name the file.
+class MappedFile {
+ public:
+  static Result<std::unique_ptr<MappedFile>> map(const File& file);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+  /// Drops the pages of [offset, offset + n) from this process: they are read again when touched.
+  void discard(uint64_t offset, uint64_t n) const;
+
+ private:
+  MappedFile(const std::byte* data, size_t size, std::string path);
+  const std::byte* data_;
+  size_t size_;
+  std::string path_;
+};
+
+/// The path of the mapped file that holds this address, or nullptr. Async-signal-safe.
+const char* find_mapped_path(const void* address);
+
+/// The whole of a regular file or of a pipe (at most max_bytes) as a string. Errors: also cancelled, when a signal
+/// interrupts the wait for a pipe or terminal and `cancel` says so.
+Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const CancelToken* cancel = nullptr);
+
+/// Writes to a temporary file beside `path`; commit() renames it into place, else nothing is left behind.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(const std::string& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  Result<> write(std::span<const std::byte> bytes);
+  Result<> write_at(uint64_t offset, std::span<const std::byte> bytes);
+  uint64_t size() const { return size_; }
+  Result<> commit();
+
+ private:
+  AtomicFile(int fd, std::string path, std::string temporary);
+  int fd_ = -1;
+  uint64_t size_ = 0;
+  std::string path_;
+  std::string temporary_;
+};
+
+}  // namespace tessera

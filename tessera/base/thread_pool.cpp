@@ -1,0 +1,267 @@
+#include "tessera/base/thread_pool.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <span>
+#include <system_error>
+
+namespace tessera {
+
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr nanoseconds kSpinPerPollLevel{4'000};
+constexpr nanoseconds kBarrierSpin{200'000};
+constexpr nanoseconds kSpinWithoutYield{10'000};
+constexpr uint64_t kStop = UINT64_MAX;
+
+void relax_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Whether the condition came true within the time. Mostly plain loads: a long row of PAUSE instructions makes
+// a hypervisor take the CPU away, and each costs up to 140 cycles. On a busy machine the thread that we wait
+// for may be queued behind us on this very CPU. So we let others run between the rounds (of about 1 us): at
+// once where that is known, else after a while. Without it two threads that share a CPU wait out the limit at
+// every barrier.
+template <class Condition, class Blocking>
+bool spin_until(Condition holds, Blocking blocks_the_other, nanoseconds limit) {
+  if (holds()) return true;
+  if (limit == nanoseconds::zero()) return false;
+  std::optional<steady_clock::time_point> start;
+  while (true) {
+    for (int i = 0; i < 256; ++i) {
+      if (holds()) return true;
+      if (i % 16 == 15) relax_cpu();
+    }
+    const auto now = steady_clock::now();
+    if (!start) start = now;
+    if (now - *start >= limit) return false;
+    if (now - *start >= kSpinWithoutYield || blocks_the_other()) std::this_thread::yield();
+  }
+}
+
+std::string_view to_string(Priority priority) {
+  switch (priority) {
+    case Priority::low:
+      return "low";
+    case Priority::normal:
+      return "normal";
+    case Priority::medium:
+      return "medium";
+    case Priority::high:
+      return "high";
+    case Priority::realtime:
+      return "realtime";
+  }
+  return "unknown";
+}
+
+// Sets the calling thread's priority; errno's value on failure. Only realtime leaves the fair scheduler: a
+// spinning real-time thread starves whatever else needs its CPU.
+int set_priority(Priority priority) {
+  if (priority == Priority::normal) return 0;
+  if (priority == Priority::realtime) {
+    sched_param parameter{};
+    parameter.sched_priority = 40;
+    return ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &parameter);
+  }
+  const int nice = priority == Priority::low ? 10 : priority == Priority::medium ? -5 : -10;
+  // On Linux "process 0" is the calling thread.
+  return ::setpriority(PRIO_PROCESS, 0, nice) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+template <class Condition>
+void ThreadPool::Doorbell::sleep_until(Condition holds) {
+  n_sleepers_.fetch_add(1);
+  while (true) {
+    const uint32_t rings = n_rings_.load();
+    if (holds()) break;
+    n_rings_.wait(rings);
+  }
+  n_sleepers_.fetch_sub(1);
+}
+
+void ThreadPool::Doorbell::ring() {
+  n_rings_.fetch_add(1);
+  n_rings_.notify_all();
+}
+
+Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& options) {
+  if (options.n_threads < 1 || options.n_threads > kMaxThreads)
+    return fail(ErrorCode::invalid_argument, "{} threads: want 1 to {}", options.n_threads, kMaxThreads);
+  if (options.poll < 0 || options.poll > 100)
+    return fail(ErrorCode::invalid_argument, "poll level {}: want 0 to 100", options.poll);
+  const CpuMask usable = thread_affinity();
+  const CpuMask cpus = options.cpus.empty() ? usable : options.cpus & usable;
+  if (cpus.empty())
+    return fail(ErrorCode::invalid_argument, "CPU mask {}: none of its CPUs is usable (usable: {})",
+                to_string(options.cpus), to_string(usable));
+  try {
+    std::unique_ptr<ThreadPool> pool(new ThreadPool(options, cpus));
+    for (int i = 1; i < options.n_threads; ++i) {
+      pool->threads_.emplace_back([raw = pool.get(), i] { raw->work_until_stopped(i); });
+    }
+    pool->run([&](ThreadContext& context) { pool->set_up_thread(context.index); });
+    for (int i = 1; i < options.n_threads && pool->warning_.empty(); ++i)
+      pool->warning_ = std::move(pool->slots_[static_cast<size_t>(i)].warning);
+    if (options.start_paused) pool->pause();
+    return pool;
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::limit, "cannot start {} threads: {}", options.n_threads, error.code().message());
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "cannot start {} threads: out of memory", options.n_threads);
+  }
+}
+
+ThreadPool::ThreadPool(const ThreadPoolOptions& options, const CpuMask& cpus)
+    : n_threads_(options.n_threads),
+      cpus_(cpus),
+      placement_(options.placement),
+      priority_(options.priority),
+      // With more threads than CPUs a spinning thread takes the CPU from the one that it waits for.
+      idle_spin_(n_threads_ > cpus.count() ? Nanoseconds::zero() : kSpinPerPollLevel * options.poll),
+      barrier_spin_(n_threads_ > cpus.count() ? Nanoseconds::zero() : kBarrierSpin),
+      slots_(std::make_unique<Slot[]>(static_cast<size_t>(n_threads_))),
+      paused_(false) {
+  threads_.reserve(static_cast<size_t>(n_threads_ - 1));
+}
+
+ThreadPool::~ThreadPool() {
+  for (size_t i = 1; i <= threads_.size(); ++i) start_thread(slots_[i], kStop);
+  for (std::thread& thread : threads_) thread.join();
+}
+
+CpuMask ThreadPool::cpus_of(int index) const {
+  if (placement_ == Placement::shared) return cpus_;
+  const std::vector<int> cpus = cpus_.cpus();
+  CpuMask one;
+  one.add(cpus[static_cast<size_t>(index) % cpus.size()]);
+  return one;
+}
+
+void ThreadPool::set_up_thread(int index) {
+  if (index == 0) return;
+  Slot& slot = slots_[static_cast<size_t>(index)];
+  ::pthread_setname_np(::pthread_self(), fmt::format("tessera-{}", index).c_str());
+  if (const CpuMask cpus = cpus_of(index); cpus != thread_affinity())
+    if (auto placed = set_thread_affinity(cpus); !placed) slot.warning = placed.error().message();
+  if (const int error = set_priority(priority_); error != 0)
+    slot.warning = fmt::format("threads stay at normal priority: {} refused: {}", to_string(priority_),
+                               std::generic_category().message(error));
+}
+
+void ThreadPool::work_until_stopped(int index) {
+  Slot& slot = slots_[static_cast<size_t>(index)];
+  uint64_t start = 0;
+  while ((start = wait_for_start(slot, start)) != kStop) {
+    ThreadContext context(*this, index, job_.n_threads, job_.cancel, start);
+    (*job_.work)(context);
+    arrive(index, context.count, context.epoch_ + 1);
+  }
+}
+
+void ThreadPool::start_thread(Slot& slot, uint64_t epoch) {
+  slot.start.store(epoch);
+  if (slot.bell.has_sleepers()) slot.bell.ring();
+}
+
+uint64_t ThreadPool::wait_for_start(Slot& slot, uint64_t previous) {
+  const auto started = [&] { return slot.start.load() != previous; };
+  const auto stop_spinning = [&] { return started() || paused_.load(std::memory_order_relaxed); };
+  const auto blocks_caller = [&] { return is_on_this_cpu(slots_[0]); };
+  spin_until(stop_spinning, blocks_caller, idle_spin_);
+  if (!started()) slot.bell.sleep_until(started);
+  return slot.start.load();
+}
+
+void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options) noexcept {
+  const int n = options.n_threads < 1 ? n_threads_ : std::min(options.n_threads, n_threads_);
+  chunks_[epoch_ & 1].next.store(0, std::memory_order_relaxed);
+  ThreadContext context(*this, 0, n, options.cancel, epoch_);
+  if (n > 1) {
+    if (paused_.load(std::memory_order_relaxed)) resume();
+    job_ = {&work, n, options.cancel};
+    for (int i = 1; i < n; ++i) start_thread(slots_[static_cast<size_t>(i)], epoch_);
+  }
+  work(context);
+  epoch_ = context.epoch_ + 1;  // the next run's start differs from this one's in any case
+  if (n > 1) {
+    arrive(0, n, epoch_);
+    wait_for_all(n, epoch_);
+  }
+}
+
+bool ThreadPool::is_on_this_cpu(const Slot& slot) {
+  return slot.cpu.load(std::memory_order_relaxed) == ::sched_getcpu();
+}
+
+void ThreadPool::arrive(int index, int n_threads, uint64_t epoch) {
+  Slot& slot = slots_[static_cast<size_t>(index)];
+  slot.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
+  slot.epoch.store(epoch);
+  // Only the last one wakes the sleepers: its store comes after all others, so it sees them all.
+  if (barrier_bell_.has_sleepers() && find_late(n_threads, epoch) == nullptr) barrier_bell_.ring();
+}
+
+void ThreadPool::wait_for_all(int n_threads, uint64_t epoch) {
+  const auto all_arrived = [&] { return find_late(n_threads, epoch) == nullptr; };
+  const auto blocks_late_one = [&] {
+    const Slot* late = find_late(n_threads, epoch);
+    return late != nullptr && is_on_this_cpu(*late);
+  };
+  if (!spin_until(all_arrived, blocks_late_one, barrier_spin_)) barrier_bell_.sleep_until(all_arrived);
+}
+
+const ThreadPool::Slot* ThreadPool::find_late(int n_threads, uint64_t epoch) const {
+  for (const Slot& slot : std::span(slots_.get(), static_cast<size_t>(n_threads)))
+    if (slot.epoch.load() < epoch) return &slot;
+  return nullptr;
+}
+
+void ThreadContext::barrier() {
+  ++epoch_;
+  if (index == 0) {
+    // The counter of the next phase served the last but one, which everybody left before this phase began.
+    auto& next = pool_.chunks_[epoch_ & 1].next;
+    if (next.load(std::memory_order_relaxed) != 0) next.store(0, std::memory_order_relaxed);
+  }
+  if (count == 1) return;
+  pool_.arrive(index, count, epoch_);
+  pool_.wait_for_all(count, epoch_);
+}
+
+bool ThreadContext::barrier_and_check_cancel() {
+  // Two answers in turn: thread 0 cannot overwrite one before all have passed the next barrier.
+  bool& answer = pool_.cancelled_at_[(epoch_ + 1) & 1];
+  if (index == 0 && answer != cancelled()) answer = !answer;  // usually no store: the line stays shared
+  barrier();
+  return answer;
+}
+
+ThreadPool::CallerPlacement::CallerPlacement(const CpuMask& cpus) {
+  CpuMask previous = thread_affinity();
+  if (set_thread_affinity(cpus)) previous_ = previous;
+}
+
+ThreadPool::CallerPlacement::~CallerPlacement() {
+  // The CPUs were the thread's own before; if the system took them away since, there is nothing better to do.
+  if (!previous_.empty()) static_cast<void>(set_thread_affinity(previous_));
+}
+
+}  // namespace tessera

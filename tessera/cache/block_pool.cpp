@@ -1,0 +1,27 @@
+#include "tessera/cache/block_pool.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace tessera {
+
+BlockPool::BlockPool(int32_t n_blocks) : references_(static_cast<size_t>(n_blocks), 0), free_(references_.size()) {
+  std::iota(free_.begin(), free_.end(), 0);  // ascending: already a min-heap
+}
+
+int32_t BlockPool::take() {
+  std::ranges::pop_heap(free_, std::greater{});
+  const int32_t block = free_.back();
+  free_.pop_back();
+  references_[static_cast<size_t>(block)] = 1;
+  return block;
+}
+
+void BlockPool::release(int32_t block) {
+  if (--references_[static_cast<size_t>(block)] > 0) return;
+  free_.push_back(block);
+  std::ranges::push_heap(free_, std::greater{});
+}
+
+}  // namespace tessera

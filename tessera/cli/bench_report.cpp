@@ -1,0 +1,154 @@
+#include "tessera/cli/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/console.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Summary {
+  double mean = 0, median = 0, stddev = 0;
+};
+
+Summary summarize(std::vector<double> values) {
+  const auto n = static_cast<double>(values.size());
+  Summary s;
+  for (const double value : values) s.mean += value / n;
+  for (const double value : values) s.stddev += (value - s.mean) * (value - s.mean);
+  s.stddev = n > 1 ? std::sqrt(s.stddev / (n - 1)) : 0.0;
+  std::ranges::sort(values);
+  const size_t half = values.size() / 2;
+  s.median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return s;
+}
+
+std::vector<double> tokens_per_second(const BenchRow& row) {
+  std::vector<double> rates;
+  for (const double seconds : row.seconds) rates.push_back(static_cast<double>(row.n_prompt + row.n_gen) / seconds);
+  return rates;
+}
+
+// "pp512", "tg128", "pp512+tg128", "tg128 @ d4096".
+std::string test_name(const BenchRow& row) {
+  std::string name;
+  if (row.n_prompt > 0) name = fmt::format("pp{}", row.n_prompt);
+  if (row.n_gen > 0) name += fmt::format("{}tg{}", name.empty() ? "" : "+", row.n_gen);
+  if (row.n_depth > 0) name += fmt::format(" @ d{}", row.n_depth);
+  return name;
+}
+
+std::string kv_name(const BenchRow& row) {
+  return row.type_k == row.type_v ? row.type_k : row.type_k + "/" + row.type_v;
+}
+
+Json to_json(const BenchRow& row, const BenchMachine& machine) {
+  const std::vector<double> rates = tokens_per_second(row);
+  const Summary rate = summarize(rates), time = summarize(row.seconds);
+  const DevicePeaks& peaks = machine.peaks.at(row.n_threads);
+  std::vector<int64_t> samples_ns;
+  for (const double seconds : row.seconds) samples_ns.push_back(std::llround(seconds * 1e9));
+  return {{"cpu_info", machine.device},
+          {"isa", machine.isa},
+          {"model_filename", row.model_filename},
+          {"model_type", row.model_type},
+          {"model_format", row.model_format},
+          {"model_size", row.model_size},
+          {"model_n_params", row.model_n_params},
+          {"n_batch", row.n_batch},
+          {"n_ubatch", row.n_ubatch},
+          {"n_threads", row.n_threads},
+          {"type_k", row.type_k},
+          {"type_v", row.type_v},
+          {"n_prompt", row.n_prompt},
+          {"n_gen", row.n_gen},
+          {"n_depth", row.n_depth},
+          {"avg_ns", std::llround(time.mean * 1e9)},
+          {"stddev_ns", std::llround(time.stddev * 1e9)},
+          {"avg_ts", rate.mean},
+          {"stddev_ts", rate.stddev},
+          {"median_ts", rate.median},
+          {"gmacs", row.macs / time.median * 1e-9},
+          {"gbps", row.bytes / time.median * 1e-9},
+          {"peak_share", row.bound_seconds / time.median},
+          {"peak_int8_gmacs", peaks.int8_gmacs},
+          {"peak_f32_gmacs", peaks.f32_gmacs},
+          {"peak_read_gbps", peaks.read_gbps},
+          {"samples_ns", samples_ns},
+          {"samples_ts", rates}};
+}
+
+// File names need not be UTF-8.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string csv_line(const Json& json, bool header) {
+  std::string line;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_array()) continue;
+    std::string cell = header ? key : value.is_string() ? value.get<std::string>() : dump(value);
+    for (size_t quote = cell.find('"'); quote != std::string::npos; quote = cell.find('"', quote + 2))
+      cell.insert(quote, 1, '"');
+    line += fmt::format("{}\"{}\"", line.empty() ? "" : ",", cell);
+  }
+  return line + "\n";
+}
+
+std::string md_line(const BenchRow& row) {
+  const Summary rate = summarize(tokens_per_second(row));
+  const double seconds = summarize(row.seconds).median;
+  const std::string speed = fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.stddev);
+  return fmt::format(
+      "| {:<22} | {:>10} | {:>9} | {:>7} | {:>5} | {:>5} | {:>18} | {:>19} | {:>9.2f} | {:>8.2f} | {:>7.2f} | "
+      "{:>6.1f}% |\n",
+      row.model_type, human_bytes(static_cast<double>(row.model_size)),
+      fmt::format("{:.2f} M", static_cast<double>(row.model_n_params) * 1e-6), row.n_threads, row.n_ubatch,
+      kv_name(row), test_name(row), speed, rate.median, row.macs / seconds * 1e-9, row.bytes / seconds * 1e-9,
+      100 * row.bound_seconds / seconds);
+}
+
+std::string md_header(const BenchMachine& machine) {
+  std::string text = fmt::format("{}, {}\n", machine.device, machine.isa);
+  for (const auto& [n_threads, peaks] : machine.peaks)
+    text += fmt::format("peaks with {} thread{}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, read {:.1f} GB/s\n", n_threads,
+                        n_threads == 1 ? "" : "s", peaks.int8_gmacs, peaks.f32_gmacs, peaks.read_gbps);
+  text += fmt::format(
+      "\n| {:<22} | {:>10} | {:>9} | {:>7} | {:>5} | {:>5} | {:>18} | {:>18} | {:>9} | {:>8} | {:>7} | {:>7} |\n",
+      "model", "size", "params", "threads", "ub", "kv", "test", "t/s", "median", "GMAC/s", "GB/s", "of peak");
+  for (const int width : {22, 10, 9, 7, 5, 5, 18, 18, 9, 8, 7, 7})
+    text += fmt::format("|{:-<{}}{}", "", width + 1, width == 22 ? "-" : ":");
+  return text + "|\n";
+}
+
+}  // namespace
+
+Result<> BenchReport::begin() const {
+  if (format_ == BenchFormat::md) return print(md_header(machine_));
+  return format_ == BenchFormat::json ? print("[\n") : Result<>();
+}
+
+Result<> BenchReport::add(const BenchRow& row) {
+  const bool is_first = n_rows_++ == 0;
+  const Json json = to_json(row, machine_);
+  switch (format_) {
+    case BenchFormat::md:
+      return print(md_line(row));
+    case BenchFormat::csv:
+      return print((is_first ? csv_line(json, true) : "") + csv_line(json, false));
+    case BenchFormat::json:
+      return print((is_first ? "  " : ",\n  ") + dump(json));
+    case BenchFormat::jsonl:
+      return print(dump(json) + "\n");
+  }
+  return {};
+}
+
+Result<> BenchReport::end() const { return format_ == BenchFormat::json ? print("\n]\n") : Result<>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,53 @@
+// The rows that `tessera bench` prints, in the formats and under the names that llama-bench's users know.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/backend.h"
+#include "tessera/base/result.h"
+
+namespace tessera::cli {
+
+enum class BenchFormat : uint8_t { md, csv, json, jsonl };
+
+/// What was run on.
+struct BenchMachine {
+  std::string device;  // description
+  std::string isa;
+  std::map<int, DevicePeaks> peaks;  // by number of threads
+};
+
+struct BenchRow {
+  std::string model_filename;
+  std::string model_type;    // "llama 1.10 B q8_0"
+  std::string model_format;  // the type of most weights
+  uint64_t model_size = 0;   // bytes of all tensors
+  uint64_t model_n_params = 0;
+  int64_t n_batch = 0, n_ubatch = 0;
+  int n_threads = 0;
+  std::string type_k, type_v;
+  int64_t n_prompt = 0, n_gen = 0, n_depth = 0;
+  std::vector<double> seconds;  // of each repetition; at least one
+  double macs = 0;              // multiply-adds of one repetition
+  double bytes = 0;             // of weights and KV cache that one repetition reads
+  double bound_seconds = 0;     // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
+};
+
+class BenchReport {
+ public:
+  BenchReport(BenchFormat format, BenchMachine machine) : format_(format), machine_(std::move(machine)) {}
+
+  /// Each prints at once. Errors: io.
+  Result<> begin() const;
+  Result<> add(const BenchRow& row);
+  Result<> end() const;
+
+ private:
+  BenchFormat format_;
+  BenchMachine machine_;
+  int n_rows_ = 0;
+};
+
+}  // namespace tessera::cli

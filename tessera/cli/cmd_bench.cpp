@@ -1,0 +1,352 @@
+// tessera bench: prefill and decode speed. Lists of values make a cross product of tests; each row is printed as it is
+// measured, beside what the machine could do at its measured peaks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "tessera/cli/bench_report.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/model_args.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using Setter = std::function<Result<>(std::string_view)>;
+
+// Replaces the list by the items of "1,2,3".
+template <class T, class Parse>
+Setter set_list(std::vector<T>& list, Parse parse) {
+  return [&list, parse](std::string_view text) -> Result<> {
+    list.clear();
+    while (true) {
+      const size_t comma = text.find(',');
+      TESSERA_ASSIGN(const T value, parse(text.substr(0, comma)));
+      list.push_back(value);
+      if (comma == std::string_view::npos) return {};
+      text.remove_prefix(comma + 1);
+    }
+  };
+}
+
+Setter set_integers(std::vector<int64_t>& list, int64_t min, int64_t max) {
+  return set_list(list, [min, max](std::string_view text) { return parse_integer(text, min, max); });
+}
+
+Setter set_types(std::vector<DType>& list) {
+  return set_list(list, [](std::string_view text) -> Result<DType> {
+    const auto dtype = dtype_from_name(text);
+    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0)", text);
+    return *dtype;
+  });
+}
+
+Result<BenchFormat> format_from_name(std::string_view name) {
+  if (name == "md") return BenchFormat::md;
+  if (name == "csv") return BenchFormat::csv;
+  if (name == "json") return BenchFormat::json;
+  if (name == "jsonl") return BenchFormat::jsonl;
+  return fail(ErrorCode::invalid_argument, "'{}' is not a format (md, csv, json, jsonl)", name);
+}
+
+// A shared flag that takes a list here.
+void take_list(FlagTable& table, std::string_view name, Setter set) {
+  Flag& flag = *std::ranges::find(table.flags, name, &Flag::name);
+  flag.value += ",...";
+  flag.set = std::move(set);
+  flag.is_common = true;
+}
+
+struct Workload {
+  int64_t n_prompt = 0;
+  int64_t n_gen = 0;
+};
+
+struct Test {
+  SessionOptions session;
+  Workload load;
+  int64_t n_depth = 0;
+};
+
+// One test on a session of its own. Position n_depth follows the cache's filling, which all repetitions share.
+class Measurement {
+ public:
+  Measurement(Session& session, const Test& test, int64_t n_batch, const CancelToken& cancel)
+      : session_(session), test_(test), n_batch_(n_batch), cancel_(cancel) {}
+
+  Result<> fill() { return prefill(0, test_.n_depth); }
+
+  /// Seconds of one repetition.
+  Result<double> run() {
+    TESSERA_TRY(session_.remove(0, static_cast<int32_t>(test_.n_depth), static_cast<int32_t>(session_.n_ctx())));
+    const auto start = std::chrono::steady_clock::now();
+    const int64_t end_of_prompt = test_.n_depth + test_.load.n_prompt;
+    TESSERA_TRY(prefill(test_.n_depth, end_of_prompt));
+    TESSERA_TRY(generate(end_of_prompt, end_of_prompt + test_.load.n_gen));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  Result<> prefill(int64_t begin, int64_t end) {
+    const int64_t n_vocab = session_.engine().model().info().n_vocab;
+    std::vector<int32_t> tokens;
+    for (; begin < end; begin += n_batch_) {
+      tokens.clear();
+      // Any ids will do; a prime step visits them all, so that embedding rows come from memory and not from a cache.
+      for (int64_t i = begin; i < std::min(begin + n_batch_, end); ++i)
+        tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % n_vocab));
+      TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(begin), 0), &cancel_));
+    }
+    return {};
+  }
+
+  Result<> generate(int64_t begin, int64_t end) {
+    int32_t token = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      TESSERA_TRY(session_.decode(Batch::prompt(std::span(&token, 1), static_cast<int32_t>(i), 0), &cancel_));
+      const std::span<const float> logits = session_.logits(0);
+      token = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+    }
+    return {};
+  }
+
+  Session& session_;
+  const Test& test_;
+  int64_t n_batch_;
+  const CancelToken& cancel_;
+};
+
+class BenchCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    auto& f = table.flags;
+    model_.add_to(table);
+    f.front().value += ",...";
+    f.push_back({"--n-prompt",
+                 {"-p"},
+                 "N,...",
+                 "tests that prefill N tokens; 0: none",
+                 "512",
+                 true,
+                 set_integers(n_prompt_, 0, kMaxContext)});
+    f.push_back({"--n-gen",
+                 {"-n"},
+                 "N,...",
+                 "tests that generate N tokens; 0: none",
+                 "128",
+                 true,
+                 set_integers(n_gen_, 0, kMaxContext)});
+    f.push_back({"--prompt-gen",
+                 {"-pg"},
+                 "P,G",
+                 "a test that prefills P tokens and generates G; may be repeated",
+                 "",
+                 true,
+                 [this](std::string_view text) { return add_prompt_gen(text); }});
+    f.push_back({"--n-depth",
+                 {"-d"},
+                 "N,...",
+                 "tokens in the cache before a test begins",
+                 "0",
+                 true,
+                 set_integers(n_depth_, 0, kMaxContext)});
+    f.push_back({"--repetitions",
+                 {"-r"},
+                 "N",
+                 "how often each test is measured",
+                 "5",
+                 true,
+                 set_integer(n_repetitions_, 1, 10000)});
+    f.push_back(
+        {"--output", {"-o"}, "FORMAT", "md, csv, json, jsonl", "md", true, [this](std::string_view text) -> Result<> {
+           TESSERA_ASSIGN(format_, format_from_name(text));
+           return {};
+         }});
+    f.push_back({"--no-warmup", {}, "", "measure from the first run on", "", false, set_switch(warm_up_, false)});
+    context_.add_to(table);
+    std::erase_if(f, [](const Flag& flag) { return flag.name == "--ctx-size"; });  // follows from each test
+    take_list(table, "--threads", set_integers(n_threads_, 1, ThreadPool::kMaxThreads));
+    take_list(table, "--ubatch-size", set_integers(n_ubatch_, 1, 1 << 16));
+    take_list(table, "--cache-type-k", set_types(type_k_));
+    take_list(table, "--cache-type-v", set_types(type_v_));
+    return table;
+  }
+
+  Result<> check() override {
+    TESSERA_TRY(model_.check());
+    TESSERA_TRY(set_list(models_, [](std::string_view text) { return Result<std::string>(text); })(model_.path));
+    TESSERA_TRY(context_.check());
+    for (const int64_t n : n_prompt_)
+      if (n > 0) loads_.push_back({.n_prompt = n});
+    for (const int64_t n : n_gen_)
+      if (n > 0) loads_.push_back({.n_gen = n});
+    loads_.insert(loads_.end(), prompt_gen_.begin(), prompt_gen_.end());
+    if (loads_.empty()) return fail(ErrorCode::invalid_argument, "nothing to measure: give -p, -n or -pg");
+    for (const Test& test : tests())
+      if (test.session.n_ctx > kMaxContext)
+        return fail(ErrorCode::invalid_argument, "a test of {} tokens, limit {}", test.session.n_ctx, kMaxContext);
+    return {};
+  }
+
+  Result<> run(Context& process) override {
+    TESSERA_ASSIGN(const auto registry, open_registry());
+    TESSERA_ASSIGN(const Device* device, registry->find(model_.engine.device));
+    TESSERA_ASSIGN(BenchMachine machine, measure_machine(*device));
+    BenchReport report(format_, machine);
+    TESSERA_TRY(report.begin());
+    for (const std::string& path : models_) {
+      TESSERA_ASSIGN(const auto engine, load(*registry, path, process));
+      for (const Test& test : tests()) {
+        TESSERA_ASSIGN(const BenchRow row, measure(engine, test, machine, process));
+        TESSERA_TRY(report.add(row));
+      }
+    }
+    return report.end();
+  }
+
+ private:
+  Result<> add_prompt_gen(std::string_view text) {
+    std::vector<int64_t> both;
+    TESSERA_TRY(set_integers(both, 1, kMaxContext)(text));
+    if (both.size() != 2) return fail(ErrorCode::invalid_argument, "'{}', want two numbers P,G", text);
+    prompt_gen_.push_back({both[0], both[1]});
+    return {};
+  }
+
+  // All tests of a model, in the order in which they run.
+  std::vector<Test> tests() const {
+    std::vector<Test> tests;
+    for (const DType type_k : type_k_)
+      for (const DType type_v : type_v_)
+        for (const int64_t n_ubatch : n_ubatch_)
+          for (const int64_t n_threads : n_threads_)
+            for (const int64_t n_depth : n_depth_)
+              for (const Workload& load : loads_) {
+                Test test{.session = context_.session, .load = load, .n_depth = n_depth};
+                test.session.n_ctx = n_depth + load.n_prompt + load.n_gen;
+                test.session.n_ubatch = n_ubatch;
+                test.session.type_k = type_k;
+                test.session.type_v = type_v;
+                test.session.threads.n_threads = static_cast<int>(n_threads);
+                tests.push_back(test);
+              }
+    return tests;
+  }
+
+  Result<BenchMachine> measure_machine(const Device& device) const {
+    BenchMachine machine{.device = device.description(), .isa = "", .peaks = {}};
+    for (const auto& [key, value] : device.properties())
+      if (key == "isa") machine.isa = value;
+    for (const Test& test : tests()) {
+      if (machine.peaks.contains(test.session.threads.n_threads)) continue;
+      TESSERA_ASSIGN(machine.peaks[test.session.threads.n_threads],
+                     device.measure_peaks({.threads = test.session.threads}));
+    }
+    return machine;
+  }
+
+  // A model, loaded once it is known that every test fits beside it.
+  Result<std::shared_ptr<Engine>> load(const Registry& registry, const std::string& path, Context& process) const {
+    EngineOptions options = model_.engine;
+    options.n_threads = static_cast<int>(std::ranges::max(n_threads_));
+    TESSERA_ASSIGN(auto engine, Engine::open(registry, path, options));
+    for (const Test& test : tests()) {
+      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*engine, test.session));
+      TESSERA_TRY(want_memory(*engine, report));
+    }
+    TESSERA_TRY(load_weights(*engine, process));
+    return engine;
+  }
+
+  Result<BenchRow> measure(const std::shared_ptr<Engine>& engine, const Test& test, const BenchMachine& machine,
+                           Context& process) const {
+    TESSERA_ASSIGN(const auto session, Session::create(engine, test.session));
+    BenchRow row = describe(*engine, test);
+    TESSERA_TRY(add_cost(row, *session, machine.peaks.at(row.n_threads)));
+    Measurement measurement(*session, test, context_.n_batch, process.interrupt);
+    TESSERA_TRY(measurement.fill());
+    for (int64_t i = warm_up_ ? -1 : 0; i < n_repetitions_; ++i) {
+      TESSERA_ASSIGN(const double seconds, measurement.run());
+      if (i >= 0) row.seconds.push_back(seconds);
+    }
+    return row;
+  }
+
+  BenchRow describe(const Engine& engine, const Test& test) const {
+    std::map<DType, uint64_t> bytes_of_type;
+    BenchRow row;
+    for (const ModelFiles::Tensor& tensor : engine.files().tensors()) {
+      row.model_size += tensor.info.n_bytes;
+      row.model_n_params += static_cast<uint64_t>(tensor.info.shape.n_elements());
+      bytes_of_type[tensor.info.dtype] += tensor.info.n_bytes;
+    }
+    const auto most = std::ranges::max_element(bytes_of_type, {}, [](const auto& entry) { return entry.second; });
+    row.model_format = info(most->first).name;
+    row.model_type =
+        fmt::format("{} {:.3g} {} {}", engine.model().info().architecture,
+                    static_cast<double>(row.model_n_params) * (row.model_n_params < 1'000'000'000 ? 1e-6 : 1e-9),
+                    row.model_n_params < 1'000'000'000 ? "M" : "B", row.model_format);
+    row.model_filename = engine.files().name();
+    row.n_batch = context_.n_batch;
+    row.n_ubatch = test.session.n_ubatch;
+    row.n_threads = test.session.threads.n_threads;
+    row.type_k = info(test.session.type_k).name;
+    row.type_v = info(test.session.type_v).name;
+    row.n_prompt = test.load.n_prompt;
+    row.n_gen = test.load.n_gen;
+    row.n_depth = test.n_depth;
+    return row;
+  }
+
+  // What one repetition computes and reads: step by step, as Measurement and the session split it.
+  Result<> add_cost(BenchRow& row, const Session& session, const DevicePeaks& peaks) const {
+    std::map<std::pair<int64_t, int64_t>, StepCost> costs;
+    const auto add_step = [&](int64_t begin, int64_t end, int64_t n_outputs) -> Result<> {
+      const auto [entry, is_new] = costs.try_emplace({end - begin, n_outputs});
+      StepCost& cost = entry->second;
+      if (is_new) {
+        TESSERA_ASSIGN(cost, session.step_cost(end - begin, n_outputs));
+      }
+      const auto n = static_cast<double>(end - begin);
+      const double macs = cost.macs + cost.macs_per_pair * n * static_cast<double>(begin + end + 1) / 2;
+      const double bytes = cost.weight_bytes + cost.kv_bytes_per_position * static_cast<double>(end);
+      row.macs += macs;
+      row.bytes += bytes;
+      row.bound_seconds += end <= row.n_depth + row.n_prompt
+                               ? macs * 1e-9 / (cost.is_mostly_int8() ? peaks.int8_gmacs : peaks.f32_gmacs)
+                               : bytes * 1e-9 / peaks.read_gbps;
+      return {};
+    };
+    const int64_t first = row.n_depth, end_of_prompt = first + row.n_prompt;
+    for (int64_t call = first; call < end_of_prompt; call += row.n_batch) {
+      const int64_t end_of_call = std::min(call + row.n_batch, end_of_prompt);
+      for (int64_t begin = call; begin < end_of_call; begin += row.n_ubatch) {
+        const int64_t end = std::min(begin + row.n_ubatch, end_of_call);
+        TESSERA_TRY(add_step(begin, end, end == end_of_call ? 1 : 0));
+      }
+    }
+    for (int64_t i = end_of_prompt; i < end_of_prompt + row.n_gen; ++i) TESSERA_TRY(add_step(i, i + 1, 1));
+    return {};
+  }
+
+  ModelArgs model_;
+  ContextArgs context_;
+  std::vector<int64_t> n_prompt_ = {512}, n_gen_ = {128}, n_depth_ = {0}, n_ubatch_ = {context_.session.n_ubatch},
+                       n_threads_ = {context_.session.threads.n_threads};
+  std::vector<DType> type_k_ = {context_.session.type_k}, type_v_ = {context_.session.type_v};
+  std::vector<Workload> prompt_gen_;
+  int64_t n_repetitions_ = 5;
+  BenchFormat format_ = BenchFormat::md;
+  bool warm_up_ = true;
+  std::vector<std::string> models_;  // resolved by check(), as is what follows
+  std::vector<Workload> loads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_bench_command() { return std::make_unique<BenchCommand>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,123 @@
+// tessera devices: the devices of this machine, their memory, and the types that each has kernels for.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/console.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/graph/builder.h"
+
+namespace tessera::cli {
+
+namespace {
+
+std::string_view kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::gpu:
+      return "gpu";
+    case DeviceKind::accelerator:
+      return "accelerator";
+  }
+  return "";
+}
+
+// Whether the device multiplies by, or looks up rows in, a matrix of this type: asked of a graph of that one operation.
+bool runs(const Device& device, Op op, DType dtype) {
+  constexpr int64_t kRow = 256;  // whole blocks of every type
+  auto layout = contiguous_layout(dtype, {kRow, kRow});
+  if (!layout) return false;
+  const Tensor matrix{.name = "w",
+                      .dtype = dtype,
+                      .layout = *layout,
+                      .buffer_type = &device.weight_buffer_type(op, dtype, layout->shape)};
+  GraphBuilder b;
+  const Value weights = b.tensor(matrix);
+  const Value result = op == Op::mul_mat ? b.mul_mat(weights, b.input("x", DType::f32, {kRow, 1}))
+                                         : b.get_rows(weights, b.input("ids", DType::i32, {1}));
+  const auto graph = std::move(b).finish();
+  return graph && device.supports(*graph, result.id());
+}
+
+struct Support {
+  std::vector<std::string_view> matrices, rows, cache;
+};
+
+Support support_of(const Device& device) {
+  constexpr int64_t kHeadDim = 128;
+  Support support;
+  for (const DTypeInfo& type : all_dtypes()) {
+    if (runs(device, Op::mul_mat, type.dtype)) support.matrices.push_back(type.name);
+    if (runs(device, Op::get_rows, type.dtype)) support.rows.push_back(type.name);
+    if (device.supports_kv(type.dtype, KvSide::k, kHeadDim) && device.supports_kv(type.dtype, KvSide::v, kHeadDim))
+      support.cache.push_back(type.name);
+  }
+  return support;
+}
+
+class DevicesCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    table.flags.push_back({"--json", {}, "", "print JSON", "", true, set_switch(json_)});
+    return table;
+  }
+
+  Result<> run(Context&) override {
+    TESSERA_ASSIGN(const auto registry, open_registry());
+    return json_ ? print_json(*registry) : print_plain(*registry);
+  }
+
+ private:
+  static Result<> print_plain(const Registry& registry) {
+    std::string text;
+    for (const auto& device : registry.devices()) {
+      const DeviceMemory memory = device->memory();
+      const Support support = support_of(*device);
+      std::vector<std::vector<std::string>> rows = {
+          {"device", std::string(device->name())},
+          {"kind", std::string(kind_name(device->kind()))},
+          {"description", device->description()},
+          {"memory", fmt::format("{} bytes ({}), {} free", memory.total_bytes,
+                                 human_bytes(static_cast<double>(memory.total_bytes)),
+                                 human_bytes(static_cast<double>(memory.free_bytes)))}};
+      for (const auto& [name, value] : device->properties()) rows.push_back({name, value});
+      rows.push_back({"matrices", fmt::format("{}", fmt::join(support.matrices, " "))});
+      rows.push_back({"rows", fmt::format("{}", fmt::join(support.rows, " "))});
+      rows.push_back({"kv cache", fmt::format("{}", fmt::join(support.cache, " "))});
+      text += (text.empty() ? "" : "\n") + format_table(rows, "ll");
+    }
+    return print(text);
+  }
+
+  static Result<> print_json(const Registry& registry) {
+    using Json = nlohmann::ordered_json;
+    Json devices = Json::array();
+    for (const auto& device : registry.devices()) {
+      Json properties = Json::object();
+      for (const auto& [name, value] : device->properties()) properties[name] = value;
+      const Support support = support_of(*device);
+      devices.push_back({{"name", device->name()},
+                         {"kind", kind_name(device->kind())},
+                         {"description", device->description()},
+                         {"memory_total_bytes", device->memory().total_bytes},
+                         {"memory_free_bytes", device->memory().free_bytes},
+                         {"properties", std::move(properties)},
+                         {"matrix_types", support.matrices},
+                         {"row_types", support.rows},
+                         {"cache_types", support.cache}});
+    }
+    // A driver's description may be any bytes.
+    return print(devices.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_devices_command() { return std::make_unique<DevicesCommand>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,9 @@
+// The program: signals, then cli/program.
+#include <csignal>
+
+#include "tessera/cli/program.h"
+
+int main(int argc, char** argv) {
+  tessera::cli::install_signal_handlers();
+  return tessera::cli::run_program(argc, argv);
+}

@@ -1,0 +1,294 @@
+#include "tessera/cli/model_args.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "tessera/app/app.h"
+#include "tessera/base/cpu_info.h"
+#include "tessera/cli/console.h"
+
+namespace tessera::cli {
+
+namespace {
+
+std::function<Result<>(std::string_view)> set_cache_type(DType& target) {
+  return [&target](std::string_view text) -> Result<> {
+    const auto dtype = dtype_from_name(text);
+    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0)", text);
+    target = *dtype;
+    return {};
+  };
+}
+
+std::function<Result<>(std::string_view)> set_load_mode(EngineOptions& options) {
+  return [&options](std::string_view text) -> Result<> {
+    if (text == "mmap" || text == "mmap+mlock") {
+      options.load = LoadMode::mmap;
+    } else if (text == "none" || text == "mlock") {
+      options.load = LoadMode::read;
+    } else {
+      return fail(ErrorCode::invalid_argument, "'{}' is not a load mode (none, mmap, mlock, mmap+mlock)", text);
+    }
+    options.lock_memory = text.find("mlock") != std::string_view::npos;
+    return {};
+  };
+}
+
+std::function<Result<>(std::string_view)> set_priority(Priority& target) {
+  return [&target](std::string_view text) -> Result<> {
+    TESSERA_ASSIGN(const int64_t level, parse_integer(text, -1, 3));
+    target = static_cast<Priority>(level + 1);
+    return {};
+  };
+}
+
+template <class T>
+std::function<Result<>(std::string_view)> set_optional_real(std::optional<T>& target, float min, float max) {
+  return [&target, min, max](std::string_view text) -> Result<> {
+    TESSERA_ASSIGN(const float value, parse_real(text, min, max));
+    target = static_cast<T>(value);
+    return {};
+  };
+}
+
+constexpr float kMaxReal = 1e30f;
+
+}  // namespace
+
+void add_model_flag(FlagTable& table, std::string& path) {
+  table.flags.push_back(
+      {"--model", {"-m"}, "FILE", "the GGUF model, or the first of its parts", "", true, set_string(path)});
+}
+
+Result<> want_model(const std::string& path) {
+  if (path.empty()) return fail(ErrorCode::invalid_argument, "no model: give one with -m FILE or TESSERA_MODEL");
+  return {};
+}
+
+// A flag a line, as a table.
+// clang-format off
+void ModelArgs::add_to(FlagTable& table) {
+  add_model_flag(table, path);
+  auto& f = table.flags;
+  f.push_back({"--load-mode", {"-lm"}, "MODE", "none (read), mmap, mlock, mmap+mlock", "mmap", false, set_load_mode(engine)});
+  f.push_back({"--no-mmap", {}, "", "read the file instead of mapping it", "", false,
+               [this](std::string_view) -> Result<> {
+                 engine.load = LoadMode::read;
+                 return {};
+               }});
+  f.push_back({"--mlock", {}, "", "keep the weights in memory", "", false, set_switch(engine.lock_memory)});
+  f.push_back({"--no-repack", {"-nr"}, "", "use weights where they lie instead of packing them", "", false,
+               set_switch(engine.pack_weights, false)});
+  f.push_back({"--check-tensors", {}, "", "refuse weights that are not finite", "", false, set_switch(engine.check_tensors)});
+  f.push_back({"--device", {"-dev"}, "NAME", "where to run", "cpu", false, set_string(engine.device)});
+  RopeOverrides& rope = engine.rope;
+  f.push_back({"--rope-scaling", {}, "KIND", "none, linear, yarn", "the model's", false,
+               [&rope](std::string_view text) -> Result<> {
+                 TESSERA_ASSIGN(rope.scaling, nn::rope_scaling_from_name(text));
+                 return {};
+               }});
+  f.push_back({"--rope-scale", {}, "X", "stretch the context by this factor", "the model's", false,
+               set_optional_real(rope.factor, 1e-4f, 65536.0f)});
+  f.push_back({"--rope-freq-scale", {}, "X", "the inverse of --rope-scale", "the model's", false,
+               [&rope](std::string_view text) -> Result<> {
+                 TESSERA_ASSIGN(const float scale, parse_real(text, 1.0f / 65536.0f, 1e4f));
+                 rope.factor = 1.0f / scale;
+                 return {};
+               }});
+  f.push_back({"--rope-freq-base", {}, "X", "base of the rotation frequencies", "the model's", false,
+               set_optional_real(rope.freq_base, 1.0f, 1e12f)});
+  f.push_back({"--yarn-orig-ctx", {}, "N", "YaRN: context the model was trained with", "the model's", false,
+               set_optional_real(rope.original_context, 1.0f, 1.6e7f)});
+  f.push_back({"--yarn-ext-factor", {}, "X", "YaRN: share of extrapolation", "the model's", false,
+               set_optional_real(rope.yarn_ext, 0.0f, 1.0f)});
+  f.push_back({"--yarn-attn-factor", {}, "X", "YaRN: magnitude", "the model's", false,
+               set_optional_real(rope.attn_factor, 1e-6f, 1e6f)});
+  f.push_back({"--yarn-beta-fast", {}, "X", "YaRN: turns from which pairs extrapolate", "32", false,
+               set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f)});
+  f.push_back({"--yarn-beta-slow", {}, "X", "YaRN: turns up to which pairs interpolate", "1", false,
+               set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f)});
+}
+// clang-format on
+
+ContextArgs::ContextArgs() { session.threads.n_threads = default_thread_count(); }
+
+// A flag a line, as a table.
+// clang-format off
+void ContextArgs::add_to(FlagTable& table) {
+  auto& f = table.flags;
+  f.push_back({"--ctx-size", {"-c"}, "N", "tokens of context", "0: the model's", true,
+               set_integer(session.n_ctx, 0, kMaxContext)});
+  f.push_back({"--batch-size", {"-b"}, "N", "prompt tokens per call", "2048", false, set_integer(n_batch, 1, kMaxContext)});
+  f.push_back({"--ubatch-size", {"-ub"}, "N", "tokens computed at once", "512", false,
+               set_integer(session.n_ubatch, 1, 1 << 16)});
+  f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0", "f16", false,
+               set_cache_type(session.type_k)});
+  f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
+  f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,
+               set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)});
+  f.push_back({"--cpu-mask", {"-C"}, "HEX", "CPUs to run on, as a mask", "", false, set_string(cpu_mask)});
+  f.push_back({"--cpu-range", {"-Cr"}, "LO-HI", "CPUs to run on, as a range", "", false, set_string(cpu_range)});
+  f.push_back({"--cpu-strict", {}, "0|1", "1: each thread stays on its own CPU", "0", false,
+               [this](std::string_view text) -> Result<> {
+                 TESSERA_ASSIGN(const int64_t strict, parse_integer(text, 0, 1));
+                 session.threads.placement = strict == 1 ? Placement::strict : Placement::shared;
+                 return {};
+               }});
+  f.push_back({"--prio", {}, "N", "-1 low, 0 normal, 1 medium, 2 high, 3 realtime", "0", false,
+               set_priority(session.threads.priority)});
+  f.push_back({"--poll", {}, "N", "0 to 100: how long idle threads wait awake", "50", false,
+               set_integer(session.threads.poll, 0, 100)});
+}
+// clang-format on
+
+Result<> ContextArgs::check() {
+  if (!cpu_mask.empty() && !cpu_range.empty())
+    return fail(ErrorCode::invalid_argument, "--cpu-mask and --cpu-range: give one of them");
+  if (!cpu_mask.empty()) {
+    auto mask = CpuMask::from_hex(cpu_mask);
+    if (!mask) return forward_error(mask, "--cpu-mask");
+    session.threads.cpus = *mask;
+  }
+  if (!cpu_range.empty()) {
+    auto mask = CpuMask::from_list(cpu_range);
+    if (!mask) return forward_error(mask, "--cpu-range");
+    session.threads.cpus = *mask;
+  }
+  return {};
+}
+
+// A flag a line, as a table.
+// clang-format off
+void SamplingArgs::add_to(FlagTable& table) {
+  auto& f = table.flags;
+  sample::SamplerParams& p = params;
+  constexpr int32_t kMaxInt = INT32_MAX;
+  f.push_back({"--seed", {"-s"}, "N", "seed of the random numbers; -1: a new one", "-1", true, set_integer(p.seed, -1, INT64_MAX)});
+  f.push_back({"--temp", {"--temperature"}, "X", "temperature; 0: always the most probable token", "0.8", true,
+               set_real(p.temp, -kMaxReal, kMaxReal)});
+  f.push_back({"--top-k", {}, "N", "keep the N most probable tokens; 0: all", "40", true, set_integer(p.top_k, -1, kMaxInt)});
+  f.push_back({"--top-p", {}, "X", "keep the most probable tokens that sum to X; 1: all", "0.95", true,
+               set_real(p.top_p, -kMaxReal, kMaxReal)});
+  f.push_back({"--min-p", {}, "X", "keep tokens at least X times as probable as the best; 0: all", "0.05", true,
+               set_real(p.min_p, -kMaxReal, kMaxReal)});
+  f.push_back({"--typical", {"--typical-p"}, "X", "locally typical sampling; 1: off", "1", false,
+               set_real(p.typ_p, -kMaxReal, kMaxReal)});
+  f.push_back({"--top-nsigma", {"--top-n-sigma"}, "X", "keep logits within X standard deviations of the best; -1: off", "-1",
+               false, set_real(p.top_n_sigma, -kMaxReal, kMaxReal)});
+  f.push_back({"--xtc-probability", {}, "X", "chance to exclude the top choices; 0: off", "0", false,
+               set_real(p.xtc_probability, -kMaxReal, kMaxReal)});
+  f.push_back({"--xtc-threshold", {}, "X", "probability from which XTC excludes", "0.1", false,
+               set_real(p.xtc_threshold, -kMaxReal, kMaxReal)});
+  f.push_back({"--dynatemp-range", {}, "X", "range of the dynamic temperature; 0: off", "0", false,
+               set_real(p.dynatemp_range, -kMaxReal, kMaxReal)});
+  f.push_back({"--dynatemp-exp", {}, "X", "exponent of the dynamic temperature", "1", false,
+               set_real(p.dynatemp_exponent, -kMaxReal, kMaxReal)});
+  f.push_back({"--repeat-last-n", {}, "N", "tokens that penalties look back; 0: off, -1: the context", "64", false,
+               set_integer(p.repeat_last_n, -1, kMaxInt)});
+  f.push_back({"--repeat-penalty", {}, "X", "divide the logits of tokens that occurred; 1: off", "1", false,
+               set_real(p.repeat_penalty, -kMaxReal, kMaxReal)});
+  f.push_back({"--presence-penalty", {}, "X", "lower tokens that occurred; 0: off", "0", false,
+               set_real(p.presence_penalty, -kMaxReal, kMaxReal)});
+  f.push_back({"--frequency-penalty", {}, "X", "lower tokens per occurrence; 0: off", "0", false,
+               set_real(p.frequency_penalty, -kMaxReal, kMaxReal)});
+  f.push_back({"--dry-multiplier", {}, "X", "DRY repetition penalty; 0: off", "0", false,
+               set_real(p.dry_multiplier, -kMaxReal, kMaxReal)});
+  f.push_back({"--dry-base", {}, "X", "DRY base", "1.75", false, set_real(p.dry_base, -kMaxReal, kMaxReal)});
+  f.push_back({"--dry-allowed-length", {}, "N", "repetitions up to this length are free", "2", false,
+               set_integer(p.dry_allowed_length, INT32_MIN, kMaxInt)});
+  f.push_back({"--dry-penalty-last-n", {}, "N", "tokens that DRY looks back; 0: off, -1: the context", "64", false,
+               set_integer(p.dry_penalty_last_n, -1, kMaxInt)});
+  // The first one given replaces the defaults, as users know it.
+  f.push_back({"--dry-sequence-breaker", {}, "TEXT", "text that ends a repetition; 'none': no breakers", "\\n : \" *", false,
+               [&p, is_first = true](std::string_view text) mutable -> Result<> {
+                 if (is_first) p.dry_sequence_breakers.clear();
+                 is_first = false;
+                 if (text != "none") p.dry_sequence_breakers.emplace_back(text);
+                 return {};
+               }});
+  f.push_back({"--mirostat", {}, "N", "0: off, 1, 2: the version", "0", false, set_integer(p.mirostat, 0, 2)});
+  f.push_back({"--mirostat-ent", {}, "X", "mirostat's target surprise (tau)", "5", false,
+               set_real(p.mirostat_tau, -kMaxReal, kMaxReal)});
+  f.push_back({"--mirostat-lr", {}, "X", "mirostat's learning rate (eta)", "0.1", false,
+               set_real(p.mirostat_eta, -kMaxReal, kMaxReal)});
+  f.push_back({"--logit-bias", {"-l"}, "ID(+|-)X", "add X to the logit of a token; may be repeated", "", false,
+               [&p](std::string_view text) -> Result<> {
+                 const size_t sign = text.find_first_of("+-", 1);
+                 if (sign == std::string_view::npos)
+                   return fail(ErrorCode::invalid_argument, "'{}': want TOKEN_ID+BIAS or TOKEN_ID-BIAS", text);
+                 TESSERA_ASSIGN(const int64_t id, parse_integer(text.substr(0, sign), 0, INT32_MAX));
+                 const bool is_ban = text.substr(sign) == "-inf";
+                 // from_chars takes no plus sign.
+                 const std::string_view number = text.substr(text[sign] == '+' ? sign + 1 : sign);
+                 TESSERA_ASSIGN(const float bias, is_ban ? Result<float>(-std::numeric_limits<float>::infinity())
+                                                         : parse_real(number, -kMaxReal, kMaxReal));
+                 p.logit_bias.push_back({static_cast<int32_t>(id), bias});
+                 return {};
+               }});
+  f.push_back({"--samplers", {}, "NAMES", "samplers in their order, separated by ';'", "the default chain", false,
+               set_string(samplers)});
+  f.push_back({"--sampling-seq", {"--sampler-seq"}, "LETTERS", "samplers in their order, as letters", "edskypmxt", false,
+               set_string(sampling_letters)});
+  f.push_back({"--ignore-eos", {}, "", "go on after tokens that end a text", "", false, set_switch(ignore_eos)});
+}
+// clang-format on
+
+Result<> SamplingArgs::check() {
+  if (!samplers.empty() && !sampling_letters.empty())
+    return fail(ErrorCode::invalid_argument, "--samplers and --sampling-seq: give one of them");
+  if (!samplers.empty()) {
+    TESSERA_ASSIGN(params.order, sample::parse_sampler_names(samplers));
+  }
+  if (!sampling_letters.empty()) {
+    TESSERA_ASSIGN(params.order, sample::parse_sampler_letters(sampling_letters));
+  }
+  return sample::validate(params);
+}
+
+sample::SamplerParams SamplingArgs::seeded() const {
+  sample::SamplerParams seeded = params;
+  if (seeded.seed < 0) seeded.seed = std::random_device()();
+  return seeded;
+}
+
+Result<std::unique_ptr<Registry>> open_registry() {
+  const char* isa = std::getenv("TESSERA_ISA");
+  auto registry = create_registry(isa == nullptr ? "" : isa);
+  if (!registry) return forward_error(registry, "TESSERA_ISA");
+  return registry;
+}
+
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context) {
+  LoadedModel opened;
+  TESSERA_ASSIGN(opened.registry, open_registry());
+  EngineOptions options = model.engine;
+  options.n_threads = context.session.threads.n_threads;
+  TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, model.path, options));
+  return opened;
+}
+
+Result<> load_weights(Engine& engine, Context& process) {
+  {
+    ProgressBar bar("loading", process.quiet);
+    TESSERA_TRY(engine.load([&](float share) {
+      bar.update(share);
+      return !process.interrupt.cancelled();
+    }));
+  }
+  for (const std::string& warning : engine.warnings())
+    if (!process.quiet) log("warning: " + warning);
+  return {};
+}
+
+Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process) {
+  TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
+  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*loaded.engine, context.session));
+  TESSERA_TRY(want_memory(*loaded.engine, report));
+  TESSERA_TRY(load_weights(*loaded.engine, process));
+  TESSERA_ASSIGN(loaded.session, Session::create(loaded.engine, context.session));
+  return loaded;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,70 @@
+// The flags that commands share: the model and how to load it, the context, the threads, the samplers. Names and
+// defaults are those that GGUF users know.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tessera/cli/command.h"
+#include "tessera/engine/session.h"
+#include "tessera/sample/params.h"
+
+namespace tessera::cli {
+
+/// -m, which every command that opens a model has.
+void add_model_flag(FlagTable& table, std::string& path);
+/// Whether one was given. Errors: invalid_argument.
+Result<> want_model(const std::string& path);
+
+struct ModelArgs {
+  std::string path;
+  EngineOptions engine;
+
+  void add_to(FlagTable& table);
+  Result<> check() const { return want_model(path); }
+};
+
+struct ContextArgs {
+  SessionOptions session;
+  int64_t n_batch = 2048;
+  std::string cpu_mask, cpu_range;
+
+  ContextArgs();
+  void add_to(FlagTable& table);
+  /// Resolves the CPU sets. Errors: invalid_argument.
+  Result<> check();
+};
+
+struct SamplingArgs {
+  sample::SamplerParams params;
+  std::string samplers, sampling_letters;
+  bool ignore_eos = false;
+
+  void add_to(FlagTable& table);
+  /// Resolves the order of samplers and checks all parameters. Errors: invalid_argument.
+  Result<> check();
+  /// The parameters with a seed drawn if none was given.
+  sample::SamplerParams seeded() const;
+};
+
+/// An engine and a session with the memory that was planned for them, and the registry they live on.
+struct LoadedModel {
+  std::unique_ptr<Registry> registry;
+  std::shared_ptr<Engine> engine;
+  std::unique_ptr<Session> session;
+};
+
+/// The registry of this machine; TESSERA_ISA picks the instruction set.
+Result<std::unique_ptr<Registry>> open_registry();
+
+/// Opens a model without loading it.
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
+
+/// Loads an opened model's weights, with progress on stderr. Errors: those of Engine::load.
+Result<> load_weights(Engine& engine, Context& process);
+
+/// Opens and loads a model, with progress on stderr. Errors: also out_of_memory, when the plan does not fit what
+/// the machine has left, before anything is loaded.
+Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process);
+
+}  // namespace tessera::cli

@@ -1,0 +1,113 @@
+#include "tessera/cli/program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "tessera/base/file.h"
+#include "tessera/cli/command.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/help.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::cli {
+
+namespace {
+
+CancelToken g_interrupt;  // a signal handler has no other way to reach the command
+
+extern "C" void on_interrupt(int) {
+  if (g_interrupt.cancelled()) ::_exit(kInterrupted);
+  g_interrupt.cancel();
+}
+
+void write_raw(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+extern "C" void on_bus_error(int, siginfo_t* info, void*) {
+  const char* path = find_mapped_path(info->si_addr);
+  if (path == nullptr) {  // a bug of ours: die as if nobody had listened
+    std::signal(SIGBUS, SIG_DFL);
+    return;
+  }
+  write_raw("error: ");
+  write_raw(path);
+  write_raw(": the file changed while it was mapped\n");
+  ::_exit(kRefused);
+}
+
+int report(const Error& error, int status) {
+  // One line of valid text without control characters, whatever bytes a name in it had.
+  std::string line = "error: " + text::to_valid_utf8(error.message());
+  for (size_t i = 0; i < line.size(); ++i) {
+    const auto c = static_cast<unsigned char>(line[i]);
+    const bool is_c1 = c == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0;  // U+0080 to U+009F
+    if (is_c1) line[i + 1] = '?';
+    if (is_c1 || c < 0x20 || c == 0x7f) line[i] = '?';
+  }
+  log(line);
+  return status;
+}
+
+int run_command(const CommandInfo& command, std::span<const std::string_view> args) {
+  Context context{.interrupt = g_interrupt};
+  const std::unique_ptr<Command> made = command.create();
+  FlagTable table = made->flags();
+  HelpRequest help = HelpRequest::none;
+  add_common_flags(table, context, help);
+  Result<> parsed = parse(table, args);
+  if (help != HelpRequest::none) {
+    auto printed = print(help_text(command, table, help));
+    return printed ? kDone : report(printed.error(), kRefused);
+  }
+  if (parsed) parsed = made->check();
+  if (!parsed) return report(parsed.error(), kUsage);
+  const Result<> done = made->run(context);
+  if (done) return g_interrupt.cancelled() ? kInterrupted : kDone;
+  if (done.error().code() == ErrorCode::cancelled) return kInterrupted;
+  return report(done.error(), kRefused);
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction bus {};
+  bus.sa_sigaction = on_bus_error;
+  bus.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &bus, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+int run_program(int argc, char** argv) try {
+  const std::vector<std::string_view> args(argv + 1, argv + argc);
+  if (args.empty()) {
+    log(overview());
+    return kUsage;
+  }
+  if (const auto status = run_builtin(args)) return *status;
+  std::vector<std::string_view> names;
+  for (const CommandInfo& command : all_commands()) {
+    if (command.name == args[0]) return run_command(command, std::span(args).subspan(1));
+    names.push_back(command.name);
+  }
+  const std::string_view near = nearest(args[0], names);
+  return report(Error(ErrorCode::invalid_argument,
+                      near.empty() ? fmt::format("unknown command '{}' (tessera help lists them)", args[0])
+                                   : fmt::format("unknown command '{}'; did you mean {}?", args[0], near)),
+                kUsage);
+} catch (const std::bad_alloc&) {
+  return report(Error(ErrorCode::out_of_memory, "out of memory"), kRefused);
+} catch (const std::exception& e) {  // of a library: ours return errors
+  return report(Error(ErrorCode::internal, e.what()), kRefused);
+}
+
+}  // namespace tessera::cli

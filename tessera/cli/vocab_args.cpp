@@ -1,0 +1,21 @@
+#include "tessera/cli/vocab_args.h"
+
+#include "tessera/cli/model_args.h"
+#include "tessera/engine/vocab_loader.h"
+
+namespace tessera::cli {
+
+void VocabArgs::add_to(FlagTable& table, std::string_view json_help, std::string_view special_help) {
+  add_model_flag(table, path);
+  table.flags.push_back({"--json", {}, "", std::string(json_help), "", true, set_switch(json)});
+  table.flags.push_back({"--special", {"-sp"}, "", std::string(special_help), "", true, set_switch(special)});
+}
+
+Result<> VocabArgs::check() const { return want_model(path); }
+
+Result<std::unique_ptr<const text::Tokenizer>> VocabArgs::open() const {
+  TESSERA_ASSIGN(const auto files, ModelFiles::open(path));
+  return load_tokenizer(*files);
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,304 @@
+#include "tessera/cpu/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tessera/base/cpu_info.h"
+#include "tessera/cpu/buffers.h"
+#include "tessera/cpu/dispatch.h"
+#include "tessera/cpu/memory.h"
+#include "tessera/cpu/step.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Elements of a step that one thread computes in about the time of two barriers.
+constexpr int64_t kSoloElements = 4096;
+
+class CpuPlan final : public GraphPlan {
+ public:
+  std::vector<Step> steps;
+};
+
+// Steps for the nodes of a graph; with addresses when places are given, else for measuring only.
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const Kernels& kernels, int n_threads)
+      : graph_(graph), kernels_(kernels), n_threads_(n_threads) {}
+
+  std::vector<Step> steps(std::span<const Tensor> places) {
+    std::vector<Step> steps;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_[id];
+      const OpKernel* kernel = kernel_of(node.op);
+      if (kernel == nullptr) continue;
+      if (!steps.empty() && joins(steps.back(), id)) {
+        steps.back().more_products.push_back({operand(node.sources[0], places), operand(id, places)});
+        continue;
+      }
+      Step step{.kernel = kernel,
+                .node = &node,
+                .out = operand(id, places),
+                .in = {},
+                .n_threads = n_threads_,
+                .more_products = {}};
+      for (size_t i = 0; i < node.n_sources; ++i)
+        if (node.sources[i] != kNoNode) step.in[i] = operand(node.sources[i], places);
+      steps.push_back(std::move(step));
+    }
+    join_small(steps);
+    return steps;
+  }
+
+ private:
+  // Neighbours that are small run on thread 0 without a barrier between them.
+  static void join_small(std::vector<Step>& steps) {
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+      if (!is_small(steps[i]) || !is_small(steps[i + 1])) continue;
+      steps[i].is_solo = steps[i + 1].is_solo = true;
+      steps[i].has_barrier = false;
+    }
+  }
+
+  static bool is_small(const Step& step) {
+    const Op op = step.node->op;
+    if (op == Op::mul_mat || op == Op::attention) return false;  // their work does not show in their results
+    const Operand& rows = op == Op::kv_store ? step.in[1] : step.out;
+    return rows.shape().n_elements() <= kSoloElements;
+  }
+
+  Operand operand(NodeId id, std::span<const Tensor> places) const {
+    const Node& node = graph_[id];
+    const Node& storage = graph_[graph_.storage(id)];
+    Operand operand{.dtype = node.spec.dtype, .layout = node.spec.layout};
+    const BufferType* type = storage.op == Op::tensor ? storage.tensor->buffer_type : nullptr;
+    operand.packed = type != nullptr && dynamic_cast<const PackedBufferType*>(type) != nullptr;
+    if (!places.empty()) {
+      const Tensor& place = places[static_cast<size_t>(id)];
+      operand.data = place.buffer->base() + place.offset;
+    }
+    return operand;
+  }
+
+  // Products of the same x, one after another in the graph, share one packing of x and one barrier: they run at the
+  // same time. The planner thinks of them as one after another, so none joins that it could have given bytes of a
+  // product or of weights that are dead by then.
+  bool joins(const Step& step, NodeId id) const {
+    const Node& node = graph_[id];
+    if (node.op != Op::mul_mat || step.node->op != Op::mul_mat || node.sources[1] != step.node->sources[1])
+      return false;
+    const auto pack_of = [&](const Node& n) {
+      return kernels_.panel_formats[static_cast<size_t>(graph_[n.sources[0]].spec.dtype)]->pack_activations;
+    };
+    if (pack_of(node) != pack_of(*step.node)) return false;
+    const auto first = static_cast<NodeId>(step.node - graph_.nodes().data());
+    for (NodeId product = first; product < id; ++product)
+      if (graph_[product].op == Op::mul_mat &&
+          (graph_[graph_.storage(graph_[product].sources[0])].op != Op::tensor || !outlives(product, id)))
+        return false;
+    return true;
+  }
+
+  bool outlives(NodeId value, NodeId id) const {
+    for (NodeId later = value; later < graph_.size(); ++later) {
+      const Node& node = graph_[later];
+      if (node.is_output && graph_.storage(later) == value) return true;
+      if (later > id && std::ranges::any_of(node.inputs(), [&](NodeId source) {
+            return source != kNoNode && graph_.storage(source) == value;
+          }))
+        return true;
+    }
+    return false;
+  }
+
+  const Graph& graph_;
+  const Kernels& kernels_;
+  int n_threads_;
+};
+
+size_t work_bytes_of(const Kernels& kernels, const Step& step) {
+  return step.kernel->work_bytes == nullptr ? 0 : step.kernel->work_bytes(kernels, step);
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads)
+      : device_(device), kernels_(kernels), threads_(std::move(threads)) {}
+
+  const Device& device() const override { return device_; }
+
+  Result<size_t> work_bytes(const Graph& graph) const override {
+    TESSERA_TRY(want_supported(graph));
+    size_t most = 0;
+    for (const Step& step : Compiler(graph, kernels_, threads_->size()).steps({}))
+      most = std::max(most, work_bytes_of(kernels_, step));
+    return most;
+  }
+
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+                                             std::span<std::byte> work) override {
+    TESSERA_TRY(want_supported(graph));
+    if (places.size() != static_cast<size_t>(graph.size()))
+      return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
+    for (const Tensor& place : places)
+      if (place.buffer == nullptr || place.buffer->base() == nullptr)
+        return fail(ErrorCode::invalid_argument, "{} has no memory that the CPU can address", place.name);
+    auto plan = std::make_unique<CpuPlan>();
+    plan->steps = Compiler(graph, kernels_, threads_->size()).steps(places);
+    for (Step& step : plan->steps) {
+      if (work_bytes_of(kernels_, step) > work.size())
+        return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} needs {}", work.size(),
+                    info(step.node->op).name, work_bytes_of(kernels_, step));
+      step.work = work.data();
+    }
+    return plan;
+  }
+
+  Result<> run(GraphPlan& plan, const CancelToken* cancel) override {
+    const std::vector<Step>& steps = static_cast<CpuPlan&>(plan).steps;
+    fault_.clear();
+    bool cancelled = false;
+    threads_->run(
+        [&](ThreadContext& thread) {
+          Worker worker{thread, kernels_, fault_};
+          for (const Step& step : steps) {
+            worker.is_solo = step.is_solo;
+            if (!step.is_solo || thread.index == 0) step.kernel->run(step, worker);
+            if (!step.has_barrier || !thread.barrier_and_check_cancel()) continue;
+            if (thread.index == 0) cancelled = true;
+            return;
+          }
+        },
+        {.cancel = cancel});
+    if (cancelled) return fail(ErrorCode::cancelled, "cancelled");
+    if (const Fault::Record* fault = fault_.get())
+      return fail(ErrorCode::invalid_argument, "{} {}: {} {}, want 0 to {}", info(fault->step->node->op).name,
+                  fault->step->node->name, fault->what, fault->value, fault->limit - 1);
+    return {};
+  }
+
+ private:
+  Result<> want_supported(const Graph& graph) const {
+    for (NodeId id = 0; id < graph.size(); ++id)
+      if (!device_.supports(graph, id))
+        return fail(ErrorCode::unsupported, "{} cannot run {}", device_.name(), describe(graph, id));
+    return {};
+  }
+
+  const Device& device_;
+  const Kernels& kernels_;
+  std::unique_ptr<ThreadPool> threads_;
+  Fault fault_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const Kernels& kernels) : kernels_(kernels), host_(*this), packed_(*this, kernels) {}
+
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override { return cpu_brand(); }
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  DeviceMemory memory() const override {
+    const MemoryInfo memory = memory_info();
+    return {memory.total_bytes, memory.available_bytes};
+  }
+  std::vector<std::pair<std::string, std::string>> properties() const override {
+    return {{"isa", kernels_.isa},
+            {"usable_isas", fmt::format("{}", fmt::join(usable_isas(), " "))},
+            {"cores", std::to_string(n_physical_cores(thread_affinity()))},
+            {"threads_default", std::to_string(default_thread_count())},
+            {"features", to_string(cpu_features())}};
+  }
+
+  const BufferType& buffer_type() const override { return host_; }
+  const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const override {
+    if (op == Op::mul_mat && packed_.tensor_bytes(dtype, shape)) return packed_;
+    return host_;
+  }
+  bool can_use(const BufferType& type) const override { return &type.device() == this; }
+
+  bool supports(const Graph& graph, NodeId id) const override {
+    const Node& node = graph[id];
+    if (node.is_leaf() || node.op == Op::view) return true;
+    const OpKernel* kernel = kernel_of(node.op);
+    return kernel != nullptr && can_read_operands(graph, node) &&
+           (kernel->supports == nullptr || kernel->supports(kernels_, graph, node));
+  }
+  bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
+    return kernels_.kv_formats[static_cast<size_t>(dtype)] != nullptr && row_bytes(dtype, dim).has_value();
+  }
+
+  Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte> memory) const override { return host_.wrap(memory); }
+
+  Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
+    TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
+    return std::make_unique<CpuBackend>(*this, kernels_, std::move(threads));
+  }
+
+  Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override;
+
+ private:
+  // Only mul_mat and get_rows read panels, and only a whole matrix of them.
+  bool can_read_operands(const Graph& graph, const Node& node) const {
+    for (size_t i = 0; i < node.n_sources; ++i) {
+      const NodeId source = node.sources[i];
+      if (source == kNoNode) continue;
+      const Node& storage = graph[graph.storage(source)];
+      if (storage.op != Op::tensor || storage.tensor->buffer_type == nullptr) continue;
+      const BufferType& type = *storage.tensor->buffer_type;
+      const bool reads_panels =
+          i == 0 && (node.op == Op::mul_mat || node.op == Op::get_rows) && graph[source].op == Op::tensor;
+      if (!can_use(type) || (!type.is_host() && !reads_panels)) return false;
+    }
+    return true;
+  }
+
+  const Kernels& kernels_;
+  HostBufferType host_;
+  PackedBufferType packed_;
+};
+
+// The best of several rounds: other tenants of the machine only ever slow a round down.
+template <class Work>
+double best_rate(ThreadPool& threads, Work work) {
+  constexpr int kRounds = 5;
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int64_t> done{0};
+    const auto start = std::chrono::steady_clock::now();
+    threads.run([&](ThreadContext& thread) { done += work(thread); });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, static_cast<double>(done.load()) / seconds);
+  }
+  return best / 1e9;
+}
+
+Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) const {
+  constexpr int64_t kLoops = 2'000'000;
+  constexpr size_t kReadBytes = size_t{64} << 20;  // per thread: beyond the caches of one core
+  TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
+  const auto n_threads = static_cast<size_t>(threads->size());
+  TESSERA_ASSIGN(const HostMemory memory, HostMemory::allocate(n_threads * kReadBytes));
+  std::fill_n(memory.data(), n_threads * kReadBytes, std::byte{1});
+  DevicePeaks peaks;
+  peaks.int8_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_int8(kLoops); });
+  peaks.f32_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_f32(kLoops); });
+  peaks.read_gbps = best_rate(*threads, [&](ThreadContext& thread) {
+    return kernels_.peak_read(memory.data() + static_cast<size_t>(thread.index) * kReadBytes, kReadBytes);
+  });
+  return peaks;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> create_device(const std::string& isa) {
+  TESSERA_ASSIGN(const Kernels* kernels, select_kernels(isa));
+  return std::make_unique<CpuDevice>(*kernels);
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,151 @@
+#include "tessera/cpu/buffers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/base/checked.h"
+#include "tessera/cpu/memory.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// A cache line, and the width of the widest vector.
+constexpr size_t kAlignment = 64;
+// Memory is virtual: one buffer can be as large as the address space.
+constexpr size_t kMaxSize = size_t{1} << 46;
+
+class HostBuffer final : public Buffer {
+ public:
+  HostBuffer(const BufferType& type, HostMemory memory, size_t size, BufferUsage usage)
+      : Buffer(type, size, usage), memory_(std::move(memory)), base_(memory_.data()) {}
+  HostBuffer(const BufferType& type, std::span<std::byte> wrapped)
+      : Buffer(type, wrapped.size(), BufferUsage::any), memory_(*HostMemory::allocate(0)), base_(wrapped.data()) {}
+
+  std::byte* base() override { return base_; }
+
+  Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
+    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    std::ranges::copy(bytes, base_ + tensor.offset + offset);
+    return {};
+  }
+  Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override {
+    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    std::copy_n(base_ + tensor.offset + offset, bytes.size(), bytes.data());
+    return {};
+  }
+  Result<> copy(const Tensor& from, const Tensor& to) override {
+    const bool direct = from.buffer->type().is_host() && from.dtype == to.dtype && from.layout == to.layout &&
+                        is_contiguous(to.dtype, to.layout);
+    if (!direct) return Buffer::copy(from, to);
+    std::memmove(base_ + to.offset, from.buffer->base() + from.offset, span_bytes(to.dtype, to.layout));
+    return {};
+  }
+  Result<> clear(std::byte value) override {
+    std::memset(base_, static_cast<int>(value), size());
+    return {};
+  }
+  Result<> reset() override { return memory_.data() == base_ ? memory_.reset() : clear(std::byte{0}); }
+
+ private:
+  HostMemory memory_;
+  std::byte* base_;
+};
+
+class PackedBuffer final : public Buffer {
+ public:
+  PackedBuffer(const PackedBufferType& type, HostMemory memory, size_t size, BufferUsage usage)
+      : Buffer(type, size, usage), type_(type), memory_(std::move(memory)) {}
+
+  std::byte* base() override { return memory_.data(); }
+
+  Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
+    TESSERA_ASSIGN(const Rows rows, rows_of(tensor, offset, bytes.size()));
+    for (int64_t row = rows.begin; row < rows.end; row += kPanelRows)
+      rows.format->pack(bytes.data() + static_cast<size_t>(row - rows.begin) * rows.row_bytes, rows.row_bytes,
+                        panel_rows(rows, row), tensor.shape()[0], panel(tensor, rows, row));
+    return {};
+  }
+  Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override {
+    TESSERA_ASSIGN(const Rows rows, rows_of(tensor, offset, bytes.size()));
+    for (int64_t row = rows.begin; row < rows.end; row += kPanelRows)
+      rows.format->unpack(panel(tensor, rows, row), panel_rows(rows, row), tensor.shape()[0],
+                          bytes.data() + static_cast<size_t>(row - rows.begin) * rows.row_bytes, rows.row_bytes);
+    return {};
+  }
+  Result<> clear(std::byte value) override {
+    std::memset(memory_.data(), static_cast<int>(value), size());
+    return {};
+  }
+  Result<> reset() override { return memory_.reset(); }
+
+ private:
+  struct Rows {
+    const PanelFormat* format;
+    size_t row_bytes;
+    int64_t begin, end;
+  };
+
+  Result<Rows> rows_of(const Tensor& tensor, size_t offset, size_t n) const {
+    TESSERA_ASSIGN(const PanelFormat* format, type_.format(tensor.dtype));
+    TESSERA_ASSIGN(const size_t bytes, nbytes(tensor.dtype, tensor.shape()));
+    TESSERA_TRY(want_range(tensor, offset, n, bytes));
+    TESSERA_ASSIGN(const size_t row, row_bytes(tensor.dtype, tensor.shape()[0]));
+    const bool whole_panels = offset % (row * kPanelRows) == 0 && (n % (row * kPanelRows) == 0 || offset + n == bytes);
+    if (!whole_panels)
+      return fail(ErrorCode::invalid_argument, "tensor {}: bytes {} to {} are not whole panels of {} rows", tensor.name,
+                  offset, offset + n, kPanelRows);
+    return Rows{format, row, static_cast<int64_t>(offset / row), static_cast<int64_t>((offset + n) / row)};
+  }
+  static int panel_rows(const Rows& rows, int64_t row) {
+    return static_cast<int>(std::min<int64_t>(kPanelRows, rows.end - row));
+  }
+  std::byte* panel(const Tensor& tensor, const Rows& rows, int64_t row) const {
+    return memory_.data() + tensor.offset +
+           static_cast<size_t>(row / kPanelRows) * rows.format->panel_bytes(tensor.shape()[0]);
+  }
+
+  const PackedBufferType& type_;
+  HostMemory memory_;
+};
+
+}  // namespace
+
+size_t HostBufferType::alignment() const { return kAlignment; }
+size_t HostBufferType::max_size() const { return kMaxSize; }
+
+Result<std::unique_ptr<Buffer>> HostBufferType::allocate(size_t bytes, BufferUsage usage) const {
+  TESSERA_ASSIGN(HostMemory memory, HostMemory::allocate(bytes));
+  return std::make_unique<HostBuffer>(*this, std::move(memory), bytes, usage);
+}
+
+Result<std::unique_ptr<Buffer>> HostBufferType::wrap(std::span<std::byte> memory) const {
+  return std::make_unique<HostBuffer>(*this, memory);
+}
+
+size_t PackedBufferType::alignment() const { return kAlignment; }
+size_t PackedBufferType::max_size() const { return kMaxSize; }
+
+Result<const PanelFormat*> PackedBufferType::format(DType dtype) const {
+  const PanelFormat* format = kernels_.panel_formats[static_cast<size_t>(dtype)];
+  if (format == nullptr) return fail(ErrorCode::unsupported, "{} has no packed form", info(dtype).name);
+  return format;
+}
+
+Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) const {
+  TESSERA_ASSIGN(const PanelFormat* panels, format(dtype));
+  TESSERA_TRY(nbytes(dtype, shape));
+  if (shape[2] != 1 || shape[3] != 1)
+    return fail(ErrorCode::unsupported, "shape {}: only matrices have a packed form", to_string(shape));
+  const auto n_panels = static_cast<size_t>(div_ceil<int64_t>(shape[1], kPanelRows));
+  const auto bytes = checked_mul(n_panels, panels->panel_bytes(shape[0]));
+  if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
+  return *bytes;
+}
+
+Result<std::unique_ptr<Buffer>> PackedBufferType::allocate(size_t bytes, BufferUsage usage) const {
+  TESSERA_ASSIGN(HostMemory memory, HostMemory::allocate(bytes));
+  return std::make_unique<PackedBuffer>(*this, std::move(memory), bytes, usage);
+}
+
+}  // namespace tessera::cpu

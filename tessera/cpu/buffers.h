@@ -1,0 +1,48 @@
+// The CPU's two kinds of memory: plain host memory, and packed memory in which matrices lie in the panels that the
+// matrix multiplication reads (docs/kernels.md).
+#pragma once
+
+#include "tessera/backend/buffer.h"
+#include "tessera/cpu/kernels/kernels.h"
+
+namespace tessera::cpu {
+
+class HostBufferType final : public BufferType {
+ public:
+  explicit HostBufferType(const Device& device) : device_(device) {}
+  std::string_view name() const override { return "cpu"; }
+  const Device& device() const override { return device_; }
+  size_t alignment() const override;
+  size_t max_size() const override;
+  Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override { return nbytes(dtype, shape); }
+  bool is_host() const override { return true; }
+  Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
+
+  /// A buffer over memory of the caller's; writes to it are the caller's business too.
+  Result<std::unique_ptr<Buffer>> wrap(std::span<std::byte> memory) const;
+
+ private:
+  const Device& device_;
+};
+
+/// Holds matrices [k, n_rows] only. set() and get() take whole panels of 16 rows (the last may be partial).
+class PackedBufferType final : public BufferType {
+ public:
+  PackedBufferType(const Device& device, const Kernels& kernels) : device_(device), kernels_(kernels) {}
+  std::string_view name() const override { return "cpu-packed"; }
+  const Device& device() const override { return device_; }
+  size_t alignment() const override;
+  size_t max_size() const override;
+  Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override;
+  bool is_host() const override { return false; }
+  Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
+
+  /// The panel format of a dtype. Errors: unsupported.
+  Result<const PanelFormat*> format(DType dtype) const;
+
+ private:
+  const Device& device_;
+  const Kernels& kernels_;
+};
+
+}  // namespace tessera::cpu

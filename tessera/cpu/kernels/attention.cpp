@@ -1,0 +1,180 @@
+// Attention of up to 64 query rows of one KV head over a sequence's cache blocks: the attention() of the
+// Kernels. cpu/ops calls it, one task per thread at a time.
+//
+// Per block of 64 tokens: scores one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
+// then weighted V rows one element per lane. A row's bits depend on its query, its position and the tokens it
+// sees: every score is one fma chain over elements, every output one fma chain over tokens ascending, with
+// exactly 0 for tokens that only other rows see. So rows may be grouped in any way; a register tile holds up
+// to kMaxTileRows of them.
+#include <string.h>
+
+#include "tessera/cpu/kernels/attention_tiles.h"
+#include "tessera/cpu/kernels/table.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+namespace {
+
+constexpr float kMinusInfinity = -__builtin_inff();
+
+// Softmax -------------------------------------------------------------------------
+
+/// The online softmax's state of one row: out = acc / sum.
+struct RowState {
+  float max = kMinusInfinity;
+  float sum = 0.0f;
+};
+
+/// Turns n_rows rows of scores into weights exp(scale * s - max), 0 for tokens not seen; correction[r], of 16
+/// (those past n_rows hold any number), is what the row's earlier sums shrink by.
+void softmax_block(int n_rows, const uint64_t* seen, float scale, float* s, RowState* states, float* correction) {
+  const F32x16 factor = F32x16::broadcast(scale), unseen = F32x16::broadcast(kMinusInfinity);
+  float base[kMaxTileRows];
+  for (int r = 0; r < n_rows; ++r) {
+    float* row = s + r * kBlockTokens;
+    F32x16 highest = unseen;
+    for (int t = 0; t < kTilesPerBlock; ++t) {
+      F32x16 v = unseen;
+      if (const uint16_t mask = tile_mask(seen[r], t); mask != 0) {
+        v = select_mask(mask, mul(F32x16::load(row + t * kTileTokens), factor), unseen);
+      }
+      v.store(row + t * kTileTokens);
+      highest = max(highest, v);
+    }
+    const float block_max = reduce_max(highest);
+    const float old_max = states[r].max;
+    states[r].max = block_max > old_max ? block_max : old_max;
+    // A row that has seen nothing subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
+    base[r] = states[r].max == kMinusInfinity ? 0.0f : states[r].max;
+    correction[r] = old_max - base[r];
+  }
+  exp(F32x16::load(correction)).store(correction);
+  for (int r = 0; r < n_rows; ++r) {
+    float* row = s + r * kBlockTokens;
+    F32x16 p[kTilesPerBlock];
+    for (int t = 0; t < kTilesPerBlock; ++t) {
+      p[t] = exp(sub(F32x16::load(row + t * kTileTokens), F32x16::broadcast(base[r])));
+      p[t].store(row + t * kTileTokens);
+    }
+    states[r].sum = states[r].sum * correction[r] + reduce_add(add(add(p[0], p[1]), add(p[2], p[3])));
+  }
+}
+
+// The task ------------------------------------------------------------------------
+
+int padded(int dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
+
+/// The tokens of block b that a row at `position` sees.
+uint64_t seen_tokens(uint64_t valid, int b, int32_t position) {
+  const int64_t n = int64_t{position} - int64_t{b} * kBlockTokens + 1;
+  if (n <= 0) return 0;
+  return n >= kBlockTokens ? valid : valid & ((uint64_t{1} << n) - 1);
+}
+
+uint64_t union_of(const uint64_t* masks, int n) {
+  uint64_t all = 0;
+  for (int i = 0; i < n; ++i) all |= masks[i];
+  return all;
+}
+
+/// What attention() settles once for all blocks: the kernels, and where things lie in scratch.
+struct Plan {
+  int n_groups;               // register tiles of near equal size
+  int v_dim;                  // padded
+  bool convert_k, convert_v;  // blocks become f32 once, for all groups, before use
+  const KeyKernels *stored_keys, *keys;
+  const ValueKernels *stored_values, *values;
+  float *acc, *k_floats, *v_floats;
+};
+
+Plan make_plan(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch) {
+  Plan plan;
+  plan.n_groups = (task.n_rows + kMaxTileRows - 1) / kMaxTileRows;
+  plan.v_dim = padded(task.v_dim);
+  // Measured: two groups read a block faster as it is, each converting in its registers; V needs whole
+  // vectors.
+  const bool many_groups = plan.n_groups > 2;
+  plan.convert_k = many_groups && k_dtype != 0;
+  plan.convert_v = (many_groups && v_dtype != 0) || plan.v_dim != task.v_dim;
+  plan.stored_keys = &key_kernels(k_dtype);
+  plan.stored_values = &value_kernels(v_dtype);
+  plan.keys = plan.convert_k ? &kKeys<RowF32> : plan.stored_keys;
+  plan.values = plan.convert_v ? &kValues<RowF32> : plan.stored_values;
+  plan.acc = static_cast<float*>(scratch);
+  plan.k_floats = plan.acc + kMaxAttentionRows * plan.v_dim;
+  plan.v_floats = plan.k_floats + kBlockTokens * task.k_dim;
+  return plan;
+}
+
+struct Rows {
+  const float* queries[kMaxAttentionRows];
+  RowState states[kMaxAttentionRows];
+  uint64_t seen[kMaxAttentionRows];  // tokens of the current block
+};
+
+/// Adds block b to every row that sees any of its tokens.
+void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows) {
+  for (int i = 0; i < task.n_rows; ++i) rows.seen[i] = seen_tokens(task.valid[b], b, task.positions[i]);
+  const uint64_t any = union_of(rows.seen, task.n_rows);
+  if (any == 0) return;
+
+  const ptrdiff_t physical = task.blocks[b];
+  const bool has_next = b + 1 < task.n_blocks && task.blocks[b + 1] >= 0;
+  const ptrdiff_t blocks_ahead = has_next ? task.blocks[b + 1] - physical : 0;
+  const auto k_stride = static_cast<ptrdiff_t>(task.k_block_stride);
+  const auto v_stride = static_cast<ptrdiff_t>(task.v_block_stride);
+  const char* k = static_cast<const char*>(task.k_base) + physical * k_stride;
+  const char* v = static_cast<const char*>(task.v_base) + physical * v_stride;
+  if (plan.convert_k) {
+    plan.stored_keys->convert(k, blocks_ahead * k_stride, any, task.k_dim, plan.k_floats);
+    k = reinterpret_cast<const char*>(plan.k_floats);
+  }
+  if (plan.convert_v) {
+    plan.stored_values->convert(v, blocks_ahead * v_stride, any, task.v_dim, plan.v_dim, plan.v_floats);
+    v = reinterpret_cast<const char*>(plan.v_floats);
+  }
+  for (int g = 0; g < plan.n_groups; ++g) {
+    const int first = task.n_rows * g / plan.n_groups, n = task.n_rows * (g + 1) / plan.n_groups - first;
+    const uint64_t tokens = union_of(rows.seen + first, n);
+    if (tokens == 0) continue;
+    alignas(64) float s[kMaxTileRows * kBlockTokens];
+    float correction[kLanes] = {};
+    plan.keys->scores[n - 1](rows.queries + first, k, blocks_ahead * k_stride, tokens, task.k_dim, s);
+    softmax_block(n, rows.seen + first, task.scale, s, rows.states + first, correction);
+    plan.values->accumulate[n - 1](v, blocks_ahead * v_stride, tokens, plan.v_dim, s, correction,
+                                   plan.acc + first * plan.v_dim);
+  }
+}
+
+void finish_row(const float* acc, const RowState& state, int dim, float* out) {
+  const bool saw_any = state.sum != 0.0f;
+  const F32x16 sum = F32x16::broadcast(state.sum), zero = F32x16::zero();
+  for (int i = 0; i < dim; i += kLanes) {
+    // Weights of 0 can turn an underflowed -0 into +0; adding 0 makes it +0 for every grouping.
+    const F32x16 v = saw_any ? add(div(F32x16::load(acc + i), sum), zero) : zero;
+    v.store_partial(out + i, dim - i < kLanes ? dim - i : kLanes);
+  }
+}
+
+}  // namespace
+
+// Scratch: accumulators of all rows, then one block of K and one of V as f32.
+size_t attention_scratch_bytes(int k_dim, int v_dim) {
+  const auto k = static_cast<size_t>(k_dim), v = static_cast<size_t>(padded(v_dim));
+  return sizeof(float) * (kMaxAttentionRows * v + kBlockTokens * (k + v));
+}
+
+void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch) {
+  const Plan plan = make_plan(task, k_dtype, v_dtype, scratch);
+  memset(plan.acc, 0, sizeof(float) * static_cast<size_t>(task.n_rows) * static_cast<size_t>(plan.v_dim));
+  Rows rows;
+  for (int i = 0; i < task.n_rows; ++i) rows.queries[i] = task.q + task.q_offsets[i];
+  for (int b = 0; b < task.n_blocks; ++b) {
+    if (task.blocks[b] >= 0) attend_block(task, plan, b, rows);
+  }
+  for (int i = 0; i < task.n_rows; ++i) {
+    finish_row(plan.acc + i * plan.v_dim, rows.states[i], task.v_dim, task.out + task.out_offsets[i]);
+  }
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,108 @@
+// Activations as the int8 kernels read them. Used by matmul_int8.h.
+//
+// Tokens lie in tiles of kInt8Tokens (the last tile has what is left). A tile of T tokens is its groups one
+// after the other; a group is T float scales, then per 32-column block T int32 seeds and eight times T x 4
+// codes.
+//
+// A group is x = d * q with d = max|x| / 127 and q = x * (1 / d) rounded half to even. Two exceptions:
+//   max|x| too small for 1 / d to be finite (d below FLT_MIN), or zero: d = 0, q = 0;
+//   an infinity or NaN in the group: d = NaN, q = 0, so that all outputs of the token are NaN.
+#pragma once
+
+#include <string.h>
+
+#include "tessera/cpu/kernels/int8_dot.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+inline constexpr int kBlockColumns = 32;
+
+/// Columns that share an activation scale: the largest of 128, 64, 32 that divides k. Larger groups cost
+/// fewer float operations per product, smaller ones follow outliers more closely.
+inline int64_t activation_group(int64_t k) {
+  if (k % 128 == 0) return 128;
+  return k % 64 == 0 ? 64 : 32;
+}
+
+/// Bytes that the first n_columns (whole groups) of k take per token.
+inline size_t activation_bytes_per_token(int64_t k, int64_t n_columns) {
+  return 4 * static_cast<size_t>(n_columns / activation_group(k)) + 36 * static_cast<size_t>(n_columns / kBlockColumns);
+}
+
+inline size_t activation_bytes(int64_t k, int64_t n_tokens) {
+  return (static_cast<size_t>(n_tokens) * activation_bytes_per_token(k, k) + 63) / 64 * 64;
+}
+
+inline float load_f32(const uint8_t* p) {
+  float f;
+  memcpy(&f, p, 4);
+  return f;
+}
+
+/// The scale of a group of n values and the factor 1 / scale (0 where all codes are to be 0).
+struct GroupScale {
+  float scale, inverse;
+};
+inline GroupScale group_scale(const float* x, int64_t n) {
+  // The order of magnitudes is that of their bits, with infinity and NaN above all numbers.
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    memcpy(&bits, x + i, 4);
+    bits &= 0x7fffffffu;
+    largest = bits > largest ? bits : largest;
+  }
+  if (largest >= 0x7f800000u) return {__builtin_nanf(""), 0.0f};
+  float magnitude;
+  memcpy(&magnitude, &largest, 4);
+  const float scale = magnitude / 127.0f;
+  return scale < __FLT_MIN__ ? GroupScale{0.0f, 0.0f} : GroupScale{scale, 1.0f / scale};
+}
+
+/// 32 codes of x * inverse; returns their sum.
+inline int32_t quantize_block(const float* x, float inverse, int8_t* codes) {
+  int32_t sum = 0;
+  for (int i = 0; i < kBlockColumns; ++i) {
+    // |x * inverse| < 128: adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
+    const float shifted = x[i] * inverse + 0x1.8p23f;
+    int32_t bits;
+    memcpy(&bits, &shifted, 4);
+    const int32_t code = bits - 0x4b400000;
+    codes[i] = static_cast<int8_t>(code);
+    sum += code;
+  }
+  return sum;
+}
+
+/// Packs token x into place t of a tile of n_tile tokens. A block's seed is seed_factor times the sum of its
+/// codes.
+inline void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t, int seed_factor, uint8_t* tile) {
+  const int64_t group = activation_group(k);
+  for (int64_t column = 0; column < k; column += group) {
+    const GroupScale g = group_scale(x + column, group);
+    memcpy(tile + 4 * t, &g.scale, 4);
+    tile += 4 * n_tile;
+    for (int64_t b = 0; b < group; b += kBlockColumns) {
+      int8_t codes[kBlockColumns] = {};
+      const int32_t sum = g.inverse == 0.0f ? 0 : quantize_block(x + column + b, g.inverse, codes);
+      const int32_t seed = seed_factor * sum;
+      memcpy(tile + 4 * t, &seed, 4);
+      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (n_tile + v * n_tile + t), codes + 4 * v, 4);
+      tile += 36 * n_tile;
+    }
+  }
+}
+
+inline void quantize_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin,
+                                 int64_t end, int seed_factor, uint8_t* packed) {
+  for (int64_t t = begin; t < end; ++t) {
+    const auto* token =
+        reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(t) * x_stride);
+    const int64_t first = t / kInt8Tokens * kInt8Tokens;
+    const int64_t n_tile = n_tokens - first < kInt8Tokens ? n_tokens - first : kInt8Tokens;
+    quantize_token(token, k, n_tile, t - first, seed_factor,
+                   packed + static_cast<size_t>(first) * activation_bytes_per_token(k, k));
+  }
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

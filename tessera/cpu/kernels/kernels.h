@@ -1,0 +1,124 @@
+// What the kernels of one instruction set offer to the rest of the CPU backend: a table of plain functions.
+// cpu/dispatch picks the table at run time; cpu/ops and cpu/pack call through it. Plain declarations only: this
+// header is seen by code of every instruction set (see cmake/isa.cmake).
+//
+// Results are the same bits for any division of rows and tokens among calls: each output element has one fixed chain of
+// float operations, whatever else the call computes.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tessera::cpu {
+
+inline constexpr int kPanelRows = 16;    // weight rows interleaved in one panel: one output per lane
+inline constexpr int kBlockTokens = 64;  // tokens of one KV cache block; bit i of a mask is token i
+inline constexpr int kTileTokens = 16;   // tokens interleaved in one K tile of a block
+
+/// Matrix multiplication y[r] = sum_k w[r][k] * x[k] for weights of one dtype (design: docs/kernels.md).
+///
+/// Weights lie in panels of 16 rows; panel p holds rows 16p to 16p+15, rows past the end are zero.
+/// Activations of a group of tokens are packed once (for integer kernels: quantized) and used by every panel.
+struct PanelFormat {
+  /// Bytes of one panel of k columns (k a multiple of the dtype's block); a multiple of 64.
+  size_t (*panel_bytes)(int64_t k);
+  /// Packs n_rows (<= 16) rows as the file has them, row_stride bytes apart, into one panel.
+  void (*pack)(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel);
+  /// The exact inverse of pack().
+  void (*unpack)(const void* panel, int n_rows, int64_t k, void* rows, size_t row_stride);
+  /// Row `row` (0 to 15) of a panel as k floats: the dequantized values, exactly.
+  void (*dequantize_row)(const void* panel, int row, int64_t k, float* out);
+
+  /// Bytes of n_tokens packed activation columns of k values; a multiple of 64.
+  size_t (*activation_bytes)(int64_t k, int64_t n_tokens);
+  /// Packs tokens [begin, end) of x (each k floats, x_stride bytes apart) into their place in `packed`, which holds
+  /// n_tokens. begin and end are multiples of token_tile or n_tokens.
+  void (*pack_activations)(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin, int64_t end,
+                           void* packed);
+  int token_tile;
+
+  /// out[t][row] for all n_rows rows of consecutive panels (the first at `panels`) and tokens [begin, end) of the
+  /// packed activations; token t's outputs start at out + t * out_stride bytes. Bounds as pack_activations.
+  void (*multiply)(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens, int64_t begin,
+                   int64_t end, float* out, size_t out_stride);
+};
+
+/// One row set of attention: queries of one KV head against a sequence's blocks.
+struct AttentionTask {
+  // Queries: row i is head_dim floats at q + q_offsets[i] (in floats); its output goes to out + out_offsets[i].
+  const float* q;
+  float* out;
+  const int64_t* q_offsets;
+  const int64_t* out_offsets;
+  const int32_t* positions;  // position of each row's token
+  int n_rows;                // 1 to kMaxAttentionRows
+  int k_dim;                 // elements per K vector
+  int v_dim;                 // elements per V vector
+  float scale;
+  // The sequence: logical block b holds positions 64b to 64b+63; blocks[b] is its physical block or -1,
+  // valid[b] tells which of its positions are stored.
+  const int32_t* blocks;
+  const uint64_t* valid;
+  int n_blocks;
+  // The cache of this layer: physical block p of this KV head starts p * stride bytes after the base.
+  const void* k_base;
+  const void* v_base;
+  size_t k_block_stride;
+  size_t v_block_stride;
+};
+
+inline constexpr int kMaxAttentionRows = 64;
+
+/// Storage of one KV cache dtype. A block of one KV head holds 64 tokens: K in four tiles of 16 tokens,
+/// innermost the 16 tokens of one element (for q8_0 of four elements), so that scores come out one token per lane;
+/// V token by token. Both take exactly 64 rows' bytes of the dtype.
+struct KvFormat {
+  /// Stores dim floats as token `slot` (0 to 63) of a K or V block.
+  void (*store_k)(const float* x, int dim, int slot, void* block);
+  void (*store_v)(const float* x, int dim, int slot, void* block);
+  /// Token `slot` of a block as one row in the dtype's file form (state saving); load after store is exact.
+  void (*load_k)(const void* block, int dim, int slot, void* row);
+  void (*load_v)(const void* block, int dim, int slot, void* row);
+  /// The inverse: a row in the dtype's file form becomes token `slot`.
+  void (*store_k_row)(const void* row, int dim, int slot, void* block);
+  void (*store_v_row)(const void* row, int dim, int slot, void* block);
+};
+
+struct Kernels {
+  const char* isa;  // "scalar", "avx2", "avx512"
+
+  // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id), 64 entries.
+  const PanelFormat* const* panel_formats;
+
+  // Element-wise work on rows of n floats. Outputs may be the inputs themselves.
+  void (*rms_norm)(const float* x, const float* weight /* or null */, int64_t n, float eps, float* out);
+  void (*add)(const float* a, const float* b, int64_t n, float* out);
+  void (*mul)(const float* a, const float* b, int64_t n, float* out);
+  void (*scale)(const float* x, float factor, int64_t n, float* out);
+  void (*silu)(const float* x, int64_t n, float* out);
+  void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*softmax)(const float* x, int64_t n, float* out);
+  /// Rotates n_rot elements of x by (cos, sin) pairs: adjacent pairs (2i, 2i+1), or halves (i, i + n_rot/2);
+  /// elements from n_rot to n are copied.
+  void (*rope_adjacent)(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
+  void (*rope_halves)(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
+  /// Rows of plain (unpacked) tensors as floats; null where the dtype has none. Indexed by dtype.
+  void (*const* to_f32)(const void* row, int64_t n, float* out);
+  void (*const* from_f32)(const float* x, int64_t n, void* row);
+
+  // Attention. Indexed by dtype; null where the cache cannot be of that dtype. K and V may differ.
+  const KvFormat* const* kv_formats;
+  /// softmax(scale * q K^T) V over the visible positions (valid, and <= the row's position), blocks ascending,
+  /// online softmax per block of 64. A row that sees nothing gives zeros. scratch: attention_scratch_bytes.
+  void (*attention)(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
+  size_t (*attention_scratch_bytes)(int k_dim, int v_dim);
+
+  // Measured peaks: each runs its loop n times and returns the multiply-adds (or bytes) done.
+  int64_t (*peak_int8)(int64_t n);
+  int64_t (*peak_f32)(int64_t n);
+  int64_t (*peak_read)(const void* data, size_t bytes);
+};
+
+inline constexpr int kMaxDTypes = 64;
+
+}  // namespace tessera::cpu

@@ -1,0 +1,283 @@
+// Matrix multiplication for weights that are plain floats (f32, f16, bf16): the template behind
+// matmul_{f32,f16,bf16}.cpp. Weights are converted to f32 exactly. Per output, columns ascending: out =
+// fma(w, x, out) from out = 0, one chain; every tile shape, and every call that includes the output, does
+// exactly this.
+//
+// A panel holds, column by column, the 16 values of its rows. Activations lie in tiles of kFloatTokens tokens
+// (the last tile has what is left), a tile column by column. Element is a struct with the type of one stored
+// value (Stored) and load(), which reads a column of a panel as 16 floats.
+#pragma once
+
+#include <string.h>
+
+#include "tessera/cpu/kernels/hints.h"
+#include "tessera/cpu/kernels/simd.h"
+#include "tessera/cpu/kernels/table.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+// kFloatPanels x kFloatTokens: the largest tile; its accumulators fill the registers but for weights and a
+// broadcast. kFloatChains: panels times tokens that hide the latency of an FMA (4 cycles, two a cycle), where
+// tokens are few.
+#if defined(TESSERA_ISA_avx512)
+inline constexpr int kFloatPanels = 2, kFloatTokens = 12, kFloatChains = 8;
+#elif defined(TESSERA_ISA_avx2)
+inline constexpr int kFloatPanels = 1, kFloatTokens = 6, kFloatChains = 3;  // a panel is two vectors
+#else
+inline constexpr int kFloatPanels = 1, kFloatTokens = 2, kFloatChains = 1;
+#endif
+
+/// Panels of a tile of n_tokens, a power of two.
+constexpr int float_tile_panels(int64_t n_tokens) {
+  int panels = kFloatPanels;
+  while (panels * n_tokens < kFloatChains) panels *= 2;
+  return panels;
+}
+
+struct FloatTile {
+  const uint8_t* weights;  // the first panel's first column
+  size_t panel_stride;     // bytes
+  const float* x;          // the tile's first column
+  size_t next_x = 0;       // bytes from there to what the next tile reads
+  int64_t n_columns;
+  float* out;  // the first panel's 16 outputs of the first token
+  size_t out_stride;
+  bool from_zero;  // else adds to `out`
+};
+
+template <class Element, int R, int T>
+void float_tile(const FloatTile& tile) {
+  constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
+  const auto out = [first = reinterpret_cast<uint8_t*>(tile.out), stride = tile.out_stride](int r, int t) {
+    return reinterpret_cast<float*>(first + static_cast<size_t>(t) * stride) + kPanelRows * r;
+  };
+  F32x16 sum[R][T];
+  TESSERA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TESSERA_UNROLL
+    for (int t = 0; t < T; ++t) sum[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(out(r, t));
+  }
+
+  const uint8_t* w = tile.weights;
+  const float* x = tile.x;
+  const size_t panel_stride = tile.panel_stride;
+  for (int64_t column = 0; column < tile.n_columns; ++column) {
+    F32x16 weights[R];
+    TESSERA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const uint8_t* p = w + static_cast<size_t>(r) * panel_stride;
+      if constexpr (Element::kStreamed) prefetch_ahead(p, kPrefetchBytes, kColumnBytes);
+      weights[r] = Element::load(p);
+    }
+    TESSERA_UNROLL
+    for (int t = 0; t < T; ++t) {
+      const F32x16 value = F32x16::broadcast(x[t]);
+      TESSERA_UNROLL
+      for (int r = 0; r < R; ++r) sum[r][t] = fma(weights[r], value, sum[r][t]);
+    }
+    if constexpr (!Element::kStreamed) prefetch_ahead(x, tile.next_x, T * sizeof(float));
+    w += kColumnBytes;
+    x += T;
+  }
+  TESSERA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    TESSERA_UNROLL
+    for (int t = 0; t < T; ++t) sum[r][t].store(out(r, t));
+  }
+}
+
+/// float_tile of n_tokens (1 to T) tokens, for any number that takes R or more panels.
+template <class Element, int R, int T = kFloatTokens>
+void float_tile_of(int64_t n_tokens, const FloatTile& tile) {
+  if constexpr (T > 1)
+    if (n_tokens < T || R > float_tile_panels(T)) return float_tile_of<Element, R, T - 1>(n_tokens, tile);
+  if constexpr (R <= float_tile_panels(T)) float_tile<Element, R, T>(tile);
+}
+
+/// Weights that were converted to f32 for many tokens.
+struct ConvertedElement {
+  using Stored = float;
+  static constexpr bool kStreamed = false;  // they are in the cache
+  static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
+};
+
+inline size_t float_activation_bytes(int64_t k, int64_t n_tokens) {
+  return (static_cast<size_t>(k) * static_cast<size_t>(n_tokens) * sizeof(float) + 63) / 64 * 64;
+}
+
+inline void pack_float_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin,
+                                   int64_t end, void* packed) {
+  constexpr int64_t kChunk = 64;  // columns written for all of a tile's tokens before the next: 3 KB
+  for (int64_t first = begin; first < end; first += kFloatTokens) {
+    const int64_t n_tile = n_tokens - first < kFloatTokens ? n_tokens - first : kFloatTokens;
+    float* tile = static_cast<float*>(packed) + first * k;
+    for (int64_t column = 0; column < k; column += kChunk) {
+      const int64_t chunk_end = k - column < kChunk ? k : column + kChunk;
+      for (int64_t t = 0; t < n_tile; ++t) {
+        const auto* token = reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) +
+                                                           static_cast<size_t>(first + t) * x_stride);
+        for (int64_t i = column; i < chunk_end; ++i) tile[i * n_tile + t] = token[i];
+      }
+    }
+  }
+}
+
+template <class Element>
+struct FloatMatmul {
+  using Stored = typename Element::Stored;
+
+  static size_t panel_bytes(int64_t k) { return (static_cast<size_t>(k) * kPanelRows * sizeof(Stored) + 63) / 64 * 64; }
+
+  static void pack(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel) {
+    const size_t used = n_rows < kPanelRows ? 0 : static_cast<size_t>(k) * kPanelRows * sizeof(Stored);
+    memset(static_cast<uint8_t*>(panel) + used, 0, panel_bytes(k) - used);
+    auto* columns = static_cast<Stored*>(panel);
+    constexpr int64_t kChunk = 64 / sizeof(Stored);  // a cache line of each row at a time
+    for (int64_t column = 0; column < k; column += kChunk) {
+      const int64_t chunk_end = k - column < kChunk ? k : column + kChunk;
+      for (int r = 0; r < n_rows; ++r) {
+        const uint8_t* row = static_cast<const uint8_t*>(rows) + static_cast<size_t>(r) * row_stride;
+        for (int64_t i = column; i < chunk_end; ++i)
+          memcpy(columns + i * kPanelRows + r, row + static_cast<size_t>(i) * sizeof(Stored), sizeof(Stored));
+      }
+    }
+  }
+
+  static void unpack(const void* panel, int n_rows, int64_t k, void* rows, size_t row_stride) {
+    const auto* columns = static_cast<const Stored*>(panel);
+    for (int r = 0; r < n_rows; ++r) {
+      uint8_t* row = static_cast<uint8_t*>(rows) + static_cast<size_t>(r) * row_stride;
+      for (int64_t i = 0; i < k; ++i)
+        memcpy(row + static_cast<size_t>(i) * sizeof(Stored), columns + i * kPanelRows + r, sizeof(Stored));
+    }
+  }
+
+  static void dequantize_row(const void* panel, int row, int64_t k, float* out) {
+    const auto* column = static_cast<const uint8_t*>(panel);
+    float values[kPanelRows];
+    for (int64_t i = 0; i < k; ++i, column += sizeof(Stored) * kPanelRows) {
+      Element::load(column).store(values);
+      out[i] = values[row];
+    }
+  }
+
+  static void multiply(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens,
+                       int64_t begin, int64_t end, float* out, size_t out_stride) {
+    if (begin >= end) return;
+    Job job = {.w = static_cast<const uint8_t*>(panels),
+               .n_rows = n_rows,
+               .k = k,
+               .packed = static_cast<const float*>(packed),
+               .n_tokens = n_tokens,
+               .begin = begin,
+               .end = end,
+               .out = out,
+               .out_stride = out_stride};
+    if (end - begin <= kFloatTokens) {
+      multiply_few<float_tile_panels(1)>(job);
+    } else {
+      multiply_many<kFloatPanels>(job);
+    }
+    if (job.n_rows > 0) multiply_partial_panel(job);
+  }
+
+ private:
+  // Columns whose converted weights stay in the L1 cache while all tokens pass: 32 KB per panel pair.
+  static constexpr int64_t kConvertColumns = 256;
+
+  /// What is left to do of one multiply().
+  struct Job {
+    const uint8_t* w;
+    int64_t n_rows, k;
+    const float* packed;
+    int64_t n_tokens, begin, end;
+    float* out;
+    size_t out_stride;
+
+    int64_t tile_tokens(int64_t t) const { return n_tokens - t < kFloatTokens ? n_tokens - t : kFloatTokens; }
+    float* out_of(int64_t t) const {
+      return reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(out) + static_cast<size_t>(t) * out_stride);
+    }
+    void advance(int n_panels) {
+      w += static_cast<size_t>(n_panels) * panel_bytes(k);
+      n_rows -= n_panels * kPanelRows;
+      out += n_panels * kPanelRows;
+    }
+  };
+
+  /// Whole panels for one tile of tokens: R at a time as long as the tile is small enough, then fewer.
+  template <int R>
+  static void multiply_few(Job& job) {
+    const int64_t t = job.begin, n = job.tile_tokens(t);
+    for (; R <= float_tile_panels(n) && job.n_rows >= R * kPanelRows; job.advance(R))
+      float_tile_of<Element, R>(n, {.weights = job.w,
+                                    .panel_stride = panel_bytes(job.k),
+                                    .x = job.packed + t * job.k,
+                                    .n_columns = job.k,
+                                    .out = job.out_of(t),
+                                    .out_stride = job.out_stride,
+                                    .from_zero = true});
+    if constexpr (R > 1) multiply_few<R / 2>(job);
+  }
+
+  /// Whole panels for many tokens: a part of R panels is converted, then multiplied by all tokens.
+  template <int R>
+  static void multiply_many(Job& job) {
+    alignas(64) float converted[R][kConvertColumns][kPanelRows];
+    for (; job.n_rows >= R * kPanelRows; job.advance(R)) {
+      for (int64_t column = 0; column < job.k; column += kConvertColumns) {
+        const int64_t n_columns = job.k - column < kConvertColumns ? job.k - column : kConvertColumns;
+        for (int r = 0; r < R; ++r) {
+          const uint8_t* w = job.w + static_cast<size_t>(r) * panel_bytes(job.k) +
+                             static_cast<size_t>(column) * kPanelRows * sizeof(Stored);
+          for (int64_t i = 0; i < n_columns; ++i, w += kPanelRows * sizeof(Stored)) {
+            prefetch_ahead(w, kPrefetchBytes, kPanelRows * sizeof(Stored));
+            Element::load(w).store(converted[r][i]);
+          }
+        }
+        for (int64_t t = job.begin; t < job.end; t += kFloatTokens)
+          float_tile_of<ConvertedElement, R>(job.tile_tokens(t),
+                                             {.weights = reinterpret_cast<const uint8_t*>(converted),
+                                              .panel_stride = sizeof converted[0],
+                                              .x = job.packed + t * job.k + column * job.tile_tokens(t),
+                                              .next_x = static_cast<size_t>(kFloatTokens * job.k) * sizeof(float),
+                                              .n_columns = n_columns,
+                                              .out = job.out_of(t),
+                                              .out_stride = job.out_stride,
+                                              .from_zero = column == 0});
+      }
+    }
+    if constexpr (R > 1) multiply_many<R / 2>(job);
+  }
+
+  /// The last panel where it has fewer than 16 rows: tiles go to a buffer of whole panels first.
+  static void multiply_partial_panel(const Job& job) {
+    alignas(64) float whole[kFloatTokens][kPanelRows];
+    for (int64_t t = job.begin; t < job.end; t += kFloatTokens) {
+      float_tile_of<Element, 1>(job.tile_tokens(t), {.weights = job.w,
+                                                     .panel_stride = 0,
+                                                     .x = job.packed + t * job.k,
+                                                     .n_columns = job.k,
+                                                     .out = whole[0],
+                                                     .out_stride = sizeof whole[0],
+                                                     .from_zero = true});
+      for (int64_t i = 0; i < job.tile_tokens(t); ++i)
+        memcpy(job.out_of(t + i), whole[i], static_cast<size_t>(job.n_rows) * sizeof(float));
+    }
+  }
+};
+
+template <class Element>
+constexpr PanelFormat float_panel_format() {
+  using Matmul = FloatMatmul<Element>;
+  return {.panel_bytes = Matmul::panel_bytes,
+          .pack = Matmul::pack,
+          .unpack = Matmul::unpack,
+          .dequantize_row = Matmul::dequantize_row,
+          .activation_bytes = float_activation_bytes,
+          .pack_activations = pack_float_activations,
+          .token_tile = kFloatTokens,
+          .multiply = Matmul::multiply};
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

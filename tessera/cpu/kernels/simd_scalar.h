@@ -1,0 +1,207 @@
+// simd.h for any CPU: sixteen lanes as an array; the compiler may vectorise with what the baseline has.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+inline float f16_value(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
+  const uint32_t exponent = (h >> 10) & 0x1fu, mantissa = h & 0x3ffu;
+  uint32_t bits;
+  if (exponent == 0x1f) {
+    bits = 0x7f800000u | (mantissa != 0 ? 0x400000u : 0u) | (mantissa << 13);
+  } else if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    memcpy(&bits, &magnitude, 4);
+  } else {
+    bits = ((exponent + 112) << 23) | (mantissa << 13);
+  }
+  bits |= sign;
+  float f;
+  memcpy(&f, &bits, 4);
+  return f;
+}
+
+inline uint16_t f16_bits(float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) {
+    float sum;
+    memcpy(&sum, &magnitude, 4);
+    sum += 0.5f;
+    uint32_t sum_bits;
+    memcpy(&sum_bits, &sum, 4);
+    return static_cast<uint16_t>(sign | (sum_bits - 0x3f000000u));
+  }
+  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+inline float bf16_value(uint16_t h) {
+  const uint32_t bits = static_cast<uint32_t>(h) << 16;
+  float f;
+  memcpy(&f, &bits, 4);
+  return f;
+}
+
+inline uint16_t bf16_bits(float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+struct F32x16 {
+  float v[16];
+
+  static F32x16 zero() { return broadcast(0.0f); }
+  static F32x16 broadcast(float x) {
+    F32x16 r;
+    for (float& lane : r.v) lane = x;
+    return r;
+  }
+  static F32x16 load(const float* p) {
+    F32x16 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  static F32x16 load_partial(const float* p, int n) {
+    F32x16 r = zero();
+    for (int i = 0; i < n; ++i) r.v[i] = p[i];
+    return r;
+  }
+  static F32x16 load_f16(const uint16_t* p) {
+    F32x16 r;
+    for (int i = 0; i < 16; ++i) r.v[i] = f16_value(p[i]);
+    return r;
+  }
+  static F32x16 load_f16_partial(const uint16_t* p, int n) {
+    F32x16 r = zero();
+    for (int i = 0; i < n; ++i) r.v[i] = f16_value(p[i]);
+    return r;
+  }
+  static F32x16 load_bf16(const uint16_t* p) {
+    F32x16 r;
+    for (int i = 0; i < 16; ++i) r.v[i] = bf16_value(p[i]);
+    return r;
+  }
+  static F32x16 load_bf16_partial(const uint16_t* p, int n) {
+    F32x16 r = zero();
+    for (int i = 0; i < n; ++i) r.v[i] = bf16_value(p[i]);
+    return r;
+  }
+  /// Signed bytes as floats.
+  static F32x16 load_i8(const int8_t* p) {
+    F32x16 r;
+    for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
+    return r;
+  }
+
+  void store(float* p) const { memcpy(p, v, sizeof v); }
+  void store_partial(float* p, int n) const {
+    for (int i = 0; i < n; ++i) p[i] = v[i];
+  }
+  void store_f16(uint16_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = f16_bits(v[i]);
+  }
+  void store_f16_partial(uint16_t* p, int n) const {
+    for (int i = 0; i < n; ++i) p[i] = f16_bits(v[i]);
+  }
+  void store_bf16(uint16_t* p) const {
+    for (int i = 0; i < 16; ++i) p[i] = bf16_bits(v[i]);
+  }
+  void store_bf16_partial(uint16_t* p, int n) const {
+    for (int i = 0; i < n; ++i) p[i] = bf16_bits(v[i]);
+  }
+};
+
+struct I32x16 {
+  int32_t v[16];
+
+  static I32x16 broadcast(int32_t x) {
+    I32x16 r;
+    for (int32_t& lane : r.v) lane = x;
+    return r;
+  }
+};
+
+#define TESSERA_LANES(type, expr)               \
+  type r;                                       \
+  for (int i = 0; i < 16; ++i) r.v[i] = (expr); \
+  return r
+
+inline F32x16 add(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] + b.v[i]); }
+inline F32x16 sub(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] - b.v[i]); }
+inline F32x16 mul(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] * b.v[i]); }
+inline F32x16 div(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] / b.v[i]); }
+/// a * b + c; b's operand wins where a comparison has a NaN, as the vector instructions do.
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { TESSERA_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]); }
+inline F32x16 max(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
+inline F32x16 min(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
+inline F32x16 abs(F32x16 a) { TESSERA_LANES(F32x16, __builtin_fabsf(a.v[i])); }
+/// Half-way cases to even; |x| < 2^22, beyond which floats of interest are whole or the caller clamps.
+inline F32x16 round_even(F32x16 a) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    const float magnitude = __builtin_fabsf(a.v[i]);
+    const volatile float shifted = magnitude + 0x1p23f;  // volatile: keep the rounding addition
+    const float rounded = magnitude < 0x1p23f ? shifted - 0x1p23f : magnitude;
+    r.v[i] = __builtin_copysignf(rounded, a.v[i]);
+  }
+  return r;
+}
+inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
+/// Lanes i < n from a, the others from b.
+inline F32x16 select_first(int n, F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, i < n ? a.v[i] : b.v[i]); }
+/// Lanes whose bit is set from a, the others from b.
+inline F32x16 select_mask(uint16_t mask, F32x16 a, F32x16 b) {
+  TESSERA_LANES(F32x16, ((mask >> i) & 1) != 0 ? a.v[i] : b.v[i]);
+}
+/// Neighbouring lanes (2i, 2i + 1) exchanged; the first or the second of each pair in both its lanes.
+inline F32x16 swap_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i ^ 1]); }
+inline F32x16 even_of_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i & ~1]); }
+inline F32x16 odd_of_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i | 1]); }
+
+#undef TESSERA_LANES
+
+inline float reduce_add(F32x16 a) {
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) a.v[i] += a.v[i + step];
+  return a.v[0];
+}
+inline float reduce_max(F32x16 a) {
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) a.v[i] = a.v[i] > a.v[i + step] ? a.v[i] : a.v[i + step];
+  return a.v[0];
+}
+
+/// p * 2^n where x is in the normal range of exp(), else 0, +inf or NaN.
+inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    if (x.v[i] != x.v[i]) {
+      r.v[i] = x.v[i];
+    } else if (x.v[i] < -87.3f) {
+      r.v[i] = 0.0f;
+    } else if (x.v[i] > 88.7f) {
+      r.v[i] = __builtin_inff();
+    } else {
+      // 2^n in two factors: n reaches 128, which no single float power of two holds.
+      const auto half = static_cast<int32_t>(n.v[i]) / 2, rest = static_cast<int32_t>(n.v[i]) - half;
+      const uint32_t a = static_cast<uint32_t>(half + 127) << 23, b = static_cast<uint32_t>(rest + 127) << 23;
+      float fa, fb;
+      memcpy(&fa, &a, 4);
+      memcpy(&fb, &b, 4);
+      r.v[i] = p.v[i] * fa * fb;
+    }
+  }
+  return r;
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,37 @@
+// The parts of one instruction set's Kernels table, each defined by the kernel source of its name;
+// table.cpp gathers them. Seen only by kernel sources.
+#pragma once
+
+#include "tessera/cpu/kernels/kernels.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+// matmul_*.cpp: one per weight dtype
+extern const PanelFormat kPanelF32, kPanelF16, kPanelBF16, kPanelQ8_0, kPanelQ4_0;
+
+// elementwise.cpp
+void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* out);
+void add_rows(const float* a, const float* b, int64_t n, float* out);
+void mul_rows(const float* a, const float* b, int64_t n, float* out);
+void scale_row(const float* x, float factor, int64_t n, float* out);
+void silu_row(const float* x, int64_t n, float* out);
+void swiglu_row(const float* gate, const float* up, int64_t n, float* out);
+void softmax_row(const float* x, int64_t n, float* out);
+void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
+void rope_halves(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
+
+// convert.cpp: rows of plain tensors to and from floats
+extern void (*const kToF32[kMaxDTypes])(const void* row, int64_t n, float* out);
+extern void (*const kFromF32[kMaxDTypes])(const float* x, int64_t n, void* row);
+
+// kv_format.cpp, attention.cpp
+extern const KvFormat* const kKvFormats[kMaxDTypes];
+void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
+size_t attention_scratch_bytes(int k_dim, int v_dim);
+
+// peak.cpp
+int64_t peak_int8(int64_t n);
+int64_t peak_f32(int64_t n);
+int64_t peak_read(const void* data, size_t bytes);
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

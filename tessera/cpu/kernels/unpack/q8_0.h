@@ -1,0 +1,47 @@
+// q8_0 in a panel: 32 columns of 16 rows. Used by matmul_q8_0.cpp through matmul_int8.h.
+//
+// Codes are stored with the offset already applied (signed byte ^ 0x80): the dot product wants unsigned
+// weights.
+#pragma once
+
+#include <string.h>
+
+#include "tessera/cpu/kernels/int8_dot.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+struct PanelQ8_0 {
+  static constexpr int kMaxCode = 255;
+  static constexpr int kOffset = 128;       // a weight is scale * (code - kOffset)
+  static constexpr size_t kFileBytes = 34;  // of one row's block: f16 scale, 32 signed bytes
+  static constexpr bool kStreamed = true;   // tiles read it from memory
+
+  uint8_t codes[8][64];  // lane (row) r of vector v: columns 4v to 4v+3
+  uint16_t scales[16];   // f16
+
+  void code_pair(int v, U8x64& low, U8x64& high) const {
+    low = U8x64::load(codes[v]);
+    high = U8x64::load(codes[v + 4]);
+  }
+  F32x16 scale() const { return F32x16::load_f16(scales); }
+
+  void set_row(int row, const uint8_t* file) {
+    memcpy(&scales[row], file, 2);
+    for (int v = 0; v < 8; ++v) copy_flipped(&codes[v][4 * row], file + 2 + 4 * v);
+  }
+  void get_row(int row, uint8_t* file) const {
+    memcpy(file, &scales[row], 2);
+    for (int v = 0; v < 8; ++v) copy_flipped(file + 2 + 4 * v, &codes[v][4 * row]);
+  }
+
+ private:
+  static void copy_flipped(uint8_t* to, const uint8_t* from) {
+    uint32_t word;
+    memcpy(&word, from, 4);
+    word ^= 0x80808080u;
+    memcpy(to, &word, 4);
+  }
+};
+static_assert(sizeof(PanelQ8_0) == 16 * PanelQ8_0::kFileBytes);
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

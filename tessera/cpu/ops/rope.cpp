@@ -1,0 +1,60 @@
+#include "tessera/graph/ops/rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/cpu/step.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Angle of pair i per position. YaRN mixes the stretched angle (interpolation) and the original one
+// (extrapolation) by a ramp that falls from 1 at yarn_low to 0 at yarn_high.
+double angle_per_position(const RopeTableParams& p, int64_t i, float factor) {
+  const double base =
+      std::pow(static_cast<double>(p.freq_base), -2.0 * static_cast<double>(i) / static_cast<double>(p.n_rot));
+  const double original = base / factor;
+  const double stretched = original * p.freq_scale;
+  if (p.yarn_ext == 0) return stretched;
+  const double span = std::max(0.001, static_cast<double>(p.yarn_high) - p.yarn_low);
+  const double ramp = 1.0 - std::clamp((static_cast<double>(i) - p.yarn_low) / span, 0.0, 1.0);
+  return stretched * (1.0 - p.yarn_ext * ramp) + original * p.yarn_ext * ramp;
+}
+
+void run_rope_table(const Step& step, Worker& worker) {
+  const auto& params = std::get<RopeTableParams>(step.node->params);
+  const auto* positions = step.in[0].row<const int32_t>(0);
+  const float* factors = step.in[1].present() ? step.in[1].row(0) : nullptr;
+  const Range share = worker.share(step.out.shape()[1]);
+  if (share.empty()) return;
+  for (int64_t i = 0; i < params.n_rot / 2; ++i) {
+    const double angle = angle_per_position(params, i, factors == nullptr ? 1.0f : factors[i]);
+    for (int64_t t = share.begin; t < share.end; ++t) {
+      const double theta = angle * positions[t];
+      float* pair = step.out.row(t) + 2 * i;
+      pair[0] = static_cast<float>(std::cos(theta)) * params.magnitude;
+      pair[1] = static_cast<float>(std::sin(theta)) * params.magnitude;
+    }
+  }
+}
+
+void run_rope(const Step& step, Worker& worker) {
+  const auto pairs = std::get<RopeParams>(step.node->params).pairs;
+  const auto rotate = pairs == RopePairs::adjacent ? worker.kernels.rope_adjacent : worker.kernels.rope_halves;
+  const Shape& shape = step.out.shape();
+  const Range share = worker.share(shape.n_rows());
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t head = i % shape[1], token = i / shape[1];
+    rotate(step.in[0].row(head, token), step.in[1].row(token), step.in[1].shape()[0], shape[0],
+           step.out.row(head, token));
+  }
+}
+
+}  // namespace
+
+extern const OpKernel kRopeTable, kRope;
+const OpKernel kRopeTable{.supports = nullptr, .work_bytes = nullptr, .run = run_rope_table};
+const OpKernel kRope{.supports = nullptr, .work_bytes = nullptr, .run = run_rope};
+
+}  // namespace tessera::cpu

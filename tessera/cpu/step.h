@@ -1,0 +1,108 @@
+// A compiled graph is a list of steps; a step is one operation with its operands resolved to addresses. All threads run
+// a step together and meet at a barrier after it; a row of small steps is one thread's, with one barrier at its end.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "tessera/base/partition.h"
+#include "tessera/base/thread_pool.h"
+#include "tessera/cpu/kernels/kernels.h"
+#include "tessera/graph/node.h"
+
+namespace tessera::cpu {
+
+struct Operand {
+  std::byte* data = nullptr;  // null: an absent optional operand
+  DType dtype = DType::f32;
+  Layout layout;
+  bool packed = false;  // in panels (buffers.h)
+
+  bool present() const { return data != nullptr; }
+  const Shape& shape() const { return layout.shape; }
+  /// The first element of row (i1, i2, i3).
+  template <class T = float>
+  T* row(int64_t i1, int64_t i2 = 0, int64_t i3 = 0) const {
+    return reinterpret_cast<T*>(data + i1 * layout.nb[1] + i2 * layout.nb[2] + i3 * layout.nb[3]);
+  }
+  /// The first element of the i-th row in row-major order.
+  template <class T = float>
+  T* nth_row(int64_t i) const {
+    const Shape& s = layout.shape;
+    return row<T>(i % s[1], i / s[1] % s[2], i / s[1] / s[2]);
+  }
+};
+
+struct OpKernel;
+
+struct Step {
+  const OpKernel* kernel = nullptr;
+  const Node* node = nullptr;
+  Operand out;
+  std::array<Operand, kMaxSources> in;
+  std::byte* work = nullptr;  // kernel->work_bytes() bytes
+  int n_threads = 1;
+  bool is_solo = false;     // thread 0 runs it alone
+  bool has_barrier = true;  // false: the next step is solo too
+
+  /// mul_mat: further products of the same x that run in this step (q, k and v; gate and up).
+  struct Product {
+    Operand weights;
+    Operand out;
+  };
+  std::vector<Product> more_products;
+};
+
+/// What a data-dependent check found; the first one wins and fails the run.
+class Fault {
+ public:
+  struct Record {
+    const Step* step = nullptr;
+    const char* what = nullptr;
+    int64_t value = 0;
+    int64_t limit = 0;
+  };
+  /// Remembers that `value` is not in [0, limit).
+  void report(const Step& step, const char* what, int64_t value, int64_t limit) noexcept {
+    if (claimed_.exchange(true, std::memory_order_relaxed)) return;
+    record_ = {&step, what, value, limit};
+    set_.store(true, std::memory_order_release);
+  }
+  void clear() noexcept {
+    claimed_.store(false, std::memory_order_relaxed);
+    set_.store(false, std::memory_order_relaxed);
+  }
+  const Record* get() const { return set_.load(std::memory_order_acquire) ? &record_ : nullptr; }
+
+ private:
+  std::atomic<bool> claimed_{false};
+  std::atomic<bool> set_{false};
+  Record record_;
+};
+
+struct Worker {
+  ThreadContext& thread;
+  const Kernels& kernels;
+  Fault& fault;
+  bool is_solo = false;
+
+  Range share(int64_t n_items) const {
+    return is_solo ? Range{0, n_items} : partition(n_items, thread.count, thread.index);
+  }
+};
+
+/// How the CPU runs one operation; each is defined in ops/ and has a row in ops/table.cpp.
+struct OpKernel {
+  /// Whether these operands can be run; null: always.
+  bool (*supports)(const Kernels& kernels, const Graph& graph, const Node& node);
+  /// Scratch bytes for a step with its operands' types and shapes filled in (data may be null); null: none.
+  size_t (*work_bytes)(const Kernels& kernels, const Step& step);
+  void (*run)(const Step& step, Worker& worker);
+};
+
+/// The kernel of an operation; null for leaves and views.
+const OpKernel* kernel_of(Op op);
+
+}  // namespace tessera::cpu

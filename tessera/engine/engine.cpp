@@ -1,0 +1,171 @@
+#include "tessera/engine/engine.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tessera/base/hash.h"
+#include "tessera/engine/vocab_loader.h"
+#include "tessera/engine/weight_loader.h"
+
+namespace tessera {
+
+namespace {
+
+// Kernels read rows as floats: where a file aligns tensors to less, their bytes are copied.
+constexpr uintptr_t kInPlaceAlignment = 8;
+
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, const std::string& path,
+                                             const EngineOptions& options) {
+  std::shared_ptr<Engine> engine(new Engine);
+  engine->options_ = options;
+  TESSERA_ASSIGN(engine->device_, registry.find(options.device));
+  TESSERA_ASSIGN(engine->files_, ModelFiles::open(path));
+  TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
+  TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
+  TESSERA_TRY(engine->plan_weights(options));
+  return engine;
+}
+
+bool Engine::is_usable_in_place(const Weight& weight, const BufferType& type) const {
+  const auto address = reinterpret_cast<uintptr_t>(files_->data(*weight.source).data());
+  return options_.load == LoadMode::mmap && &type == &device_->buffer_type() && type.is_host() &&
+         address % kInPlaceAlignment == 0;
+}
+
+Result<> Engine::plan_weights(const EngineOptions& options) {
+  // Buffer types in order of first use, so that the plan reads the same every time.
+  std::vector<std::pair<const BufferType*, std::vector<Tensor*>>> by_type;
+  for (Weight& weight : model_->weights().weights()) {
+    const BufferType& type = options.pack_weights
+                                 ? device_->weight_buffer_type(weight.use, weight.tensor.dtype, weight.tensor.shape())
+                                 : device_->buffer_type();
+    weight.tensor.buffer_type = &type;
+    if (is_usable_in_place(weight, type)) {
+      in_place_.push_back(&weight);
+      continue;
+    }
+    copied_.push_back(&weight);
+    auto group = std::ranges::find(by_type, &type, [](const auto& entry) { return entry.first; });
+    if (group == by_type.end()) group = by_type.insert(group, {&type, {}});
+    group->second.push_back(&weight.tensor);
+  }
+  for (auto& [type, tensors] : by_type) {
+    auto placement = TensorPlacement::plan(*type, std::move(tensors));
+    if (!placement) return forward_error(placement, files_->name());
+    placements_.push_back(std::move(*placement));
+  }
+  return {};
+}
+
+std::vector<MemoryPart> Engine::planned_memory() const {
+  std::vector<MemoryPart> parts;
+  const std::string device(device_->name());
+  for (const TensorPlacement& placement : placements_)
+    parts.push_back({MemoryPart::Kind::weights, device, std::string(placement.type().name()), placement.bytes()});
+  size_t mapped = 0;
+  for (const Weight* weight : in_place_) mapped += weight->source->info.n_bytes;
+  if (mapped != 0)
+    parts.push_back(
+        {MemoryPart::Kind::weights, device, std::string(device_->buffer_type().name()) + "-mapped", mapped});
+  return parts;
+}
+
+std::vector<MemoryPart> Engine::allocated_memory() const {
+  std::vector<MemoryPart> parts;
+  const std::string device(device_->name());
+  for (const MultiBuffer& buffer : buffers_)
+    parts.push_back(
+        {MemoryPart::Kind::weights, device, std::string(buffer.parts().front()->type().name()), buffer.size()});
+  size_t mapped = 0;
+  for (const Weight* weight : in_place_)
+    if (weight->tensor.buffer != nullptr) mapped += span_bytes(weight->tensor.dtype, weight->tensor.layout);
+  if (mapped != 0)
+    parts.push_back(
+        {MemoryPart::Kind::weights, device, std::string(device_->buffer_type().name()) + "-mapped", mapped});
+  return parts;
+}
+
+Result<> Engine::map_in_place() {
+  for (const auto& file : files_->files()) {
+    // Nothing writes to these buffers: the pages are mapped read-only.
+    const std::span<const std::byte> bytes = file->bytes();
+    TESSERA_ASSIGN(auto buffer, device_->wrap_host({const_cast<std::byte*>(bytes.data()), bytes.size()}));
+    maps_.push_back(std::move(buffer));
+  }
+  for (Weight* weight : in_place_) {
+    weight->tensor.buffer = maps_[weight->source->file].get();
+    weight->tensor.offset = weight->source->info.file_offset;
+  }
+  return {};
+}
+
+void Engine::lock_all() {
+  size_t failed = 0;
+  const auto lock = [&](const std::byte* data, size_t bytes) {
+    if (bytes != 0 && ::mlock(data, bytes) != 0) failed += bytes;
+  };
+  for (const MultiBuffer& buffer : buffers_)
+    for (const auto& part : buffer.parts())
+      if (part->base() != nullptr) lock(part->base(), part->size());
+  for (const Weight* weight : in_place_) lock(files_->data(*weight->source).data(), weight->source->info.n_bytes);
+  if (failed != 0)
+    warnings_.push_back(fmt::format(
+        "cannot lock {} bytes of weights in memory (raise the limit: ulimit -l); they may be swapped out", failed));
+}
+
+Result<> Engine::load(const LoadProgress& progress) {
+  if (loaded_) return {};
+  buffers_.clear();  // of an attempt that failed
+  maps_.clear();
+  for (const TensorPlacement& placement : placements_) {
+    TESSERA_ASSIGN(MultiBuffer buffer, placement.allocate(BufferUsage::weights));
+    buffers_.push_back(std::move(buffer));
+  }
+  TESSERA_TRY(map_in_place());
+  const WeightLoader loader(*files_,
+                            {.mode = options_.load, .check = options_.check_tensors, .n_threads = options_.n_threads});
+  TESSERA_TRY(loader.load(copied_, in_place_, progress));
+  if (options_.lock_memory) lock_all();
+  loaded_ = true;
+  return {};
+}
+
+Result<> want_memory(const Engine& engine, const MemoryReport& report) {
+  uint64_t wanted = 0;
+  for (const MemoryPart& part : report.parts)
+    if (!part.buffer.ends_with("-mapped")) wanted += part.bytes;
+  const uint64_t free = engine.device().memory().free_bytes;
+  if (free != 0 && wanted > free)
+    return fail(ErrorCode::out_of_memory, "{}: {} bytes needed, {} available on {} (a smaller context, -c, needs less)",
+                engine.files().name(), wanted, free, engine.device().name());
+  return {};
+}
+
+uint64_t Engine::fingerprint() const {
+  constexpr size_t kSample = 64;
+  Hash64 hash;
+  for (const auto& file : files_->files()) hash.add(file->bytes().first(static_cast<size_t>(file->data_offset())));
+  for (const ModelFiles::Tensor& tensor : files_->tensors()) {
+    const std::span<const std::byte> data = files_->data(tensor);
+    const size_t n = std::min(kSample, data.size());
+    hash.add(data.first(n)).add(data.subspan((data.size() - n) / 2, n)).add(data.last(n));
+  }
+  // K is stored rotated: with other rope settings, given beside the file, it is another model's.
+  const nn::RopeConfig& rope = model_->info().rope;
+  const std::array<double, 8> settings = {static_cast<double>(rope.scaling),
+                                          rope.freq_base,
+                                          rope.factor,
+                                          static_cast<double>(rope.original_context),
+                                          rope.attn_factor,
+                                          rope.yarn_ext,
+                                          rope.yarn_beta_fast,
+                                          rope.yarn_beta_slow};
+  return hash.add(std::as_bytes(std::span(settings))).value();
+}
+
+}  // namespace tessera

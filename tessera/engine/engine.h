@@ -1,0 +1,91 @@
+// An engine: one model, opened and loaded once, shared by any number of sessions. Opening reads the metadata and plans
+// the weights' memory; loading allocates and fills it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/allocate.h"
+#include "tessera/backend/backend.h"
+#include "tessera/engine/memory_report.h"
+#include "tessera/gguf/split.h"
+#include "tessera/models/model.h"
+#include "tessera/text/tokenizer.h"
+
+namespace tessera {
+
+enum class LoadMode : uint8_t {
+  mmap,  // map the file: what needs no packing is used in place
+  read,  // read the file: nothing stays mapped
+};
+
+struct EngineOptions {
+  std::string device = "cpu";
+  LoadMode load = LoadMode::mmap;
+  bool lock_memory = false;    // keep the weights from being swapped out
+  bool pack_weights = true;    // false: matrices too are used in place, and packed piecewise when they are multiplied
+  bool check_tensors = false;  // refuse weights that are not finite
+  int n_threads = 1;           // for packing
+  RopeOverrides rope{};
+};
+
+/// Called with the share of the bytes that are loaded, 0 to 1; returns false to stop.
+using LoadProgress = std::function<bool(float)>;
+
+class Engine {
+ public:
+  /// Reads a model's metadata and plans its memory; the registry must outlive the engine. Errors: those of the
+  /// file, of its keys and tensors, of its vocabulary.
+  static Result<std::shared_ptr<Engine>> open(const Registry& registry, const std::string& path,
+                                              const EngineOptions& options);
+
+  /// Takes the planned memory and fills it. Errors: out_of_memory, io, cancelled (progress said so); format (a value
+  /// that is not finite, with check_tensors).
+  Result<> load(const LoadProgress& progress);
+  bool is_loaded() const { return loaded_; }
+
+  const Model& model() const { return *model_; }
+  const Device& device() const { return *device_; }
+  const ModelFiles& files() const { return *files_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const text::Vocab& vocab() const { return tokenizer_->vocab(); }
+
+  /// The weights' buffers.
+  std::vector<MemoryPart> planned_memory() const;
+  /// The same, read off what load() has allocated.
+  std::vector<MemoryPart> allocated_memory() const;
+
+  /// What could not be had and was done without ("cannot lock ..."); for the user.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// Identifies the model for saved states: a hash of metadata, tensor list, samples of the weights and rope settings.
+  uint64_t fingerprint() const;
+
+ private:
+  Engine() = default;
+  Result<> plan_weights(const EngineOptions& options);
+  bool is_usable_in_place(const Weight& weight, const BufferType& type) const;
+  Result<> map_in_place();
+  void lock_all();
+
+  EngineOptions options_;
+  const Device* device_ = nullptr;
+  std::unique_ptr<ModelFiles> files_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<const text::Tokenizer> tokenizer_;
+  std::vector<Weight*> in_place_;              // used where the file is mapped
+  std::vector<Weight*> copied_;                // in buffers of their own
+  std::vector<TensorPlacement> placements_;    // of copied_, one per buffer type
+  std::vector<MultiBuffer> buffers_;           // of placements_
+  std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
+  std::vector<std::string> warnings_;
+  bool loaded_ = false;
+};
+
+/// Whether a plan fits what the device has free; mapped weights are file pages, which need not stay. Errors:
+/// out_of_memory, with both numbers.
+Result<> want_memory(const Engine& engine, const MemoryReport& report);
+
+}  // namespace tessera

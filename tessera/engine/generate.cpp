@@ -1,0 +1,89 @@
+#include "tessera/engine/generate.h"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+class EngineVocab final : public sample::VocabView {
+ public:
+  explicit EngineVocab(std::shared_ptr<const Engine> engine) : engine_(std::move(engine)) {}
+  int32_t n_tokens() const override { return static_cast<int32_t>(engine_->model().info().n_vocab); }
+  void append_piece(int32_t id, std::string& out) const override {
+    if (engine_->vocab().has_text() && engine_->vocab().contains(id)) engine_->tokenizer().append_piece(id, out);
+  }
+
+ private:
+  std::shared_ptr<const Engine> engine_;
+};
+
+}  // namespace
+
+std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const Engine> engine) {
+  return std::make_shared<EngineVocab>(std::move(engine));
+}
+
+Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* cancel) {
+  if (prompt.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
+  const auto n_prompt = static_cast<int64_t>(prompt.size());
+  if (n_prompt > session_.n_ctx())
+    return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (-c sets it)", n_prompt,
+                session_.n_ctx());
+  n_keep_ = options_.n_keep < 0 ? n_prompt : std::min(options_.n_keep, n_prompt);
+  for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
+  const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);
+  for (int64_t begin = 0; begin < n_prompt; begin += n_batch) {
+    const auto part =
+        prompt.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(n_batch, n_prompt - begin)));
+    TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
+    position_ += static_cast<int32_t>(part.size());
+  }
+  return {};
+}
+
+Result<int32_t> Generator::next(const CancelToken* cancel) {
+  if (stop_ != StopReason::none) return -1;
+  if (options_.n_predict >= 0 && n_generated_ >= options_.n_predict) {
+    stop_ = StopReason::n_predict;
+    return -1;
+  }
+  // The last token is decoded only when another one is wanted.
+  if (pending_ >= 0) {
+    if (position_ >= session_.n_ctx() && !options_.context_shift) {
+      stop_ = StopReason::context_full;
+      return -1;
+    }
+    TESSERA_TRY(make_room());
+    TESSERA_TRY(decode(pending_, cancel));
+  }
+  TESSERA_ASSIGN(const int32_t token, chain_.sample(session_.logits(0)));
+  TESSERA_TRY(chain_.accept(token));
+  pending_ = token;
+  if (!options_.ignore_end && session_.engine().vocab().is_eog(token)) {
+    stop_ = StopReason::end_of_text;
+    return -1;
+  }
+  ++n_generated_;
+  return token;
+}
+
+Result<> Generator::decode(int32_t token, const CancelToken* cancel) {
+  TESSERA_TRY(session_.decode(Batch::prompt(std::span(&token, 1), position_, sequence_), cancel));
+  ++position_;
+  pending_ = -1;
+  return {};
+}
+
+// A full context forgets the first half of what follows the kept tokens, and the rest moves down.
+Result<> Generator::make_room() {
+  if (position_ < session_.n_ctx()) return {};
+  const auto keep = static_cast<int32_t>(std::clamp<int64_t>(session_.n_ctx() - 2, 0, n_keep_));
+  const int32_t discard = std::max((position_ - keep) / 2, 1);
+  TESSERA_TRY(session_.remove(sequence_, keep, keep + discard));
+  TESSERA_TRY(session_.shift(sequence_, keep + discard, position_, -discard));
+  position_ -= discard;
+  return {};
+}
+
+}  // namespace tessera

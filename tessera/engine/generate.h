@@ -1,0 +1,65 @@
+// Text generation: a prompt goes in, tokens come out one by one until something ends it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/engine/session.h"
+#include "tessera/sample/chain.h"
+#include "tessera/text/detokenize.h"
+
+namespace tessera {
+
+/// The vocabulary as samplers see it; keeps the engine alive.
+std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const Engine> engine);
+
+enum class StopReason : uint8_t {
+  none,          // goes on
+  end_of_text,   // the model ended it
+  n_predict,     // as many tokens as were asked for
+  context_full,  // no position is left and the context is not shifted
+};
+
+struct GenerateOptions {
+  int64_t n_predict = -1;      // -1: until the model ends it or the context is full
+  bool ignore_end = false;     // tokens that end a text are tokens like others
+  bool context_shift = false;  // when the context is full, forget half of what follows the first n_keep tokens
+  int64_t n_keep = 0;          // -1: the whole prompt
+  int64_t n_batch = 2048;      // prompt tokens decoded per call, between which a cancellation leaves the cache whole
+};
+
+class Generator {
+ public:
+  /// Generates in one sequence of a session; session and chain must outlive this.
+  Generator(Session& session, sample::Chain& chain, int32_t sequence, const GenerateOptions& options)
+      : session_(session), chain_(chain), sequence_(sequence), options_(options) {}
+
+  /// Decodes the prompt. Errors: invalid_argument (empty); limit (longer than the context); cancelled.
+  Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel);
+
+  /// The next token, or a reason in stop_reason() and -1.
+  Result<int32_t> next(const CancelToken* cancel);
+
+  StopReason stop_reason() const { return stop_; }
+  int64_t n_generated() const { return n_generated_; }
+  /// The logits from which the next token will be chosen.
+  std::span<const float> logits() const { return session_.logits(0); }
+
+ private:
+  Result<> make_room();
+  Result<> decode(int32_t token, const CancelToken* cancel);
+
+  Session& session_;
+  sample::Chain& chain_;
+  int32_t sequence_;
+  GenerateOptions options_;
+  int32_t position_ = 0;  // of the next token
+  int64_t n_keep_ = 0;
+  int64_t n_generated_ = 0;
+  int32_t pending_ = -1;  // chosen, not yet decoded
+  StopReason stop_ = StopReason::none;
+};
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#include "tessera/engine/step_cost.h"
+
+#include "tessera/graph/op_info.h"
+
+namespace tessera {
+
+namespace {
+
+void add_product(StepCost& total, const Graph& graph, NodeId id) {
+  const TensorSpec& weights = graph[graph[id].sources[0]].spec;
+  const auto macs = static_cast<double>(cost(graph, id).macs);
+  total.macs += macs;
+  if (info(weights.dtype).is_blocked()) total.int8_macs += macs;
+  total.weight_bytes += static_cast<double>(span_bytes(weights.dtype, weights.layout));
+}
+
+void add_attention(StepCost& total, const Graph& graph, const Node& node) {
+  const Shape& q = graph[node.sources[0]].spec.shape();  // [k_dim, n_heads, n_tokens]
+  for (const size_t side : {1u, 2u}) {
+    const TensorSpec& cache = graph[node.sources[side]].spec;  // [dim, tokens of a block, n_heads_kv, n_blocks]
+    total.macs_per_pair += static_cast<double>(cache.shape()[0] * q[1]);
+    total.kv_bytes_per_position += static_cast<double>(cache.layout.nb[1] * cache.shape()[2]);
+  }
+}
+
+}  // namespace
+
+StepCost step_cost(const Graph& graph) {
+  StepCost total;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph[id].op == Op::mul_mat) add_product(total, graph, id);
+    if (graph[id].op == Op::attention) add_attention(total, graph, graph[id]);
+  }
+  return total;
+}
+
+}  // namespace tessera

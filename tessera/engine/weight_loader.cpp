@@ -1,0 +1,110 @@
+#include "tessera/engine/weight_loader.h"
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+
+#include "tessera/base/checked.h"
+#include "tessera/quant/formats.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{4} << 20;
+// A piece ends on a whole panel of every packed form (16 rows; more is harmless).
+constexpr int64_t kPieceRows = 64;
+
+// The first value that is not finite, by the scalar truth of the format; one block at a time.
+Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
+  const DTypeInfo& type = info(tensor.dtype);
+  const quant::Format* format = quant::find_format(tensor.dtype);
+  if (format == nullptr || format->dequantize_row == nullptr) return {};
+  const auto block_bytes = static_cast<size_t>(type.block_bytes);
+  // Types of one element a block are checked 256 at a time, for speed.
+  const size_t step = type.is_blocked() ? block_bytes : 256 * block_bytes;
+  std::vector<float> values(step / block_bytes * static_cast<size_t>(type.block_elements));
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    const size_t n_blocks = std::min(step, bytes.size() - at) / block_bytes;
+    const auto n = static_cast<int64_t>(n_blocks) * type.block_elements;
+    format->dequantize_row(bytes.data() + at, n, values.data());
+    for (int64_t i = 0; i < n; ++i)
+      if (!std::isfinite(values[static_cast<size_t>(i)]))
+        return fail(ErrorCode::format, "tensor {}: block {}: value {} is {}", tensor.name,
+                    (offset + at) / block_bytes + static_cast<size_t>(i / type.block_elements), i % type.block_elements,
+                    values[static_cast<size_t>(i)]);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<Weight* const> weights, bool copy) const {
+  std::vector<Piece> pieces;
+  for (const Weight* weight : weights) {
+    const size_t total = weight->source->info.n_bytes;
+    const auto row = static_cast<size_t>(weight->tensor.layout.nb[1]);
+    const size_t unit = row * static_cast<size_t>(kPieceRows);
+    const size_t size = std::max<size_t>(kPieceBytes / std::max<size_t>(unit, 1), 1) * unit;
+    for (size_t offset = 0; offset < total; offset += size)
+      pieces.push_back({weight, offset, std::min(size, total - offset), copy});
+  }
+  return pieces;
+}
+
+Result<> WeightLoader::load_piece(const Piece& piece, std::vector<std::byte>& staging) const {
+  const ModelFiles::Tensor& source = *piece.weight->source;
+  const GgufFile& file = *files_.files()[source.file];
+  std::span<const std::byte> bytes = files_.data(source).subspan(piece.offset, piece.bytes);
+  if (options_.mode == LoadMode::read && file.file() != nullptr) {
+    staging.resize(piece.bytes);
+    TESSERA_TRY(file.file()->read_at(source.info.file_offset + piece.offset, staging));
+    bytes = staging;
+  }
+  if (options_.check) {
+    auto finite = check_finite(piece.weight->tensor, piece.offset, bytes);
+    if (!finite) return forward_error(finite, files_.name());
+  }
+  if (!piece.copy) return {};
+  TESSERA_TRY(piece.weight->tensor.buffer->set(piece.weight->tensor, piece.offset, bytes));
+  if (options_.mode == LoadMode::mmap && file.map() != nullptr)
+    file.map()->discard(source.info.file_offset + piece.offset, piece.bytes);
+  return {};
+}
+
+Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<Weight* const> in_place,
+                            const LoadProgress& progress) const {
+  std::vector<Piece> pieces = cut(copied, true);
+  if (options_.check) {
+    const std::vector<Piece> more = cut(in_place, false);
+    pieces.insert(pieces.end(), more.begin(), more.end());
+  }
+  size_t total = 0;
+  for (const Piece& piece : pieces) total += piece.bytes;
+
+  TESSERA_ASSIGN(auto threads, ThreadPool::create({.n_threads = options_.n_threads}));
+  std::atomic<size_t> done{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  Result<> outcome;
+  const auto stop_with = [&](Result<> error) {
+    const std::lock_guard lock(mutex);
+    if (outcome) outcome = std::move(error);
+    stop = true;
+  };
+  threads->run([&](ThreadContext& thread) {
+    std::vector<std::byte> staging;
+    for (int64_t i = thread.next_chunk(); i < static_cast<int64_t>(pieces.size()) && !stop; i = thread.next_chunk()) {
+      const Piece& piece = pieces[static_cast<size_t>(i)];
+      if (auto loaded = load_piece(piece, staging); !loaded) stop_with(std::move(loaded));
+      done += piece.bytes;
+      const float share = static_cast<float>(done) / static_cast<float>(total);
+      if (thread.index == 0 && progress && !progress(share))
+        stop_with(fail(ErrorCode::cancelled, "loading was stopped"));
+    }
+  });
+  if (outcome && progress) progress(1.0f);
+  return outcome;
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// Fills the weights' buffers from the model's files, in pieces that several threads pack at once. Pages of the file are
+// dropped as soon as they are copied, so the file and its packed form are never both resident.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tessera/engine/engine.h"
+
+namespace tessera {
+
+class WeightLoader {
+ public:
+  struct Options {
+    LoadMode mode = LoadMode::mmap;
+    bool check = false;
+    int n_threads = 1;
+  };
+
+  WeightLoader(const ModelFiles& files, Options options) : files_(files), options_(options) {}
+
+  /// Copies `copied` into their buffers; with check, reads `in_place` too. Errors: io; cancelled; format, naming
+  /// tensor and block.
+  Result<> load(std::span<Weight* const> copied, std::span<Weight* const> in_place, const LoadProgress& progress) const;
+
+ private:
+  struct Piece {
+    const Weight* weight;
+    size_t offset;
+    size_t bytes;
+    bool copy;
+  };
+  std::vector<Piece> cut(std::span<Weight* const> weights, bool copy) const;
+  Result<> load_piece(const Piece& piece, std::vector<std::byte>& staging) const;
+
+  const ModelFiles& files_;
+  Options options_;
+};
+
+}  // namespace tessera

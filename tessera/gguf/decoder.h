@@ -1,0 +1,73 @@
+// Reads the items that a GGUF file is made of from untrusted bytes. Every length and count is compared with
+// its limit and with the bytes left before it is used. Errors read "offset N: WHAT, got X, limit Y" or, where
+// the input ends too early, "offset N: WHAT: truncated at byte SIZE: ...".
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tessera/base/bytes.h"
+#include "tessera/gguf/value.h"
+
+namespace tessera {
+
+static_assert(std::endian::native == std::endian::little, "values are read and written as they lie in memory");
+
+/// What array values point into, besides the file: offsets of strings and values of inner arrays. Lives as
+/// long as the values; may be moved.
+struct GgufArrayStorage {
+  std::vector<std::vector<uint64_t>> starts;
+  std::vector<std::vector<GgufValue>> nested;
+  size_t n_nested_arrays = 0;
+};
+
+class GgufDecoder {
+ public:
+  explicit GgufDecoder(std::span<const std::byte> bytes) : bytes_(bytes), in_(bytes) {}
+
+  size_t offset() const { return in_.offset(); }
+
+  /// Where a text that string() returned lies in the input.
+  size_t offset_of(std::string_view text) const {
+    return static_cast<size_t>(reinterpret_cast<const std::byte*>(text.data()) - bytes_.data());
+  }
+
+  template <class T>
+  requires std::is_arithmetic_v<T> Result<T> number(std::string_view what) {
+    if (in_.remaining() < sizeof(T)) return truncated(what, sizeof(T));
+    return in_.read<T>();
+  }
+
+  /// A u64 count of items of at least min_item_bytes (> 0) each: at most `limit`, and no more than can be
+  /// left.
+  Result<uint64_t> count(std::string_view what, uint64_t min_item_bytes, uint64_t limit);
+
+  /// A string of at most max_bytes, borrowed from the input.
+  Result<std::string_view> string(std::string_view what, uint64_t max_bytes);
+
+  /// A type id and the value that follows it. Arrays may be nested; their depth is bounded, and an explicit
+  /// stack holds it.
+  Result<GgufValue> value(std::string_view what, GgufArrayStorage& storage);
+
+ private:
+  struct OpenArray;
+  Result<GgufType> type(std::string_view what);
+  Result<std::span<const std::byte>> take(std::string_view what, uint64_t n);
+  Result<GgufValue> scalar(GgufType type, std::string_view what);
+  Result<GgufValue> array(std::string_view what, GgufArrayStorage& storage);
+  Result<OpenArray> open_array(std::string_view what);
+  Result<GgufValue> read_flat(OpenArray& open, std::string_view what, GgufArrayStorage& storage);
+  std::span<const std::byte> since(size_t begin) const { return bytes_.subspan(begin, offset() - begin); }
+  Result<> check_bools(std::span<const std::byte> bytes, std::string_view what);
+  std::unexpected<Error> truncated(std::string_view what, uint64_t n_wanted) const;
+
+  std::span<const std::byte> bytes_;
+  ByteReader in_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+// A GGUF file, opened: metadata, tensor list, and the tensors' bytes in place. The engine loads weights from
+// it; inspect, quantize, split and merge read it. Once open() or parse() has returned, every tensor's range
+// is inside the file, aligned, and disjoint from the others, and no value can be read out of bounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/file.h"
+#include "tessera/base/result.h"
+#include "tessera/gguf/limits.h"
+#include "tessera/gguf/metadata.h"
+#include "tessera/gguf/name_index.h"
+#include "tessera/tensor/dtype.h"
+#include "tessera/tensor/shape.h"
+
+namespace tessera {
+
+struct GgufTensor {
+  std::string_view name;  // borrowed from the file
+  DType dtype = DType::f32;
+  Shape shape;               // every extent at least 1
+  uint64_t data_offset = 0;  // from the start of the data section, as the file states it
+  uint64_t file_offset = 0;  // from the start of the file
+  uint64_t n_bytes = 0;
+};
+
+class GgufFile {
+ public:
+  /// Maps and parses a file. Errors start with the path: not_found, io, and those of parse().
+  static Result<std::unique_ptr<GgufFile>> open(const std::string& path);
+
+  /// Parses bytes, which outlive the result. Errors start with the name: format (damaged, truncated, or
+  /// another format), limit, unsupported (version, byte order, tensor type); one line "NAME: offset N: what,
+  /// got X, limit Y".
+  static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes, std::string name);
+
+  const std::string& name() const { return name_; }
+  uint32_t version() const { return version_; }
+  uint64_t alignment() const { return alignment_; }
+  /// Where the data section starts, in bytes from the start of the file.
+  uint64_t data_offset() const { return data_offset_; }
+  const Metadata& metadata() const { return metadata_; }
+
+  /// In file order.
+  std::span<const GgufTensor> tensors() const { return tensors_; }
+  /// The tensor of this name, or nullptr.
+  const GgufTensor* find_tensor(std::string_view name) const;
+
+  /// The bytes of one of tensors(), in place.
+  std::span<const std::byte> data(const GgufTensor& tensor) const {
+    return bytes_.subspan(tensor.file_offset, tensor.n_bytes);
+  }
+  /// The whole file.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  /// The open file and its map; nullptr after parse().
+  const File* file() const { return file_ ? &*file_ : nullptr; }
+  const MappedFile* map() const { return map_.get(); }
+
+ private:
+  GgufFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), bytes_(bytes) {}
+
+  static Result<std::unique_ptr<GgufFile>> read(std::unique_ptr<GgufFile> gguf);
+  Result<> read_sections();
+  Result<> read_alignment();
+  Result<> read_tensors(GgufDecoder& in, uint64_t n_tensors);
+  Result<> place_tensors(uint64_t infos_end);
+  Result<> check_disjoint() const;
+
+  std::string name_;
+  std::optional<File> file_;
+  std::unique_ptr<MappedFile> map_;
+  std::span<const std::byte> bytes_;
+  uint32_t version_ = 0;
+  uint64_t alignment_ = kGgufDefaultAlignment;
+  uint64_t data_offset_ = 0;
+  Metadata metadata_;
+  std::vector<GgufTensor> tensors_;
+  NameIndex index_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,157 @@
+// A metadata value of a GGUF file: one of 13 types. Values borrow their bytes from the file (a vocabulary is
+// not copied); the decoder has checked every length, and access never reads a length from the file again, so
+// even a file that is rewritten while it is mapped cannot send a read out of bounds.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/result.h"
+
+namespace tessera {
+
+/// The type of a value; the number is its id in the file.
+enum class GgufType : uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+
+/// The type with this id, if there is one.
+std::optional<GgufType> gguf_type_from_id(uint32_t id);
+
+/// "u8", "i8", ..., "f32", "bool", "string", "array", "u64", "i64", "f64".
+std::string_view to_string(GgufType type);
+
+/// Bytes of a scalar of this type; 0 for strings and arrays.
+size_t scalar_bytes(GgufType type);
+
+/// The C++ types that values convert to and are written from.
+template <class T>
+concept GgufScalar =
+    std::same_as<T, bool> || std::same_as<T, uint8_t> || std::same_as<T, int8_t> || std::same_as<T, uint16_t> ||
+    std::same_as<T, int16_t> || std::same_as<T, uint32_t> || std::same_as<T, int32_t> || std::same_as<T, uint64_t> ||
+    std::same_as<T, int64_t> || std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::string_view>;
+
+/// The GGUF type that a C++ type is written as.
+template <GgufScalar T>
+constexpr GgufType gguf_type_of() {
+  if constexpr (std::same_as<T, bool>) return GgufType::boolean;
+  if constexpr (std::same_as<T, uint8_t>) return GgufType::u8;
+  if constexpr (std::same_as<T, int8_t>) return GgufType::i8;
+  if constexpr (std::same_as<T, uint16_t>) return GgufType::u16;
+  if constexpr (std::same_as<T, int16_t>) return GgufType::i16;
+  if constexpr (std::same_as<T, uint32_t>) return GgufType::u32;
+  if constexpr (std::same_as<T, int32_t>) return GgufType::i32;
+  if constexpr (std::same_as<T, uint64_t>) return GgufType::u64;
+  if constexpr (std::same_as<T, int64_t>) return GgufType::i64;
+  if constexpr (std::same_as<T, float>) return GgufType::f32;
+  if constexpr (std::same_as<T, double>) return GgufType::f64;
+  if constexpr (std::same_as<T, std::string_view>) return GgufType::string;
+}
+
+class GgufValue {
+ public:
+  /// A scalar of scalar_bytes(type) little-endian bytes, or a string of these bytes.
+  static GgufValue scalar(GgufType type, std::span<const std::byte> bytes);
+  /// An array of scalars, back to back.
+  static GgufValue scalars(GgufType element_type, std::span<const std::byte> bytes);
+  /// An array of strings as the file encodes it. String i lies in [starts[i] + 8, starts[i + 1]); starts
+  /// outlives this.
+  static GgufValue strings(std::span<const std::byte> bytes, std::span<const uint64_t> starts);
+  /// An array of arrays; elements outlives this.
+  static GgufValue arrays(std::span<const std::byte> bytes, std::span<const GgufValue> elements);
+
+  GgufType type() const { return type_; }
+  bool is_array() const { return type_ == GgufType::array; }
+
+  /// The type of an array's elements (of a scalar: its own).
+  GgufType element_type() const { return element_type_; }
+  /// Number of elements of an array; 1 otherwise.
+  size_t size() const { return n_elements_; }
+  /// Element i < size() of an array, in constant time.
+  GgufValue operator[](size_t i) const;
+
+  /// A string's bytes, a scalar's bytes, or an array's elements as the file encodes them.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  /// The value as a T. An integer of any width gives any integer type that can hold it, f32 and f64 give both
+  /// floating types; nothing else converts. Errors: mismatch (another type), limit (an integer out of T's
+  /// range).
+  template <GgufScalar T>
+  Result<T> as() const;
+
+  /// An array as a vector; every element converts as in as(), which also gives the errors.
+  template <GgufScalar T>
+  Result<std::vector<T>> as_vector() const;
+
+ private:
+  GgufValue(GgufType type, GgufType element_type, size_t n_elements, std::span<const std::byte> bytes)
+      : bytes_(bytes), n_elements_(n_elements), type_(type), element_type_(element_type) {}
+
+  template <class T>
+  T raw() const {
+    T value;
+    std::memcpy(&value, bytes_.data(), sizeof(T));
+    return value;
+  }
+  bool is_unsigned() const;
+  bool is_signed() const;
+  uint64_t raw_unsigned() const;
+  int64_t raw_signed() const;
+  std::unexpected<Error> wrong_type(std::string_view wanted) const;
+
+  std::span<const std::byte> bytes_;
+  size_t n_elements_;
+  const uint64_t* starts_ = nullptr;   // n_elements_ + 1 offsets into bytes_, in an array of strings
+  const GgufValue* nested_ = nullptr;  // n_elements_ values, in an array of arrays
+  GgufType type_;
+  GgufType element_type_;
+};
+
+/// The value on one line: numbers, true and false, strings quoted and escaped, at most max_elements of an
+/// array; arrays inside arrays as their type and size.
+std::string to_string(const GgufValue& value, size_t max_elements = 8, size_t max_string_bytes = 120);
+
+template <GgufScalar T>
+Result<T> GgufValue::as() const {
+  constexpr std::string_view kNoFit = "{} {} does not fit {}";
+  if constexpr (std::same_as<T, bool>) {
+    if (type_ == GgufType::boolean) return raw<uint8_t>() != 0;
+    return wrong_type("bool");
+  } else if constexpr (std::integral<T>) {
+    const std::string_view name = to_string(gguf_type_of<T>());
+    if (is_unsigned() && std::in_range<T>(raw_unsigned())) return static_cast<T>(raw_unsigned());
+    if (is_signed() && std::in_range<T>(raw_signed())) return static_cast<T>(raw_signed());
+    if (is_unsigned()) return fail(ErrorCode::limit, kNoFit, to_string(type_), raw_unsigned(), name);
+    if (is_signed()) return fail(ErrorCode::limit, kNoFit, to_string(type_), raw_signed(), name);
+    return wrong_type(name);
+  } else if constexpr (std::floating_point<T>) {
+    if (type_ == GgufType::f32) return static_cast<T>(raw<float>());
+    if (type_ == GgufType::f64) return static_cast<T>(raw<double>());
+    return wrong_type(to_string(gguf_type_of<T>()));
+  } else {
+    if (type_ != GgufType::string) return wrong_type("string");
+    return std::string_view(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+  }
+}
+
+template <GgufScalar T>
+Result<std::vector<T>> GgufValue::as_vector() const {
+  if (!is_array()) return wrong_type("array");
+  std::vector<T> values;
+  values.reserve(n_elements_);
+  for (size_t i = 0; i < n_elements_; ++i) {
+    Result<T> element = (*this)[i].as<T>();
+    if (!element) return forward_error(element, "element " + std::to_string(i));
+    values.push_back(*element);
+  }
+  return values;
+}
+
+}  // namespace tessera

@@ -1,0 +1,196 @@
+#include "tessera/graph/builder.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "tessera/base/checked.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr size_t kMaxNodes = 1u << 20;  // far above any model; bounds what a hostile block_count can build
+
+}  // namespace
+
+Value GraphBuilder::input(std::string_view name, DType dtype, const Shape& shape) {
+  if (error_) return {};
+  auto spec = contiguous(dtype, shape);
+  if (!spec) {
+    error_ = std::move(spec).error().within(fmt::format("input {}", name));
+    return {};
+  }
+  Node node{.op = Op::input, .spec = *spec};
+  node.name = name;
+  graph_.nodes_.push_back(std::move(node));
+  return Value(graph_.size() - 1);
+}
+
+Value GraphBuilder::tensor(const Tensor& tensor) {
+  if (error_) return {};
+  Node node{.op = Op::tensor, .spec = {tensor.dtype, tensor.layout}};
+  node.tensor = &tensor;
+  node.name = tensor.name;
+  graph_.nodes_.push_back(std::move(node));
+  return Value(graph_.size() - 1);
+}
+
+Value GraphBuilder::add_node(Op op, std::initializer_list<Value> sources, OpParams params) {
+  if (error_) return {};
+  Node node{.op = op, .spec = {}};
+  node.params = params;
+  std::array<const TensorSpec*, kMaxSources> operands{};
+  for (const Value source : sources) {
+    operands[node.n_sources] = source.present() ? &graph_[source.id_].spec : nullptr;
+    node.sources[node.n_sources++] = source.id_;
+  }
+  const Operands view(operands.data(), node.n_sources);
+  auto spec = graph_.nodes_.size() < kMaxNodes
+                  ? info(op).infer(view, params)
+                  : Result<TensorSpec>(fail(ErrorCode::limit, "more than {} nodes", kMaxNodes));
+  if (!spec) {
+    error_ = std::move(spec).error().within(describe(graph_, op, node.inputs()));
+    return {};
+  }
+  node.spec = *spec;
+  graph_.nodes_.push_back(std::move(node));
+  return Value(graph_.size() - 1);
+}
+
+Value GraphBuilder::add_alias(Value of, const TensorSpec& spec, size_t offset) {
+  Node node{.op = Op::view, .spec = spec};
+  node.sources[node.n_sources++] = of.id_;
+  node.alias_of = of.id_;
+  node.alias_offset = offset;
+  graph_.nodes_.push_back(std::move(node));
+  return Value(graph_.size() - 1);
+}
+
+bool GraphBuilder::want_present(Value x, std::string_view what) {
+  if (!x.present()) fail_with(Error(ErrorCode::invalid_argument, fmt::format("{}: operand 0 is missing", what)));
+  return !error_;
+}
+
+Value GraphBuilder::reshape(Value x, const Shape& shape) {
+  if (!want_present(x, "reshape")) return {};
+  const TensorSpec from = spec(x);
+  auto to = contiguous(from.dtype, shape);
+  if (to && !is_contiguous(from.dtype, from.layout))
+    to = fail(ErrorCode::invalid_argument, "operand is not contiguous");
+  if (to && to->shape().n_elements() != from.shape().n_elements())
+    to = fail(ErrorCode::invalid_argument, "{} has another number of elements", to_string(shape));
+  if (!to) {
+    error_ = std::move(to).error().within(fmt::format("reshape {} {}", graph_[x.id_].name, to_string(from.shape())));
+    return {};
+  }
+  return add_alias(x, *to, 0);
+}
+
+Value GraphBuilder::view(Value x, const Layout& layout, size_t offset) {
+  if (!want_present(x, "view")) return {};
+  const TensorSpec from = spec(x);
+  const auto refuse = [&](std::string_view why) {
+    error_ = Error(ErrorCode::invalid_argument, fmt::format("view {} of {} {}: {}", to_string(layout.shape),
+                                                            graph_[x.id_].name, to_string(from.shape()), why));
+    return Value();
+  };
+  // Bounds in checked arithmetic: extents and strides may come from a file.
+  if (!nbytes(from.dtype, layout.shape)) return refuse("shape is not possible for this type");
+  int64_t reach =
+      row_bytes(from.dtype, layout.shape[0]) ? static_cast<int64_t>(*row_bytes(from.dtype, layout.shape[0])) : 0;
+  for (int i = 1; i < kMaxRank; ++i) {
+    const int64_t stride = layout.nb[static_cast<size_t>(i)];
+    const auto step = checked_mul(stride, std::max<int64_t>(layout.shape[i] - 1, 0));
+    const auto sum = step ? checked_add(reach, *step) : std::nullopt;
+    if (stride < 0 || !sum) return refuse("stride out of range");
+    reach = *sum;
+  }
+  const auto block_bytes = static_cast<size_t>(info(from.dtype).block_bytes);
+  if (static_cast<size_t>(layout.nb[0]) != block_bytes) return refuse("elements of a row must be contiguous");
+  for (int i = 1; i < kMaxRank; ++i)
+    if (layout.shape[i] > 1 && static_cast<size_t>(layout.nb[static_cast<size_t>(i)]) % block_bytes != 0)
+      return refuse("a stride splits an element");
+  if (offset % block_bytes != 0) return refuse("the offset splits an element");
+  const auto end = checked_add(offset, static_cast<size_t>(reach));
+  if (!layout.shape.empty() && (!end || *end > span_bytes(from.dtype, from.layout))) return refuse("reaches outside");
+  return add_alias(x, {from.dtype, layout}, offset);
+}
+
+Value GraphBuilder::cast(Value x, DType dtype) {
+  // The rule judges the operand; the target type travels in the node's spec.
+  Value value = add_node(Op::cast, {x});
+  if (!value.present()) return {};
+  auto spec = contiguous(dtype, this->spec(x).shape());
+  if (!spec) {
+    const std::string what = fmt::format("{} to {}", describe(graph_, value.id_), info(dtype).name);
+    error_ = std::move(spec).error().within(what);
+    return {};
+  }
+  graph_.nodes_.back().spec = *spec;
+  return value;
+}
+
+Value GraphBuilder::get_rows(Value table, Value ids) { return add_node(Op::get_rows, {table, ids}); }
+
+Value GraphBuilder::kv_store(Value cache, Value x, Value cells, KvSide side) {
+  const Value value = add_node(Op::kv_store, {cache, x, cells}, KvParams{side});
+  if (value.present()) graph_.nodes_.back().alias_of = cache.id_;
+  return value;
+}
+
+Value GraphBuilder::kv_load(Value cache, Value cells, KvSide side) {
+  return add_node(Op::kv_load, {cache, cells}, KvParams{side});
+}
+
+Value GraphBuilder::add(Value a, Value b) { return add_node(Op::add, {a, b}); }
+Value GraphBuilder::mul(Value a, Value b) { return add_node(Op::mul, {a, b}); }
+Value GraphBuilder::scale(Value x, float factor) { return add_node(Op::scale, {x}, ScaleParams{factor}); }
+Value GraphBuilder::silu(Value x) { return add_node(Op::silu, {x}); }
+Value GraphBuilder::swiglu(Value gate, Value up) { return add_node(Op::swiglu, {gate, up}); }
+Value GraphBuilder::soft_max(Value x) { return add_node(Op::soft_max, {x}); }
+
+Value GraphBuilder::rms_norm(Value x, Value weight, float eps) {
+  return add_node(Op::rms_norm, {x, weight}, RmsNormParams{eps});
+}
+
+Value GraphBuilder::mul_mat(Value weights, Value x) { return add_node(Op::mul_mat, {weights, x}); }
+
+Value GraphBuilder::rope_table(Value positions, Value freq_factors, const RopeTableParams& params) {
+  return add_node(Op::rope_table, {positions, freq_factors}, params);
+}
+
+Value GraphBuilder::rope(Value x, Value table, RopePairs pairs) {
+  return add_node(Op::rope, {x, table}, RopeParams{pairs});
+}
+
+Value GraphBuilder::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
+                              Value valid, float scale) {
+  return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid}, AttentionParams{scale});
+}
+
+Value GraphBuilder::name(Value x, std::string_view name) {
+  if (!error_ && x.present()) graph_.nodes_[static_cast<size_t>(x.id_)].name = name;
+  return x;
+}
+
+Value GraphBuilder::output(Value x, std::string_view name) {
+  if (error_ || !x.present()) return {};
+  this->name(x, name);
+  graph_.nodes_[static_cast<size_t>(x.id_)].is_output = true;
+  return x;
+}
+
+TensorSpec GraphBuilder::spec(Value x) const { return x.present() ? graph_[x.id_].spec : TensorSpec{}; }
+
+void GraphBuilder::fail_with(Error error) {
+  if (!error_) error_ = std::move(error);
+}
+
+Result<Graph> GraphBuilder::finish() && {
+  if (error_) return std::unexpected<Error>(std::move(*error_));
+  return std::move(graph_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,110 @@
+// Builds a graph node by node. Errors stick: a bad operand records the operation, its name and the shapes; from then
+// on every call returns a poisoned Value, and finish() returns the first error. So a model is written as plain
+// formulas.
+//
+// Shapes are innermost first: x [n_embd, n_tokens]. Values are f32 unless said otherwise.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tessera/graph/node.h"
+
+namespace tessera {
+
+/// A node under construction. Default-constructed: absent (where an operand is optional) or poisoned.
+class Value {
+ public:
+  Value() = default;
+  NodeId id() const { return id_; }
+  bool present() const { return id_ != kNoNode; }
+
+ private:
+  friend class GraphBuilder;
+  explicit Value(NodeId id) : id_(id) {}
+  NodeId id_ = kNoNode;
+};
+
+class GraphBuilder {
+ public:
+  // --- leaves
+
+  /// A contiguous value that the caller fills before each run.
+  Value input(std::string_view name, DType dtype, const Shape& shape);
+  /// A tensor with memory of its own (weight, cache). `tensor` must outlive the graph; its buffer may come later.
+  Value tensor(const Tensor& tensor);
+
+  // --- shapes: the same bytes under another shape
+
+  /// x with a new shape of as many elements. Errors: x not contiguous; counts differ.
+  Value reshape(Value x, const Shape& shape);
+  /// Elements of x from `offset` bytes on, with strides nb in bytes. Errors: reaches outside x, or splits its elements.
+  Value view(Value x, const Layout& layout, size_t offset);
+
+  // --- data
+
+  /// x converted to another dtype, contiguous.
+  Value cast(Value x, DType dtype);
+  /// Rows ids[i] of table [n, n_rows] (any dtype) as f32 [n, n_ids]. An id out of range fails the run.
+  Value get_rows(Value table, Value ids);
+  /// Writes x [dim, n_heads_kv, n] (f32, or rows of the cache's dtype) into cells of a cache tensor [dim, 64,
+  /// n_heads_kv, n_blocks]; cell -1 is skipped. Returns the cache, so that readers can depend on the write.
+  Value kv_store(Value cache, Value x, Value cells, KvSide side);
+  /// Cells of a cache as rows of its dtype [dim, n_heads_kv, n].
+  Value kv_load(Value cache, Value cells, KvSide side);
+
+  // --- arithmetic
+
+  /// a + b, a * b; b is repeated where its extent is 1 (for add: along any dimension but the innermost).
+  Value add(Value a, Value b);
+  Value mul(Value a, Value b);
+  Value scale(Value x, float factor);
+  /// x * sigmoid(x)
+  Value silu(Value x);
+  /// silu(gate) * up (Shazeer 2020)
+  Value swiglu(Value gate, Value up);
+  /// Softmax of each row.
+  Value soft_max(Value x);
+  /// x / sqrt(mean(x^2) + eps) * weight, per row (Zhang and Sennrich 2019). weight [n], or absent for 1.
+  Value rms_norm(Value x, Value weight, float eps);
+  /// weights [k, n] (any dtype with a kernel) times x [k, t]: [n, t].
+  Value mul_mat(Value weights, Value x);
+  /// Cosines and sines [n_rot, n_tokens] (pairs) for positions i32 [n_tokens]; freq_factors [n_rot / 2] or absent.
+  Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);
+  /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens].
+  Value rope(Value x, Value table, RopePairs pairs);
+  /// Attention over the paged cache: softmax(scale * q K^T) V, where a token sees the stored positions of its own
+  /// sequence up to its own.
+  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store; positions, slots i32 [n_tokens];
+  ///   blocks i32 [n_max_blocks, n_slots]: physical block of each logical block of a slot's sequence, or -1;
+  ///   valid i64 [n_max_blocks, n_slots]: bit i = position 64 * block + i is stored
+  ///   returns [v_dim, n_heads, n_tokens]
+  Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
+                  float scale);
+
+  // --- names, results
+
+  /// Names a value for dumps and error messages; returns it.
+  Value name(Value x, std::string_view name);
+  /// Keeps x's bytes until the run is over, so that the caller can read them.
+  Value output(Value x, std::string_view name);
+  /// Type and layout of a value; an empty spec for an absent or poisoned one.
+  TensorSpec spec(Value x) const;
+
+  /// Records an error of the model's own ("block_count is 0").
+  void fail_with(Error error);
+  /// The graph, or the first error.
+  Result<Graph> finish() &&;
+
+ private:
+  Value add_node(Op op, std::initializer_list<Value> sources, OpParams params = {});
+  bool want_present(Value x, std::string_view what);
+  Value add_alias(Value of, const TensorSpec& spec, size_t offset);
+
+  Graph graph_;
+  std::optional<Error> error_;
+};
+
+}  // namespace tessera

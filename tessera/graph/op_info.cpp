@@ -1,0 +1,121 @@
+#include "tessera/graph/op_info.h"
+
+#include <fmt/format.h>
+
+namespace tessera {
+
+#define TESSERA_OP(enumerator, name) Result<TensorSpec> infer_##enumerator(Operands, const OpParams&);
+#include "tessera/graph/ops.def"
+#undef TESSERA_OP
+
+namespace {
+
+constexpr OpInfo kOps[] = {
+#define TESSERA_OP(enumerator, name) {name, infer_##enumerator},
+#include "tessera/graph/ops.def"
+#undef TESSERA_OP
+};
+
+int64_t bytes_of(const TensorSpec& spec) { return static_cast<int64_t>(span_bytes(spec.dtype, spec.layout)); }
+
+}  // namespace
+
+const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
+
+// Leaves and views have no operands to judge: the builder makes their specs itself.
+Result<TensorSpec> infer_input(Operands, const OpParams&) { return fail(ErrorCode::internal, "input has no rule"); }
+Result<TensorSpec> infer_tensor(Operands, const OpParams&) { return fail(ErrorCode::internal, "tensor has no rule"); }
+Result<TensorSpec> infer_view(Operands, const OpParams&) { return fail(ErrorCode::internal, "view has no rule"); }
+
+bool may_run_in_place(Op op, size_t source) {
+  switch (op) {
+    case Op::add:
+    case Op::mul:
+    case Op::scale:
+    case Op::silu:
+    case Op::soft_max:
+    case Op::rms_norm:
+    case Op::rope:
+      return source == 0;
+    case Op::swiglu:
+      return source <= 1;
+    default:
+      return false;
+  }
+}
+
+Cost cost(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  if (node.is_leaf() || node.op == Op::view) return {};
+  Cost cost{.macs = 0, .bytes = bytes_of(node.spec)};
+  switch (node.op) {
+    case Op::get_rows:  // only the rows that are fetched
+    case Op::kv_load:
+      cost.bytes *= 2;
+      return cost;
+    case Op::kv_store:
+      cost.bytes = 2 * bytes_of(graph[node.sources[1]].spec);
+      return cost;
+    case Op::attention:  // the cache is read as far as it is filled, which the graph does not know
+      cost.bytes += bytes_of(graph[node.sources[0]].spec);
+      return cost;
+    case Op::mul_mat:
+      cost.macs = graph[node.sources[0]].spec.shape().n_elements() * node.spec.shape()[1];
+      break;
+    default:
+      break;
+  }
+  for (const NodeId source : node.inputs())
+    if (source != kNoNode) cost.bytes += bytes_of(graph[source].spec);
+  return cost;
+}
+
+std::string describe(const Graph& graph, Op op, std::span<const NodeId> sources) {
+  std::string text(info(op).name);
+  std::string_view separator = " ";
+  for (const NodeId id : sources) {
+    if (id == kNoNode) continue;
+    const Node& source = graph[id];
+    fmt::format_to(std::back_inserter(text), "{}{} {} {}", separator,
+                   source.name.empty() ? info(source.op).name : source.name, info(source.spec.dtype).name,
+                   to_string(source.spec.shape()));
+    separator = ", ";
+  }
+  return text;
+}
+
+std::string describe(const Graph& graph, NodeId id) { return describe(graph, graph[id].op, graph[id].inputs()); }
+
+Result<> want_operands(Operands operands, size_t min, size_t max) {
+  if (operands.size() < min || operands.size() > max)
+    return fail(ErrorCode::invalid_argument, "{} operands, want {} to {}", operands.size(), min, max);
+  for (size_t i = 0; i < min; ++i)
+    if (operands[i] == nullptr) return fail(ErrorCode::invalid_argument, "operand {} is missing", i);
+  return {};
+}
+
+Result<> want_f32_rows(const TensorSpec& spec, std::string_view what) {
+  if (spec.dtype != DType::f32)
+    return fail(ErrorCode::invalid_argument, "{} is {}, want f32", what, info(spec.dtype).name);
+  if (!has_contiguous_rows(spec.dtype, spec.layout))
+    return fail(ErrorCode::invalid_argument, "{} {}: elements of a row are {} bytes apart, want 4", what,
+                to_string(spec.shape()), spec.layout.nb[0]);
+  return {};
+}
+
+Result<> want_i32_vector(const TensorSpec& spec, std::string_view what, int64_t n) {
+  if (spec.dtype != DType::i32)
+    return fail(ErrorCode::invalid_argument, "{} is {}, want i32", what, info(spec.dtype).name);
+  if (spec.shape().n_rows() != 1 || !has_contiguous_rows(spec.dtype, spec.layout))
+    return fail(ErrorCode::invalid_argument, "{} {}: want a contiguous vector", what, to_string(spec.shape()));
+  if (n >= 0 && spec.shape()[0] != n)
+    return fail(ErrorCode::invalid_argument, "{} has {} entries, want {}", what, spec.shape()[0], n);
+  return {};
+}
+
+Result<TensorSpec> contiguous(DType dtype, const Shape& shape) {
+  TESSERA_ASSIGN(const Layout layout, contiguous_layout(dtype, shape));
+  return TensorSpec{dtype, layout};
+}
+
+}  // namespace tessera

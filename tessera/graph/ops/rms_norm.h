@@ -1,0 +1,9 @@
+#pragma once
+
+namespace tessera {
+
+struct RmsNormParams {
+  float eps = 0.0f;
+};
+
+}  // namespace tessera

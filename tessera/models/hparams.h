@@ -1,0 +1,39 @@
+// Hyperparameters of an architecture, read from "{arch}.key" with the bounds that keep every later size and
+// index in range. Errors name file, key, value and bound.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/models/model.h"
+
+namespace tessera {
+
+class HparamReader {
+ public:
+  HparamReader(const ModelFiles& files, std::string architecture)
+      : files_(files), architecture_(std::move(architecture)) {}
+
+  /// An integer in [min, max].
+  Result<int64_t> integer(std::string_view key, int64_t min, int64_t max) const;
+  Result<int64_t> integer_or(std::string_view key, int64_t absent, int64_t min, int64_t max) const;
+  /// One integer in [min, max] per layer, from a scalar or an array of n_layers.
+  Result<std::vector<int64_t>> per_layer(std::string_view key, int64_t n_layers, int64_t min, int64_t max) const;
+  /// A finite number in [min, max].
+  Result<float> real(std::string_view key, float min, float max) const;
+  Result<float> real_or(std::string_view key, float absent, float min, float max) const;
+
+  bool has(std::string_view key) const;
+  std::string full_key(std::string_view key) const;
+
+  /// Entries of the vocabulary: the token list's, else .vocab_size, else the rows of token_embd.
+  Result<int64_t> n_vocab() const;
+  /// The .rope.* keys, with overrides in their place. n_rot and the pairs are the architecture's.
+  Result<nn::RopeConfig> rope(int64_t n_ctx_train, const RopeOverrides& overrides) const;
+
+ private:
+  const ModelFiles& files_;
+  std::string architecture_;
+};
+
+}  // namespace tessera

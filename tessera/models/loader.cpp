@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include "tessera/gguf/keys.h"
+#include "tessera/gguf/printable.h"
+#include "tessera/models/model.h"
+
+namespace tessera {
+
+#define TESSERA_MODEL(function, name) \
+  Result<std::unique_ptr<Model>> create_##function(const ModelFiles& files, const RopeOverrides& rope);
+#include "tessera/models/models.def"
+#undef TESSERA_MODEL
+
+namespace {
+
+struct Architecture {
+  std::string_view name;
+  Result<std::unique_ptr<Model>> (*create)(const ModelFiles&, const RopeOverrides&);
+};
+
+constexpr Architecture kArchitectures[] = {
+#define TESSERA_MODEL(function, name) {name, create_##function},
+#include "tessera/models/models.def"
+#undef TESSERA_MODEL
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_model(const ModelFiles& files, const RopeOverrides& rope) {
+  TESSERA_ASSIGN(const std::string_view wanted, files.metadata().get<std::string_view>(keys::kArchitecture));
+  std::string known;
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == wanted) return architecture.create(files, rope);
+    fmt::format_to(std::back_inserter(known), "{}{}", known.empty() ? "" : ", ", architecture.name);
+  }
+  return fail(ErrorCode::unsupported, "{}: architecture {} is not built (there are: {})", files.name(), quoted(wanted),
+              known);
+}
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+// A model: hyperparameters, weights, and the graph of one decoding step. One file per architecture implements
+// this; the engine loads the weights and runs the graph without knowing which.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/models/weights.h"
+#include "tessera/nn/inputs.h"
+#include "tessera/nn/rope.h"
+
+namespace tessera {
+
+struct ModelInfo {
+  std::string architecture;
+  std::string name;
+  int64_t n_vocab = 0;
+  int64_t n_embd = 0;
+  int64_t n_ctx_train = 0;
+  std::vector<KvLayerShape> kv_layers;
+  nn::RopeConfig rope;                   // how K is rotated in the cache
+  const Tensor* rope_factors = nullptr;  // per-pair divisors of the angles, or null
+};
+
+/// Rope settings that replace the file's.
+struct RopeOverrides {
+  std::optional<nn::RopeScaling> scaling{};
+  std::optional<float> factor{}, freq_base{};
+  std::optional<int64_t> original_context{};
+  std::optional<float> yarn_ext{}, attn_factor{}, yarn_beta_fast{}, yarn_beta_slow{};
+};
+
+class Model {
+ public:
+  explicit Model(const ModelFiles& files) : weights_(files) {}
+  virtual ~Model() = default;
+
+  const ModelInfo& info() const { return info_; }
+  WeightTable& weights() { return weights_; }
+  const WeightTable& weights() const { return weights_; }
+
+  /// Adds the decoding step of a micro-batch: embeds in.tokens, stores their K and V, and returns the logits
+  /// [n_vocab, n_outputs] of in.outputs; an absent value when none are wanted.
+  virtual Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
+
+ protected:
+  ModelInfo info_;
+  WeightTable weights_;
+};
+
+/// Creates the model that general.architecture names: reads its keys and lists its weights, loads nothing. The files
+/// must outlive the model. Errors: not_found, mismatch and limit for keys and tensors; unsupported (an architecture
+/// that is not built, naming those that are).
+Result<std::unique_ptr<Model>> create_model(const ModelFiles& files, const RopeOverrides& rope);
+
+}  // namespace tessera

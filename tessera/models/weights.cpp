@@ -1,0 +1,43 @@
+#include "tessera/models/weights.h"
+
+#include <fmt/format.h>
+
+namespace tessera {
+
+const Tensor* WeightTable::need(const std::string& name, const Shape& shape, Op use) {
+  const Tensor* tensor = maybe(name, shape, use);
+  if (tensor == nullptr && !error_)
+    error_ =
+        Error(ErrorCode::not_found, fmt::format("{}: tensor {} {} is missing", files_.name(), name, to_string(shape)));
+  return tensor;
+}
+
+const Tensor* WeightTable::maybe(const std::string& name, const Shape& shape, Op use) {
+  if (error_) return nullptr;
+  const ModelFiles::Tensor* source = files_.find_tensor(name);
+  if (source == nullptr) return nullptr;
+  if (source->info.shape != shape) {
+    error_ = Error(ErrorCode::mismatch, fmt::format("{}: tensor {} is {}, the model's keys want {}", files_.name(),
+                                                    name, to_string(source->info.shape), to_string(shape)));
+    return nullptr;
+  }
+  auto layout = contiguous_layout(source->info.dtype, shape);
+  if (!layout) {
+    error_ = std::move(layout).error().within(name);
+    return nullptr;
+  }
+  Tensor tensor{.name = name, .dtype = source->info.dtype, .layout = *layout};
+  return &weights_.emplace_back(Weight{std::move(tensor), use, source}).tensor;
+}
+
+void WeightTable::also_multiplies(const Tensor* tensor) {
+  for (Weight& weight : weights_)
+    if (&weight.tensor == tensor) weight.use = Op::mul_mat;
+}
+
+Result<> WeightTable::finish() const {
+  if (error_) return std::unexpected<Error>(*error_);
+  return {};
+}
+
+}  // namespace tessera

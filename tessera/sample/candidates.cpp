@@ -1,0 +1,203 @@
+// Selection, removal and normalisation of candidates.
+#include "tessera/sample/candidates.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tessera::sample {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+float without_nan(float logit) { return logit == logit ? logit : -kInfinity; }
+
+/// Without branches and of constant length: compilers vectorise it.
+template <size_t n>
+bool any_above(const float* values, float threshold) {
+  int n_above = 0;
+  for (size_t i = 0; i < n; ++i) n_above += values[i] > threshold ? 1 : 0;
+  return n_above > 0;
+}
+
+/// The n best of dense logits into `out`, sorted. One pass with a threshold: a token enters only if it beats
+/// the n-th best so far, so on 128k logits nearly all cost one comparison. The scan is in order of ids, so a
+/// later token that merely ties is the worse one. Tokens are dropped when room for as many again is used up,
+/// O(1) each.
+void select_top(std::span<const float> logits, size_t n, std::vector<Candidate>& out) {
+  constexpr size_t kBlock = 32;
+  constexpr size_t kMinRoom = 256;
+  const size_t capacity = n + std::max(n, kMinRoom);
+  float threshold = -kInfinity;
+  out.clear();
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
+    if (block.size() == kBlock && !any_above<kBlock>(block.data(), threshold)) continue;
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (!(block[i] > threshold)) continue;
+      out.push_back({static_cast<int32_t>(begin + i), block[i], 0});
+      if (out.size() < capacity) continue;
+      std::nth_element(out.begin(), out.begin() + static_cast<ptrdiff_t>(n) - 1, out.end(), better);
+      out.resize(n);
+      threshold = out.back().logit;
+    }
+  }
+  const size_t n_kept = std::min(n, out.size());
+  extend_sorted(std::span(out), 0, n_kept, better);
+  out.resize(n_kept);
+}
+
+}  // namespace
+
+void Candidates::assign(std::span<const float> logits) {
+  dense_.resize(logits.size());
+  std::ranges::transform(logits, dense_.begin(), without_nan);
+  items_.clear();
+  items_.reserve(logits.size());
+  n_sorted_ = 0;
+  dense_now_ = true;
+  has_probs_ = false;
+  selected_.reset();
+}
+
+void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f) {
+  if (dense_now_) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      float& logit = dense_[static_cast<size_t>(ids[i])];
+      logit = without_nan(f(i, logit));
+    }
+    return;
+  }
+  for (Candidate& item : items_) {
+    const auto found = std::ranges::lower_bound(ids, item.id);
+    if (found != ids.end() && *found == item.id)
+      item.logit = without_nan(f(static_cast<size_t>(found - ids.begin()), item.logit));
+  }
+  n_sorted_ = 0;
+  has_probs_ = false;
+}
+
+void Candidates::divide_logits(double temperature) {
+  constexpr double kMax = std::numeric_limits<float>::max();
+  build_list();
+  for (Candidate& item : items_) {
+    if (!std::isfinite(item.logit)) continue;
+    item.logit = static_cast<float>(std::clamp(static_cast<double>(item.logit) / temperature, -kMax, kMax));
+  }
+  // Logits that were different may have become equal: then the ids decide, and the sorted front is not
+  // sorted.
+  n_sorted_ = 0;
+  has_probs_ = false;
+}
+
+float Candidates::max_logit() const {
+  if (n_sorted_ > 0) return items_.front().logit;
+  float max = -kInfinity;
+  for_each_logit([&](float logit) { max = logit > max ? logit : max; });
+  return max;
+}
+
+void Candidates::keep_top(size_t n) {
+  if (dense_now_ && n > 0 && n < dense_.size() / 2) {
+    select_top(dense_, n, items_);
+    dense_now_ = false;
+    n_sorted_ = items_.size();
+    return;
+  }
+  build_list();
+  if (n >= items_.size()) return;
+  sort_first(n);
+  keep_first(n);
+}
+
+void Candidates::keep_logits_from(double threshold, size_t min_keep) {
+  const auto passes = [&](float logit) { return logit > -kInfinity && static_cast<double>(logit) >= threshold; };
+  size_t n_passing = 0;
+  for_each_logit([&](float logit) { n_passing += passes(logit) ? 1 : 0; });
+  if (n_passing < min_keep) return keep_top(min_keep);
+  if (!dense_now_) {
+    if (n_passing < items_.size()) has_probs_ = false;
+    std::erase_if(items_, [&](const Candidate& item) { return !passes(item.logit); });
+    n_sorted_ = std::min(n_sorted_, items_.size());
+    return;
+  }
+  for (size_t i = 0; i < dense_.size(); ++i) {
+    if (passes(dense_[i])) items_.push_back({static_cast<int32_t>(i), dense_[i], 0});
+  }
+  dense_now_ = false;
+}
+
+std::span<const Candidate> Candidates::items() {
+  build_list();
+  return items_;
+}
+
+std::span<const Candidate> Candidates::sort_first(size_t n) {
+  build_list();
+  n = std::min(n, items_.size());
+  extend_sorted(std::span(items_), n_sorted_, n, better);
+  n_sorted_ = std::max(n_sorted_, n);
+  return items_;
+}
+
+void Candidates::keep_first(size_t n) {
+  if (n >= items_.size()) return;
+  items_.resize(n);
+  n_sorted_ = std::min(n_sorted_, n);
+  has_probs_ = false;
+}
+
+void Candidates::drop_first(size_t n) {
+  if (n == 0) return;
+  items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(n));
+  n_sorted_ -= std::min(n_sorted_, n);
+  has_probs_ = false;
+}
+
+void Candidates::keep_indices(std::span<const uint32_t> indices) {
+  if (indices.size() == items_.size()) return;
+  for (size_t i = 0; i < indices.size(); ++i) items_[i] = items_[indices[i]];
+  items_.resize(indices.size());
+  // What is left of the sorted front is still better than the rest.
+  n_sorted_ = static_cast<size_t>(std::ranges::lower_bound(indices, n_sorted_) - indices.begin());
+  has_probs_ = false;
+}
+
+double Candidates::softmax() {
+  if (has_probs_) return 1;
+  build_list();
+  const float max = max_logit();
+  if (max == -kInfinity) items_.clear();
+  double previous = 0, sum = 0;
+  for (Candidate& item : items_) {
+    previous += item.prob;
+    // +inf minus +inf has no value; the best weigh 1 in any case.
+    item.prob = item.logit == max ? 1 : std::exp(static_cast<double>(item.logit) - static_cast<double>(max));
+    sum += item.prob;
+  }
+  for (Candidate& item : items_) item.prob /= sum;
+  has_probs_ = true;
+  return previous;
+}
+
+void Candidates::draw(Rng& rng) {
+  softmax();
+  if (items_.empty()) return;
+  const double target = rng.next_double();
+  double sum = 0;
+  for (const Candidate& item : items_) {
+    if (item.prob == 0) continue;
+    selected_ = item;  // rounding may leave the sum of all just below the target: then the last one stays
+    sum += item.prob;
+    if (sum > target) return;
+  }
+}
+
+void Candidates::build_list() {
+  if (!dense_now_) return;
+  dense_now_ = false;
+  for (size_t i = 0; i < dense_.size(); ++i) {
+    if (dense_[i] > -kInfinity) items_.push_back({static_cast<int32_t>(i), dense_[i], 0});
+  }
+}
+
+}  // namespace tessera::sample

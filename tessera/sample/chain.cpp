@@ -1,0 +1,98 @@
+// Which samplers a chain has, and running them.
+#include "tessera/sample/chain.h"
+
+#include <algorithm>
+
+namespace tessera::sample {
+namespace {
+
+std::unique_ptr<Sampler> make_sampler(SamplerKind kind, const SamplerContext& context) {
+  switch (kind) {
+#define TESSERA_SAMPLER(enumerator, name, letter, description) \
+  case SamplerKind::enumerator:                                \
+    return make_##enumerator(context);
+#include "tessera/sample/samplers.def"
+#undef TESSERA_SAMPLER
+  }
+  return nullptr;
+}
+
+/// All steps from the bias to the choice; those that are off are among them.
+std::vector<SamplerKind> steps_of(const SamplerParams& params) {
+  const bool is_greedy = params.temp < kMinTemperature;
+  std::vector<SamplerKind> steps = {SamplerKind::logit_bias};
+  if (params.mirostat != 0) {
+    const auto version = params.mirostat == 1 ? SamplerKind::mirostat : SamplerKind::mirostat_v2;
+    steps.insert(steps.end(), {SamplerKind::temperature, is_greedy ? SamplerKind::greedy : version});
+    return steps;
+  }
+  steps.insert(steps.end(), params.order.begin(), params.order.end());
+  steps.push_back(is_greedy ? SamplerKind::greedy : SamplerKind::dist);
+  return steps;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Chain>> Chain::create(const SamplerParams& params, std::shared_ptr<const VocabView> vocab,
+                                             int32_t n_ctx) {
+  TESSERA_TRY(validate(params));
+  if (params.seed < 0)
+    return fail(ErrorCode::invalid_argument, "seed: got -1 (random), want the number that the caller drew");
+  if (vocab->n_tokens() < 1)
+    return fail(ErrorCode::invalid_argument, "sampler: vocabulary of {} tokens, want at least 1", vocab->n_tokens());
+  if (n_ctx < 1) return fail(ErrorCode::invalid_argument, "sampler: context of {} tokens, want at least 1", n_ctx);
+  for (const LogitBias& entry : params.logit_bias) {
+    if (entry.id < 0 || entry.id >= vocab->n_tokens())
+      return fail(ErrorCode::invalid_argument, "logit_bias: token {}, range 0 to {}", entry.id, vocab->n_tokens() - 1);
+  }
+
+  const SamplerContext context{params, vocab, static_cast<size_t>(n_ctx)};
+  const size_t n_history = std::max({static_cast<size_t>(params.n_prev), context.window(params.repeat_last_n),
+                                     context.window(params.dry_penalty_last_n)});
+  std::unique_ptr<Chain> chain(new Chain(vocab, static_cast<uint64_t>(params.seed), n_history));
+  for (const SamplerKind kind : steps_of(params)) {
+    if (auto sampler = make_sampler(kind, context)) chain->samplers_.push_back(std::move(sampler));
+  }
+  return chain;
+}
+
+Result<int32_t> Chain::sample(std::span<const float> logits) {
+  if (logits.size() != static_cast<size_t>(vocab_->n_tokens()))
+    return fail(ErrorCode::mismatch, "sampler: {} logits for a vocabulary of {} tokens", logits.size(),
+                vocab_->n_tokens());
+  candidates_.assign(logits);
+  for (const auto& sampler : samplers_) sampler->apply(candidates_, history_, rng_);
+  if (!candidates_.selected())
+    return fail(ErrorCode::invalid_argument, "sampler: no token to choose, all {} logits are NaN, -inf or banned",
+                logits.size());
+  return candidates_.selected()->id;
+}
+
+Result<> Chain::accept(int32_t token) {
+  if (token < 0 || token >= vocab_->n_tokens())
+    return fail(ErrorCode::invalid_argument, "sampler: token {}, range 0 to {}", token, vocab_->n_tokens() - 1);
+  for (const auto& sampler : samplers_) sampler->accept(token, history_);
+  history_.push(token);
+  return {};
+}
+
+void Chain::reset() {
+  rng_ = Rng(seed_);
+  history_.clear();
+  for (const auto& sampler : samplers_) sampler->reset();
+}
+
+std::unique_ptr<Chain> Chain::clone() const {
+  std::unique_ptr<Chain> copy(new Chain(vocab_, seed_, 0));
+  copy->rng_ = rng_;
+  copy->history_ = history_;
+  for (const auto& sampler : samplers_) copy->samplers_.push_back(sampler->clone());
+  return copy;
+}
+
+std::span<const Candidate> Chain::top_candidates(size_t n) {
+  const auto items = candidates_.sort_first(n);
+  return items.first(std::min(n, items.size()));
+}
+
+}  // namespace tessera::sample

@@ -1,0 +1,20 @@
+// greedy: takes the most probable token, the lowest id on a tie. It is the limit of temperature 0, so the
+// token is left alone with probability 1.
+#include "tessera/sample/sampler.h"
+
+namespace tessera::sample {
+namespace {
+
+class Greedy : public CopyableSampler<Greedy> {
+ public:
+  void apply(Candidates& candidates, const History&, Rng& rng) override {
+    candidates.keep_top(1);
+    candidates.draw(rng);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_greedy(const SamplerContext&) { return std::make_unique<Greedy>(); }
+
+}  // namespace tessera::sample

@@ -1,0 +1,41 @@
+// The samplers by name and letter, and the order of a chain's steps as --samplers and --sampling-seq write
+// it. Read by the chain, the parameters and the command line. The table itself is samplers.def.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/result.h"
+
+namespace tessera::sample {
+
+enum class SamplerKind : uint8_t {
+#define TESSERA_SAMPLER(enumerator, name, letter, description) enumerator,
+#include "tessera/sample/samplers.def"
+#undef TESSERA_SAMPLER
+};
+
+struct SamplerInfo {
+  SamplerKind kind;
+  std::string_view name;
+  char letter;  // '\0': not a step that can be arranged
+  std::string_view description;
+};
+
+/// Every sampler, in the order of samplers.def; the enumerator is the index.
+std::span<const SamplerInfo> sampler_table();
+
+/// penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature
+std::vector<SamplerKind> default_order();
+
+/// The order written as names with ';' between them; "" is the order without steps.
+/// Errors: invalid_argument for an unknown or repeated name, with the known ones; unsupported for a sampler
+/// that the reference has and tessera has not built.
+Result<std::vector<SamplerKind>> parse_sampler_names(std::string_view text);
+
+/// The order written as letters ("edskypmxt"); errors as for names.
+Result<std::vector<SamplerKind>> parse_sampler_letters(std::string_view text);
+
+}  // namespace tessera::sample

@@ -1,0 +1,37 @@
+// What both versions of mirostat (Basu et al. 2021, "Mirostat: A Neural Text Decoding Algorithm that Directly
+// Controls Perplexity") share: after each token the limit mu moves against the error of its surprise, in
+// bits.
+#pragma once
+
+#include <cmath>
+
+#include "tessera/sample/sampler.h"
+
+namespace tessera::sample {
+
+class SurpriseControl {
+ public:
+  explicit SurpriseControl(const SamplerParams& params)
+      : tau_(params.mirostat_tau), eta_(params.mirostat_eta), mu_(2 * tau_) {}
+
+  double mu() const { return mu_; }
+  void reset() { mu_ = 2 * tau_; }
+
+  /// Draws from the candidates that the caller left, and learns from the surprise of the token. As in the
+  /// paper that is its surprise under the whole distribution, the one whose softmax() came last, not the
+  /// truncated one.
+  void draw(Candidates& candidates, Rng& rng) {
+    const double share = candidates.softmax();
+    candidates.draw(rng);
+    if (!candidates.selected()) return;
+    const double surprise = -std::log2(candidates.selected()->prob) - std::log2(share);
+    mu_ -= eta_ * (surprise - tau_);
+  }
+
+ private:
+  double tau_;
+  double eta_;
+  double mu_;
+};
+
+}  // namespace tessera::sample

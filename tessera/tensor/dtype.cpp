@@ -1,0 +1,80 @@
+#include "tessera/tensor/dtype.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace tessera {
+
+namespace {
+
+constexpr DTypeInfo kDTypes[] = {
+#define TESSERA_DTYPE(enumerator, name, id, block_elements, block_bytes) \
+  {DType::enumerator, name, block_elements, block_bytes},
+#include "tessera/tensor/dtype.def"
+#undef TESSERA_DTYPE
+};
+
+constexpr size_t kIdLimit = 64;
+constexpr uint8_t kNoRow = 255;
+
+constexpr std::array<uint8_t, kIdLimit> kRowOfId = [] {
+  std::array<uint8_t, kIdLimit> rows{};
+  rows.fill(kNoRow);
+  for (size_t i = 0; i < std::size(kDTypes); ++i) rows[static_cast<size_t>(kDTypes[i].dtype)] = static_cast<uint8_t>(i);
+  return rows;
+}();
+
+// Types that GGUF once had: what to tell the owner of such a file.
+std::string_view removed_name(uint32_t id) {
+  switch (id) {
+    case 4:
+      return "Q4_2";
+    case 5:
+      return "Q4_3";
+    case 31:
+      return "Q4_0_4_4";
+    case 32:
+      return "Q4_0_4_8";
+    case 33:
+      return "Q4_0_8_8";
+    case 36:
+      return "IQ4_NL_4_4";
+    case 37:
+      return "IQ4_NL_4_8";
+    case 38:
+      return "IQ4_NL_8_8";
+    default:
+      return {};
+  }
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
+
+const DTypeInfo& info(DType dtype) { return kDTypes[kRowOfId[static_cast<size_t>(dtype)]]; }
+
+std::span<const DTypeInfo> all_dtypes() { return kDTypes; }
+
+Result<DType> dtype_from_gguf_id(uint32_t id) {
+  if (const std::string_view removed = removed_name(id); !removed.empty())
+    return fail(ErrorCode::unsupported, "type {} ({}) was removed from GGUF: quantize the model again from {}", id,
+                removed,
+                id >= 36   ? "IQ4_NL"
+                : id >= 31 ? "Q4_0"
+                           : "the original");
+  if (id >= kIdLimit || kRowOfId[id] == kNoRow)
+    return fail(ErrorCode::unsupported, "type {} is not a GGUF tensor type (known: 0 to 42)", id);
+  return static_cast<DType>(id);
+}
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (const DTypeInfo& row : kDTypes)
+    if (equal_ignoring_case(row.name, name)) return row.dtype;
+  return std::nullopt;
+}
+
+}  // namespace tessera

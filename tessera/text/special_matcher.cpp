@@ -1,0 +1,57 @@
+// The sorted texts serve as a trie: each further byte of the input narrows the range of entries that share
+// the prefix read so far.
+#include "tessera/text/special_matcher.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace tessera::text {
+
+SpecialMatcher::SpecialMatcher(const Vocab& vocab) {
+  if (!vocab.has_text()) return;
+  for (size_t i = 0; i < vocab.n_tokens(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    const TokenType type = vocab.type(id);
+    const bool is_special = type == TokenType::control || type == TokenType::unknown || type == TokenType::user_defined;
+    const std::string_view text = vocab.text(id);
+    if (!is_special || text.empty() || text.size() > kMaxSpecialBytes) continue;
+    entries_.push_back({text, id, type == TokenType::user_defined});
+    starts_[static_cast<uint8_t>(text[0])] = true;
+  }
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return std::tie(a.text, a.id) < std::tie(b.text, b.id); });
+}
+
+std::optional<SpecialMatcher::Match> SpecialMatcher::find(std::string_view text, size_t from,
+                                                          bool parse_special) const {
+  for (size_t begin = from; begin < text.size(); ++begin) {
+    if (!starts_[static_cast<uint8_t>(text[begin])]) continue;
+    if (const auto match = match_at(text, begin, parse_special)) return match;
+  }
+  return std::nullopt;
+}
+
+std::optional<SpecialMatcher::Match> SpecialMatcher::match_at(std::string_view text, size_t begin,
+                                                              bool parse_special) const {
+  std::optional<Match> longest;
+  auto low = entries_.begin();
+  auto high = entries_.end();
+  for (size_t depth = 0; begin + depth < text.size(); ++depth) {
+    // All of [low, high) share `depth` bytes with the text, and those no longer than that come first.
+    const auto byte = static_cast<uint8_t>(text[begin + depth]);
+    const auto byte_of = [depth](const Entry& e) {
+      return depth < e.text.size() ? static_cast<int>(static_cast<uint8_t>(e.text[depth])) : -1;
+    };
+    low = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) < byte; });
+    high = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) == byte; });
+    if (low == high) break;
+    for (auto e = low; e != high && e->text.size() == depth + 1; ++e) {
+      if (!parse_special && !e->is_user_defined) continue;
+      longest = Match{begin, begin + depth + 1, e->id};
+      break;
+    }
+  }
+  return longest;
+}
+
+}  // namespace tessera::text

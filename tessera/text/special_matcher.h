@@ -1,0 +1,46 @@
+// Finds special tokens (control, unknown, user-defined) that are spelled out in a text. Called by Tokenizer
+// before the text between them is tokenized. Borrows the vocabulary's texts, which must outlive it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tessera/text/vocab.h"
+
+namespace tessera::text {
+
+/// A special token whose text is longer is never recognised in a text: it bounds the work per byte.
+inline constexpr size_t kMaxSpecialBytes = 256;
+
+class SpecialMatcher {
+ public:
+  struct Match {
+    size_t begin;
+    size_t end;
+    int32_t id;
+  };
+
+  explicit SpecialMatcher(const Vocab& vocab);
+
+  /// The first special token in text at or after `from`, the longest of those that start there.
+  /// parse_special false finds the user-defined ones only.
+  std::optional<Match> find(std::string_view text, size_t from, bool parse_special) const;
+
+ private:
+  struct Entry {
+    std::string_view text;
+    int32_t id;
+    bool is_user_defined;
+  };
+
+  std::optional<Match> match_at(std::string_view text, size_t begin, bool parse_special) const;
+
+  std::vector<Entry> entries_;      // sorted by text
+  std::array<bool, 256> starts_{};  // by first byte
+};
+
+}  // namespace tessera::text

@@ -1,0 +1,69 @@
+// The table of tokenizers, and the split of a text at its special tokens.
+#include "tessera/text/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "tessera/text/no_vocab.h"
+#include "tessera/text/spm.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::text {
+namespace {
+
+struct Row {
+  std::string_view model;  // tokenizer.ggml.model
+  std::unique_ptr<const Tokenizer> (*make)(std::shared_ptr<const Vocab>);
+};
+
+constexpr std::array<Row, 3> kTokenizers{{
+    {"llama", make_spm_tokenizer},
+    {"no_vocab", make_no_vocab_tokenizer},
+    {"none", make_no_vocab_tokenizer},
+}};
+
+constexpr bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+}  // namespace
+
+Result<std::unique_ptr<const Tokenizer>> Tokenizer::create(std::shared_ptr<const Vocab> vocab) {
+  std::string names;
+  for (const Row& row : kTokenizers) {
+    if (row.model == vocab->model()) return row.make(std::move(vocab));
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.model);
+  }
+  return fail(ErrorCode::unsupported, "tokenizer.ggml.model: {}, built are {}", quote_text(vocab->model()), names);
+}
+
+Result<std::vector<int32_t>> Tokenizer::tokenize(std::string_view text, TokenizeOptions options) const {
+  if (text.size() > kMaxTextBytes)
+    return fail(ErrorCode::limit, "text to tokenize: {} bytes, limit {}", text.size(), kMaxTextBytes);
+  std::vector<int32_t> out;
+  const auto bos = vocab_->special(SpecialToken::bos);
+  if (options.add_special && vocab_->add_bos() && bos) out.push_back(*bos);
+
+  bool after_special = true;
+  size_t done = 0;
+  while (done < text.size()) {
+    const auto match = specials_.find(text, done, options.parse_special);
+    size_t end = match ? match->begin : text.size();
+    if (match && vocab_->strips_left(match->id))
+      while (end > done && is_space(text[end - 1])) --end;
+    if (end > done) TESSERA_TRY(encode(text.substr(done, end - done), after_special, out));
+    if (!match) break;
+    out.push_back(match->id);
+    after_special = true;
+    done = match->end;
+    if (vocab_->strips_right(match->id))
+      while (done < text.size() && is_space(text[done])) ++done;
+  }
+
+  const auto eos = vocab_->special(SpecialToken::eos);
+  if (options.add_special && vocab_->add_eos() && eos) out.push_back(*eos);
+  return out;
+}
+
+}  // namespace tessera::text

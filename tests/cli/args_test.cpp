@@ -1,0 +1,173 @@
+// The table of flags: what parses, what is refused, and how numbers and names are read.
+#include "tessera/cli/args.h"
+
+#include <clocale>
+#include <cstdlib>
+#include <locale>
+
+#include "tests/support/testing.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Parsed {
+  int32_t count = 0;
+  float real = 0;
+  bool on = false;
+  std::string text;
+  std::vector<std::string> positional;
+
+  FlagTable table() {
+    FlagTable table;
+    table.flags.push_back({"--count", {"-c", "-cnt"}, "N", "", "", true, set_integer(count, 0, 100)});
+    table.flags.push_back({"--real", {"-r"}, "X", "", "", true, set_real(real, -10.0f, 10.0f)});
+    table.flags.push_back({"--switch-it", {"-s"}, "", "", "", true, set_switch(on)});
+    table.flags.push_back({"--text", {}, "T", "", "", true, set_string(text)});
+    return table;
+  }
+  Result<> parse(std::vector<std::string_view> args) { return cli::parse(table(), args); }
+  Result<> parse_with_positional(std::vector<std::string_view> args) {
+    FlagTable with = table();
+    with.add_positional = [this](std::string_view arg) -> Result<> {
+      positional.emplace_back(arg);
+      return {};
+    };
+    return cli::parse(with, args);
+  }
+};
+
+TEST(Args, SetsFlagsByNameAliasAndEqualsSign) {
+  Parsed p;
+  ASSERT_OK(p.parse({"-cnt", "7", "--real=-2.5", "-s", "--text", ""}));
+  EXPECT_EQ(p.count, 7);
+  EXPECT_EQ(p.real, -2.5f);
+  EXPECT_TRUE(p.on);
+  EXPECT_EQ(p.text, "");
+}
+
+TEST(Args, LastOfTwoWins) {
+  Parsed p;
+  ASSERT_OK(p.parse({"-c", "1", "--count", "2"}));
+  EXPECT_EQ(p.count, 2);
+}
+
+TEST(Args, ValueMayBeginWithADash) {
+  Parsed p;
+  ASSERT_OK(p.parse({"--text", "--- no flag", "-r", "-.5"}));
+  EXPECT_EQ(p.text, "--- no flag");
+  EXPECT_EQ(p.real, -0.5f);
+}
+
+TEST(Args, FlagInPlaceOfAValueIsRefusedUnlessAssigned) {
+  Parsed p;
+  EXPECT_ERROR(p.parse({"--text", "-c", "5"}), "--text wants a value: T, got the flag -c");
+  ASSERT_OK(p.parse({"--text=-c"}));
+  EXPECT_EQ(p.text, "-c");
+}
+
+TEST(Args, MissingValueIsRefused) { EXPECT_ERROR(Parsed().parse({"--count"}), "--count wants a value: N"); }
+
+TEST(Args, SwitchTakesNoValue) { EXPECT_ERROR(Parsed().parse({"--switch-it=1"}), "takes no value"); }
+
+TEST(Args, UnknownFlagNamesTheNearest) {
+  EXPECT_ERROR(Parsed().parse({"--cuont", "1"}), "unknown flag --cuont; did you mean --count?");
+  EXPECT_ERROR(Parsed().parse({"--entirely-different"}), "unknown flag --entirely-different (--help-all lists them)");
+}
+
+TEST(Args, PositionalArgumentsGoToTheirTakerAndAreRefusedWithoutOne) {
+  Parsed p;
+  ASSERT_OK(p.parse_with_positional({"a", "-5", "--", "-c", "-"}));
+  EXPECT_EQ(p.positional, (std::vector<std::string>{"a", "-5", "-c", "-"}));
+  EXPECT_ERROR(p.parse({"model.gguf"}), "unexpected argument 'model.gguf'");
+}
+
+TEST(Args, EnvironmentSetsWhatTheCommandLineDoesNot) {
+  ::setenv("TESSERA_COUNT", "5", 1);
+  ::setenv("TESSERA_SWITCH_IT", "1", 1);
+  Parsed by_environment, by_both;
+  EXPECT_OK(by_environment.parse({}));
+  EXPECT_OK(by_both.parse({"-c", "6"}));
+  ::setenv("TESSERA_COUNT", "x", 1);
+  EXPECT_ERROR(Parsed().parse({}), "TESSERA_COUNT: 'x' is not a whole number");
+  ::unsetenv("TESSERA_COUNT");
+  ::setenv("TESSERA_SWITCH_IT", "maybe", 1);
+  EXPECT_ERROR(Parsed().parse({}), "TESSERA_SWITCH_IT=maybe: want 0 or 1");
+  ::unsetenv("TESSERA_SWITCH_IT");
+  EXPECT_EQ(by_environment.count, 5);
+  EXPECT_TRUE(by_environment.on);
+  EXPECT_EQ(by_both.count, 6);
+}
+
+TEST(Args, EnvironmentNameIsTheFlagInCapitals) {
+  EXPECT_EQ(environment_name("--ctx-size"), "TESSERA_CTX_SIZE");
+  EXPECT_EQ(environment_name("--top-k"), "TESSERA_TOP_K");
+}
+
+TEST(Args, NearestAllowsTypingErrorsOnly) {
+  const std::vector<std::string_view> known = {"run", "logits", "inspect"};
+  EXPECT_EQ(nearest("rnu", known), "run");  // swapped neighbours are one edit
+  EXPECT_EQ(nearest("--tmep", std::vector<std::string_view>{"--keep", "--temp"}), "--temp");
+  EXPECT_EQ(nearest("inspct", known), "inspect");
+  EXPECT_EQ(nearest("quantize", known), "");
+}
+
+TEST(Args, IntegersAreWholeAndInRange) {
+  EXPECT_EQ(parse_integer("-5", -5, 5).value(), -5);
+  EXPECT_ERROR(parse_integer("6", -5, 5), "6 is out of range, want -5 to 5");
+  EXPECT_ERROR(parse_integer("99999999999999999999", 0, 5), "out of range");
+  for (const std::string_view bad : {"", " 1", "1 ", "1.5", "0x10", "+1", "1e3", "one"})
+    EXPECT_ERROR(parse_integer(bad, -5, 500), "is not a whole number");
+}
+
+TEST(Args, RealsAreFiniteAndInRange) {
+  EXPECT_EQ(parse_real("1e-1", 0, 1).value(), 0.1f);
+  EXPECT_ERROR(parse_real("1e9", 0, 1), "out of range");
+  EXPECT_ERROR(parse_real("nan", 0, 1), "out of range");
+  EXPECT_ERROR(parse_real("inf", 0, 1), "out of range");
+  for (const std::string_view bad : {"", "1,5", "0.5x", "1e999"})
+    EXPECT_ERROR(parse_real(bad, 0, 1), "is not a number");
+}
+
+TEST(Args, DecimalPointIsAPointInEveryLocale) {
+  struct Comma : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Comma));
+  const std::string c_before = std::setlocale(LC_ALL, nullptr);
+  for (const char* name : {"de_DE.UTF-8", "tr_TR.UTF-8"})
+    if (std::setlocale(LC_ALL, name) != nullptr) break;
+  EXPECT_EQ(parse_real("0.5", 0, 1).value(), 0.5f);
+  EXPECT_ERROR(parse_real("0,5", 0, 1), "is not a number");
+  EXPECT_EQ(environment_name("--min-p"), "TESSERA_MIN_P");  // tr_TR has another capital i
+  std::setlocale(LC_ALL, c_before.c_str());
+  std::locale::global(before);
+}
+
+TEST(Args, SizesHaveBinaryAndDecimalUnits) {
+  EXPECT_EQ(parse_bytes("4096").value(), 4096u);
+  EXPECT_EQ(parse_bytes("12G").value(), uint64_t{12} << 30);
+  EXPECT_EQ(parse_bytes("512M").value(), uint64_t{512} << 20);
+  EXPECT_EQ(parse_bytes("1.5GiB").value(), uint64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("16GB").value(), 16'000'000'000u);
+  EXPECT_EQ(parse_bytes("10B").value(), 10u);
+  for (const std::string_view bad : {"", "G", "12X", "12 G", "12g", "12GiBs", "nan", "infG", "1,5G", "0x10"})
+    EXPECT_ERROR(parse_bytes(bad), "is not a size");
+  for (const std::string_view bad : {"0", "-1G", "0.1", "1e30", "99999999T"})
+    EXPECT_ERROR(parse_bytes(bad), "out of range");
+}
+
+TEST(Args, IdsAreSeparatedByCommasSpacesOrBoth) {
+  const std::vector<int32_t> ids = {1, 22, 333};
+  for (const std::string_view text : {"1,22,333", "1 22\n333\n", "[1, 22, 333]", " [ 1 ,22,333 ] "})
+    EXPECT_EQ(parse_ids(text).value(), ids) << text;
+  EXPECT_TRUE(parse_ids("[]").value().empty());
+  EXPECT_TRUE(parse_ids(" ").value().empty());
+  EXPECT_ERROR(parse_ids("1,-2"), "token 1: -2 is out of range");
+  EXPECT_ERROR(parse_ids("1,2147483648"), "token 1: 2147483648 is out of range");
+  EXPECT_ERROR(parse_ids("1,,2"), "token 1: '' is not a whole number");
+  EXPECT_ERROR(parse_ids("1,"), "nothing follows the comma");
+  EXPECT_ERROR(parse_ids("[1, 2"), "'[1' is not a whole number");
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,84 @@
+// What the tests of the program share: a child process that is signalled while it runs, and what a refusal looks like.
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/testing.h"
+
+namespace tessera::testing {
+
+/// A running `tessera` with its outputs in files.
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& args, std::string out_path = (temporary_dir() / "child.out").string())
+      : out_path_(std::move(out_path)), err_path_((temporary_dir() / "child.err").string()) {
+    std::vector<std::string> words = {program_path()}, environment = program_environment({});
+    words.insert(words.end(), args.begin(), args.end());
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& entry : environment) envp.push_back(entry.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions, 1, out_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ::posix_spawn_file_actions_addopen(&actions, 2, err_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    EXPECT_EQ(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data()), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Child() {
+    if (pid_ > 0) wait();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// Waits until at least n bytes have come out.
+  void wait_for_output(size_t n) const {
+    std::error_code none_yet;
+    for (int i = 0; i < 3000; ++i) {
+      const uintmax_t size = std::filesystem::file_size(out_path_, none_yet);
+      if (!none_yet && size >= n) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "no output in 30 s";
+  }
+
+  void send(int signal) const { ::kill(pid_, signal); }
+
+  ProgramOutput wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    ProgramOutput output;
+    output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (std::filesystem::is_regular_file(out_path_)) output.out = read_all(out_path_);
+    output.err = read_all(err_path_);
+    return output;
+  }
+
+ private:
+  std::string out_path_, err_path_;
+  pid_t pid_ = -1;
+};
+
+/// The program refused: this status, nothing on stdout, and one line on stderr that begins with "error: " and names
+/// `part`.
+inline void expect_refusal(const ProgramOutput& output, int status, const std::string& part) {
+  EXPECT_EQ(output.status, status) << output.err;
+  EXPECT_EQ(output.out, "");
+  EXPECT_TRUE(output.err.starts_with("error: ")) << output.err;
+  EXPECT_EQ(std::ranges::count(output.err, '\n'), 1) << output.err;
+  EXPECT_TRUE(std::ranges::none_of(output.err, [](char c) { return (c >= 0 && c < 0x20 && c != '\n') || c == 0x7f; }));
+  EXPECT_NE(output.err.find(part), std::string::npos) << "want '" << part << "', got " << output.err;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,129 @@
+// tessera logits: the golden values, the same bits however the work is cut, and files that appear whole or not at all.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/cli_support.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::expect_refusal;
+using testing::ProgramOutput;
+using testing::run_program;
+
+struct LogitsFile {
+  std::vector<int32_t> ids;
+  int32_t n_vocab = 0;
+  std::vector<float> logits;
+};
+
+LogitsFile read_logits(const std::string& path) {
+  const std::string bytes = testing::read_all(path);
+  LogitsFile file;
+  int32_t n = 0;
+  std::memcpy(&n, bytes.data(), sizeof n);
+  std::memcpy(&file.n_vocab, bytes.data() + sizeof n, sizeof file.n_vocab);
+  file.ids.resize(static_cast<size_t>(n));
+  file.logits.resize(file.ids.size() * static_cast<size_t>(file.n_vocab));
+  const size_t ids_at = 8, logits_at = ids_at + file.ids.size() * 4;
+  EXPECT_EQ(bytes.size(), logits_at + file.logits.size() * 4);
+  std::memcpy(file.ids.data(), bytes.data() + ids_at, file.ids.size() * 4);
+  std::memcpy(file.logits.data(), bytes.data() + logits_at, file.logits.size() * 4);
+  return file;
+}
+
+// The file that `logits` writes for these tokens.
+std::string logits_bytes(const std::string& model, const std::vector<int32_t>& ids, std::vector<std::string> flags,
+                         const std::vector<std::string>& env = {}) {
+  const std::string path = (testing::temporary_dir() / "out.logits").string();
+  std::vector<std::string> args = {"logits", "-m", model, "--tokens", fmt::format("{}", fmt::join(ids, ",")),
+                                   "-o",     path, "-q"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  const ProgramOutput output = run_program(args, "", env);
+  EXPECT_EQ(output.status, 0) << output.err;
+  return testing::read_all(path);
+}
+
+TEST(Logits, AreTheGoldenOnes) {
+  TESSERA_SHARED_OR_SKIP(model, "golden/archs/llama-dense.gguf");
+  TESSERA_SHARED_OR_SKIP(golden, "golden/archs/llama-dense.logits");
+  const LogitsFile want = read_logits(golden);
+  const std::string bytes = logits_bytes(model, want.ids, {"-ctk", "f32", "-ctv", "f32"});
+  const LogitsFile got = read_logits(testing::write_temporary("got.logits", bytes));
+  ASSERT_EQ(got.ids, want.ids);
+  ASSERT_EQ(got.n_vocab, want.n_vocab);
+  double error = 0, power = 0;
+  for (size_t i = 0; i < want.logits.size(); ++i) {
+    error += std::pow(static_cast<double>(got.logits[i]) - want.logits[i], 2);
+    power += std::pow(static_cast<double>(want.logits[i]), 2);
+  }
+  EXPECT_LE(error / power, 1e-6);  // both sum f32 products, in different orders
+}
+
+TEST(Logits, SameBitsForAnyMicroBatchThreadsAndEachInstructionSet) {
+  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 80; ++i) ids.push_back((i * 37 + 5) % 512);
+  const auto devices = nlohmann::json::parse(run_program({"devices", "--json"}).out);
+  const std::string isas = devices[0]["properties"]["usable_isas"];
+  for (const auto& part : std::views::split(isas, ' ')) {
+    const std::string isa(part.begin(), part.end());
+    const std::vector<std::string> env = {"TESSERA_ISA=" + isa};
+    const std::string bits = logits_bytes(model, ids, {"-t", "1"}, env);
+    EXPECT_GT(bits.size(), ids.size() * 512 * 4);
+    for (const char* ub : {"1", "7", "64", "512"})
+      EXPECT_EQ(logits_bytes(model, ids, {"-ub", ub}, env), bits) << isa << " -ub " << ub;
+    for (const char* t : {"1", "2", "3"})
+      EXPECT_EQ(logits_bytes(model, ids, {"-t", t}, env), bits) << isa << " -t " << t;
+  }
+}
+
+TEST(Logits, BadTokensAreRefused) {
+  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string out = (testing::temporary_dir() / "bad.logits").string();
+  expect_refusal(run_program({"logits", "-m", model, "-o", out}), 2, "no tokens");
+  expect_refusal(run_program({"logits", "-m", model, "--tokens", "1,2"}), 2, "no output");
+  expect_refusal(run_program({"logits", "-m", model, "-o", out, "--tokens", "1,x"}), 2, "--tokens: token 1: 'x'");
+  expect_refusal(run_program({"logits", "-m", model, "-o", out, "--tokens", "1,512"}), 1,
+                 "token 512 at position 1, want 0 to 511");
+  expect_refusal(run_program({"logits", "-m", model, "-o", out, "--tokens", "1,2,3", "-c", "2"}), 1,
+                 "3 tokens, the context holds 2");
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Logits, FailedOutputLeavesNothing) {
+  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const fs::path dir = testing::temporary_dir() / "outputs";
+  fs::create_directory(dir);
+  const auto write_to = [&](const std::string& path) {
+    return run_program({"logits", "-m", model, "--tokens", "1,2,3", "-o", path, "-q"});
+  };
+  expect_refusal(write_to((dir / "none" / "x").string()), 1, "none/x: cannot create");
+  expect_refusal(write_to("/dev/full"), 1, "/dev/full: exists and is not a regular file");
+  expect_refusal(write_to(dir.string()), 1, "outputs: exists and is not a regular file");
+  EXPECT_TRUE(fs::is_empty(dir));
+}
+
+TEST(Logits, FullDiskLeavesNothing) {
+  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const fs::path dir = testing::temporary_dir() / "limited";
+  fs::create_directory(dir);
+  // A limit on the size of files stands in for a full disk: both fail in the middle of a write.
+  const std::string err = (testing::temporary_dir() / "limited.err").string();
+  const std::string command = "ulimit -f 2; " + testing::program_path() + " logits -q -m " + model +
+                              " --tokens 1,2,3 -o " + (dir / "x").string() + " 2> " + err;
+  const int status = std::system(("bash -c '" + command + "'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(testing::read_all(err).find("limited/x: cannot write: File too large"), std::string::npos)
+      << testing::read_all(err);
+  EXPECT_TRUE(fs::is_empty(dir));
+}
+
+}  // namespace
+}  // namespace tessera

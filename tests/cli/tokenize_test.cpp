@@ -1,0 +1,131 @@
+// tessera tokenize and detokenize: golden ids, round trips, and JSON from anyone.
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/cli_support.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::expect_refusal;
+using testing::ProgramOutput;
+using testing::run_program;
+
+struct Golden {
+  std::string vocab;   // the file
+  std::string tokens;  // the two lists per line
+};
+
+const Golden kGolden[] = {{"models/stories260K.gguf", "golden/tokenizers/stories260K.tokens"},
+                          {"vocab/llama-spm.gguf", "golden/tokenizers/llama-spm.tokens"},
+                          {"vocab/phi-3.gguf", "golden/tokenizers/phi-3.tokens"}};
+
+// "[1] [2,3]" as two lists.
+json lists_of_line(std::string line) {
+  line.replace(line.find("] ["), 2, "],");
+  return json::parse("[" + line + "]");
+}
+
+TEST(Tokenize, JsonGivesTheGoldenIdsWithAndWithoutSpecialTokens) {
+  TESSERA_SHARED_OR_SKIP(strings, "golden/tokenizers/strings.json");
+  for (const Golden& golden : kGolden) {
+    TESSERA_SHARED_OR_SKIP(vocab, golden.vocab);
+    TESSERA_SHARED_OR_SKIP(tokens, golden.tokens);
+    json plain = json::array(), special = json::array();
+    std::ifstream lines(tokens);
+    for (std::string line; std::getline(lines, line);) {
+      const json lists = lists_of_line(line);
+      plain.push_back(lists[0]);
+      special.push_back(lists[1]);
+    }
+    const std::string input = testing::read_all(strings);
+    EXPECT_EQ(json::parse(run_program({"tokenize", "-m", vocab, "--json"}, input).out), plain) << vocab;
+    EXPECT_EQ(json::parse(run_program({"tokenize", "-m", vocab, "--json", "--special"}, input).out), special) << vocab;
+  }
+}
+
+TEST(Tokenize, DetokenizeGivesTheTextsBack) {
+  TESSERA_SHARED_OR_SKIP(strings, "golden/tokenizers/strings.json");
+  const json texts = json::parse(testing::read_all(strings));
+  for (const Golden& golden : kGolden) {
+    TESSERA_SHARED_OR_SKIP(vocab, golden.vocab);
+    const std::string ids = run_program({"tokenize", "-m", vocab, "--json"}, texts.dump()).out;
+    const json back = json::parse(run_program({"detokenize", "-m", vocab, "--json"}, ids).out);
+    ASSERT_EQ(back.size(), texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::string text = texts[i];
+      if (text.find("\u2581") != std::string::npos) continue;  // it is these vocabularies' space
+      EXPECT_EQ(back[i], text) << vocab;
+    }
+  }
+}
+
+TEST(Tokenize, PlainOutputIsAListThatDetokenizeReads) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  const std::string ids = run_program({"tokenize", "-m", vocab, "-p", "Once upon a time"}).out;
+  EXPECT_EQ(ids, "[403, 407, 261, 378]\n");
+  EXPECT_EQ(run_program({"tokenize", "-m", vocab}, "Once upon a time").out, ids);
+  EXPECT_EQ(run_program({"tokenize", "-m", vocab, "--special", "-p", "Once upon a time"}).out,
+            "[1, 403, 407, 261, 378]\n");
+  EXPECT_EQ(run_program({"detokenize", "-m", vocab}, ids).out, "Once upon a time\n");
+  EXPECT_EQ(run_program({"detokenize", "-m", vocab, "403,407", "261", "378"}).out, "Once upon a time\n");
+  EXPECT_EQ(run_program({"detokenize", "-m", vocab, "1", "403"}).out, "Once\n");
+  EXPECT_EQ(run_program({"detokenize", "-m", vocab, "--special", "1"}).out, "<s>\n");
+}
+
+TEST(Tokenize, TextOfSpecialTokensStaysTextUnlessAskedFor) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  EXPECT_EQ(run_program({"tokenize", "-m", vocab, "-p", "</s>"}).out.find("[2]"), std::string::npos);
+  EXPECT_EQ(run_program({"tokenize", "-m", vocab, "-p", "</s>", "--special"}).out, "[1, 2]\n");
+}
+
+TEST(Tokenize, BytesThatAreNoUtf8BecomeReplacementCharacters) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  EXPECT_EQ(json::parse(run_program({"detokenize", "-m", vocab, "--json"}, "[[200, 403]]").out),
+            json::parse("[\"\\ufffd Once\"]"));
+}
+
+TEST(Tokenize, TenMegabytesOfOneCharacterTakeLinearTime) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  const ProgramOutput output = run_program({"tokenize", "-m", vocab}, std::string(10'000'000, 'A'));
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_LT(output.cpu_seconds, 30);  // some seconds; anything quadratic takes hours
+}
+
+TEST(Tokenize, BadJsonIsRefusedWithItsPlace) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  const auto tokenize = [&](const std::string& input) {
+    return run_program({"tokenize", "-m", vocab, "--json"}, input);
+  };
+  expect_refusal(tokenize(""), 1, "JSON: parse error at line 1, column 1");
+  expect_refusal(tokenize("[\"a\", \"b\""), 1, "JSON: parse error at line 1, column 10");
+  expect_refusal(tokenize("[\"a\"] x"), 1, "JSON: parse error at line 1, column 7");
+  expect_refusal(tokenize("[\"\xff\"]"), 1, "JSON: parse error at line 1, column 3");
+  expect_refusal(tokenize("[\"\\ud800\"]"), 1, "JSON: parse error at line 1");
+  expect_refusal(tokenize("\"a\""), 1, "JSON: element 0: got a string, want an array of strings");
+  expect_refusal(tokenize("[\"a\", 1]"), 1, "JSON: element 1: got a number, want an array of strings");
+  expect_refusal(tokenize("{\"a\": 1}"), 1, "JSON: element 0: got an object");
+  expect_refusal(tokenize("[[\"a\"]]"), 1, "JSON: element 0: got an array");
+  expect_refusal(tokenize(std::string(1'000'000, '[')), 1, "JSON: element 0: got an array");
+  expect_refusal(tokenize("[1e999]"), 1, "JSON: ");
+}
+
+TEST(Detokenize, BadInputIsRefusedWithItsPlace) {
+  TESSERA_SHARED_OR_SKIP(vocab, "models/stories260K.gguf");
+  const auto detokenize = [&](const std::string& input) {
+    return run_program({"detokenize", "-m", vocab, "--json"}, input);
+  };
+  expect_refusal(detokenize("[1]"), 1, "JSON: element 0: got a number");
+  expect_refusal(detokenize("[[1], [2, -1]]"), 1, "JSON: element 1 of list 1: got a negative number");
+  expect_refusal(detokenize("[[1.5]]"), 1, "JSON: element 0 of list 0: got a number that is not whole");
+  expect_refusal(detokenize("[[9223372036854775808]]"), 1, "token 9223372036854775808, want 0 to 2147483647");
+  expect_refusal(detokenize("[[1], [512]]"), 1, "list 1: token id 512");
+  expect_refusal(detokenize("[[[1]]]"), 1, "got an array");
+  expect_refusal(run_program({"detokenize", "-m", vocab, "1", "-1"}), 2, "token 1: -1 is out of range");
+  expect_refusal(run_program({"detokenize", "-m", vocab}, "abc"), 1, "token 0: 'abc' is not a whole number");
+}
+
+}  // namespace
+}  // namespace tessera

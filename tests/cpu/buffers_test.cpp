@@ -1,0 +1,156 @@
+#include "tessera/cpu/buffers.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/graph_runner.h"
+
+namespace tessera {
+namespace {
+
+using testing::Bytes;
+using testing::OwnedTensor;
+
+Bytes random_bytes(size_t n, uint64_t seed) {
+  Rng rng(seed);
+  Bytes bytes(n);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.next_u32());
+  return bytes;
+}
+
+class CpuBuffers : public ::testing::TestWithParam<std::string> {
+ protected:
+  CpuBuffers() : device_(cpu::create_device(GetParam()).value()) {}
+  const BufferType& host() const { return device_->buffer_type(); }
+  const BufferType& packed(DType dtype, const Shape& shape) const {
+    return device_->weight_buffer_type(Op::mul_mat, dtype, shape);
+  }
+  std::unique_ptr<Device> device_;
+};
+INSTANTIATE_TEST_SUITE_P(Isa, CpuBuffers, ::testing::ValuesIn(cpu::usable_isas()));
+
+TEST_P(CpuBuffers, HostMemoryIsZeroedAndAligned) {
+  for (const size_t n : {size_t{1}, size_t{4096}, size_t{5} << 20}) {
+    ASSERT_OK_AND_ASSIGN(const auto buffer, host().allocate(n, BufferUsage::any));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->base()) % host().alignment(), 0u);
+    EXPECT_EQ(buffer->base()[0], std::byte{0});
+    EXPECT_EQ(buffer->base()[n - 1], std::byte{0});
+    EXPECT_EQ(buffer->size(), n);
+  }
+}
+
+TEST_P(CpuBuffers, RefusesMoreMemoryThanThereIs) {
+  for (const size_t n : {size_t{1} << 62, SIZE_MAX}) {
+    const auto buffer = host().allocate(n, BufferUsage::any);
+    EXPECT_ERROR(buffer, "refuses");
+    EXPECT_EQ(buffer.error().code(), ErrorCode::out_of_memory);
+  }
+}
+
+TEST_P(CpuBuffers, HostSetAndGetAnyRangeOfATensor) {
+  const Bytes data = random_bytes(100, 1);
+  OwnedTensor t(host(), "t", DType::i8, {100}, data);
+  EXPECT_EQ(t.read(), data);
+  Bytes part(7);
+  ASSERT_OK(t.buffer->get(t.tensor, 93, part));
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), data.begin() + 93));
+  EXPECT_ERROR(t.buffer->get(t.tensor, 94, part), "tensor t: bytes 94 to 101 are outside its 100 bytes");
+  EXPECT_ERROR(t.buffer->set(t.tensor, 101, {}), "outside");
+}
+
+TEST_P(CpuBuffers, HostCopyMovesOneTensorToAnother) {
+  const Bytes data = random_bytes(64, 2);
+  const OwnedTensor from(host(), "a", DType::f32, {4, 4}, data);
+  const OwnedTensor to(host(), "b", DType::f32, {4, 4}, Bytes(64));
+  const OwnedTensor other(host(), "c", DType::f32, {2, 8}, Bytes(64));
+  ASSERT_OK(to.buffer->copy(from.tensor, to.tensor));
+  EXPECT_EQ(to.read(), data);
+  EXPECT_ERROR(other.buffer->copy(from.tensor, other.tensor), "copy of a f32 [4, 4] to c f32 [2, 8]");
+}
+
+TEST_P(CpuBuffers, ClearSetsEveryByteAndResetMakesZeros) {
+  ASSERT_OK_AND_ASSIGN(const auto buffer, host().allocate(10000, BufferUsage::any));
+  const std::byte* base = buffer->base();
+  ASSERT_OK(buffer->clear(std::byte{7}));
+  EXPECT_EQ(buffer->base()[0], std::byte{7});
+  EXPECT_EQ(buffer->base()[9999], std::byte{7});
+  ASSERT_OK(buffer->reset());
+  EXPECT_EQ(buffer->base(), base);
+  EXPECT_EQ(buffer->base()[0], std::byte{0});
+  EXPECT_EQ(buffer->base()[9999], std::byte{0});
+}
+
+TEST_P(CpuBuffers, WrappedMemoryIsTheCallersOwn) {
+  Bytes memory = random_bytes(64, 3);
+  const Bytes before = memory;
+  ASSERT_OK_AND_ASSIGN(const auto buffer, device_->wrap_host(memory));
+  EXPECT_EQ(buffer->base(), memory.data());
+  EXPECT_EQ(memory, before);
+  ASSERT_OK(buffer->reset());
+  EXPECT_EQ(memory, Bytes(64));
+}
+
+TEST_P(CpuBuffers, PackedReturnsTheFilesBytesExactly) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0})
+    for (const int64_t n_rows : {1, 15, 16, 17, 48, 50}) {
+      const Shape shape{96, n_rows};
+      ASSERT_FALSE(packed(dtype, shape).is_host());
+      const Bytes data = random_bytes(nbytes(dtype, shape).value(), 4);
+      const OwnedTensor t(packed(dtype, shape), "w", dtype, shape, data);
+      EXPECT_EQ(t.read(), data) << info(dtype).name << " " << n_rows;
+    }
+}
+
+TEST_P(CpuBuffers, PackedTakesWholePanelsOnly) {
+  const Shape shape{32, 40};  // panels of 16, 16 and 8 rows
+  const size_t row = row_bytes(DType::q8_0, 32).value();
+  const OwnedTensor t(packed(DType::q8_0, shape), "w", DType::q8_0, shape, random_bytes(40 * row, 5));
+  const Bytes expected = t.read();
+  Bytes part(16 * row);
+  ASSERT_OK(t.buffer->get(t.tensor, 16 * row, part));
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), expected.begin() + static_cast<ptrdiff_t>(16 * row)));
+  part.resize(8 * row);
+  EXPECT_OK(t.buffer->get(t.tensor, 32 * row, part));
+  EXPECT_ERROR(t.buffer->get(t.tensor, 0, part), "are not whole panels of 16 rows");
+  EXPECT_ERROR(t.buffer->set(t.tensor, 8 * row, part), "are not whole panels of 16 rows");
+  EXPECT_ERROR(t.buffer->set(t.tensor, 33 * row, part), "outside");
+}
+
+TEST_P(CpuBuffers, PackedCopiesFromPlainMemory) {
+  const Shape shape{32, 20};
+  const Bytes data = random_bytes(nbytes(DType::q4_0, shape).value(), 6);
+  const OwnedTensor plain(host(), "a", DType::q4_0, shape, data);
+  const OwnedTensor panels(packed(DType::q4_0, shape), "b", DType::q4_0, shape, {});
+  ASSERT_OK(panels.buffer->copy(plain.tensor, panels.tensor));
+  EXPECT_EQ(panels.read(), data);
+  const OwnedTensor back(host(), "c", DType::q4_0, shape, {});
+  ASSERT_OK(back.buffer->copy(panels.tensor, back.tensor));
+  EXPECT_EQ(back.read(), data);
+}
+
+TEST_P(CpuBuffers, PackedRefusesWhatHasNoPanels) {
+  const BufferType& type = packed(DType::f32, {32, 16});
+  EXPECT_ERROR(type.tensor_bytes(DType::f32, {32, 16, 2}), "only matrices");
+  EXPECT_ERROR(type.tensor_bytes(DType::i32, {32, 16}), "i32 has no packed form");
+  EXPECT_ERROR(type.tensor_bytes(DType::q8_0, {33, 16}), "33");
+  EXPECT_ERROR(type.tensor_bytes(DType::f32, {-1, 16}), "");
+  EXPECT_EQ(&packed(DType::i32, {32, 16}), &host());
+  EXPECT_EQ(&device_->weight_buffer_type(Op::get_rows, DType::f32, {32, 16}), &host());
+}
+
+TEST_P(CpuBuffers, PanelsAreReadByTheOperationsThatKnowThemOnly) {
+  const Shape shape{32, 16};
+  const OwnedTensor w(packed(DType::f32, shape), "w", DType::f32, shape, random_bytes(32 * 16 * 4, 7));
+  const auto build = [&](auto use) {
+    GraphBuilder b;
+    use(b, b.tensor(w.tensor), b.input("x", DType::f32, shape));
+    return std::move(b).finish().value();
+  };
+  const auto last_runs = [&](const Graph& graph) { return device_->supports(graph, graph.size() - 1); };
+  EXPECT_TRUE(last_runs(build([](auto& b, Value weights, Value x) { b.mul_mat(weights, x); })));
+  EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.mul_mat(x, weights); })));
+  EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.add(x, weights); })));
+  EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.mul_mat(b.reshape(weights, {32, 16}), x); })));
+}
+
+}  // namespace
+}  // namespace tessera

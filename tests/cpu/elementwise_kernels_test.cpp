@@ -1,0 +1,307 @@
+// The element-wise kernels of every usable instruction set against double-precision references.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "tests/cpu/kernels_testing.h"
+
+namespace tessera {
+namespace {
+
+using cpu::Kernels;
+using testing::Guarded;
+using testing::kTailLengths;
+using testing::random_floats;
+using testing::same_bits;
+using testing::usable_kernels;
+using testing::vector_kernels;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kUlp = 0x1p-23;
+
+/// One kernel over two input rows, e.g. add; those with one input ignore the second.
+struct RowKernel {
+  const char* name;
+  std::function<void(const Kernels&, const float* a, const float* b, int64_t n, float* out)> run;
+};
+
+const std::vector<RowKernel>& row_kernels() {
+  static const std::vector<RowKernel> kernels = {
+      {"add", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.add(a, b, n, out); }},
+      {"mul", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.mul(a, b, n, out); }},
+      {"scale", [](const Kernels& k, auto a, auto, auto n, auto out) { k.scale(a, 0.3f, n, out); }},
+      {"silu", [](const Kernels& k, auto a, auto, auto n, auto out) { k.silu(a, n, out); }},
+      {"swiglu", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.swiglu(a, b, n, out); }},
+      {"softmax", [](const Kernels& k, auto a, auto, auto n, auto out) { k.softmax(a, n, out); }},
+      {"rms_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rms_norm(a, b, n, 1e-5f, out); }},
+      {"rms_norm without weight",
+       [](const Kernels& k, auto a, auto, auto n, auto out) { k.rms_norm(a, nullptr, n, 1e-5f, out); }},
+      {"rope_adjacent",
+       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_adjacent(a, b, n / 2 * 2, n, out); }},
+      {"rope_halves",
+       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_halves(a, b, n / 2 * 2, n, out); }},
+  };
+  return kernels;
+}
+
+/// The kernels whose element i depends on nothing but element i of the inputs.
+std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + 5}; }
+
+std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vector<float>& a,
+                       const std::vector<float>& b) {
+  Guarded<float> out(static_cast<int64_t>(a.size()));
+  kernel.run(k, a.data(), b.data(), static_cast<int64_t>(a.size()), out.data());
+  EXPECT_TRUE(out.intact()) << kernel.name << " on " << k.isa << " with n " << a.size();
+  return out.values();
+}
+
+TEST(ElementwiseKernels, WriteOnlyTheirRowAtEveryLength) {
+  Rng rng(1);
+  for (const Kernels* k : usable_kernels()) {
+    for (const RowKernel& kernel : row_kernels()) {
+      for (const int64_t n : kTailLengths) run(kernel, *k, random_floats(rng, n, 3), random_floats(rng, n, 3));
+    }
+  }
+}
+
+TEST(ElementwiseKernels, OutputMayBeTheInput) {
+  Rng rng(2);
+  for (const Kernels* k : usable_kernels()) {
+    for (const RowKernel& kernel : row_kernels()) {
+      for (const int64_t n : kTailLengths) {
+        std::vector<float> a = random_floats(rng, n, 3);
+        const std::vector<float> b = random_floats(rng, n, 3), apart = run(kernel, *k, a, b);
+        kernel.run(*k, a.data(), b.data(), n, a.data());
+        EXPECT_TRUE(same_bits(a, apart)) << kernel.name << " on " << k->isa << " with n " << n;
+      }
+    }
+  }
+}
+
+TEST(ElementwiseKernels, BitsDoNotDependOnThePlaceInTheRow) {
+  Rng rng(3);
+  const std::vector<float> a = random_floats(rng, 70, 9), b = random_floats(rng, 70, 9);
+  for (const Kernels* k : usable_kernels()) {
+    for (const RowKernel& kernel : independent_kernels()) {
+      const std::vector<float> whole = run(kernel, *k, a, b);
+      for (size_t i = 0; i < a.size(); ++i) {
+        EXPECT_TRUE(same_bits(run(kernel, *k, {a[i]}, {b[i]}), {whole[i]})) << kernel.name << " on " << k->isa;
+      }
+    }
+  }
+}
+
+TEST(ElementwiseKernels, VectorSetsGiveTheSameBits) {
+  const auto sets = vector_kernels();
+  if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets are usable here";
+  Rng rng(4);
+  for (const RowKernel& kernel : row_kernels()) {
+    for (const int64_t n : kTailLengths) {
+      const std::vector<float> a = random_floats(rng, n, 20), b = random_floats(rng, n, 20);
+      EXPECT_TRUE(same_bits(run(kernel, *sets[0], a, b), run(kernel, *sets[1], a, b))) << kernel.name << " n " << n;
+    }
+  }
+}
+
+TEST(ElementwiseKernels, AddMulAndScaleRoundOnce) {
+  Rng rng(5);
+  const std::vector<float> a = random_floats(rng, 100, 1e3f), b = random_floats(rng, 100, 1e-3f);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> sum(100), product(100), scaled(100);
+    k->add(a.data(), b.data(), 100, sum.data());
+    k->mul(a.data(), b.data(), 100, product.data());
+    k->scale(a.data(), 0.7f, 100, scaled.data());
+    for (size_t i = 0; i < 100; ++i) {
+      EXPECT_EQ(sum[i], a[i] + b[i]);
+      EXPECT_EQ(product[i], a[i] * b[i]);
+      EXPECT_EQ(scaled[i], a[i] * 0.7f);
+    }
+  }
+}
+
+TEST(RmsNorm, HandCase) {
+  const float x[] = {1, -7}, weight[] = {2, 10};  // mean of squares 25
+  for (const Kernels* k : usable_kernels()) {
+    float out[2];
+    k->rms_norm(x, weight, 2, 0, out);
+    EXPECT_FLOAT_EQ(out[0], 0.4f);
+    EXPECT_FLOAT_EQ(out[1], -14.0f);
+    k->rms_norm(x, nullptr, 2, 75, out);  // 25 + 75
+    EXPECT_FLOAT_EQ(out[0], 0.1f);
+    EXPECT_FLOAT_EQ(out[1], -0.7f);
+  }
+}
+
+TEST(RmsNorm, MatchesDoublePrecision) {
+  Rng rng(6);
+  for (const Kernels* k : usable_kernels()) {
+    for (const int64_t n : kTailLengths) {
+      const std::vector<float> x = random_floats(rng, n, 5), weight = random_floats(rng, n, 2);
+      std::vector<float> out(x.size());
+      k->rms_norm(x.data(), weight.data(), n, 1e-5f, out.data());
+      double squares = 0;
+      for (const float v : x) squares += double{v} * v;
+      const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+      // Half the relative error of the sum (64 partials of n/64 terms, a tree of 6) and 5 roundings after it.
+      const double tolerance = (static_cast<double>(n) / 64 + 6) / 2 + 5;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = x[i] * factor * weight[i];
+        EXPECT_NEAR(out[i], want, tolerance * kUlp * std::abs(want)) << k->isa << " n " << n;
+      }
+    }
+  }
+}
+
+TEST(RmsNorm, ZeroRowStaysZero) {
+  const std::vector<float> zeros(20, 0.0f);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> out(20, 1.0f);
+    k->rms_norm(zeros.data(), nullptr, 20, 1e-6f, out.data());
+    EXPECT_EQ(out, zeros);
+  }
+}
+
+TEST(Silu, MatchesDoublePrecision) {
+  for (const Kernels* k : usable_kernels()) {
+    for (float x = -87.0f; x < 200; x += 0.0371f) {
+      float out;
+      k->silu(&x, 1, &out);
+      const double want = x / (1 + std::exp(-double{x}));
+      // 2 ulp of exp, one rounding each of the sum and the quotient; exp's argument is exact.
+      EXPECT_NEAR(out, want, 4 * kUlp * std::abs(want)) << k->isa << " at " << x;
+    }
+  }
+}
+
+TEST(Silu, SaturatesAtTheEnds) {
+  const float x[] = {-1e30f, -100.0f, 0.0f, 100.0f, 1e30f};
+  for (const Kernels* k : usable_kernels()) {
+    float out[5];
+    k->silu(x, 5, out);
+    EXPECT_EQ(out[0], 0.0f);
+    EXPECT_EQ(out[1], 0.0f);
+    EXPECT_EQ(out[2], 0.0f);
+    EXPECT_EQ(out[3], 100.0f);
+    EXPECT_EQ(out[4], 1e30f);
+  }
+}
+
+TEST(Swiglu, IsSiluTimesUp) {
+  Rng rng(7);
+  const std::vector<float> gate = random_floats(rng, 77, 10), up = random_floats(rng, 77, 10);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> want(77), got(77);
+    k->silu(gate.data(), 77, want.data());
+    k->mul(want.data(), up.data(), 77, want.data());
+    k->swiglu(gate.data(), up.data(), 77, got.data());
+    EXPECT_TRUE(same_bits(got, want)) << k->isa;
+  }
+}
+
+TEST(Softmax, MatchesDoublePrecision) {
+  Rng rng(8);
+  for (const Kernels* k : usable_kernels()) {
+    for (const int64_t n : kTailLengths) {
+      const std::vector<float> x = random_floats(rng, n, 15);
+      std::vector<float> out(x.size());
+      k->softmax(x.data(), n, out.data());
+      if (n == 0) continue;
+      const double highest = *std::max_element(x.begin(), x.end());
+      double sum = 0;
+      for (const float v : x) sum += std::exp(v - highest);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = std::exp(x[i] - highest) / sum;
+        // x - max is off by up to 2^-24 of 30; exp by 2 ulp, likewise the sum; n/16 + 4 additions; the
+        // quotient.
+        const double tolerance = 2 * (15 + 2) + static_cast<double>(n) / 16 + 5;
+        EXPECT_NEAR(out[i], want, tolerance * kUlp * want) << k->isa << " n " << n;
+      }
+    }
+  }
+}
+
+TEST(Softmax, MinusInfinityGetsNothing) {
+  const float x[] = {0, -kInfinity, 0, -kInfinity};
+  for (const Kernels* k : usable_kernels()) {
+    float out[4];
+    k->softmax(x, 4, out);
+    EXPECT_EQ(out[0], 0.5f);
+    EXPECT_EQ(out[1], 0.0f);
+    EXPECT_EQ(out[2], 0.5f);
+    EXPECT_EQ(out[3], 0.0f);
+  }
+}
+
+TEST(Softmax, AllMinusInfinityGivesZeros) {
+  const std::vector<float> x(19, -kInfinity);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> out(19, 1.0f);
+    k->softmax(x.data(), 19, out.data());
+    EXPECT_EQ(out, std::vector<float>(19, 0.0f));
+  }
+}
+
+TEST(Softmax, HugeLogitsDoNotOverflow) {
+  const float x[] = {1e30f, 1e30f, -1e30f};
+  for (const Kernels* k : usable_kernels()) {
+    float out[3];
+    k->softmax(x, 3, out);
+    EXPECT_EQ(out[0], 0.5f);
+    EXPECT_EQ(out[1], 0.5f);
+    EXPECT_EQ(out[2], 0.0f);
+  }
+}
+
+/// Rope's partner of element i and the pair's number, by the definitions of the two layouts.
+struct RopePair {
+  int64_t first, second;
+};
+
+std::vector<float> rope_reference(const std::vector<float>& x, const std::vector<float>& cos_sin, int64_t n_rot,
+                                  const std::function<RopePair(int64_t)>& pair_of) {
+  std::vector<float> out = x;
+  for (int64_t i = 0; i < n_rot / 2; ++i) {
+    const auto [first, second] = pair_of(i);
+    const float a = x[static_cast<size_t>(first)], b = x[static_cast<size_t>(second)];
+    const float c = cos_sin[static_cast<size_t>(2 * i)], s = cos_sin[static_cast<size_t>(2 * i + 1)];
+    out[static_cast<size_t>(first)] = a * c - b * s;
+    out[static_cast<size_t>(second)] = a * s + b * c;
+  }
+  return out;
+}
+
+TEST(Rope, AdjacentRotatesNeighboursAndCopiesTheRest) {
+  Rng rng(9);
+  for (const Kernels* k : usable_kernels()) {
+    for (const int64_t n_rot : {0, 2, 6, 32, 34, 64, 128}) {
+      const std::vector<float> x = random_floats(rng, n_rot + 5, 2), cos_sin = random_floats(rng, n_rot, 1);
+      std::vector<float> out(x.size());
+      k->rope_adjacent(x.data(), cos_sin.data(), n_rot, n_rot + 5, out.data());
+      EXPECT_EQ(out, rope_reference(x, cos_sin, n_rot,
+                                    [](int64_t i) {
+                                      return RopePair{2 * i, 2 * i + 1};
+                                    }))
+          << k->isa << " n_rot " << n_rot;
+    }
+  }
+}
+
+TEST(Rope, HalvesRotatesAcrossTheHalvesAndCopiesTheRest) {
+  Rng rng(10);
+  for (const Kernels* k : usable_kernels()) {
+    for (const int64_t n_rot : {0, 2, 6, 32, 34, 64, 128}) {
+      const std::vector<float> x = random_floats(rng, n_rot + 5, 2), cos_sin = random_floats(rng, n_rot, 1);
+      std::vector<float> out(x.size());
+      k->rope_halves(x.data(), cos_sin.data(), n_rot, n_rot + 5, out.data());
+      EXPECT_EQ(out, rope_reference(x, cos_sin, n_rot,
+                                    [=](int64_t i) {
+                                      return RopePair{i, i + n_rot / 2};
+                                    }))
+          << k->isa << " n_rot " << n_rot;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

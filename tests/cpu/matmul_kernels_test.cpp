@@ -1,0 +1,428 @@
+// The matrix kernels of every instruction set against a double reference, and against themselves: the same
+// bits however rows and tokens are divided among calls.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tessera/base/checked.h"
+#include "tessera/base/half.h"
+#include "tessera/cpu/dispatch.h"
+#include "tessera/quant/formats.h"
+#include "tests/cpu/kernels_testing.h"
+
+namespace tessera {
+namespace {
+
+using cpu::Kernels;
+using cpu::kPanelRows;
+using cpu::PanelFormat;
+
+constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q8_0};
+
+/// 64-byte aligned bytes of exactly the size asked for, so that the address sanitizer sees every overrun.
+class Bytes {
+ public:
+  explicit Bytes(size_t n) : data_(static_cast<uint8_t*>(::operator new (n, std::align_val_t{64}))), n_(n) {
+    std::fill_n(data_.get(), n, uint8_t{0xcd});
+  }
+  uint8_t* data() const { return data_.get(); }
+  size_t size() const { return n_; }
+
+ private:
+  struct Delete {
+    void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<uint8_t, Delete> data_;
+  size_t n_;
+};
+
+struct Case {
+  const Kernels* kernels;
+  DType dtype;
+
+  const PanelFormat& format() const { return *kernels->panel_formats[static_cast<int>(dtype)]; }
+  size_t row_bytes(int64_t k) const {
+    return static_cast<size_t>(k / info(dtype).block_elements * info(dtype).block_bytes);
+  }
+  std::string name() const { return std::string(kernels->isa) + "_" + std::string(info(dtype).name); }
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Kernels* kernels : testing::usable_kernels())
+    for (const DType dtype : kDTypes) cases.push_back({kernels, dtype});
+  return cases;
+}
+
+class MatmulKernels : public ::testing::TestWithParam<Case> {
+ protected:
+  static bool is_float() { return !info(GetParam().dtype).is_blocked(); }
+  /// Column counts that this dtype can have.
+  static std::vector<int64_t> column_counts() {
+    std::vector<int64_t> counts = {32, 64, 96, 128, 160, 256, 544, 1024, 2048};
+    if (is_float()) counts.insert(counts.end(), {1, 3, 17, 127, 129, 300});
+    return counts;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernels, ::testing::ValuesIn(all_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+/// Weight rows as a file has them.
+struct Weights {
+  Case c;
+  int64_t n_rows, k;
+  std::vector<std::byte> rows;
+
+  Weights(const Case& c, int64_t n_rows, int64_t k)
+      : c(c), n_rows(n_rows), k(k), rows(static_cast<size_t>(n_rows) * c.row_bytes(k)) {}
+
+  static Weights random(const Case& c, int64_t n_rows, int64_t k, Rng& rng) {
+    Weights w(c, n_rows, k);
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const auto x = testing::random_floats(rng, k, 1.0f);
+      quant::find_format(c.dtype)->quantize_row(x.data(), k, w.row(r));
+    }
+    return w;
+  }
+  static Weights random_bytes(const Case& c, int64_t n_rows, int64_t k, Rng& rng) {
+    Weights w(c, n_rows, k);
+    for (std::byte& b : w.rows) b = static_cast<std::byte>(rng.next_u32() >> 24);
+    return w;
+  }
+
+  std::byte* row(int64_t r) { return rows.data() + static_cast<size_t>(r) * c.row_bytes(k); }
+  std::vector<float> values(int64_t r) {
+    std::vector<float> out(static_cast<size_t>(k));
+    quant::find_format(c.dtype)->dequantize_row(row(r), k, out.data());
+    return out;
+  }
+  Bytes packed() {
+    const size_t bytes = c.format().panel_bytes(k);
+    Bytes panels(bytes * static_cast<size_t>(div_ceil<int64_t>(n_rows, kPanelRows)));
+    for (int64_t r = 0; r < n_rows; r += kPanelRows)
+      c.format().pack(row(r), c.row_bytes(k), static_cast<int>(std::min<int64_t>(kPanelRows, n_rows - r)), k,
+                      panels.data() + static_cast<size_t>(r / kPanelRows) * bytes);
+    return panels;
+  }
+};
+
+Bytes pack_activations(const Case& c, const std::vector<float>& x, int64_t k, int64_t n_tokens) {
+  Bytes packed(c.format().activation_bytes(k, n_tokens));
+  c.format().pack_activations(x.data(), static_cast<size_t>(k) * sizeof(float), k, n_tokens, 0, n_tokens,
+                              packed.data());
+  return packed;
+}
+
+/// out [n_rows, n_tokens] of one call.
+std::vector<float> multiply(const Case& c, const Bytes& panels, int64_t n_rows, int64_t k, const std::vector<float>& x,
+                            int64_t n_tokens) {
+  const Bytes packed = pack_activations(c, x, k, n_tokens);
+  testing::Guarded<float> out(n_rows * n_tokens);
+  c.format().multiply(panels.data(), n_rows, k, packed.data(), n_tokens, 0, n_tokens, out.data(),
+                      static_cast<size_t>(n_rows) * sizeof(float));
+  EXPECT_TRUE(out.intact()) << c.name() << " rows " << n_rows << " tokens " << n_tokens << " k " << k;
+  return out.values();
+}
+
+/// Bound of |result - exact| for one output. Float kernels: k fused multiply-adds (the scalar set rounds
+/// twice each). Integer kernels: each activation is off by at most half a step of its group's scale (largest
+/// / 127), and the float chain of k/32 + k/group operations rounds like the float kernels'.
+double error_bound(const Case& c, const std::vector<float>& w, const float* x, int64_t k) {
+  double magnitude = 0, quantization = 0;
+  const int64_t group = k % 128 == 0 ? 128 : k % 64 == 0 ? 64 : 32;
+  for (int64_t i = 0; i < k; ++i) magnitude += std::fabs(static_cast<double>(w[static_cast<size_t>(i)]) * x[i]);
+  const double rounding = 2.0 * static_cast<double>(k + 2) * 0x1p-24;
+  if (!info(c.dtype).is_blocked()) return rounding * magnitude;
+  for (int64_t g = 0; g < k; g += group) {
+    double largest = 0, sum_w = 0;
+    for (int64_t i = g; i < g + group; ++i) {
+      largest = std::max(largest, std::fabs(static_cast<double>(x[i])));
+      sum_w += std::fabs(static_cast<double>(w[static_cast<size_t>(i)]));
+    }
+    quantization += sum_w * largest / 127 * 0.5 * (1 + 1e-4);  // 1e-4: x / d is itself rounded
+    magnitude += sum_w * largest;
+  }
+  return quantization + rounding * magnitude;
+}
+
+double exact_dot(const std::vector<float>& w, const float* x) {
+  double sum = 0;
+  for (size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w[i]) * x[i];
+  return sum;
+}
+
+TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
+  Rng rng(1);
+  for (const int64_t k : column_counts()) {
+    const int64_t n_rows = 37, n_tokens = 15;
+    Weights w = Weights::random(GetParam(), n_rows, k, rng);
+    const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
+    const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const auto values = w.values(r);
+      for (int64_t t = 0; t < n_tokens; ++t)
+        ASSERT_NEAR(out[static_cast<size_t>(t * n_rows + r)], exact_dot(values, &x[static_cast<size_t>(t * k)]),
+                    error_bound(GetParam(), values, &x[static_cast<size_t>(t * k)], k))
+            << "row " << r << " token " << t << " k " << k;
+    }
+  }
+}
+
+TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
+  // Weights are powers of two times small integers, activations integers up to 127 with 127 in every group
+  // (scale 1): all sums are whole multiples of 1/4 below 2^22, so no operation rounds.
+  Rng rng(2);
+  const int64_t k = 256, n_rows = 32, n_tokens = 7;
+  Weights w(GetParam(), n_rows, k);
+  for (int64_t r = 0; r < n_rows; ++r) {
+    std::vector<float> values(k);
+    for (size_t i = 0; i < k; ++i) {
+      values[i] = 0.25f * static_cast<float>(static_cast<int>(rng.next_u32() % 15) - 7);
+      if (i % 32 == 0) values[i] = GetParam().dtype == DType::q8_0 ? 31.75f : -2.0f;  // the block's scale is 1/4
+    }
+    quant::find_format(GetParam().dtype)->quantize_row(values.data(), k, w.row(r));
+  }
+  std::vector<float> x(k * n_tokens);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = i % 32 == 5 ? 127.0f : static_cast<float>(static_cast<int>(rng.next_u32() % 255) - 127);
+  const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
+  for (int64_t r = 0; r < n_rows; ++r)
+    for (int64_t t = 0; t < n_tokens; ++t)
+      ASSERT_EQ(out[static_cast<size_t>(t * n_rows + r)], exact_dot(w.values(r), &x[static_cast<size_t>(t * k)]));
+}
+
+TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
+  // Every code and every activation at its largest magnitude, all signs equal: the largest integer sums there
+  // are.
+  const int64_t k = 128;
+  for (const float sign : {1.0f, -1.0f}) {
+    Weights w(GetParam(), kPanelRows, k);
+    std::vector<float> values(k, sign * 8.0f);
+    for (int64_t r = 0; r < kPanelRows; ++r)
+      quant::find_format(GetParam().dtype)->quantize_row(values.data(), k, w.row(r));
+    if (GetParam().dtype == DType::q8_0)  // -128 is a legal code that the quantizer does not make
+      for (int64_t b = 0; b < kPanelRows * k / 32; ++b)
+        std::fill_n(w.rows.begin() + b * 34 + 2, 32, static_cast<std::byte>(sign > 0 ? 127 : -128));
+    const auto out = multiply(GetParam(), w.packed(), kPanelRows, k, std::vector<float>(k, 127.0f), 1);
+    for (const float value : out)
+      EXPECT_EQ(value, static_cast<float>(exact_dot(w.values(0), std::vector<float>(k, 127.0f).data())));
+  }
+}
+
+TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
+  Rng rng(3);
+  const int64_t k = is_float() ? 301 : 1184, n_rows = 83, most_tokens = 40;
+  Weights w = Weights::random(GetParam(), n_rows, k, rng);
+  const Bytes panels = w.packed();
+  const auto x = testing::random_floats(rng, k * most_tokens, 3.0f);
+  std::vector<float> one_by_one;
+  for (int64_t t = 0; t < most_tokens; ++t) {
+    const std::vector<float> token(x.begin() + t * k, x.begin() + (t + 1) * k);
+    const auto out = multiply(GetParam(), panels, n_rows, k, token, 1);
+    one_by_one.insert(one_by_one.end(), out.begin(), out.end());
+  }
+  for (int64_t n = 1; n <= most_tokens; ++n) {
+    const std::vector<float> part(x.begin(), x.begin() + n * k);
+    const std::vector<float> want(one_by_one.begin(), one_by_one.begin() + n * n_rows);
+    ASSERT_TRUE(testing::same_bits(multiply(GetParam(), panels, n_rows, k, part, n), want)) << n << " tokens";
+  }
+}
+
+TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
+  Rng rng(4);
+  const int64_t k = 160, most_rows = 100, n_tokens = 7;
+  Weights w = Weights::random(GetParam(), most_rows, k, rng);
+  const Bytes panels = w.packed();
+  const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
+  const auto whole = multiply(GetParam(), panels, most_rows, k, x, n_tokens);
+  const Bytes packed = pack_activations(GetParam(), x, k, n_tokens);
+  const PanelFormat& format = GetParam().format();
+  for (int64_t n_rows = 1; n_rows <= most_rows; ++n_rows) {
+    const int64_t cut = (n_rows / 2 + 8) / kPanelRows * kPanelRows;
+    testing::Guarded<float> out(most_rows * n_tokens);
+    format.multiply(panels.data(), std::min(cut, n_rows), k, packed.data(), n_tokens, 0, n_tokens, out.data(),
+                    most_rows * sizeof(float));
+    if (cut < n_rows)
+      format.multiply(panels.data() + static_cast<size_t>(cut / kPanelRows) * format.panel_bytes(k), n_rows - cut, k,
+                      packed.data(), n_tokens, 0, n_tokens, out.data() + cut, most_rows * sizeof(float));
+    ASSERT_TRUE(out.intact());
+    const auto got = out.values();
+    for (int64_t t = 0; t < n_tokens; ++t)
+      for (int64_t r = 0; r < most_rows; ++r) {
+        const auto i = static_cast<size_t>(t * most_rows + r);
+        // Rows that were not asked for keep the pattern of the buffer.
+        const uint32_t want = r < n_rows ? std::bit_cast<uint32_t>(whole[i]) : 0xa5a5a5a5u;
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), want) << "row " << r << " of " << n_rows << ", token " << t;
+      }
+  }
+}
+
+TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfTokens) {
+  Rng rng(5);
+  const int64_t k = 96, n_rows = 48, n_tokens = 61;
+  Weights w = Weights::random(GetParam(), n_rows, k, rng);
+  const Bytes panels = w.packed();
+  const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
+  const auto whole = multiply(GetParam(), panels, n_rows, k, x, n_tokens);
+  const PanelFormat& format = GetParam().format();
+  for (int64_t cut = format.token_tile; cut < n_tokens; cut += format.token_tile) {
+    Bytes packed(format.activation_bytes(k, n_tokens));
+    testing::Guarded<float> out(n_rows * n_tokens);
+    for (const auto& [begin, end] : {std::pair{cut, n_tokens}, std::pair{int64_t{0}, cut}})
+      format.pack_activations(x.data(), k * sizeof(float), k, n_tokens, begin, end, packed.data());
+    for (const auto& [begin, end] : {std::pair{cut, n_tokens}, std::pair{int64_t{0}, cut}})
+      format.multiply(panels.data(), n_rows, k, packed.data(), n_tokens, begin, end, out.data(),
+                      n_rows * sizeof(float));
+    ASSERT_TRUE(testing::same_bits(out.values(), whole)) << "cut at " << cut;
+  }
+}
+
+TEST_P(MatmulKernels, PacksAndUnpacksAnyBytesExactly) {
+  Rng rng(6);
+  for (const int64_t k : column_counts())
+    for (const int n_rows : {1, 7, 16}) {
+      Weights w = Weights::random_bytes(GetParam(), n_rows, k, rng);
+      const Bytes panel = w.packed();
+      Weights back(GetParam(), n_rows, k);
+      GetParam().format().unpack(panel.data(), n_rows, k, back.rows.data(), GetParam().row_bytes(k));
+      ASSERT_EQ(back.rows, w.rows) << "k " << k << " rows " << n_rows;
+    }
+}
+
+TEST_P(MatmulKernels, PackingSetsEveryByteOfThePanel) {
+  Rng rng(13);
+  for (const int64_t k : column_counts())
+    for (const int n_rows : {5, 16}) {
+      Weights w = Weights::random(GetParam(), n_rows, k, rng);
+      const size_t bytes = GetParam().format().panel_bytes(k);
+      Bytes zeros(bytes), ones(bytes);
+      std::fill_n(zeros.data(), bytes, uint8_t{0});
+      std::fill_n(ones.data(), bytes, uint8_t{0xff});
+      for (const Bytes* panel : {&zeros, &ones})
+        GetParam().format().pack(w.row(0), GetParam().row_bytes(k), n_rows, k, panel->data());
+      ASSERT_TRUE(std::equal(zeros.data(), zeros.data() + bytes, ones.data())) << "k " << k;
+    }
+}
+
+TEST_P(MatmulKernels, PanelsAreWholeCacheLinesAndRowsPastTheEndAreZero) {
+  Rng rng(7);
+  for (const int64_t k : column_counts()) {
+    EXPECT_EQ(GetParam().format().panel_bytes(k) % 64, 0u);
+    Weights w = Weights::random(GetParam(), 3, k, rng);
+    const Bytes panel = w.packed();
+    std::vector<float> row(static_cast<size_t>(k));
+    GetParam().format().dequantize_row(panel.data(), 3, k, row.data());
+    for (const float value : row) ASSERT_EQ(value, 0.0f);
+  }
+}
+
+TEST_P(MatmulKernels, DequantizesRowsAsTheFormatDefines) {
+  Rng rng(8);
+  for (const int64_t k : column_counts()) {
+    Weights w = Weights::random_bytes(GetParam(), kPanelRows, k, rng);
+    const Bytes panel = w.packed();
+    for (int r = 0; r < kPanelRows; ++r) {
+      std::vector<float> row(static_cast<size_t>(k));
+      GetParam().format().dequantize_row(panel.data(), r, k, row.data());
+      ASSERT_TRUE(testing::same_bits(row, w.values(r))) << "row " << r << " k " << k;
+    }
+  }
+}
+
+TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
+  Rng rng(9);
+  const int64_t k = 256, n_rows = 21;
+  Weights w = Weights::random_bytes(GetParam(), n_rows, k, rng);
+  const Bytes panels = w.packed();
+  for (const int64_t n_tokens : {1, 5, 40}) {
+    std::vector<float> x(static_cast<size_t>(k * n_tokens));
+    for (float& value : x) value = std::bit_cast<float>(rng.next_u32());
+    const auto together = multiply(GetParam(), panels, n_rows, k, x, n_tokens);
+    const std::vector<float> last(x.end() - k, x.end());
+    const auto alone = multiply(GetParam(), panels, n_rows, k, last, 1);
+    for (size_t r = 0; r < static_cast<size_t>(n_rows); ++r) {
+      const float a = together[together.size() - static_cast<size_t>(n_rows) + r], b = alone[r];
+      // A NaN may be any: which operand's payload survives is up to the instruction's form.
+      ASSERT_TRUE((std::isnan(a) && std::isnan(b)) || std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b));
+    }
+  }
+}
+
+TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
+  Rng rng(10);
+  const int64_t k = 128, n_rows = 16, n_tokens = 3;
+  Weights w = Weights::random(GetParam(), n_rows, k, rng);
+  for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
+    x[k + 77] = bad;
+    const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSERT_EQ(!std::isfinite(out[i]), i / n_rows == 1) << "output " << i;
+      ASSERT_TRUE(is_float() || i / n_rows != 1 || std::isnan(out[i])) << "output " << i;
+    }
+  }
+}
+
+TEST_P(MatmulKernels, NoTokensWriteNothing) {
+  const Case& c = GetParam();
+  const Bytes panel(c.format().panel_bytes(64));
+  float out = 7;
+  c.format().multiply(panel.data(), 5, 64, panel.data(), 4, 2, 2, &out, sizeof out);
+  EXPECT_EQ(out, 7);
+}
+
+TEST_P(MatmulKernels, ZerosAndVanishingActivationsGiveZero) {
+  Rng rng(11);
+  const int64_t k = 128, n_rows = 16;
+  Weights w = Weights::random(GetParam(), n_rows, k, rng);
+  const Bytes panels = w.packed();
+  for (const float tiny : {0.0f, -0.0f, 1e-45f, 1e-37f})
+    for (const float value : multiply(GetParam(), panels, n_rows, k, std::vector<float>(k, tiny), 1))
+      ASSERT_NEAR(value, 0.0f, 130 * 1e-37);  // k values of at most 1e-37 times weights of at most 1.02
+}
+
+TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
+  const auto sets = testing::vector_kernels();
+  if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets here";
+  Rng rng(12);
+  const int64_t k = 1184, n_rows = 53, n_tokens = 14;
+  const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
+  for (const DType dtype : kDTypes) {
+    Weights w = Weights::random({sets[0], dtype}, n_rows, k, rng);
+    const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens);
+    for (const Kernels* kernels : sets) {
+      w.c.kernels = kernels;
+      EXPECT_TRUE(testing::same_bits(multiply(w.c, w.packed(), n_rows, k, x, n_tokens), want)) << w.c.name();
+    }
+  }
+}
+
+TEST(MatmulKernelsAcrossIsas, DispatchNamesWhatIsUsable) {
+  const auto isas = cpu::usable_isas();
+  ASSERT_FALSE(isas.empty());
+  EXPECT_EQ(isas.front(), "scalar");
+  ASSERT_OK_AND_ASSIGN(const Kernels* best, cpu::select_kernels(""));
+  EXPECT_EQ(best->isa, isas.back());
+  EXPECT_ERROR(cpu::select_kernels("avx1024"), "usable: scalar");
+}
+
+TEST(MatmulKernelsAcrossIsas, PeaksCountTheirWork) {
+  for (const Kernels* kernels : testing::usable_kernels()) {
+    EXPECT_GT(kernels->peak_int8(10), 0);
+    EXPECT_EQ(kernels->peak_f32(20), 2 * kernels->peak_f32(10));
+    const std::vector<uint8_t> data(1000);
+    EXPECT_EQ(kernels->peak_read(data.data(), data.size()), 768);  // whole 256-byte pieces
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,88 @@
+// The plan is what is then allocated, byte for byte and buffer by buffer.
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+void expect_equal(const MemoryReport& plan, const MemoryReport& allocated, const std::string& what) {
+  ASSERT_EQ(plan.parts.size(), allocated.parts.size()) << what;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    EXPECT_EQ(plan.parts[i].kind, allocated.parts[i].kind) << what;
+    EXPECT_EQ(plan.parts[i].device, allocated.parts[i].device) << what;
+    EXPECT_EQ(plan.parts[i].buffer, allocated.parts[i].buffer) << what;
+    EXPECT_EQ(plan.parts[i].bytes, allocated.parts[i].bytes) << what << ": " << plan.parts[i].buffer;
+  }
+}
+
+TEST(MemoryReport, ThePlanIsWhatIsAllocated) {
+  for (const char* model : {"models/stories260K.gguf", "golden/archs/llama-dense.gguf"}) {
+    TESSERA_SHARED_OR_SKIP(path, model);
+    for (const bool pack : {true, false})
+      for (const LoadMode load : {LoadMode::mmap, LoadMode::read}) {
+        ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
+        ASSERT_OK_AND_ASSIGN(const auto engine, Engine::open(*registry, path, {.load = load, .pack_weights = pack}));
+        for (const SessionOptions& options :
+             {SessionOptions{}, SessionOptions{.n_ctx = 64, .n_ubatch = 1},
+              SessionOptions{
+                  .n_ctx = 1000, .n_ubatch = 64, .n_sequences = 5, .n_outputs = 64, .threads = {.n_threads = 3}},
+              SessionOptions{.n_ctx = 100, .n_ubatch = 33, .type_k = DType::f32, .type_v = DType::bf16}}) {
+          ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*engine, options));
+          ASSERT_OK(engine->load({}));
+          ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+          expect_equal(plan, session->allocated_memory(),
+                       std::string(model) + " n_ctx " + std::to_string(options.n_ctx));
+          // Nothing grows while it works.
+          ASSERT_OK(session->decode(Batch::prompt(token_ids(*engine, 40), 0, 0)));
+          ASSERT_OK(session->shift(0, 0, 40, 3));
+          expect_equal(plan, session->allocated_memory(), "after decoding");
+        }
+      }
+  }
+}
+
+TEST(MemoryReport, SumsByKind) {
+  const MemoryReport report{{{MemoryPart::Kind::weights, "cpu", "a", 3},
+                             {MemoryPart::Kind::weights, "cpu", "b", 4},
+                             {MemoryPart::Kind::cache, "cpu", "a", 5}}};
+  EXPECT_EQ(report.bytes(MemoryPart::Kind::weights), 7u);
+  EXPECT_EQ(report.bytes(MemoryPart::Kind::compute), 0u);
+  EXPECT_EQ(report.total(), 12u);
+}
+
+TEST(WantMemory, RefusesWhatTheDeviceHasNot) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  MemoryReport report{{{MemoryPart::Kind::weights, "cpu", "cpu-mapped", size_t{1} << 60}}};
+  EXPECT_OK(want_memory(*engine, report));  // pages of a file need not stay
+  report.parts.push_back({MemoryPart::Kind::cache, "cpu", "cpu", size_t{1} << 60});
+  const auto wanted = want_memory(*engine, report);
+  EXPECT_ERROR(wanted, "1152921504606846976 bytes needed");
+  EXPECT_EQ(wanted.error().code(), ErrorCode::out_of_memory);
+}
+
+TEST(EngineLoad, MayBeStoppedAndStartedAgain) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
+  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::open(*registry, path, {}));
+  const auto stopped = engine->load([](float) { return false; });
+  EXPECT_ERROR(stopped, "stopped");
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+  EXPECT_FALSE(engine->is_loaded());
+  std::vector<float> shares;
+  ASSERT_OK(engine->load([&](float share) {
+    shares.push_back(share);
+    return true;
+  }));
+  EXPECT_EQ(shares.back(), 1.0f);
+  EXPECT_TRUE(std::ranges::is_sorted(shares));
+  ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*engine, {}));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {}));
+  expect_equal(plan, session->allocated_memory(), "loaded at the second attempt");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,59 @@
+// The cost of a step, against sums over stories260K's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8, hidden
+// size 172, 512 tokens.
+#include "tests/support/engine_support.h"
+
+namespace tessera::testing {
+namespace {
+
+constexpr double kLayerWeights = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 172;  // q and output; k and v; gate, up and down
+constexpr double kHead = 64 * 512;
+
+void expect_cost(const std::string& path, const SessionOptions& options, int64_t n_tokens, int64_t n_outputs,
+                 const StepCost& want) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+  ASSERT_OK_AND_ASSIGN(const StepCost cost, session->step_cost(n_tokens, n_outputs));
+  EXPECT_EQ(cost.macs, want.macs);
+  EXPECT_EQ(cost.int8_macs, want.int8_macs);
+  EXPECT_EQ(cost.weight_bytes, want.weight_bytes);
+  EXPECT_EQ(cost.macs_per_pair, want.macs_per_pair);
+  EXPECT_EQ(cost.kv_bytes_per_position, want.kv_bytes_per_position);
+}
+
+TEST(StepCost, OneTokenTouchesEachWeightOnce) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  expect_cost(path, {.n_ctx = 64}, 1, 1,
+              {.macs = 5 * kLayerWeights + kHead,
+               .int8_macs = 0,
+               .weight_bytes = 4 * (5 * kLayerWeights + kHead),
+               .macs_per_pair = 5 * 8 * (8 + 8),
+               .kv_bytes_per_position = 5 * 4 * (8 + 8) * 2});
+}
+
+// After the last layer's attention only wanted tokens go on; here one of three.
+TEST(StepCost, TokensWithoutLogitsSkipTheEnd) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const double last_layer = 3 * (64 * 64 + 2 * 64 * 32) + 64 * 64 + 3 * 64 * 172;
+  expect_cost(path, {.n_ctx = 64, .type_k = DType::f32, .type_v = DType::f32}, 3, 1,
+              {.macs = 3 * 4 * kLayerWeights + last_layer + kHead,
+               .int8_macs = 0,
+               .weight_bytes = 4 * (5 * kLayerWeights + kHead),
+               .macs_per_pair = 5 * 8 * (8 + 8),
+               .kv_bytes_per_position = 5 * 4 * (8 + 8) * 4});
+}
+
+TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const std::string q8_0, requantize(path, DType::q8_0, "cost-q8_0.gguf"));
+  const double floats = 5 * 64 * 172;  // ffn_down: rows of 172 are no whole blocks
+  const double blocks = 5 * kLayerWeights + kHead - floats;
+  expect_cost(q8_0, {.n_ctx = 64}, 1, 1,
+              {.macs = blocks + floats,
+               .int8_macs = blocks,
+               .weight_bytes = blocks / 32 * 34 + 4 * floats,
+               .macs_per_pair = 5 * 8 * (8 + 8),
+               .kv_bytes_per_position = 5 * 4 * (8 + 8) * 2});
+}
+
+}  // namespace
+}  // namespace tessera::testing

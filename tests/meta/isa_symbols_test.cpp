@@ -1,0 +1,54 @@
+// The objects of one instruction set must define nothing that the linker could share with other code: it keeps one copy
+// of an inline function, and if that is the AVX-512 one, an older CPU dies in code that has nothing to do with kernels.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "tests/support/testing.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string symbols_of(const fs::path& object) {
+  const std::string out = testing::temporary_dir() / "symbols";
+  if (std::system(("nm -C '" + object.string() + "' > '" + out + "' 2>&1").c_str()) != 0)
+    ADD_FAILURE() << "nm " << object;
+  return testing::read_all(out);
+}
+
+class IsaObjects : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Isa, IsaObjects, ::testing::Values("avx2", "avx512"));
+
+TEST_P(IsaObjects, DefineNothingOutsideTheirNamespace) {
+#ifdef TESSERA_SANITIZED
+  GTEST_SKIP() << "sanitizers add symbols of their own";
+#endif
+  const std::string isa = GetParam();
+  const fs::path dir = fs::path(TESSERA_BUILD_DIR) / "CMakeFiles" / ("tessera_cpu_" + isa + ".dir");
+  if (!fs::exists(dir)) GTEST_SKIP() << "this build has no kernels for " << isa;
+  int n_symbols = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    if (entry.path().extension() != ".o") continue;
+    std::istringstream lines(symbols_of(entry.path()));
+    for (std::string line; std::getline(lines, line);) {
+      // "0000000000000000 T name" or "                 U name"
+      if (line.size() < 20) continue;
+      const char kind = line[17];
+      const std::string name = line.substr(19);
+      ++n_symbols;
+      if (std::string("WwVvu").find(kind) == std::string::npos && kind != 'T' && kind != 'D' && kind != 'R' &&
+          kind != 'B')
+        continue;  // local to the object, or defined elsewhere
+      const bool is_inside = name.find("tessera::cpu::" + isa + "::") != std::string::npos;
+      EXPECT_TRUE(is_inside) << entry.path().filename() << ": " << kind << " " << name;
+    }
+  }
+  EXPECT_GT(n_symbols, 20);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,155 @@
+// Runs small graphs on a CPU of a given instruction set and number of threads: inputs go in and outputs come out by
+// name. The tests of cpu/, sched/ and nn/ see operations through it as the engine does, through the backend contract.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/rng.h"
+#include "tessera/cpu/backend.h"
+#include "tessera/cpu/dispatch.h"
+#include "tessera/graph/builder.h"
+#include "tessera/sched/executor.h"
+#include "tests/support/testing.h"
+
+namespace tessera::testing {
+
+using Bytes = std::vector<std::byte>;
+using NamedBytes = std::map<std::string, Bytes>;
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class T>
+std::vector<T> values_of(const Bytes& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+inline std::vector<float> random_values(Rng& rng, int64_t n, float limit = 1.0f) {
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& v : values) v = rng.next_float(-limit, limit);
+  return values;
+}
+
+/// A tensor in a buffer of its own, filled from file-form bytes.
+struct OwnedTensor {
+  Tensor tensor;
+  std::unique_ptr<Buffer> buffer;
+
+  OwnedTensor(const BufferType& type, std::string name, DType dtype, const Shape& shape, const Bytes& data) {
+    tensor = {.name = std::move(name), .dtype = dtype, .layout = contiguous_layout(dtype, shape).value()};
+    buffer = type.allocate(type.tensor_bytes(dtype, shape).value(), BufferUsage::any).value();
+    tensor.buffer_type = &type;
+    tensor.buffer = buffer.get();
+    if (!data.empty()) EXPECT_OK(buffer->set(tensor, 0, data));
+  }
+
+  Bytes read() const {
+    Bytes data(nbytes(tensor.dtype, tensor.shape()).value());
+    EXPECT_OK(tensor.buffer->get(tensor, 0, data));
+    return data;
+  }
+};
+
+class GraphRunner {
+ public:
+  explicit GraphRunner(const std::string& isa = "", int n_threads = 1)
+      : device_(cpu::create_device(isa).value()),
+        backend_(device_->create_backend({.threads = {.n_threads = n_threads}}).value()) {}
+
+  const Device& device() const { return *device_; }
+  Backend& backend() { return *backend_; }
+
+  /// The bytes of all outputs by name. `inputs` names every input of the graph.
+  Result<NamedBytes> run(Graph graph, const NamedBytes& inputs, const CancelToken* cancel = nullptr) {
+    Executor executor(*backend_);
+    TESSERA_TRY(executor.reserve({&graph, 1}));
+    TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
+    const Graph& g = prepared->graph();
+    for (NodeId id = 0; id < g.size(); ++id) {
+      if (g[id].op != Op::input) continue;
+      const Tensor& place = prepared->place(id);
+      TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
+    }
+    TESSERA_TRY(executor.run(*prepared, cancel));
+    NamedBytes outputs;
+    for (NodeId id = 0; id < g.size(); ++id) {
+      if (!g[id].is_output) continue;
+      const Tensor& place = prepared->place(id);
+      Bytes& bytes = outputs[g[id].name];
+      bytes.resize(span_bytes(place.dtype, place.layout));
+      TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    }
+    return outputs;
+  }
+
+  /// The output "y" as floats.
+  Result<std::vector<float>> run_y(Graph graph, const NamedBytes& inputs) {
+    TESSERA_ASSIGN(const NamedBytes outputs, run(std::move(graph), inputs));
+    return values_of<float>(outputs.at("y"));
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Backend> backend_;
+};
+
+/// A runner for every usable instruction set with 1, 2 and 3 threads, made once: starting threads takes longer than a
+/// test.
+struct Setting {
+  std::string isa;
+  int n_threads;
+  GraphRunner runner{isa, n_threads};
+};
+inline std::deque<Setting>& all_settings() {
+  static std::deque<Setting> settings = [] {
+    std::deque<Setting> all;
+    for (const std::string& isa : cpu::usable_isas())
+      for (const int n_threads : {1, 2, 3}) all.push_back({.isa = isa, .n_threads = n_threads});
+    return all;
+  }();
+  return settings;
+}
+
+/// Runs what build(device) returns in all settings: the output "y" has the same bits for every number of threads, and
+/// check(y) is called once per instruction set.
+template <class BuildGraph, class Check>
+void run_everywhere(BuildGraph build, const NamedBytes& inputs, Check check) {
+  std::vector<float> first;
+  for (Setting& setting : all_settings()) {
+    const auto y = setting.runner.run_y(build(setting.runner.device()), inputs);
+    ASSERT_OK(y);
+    if (setting.n_threads == 1) {
+      first = *y;
+      check(first);
+    }
+    ASSERT_EQ(bytes_of(*y), bytes_of(first)) << setting.isa << ", " << setting.n_threads << " threads";
+  }
+}
+
+/// Each value within `relative` of the magnitude expected there, or of 1 where that is larger.
+inline void expect_near(const std::vector<float>& values, const std::vector<double>& expected, double relative) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_NEAR(values[i], expected[i], relative * std::max(1.0, std::abs(expected[i]))) << "at " << i;
+}
+
+/// The same bits: unlike ==, tells -0 from 0, and NaN equals itself.
+inline bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) { return bytes_of(a) == bytes_of(b); }
+
+}  // namespace tessera::testing

@@ -1,0 +1,44 @@
+// Made-up SPM vocabularies of a few tokens for the tests of text/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/text/tokenizer.h"
+
+namespace tessera::testing {
+
+struct SmallToken {
+  std::string_view text;  // a literal: it is borrowed
+  float score = 0;
+  text::TokenType type = text::TokenType::normal;
+};
+
+/// Ids 0, 1, 2 are <unk>, <s>, </s>; `tokens` follow from 3 on. No space prefix, so that ids are easy to
+/// read.
+inline text::VocabData small_vocab(const std::vector<SmallToken>& tokens) {
+  using enum text::TokenType;
+  text::VocabData data;
+  data.model = "llama";
+  data.add_space_prefix = false;
+  data.scores.emplace();
+  data.types.emplace();
+  std::vector<SmallToken> all{{"<unk>", 0, unknown}, {"<s>", 0, control}, {"</s>", 0, control}};
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  for (const auto& [text, score, type] : all) {
+    data.tokens.push_back(text);
+    data.scores->push_back(score);
+    data.types->push_back(static_cast<int32_t>(type));
+  }
+  return data;
+}
+
+/// The tokenizer of this data; a failed Result is the test's own bug and ends it.
+inline std::unique_ptr<const text::Tokenizer> make_tokenizer(text::VocabData data) {
+  return text::Tokenizer::create(text::Vocab::create(std::move(data)).value()).value();
+}
+
+}  // namespace tessera::testing

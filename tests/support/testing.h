@@ -1,0 +1,86 @@
+// Helpers common to all tests: shared golden data, results, temporary files, the program itself.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/base/result.h"
+
+namespace tessera::testing {
+
+/// The path of a file under TESSERA_SHARED (default ../shared from the project's root), or nothing
+/// where the data is absent: then the test skips.
+std::optional<std::string> shared_path(const std::string& relative);
+
+/// The project's root.
+std::string source_dir();
+
+/// A directory of this test process's own, removed at its end.
+const std::filesystem::path& temporary_dir();
+
+/// Writes bytes to a file under temporary_dir() and returns its path.
+std::string write_temporary(const std::string& name, const std::string& bytes);
+
+/// The whole file, or a test failure and "".
+std::string read_all(const std::string& path);
+
+struct ProgramOutput {
+  int status = -1;  // exit status, or 128 + signal
+  std::string out;
+  std::string err;
+  double seconds = 0;
+  double cpu_seconds = 0;  // of its own: what a bound on time can be put on while other programs run
+};
+
+/// The built `tessera`.
+std::string program_path();
+
+/// This process's environment without TESSERA_ variables (but TESSERA_ISA) and with `env`, whose entries win.
+std::vector<std::string> program_environment(const std::vector<std::string>& env);
+
+/// Runs the built `tessera` with these arguments and this standard input. `env` entries are "NAME=value".
+ProgramOutput run_program(const std::vector<std::string>& args, const std::string& input = "",
+                          const std::vector<std::string>& env = {});
+
+}  // namespace tessera::testing
+
+/// The path of shared data in `var`, or a skip that names what is missing.
+#define TESSERA_SHARED_OR_SKIP(var, relative)                                       \
+  const auto var##_found = ::tessera::testing::shared_path(relative);               \
+  if (!var##_found) GTEST_SKIP() << "no " << (relative) << " under TESSERA_SHARED"; \
+  const std::string var = *var##_found
+
+/// Fails the test with the error's message unless the Result holds a value.
+#define ASSERT_OK(expr)                                                  \
+  do {                                                                   \
+    const auto& tessera_ok = (expr);                                     \
+    ASSERT_TRUE(tessera_ok.has_value()) << tessera_ok.error().message(); \
+  } while (false)
+
+#define EXPECT_OK(expr)                                                  \
+  do {                                                                   \
+    const auto& tessera_ok = (expr);                                     \
+    EXPECT_TRUE(tessera_ok.has_value()) << tessera_ok.error().message(); \
+  } while (false)
+
+/// The value of a Result in `target`, or a failed test.
+#define ASSERT_OK_AND_ASSIGN(target, expr) \
+  ASSERT_OK_AND_ASSIGN_INNER(TESSERA_CONCAT(tessera_value_, __LINE__), target, expr)
+#define ASSERT_OK_AND_ASSIGN_INNER(tmp, target, expr)    \
+  auto tmp = (expr);                                     \
+  ASSERT_TRUE(tmp.has_value()) << tmp.error().message(); \
+  target = std::move(*tmp)
+
+/// The Result failed, and its message contains `part`.
+#define EXPECT_ERROR(expr, part)                                                                               \
+  do {                                                                                                         \
+    const auto& tessera_bad = (expr);                                                                          \
+    EXPECT_FALSE(tessera_bad.has_value());                                                                     \
+    if (!tessera_bad.has_value()) {                                                                            \
+      EXPECT_NE(tessera_bad.error().message().find(part), std::string::npos) << tessera_bad.error().message(); \
+    }                                                                                                          \
+  } while (false)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <new>
@@ -34,6 +35,9 @@ extern "C" void on_bus_error(int, siginfo_t* info, void*) {
     std::signal(SIGBUS, SIG_DFL);
     return;
   }
+  // Several threads can read the lost pages at once: one speaks, the others wait for its exit.
+  static std::atomic_flag reported = ATOMIC_FLAG_INIT;
+  while (reported.test_and_set()) ::pause();
   write_raw("error: ");
   write_raw(path);
   write_raw(": the file changed while it was mapped\n");

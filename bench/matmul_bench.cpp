@@ -70,7 +70,7 @@ struct Problem {
     std::vector<float> x(kColumns * static_cast<size_t>(std::max<int64_t>(n_tokens, 16)));
     for (float& value : x) value = rng.next_float(-1, 1);
     for (size_t r = 0; r < 16; ++r)
-      quant::find_format(dtype)->quantize_row(x.data() + r * kColumns, kColumns,
+      quant::find_format(dtype)->quantize_row_compat(x.data() + r * kColumns, nullptr, kColumns,
                                               reinterpret_cast<std::byte*>(rows.get()) + r * file_row_bytes);
     panels = allocate(panels_bytes());
     for (int64_t p = 0; p < n_rows / 16; ++p)

@@ -45,7 +45,7 @@ Result<> write_converted(GgufWriter& writer, const GgufTensor& tensor, std::span
   std::vector<std::byte> row(to_bytes);
   for (size_t at = 0; at < data.size(); at += from_bytes) {
     from.dequantize_row(data.data() + at, n, values.data());
-    to.quantize_row(values.data(), n, row.data());
+    to.quantize_row_compat(values.data(), nullptr, n, row.data());
     TESSERA_TRY(writer.append(row));
   }
   return {};

@@ -1,7 +1,7 @@
-# tessera_isa_sources(TARGET DIR): compiles every DIR/*.cpp once per instruction set into TARGET.
+# tessera_isa_sources(TARGET DIR [OPTIONS ...]): compiles every DIR/*.cpp once per instruction set into TARGET.
 #
 # Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avx512) and puts all that it defines into that
-# namespace; cpu/dispatch picks one at run time. A kernel source includes no header that has inline code outside
+# namespace; cpu/dispatch and quant/formats.cpp pick one at run time. A kernel source includes no header that has inline code outside
 # that namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(TESSERA_ISAS scalar avx2 avx512)
@@ -16,12 +16,13 @@ set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f
   -Wno-uninitialized -Wno-maybe-uninitialized)
 
 function(tessera_isa_sources target dir)
+  cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp)
   foreach(isa ${TESSERA_ISAS})
     add_library(${target}_${isa} OBJECT ${sources})
     target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(${target}_${isa} PRIVATE TESSERA_ISA_NAMESPACE=${isa} TESSERA_ISA_${isa}=1)
-    target_compile_options(${target}_${isa} PRIVATE ${TESSERA_ISA_FLAGS_${isa}})
+    target_compile_options(${target}_${isa} PRIVATE ${TESSERA_ISA_FLAGS_${isa}} ${ARG_OPTIONS})
     if(CMAKE_BUILD_TYPE STREQUAL "Release")
       target_compile_options(${target}_${isa} PRIVATE -O3)
     endif()

@@ -1,10 +1,10 @@
-# tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp, less cpu/kernels and cli/main.cpp
+# tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp, less cpu/kernels, quant/formats and cli/main.cpp
 # tessera_tests(NAME DEPENDS ...)     tests/NAME/*_test.cpp: one fast and one slow executable
 function(tessera_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/tessera/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/cpu/kernels/|/cli/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/cpu/kernels/|/quant/formats/|/cli/main\\.cpp$")
   if(NOT sources)
     return()
   endif()

@@ -1,31 +1,73 @@
-// The table of formats.
+// Picks the copy of the formats that suits the CPU.
 #include "tessera/quant/formats.h"
 
-#include "tessera/quant/float_formats.h"
-#include "tessera/quant/q4_0.h"
-#include "tessera/quant/q8_0.h"
+#include "tessera/base/cpu_info.h"
 
 namespace tessera::quant {
 
+namespace scalar {
+extern const Format* const* const kFormats;
+}
+#if defined(TESSERA_HAVE_avx2)
+namespace avx2 {
+extern const Format* const* const kFormats;
+}
+#endif
+#if defined(TESSERA_HAVE_avx512)
+namespace avx512 {
+extern const Format* const* const kFormats;
+}
+#endif
+
 namespace {
 
-struct Row {
-  DType dtype;
-  Format format;
+struct InstructionSet {
+  std::string_view name;
+  const Format* const* const* formats;  // by GGUF type id
+  bool (*usable)(const CpuFeatures& cpu);
 };
 
-constexpr Row kFormats[] = {
-    {DType::f32, {quantize_row_f32, dequantize_row_f32}},    {DType::f16, {quantize_row_f16, dequantize_row_f16}},
-    {DType::bf16, {quantize_row_bf16, dequantize_row_bf16}}, {DType::q4_0, {quantize_row_q4_0, dequantize_row_q4_0}},
-    {DType::q8_0, {quantize_row_q8_0, dequantize_row_q8_0}},
+bool has_avx2(const CpuFeatures& cpu) { return cpu.avx2 && cpu.fma && cpu.f16c && cpu.bmi1 && cpu.bmi2 && cpu.popcnt; }
+
+constexpr InstructionSet kInstructionSets[] = {
+    {"scalar", &scalar::kFormats, [](const CpuFeatures&) { return true; }},
+#if defined(TESSERA_HAVE_avx2)
+    {"avx2", &avx2::kFormats, has_avx2},
+#endif
+#if defined(TESSERA_HAVE_avx512)
+    {"avx512", &avx512::kFormats,
+     [](const CpuFeatures& cpu) {
+       return has_avx2(cpu) && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.avx512_vnni;
+     }},
+#endif
 };
+
+const InstructionSet& best_set() {
+  static const InstructionSet& best = [] -> const InstructionSet& {
+    const CpuFeatures cpu = cpu_features();
+    size_t i = std::size(kInstructionSets) - 1;
+    while (!kInstructionSets[i].usable(cpu)) --i;
+    return kInstructionSets[i];
+  }();
+  return best;
+}
 
 }  // namespace
 
-const Format* find_format(DType dtype) {
-  for (const Row& row : kFormats)
-    if (row.dtype == dtype) return &row.format;
+const Format* find_format(DType dtype) { return (*best_set().formats)[static_cast<size_t>(dtype)]; }
+
+const Format* find_format(DType dtype, std::string_view isa) {
+  for (const InstructionSet& set : kInstructionSets)
+    if (set.name == isa) return (*set.formats)[static_cast<size_t>(dtype)];
   return nullptr;
+}
+
+std::vector<std::string_view> usable_isas() {
+  const CpuFeatures cpu = cpu_features();
+  std::vector<std::string_view> names;
+  for (const InstructionSet& set : kInstructionSets)
+    if (set.usable(cpu)) names.push_back(set.name);
+  return names;
 }
 
 }  // namespace tessera::quant

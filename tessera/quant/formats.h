@@ -1,22 +1,24 @@
-// The storage formats of weights: one row per dtype with its scalar encoder and decoder. These define what
-// the bytes mean; every fast kernel is tested against them.
+// The storage formats of weights, one per dtype: what their bytes mean and how floats become them. Every fast kernel is
+// tested against the decoders.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "tessera/quant/format.h"
 #include "tessera/tensor/dtype.h"
 
 namespace tessera::quant {
 
-struct Format {
-  /// Encodes n floats (whole blocks of the dtype) into a row. Deterministic; any bit pattern is accepted.
-  void (*quantize_row)(const float* x, int64_t n, std::byte* row);
-  /// Decodes a row of n elements (whole blocks), exactly as the format defines each value in f32.
-  void (*dequantize_row)(const std::byte* row, int64_t n, float* out);
-};
-
-/// The format of a dtype, or null where it is no weight format or not built yet.
+/// The format of a dtype, compiled for the best instruction set of this CPU, or null where the dtype is no weight format.
 const Format* find_format(DType dtype);
+
+/// The same compiled for one of usable_isas(). Results do not depend on it.
+const Format* find_format(DType dtype, std::string_view isa);
+
+/// The instruction sets that formats are compiled for and this CPU has, worst first.
+std::vector<std::string_view> usable_isas();
 
 }  // namespace tessera::quant

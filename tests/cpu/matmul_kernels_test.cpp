@@ -88,7 +88,7 @@ struct Weights {
     Weights w(c, n_rows, k);
     for (int64_t r = 0; r < n_rows; ++r) {
       const auto x = testing::random_floats(rng, k, 1.0f);
-      quant::find_format(c.dtype)->quantize_row(x.data(), k, w.row(r));
+      quant::find_format(c.dtype)->quantize_row_compat(x.data(), nullptr, k, w.row(r));
     }
     return w;
   }
@@ -188,7 +188,7 @@ TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
       values[i] = 0.25f * static_cast<float>(static_cast<int>(rng.next_u32() % 15) - 7);
       if (i % 32 == 0) values[i] = GetParam().dtype == DType::q8_0 ? 31.75f : -2.0f;  // the block's scale is 1/4
     }
-    quant::find_format(GetParam().dtype)->quantize_row(values.data(), k, w.row(r));
+    quant::find_format(GetParam().dtype)->quantize_row_compat(values.data(), nullptr, k, w.row(r));
   }
   std::vector<float> x(k * n_tokens);
   for (size_t i = 0; i < x.size(); ++i)
@@ -207,7 +207,7 @@ TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
     Weights w(GetParam(), kPanelRows, k);
     std::vector<float> values(k, sign * 8.0f);
     for (int64_t r = 0; r < kPanelRows; ++r)
-      quant::find_format(GetParam().dtype)->quantize_row(values.data(), k, w.row(r));
+      quant::find_format(GetParam().dtype)->quantize_row_compat(values.data(), nullptr, k, w.row(r));
     if (GetParam().dtype == DType::q8_0)  // -128 is a legal code that the quantizer does not make
       for (int64_t b = 0; b < kPanelRows * k / 32; ++b)
         std::fill_n(w.rows.begin() + b * 34 + 2, 32, static_cast<std::byte>(sign > 0 ? 127 : -128));

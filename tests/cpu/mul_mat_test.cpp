@@ -25,7 +25,7 @@ struct Weights {
     Rng rng(seed);
     const std::vector<float> exact = random_values(rng, k * n_rows);
     bytes.resize(nbytes(dtype, shape).value());
-    quant::find_format(dtype)->quantize_row(exact.data(), k * n_rows, bytes.data());
+    quant::find_format(dtype)->quantize_row_compat(exact.data(), nullptr, k * n_rows, bytes.data());
     quant::find_format(dtype)->dequantize_row(bytes.data(), k * n_rows, values.data());
   }
   Shape shape;

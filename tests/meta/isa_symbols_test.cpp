@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <string>
+#include <tuple>
 
 #include "tests/support/testing.h"
 
@@ -20,16 +22,17 @@ std::string symbols_of(const fs::path& object) {
   return testing::read_all(out);
 }
 
-class IsaObjects : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Isa, IsaObjects, ::testing::Values("avx2", "avx512"));
+class IsaObjects : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(Isa, IsaObjects,
+                         ::testing::Combine(::testing::Values("cpu", "quant"), ::testing::Values("avx2", "avx512")));
 
 TEST_P(IsaObjects, DefineNothingOutsideTheirNamespace) {
 #ifdef TESSERA_SANITIZED
   GTEST_SKIP() << "sanitizers add symbols of their own";
 #endif
-  const std::string isa = GetParam();
-  const fs::path dir = fs::path(TESSERA_BUILD_DIR) / "CMakeFiles" / ("tessera_cpu_" + isa + ".dir");
-  if (!fs::exists(dir)) GTEST_SKIP() << "this build has no kernels for " << isa;
+  const std::string library = std::get<0>(GetParam()), isa = std::get<1>(GetParam());
+  const fs::path dir = fs::path(TESSERA_BUILD_DIR) / "CMakeFiles" / ("tessera_" + library + "_" + isa + ".dir");
+  if (!fs::exists(dir)) GTEST_SKIP() << "this build has no code for " << isa;
   int n_symbols = 0;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
     if (entry.path().extension() != ".o") continue;
@@ -43,7 +46,7 @@ TEST_P(IsaObjects, DefineNothingOutsideTheirNamespace) {
       if (std::string("WwVvu").find(kind) == std::string::npos && kind != 'T' && kind != 'D' && kind != 'R' &&
           kind != 'B')
         continue;  // local to the object, or defined elsewhere
-      const bool is_inside = name.find("tessera::cpu::" + isa + "::") != std::string::npos;
+      const bool is_inside = name.find("tessera::" + library + "::" + isa + "::") != std::string::npos;
       EXPECT_TRUE(is_inside) << entry.path().filename() << ": " << kind << " " << name;
     }
   }

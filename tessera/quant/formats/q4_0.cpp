@@ -1,16 +1,14 @@
 // Blocks are copied in and out: rows in a file have no alignment.
-#include "tessera/quant/q4_0.h"
+#include "tessera/quant/formats/q4_0.h"
 
-#include <cmath>
-#include <cstring>
+#include "tessera/quant/formats/half.h"
+#include "tessera/quant/formats/table.h"
 
-#include "tessera/base/half.h"
-
-namespace tessera::quant {
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-constexpr int kElements = 32;
+constexpr int kElements = BlockQ4_0::kElements;
 
 /// min(15, trunc(v + 8.5)); what is not in the range of codes (a NaN, an overflow of the scale) becomes its
 /// nearest end.
@@ -20,13 +18,12 @@ uint8_t code_of(float v) {
   return shifted >= 15.0f ? uint8_t{15} : static_cast<uint8_t>(shifted);
 }
 
-}  // namespace
-
-void quantize_row_q4_0(const float* x, int64_t n, std::byte* row) {
+void encode_row(const float* x, const float* /*importance*/, int64_t n, void* to) {
+  auto* row = static_cast<uint8_t*>(to);
   for (int64_t b = 0; b < n / kElements; ++b, x += kElements, row += sizeof(BlockQ4_0)) {
     float extreme = 0.0f;
     for (int i = 0; i < kElements; ++i)
-      if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
+      if (__builtin_fabsf(x[i]) > __builtin_fabsf(extreme)) extreme = x[i];
     const float d = extreme / -8.0f;
     const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
 
@@ -36,14 +33,15 @@ void quantize_row_q4_0(const float* x, int64_t n, std::byte* row) {
       const int low = code_of(x[j] * inverse), high = code_of(x[j + 16] * inverse);
       block.qs[j] = static_cast<uint8_t>(low | high << 4);
     }
-    std::memcpy(row, &block, sizeof block);
+    memcpy(row, &block, sizeof block);
   }
 }
 
-void dequantize_row_q4_0(const std::byte* row, int64_t n, float* out) {
+void decode_row(const void* from, int64_t n, float* out) {
+  const auto* row = static_cast<const uint8_t*>(from);
   for (int64_t b = 0; b < n / kElements; ++b, row += sizeof(BlockQ4_0), out += kElements) {
     BlockQ4_0 block;
-    std::memcpy(&block, row, sizeof block);
+    memcpy(&block, row, sizeof block);
     const float d = f16_to_f32(block.d);
     for (int j = 0; j < 16; ++j) {
       out[j] = d * static_cast<float>((block.qs[j] & 15) - 8);
@@ -52,4 +50,8 @@ void dequantize_row_q4_0(const std::byte* row, int64_t n, float* out) {
   }
 }
 
-}  // namespace tessera::quant
+}  // namespace
+
+constexpr Format kQ4_0 = {decode_row, encode_row, encode_row};
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

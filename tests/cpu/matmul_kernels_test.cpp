@@ -24,8 +24,6 @@ using cpu::Kernels;
 using cpu::kPanelRows;
 using cpu::PanelFormat;
 
-constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q8_0};
-
 /// 64-byte aligned bytes of exactly the size asked for, so that the address sanitizer sees every overrun.
 class Bytes {
  public:
@@ -57,7 +55,8 @@ struct Case {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Kernels* kernels : testing::usable_kernels())
-    for (const DType dtype : kDTypes) cases.push_back({kernels, dtype});
+    for (const DTypeInfo& info : all_dtypes())
+      if (kernels->panel_formats[static_cast<int>(info.dtype)] != nullptr) cases.push_back({kernels, info.dtype});
   return cases;
 }
 
@@ -66,7 +65,8 @@ class MatmulKernels : public ::testing::TestWithParam<Case> {
   static bool is_float() { return !info(GetParam().dtype).is_blocked(); }
   /// Column counts that this dtype can have.
   static std::vector<int64_t> column_counts() {
-    std::vector<int64_t> counts = {32, 64, 96, 128, 160, 256, 544, 1024, 2048};
+    std::vector<int64_t> counts = {32, 64, 96, 128, 160, 256, 544, 768, 1024, 2048};
+    std::erase_if(counts, [](int64_t k) { return k % info(GetParam().dtype).block_elements != 0; });
     if (is_float()) counts.insert(counts.end(), {1, 3, 17, 127, 129, 300});
     return counts;
   }
@@ -85,6 +85,7 @@ struct Weights {
       : c(c), n_rows(n_rows), k(k), rows(static_cast<size_t>(n_rows) * c.row_bytes(k)) {}
 
   static Weights random(const Case& c, int64_t n_rows, int64_t k, Rng& rng) {
+    if (info(c.dtype).is_blocked()) return plausible(c, n_rows, k, 0x1c00, rng);  // scales of 2^-8
     Weights w(c, n_rows, k);
     for (int64_t r = 0; r < n_rows; ++r) {
       const auto x = testing::random_floats(rng, k, 1.0f);
@@ -96,6 +97,51 @@ struct Weights {
     Weights w(c, n_rows, k);
     for (std::byte& b : w.rows) b = static_cast<std::byte>(rng.next_u32() >> 24);
     return w;
+  }
+
+  /// Random bytes whose scales are f16 `scale` (or as near as the dtype has).
+  static Weights plausible(const Case& c, int64_t n_rows, int64_t k, uint16_t scale, Rng& rng) {
+    Weights w = random_bytes(c, n_rows, k, rng);
+    w.set_scales(scale);
+    return w;
+  }
+  void set_scales(uint16_t scale) {
+    const auto bytes = static_cast<size_t>(info(c.dtype).block_bytes);
+    for (size_t at = 0; at < rows.size(); at += bytes) set_block_scales(&rows[at], scale);
+  }
+  void set_block_scales(std::byte* block, uint16_t scale) const {
+    const auto put = [&](int offset) { std::memcpy(block + offset, &scale, 2); };
+    switch (c.dtype) {
+      case DType::q4_1:
+      case DType::q5_1:
+      case DType::q4_k:
+      case DType::q5_k:
+        return put(0), put(2);
+      case DType::q2_k:
+        return put(80), put(82);
+      case DType::q3_k:
+        return put(108);
+      case DType::q6_k:
+        return put(208);
+      case DType::tq1_0:
+        return put(52);
+      case DType::tq2_0:
+        return put(64);
+      case DType::mxfp4:
+        block[0] = std::byte{128};
+        return;
+      case DType::nvfp4:  // 2^-1 to 2^1
+        for (int i = 0; i < 4; ++i) block[i] = static_cast<std::byte>(0x30 + (std::to_integer<int>(block[i]) & 0x18));
+        return;
+      case DType::iq1_m:
+        for (int i = 0; i < 4; ++i) {
+          const auto top = static_cast<std::byte>((scale >> (4 * i) & 15) << 4);
+          block[49 + 2 * i] = (block[49 + 2 * i] & std::byte{0x0f}) | top;
+        }
+        return;
+      default:
+        return put(0);
+    }
   }
 
   std::byte* row(int64_t r) { return rows.data() + static_cast<size_t>(r) * c.row_bytes(k); }
@@ -150,7 +196,8 @@ double error_bound(const Case& c, const std::vector<float>& w, const float* x, i
     quantization += sum_w * largest / 127 * 0.5 * (1 + 1e-4);  // 1e-4: x / d is itself rounded
     magnitude += sum_w * largest;
   }
-  return quantization + rounding * magnitude;
+  // Formats with minima add terms that are larger than their sum: up to 16 (q2_K's scales) times the weights here.
+  return quantization + 16 * rounding * magnitude;
 }
 
 double exact_dot(const std::vector<float>& w, const float* x) {
@@ -177,22 +224,21 @@ TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
 }
 
 TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
-  // Weights are powers of two times small integers, activations integers up to 127 with 127 in every group
-  // (scale 1): all sums are whole multiples of 1/4 below 2^22, so no operation rounds.
+  // Weights are small multiples of 1/8 and activations integers with 127 in every group (scale 1), few of them large:
+  // all sums are whole multiples of 1/8 below 2^21, so no operation rounds.
   Rng rng(2);
   const int64_t k = 256, n_rows = 32, n_tokens = 7;
-  Weights w(GetParam(), n_rows, k);
-  for (int64_t r = 0; r < n_rows; ++r) {
-    std::vector<float> values(k);
-    for (size_t i = 0; i < k; ++i) {
-      values[i] = 0.25f * static_cast<float>(static_cast<int>(rng.next_u32() % 15) - 7);
-      if (i % 32 == 0) values[i] = GetParam().dtype == DType::q8_0 ? 31.75f : -2.0f;  // the block's scale is 1/4
+  Weights w = Weights::plausible(GetParam(), n_rows, k, 0x3c00, rng);
+  if (is_float()) {
+    for (int64_t r = 0; r < n_rows; ++r) {
+      std::vector<float> values(k);
+      for (float& v : values) v = 0.125f * static_cast<float>(static_cast<int>(rng.next_u32() % 15) - 7);
+      quant::find_format(GetParam().dtype)->quantize_row_compat(values.data(), nullptr, k, w.row(r));
     }
-    quant::find_format(GetParam().dtype)->quantize_row_compat(values.data(), nullptr, k, w.row(r));
   }
   std::vector<float> x(k * n_tokens);
   for (size_t i = 0; i < x.size(); ++i)
-    x[i] = i % 32 == 5 ? 127.0f : static_cast<float>(static_cast<int>(rng.next_u32() % 255) - 127);
+    x[i] = i % 128 == 5 ? 127.0f : static_cast<float>(static_cast<int>(rng.next_u32() % 7) - 3);
   const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
   for (int64_t r = 0; r < n_rows; ++r)
     for (int64_t t = 0; t < n_tokens; ++t)
@@ -200,26 +246,26 @@ TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
 }
 
 TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
-  // Every code and every activation at its largest magnitude, all signs equal: the largest integer sums there
-  // are.
-  const int64_t k = 128;
-  for (const float sign : {1.0f, -1.0f}) {
-    Weights w(GetParam(), kPanelRows, k);
-    std::vector<float> values(k, sign * 8.0f);
-    for (int64_t r = 0; r < kPanelRows; ++r)
-      quant::find_format(GetParam().dtype)->quantize_row_compat(values.data(), nullptr, k, w.row(r));
-    if (GetParam().dtype == DType::q8_0)  // -128 is a legal code that the quantizer does not make
-      for (int64_t b = 0; b < kPanelRows * k / 32; ++b)
-        std::fill_n(w.rows.begin() + b * 34 + 2, 32, static_cast<std::byte>(sign > 0 ? 127 : -128));
-    const auto out = multiply(GetParam(), w.packed(), kPanelRows, k, std::vector<float>(k, 127.0f), 1);
-    for (const float value : out)
-      EXPECT_EQ(value, static_cast<float>(exact_dot(w.values(0), std::vector<float>(k, 127.0f).data())));
+  // Every code and every activation at its largest magnitude, all signs equal: the largest integer sums there are.
+  if (is_float()) return;
+  const int64_t k = 256;
+  for (const int fill : {0x00, 0xff, 0x80, 0x7f}) {
+    for (const float activation : {127.0f, -127.0f}) {
+      Weights w(GetParam(), kPanelRows, k);
+      std::ranges::fill(w.rows, static_cast<std::byte>(fill));
+      w.set_scales(0x3c00);
+      const std::vector<float> x(k, activation);
+      const auto out = multiply(GetParam(), w.packed(), kPanelRows, k, x, 1);
+      const double want = exact_dot(w.values(0), x.data());
+      // The integer sums are exact; what follows rounds a few times.
+      for (const float value : out) EXPECT_NEAR(value, want, std::fabs(want) * 8 * 0x1p-24) << "bytes " << fill;
+    }
   }
 }
 
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
   Rng rng(3);
-  const int64_t k = is_float() ? 301 : 1184, n_rows = 83, most_tokens = 40;
+  const int64_t k = is_float() ? 301 : 1280, n_rows = 83, most_tokens = 40;
   Weights w = Weights::random(GetParam(), n_rows, k, rng);
   const Bytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * most_tokens, 3.0f);
@@ -238,7 +284,7 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
 
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
   Rng rng(4);
-  const int64_t k = 160, most_rows = 100, n_tokens = 7;
+  const int64_t k = 256, most_rows = 100, n_tokens = 7;
   Weights w = Weights::random(GetParam(), most_rows, k, rng);
   const Bytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
@@ -267,7 +313,7 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
 
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfTokens) {
   Rng rng(5);
-  const int64_t k = 96, n_rows = 48, n_tokens = 61;
+  const int64_t k = 256, n_rows = 48, n_tokens = 61;
   Weights w = Weights::random(GetParam(), n_rows, k, rng);
   const Bytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
@@ -332,7 +378,16 @@ TEST_P(MatmulKernels, DequantizesRowsAsTheFormatDefines) {
     for (int r = 0; r < kPanelRows; ++r) {
       std::vector<float> row(static_cast<size_t>(k));
       GetParam().format().dequantize_row(panel.data(), r, k, row.data());
-      ASSERT_TRUE(testing::same_bits(row, w.values(r))) << "row " << r << " k " << k;
+      auto want = w.values(r);
+      // The sign and payload of a NaN are nobody's business.
+      for (std::vector<float>* values : {&row, &want})
+        for (float& v : *values)
+          if (std::isnan(v)) v = std::numeric_limits<float>::quiet_NaN();
+      // q3_K multiplies scales into codes: a zero has the sign of d alone.
+      if (GetParam().dtype == DType::q3_k)
+        for (std::vector<float>* values : {&row, &want})
+          for (float& v : *values) v += 0.0f;
+      ASSERT_TRUE(testing::same_bits(row, want)) << "row " << r << " k " << k;
     }
   }
 }
@@ -358,7 +413,7 @@ TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
 
 TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
   Rng rng(10);
-  const int64_t k = 128, n_rows = 16, n_tokens = 3;
+  const int64_t k = 256, n_rows = 16, n_tokens = 3;
   Weights w = Weights::random(GetParam(), n_rows, k, rng);
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
@@ -374,30 +429,31 @@ TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
 
 TEST_P(MatmulKernels, NoTokensWriteNothing) {
   const Case& c = GetParam();
-  const Bytes panel(c.format().panel_bytes(64));
+  const Bytes panel(c.format().panel_bytes(256));
   float out = 7;
-  c.format().multiply(panel.data(), 5, 64, panel.data(), 4, 2, 2, &out, sizeof out);
+  c.format().multiply(panel.data(), 5, 256, panel.data(), 4, 2, 2, &out, sizeof out);
   EXPECT_EQ(out, 7);
 }
 
 TEST_P(MatmulKernels, ZerosAndVanishingActivationsGiveZero) {
   Rng rng(11);
-  const int64_t k = 128, n_rows = 16;
+  const int64_t k = 256, n_rows = 16;
   Weights w = Weights::random(GetParam(), n_rows, k, rng);
   const Bytes panels = w.packed();
   for (const float tiny : {0.0f, -0.0f, 1e-45f, 1e-37f})
     for (const float value : multiply(GetParam(), panels, n_rows, k, std::vector<float>(k, tiny), 1))
-      ASSERT_NEAR(value, 0.0f, 130 * 1e-37);  // k values of at most 1e-37 times weights of at most 1.02
+      ASSERT_NEAR(value, 0.0f, k * 1e-37 * 24);  // k values of at most 1e-37 times weights of at most 24 (nvfp4)
 }
 
 TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
   const auto sets = testing::vector_kernels();
   if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets here";
   Rng rng(12);
-  const int64_t k = 1184, n_rows = 53, n_tokens = 14;
+  const int64_t k = 1280, n_rows = 53, n_tokens = 14;
   const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
-  for (const DType dtype : kDTypes) {
-    Weights w = Weights::random({sets[0], dtype}, n_rows, k, rng);
+  for (const DTypeInfo& info : all_dtypes()) {
+    if (sets[0]->panel_formats[static_cast<int>(info.dtype)] == nullptr) continue;
+    Weights w = Weights::random({sets[0], info.dtype}, n_rows, k, rng);
     const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens);
     for (const Kernels* kernels : sets) {
       w.c.kernels = kernels;

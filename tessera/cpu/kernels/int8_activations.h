@@ -24,13 +24,23 @@ inline int64_t activation_group(int64_t k) {
   return k % 64 == 0 ? 64 : 32;
 }
 
+/// What a weight format needs to know of a block's codes besides themselves.
+struct BlockSums {
+  int count;       // words per block and token: 1, the sum over 32 columns; 2, one per 16
+  bool as_floats;  // the sums themselves; else factor times them as int32, where the dot products start
+  int factor;
+  constexpr size_t block_bytes() const { return static_cast<size_t>(4 * count + kBlockColumns); }  // of a token
+};
+
 /// Bytes that the first n_columns (whole groups) of k take per token.
-inline size_t activation_bytes_per_token(int64_t k, int64_t n_columns) {
-  return 4 * static_cast<size_t>(n_columns / activation_group(k)) + 36 * static_cast<size_t>(n_columns / kBlockColumns);
+inline size_t activation_bytes_per_token(BlockSums sums, int64_t k, int64_t n_columns) {
+  return 4 * static_cast<size_t>(n_columns / activation_group(k)) +
+         sums.block_bytes() * static_cast<size_t>(n_columns / kBlockColumns);
 }
 
-inline size_t activation_bytes(int64_t k, int64_t n_tokens) {
-  return (static_cast<size_t>(n_tokens) * activation_bytes_per_token(k, k) + 63) / 64 * 64;
+template <BlockSums kSums>
+size_t activation_bytes(int64_t k, int64_t n_tokens) {
+  return (static_cast<size_t>(n_tokens) * activation_bytes_per_token(kSums, k, k) + 63) / 64 * 64;
 }
 
 inline float load_f32(const uint8_t* p) {
@@ -59,10 +69,10 @@ inline GroupScale group_scale(const float* x, int64_t n) {
   return scale < __FLT_MIN__ ? GroupScale{0.0f, 0.0f} : GroupScale{scale, 1.0f / scale};
 }
 
-/// 32 codes of x * inverse; returns their sum.
-inline int32_t quantize_block(const float* x, float inverse, int8_t* codes) {
+/// 16 codes of x * inverse; returns their sum.
+inline int32_t quantize_half(const float* x, float inverse, int8_t* codes) {
   int32_t sum = 0;
-  for (int i = 0; i < kBlockColumns; ++i) {
+  for (int i = 0; i < kBlockColumns / 2; ++i) {
     // |x * inverse| < 128: adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
     const float shifted = x[i] * inverse + 0x1.8p23f;
     int32_t bits;
@@ -74,9 +84,19 @@ inline int32_t quantize_block(const float* x, float inverse, int8_t* codes) {
   return sum;
 }
 
-/// Packs token x into place t of a tile of n_tile tokens. A block's seed is seed_factor times the sum of its
-/// codes.
-inline void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t, int seed_factor, uint8_t* tile) {
+/// The word that tells a sum of codes, as BlockSums says.
+template <BlockSums kSums>
+uint32_t sum_word(int32_t sum) {
+  if constexpr (!kSums.as_floats) return static_cast<uint32_t>(kSums.factor * sum);
+  const auto as_float = static_cast<float>(sum);
+  uint32_t word;
+  memcpy(&word, &as_float, 4);
+  return word;
+}
+
+/// Packs token x into place t of a tile of n_tile tokens.
+template <BlockSums kSums>
+void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t, uint8_t* tile) {
   const int64_t group = activation_group(k);
   for (int64_t column = 0; column < k; column += group) {
     const GroupScale g = group_scale(x + column, group);
@@ -84,24 +104,33 @@ inline void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t,
     tile += 4 * n_tile;
     for (int64_t b = 0; b < group; b += kBlockColumns) {
       int8_t codes[kBlockColumns] = {};
-      const int32_t sum = g.inverse == 0.0f ? 0 : quantize_block(x + column + b, g.inverse, codes);
-      const int32_t seed = seed_factor * sum;
-      memcpy(tile + 4 * t, &seed, 4);
-      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (n_tile + v * n_tile + t), codes + 4 * v, 4);
-      tile += 36 * n_tile;
+      int32_t sums[2] = {};
+      if (g.inverse != 0.0f)
+        for (int half = 0; half < 2; ++half)
+          sums[half] = quantize_half(x + column + b + 16 * half, g.inverse, codes + 16 * half);
+      if constexpr (kSums.count == 1) sums[0] += sums[1];
+      for (int i = 0; i < kSums.count; ++i) {
+        const uint32_t word = sum_word<kSums>(sums[i]);
+        memcpy(tile + 4 * (i * n_tile + t), &word, 4);
+      }
+      tile += 4 * kSums.count * n_tile;
+      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (v * n_tile + t), codes + 4 * v, 4);
+      tile += kBlockColumns * n_tile;
     }
   }
 }
 
-inline void quantize_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin,
-                                 int64_t end, int seed_factor, uint8_t* packed) {
+/// PanelFormat::pack_activations: one function, and so shared activations, for all formats of the same sums.
+template <BlockSums kSums>
+void quantize_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin, int64_t end,
+                          void* packed) {
   for (int64_t t = begin; t < end; ++t) {
     const auto* token =
         reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(t) * x_stride);
     const int64_t first = t / kInt8Tokens * kInt8Tokens;
     const int64_t n_tile = n_tokens - first < kInt8Tokens ? n_tokens - first : kInt8Tokens;
-    quantize_token(token, k, n_tile, t - first, seed_factor,
-                   packed + static_cast<size_t>(first) * activation_bytes_per_token(k, k));
+    quantize_token<kSums>(token, k, n_tile, t - first,
+                          static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * activation_bytes_per_token(kSums, k, k));
   }
 }
 

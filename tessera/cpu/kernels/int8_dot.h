@@ -3,12 +3,27 @@
 //
 //   U8x64          64 codes: lane r is four consecutive columns of row r
 //   I8x4           four activations of one token, in every lane
-//   BlockDot<max>  the int32 sums of one 32-column block, exact for codes 0 to max and activations -127 to 127:
-//                  start(seed), eight times add(codes, activations), then finish(seed) as floats. The sums are
-//                  of code - kBias: the seed must bring the rest of the format's offset
+//   BlockDot<max>  the int32 sums of up to 32 columns, exact for codes 0 to max and activations -127 to 127:
+//                  start(seed), for each four columns add(codes, activations), then finish(seed) as floats. The
+//                  sums are of code - kBias: the seed must bring the rest of the format's offset
 //   kInt8Tokens, kInt8Panels   the largest tile that the registers hold
 //   kInt8DecodePanels          panels of a tile of one token (more than kInt8Panels)
 //   kInt8Unroll                how often its loop over a block's four vector pairs is unrolled
+//
+// What formats unpack with; n, bit and byte are the same for all lanes:
+//   broadcast_u8(byte), bytes_of(lanes)          every byte the same; the bytes of int32 lanes as they are
+//   x & byte, and16(x, word), x | y, add, shift_right(x, n)      bits of a byte that a shift moves into its neighbour are the caller's
+//   low_nibbles, high_nibbles(p)                 of 64 bytes
+//   add_where(x, mask, byte)                     adds byte where the mask's bit is set: bit i is byte i
+//   add_if_bit(x, plane, bit, byte)              adds byte where that bit of the plane's byte is set
+//   lookup(x, table)                             table[x] for x below 16
+//   signed_codes(x, mask, offset)                offset - x where the mask's bit is set, else offset + x
+//   multiply16(x, y)                             the low 16 bits of the products of 16-bit lanes
+//   trits(x)                                     x * 3 >> 8: the leading base-3 digit of x / 256
+//   load_u8, load_i8, load_u4(p, shift)                 16 bytes, or the nibbles at bit `shift` of them, as int32 lanes
+//   add_where(lanes, mask, value)                the same for int32 lanes
+//   both16(lanes)                                each lane's low 16 bits in both of its halves
+//   gather(table, lanes)                         table[lane]: f32, four codes, or eight codes as two vectors
 #pragma once
 
 #include "tessera/cpu/kernels/simd.h"

@@ -30,13 +30,110 @@ struct U8x64 {
   }
 };
 
-/// The low and the high nibbles of 64 bytes.
-inline void nibbles(const uint8_t* p, U8x64& low, U8x64& high) {
-  const __m256i mask = _mm256_set1_epi8(0x0f);
-  const U8x64 packed = U8x64::load(p);
-  low = {_mm256_and_si256(packed.lo, mask), _mm256_and_si256(packed.hi, mask)};
-  high = {_mm256_and_si256(_mm256_srli_epi16(packed.lo, 4), mask),
-          _mm256_and_si256(_mm256_srli_epi16(packed.hi, 4), mask)};
+inline __m256i splat8(int byte) { return _mm256_set1_epi8(static_cast<char>(byte)); }
+
+inline U8x64 operator&(U8x64 x, int byte) {
+  return {_mm256_and_si256(x.lo, splat8(byte)), _mm256_and_si256(x.hi, splat8(byte))};
+}
+inline U8x64 and16(U8x64 x, int word) {
+  const __m256i mask = _mm256_set1_epi16(static_cast<int16_t>(word));
+  return {_mm256_and_si256(x.lo, mask), _mm256_and_si256(x.hi, mask)};
+}
+inline U8x64 broadcast_u8(int byte) { return {splat8(byte), splat8(byte)}; }
+inline U8x64 bytes_of(I32x16 lanes) { return {lanes.lo, lanes.hi}; }
+inline U8x64 operator|(U8x64 x, U8x64 y) { return {_mm256_or_si256(x.lo, y.lo), _mm256_or_si256(x.hi, y.hi)}; }
+inline U8x64 add(U8x64 x, U8x64 y) { return {_mm256_add_epi8(x.lo, y.lo), _mm256_add_epi8(x.hi, y.hi)}; }
+inline U8x64 shift_right(U8x64 x, int n) {
+  const __m128i count = _mm_cvtsi32_si128(n);
+  return {_mm256_srl_epi16(x.lo, count), _mm256_srl_epi16(x.hi, count)};
+}
+inline U8x64 shift_left(U8x64 x, int n) {
+  const __m128i count = _mm_cvtsi32_si128(n);
+  return {_mm256_sll_epi16(x.lo, count), _mm256_sll_epi16(x.hi, count)};
+}
+inline U8x64 low_nibbles(const uint8_t* p) { return U8x64::load(p) & 0x0f; }
+inline U8x64 high_nibbles(const uint8_t* p) {
+  const U8x64 x = U8x64::load(p);
+  return U8x64{_mm256_srli_epi16(x.lo, 4), _mm256_srli_epi16(x.hi, 4)} & 0x0f;
+}
+/// Bytes of all ones where bit i of the mask is set.
+inline __m256i bytes_of_mask(uint32_t mask) {
+  const __m256i spread =
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201u));
+  const __m256i own = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(mask)), spread), bit);
+  return _mm256_cmpeq_epi8(own, bit);
+}
+inline U8x64 add_where(U8x64 x, uint64_t mask, int byte) {
+  const __m256i lo = bytes_of_mask(static_cast<uint32_t>(mask)), hi = bytes_of_mask(static_cast<uint32_t>(mask >> 32));
+  return add(x, U8x64{lo, hi} & byte);
+}
+inline U8x64 add_if_bit(U8x64 x, U8x64 plane, int bit, int byte) {
+  const U8x64 own = plane & (1 << bit);
+  const __m256i want = splat8(1 << bit);
+  return add(x, U8x64{_mm256_cmpeq_epi8(own.lo, want), _mm256_cmpeq_epi8(own.hi, want)} & byte);
+}
+inline U8x64 lookup(U8x64 x, const uint8_t* table) {
+  const __m256i entries = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(entries, x.lo), _mm256_shuffle_epi8(entries, x.hi)};
+}
+inline U8x64 signed_codes(U8x64 x, uint64_t mask, int offset) {
+  // -x is (x ^ ~0) + 1 = (x ^ m) - m for m of all ones.
+  const auto codes = [offset](__m256i magnitude, __m256i m) {
+    return _mm256_add_epi8(splat8(offset), _mm256_sub_epi8(_mm256_xor_si256(magnitude, m), m));
+  };
+  return {codes(x.lo, bytes_of_mask(static_cast<uint32_t>(mask))),
+          codes(x.hi, bytes_of_mask(static_cast<uint32_t>(mask >> 32)))};
+}
+inline U8x64 multiply16(U8x64 x, U8x64 y) { return {_mm256_mullo_epi16(x.lo, y.lo), _mm256_mullo_epi16(x.hi, y.hi)}; }
+inline U8x64 trits(U8x64 x) {
+  const auto digit = [](__m256i v) {
+    const __m256i from_86 = _mm256_cmpeq_epi8(_mm256_max_epu8(v, splat8(86)), v);
+    const __m256i from_171 = _mm256_cmpeq_epi8(_mm256_max_epu8(v, splat8(171)), v);
+    return _mm256_sub_epi8(_mm256_setzero_si256(), _mm256_add_epi8(from_86, from_171));
+  };
+  return {digit(x.lo), digit(x.hi)};
+}
+
+inline I32x16 load_u8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
+inline I32x16 load_i8(const int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
+inline I32x16 load_u4(const uint8_t* p, int shift) {
+  const I32x16 x = load_u8(p);
+  const __m128i count = _mm_cvtsi32_si128(shift);
+  const __m256i mask = _mm256_set1_epi32(15);
+  return {_mm256_and_si256(_mm256_srl_epi32(x.lo, count), mask), _mm256_and_si256(_mm256_srl_epi32(x.hi, count), mask)};
+}
+inline I32x16 add_where(I32x16 x, uint16_t mask, int value) {
+  const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const auto added = [bit, value](__m256i v, int bits) {
+    const __m256i own = _mm256_and_si256(_mm256_set1_epi32(bits), bit);
+    return _mm256_add_epi32(v, _mm256_and_si256(_mm256_cmpeq_epi32(own, bit), _mm256_set1_epi32(value)));
+  };
+  return {added(x.lo, mask & 0xff), added(x.hi, mask >> 8)};
+}
+inline U8x64 both16(I32x16 x) {
+  const auto doubled = [](__m256i v) {
+    return _mm256_or_si256(_mm256_slli_epi32(v, 16), _mm256_and_si256(v, _mm256_set1_epi32(0xffff)));
+  };
+  return {doubled(x.lo), doubled(x.hi)};
+}
+inline F32x16 gather(const float* table, I32x16 i) {
+  return {_mm256_i32gather_ps(table, i.lo, 4), _mm256_i32gather_ps(table, i.hi, 4)};
+}
+inline U8x64 gather(const uint32_t* table, I32x16 i) {
+  const auto* words = reinterpret_cast<const int*>(table);
+  return {_mm256_i32gather_epi32(words, i.lo, 4), _mm256_i32gather_epi32(words, i.hi, 4)};
+}
+inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
+  const auto* words = reinterpret_cast<const int*>(table);  // dwords 2i and 2i + 1
+  first = {_mm256_i32gather_epi32(words, i.lo, 8), _mm256_i32gather_epi32(words, i.hi, 8)};
+  second = {_mm256_i32gather_epi32(words + 1, i.lo, 8), _mm256_i32gather_epi32(words + 1, i.hi, 8)};
 }
 
 struct I8x4 {
@@ -49,29 +146,60 @@ struct I8x4 {
   }
 };
 
-/// Small codes: all eight int16 sums of a block fit (8 * 2 * 15 * 127 = 30480), so widening is once per
-/// block.
+/// The sum of 16-bit pairs, as floats, on top of a seed.
+inline F32x16 widened(__m256i lo, __m256i hi, __m256i seed) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(lo, ones), seed)),
+          _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(hi, ones), seed))};
+}
+
+/// How the products of codes up to max fit into int16.
+enum class DotRange {
+  whole_block,  // the sums of eight additions: 8 * 2 * 15 * 127 = 30480
+  one_pair,     // a pair of products: 2 * 129 * 127 = 32766
+  signs_moved,  // a pair only as |code - 128| times a with the code's sign: 2 * 128 * 127 = 32512
+};
+constexpr DotRange dot_range(int max_code) {
+  if (8 * 2 * max_code * 127 <= 32767) return DotRange::whole_block;
+  return 2 * max_code * 127 <= 32767 ? DotRange::one_pair : DotRange::signs_moved;
+}
+
+template <int kMaxCode, DotRange kRange = dot_range(kMaxCode)>
+struct BlockDot;
+
 template <int kMaxCode>
-struct BlockDot {
-  static_assert(8 * 2 * kMaxCode * 127 <= 32767);
+struct BlockDot<kMaxCode, DotRange::whole_block> {
   static constexpr int kBias = 0;
   __m256i lo, hi;  // int16
 
-  void start(const uint8_t* /*seed*/) { lo = hi = _mm256_setzero_si256(); }
+  void start(const uint8_t* /*seed*/) { start_at_zero(); }
+  void start_at_zero() { lo = hi = _mm256_setzero_si256(); }
   void add(U8x64 codes, I8x4 a) {
     lo = _mm256_add_epi16(lo, _mm256_maddubs_epi16(codes.lo, a.v));
     hi = _mm256_add_epi16(hi, _mm256_maddubs_epi16(codes.hi, a.v));
   }
-  F32x16 finish(const uint8_t* seed) const {
-    const __m256i ones = _mm256_set1_epi16(1), start = I8x4::load(seed).v;
-    return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(lo, ones), start)),
-            _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(hi, ones), start))};
-  }
+  F32x16 finish(const uint8_t* seed) const { return widened(lo, hi, I8x4::load(seed).v); }
+  F32x16 finish_from_zero() const { return widened(lo, hi, _mm256_setzero_si256()); }
 };
 
-/// Eight-bit codes: |w| times a with w's sign, w = code - 128; a pair is at most 2 * 128 * 127 = 32512.
-template <>
-struct BlockDot<255> {
+template <int kMaxCode>
+struct BlockDot<kMaxCode, DotRange::one_pair> {
+  static constexpr int kBias = 0;
+  __m256i lo, hi;  // int32
+
+  void start(const uint8_t* seed) { lo = hi = I8x4::load(seed).v; }
+  void start_at_zero() { lo = hi = _mm256_setzero_si256(); }
+  void add(U8x64 codes, I8x4 a) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    lo = _mm256_add_epi32(lo, _mm256_madd_epi16(_mm256_maddubs_epi16(codes.lo, a.v), ones));
+    hi = _mm256_add_epi32(hi, _mm256_madd_epi16(_mm256_maddubs_epi16(codes.hi, a.v), ones));
+  }
+  F32x16 finish(const uint8_t* /*seed*/) const { return finish_from_zero(); }
+  F32x16 finish_from_zero() const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
+};
+
+template <int kMaxCode>
+struct BlockDot<kMaxCode, DotRange::signs_moved> {
   static constexpr int kBias = 128;
   __m256i lo, hi;  // int32
 

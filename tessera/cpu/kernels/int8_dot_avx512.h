@@ -22,11 +22,61 @@ struct U8x64 {
   void store(uint8_t* p) const { _mm512_storeu_si512(p, v); }
 };
 
-/// The low and the high nibbles of 64 bytes.
-inline void nibbles(const uint8_t* p, U8x64& low, U8x64& high) {
-  const __m512i mask = _mm512_set1_epi8(0x0f), packed = _mm512_loadu_si512(p);
-  low = {_mm512_and_si512(packed, mask)};
-  high = {_mm512_and_si512(_mm512_srli_epi16(packed, 4), mask)};
+inline U8x64 operator&(U8x64 x, int byte) { return {_mm512_and_si512(x.v, _mm512_set1_epi8(static_cast<char>(byte)))}; }
+inline U8x64 and16(U8x64 x, int word) { return {_mm512_and_si512(x.v, _mm512_set1_epi16(static_cast<int16_t>(word)))}; }
+inline U8x64 broadcast_u8(int byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
+inline U8x64 bytes_of(I32x16 lanes) { return {lanes.v}; }
+inline U8x64 operator|(U8x64 x, U8x64 y) { return {_mm512_or_si512(x.v, y.v)}; }
+inline U8x64 add(U8x64 x, U8x64 y) { return {_mm512_add_epi8(x.v, y.v)}; }
+inline U8x64 shift_right(U8x64 x, int n) { return {_mm512_srl_epi16(x.v, _mm_cvtsi32_si128(n))}; }
+inline U8x64 shift_left(U8x64 x, int n) { return {_mm512_sll_epi16(x.v, _mm_cvtsi32_si128(n))}; }
+inline U8x64 low_nibbles(const uint8_t* p) { return U8x64::load(p) & 0x0f; }
+inline U8x64 high_nibbles(const uint8_t* p) { return U8x64{_mm512_srli_epi16(_mm512_loadu_si512(p), 4)} & 0x0f; }
+inline U8x64 add_where(U8x64 x, uint64_t mask, int byte) {
+  return {_mm512_mask_add_epi8(x.v, mask, x.v, _mm512_set1_epi8(static_cast<char>(byte)))};
+}
+inline U8x64 add_if_bit(U8x64 x, U8x64 plane, int bit, int byte) {
+  return add_where(x, _mm512_test_epi8_mask(plane.v, _mm512_set1_epi8(static_cast<char>(1 << bit))), byte);
+}
+inline U8x64 lookup(U8x64 x, const uint8_t* table) {
+  const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), x.v)};
+}
+inline U8x64 signed_codes(U8x64 x, uint64_t mask, int offset) {
+  const __m512i middle = _mm512_set1_epi8(static_cast<char>(offset));
+  return {_mm512_mask_sub_epi8(_mm512_add_epi8(middle, x.v), mask, middle, x.v)};
+}
+inline U8x64 multiply16(U8x64 x, U8x64 y) { return {_mm512_mullo_epi16(x.v, y.v)}; }
+inline U8x64 trits(U8x64 x) {
+  const __m512i one = _mm512_set1_epi8(1);
+  const __m512i first = _mm512_maskz_mov_epi8(_mm512_cmpge_epu8_mask(x.v, _mm512_set1_epi8(86)), one);
+  const __mmask64 second = _mm512_cmpge_epu8_mask(x.v, _mm512_set1_epi8(static_cast<char>(171)));
+  return {_mm512_mask_add_epi8(first, second, first, one)};
+}
+
+inline I32x16 load_u8(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline I32x16 load_i8(const int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline I32x16 load_u4(const uint8_t* p, int shift) {
+  return {_mm512_and_si512(_mm512_srl_epi32(load_u8(p).v, _mm_cvtsi32_si128(shift)), _mm512_set1_epi32(15))};
+}
+inline I32x16 add_where(I32x16 x, uint16_t mask, int value) {
+  return {_mm512_mask_add_epi32(x.v, mask, x.v, _mm512_set1_epi32(value))};
+}
+inline U8x64 both16(I32x16 x) {
+  return {_mm512_or_si512(_mm512_slli_epi32(x.v, 16), _mm512_and_si512(x.v, _mm512_set1_epi32(0xffff)))};
+}
+inline F32x16 gather(const float* table, I32x16 i) { return {_mm512_i32gather_ps(i.v, table, 4)}; }
+inline U8x64 gather(const uint32_t* table, I32x16 i) { return {_mm512_i32gather_epi32(i.v, table, 4)}; }
+inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
+  const __m512i low = _mm512_i32gather_epi64(_mm512_castsi512_si256(i.v), table, 8);
+  const __m512i high = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(i.v, 1), table, 8);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  first = {_mm512_permutex2var_epi32(low, even, high)};
+  second = {_mm512_permutex2var_epi32(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high)};
 }
 
 struct I8x4 {
@@ -45,8 +95,10 @@ struct BlockDot {
   __m512i sum;
 
   void start(const uint8_t* seed) { sum = I8x4::load(seed).v; }
+  void start_at_zero() { sum = _mm512_setzero_si512(); }
   void add(U8x64 codes, I8x4 a) { sum = _mm512_dpbusd_epi32(sum, codes.v, a.v); }
   F32x16 finish(const uint8_t* /*seed*/) const { return {_mm512_cvtepi32_ps(sum)}; }
+  F32x16 finish_from_zero() const { return {_mm512_cvtepi32_ps(sum)}; }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

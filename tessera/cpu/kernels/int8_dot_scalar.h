@@ -24,11 +24,84 @@ struct U8x64 {
   void store(uint8_t* p) const { memcpy(p, v, sizeof v); }
 };
 
-/// The low and the high nibbles of 64 bytes.
-inline void nibbles(const uint8_t* p, U8x64& low, U8x64& high) {
-  for (int i = 0; i < 64; ++i) {
-    low.v[i] = p[i] & 0x0f;
-    high.v[i] = static_cast<uint8_t>(p[i] >> 4);
+/// A U8x64 whose byte i is the expression.
+#define TESSERA_BYTES(expr)                                         \
+  U8x64 r;                                                          \
+  for (int i = 0; i < 64; ++i) r.v[i] = static_cast<uint8_t>(expr); \
+  return r
+
+inline U8x64 operator&(const U8x64& x, int byte) { TESSERA_BYTES(x.v[i] & byte); }
+inline U8x64 and16(const U8x64& x, int word) { TESSERA_BYTES(x.v[i] & (i % 2 == 0 ? word : word >> 8)); }
+inline U8x64 broadcast_u8(int byte) { TESSERA_BYTES(byte); }
+inline U8x64 bytes_of(const I32x16& lanes) { TESSERA_BYTES(lanes.v[i / 4] >> 8 * (i % 4)); }
+inline U8x64 operator|(const U8x64& x, const U8x64& y) { TESSERA_BYTES(x.v[i] | y.v[i]); }
+inline U8x64 add(const U8x64& x, const U8x64& y) { TESSERA_BYTES(x.v[i] + y.v[i]); }
+inline U8x64 shift_right(const U8x64& x, int n) { TESSERA_BYTES(x.v[i] >> n); }
+inline U8x64 shift_left(const U8x64& x, int n) { TESSERA_BYTES(x.v[i] << n); }
+inline U8x64 low_nibbles(const uint8_t* p) { TESSERA_BYTES(p[i] & 15); }
+inline U8x64 high_nibbles(const uint8_t* p) { TESSERA_BYTES(p[i] >> 4); }
+inline U8x64 add_where(const U8x64& x, uint64_t mask, int byte) {
+  TESSERA_BYTES(x.v[i] + ((mask >> i & 1) != 0 ? byte : 0));
+}
+inline U8x64 add_if_bit(const U8x64& x, const U8x64& plane, int bit, int byte) {
+  TESSERA_BYTES(x.v[i] + ((plane.v[i] >> bit & 1) != 0 ? byte : 0));
+}
+inline U8x64 lookup(const U8x64& x, const uint8_t* table) { TESSERA_BYTES(table[x.v[i] & 15]); }
+inline U8x64 signed_codes(const U8x64& x, uint64_t mask, int offset) {
+  TESSERA_BYTES((mask >> i & 1) != 0 ? offset - x.v[i] : offset + x.v[i]);
+}
+inline U8x64 multiply16(const U8x64& x, const U8x64& y) {
+  U8x64 r;
+  for (int i = 0; i < 64; i += 2) {
+    const uint32_t product =
+        static_cast<uint32_t>(x.v[i] | x.v[i + 1] << 8) * static_cast<uint32_t>(y.v[i] | y.v[i + 1] << 8);
+    r.v[i] = static_cast<uint8_t>(product);
+    r.v[i + 1] = static_cast<uint8_t>(product >> 8);
+  }
+  return r;
+}
+inline U8x64 trits(const U8x64& x) { TESSERA_BYTES(x.v[i] * 3 >> 8); }
+#undef TESSERA_BYTES
+
+inline I32x16 load_u8(const uint8_t* p) {
+  I32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = p[i];
+  return r;
+}
+inline I32x16 load_i8(const int8_t* p) {
+  I32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = p[i];
+  return r;
+}
+inline I32x16 load_u4(const uint8_t* p, int shift) {
+  I32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = p[i] >> shift & 15;
+  return r;
+}
+inline I32x16 add_where(I32x16 x, uint16_t mask, int value) {
+  for (int i = 0; i < 16; ++i) x.v[i] += (mask >> i & 1) != 0 ? value : 0;
+  return x;
+}
+inline U8x64 both16(const I32x16& x) {
+  U8x64 r;
+  for (int i = 0; i < 64; ++i) r.v[i] = static_cast<uint8_t>(x.v[i / 4] >> 8 * (i % 2));
+  return r;
+}
+inline F32x16 gather(const float* table, const I32x16& index) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = table[index.v[i]];
+  return r;
+}
+inline U8x64 gather(const uint32_t* table, const I32x16& index) {
+  U8x64 r;
+  for (int i = 0; i < 16; ++i) memcpy(r.v + 4 * i, table + index.v[i], 4);
+  return r;
+}
+inline void gather(const uint64_t* table, const I32x16& index, U8x64& first, U8x64& second) {
+  for (int i = 0; i < 16; ++i) {
+    const uint64_t entry = table[index.v[i]];
+    memcpy(first.v + 4 * i, &entry, 4);
+    memcpy(second.v + 4 * i, reinterpret_cast<const char*>(&entry) + 4, 4);
   }
 }
 
@@ -52,11 +125,13 @@ struct BlockDot {
     memcpy(&value, seed, 4);
     sum = I32x16::broadcast(value);
   }
+  void start_at_zero() { sum = I32x16::broadcast(0); }
   void add(const U8x64& codes, I8x4 a) {
     for (int lane = 0; lane < 16; ++lane)
       for (int i = 0; i < 4; ++i) sum.v[lane] += codes.v[4 * lane + i] * a.v[i];
   }
   F32x16 finish(const uint8_t* /*seed*/) const { return to_f32(sum); }
+  F32x16 finish_from_zero() const { return to_f32(sum); }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,12 +1,26 @@
-// Matrix multiplication for weights whose 32-column blocks have one scale, by exact int8 dot products: the
-// template behind matmul_q4_0.cpp, matmul_q8_0.cpp and the formats to come. Block is a struct of unpack/*.h.
+// Matrix multiplication for quantized weights by exact int8 dot products: the template behind matmul_q4_0.cpp and its
+// like. A format is a struct of unpack/*.h.
 //
-// Activations are quantized per group of G columns to x = d * q, q in [-127, 127]. Per output, blocks and
+// Activations are quantized per group of G columns to x = d * q, q in [-127, 127]. Per output, 32-column blocks and
 // groups ascending:
-//   s = fma(float(sum over the block of (code - offset) * q), weight scale, s)    from s = 0 in each group
-//   out = fma(s, d, out)                                                          from out = 0
+//   s = fma(float(sum over the block of (code - offset) * q), scale, s)    from s = 0 in each group
+//       (formats with a scale per 16 columns: the same for each half)
+//   s = fma(min, float(sum of q), s)                                       in formats with a minimum
+//   out = fma(s, d, out)                                                   from out = 0
 // Every tile shape, and every call that includes the output, does exactly this: results do not depend on the
 // split. The offset is not subtracted from the codes: the integer sum starts at -offset * sum(q) (the seed).
+//
+// A format struct, sixteen rows of one block of the file:
+//   kColumns, kFileBytes       of one row's block in the file
+//   kMaxCode, kOffset          codes in the panel are 0 to kMaxCode; a weight is scale * (code - kOffset) + min
+//   kScales                    scales per 32 columns: 1, or 2 (one per 16 columns)
+//   kMins                      minima per 32 columns: 0, 1 or 2; kOffset is 0 where there are any
+//   kTilesUnpack               whether tiles take codes from it one vector at a time, by low() and high(); else they
+//                              unpack 32 columns at a time, by codes()
+//   low(part, v), high(part, v)    columns 4v to 4v+3, and 16 later, of the 32 columns `part`
+//   codes(part, to)            or all eight vectors
+//   scale(part, half), min(part, half)
+//   set_row(row, file), get_row(row, file)   one row's block of the file
 #pragma once
 
 #include <string.h>
@@ -18,30 +32,53 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// A 32-column block of any format, unpacked: what a tile reads when many tokens share the unpacking.
+/// 32-column parts of a format's block.
+template <class Block>
+inline constexpr int kPartsOf = Block::kColumns / kBlockColumns;
+
+/// 32 columns of any format, unpacked: what a tile reads when many tokens share the unpacking.
 template <class Block>
 struct alignas(64) UnpackedBlock {
-  static constexpr int kMaxCode = Block::kMaxCode;
-  static constexpr bool kStreamed = false;  // it is in the cache
+  static constexpr int kColumns = kBlockColumns;
+  static constexpr int kMaxCode = Block::kMaxCode, kOffset = Block::kOffset;
+  static constexpr int kScales = Block::kScales, kMins = Block::kMins;
+  static constexpr bool kTilesUnpack = true;
 
-  uint8_t codes[8][64];
-  float scales[16];
+  uint8_t vectors[8][64];
+  float scales[kScales][16];
+  float mins[kMins > 0 ? kMins : 1][16];
 
-  void unpack(const Block& block) {
-    for (int v = 0; v < 4; ++v) {
-      U8x64 low, high;
-      block.code_pair(v, low, high);
-      low.store(codes[v]);
-      high.store(codes[v + 4]);
+  [[gnu::always_inline]] void unpack(const Block& block, int part) {
+    if constexpr (Block::kTilesUnpack) {
+      for (int v = 0; v < 4; ++v) {
+        block.low(part, v).store(vectors[v]);
+        block.high(part, v).store(vectors[v + 4]);
+      }
+    } else {
+      block.codes(part, vectors);
     }
-    block.scale().store(scales);
+    for (int i = 0; i < kScales; ++i) block.scale(part, i).store(scales[i]);
+    if constexpr (kMins > 0)
+      for (int i = 0; i < kMins; ++i) block.min(part, i).store(mins[i]);
   }
-  void code_pair(int v, U8x64& low, U8x64& high) const {
-    low = U8x64::load(codes[v]);
-    high = U8x64::load(codes[v + 4]);
-  }
-  F32x16 scale() const { return F32x16::load(scales); }
+  U8x64 low(int /*part*/, int v) const { return U8x64::load(vectors[v]); }
+  U8x64 high(int /*part*/, int v) const { return U8x64::load(vectors[v + 4]); }
+  F32x16 scale(int /*part*/, int half) const { return F32x16::load(scales[half]); }
+  F32x16 min(int /*part*/, int half) const { return F32x16::load(mins[half]); }
 };
+
+/// Whether a block comes from memory, so that it is worth asking for the next ones; unpacked ones are in the cache.
+template <class Block>
+inline constexpr bool kIsStreamed = true;
+template <class Block>
+inline constexpr bool kIsStreamed<UnpackedBlock<Block>> = false;
+
+/// What the activations carry for a format. With minima the sums are factors; else they are where the dot products
+/// start.
+template <class Block>
+inline constexpr BlockSums kSumsOf = {.count = Block::kScales > Block::kMins ? Block::kScales : Block::kMins,
+                                      .as_floats = Block::kMins > 0,
+                                      .factor = BlockDot<Block::kMaxCode>::kBias - Block::kOffset};
 
 /// A tile's work: R panels times T tokens over some groups of columns. Strides are in bytes.
 struct Int8Tile {
@@ -56,43 +93,111 @@ struct Int8Tile {
   bool from_zero;  // else adds to `out`
 };
 
-/// Adds one block of R panels (panel_stride bytes apart) times T tokens to the sums of its group. `a` is at the
-/// block's seeds.
+/// Adds 32 columns of R panels times T tokens to the sums of their group. `a` is at the block's sums.
 template <class Block, int R, int T>
-[[gnu::always_inline]] inline void int8_block(const uint8_t* w, size_t panel_stride, const uint8_t* a,
-                                              F32x16 (&sum)[R][T]) {
-  const Block* block[R];
+[[gnu::always_inline]] inline void add_block(const Block* const (&block)[R], int part, const uint8_t* a,
+                                             F32x16 (&sum)[R][T]) {
+  constexpr BlockSums kSums = kSumsOf<Block>;
+  const uint8_t* codes = a + 4 * kSums.count * T;
+  const auto activation = [codes](int v, int t) { return I8x4::load(codes + 4 * (v * T + t)); };
   BlockDot<Block::kMaxCode> dot[R][T];
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    block[r] = reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_stride);
-    if constexpr (Block::kStreamed) prefetch_ahead(block[r], kPrefetchBytes, sizeof(Block));
+  const auto start = [&](int half) __attribute__((always_inline)) {
     TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) dot[r][t].start(a + 4 * t);
-  }
+    for (int r = 0; r < R; ++r) {
+      TESSERA_UNROLL
+      for (int t = 0; t < T; ++t) {
+        if constexpr (Block::kMins > 0)
+          dot[r][t].start_at_zero();
+        else
+          dot[r][t].start(a + 4 * (half * T + t));
+      }
+    }
+  };
+  const auto finish = [&](int half) __attribute__((always_inline)) {
+    TESSERA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const F32x16 scale = block[r]->scale(part, half);
+      TESSERA_UNROLL
+      for (int t = 0; t < T; ++t) {
+        if constexpr (Block::kMins > 0)
+          sum[r][t] = fma(dot[r][t].finish_from_zero(), scale, sum[r][t]);
+        else
+          sum[r][t] = fma(dot[r][t].finish(a + 4 * (half * T + t)), scale, sum[r][t]);
+      }
+    }
+  };
+  const auto multiply = [&](const U8x64(&w)[R], int v) __attribute__((always_inline)) {
+    TESSERA_UNROLL
+    for (int t = 0; t < T; ++t) {
+      const I8x4 x = activation(v, t);
+      TESSERA_UNROLL
+      for (int r = 0; r < R; ++r) dot[r][t].add(w[r], x);
+    }
+  };
+
+  start(0);
 #pragma GCC unroll kInt8Unroll
   for (int v = 0; v < 4; ++v) {
     U8x64 low[R], high[R];
     TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) block[r]->code_pair(v, low[r], high[r]);
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const I8x4 a_low = I8x4::load(a + 4 * (T + v * T + t));
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) dot[r][t].add(low[r], a_low);
+    for (int r = 0; r < R; ++r) {
+      low[r] = block[r]->low(part, v);
+      if constexpr (Block::kScales == 1) high[r] = block[r]->high(part, v);
     }
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const I8x4 a_high = I8x4::load(a + 4 * (T + (v + 4) * T + t));
+    multiply(low, v);
+    if constexpr (Block::kScales == 1) multiply(high, v + 4);
+  }
+  finish(0);
+  if constexpr (Block::kScales == 2) {
+    start(1);
+#pragma GCC unroll kInt8Unroll
+    for (int v = 0; v < 4; ++v) {
+      U8x64 high[R];
       TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) dot[r][t].add(high[r], a_high);
+      for (int r = 0; r < R; ++r) high[r] = block[r]->high(part, v);
+      multiply(high, v + 4);
+    }
+    finish(1);
+  }
+  if constexpr (Block::kMins > 0) {
+    TESSERA_UNROLL
+    for (int half = 0; half < Block::kMins; ++half) {
+      TESSERA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const F32x16 min = block[r]->min(part, half);
+        TESSERA_UNROLL
+        for (int t = 0; t < T; ++t)
+          sum[r][t] = fma(min, F32x16::broadcast(load_f32(a + 4 * (half * T + t))), sum[r][t]);
+      }
     }
   }
+}
+
+/// add_block() of the i-th 32 columns from `w` on; panels lie panel_stride bytes apart.
+template <class Block, int R, int T>
+[[gnu::always_inline]] inline void int8_block(const uint8_t* w, size_t panel_stride, int64_t i, const uint8_t* a,
+                                              F32x16 (&sum)[R][T]) {
+  constexpr int kParts = kPartsOf<Block>;
+  const auto part = static_cast<int>(i % kParts);
+  const Block* block[R];
   TESSERA_UNROLL
   for (int r = 0; r < R; ++r) {
-    const F32x16 scale = block[r]->scale();
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) sum[r][t] = fma(dot[r][t].finish(a + 4 * t), scale, sum[r][t]);
+    block[r] = reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_stride) + i / kParts;
+    if constexpr (kIsStreamed<Block>) {
+      constexpr size_t kPartBytes = sizeof(Block) / kParts;
+      prefetch_ahead(block[r], kPrefetchBytes + static_cast<size_t>(part) * kPartBytes, kPartBytes);
+    }
+  }
+  if constexpr (Block::kTilesUnpack) {
+    add_block<Block, R, T>(block, part, a, sum);
+  } else {
+    UnpackedBlock<Block> unpacked[R];
+    const UnpackedBlock<Block>* source[R];
+    for (int r = 0; r < R; ++r) {
+      unpacked[r].unpack(*block[r], part);
+      source[r] = &unpacked[r];
+    }
+    add_block<UnpackedBlock<Block>, R, T>(source, 0, a, sum);
   }
 }
 
@@ -105,8 +210,9 @@ void int8_tile(const Int8Tile& tile) {
     for (int t = 0; t < T; ++t)
       for (int r = 0; r < R; ++r) F32x16::zero().store(out(r, t));
 
-  const uint8_t* w = tile.blocks;
+  constexpr size_t kBlockBytes = kSumsOf<Block>.block_bytes() * T;
   const uint8_t* a = tile.activations;
+  int64_t i = 0;
   for (int64_t group = 0; group < tile.n_groups; ++group) {
     const uint8_t* token_scales = a;
     a += 4 * T;
@@ -116,9 +222,9 @@ void int8_tile(const Int8Tile& tile) {
       TESSERA_UNROLL
       for (int t = 0; t < T; ++t) sum[r][t] = F32x16::zero();
     }
-    for (int64_t b = 0; b < tile.group_blocks; ++b, w += sizeof(Block), a += 36 * T) {
-      int8_block<Block>(w, tile.panel_stride, a, sum);
-      if constexpr (!Block::kStreamed) prefetch_ahead(a, tile.next_activations, 36 * T);
+    for (const int64_t end = i + tile.group_blocks; i < end; ++i, a += kBlockBytes) {
+      int8_block<Block>(tile.blocks, tile.panel_stride, i, a, sum);
+      if constexpr (!kIsStreamed<Block>) prefetch_ahead(a, tile.next_activations, kBlockBytes);
     }
     TESSERA_UNROLL
     for (int t = 0; t < T; ++t) {
@@ -139,16 +245,18 @@ void int8_tile_of(int64_t n_tokens, const Int8Tile& tile) {
 
 template <class Block>
 struct Int8Matmul {
+  static constexpr BlockSums kSums = kSumsOf<Block>;
+
   static size_t panel_bytes(int64_t k) {
-    return (static_cast<size_t>(k / kBlockColumns) * sizeof(Block) + 63) / 64 * 64;
+    return (static_cast<size_t>(k / Block::kColumns) * sizeof(Block) + 63) / 64 * 64;
   }
 
   static void pack(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel) {
-    const size_t used = n_rows < kPanelRows ? 0 : static_cast<size_t>(k / kBlockColumns) * sizeof(Block);
+    const size_t used = n_rows < kPanelRows ? 0 : static_cast<size_t>(k / Block::kColumns) * sizeof(Block);
     memset(static_cast<uint8_t*>(panel) + used, 0, panel_bytes(k) - used);
     auto* blocks = static_cast<Block*>(panel);
     const auto* file = static_cast<const uint8_t*>(rows);
-    for (int64_t b = 0; b < k / kBlockColumns; ++b)
+    for (int64_t b = 0; b < k / Block::kColumns; ++b)
       for (int r = 0; r < n_rows; ++r)
         blocks[b].set_row(r, file + static_cast<size_t>(r) * row_stride + static_cast<size_t>(b) * Block::kFileBytes);
   }
@@ -156,7 +264,7 @@ struct Int8Matmul {
   static void unpack(const void* panel, int n_rows, int64_t k, void* rows, size_t row_stride) {
     const auto* blocks = static_cast<const Block*>(panel);
     auto* file = static_cast<uint8_t*>(rows);
-    for (int64_t b = 0; b < k / kBlockColumns; ++b)
+    for (int64_t b = 0; b < k / Block::kColumns; ++b)
       for (int r = 0; r < n_rows; ++r)
         blocks[b].get_row(r, file + static_cast<size_t>(r) * row_stride + static_cast<size_t>(b) * Block::kFileBytes);
   }
@@ -165,17 +273,14 @@ struct Int8Matmul {
     const auto* blocks = static_cast<const Block*>(panel);
     UnpackedBlock<Block> unpacked;
     for (int64_t b = 0; b < k / kBlockColumns; ++b) {
-      unpacked.unpack(blocks[b]);
-      for (int i = 0; i < kBlockColumns; ++i)
-        out[b * kBlockColumns + i] =
-            unpacked.scales[row] * static_cast<float>(unpacked.codes[i / 4][4 * row + i % 4] - Block::kOffset);
+      unpacked.unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
+      for (int i = 0; i < kBlockColumns; ++i) {
+        const int code = unpacked.vectors[i / 4][4 * row + i % 4] - Block::kOffset;
+        float value = unpacked.scales[Block::kScales == 2 ? i / 16 : 0][row] * static_cast<float>(code);
+        if constexpr (Block::kMins > 0) value += unpacked.mins[Block::kMins == 2 ? i / 16 : 0][row];
+        out[b * kBlockColumns + i] = value;
+      }
     }
-  }
-
-  static void pack_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin, int64_t end,
-                               void* packed) {
-    constexpr int kSeed = BlockDot<Block::kMaxCode>::kBias - Block::kOffset;
-    quantize_activations(x, x_stride, k, n_tokens, begin, end, kSeed, static_cast<uint8_t*>(packed));
   }
 
   static void multiply(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens,
@@ -197,8 +302,8 @@ struct Int8Matmul {
  private:
   // Columns whose unpacked blocks stay in the L1 cache while all tokens pass: 18 KB per panel pair.
   static constexpr int64_t kUnpackColumns = 512;
-  // Unpacking a block costs about as much as it saves in two tiles.
-  static constexpr int64_t kUnpackTiles = 3;
+  // Unpacking a block costs about as much as it saves in two tiles, unless every tile has to do it anyway.
+  static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
   struct Job {
     int64_t k;
@@ -211,11 +316,11 @@ struct Int8Matmul {
     Int8Tile tile(int64_t t, int64_t column, int64_t n_columns, const uint8_t* blocks, size_t panel_stride,
                   float* tile_out, size_t tile_out_stride) const {
       const int64_t group = activation_group(k);
-      const size_t before = static_cast<size_t>(tile_tokens(t)) * activation_bytes_per_token(k, column);
+      const size_t before = static_cast<size_t>(tile_tokens(t)) * activation_bytes_per_token(kSums, k, column);
       return {.blocks = blocks,
               .panel_stride = panel_stride,
-              .activations = packed + static_cast<size_t>(t) * activation_bytes_per_token(k, k) + before,
-              .next_activations = kInt8Tokens * activation_bytes_per_token(k, k),
+              .activations = packed + static_cast<size_t>(t) * activation_bytes_per_token(kSums, k, k) + before,
+              .next_activations = kInt8Tokens * activation_bytes_per_token(kSums, k, k),
               .n_groups = n_columns / group,
               .group_blocks = group / kBlockColumns,
               .out = tile_out,
@@ -258,11 +363,12 @@ struct Int8Matmul {
     for (int64_t column = 0; column < job.k; column += kUnpackColumns) {
       const int64_t n_columns = job.k - column < kUnpackColumns ? job.k - column : kUnpackColumns;
       for (int r = 0; r < R; ++r) {
+        constexpr int kParts = kPartsOf<Block>;
         const auto* blocks =
-            reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_bytes(job.k)) + column / kBlockColumns;
+            reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_bytes(job.k)) + column / Block::kColumns;
         for (int64_t b = 0; b < n_columns / kBlockColumns; ++b) {
-          prefetch_ahead(blocks + b, kPrefetchBytes, sizeof(Block));
-          unpacked[r][b].unpack(blocks[b]);
+          if (b % kParts == 0) prefetch_ahead(blocks + b / kParts, kPrefetchBytes, sizeof(Block));
+          unpacked[r][b].unpack(blocks[b / kParts], static_cast<int>(b % kParts));
         }
       }
       for (int64_t t = job.begin; t < job.end; t += kInt8Tokens)
@@ -291,8 +397,8 @@ constexpr PanelFormat int8_panel_format() {
           .pack = Matmul::pack,
           .unpack = Matmul::unpack,
           .dequantize_row = Matmul::dequantize_row,
-          .activation_bytes = activation_bytes,
-          .pack_activations = Matmul::pack_activations,
+          .activation_bytes = activation_bytes<Matmul::kSums>,
+          .pack_activations = quantize_activations<Matmul::kSums>,
           .token_tile = kInt8Tokens,
           .multiply = Matmul::multiply};
 }

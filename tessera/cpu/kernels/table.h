@@ -7,7 +7,10 @@
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 // matmul_*.cpp: one per weight dtype
-extern const PanelFormat kPanelF32, kPanelF16, kPanelBF16, kPanelQ8_0, kPanelQ4_0;
+extern const PanelFormat kPanelF32, kPanelF16, kPanelQ4_0, kPanelQ4_1, kPanelQ5_0, kPanelQ5_1, kPanelQ8_0, kPanelQ2_K,
+    kPanelQ3_K, kPanelQ4_K, kPanelQ5_K, kPanelQ6_K, kPanelIQ2_XXS, kPanelIQ2_XS, kPanelIQ3_XXS, kPanelIQ1_S,
+    kPanelIQ4_NL, kPanelIQ3_S, kPanelIQ2_S, kPanelIQ4_XS, kPanelIQ1_M, kPanelBF16, kPanelTQ1_0, kPanelTQ2_0,
+    kPanelMXFP4, kPanelNVFP4, kPanelQ1_0, kPanelQ2_0;
 
 // elementwise.cpp
 void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* out);

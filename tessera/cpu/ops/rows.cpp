@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tessera/cpu/step.h"
+#include "tessera/quant/formats.h"
 
 namespace tessera::cpu {
 
@@ -9,9 +10,17 @@ namespace {
 
 size_t index(DType dtype) { return static_cast<size_t>(dtype); }
 
+/// The decoder of plain rows: the vector kernel where the dtype has one, else the format's own.
+using Decode = void (*)(const void* row, int64_t n, float* out);
+Decode decoder_of(const Kernels& kernels, DType dtype) {
+  if (kernels.to_f32[index(dtype)] != nullptr) return kernels.to_f32[index(dtype)];
+  const quant::Format* format = quant::find_format(dtype);
+  return format == nullptr ? nullptr : format->dequantize_row;
+}
+
 bool supports_get_rows(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType dtype = graph[node.sources[0]].spec.dtype;
-  return kernels.to_f32[index(dtype)] != nullptr || kernels.panel_formats[index(dtype)] != nullptr;
+  return decoder_of(kernels, dtype) != nullptr;
 }
 
 void run_get_rows(const Step& step, Worker& worker) {
@@ -19,6 +28,7 @@ void run_get_rows(const Step& step, Worker& worker) {
   const auto* ids = step.in[1].row<const int32_t>(0);
   const int64_t n = table.shape()[0], n_rows = table.shape()[1];
   const PanelFormat* panels = worker.kernels.panel_formats[index(table.dtype)];
+  const Decode decode = decoder_of(worker.kernels, table.dtype);
   const Range share = worker.share(step.out.shape()[1]);
   for (int64_t i = share.begin; i < share.end; ++i) {
     const int64_t id = ids[i];
@@ -29,23 +39,24 @@ void run_get_rows(const Step& step, Worker& worker) {
       const std::byte* panel = table.data + static_cast<size_t>(id / kPanelRows) * panels->panel_bytes(n);
       panels->dequantize_row(panel, static_cast<int>(id % kPanelRows), n, step.out.row(i));
     } else {
-      worker.kernels.to_f32[index(table.dtype)](table.row<const void>(id), n, step.out.row(i));
+      decode(table.row<const void>(id), n, step.out.row(i));
     }
   }
 }
 
 bool supports_cast(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType from = graph[node.sources[0]].spec.dtype, to = node.spec.dtype;
-  return to == DType::f32 ? kernels.to_f32[index(from)] != nullptr
+  return to == DType::f32 ? decoder_of(kernels, from) != nullptr
                           : from == DType::f32 && kernels.from_f32[index(to)] != nullptr;
 }
 
 void run_cast(const Step& step, Worker& worker) {
   const Range share = worker.share(step.out.shape().n_rows());
   const int64_t n = step.out.shape()[0];
+  const Decode decode = decoder_of(worker.kernels, step.in[0].dtype);
   for (int64_t i = share.begin; i < share.end; ++i) {
     if (step.out.dtype == DType::f32)
-      worker.kernels.to_f32[index(step.in[0].dtype)](step.in[0].nth_row<const void>(i), n, step.out.nth_row(i));
+      decode(step.in[0].nth_row<const void>(i), n, step.out.nth_row(i));
     else
       worker.kernels.from_f32[index(step.out.dtype)](step.in[0].nth_row(i), n, step.out.nth_row<void>(i));
   }

@@ -11,16 +11,18 @@
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 struct PanelQ4_0 {
-  static constexpr int kMaxCode = 15;
-  static constexpr int kOffset = 8;         // a weight is scale * (code - kOffset)
-  static constexpr size_t kFileBytes = 18;  // of one row's block: f16 scale, 16 bytes of codes
-  static constexpr bool kStreamed = true;   // tiles read it from memory
+  static constexpr int kColumns = 32;
+  static constexpr size_t kFileBytes = 18;  // f16 scale, 16 bytes of codes
+  static constexpr int kMaxCode = 15, kOffset = 8;
+  static constexpr int kScales = 1, kMins = 0;
+  static constexpr bool kTilesUnpack = true;
 
   uint8_t codes[4][64];  // lane (row) r of vector v: columns 4v to 4v+3, and 16 later in the high nibbles
   uint16_t scales[16];   // f16
 
-  void code_pair(int v, U8x64& low, U8x64& high) const { nibbles(codes[v], low, high); }
-  F32x16 scale() const { return F32x16::load_f16(scales); }
+  U8x64 low(int /*part*/, int v) const { return low_nibbles(codes[v]); }
+  U8x64 high(int /*part*/, int v) const { return high_nibbles(codes[v]); }
+  F32x16 scale(int /*part*/, int /*half*/) const { return F32x16::load_f16(scales); }
 
   void set_row(int row, const uint8_t* file) {
     memcpy(&scales[row], file, 2);

@@ -11,19 +11,18 @@
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 struct PanelQ8_0 {
-  static constexpr int kMaxCode = 255;
-  static constexpr int kOffset = 128;       // a weight is scale * (code - kOffset)
-  static constexpr size_t kFileBytes = 34;  // of one row's block: f16 scale, 32 signed bytes
-  static constexpr bool kStreamed = true;   // tiles read it from memory
+  static constexpr int kColumns = 32;
+  static constexpr size_t kFileBytes = 34;  // f16 scale, 32 signed bytes
+  static constexpr int kMaxCode = 255, kOffset = 128;
+  static constexpr int kScales = 1, kMins = 0;
+  static constexpr bool kTilesUnpack = true;
 
   uint8_t codes[8][64];  // lane (row) r of vector v: columns 4v to 4v+3
   uint16_t scales[16];   // f16
 
-  void code_pair(int v, U8x64& low, U8x64& high) const {
-    low = U8x64::load(codes[v]);
-    high = U8x64::load(codes[v + 4]);
-  }
-  F32x16 scale() const { return F32x16::load_f16(scales); }
+  U8x64 low(int /*part*/, int v) const { return U8x64::load(codes[v]); }
+  U8x64 high(int /*part*/, int v) const { return U8x64::load(codes[v + 4]); }
+  F32x16 scale(int /*part*/, int /*half*/) const { return F32x16::load_f16(scales); }
 
   void set_row(int row, const uint8_t* file) {
     memcpy(&scales[row], file, 2);

@@ -1,0 +1,108 @@
+// Pieces that the panels of several formats are made of. Lane (row) r of a vector is its bytes 4r to 4r+3: four
+// consecutive columns.
+#pragma once
+
+#include <string.h>
+
+#include "tessera/cpu/kernels/int8_dot.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+/// The bytes of sixteen rows, word by word: N vectors for 4N bytes of each row, moved as they are.
+template <int N>
+struct RowWords {
+  uint8_t vectors[N][64];
+
+  const uint8_t* operator[](int v) const { return vectors[v]; }
+  void set(int row, const uint8_t* file) {
+    for (int v = 0; v < N; ++v) memcpy(&vectors[v][4 * row], file + 4 * v, 4);
+  }
+  void get(int row, uint8_t* file) const {
+    for (int v = 0; v < N; ++v) memcpy(file + 4 * v, &vectors[v][4 * row], 4);
+  }
+};
+
+/// One bit per column of 32 columns: mask v has bit 4r + i for row r, column 4v + i.
+struct ColumnBits {
+  uint64_t masks[8];
+
+  uint64_t operator[](int v) const { return masks[v]; }
+  /// Bit i of `bits` is column i.
+  void set(int row, uint32_t bits) {
+    for (int v = 0; v < 8; ++v) {
+      masks[v] &= ~(uint64_t{15} << (4 * row));
+      masks[v] |= uint64_t{bits >> (4 * v) & 15} << (4 * row);
+    }
+  }
+  uint32_t get(int row) const {
+    uint32_t bits = 0;
+    for (int v = 0; v < 8; ++v) bits |= static_cast<uint32_t>(masks[v] >> (4 * row) & 15) << (4 * v);
+    return bits;
+  }
+};
+
+/// A number of sixteen rows, kBits wide: eight bits in a byte each, the bits above in masks of rows.
+template <int kBits>
+struct RowIndex {
+  static_assert(kBits >= 8);
+  uint8_t low[16];
+  uint16_t high[kBits > 8 ? kBits - 8 : 1];
+
+  I32x16 load() const {
+    I32x16 lanes = load_u8(low);
+    for (int i = 0; i < kBits - 8; ++i) lanes = add_where(lanes, high[i], 256 << i);
+    return lanes;
+  }
+  void set(int row, uint32_t value) {
+    low[row] = static_cast<uint8_t>(value);
+    for (int i = 0; i < kBits - 8; ++i) {
+      const uint32_t others = high[i] & ~(1u << row);
+      high[i] = static_cast<uint16_t>(others | (value >> (8 + i) & 1) << row);
+    }
+  }
+  uint32_t get(int row) const {
+    uint32_t value = low[row];
+    for (int i = 0; i < kBits - 8; ++i) value |= static_cast<uint32_t>(high[i] >> row & 1) << (8 + i);
+    return value;
+  }
+};
+template <>
+struct RowIndex<8> {
+  uint8_t low[16];
+
+  I32x16 load() const { return load_u8(low); }
+  void set(int row, uint32_t value) { low[row] = static_cast<uint8_t>(value); }
+  uint32_t get(int row) const { return low[row]; }
+};
+
+/// x * factor modulo 256 in every byte; the factor's low 16 bits are in both halves of a lane.
+inline U8x64 multiply_bytes(U8x64 x, U8x64 factor) {
+  const U8x64 odd = multiply16(and16(x, 0xff00), factor);
+  return and16(multiply16(and16(x, 0x00ff), factor), 0x00ff) | odd;
+}
+
+inline uint16_t read_u16(const uint8_t* p) {
+  uint16_t v;
+  memcpy(&v, p, 2);
+  return v;
+}
+inline uint32_t read_u32(const uint8_t* p) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+inline void write_u16(uint8_t* p, uint32_t v) {
+  const auto narrow = static_cast<uint16_t>(v);
+  memcpy(p, &narrow, 2);
+}
+inline void write_u32(uint8_t* p, uint32_t v) { memcpy(p, &v, 4); }
+
+/// Bit `row` of a mask of rows.
+inline void set_bit(uint16_t& mask, int row, uint32_t bit) {
+  mask = static_cast<uint16_t>((mask & ~(1u << row)) | bit << row);
+}
+inline uint32_t get_bit(uint16_t mask, int row) { return static_cast<uint32_t>(mask >> row & 1); }
+
+inline F32x16 negate(F32x16 x) { return sub(F32x16::broadcast(-0.0f), x); }
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,59 @@
+// iq3_s in a panel: 256 columns of 16 rows.
+#pragma once
+
+#include "tessera/cpu/kernels/unpack/grids.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+struct PanelIQ3_S {
+  static constexpr int kColumns = 256;
+  static constexpr size_t kFileBytes = 110;  // f16 d, 64 bytes of grid index, 8 of ninth bits, 32 of signs, 4 of scales
+  static constexpr int kMaxCode = 31, kOffset = 16;
+  static constexpr int kScales = 1, kMins = 0;
+  static constexpr bool kTilesUnpack = true;
+
+  ColumnBits signs[8];
+  RowIndex<9> points[8][8];
+  RowNibbles scales;
+  uint16_t d[16];
+
+  U8x64 low(int part, int v) const { return code(part, v); }
+  U8x64 high(int part, int v) const { return code(part, v + 4); }
+  /// d * (1 + 2s)
+  F32x16 scale(int part, int /*half*/) const { return half_step_scale(d, scales.load(part), 2.0f); }
+
+  void set_row(int row, const uint8_t* file) {
+    d[row] = read_u16(file);
+    for (int part = 0; part < 8; ++part) {
+      for (int v = 0; v < 8; ++v) {
+        const uint32_t ninth = static_cast<uint32_t>(file[66 + part] >> v & 1);
+        points[part][v].set(row, file[2 + 8 * part + v] | ninth << 8);
+      }
+      signs[part].set(row, read_u32(file + 74 + 4 * part));
+      scales.set(row, part, static_cast<uint32_t>(file[106 + part / 2] >> (4 * (part % 2)) & 15));
+    }
+  }
+  void get_row(int row, uint8_t* file) const {
+    write_u16(file, d[row]);
+    for (int part = 0; part < 8; ++part) {
+      uint32_t ninths = 0;
+      for (int v = 0; v < 8; ++v) {
+        const uint32_t point = points[part][v].get(row);
+        file[2 + 8 * part + v] = static_cast<uint8_t>(point);
+        ninths |= point >> 8 << v;
+      }
+      file[66 + part] = static_cast<uint8_t>(ninths);
+      write_u32(file + 74 + 4 * part, signs[part].get(row));
+    }
+    for (int i = 0; i < 4; ++i)
+      file[106 + i] = static_cast<uint8_t>(scales.get(row, 2 * i) | scales.get(row, 2 * i + 1) << 4);
+  }
+
+ private:
+  U8x64 code(int part, int v) const {
+    return signed_codes(gather(codebooks::kIq3s, points[part][v].load()), signs[part][v], kOffset);
+  }
+};
+static_assert(sizeof(PanelIQ3_S) == 16 * PanelIQ3_S::kFileBytes);
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

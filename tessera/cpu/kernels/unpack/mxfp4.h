@@ -1,0 +1,45 @@
+// mxfp4 in a panel: 32 columns of 16 rows, words as in the file; scales are powers of two.
+#pragma once
+
+#include "tessera/cpu/kernels/unpack/fields.h"
+#include "tessera/cpu/kernels/unpack/fp4.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+/// 2^(e - 128): the format's scale, halved because the codes are doubled.
+inline constexpr ScaleTable kMxfp4Scales = [] {
+  ScaleTable table{};
+  float power = 0x1p-128f;
+  for (int e = 0; e < 256; ++e) {
+    table.of_byte[e] = power;
+    if (e < 255) power *= 2.0f;
+  }
+  return table;
+}();
+
+struct PanelMXFP4 {
+  static constexpr int kColumns = 32;
+  static constexpr size_t kFileBytes = 17;  // exponent byte, 16 bytes of codes
+  static constexpr int kMaxCode = 24, kOffset = 12;
+  static constexpr int kScales = 1, kMins = 0;
+  static constexpr bool kTilesUnpack = true;
+
+  RowWords<4> codes;  // columns 4v to 4v+3, and 16 later in the high nibbles
+  uint8_t exponents[16];
+
+  U8x64 low(int /*part*/, int v) const { return lookup(low_nibbles(codes[v]), kFp4Codes); }
+  U8x64 high(int /*part*/, int v) const { return lookup(high_nibbles(codes[v]), kFp4Codes); }
+  F32x16 scale(int /*part*/, int /*half*/) const { return gather(kMxfp4Scales.of_byte, load_u8(exponents)); }
+
+  void set_row(int row, const uint8_t* file) {
+    exponents[row] = file[0];
+    codes.set(row, file + 1);
+  }
+  void get_row(int row, uint8_t* file) const {
+    file[0] = exponents[row];
+    codes.get(row, file + 1);
+  }
+};
+static_assert(sizeof(PanelMXFP4) == 16 * PanelMXFP4::kFileBytes);
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

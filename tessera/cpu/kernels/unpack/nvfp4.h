@@ -1,0 +1,63 @@
+// nvfp4 in a panel: 64 columns of 16 rows. The file's sub-block of 16 columns has its first eight in low nibbles; here
+// a part's first 16 columns are low nibbles and its last 16 high ones.
+#pragma once
+
+#include "tessera/cpu/kernels/unpack/fields.h"
+#include "tessera/cpu/kernels/unpack/fp4.h"
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+/// Half the value of an unsigned E4M3 byte (exponent bias 7, bit 7 ignored, 0x7f is 0), because the codes are doubled.
+inline constexpr ScaleTable kNvfp4Scales = [] {
+  ScaleTable table{};
+  for (int byte = 0; byte < 256; ++byte) {
+    const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+    float value = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * 0x1p-10f;
+    for (int i = 1; i < exponent; ++i) value *= 2.0f;
+    if (byte != 0x7f) table.of_byte[byte] = value;
+  }
+  return table;
+}();
+
+struct PanelNVFP4 {
+  static constexpr int kColumns = 64;
+  static constexpr size_t kFileBytes = 36;  // 4 scale bytes, 32 bytes of codes
+  static constexpr int kMaxCode = 24, kOffset = 12;
+  static constexpr int kScales = 2, kMins = 0;
+  static constexpr bool kTilesUnpack = true;
+
+  RowWords<4> parts[2];
+  uint8_t scales[4][16];
+
+  U8x64 low(int part, int v) const { return lookup(low_nibbles(parts[part][v]), kFp4Codes); }
+  U8x64 high(int part, int v) const { return lookup(high_nibbles(parts[part][v]), kFp4Codes); }
+  F32x16 scale(int part, int half) const { return gather(kNvfp4Scales.of_byte, load_u8(scales[2 * part + half])); }
+
+  void set_row(int row, const uint8_t* file) {
+    for (int i = 0; i < 4; ++i) scales[i][row] = file[i];
+    for (int part = 0; part < 2; ++part) {
+      const uint8_t* codes = file + 4 + 16 * part;  // of columns 0-15: 8 bytes, of columns 16-31: 8 bytes
+      uint8_t paired[16];
+      for (int i = 0; i < 8; ++i) {
+        paired[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[8 + i] & 15) << 4);
+        paired[8 + i] = static_cast<uint8_t>(codes[i] >> 4 | (codes[8 + i] & 0xf0));
+      }
+      parts[part].set(row, paired);
+    }
+  }
+  void get_row(int row, uint8_t* file) const {
+    for (int i = 0; i < 4; ++i) file[i] = scales[i][row];
+    for (int part = 0; part < 2; ++part) {
+      uint8_t paired[16];
+      parts[part].get(row, paired);
+      uint8_t* codes = file + 4 + 16 * part;
+      for (int i = 0; i < 8; ++i) {
+        codes[i] = static_cast<uint8_t>((paired[i] & 15) | (paired[8 + i] & 15) << 4);
+        codes[8 + i] = static_cast<uint8_t>(paired[i] >> 4 | (paired[8 + i] & 0xf0));
+      }
+    }
+  }
+};
+static_assert(sizeof(PanelNVFP4) == 16 * PanelNVFP4::kFileBytes);
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

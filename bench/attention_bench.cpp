@@ -133,11 +133,40 @@ void prefill_shapes(benchmark::internal::Benchmark* b) {
   b->Args({4, 16, 512, 64})->Args({4, 16, 4096, 64})->Args({4, 16, 512, 128});
 }
 
-BENCHMARK_CAPTURE(attention, decode_f16, DType::f16, DType::f16)->Apply(decode_shapes);
-BENCHMARK_CAPTURE(attention, decode_bf16, DType::bf16, DType::bf16)->Apply(decode_shapes);
-BENCHMARK_CAPTURE(attention, decode_q8_0, DType::q8_0, DType::q8_0)->Apply(decode_shapes);
-BENCHMARK_CAPTURE(attention, prefill_f16, DType::f16, DType::f16)->Apply(prefill_shapes);
-BENCHMARK_CAPTURE(attention, prefill_q8_0, DType::q8_0, DType::q8_0)->Apply(prefill_shapes);
+#define TESSERA_BENCH_CACHE(type)                                                              \
+  BENCHMARK_CAPTURE(attention, decode_##type, DType::type, DType::type)->Apply(decode_shapes); \
+  BENCHMARK_CAPTURE(attention, prefill_##type, DType::type, DType::type)->Apply(prefill_shapes)
+TESSERA_BENCH_CACHE(f16);
+TESSERA_BENCH_CACHE(bf16);
+TESSERA_BENCH_CACHE(q8_0);
+TESSERA_BENCH_CACHE(q5_0);
+TESSERA_BENCH_CACHE(q5_1);
+TESSERA_BENCH_CACHE(q4_0);
+TESSERA_BENCH_CACHE(q4_1);
+TESSERA_BENCH_CACHE(iq4_nl);
+
+/// Tokens stored per second, K and V.
+void store(benchmark::State& state, DType type) {
+  const auto dim = static_cast<int>(state.range(0));
+  const auto bytes = static_cast<size_t>(kBlockTokens * dim / info(type).block_elements * info(type).block_bytes);
+  const AlignedBytes k = aligned_bytes(bytes), v = aligned_bytes(bytes);
+  Rng rng(1);
+  std::vector<float> x(static_cast<size_t>(dim));
+  for (float& value : x) value = rng.next_float(-1, 1);
+  const cpu::KvFormat& format = *kernels().kv_formats[static_cast<int>(type)];
+  int slot = 0;
+  for (auto _ : state) {
+    format.store_k(x.data(), dim, slot, k.get());
+    format.store_v(x.data(), dim, slot, v.get());
+    benchmark::ClobberMemory();
+    slot = (slot + 1) % kBlockTokens;
+  }
+}
+BENCHMARK_CAPTURE(store, f16, DType::f16)->Arg(128);
+BENCHMARK_CAPTURE(store, q8_0, DType::q8_0)->Arg(128);
+BENCHMARK_CAPTURE(store, q5_1, DType::q5_1)->Arg(128);
+BENCHMARK_CAPTURE(store, q4_0, DType::q4_0)->Arg(128);
+BENCHMARK_CAPTURE(store, iq4_nl, DType::iq4_nl)->Arg(128);
 
 /// Bytes read and written per second for rows of n floats that stay in the cache.
 template <class Run>

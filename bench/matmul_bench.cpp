@@ -27,8 +27,6 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kColumns = 2048;
-constexpr DType kDTypes[] = {DType::q4_0, DType::q8_0, DType::f32, DType::f16, DType::bf16};
-
 struct AlignedDelete {
   void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
 };
@@ -186,14 +184,16 @@ void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dty
 const bool kRegistered = [] {
   for (const std::string& isa : cpu::usable_isas()) {
     const cpu::Kernels* kernels = *cpu::select_kernels(isa);
-    for (const DType dtype : kDTypes) {
+    for (const DTypeInfo& type : all_dtypes()) {
+      const DType dtype = type.dtype;
+      if (kernels->panel_formats[static_cast<int>(dtype)] == nullptr) continue;
       const auto add = [&](const std::string& what, auto run) {
         benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", what, info(dtype).name, isa).c_str(), run)
             ->UseManualTime()
             ->Unit(benchmark::kMillisecond)
             ->MinTime(0.1);
       };
-      for (const int64_t n_tokens : {510, 64, 12, 6, 2})
+      for (const int64_t n_tokens : {510, 64, 12, 6, 2, 1})
         add(fmt::format("prefill/T{}", n_tokens),
             [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens); });
       add("decode", [=](benchmark::State& state) { decode(state, kernels, dtype); });

@@ -1,5 +1,7 @@
 #include "tessera/cache/paged.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -55,9 +57,12 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
       const bool is_k = side == KvSide::k;
       const DType dtype = is_k ? config.type_k : config.type_v;
       const int64_t dim = is_k ? shape.k_dim : shape.v_dim;
-      if (!device.supports_kv(dtype, side, dim))
-        return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}", device.name(),
-                    is_k ? "K" : "V", dim, info(dtype).name);
+      if (!device.supports_kv(dtype, side, dim)) {
+        const int64_t block = info(dtype).block_elements;
+        const std::string reason = dim % block != 0 ? fmt::format(": want a multiple of {}", block) : "";
+        return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
+                    is_k ? "K" : "V", dim, info(dtype).name, reason);
+      }
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(dtype, {dim, kKvBlockTokens, shape.n_heads_kv, n_blocks}));
       std::vector<Tensor>& side_tensors = is_k ? cache->k_ : cache->v_;
       side_tensors.push_back(cache_tensor((is_k ? "cache.k." : "cache.v.") + std::to_string(il), dtype, layout));

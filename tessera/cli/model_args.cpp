@@ -16,7 +16,7 @@ namespace {
 std::function<Result<>(std::string_view)> set_cache_type(DType& target) {
   return [&target](std::string_view text) -> Result<> {
     const auto dtype = dtype_from_name(text);
-    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0)", text);
+    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
     target = *dtype;
     return {};
   };
@@ -123,7 +123,7 @@ void ContextArgs::add_to(FlagTable& table) {
   f.push_back({"--batch-size", {"-b"}, "N", "prompt tokens per call", "2048", false, set_integer(n_batch, 1, kMaxContext)});
   f.push_back({"--ubatch-size", {"-ub"}, "N", "tokens computed at once", "512", false,
                set_integer(session.n_ubatch, 1, 1 << 16)});
-  f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0", "f16", false,
+  f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", "f16", false,
                set_cache_type(session.type_k)});
   f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
   f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,

@@ -84,6 +84,7 @@ MemoryReport Session::allocated_memory() const {
 
 Result<Graph> Session::decode_graph(int64_t n_tokens, int64_t n_outputs) const {
   GraphBuilder b;
+  if (options_.observer) b.observe_products();
   const nn::BatchInputs in = nn::add_batch_inputs(b, *cache_, n_tokens, n_outputs);
   model_->build(b, in, *cache_);
   return std::move(b).finish();
@@ -204,6 +205,7 @@ Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_
   TESSERA_TRY(cache_->reserve(tokens, cells_));
   auto done = set_input(*graph, "cells", cells_);
   if (done) done = executor_->run(*graph, cancel);
+  if (done && options_.observer) done = observe(*graph);
   if (!done) {
     for (const BatchToken& t : tokens) TESSERA_TRY(cache_->remove(t.sequence, t.position, t.position + 1));
     return done;
@@ -213,6 +215,20 @@ Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_
   const Tensor& place = graph->place(find_node(graph->graph(), "logits"));
   const std::span<float> rows(logits_.data() + first_output * n_vocab, static_cast<size_t>(n_outputs * n_vocab));
   return place.buffer->get(place, 0, std::as_writable_bytes(rows));
+}
+
+Result<> Session::observe(const PreparedGraph& prepared) {
+  const Graph& graph = prepared.graph();
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph[id];
+    if (node.op != Op::sum_squares || !node.is_output) continue;
+    sums_.resize(static_cast<size_t>(node.spec.shape()[0]));
+    const Tensor& place = prepared.place(id);
+    TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(sums_))));
+    const std::string_view weight = std::string_view(node.name).substr(0, node.name.size() - kObservedSuffix.size());
+    options_.observer(weight, sums_, graph[node.sources[0]].spec.shape().n_rows());
+  }
+  return {};
 }
 
 std::span<const float> Session::logits(int64_t i) const {

@@ -2,9 +2,11 @@
 // on how tokens are batched, on the number of threads, or on what the cache held before.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tessera/engine/engine.h"
@@ -12,6 +14,10 @@
 #include "tessera/sched/executor.h"
 
 namespace tessera {
+
+/// Sees the inputs of the products with the model's weights: per column of a weight, the sum of squares over the
+/// n_tokens inputs of one micro-batch.
+using ProductObserver = std::function<void(std::string_view weight, std::span<const float> sums, int64_t n_tokens)>;
 
 struct SessionOptions {
   int64_t n_ctx = 0;        // tokens over all sequences; 0: what the model was trained for
@@ -21,6 +27,7 @@ struct SessionOptions {
   DType type_k = DType::f16;
   DType type_v = DType::f16;
   ThreadPoolOptions threads{};
+  ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none
 };
 
 class Session {
@@ -76,6 +83,7 @@ class Session {
   Result<std::vector<Graph>> largest_graphs() const;
   Result<PreparedGraph*> prepared(int64_t n_tokens, int64_t n_outputs);
   Result<> decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel);
+  Result<> observe(const PreparedGraph& graph);
   Result<> move(const CellMoves& moves);
   Result<> set_input(const PreparedGraph& graph, std::string_view name, std::span<const int32_t> values) const;
   Result<> run_layer_io(bool store, int64_t layer, std::span<const int32_t> cells, std::span<std::byte> k,
@@ -96,7 +104,7 @@ class Session {
   uint64_t n_runs_ = 0;
   std::unique_ptr<PreparedGraph> copy_graph_, rotate_graph_;
   std::vector<int32_t> cells_, ints_;  // reused
-  std::vector<float> logits_;
+  std::vector<float> logits_, sums_;  // sums_: of one observed product
   int64_t n_outputs_ = 0;
 };
 

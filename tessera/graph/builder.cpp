@@ -155,7 +155,15 @@ Value GraphBuilder::rms_norm(Value x, Value weight, float eps) {
   return add_node(Op::rms_norm, {x, weight}, RmsNormParams{eps});
 }
 
-Value GraphBuilder::mul_mat(Value weights, Value x) { return add_node(Op::mul_mat, {weights, x}); }
+Value GraphBuilder::mul_mat(Value weights, Value x) {
+  const Value product = add_node(Op::mul_mat, {weights, x});
+  if (!observes_products_ || !product.present() || graph_[weights.id_].op != Op::tensor) return product;
+  const std::string name = graph_[weights.id_].tensor->name + std::string(kObservedSuffix);
+  output(sum_squares(x), name);
+  return product;
+}
+
+Value GraphBuilder::sum_squares(Value x) { return add_node(Op::sum_squares, {x}); }
 
 Value GraphBuilder::rope_table(Value positions, Value freq_factors, const RopeTableParams& params) {
   return add_node(Op::rope_table, {positions, freq_factors}, params);

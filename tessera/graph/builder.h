@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+/// What follows the weight's name in the name of an observed product's output.
+inline constexpr std::string_view kObservedSuffix = ".in_sum2";
+
 /// A node under construction. Default-constructed: absent (where an operand is optional) or poisoned.
 class Value {
  public:
@@ -71,6 +74,8 @@ class GraphBuilder {
   Value rms_norm(Value x, Value weight, float eps);
   /// weights [k, n] (any dtype with a kernel) times x [k, t]: [n, t].
   Value mul_mat(Value weights, Value x);
+  /// Sum over all rows of x^2, column by column: [n]. The sums run in f32 in the order of the rows.
+  Value sum_squares(Value x);
   /// Cosines and sines [n_rot, n_tokens] (pairs) for positions i32 [n_tokens]; freq_factors [n_rot / 2] or absent.
   Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);
   /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens].
@@ -90,6 +95,9 @@ class GraphBuilder {
   Value name(Value x, std::string_view name);
   /// Keeps x's bytes until the run is over, so that the caller can read them.
   Value output(Value x, std::string_view name);
+  /// From now on each mul_mat with a tensor leaf (weights named W) also gives an output "W.in_sum2": sum_squares of its
+  /// x, what an importance matrix is collected from.
+  void observe_products() { observes_products_ = true; }
   /// Type and layout of a value; an empty spec for an absent or poisoned one.
   TensorSpec spec(Value x) const;
 
@@ -105,6 +113,7 @@ class GraphBuilder {
 
   Graph graph_;
   std::optional<Error> error_;
+  bool observes_products_ = false;
 };
 
 }  // namespace tessera

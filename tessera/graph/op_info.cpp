@@ -62,6 +62,9 @@ Cost cost(const Graph& graph, NodeId id) {
     case Op::mul_mat:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements() * node.spec.shape()[1];
       break;
+    case Op::sum_squares:
+      cost.macs = graph[node.sources[0]].spec.shape().n_elements();
+      break;
     default:
       break;
   }

@@ -39,7 +39,10 @@ TEST(KvCache, RefusesSettingsOutOfRange) {
   EXPECT_ERROR(plan(kMaxContext + 1, 1, DType::f16, DType::f16, 8), "context size");
   EXPECT_ERROR(plan(64, 0, DType::f16, DType::f16, 8), "0 sequences");
   EXPECT_ERROR(plan(64, kMaxSequences + 1, DType::f16, DType::f16, 8), "sequences");
-  EXPECT_ERROR(plan(64, 1, DType::q8_0, DType::f16, 8), "cpu cannot keep K of 8 elements per head as q8_0");
+  EXPECT_ERROR(plan(64, 1, DType::q8_0, DType::f16, 8),
+               "cpu cannot keep K of 8 elements per head as q8_0: want a multiple of 32");
+  EXPECT_ERROR(plan(64, 1, DType::f16, DType::iq4_nl, 80),
+               "V of 80 elements per head as iq4_nl: want a multiple of 32");
   EXPECT_ERROR(plan(64, 1, DType::f16, DType::i32, 8), "cpu cannot keep V of 8 elements per head as i32");
   EXPECT_OK(plan(kMaxContext, kMaxSequences, DType::f16, DType::f16, 8));
 }

@@ -25,7 +25,8 @@ TEST(Devices, JsonTellsTheCpu) {
     EXPECT_TRUE(contains(cpu["matrix_types"], type)) << type;
     EXPECT_TRUE(contains(cpu["row_types"], type)) << type;
   }
-  for (const char* type : {"f32", "f16", "bf16", "q8_0"}) EXPECT_TRUE(contains(cpu["cache_types"], type)) << type;
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"})
+    EXPECT_TRUE(contains(cpu["cache_types"], type)) << type;
   EXPECT_FALSE(contains(cpu["matrix_types"], "i32"));
   EXPECT_FALSE(contains(cpu["cache_types"], "q4_K"));
 }

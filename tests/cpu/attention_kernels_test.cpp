@@ -24,7 +24,8 @@ using testing::same_bits;
 using testing::usable_kernels;
 using testing::vector_kernels;
 
-constexpr DType kCacheTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
+constexpr DType kCacheTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q4_0,
+                                 DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
 
 size_t row_bytes(DType dtype, int dim) {
   return static_cast<size_t>(dim / info(dtype).block_elements * info(dtype).block_bytes);
@@ -255,6 +256,34 @@ TEST(KvFormat, KeysOfAnElementLieSideBySide) {
   }
 }
 
+// Threads store neighbouring tokens at the same time.
+TEST(KvFormat, TokensShareNoByte) {
+  constexpr int kDim = 64;
+  Rng rng(2);
+  const std::vector<float> x = random_floats(rng, kDim, 3);
+  for (const Kernels* k : usable_kernels()) {
+    for (const DType dtype : kCacheTypes) {
+      const cpu::KvFormat& format = *k->kv_formats[static_cast<int>(dtype)];
+      for (const auto store : {format.store_k, format.store_v}) {
+        const size_t bytes = row_bytes(dtype, kDim);
+        std::vector<int> n_writers(bytes * kBlockTokens, 0);
+        for (int slot = 0; slot < kBlockTokens; ++slot) {
+          std::vector<uint8_t> over_zeros(n_writers.size(), 0), over_ones(n_writers.size(), 0xff);
+          store(x.data(), kDim, slot, over_zeros.data());
+          store(x.data(), kDim, slot, over_ones.data());
+          for (size_t i = 0; i < n_writers.size(); ++i) {
+            if (over_zeros[i] == over_ones[i])
+              ++n_writers[i];
+            else
+              ASSERT_TRUE(over_zeros[i] == 0 && over_ones[i] == 0xff) << "bits of byte " << i << " are kept";
+          }
+        }
+        ASSERT_EQ(n_writers, std::vector<int>(n_writers.size(), 1)) << k->isa << " " << info(dtype).name;
+      }
+    }
+  }
+}
+
 TEST(KvFormat, OtherDtypesHaveNone) {
   for (const Kernels* k : usable_kernels()) {
     for (const DTypeInfo& type : all_dtypes()) {
@@ -307,6 +336,19 @@ TEST(Attention, MatchesDoublePrecisionForOddSizes) {
         Problem problem(*k, dtype, dtype, k_dim, v_dim, 3, 12);
         problem.store_all(150);
         for (int i = 0; i < 7; ++i) problem.add_row(149 - 20 * i);
+        expect_matches_double(problem, std::to_string(k_dim) + "x" + std::to_string(v_dim));
+      }
+    }
+  }
+}
+
+TEST(Attention, MatchesDoublePrecisionForSizesOfOneBlockAndMore) {
+  for (const Kernels* k : usable_kernels()) {
+    for (const DType dtype : kCacheTypes) {
+      for (const auto& [k_dim, v_dim] : {std::pair{32, 32}, {96, 160}, {256, 64}}) {
+        Problem problem(*k, dtype, dtype, k_dim, v_dim, 2, 17);
+        problem.store_all(90);
+        for (int i = 0; i < 5; ++i) problem.add_row(89 - 20 * i);
         expect_matches_double(problem, std::to_string(k_dim) + "x" + std::to_string(v_dim));
       }
     }
@@ -392,6 +434,11 @@ TEST(Attention, BitsDoNotDependOnTheGroupingOfRows) {
     for (const auto& [k_type, v_type] : {std::pair{DType::f16, DType::f16},
                                          {DType::q8_0, DType::bf16},
                                          {DType::f32, DType::q8_0},
+                                         {DType::q4_0, DType::q5_1},
+                                         {DType::q5_0, DType::iq4_nl},
+                                         {DType::iq4_nl, DType::q4_0},
+                                         {DType::q4_1, DType::q5_0},
+                                         {DType::q5_1, DType::q4_1},
                                          {DType::bf16, DType::f32}}) {
       for (const int dim : {64, 96}) {
         Problem problem = mixed_problem(*k, k_type, v_type, dim);

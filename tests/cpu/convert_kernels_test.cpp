@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tessera/base/half.h"
+#include "tessera/quant/formats.h"
 #include "tessera/tensor/dtype.h"
 #include "tests/cpu/kernels_testing.h"
 
@@ -19,6 +20,8 @@ using testing::same_bits;
 using testing::usable_kernels;
 
 using Bytes = std::vector<uint8_t>;
+
+constexpr DType kQuantized[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
 
 Bytes encode(const Kernels& k, DType dtype, const std::vector<float>& x) {
   const auto n = static_cast<int64_t>(x.size());
@@ -163,6 +166,70 @@ TEST(ConvertKernels, QuantizesAsTheFormatsDefine) {
   }
 }
 
+TEST(ConvertKernels, DecodesAnyBlocksAsTheFormatsDefine) {
+  Rng rng(6);
+  for (const DType dtype : kQuantized) {
+    Bytes row(static_cast<size_t>(info(dtype).block_bytes) * 2000);
+    for (uint8_t& byte : row) byte = static_cast<uint8_t>(rng.next_u32());  // scales of every kind, also no numbers
+    std::vector<float> want(2000 * 32);
+    quant::find_format(dtype)->dequantize_row(row.data(), 2000 * 32, want.data());
+    for (const Kernels* k : usable_kernels()) {
+      const std::vector<float> got = decode(*k, dtype, row);
+      for (size_t i = 0; i < want.size(); ++i) {
+        if (std::isnan(want[i]))
+          ASSERT_TRUE(std::isnan(got[i])) << info(dtype).name << " on " << k->isa;
+        else
+          ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+              << info(dtype).name << " on " << k->isa << " element " << i;
+      }
+    }
+  }
+}
+
+TEST(ConvertKernels, EncodesAsTheFormatsDoWithoutASearch) {
+  Rng rng(7);
+  for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1}) {
+    for (int round = 0; round < 300; ++round) {
+      std::vector<float> x = random_floats(rng, 32, std::ldexp(1.0f, static_cast<int>(rng.next_u32() % 40) - 30));
+      if (round % 5 == 1) std::fill(x.begin() + 3, x.begin() + 29, -0.0f);
+      if (round % 5 == 2) std::ranges::for_each(x, [](float& v) { v = std::max(v, 0.0f); });
+      if (round % 5 == 3) std::ranges::for_each(x, [](float& v) { v = std::round(v * 4) / 4; });  // equal extremes
+      if (round % 50 == 4) std::fill(x.begin(), x.end(), x[0]);
+      if (round % 50 == 9) x[static_cast<size_t>(round) % 31] = std::numeric_limits<float>::infinity();
+      if (round % 50 == 14 && dtype != DType::q8_0) x[static_cast<size_t>(round / 50) * 5] = std::nanf("");
+      Bytes want(static_cast<size_t>(info(dtype).block_bytes));
+      quant::find_format(dtype)->quantize_row_compat(x.data(), nullptr, 32, want.data());
+      for (const Kernels* k : usable_kernels())
+        ASSERT_EQ(encode(*k, dtype, x), want) << info(dtype).name << " on " << k->isa << " round " << round;
+    }
+  }
+}
+
+constexpr int kIQ4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+TEST(ConvertKernels, IQ4TakesTheNearestLevelsAndFitsTheScale) {
+  Rng rng(8);
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<float> x = random_floats(rng, 32, std::ldexp(1.0f, static_cast<int>(rng.next_u32() % 14) - 4));
+    double extreme = 0, product = 0, square = 0;
+    for (const float v : x) extreme = std::abs(v) > std::abs(extreme) ? double{v} : extreme;
+    std::vector<double> levels;
+    for (const float v : x) {
+      const double scaled = v * -127 / extreme;
+      levels.push_back(*std::ranges::min_element(kIQ4Levels, {}, [&](int l) { return std::abs(l - scaled); }));
+      product += v * levels.back();
+      square += levels.back() * levels.back();
+    }
+    for (const Kernels* k : usable_kernels()) {
+      const std::vector<float> y = decode(*k, DType::iq4_nl, encode(*k, DType::iq4_nl, x));
+      for (size_t i = 0; i < 32; ++i) {
+        const double want = product / square * levels[i];
+        ASSERT_NEAR(y[i], want, std::abs(want) * 0x1p-10) << k->isa << " element " << i;  // the scale is an f16
+      }
+    }
+  }
+}
+
 TEST(ConvertKernels, Q8RoundsHalfWayCasesAwayFromZero) {
   std::vector<float> x(32, 0.0f);
   x[0] = 127.0f;  // d = 1
@@ -186,7 +253,7 @@ TEST(ConvertKernels, Q4HandCase) {
 TEST(ConvertKernels, BlocksOfTinyValuesBecomeZero) {
   const std::vector<float> x(32, 1e-42f);  // 1/d is no finite float
   for (const Kernels* k : usable_kernels()) {
-    for (const DType dtype : {DType::q8_0, DType::q4_0}) {
+    for (const DType dtype : kQuantized) {
       for (const float v : decode(*k, dtype, encode(*k, dtype, x))) EXPECT_EQ(v, 0.0f) << k->isa;
     }
   }
@@ -200,7 +267,7 @@ TEST(ConvertKernels, NanAndInfinityQuantizeToTheSameBytesEverywhere) {
   x[70] = 3e38f, x[90] = std::numeric_limits<float>::quiet_NaN();
   const auto all = usable_kernels();
   for (const Kernels* k : all) {
-    for (const DType dtype : {DType::q8_0, DType::q4_0}) {
+    for (const DType dtype : kQuantized) {
       EXPECT_EQ(encode(*k, dtype, x), encode(*all[0], dtype, x)) << info(dtype).name << " on " << k->isa;
     }
   }
@@ -211,7 +278,7 @@ TEST(ConvertKernels, OtherDtypesHaveNone) {
     for (const DTypeInfo& type : all_dtypes()) {
       const auto id = static_cast<int>(type.dtype);
       const bool has = type.dtype == DType::f32 || type.dtype == DType::f16 || type.dtype == DType::bf16 ||
-                       type.dtype == DType::q8_0 || type.dtype == DType::q4_0;
+                       std::ranges::find(kQuantized, type.dtype) != std::end(kQuantized);
       EXPECT_EQ(k->to_f32[id] != nullptr, has) << type.name;
       EXPECT_EQ(k->from_f32[id] != nullptr, has) << type.name;
     }

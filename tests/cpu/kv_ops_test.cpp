@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "tessera/cpu/dispatch.h"
 #include "tests/support/graph_runner.h"
 
 namespace tessera {
@@ -11,7 +12,19 @@ namespace {
 
 using namespace testing;
 
-constexpr DType kCacheTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
+constexpr DType kCacheTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q4_0,
+                                 DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
+
+/// What a cache makes of rows of 32 floats; the same on every instruction set.
+std::vector<float> as_stored(DType dtype, const std::vector<float>& x) {
+  const cpu::Kernels& kernels = **cpu::select_kernels("");
+  const auto n = static_cast<int64_t>(x.size()), id = static_cast<int64_t>(dtype);
+  Bytes row(nbytes(dtype, {n}).value());
+  std::vector<float> y(x.size());
+  kernels.from_f32[id](x.data(), n, row.data());
+  kernels.to_f32[id](row.data(), n, y.data());
+  return y;
+}
 
 TEST(KvOps, LoadReturnsWhatStoreWrote) {
   const std::vector<int32_t> cells{130, 0, 63, -1, 64, 191};  // -1 is skipped
@@ -35,11 +48,11 @@ TEST(KvOps, LoadReturnsWhatStoreWrote) {
            {"cells", bytes_of(cells)},
            {"stored", bytes_of(stored)}},
           [&](const std::vector<float>& y) {
+            const std::vector<float> rounded = as_stored(dtype, x);
             std::vector<double> expected;
             for (const int token : {0, 1, 2, 4, 5})
-              expected.insert(expected.end(), x.begin() + token * 64, x.begin() + (token + 1) * 64);
-            // Of magnitude up to 2: half a step of bf16 is 2^-8, of q8_0 1/127.
-            expect_near(y, expected, dtype == DType::f32 ? 0 : dtype == DType::f16 ? 1e-3 : 8e-3);
+              expected.insert(expected.end(), rounded.begin() + token * 64, rounded.begin() + (token + 1) * 64);
+            expect_near(y, expected, 0);
           });
 }
 
@@ -173,10 +186,9 @@ TEST(Attention, SeesTheStoredPositionsUpToItsOwn) {
   for (const DType dtype : kCacheTypes)
     run_everywhere([&](const Device&) { return Scene::graph(dtype, 0.5f); }, scene.inputs(dtype),
                    [&](const std::vector<float>& y) {
-                     // f32: exp and sums of f32. Others: K and V are rounded (f16 2^-11, bf16 2^-8, q8_0 1/254 of the
-                     // largest), which moves scores of up to 32 products by several roundings.
-                     const double tolerance = dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 4e-3 : 4e-2;
-                     expect_near(y, scene.reference(0.5f), tolerance);
+                     Scene rounded = scene;
+                     rounded.k = as_stored(dtype, scene.k), rounded.v = as_stored(dtype, scene.v);
+                     expect_near(y, rounded.reference(0.5f), 1e-5);  // exp and sums of f32
                    });
 }
 

@@ -213,7 +213,12 @@ INSTANTIATE_TEST_SUITE_P(Types, SameBitsOfTypes,
                                                               TypeCase{DType::bf16, DType::bf16, DType::bf16},
                                                               TypeCase{DType::q8_0, DType::q8_0, DType::q8_0},
                                                               TypeCase{DType::q4_0, DType::q8_0, DType::f16},
-                                                              TypeCase{DType::f32, DType::f16, DType::q8_0})),
+                                                              TypeCase{DType::f32, DType::f16, DType::q8_0},
+                                                              TypeCase{DType::f32, DType::q4_0, DType::q5_1},
+                                                              TypeCase{DType::f32, DType::q5_0, DType::q4_1},
+                                                              TypeCase{DType::f32, DType::q5_1, DType::iq4_nl},
+                                                              TypeCase{DType::f32, DType::iq4_nl, DType::q4_0},
+                                                              TypeCase{DType::f32, DType::q4_1, DType::q5_0})),
                          case_name);
 
 TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {

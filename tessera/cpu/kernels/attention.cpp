@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "tessera/cpu/kernels/attention_tiles.h"
-#include "tessera/cpu/kernels/table.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -96,8 +95,8 @@ Plan make_plan(const AttentionTask& task, int k_dtype, int v_dtype, void* scratc
   const bool many_groups = plan.n_groups > 2;
   plan.convert_k = many_groups && k_dtype != 0;
   plan.convert_v = (many_groups && v_dtype != 0) || plan.v_dim != task.v_dim;
-  plan.stored_keys = &key_kernels(k_dtype);
-  plan.stored_values = &value_kernels(v_dtype);
+  plan.stored_keys = kKeyKernels.of_dtype[k_dtype];
+  plan.stored_values = kValueKernels.of_dtype[v_dtype];
   plan.keys = plan.convert_k ? &kKeys<RowF32> : plan.stored_keys;
   plan.values = plan.convert_v ? &kValues<RowF32> : plan.stored_values;
   plan.acc = static_cast<float*>(scratch);

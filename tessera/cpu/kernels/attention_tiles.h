@@ -58,7 +58,8 @@ template <class Row, int R, int C>
 inline void score_tiles(const float* const* q, const char* block, ptrdiff_t ahead, const int* tiles, int dim,
                         float* s) {
   using Reader = TileReader<Row>;
-  constexpr size_t kStepBytes = Row::bytes(Row::kBlock) * kTileTokens * C / Row::kBlock;
+  constexpr int kStep = Reader::kStep;
+  constexpr size_t kStepBytes = Row::bytes(Row::kBlock) * kTileTokens * C * kStep / Row::kBlock;
   const float* queries[R];
   const char* keys[C];
   F32x16 acc[R][C];
@@ -77,16 +78,21 @@ inline void score_tiles(const float* const* q, const char* block, ptrdiff_t ahea
     Reader readers[C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) readers[c] = Reader(keys[c], begin);
-    for (int i = 0; i < n; ++i, next += kStepBytes) {
+    for (int i = 0; i < n; i += kStep, next += kStepBytes) {
       prefetch<Row>(next, kStepBytes);
-      F32x16 k[C];
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) k[c] = readers[c].at(i);
+      for (int c = 0; c < C; ++c) readers[c].step(i);
+#pragma GCC unroll 4
+      for (int j = 0; j < kStep; ++j) {
+        F32x16 k[C];
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const F32x16 qi = F32x16::broadcast(queries[r][begin + i]);
+        for (int c = 0; c < C; ++c) k[c] = readers[c].at(j);
 #pragma GCC unroll 8
-        for (int c = 0; c < C; ++c) acc[r][c] = fma(qi, k[c], acc[r][c]);
+        for (int r = 0; r < R; ++r) {
+          const F32x16 qi = F32x16::broadcast(queries[r][begin + i + j]);
+#pragma GCC unroll 8
+          for (int c = 0; c < C; ++c) acc[r][c] = fma(qi, k[c], acc[r][c]);
+        }
       }
     }
     begin += n;
@@ -177,9 +183,16 @@ void convert_keys(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, 
     float* tile_out = out + static_cast<size_t>(t) * kTileTokens * static_cast<size_t>(dim);
     for (int begin = 0; begin < dim;) {
       const int n = dim - begin < Reader::kSpan ? dim - begin : Reader::kSpan;
-      const Reader reader(tile, begin);
-      prefetch<Row>(tile + tile_bytes<Row>(begin) + ahead, tile_bytes<Row>(n));
-      for (int i = 0; i < n; ++i) reader.at(i).store(tile_out + (begin + i) * kTileTokens);
+      Reader reader(tile, begin);
+      if (begin % Row::kBlock == 0) {
+        const int n_prefetched = n < Row::kBlock ? Row::kBlock : n;
+        prefetch<Row>(tile + tile_bytes<Row>(begin) + ahead, tile_bytes<Row>(n_prefetched));
+      }
+      for (int i = 0; i < n; i += Reader::kStep) {
+        reader.step(i);
+#pragma GCC unroll 4
+        for (int j = 0; j < Reader::kStep; ++j) reader.at(j).store(tile_out + (begin + i + j) * kTileTokens);
+      }
       begin += n;
     }
   }
@@ -228,12 +241,19 @@ constexpr KeyKernels kKeys = make_keys<Row>(TileRows{});
 template <class Row>
 constexpr ValueKernels kValues = make_values<Row>(TileRows{});
 
-// By GGUF type id, those that kKvFormats has.
-inline const KeyKernels& key_kernels(int dtype) {
-  return dtype == 0 ? kKeys<RowF32> : dtype == 1 ? kKeys<RowF16> : dtype == 8 ? kKeys<RowQ8_0> : kKeys<RowBF16>;
-}
-inline const ValueKernels& value_kernels(int dtype) {
-  return dtype == 0 ? kValues<RowF32> : dtype == 1 ? kValues<RowF16> : dtype == 8 ? kValues<RowQ8_0> : kValues<RowBF16>;
-}
+struct KeyEntry {
+  template <class Row>
+  static constexpr const KeyKernels* of() {
+    return &kKeys<Row>;
+  }
+};
+struct ValueEntry {
+  template <class Row>
+  static constexpr const ValueKernels* of() {
+    return &kValues<Row>;
+  }
+};
+constexpr auto kKeyKernels = make_row_table<KeyEntry>();
+constexpr auto kValueKernels = make_row_table<ValueEntry>();
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -12,18 +12,19 @@
 //
 // What formats unpack with; n, bit and byte are the same for all lanes:
 //   broadcast_u8(byte), bytes_of(lanes)          every byte the same; the bytes of int32 lanes as they are
-//   x & byte, and16(x, word), x | y, add, shift_right(x, n)      bits of a byte that a shift moves into its neighbour are the caller's
-//   low_nibbles, high_nibbles(p)                 of 64 bytes
-//   add_where(x, mask, byte)                     adds byte where the mask's bit is set: bit i is byte i
-//   add_if_bit(x, plane, bit, byte)              adds byte where that bit of the plane's byte is set
-//   lookup(x, table)                             table[x] for x below 16
-//   signed_codes(x, mask, offset)                offset - x where the mask's bit is set, else offset + x
-//   multiply16(x, y)                             the low 16 bits of the products of 16-bit lanes
-//   trits(x)                                     x * 3 >> 8: the leading base-3 digit of x / 256
-//   load_u8, load_i8, load_u4(p, shift)                 16 bytes, or the nibbles at bit `shift` of them, as int32 lanes
-//   add_where(lanes, mask, value)                the same for int32 lanes
-//   both16(lanes)                                each lane's low 16 bits in both of its halves
-//   gather(table, lanes)                         table[lane]: f32, four codes, or eight codes as two vectors
+//   x & byte, and16(x, word), x | y, add, shift_right(x, n)      bits of a byte that a shift moves into its neighbour
+//   are the caller's low_nibbles, high_nibbles(p)                 of 64 bytes add_where(x, mask, byte) adds byte where
+//   the mask's bit is set: bit i is byte i add_if_bit(x, plane, bit, byte)              adds byte where that bit of the
+//   plane's byte is set lookup(x, table)                             table[x] for x below 16 signed_codes(x, mask,
+//   offset)                offset - x where the mask's bit is set, else offset + x multiply16(x, y) the low 16 bits of
+//   the products of 16-bit lanes trits(x)                                     x * 3 >> 8: the leading base-3 digit of x
+//   / 256 load_u8, load_i8, load_u4(p, shift)                 16 bytes, or the nibbles at bit `shift` of them, as int32
+//   lanes add_where(lanes, mask, value)                the same for int32 lanes both16(lanes) each lane's low 16 bits
+//   in both of its halves powers_of_two(lanes)                         2^(lane - 128), lanes 0 to 255
+//   halves_of_e4m3(lanes)                        half the value of unsigned E4M3 bytes (exponent bias 7, bit 7 ignored,
+//   0x7f
+//                                                is 0)
+//   gather(table, lanes)                         table[lane]: four codes, or eight codes as two vectors
 #pragma once
 
 #include "tessera/cpu/kernels/simd.h"

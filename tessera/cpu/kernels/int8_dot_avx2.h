@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -95,6 +96,20 @@ inline U8x64 trits(U8x64 x) {
   return {digit(x.lo), digit(x.hi)};
 }
 
+/// entries[lane] = table[i[lane]], one scalar load each: faster than the gather instructions of many CPUs.
+template <class Entry>
+inline void look_up(const Entry* table, I32x16 i, Entry (&entries)[16]) {
+  alignas(32) uint32_t indices[16];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(indices), i.lo);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(indices + 8), i.hi);
+  TESSERA_UNROLL
+  for (int lane = 0; lane < 16; ++lane) {
+    size_t index = indices[lane];
+    asm("" : "+r"(index));  // else the compiler makes a gather of it
+    entries[lane] = table[index];
+  }
+}
+
 inline I32x16 load_u8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
@@ -123,17 +138,44 @@ inline U8x64 both16(I32x16 x) {
   };
   return {doubled(x.lo), doubled(x.hi)};
 }
-inline F32x16 gather(const float* table, I32x16 i) {
-  return {_mm256_i32gather_ps(table, i.lo, 4), _mm256_i32gather_ps(table, i.hi, 4)};
+inline F32x16 powers_of_two(I32x16 e) {
+  const auto scale = [](__m256i v) {
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), v);
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(v, _mm256_set1_epi32(1)), 23);
+    const __m256i is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), v);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, is_small));
+  };
+  return {scale(e.lo), scale(e.hi)};
+}
+inline F32x16 halves_of_e4m3(I32x16 x) {
+  const auto scale = [](__m256i v) {
+    const __m256i bits = _mm256_slli_epi32(_mm256_and_si256(v, _mm256_set1_epi32(0x7f)), 20);
+    const __m256 normal = _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(119 << 23)));
+    const __m256 one_more = _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(120 << 23)));
+    const __m256 subnormal = _mm256_sub_ps(one_more, _mm256_set1_ps(0x1p-7f));
+    const __m256i is_subnormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(1 << 23), bits);
+    const __m256 value = _mm256_blendv_ps(normal, subnormal, _mm256_castsi256_ps(is_subnormal));
+    return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, _mm256_set1_epi32(0x7f))), value);
+  };
+  return {scale(x.lo), scale(x.hi)};
 }
 inline U8x64 gather(const uint32_t* table, I32x16 i) {
-  const auto* words = reinterpret_cast<const int*>(table);
-  return {_mm256_i32gather_epi32(words, i.lo, 4), _mm256_i32gather_epi32(words, i.hi, 4)};
+  alignas(32) uint32_t entries[16];
+  look_up(table, i, entries);
+  return U8x64::load(reinterpret_cast<const uint8_t*>(entries));
 }
 inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
-  const auto* words = reinterpret_cast<const int*>(table);  // dwords 2i and 2i + 1
-  first = {_mm256_i32gather_epi32(words, i.lo, 8), _mm256_i32gather_epi32(words, i.hi, 8)};
-  second = {_mm256_i32gather_epi32(words + 1, i.lo, 8), _mm256_i32gather_epi32(words + 1, i.hi, 8)};
+  alignas(32) uint64_t entries[16];
+  look_up(table, i, entries);
+  // The low and the high dwords of eight entries.
+  const auto split = [&entries](int begin, __m256i& low, __m256i& high) {
+    const __m256 a = _mm256_load_ps(reinterpret_cast<const float*>(entries + begin));
+    const __m256 b = _mm256_load_ps(reinterpret_cast<const float*>(entries + begin + 4));
+    low = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), 0xd8);
+    high = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+  };
+  split(0, first.lo, second.lo);
+  split(8, first.hi, second.hi);
 }
 
 struct I8x4 {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -54,6 +55,20 @@ inline U8x64 trits(U8x64 x) {
   return {_mm512_mask_add_epi8(first, second, first, one)};
 }
 
+/// entries[lane] = table[i[lane]], one scalar load each: faster than the gather instructions of many CPUs (microcoded
+/// on Zen, slowed by mitigations on Intel).
+template <class Entry>
+inline void look_up(const Entry* table, I32x16 i, Entry (&entries)[16]) {
+  alignas(64) uint32_t indices[16];
+  _mm512_store_si512(indices, i.v);
+  TESSERA_UNROLL
+  for (int lane = 0; lane < 16; ++lane) {
+    size_t index = indices[lane];
+    asm("" : "+r"(index));  // else the compiler makes a gather of it
+    entries[lane] = table[index];
+  }
+}
+
 inline I32x16 load_u8(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
@@ -69,11 +84,29 @@ inline I32x16 add_where(I32x16 x, uint16_t mask, int value) {
 inline U8x64 both16(I32x16 x) {
   return {_mm512_or_si512(_mm512_slli_epi32(x.v, 16), _mm512_and_si512(x.v, _mm512_set1_epi32(0xffff)))};
 }
-inline F32x16 gather(const float* table, I32x16 i) { return {_mm512_i32gather_ps(i.v, table, 4)}; }
-inline U8x64 gather(const uint32_t* table, I32x16 i) { return {_mm512_i32gather_epi32(i.v, table, 4)}; }
+inline F32x16 powers_of_two(I32x16 e) {
+  const __m512i subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x200000), e.v);
+  const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e.v, _mm512_set1_epi32(1)), 23);
+  const __mmask16 is_small = _mm512_cmplt_epi32_mask(e.v, _mm512_set1_epi32(2));
+  return {_mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, is_small, subnormal))};
+}
+inline F32x16 halves_of_e4m3(I32x16 x) {
+  const __m512i bits = _mm512_slli_epi32(_mm512_and_si512(x.v, _mm512_set1_epi32(0x7f)), 20);
+  const __m512i normal = _mm512_add_epi32(bits, _mm512_set1_epi32(119 << 23));
+  const __m512 one_more = _mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_set1_epi32(120 << 23)));
+  const __mmask16 is_subnormal = _mm512_cmplt_epi32_mask(bits, _mm512_set1_epi32(1 << 23));
+  const __m512 value = _mm512_mask_sub_ps(_mm512_castsi512_ps(normal), is_subnormal, one_more, _mm512_set1_ps(0x1p-7f));
+  return {_mm512_maskz_mov_ps(_mm512_cmpneq_epi32_mask(x.v, _mm512_set1_epi32(0x7f)), value)};
+}
+inline U8x64 gather(const uint32_t* table, I32x16 i) {
+  alignas(64) uint32_t entries[16];
+  look_up(table, i, entries);
+  return {_mm512_load_si512(entries)};
+}
 inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
-  const __m512i low = _mm512_i32gather_epi64(_mm512_castsi512_si256(i.v), table, 8);
-  const __m512i high = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(i.v, 1), table, 8);
+  alignas(64) uint64_t entries[16];
+  look_up(table, i, entries);
+  const __m512i low = _mm512_load_si512(entries), high = _mm512_load_si512(entries + 8);
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   first = {_mm512_permutex2var_epi32(low, even, high)};
   second = {_mm512_permutex2var_epi32(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high)};

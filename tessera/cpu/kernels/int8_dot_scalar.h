@@ -87,9 +87,22 @@ inline U8x64 both16(const I32x16& x) {
   for (int i = 0; i < 64; ++i) r.v[i] = static_cast<uint8_t>(x.v[i / 4] >> 8 * (i % 2));
   return r;
 }
-inline F32x16 gather(const float* table, const I32x16& index) {
+inline F32x16 powers_of_two(const I32x16& e) {
   F32x16 r;
-  for (int i = 0; i < 16; ++i) r.v[i] = table[index.v[i]];
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t bits = e.v[i] < 2 ? 0x200000u << e.v[i] : static_cast<uint32_t>(e.v[i] - 1) << 23;
+    memcpy(&r.v[i], &bits, 4);
+  }
+  return r;
+}
+inline F32x16 halves_of_e4m3(const I32x16& x) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    const int exponent = x.v[i] >> 3 & 15, mantissa = x.v[i] & 7;
+    float value = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * 0x1p-10f;
+    if (exponent > 1) value *= static_cast<float>(1 << (exponent - 1));
+    r.v[i] = x.v[i] == 0x7f ? 0.0f : value;
+  }
   return r;
 }
 inline U8x64 gather(const uint32_t* table, const I32x16& index) {

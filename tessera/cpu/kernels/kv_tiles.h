@@ -1,8 +1,10 @@
 // Where the elements of a KV cache block lie: kv_format.cpp writes by it, attention.cpp reads by it.
 //
-// A K block is four tiles of 16 tokens. A tile of a plain dtype is [element][16 tokens]; one of q8_0 is, per
-// 32 elements, 16 f16 scales and then int8 [element][16 tokens]. So one load is one element of 16 tokens, and
-// a tile takes exactly 16 rows' bytes. A V block is 64 rows in the dtype's file form.
+// A K block is four tiles of 16 tokens. A tile interleaves the rows of its tokens: of a plain dtype it is
+// [element][16 tokens]; else, per 32 elements, the fields of the file's blocks lie in their order, each [16 tokens]:
+// the f16 scale, an f16 minimum, a word of fifth bits, then codes one (q8_0) or four (of four bits) bytes at a time. So
+// one load is one element of 16 tokens, or a word that holds several, and a tile takes exactly 16 rows' bytes. A
+// token's bytes are its own: threads store neighbours at the same time. A V block is 64 rows in the dtype's file form.
 #pragma once
 
 #include <stddef.h>
@@ -21,56 +23,137 @@ size_t tile_bytes(int dim) {
   return Row::bytes(dim) * kTileTokens;
 }
 
-/// Elements begin, begin + 1, ... of a tile's 16 tokens; kSpan of them share one reader (begin is a
-/// multiple).
+/// Calls copy(offset in the tile, offset in the row, bytes) for each piece of the first n elements (whole blocks) of
+/// the token in lane `lane`.
+template <class Row, class Copy>
+inline void for_each_piece(size_t lane, int n, Copy copy) {
+  if constexpr (Row::kBlock == 1) {
+    constexpr size_t kUnit = Row::kElementBytes;
+    for (size_t e = 0; e < static_cast<size_t>(n); ++e) copy((e * kTileTokens + lane) * kUnit, e * kUnit, kUnit);
+  } else {
+    for (size_t block = 0; block < Row::bytes(n); block += Row::kBlockBytes) {
+      Row::for_each_field(
+          [=](size_t at, size_t bytes) { copy((block + at) * kTileTokens + lane * bytes, block + at, bytes); });
+    }
+  }
+}
+
+/// Elements begin, begin + 1, ... of a tile's 16 tokens; kSpan of them share one reader (begin is a multiple). at(j)
+/// is element i + j after step(i), for j < kStep; i ascends by kStep from 0.
 template <class Row>
 struct TileReader;
 
 template <>
 struct TileReader<RowF32> {
-  static constexpr int kSpan = 1 << 30;
-  const float* elements;
+  static constexpr int kSpan = 1 << 30, kStep = 1;
+  const float *elements, *current;
 
   TileReader() = default;
   TileReader(const void* tile, int begin) : elements(static_cast<const float*>(tile) + begin * kTileTokens) {}
-  F32x16 at(int i) const { return F32x16::load(elements + i * kTileTokens); }
+  void step(int i) { current = elements + i * kTileTokens; }
+  F32x16 at(int) const { return F32x16::load(current); }
 };
 
 template <>
 struct TileReader<RowF16> {
-  static constexpr int kSpan = 1 << 30;
-  const uint16_t* elements;
+  static constexpr int kSpan = 1 << 30, kStep = 1;
+  const uint16_t *elements, *current;
 
   TileReader() = default;
   TileReader(const void* tile, int begin) : elements(static_cast<const uint16_t*>(tile) + begin * kTileTokens) {}
-  F32x16 at(int i) const { return F32x16::load_f16(elements + i * kTileTokens); }
+  void step(int i) { current = elements + i * kTileTokens; }
+  F32x16 at(int) const { return F32x16::load_f16(current); }
 };
 
 template <>
 struct TileReader<RowBF16> {
-  static constexpr int kSpan = 1 << 30;
-  const uint16_t* elements;
+  static constexpr int kSpan = 1 << 30, kStep = 1;
+  const uint16_t *elements, *current;
 
   TileReader() = default;
   TileReader(const void* tile, int begin) : elements(static_cast<const uint16_t*>(tile) + begin * kTileTokens) {}
-  F32x16 at(int i) const { return F32x16::load_bf16(elements + i * kTileTokens); }
+  void step(int i) { current = elements + i * kTileTokens; }
+  F32x16 at(int) const { return F32x16::load_bf16(current); }
 };
-
-inline constexpr int kQ8TileScaleBytes = 2 * kTileTokens;
 
 template <>
 struct TileReader<RowQ8_0> {
-  static constexpr int kSpan = RowQ8_0::kBlock;
-  const int8_t* elements;
+  static constexpr int kSpan = RowQ8_0::kBlock, kStep = 1;
+  const int8_t *elements, *current;
   F32x16 scales;
 
   TileReader() = default;
   TileReader(const void* tile, int begin) {
     const char* group = static_cast<const char*>(tile) + tile_bytes<RowQ8_0>(begin);
     scales = F32x16::load_f16(reinterpret_cast<const uint16_t*>(group));
-    elements = reinterpret_cast<const int8_t*>(group + kQ8TileScaleBytes);
+    elements = reinterpret_cast<const int8_t*>(group + RowQ8_0::kCodesAt * kTileTokens);
   }
-  F32x16 at(int i) const { return mul(F32x16::load_i8(elements + i * kTileTokens), scales); }
+  void step(int i) { current = elements + i * kTileTokens; }
+  F32x16 at(int) const { return mul(F32x16::load_i8(current), scales); }
+};
+
+/// Half a block at a time: the low nibbles of its words, then the high ones.
+template <class Row>
+struct NibbleTileReader {
+  static constexpr int kSpan = Row::kBlock / 2, kStep = 4;
+  const char* words;
+  int shift;  // of the half's nibbles
+  F32x16 scales, mins;
+  I32x16 fifth_bits;  // bit 4 + j: of element j of the current step
+  I32x16 codes;
+
+  NibbleTileReader() = default;
+  NibbleTileReader(const void* tile, int begin) {
+    const char* group = static_cast<const char*>(tile) + tile_bytes<Row>(begin);
+    const bool is_second = begin % Row::kBlock != 0;
+    shift = is_second ? 4 : 0;
+    words = group + Row::kCodesAt * kTileTokens;
+    scales = F32x16::load_f16(reinterpret_cast<const uint16_t*>(group));
+    if constexpr (Row::kHasMin)
+      mins = F32x16::load_f16(reinterpret_cast<const uint16_t*>(group + Row::kMinAt * kTileTokens));
+    if constexpr (Row::kHasFifthBit) {
+      const I32x16 bits = I32x16::load(group + Row::kFifthBitsAt * kTileTokens);
+      fifth_bits = is_second ? shift_right(bits, 16) : bits;
+    }
+  }
+  void step(int i) {
+    codes = shift_right(I32x16::load(words + i * kTileTokens), shift);
+    if constexpr (Row::kHasFifthBit) {
+      if (i != 0) fifth_bits = shift_right(fifth_bits, kStep);
+    }
+  }
+  F32x16 at(int j) const {
+    F32x16 level;
+    if constexpr (Row::kHasFifthBit) {
+      const I32x16 fifth = shift_left(fifth_bits, 4 - j);
+      level = Row::level(shift_right(codes, 8 * j), fifth);
+    } else {
+      level = Row::level(shift_right(codes, 8 * j));
+    }
+    if constexpr (Row::kHasMin) return fma(level, scales, mins);
+    return mul(level, scales);
+  }
+};
+
+template <>
+struct TileReader<RowQ4_0> : NibbleTileReader<RowQ4_0> {
+  using NibbleTileReader::NibbleTileReader;
+};
+template <>
+struct TileReader<RowQ4_1> : NibbleTileReader<RowQ4_1> {
+  using NibbleTileReader::NibbleTileReader;
+};
+template <>
+struct TileReader<RowQ5_0> : NibbleTileReader<RowQ5_0> {
+  using NibbleTileReader::NibbleTileReader;
+};
+template <>
+struct TileReader<RowQ5_1> : NibbleTileReader<RowQ5_1> {
+  using NibbleTileReader::NibbleTileReader;
+};
+template <>
+struct TileReader<RowIQ4_NL> : NibbleTileReader<RowIQ4_NL> {
+  using NibbleTileReader::NibbleTileReader;
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

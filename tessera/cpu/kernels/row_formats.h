@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tessera/cpu/kernels/simd.h"
+#include "tessera/cpu/kernels/table.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -21,6 +22,9 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 //   load(row, e)               elements e to e+15 as floats; e is a multiple of 16
 //   load_partial(row, e, n)    the first n of them, the others 0 (where kBlock is 1)
 //   encode(x, n, row)          n floats as a row
+//   for_each_field(f)          f(offset, bytes) for each piece of a block that stays together in a K tile (where kBlock
+//   is
+//                              not 1)
 
 struct RowF32 {
   static constexpr int kBlock = 1;
@@ -78,7 +82,8 @@ inline float finite_reciprocal(float d) {
 /// Blocks of 32: f16 d, int8 q[32]; value d * q, exact in f32 (11 + 8 bits).
 struct RowQ8_0 {
   static constexpr int kBlock = 32;
-  static constexpr size_t kBlockBytes = 34;
+  static constexpr size_t kCodesAt = 2;
+  static constexpr size_t kBlockBytes = kCodesAt + kBlock;
   static constexpr size_t bytes(int64_t n) { return static_cast<size_t>(n / kBlock) * kBlockBytes; }
 
   static F32x16 load(const void* row, int64_t e) {
@@ -92,6 +97,12 @@ struct RowQ8_0 {
   static void encode(const float* x, int64_t n, void* row) {
     auto* block = static_cast<char*>(row);
     for (int64_t i = 0; i + kBlock <= n; i += kBlock, block += kBlockBytes) encode_block(x + i, block);
+  }
+
+  template <class Field>
+  static void for_each_field(Field field) {
+    field(size_t{0}, size_t{2});
+    for (size_t i = 0; i < kBlock; ++i) field(kCodesAt + i, size_t{1});
   }
 
  private:
@@ -114,48 +125,203 @@ struct RowQ8_0 {
   }
 };
 
-/// Blocks of 32: f16 d, 16 bytes whose low nibbles are elements 0-15 and high nibbles 16-31; value d *
-/// (nibble - 8).
-struct RowQ4_0 {
+// Formats of four or five bits ----------------------------------------------------
+
+/// Blocks of 32: f16 d; f16 m where kHasMin; a u32 whose bit i is element i's fifth bit where kHasFifthBit; 16 bytes
+/// whose low nibbles are elements 0-15 and high nibbles 16-31. Value d * level(code) + m, rounded once (the product is
+/// exact). Row adds
+///   level(low), level(low, high)   levels of codes whose low bits are in `low` and fifth bit is bit 4 of `high`
+///   encode_block(x, block)         32 floats as a block
+template <class Row, bool kMin, bool kFifthBit>
+struct NibbleRow {
+  static constexpr bool kHasMin = kMin, kHasFifthBit = kFifthBit;
   static constexpr int kBlock = 32;
-  static constexpr size_t kBlockBytes = 18;
+  static constexpr size_t kMinAt = 2, kFifthBitsAt = kHasMin ? 4 : 2, kCodesAt = kFifthBitsAt + (kHasFifthBit ? 4 : 0);
+  static constexpr size_t kBlockBytes = kCodesAt + kBlock / 2;
   static constexpr size_t bytes(int64_t n) { return static_cast<size_t>(n / kBlock) * kBlockBytes; }
 
   static F32x16 load(const void* row, int64_t e) {
     const char* block = static_cast<const char*>(row) + bytes(e);
-    uint16_t d;
-    memcpy(&d, block, 2);
-    const int shift = e % kBlock == 0 ? 0 : 4;
-    uint8_t packed[kLanes];
-    memcpy(packed, block + 2, sizeof packed);
-    int8_t q[kLanes];
-    for (int i = 0; i < kLanes; ++i) q[i] = static_cast<int8_t>(((packed[i] >> shift) & 15) - 8);
-    return mul(F32x16::load_i8(q), F32x16::broadcast(f16_value(d)));
+    const bool is_second = e % kBlock != 0;
+    const I32x16 codes = shift_right(I32x16::load_u8(block + kCodesAt), is_second ? 4 : 0);
+    F32x16 level;
+    if constexpr (kHasFifthBit) {
+      const uint16_t fifth_bits = read_u16(block + kFifthBitsAt + (is_second ? 2 : 0));
+      level = add_where(fifth_bits, Row::level(codes), F32x16::broadcast(16.0f));
+    } else {
+      level = Row::level(codes);
+    }
+    const F32x16 d = F32x16::broadcast(f16_value(read_u16(block)));
+    if constexpr (kHasMin) return fma(level, d, F32x16::broadcast(f16_value(read_u16(block + kMinAt))));
+    return mul(level, d);
   }
 
   static void encode(const float* x, int64_t n, void* row) {
     auto* block = static_cast<char*>(row);
-    for (int64_t i = 0; i + kBlock <= n; i += kBlock, block += kBlockBytes) encode_block(x + i, block);
+    for (int64_t i = 0; i + kBlock <= n; i += kBlock, block += kBlockBytes) Row::encode_block(x + i, block);
+  }
+
+  template <class Field>
+  static void for_each_field(Field field) {
+    field(size_t{0}, size_t{2});
+    if constexpr (kHasMin) field(kMinAt, size_t{2});
+    if constexpr (kHasFifthBit) field(kFifthBitsAt, size_t{4});
+    for (size_t i = 0; i < 4; ++i) field(kCodesAt + 4 * i, size_t{4});
+  }
+
+ protected:
+  static void store_scale(float d, char* block) { write_f16(d, block); }
+  static void store_min(float m, char* block) { write_f16(m, block + kMinAt); }
+  /// Codes of elements 0-15 and 16-31 as floats, truncated.
+  static void store_codes(F32x16 first, F32x16 second, char* block) {
+    alignas(16) uint8_t low[kLanes], high[kLanes];
+    store_u8(first, low);
+    store_u8(second, high);
+    for (int i = 0; i < kLanes; ++i) block[kCodesAt + i] = static_cast<char>((low[i] & 15) | (high[i] << 4));
+    if constexpr (kHasFifthBit) {
+      const F32x16 limit = F32x16::broadcast(16.0f);
+      const uint16_t fifth_bits[2] = {at_least(first, limit), at_least(second, limit)};
+      memcpy(block + kFifthBitsAt, fifth_bits, sizeof fifth_bits);
+    }
   }
 
  private:
-  static void encode_block(const float* x, char* block) {
-    float extreme = 0.0f;  // the first value of the largest magnitude, which becomes code 0 (-8)
-    for (int i = 0; i < kBlock; ++i) {
-      if (__builtin_fabsf(x[i]) > __builtin_fabsf(extreme)) extreme = x[i];
-    }
-    const float d = extreme / -8.0f;
-    const float inverse = finite_reciprocal(d);
-    uint8_t q[kBlock];
-    for (int i = 0; i < kBlock; ++i) {
-      const float scaled = x[i] * inverse;
-      const auto code = static_cast<int32_t>((scaled == scaled ? scaled : 0.0f) + 8.5f);
-      q[i] = static_cast<uint8_t>(code < 15 ? code : 15);
-    }
-    const uint16_t stored = f16_bits(d);
-    memcpy(block, &stored, 2);
-    for (int i = 0; i < kLanes; ++i) block[2 + i] = static_cast<char>(q[i] | (q[i + kLanes] << 4));
+  static uint16_t read_u16(const char* p) {
+    uint16_t word;
+    memcpy(&word, p, 2);
+    return word;
+  }
+  static void write_f16(float f, char* p) {
+    const uint16_t word = f == f ? f16_bits(f) : uint16_t{0x7e00};  // instruction sets differ in which NaN
+    memcpy(p, &word, 2);
   }
 };
+
+inline float inverse_or_zero(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
+
+/// low for a NaN.
+inline F32x16 clamp(F32x16 v, float low, float high) {
+  return min(max(v, F32x16::broadcast(low)), F32x16::broadcast(high));
+}
+
+/// The first of 32 floats for which v (of the first or the second 16) is at least the limit; x[0] if none is.
+inline float first_at_least(F32x16 v0, F32x16 v1, float limit, const float* x) {
+  const F32x16 limits = F32x16::broadcast(limit);
+  const uint32_t found = static_cast<uint32_t>(at_least(v0, limits)) | static_cast<uint32_t>(at_least(v1, limits))
+                                                                           << 16;
+  return found == 0 ? x[0] : x[__builtin_ctz(found)];
+}
+
+/// The first of 32 floats of the largest magnitude; NaNs are passed over.
+inline float extreme_of_32(const float* x) {
+  const F32x16 zero = F32x16::zero();
+  const F32x16 a = max(abs(F32x16::load(x)), zero), b = max(abs(F32x16::load(x + kLanes)), zero);
+  const float largest = reduce_max(max(a, b));
+  return largest == 0.0f ? 0.0f : first_at_least(a, b, largest, x);
+}
+
+/// The least and the greatest of 32 floats, of equal ones (zeros) the first; NaN if the first is, other NaNs are passed
+/// over.
+struct FloatRange {
+  float low, high;
+};
+inline FloatRange range_of_32(const float* x) {
+  if (x[0] != x[0]) return {x[0], x[0]};
+  const F32x16 first = F32x16::broadcast(x[0]), zero = F32x16::zero();
+  const F32x16 a = max(F32x16::load(x), first), b = max(F32x16::load(x + kLanes), first);
+  const F32x16 c = sub(zero, min(F32x16::load(x), first)), d = sub(zero, min(F32x16::load(x + kLanes), first));
+  return {first_at_least(c, d, reduce_max(max(c, d)), x), first_at_least(a, b, reduce_max(max(a, b)), x)};
+}
+
+/// Levels are the codes less kOffset (half their number where there is no minimum): ggml's rules without an imatrix.
+template <class Row, int kBits, bool kMin>
+struct IntegerRow : NibbleRow<Row, kMin, kBits == 5> {
+  using Base = NibbleRow<Row, kMin, kBits == 5>;
+  static constexpr int kOffset = kMin ? 0 : 1 << (kBits - 1);
+  static constexpr float kTop = (1 << kBits) - 1;
+
+  static F32x16 level(I32x16 low) { return integer_of_4_bits<kOffset>(low); }
+  static F32x16 level(I32x16 low, I32x16 high) { return integer_of_5_bits<kOffset>(low, high); }
+
+  static void encode_block(const float* x, char* block) {
+    if constexpr (kMin) {
+      const FloatRange range = range_of_32(x);
+      const float d = (range.high - range.low) / kTop;
+      Base::store_scale(d, block);
+      Base::store_min(range.low, block);
+      store_scaled(x, range.low, inverse_or_zero(d), 0.5f, block);
+    } else {
+      const float d = extreme_of_32(x) / -static_cast<float>(kOffset);
+      Base::store_scale(d, block);
+      store_scaled(x, 0.0f, inverse_or_zero(d), static_cast<float>(kOffset) + 0.5f, block);
+    }
+  }
+
+ private:
+  static void store_scaled(const float* x, float origin, float inverse, float shift, char* block) {
+    const auto code = [&](const float* p) {
+      const F32x16 scaled = mul(sub(F32x16::load(p), F32x16::broadcast(origin)), F32x16::broadcast(inverse));
+      return clamp(add(scaled, F32x16::broadcast(shift)), 0.0f, kTop);
+    };
+    Base::store_codes(code(x), code(x + kLanes), block);
+  }
+};
+
+struct RowQ4_0 : IntegerRow<RowQ4_0, 4, false> {};
+struct RowQ4_1 : IntegerRow<RowQ4_1, 4, true> {};
+struct RowQ5_0 : IntegerRow<RowQ5_0, 5, false> {};
+struct RowQ5_1 : IntegerRow<RowQ5_1, 5, true> {};
+
+/// Levels are a table. The encoder is made for the cache, where a token must not take a search: the value of the
+/// largest magnitude becomes the level -127, the others the nearest levels, then d is fitted to these by least squares.
+struct RowIQ4_NL : NibbleRow<RowIQ4_NL, false, false> {
+  alignas(64) static constexpr float kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                    1,    13,   25,  38,  53,  69,  89,  113};
+
+  static F32x16 level(I32x16 low) { return lookup(kLevels, low); }
+
+  static void encode_block(const float* x, char* block) {
+    const float d = extreme_of_32(x) / kLevels[0];
+    const Half first = nearest(x, inverse_or_zero(d)), second = nearest(x + kLanes, inverse_or_zero(d));
+    const float product = reduce_add(add(mul(first.scaled, first.level), mul(second.scaled, second.level)));
+    const float square = reduce_add(add(mul(first.level, first.level), mul(second.level, second.level)));
+    store_scale(d * (product / square), block);  // no level is 0
+    store_codes(first.code, second.code, block);
+  }
+
+ private:
+  struct Half {
+    F32x16 scaled, level, code;
+  };
+  static Half nearest(const float* x, float inverse) {
+    Half half = {clamp(mul(F32x16::load(x), F32x16::broadcast(inverse)), kLevels[0], -kLevels[0]),
+                 F32x16::broadcast(kLevels[0]), F32x16::zero()};
+    for (int i = 0; i < 15; ++i) {
+      const F32x16 middle = F32x16::broadcast(0.5f * (kLevels[i] + kLevels[i + 1]));
+      const F32x16 step = F32x16::broadcast(kLevels[i + 1] - kLevels[i]);
+      half.level = add_where_at_least(half.scaled, middle, half.level, step);
+      half.code = add_where_at_least(half.scaled, middle, half.code, F32x16::broadcast(1.0f));
+    }
+    return half;
+  }
+};
+
+// By GGUF type id -------------------------------------------------------------------
+
+/// What Entry::of<Row>() gives for each row format.
+template <class Entry>
+constexpr auto make_row_table() {
+  ByDType<decltype(Entry::template of<RowF32>())> table;
+  table.of_dtype[0] = Entry::template of<RowF32>();
+  table.of_dtype[1] = Entry::template of<RowF16>();
+  table.of_dtype[2] = Entry::template of<RowQ4_0>();
+  table.of_dtype[3] = Entry::template of<RowQ4_1>();
+  table.of_dtype[6] = Entry::template of<RowQ5_0>();
+  table.of_dtype[7] = Entry::template of<RowQ5_1>();
+  table.of_dtype[8] = Entry::template of<RowQ8_0>();
+  table.of_dtype[20] = Entry::template of<RowIQ4_NL>();
+  table.of_dtype[30] = Entry::template of<RowBF16>();
+  return table;
+}
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

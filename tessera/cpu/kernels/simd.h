@@ -7,7 +7,8 @@
 //
 //   load/store[_partial]   16 (or the first n) consecutive floats; partial loads fill with 0
 //   load_f16, load_bf16    the same from 16-bit floats, converted exactly; store_* round to nearest even
-//   reduce_add, reduce_max tree over lanes: i with i+8, then i+4, i+2, i+1
+//   integer_of_4_bits      the low bits of each lane, less an offset, as a float; of_5_bits: the fifth from another
+//   vector reduce_add, reduce_max tree over lanes: i with i+8, then i+4, i+2, i+1
 #pragma once
 
 #include <stddef.h>

@@ -94,6 +94,14 @@ struct I32x16 {
   __m256i lo, hi;
 
   static I32x16 broadcast(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+  static I32x16 load(const void* p) {
+    const auto* halves = static_cast<const __m256i_u*>(p);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  }
+  static I32x16 load_u8(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i_u*>(p));
+    return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+  }
 };
 
 inline F32x16 add(F32x16 a, F32x16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
@@ -114,6 +122,57 @@ inline F32x16 round_even(F32x16 a) {
   return {_mm256_round_ps(a.lo, kMode), _mm256_round_ps(a.hi, kMode)};
 }
 inline F32x16 to_f32(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+inline I32x16 shift_left(I32x16 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+inline I32x16 shift_right(I32x16 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+template <int kOffset>
+inline __m256 integers_less(__m256i integers) {
+  if constexpr (kOffset == 0) return _mm256_cvtepi32_ps(integers);
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(integers, _mm256_set1_epi32(kOffset)));
+}
+template <int kOffset>
+inline F32x16 integer_of_4_bits(I32x16 a) {
+  const __m256i bits = _mm256_set1_epi32(15);
+  return {integers_less<kOffset>(_mm256_and_si256(a.lo, bits)), integers_less<kOffset>(_mm256_and_si256(a.hi, bits))};
+}
+template <int kOffset>
+inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
+  const __m256i low_bits = _mm256_set1_epi32(15), high_bit = _mm256_set1_epi32(16);
+  const auto joined = [=](__m256i l, __m256i h) {
+    return _mm256_or_si256(_mm256_and_si256(l, low_bits), _mm256_and_si256(h, high_bit));
+  };
+  return {integers_less<kOffset>(joined(low.lo, high.lo)), integers_less<kOffset>(joined(low.hi, high.hi))};
+}
+inline F32x16 lookup(const float (&table)[16], I32x16 a) {
+  const __m256 first = _mm256_loadu_ps(table), second = _mm256_loadu_ps(table + 8);
+  const auto of = [=](__m256i index) {  // bit 3, moved to the sign, chooses the half
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(first, index), _mm256_permutevar8x32_ps(second, index),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  };
+  return {of(a.lo), of(a.hi)};
+}
+
+inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) {
+  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i lo = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mask), bits), bits);
+  const __m256i hi = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mask >> 8), bits), bits);
+  return {_mm256_blendv_ps(a.lo, _mm256_add_ps(a.lo, b.lo), _mm256_castsi256_ps(lo)),
+          _mm256_blendv_ps(a.hi, _mm256_add_ps(a.hi, b.hi), _mm256_castsi256_ps(hi))};
+}
+inline uint16_t at_least(F32x16 a, F32x16 b) {
+  const int lo = _mm256_movemask_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ));
+  const int hi = _mm256_movemask_ps(_mm256_cmp_ps(a.hi, b.hi, _CMP_GE_OQ));
+  return static_cast<uint16_t>(lo | hi << 8);
+}
+inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
+  return {_mm256_blendv_ps(a.lo, _mm256_add_ps(a.lo, b.lo), _mm256_cmp_ps(v.lo, limit.lo, _CMP_GE_OQ)),
+          _mm256_blendv_ps(a.hi, _mm256_add_ps(a.hi, b.hi), _mm256_cmp_ps(v.hi, limit.hi, _CMP_GE_OQ))};
+}
+inline void store_u8(F32x16 a, uint8_t* p) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvttps_epi32(a.lo), _mm256_cvttps_epi32(a.hi));
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+  const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
 inline F32x16 select_first(int n, F32x16 a, F32x16 b) {
   return {_mm256_blendv_ps(b.lo, a.lo, _mm256_castsi256_ps(first_lanes(n))),
           _mm256_blendv_ps(b.hi, a.hi, _mm256_castsi256_ps(first_lanes(n - 8)))};

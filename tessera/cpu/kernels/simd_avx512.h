@@ -60,7 +60,16 @@ struct I32x16 {
   __m512i v;
 
   static I32x16 broadcast(int32_t x) { return {_mm512_set1_epi32(x)}; }
+  static I32x16 load(const void* p) { return {_mm512_loadu_si512(p)}; }
+  static I32x16 load_u8(const void* p) {
+    return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i_u*>(p)))};
+  }
 };
+
+/// -16 to 31: permutations of a piece turn codes into floats without masking or converting them.
+alignas(64) inline constexpr float kIntegers[48] = {
+    -16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 0,  1,  2,  3,  4,  5,  6,  7,
+    8,   9,   10,  11,  12,  13,  14,  15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
 
 inline F32x16 add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32x16 sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -74,6 +83,33 @@ inline F32x16 round_even(F32x16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32x16 shift_left(I32x16 a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
+inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
+inline F32x16 lookup(const float (&table)[16], I32x16 a) {
+  return {_mm512_permutexvar_ps(a.v, _mm512_loadu_ps(table))};
+}
+template <int kOffset>
+inline F32x16 integer_of_4_bits(I32x16 a) {
+  static_assert(kOffset >= 0 && kOffset <= 16);
+  return {_mm512_permutexvar_ps(a.v, _mm512_loadu_ps(kIntegers + 16 - kOffset))};
+}
+template <int kOffset>
+inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
+  static_assert(kOffset >= 0 && kOffset <= 16);
+  constexpr int kChoose = 0xca;  // bits of the first operand take the second's, the others the third's
+  const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi32(16), high.v, low.v, kChoose);
+  const float* table = kIntegers + 16 - kOffset;
+  return {_mm512_permutex2var_ps(_mm512_loadu_ps(table), index, _mm512_loadu_ps(table + 16))};
+}
+
+inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) { return {_mm512_mask_add_ps(a.v, mask, a.v, b.v)}; }
+inline uint16_t at_least(F32x16 a, F32x16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ); }
+inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
+  return add_where(at_least(v, limit), a, b);
+}
+inline void store_u8(F32x16 a, uint8_t* p) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(a.v)));
+}
 inline F32x16 select_first(int n, F32x16 a, F32x16 b) { return {_mm512_mask_mov_ps(b.v, first_lanes(n), a.v)}; }
 inline F32x16 select_mask(uint16_t mask, F32x16 a, F32x16 b) { return {_mm512_mask_mov_ps(b.v, mask, a.v)}; }
 

@@ -129,6 +129,17 @@ struct I32x16 {
     for (int32_t& lane : r.v) lane = x;
     return r;
   }
+  static I32x16 load(const void* p) {
+    I32x16 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  /// Unsigned bytes.
+  static I32x16 load_u8(const void* p) {
+    I32x16 r;
+    for (int i = 0; i < 16; ++i) r.v[i] = static_cast<const uint8_t*>(p)[i];
+    return r;
+  }
 };
 
 #define TESSERA_LANES(type, expr)               \
@@ -157,6 +168,43 @@ inline F32x16 round_even(F32x16 a) {
   return r;
 }
 inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
+/// Of the bits without a sign; n is 0 to 31.
+inline I32x16 shift_left(I32x16 a, int n) {
+  TESSERA_LANES(I32x16, static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << n));
+}
+inline I32x16 shift_right(I32x16 a, int n) {
+  TESSERA_LANES(I32x16, static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) >> n));
+}
+template <int kOffset>
+inline F32x16 integer_of_4_bits(I32x16 a) {
+  TESSERA_LANES(F32x16, static_cast<float>((a.v[i] & 15) - kOffset));
+}
+/// Bits 0 to 3 of `low` and bit 4 of `high`.
+template <int kOffset>
+inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
+  TESSERA_LANES(F32x16, static_cast<float>(((low.v[i] & 15) | (high.v[i] & 16)) - kOffset));
+}
+/// table[the low four bits].
+inline F32x16 lookup(const float (&table)[16], I32x16 a) { TESSERA_LANES(F32x16, table[a.v[i] & 15]); }
+
+/// a + b in the lanes whose bit is set, a in the others.
+inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) {
+  TESSERA_LANES(F32x16, ((mask >> i) & 1) != 0 ? a.v[i] + b.v[i] : a.v[i]);
+}
+/// The lanes where a >= b, as bits.
+inline uint16_t at_least(F32x16 a, F32x16 b) {
+  uint32_t mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= static_cast<uint32_t>(a.v[i] >= b.v[i]) << i;
+  return static_cast<uint16_t>(mask);
+}
+/// a + b in the lanes where v >= limit, a in the others.
+inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
+  TESSERA_LANES(F32x16, v.v[i] >= limit.v[i] ? a.v[i] + b.v[i] : a.v[i]);
+}
+/// Floats of 0 to 255, truncated.
+inline void store_u8(F32x16 a, uint8_t* p) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(static_cast<int32_t>(a.v[i]));
+}
 /// Lanes i < n from a, the others from b.
 inline F32x16 select_first(int n, F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, i < n ? a.v[i] : b.v[i]); }
 /// Lanes whose bit is set from a, the others from b.

@@ -5,13 +5,8 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-struct PanelFormatTable {
-  const PanelFormat* of_dtype[kMaxDTypes] = {};
-};
-
-// Indices are GGUF type ids (tensor/dtype.def), which this source does not include.
-constexpr PanelFormatTable kPanelFormats = [] {
-  PanelFormatTable table;
+constexpr ByDType<const PanelFormat*> kPanelFormats = [] {
+  ByDType<const PanelFormat*> table;
   table.of_dtype[0] = &kPanelF32;
   table.of_dtype[1] = &kPanelF16;
   table.of_dtype[2] = &kPanelQ4_0;
@@ -58,9 +53,9 @@ constexpr Kernels kKernels = {
     .softmax = softmax_row,
     .rope_adjacent = rope_adjacent,
     .rope_halves = rope_halves,
-    .to_f32 = kToF32,
-    .from_f32 = kFromF32,
-    .kv_formats = kKvFormats,
+    .to_f32 = kToF32.of_dtype,
+    .from_f32 = kFromF32.of_dtype,
+    .kv_formats = kKvFormats.of_dtype,
     .attention = attention,
     .attention_scratch_bytes = attention_scratch_bytes,
     .peak_int8 = peak_int8,

@@ -6,6 +6,12 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
+/// Indexed by GGUF type id (tensor/dtype.def, which kernel sources do not include).
+template <class T>
+struct ByDType {
+  T of_dtype[kMaxDTypes] = {};
+};
+
 // matmul_*.cpp: one per weight dtype
 extern const PanelFormat kPanelF32, kPanelF16, kPanelQ4_0, kPanelQ4_1, kPanelQ5_0, kPanelQ5_1, kPanelQ8_0, kPanelQ2_K,
     kPanelQ3_K, kPanelQ4_K, kPanelQ5_K, kPanelQ6_K, kPanelIQ2_XXS, kPanelIQ2_XS, kPanelIQ3_XXS, kPanelIQ1_S,
@@ -24,11 +30,11 @@ void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t 
 void rope_halves(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 
 // convert.cpp: rows of plain tensors to and from floats
-extern void (*const kToF32[kMaxDTypes])(const void* row, int64_t n, float* out);
-extern void (*const kFromF32[kMaxDTypes])(const float* x, int64_t n, void* row);
+extern const ByDType<void (*)(const void* row, int64_t n, float* out)> kToF32;
+extern const ByDType<void (*)(const float* x, int64_t n, void* row)> kFromF32;
 
 // kv_format.cpp, attention.cpp
-extern const KvFormat* const kKvFormats[kMaxDTypes];
+extern const ByDType<const KvFormat*> kKvFormats;
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
 size_t attention_scratch_bytes(int k_dim, int v_dim);
 

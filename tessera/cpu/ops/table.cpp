@@ -4,7 +4,7 @@
 namespace tessera::cpu {
 
 extern const OpKernel kCast, kGetRows, kKvStore, kKvLoad, kAdd, kMul, kScale, kSilu, kSwiglu, kSoftMax, kRmsNorm, kMulMat,
-    kRopeTable, kRope, kAttention;
+    kSumSquares, kRopeTable, kRope, kAttention;
 
 const OpKernel* kernel_of(Op op) {
   switch (op) {
@@ -23,6 +23,7 @@ const OpKernel* kernel_of(Op op) {
     case Op::soft_max: return &kSoftMax;
     case Op::rms_norm: return &kRmsNorm;
     case Op::mul_mat: return &kMulMat;
+    case Op::sum_squares: return &kSumSquares;
     case Op::rope_table: return &kRopeTable;
     case Op::rope: return &kRope;
     case Op::attention: return &kAttention;

@@ -1,57 +1,76 @@
-// Blocks are copied in and out: rows in a file have no alignment.
+// The search tries scales around both ends of the codes' range: either sign of d is legal.
 #include "tessera/quant/formats/q4_0.h"
 
-#include "tessera/quant/formats/half.h"
+#include "tessera/quant/formats/compat_search.h"
+#include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
+constexpr float kTop = 8.0f;
 constexpr int kElements = BlockQ4_0::kElements;
 
-/// min(15, trunc(v + 8.5)); what is not in the range of codes (a NaN, an overflow of the scale) becomes its
-/// nearest end.
-uint8_t code_of(float v) {
-  const float shifted = v + 8.5f;
-  if (!(shifted >= 0.0f)) return 0;
-  return shifted >= 15.0f ? uint8_t{15} : static_cast<uint8_t>(shifted);
-}
+struct Levels : IntegerLevels<-8, 7> {
+  static constexpr auto kTargets = integer_targets<12>(8.0f, -0.9f, 0.3f);
+  static constexpr int kRefits = 2;
+};
 
-void encode_row(const float* x, const float* /*importance*/, int64_t n, void* to) {
-  auto* row = static_cast<uint8_t*>(to);
-  for (int64_t b = 0; b < n / kElements; ++b, x += kElements, row += sizeof(BlockQ4_0)) {
-    float extreme = 0.0f;
-    for (int i = 0; i < kElements; ++i)
-      if (__builtin_fabsf(x[i]) > __builtin_fabsf(extreme)) extreme = x[i];
-    const float d = extreme / -8.0f;
-    const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
-
-    BlockQ4_0 block;
-    block.d = f32_to_f16(d);
-    for (int j = 0; j < 16; ++j) {
-      const int low = code_of(x[j] * inverse), high = code_of(x[j + 16] * inverse);
-      block.qs[j] = static_cast<uint8_t>(low | high << 4);
-    }
-    memcpy(row, &block, sizeof block);
+void store_blocks(F32x16 d, const I32x16 (&codes)[kElements], int n_blocks, BlockQ4_0* blocks) {
+  I32x16 words[4];
+  pack_nibbles(codes, words);
+  for (int b = 0; b < n_blocks; ++b) {
+    blocks[b].d = compat_f16(d[b]);
+    unload_words(words, b, blocks[b].qs);
   }
 }
 
-void decode_row(const void* from, int64_t n, float* out) {
-  const auto* row = static_cast<const uint8_t*>(from);
-  for (int64_t b = 0; b < n / kElements; ++b, row += sizeof(BlockQ4_0), out += kElements) {
-    BlockQ4_0 block;
-    memcpy(&block, row, sizeof block);
-    const float d = f16_to_f32(block.d);
-    for (int j = 0; j < 16; ++j) {
-      out[j] = d * static_cast<float>((block.qs[j] & 15) - 8);
-      out[j + 16] = d * static_cast<float>((block.qs[j] >> 4) - 8);
-    }
+void encode_blocks(const float* x, const float* weights, int n_blocks, BlockQ4_0* blocks) {
+  Group<kElements> group;
+  load_group(x, weights, n_blocks, group);
+  const F32x16 d = round_f16(search_scale<Levels>(group));
+  I32x16 codes[kElements];
+  symmetric_codes<Levels>(group.x, d, 8, codes);
+  store_blocks(d, codes, n_blocks, blocks);
+}
+
+/// d = extreme value / -8, codes truncated; without an imatrix.
+void encode_blocks_by_rule(const float* from, const float* /*weights*/, int n_blocks, BlockQ4_0* blocks) {
+  F32x16 x[kElements];
+  load_blocks(from, n_blocks, x);
+  const F32x16 d = extreme_value(x) / -kTop, inverse = inverse_or_zero(d);
+  I32x16 codes[kElements];
+  for (int i = 0; i < kElements; ++i)
+    codes[i] = to_i32(clamp(x[i] * inverse + (kTop + 0.5f), 0.0f, 2.0f * kTop - 1.0f));
+  store_blocks(d, codes, n_blocks, blocks);
+}
+
+void encode_blocks_by_imatrix(const float* x, const float* importance, float variance, int n_blocks,
+                              BlockQ4_0* blocks) {
+  Group<kElements> group;
+  load_compat_group(x, importance, n_blocks, broadcast(variance), group);
+  I32x16 codes[kElements];
+  const F32x16 d = compat_symmetric_codes(group, kTop, codes);
+  store_blocks(d, codes, n_blocks, blocks);
+}
+
+void encode_row_compat(const float* x, const float* importance, int64_t n, void* row) {
+  if (importance == nullptr) return encode_groups<BlockQ4_0, encode_blocks_by_rule>(x, nullptr, n, row);
+  encode_compat_groups<BlockQ4_0, encode_blocks_by_imatrix>(x, importance, n, row);
+}
+
+void decode_block(const BlockQ4_0& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  for (int j = 0; j < 16; ++j) {
+    out[j] = d * static_cast<float>((block.qs[j] & 15) - 8);
+    out[j + 16] = d * static_cast<float>((block.qs[j] >> 4) - 8);
   }
 }
 
 }  // namespace
 
-constexpr Format kQ4_0 = {decode_row, encode_row, encode_row};
+constexpr Format kQ4_0 = {decode_blocks<BlockQ4_0, decode_block>, encode_groups<BlockQ4_0, encode_blocks>,
+                          encode_row_compat};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -12,9 +12,134 @@ namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kLanes = 16;
 
+#if defined(TESSERA_ISA_avx512)
+
 using F32x16 [[gnu::vector_size(64)]] = float;
 using I32x16 [[gnu::vector_size(64)]] = int32_t;
-using U32x16 [[gnu::vector_size(64)]] = uint32_t;
+
+[[gnu::always_inline]] inline I32x16 bits_of(F32x16 v) { return (I32x16)v; }
+[[gnu::always_inline]] inline F32x16 from_bits(I32x16 v) { return (F32x16)v; }
+[[gnu::always_inline]] inline I32x16 to_i32(F32x16 v) { return __builtin_convertvector(v, I32x16); }  // truncates
+[[gnu::always_inline]] inline F32x16 to_f32(I32x16 v) { return __builtin_convertvector(v, F32x16); }
+/// b where a is NaN.
+[[gnu::always_inline]] inline F32x16 max(F32x16 a, F32x16 b) { return a > b ? a : b; }
+[[gnu::always_inline]] inline F32x16 min(F32x16 a, F32x16 b) { return a < b ? a : b; }
+
+#else
+
+// GCC 12 compares vectors wider than the registers element by element, eight times slower. So here they are arrays of
+// vectors of the register's width, with the operators of vector types.
+#if defined(TESSERA_ISA_avx2)
+inline constexpr int kPartBytes = 32;
+#else
+inline constexpr int kPartBytes = 16;
+#endif
+inline constexpr int kParts = 64 / kPartBytes;
+
+template <typename T>
+struct Wide {
+  using Part [[gnu::vector_size(kPartBytes)]] = T;
+
+  Part parts[kParts];
+
+  [[gnu::always_inline]] T& operator[](int lane) { return reinterpret_cast<T*>(parts)[lane]; }
+  [[gnu::always_inline]] T operator[](int lane) const { return reinterpret_cast<const T*>(parts)[lane]; }
+};
+using F32x16 = Wide<float>;
+using I32x16 = Wide<int32_t>;
+
+#define TESSERA_WIDE_OPERATOR(T, Result, op)                                     \
+  [[gnu::always_inline]] inline Wide<Result> operator op(Wide<T> a, Wide<T> b) { \
+    Wide<Result> out;                                                            \
+    for (int i = 0; i < kParts; ++i) out.parts[i] = a.parts[i] op b.parts[i];    \
+    return out;                                                                  \
+  }                                                                              \
+  [[gnu::always_inline]] inline Wide<Result> operator op(Wide<T> a, T b) {       \
+    Wide<Result> out;                                                            \
+    for (int i = 0; i < kParts; ++i) out.parts[i] = a.parts[i] op b;             \
+    return out;                                                                  \
+  }                                                                              \
+  [[gnu::always_inline]] inline Wide<Result> operator op(T a, Wide<T> b) {       \
+    Wide<Result> out;                                                            \
+    for (int i = 0; i < kParts; ++i) out.parts[i] = a op b.parts[i];             \
+    return out;                                                                  \
+  }
+#define TESSERA_WIDE_ARITHMETIC(T, op)                                                                \
+  TESSERA_WIDE_OPERATOR(T, T, op)                                                                     \
+  [[gnu::always_inline]] inline Wide<T>& operator op##=(Wide<T>& a, Wide<T> b) { return a = a op b; } \
+  [[gnu::always_inline]] inline Wide<T>& operator op##=(Wide<T>& a, T b) { return a = a op b; }
+
+TESSERA_WIDE_ARITHMETIC(float, +)
+TESSERA_WIDE_ARITHMETIC(float, -)
+TESSERA_WIDE_ARITHMETIC(float, *)
+TESSERA_WIDE_ARITHMETIC(float, /)
+TESSERA_WIDE_ARITHMETIC(int32_t, +)
+TESSERA_WIDE_ARITHMETIC(int32_t, -)
+TESSERA_WIDE_ARITHMETIC(int32_t, *)
+TESSERA_WIDE_ARITHMETIC(int32_t, &)
+TESSERA_WIDE_ARITHMETIC(int32_t, |)
+TESSERA_WIDE_ARITHMETIC(int32_t, ^)
+TESSERA_WIDE_ARITHMETIC(int32_t, <<)
+TESSERA_WIDE_ARITHMETIC(int32_t, >>)
+TESSERA_WIDE_OPERATOR(float, int32_t, <)
+TESSERA_WIDE_OPERATOR(float, int32_t, >)
+TESSERA_WIDE_OPERATOR(float, int32_t, <=)
+TESSERA_WIDE_OPERATOR(float, int32_t, >=)
+TESSERA_WIDE_OPERATOR(float, int32_t, ==)
+TESSERA_WIDE_OPERATOR(float, int32_t, !=)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, <)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, >)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, <=)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, >=)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, ==)
+TESSERA_WIDE_OPERATOR(int32_t, int32_t, !=)
+#undef TESSERA_WIDE_ARITHMETIC
+#undef TESSERA_WIDE_OPERATOR
+
+[[gnu::always_inline]] inline F32x16 operator-(F32x16 v) {
+  for (int i = 0; i < kParts; ++i) v.parts[i] = -v.parts[i];
+  return v;
+}
+[[gnu::always_inline]] inline I32x16 operator-(I32x16 v) {
+  for (int i = 0; i < kParts; ++i) v.parts[i] = -v.parts[i];
+  return v;
+}
+[[gnu::always_inline]] inline I32x16 operator~(I32x16 v) {
+  for (int i = 0; i < kParts; ++i) v.parts[i] = ~v.parts[i];
+  return v;
+}
+
+[[gnu::always_inline]] inline I32x16 bits_of(F32x16 v) {
+  I32x16 out;
+  for (int i = 0; i < kParts; ++i) out.parts[i] = (I32x16::Part)v.parts[i];
+  return out;
+}
+[[gnu::always_inline]] inline F32x16 from_bits(I32x16 v) {
+  F32x16 out;
+  for (int i = 0; i < kParts; ++i) out.parts[i] = (F32x16::Part)v.parts[i];
+  return out;
+}
+/// Truncates.
+[[gnu::always_inline]] inline I32x16 to_i32(F32x16 v) {
+  I32x16 out;
+  for (int i = 0; i < kParts; ++i) out.parts[i] = __builtin_convertvector(v.parts[i], I32x16::Part);
+  return out;
+}
+[[gnu::always_inline]] inline F32x16 to_f32(I32x16 v) {
+  F32x16 out;
+  for (int i = 0; i < kParts; ++i) out.parts[i] = __builtin_convertvector(v.parts[i], F32x16::Part);
+  return out;
+}
+[[gnu::always_inline]] inline F32x16 max(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.parts[i] = a.parts[i] > b.parts[i] ? a.parts[i] : b.parts[i];
+  return a;
+}
+[[gnu::always_inline]] inline F32x16 min(F32x16 a, F32x16 b) {
+  for (int i = 0; i < kParts; ++i) a.parts[i] = a.parts[i] < b.parts[i] ? a.parts[i] : b.parts[i];
+  return a;
+}
+
+#endif
 
 [[gnu::always_inline]] inline F32x16 load(const float* p) {
   F32x16 v;
@@ -25,9 +150,6 @@ using U32x16 [[gnu::vector_size(64)]] = uint32_t;
 [[gnu::always_inline]] inline F32x16 broadcast(float x) { return x - F32x16{}; }
 [[gnu::always_inline]] inline I32x16 broadcast_i32(int32_t x) { return x - I32x16{}; }
 
-[[gnu::always_inline]] inline I32x16 bits_of(F32x16 v) { return (I32x16)v; }
-[[gnu::always_inline]] inline F32x16 from_bits(I32x16 v) { return (F32x16)v; }
-
 /// a where the mask lane is -1, b where it is 0.
 [[gnu::always_inline]] inline F32x16 select(I32x16 mask, F32x16 a, F32x16 b) {
   return from_bits((mask & bits_of(a)) | (~mask & bits_of(b)));
@@ -35,9 +157,6 @@ using U32x16 [[gnu::vector_size(64)]] = uint32_t;
 [[gnu::always_inline]] inline I32x16 select(I32x16 mask, I32x16 a, I32x16 b) { return (mask & a) | (~mask & b); }
 
 [[gnu::always_inline]] inline F32x16 abs(F32x16 v) { return from_bits(bits_of(v) & 0x7fffffff); }
-/// b where a is NaN.
-[[gnu::always_inline]] inline F32x16 max(F32x16 a, F32x16 b) { return a > b ? a : b; }
-[[gnu::always_inline]] inline F32x16 min(F32x16 a, F32x16 b) { return a < b ? a : b; }
 [[gnu::always_inline]] inline F32x16 clamp(F32x16 v, float low, float high) {
   return min(max(v, broadcast(low)), broadcast(high));
 }
@@ -47,8 +166,17 @@ using U32x16 [[gnu::vector_size(64)]] = uint32_t;
   const F32x16 magic = broadcast(0x1.8p23f);
   return (v + magic) - magic;
 }
-[[gnu::always_inline]] inline I32x16 to_i32(F32x16 v) { return __builtin_convertvector(v, I32x16); }  // truncates
-[[gnu::always_inline]] inline F32x16 to_f32(I32x16 v) { return __builtin_convertvector(v, F32x16); }
+
+/// The low byte of each lane.
+[[gnu::always_inline]] inline void to_bytes(I32x16 v, uint8_t* bytes) {
+#if defined(TESSERA_ISA_avx512)
+  using U8x16 [[gnu::vector_size(16)]] = uint8_t;
+  const U8x16 low = __builtin_convertvector(v, U8x16);
+  memcpy(bytes, &low, sizeof low);
+#else
+  for (int i = 0; i < kLanes; ++i) bytes[i] = static_cast<uint8_t>(v[i]);
+#endif
+}
 
 [[gnu::always_inline]] inline bool any(I32x16 mask) {
   int32_t all = 0;
@@ -56,14 +184,33 @@ using U32x16 [[gnu::vector_size(64)]] = uint32_t;
   return all != 0;
 }
 
+/// to[j * to_stride + i] = from[i * from_stride + j] for i, j < 4.
+[[gnu::always_inline]] inline void transpose_tile(const float* from, int from_stride, float* to, int to_stride) {
+  using F32x4 [[gnu::vector_size(16)]] = float;
+  using I32x4 [[gnu::vector_size(16)]] = int32_t;
+  F32x4 r[4];
+  for (int i = 0; i < 4; ++i) memcpy(&r[i], from + i * from_stride, sizeof r[i]);
+  const I32x4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+  const F32x4 a = __builtin_shuffle(r[0], r[1], low), b = __builtin_shuffle(r[2], r[3], low);
+  const F32x4 c = __builtin_shuffle(r[0], r[1], high), d = __builtin_shuffle(r[2], r[3], high);
+  const F32x4 columns[4] = {__builtin_shuffle(a, b, first), __builtin_shuffle(a, b, second),
+                            __builtin_shuffle(c, d, first), __builtin_shuffle(c, d, second)};
+  for (int j = 0; j < 4; ++j) memcpy(to + j * to_stride, &columns[j], sizeof columns[j]);
+}
+
 /// x[i] lane b is element i of block b: n_blocks (<= 16) blocks of N consecutive floats; the lanes past them are
 /// copies of block 0, so that whatever is done to a lane is defined.
 template <int N>
 inline void load_blocks(const float* blocks, int n_blocks, F32x16 (&x)[N]) {
-  for (int b = 0; b < kLanes; ++b) {
-    const float* block = blocks + (b < n_blocks ? b : 0) * N;
-    for (int i = 0; i < N; ++i) x[i][b] = block[i];
+  static_assert(N % 4 == 0);
+  alignas(64) float padded[kLanes * N];
+  if (n_blocks < kLanes) {
+    for (int b = 0; b < kLanes; ++b) memcpy(padded + b * N, blocks + (b < n_blocks ? b : 0) * N, N * sizeof(float));
+    blocks = padded;
   }
+  float* out = reinterpret_cast<float*>(x);
+  for (int i = 0; i < N; i += 4)
+    for (int b = 0; b < kLanes; b += 4) transpose_tile(blocks + b * N + i, N, out + i * kLanes + b, kLanes);
 }
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

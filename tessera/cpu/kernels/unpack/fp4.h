@@ -8,9 +8,4 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 /// The format's values (E2M1, doubled), 12 higher.
 inline constexpr uint8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-/// One float per scale byte.
-struct ScaleTable {
-  float of_byte[256];
-};
-
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,21 +1,11 @@
-// mxfp4 in a panel: 32 columns of 16 rows, words as in the file; scales are powers of two.
+// mxfp4 in a panel: 32 columns of 16 rows, words as in the file; scales are powers of two,
+// halved because the codes are doubled.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
 #include "tessera/cpu/kernels/unpack/fp4.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-/// 2^(e - 128): the format's scale, halved because the codes are doubled.
-inline constexpr ScaleTable kMxfp4Scales = [] {
-  ScaleTable table{};
-  float power = 0x1p-128f;
-  for (int e = 0; e < 256; ++e) {
-    table.of_byte[e] = power;
-    if (e < 255) power *= 2.0f;
-  }
-  return table;
-}();
 
 struct PanelMXFP4 {
   static constexpr int kColumns = 32;
@@ -29,7 +19,7 @@ struct PanelMXFP4 {
 
   U8x64 low(int /*part*/, int v) const { return lookup(low_nibbles(codes[v]), kFp4Codes); }
   U8x64 high(int /*part*/, int v) const { return lookup(high_nibbles(codes[v]), kFp4Codes); }
-  F32x16 scale(int /*part*/, int /*half*/) const { return gather(kMxfp4Scales.of_byte, load_u8(exponents)); }
+  F32x16 scale(int /*part*/, int /*half*/) const { return powers_of_two(load_u8(exponents)); }
 
   void set_row(int row, const uint8_t* file) {
     exponents[row] = file[0];

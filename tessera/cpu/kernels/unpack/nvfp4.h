@@ -1,23 +1,11 @@
 // nvfp4 in a panel: 64 columns of 16 rows. The file's sub-block of 16 columns has its first eight in low nibbles; here
-// a part's first 16 columns are low nibbles and its last 16 high ones.
+// a part's first 16 columns are low nibbles and its last 16 high ones. Scales are halved because the codes are doubled.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
 #include "tessera/cpu/kernels/unpack/fp4.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-/// Half the value of an unsigned E4M3 byte (exponent bias 7, bit 7 ignored, 0x7f is 0), because the codes are doubled.
-inline constexpr ScaleTable kNvfp4Scales = [] {
-  ScaleTable table{};
-  for (int byte = 0; byte < 256; ++byte) {
-    const int exponent = byte >> 3 & 15, mantissa = byte & 7;
-    float value = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * 0x1p-10f;
-    for (int i = 1; i < exponent; ++i) value *= 2.0f;
-    if (byte != 0x7f) table.of_byte[byte] = value;
-  }
-  return table;
-}();
 
 struct PanelNVFP4 {
   static constexpr int kColumns = 64;
@@ -31,7 +19,7 @@ struct PanelNVFP4 {
 
   U8x64 low(int part, int v) const { return lookup(low_nibbles(parts[part][v]), kFp4Codes); }
   U8x64 high(int part, int v) const { return lookup(high_nibbles(parts[part][v]), kFp4Codes); }
-  F32x16 scale(int part, int half) const { return gather(kNvfp4Scales.of_byte, load_u8(scales[2 * part + half])); }
+  F32x16 scale(int part, int half) const { return halves_of_e4m3(load_u8(scales[2 * part + half])); }
 
   void set_row(int row, const uint8_t* file) {
     for (int i = 0; i < 4; ++i) scales[i][row] = file[i];

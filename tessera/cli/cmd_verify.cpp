@@ -1,0 +1,181 @@
+// tessera verify: whether a model file is sound. Its structure, its values, that its tokenizer gives texts back, and,
+// given a file of `tessera logits`, that it computes what it computed elsewhere.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tessera/base/file.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/json_text.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/convert/verify.h"
+#include "tessera/engine/vocab_loader.h"
+#include "tessera/gguf/keys.h"
+#include "tessera/gguf/printable.h"
+
+namespace tessera::cli {
+
+namespace {
+
+// What was found out; a part that was not looked at is absent.
+struct Findings {
+  uint64_t n_tensors = 0;
+  uint64_t n_bytes = 0;
+  uint64_t n_blocks = 0;
+  struct Vocabulary {
+    std::string model;
+    uint64_t n_tokens = 0;
+    uint64_t n_round_trips = 0;
+  };
+  std::optional<Vocabulary> vocabulary;
+  struct Reference {
+    size_t n_tokens = 0;
+    double nmse = 0;
+  };
+  std::optional<Reference> reference;
+};
+
+class VerifyCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    model_.add_to(table);
+    auto& f = table.flags;
+    f.push_back({"--json", {}, "", "print JSON", "", true, set_switch(json_)});
+    f.push_back({"--reference",
+                 {},
+                 "FILE",
+                 "logits of this model, as `tessera logits` writes them",
+                 "",
+                 true,
+                 set_string(reference_)});
+    f.push_back({"--max-nmse",
+                 {},
+                 "X",
+                 "the largest normalised mean squared error of the logits",
+                 "0.01",
+                 true,
+                 set_real(max_nmse_, 0.0f, 1e30f)});
+    context_.add_to(table);
+    table.positional = "[MODEL.gguf]";
+    table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {
+      if (!is_first) return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one model at a time", text);
+      is_first = false;
+      model_.path = text;
+      return {};
+    };
+    return table;
+  }
+
+  Result<> check() override {
+    TESSERA_TRY(model_.check());
+    return context_.check();
+  }
+
+  Result<> run(Context& process) override {
+    Findings found;
+    TESSERA_ASSIGN(const auto files, ModelFiles::open(model_.path));
+    TESSERA_TRY(check_values(*files, process, found));
+    TESSERA_TRY(check_tokenizer(*files, process, found));
+    if (!reference_.empty()) TESSERA_TRY(check_logits(process, found));
+    return print(json_ ? json_of(found) : text_of(found));
+  }
+
+ private:
+  Result<> check_values(const ModelFiles& files, Context& process, Findings& found) const {
+    TESSERA_ASSIGN(const auto threads, ThreadPool::create(context_.session.threads));
+    ProgressBar bar("checking", process.quiet);
+    TESSERA_TRY(convert::check_values(files, *threads, [&](float share) {
+      bar.update(share);
+      return !process.interrupt.cancelled();
+    }));
+    found.n_tensors = files.tensors().size();
+    found.n_bytes = files.n_tensor_bytes();
+    found.n_blocks = convert::count_blocks(files);
+    return {};
+  }
+
+  // Files without a vocabulary are sound; so are those whose tokenizer is not built here.
+  static Result<> check_tokenizer(const ModelFiles& files, const Context& process, Findings& found) {
+    if (files.metadata().find(keys::kTokenizerModel) == nullptr) return {};
+    auto tokenizer = load_tokenizer(files);
+    if (!tokenizer && tokenizer.error().code() == ErrorCode::unsupported) {
+      if (!process.quiet) log("warning: the tokenizer is not checked: " + printable(tokenizer.error().message(), 400));
+      return {};
+    }
+    if (!tokenizer) return forward_error(tokenizer);
+    auto n_round_trips = convert::check_round_trips(**tokenizer);
+    if (!n_round_trips) return forward_error(n_round_trips, files.name());
+    const text::Vocab& vocab = (*tokenizer)->vocab();
+    found.vocabulary = {vocab.model(), vocab.n_tokens(), *n_round_trips};
+    return {};
+  }
+
+  Result<> check_logits(Context& process, Findings& found) {
+    TESSERA_ASSIGN(const File file, File::open(reference_));
+    TESSERA_ASSIGN(const auto map, MappedFile::map(file));
+    TESSERA_ASSIGN(auto reference, convert::ReferenceLogits::parse(map->bytes(), reference_));
+    // A call gives the logits of one micro-batch, so memory does not grow with the sequence.
+    const auto ids = reference.ids();
+    const auto n = static_cast<int64_t>(ids.size());
+    if (context_.session.n_ctx == 0) context_.session.n_ctx = n;
+    context_.session.n_outputs = std::min(context_.session.n_ubatch, n);
+    TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
+    if (n > model.session->n_ctx())
+      return fail(ErrorCode::limit, "{}: {} tokens, the context holds {} (-c sets it)", reference_, n,
+                  model.session->n_ctx());
+    for (int64_t begin = 0; begin < n; begin += context_.session.n_outputs) {
+      Batch batch;
+      for (int64_t i = begin; i < std::min(n, begin + context_.session.n_outputs); ++i)
+        batch.add({.token = ids[static_cast<size_t>(i)], .position = static_cast<int32_t>(i), .wants_logits = true});
+      TESSERA_TRY(model.session->decode(batch, &process.interrupt));
+      for (int64_t i = 0; i < batch.size(); ++i)
+        TESSERA_TRY(reference.compare(static_cast<size_t>(begin + i), model.session->logits(i)));
+    }
+    const double nmse = reference.nmse();
+    if (!(nmse <= static_cast<double>(max_nmse_)))
+      return fail(ErrorCode::mismatch,
+                  "{}: the model's logits differ: normalised mean squared error {:.3g}, limit {:.3g}", reference_, nmse,
+                  max_nmse_);
+    found.reference = {ids.size(), nmse};
+    return {};
+  }
+
+  static std::string text_of(const Findings& found) {
+    std::string text = fmt::format("values: {} tensors, {} bytes ({}), {} blocks, all finite\n", found.n_tensors,
+                                   found.n_bytes, human_bytes(static_cast<double>(found.n_bytes)), found.n_blocks);
+    if (const auto& vocabulary = found.vocabulary) {
+      text += fmt::format("tokenizer: {}, {} tokens", printable(vocabulary->model), vocabulary->n_tokens);
+      if (vocabulary->n_round_trips > 0) text += fmt::format(", {} texts come back", vocabulary->n_round_trips);
+      text += '\n';
+    }
+    if (const auto& reference = found.reference)
+      text += fmt::format("logits: {} tokens, normalised mean squared error {:.3g}\n", reference->n_tokens,
+                          reference->nmse);
+    return text;
+  }
+
+  static std::string json_of(const Findings& found) {
+    std::string text = fmt::format(R"({{"n_tensors": {}, "n_bytes": {}, "n_blocks": {})", found.n_tensors,
+                                   found.n_bytes, found.n_blocks);
+    if (const auto& vocabulary = found.vocabulary)
+      text += fmt::format(R"(, "tokenizer": {{"model": {}, "n_tokens": {}, "n_round_trips": {}}})",
+                          json_quoted(vocabulary->model), vocabulary->n_tokens, vocabulary->n_round_trips);
+    if (const auto& reference = found.reference)
+      text += fmt::format(R"(, "reference": {{"n_tokens": {}, "nmse": {}}})", reference->n_tokens, reference->nmse);
+    return text + "}\n";
+  }
+
+  ModelArgs model_;
+  ContextArgs context_;
+  std::string reference_;
+  float max_nmse_ = 0.01f;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_verify_command() { return std::make_unique<VerifyCommand>(); }
+
+}  // namespace tessera::cli

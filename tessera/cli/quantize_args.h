@@ -1,0 +1,40 @@
+// The flags of tessera quantize, and what they mean for the library.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tessera/cli/args.h"
+#include "tessera/convert/importance.h"
+#include "tessera/convert/quantize.h"
+
+namespace tessera::cli {
+
+/// How large the output may be: bytes, or bits for each of the model's values.
+using SizeTarget = std::variant<uint64_t, double>;
+
+struct QuantizeArgs {
+  std::string input, output;
+  std::optional<SizeTarget> size;
+  std::optional<convert::FileType> file_type;  // none: with a size
+  std::string imatrix_path;
+  convert::ImatrixFilter imatrix_filter;
+  convert::QuantizeOptions options;
+  int32_t n_threads = 1;
+  bool dry_run = false;
+  bool json = false;
+
+  QuantizeArgs();
+  void add_to(FlagTable& table);
+  /// What flags and words mean together. Errors: invalid_argument.
+  Result<> check();
+
+ private:
+  Result<> take_words();
+
+  std::vector<std::string> words_;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,46 @@
+// The mixes that users name ("Q4_K_M"): the table of file_types.def as an enum and look-ups. A mix is a default dtype
+// and the rules of mix.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/tensor/dtype.h"
+
+namespace tessera::convert {
+
+enum class FileType : uint8_t {
+#define TESSERA_FILE_TYPE(enumerator, name, alias, id, dtype) enumerator,
+#include "tessera/convert/file_types.def"
+#undef TESSERA_FILE_TYPE
+};
+
+struct FileTypeInfo {
+  FileType type;
+  std::string_view name;
+  std::string_view alias;  // "" if it has none
+  uint32_t id;             // general.file_type
+  DType dtype;             // of tensors that no rule names
+};
+
+const FileTypeInfo& info(FileType type);
+
+/// In the order of the table.
+std::span<const FileTypeInfo> all_file_types();
+
+/// The mix of a name or alias, in any case, or of its id in decimal ("15").
+std::optional<FileType> file_type_from_name(std::string_view text);
+
+/// The mix that a file of mostly this dtype is called, if there is one.
+std::optional<FileType> file_type_of(DType dtype);
+
+/// Whether weights are stored in this type: floats and blocks, not integers or the types of activations.
+bool is_weight_type(DType dtype);
+
+/// The type that weights can have of a name as users write it ("q6_k", "Q6_K").
+std::optional<DType> weight_type_from_name(std::string_view name);
+
+}  // namespace tessera::convert

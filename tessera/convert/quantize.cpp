@@ -1,0 +1,174 @@
+#include "tessera/convert/quantize.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tessera/gguf/printable.h"
+
+namespace tessera::convert {
+
+namespace {
+
+// Values that are encoded between two writes: some MB of output, so that threads meet rarely and little is held.
+constexpr int64_t kBatchValues = int64_t{1} << 22;
+// Values that a thread takes at a time: a millisecond or more of any encoder.
+constexpr int64_t kChunkValues = int64_t{1} << 14;
+
+Result<> refuse_overwriting_input(const ModelFiles& files, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    struct stat output {};
+    if (::stat(path.c_str(), &output) != 0) continue;
+    for (const auto& file : files.files()) {
+      struct stat input {};
+      if (file->file() == nullptr || ::fstat(file->file()->descriptor(), &input) != 0) continue;
+      if (input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+        return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", path, file->name());
+    }
+  }
+  return {};
+}
+
+Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
+  for (const PlannedTensor& tensor : plan.tensors) {
+    if (tensor.is_copied()) continue;
+    const std::string name = quoted(tensor.source.info.name);
+    if (find_decoder(tensor.source.info.dtype) == nullptr)
+      return fail(ErrorCode::unsupported, "tensor {}: type {} has no decoder", name,
+                  info(tensor.source.info.dtype).name);
+    if (find_encoder(tensor.to, options.encoder) == nullptr)
+      return fail(ErrorCode::unsupported, "tensor {}: type {} has no encoder", name, info(tensor.to).name);
+  }
+  return {};
+}
+
+// The tensors of one output after the other: a batch of rows is encoded by all threads, then written by the caller.
+class TensorStream {
+ public:
+  TensorStream(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
+               const WorkContext& context)
+      : files_(files),
+        options_(options),
+        context_(context),
+        n_bytes_total_(std::max<uint64_t>(1, plan.n_bytes_before())) {}
+
+  Result<> write(const PlannedTensor& tensor, GgufWriter& writer) {
+    TESSERA_ASSIGN(const TensorImportance importance, importance_of(options_.imatrix, tensor.source.info));
+    const Shape& shape = tensor.source.info.shape;
+    const int64_t n_batch_rows = std::max<int64_t>(1, kBatchValues / shape[0]);
+    start(tensor, importance);
+    for (int64_t begin = 0; begin < shape.n_rows(); begin += n_batch_rows) {
+      const int64_t n_rows = std::min(n_batch_rows, shape.n_rows() - begin);
+      TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows));
+      TESSERA_TRY(writer.append(encoded));
+      forget(begin, n_rows);
+      if (context_.cancel != nullptr && context_.cancel->cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+      context_.progress(static_cast<float>(static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_)));
+    }
+    return {};
+  }
+
+ private:
+  struct Fault {
+    int64_t row = 0;
+    RowFault what;
+  };
+
+  void start(const PlannedTensor& tensor, const TensorImportance& importance) {
+    tensor_ = &tensor;
+    importance_ = &importance;
+    const int64_t n_rows = tensor.source.info.shape.n_rows();
+    from_row_bytes_ = static_cast<size_t>(tensor.source.info.n_bytes) / static_cast<size_t>(n_rows);
+    to_row_bytes_ = static_cast<size_t>(tensor.n_bytes) / static_cast<size_t>(n_rows);
+    coders_.clear();
+    const quant::Format* from = find_decoder(tensor.source.info.dtype);
+    const quant::Format* to = tensor.is_copied() ? nullptr : find_encoder(tensor.to, options_.encoder);
+    if (from == nullptr || (to == nullptr && options_.mix.copy_all)) return;  // copied unread
+    for (int i = 0; i < context_.threads.size(); ++i)
+      coders_.emplace_back(*from, to, tensor.to, tensor.source.info.shape[0], options_.encoder);
+  }
+
+  std::span<const std::byte> source_rows(int64_t begin, int64_t n) const {
+    return files_.data(tensor_->source)
+        .subspan(static_cast<size_t>(begin) * from_row_bytes_, static_cast<size_t>(n) * from_row_bytes_);
+  }
+
+  // The output's bytes of n rows; valid until the next call.
+  Result<std::span<const std::byte>> encode(int64_t begin, int64_t n) {
+    const std::span<const std::byte> source = source_rows(begin, n);
+    if (coders_.empty()) return source;
+    if (!tensor_->is_copied()) batch_.resize(static_cast<size_t>(n) * to_row_bytes_);
+    std::vector<std::optional<Fault>> faults(coders_.size());
+    const int64_t n_chunk_rows = std::max<int64_t>(1, kChunkValues / tensor_->source.info.shape[0]);
+    const auto work = [&](ThreadContext& thread) {
+      const auto index = static_cast<size_t>(thread.index);
+      for (int64_t at = thread.next_chunk() * n_chunk_rows; at < n; at = thread.next_chunk() * n_chunk_rows) {
+        if (thread.cancelled()) return;
+        for (int64_t row = at; row < std::min(n, at + n_chunk_rows); ++row) {
+          const auto fault = encode_row(coders_[index], source, begin, row);
+          // The first of the batch is reported, whoever meets it.
+          if (fault && (!faults[index] || begin + row < faults[index]->row)) faults[index] = {begin + row, *fault};
+        }
+      }
+    };
+    context_.threads.run(work, {.cancel = context_.cancel});
+    std::optional<Fault> first;
+    for (const auto& fault : faults)
+      if (fault && (!first || fault->row < first->row)) first = fault;
+    if (first) return std::unexpected(to_error(first->what, files_, *tensor_, first->row));
+    if (tensor_->is_copied()) return source;
+    return std::span<const std::byte>(batch_);
+  }
+
+  std::optional<RowFault> encode_row(RowCoder& coder, std::span<const std::byte> source, int64_t begin, int64_t row) {
+    if (auto fault = coder.read(source.data() + static_cast<size_t>(row) * from_row_bytes_)) return fault;
+    if (tensor_->is_copied()) return std::nullopt;
+    return coder.write(*importance_, begin + row, batch_.data() + static_cast<size_t>(row) * to_row_bytes_);
+  }
+
+  // The input's pages count as ours while they are mapped in.
+  void forget(int64_t begin, int64_t n) {
+    const auto n_bytes = static_cast<uint64_t>(n) * from_row_bytes_;
+    n_bytes_done_ += n_bytes;
+    if (const MappedFile* map = files_.files()[tensor_->source.file]->map())
+      map->discard(tensor_->source.info.file_offset + static_cast<uint64_t>(begin) * from_row_bytes_, n_bytes);
+  }
+
+  const ModelFiles& files_;
+  const QuantizeOptions& options_;
+  const WorkContext& context_;
+  const uint64_t n_bytes_total_;
+  uint64_t n_bytes_done_ = 0;
+  const PlannedTensor* tensor_ = nullptr;
+  const TensorImportance* importance_ = nullptr;
+  size_t from_row_bytes_ = 0, to_row_bytes_ = 0;
+  std::vector<RowCoder> coders_;  // one a thread; none where rows are copied unread
+  std::vector<std::byte> batch_;
+};
+
+}  // namespace
+
+Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
+                         const std::string& path, const WorkContext& context) {
+  const std::vector<std::string> paths = output_paths(plan, path);
+  TESSERA_TRY(refuse_overwriting_input(files, paths));
+  TESSERA_TRY(want_formats(plan, options));
+  std::vector<GgufWriter> writers;
+  for (uint32_t part = 0; part < plan.n_parts; ++part) {
+    TESSERA_ASSIGN(const GgufBuilder builder, describe_part(files, plan, options, part));
+    TESSERA_ASSIGN(GgufWriter writer, GgufWriter::create(paths[part], builder));
+    writers.push_back(std::move(writer));
+  }
+  TensorStream stream(files, plan, options, context);
+  for (const PlannedTensor& tensor : plan.tensors) TESSERA_TRY(stream.write(tensor, writers[tensor.part]));
+  for (size_t part = 0; part < writers.size(); ++part) {
+    Result<> finished = writers[part].finish();
+    if (finished) continue;
+    for (size_t i = 0; i < part; ++i) ::unlink(paths[i].c_str());  // parts of nothing
+    return forward_error(finished);
+  }
+  return {};
+}
+
+}  // namespace tessera::convert

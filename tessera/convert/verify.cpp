@@ -1,0 +1,222 @@
+#include "tessera/convert/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "tessera/base/bytes.h"
+#include "tessera/base/checked.h"
+#include "tessera/gguf/printable.h"
+#include "tessera/quant/validate.h"
+#include "tessera/text/detokenize.h"
+
+namespace tessera::convert {
+
+namespace {
+
+// Whole blocks of one tensor.
+struct Piece {
+  const ModelFiles::Tensor* tensor;
+  uint64_t offset;
+  uint64_t n_bytes;
+};
+
+std::vector<Piece> cut(const ModelFiles& model) {
+  constexpr uint64_t kPieceBytes = 8u << 20;
+  std::vector<Piece> pieces;
+  for (const ModelFiles::Tensor& tensor : model.tensors()) {
+    const auto block_bytes = static_cast<uint64_t>(info(tensor.info.dtype).block_bytes);
+    const uint64_t step = kPieceBytes / block_bytes * block_bytes;
+    for (uint64_t offset = 0; offset < tensor.info.n_bytes; offset += step)
+      pieces.push_back({&tensor, offset, std::min(step, tensor.info.n_bytes - offset)});
+  }
+  return pieces;
+}
+
+std::unexpected<Error> fault_in(const ModelFiles& model, const Piece& piece, const quant::BlockFault& fault) {
+  const GgufTensor& tensor = piece.tensor->info;
+  const DTypeInfo& type = info(tensor.dtype);
+  const int64_t block = fault.block + static_cast<int64_t>(piece.offset) / type.block_bytes;
+  return fail(ErrorCode::format, "{}: tensor {}: {} {} (row {}): {}", model.files()[piece.tensor->file]->name(),
+              printable(tensor.name), type.is_blocked() ? "block" : "element", block,
+              block / (tensor.shape[0] / type.block_elements), fault.what);
+}
+
+// The fault of the first piece that has one; pieces before it are always searched.
+class FirstFault {
+ public:
+  bool is_after(size_t piece) const { return piece > piece_; }
+  void add(size_t piece, const quant::BlockFault& fault) {
+    const std::lock_guard lock(mutex_);
+    if (is_after(piece)) return;
+    piece_ = piece;
+    fault_ = fault;
+  }
+  size_t piece() const { return piece_; }
+  const std::optional<quant::BlockFault>& fault() const { return fault_; }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<size_t> piece_{SIZE_MAX};
+  std::optional<quant::BlockFault> fault_;
+};
+
+constexpr std::array<std::string_view, 10> kSamples = {
+    "Hello, world!",
+    " leading and trailing  spaces ",
+    "Numbers 0123456789, 3.14159 and -2e10.",
+    "def f(x):\n\treturn [x ** 2, {'a': \"b\"}]\r\n\n\n",
+    "\xC3\x9C"
+    "ber die Br\xC3\xBC"
+    "cke, na\xC3\xAFve caf\xC3\xA9.",
+    "\xD0\x9F\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82, \xD0\xBC\xD0\xB8\xD1\x80!",
+    "\xE4\xBD\xA0\xE5\xA5\xBD\xEF\xBC\x8C\xE4\xB8\x96\xE7\x95\x8C\xE3\x80\x82",
+    "\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7 \xE0\xA4\xA8\xE0\xA4\xAE\xE0\xA4\xB8\xE0\xA5\x8D\xE0\xA4\xA4\xE0\xA5\x87",
+    "\xF0\x9F\x98\x80\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80 emoji",
+    "\x01\x02\x7F",
+};
+
+constexpr std::string_view kSpmSpace = "\xE2\x96\x81";
+
+// What a token of an SPM vocabulary spells.
+std::string spelt(std::string_view token) {
+  std::string text;
+  while (!token.empty()) {
+    const bool is_space = token.starts_with(kSpmSpace);
+    text += is_space ? ' ' : token.front();
+    token.remove_prefix(is_space ? kSpmSpace.size() : 1);
+  }
+  return text;
+}
+
+bool has_all_byte_tokens(const text::Vocab& vocab) {
+  for (int byte = 0; byte < 256; ++byte)
+    if (!vocab.byte_token(static_cast<uint8_t>(byte))) return false;
+  return true;
+}
+
+// Whether a user's token takes the whitespace beside it away.
+bool strips_whitespace(const text::Vocab& vocab) {
+  for (size_t i = 0; i < vocab.n_tokens(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (vocab.type(id) == text::TokenType::user_defined && (vocab.strips_left(id) || vocab.strips_right(id)))
+      return true;
+  }
+  return false;
+}
+
+bool gives_texts_back(const text::Vocab& vocab) {
+  return vocab.has_text() && vocab.model() == "llama" && vocab.find(kSpmSpace) && has_all_byte_tokens(vocab) &&
+         !strips_whitespace(vocab);
+}
+
+Result<> check_round_trip(const text::Tokenizer& tokenizer, std::string_view text) {
+  TESSERA_ASSIGN(const std::vector<int32_t> ids, tokenizer.tokenize(text));
+  TESSERA_ASSIGN(const std::string back, text::detokenize(tokenizer, ids));
+  if (back == text) return {};
+  return fail(ErrorCode::format, "{} comes back as {}", quoted(text), quoted(back));
+}
+
+}  // namespace
+
+Result<> check_values(const ModelFiles& model, ThreadPool& threads, const VerifyProgress& progress) {
+  const std::vector<Piece> pieces = cut(model);
+  FirstFault first;
+  std::atomic<uint64_t> n_done{0};
+  std::atomic<bool> stopped{false};
+  threads.run([&](ThreadContext& thread) {
+    for (;;) {
+      const auto i = static_cast<size_t>(thread.next_chunk());
+      if (i >= pieces.size() || first.is_after(i) || stopped) return;
+      const Piece& piece = pieces[i];
+      const auto bytes = model.data(*piece.tensor).subspan(piece.offset, piece.n_bytes);
+      if (const auto fault = quant::first_fault(piece.tensor->info.dtype, bytes)) first.add(i, *fault);
+      if (const MappedFile* map = model.files()[piece.tensor->file]->map())
+        map->discard(piece.tensor->info.file_offset + piece.offset, piece.n_bytes);
+      n_done += piece.n_bytes;
+      const auto share = static_cast<float>(n_done) / static_cast<float>(model.n_tensor_bytes());
+      if (thread.index == 0 && progress && !progress(share)) stopped = true;
+    }
+  });
+  if (stopped) return fail(ErrorCode::cancelled, "checking was stopped");
+  if (first.fault()) return fault_in(model, pieces[first.piece()], *first.fault());
+  return {};
+}
+
+uint64_t count_blocks(const ModelFiles& model) {
+  uint64_t n = 0;
+  for (const ModelFiles::Tensor& tensor : model.tensors())
+    n += tensor.info.n_bytes / static_cast<uint64_t>(info(tensor.info.dtype).block_bytes);
+  return n;
+}
+
+Result<size_t> check_round_trips(const text::Tokenizer& tokenizer) {
+  const text::Vocab& vocab = tokenizer.vocab();
+  if (!gives_texts_back(vocab)) return 0;
+  for (const std::string_view text : kSamples) {
+    Result<> checked = check_round_trip(tokenizer, text);
+    if (!checked) return forward_error(checked, "tokenizer");
+  }
+  size_t n = kSamples.size();
+  for (size_t i = 0; i < vocab.n_tokens(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (vocab.type(id) != text::TokenType::normal) continue;
+    Result<> checked = check_round_trip(tokenizer, spelt(vocab.text(id)));
+    if (!checked) return forward_error(checked, fmt::format("tokenizer: token {}", id));
+    ++n;
+  }
+  return n;
+}
+
+Result<ReferenceLogits> ReferenceLogits::parse(std::span<const std::byte> bytes, std::string name) {
+  ReferenceLogits reference;
+  ByteReader in(bytes);
+  auto n = in.read<int32_t>();
+  auto n_vocab = in.read<int32_t>();
+  if (!n || !n_vocab) return fail(ErrorCode::format, "{}: {} bytes are no logits", name, bytes.size());
+  if (*n < 1 || *n_vocab < 1)
+    return fail(ErrorCode::format, "{}: {} tokens of a vocabulary of {}: no logits of `tessera logits`", name, *n,
+                *n_vocab);
+  const auto n_rows = static_cast<uint64_t>(*n), n_columns = static_cast<uint64_t>(*n_vocab);
+  const auto n_numbers = checked_mul(n_rows, n_columns + 1);  // an id and its logits
+  const auto n_bytes = n_numbers ? checked_mul<uint64_t>(*n_numbers, sizeof(float)) : std::nullopt;
+  if (!n_bytes || *n_bytes != in.remaining())
+    return fail(ErrorCode::format, "{}: {} bytes are not the logits of {} tokens of a vocabulary of {}", name,
+                bytes.size(), *n, *n_vocab);
+  for (uint64_t i = 0; i < n_rows; ++i) {
+    TESSERA_ASSIGN(const int32_t id, in.read<int32_t>());
+    if (id < 0 || id >= *n_vocab)
+      return fail(ErrorCode::format, "{}: token {} is {}, want 0 to {}", name, i, id, *n_vocab - 1);
+    reference.ids_.push_back(id);
+  }
+  TESSERA_ASSIGN(reference.logits_, in.take(in.remaining()));
+  reference.n_vocab_ = *n_vocab;
+  reference.name_ = std::move(name);
+  return reference;
+}
+
+Result<> ReferenceLogits::compare(size_t i, std::span<const float> logits) {
+  if (std::cmp_not_equal(logits.size(), n_vocab_))
+    return fail(ErrorCode::mismatch, "{}: logits of {} tokens, the model has {}", name_, n_vocab_, logits.size());
+  const auto row = logits_.subspan(i * logits.size_bytes(), logits.size_bytes());
+  for (size_t j = 0; j < logits.size(); ++j) {
+    float want;
+    std::memcpy(&want, row.data() + j * sizeof(float), sizeof(float));
+    if (!std::isfinite(want)) return fail(ErrorCode::format, "{}: logit {} after token {} is {}", name_, j, i, want);
+    const double difference = static_cast<double>(logits[j]) - static_cast<double>(want);
+    error_ += difference * difference;
+    power_ += static_cast<double>(want) * static_cast<double>(want);
+  }
+  return {};
+}
+
+double ReferenceLogits::nmse() const { return error_ / power_; }
+
+}  // namespace tessera::convert

@@ -1,0 +1,16 @@
+// iq4_nl: 32 elements with one f16 scale, value = d * kIQ4Levels[code], codes of four bits.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockIQ4_NL {
+  static constexpr int kElements = 32;
+
+  uint16_t d;      // f16
+  uint8_t qs[16];  // byte j: element j in the low nibble, j + 16 in the high nibble
+};
+static_assert(sizeof(BlockIQ4_NL) == 18);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

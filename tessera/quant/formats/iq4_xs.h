@@ -1,0 +1,18 @@
+// iq4_xs: 256 elements in 8 sub-blocks, value = d * (scale - 32) * kIQ4Levels[code], scales of six bits.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockIQ4_XS {
+  static constexpr int kElements = 256;
+
+  uint16_t d;           // f16
+  uint16_t scales_h;    // the upper two bits of sub-block i's scale at bit 2i
+  uint8_t scales_l[4];  // the lower four: nibble i % 2 of byte i / 2
+  uint8_t qs[128];      // 16 bytes per sub-block: element j in the low nibble of byte j, j + 16 in the high nibble
+};
+static_assert(sizeof(BlockIQ4_XS) == 136);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

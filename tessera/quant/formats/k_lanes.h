@@ -1,0 +1,263 @@
+// The super-blocks of 256 as the K-quant encoders see them: each of the 16 lanes holds one sub-block, so that a vector
+// is one super-block of 16 sub-blocks of 16, or two of 8 sub-blocks of 32.
+//
+// Values are divided by a power of two near the largest of their super-block: exact, and no later product or square
+// leaves the range of f32, whatever the input.
+#pragma once
+
+#include "tessera/quant/formats/half.h"
+#include "tessera/quant/formats/vec.h"
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+inline constexpr int kSuperElements = 256;
+
+/// Sub-blocks of N elements.
+template <int N>
+struct Lanes {
+  static constexpr int kSupers = N / 16;            // super-blocks in a vector
+  static constexpr int kSubs = kSuperElements / N;  // sub-blocks, thus lanes, of a super-block
+
+  F32x16 x[N], w[N];    // w: importances, which load_weights() or the format's own rule fills in
+  float unit[kSupers];  // x is the source / unit
+};
+
+/// Four rows of four floats, read at a stride and written as columns.
+[[gnu::always_inline]] inline void transpose_4x4(const float* from, int from_stride, float* to, int to_stride) {
+  using F32x4 [[gnu::vector_size(16)]] = float;
+  using I32x4 [[gnu::vector_size(16)]] = int32_t;
+  F32x4 r[4];
+  for (int i = 0; i < 4; ++i) memcpy(&r[i], from + i * from_stride, sizeof r[i]);
+  const F32x4 a = __builtin_shuffle(r[0], r[1], I32x4{0, 4, 1, 5}),
+              b = __builtin_shuffle(r[2], r[3], I32x4{0, 4, 1, 5});
+  const F32x4 c = __builtin_shuffle(r[0], r[1], I32x4{2, 6, 3, 7}),
+              d = __builtin_shuffle(r[2], r[3], I32x4{2, 6, 3, 7});
+  const F32x4 columns[4] = {__builtin_shuffle(a, b, I32x4{0, 1, 4, 5}), __builtin_shuffle(a, b, I32x4{2, 3, 6, 7}),
+                            __builtin_shuffle(c, d, I32x4{0, 1, 4, 5}), __builtin_shuffle(c, d, I32x4{2, 3, 6, 7})};
+  for (int i = 0; i < 4; ++i) memcpy(to + i * to_stride, &columns[i], sizeof columns[i]);
+}
+
+/// to[i] lane b is element i of sub-block b; the lanes past n_supers super-blocks are copies of the first.
+template <int N>
+inline void transpose(const float* from, int n_supers, F32x16 (&to)[N]) {
+  alignas(64) float rows[N * kLanes];
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) {
+    const float* values = from + (super < n_supers ? super : 0) * kSuperElements;
+    for (int b = 0; b < Lanes<N>::kSubs; b += 4)
+      for (int i = 0; i < N; i += 4)
+        transpose_4x4(values + b * N + i, N, rows + i * kLanes + super * Lanes<N>::kSubs + b, kLanes);
+  }
+  memcpy(to, rows, sizeof to);
+}
+
+/// v[super] in the lanes of each super-block.
+template <int N>
+[[gnu::always_inline]] inline F32x16 spread(const float (&v)[N / 16]) {
+  F32x16 out;
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = v[lane / Lanes<N>::kSubs];
+  return out;
+}
+
+/// Sums, or maxima, of the lanes of each super-block, in the order of the lanes.
+template <int N>
+inline void sum_lanes(F32x16 v, float (&sums)[N / 16]) {
+  float lanes[kLanes];
+  store(v, lanes);
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) {
+    float sum = 0.0f;
+    for (int b = 0; b < Lanes<N>::kSubs; ++b) sum += lanes[super * Lanes<N>::kSubs + b];
+    sums[super] = sum;
+  }
+}
+template <int N>
+inline void max_lanes(F32x16 v, float (&maxima)[N / 16]) {
+  float lanes[kLanes];
+  store(v, lanes);
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) {
+    float largest = lanes[super * Lanes<N>::kSubs];
+    for (int b = 1; b < Lanes<N>::kSubs; ++b) {
+      const float v_b = lanes[super * Lanes<N>::kSubs + b];
+      largest = v_b > largest ? v_b : largest;
+    }
+    maxima[super] = largest;
+  }
+}
+
+/// The largest power of two that is <= v, for normal v between 2^-100 and 2^100; those ends outside.
+inline float power_of_two_below(float v) {
+  if (!(v > 0x1p-100f)) return 0x1p-100f;
+  return v < 0x1p100f ? float_of(bits_of(v) & 0x7f800000u) : 0x1p100f;
+}
+
+/// Fills in x and unit. Values beyond what any of these formats represents (< 2^29) are cut at 2^40, NaNs among them; a
+/// super-block below 2^-26, which none tells from zeros (their least step is 2^-24), becomes zeros.
+template <int N>
+inline void load_values(const float* x, int n_supers, Lanes<N>& lanes) {
+  transpose(x, n_supers, lanes.x);
+  F32x16 largest = {};
+  for (F32x16& v : lanes.x) {
+    v = clamp(v, -0x1p40f, 0x1p40f);
+    largest = max(abs(v), largest);
+  }
+  float maxima[N / 16], factors[N / 16];
+  max_lanes<N>(largest, maxima);
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) {
+    lanes.unit[super] = maxima[super] < 0x1p-26f ? 1.0f : power_of_two_below(maxima[super]);
+    factors[super] = maxima[super] < 0x1p-26f ? 0.0f : 1.0f / lanes.unit[super];
+  }
+  const F32x16 factor = spread<N>(factors);
+  for (F32x16& v : lanes.x) v = v * factor;
+}
+
+/// Fills in w from one weight per element, null for ones, divided by a power of two near the super-block's largest.
+template <int N>
+inline void load_weights(const float* weights, int n_supers, Lanes<N>& lanes) {
+  if (weights == nullptr) {
+    for (F32x16& w : lanes.w) w = broadcast(1.0f);
+    return;
+  }
+  transpose(weights, n_supers, lanes.w);
+  F32x16 largest = {};
+  for (const F32x16& w : lanes.w) largest = max(w, largest);
+  float factors[N / 16];
+  max_lanes<N>(largest, factors);
+  for (float& f : factors) f = 1.0f / power_of_two_below(f);
+  const F32x16 factor = spread<N>(factors);
+  for (F32x16& w : lanes.w) w = w * factor;
+}
+
+[[gnu::always_inline]] inline F32x16 sqrt(F32x16 v) {
+  for (int lane = 0; lane < kLanes; ++lane) v[lane] = __builtin_sqrtf(v[lane]);
+  return v;
+}
+
+#if TESSERA_ISA_avx512
+[[gnu::always_inline]] inline F32x16 clamp_native(F32x16 v, float low, float top) { return clamp(v, low, top); }
+#else
+/// clamp() in vectors of the set's own width: GCC 12 compares wider ones lane by lane, and the searches
+/// then take 1.5 times as long.
+[[gnu::always_inline]] inline F32x16 clamp_native(F32x16 v, float low, float top) {
+#if TESSERA_ISA_avx2
+  constexpr int kWidth = 8;
+#else
+  constexpr int kWidth = 4;
+#endif
+  using Part [[gnu::vector_size(4 * kWidth)]] = float;
+  Part parts[kLanes / kWidth];
+  memcpy(parts, &v, sizeof v);
+  const Part lows = low - Part{}, tops = top - Part{};
+  for (Part& part : parts) {
+    part = part > lows ? part : lows;
+    part = part < tops ? part : tops;
+  }
+  memcpy(&v, parts, sizeof v);
+  return v;
+}
+#endif
+
+/// v rounded to a whole number of 0..top (low..top), half to even; a NaN to the lower end.
+[[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float low, float top) {
+  return round_even(clamp_native(v, low, top));
+}
+[[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float top) { return code_of(v, 0.0f, top); }
+
+/// codes[b * N + i] is the code of element i of lane b: whole numbers of -128..255, as bytes.
+template <int N>
+inline void store_codes(const F32x16 (&codes)[N], uint8_t* bytes) {
+  uint8_t rows[N][kLanes];
+  for (int i = 0; i < N; ++i) {
+    to_bytes(to_i32(codes[i]), rows[i]);
+  }
+  for (int b = 0; b < kLanes; ++b)
+    for (int i = 0; i < N; ++i) bytes[b * N + i] = rows[i][b];
+}
+
+/// The value of largest magnitude of each lane with its sign, the first one on ties.
+template <int N>
+inline F32x16 extreme_of(const F32x16 (&x)[N]) {
+  F32x16 extreme = x[0];
+  for (int i = 1; i < N; ++i) extreme = select(abs(x[i]) > abs(extreme), x[i], extreme);
+  return extreme;
+}
+
+/// x ~ a * code - m, a lane each.
+struct AffineFit {
+  F32x16 a, m;
+};
+
+/// A coded vector of sub-blocks: value = d * ls * code - dmin * lm, or d * ls * code.
+template <int N>
+struct Coded {
+  F32x16 codes[N], ls, lm;
+  uint16_t d[N / 16], dmin[N / 16];  // f16
+};
+
+/// The f16 scales of a vector in the units of its lanes.
+template <int N>
+inline F32x16 scale_of(const Lanes<N>& lanes, const uint16_t (&d)[N / 16]) {
+  float v[N / 16];
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) v[super] = f16_to_f32(d[super]) / lanes.unit[super];
+  return spread<N>(v);
+}
+
+/// The codes of low..top nearest to x for the scales already in coded; 0 where the scale is 0.
+template <int N>
+inline void recode(const Lanes<N>& lanes, float low, float top, Coded<N>& coded) {
+  const F32x16 a = scale_of(lanes, coded.d) * coded.ls, m = scale_of(lanes, coded.dmin) * coded.lm;
+  for (int i = 0; i < N; ++i) coded.codes[i] = select(a == 0.0f, F32x16{}, code_of((lanes.x[i] + m) / a, low, top));
+}
+
+/// One coded super-block: negative codes as two's complement.
+struct SuperCodes {
+  uint16_t d, dmin;
+  uint8_t codes[kSuperElements];
+  uint8_t ls[16], lm[16];
+};
+
+/// Takes the super-blocks of coded apart. One whose scales are zero gets all codes zero: one set of bytes for zeros.
+template <int N>
+inline void split(const Coded<N>& coded, SuperCodes (&supers)[N / 16]) {
+  uint8_t codes[N * kLanes], ls[kLanes], lm[kLanes];
+  store_codes(coded.codes, codes);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    ls[lane] = static_cast<uint8_t>(static_cast<int>(coded.ls[lane]));
+    lm[lane] = static_cast<uint8_t>(static_cast<int>(coded.lm[lane]));
+  }
+  constexpr int kSubs = Lanes<N>::kSubs;
+  for (int super = 0; super < Lanes<N>::kSupers; ++super) {
+    SuperCodes& out = supers[super];
+    out = {};
+    if (((coded.d[super] | coded.dmin[super]) & 0x7fffu) == 0) continue;
+    out.d = coded.d[super];
+    out.dmin = coded.dmin[super];
+    memcpy(out.codes, codes + super * kSuperElements, kSuperElements);
+    memcpy(out.ls, ls + super * kSubs, kSubs);
+    memcpy(out.lm, lm + super * kSubs, kSubs);
+  }
+}
+
+/// Encodes a row: code() from lanes with x and w filled in to scales and codes, pack() to a block's bytes.
+template <int N, class Block>
+inline void encode_supers(const float* x, const float* weights, int64_t n, void* to,
+                          void (*code)(Lanes<N>& lanes, Coded<N>& coded), Block (*pack)(const SuperCodes& codes)) {
+  constexpr int kSupers = Lanes<N>::kSupers;
+  auto* row = static_cast<uint8_t*>(to);
+  const int64_t n_supers = n / kSuperElements;
+  for (int64_t first = 0; first < n_supers; first += kSupers) {
+    const int count = n_supers - first < kSupers ? static_cast<int>(n_supers - first) : kSupers;
+    const int64_t at = first * kSuperElements;
+    Lanes<N> lanes;
+    Coded<N> coded;
+    SuperCodes supers[kSupers];
+    load_values(x + at, count, lanes);
+    load_weights(weights == nullptr ? nullptr : weights + at, count, lanes);
+    code(lanes, coded);
+    split(coded, supers);
+    for (int super = 0; super < count; ++super, row += sizeof(Block)) {
+      const Block block = pack(supers[super]);
+      memcpy(row, &block, sizeof block);
+    }
+  }
+}
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,19 @@
+// q3_k: 256 elements in 16 sub-blocks of 16, value = d * ls * code with signed 6-bit scales and codes of -4..3.
+// Element 128h + 32j + l has the low bits of code + 4 at shift 2j of qs[32h + l], the high one at 4h + j of hmask[l].
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockQ3_K {
+  static constexpr int kElements = 256;
+
+  uint8_t hmask[32];
+  uint8_t qs[64];
+  uint8_t scales[12];  // of ls + 32: sub-block b's low 4 bits in b % 8, shift 4 (b / 8); high 2 in 8 + b % 4, 2 (b / 4)
+  uint16_t d;          // f16
+};
+static_assert(sizeof(BlockQ3_K) == 110);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,16 @@
+// q4_1: 32 elements with an f16 scale and an f16 offset, value = d * code + m, codes of four bits.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockQ4_1 {
+  static constexpr int kElements = 32;
+
+  uint16_t d, m;   // f16
+  uint8_t qs[16];  // byte j: element j in the low nibble, j + 16 in the high nibble
+};
+static_assert(sizeof(BlockQ4_1) == 20);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

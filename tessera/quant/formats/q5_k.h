@@ -1,0 +1,19 @@
+// q5_k: 256 elements in 8 sub-blocks of 32, value = d * ls * code - dmin * lm with 6-bit scales and 5-bit codes.
+// The low 4 bits lie as in q4_k; element l of sub-block b has its fifth at bit b of qh[l].
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockQ5_K {
+  static constexpr int kElements = 256;
+
+  uint16_t d, dmin;    // f16
+  uint8_t scales[12];  // k_scales.h
+  uint8_t qh[32];
+  uint8_t qs[128];
+};
+static_assert(sizeof(BlockQ5_K) == 176);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,20 @@
+// q6_k: 256 elements in 16 sub-blocks of 16, value = d * scale * (code - 32) with signed 8-bit scales and 6-bit codes.
+// Element 128h + 32g + l has its low 4 bits in ql[64h + 32 (g % 2) + l], shift 4 (g / 2), the high 2 in qh[32h + l],
+// 2g.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::quant::TESSERA_ISA_NAMESPACE {
+
+struct BlockQ6_K {
+  static constexpr int kElements = 256;
+
+  uint8_t ql[128];
+  uint8_t qh[64];
+  int8_t scales[16];
+  uint16_t d;  // f16
+};
+static_assert(sizeof(BlockQ6_K) == 210);
+
+}  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

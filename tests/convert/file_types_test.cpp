@@ -1,0 +1,89 @@
+// Names of mixes and patterns of tensor names, as users type them.
+#include "tessera/convert/file_types.h"
+
+#include <string>
+
+#include "tessera/convert/tensor_pattern.h"
+#include "tests/support/testing.h"
+
+namespace tessera::convert {
+namespace {
+
+TEST(FileTypes, NamesInAnyCaseAliasesAndNumbers) {
+  EXPECT_EQ(file_type_from_name("Q4_K_M"), FileType::q4_k_m);
+  EXPECT_EQ(file_type_from_name("q4_k_m"), FileType::q4_k_m);
+  EXPECT_EQ(file_type_from_name("Q4_K"), FileType::q4_k_m);
+  EXPECT_EQ(file_type_from_name("q3_k"), FileType::q3_k_m);
+  EXPECT_EQ(file_type_from_name("q5_K"), FileType::q5_k_m);
+  EXPECT_EQ(file_type_from_name("15"), FileType::q4_k_m);
+  EXPECT_EQ(file_type_from_name("0"), FileType::f32);
+  EXPECT_EQ(file_type_from_name("38"), FileType::mxfp4_moe);
+  for (const char* text : {"", "Q4_K_MM", "4", "33", "99999999999999999999", "-1", "2 ", "i8", "q8_K"})
+    EXPECT_EQ(file_type_from_name(text), std::nullopt) << text;
+}
+
+// The ids that files carry are those of llama.cpp.
+TEST(FileTypes, Ids) {
+  const std::pair<const char*, uint32_t> ids[] = {
+      {"F16", 1},     {"Q4_0", 2},    {"Q4_1", 3},     {"Q8_0", 7},    {"Q5_0", 8},    {"Q5_1", 9},     {"Q2_K", 10},
+      {"Q3_K_S", 11}, {"Q3_K_L", 13}, {"Q4_K_S", 14},  {"Q5_K_S", 16}, {"Q6_K", 18},   {"IQ2_XXS", 19}, {"IQ2_XS", 20},
+      {"Q2_K_S", 21}, {"IQ3_XS", 22}, {"IQ3_XXS", 23}, {"IQ1_S", 24},  {"IQ4_NL", 25}, {"IQ3_S", 26},   {"IQ3_M", 27},
+      {"IQ2_S", 28},  {"IQ2_M", 29},  {"IQ4_XS", 30},  {"IQ1_M", 31},  {"BF16", 32},   {"TQ1_0", 36},   {"TQ2_0", 37},
+      {"NVFP4", 39},  {"Q1_0", 40},   {"Q2_0", 41}};
+  for (const auto& [name, id] : ids) {
+    const auto type = file_type_from_name(name);
+    ASSERT_TRUE(type) << name;
+    EXPECT_EQ(info(*type).id, id) << name;
+    EXPECT_EQ(info(*type).name, name);
+    EXPECT_EQ(file_type_from_name(std::to_string(id)), type);
+  }
+}
+
+TEST(FileTypes, EveryRowIsAtItsEnumerator) {
+  for (const FileTypeInfo& row : all_file_types()) EXPECT_EQ(&info(row.type), &row) << row.name;
+}
+
+TEST(FileTypes, TypesOfWeights) {
+  EXPECT_EQ(file_type_of(DType::q4_k), FileType::q4_k_m);
+  EXPECT_EQ(file_type_of(DType::iq2_xs), FileType::iq2_xs);
+  EXPECT_EQ(file_type_of(DType::iq3_s), FileType::iq3_s);
+  EXPECT_EQ(weight_type_from_name("q6_k"), DType::q6_k);
+  for (const char* text : {"i8", "f64", "q8_1", "q8_K", "q9", ""}) EXPECT_EQ(weight_type_from_name(text), std::nullopt);
+}
+
+bool matches(const char* pattern, const char* name) {
+  const auto compiled = TensorPattern::compile(pattern);
+  EXPECT_OK(compiled);
+  return compiled && compiled->matches(name);
+}
+
+TEST(TensorPattern, SearchesInTheName) {
+  EXPECT_TRUE(matches("attn_v", "blk.0.attn_v.weight"));
+  EXPECT_TRUE(matches("ATTN_V", "blk.0.attn_v.weight"));
+  EXPECT_FALSE(matches("^attn_v", "blk.0.attn_v.weight"));
+  EXPECT_TRUE(matches("^blk\\.(0|1[0-9])\\.ffn_(up|gate)\\.weight$", "blk.17.ffn_gate.weight"));
+  EXPECT_FALSE(matches("^blk\\.(0|1[0-9])\\.ffn_(up|gate)\\.weight$", "blk.7.ffn_gate.weight"));
+}
+
+TEST(TensorPattern, SpeaksOtherDialects) {
+  EXPECT_TRUE(matches("blk\\.\\d+\\.attn", "blk.12.attn_k.weight"));
+  EXPECT_FALSE(matches("blk\\.\\d+\\.attn", "blk.x.attn_k.weight"));
+  EXPECT_TRUE(matches("blk\\.[\\d]\\.", "blk.7.attn_k.weight"));
+  EXPECT_TRUE(matches("(?:attn|ffn)_\\w+", "blk.7.ffn_up.weight"));
+  EXPECT_TRUE(matches("a[]]b", "a]b"));
+  EXPECT_TRUE(matches("a[]\\d]b", "a5b"));
+}
+
+TEST(TensorPattern, WhatIsWrongOrTooCostlyIsRefused) {
+  EXPECT_ERROR(TensorPattern::compile("attn_("), "'attn_(' is not a regular expression");
+  EXPECT_ERROR(TensorPattern::compile("[a"), "is not a regular expression");
+  EXPECT_ERROR(TensorPattern::compile("(?!a)b"), "is not a regular expression");
+  EXPECT_ERROR(TensorPattern::compile("(a)\\1"), "reference back");
+  EXPECT_ERROR(TensorPattern::compile("((a{1,255}){1,255}){1,255}"), "repetitions multiply to 65025, limit 4096");
+  EXPECT_ERROR(TensorPattern::compile("a{99999999999999999999}"), "repetitions");
+  EXPECT_ERROR(TensorPattern::compile(std::string(2000, 'a')), "2000 bytes, limit 1024");
+  EXPECT_ERROR(TensorPattern::compile(std::string_view("a\0b", 3)), "NUL");
+}
+
+}  // namespace
+}  // namespace tessera::convert

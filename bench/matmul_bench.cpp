@@ -69,7 +69,7 @@ struct Problem {
     for (float& value : x) value = rng.next_float(-1, 1);
     for (size_t r = 0; r < 16; ++r)
       quant::find_format(dtype)->quantize_row_compat(x.data() + r * kColumns, nullptr, kColumns,
-                                              reinterpret_cast<std::byte*>(rows.get()) + r * file_row_bytes);
+                                                     reinterpret_cast<std::byte*>(rows.get()) + r * file_row_bytes);
     panels = allocate(panels_bytes());
     for (int64_t p = 0; p < n_rows / 16; ++p)
       format->pack(rows.get(), file_row_bytes, 16, kColumns,

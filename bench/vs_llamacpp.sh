@@ -2,7 +2,7 @@
 # Speed beside llama.cpp's prebuilt CPU library: same files, same threads, the two programs taking turns (A B A B), medians.
 #   vs_llamacpp.sh [ROUNDS]     default 3; a round measures each test once, after a warm-up run
 # BUILD_DIR (default: build/release, built here) has our programs, CACHE_DIR (default: build/bench) keeps models and peer.
-# Needs npm and the packages libbenchmark-dev and python3-numpy. TESTS picks rows of the table below by a regular expression: TESTS='Q8_0' vs_llamacpp.sh
+# Needs npm and the package python3-numpy. TESTS picks rows of the table below by a regular expression: TESTS='Q8_0' vs_llamacpp.sh
 set -euo pipefail
 rounds=${1:-3}
 tests=${TESTS:-.}
@@ -11,8 +11,8 @@ shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
 if [ -z "${BUILD_DIR:-}" ]; then
   BUILD_DIR=build/release
-  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
-  cmake --build "$BUILD_DIR" --target tessera tessera_requantize >&2
+  cmake --preset release >&2
+  cmake --build "$BUILD_DIR" --target tessera >&2
 fi
 mkdir -p "$cache"
 
@@ -24,8 +24,9 @@ make_model() {
 }
 make_model
 for type in q8_0 q4_0; do
-  [ -f "$cache/1b-$type.gguf" ] || "$BUILD_DIR/bench/tessera_requantize" "$cache/1b-f16.gguf" "$cache/1b-$type.gguf" $type
+  [ -f "$cache/1b-$type.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q --pure --compat "$cache/1b-f16.gguf" "$cache/1b-$type.gguf" $type
 done
+[ -f "$cache/1b-q4_k_m.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q "$cache/1b-f16.gguf" "$cache/1b-q4_k_m.gguf" q4_k_m
 
 peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
@@ -60,7 +61,7 @@ compare() {
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
 echo "| model        | test   | threads |   tessera | llama.cpp | ratio | samples: tessera / llama.cpp |"
 echo "|--------------|--------|--------:|----------:|----------:|------:|------------------------------|"
-for type in q4_0 q8_0 f16; do
+for type in q4_0 q4_k_m q8_0 f16; do
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 512 0 2
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 0 64 2
 done

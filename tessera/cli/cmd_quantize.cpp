@@ -54,6 +54,7 @@ class QuantizeCommand final : public Command {
       options.imatrix = &imatrix;
     }
     TESSERA_ASSIGN(auto plan, convert::plan_quantize(*files, options));
+    if (!args_.dry_run) TESSERA_TRY(convert::want_other_files(*files, plan, args_.output));
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads}));
     if (args_.size) TESSERA_TRY(fit(*files, plan, options, *threads, process));
     if (!process.quiet)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tessera/gguf/printable.h"
 
@@ -15,20 +16,6 @@ namespace {
 constexpr int64_t kBatchValues = int64_t{1} << 22;
 // Values that a thread takes at a time: a millisecond or more of any encoder.
 constexpr int64_t kChunkValues = int64_t{1} << 14;
-
-Result<> refuse_overwriting_input(const ModelFiles& files, const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    struct stat output {};
-    if (::stat(path.c_str(), &output) != 0) continue;
-    for (const auto& file : files.files()) {
-      struct stat input {};
-      if (file->file() == nullptr || ::fstat(file->file()->descriptor(), &input) != 0) continue;
-      if (input.st_dev == output.st_dev && input.st_ino == output.st_ino)
-        return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", path, file->name());
-    }
-  }
-  return {};
-}
 
 Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
   for (const PlannedTensor& tensor : plan.tensors) {
@@ -43,7 +30,8 @@ Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) 
   return {};
 }
 
-// The tensors of one output after the other: a batch of rows is encoded by all threads, then written by the caller.
+// The tensors of one output after the other: a batch of rows is encoded by all threads, the caller's among them once it
+// has written the batch before.
 class TensorStream {
  public:
   TensorStream(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
@@ -60,13 +48,14 @@ class TensorStream {
     start(tensor, importance);
     for (int64_t begin = 0; begin < shape.n_rows(); begin += n_batch_rows) {
       const int64_t n_rows = std::min(n_batch_rows, shape.n_rows() - begin);
-      TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows));
-      TESSERA_TRY(writer.append(encoded));
+      TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows, writer));
+      unwritten_ = encoded;
+      if (!tensor.is_copied()) std::swap(batch_, written_);
       forget(begin, n_rows);
       if (context_.cancel != nullptr && context_.cancel->cancelled()) return fail(ErrorCode::cancelled, "interrupted");
       context_.progress(static_cast<float>(static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_)));
     }
-    return {};
+    return write_rest(writer);
   }
 
  private:
@@ -94,15 +83,22 @@ class TensorStream {
         .subspan(static_cast<size_t>(begin) * from_row_bytes_, static_cast<size_t>(n) * from_row_bytes_);
   }
 
-  // The output's bytes of n rows; valid until the next call.
-  Result<std::span<const std::byte>> encode(int64_t begin, int64_t n) {
+  Result<> write_rest(GgufWriter& writer) { return writer.append(std::exchange(unwritten_, {})); }
+
+  // The output's bytes of n rows, valid until the call after the next; writes those of the call before.
+  Result<std::span<const std::byte>> encode(int64_t begin, int64_t n, GgufWriter& writer) {
     const std::span<const std::byte> source = source_rows(begin, n);
-    if (coders_.empty()) return source;
+    if (coders_.empty()) {
+      TESSERA_TRY(write_rest(writer));
+      return source;
+    }
     if (!tensor_->is_copied()) batch_.resize(static_cast<size_t>(n) * to_row_bytes_);
     std::vector<std::optional<Fault>> faults(coders_.size());
     const int64_t n_chunk_rows = std::max<int64_t>(1, kChunkValues / tensor_->source.info.shape[0]);
+    Result<> written;
     const auto work = [&](ThreadContext& thread) {
       const auto index = static_cast<size_t>(thread.index);
+      if (index == 0) written = write_rest(writer);
       for (int64_t at = thread.next_chunk() * n_chunk_rows; at < n; at = thread.next_chunk() * n_chunk_rows) {
         if (thread.cancelled()) return;
         for (int64_t row = at; row < std::min(n, at + n_chunk_rows); ++row) {
@@ -113,6 +109,7 @@ class TensorStream {
       }
     };
     context_.threads.run(work, {.cancel = context_.cancel});
+    TESSERA_TRY(std::move(written));
     std::optional<Fault> first;
     for (const auto& fault : faults)
       if (fault && (!first || fault->row < first->row)) first = fault;
@@ -143,16 +140,31 @@ class TensorStream {
   const PlannedTensor* tensor_ = nullptr;
   const TensorImportance* importance_ = nullptr;
   size_t from_row_bytes_ = 0, to_row_bytes_ = 0;
-  std::vector<RowCoder> coders_;  // one a thread; none where rows are copied unread
-  std::vector<std::byte> batch_;
+  std::vector<RowCoder> coders_;            // one a thread; none where rows are copied unread
+  std::vector<std::byte> batch_, written_;  // being encoded, being written
+  std::span<const std::byte> unwritten_;    // of written_, or of the input
 };
 
 }  // namespace
 
+Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
+  for (const std::string& part : output_paths(plan, path)) {
+    struct stat output {};
+    if (::stat(part.c_str(), &output) != 0) continue;
+    for (const auto& file : files.files()) {
+      struct stat input {};
+      if (file->file() == nullptr || ::fstat(file->file()->descriptor(), &input) != 0) continue;
+      if (input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+        return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", part, file->name());
+    }
+  }
+  return {};
+}
+
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context) {
   const std::vector<std::string> paths = output_paths(plan, path);
-  TESSERA_TRY(refuse_overwriting_input(files, paths));
+  TESSERA_TRY(want_other_files(files, plan, path));
   TESSERA_TRY(want_formats(plan, options));
   std::vector<GgufWriter> writers;
   for (uint32_t part = 0; part < plan.n_parts; ++part) {

@@ -64,13 +64,16 @@ Result<uint64_t> output_bytes(const ModelFiles& files, const QuantizePlan& plan,
 /// The paths of the plan's parts, given that of the output.
 std::vector<std::string> output_paths(const QuantizePlan& plan, const std::string& path);
 
+/// Error: an output of the plan is a file of the input, whatever name it has.
+Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path);
+
 struct WorkContext {
   ThreadPool& threads;
   const CancelToken* cancel = nullptr;
   FunctionRef<void(float)> progress;  // share of the work that is done
 };
 
-/// Writes the output. Errors: the output is a file of the input; a value that is not finite; a type without encoder or
+/// Writes the output. Errors: those of want_other_files(); a value that is not finite; a type without encoder or
 /// decoder; io; cancelled. After an error nothing is left.
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context);

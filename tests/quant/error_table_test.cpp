@@ -1,4 +1,5 @@
-// The encoders' errors against what the reference program reaches on the same data: design sheet "quantizers", section 5.
+// The encoders' errors against what the reference program reaches on the same data: design sheet "quantizers",
+// section 5.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,39 +20,26 @@ constexpr int64_t kRows = 16, kColumns = 1024;
 /// Normalised mean squared errors of the reference; 0 where it has no figure.
 struct Row {
   DType dtype;
-  double none;             // without an imatrix, mean over eight seeds of Gaussian data
-  double uniform;          // imatrix of ones, same data
-  double lognormal;        // q-weighted error, q = exp(N(0, 1))
-  double laplace;          // imatrix of ones, Laplace data of deviation 1
+  double none;       // without an imatrix, mean over eight seeds of Gaussian data
+  double uniform;    // imatrix of ones, same data
+  double lognormal;  // q-weighted error, q = exp(N(0, 1))
+  double laplace;    // imatrix of ones, Laplace data of deviation 1
 };
 
 constexpr Row kTable[] = {
-    {DType::f16, 4.34e-8, 4.34e-8, 4.32e-8, 4.32e-8},
-    {DType::bf16, 2.76e-6, 2.76e-6, 2.75e-6, 2.75e-6},
-    {DType::q8_0, 2.857e-5, 2.857e-5, 2.848e-5, 4.51e-5},
-    {DType::q6_k, 3.117e-4, 2.970e-4, 2.566e-4, 4.51e-4},
-    {DType::q5_k, 1.300e-3, 1.246e-3, 1.064e-3, 1.77e-3},
-    {DType::q5_1, 1.428e-3, 1.138e-3, 9.36e-4, 1.59e-3},
-    {DType::q5_0, 1.815e-3, 1.626e-3, 1.457e-3, 2.65e-3},
-    {DType::q4_k, 5.063e-3, 4.974e-3, 4.128e-3, 7.04e-3},
-    {DType::q4_1, 6.062e-3, 4.854e-3, 3.998e-3, 6.83e-3},
-    {DType::iq4_nl, 5.779e-3, 5.596e-3, 4.928e-3, 7.44e-3},
-    {DType::iq4_xs, 5.864e-3, 5.702e-3, 5.034e-3, 7.59e-3},
-    {DType::q4_0, 7.390e-3, 6.665e-3, 5.958e-3, 1.06e-2},
-    {DType::nvfp4, 9.04e-3, 9.04e-3, 9.01e-3, 8.55e-3},
-    {DType::mxfp4, 1.324e-2, 1.324e-2, 1.327e-2, 1.60e-2},
-    {DType::q3_k, 2.272e-2, 2.082e-2, 1.774e-2, 2.86e-2},
-    {DType::iq3_s, 2.781e-2, 1.873e-2, 1.430e-2, 2.41e-2},
-    {DType::iq3_xxs, 4.573e-2, 3.298e-2, 2.345e-2, 3.79e-2},
-    {DType::iq2_s, 7.051e-2, 6.214e-2, 5.049e-2, 8.78e-2},
-    {DType::q2_k, 8.750e-2, 7.152e-2, 5.522e-2, 8.99e-2},
-    {DType::iq2_xs, 0, 8.973e-2, 6.673e-2, 1.087e-1},
-    {DType::iq2_xxs, 0, 1.178e-1, 8.780e-2, 1.477e-1},
-    {DType::iq1_m, 3.419e-1, 2.044e-1, 1.515e-1, 2.310e-1},
-    {DType::iq1_s, 0, 2.357e-1, 1.934e-1, 2.958e-1},
-    {DType::q1_0, 3.598e-1, 3.598e-1, 3.61e-1, 4.94e-1},
-    {DType::q2_0, 5.160e-1, 5.160e-1, 5.15e-1, 5.28e-1},
-    {DType::tq1_0, 6.517e-1, 6.517e-1, 6.50e-1, 6.95e-1},
+    {DType::f16, 4.34e-8, 4.34e-8, 4.32e-8, 4.32e-8},        {DType::bf16, 2.76e-6, 2.76e-6, 2.75e-6, 2.75e-6},
+    {DType::q8_0, 2.857e-5, 2.857e-5, 2.848e-5, 4.51e-5},    {DType::q6_k, 3.117e-4, 2.970e-4, 2.566e-4, 4.51e-4},
+    {DType::q5_k, 1.300e-3, 1.246e-3, 1.064e-3, 1.77e-3},    {DType::q5_1, 1.428e-3, 1.138e-3, 9.36e-4, 1.59e-3},
+    {DType::q5_0, 1.815e-3, 1.626e-3, 1.457e-3, 2.65e-3},    {DType::q4_k, 5.063e-3, 4.974e-3, 4.128e-3, 7.04e-3},
+    {DType::q4_1, 6.062e-3, 4.854e-3, 3.998e-3, 6.83e-3},    {DType::iq4_nl, 5.779e-3, 5.596e-3, 4.928e-3, 7.44e-3},
+    {DType::iq4_xs, 5.864e-3, 5.702e-3, 5.034e-3, 7.59e-3},  {DType::q4_0, 7.390e-3, 6.665e-3, 5.958e-3, 1.06e-2},
+    {DType::nvfp4, 9.04e-3, 9.04e-3, 9.01e-3, 8.55e-3},      {DType::mxfp4, 1.324e-2, 1.324e-2, 1.327e-2, 1.60e-2},
+    {DType::q3_k, 2.272e-2, 2.082e-2, 1.774e-2, 2.86e-2},    {DType::iq3_s, 2.781e-2, 1.873e-2, 1.430e-2, 2.41e-2},
+    {DType::iq3_xxs, 4.573e-2, 3.298e-2, 2.345e-2, 3.79e-2}, {DType::iq2_s, 7.051e-2, 6.214e-2, 5.049e-2, 8.78e-2},
+    {DType::q2_k, 8.750e-2, 7.152e-2, 5.522e-2, 8.99e-2},    {DType::iq2_xs, 0, 8.973e-2, 6.673e-2, 1.087e-1},
+    {DType::iq2_xxs, 0, 1.178e-1, 8.780e-2, 1.477e-1},       {DType::iq1_m, 3.419e-1, 2.044e-1, 1.515e-1, 2.310e-1},
+    {DType::iq1_s, 0, 2.357e-1, 1.934e-1, 2.958e-1},         {DType::q1_0, 3.598e-1, 3.598e-1, 3.61e-1, 4.94e-1},
+    {DType::q2_0, 5.160e-1, 5.160e-1, 5.15e-1, 5.28e-1},     {DType::tq1_0, 6.517e-1, 6.517e-1, 6.50e-1, 6.95e-1},
     {DType::tq2_0, 6.517e-1, 6.517e-1, 6.50e-1, 6.95e-1},
 };
 
@@ -107,9 +95,7 @@ double mean_error(DType dtype, Encoder encode, std::vector<float> q, bool lognor
 
 class ErrorTable : public ::testing::TestWithParam<Row> {
  protected:
-  void SetUp() override {
-    ASSERT_NE(quant::find_format(GetParam().dtype), nullptr);
-  }
+  void SetUp() override { ASSERT_NE(quant::find_format(GetParam().dtype), nullptr); }
   const quant::Format& format() const { return *quant::find_format(GetParam().dtype); }
 };
 INSTANTIATE_TEST_SUITE_P(Formats, ErrorTable, ::testing::ValuesIn(kTable),

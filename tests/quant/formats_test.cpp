@@ -28,8 +28,9 @@ std::vector<DType> weight_dtypes() {
 }
 
 /// Those whose encoding is a rule, without a search.
-constexpr DType kWithoutSearch[] = {DType::f16,  DType::bf16,  DType::q4_0,  DType::q4_1,  DType::q5_0,  DType::q5_1, DType::q8_0,
-                                    DType::q1_0, DType::q2_0,  DType::tq1_0, DType::tq2_0, DType::mxfp4, DType::nvfp4};
+constexpr DType kWithoutSearch[] = {DType::f16,   DType::bf16,  DType::q4_0, DType::q4_1, DType::q5_0,
+                                    DType::q5_1,  DType::q8_0,  DType::q1_0, DType::q2_0, DType::tq1_0,
+                                    DType::tq2_0, DType::mxfp4, DType::nvfp4};
 
 size_t row_bytes(DType dtype, int64_t n) {
   return static_cast<size_t>(n / info(dtype).block_elements * info(dtype).block_bytes);
@@ -56,7 +57,8 @@ TEST_P(GoldenFormat, CompatGivesTheReferenceBytes) {
   std::memcpy(x.data(), input.data(), input.size());
   std::vector<std::byte> got(want.size());
   for (size_t r = 0; r < kRows; ++r)
-    quant::find_format(GetParam())->quantize_row_compat(x.data() + r * kColumns, nullptr, kColumns, got.data() + r * bytes);
+    quant::find_format(GetParam())
+        ->quantize_row_compat(x.data() + r * kColumns, nullptr, kColumns, got.data() + r * bytes);
   for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], bytes_of(want)[i]) << "byte " << i;
 }
 

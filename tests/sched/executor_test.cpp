@@ -70,11 +70,11 @@ TEST(Executor, MeasureIsWhatReserveAllocates) {
 TEST(Executor, RefusesWhatTheDeviceCannotRun) {
   GraphRunner runner;
   GraphBuilder b;
-  b.output(b.mul_mat(b.input("w", DType::iq1_s, {256, 4}), b.input("x", DType::f32, {256, 1})), "y");
+  b.output(b.mul_mat(b.input("w", DType::q8_k, {256, 4}), b.input("x", DType::f32, {256, 1})), "y");
   const Graph graph = std::move(b).finish().value();
   Executor executor(runner.backend());
   const auto measured = executor.measure(graph);
-  EXPECT_ERROR(measured, "cpu cannot run mul_mat w iq1_s [256, 4], x f32 [256]");
+  EXPECT_ERROR(measured, "cpu cannot run mul_mat w q8_K [256, 4], x f32 [256]");
   EXPECT_EQ(measured.error().code(), ErrorCode::unsupported);
   EXPECT_ERROR(executor.reserve({&graph, 1}), "cpu cannot run");
 }

@@ -18,13 +18,14 @@ inline float float_of(uint32_t bits) {
   return f;
 }
 
+/// Without branches, so that loops over it become vector code.
 inline float f16_to_f32(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t magnitude = h & 0x7fffu;
-  if (magnitude >= 0x7c00u)  // infinity, NaN (quietened)
-    return float_of(sign | 0x7f800000u | (magnitude > 0x7c00u ? 0x400000u : 0u) | ((magnitude & 0x3ffu) << 13));
-  if (magnitude < 0x400u) return float_of(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
-  return float_of(sign | ((magnitude << 13) + 0x38000000u));
+  const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fffu) << 13;
+  const uint32_t scaled = bits_of(float_of(magnitude) * 0x1p112f);  // exact, subnormals too
+  const uint32_t all_ones = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;  // infinity, NaN
+  const uint32_t quiet = magnitude > 0x0f800000u ? 0x400000u : 0u;
+  return float_of(sign | scaled | all_ones | quiet);
 }
 
 inline uint16_t f32_to_f16(float f) {

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The tables of docs/formats.md: every weight format on the 1b model (prefill 512, decode 64, 2 threads), and stories260K in
+# every format that its rows allow (perplexity, size).
+#   formats.sh speed|quality [TYPE...]      default: all types
+# BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) keeps the F16 model.
+# A round measures Q4_0 beside each format, so that the share does not depend on the machine's other tenants.
+# Needs the package python3-numpy for the model.
+set -euo pipefail
+what=${1:?speed or quality}
+shift
+. "$(dirname "$0")/../scripts/common.sh"
+shared=$(realpath "${TESSERA_SHARED:-../shared}")
+cache=$(realpath -m "${CACHE_DIR:-build/bench}")
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  cmake --preset release >&2
+  cmake --build "$BUILD_DIR" --target tessera >&2
+fi
+tessera=$BUILD_DIR/bin/tessera
+types=("$@")
+if [ ${#types[@]} -eq 0 ]; then
+  types=(F32 F16 BF16 Q8_0 Q6_K Q5_1 Q5_0 Q5_K Q4_1 Q4_0 Q4_K IQ4_NL IQ4_XS NVFP4 MXFP4 Q3_K IQ3_S IQ3_XXS Q2_K IQ2_S IQ2_XS IQ2_XXS
+    Q2_0 TQ2_0 TQ1_0 IQ1_M IQ1_S Q1_0)
+fi
+mkdir -p "$cache"
+
+field() { sed "s/.*\"$1\":\([0-9.e+]*\).*/\1/"; }
+bench() { "$tessera" bench -q -m "$1" -p "$2" -n "$3" -t 2 -r 1 -o jsonl | field avg_ts; }
+median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+
+speed() {
+  if [ ! -f "$cache/1b-f16.gguf" ]; then
+    "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/1b-f16.part" --preset 1b --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
+    mv "$cache/1b-f16.part" "$cache/1b-f16.gguf"
+  fi
+  # The fast encoder: speed does not depend on the codes.
+  make() { [ -f "$cache/1b-$1.gguf" ] || "$tessera" quantize -q --pure --compat "$cache/1b-f16.gguf" "$cache/1b-$1.gguf" "$1" >&2; }
+  make Q4_0
+  echo "| format | bits | MB | prefill 512 | of Q4_0 | decode 64 | GB/s |"
+  echo "|---|--:|--:|--:|--:|--:|--:|"
+  for type in "${types[@]}"; do
+    local file=$cache/1b-$type.gguf prefill=() decode=() share=()
+    [ "$type" = F16 ] && file=$cache/1b-f16.gguf || make "$type"
+    for _ in 1 2 3; do
+      prefill+=("$(bench "$file" 512 0)")
+      share+=("$(awk -v a="${prefill[-1]}" -v b="$(bench "$cache/1b-Q4_0.gguf" 512 0)" 'BEGIN {print a / b}')")
+      decode+=("$(bench "$file" 0 64)")
+    done
+    local bytes
+    bytes=$(stat -c %s "$file")
+    awk -v t="$type" -v bytes="$bytes" -v params=1104000000 -v p="$(printf '%s\n' "${prefill[@]}" | median)" \
+      -v s="$(printf '%s\n' "${share[@]}" | median)" -v d="$(printf '%s\n' "${decode[@]}" | median)" \
+      'BEGIN {printf "| %s | %.2f | %.0f | %.0f | %.0f %% | %.1f | %.1f |\n", t, bytes * 8 / params, bytes / 1e6, p, 100 * s, d, d * bytes / 1e9}'
+    case $type in F16 | Q4_0) ;; *) rm -f "$file" ;; esac
+  done
+}
+
+quality() {
+  local model=$shared/models/stories260K.gguf text=$shared/text/${TEXT:-tinyshakespeare.txt} work
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  echo "| format | bytes | kept in F16 | perplexity | a text it writes |"
+  echo "|---|--:|--:|--:|---|"
+  for type in "${types[@]}"; do
+    "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type" >&2
+    local kept ppl story
+    kept=$("$tessera" inspect --json "$work/$type.gguf" | grep -c '"F16"\|"f16"' || true)
+    ppl=$("$tessera" perplexity -q -m "$work/$type.gguf" -f "$text" -c 512 --chunks 20 | sed -n 's/.*PPL = \([0-9.]*\).*/\1/p')
+    story=$("$tessera" run -q -m "$work/$type.gguf" -p "Once upon a time" -n 16 --temp 0 | tr '\n' ' ')
+    echo "| $type | $(stat -c %s "$work/$type.gguf") | $kept | $ppl | $story |"
+    rm -f "$work/$type.gguf"
+  done
+}
+"$what"

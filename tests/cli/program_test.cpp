@@ -10,8 +10,10 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::vector<std::string> kCommands = {"run",     "tokenize", "detokenize", "logits",
-                                            "inspect", "plan",     "bench",      "devices"};
+const std::vector<std::string> kModelCommands = {"run", "tokenize", "detokenize", "logits", "inspect", "plan", "bench"};
+const std::vector<std::string> kCommands = {"run",        "tokenize", "detokenize", "logits",   "inspect",
+                                            "plan",       "bench",    "devices",    "quantize", "imatrix",
+                                            "perplexity", "split",    "merge",      "verify"};
 
 TEST(Program, WithoutArgumentsListsTheCommands) {
   const ProgramOutput output = run_program({});
@@ -62,9 +64,8 @@ TEST(Program, WrongCommandLinesAreRefusedBeforeTheModelIsOpened) {
 }
 
 TEST(Program, EveryCommandThatNeedsAModelSaysSo) {
-  for (const std::string& command : kCommands)
-    if (command != "devices")
-      expect_refusal(run_program({command}), 2, "no model: give one with -m FILE or TESSERA_MODEL");
+  for (const std::string& command : kModelCommands)
+    expect_refusal(run_program({command}), 2, "no model: give one with -m FILE or TESSERA_MODEL");
 }
 
 TEST(Program, GarbageInTheEnvironmentIsRefused) {

@@ -16,7 +16,13 @@ namespace {
 
 using namespace testing;
 
-constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0};
+/// Every type of weights.
+std::vector<DType> weight_types() {
+  std::vector<DType> types;
+  for (const DTypeInfo& info : all_dtypes())
+    if (quant::find_format(info.dtype) != nullptr) types.push_back(info.dtype);
+  return types;
+}
 
 /// Random weights as a file has them, and the values those bytes mean.
 struct Weights {
@@ -42,9 +48,10 @@ const BufferType& type_for(const Device& device, bool is_packed, DType dtype, co
 double product_tolerance(DType dtype) { return dtype == DType::f32 ? 1e-6 : 1.0 / 128; }
 
 TEST(MulMat, IsTheProductForEveryTypePackedOrNot) {
-  for (const DType dtype : kTypes)
+  for (const DType dtype : weight_types())
     for (const auto& [k, n_rows, t] :
-         {std::array<int64_t, 3>{32, 1, 1}, {64, 17, 3}, {96, 50, 40}, {256, 100, 9}, {64, 16, 0}}) {
+         {std::array<int64_t, 3>{32, 1, 1}, {64, 17, 3}, {96, 50, 40}, {256, 100, 9}, {512, 16, 0}}) {
+      if (k % info(dtype).block_elements != 0) continue;
       const Weights w(dtype, k, n_rows, 3);
       Rng rng(5);
       const std::vector<float> x = random_values(rng, k * t);
@@ -78,8 +85,9 @@ TEST(MulMat, IsTheProductForEveryTypePackedOrNot) {
 }
 
 TEST(MulMat, ATokensResultDoesNotDependOnItsNeighbours) {
-  const int64_t k = 96, n_rows = 50, t = 37;
-  for (const DType dtype : kTypes) {
+  const int64_t n_rows = 50, t = 37;
+  for (const DType dtype : weight_types()) {
+    const int64_t k = info(dtype).block_elements > 32 ? 256 : 96;
     const Weights w(dtype, k, n_rows, 7);
     Rng rng(9);
     const std::vector<float> x = random_values(rng, k * t);
@@ -207,7 +215,7 @@ TEST(MulMat, AProductThatIsDeadBeforeTheNextDoesNotJoinIt) {
 
 TEST(MulMat, ScratchNeverShrinksForMoreTokens) {
   for (const std::string& isa : cpu::usable_isas())
-    for (const DType dtype : kTypes) {
+    for (const DType dtype : weight_types()) {
       GraphRunner runner(isa, 4);
       size_t before = 0;
       for (int64_t t = 1; t <= 70; ++t) {

@@ -181,11 +181,12 @@ Result<> ImatrixCommand::compute(ChunkWork& work, const ImatrixCollector& collec
       const int64_t end = end_of_group(begin, work);
       TESSERA_TRY(eval::decode_chunks(
           *work.model.session, chunks, {begin, end}, work.run,
-          [&](int64_t chunk, int64_t position, std::span<const float> logits) {
-            return has_ppl_ ? eval::score(perplexity, chunks, chunk, position, logits) : Result<>();
+          [&](int64_t chunk, int64_t position, std::span<const float> logits) -> Result<> {
+            TESSERA_TRY(collector.status());  // it names the weight where all later values are bad too
+            if (!has_ppl_) return {};
+            return eval::score(perplexity, chunks, chunk, position, logits);
           },
           &process.interrupt));
-      TESSERA_TRY(collector.status());
       collected_.n_chunks = static_cast<uint32_t>(end);
       progress.update(end, perplexity.estimate());
       if (end % output_every_ == 0) TESSERA_TRY(save(output_));

@@ -104,7 +104,7 @@ class Session {
   uint64_t n_runs_ = 0;
   std::unique_ptr<PreparedGraph> copy_graph_, rotate_graph_;
   std::vector<int32_t> cells_, ints_;  // reused
-  std::vector<float> logits_, sums_;  // sums_: of one observed product
+  std::vector<float> logits_, sums_;   // sums_: of one observed product
   int64_t n_outputs_ = 0;
 };
 

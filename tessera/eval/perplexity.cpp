@@ -9,7 +9,7 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const float highest = *std::ranges::max_element(logits);
   double sum = 0;  // of at least one 1, each term right to f32's rounding
   for (const float logit : logits) sum += static_cast<double>(std::exp(logit - highest));
-  return std::log(sum) + static_cast<double>(highest) - static_cast<double>(logits[static_cast<size_t>(token)]);
+  return std::log(sum) + (static_cast<double>(highest) - static_cast<double>(logits[static_cast<size_t>(token)]));
 }
 
 void Perplexity::add(double negative_log_likelihood) {

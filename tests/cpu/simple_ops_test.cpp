@@ -168,6 +168,60 @@ TEST(CpuOps, AValueMayBeBothOperands) {
       });
 }
 
+// --- sum_squares
+
+TEST(CpuOps, SumSquaresSumsEachColumn) {
+  run_everywhere(
+      [](const Device&) {
+        GraphBuilder b;
+        b.output(b.sum_squares(b.input("x", DType::f32, {2, 3})), "y");
+        return std::move(b).finish().value();
+      },
+      {{"x", bytes_of<float>({1, 2, -3, 0, 5, 0.5f})}},
+      [](const auto& y) {
+        expect_near(y, {35, 4.25}, 0);
+      });
+}
+
+TEST(CpuOps, SumSquaresOfAnyShape) {
+  for (const int64_t n : {1, 63, 64, 65, 300})
+    for (const int64_t t : {0, 1, 7, 500})
+      for (const bool is_strided : {false, true}) {
+        Rng rng(static_cast<uint64_t>(n * 1000 + t));
+        const std::vector<float> x = random_values(rng, n * t * kStrides, 4.0f);
+        std::vector<double> expected(static_cast<size_t>(n));
+        for (int64_t row = 0; row < t * kStrides; row += is_strided ? kStrides : 1)
+          for (int64_t i = 0; i < n; ++i)
+            expected[static_cast<size_t>(i)] += std::pow(static_cast<double>(x[static_cast<size_t>(row * n + i)]), 2);
+        run_everywhere(
+            [&](const Device&) {
+              GraphBuilder b;
+              const Value all = b.input("x", DType::f32, {n, t * kStrides});
+              const int64_t nb = 4 * n * kStrides;
+              b.output(
+                  b.sum_squares(is_strided ? b.view(all, {.shape = {n, t}, .nb = {4, nb, nb * t, nb * t}}, 0) : all),
+                  "y");
+              return std::move(b).finish().value();
+            },
+            {{"x", bytes_of(x)}},
+            // Up to 1500 positive terms, each addition rounded to 2^-24.
+            [&](const auto& y) { expect_near(y, expected, 1e-4); });
+      }
+}
+
+// 1 + 2^-24 is 1: from the first row on, small terms are lost; from the last row on, they would not be.
+TEST(CpuOps, SumSquaresAddsInTheOrderOfTheRows) {
+  std::vector<float> x(70 * 4097, 1.0f / 4096);
+  std::fill_n(x.begin(), 70, 1.0f);
+  run_everywhere(
+      [](const Device&) {
+        GraphBuilder b;
+        b.output(b.sum_squares(b.input("x", DType::f32, {70, 4097})), "y");
+        return std::move(b).finish().value();
+      },
+      {{"x", bytes_of(x)}}, [](const auto& y) { expect_near(y, std::vector<double>(70, 1.0), 0); });
+}
+
 // --- rope
 
 TEST(CpuOps, RopeTableAndRope) {

@@ -44,6 +44,23 @@ TEST(MemoryReport, ThePlanIsWhatIsAllocated) {
   }
 }
 
+TEST(MemoryReport, AQuantizedCacheTakesItsBlocks) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  const auto cache_bytes = [&](DType k, DType v) -> Result<size_t> {
+    TESSERA_ASSIGN(const auto report, Session::plan(*engine, {.n_ctx = 4096, .type_k = k, .type_v = v}));
+    return report.bytes(MemoryPart::Kind::cache);
+  };
+  // Beside the tokens the cache holds its tables, the same for every type.
+  ASSERT_OK_AND_ASSIGN(const size_t f32, cache_bytes(DType::f32, DType::f32));
+  ASSERT_OK_AND_ASSIGN(const size_t f16, cache_bytes(DType::f16, DType::f16));
+  const size_t n_elements = (f32 - f16) / 2, tables = f32 - 4 * n_elements;
+  ASSERT_OK_AND_ASSIGN(const size_t mixed, cache_bytes(DType::q4_0, DType::q5_1));
+  EXPECT_EQ(mixed - tables, n_elements / 2 / 32 * (18 + 24));
+  ASSERT_OK_AND_ASSIGN(const size_t other, cache_bytes(DType::q5_0, DType::iq4_nl));
+  EXPECT_EQ(other - tables, n_elements / 2 / 32 * (22 + 18));
+}
+
 TEST(MemoryReport, SumsByKind) {
   const MemoryReport report{{{MemoryPart::Kind::weights, "cpu", "a", 3},
                              {MemoryPart::Kind::weights, "cpu", "b", 4},

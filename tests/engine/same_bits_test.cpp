@@ -262,8 +262,16 @@ TEST(CacheTypes, AreCloseToF32) {
   double magnitude = 0;
   for (const float v : exact) magnitude = std::max(magnitude, std::abs(double{v}));
   // Rounding K and V by r moves the logits by about r of their size, a few times over two layers; r is 2^-11 for f16,
-  // 2^-8 for bf16, and up to 1/254 of a block's largest value for q8_0.
-  for (const auto& [dtype, bound] : {std::pair{DType::f16, 0.004}, {DType::bf16, 0.03}, {DType::q8_0, 0.03}}) {
+  // 2^-8 for bf16, and up to 1/254 of a block's largest value for q8_0, 8 and 16
+  // times that for five and four bits.
+  for (const auto& [dtype, bound] : {std::pair{DType::f16, 0.004},
+                                     {DType::bf16, 0.03},
+                                     {DType::q8_0, 0.03},
+                                     {DType::q5_0, 0.2},
+                                     {DType::q5_1, 0.2},
+                                     {DType::q4_0, 0.4},
+                                     {DType::q4_1, 0.4},
+                                     {DType::iq4_nl, 0.4}}) {
     ASSERT_OK_AND_ASSIGN(const auto rounded, logits(dtype));
     double largest = 0;
     for (size_t i = 0; i < exact.size(); ++i) largest = std::max(largest, std::abs(double{exact[i]} - rounded[i]));

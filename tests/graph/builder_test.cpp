@@ -91,6 +91,24 @@ TEST(GraphBuilder, OutputKeepsNameAndMark) {
   EXPECT_FALSE(graph[0].is_output);
 }
 
+TEST(GraphBuilder, ObservesProductsWithTensorsOnly) {
+  const Layout layout = contiguous_layout(DType::f32, {8, 5}).value();
+  const Tensor weights{.name = "blk.0.up.weight", .dtype = DType::f32, .layout = layout};
+  for (const bool is_observed : {false, true}) {
+    GraphBuilder b;
+    if (is_observed) b.observe_products();
+    const Value x = b.input("x", DType::f32, {8, 3});
+    const NodeId product = b.mul_mat(b.tensor(weights), x).id();
+    b.mul_mat(b.input("w", DType::f32, {8, 5}), x);
+    const Graph graph = finished(b);
+    std::vector<std::string> outputs;
+    for (const Node& node : graph.nodes())
+      if (node.is_output) outputs.push_back(node.name);
+    EXPECT_EQ(graph[product].op, Op::mul_mat);
+    EXPECT_EQ(outputs, is_observed ? std::vector<std::string>{"blk.0.up.weight.in_sum2"} : std::vector<std::string>{});
+  }
+}
+
 TEST(Reshape, SharesTheBytesOfItsOperand) {
   GraphBuilder b;
   const Value x = b.silu(b.input("x", DType::f32, {6, 4}));

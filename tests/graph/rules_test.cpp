@@ -101,6 +101,15 @@ TEST(MulMatRule, MapsColumnsToRows) {
       "weights are not contiguous");
 }
 
+TEST(SumSquaresRule, KeepsTheRowsLength) {
+  expect_shape([](auto& b) { return b.sum_squares(f32(b, {8, 3})); }, {8});
+  expect_shape([](auto& b) { return b.sum_squares(every_other_row(b, 8, 3)); }, {8});
+  expect_shape([](auto& b) { return b.sum_squares(f32(b, {8, 0})); }, {8});
+  expect_shape([](auto& b) { return b.sum_squares(f32(b, {0, 3})); }, {0});
+  expect_refused([](auto& b) { return b.sum_squares(f16(b, {8, 3})); }, "x is f16, want f32");
+  expect_refused([](auto& b) { return b.sum_squares(Value()); }, "operand 0 is missing");
+}
+
 TEST(GetRowsRule, GivesFloatRows) {
   expect_shape([](auto& b) { return b.get_rows(b.input("t", DType::q8_0, {32, 9}), i32(b, 4)); }, {32, 4});
   expect_shape([](auto& b) { return b.get_rows(f32(b, {8, 9}), i32(b, 0)); }, {8, 0});
@@ -240,6 +249,14 @@ TEST(Cost, CountsMultiplyAddsAndBytesOnce) {
   EXPECT_EQ(cost(graph, y.id()).macs, 8 * 5 * 3);
   EXPECT_EQ(cost(graph, y.id()).bytes, 8 * 5 * 2 + 8 * 3 * 4 + 5 * 3 * 4);
   EXPECT_EQ(cost(graph, w.id()).bytes, 0);
+}
+
+TEST(Cost, SumSquaresReadsItsOperandOnce) {
+  GraphBuilder b;
+  const Value y = b.sum_squares(f32(b, {8, 3}));
+  const Graph graph = std::move(b).finish().value();
+  EXPECT_EQ(cost(graph, y.id()).macs, 8 * 3);
+  EXPECT_EQ(cost(graph, y.id()).bytes, 8 * 3 * 4 + 8 * 4);
 }
 
 TEST(Cost, RowsThatAreMovedCountNotTheTableOrCache) {

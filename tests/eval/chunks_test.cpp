@@ -1,0 +1,144 @@
+// Chunks of a text, on a vocabulary of letters; and their decoding, on a model.
+#include "tessera/eval/chunks.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_support.h"
+#include "tests/support/small_vocab.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+using eval::ChunkOptions;
+using eval::ChunkRun;
+using eval::Chunks;
+using Ids = std::vector<int32_t>;
+
+enum class Bos { add, none };
+
+// 1 is BOS; a to d are 3 to 6.
+std::unique_ptr<const text::Tokenizer> letters(Bos bos) {
+  text::VocabData data = small_vocab({{"a"}, {"b"}, {"c"}, {"d"}});
+  data.add_bos = bos == Bos::add;
+  return make_tokenizer(std::move(data));
+}
+
+Ids ids_of(const Chunks& chunks, int64_t i) { return Ids(chunks.tokens(i).begin(), chunks.tokens(i).end()); }
+
+TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::add), "abcdabcdab", {.n_ctx = 4}));
+  ASSERT_EQ(chunks.size(), 2);  // of 11 tokens, BOS included
+  EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5}));
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 3, 4, 5}));  // d gave way
+}
+
+TEST(Chunks, WithoutBosTheTokensStay) {
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::none), "abcdabcdab", {.n_ctx = 5}));
+  ASSERT_EQ(chunks.size(), 2);
+  EXPECT_EQ(ids_of(chunks, 0), (Ids{3, 4, 5, 6, 3}));
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{4, 5, 6, 3, 4}));
+}
+
+TEST(Chunks, SkipsAndLimits) {
+  const auto tokenizer = letters(Bos::none);
+  const auto create = [&](const ChunkOptions& options) {
+    return Chunks::create(*tokenizer, "aaaabbbbccccdddd", options);
+  };
+  ASSERT_OK_AND_ASSIGN(const Chunks part, create({.n_ctx = 4, .n_skip = 1, .n_max_chunks = 2}));
+  ASSERT_EQ(part.size(), 2);
+  EXPECT_EQ(ids_of(part, 0), (Ids{4, 4, 4, 4}));
+  EXPECT_EQ(ids_of(part, 1), (Ids{5, 5, 5, 5}));
+  ASSERT_OK_AND_ASSIGN(const Chunks rest, create({.n_ctx = 4, .n_skip = 3, .n_max_chunks = 9}));
+  EXPECT_EQ(rest.size(), 1);
+  EXPECT_ERROR(create({.n_ctx = 4, .n_skip = 4}), "text of 4 chunks of 4 tokens: none is left after 4");
+}
+
+TEST(Chunks, RefusesAShortTextAndBadOptions) {
+  const auto tokenizer = letters(Bos::add);
+  EXPECT_ERROR(Chunks::create(*tokenizer, "abcdab", {.n_ctx = 4}), "text of 7 tokens, want at least 8");
+  EXPECT_OK(Chunks::create(*tokenizer, "abcdabc", {.n_ctx = 4}));
+  EXPECT_ERROR(Chunks::create(*tokenizer, "", {.n_ctx = 4}), "want at least 8");
+  EXPECT_ERROR(Chunks::create(*tokenizer, "abcd", {.n_ctx = 3}), "chunks of 3 tokens, want 4 to");
+  EXPECT_ERROR(Chunks::create(*tokenizer, "abcd", {.n_skip = -1}), "-1 chunks to skip");
+}
+
+TEST(ChunkRun, FillsAMicroBatchWithChunks) {
+  const ChunkRun run{.n_call = 512, .outputs = {64, 127}};
+  SessionOptions options{.n_ubatch = 2048};
+  run.set_up(options, 128);
+  EXPECT_EQ(options.n_ctx, 512);
+  EXPECT_EQ(options.n_sequences, 4);
+  EXPECT_EQ(options.n_ubatch, 512);
+  EXPECT_EQ(options.n_outputs, 4 * 63);
+  run.set_up(options, 2048);
+  EXPECT_EQ(options.n_sequences, 1);
+  EXPECT_EQ(run.n_parallel(1), kMaxSequences / 2);  // 512
+}
+
+// A chunk's logits are those of its tokens alone, whatever the calls and the chunks beside it.
+TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "Once upon a time there was a girl. ";
+  constexpr int64_t kTokens = 100;
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks,
+                       Chunks::create(engine->tokenizer(), text, {.n_ctx = kTokens, .n_max_chunks = 5}));
+  ASSERT_EQ(chunks.size(), 5);
+  std::vector<std::vector<float>> alone;
+  ASSERT_OK_AND_ASSIGN(const auto single, Session::create(engine, {.n_ctx = kTokens, .n_outputs = kTokens}));
+  for (int64_t i = 0; i < chunks.size(); ++i) {
+    ASSERT_OK(single->clear());
+    ASSERT_OK_AND_ASSIGN(std::vector<float> logits, logits_of(*single, chunks.tokens(i)));
+    alone.push_back(std::move(logits));
+  }
+  for (const int64_t n_call : {7, 100, 250, 512}) {
+    const ChunkRun run{.n_call = n_call, .outputs = {50, 99}};
+    SessionOptions options;
+    run.set_up(options, kTokens);
+    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+    std::vector<std::pair<int64_t, int64_t>> visited, wanted;
+    for (int64_t begin = 0; begin < chunks.size(); begin += run.n_parallel(kTokens)) {
+      const Range which{begin, std::min(begin + run.n_parallel(kTokens), chunks.size())};
+      ASSERT_OK(eval::decode_chunks(
+          *session, chunks, which, run,
+          [&](int64_t chunk, int64_t position, std::span<const float> logits) -> Result<> {
+            visited.emplace_back(chunk, position);
+            const auto want =
+                std::span(alone[static_cast<size_t>(chunk)]).subspan(static_cast<size_t>(position) * 512, 512);
+            EXPECT_TRUE(same_bits(logits, want)) << n_call << ": chunk " << chunk << " position " << position;
+            return {};
+          },
+          nullptr));
+    }
+    for (int64_t chunk = 0; chunk < 5; ++chunk)
+      for (int64_t position = 50; position < 99; ++position) wanted.emplace_back(chunk, position);
+    EXPECT_EQ(visited, wanted) << n_call;
+  }
+}
+
+TEST(DecodeChunks, TheVisitorsErrorEndsTheRun) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  ASSERT_OK_AND_ASSIGN(
+      const Chunks chunks,
+      Chunks::create(engine->tokenizer(), "Once upon a time there was a girl who had a dog", {.n_ctx = 4}));
+  const ChunkRun run{.n_call = 4, .outputs = {0, 4}};
+  SessionOptions options;
+  run.set_up(options, 4);
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+  int n_visits = 0;
+  const auto done = eval::decode_chunks(
+      *session, chunks, {0, 1}, run,
+      [&](int64_t, int64_t, std::span<const float>) -> Result<> {
+        if (++n_visits == 2) return fail(ErrorCode::format, "enough");
+        return {};
+      },
+      nullptr);
+  EXPECT_ERROR(done, "enough");
+  EXPECT_EQ(n_visits, 2);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -15,10 +15,40 @@ size_t tile_offset(int dim, int slot) {
   return static_cast<size_t>(slot / kTileTokens) * tile_bytes<Row>(dim);
 }
 
+// A block's fifth bits: element 4t + j has bit 4t + j in a row and bit 8j + t in a tile, so that one shift brings the
+// bits of four neighbours to the bytes of their codes.
+
+/// Even bits to the lower half, odd ones to the upper.
+uint32_t unshuffle_bits(uint32_t x) {
+  const auto swap = [&](int distance, uint32_t mask) {
+    const uint32_t differ = (x ^ (x >> distance)) & mask;
+    x ^= differ ^ (differ << distance);
+  };
+  swap(1, 0x22222222u), swap(2, 0x0c0c0c0cu), swap(4, 0x00f000f0u), swap(8, 0x0000ff00u);
+  return x;
+}
+uint32_t tile_from_row_bits(uint32_t x) { return unshuffle_bits(unshuffle_bits(x)); }
+// Five unshuffles of 32 bits leave them as they were.
+uint32_t row_from_tile_bits(uint32_t x) { return unshuffle_bits(tile_from_row_bits(x)); }
+
+template <uint32_t (*kReorder)(uint32_t)>
+void copy_field(const char* from, char* to, size_t bytes, FieldKind kind) {
+  if (kind == FieldKind::plain) {
+    memcpy(to, from, bytes);
+  } else {
+    uint32_t bits;
+    memcpy(&bits, from, 4);
+    bits = kReorder(bits);
+    memcpy(to, &bits, 4);
+  }
+}
+
 template <class Row>
 void store_k_elements(const char* row, int n, int slot, char* tile) {
   for_each_piece<Row>(static_cast<size_t>(slot % kTileTokens), n,
-                      [=](size_t to, size_t from, size_t bytes) { memcpy(tile + to, row + from, bytes); });
+                      [=](size_t to, size_t from, size_t bytes, FieldKind kind) {
+                        copy_field<tile_from_row_bits>(row + from, tile + to, bytes, kind);
+                      });
 }
 
 template <class Row>
@@ -43,7 +73,9 @@ void load_k(const void* block, int dim, int slot, void* row) {
   const char* tile = static_cast<const char*>(block) + tile_offset<Row>(dim, slot);
   auto* out = static_cast<char*>(row);
   for_each_piece<Row>(static_cast<size_t>(slot % kTileTokens), dim,
-                      [=](size_t from, size_t to, size_t bytes) { memcpy(out + to, tile + from, bytes); });
+                      [=](size_t from, size_t to, size_t bytes, FieldKind kind) {
+                        copy_field<row_from_tile_bits>(tile + from, out + to, bytes, kind);
+                      });
 }
 
 template <class Row>

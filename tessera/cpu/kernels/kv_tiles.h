@@ -23,17 +23,19 @@ size_t tile_bytes(int dim) {
   return Row::bytes(dim) * kTileTokens;
 }
 
-/// Calls copy(offset in the tile, offset in the row, bytes) for each piece of the first n elements (whole blocks) of
-/// the token in lane `lane`.
+/// Calls copy(offset in the tile, offset in the row, bytes, kind) for each piece of the first n elements (whole blocks)
+/// of the token in lane `lane`.
 template <class Row, class Copy>
 inline void for_each_piece(size_t lane, int n, Copy copy) {
   if constexpr (Row::kBlock == 1) {
     constexpr size_t kUnit = Row::kElementBytes;
-    for (size_t e = 0; e < static_cast<size_t>(n); ++e) copy((e * kTileTokens + lane) * kUnit, e * kUnit, kUnit);
+    for (size_t e = 0; e < static_cast<size_t>(n); ++e)
+      copy((e * kTileTokens + lane) * kUnit, e * kUnit, kUnit, FieldKind::plain);
   } else {
     for (size_t block = 0; block < Row::bytes(n); block += Row::kBlockBytes) {
-      Row::for_each_field(
-          [=](size_t at, size_t bytes) { copy((block + at) * kTileTokens + lane * bytes, block + at, bytes); });
+      Row::for_each_field([=](size_t at, size_t bytes, FieldKind kind) {
+        copy((block + at) * kTileTokens + lane * bytes, block + at, bytes, kind);
+      });
     }
   }
 }
@@ -99,8 +101,8 @@ struct NibbleTileReader {
   const char* words;
   int shift;  // of the half's nibbles
   F32x16 scales, mins;
-  I32x16 fifth_bits;  // bit 4 + j: of element j of the current step
-  I32x16 codes;
+  I32x16 fifth_bits;  // bits 4, 12, 20, 28: of the current step's elements
+  I32x16 codes;       // a byte each of the current step's elements, in its low bits
 
   NibbleTileReader() = default;
   NibbleTileReader(const void* tile, int begin) {
@@ -113,22 +115,23 @@ struct NibbleTileReader {
       mins = F32x16::load_f16(reinterpret_cast<const uint16_t*>(group + Row::kMinAt * kTileTokens));
     if constexpr (Row::kHasFifthBit) {
       const I32x16 bits = I32x16::load(group + Row::kFifthBitsAt * kTileTokens);
-      fifth_bits = is_second ? shift_right(bits, 16) : bits;
+      fifth_bits = is_second ? bits : shift_left(bits, 4);
     }
   }
   void step(int i) {
     codes = shift_right(I32x16::load(words + i * kTileTokens), shift);
     if constexpr (Row::kHasFifthBit) {
-      if (i != 0) fifth_bits = shift_right(fifth_bits, kStep);
+      if (i != 0) fifth_bits = shift_right(fifth_bits, 1);
+      codes = select_bits(0x10101010, fifth_bits, codes);
     }
   }
   F32x16 at(int j) const {
+    const I32x16 code = shift_right(codes, 8 * j);
     F32x16 level;
     if constexpr (Row::kHasFifthBit) {
-      const I32x16 fifth = shift_left(fifth_bits, 4 - j);
-      level = Row::level(shift_right(codes, 8 * j), fifth);
+      level = Row::level_of_5_bits(code);
     } else {
-      level = Row::level(shift_right(codes, 8 * j));
+      level = Row::level(code);
     }
     if constexpr (Row::kHasMin) return fma(level, scales, mins);
     return mul(level, scales);

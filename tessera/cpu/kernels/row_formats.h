@@ -22,9 +22,10 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 //   load(row, e)               elements e to e+15 as floats; e is a multiple of 16
 //   load_partial(row, e, n)    the first n of them, the others 0 (where kBlock is 1)
 //   encode(x, n, row)          n floats as a row
-//   for_each_field(f)          f(offset, bytes) for each piece of a block that stays together in a K tile (where kBlock
-//   is
-//                              not 1)
+//   for_each_field(f)          f(offset, bytes, kind) for each piece of a block that stays together in a K tile (where
+//                              kBlock is not 1)
+
+enum class FieldKind { plain, fifth_bits };
 
 struct RowF32 {
   static constexpr int kBlock = 1;
@@ -101,8 +102,8 @@ struct RowQ8_0 {
 
   template <class Field>
   static void for_each_field(Field field) {
-    field(size_t{0}, size_t{2});
-    for (size_t i = 0; i < kBlock; ++i) field(kCodesAt + i, size_t{1});
+    field(size_t{0}, size_t{2}, FieldKind::plain);
+    for (size_t i = 0; i < kBlock; ++i) field(kCodesAt + i, size_t{1}, FieldKind::plain);
   }
 
  private:
@@ -130,8 +131,8 @@ struct RowQ8_0 {
 /// Blocks of 32: f16 d; f16 m where kHasMin; a u32 whose bit i is element i's fifth bit where kHasFifthBit; 16 bytes
 /// whose low nibbles are elements 0-15 and high nibbles 16-31. Value d * level(code) + m, rounded once (the product is
 /// exact). Row adds
-///   level(low), level(low, high)   levels of codes whose low bits are in `low` and fifth bit is bit 4 of `high`
-///   encode_block(x, block)         32 floats as a block
+///   level(code)             levels of codes' low four bits; level_of_5_bits(code): of five, where there are
+///   encode_block(x, block)  32 floats as a block
 template <class Row, bool kMin, bool kFifthBit>
 struct NibbleRow {
   static constexpr bool kHasMin = kMin, kHasFifthBit = kFifthBit;
@@ -163,10 +164,10 @@ struct NibbleRow {
 
   template <class Field>
   static void for_each_field(Field field) {
-    field(size_t{0}, size_t{2});
-    if constexpr (kHasMin) field(kMinAt, size_t{2});
-    if constexpr (kHasFifthBit) field(kFifthBitsAt, size_t{4});
-    for (size_t i = 0; i < 4; ++i) field(kCodesAt + 4 * i, size_t{4});
+    field(size_t{0}, size_t{2}, FieldKind::plain);
+    if constexpr (kHasMin) field(kMinAt, size_t{2}, FieldKind::plain);
+    if constexpr (kHasFifthBit) field(kFifthBitsAt, size_t{4}, FieldKind::fifth_bits);
+    for (size_t i = 0; i < 4; ++i) field(kCodesAt + 4 * i, size_t{4}, FieldKind::plain);
   }
 
  protected:
@@ -240,8 +241,8 @@ struct IntegerRow : NibbleRow<Row, kMin, kBits == 5> {
   static constexpr int kOffset = kMin ? 0 : 1 << (kBits - 1);
   static constexpr float kTop = (1 << kBits) - 1;
 
-  static F32x16 level(I32x16 low) { return integer_of_4_bits<kOffset>(low); }
-  static F32x16 level(I32x16 low, I32x16 high) { return integer_of_5_bits<kOffset>(low, high); }
+  static F32x16 level(I32x16 code) { return integer_of_4_bits<kOffset>(code); }
+  static F32x16 level_of_5_bits(I32x16 code) { return integer_of_5_bits<kOffset>(code); }
 
   static void encode_block(const float* x, char* block) {
     if constexpr (kMin) {
@@ -278,7 +279,7 @@ struct RowIQ4_NL : NibbleRow<RowIQ4_NL, false, false> {
   alignas(64) static constexpr float kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
-  static F32x16 level(I32x16 low) { return lookup(kLevels, low); }
+  static F32x16 level(I32x16 code) { return lookup(kLevels, code); }
 
   static void encode_block(const float* x, char* block) {
     const float d = extreme_of_32(x) / kLevels[0];

@@ -135,12 +135,14 @@ inline F32x16 integer_of_4_bits(I32x16 a) {
   return {integers_less<kOffset>(_mm256_and_si256(a.lo, bits)), integers_less<kOffset>(_mm256_and_si256(a.hi, bits))};
 }
 template <int kOffset>
-inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
-  const __m256i low_bits = _mm256_set1_epi32(15), high_bit = _mm256_set1_epi32(16);
-  const auto joined = [=](__m256i l, __m256i h) {
-    return _mm256_or_si256(_mm256_and_si256(l, low_bits), _mm256_and_si256(h, high_bit));
-  };
-  return {integers_less<kOffset>(joined(low.lo, high.lo)), integers_less<kOffset>(joined(low.hi, high.hi))};
+inline F32x16 integer_of_5_bits(I32x16 a) {
+  const __m256i bits = _mm256_set1_epi32(31);
+  return {integers_less<kOffset>(_mm256_and_si256(a.lo, bits)), integers_less<kOffset>(_mm256_and_si256(a.hi, bits))};
+}
+inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
+  const __m256i mask = _mm256_set1_epi32(bits);
+  return {_mm256_or_si256(_mm256_and_si256(mask, a.lo), _mm256_andnot_si256(mask, b.lo)),
+          _mm256_or_si256(_mm256_and_si256(mask, a.hi), _mm256_andnot_si256(mask, b.hi))};
 }
 inline F32x16 lookup(const float (&table)[16], I32x16 a) {
   const __m256 first = _mm256_loadu_ps(table), second = _mm256_loadu_ps(table + 8);
@@ -155,8 +157,8 @@ inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) {
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i lo = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mask), bits), bits);
   const __m256i hi = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mask >> 8), bits), bits);
-  return {_mm256_blendv_ps(a.lo, _mm256_add_ps(a.lo, b.lo), _mm256_castsi256_ps(lo)),
-          _mm256_blendv_ps(a.hi, _mm256_add_ps(a.hi, b.hi), _mm256_castsi256_ps(hi))};
+  return {_mm256_add_ps(a.lo, _mm256_and_ps(b.lo, _mm256_castsi256_ps(lo))),
+          _mm256_add_ps(a.hi, _mm256_and_ps(b.hi, _mm256_castsi256_ps(hi)))};
 }
 inline uint16_t at_least(F32x16 a, F32x16 b) {
   const int lo = _mm256_movemask_ps(_mm256_cmp_ps(a.lo, b.lo, _CMP_GE_OQ));
@@ -164,8 +166,8 @@ inline uint16_t at_least(F32x16 a, F32x16 b) {
   return static_cast<uint16_t>(lo | hi << 8);
 }
 inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
-  return {_mm256_blendv_ps(a.lo, _mm256_add_ps(a.lo, b.lo), _mm256_cmp_ps(v.lo, limit.lo, _CMP_GE_OQ)),
-          _mm256_blendv_ps(a.hi, _mm256_add_ps(a.hi, b.hi), _mm256_cmp_ps(v.hi, limit.hi, _CMP_GE_OQ))};
+  return {_mm256_add_ps(a.lo, _mm256_and_ps(b.lo, _mm256_cmp_ps(v.lo, limit.lo, _CMP_GE_OQ))),
+          _mm256_add_ps(a.hi, _mm256_and_ps(b.hi, _mm256_cmp_ps(v.hi, limit.hi, _CMP_GE_OQ)))};
 }
 inline void store_u8(F32x16 a, uint8_t* p) {
   const __m256i words = _mm256_packs_epi32(_mm256_cvttps_epi32(a.lo), _mm256_cvttps_epi32(a.hi));

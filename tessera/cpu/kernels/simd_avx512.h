@@ -94,12 +94,14 @@ inline F32x16 integer_of_4_bits(I32x16 a) {
   return {_mm512_permutexvar_ps(a.v, _mm512_loadu_ps(kIntegers + 16 - kOffset))};
 }
 template <int kOffset>
-inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
+inline F32x16 integer_of_5_bits(I32x16 a) {
   static_assert(kOffset >= 0 && kOffset <= 16);
-  constexpr int kChoose = 0xca;  // bits of the first operand take the second's, the others the third's
-  const __m512i index = _mm512_ternarylogic_epi32(_mm512_set1_epi32(16), high.v, low.v, kChoose);
   const float* table = kIntegers + 16 - kOffset;
-  return {_mm512_permutex2var_ps(_mm512_loadu_ps(table), index, _mm512_loadu_ps(table + 16))};
+  return {_mm512_permutex2var_ps(_mm512_loadu_ps(table), a.v, _mm512_loadu_ps(table + 16))};
+}
+inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
+  constexpr int kChoose = 0xca;  // where the first operand has a bit the second's, else the third's
+  return {_mm512_ternarylogic_epi32(_mm512_set1_epi32(bits), a.v, b.v, kChoose)};
 }
 
 inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) { return {_mm512_mask_add_ps(a.v, mask, a.v, b.v)}; }

@@ -179,15 +179,18 @@ template <int kOffset>
 inline F32x16 integer_of_4_bits(I32x16 a) {
   TESSERA_LANES(F32x16, static_cast<float>((a.v[i] & 15) - kOffset));
 }
-/// Bits 0 to 3 of `low` and bit 4 of `high`.
 template <int kOffset>
-inline F32x16 integer_of_5_bits(I32x16 low, I32x16 high) {
-  TESSERA_LANES(F32x16, static_cast<float>(((low.v[i] & 15) | (high.v[i] & 16)) - kOffset));
+inline F32x16 integer_of_5_bits(I32x16 a) {
+  TESSERA_LANES(F32x16, static_cast<float>((a.v[i] & 31) - kOffset));
+}
+/// The given bits from a, the others from b.
+inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
+  TESSERA_LANES(I32x16, (a.v[i] & bits) | (b.v[i] & ~bits));
 }
 /// table[the low four bits].
 inline F32x16 lookup(const float (&table)[16], I32x16 a) { TESSERA_LANES(F32x16, table[a.v[i] & 15]); }
 
-/// a + b in the lanes whose bit is set, a in the others.
+/// a + b in the lanes whose bit is set, a in the others; a is not -0.
 inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) {
   TESSERA_LANES(F32x16, ((mask >> i) & 1) != 0 ? a.v[i] + b.v[i] : a.v[i]);
 }
@@ -197,7 +200,7 @@ inline uint16_t at_least(F32x16 a, F32x16 b) {
   for (int i = 0; i < 16; ++i) mask |= static_cast<uint32_t>(a.v[i] >= b.v[i]) << i;
   return static_cast<uint16_t>(mask);
 }
-/// a + b in the lanes where v >= limit, a in the others.
+/// a + b in the lanes where v >= limit, a in the others; a is not -0.
 inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
   TESSERA_LANES(F32x16, v.v[i] >= limit.v[i] ? a.v[i] + b.v[i] : a.v[i]);
 }

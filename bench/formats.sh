@@ -56,7 +56,7 @@ speed() {
 }
 
 quality() {
-  local model=$shared/models/stories260K.gguf text=$shared/text/${TEXT:-tinyshakespeare.txt} work
+  local model=$shared/models/stories260K.gguf text=$shared/text/${TEXT:-tinyshakespeare.txt}
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   echo "| format | bytes | kept in F16 | perplexity | a text it writes |"

@@ -67,7 +67,8 @@ class Compiler {
 
   static bool is_small(const Step& step) {
     const Op op = step.node->op;
-    if (op == Op::mul_mat || op == Op::attention) return false;  // their work does not show in their results
+    // The work of these does not show in their results.
+    if (op == Op::mul_mat || op == Op::attention || op == Op::sum_squares) return false;
     const Operand& rows = op == Op::kv_store ? step.in[1] : step.out;
     return rows.shape().n_elements() <= kSoloElements;
   }

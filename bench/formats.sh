@@ -4,7 +4,7 @@
 #   formats.sh speed|quality [TYPE...]      default: all types
 # BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) keeps the F16 model.
 # A round measures Q4_0 beside each format, so that the share does not depend on the machine's other tenants.
-# Needs the package python3-numpy for the model.
+# KEEP=1 keeps the files (12 GB). Needs the package python3-numpy for the model.
 set -euo pipefail
 what=${1:?speed or quality}
 shift
@@ -33,8 +33,12 @@ speed() {
     "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/1b-f16.part" --preset 1b --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
     mv "$cache/1b-f16.part" "$cache/1b-f16.gguf"
   fi
-  # The fast encoder: speed does not depend on the codes.
-  make() { [ -f "$cache/1b-$1.gguf" ] || "$tessera" quantize -q --pure --compat "$cache/1b-f16.gguf" "$cache/1b-$1.gguf" "$1" >&2; }
+  # The faster encoder of each format: the speed of a model does not depend on the codes.
+  make() {
+    local encoder=--compat
+    case $1 in IQ2_* | IQ3_*) encoder= ;; esac
+    [ -f "$cache/1b-$1.gguf" ] || "$tessera" quantize -q --pure $encoder "$cache/1b-f16.gguf" "$cache/1b-$1.gguf" "$1" >&2
+  }
   make Q4_0
   echo "| format | bits | MB | prefill 512 | of Q4_0 | decode 64 | GB/s |"
   echo "|---|--:|--:|--:|--:|--:|--:|"
@@ -51,7 +55,7 @@ speed() {
     awk -v t="$type" -v bytes="$bytes" -v params=1104000000 -v p="$(printf '%s\n' "${prefill[@]}" | median)" \
       -v s="$(printf '%s\n' "${share[@]}" | median)" -v d="$(printf '%s\n' "${decode[@]}" | median)" \
       'BEGIN {printf "| %s | %.2f | %.0f | %.0f | %.0f %% | %.1f | %.1f |\n", t, bytes * 8 / params, bytes / 1e6, p, 100 * s, d, d * bytes / 1e9}'
-    case $type in F16 | Q4_0) ;; *) rm -f "$file" ;; esac
+    [ "${KEEP:-}" = 1 ] || case $type in F16 | Q4_0) ;; *) rm -f "$file" ;; esac
   done
 }
 

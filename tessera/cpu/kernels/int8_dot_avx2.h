@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -41,7 +40,6 @@ inline U8x64 and16(U8x64 x, int word) {
   return {_mm256_and_si256(x.lo, mask), _mm256_and_si256(x.hi, mask)};
 }
 inline U8x64 broadcast_u8(int byte) { return {splat8(byte), splat8(byte)}; }
-inline U8x64 bytes_of(I32x16 lanes) { return {lanes.lo, lanes.hi}; }
 inline U8x64 operator|(U8x64 x, U8x64 y) { return {_mm256_or_si256(x.lo, y.lo), _mm256_or_si256(x.hi, y.hi)}; }
 inline U8x64 add(U8x64 x, U8x64 y) { return {_mm256_add_epi8(x.lo, y.lo), _mm256_add_epi8(x.hi, y.hi)}; }
 inline U8x64 shift_right(U8x64 x, int n) {
@@ -78,14 +76,6 @@ inline U8x64 lookup(U8x64 x, const uint8_t* table) {
   const __m256i entries = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return {_mm256_shuffle_epi8(entries, x.lo), _mm256_shuffle_epi8(entries, x.hi)};
 }
-inline U8x64 signed_codes(U8x64 x, uint64_t mask, int offset) {
-  // -x is (x ^ ~0) + 1 = (x ^ m) - m for m of all ones.
-  const auto codes = [offset](__m256i magnitude, __m256i m) {
-    return _mm256_add_epi8(splat8(offset), _mm256_sub_epi8(_mm256_xor_si256(magnitude, m), m));
-  };
-  return {codes(x.lo, bytes_of_mask(static_cast<uint32_t>(mask))),
-          codes(x.hi, bytes_of_mask(static_cast<uint32_t>(mask >> 32)))};
-}
 inline U8x64 multiply16(U8x64 x, U8x64 y) { return {_mm256_mullo_epi16(x.lo, y.lo), _mm256_mullo_epi16(x.hi, y.hi)}; }
 inline U8x64 trits(U8x64 x) {
   const auto digit = [](__m256i v) {
@@ -94,20 +84,6 @@ inline U8x64 trits(U8x64 x) {
     return _mm256_sub_epi8(_mm256_setzero_si256(), _mm256_add_epi8(from_86, from_171));
   };
   return {digit(x.lo), digit(x.hi)};
-}
-
-/// entries[lane] = table[i[lane]], one scalar load each: faster than the gather instructions of many CPUs.
-template <class Entry>
-inline void look_up(const Entry* table, I32x16 i, Entry (&entries)[16]) {
-  alignas(32) uint32_t indices[16];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(indices), i.lo);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(indices + 8), i.hi);
-  TESSERA_UNROLL
-  for (int lane = 0; lane < 16; ++lane) {
-    size_t index = indices[lane];
-    asm("" : "+r"(index));  // else the compiler makes a gather of it
-    entries[lane] = table[index];
-  }
 }
 
 inline I32x16 load_u8(const uint8_t* p) {
@@ -159,23 +135,45 @@ inline F32x16 halves_of_e4m3(I32x16 x) {
   };
   return {scale(x.lo), scale(x.hi)};
 }
-inline U8x64 gather(const uint32_t* table, I32x16 i) {
-  alignas(32) uint32_t entries[16];
-  look_up(table, i, entries);
-  return U8x64::load(reinterpret_cast<const uint8_t*>(entries));
+/// The indices of look_up_points() as words.
+template <int kBits>
+inline void load_indices(const uint8_t* indices, uint16_t (&words)[64]) {
+  const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
+  for (int i = 0; i < 4; ++i) {
+    __m256i v = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(indices + 16 * i)));
+    for (int high = 8; high < kBits; ++high) {
+      int16_t mask;
+      memcpy(&mask, indices + 8 * high + 2 * i, 2);
+      const __m256i is_set = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(mask), bit), bit);
+      v = _mm256_or_si256(v, _mm256_and_si256(is_set, _mm256_set1_epi16(static_cast<int16_t>(1 << high))));
+    }
+    _mm256_store_si256(reinterpret_cast<__m256i*>(words + 16 * i), v);
+  }
 }
-inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
-  alignas(32) uint64_t entries[16];
-  look_up(table, i, entries);
-  // The low and the high dwords of eight entries.
-  const auto split = [&entries](int begin, __m256i& low, __m256i& high) {
-    const __m256 a = _mm256_load_ps(reinterpret_cast<const float*>(entries + begin));
-    const __m256 b = _mm256_load_ps(reinterpret_cast<const float*>(entries + begin + 4));
-    low = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)), 0xd8);
-    high = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+template <int kBits>
+inline void look_up_points(const uint16_t* grid, const uint8_t* indices, U8x64 (&nibbles)[4]) {
+  alignas(32) uint16_t index[64];
+  load_indices<kBits>(indices, index);
+  // Scalar loads, four points to a register: a vector load would have to wait for stores of single points.
+  const auto four = [grid](const uint16_t* i) {
+    return static_cast<int64_t>(grid[i[0]] | uint64_t{grid[i[1]]} << 16 | uint64_t{grid[i[2]]} << 32 |
+                                uint64_t{grid[i[3]]} << 48);
   };
-  split(0, first.lo, second.lo);
-  split(8, first.hi, second.hi);
+  // Each word twice, the second's nibbles moved down.
+  const __m256i first = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8,
+                                         9, 8, 9, 12, 13, 12, 13);
+  const __m256i second = _mm256_add_epi8(first, splat8(2));
+  const auto spread = [](__m256i words, __m256i order) {
+    const __m256i twice = _mm256_shuffle_epi8(words, order);
+    return _mm256_blend_epi16(twice, _mm256_srli_epi16(twice, 4), 0xaa);
+  };
+  for (int i = 0; i < 4; i += 2) {
+    const uint16_t* p = index + 16 * i;
+    const __m256i lo = _mm256_setr_epi64x(four(p), four(p + 4), four(p + 8), four(p + 12));
+    const __m256i hi = _mm256_setr_epi64x(four(p + 16), four(p + 20), four(p + 24), four(p + 28));
+    nibbles[i] = {spread(lo, first), spread(hi, first)};
+    nibbles[i + 1] = {spread(lo, second), spread(hi, second)};
+  }
 }
 
 struct I8x4 {

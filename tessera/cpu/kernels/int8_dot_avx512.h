@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -26,7 +25,6 @@ struct U8x64 {
 inline U8x64 operator&(U8x64 x, int byte) { return {_mm512_and_si512(x.v, _mm512_set1_epi8(static_cast<char>(byte)))}; }
 inline U8x64 and16(U8x64 x, int word) { return {_mm512_and_si512(x.v, _mm512_set1_epi16(static_cast<int16_t>(word)))}; }
 inline U8x64 broadcast_u8(int byte) { return {_mm512_set1_epi8(static_cast<char>(byte))}; }
-inline U8x64 bytes_of(I32x16 lanes) { return {lanes.v}; }
 inline U8x64 operator|(U8x64 x, U8x64 y) { return {_mm512_or_si512(x.v, y.v)}; }
 inline U8x64 add(U8x64 x, U8x64 y) { return {_mm512_add_epi8(x.v, y.v)}; }
 inline U8x64 shift_right(U8x64 x, int n) { return {_mm512_srl_epi16(x.v, _mm_cvtsi32_si128(n))}; }
@@ -43,30 +41,12 @@ inline U8x64 lookup(U8x64 x, const uint8_t* table) {
   const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), x.v)};
 }
-inline U8x64 signed_codes(U8x64 x, uint64_t mask, int offset) {
-  const __m512i middle = _mm512_set1_epi8(static_cast<char>(offset));
-  return {_mm512_mask_sub_epi8(_mm512_add_epi8(middle, x.v), mask, middle, x.v)};
-}
 inline U8x64 multiply16(U8x64 x, U8x64 y) { return {_mm512_mullo_epi16(x.v, y.v)}; }
 inline U8x64 trits(U8x64 x) {
   const __m512i one = _mm512_set1_epi8(1);
   const __m512i first = _mm512_maskz_mov_epi8(_mm512_cmpge_epu8_mask(x.v, _mm512_set1_epi8(86)), one);
   const __mmask64 second = _mm512_cmpge_epu8_mask(x.v, _mm512_set1_epi8(static_cast<char>(171)));
   return {_mm512_mask_add_epi8(first, second, first, one)};
-}
-
-/// entries[lane] = table[i[lane]], one scalar load each: faster than the gather instructions of many CPUs (microcoded
-/// on Zen, slowed by mitigations on Intel).
-template <class Entry>
-inline void look_up(const Entry* table, I32x16 i, Entry (&entries)[16]) {
-  alignas(64) uint32_t indices[16];
-  _mm512_store_si512(indices, i.v);
-  TESSERA_UNROLL
-  for (int lane = 0; lane < 16; ++lane) {
-    size_t index = indices[lane];
-    asm("" : "+r"(index));  // else the compiler makes a gather of it
-    entries[lane] = table[index];
-  }
 }
 
 inline I32x16 load_u8(const uint8_t* p) {
@@ -98,18 +78,47 @@ inline F32x16 halves_of_e4m3(I32x16 x) {
   const __m512 value = _mm512_mask_sub_ps(_mm512_castsi512_ps(normal), is_subnormal, one_more, _mm512_set1_ps(0x1p-7f));
   return {_mm512_maskz_mov_ps(_mm512_cmpneq_epi32_mask(x.v, _mm512_set1_epi32(0x7f)), value)};
 }
-inline U8x64 gather(const uint32_t* table, I32x16 i) {
-  alignas(64) uint32_t entries[16];
-  look_up(table, i, entries);
-  return {_mm512_load_si512(entries)};
+
+/// words[i] = grid[index[i]] for indices of kBits bits: a permutation reads the low six, a tree of blends chooses by
+/// those above. Two vectors at a time share the loads of the grid, which else limit the large ones.
+template <int kBits>
+[[gnu::always_inline]] inline void look_up_words(const uint16_t* grid, const __m512i (&index)[2],
+                                                 const __mmask32 (&bits)[2][12], __m512i (&words)[2]) {
+  if constexpr (kBits == 6) {
+    const __m512i low = _mm512_loadu_si512(grid), high = _mm512_loadu_si512(grid + 32);
+    for (int i = 0; i < 2; ++i) words[i] = _mm512_permutex2var_epi16(low, index[i], high);
+  } else {
+    __m512i upper[2];
+    look_up_words<kBits - 1>(grid, index, bits, words);
+    look_up_words<kBits - 1>(grid + (1 << (kBits - 1)), index, bits, upper);
+    for (int i = 0; i < 2; ++i) words[i] = _mm512_mask_mov_epi16(words[i], bits[i][kBits - 1], upper[i]);
+  }
 }
-inline void gather(const uint64_t* table, I32x16 i, U8x64& first, U8x64& second) {
-  alignas(64) uint64_t entries[16];
-  look_up(table, i, entries);
-  const __m512i low = _mm512_load_si512(entries), high = _mm512_load_si512(entries + 8);
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  first = {_mm512_permutex2var_epi32(low, even, high)};
-  second = {_mm512_permutex2var_epi32(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high)};
+template <int kBits>
+[[gnu::always_inline]] inline void look_up_points(const uint16_t* grid, const uint8_t* indices, U8x64 (&nibbles)[4]) {
+  const auto load_mask = [](const uint8_t* p) {
+    uint32_t mask;
+    memcpy(&mask, p, 4);
+    return mask;
+  };
+  __m512i index[2], words[2];
+  __mmask32 bits[2][12];
+  for (int i = 0; i < 2; ++i) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices + 32 * i));
+    index[i] = _mm512_cvtepu8_epi16(low);
+    bits[i][6] = _mm256_test_epi8_mask(low, _mm256_set1_epi8(64));
+    bits[i][7] = _mm256_movepi8_mask(low);
+    for (int bit = 8; bit < kBits; ++bit) bits[i][bit] = load_mask(indices + 8 * bit + 4 * i);
+  }
+  look_up_words<kBits>(grid, index, bits, words);
+  // Each word twice, then the second's nibbles move down.
+  const __m512i first = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
+  const __m512i second = _mm512_add_epi8(first, _mm512_set1_epi8(2));
+  const __m512i down = _mm512_set1_epi32(4 << 16);
+  for (int i = 0; i < 4; ++i) {
+    const __m512i twice = _mm512_shuffle_epi8(words[i / 2], i % 2 == 0 ? first : second);
+    nibbles[i] = {_mm512_srlv_epi16(twice, down)};
+  }
 }
 
 struct I8x4 {

@@ -33,7 +33,6 @@ struct U8x64 {
 inline U8x64 operator&(const U8x64& x, int byte) { TESSERA_BYTES(x.v[i] & byte); }
 inline U8x64 and16(const U8x64& x, int word) { TESSERA_BYTES(x.v[i] & (i % 2 == 0 ? word : word >> 8)); }
 inline U8x64 broadcast_u8(int byte) { TESSERA_BYTES(byte); }
-inline U8x64 bytes_of(const I32x16& lanes) { TESSERA_BYTES(lanes.v[i / 4] >> 8 * (i % 4)); }
 inline U8x64 operator|(const U8x64& x, const U8x64& y) { TESSERA_BYTES(x.v[i] | y.v[i]); }
 inline U8x64 add(const U8x64& x, const U8x64& y) { TESSERA_BYTES(x.v[i] + y.v[i]); }
 inline U8x64 shift_right(const U8x64& x, int n) { TESSERA_BYTES(x.v[i] >> n); }
@@ -47,9 +46,6 @@ inline U8x64 add_if_bit(const U8x64& x, const U8x64& plane, int bit, int byte) {
   TESSERA_BYTES(x.v[i] + ((plane.v[i] >> bit & 1) != 0 ? byte : 0));
 }
 inline U8x64 lookup(const U8x64& x, const uint8_t* table) { TESSERA_BYTES(table[x.v[i] & 15]); }
-inline U8x64 signed_codes(const U8x64& x, uint64_t mask, int offset) {
-  TESSERA_BYTES((mask >> i & 1) != 0 ? offset - x.v[i] : offset + x.v[i]);
-}
 inline U8x64 multiply16(const U8x64& x, const U8x64& y) {
   U8x64 r;
   for (int i = 0; i < 64; i += 2) {
@@ -105,16 +101,14 @@ inline F32x16 halves_of_e4m3(const I32x16& x) {
   }
   return r;
 }
-inline U8x64 gather(const uint32_t* table, const I32x16& index) {
-  U8x64 r;
-  for (int i = 0; i < 16; ++i) memcpy(r.v + 4 * i, table + index.v[i], 4);
-  return r;
-}
-inline void gather(const uint64_t* table, const I32x16& index, U8x64& first, U8x64& second) {
-  for (int i = 0; i < 16; ++i) {
-    const uint64_t entry = table[index.v[i]];
-    memcpy(first.v + 4 * i, &entry, 4);
-    memcpy(second.v + 4 * i, reinterpret_cast<const char*>(&entry) + 4, 4);
+template <int kBits>
+inline void look_up_points(const uint16_t* grid, const uint8_t* indices, U8x64 (&nibbles)[4]) {
+  for (int i = 0; i < 64; ++i) {
+    int index = indices[i];
+    for (int bit = 8; bit < kBits; ++bit) index |= (indices[8 * bit + i / 8] >> i % 8 & 1) << bit;
+    const int point = grid[index];
+    uint8_t* to = nibbles[i / 32 * 2 + i % 2].v + i % 32 / 2 * 4;
+    for (int n = 0; n < 4; ++n) to[n] = static_cast<uint8_t>(point >> (8 * (n % 2) + 4 * (n / 2)));
   }
 }
 

@@ -190,6 +190,17 @@ template <class Block, int R, int T>
   }
   if constexpr (Block::kTilesUnpack) {
     add_block<Block, R, T>(block, part, a, sum);
+  } else if constexpr (T == 1) {
+    // One panel after the other: its codes are used once and stay in registers.
+#pragma GCC unroll 1
+    for (int r = 0; r < R; ++r) {
+      UnpackedBlock<Block> unpacked;
+      unpacked.unpack(*block[r], part);
+      const UnpackedBlock<Block>* const source[1] = {&unpacked};
+      F32x16 own[1][1] = {{sum[r][0]}};
+      add_block<UnpackedBlock<Block>, 1, 1>(source, 0, a, own);
+      sum[r][0] = own[0][0];
+    }
   } else {
     UnpackedBlock<Block> unpacked[R];
     const UnpackedBlock<Block>* source[R];
@@ -292,8 +303,7 @@ struct Int8Matmul {
                      .end = end,
                      .out_stride = out_stride};
     const auto* w = static_cast<const uint8_t*>(panels);
-    // The chains of one token and two panels are too few to hide the latency of a dot product.
-    if (end - begin == 1) multiply_all<kInt8DecodePanels>(job, w, n_rows, out);
+    if (end - begin == 1) multiply_all<kDecodePanels>(job, w, n_rows, out);
     multiply_all<kInt8Panels>(job, w, n_rows, out);
     multiply_all<1>(job, w, n_rows, out);
     if (n_rows > 0) multiply_partial_panel(job, w, static_cast<int>(n_rows), out);
@@ -302,6 +312,9 @@ struct Int8Matmul {
  private:
   // Columns whose unpacked blocks stay in the L1 cache while all tokens pass: 18 KB per panel pair.
   static constexpr int64_t kUnpackColumns = 512;
+  // The chains of one token and two panels are too few to hide the latency of a dot product. Where unpacking hides it,
+  // panels come one by one: one stream of memory, which prefetching fits best.
+  static constexpr int kDecodePanels = Block::kTilesUnpack ? kInt8DecodePanels : 1;
   // Unpacking a block costs about as much as it saves in two tiles, unless every tile has to do it anyway.
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 

@@ -41,40 +41,6 @@ struct ColumnBits {
   }
 };
 
-/// A number of sixteen rows, kBits wide: eight bits in a byte each, the bits above in masks of rows.
-template <int kBits>
-struct RowIndex {
-  static_assert(kBits >= 8);
-  uint8_t low[16];
-  uint16_t high[kBits > 8 ? kBits - 8 : 1];
-
-  I32x16 load() const {
-    I32x16 lanes = load_u8(low);
-    for (int i = 0; i < kBits - 8; ++i) lanes = add_where(lanes, high[i], 256 << i);
-    return lanes;
-  }
-  void set(int row, uint32_t value) {
-    low[row] = static_cast<uint8_t>(value);
-    for (int i = 0; i < kBits - 8; ++i) {
-      const uint32_t others = high[i] & ~(1u << row);
-      high[i] = static_cast<uint16_t>(others | (value >> (8 + i) & 1) << row);
-    }
-  }
-  uint32_t get(int row) const {
-    uint32_t value = low[row];
-    for (int i = 0; i < kBits - 8; ++i) value |= static_cast<uint32_t>(high[i] >> row & 1) << (8 + i);
-    return value;
-  }
-};
-template <>
-struct RowIndex<8> {
-  uint8_t low[16];
-
-  I32x16 load() const { return load_u8(low); }
-  void set(int row, uint32_t value) { low[row] = static_cast<uint8_t>(value); }
-  uint32_t get(int row) const { return low[row]; }
-};
-
 /// x * factor modulo 256 in every byte; the factor's low 16 bits are in both halves of a lane.
 inline U8x64 multiply_bytes(U8x64 x, U8x64 factor) {
   const U8x64 odd = multiply16(and16(x, 0xff00), factor);

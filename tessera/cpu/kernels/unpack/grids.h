@@ -1,6 +1,11 @@
-// What the panels of the codebook formats share: sign bytes with their parity, four-bit scales.
+// What the panels of the codebook formats share: grids and their codes, sign bytes with their parity, four-bit scales.
+//
+// A grid's points have eight columns of three values or four of eight. A kernel looks up 16 bits per point, four
+// nibbles: nibble i numbers the value of column i; of eight columns, its low two bits do, and its high two bits number
+// that of column 4 + i. A second lookup makes codes of numbers and signs.
 #pragma once
 
+#include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/unpack/fields.h"
 
 #include "tessera/quant/codebooks.h"
@@ -8,6 +13,104 @@
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace codebooks = quant::codebooks;
+
+/// A grid of N points as look_up_points() reads it.
+template <size_t N>
+struct Grid {
+  alignas(64) uint16_t points[N];
+};
+/// From points of 4 or 8 bytes, each of which is one of `levels`.
+template <class Point, size_t N, size_t kLevels>
+constexpr Grid<N> make_grid(const Point (&points)[N], const int (&levels)[kLevels]) {
+  constexpr int kShifts[8] = {0, 8, 4, 12, 2, 10, 6, 14};  // nibbles in the order of look_up_points()
+  Grid<N> grid = {};
+  for (size_t i = 0; i < N; ++i) {
+    for (int column = 0; column < static_cast<int>(sizeof(Point)); ++column) {
+      int number = 0;
+      while (levels[number] != static_cast<int8_t>(points[i] >> (8 * column))) ++number;
+      grid.points[i] = static_cast<uint16_t>(grid.points[i] | number << kShifts[column]);
+    }
+  }
+  return grid;
+}
+
+/// Codes of numbers with a sign bit: at number + 8 where the bit is set. For nibbles of two numbers (of three levels),
+/// bits that are not a number's own cleared: at number + 12 for the low one, at 4 * number + 3 for the high one.
+struct GridCodes {
+  uint8_t of[16];
+};
+/// code(level, sign bit)
+template <size_t kLevels>
+constexpr GridCodes make_codes(const int (&levels)[kLevels], auto code) {
+  static_assert(kLevels == 3 || kLevels == 8);
+  GridCodes codes = {};
+  for (size_t number = 0; number < kLevels; ++number) {
+    for (size_t sign = 0; sign < 2; ++sign) {
+      const auto value = static_cast<uint8_t>(code(levels[number], sign == 1));
+      codes.of[number + (kLevels == 8 ? 8 : 12) * sign] = value;
+      if (kLevels == 3) codes.of[4 * number + 3 * sign] = value;
+    }
+  }
+  return codes;
+}
+/// offset + level, or offset - level where the sign bit is set.
+template <size_t kLevels>
+constexpr GridCodes make_signed_codes(const int (&levels)[kLevels], int offset) {
+  return make_codes(levels, [offset](int level, bool sign) { return sign ? offset - level : offset + level; });
+}
+
+/// Four grid indices of each of sixteen rows, kBits wide: eight bits in a byte, those above in masks. Index i of row r
+/// is number 32 * (i / 2) + 2r + i % 2: two indices side by side become one lane of two words.
+template <int kBits>
+struct RowPoints {
+  uint8_t bytes[8 * kBits];
+
+  void set(int row, int i, uint32_t value) {
+    const int number = number_of(row, i);
+    bytes[number] = static_cast<uint8_t>(value);
+    for (int bit = 8; bit < kBits; ++bit) {
+      uint8_t& mask = bytes[8 * bit + number / 8];
+      const int others = mask & ~(1 << number % 8);
+      mask = static_cast<uint8_t>(others | static_cast<int>(value >> bit & 1) << number % 8);
+    }
+  }
+  uint32_t get(int row, int i) const {
+    const int number = number_of(row, i);
+    uint32_t value = bytes[number];
+    for (int bit = 8; bit < kBits; ++bit)
+      value |= static_cast<uint32_t>(bytes[8 * bit + number / 8] >> number % 8 & 1) << bit;
+    return value;
+  }
+
+ private:
+  static int number_of(int row, int i) { return 32 * (i / 2) + 2 * row + i % 2; }
+};
+
+/// The eight vectors of 32 columns: four points of eight columns. sign_bits(v) has vector v's.
+template <int kBits>
+[[gnu::always_inline]] inline void codes_of_eights(const Grid<1 << kBits>& grid, const RowPoints<kBits>& points,
+                                                   const GridCodes& codes, auto sign_bits, uint8_t (&to)[8][64]) {
+  U8x64 nibbles[4];
+  look_up_points<kBits>(grid.points, points.bytes, nibbles);
+  TESSERA_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    lookup(add_where(nibbles[i] & 3, sign_bits(2 * i), 12), codes.of).store(to[2 * i]);
+    lookup(add_where(nibbles[i] & 12, sign_bits(2 * i + 1), 3), codes.of).store(to[2 * i + 1]);
+  }
+}
+/// Eight points of four columns.
+template <int kBits>
+[[gnu::always_inline]] inline void codes_of_fours(const Grid<1 << kBits>& grid, const RowPoints<kBits> (&points)[2],
+                                                  const GridCodes& codes, const ColumnBits& signs,
+                                                  uint8_t (&to)[8][64]) {
+  TESSERA_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    U8x64 nibbles[4];
+    look_up_points<kBits>(grid.points, points[i].bytes, nibbles);
+    TESSERA_UNROLL
+    for (int v = 0; v < 4; ++v) lookup(add_where(nibbles[v], signs[4 * i + v], 8), codes.of).store(to[4 * i + v]);
+  }
+}
 
 /// 32 sign bits of four groups of eight columns, from four 7-bit fields whose eighth sign is the parity.
 inline uint32_t signs_of_fields(uint32_t fields) {

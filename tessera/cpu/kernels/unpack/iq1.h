@@ -8,16 +8,19 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kIq1MaxCode = 18, kIq1Offset = 9;
 
-/// Two vectors of codes of eight columns; `negative` has the rows whose delta is -1/8.
-inline void iq1_codes(I32x16 points, uint16_t negative, uint8_t (&first)[64], uint8_t (&second)[64]) {
-  // Each byte of 8 g + 9 +- 1, as sums of bytes that cannot borrow: 8 (g + 1) + 0 or 2.
-  constexpr int kOnes = 0x01010101;
-  const U8x64 deltas = bytes_of(add_where(I32x16::broadcast(2 * kOnes), negative, -2 * kOnes));
-  const U8x64 ones = bytes_of(I32x16::broadcast(kOnes));
-  U8x64 a, b;
-  gather(codebooks::kIq1s, points, a, b);
-  add(shift_left(add(a, ones), 3), deltas).store(first);
-  add(shift_left(add(b, ones), 3), deltas).store(second);
+inline constexpr int kIq1Levels[3] = {-1, 0, 1};
+inline constexpr auto kIq1Grid = make_grid(codebooks::kIq1s, kIq1Levels);
+inline constexpr GridCodes kIq1Codes =
+    make_codes(kIq1Levels, [](int level, bool negative) { return 8 * level + (negative ? -1 : 1) + kIq1Offset; });
+
+/// Bits 4r to 4r + 3 for each bit r.
+inline uint64_t nibbles_of_bits(uint16_t rows) {
+  uint64_t x = rows;
+  x = (x | x << 24) & 0x000000ff000000ff;
+  x = (x | x << 12) & 0x000f000f000f000f;
+  x = (x | x << 6) & 0x0303030303030303;
+  x = (x | x << 3) & 0x1111111111111111;
+  return x * 15;
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -13,14 +13,14 @@ struct PanelIQ1_M {
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;
 
-  RowIndex<11> points[8][4];
+  RowPoints<11> points[8];
   uint16_t negative[8][4];       // rows whose delta is -1/8
   uint16_t scale_bits[8][2][3];  // rows that have bit i of the scale of a half
   uint16_t d[16];
 
-  void codes(int part, uint8_t (&to)[8][64]) const {
-    for (int group = 0; group < 4; ++group)
-      iq1_codes(points[part][group].load(), negative[part][group], to[2 * group], to[2 * group + 1]);
+  [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {
+    const auto bits = [this, part](int v) { return nibbles_of_bits(negative[part][v / 2]); };
+    codes_of_eights(kIq1Grid, points[part], kIq1Codes, bits, to);
   }
   /// d * (2s + 1) / 8
   F32x16 scale(int part, int half) const {
@@ -36,7 +36,7 @@ struct PanelIQ1_M {
     for (int part = 0; part < 8; ++part) {
       for (int group = 0; group < 4; ++group) {
         const uint32_t nibble = static_cast<uint32_t>(file[32 + 2 * part + group / 2] >> (4 * (group % 2)) & 15);
-        points[part][group].set(row, file[4 * part + group] | (nibble & 7) << 8);
+        points[part].set(row, group, file[4 * part + group] | (nibble & 7) << 8);
         set_bit(negative[part][group], row, nibble >> 3);
       }
       for (int half = 0; half < 2; ++half) {
@@ -51,7 +51,7 @@ struct PanelIQ1_M {
     for (int part = 0; part < 8; ++part) {
       uint32_t nibbles = 0;
       for (int group = 0; group < 4; ++group) {
-        const uint32_t point = points[part][group].get(row);
+        const uint32_t point = points[part].get(row, group);
         file[4 * part + group] = static_cast<uint8_t>(point);
         nibbles |= (point >> 8 | get_bit(negative[part][group], row) << 3) << (4 * group);
       }

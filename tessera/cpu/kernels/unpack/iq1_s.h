@@ -13,14 +13,15 @@ struct PanelIQ1_S {
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;
 
-  RowIndex<11> points[8][4];
+  RowPoints<11> points[8];
   uint16_t negative[8];       // rows whose delta is -1/8
   uint16_t scale_bits[8][3];  // rows that have bit i of the scale
   uint16_t d[16];
 
-  void codes(int part, uint8_t (&to)[8][64]) const {
-    for (int group = 0; group < 4; ++group)
-      iq1_codes(points[part][group].load(), negative[part], to[2 * group], to[2 * group + 1]);
+  [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {
+    const uint64_t bits = nibbles_of_bits(negative[part]);
+    codes_of_eights(
+        kIq1Grid, points[part], kIq1Codes, [bits](int) { return bits; }, to);
   }
   /// d * (2s + 1) / 8
   F32x16 scale(int part, int /*half*/) const {
@@ -34,7 +35,7 @@ struct PanelIQ1_S {
     for (int part = 0; part < 8; ++part) {
       const uint32_t word = read_u16(file + 34 + 2 * part);
       for (int group = 0; group < 4; ++group)
-        points[part][group].set(row, file[2 + 4 * part + group] | (word >> (3 * group) & 7) << 8);
+        points[part].set(row, group, file[2 + 4 * part + group] | (word >> (3 * group) & 7) << 8);
       for (int i = 0; i < 3; ++i) set_bit(scale_bits[part][i], row, word >> (12 + i) & 1);
       set_bit(negative[part], row, word >> 15);
     }
@@ -44,7 +45,7 @@ struct PanelIQ1_S {
     for (int part = 0; part < 8; ++part) {
       uint32_t word = 0;
       for (int group = 0; group < 4; ++group) {
-        const uint32_t point = points[part][group].get(row);
+        const uint32_t point = points[part].get(row, group);
         file[2 + 4 * part + group] = static_cast<uint8_t>(point);
         word |= point >> 8 << (3 * group);
       }

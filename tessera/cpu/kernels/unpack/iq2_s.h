@@ -1,7 +1,7 @@
 // iq2_s in a panel: 256 columns of 16 rows.
 #pragma once
 
-#include "tessera/cpu/kernels/unpack/grids.h"
+#include "tessera/cpu/kernels/unpack/iq2.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -9,22 +9,19 @@ struct PanelIQ2_S {
   static constexpr int kColumns = 256;
   static constexpr size_t kFileBytes =
       82;  // f16 d, 32 bytes of grid index, 32 of signs, 8 of index bits 8-9, 8 of scales
-  static constexpr int kMaxCode = 107, kOffset = 64;
+  static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;
+  static constexpr auto kGrid = make_grid(codebooks::kIq2s, kIq2Levels);
 
   ColumnBits signs[8];
-  RowIndex<10> points[8][4];
+  RowPoints<10> points[8];
   uint8_t scales[8][16];  // by part: first half in the low nibble
   uint16_t d[16];
 
-  void codes(int part, uint8_t (&to)[8][64]) const {
-    for (int group = 0; group < 4; ++group) {
-      U8x64 first, second;
-      gather(codebooks::kIq2s, points[part][group].load(), first, second);
-      signed_codes(first, signs[part][2 * group], kOffset).store(to[2 * group]);
-      signed_codes(second, signs[part][2 * group + 1], kOffset).store(to[2 * group + 1]);
-    }
+  [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {
+    codes_of_eights(
+        kGrid, points[part], kIq2Codes, [&](int v) { return signs[part][v]; }, to);
   }
   F32x16 scale(int part, int half) const { return half_step_scale(d, load_u4(scales[part], 4 * half), 0.25f); }
 
@@ -33,7 +30,7 @@ struct PanelIQ2_S {
     for (int part = 0; part < 8; ++part) {
       for (int group = 0; group < 4; ++group) {
         const uint32_t high = static_cast<uint32_t>(file[66 + part] >> (2 * group) & 3);
-        points[part][group].set(row, file[2 + 4 * part + group] | high << 8);
+        points[part].set(row, group, file[2 + 4 * part + group] | high << 8);
       }
       signs[part].set(row, read_u32(file + 34 + 4 * part));
       scales[part][row] = file[74 + part];
@@ -44,7 +41,7 @@ struct PanelIQ2_S {
     for (int part = 0; part < 8; ++part) {
       uint32_t high = 0;
       for (int group = 0; group < 4; ++group) {
-        const uint32_t point = points[part][group].get(row);
+        const uint32_t point = points[part].get(row, group);
         file[2 + 4 * part + group] = static_cast<uint8_t>(point);
         high |= point >> 8 << (2 * group);
       }

@@ -1,29 +1,26 @@
 // iq2_xs in a panel: 256 columns of 16 rows. The signs have their parity bit, which takes 5 % more than the file.
 #pragma once
 
-#include "tessera/cpu/kernels/unpack/grids.h"
+#include "tessera/cpu/kernels/unpack/iq2.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 struct PanelIQ2_XS {
   static constexpr int kColumns = 256;
   static constexpr size_t kFileBytes = 74;  // f16 d, 32 u16 of 9-bit grid index and 7-bit signs, 8 bytes of scales
-  static constexpr int kMaxCode = 107, kOffset = 64;
+  static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;
+  static constexpr auto kGrid = make_grid(codebooks::kIq2xs, kIq2Levels);
 
   ColumnBits signs[8];
-  RowIndex<9> points[8][4];
+  RowPoints<9> points[8];
   uint8_t scales[8][16];  // by part: first half in the low nibble
   uint16_t d[16];
 
-  void codes(int part, uint8_t (&to)[8][64]) const {
-    for (int group = 0; group < 4; ++group) {
-      U8x64 first, second;
-      gather(codebooks::kIq2xs, points[part][group].load(), first, second);
-      signed_codes(first, signs[part][2 * group], kOffset).store(to[2 * group]);
-      signed_codes(second, signs[part][2 * group + 1], kOffset).store(to[2 * group + 1]);
-    }
+  [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {
+    codes_of_eights(
+        kGrid, points[part], kIq2Codes, [&](int v) { return signs[part][v]; }, to);
   }
   F32x16 scale(int part, int half) const { return half_step_scale(d, load_u4(scales[part], 4 * half), 0.25f); }
 
@@ -33,7 +30,7 @@ struct PanelIQ2_XS {
       uint32_t fields = 0;
       for (int group = 0; group < 4; ++group) {
         const uint32_t word = read_u16(file + 2 + 8 * part + 2 * group);
-        points[part][group].set(row, word & 511);
+        points[part].set(row, group, word & 511);
         fields |= word >> 9 << (7 * group);
       }
       signs[part].set(row, signs_of_fields(fields));
@@ -45,7 +42,7 @@ struct PanelIQ2_XS {
     for (int part = 0; part < 8; ++part) {
       const uint32_t fields = fields_of_signs(signs[part].get(row));
       for (int group = 0; group < 4; ++group)
-        write_u16(file + 2 + 8 * part + 2 * group, points[part][group].get(row) | (fields >> (7 * group) & 127) << 9);
+        write_u16(file + 2 + 8 * part + 2 * group, points[part].get(row, group) | (fields >> (7 * group) & 127) << 9);
       file[66 + part] = scales[part][row];
     }
   }

@@ -4,7 +4,7 @@
 #   formats.sh speed|quality [TYPE...]      default: all types
 # BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) keeps the F16 model.
 # A round measures Q4_0 beside each format, so that the share does not depend on the machine's other tenants.
-# KEEP=1 keeps the files (12 GB). Needs the package python3-numpy for the model.
+# ROUNDS (3) measurements of each; KEEP=1 keeps the files (12 GB). Needs the package python3-numpy for the model.
 set -euo pipefail
 what=${1:?speed or quality}
 shift
@@ -43,9 +43,9 @@ speed() {
   echo "| format | bits | MB | prefill 512 | of Q4_0 | decode 64 | GB/s |"
   echo "|---|--:|--:|--:|--:|--:|--:|"
   for type in "${types[@]}"; do
-    local file=$cache/1b-$type.gguf prefill=() decode=() share=()
+    local file=$cache/1b-$type.gguf prefill=() decode=() share=() round
     [ "$type" = F16 ] && file=$cache/1b-f16.gguf || make "$type"
-    for _ in 1 2 3; do
+    for ((round = 0; round < ${ROUNDS:-3}; ++round)); do
       prefill+=("$(bench "$file" 512 0)")
       share+=("$(awk -v a="${prefill[-1]}" -v b="$(bench "$cache/1b-Q4_0.gguf" 512 0)" 'BEGIN {print a / b}')")
       decode+=("$(bench "$file" 0 64)")

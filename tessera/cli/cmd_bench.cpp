@@ -38,7 +38,9 @@ Setter set_integers(std::vector<int64_t>& list, int64_t min, int64_t max) {
 Setter set_types(std::vector<DType>& list) {
   return set_list(list, [](std::string_view text) -> Result<DType> {
     const auto dtype = dtype_from_name(text);
-    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
+    if (!dtype)
+      return fail(ErrorCode::invalid_argument,
+                  "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
     return *dtype;
   });
 }

@@ -16,7 +16,9 @@ namespace {
 std::function<Result<>(std::string_view)> set_cache_type(DType& target) {
   return [&target](std::string_view text) -> Result<> {
     const auto dtype = dtype_from_name(text);
-    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
+    if (!dtype)
+      return fail(ErrorCode::invalid_argument,
+                  "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
     target = *dtype;
     return {};
   };

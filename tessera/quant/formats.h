@@ -12,7 +12,8 @@
 
 namespace tessera::quant {
 
-/// The format of a dtype, compiled for the best instruction set of this CPU, or null where the dtype is no weight format.
+/// The format of a dtype, compiled for the best instruction set of this CPU, or null where the dtype is no weight
+/// format.
 const Format* find_format(DType dtype);
 
 /// The same compiled for one of usable_isas(). Results do not depend on it.

@@ -46,7 +46,8 @@ inline Result<std::string> requantize(const std::string& path, DType dtype, cons
     std::memcpy(values.data(), bytes.data(), bytes.size());
     TESSERA_ASSIGN(const size_t n_bytes, nbytes(dtype, tensor.shape));
     data.back().resize(n_bytes);
-    quant::find_format(dtype)->quantize_row_compat(values.data(), nullptr, tensor.shape.n_elements(), data.back().data());
+    quant::find_format(dtype)->quantize_row_compat(values.data(), nullptr, tensor.shape.n_elements(),
+                                                   data.back().data());
   }
   const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
   TESSERA_ASSIGN(const auto bytes, gguf_to_bytes(builder, spans));

@@ -129,8 +129,9 @@ void quantize_activations(const float* x, size_t x_stride, int64_t k, int64_t n_
         reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(t) * x_stride);
     const int64_t first = t / kInt8Tokens * kInt8Tokens;
     const int64_t n_tile = n_tokens - first < kInt8Tokens ? n_tokens - first : kInt8Tokens;
-    quantize_token<kSums>(token, k, n_tile, t - first,
-                          static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * activation_bytes_per_token(kSums, k, k));
+    quantize_token<kSums>(
+        token, k, n_tile, t - first,
+        static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * activation_bytes_per_token(kSums, k, k));
   }
 }
 

@@ -22,7 +22,7 @@ inline float float_of(uint32_t bits) {
 inline float f16_to_f32(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fffu) << 13;
-  const uint32_t scaled = bits_of(float_of(magnitude) * 0x1p112f);  // exact, subnormals too
+  const uint32_t scaled = bits_of(float_of(magnitude) * 0x1p112f);        // exact, subnormals too
   const uint32_t all_ones = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;  // infinity, NaN
   const uint32_t quiet = magnitude > 0x0f800000u ? 0x400000u : 0u;
   return float_of(sign | scaled | all_ones | quiet);

@@ -59,7 +59,9 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
       const int64_t dim = is_k ? shape.k_dim : shape.v_dim;
       if (!device.supports_kv(dtype, side, dim)) {
         const int64_t block = info(dtype).block_elements;
-        const std::string reason = dim % block != 0 ? fmt::format(": want a multiple of {}", block) : "";
+        // Whether it is the size alone: another size of this type would do.
+        const bool is_size = dim % block != 0 && device.supports_kv(dtype, side, block);
+        const std::string reason = is_size ? fmt::format(": want a multiple of {}", block) : "";
         return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
                     is_k ? "K" : "V", dim, info(dtype).name, reason);
       }

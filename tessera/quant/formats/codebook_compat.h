@@ -35,15 +35,12 @@ using Bytes [[gnu::vector_size(kByteLanes)]] = uint8_t;
   Part parts[kByteLanes / 16];
   memcpy(parts, &v, sizeof v);
   for (int i = 1; i < kByteLanes / 16; ++i) parts[0] = parts[i] < parts[0] ? parts[i] : parts[0];
+  const auto fold = [](Part a, Part b) __attribute__((always_inline)) { return b < a ? b : a; };
   Part least = parts[0];
-  const auto fold = [&least](Part order) __attribute__((always_inline)) {
-    const Part other = __builtin_shuffle(least, order);
-    least = other < least ? other : least;
-  };
-  fold(Part{8, 9, 10, 11, 12, 13, 14, 15});
-  fold(Part{4, 5, 6, 7});
-  fold(Part{2, 3});
-  fold(Part{1});
+  least = fold(least, __builtin_shufflevector(least, least, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  least = fold(least, __builtin_shufflevector(least, least, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3));
+  least = fold(least, __builtin_shufflevector(least, least, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1));
+  least = fold(least, __builtin_shufflevector(least, least, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0));
   return least[0];
 }
 

@@ -22,21 +22,6 @@ struct Lanes {
   float unit[kSupers];  // x is the source / unit
 };
 
-/// Four rows of four floats, read at a stride and written as columns.
-[[gnu::always_inline]] inline void transpose_4x4(const float* from, int from_stride, float* to, int to_stride) {
-  using F32x4 [[gnu::vector_size(16)]] = float;
-  using I32x4 [[gnu::vector_size(16)]] = int32_t;
-  F32x4 r[4];
-  for (int i = 0; i < 4; ++i) memcpy(&r[i], from + i * from_stride, sizeof r[i]);
-  const F32x4 a = __builtin_shuffle(r[0], r[1], I32x4{0, 4, 1, 5}),
-              b = __builtin_shuffle(r[2], r[3], I32x4{0, 4, 1, 5});
-  const F32x4 c = __builtin_shuffle(r[0], r[1], I32x4{2, 6, 3, 7}),
-              d = __builtin_shuffle(r[2], r[3], I32x4{2, 6, 3, 7});
-  const F32x4 columns[4] = {__builtin_shuffle(a, b, I32x4{0, 1, 4, 5}), __builtin_shuffle(a, b, I32x4{2, 3, 6, 7}),
-                            __builtin_shuffle(c, d, I32x4{0, 1, 4, 5}), __builtin_shuffle(c, d, I32x4{2, 3, 6, 7})};
-  for (int i = 0; i < 4; ++i) memcpy(to + i * to_stride, &columns[i], sizeof columns[i]);
-}
-
 /// to[i] lane b is element i of sub-block b; the lanes past n_supers super-blocks are copies of the first.
 template <int N>
 inline void transpose(const float* from, int n_supers, F32x16 (&to)[N]) {
@@ -45,7 +30,7 @@ inline void transpose(const float* from, int n_supers, F32x16 (&to)[N]) {
     const float* values = from + (super < n_supers ? super : 0) * kSuperElements;
     for (int b = 0; b < Lanes<N>::kSubs; b += 4)
       for (int i = 0; i < N; i += 4)
-        transpose_4x4(values + b * N + i, N, rows + i * kLanes + super * Lanes<N>::kSubs + b, kLanes);
+        transpose_tile(values + b * N + i, N, rows + i * kLanes + super * Lanes<N>::kSubs + b, kLanes);
   }
   memcpy(to, rows, sizeof to);
 }
@@ -131,34 +116,8 @@ inline void load_weights(const float* weights, int n_supers, Lanes<N>& lanes) {
   return v;
 }
 
-#if TESSERA_ISA_avx512
-[[gnu::always_inline]] inline F32x16 clamp_native(F32x16 v, float low, float top) { return clamp(v, low, top); }
-#else
-/// clamp() in vectors of the set's own width: GCC 12 compares wider ones lane by lane, and the searches
-/// then take 1.5 times as long.
-[[gnu::always_inline]] inline F32x16 clamp_native(F32x16 v, float low, float top) {
-#if TESSERA_ISA_avx2
-  constexpr int kWidth = 8;
-#else
-  constexpr int kWidth = 4;
-#endif
-  using Part [[gnu::vector_size(4 * kWidth)]] = float;
-  Part parts[kLanes / kWidth];
-  memcpy(parts, &v, sizeof v);
-  const Part lows = low - Part{}, tops = top - Part{};
-  for (Part& part : parts) {
-    part = part > lows ? part : lows;
-    part = part < tops ? part : tops;
-  }
-  memcpy(&v, parts, sizeof v);
-  return v;
-}
-#endif
-
 /// v rounded to a whole number of 0..top (low..top), half to even; a NaN to the lower end.
-[[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float low, float top) {
-  return round_even(clamp_native(v, low, top));
-}
+[[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float low, float top) { return round_even(clamp(v, low, top)); }
 [[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float top) { return code_of(v, 0.0f, top); }
 
 /// codes[b * N + i] is the code of element i of lane b: whole numbers of -128..255, as bytes.

@@ -187,14 +187,12 @@ TESSERA_WIDE_OPERATOR(int32_t, int32_t, !=)
 /// to[j * to_stride + i] = from[i * from_stride + j] for i, j < 4.
 [[gnu::always_inline]] inline void transpose_tile(const float* from, int from_stride, float* to, int to_stride) {
   using F32x4 [[gnu::vector_size(16)]] = float;
-  using I32x4 [[gnu::vector_size(16)]] = int32_t;
   F32x4 r[4];
   for (int i = 0; i < 4; ++i) memcpy(&r[i], from + i * from_stride, sizeof r[i]);
-  const I32x4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-  const F32x4 a = __builtin_shuffle(r[0], r[1], low), b = __builtin_shuffle(r[2], r[3], low);
-  const F32x4 c = __builtin_shuffle(r[0], r[1], high), d = __builtin_shuffle(r[2], r[3], high);
-  const F32x4 columns[4] = {__builtin_shuffle(a, b, first), __builtin_shuffle(a, b, second),
-                            __builtin_shuffle(c, d, first), __builtin_shuffle(c, d, second)};
+  const F32x4 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+  const F32x4 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  const F32x4 columns[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+                            __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
   for (int j = 0; j < 4; ++j) memcpy(to + j * to_stride, &columns[j], sizeof columns[j]);
 }
 

@@ -155,6 +155,15 @@ CpuFeatures cpu_features() {
   return f;
 }
 
+bool runs_avx2_code(const CpuFeatures& features) {
+  return features.avx2 && features.fma && features.f16c && features.bmi1 && features.bmi2 && features.popcnt;
+}
+
+bool runs_avx512_code(const CpuFeatures& features) {
+  return runs_avx2_code(features) && features.avx512f && features.avx512bw && features.avx512dq && features.avx512vl &&
+         features.avx512_vnni;
+}
+
 std::string to_string(const CpuFeatures& features) {
   std::string text;
   for (const FeatureName& row : kFeatureNames)

@@ -29,6 +29,10 @@ struct CpuFeatures {
 /// Asks the CPU; a virtual machine may trap each question, so ask once.
 CpuFeatures cpu_features();
 
+/// Whether a CPU runs what cmake/isa.cmake compiles for a set: every feature that the set's compiler flags name.
+bool runs_avx2_code(const CpuFeatures& features);
+bool runs_avx512_code(const CpuFeatures& features);
+
 /// "ssse3 sse4_1 avx2 ...": the names of /proc/cpuinfo.
 std::string to_string(const CpuFeatures& features);
 

@@ -23,24 +23,19 @@ const Kernels& kernels();
 
 namespace {
 
-/// One row per set of cmake/isa.cmake: `usable` asks for every feature that its compiler flags name.
+/// One row per set of cmake/isa.cmake.
 struct InstructionSet {
   const Kernels& (*kernels)();
   bool (*usable)(const CpuFeatures& cpu);
 };
 
-bool has_avx2(const CpuFeatures& cpu) { return cpu.avx2 && cpu.fma && cpu.f16c && cpu.bmi1 && cpu.bmi2 && cpu.popcnt; }
-bool has_avx512(const CpuFeatures& cpu) {
-  return has_avx2(cpu) && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.avx512_vnni;
-}
-
 constexpr InstructionSet kInstructionSets[] = {
     {scalar::kernels, [](const CpuFeatures&) { return true; }},
 #if defined(TESSERA_HAVE_avx2)
-    {avx2::kernels, has_avx2},
+    {avx2::kernels, runs_avx2_code},
 #endif
 #if defined(TESSERA_HAVE_avx512)
-    {avx512::kernels, has_avx512},
+    {avx512::kernels, runs_avx512_code},
 #endif
 };
 

@@ -27,18 +27,13 @@ struct InstructionSet {
   bool (*usable)(const CpuFeatures& cpu);
 };
 
-bool has_avx2(const CpuFeatures& cpu) { return cpu.avx2 && cpu.fma && cpu.f16c && cpu.bmi1 && cpu.bmi2 && cpu.popcnt; }
-
 constexpr InstructionSet kInstructionSets[] = {
     {"scalar", &scalar::kFormats, [](const CpuFeatures&) { return true; }},
 #if defined(TESSERA_HAVE_avx2)
-    {"avx2", &avx2::kFormats, has_avx2},
+    {"avx2", &avx2::kFormats, runs_avx2_code},
 #endif
 #if defined(TESSERA_HAVE_avx512)
-    {"avx512", &avx512::kFormats,
-     [](const CpuFeatures& cpu) {
-       return has_avx2(cpu) && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.avx512_vnni;
-     }},
+    {"avx512", &avx512::kFormats, runs_avx512_code},
 #endif
 };
 

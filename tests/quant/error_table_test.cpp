@@ -107,7 +107,9 @@ constexpr double kSeedNoise = 1.02;
 TEST_P(ErrorTable, SearchIsNotAboveTheReference) {
   const Row& want = GetParam();
   const DType dtype = want.dtype;
-  EXPECT_LE(mean_error(dtype, format().quantize_row, {}, false), want.uniform * kSeedNoise);
+  const double uniform = mean_error(dtype, format().quantize_row, {}, false);
+  RecordProperty("search", std::to_string(uniform * 1e6));  // in millionths: docs/formats.md
+  EXPECT_LE(uniform, want.uniform * kSeedNoise);
   EXPECT_LE(mean_error(dtype, format().quantize_row, {}, true), want.lognormal * kSeedNoise);
   // One draw of heavy tails: 4 % from draw to draw.
   EXPECT_LE(error_of(dtype, format().quantize_row, draw(laplace, 5), {}), want.laplace * 1.04);
@@ -138,9 +140,11 @@ TEST_P(ErrorTable, CompatIsTheReference) {
   const std::vector<float> ones(kColumns, 1.0f);
   if (want.none > 0) {
     const double none = mean_error(dtype, format().quantize_row_compat, {}, false);
+    RecordProperty("compat", std::to_string(none * 1e6));
     EXPECT_NEAR(none, want.none, want.none * (kSeedNoise - 1));
   }
   const double uniform = mean_error(dtype, format().quantize_row_compat, ones, false);
+  RecordProperty("compat_importance_1", std::to_string(uniform * 1e6));
   EXPECT_NEAR(uniform, want.uniform, want.uniform * (kSeedNoise - 1));
 }
 

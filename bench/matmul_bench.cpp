@@ -1,6 +1,7 @@
 // Matrix multiplication of one thread, per weight dtype and instruction set, as a share of the peaks measured
 // next to it:
 //   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, of the int8 or f32 multiply-add peak
+//   group32/T510/..., group64/...  the same with activations that share a scale in groups of 32 or 64, not 128, columns
 //   decode/...   GB/s of one token through 96 MB of weights, of the streaming read peak
 //   pack/...     GB/s of file bytes turned into panels
 // The machine may be shared: each repetition measures kernel and peak alternately and the medians count.
@@ -55,12 +56,15 @@ bool is_float(DType dtype) { return !info(dtype).is_blocked(); }
 /// n_rows of weights of one dtype in panels (random rows, repeated) with packed activations of n_tokens.
 struct Problem {
   const cpu::PanelFormat* format;
-  int64_t n_rows, n_tokens;
+  int64_t n_rows;
+  cpu::ActivationShape x_shape;
   size_t file_row_bytes;
   Buffer rows, panels, activations, out;
 
-  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens)
-      : format(kernels.panel_formats[static_cast<int>(dtype)]), n_rows(n_rows), n_tokens(n_tokens) {
+  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 128)
+      : format(kernels.panel_formats[static_cast<int>(dtype)]),
+        n_rows(n_rows),
+        x_shape{.k = kColumns, .n_tokens = n_tokens, .max_group = max_group} {
     Rng rng(1);
     const DTypeInfo& type = info(dtype);
     file_row_bytes = static_cast<size_t>(kColumns / type.block_elements * type.block_bytes);
@@ -74,8 +78,8 @@ struct Problem {
     for (int64_t p = 0; p < n_rows / 16; ++p)
       format->pack(rows.get(), file_row_bytes, 16, kColumns,
                    panels.get() + static_cast<size_t>(p) * format->panel_bytes(kColumns));
-    activations = allocate(format->activation_bytes(kColumns, n_tokens));
-    format->pack_activations(x.data(), kColumns * sizeof(float), kColumns, n_tokens, 0, n_tokens, activations.get());
+    activations = allocate(format->activation_bytes(x_shape));
+    format->pack_activations(x.data(), kColumns * sizeof(float), x_shape, 0, n_tokens, activations.get());
     out = allocate(static_cast<size_t>(n_rows * n_tokens) * sizeof(float));
   }
 
@@ -83,8 +87,8 @@ struct Problem {
 
   /// Rows [first, first + n), multiples of 16.
   void multiply(int64_t first, int64_t n) {
-    format->multiply(panels.get() + static_cast<size_t>(first / 16) * format->panel_bytes(kColumns), n, kColumns,
-                     activations.get(), n_tokens, 0, n_tokens, reinterpret_cast<float*>(out.get()) + first,
+    format->multiply(panels.get() + static_cast<size_t>(first / 16) * format->panel_bytes(kColumns), n, x_shape,
+                     activations.get(), 0, x_shape.n_tokens, reinterpret_cast<float*>(out.get()) + first,
                      static_cast<size_t>(n_rows) * sizeof(float));
     benchmark::ClobberMemory();
   }
@@ -98,8 +102,8 @@ void report(benchmark::State& state, const char* unit, double work, double secon
   state.counters["share_%"] = 100 * (work / seconds) / (peak_work / peak_seconds);
 }
 
-void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, int64_t n_tokens) {
-  Problem problem(*kernels, dtype, 2048, n_tokens);
+void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, int64_t n_tokens, int64_t max_group) {
+  Problem problem(*kernels, dtype, 2048, n_tokens, max_group);
   double seconds = 0, peak_seconds = 0;
   int64_t macs = 0, peak_macs = 0;
   // Rows between two measurements of the peak, which changes with the neighbours' load: about a millisecond.
@@ -169,7 +173,7 @@ void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dty
   size_t bytes = 0, peak_bytes = 0;
   for ([[maybe_unused]] auto _ : state) {
     const double once = seconds_of([&] {
-      problem.format->pack_activations(x.data(), kColumns * sizeof(float), kColumns, kTokens, 0, kTokens,
+      problem.format->pack_activations(x.data(), kColumns * sizeof(float), problem.x_shape, 0, kTokens,
                                        problem.activations.get());
     });
     state.SetIterationTime(once);
@@ -195,7 +199,12 @@ const bool kRegistered = [] {
       };
       for (const int64_t n_tokens : {510, 64, 12, 6, 2, 1})
         add(fmt::format("prefill/T{}", n_tokens),
-            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens); });
+            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, 128); });
+      for (const int64_t group : {64, 32})
+        for (const int64_t n_tokens : {510, 1})
+          if (!is_float(dtype))
+            add(fmt::format("group{}/T{}", group, n_tokens),
+                [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, group); });
       add("decode", [=](benchmark::State& state) { decode(state, kernels, dtype); });
       add("pack", [=](benchmark::State& state) { pack(state, kernels, dtype); });
       add("activations", [=](benchmark::State& state) { activations(state, kernels, dtype); });

@@ -67,8 +67,13 @@ class Backend {
   virtual Result<> synchronize() { return {}; }
 };
 
+/// What products with quantized weights read: x as floats, or x quantized to int8 in groups of at most so many columns
+/// that share a scale. Weights in floats are always multiplied by floats.
+enum class Activations : uint8_t { automatic, float32, int8_32, int8_64, int8_128 };  // automatic: the device's choice
+
 struct BackendOptions {
-  ThreadPoolOptions threads;
+  ThreadPoolOptions threads{};
+  Activations activations = Activations::automatic;
 };
 
 class Device {

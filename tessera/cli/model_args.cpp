@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
@@ -42,6 +43,21 @@ std::function<Result<>(std::string_view)> set_priority(Priority& target) {
   return [&target](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(const int64_t level, parse_integer(text, -1, 3));
     target = static_cast<Priority>(level + 1);
+    return {};
+  };
+}
+
+std::function<Result<>(std::string_view)> set_activations(Activations& target) {
+  return [&target](std::string_view text) -> Result<> {
+    constexpr std::pair<std::string_view, Activations> kNames[] = {{"auto", Activations::automatic},
+                                                                   {"f32", Activations::float32},
+                                                                   {"int8-32", Activations::int8_32},
+                                                                   {"int8-64", Activations::int8_64},
+                                                                   {"int8-128", Activations::int8_128}};
+    const auto* found = std::ranges::find(kNames, text, [](const auto& entry) { return entry.first; });
+    if (found == std::end(kNames))
+      return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, f32, int8-32, int8-64, int8-128", text);
+    target = found->second;
     return {};
   };
 }
@@ -128,6 +144,9 @@ void ContextArgs::add_to(FlagTable& table) {
   f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", "f16", false,
                set_cache_type(session.type_k)});
   f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
+  f.push_back({"--activations", {}, "TYPE",
+               "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values", "auto: int8-128", false,
+               set_activations(session.activations)});
   f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,
                set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)});
   f.push_back({"--cpu-mask", {"-C"}, "HEX", "CPUs to run on, as a mask", "", false, set_string(cpu_mask)});
@@ -284,13 +303,24 @@ Result<> load_weights(Engine& engine, Context& process) {
   return {};
 }
 
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process) {
+  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*opened.engine, context.session));
+  TESSERA_TRY(want_memory(*opened.engine, report));
+  TESSERA_TRY(load_weights(*opened.engine, process));
+  TESSERA_ASSIGN(opened.session, Session::create(opened.engine, context.session));
+  return {};
+}
+
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process) {
   TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
-  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*loaded.engine, context.session));
-  TESSERA_TRY(want_memory(*loaded.engine, report));
-  TESSERA_TRY(load_weights(*loaded.engine, process));
-  TESSERA_ASSIGN(loaded.session, Session::create(loaded.engine, context.session));
+  TESSERA_TRY(load_session(loaded, context, process));
   return loaded;
+}
+
+Result<std::unique_ptr<ThreadPool>> create_side_threads(const ContextArgs& context) {
+  ThreadPoolOptions options = context.session.threads;
+  options.poll = 0;
+  return ThreadPool::create(options);
 }
 
 }  // namespace tessera::cli

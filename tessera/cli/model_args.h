@@ -63,8 +63,14 @@ Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& contex
 /// Loads an opened model's weights, with progress on stderr. Errors: those of Engine::load.
 Result<> load_weights(Engine& engine, Context& process);
 
-/// Opens and loads a model, with progress on stderr. Errors: also out_of_memory, when the plan does not fit what
-/// the machine has left, before anything is loaded.
+/// Loads an opened model and makes its session, with progress on stderr. Errors: also out_of_memory, when the plan does
+/// not fit what the machine has left, before anything is loaded.
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process);
+
+/// open_model() and load_session().
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process);
+
+/// As many threads as the session's, for work on its results: they sleep while the session computes.
+Result<std::unique_ptr<ThreadPool>> create_side_threads(const ContextArgs& context);
 
 }  // namespace tessera::cli

@@ -10,6 +10,7 @@
 #include "tessera/cpu/buffers.h"
 #include "tessera/cpu/dispatch.h"
 #include "tessera/cpu/memory.h"
+#include "tessera/cpu/ops/mul_mat.h"
 #include "tessera/cpu/step.h"
 #include "tessera/graph/op_info.h"
 
@@ -28,8 +29,8 @@ class CpuPlan final : public GraphPlan {
 // Steps for the nodes of a graph; with addresses when places are given, else for measuring only.
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Kernels& kernels, int n_threads)
-      : graph_(graph), kernels_(kernels), n_threads_(n_threads) {}
+  Compiler(const Graph& graph, const Kernels& kernels, int n_threads, Activations activations)
+      : graph_(graph), kernels_(kernels), n_threads_(n_threads), activations_(activations) {}
 
   std::vector<Step> steps(std::span<const Tensor> places) {
     std::vector<Step> steps;
@@ -46,6 +47,7 @@ class Compiler {
                 .out = operand(id, places),
                 .in = {},
                 .n_threads = n_threads_,
+                .activations = activations_,
                 .more_products = {}};
       for (size_t i = 0; i < node.n_sources; ++i)
         if (node.sources[i] != kNoNode) step.in[i] = operand(node.sources[i], places);
@@ -94,7 +96,7 @@ class Compiler {
     if (node.op != Op::mul_mat || step.node->op != Op::mul_mat || node.sources[1] != step.node->sources[1])
       return false;
     const auto pack_of = [&](const Node& n) {
-      return kernels_.panel_formats[static_cast<size_t>(graph_[n.sources[0]].spec.dtype)]->pack_activations;
+      return product_format(kernels_, graph_[n.sources[0]].spec.dtype, activations_).pack_activations;
     };
     if (pack_of(node) != pack_of(*step.node)) return false;
     const auto first = static_cast<NodeId>(step.node - graph_.nodes().data());
@@ -120,6 +122,7 @@ class Compiler {
   const Graph& graph_;
   const Kernels& kernels_;
   int n_threads_;
+  Activations activations_;
 };
 
 size_t work_bytes_of(const Kernels& kernels, const Step& step) {
@@ -128,16 +131,15 @@ size_t work_bytes_of(const Kernels& kernels, const Step& step) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads)
-      : device_(device), kernels_(kernels), threads_(std::move(threads)) {}
+  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads, Activations activations)
+      : device_(device), kernels_(kernels), threads_(std::move(threads)), activations_(activations) {}
 
   const Device& device() const override { return device_; }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
     TESSERA_TRY(want_supported(graph));
     size_t most = 0;
-    for (const Step& step : Compiler(graph, kernels_, threads_->size()).steps({}))
-      most = std::max(most, work_bytes_of(kernels_, step));
+    for (const Step& step : compiler(graph).steps({})) most = std::max(most, work_bytes_of(kernels_, step));
     return most;
   }
 
@@ -150,7 +152,7 @@ class CpuBackend final : public Backend {
       if (place.buffer == nullptr || place.buffer->base() == nullptr)
         return fail(ErrorCode::invalid_argument, "{} has no memory that the CPU can address", place.name);
     auto plan = std::make_unique<CpuPlan>();
-    plan->steps = Compiler(graph, kernels_, threads_->size()).steps(places);
+    plan->steps = compiler(graph).steps(places);
     for (Step& step : plan->steps) {
       if (work_bytes_of(kernels_, step) > work.size())
         return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} needs {}", work.size(),
@@ -184,6 +186,8 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  Compiler compiler(const Graph& graph) const { return {graph, kernels_, threads_->size(), activations_}; }
+
   Result<> want_supported(const Graph& graph) const {
     for (NodeId id = 0; id < graph.size(); ++id)
       if (!device_.supports(graph, id))
@@ -194,6 +198,7 @@ class CpuBackend final : public Backend {
   const Device& device_;
   const Kernels& kernels_;
   std::unique_ptr<ThreadPool> threads_;
+  Activations activations_;
   Fault fault_;
 };
 
@@ -238,7 +243,7 @@ class CpuDevice final : public Device {
 
   Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
     TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
-    return std::make_unique<CpuBackend>(*this, kernels_, std::move(threads));
+    return std::make_unique<CpuBackend>(*this, kernels_, std::move(threads), options.activations);
   }
 
   Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "tessera/backend/backend.h"
 #include "tessera/base/partition.h"
 #include "tessera/base/thread_pool.h"
 #include "tessera/cpu/kernels/kernels.h"
@@ -47,6 +48,7 @@ struct Step {
   bool is_solo = false;     // thread 0 runs it alone
   bool has_barrier = true;  // false: the next step is solo too
 
+  Activations activations = Activations::automatic;  // mul_mat: what quantized weights are multiplied by
   /// mul_mat: further products of the same x that run in this step (q, k and v; gate and up).
   struct Product {
     Operand weights;

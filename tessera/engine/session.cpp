@@ -42,7 +42,8 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
                                                                   .type_v = o.type_v,
                                                                   .n_ctx = o.n_ctx,
                                                                   .n_sequences = o.n_sequences}));
-  TESSERA_ASSIGN(session->backend_, engine.device().create_backend({.threads = o.threads}));
+  TESSERA_ASSIGN(session->backend_,
+                 engine.device().create_backend({.threads = o.threads, .activations = o.activations}));
   session->executor_ = std::make_unique<Executor>(*session->backend_);
   return session;
 }

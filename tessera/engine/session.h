@@ -26,6 +26,7 @@ struct SessionOptions {
   int64_t n_outputs = 1;    // logits rows that one decode() can give
   DType type_k = DType::f16;
   DType type_v = DType::f16;
+  Activations activations = Activations::automatic;
   ThreadPoolOptions threads{};
   ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none
 };

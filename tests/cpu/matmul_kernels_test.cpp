@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 namespace tessera {
 namespace {
 
+using cpu::ActivationShape;
 using cpu::Kernels;
 using cpu::kPanelRows;
 using cpu::PanelFormat;
@@ -160,19 +162,20 @@ struct Weights {
   }
 };
 
-Bytes pack_activations(const Case& c, const std::vector<float>& x, int64_t k, int64_t n_tokens) {
-  Bytes packed(c.format().activation_bytes(k, n_tokens));
-  c.format().pack_activations(x.data(), static_cast<size_t>(k) * sizeof(float), k, n_tokens, 0, n_tokens,
+Bytes pack_activations(const Case& c, const std::vector<float>& x, const ActivationShape& shape) {
+  Bytes packed(c.format().activation_bytes(shape));
+  c.format().pack_activations(x.data(), static_cast<size_t>(shape.k) * sizeof(float), shape, 0, shape.n_tokens,
                               packed.data());
   return packed;
 }
 
 /// out [n_rows, n_tokens] of one call.
 std::vector<float> multiply(const Case& c, const Bytes& panels, int64_t n_rows, int64_t k, const std::vector<float>& x,
-                            int64_t n_tokens) {
-  const Bytes packed = pack_activations(c, x, k, n_tokens);
+                            int64_t n_tokens, int64_t max_group = 128) {
+  const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
+  const Bytes packed = pack_activations(c, x, shape);
   testing::Guarded<float> out(n_rows * n_tokens);
-  c.format().multiply(panels.data(), n_rows, k, packed.data(), n_tokens, 0, n_tokens, out.data(),
+  c.format().multiply(panels.data(), n_rows, shape, packed.data(), 0, n_tokens, out.data(),
                       static_cast<size_t>(n_rows) * sizeof(float));
   EXPECT_TRUE(out.intact()) << c.name() << " rows " << n_rows << " tokens " << n_tokens << " k " << k;
   return out.values();
@@ -219,6 +222,67 @@ TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
         ASSERT_NEAR(out[static_cast<size_t>(t * n_rows + r)], exact_dot(values, &x[static_cast<size_t>(t * k)]),
                     error_bound(GetParam(), values, &x[static_cast<size_t>(t * k)], k))
             << "row " << r << " token " << t << " k " << k;
+    }
+  }
+}
+
+/// x as integer kernels of groups of `group` columns read it.
+std::vector<float> quantized(const std::vector<float>& x, int64_t group) {
+  std::vector<float> read;
+  for (size_t g = 0; g < x.size(); g += static_cast<size_t>(group)) {
+    const auto values = std::span(x).subspan(g, static_cast<size_t>(group));
+    float largest = 0;
+    for (const float v : values) largest = std::max(largest, std::fabs(v));
+    const float scale = largest / 127.0f, inverse = 1.0f / scale;
+    for (const float v : values) read.push_back(scale * std::nearbyint(v * inverse));
+  }
+  return read;
+}
+
+TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
+  Rng rng(14);
+  const int64_t n_rows = 21, n_tokens = 21;  // three tiles and a rest
+  for (const int64_t k : column_counts()) {
+    if (k % 32 != 0) continue;
+    Weights w = Weights::random(GetParam(), n_rows, k, rng);
+    auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
+    for (size_t i = 0; i < x.size(); ++i)
+      if (i / 32 % 4 == 1) x[i] *= 8;  // the neighbours of these 32 columns lose three bits in a larger group
+    for (const int64_t max_group : {32, 64, 128}) {
+      int64_t group = max_group;
+      while (k % group != 0) group /= 2;
+      const auto read = is_float() ? x : quantized(x, group);
+      const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens, max_group);
+      // The scales' products with x may each be a group's largest; terms of formats with minima up to 16 times that.
+      const double rounding = static_cast<double>(is_float() ? 2 * k : k / 8 + k / group) * 0x1p-24;
+      for (int64_t r = 0; r < n_rows; ++r) {
+        const auto values = w.values(r);
+        for (int64_t t = 0; t < n_tokens; ++t) {
+          double magnitude = 0;
+          for (int64_t i = 0; i < k; ++i)
+            magnitude += std::fabs(double{values[static_cast<size_t>(i)]} * read[static_cast<size_t>(t * k + i)]);
+          ASSERT_NEAR(out[static_cast<size_t>(t * n_rows + r)], exact_dot(values, &read[static_cast<size_t>(t * k)]),
+                      16 * rounding * magnitude)
+              << "row " << r << " token " << t << " k " << k << " groups of " << max_group;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokensInSmallerGroups) {
+  if (is_float()) return;
+  Rng rng(15);
+  const int64_t k = 1280, n_rows = 83, n_tokens = 40;
+  const Bytes panels = Weights::random(GetParam(), n_rows, k, rng).packed();
+  const auto x = testing::random_floats(rng, k * n_tokens, 3.0f);
+  for (const int64_t max_group : {32, 64}) {
+    const auto together = multiply(GetParam(), panels, n_rows, k, x, n_tokens, max_group);
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      const std::vector<float> token(x.begin() + t * k, x.begin() + (t + 1) * k);
+      const std::vector<float> want(together.begin() + t * n_rows, together.begin() + (t + 1) * n_rows);
+      ASSERT_TRUE(testing::same_bits(multiply(GetParam(), panels, n_rows, k, token, 1, max_group), want))
+          << "token " << t << " groups of " << max_group;
     }
   }
 }
@@ -289,16 +353,17 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
   const Bytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
   const auto whole = multiply(GetParam(), panels, most_rows, k, x, n_tokens);
-  const Bytes packed = pack_activations(GetParam(), x, k, n_tokens);
+  const ActivationShape shape{.k = k, .n_tokens = n_tokens};
+  const Bytes packed = pack_activations(GetParam(), x, shape);
   const PanelFormat& format = GetParam().format();
   for (int64_t n_rows = 1; n_rows <= most_rows; ++n_rows) {
     const int64_t cut = (n_rows / 2 + 8) / kPanelRows * kPanelRows;
     testing::Guarded<float> out(most_rows * n_tokens);
-    format.multiply(panels.data(), std::min(cut, n_rows), k, packed.data(), n_tokens, 0, n_tokens, out.data(),
+    format.multiply(panels.data(), std::min(cut, n_rows), shape, packed.data(), 0, n_tokens, out.data(),
                     most_rows * sizeof(float));
     if (cut < n_rows)
-      format.multiply(panels.data() + static_cast<size_t>(cut / kPanelRows) * format.panel_bytes(k), n_rows - cut, k,
-                      packed.data(), n_tokens, 0, n_tokens, out.data() + cut, most_rows * sizeof(float));
+      format.multiply(panels.data() + static_cast<size_t>(cut / kPanelRows) * format.panel_bytes(k), n_rows - cut,
+                      shape, packed.data(), 0, n_tokens, out.data() + cut, most_rows * sizeof(float));
     ASSERT_TRUE(out.intact());
     const auto got = out.values();
     for (int64_t t = 0; t < n_tokens; ++t)
@@ -320,13 +385,13 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfTokens) {
   const auto whole = multiply(GetParam(), panels, n_rows, k, x, n_tokens);
   const PanelFormat& format = GetParam().format();
   for (int64_t cut = format.token_tile; cut < n_tokens; cut += format.token_tile) {
-    Bytes packed(format.activation_bytes(k, n_tokens));
+    const ActivationShape shape{.k = k, .n_tokens = n_tokens};
+    Bytes packed(format.activation_bytes(shape));
     testing::Guarded<float> out(n_rows * n_tokens);
     for (const auto& [begin, end] : {std::pair{cut, n_tokens}, std::pair{int64_t{0}, cut}})
-      format.pack_activations(x.data(), k * sizeof(float), k, n_tokens, begin, end, packed.data());
+      format.pack_activations(x.data(), k * sizeof(float), shape, begin, end, packed.data());
     for (const auto& [begin, end] : {std::pair{cut, n_tokens}, std::pair{int64_t{0}, cut}})
-      format.multiply(panels.data(), n_rows, k, packed.data(), n_tokens, begin, end, out.data(),
-                      n_rows * sizeof(float));
+      format.multiply(panels.data(), n_rows, shape, packed.data(), begin, end, out.data(), n_rows * sizeof(float));
     ASSERT_TRUE(testing::same_bits(out.values(), whole)) << "cut at " << cut;
   }
 }
@@ -392,6 +457,27 @@ TEST_P(MatmulKernels, DequantizesRowsAsTheFormatDefines) {
   }
 }
 
+TEST_P(MatmulKernels, DequantizesPanelsAsRowsWhereItQuantizesActivations) {
+  const PanelFormat& format = GetParam().format();
+  ASSERT_EQ(format.dequantize_panel == nullptr, is_float());
+  if (is_float()) return;
+  Rng rng(16);
+  const PanelFormat& floats = *GetParam().kernels->panel_formats[static_cast<int>(DType::f32)];
+  for (const int64_t k : column_counts())
+    for (const int n_rows : {5, 16}) {
+      Weights w = Weights::random(GetParam(), n_rows, k, rng);
+      const Bytes panel = w.packed();
+      Bytes widened(floats.panel_bytes(k));
+      format.dequantize_panel(panel.data(), k, reinterpret_cast<float*>(widened.data()));
+      std::vector<float> got(static_cast<size_t>(k)), want(static_cast<size_t>(k));
+      for (int r = 0; r < kPanelRows; ++r) {
+        floats.dequantize_row(widened.data(), r, k, got.data());
+        format.dequantize_row(panel.data(), r, k, want.data());
+        ASSERT_TRUE(testing::same_bits(got, want)) << "row " << r << " of " << n_rows << ", k " << k;
+      }
+    }
+}
+
 TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
   Rng rng(9);
   const int64_t k = 256, n_rows = 21;
@@ -431,7 +517,7 @@ TEST_P(MatmulKernels, NoTokensWriteNothing) {
   const Case& c = GetParam();
   const Bytes panel(c.format().panel_bytes(256));
   float out = 7;
-  c.format().multiply(panel.data(), 5, 256, panel.data(), 4, 2, 2, &out, sizeof out);
+  c.format().multiply(panel.data(), 5, {.k = 256, .n_tokens = 4}, panel.data(), 2, 2, &out, sizeof out);
   EXPECT_EQ(out, 7);
 }
 

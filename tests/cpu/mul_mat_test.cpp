@@ -8,40 +8,12 @@
 #include <deque>
 #include <thread>
 
-#include "tessera/quant/formats.h"
-#include "tests/support/graph_runner.h"
+#include "tests/cpu/mul_mat_testing.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-/// Every type of weights.
-std::vector<DType> weight_types() {
-  std::vector<DType> types;
-  for (const DTypeInfo& info : all_dtypes())
-    if (quant::find_format(info.dtype) != nullptr) types.push_back(info.dtype);
-  return types;
-}
-
-/// Random weights as a file has them, and the values those bytes mean.
-struct Weights {
-  Weights(DType dtype, int64_t k, int64_t n_rows, uint64_t seed)
-      : shape{k, n_rows}, values(static_cast<size_t>(k * n_rows)) {
-    Rng rng(seed);
-    const std::vector<float> exact = random_values(rng, k * n_rows);
-    bytes.resize(nbytes(dtype, shape).value());
-    quant::find_format(dtype)->quantize_row_compat(exact.data(), nullptr, k * n_rows, bytes.data());
-    quant::find_format(dtype)->dequantize_row(bytes.data(), k * n_rows, values.data());
-  }
-  Shape shape;
-  Bytes bytes;
-  std::vector<float> values;
-};
-
-const BufferType& type_for(const Device& device, bool is_packed, DType dtype, const Shape& shape) {
-  return is_packed ? device.weight_buffer_type(Op::mul_mat, dtype, shape) : device.buffer_type();
-}
 
 // The relative error of one product. f16 and bf16 kernels may round x to 8 bits of mantissa, int8 kernels to 7 bits of
 // a block's largest value; random errors of k products add up like sqrt(k) while the bound here allows their sum.

@@ -12,16 +12,18 @@
 #include <string.h>
 
 #include "tessera/cpu/kernels/int8_dot.h"
+#include "tessera/cpu/kernels/kernels.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kBlockColumns = 32;
 
-/// Columns that share an activation scale: the largest of 128, 64, 32 that divides k. Larger groups cost
-/// fewer float operations per product, smaller ones follow outliers more closely.
-inline int64_t activation_group(int64_t k) {
-  if (k % 128 == 0) return 128;
-  return k % 64 == 0 ? 64 : 32;
+/// Columns that share an activation scale: the largest of max_group, its half, ... that divides k, a multiple of 32.
+/// Larger groups cost fewer float operations per product, smaller ones follow outliers more closely.
+inline int64_t activation_group(const ActivationShape& shape) {
+  int64_t group = shape.max_group;
+  while (shape.k % group != 0) group /= 2;
+  return group;
 }
 
 /// What a weight format needs to know of a block's codes besides themselves.
@@ -32,15 +34,16 @@ struct BlockSums {
   constexpr size_t block_bytes() const { return static_cast<size_t>(4 * count + kBlockColumns); }  // of a token
 };
 
-/// Bytes that the first n_columns (whole groups) of k take per token.
-inline size_t activation_bytes_per_token(BlockSums sums, int64_t k, int64_t n_columns) {
-  return 4 * static_cast<size_t>(n_columns / activation_group(k)) +
+/// Bytes that n_columns (whole groups) take per token.
+inline size_t activation_bytes_per_token(BlockSums sums, int64_t group, int64_t n_columns) {
+  return 4 * static_cast<size_t>(n_columns / group) +
          sums.block_bytes() * static_cast<size_t>(n_columns / kBlockColumns);
 }
 
 template <BlockSums kSums>
-size_t activation_bytes(int64_t k, int64_t n_tokens) {
-  return (static_cast<size_t>(n_tokens) * activation_bytes_per_token(kSums, k, k) + 63) / 64 * 64;
+size_t activation_bytes(const ActivationShape& shape) {
+  const size_t token_bytes = activation_bytes_per_token(kSums, activation_group(shape), shape.k);
+  return (static_cast<size_t>(shape.n_tokens) * token_bytes + 63) / 64 * 64;
 }
 
 inline float load_f32(const uint8_t* p) {
@@ -96,8 +99,7 @@ uint32_t sum_word(int32_t sum) {
 
 /// Packs token x into place t of a tile of n_tile tokens.
 template <BlockSums kSums>
-void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t, uint8_t* tile) {
-  const int64_t group = activation_group(k);
+void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, int64_t t, uint8_t* tile) {
   for (int64_t column = 0; column < k; column += group) {
     const GroupScale g = group_scale(x + column, group);
     memcpy(tile + 4 * t, &g.scale, 4);
@@ -122,16 +124,17 @@ void quantize_token(const float* x, int64_t k, int64_t n_tile, int64_t t, uint8_
 
 /// PanelFormat::pack_activations: one function, and so shared activations, for all formats of the same sums.
 template <BlockSums kSums>
-void quantize_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin, int64_t end,
+void quantize_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
                           void* packed) {
+  const int64_t group = activation_group(shape);
+  const size_t token_bytes = activation_bytes_per_token(kSums, group, shape.k);
   for (int64_t t = begin; t < end; ++t) {
     const auto* token =
         reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(t) * x_stride);
     const int64_t first = t / kInt8Tokens * kInt8Tokens;
-    const int64_t n_tile = n_tokens - first < kInt8Tokens ? n_tokens - first : kInt8Tokens;
-    quantize_token<kSums>(
-        token, k, n_tile, t - first,
-        static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * activation_bytes_per_token(kSums, k, k));
+    const int64_t n_tile = shape.n_tokens - first < kInt8Tokens ? shape.n_tokens - first : kInt8Tokens;
+    quantize_token<kSums>(token, shape.k, group, n_tile, t - first,
+                          static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * token_bytes);
   }
 }
 

@@ -15,6 +15,13 @@ inline constexpr int kPanelRows = 16;    // weight rows interleaved in one panel
 inline constexpr int kBlockTokens = 64;  // tokens of one KV cache block; bit i of a mask is token i
 inline constexpr int kTileTokens = 16;   // tokens interleaved in one K tile of a block
 
+/// x [k, n_tokens] of a product, as it is packed.
+struct ActivationShape {
+  int64_t k;
+  int64_t n_tokens;
+  int64_t max_group = 128;  // of an integer kernel: the most columns that share a scale, 32, 64 or 128
+};
+
 /// Matrix multiplication y[r] = sum_k w[r][k] * x[k] for weights of one dtype (design: docs/kernels.md).
 ///
 /// Weights lie in panels of 16 rows; panel p holds rows 16p to 16p+15, rows past the end are zero.
@@ -28,18 +35,20 @@ struct PanelFormat {
   void (*unpack)(const void* panel, int n_rows, int64_t k, void* rows, size_t row_stride);
   /// Row `row` (0 to 15) of a panel as k floats: the dequantized values, exactly.
   void (*dequantize_row)(const void* panel, int row, int64_t k, float* out);
+  /// The same values of all rows as an f32 panel, for products that read x as floats; null where multiply() does.
+  void (*dequantize_panel)(const void* panel, int64_t k, float* out);
 
-  /// Bytes of n_tokens packed activation columns of k values; a multiple of 64.
-  size_t (*activation_bytes)(int64_t k, int64_t n_tokens);
+  /// Bytes of packed activations; a multiple of 64.
+  size_t (*activation_bytes)(const ActivationShape& shape);
   /// Packs tokens [begin, end) of x (each k floats, x_stride bytes apart) into their place in `packed`, which holds
   /// n_tokens. begin and end are multiples of token_tile or n_tokens.
-  void (*pack_activations)(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin, int64_t end,
+  void (*pack_activations)(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
                            void* packed);
   int token_tile;
 
   /// out[t][row] for all n_rows rows of consecutive panels (the first at `panels`) and tokens [begin, end) of the
   /// packed activations; token t's outputs start at out + t * out_stride bytes. Bounds as pack_activations.
-  void (*multiply)(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens, int64_t begin,
+  void (*multiply)(const void* panels, int64_t n_rows, const ActivationShape& shape, const void* packed, int64_t begin,
                    int64_t end, float* out, size_t out_stride);
 };
 

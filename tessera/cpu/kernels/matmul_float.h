@@ -101,12 +101,13 @@ struct ConvertedElement {
   static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
 };
 
-inline size_t float_activation_bytes(int64_t k, int64_t n_tokens) {
-  return (static_cast<size_t>(k) * static_cast<size_t>(n_tokens) * sizeof(float) + 63) / 64 * 64;
+inline size_t float_activation_bytes(const ActivationShape& shape) {
+  return (static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n_tokens) * sizeof(float) + 63) / 64 * 64;
 }
 
-inline void pack_float_activations(const float* x, size_t x_stride, int64_t k, int64_t n_tokens, int64_t begin,
+inline void pack_float_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin,
                                    int64_t end, void* packed) {
+  const int64_t k = shape.k, n_tokens = shape.n_tokens;
   constexpr int64_t kChunk = 64;  // columns written for all of a tile's tokens before the next: 3 KB
   for (int64_t first = begin; first < end; first += kFloatTokens) {
     const int64_t n_tile = n_tokens - first < kFloatTokens ? n_tokens - first : kFloatTokens;
@@ -161,14 +162,14 @@ struct FloatMatmul {
     }
   }
 
-  static void multiply(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens,
+  static void multiply(const void* panels, int64_t n_rows, const ActivationShape& shape, const void* packed,
                        int64_t begin, int64_t end, float* out, size_t out_stride) {
     if (begin >= end) return;
     Job job = {.w = static_cast<const uint8_t*>(panels),
                .n_rows = n_rows,
-               .k = k,
+               .k = shape.k,
                .packed = static_cast<const float*>(packed),
-               .n_tokens = n_tokens,
+               .n_tokens = shape.n_tokens,
                .begin = begin,
                .end = end,
                .out = out,
@@ -274,6 +275,7 @@ constexpr PanelFormat float_panel_format() {
           .pack = Matmul::pack,
           .unpack = Matmul::unpack,
           .dequantize_row = Matmul::dequantize_row,
+          .dequantize_panel = nullptr,
           .activation_bytes = float_activation_bytes,
           .pack_activations = pack_float_activations,
           .token_tile = kFloatTokens,

@@ -285,20 +285,26 @@ struct Int8Matmul {
     UnpackedBlock<Block> unpacked;
     for (int64_t b = 0; b < k / kBlockColumns; ++b) {
       unpacked.unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
-      for (int i = 0; i < kBlockColumns; ++i) {
-        const int code = unpacked.vectors[i / 4][4 * row + i % 4] - Block::kOffset;
-        float value = unpacked.scales[Block::kScales == 2 ? i / 16 : 0][row] * static_cast<float>(code);
-        if constexpr (Block::kMins > 0) value += unpacked.mins[Block::kMins == 2 ? i / 16 : 0][row];
-        out[b * kBlockColumns + i] = value;
-      }
+      for (int i = 0; i < kBlockColumns; ++i) out[b * kBlockColumns + i] = value_of(unpacked, row, i);
     }
   }
 
-  static void multiply(const void* panels, int64_t n_rows, int64_t k, const void* packed, int64_t n_tokens,
+  static void dequantize_panel(const void* panel, int64_t k, float* out) {
+    const auto* blocks = static_cast<const Block*>(panel);
+    UnpackedBlock<Block> unpacked;
+    for (int64_t b = 0; b < k / kBlockColumns; ++b) {
+      unpacked.unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
+      for (int i = 0; i < kBlockColumns; ++i, out += kPanelRows)
+        for (int row = 0; row < kPanelRows; ++row) out[row] = value_of(unpacked, row, i);
+    }
+  }
+
+  static void multiply(const void* panels, int64_t n_rows, const ActivationShape& shape, const void* packed,
                        int64_t begin, int64_t end, float* out, size_t out_stride) {
-    const Job job = {.k = k,
+    const Job job = {.k = shape.k,
+                     .group = activation_group(shape),
                      .packed = static_cast<const uint8_t*>(packed),
-                     .n_tokens = n_tokens,
+                     .n_tokens = shape.n_tokens,
                      .begin = begin,
                      .end = end,
                      .out_stride = out_stride};
@@ -318,8 +324,16 @@ struct Int8Matmul {
   // Unpacking a block costs about as much as it saves in two tiles, unless every tile has to do it anyway.
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
+  /// Column i of a row of a block.
+  static float value_of(const UnpackedBlock<Block>& unpacked, int row, int i) {
+    const int code = unpacked.vectors[i / 4][4 * row + i % 4] - Block::kOffset;
+    float value = unpacked.scales[Block::kScales == 2 ? i / 16 : 0][row] * static_cast<float>(code);
+    if constexpr (Block::kMins > 0) value += unpacked.mins[Block::kMins == 2 ? i / 16 : 0][row];
+    return value;
+  }
+
   struct Job {
-    int64_t k;
+    int64_t k, group;
     const uint8_t* packed;
     int64_t n_tokens, begin, end;
     size_t out_stride;
@@ -328,12 +342,12 @@ struct Int8Matmul {
     /// The tile of tokens from t on, columns from `column` on (multiple of the group).
     Int8Tile tile(int64_t t, int64_t column, int64_t n_columns, const uint8_t* blocks, size_t panel_stride,
                   float* tile_out, size_t tile_out_stride) const {
-      const int64_t group = activation_group(k);
-      const size_t before = static_cast<size_t>(tile_tokens(t)) * activation_bytes_per_token(kSums, k, column);
+      const size_t token_bytes = activation_bytes_per_token(kSums, group, k);
+      const size_t before = static_cast<size_t>(tile_tokens(t)) * activation_bytes_per_token(kSums, group, column);
       return {.blocks = blocks,
               .panel_stride = panel_stride,
-              .activations = packed + static_cast<size_t>(t) * activation_bytes_per_token(kSums, k, k) + before,
-              .next_activations = kInt8Tokens * activation_bytes_per_token(kSums, k, k),
+              .activations = packed + static_cast<size_t>(t) * token_bytes + before,
+              .next_activations = kInt8Tokens * token_bytes,
               .n_groups = n_columns / group,
               .group_blocks = group / kBlockColumns,
               .out = tile_out,
@@ -410,6 +424,7 @@ constexpr PanelFormat int8_panel_format() {
           .pack = Matmul::pack,
           .unpack = Matmul::unpack,
           .dequantize_row = Matmul::dequantize_row,
+          .dequantize_panel = Matmul::dequantize_panel,
           .activation_bytes = activation_bytes<Matmul::kSums>,
           .pack_activations = quantize_activations<Matmul::kSums>,
           .token_tile = kInt8Tokens,

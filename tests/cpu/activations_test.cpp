@@ -1,0 +1,227 @@
+// What quantized weights are multiplied by: floats, or int8 in groups of a chosen size. Every type, packed or not, any
+// number of threads, products that run together. What a group is, matmul_kernels_test.cpp checks.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include "tessera/base/checked.h"
+#include "tests/cpu/mul_mat_testing.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+/// Products of weights with one x, so that neighbours may share a step.
+Graph graph_of(std::span<const Tensor* const> weights, int64_t n_tokens) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {weights[0]->shape()[0], n_tokens});
+  for (const Tensor* w : weights) b.output(b.mul_mat(b.tensor(*w), x), "y");
+  return std::move(b).finish().value();
+}
+
+/// A CPU whose products read x in a given way.
+class Cpu {
+ public:
+  Cpu(const std::string& isa, int n_threads, Activations activations)
+      : device_(cpu::create_device(isa).value()),
+        backend_(device_->create_backend({.threads = {.n_threads = n_threads}, .activations = activations}).value()) {}
+
+  OwnedTensor load(const Weights& w, bool is_packed) const {
+    return {type_for(*device_, is_packed, w.dtype, w.shape), "w", w.dtype, w.shape, w.bytes};
+  }
+
+  size_t work_bytes(const Graph& graph) const { return backend_->work_bytes(graph).value(); }
+
+  /// The outputs of graph_of().
+  Result<std::vector<std::vector<float>>> products(std::span<const Tensor* const> weights,
+                                                   const std::vector<float>& x) const {
+    const Graph graph = graph_of(weights, static_cast<int64_t>(x.size()) / weights[0]->shape()[0]);
+    Executor executor(*backend_);
+    TESSERA_TRY(executor.reserve({&graph, 1}));
+    TESSERA_ASSIGN(const auto prepared, executor.prepare(graph));
+    for (NodeId id = 0; id < graph.size(); ++id)
+      if (const Tensor& place = prepared->place(id); graph[id].op == Op::input)
+        TESSERA_TRY(place.buffer->set(place, 0, bytes_of(x)));
+    TESSERA_TRY(executor.run(*prepared, nullptr));
+    std::vector<std::vector<float>> products;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (!graph[id].is_output) continue;
+      const Tensor& place = prepared->place(id);
+      Bytes bytes(span_bytes(place.dtype, place.layout));
+      TESSERA_TRY(place.buffer->get(place, 0, bytes));
+      products.push_back(values_of<float>(bytes));
+    }
+    return products;
+  }
+
+  Result<std::vector<float>> product(const Tensor& weights, const std::vector<float>& x) const {
+    const Tensor* one = &weights;
+    TESSERA_ASSIGN(auto all, products({&one, 1}, x));
+    return std::move(all[0]);
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Backend> backend_;
+};
+
+// k products and sums of rounding 2^-24 each; the scalar set rounds the two apart.
+void expect_product(const Weights& w, const std::vector<float>& x, const std::vector<float>& y,
+                    const std::string& what) {
+  const int64_t k = w.shape[0], n_rows = w.shape[1], n_tokens = static_cast<int64_t>(x.size()) / k;
+  ASSERT_EQ(y.size(), static_cast<size_t>(n_rows * n_tokens));
+  for (int64_t t = 0; t < n_tokens; ++t)
+    for (int64_t r = 0; r < n_rows; ++r) {
+      double sum = 0, magnitude = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double p = double{w.values[static_cast<size_t>(r * k + i)]} * x[static_cast<size_t>(t * k + i)];
+        sum += p;
+        magnitude += std::abs(p);
+      }
+      ASSERT_NEAR(y[static_cast<size_t>(t * n_rows + r)], sum, 2.0 * static_cast<double>(k) * 0x1p-24 * magnitude)
+          << what << " row " << r << " token " << t;
+    }
+}
+
+TEST(Activations, AsFloatsLoseNothingForEveryTypePackedOrNot) {
+  for (const std::string& isa : cpu::usable_isas()) {
+    std::deque<Cpu> cpus;
+    for (const int n_threads : {1, 3}) cpus.emplace_back(isa, n_threads, Activations::float32);
+    for (const DType dtype : weight_types())
+      for (const auto& [k, n_rows, n_tokens] :
+           {std::array<int64_t, 3>{32, 1, 1}, {64, 17, 3}, {96, 150, 40}, {256, 100, 9}, {512, 16, 0}}) {
+        if (k % info(dtype).block_elements != 0) continue;
+        const Weights w(dtype, k, n_rows, 3);
+        Rng rng(5);
+        const std::vector<float> x = random_values(rng, k * n_tokens);
+        std::optional<std::vector<float>> first;
+        for (const Cpu& cpu : cpus)
+          for (const bool is_packed : {true, false}) {
+            const OwnedTensor weights = cpu.load(w, is_packed);
+            ASSERT_OK_AND_ASSIGN(const auto y, cpu.product(weights.tensor, x));
+            if (!first) first = y;
+            ASSERT_TRUE(same_bytes(y, *first)) << isa << " " << info(dtype).name << " packed " << is_packed;
+          }
+        expect_product(w, x, *first, isa + " " + std::string(info(dtype).name));
+      }
+  }
+}
+
+TEST(Activations, AsFloatsGiveATokenTheSameBitsWhateverItsNeighbours) {
+  const int64_t n_rows = 50, n_tokens = 37;
+  for (const DType dtype : weight_types()) {
+    const int64_t k = info(dtype).block_elements > 32 ? 256 : 96;
+    const Weights w(dtype, k, n_rows, 7);
+    Rng rng(9);
+    const std::vector<float> x = random_values(rng, k * n_tokens);
+    const Cpu cpu("", 2, Activations::float32);
+    const OwnedTensor weights = cpu.load(w, true);
+    ASSERT_OK_AND_ASSIGN(const auto all, cpu.product(weights.tensor, x));
+    for (const auto& [begin, n] : {std::pair<int64_t, int64_t>{0, 1}, {36, 1}, {3, 4}, {8, 16}, {20, 17}}) {
+      ASSERT_OK_AND_ASSIGN(const auto part,
+                           cpu.product(weights.tensor, {x.begin() + begin * k, x.begin() + (begin + n) * k}));
+      const std::vector<float> want(all.begin() + begin * n_rows, all.begin() + (begin + n) * n_rows);
+      ASSERT_TRUE(same_bytes(part, want)) << info(dtype).name << " tokens " << begin << " + " << n;
+    }
+  }
+}
+
+// Types that read floats anyhow, types that do so only here, packed and not: one packing of x for all where x is read
+// as floats, and scratch for the neediest of them.
+TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
+  const DType types[] = {DType::q8_0, DType::f16, DType::q4_k, DType::f32, DType::q4_0, DType::q6_k, DType::bf16};
+  Rng rng(3);
+  for (const Activations activations : {Activations::float32, Activations::int8_32, Activations::int8_64})
+    for (const int n_threads : {1, 3})
+      for (const int64_t n_tokens : {1, 20}) {
+        const Cpu cpu("", n_threads, activations);
+        const std::vector<float> x = random_values(rng, 256 * n_tokens);
+        std::deque<OwnedTensor> tensors;
+        std::vector<const Tensor*> weights;
+        for (size_t i = 0; i < std::size(types); ++i) {
+          tensors.push_back(cpu.load(Weights(types[i], 256, 30 + 7 * static_cast<int64_t>(i), i), i % 3 == 0));
+          weights.push_back(&tensors.back().tensor);
+        }
+        ASSERT_OK_AND_ASSIGN(const auto together, cpu.products(weights, x));
+        const size_t work_bytes = cpu.work_bytes(graph_of(weights, n_tokens));
+        for (size_t i = 0; i < weights.size(); ++i) {
+          ASSERT_GE(work_bytes, cpu.work_bytes(graph_of({&weights[i], 1}, n_tokens))) << i;
+          ASSERT_OK_AND_ASSIGN(const auto alone, cpu.product(*weights[i], x));
+          ASSERT_TRUE(same_bytes(together[i], alone)) << i << ", " << n_tokens << " tokens, " << n_threads;
+        }
+      }
+}
+
+/// What the kernels give when asked directly.
+std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w, const std::vector<float>& x,
+                                  int64_t max_group) {
+  const int64_t k = w.shape[0], n_rows = w.shape[1];
+  const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(w.dtype)];
+  const cpu::ActivationShape shape{.k = k, .n_tokens = static_cast<int64_t>(x.size()) / k, .max_group = max_group};
+  const size_t stride = row_bytes(w.dtype, k).value();
+  Bytes panels(format.panel_bytes(k) * static_cast<size_t>(div_ceil<int64_t>(n_rows, cpu::kPanelRows)));
+  for (int64_t row = 0; row < n_rows; row += cpu::kPanelRows)
+    format.pack(&w.bytes[static_cast<size_t>(row) * stride], stride,
+                static_cast<int>(std::min<int64_t>(cpu::kPanelRows, n_rows - row)), k,
+                &panels[static_cast<size_t>(row / cpu::kPanelRows) * format.panel_bytes(k)]);
+  Bytes packed(format.activation_bytes(shape));
+  format.pack_activations(x.data(), static_cast<size_t>(k) * sizeof(float), shape, 0, shape.n_tokens, packed.data());
+  std::vector<float> y(static_cast<size_t>(n_rows * shape.n_tokens));
+  format.multiply(panels.data(), n_rows, shape, packed.data(), 0, shape.n_tokens, y.data(),
+                  static_cast<size_t>(n_rows) * sizeof(float));
+  return y;
+}
+
+TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForAnd128ByDefault) {
+  const int64_t k = 256, n_rows = 50;
+  for (const std::string& isa : cpu::usable_isas()) {
+    ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
+    for (const auto& [activations, max_group] : {std::pair<Activations, int64_t>{Activations::automatic, 128},
+                                                 {Activations::int8_128, 128},
+                                                 {Activations::int8_64, 64},
+                                                 {Activations::int8_32, 32}})
+      for (const int n_threads : {1, 3}) {
+        const Cpu cpu(isa, n_threads, activations);
+        for (const DType dtype : weight_types())
+          for (const int64_t n_tokens : {2, 30}) {
+            const Weights w(dtype, k, n_rows, 11);
+            Rng rng(12);
+            const std::vector<float> x = random_values(rng, k * n_tokens);
+            const auto want = kernel_product(*kernels, w, x, max_group);
+            for (const bool is_packed : {true, false}) {
+              const OwnedTensor weights = cpu.load(w, is_packed);
+              ASSERT_OK_AND_ASSIGN(const auto y, cpu.product(weights.tensor, x));
+              ASSERT_TRUE(same_bytes(y, want)) << isa << " " << info(dtype).name << " groups of " << max_group;
+            }
+            if (max_group < 128 && info(dtype).is_blocked()) {
+              ASSERT_FALSE(same_bytes(want, kernel_product(*kernels, w, x, 128))) << info(dtype).name;
+            }
+          }
+      }
+  }
+}
+
+TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
+  for (const std::string& isa : cpu::usable_isas())
+    for (const Activations activations : {Activations::float32, Activations::int8_32, Activations::int8_64}) {
+      const Cpu cpu(isa, 4, activations);
+      for (const DType dtype : weight_types()) {
+        size_t before = 0;
+        for (int64_t n_tokens = 1; n_tokens <= 70; ++n_tokens) {
+          GraphBuilder b;
+          b.output(b.mul_mat(b.input("w", dtype, {256, 32}), b.input("x", DType::f32, {256, n_tokens})), "y");
+          const size_t bytes = cpu.work_bytes(std::move(b).finish().value());
+          ASSERT_GE(bytes, before) << isa << " " << info(dtype).name << " at " << n_tokens << " tokens";
+          before = bytes;
+        }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace tessera

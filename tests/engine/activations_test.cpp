@@ -1,0 +1,113 @@
+// Sessions whose products with quantized weights read floats, or int8 in groups of a chosen size: the same bits for any
+// split, the memory that was planned, the error that a smaller group saves.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/engine_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+constexpr int64_t kTokens = 70;
+constexpr Activations kAll[] = {Activations::automatic, Activations::float32, Activations::int8_32,
+                                Activations::int8_64, Activations::int8_128};
+
+SessionOptions options(Activations activations, int64_t n_ubatch = 512, int n_threads = 1) {
+  return {.n_ctx = 128,
+          .n_ubatch = n_ubatch,
+          .n_outputs = kTokens,
+          .activations = activations,
+          .threads = {.n_threads = n_threads}};
+}
+
+Result<std::vector<float>> run(const std::shared_ptr<Engine>& engine, const SessionOptions& options) {
+  TESSERA_ASSIGN(const auto session, Session::create(engine, options));
+  return logits_of(*session, token_ids(*engine, kTokens));
+}
+
+class SessionActivations : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+    ASSERT_OK_AND_ASSIGN(path_, requantize(path, GetParam(), "activations.gguf"));
+  }
+  std::string path_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Types, SessionActivations, ::testing::Values(DType::q4_0, DType::q8_0, DType::f16),
+                         [](const auto& instance) { return std::string(tessera::info(instance.param).name); });
+
+TEST_P(SessionActivations, GiveTheSameBitsForAnyMicroBatchThreadsAndPacking) {
+  for (const Activations activations : {Activations::float32, Activations::int8_32}) {
+    std::vector<float> expected;
+    for (const bool pack : {true, false}) {
+      ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_, {.pack_weights = pack}));
+      for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {7, 1}, {64, 2}, {512, 3}}) {
+        ASSERT_OK_AND_ASSIGN(const auto logits, run(engine, options(activations, n_ubatch, n_threads)));
+        if (expected.empty()) expected = logits;
+        ASSERT_TRUE(same_bits(logits, expected)) << "packed " << pack << ", " << n_ubatch << ", " << n_threads;
+      }
+    }
+  }
+}
+
+TEST_P(SessionActivations, TakeTheMemoryThatWasPlanned) {
+  for (const bool pack : {true, false}) {
+    ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_, {.pack_weights = pack}));
+    for (const Activations activations : kAll)
+      for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 3}, {33, 3}}) {
+        ASSERT_OK_AND_ASSIGN(const MemoryReport plan,
+                             Session::plan(*engine, options(activations, n_ubatch, n_threads)));
+        ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options(activations, n_ubatch, n_threads)));
+        ASSERT_OK(session->decode(all_logits(token_ids(*engine, kTokens))));
+        const MemoryReport allocated = session->allocated_memory();
+        ASSERT_EQ(plan.parts.size(), allocated.parts.size());
+        for (size_t i = 0; i < plan.parts.size(); ++i)
+          EXPECT_EQ(plan.parts[i].bytes, allocated.parts[i].bytes) << plan.parts[i].buffer << ", packed " << pack;
+      }
+  }
+}
+
+TEST_P(SessionActivations, ChangeResultsOnlyWhereWeightsAreQuantized) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_));
+  std::vector<std::vector<float>> logits;
+  for (const Activations activations : kAll) {
+    ASSERT_OK_AND_ASSIGN(logits.emplace_back(), run(engine, options(activations)));
+  }
+  EXPECT_TRUE(same_bits(logits[0], logits[4]));  // 128 is the default
+  const bool is_quantized = info(GetParam()).is_blocked();
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t j = i + 1; j < 4; ++j) EXPECT_NE(same_bits(logits[i], logits[j]), is_quantized) << i << ", " << j;
+}
+
+// The model's dequantized weights as F32 weights are what float activations compute with: only the order of roundings
+// could differ, and does not.
+TEST_P(SessionActivations, AsFloatsAreTheModelOfDequantizedWeights) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_));
+  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(path_));
+  GgufBuilder builder;
+  ASSERT_OK(builder.set_all(file->metadata()));
+  std::vector<std::vector<std::byte>> data;
+  for (const GgufTensor& tensor : file->tensors()) {
+    ASSERT_OK(builder.add_tensor(tensor.name, DType::f32, tensor.shape));
+    std::vector<float> values(static_cast<size_t>(tensor.shape.n_elements()));
+    quant::find_format(tensor.dtype)
+        ->dequantize_row(file->data(tensor).data(), tensor.shape.n_elements(), values.data());
+    const auto bytes = std::as_bytes(std::span(values));
+    data.emplace_back(bytes.begin(), bytes.end());
+  }
+  const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
+  ASSERT_OK_AND_ASSIGN(const auto bytes, gguf_to_bytes(builder, spans));
+  const std::string path =
+      write_temporary("floats.gguf", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  ASSERT_OK_AND_ASSIGN(const auto floats, load_engine(path));
+  ASSERT_OK_AND_ASSIGN(const auto expected, run(floats, options(Activations::automatic)));
+  ASSERT_OK_AND_ASSIGN(const auto logits, run(engine, options(Activations::float32)));
+  EXPECT_TRUE(same_bits(logits, expected));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,10 +1,8 @@
 #include "tessera/cli/chunk_args.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "tessera/cli/console.h"
 
@@ -16,9 +14,12 @@ void ChunkArgs::add_to(FlagTable& table) {
   text.add_to(table);
   context.add_to(table);
   Flag& size = *std::ranges::find(f, "--ctx-size", &Flag::name);
-  size.help = "tokens of a chunk";
+  size.help = "tokens of a chunk of text; of a choice's text, the most";
   size.default_text = "512";
-  size.set = set_integer(chunks.n_ctx, eval::kMinChunkTokens, kMaxContext);
+  size.set = [this, set = set_integer(chunks.n_ctx, eval::kMinChunkTokens, kMaxContext)](std::string_view value) {
+    is_size_given = true;
+    return set(value);
+  };
   f.push_back({"--chunks",
                {},
                "N",
@@ -35,37 +36,53 @@ Result<> ChunkArgs::check() {
 
 Result<ChunkWork> ChunkArgs::open(Range outputs, Context& process) {
   TESSERA_ASSIGN(const std::string content, text.read(process));
-  ChunkWork work;
-  TESSERA_ASSIGN(work.model, open_model(model, context));
-  TESSERA_ASSIGN(work.chunks, eval::Chunks::create(work.model.engine->tokenizer(), content, chunks));
-  // A call gives the logits of one micro-batch, so memory does not grow with the chunk.
-  work.run = {.n_call = std::min(context.n_batch, context.session.n_ubatch), .outputs = outputs};
-  work.run.set_up(context.session, chunks.n_ctx);
-  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*work.model.engine, context.session));
-  TESSERA_TRY(want_memory(*work.model.engine, report));
-  TESSERA_TRY(load_weights(*work.model.engine, process));
-  TESSERA_ASSIGN(work.model.session, Session::create(work.model.engine, context.session));
+  TESSERA_ASSIGN(LoadedModel opened, open_model(model, context));
+  TESSERA_ASSIGN(eval::Chunks cut, eval::Chunks::create(opened.engine->tokenizer(), content, chunks));
+  ChunkWork work{.model = std::move(opened), .chunks = std::move(cut), .run = {}, .threads = {}};
+  TESSERA_TRY(load(work, outputs, process));
   return work;
 }
 
-ChunkProgress::ChunkProgress(int64_t n_chunks, int64_t n_before, const Context& process)
-    : n_chunks_(n_chunks), n_before_(n_before), hidden_(process.quiet) {}
-
-ChunkProgress::~ChunkProgress() {
-  if (drawn_) std::fputs("\r\033[K", stderr);
+Result<ChunkWork> ChunkArgs::open(const eval::BaseFile& base, Context& process) {
+  if (is_size_given && chunks.n_ctx != base.n_ctx())
+    return fail(ErrorCode::mismatch, "{}: chunks of {} tokens, -c says {}", base.path(), base.n_ctx(), chunks.n_ctx);
+  TESSERA_ASSIGN(LoadedModel opened, open_model(model, context));
+  TESSERA_ASSIGN(eval::Chunks cut, base.chunks(opened.engine->vocab(), chunks.n_max_chunks));
+  TESSERA_TRY(want_same(base, cut, opened.engine->tokenizer(), process));
+  ChunkWork work{.model = std::move(opened), .chunks = std::move(cut), .run = {}, .threads = {}};
+  TESSERA_TRY(load(work, eval::scored_positions(base.n_ctx()), process));
+  return work;
 }
 
-void ChunkProgress::update(int64_t n_done, const eval::PerplexityEstimate& estimate) {
-  if (hidden_) return;
-  std::string line = fmt::format("chunk {} of {}", n_done, n_chunks_);
-  if (estimate.n_tokens > 0) line += fmt::format(", PPL = {:.4f}", estimate.ppl);
-  if (!stderr_is_terminal()) return log(line);
-  const std::chrono::duration<double> elapsed = Clock::now() - start_;
-  const double left =
-      elapsed.count() / static_cast<double>(n_done - n_before_) * static_cast<double>(n_chunks_ - n_done);
-  line += fmt::format(", {:%T} left", std::chrono::seconds(static_cast<int64_t>(left)));
-  std::fputs(("\r\033[K" + line).c_str(), stderr);
-  drawn_ = true;
+// A text beside a base file is there to be checked.
+Result<> ChunkArgs::want_same(const eval::BaseFile& base, const eval::Chunks& of_base, const text::Tokenizer& tokenizer,
+                              const Context& process) const {
+  if (!text.text && text.file.empty()) return {};
+  TESSERA_ASSIGN(const std::string content, text.read(process));
+  TESSERA_ASSIGN(
+      const eval::Chunks given,
+      eval::Chunks::create(tokenizer, content, {.n_ctx = base.n_ctx(), .n_max_chunks = chunks.n_max_chunks}));
+  const auto ours = given.text_tokens(), theirs = of_base.text_tokens();
+  const auto [here, there] = std::ranges::mismatch(ours, theirs);
+  if (there == theirs.end()) return {};
+  const auto i = there - theirs.begin();
+  if (here == ours.end())
+    return fail(ErrorCode::mismatch, "{}: made from a longer text: {} chunks, the given has {}", base.path(),
+                base.n_chunks(), given.size());
+  return fail(ErrorCode::mismatch, "{}: made from another text: token {} is {}, the given text's is {}", base.path(), i,
+              *there, *here);
+}
+
+Result<> ChunkArgs::load(ChunkWork& work, Range outputs, Context& process) {
+  // A call gives the logits of one micro-batch, so memory does not grow with the chunk.
+  work.run = {.n_call = std::min(context.n_batch, context.session.n_ubatch), .outputs = outputs};
+  work.run.set_up(context.session, work.chunks.n_ctx());
+  TESSERA_ASSIGN(work.threads, create_side_threads(context));
+  return load_session(work.model, context, process);
+}
+
+std::string running_ppl(const eval::PerplexityEstimate& estimate) {
+  return estimate.n_tokens == 0 ? "" : fmt::format("PPL = {:.4f}", estimate.ppl);
 }
 
 }  // namespace tessera::cli

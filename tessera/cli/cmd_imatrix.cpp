@@ -7,6 +7,7 @@
 #include "tessera/base/file.h"
 #include "tessera/cli/chunk_args.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/count_progress.h"
 #include "tessera/cli/imatrix_collector.h"
 #include "tessera/cli/imatrix_statistics.h"
 
@@ -176,19 +177,19 @@ Result<> ImatrixCommand::compute(ChunkWork& work, const ImatrixCollector& collec
   const bool is_whole = collected_.n_chunks == 0;
   eval::Perplexity perplexity;
   {
-    ChunkProgress progress(chunks.size(), collected_.n_chunks, process);
+    CountProgress progress("chunk", chunks.size(), collected_.n_chunks, process);
     for (int64_t begin = collected_.n_chunks; begin < chunks.size();) {
       const int64_t end = end_of_group(begin, work);
       TESSERA_TRY(eval::decode_chunks(
           *work.model.session, chunks, {begin, end}, work.run,
-          [&](int64_t chunk, int64_t position, std::span<const float> logits) -> Result<> {
+          [&](std::span<const eval::ChunkRow> rows) -> Result<> {
             TESSERA_TRY(collector.status());  // it names the weight where all later values are bad too
             if (!has_ppl_) return {};
-            return eval::score(perplexity, chunks, chunk, position, logits);
+            return eval::score(perplexity, chunks, rows, *work.threads);
           },
           &process.interrupt));
       collected_.n_chunks = static_cast<uint32_t>(end);
-      progress.update(end, perplexity.estimate());
+      progress.update(end, running_ppl(perplexity.estimate()));
       if (end % output_every_ == 0) TESSERA_TRY(save(output_));
       if (snapshot_every_ > 0 && end % snapshot_every_ == 0) TESSERA_TRY(save(fmt::format("{}.at_{}", output_, end)));
       begin = end;

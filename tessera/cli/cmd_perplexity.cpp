@@ -1,9 +1,13 @@
-// tessera perplexity: how well a model predicts a text.
+// tessera perplexity: how well a model predicts a text; how far its predictions are from another's; and how it does in
+// tests of choice.
 #include <fmt/format.h>
 
+#include "tessera/cli/choice_args.h"
 #include "tessera/cli/chunk_args.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/count_progress.h"
 #include "tessera/cli/json_text.h"
+#include "tessera/cli/kl_report.h"
 
 namespace tessera::cli {
 
@@ -11,52 +15,156 @@ namespace {
 
 class PerplexityCommand final : public Command {
  public:
-  FlagTable flags() override {
-    FlagTable table;
-    args_.add_to(table);
-    table.flags.push_back({"--json", {}, "", "print a JSON object", "", true, set_switch(is_json_)});
-    return table;
-  }
-
-  Result<> check() override {
-    TESSERA_TRY(args_.model.check());
-    if (args_.chunks.n_max_chunks == 0) return fail(ErrorCode::invalid_argument, "--chunks 0: nothing to measure");
-    return args_.check();
-  }
-
-  Result<> run(Context& process) override {
-    TESSERA_ASSIGN(ChunkWork work, args_.open(eval::scored_positions(args_.chunks.n_ctx), process));
-    TESSERA_ASSIGN(const eval::PerplexityEstimate estimate, measure(work, process));
-    if (!is_json_) return print(fmt::format("Final estimate: PPL = {:.4f} +/- {:.5f}\n", estimate.ppl, estimate.error));
-    return print(
-        fmt::format("{{\"model\": {}, \"text\": {}, \"context\": {}, \"chunks\": {}, \"tokens\": {}, "
-                    "\"ppl\": {}, \"error\": {}}}\n",
-                    json_quoted(args_.model.path), json_quoted(args_.text.file), work.chunks.n_ctx(),
-                    work.chunks.size(), estimate.n_tokens, estimate.ppl, estimate.error));
-  }
+  FlagTable flags() override;
+  Result<> check() override;
+  Result<> run(Context& process) override;
 
  private:
-  static Result<eval::PerplexityEstimate> measure(ChunkWork& work, const Context& process) {
-    eval::Perplexity perplexity;
-    const eval::Chunks& chunks = work.chunks;
-    ChunkProgress progress(chunks.size(), 0, process);
-    const int64_t n_parallel = work.run.n_parallel(chunks.n_ctx());
-    for (int64_t begin = 0; begin < chunks.size(); begin += n_parallel) {
-      const Range which{begin, std::min(begin + n_parallel, chunks.size())};
-      TESSERA_TRY(eval::decode_chunks(
-          *work.model.session, chunks, which, work.run,
-          [&](int64_t chunk, int64_t position, std::span<const float> logits) {
-            return eval::score(perplexity, chunks, chunk, position, logits);
-          },
-          &process.interrupt));
-      progress.update(which.end, perplexity.estimate());
-    }
-    return perplexity.estimate();
-  }
+  Result<> measure(Context& process);
+  // The base file to write, if one is wanted.
+  Result<std::optional<eval::BaseFileWriter>> begin_base(const ChunkWork& work, const Context& process) const;
+  Result<> compare(Context& process);
+  // Decodes all chunks and hands their scored rows to `visit`; `figures` says how things stand.
+  static Result<> go_over(ChunkWork& work, const Context& process, eval::RowsVisitor visit,
+                          FunctionRef<std::string()> figures);
+  std::string json_head(const ChunkWork& work) const;
 
   ChunkArgs args_;
+  ChoiceArgs choices_;
+  std::string base_path_;
+  bool compares_ = false;
   bool is_json_ = false;
 };
+
+FlagTable PerplexityCommand::flags() {
+  FlagTable table;
+  auto& f = table.flags;
+  args_.add_to(table);
+  f.push_back({"--ppl-stride",
+               {},
+               "N",
+               "overlapping chunks, each N tokens on, of which the last N are scored; 0: none overlap",
+               "0",
+               true,
+               set_integer(args_.chunks.stride, 0, kMaxContext)});
+  f.push_back({"--kl-divergence-base",
+               {"--save-all-logits"},
+               "FILE",
+               "write the model's log-probabilities; with --kl-divergence: those to compare with",
+               "",
+               true,
+               set_string(base_path_)});
+  f.push_back({"--kl-divergence",
+               {},
+               "",
+               "compare with the base file: divergence, change of perplexity and probabilities",
+               "",
+               true,
+               set_switch(compares_)});
+  choices_.add_to(table);
+  f.push_back({"--reference-activations",
+               {},
+               "",
+               "multiply with activations as floats instead of 8-bit codes (slow): what --activations f32 does",
+               "",
+               true,
+               [this](std::string_view) -> Result<> {
+                 args_.context.session.activations = Activations::float32;
+                 return {};
+               }});
+  f.push_back({"--json", {}, "", "print a JSON object", "", true, set_switch(is_json_)});
+  return table;
+}
+
+Result<> PerplexityCommand::check() {
+  TESSERA_TRY(args_.model.check());
+  TESSERA_TRY(args_.check());
+  TESSERA_TRY(choices_.check());
+  const bool has_base = !base_path_.empty();
+  if (choices_.is_wanted() && (has_base || compares_ || args_.chunks.stride > 0))
+    return fail(ErrorCode::invalid_argument, "{}: not together with --ppl-stride and --kl-divergence",
+                choices_.mode_flag());
+  if (compares_ && !has_base)
+    return fail(ErrorCode::invalid_argument,
+                "--kl-divergence: no base: give --kl-divergence-base FILE, which a run without --kl-divergence writes");
+  if (has_base && args_.chunks.stride > 0)
+    return fail(ErrorCode::invalid_argument, "--ppl-stride and --kl-divergence-base: give one of them");
+  if (args_.chunks.n_max_chunks == 0) return fail(ErrorCode::invalid_argument, "--chunks 0: nothing to measure");
+  return {};
+}
+
+Result<> PerplexityCommand::run(Context& process) {
+  if (choices_.is_wanted()) {
+    args_.context.session.n_ctx = args_.chunks.n_ctx;
+    return choices_.run(args_.model, args_.context, args_.text, is_json_, process);
+  }
+  return compares_ ? compare(process) : measure(process);
+}
+
+Result<> PerplexityCommand::measure(Context& process) {
+  eval::ChunkOptions& chunks = args_.chunks;
+  // As the reference does: of the tokens before the scored ones, n_ctx - stride / 2 at the least.
+  chunks.n_ctx += chunks.stride / 2;
+  TESSERA_ASSIGN(ChunkWork work, args_.open(eval::scored_positions(chunks.n_ctx, chunks.stride), process));
+  TESSERA_ASSIGN(std::optional<eval::BaseFileWriter> writer, begin_base(work, process));
+  eval::Perplexity perplexity;
+  TESSERA_TRY(go_over(
+      work, process,
+      [&](std::span<const eval::ChunkRow> rows) -> Result<> {
+        TESSERA_TRY(eval::score(perplexity, work.chunks, rows, *work.threads));
+        if (writer) TESSERA_TRY(writer->add(work.chunks, rows, *work.threads));
+        return {};
+      },
+      [&] { return running_ppl(perplexity.estimate()); }));
+  if (writer) TESSERA_TRY(writer->finish());
+  const eval::PerplexityEstimate estimate = perplexity.estimate();
+  if (!is_json_) return print(fmt::format("Final estimate: PPL = {:.4f} +/- {:.5f}\n", estimate.ppl, estimate.error));
+  return print(fmt::format("{{{}, \"tokens\": {}, \"ppl\": {}, \"error\": {}}}\n", json_head(work), estimate.n_tokens,
+                           estimate.ppl, estimate.error));
+}
+
+Result<std::optional<eval::BaseFileWriter>> PerplexityCommand::begin_base(const ChunkWork& work,
+                                                                          const Context& process) const {
+  if (base_path_.empty()) return std::nullopt;
+  TESSERA_ASSIGN(auto writer, eval::BaseFileWriter::create(base_path_, work.chunks, work.model.engine->vocab()));
+  if (!process.quiet)
+    log(fmt::format("{}: {} of log-probabilities", base_path_, human_bytes(static_cast<double>(writer.bytes()))));
+  return writer;
+}
+
+Result<> PerplexityCommand::compare(Context& process) {
+  TESSERA_ASSIGN(const eval::BaseFile base, eval::BaseFile::open(base_path_));
+  TESSERA_ASSIGN(ChunkWork work, args_.open(base, process));
+  eval::KlDivergence divergence;
+  TESSERA_TRY(go_over(
+      work, process,
+      [&](std::span<const eval::ChunkRow> rows) {
+        return eval::compare(divergence, base, work.chunks, rows, *work.threads);
+      },
+      [&] { return fmt::format("{}, KLD = {:.6f}", running_ppl(divergence.perplexity()), divergence.mean_kl()); }));
+  const eval::KlStatistics statistics = divergence.statistics();
+  if (!is_json_) return print(format_kl_statistics(statistics));
+  return print(fmt::format("{{{}, \"base\": {}, {}}}\n", json_head(work), json_quoted(base_path_),
+                           kl_statistics_json(statistics)));
+}
+
+Result<> PerplexityCommand::go_over(ChunkWork& work, const Context& process, eval::RowsVisitor visit,
+                                    FunctionRef<std::string()> figures) {
+  const eval::Chunks& chunks = work.chunks;
+  CountProgress progress("chunk", chunks.size(), 0, process);
+  const int64_t n_parallel = work.run.n_parallel(chunks.n_ctx());
+  for (int64_t begin = 0; begin < chunks.size(); begin += n_parallel) {
+    const Range which{begin, std::min(begin + n_parallel, chunks.size())};
+    TESSERA_TRY(eval::decode_chunks(*work.model.session, chunks, which, work.run, visit, &process.interrupt));
+    progress.update(which.end, figures());
+  }
+  return {};
+}
+
+std::string PerplexityCommand::json_head(const ChunkWork& work) const {
+  return fmt::format("\"model\": {}, \"text\": {}, \"context\": {}, \"chunks\": {}", json_quoted(args_.model.path),
+                     json_quoted(args_.text.file), work.chunks.n_ctx(), work.chunks.size());
+}
 
 }  // namespace
 

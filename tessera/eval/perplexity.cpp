@@ -5,13 +5,6 @@
 
 namespace tessera::eval {
 
-double negative_log_likelihood(std::span<const float> logits, int32_t token) {
-  const float highest = *std::ranges::max_element(logits);
-  double sum = 0;  // of at least one 1, each term right to f32's rounding
-  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - highest));
-  return std::log(sum) + (static_cast<double>(highest) - static_cast<double>(logits[static_cast<size_t>(token)]));
-}
-
 void Perplexity::add(double negative_log_likelihood) {
   sum_ += negative_log_likelihood;
   sum_of_squares_ += negative_log_likelihood * negative_log_likelihood;
@@ -26,15 +19,23 @@ PerplexityEstimate Perplexity::estimate() const {
   return {.ppl = ppl, .error = n_ > 1 ? std::sqrt(variance / (n - 1)) * ppl : 0.0, .n_tokens = n_};
 }
 
-Result<> score(Perplexity& perplexity, const Chunks& chunks, int64_t chunk, int64_t position,
-               std::span<const float> logits) {
-  const Range scored = scored_positions(chunks.n_ctx());
-  if (position < scored.begin || position >= scored.end) return {};
-  const double nll = negative_log_likelihood(logits, chunks.tokens(chunk)[static_cast<size_t>(position + 1)]);
-  if (!std::isfinite(nll))
-    return fail(ErrorCode::format, "chunk {}, position {}: -log p of the next token is {}, want a finite number", chunk,
-                position, nll);
-  perplexity.add(nll);
+Result<> score(Perplexity& perplexity, const Chunks& chunks, std::span<const ChunkRow> rows, ThreadPool& threads) {
+  const Range scored = scored_positions(chunks.n_ctx(), chunks.stride());
+  std::vector<TokenRow> wanted;
+  std::vector<const ChunkRow*> places;
+  for (const ChunkRow& row : rows) {
+    if (row.position < scored.begin || row.position >= scored.end) continue;
+    wanted.push_back({row.logits, chunks.token(row.chunk, row.position + 1)});
+    places.push_back(&row);
+  }
+  std::vector<double> nll(wanted.size());
+  negative_log_likelihoods(threads, wanted, nll);
+  for (size_t i = 0; i < nll.size(); ++i) {
+    if (!std::isfinite(nll[i]))
+      return fail(ErrorCode::format, "chunk {}, position {}: -log p of the next token is {}, want a finite number",
+                  places[i]->chunk, places[i]->position, nll[i]);
+    perplexity.add(nll[i]);
+  }
   return {};
 }
 

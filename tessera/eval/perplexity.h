@@ -1,16 +1,15 @@
 // Perplexity: the exponential of the mean negative log-likelihood of a text's tokens. As llama.cpp measures it: each
-// chunk's second half is scored, so that every scored token has at least n_ctx / 2 tokens before it.
+// chunk's second half is scored, so that every scored token has at least n_ctx / 2 tokens before it; or, where chunks
+// overlap, what each has beyond the one before.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "tessera/eval/chunks.h"
+#include "tessera/eval/log_likelihood.h"
 
 namespace tessera::eval {
-
-/// -log p(token) under softmax(logits), token in range; not finite when the logits are not, or p is 0.
-double negative_log_likelihood(std::span<const float> logits, int32_t token);
 
 struct PerplexityEstimate {
   double ppl = 0;
@@ -29,12 +28,8 @@ class Perplexity {
   int64_t n_ = 0;
 };
 
-/// The positions of a chunk whose logits are scored: those that predict its second half.
-constexpr Range scored_positions(int64_t n_ctx) { return {n_ctx / 2, n_ctx - 1}; }
-
-/// Scores what the logits after a position of a chunk say of the token that follows; positions outside
-/// scored_positions() count for nothing. Error: format, when the likelihood is not finite.
-Result<> score(Perplexity& perplexity, const Chunks& chunks, int64_t chunk, int64_t position,
-               std::span<const float> logits);
+/// Scores what rows of logits say of the tokens that follow them; positions outside scored_positions() count for
+/// nothing. Error: format, when a likelihood is not finite.
+Result<> score(Perplexity& perplexity, const Chunks& chunks, std::span<const ChunkRow> rows, ThreadPool& threads);
 
 }  // namespace tessera::eval

@@ -24,13 +24,47 @@ std::unique_ptr<const text::Tokenizer> letters(Bos bos) {
   return make_tokenizer(std::move(data));
 }
 
-Ids ids_of(const Chunks& chunks, int64_t i) { return Ids(chunks.tokens(i).begin(), chunks.tokens(i).end()); }
+Ids ids_of(const Chunks& chunks, int64_t i) {
+  Ids ids;
+  for (int64_t position = 0; position < chunks.n_ctx(); ++position) ids.push_back(chunks.token(i, position));
+  return ids;
+}
 
 TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
   ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::add), "abcdabcdab", {.n_ctx = 4}));
   ASSERT_EQ(chunks.size(), 2);  // of 11 tokens, BOS included
   EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5}));
   EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 3, 4, 5}));  // d gave way
+  const auto text = chunks.text_tokens();
+  EXPECT_EQ(Ids(text.begin(), text.end()), (Ids{1, 3, 4, 5, 6, 3, 4, 5}));
+}
+
+TEST(Chunks, OverlapByTheStrideWithBosInEach) {
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::add), "abcdabcda", {.n_ctx = 5, .stride = 2}));
+  ASSERT_EQ(chunks.size(), 3);  // of 10 tokens, from 0, 2 and 4 on; the last one is left over
+  EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5, 6}));
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 5, 6, 3, 4}));
+  EXPECT_EQ(ids_of(chunks, 2), (Ids{1, 3, 4, 5, 6}));
+  ASSERT_OK_AND_ASSIGN(const Chunks one, Chunks::create(*letters(Bos::none), "abcda", {.n_ctx = 5, .stride = 4}));
+  EXPECT_EQ(one.size(), 1);
+}
+
+TEST(Chunks, OfTokens) {
+  const auto tokenizer = letters(Bos::add);
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(tokenizer->vocab(), {3, 4, 5, 6, 6, 5, 4, 3}, 4));
+  ASSERT_EQ(chunks.size(), 2);
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 5, 4, 3}));
+  EXPECT_ERROR(Chunks::create(tokenizer->vocab(), {3, 4, 7, 6}, 4), "token 2 is 7, the vocabulary has 0 to 6");
+  EXPECT_ERROR(Chunks::create(tokenizer->vocab(), {3, 4, 5, -1}, 4), "token 3 is -1");
+}
+
+TEST(Chunks, RefusesTextThatIsNotUtf8) {
+  EXPECT_ERROR(Chunks::create(*letters(Bos::none),
+                              "abcd\xff"
+                              "abcd",
+                              {.n_ctx = 4}),
+               "text: byte 4 (0xff) is not UTF-8");
+  EXPECT_ERROR(Chunks::create(*letters(Bos::none), "abcdabcd\xe2\x82", {.n_ctx = 4}), "byte 8 (0xe2)");
 }
 
 TEST(Chunks, WithoutBosTheTokensStay) {
@@ -61,6 +95,8 @@ TEST(Chunks, RefusesAShortTextAndBadOptions) {
   EXPECT_ERROR(Chunks::create(*tokenizer, "", {.n_ctx = 4}), "want at least 8");
   EXPECT_ERROR(Chunks::create(*tokenizer, "abcd", {.n_ctx = 3}), "chunks of 3 tokens, want 4 to");
   EXPECT_ERROR(Chunks::create(*tokenizer, "abcd", {.n_skip = -1}), "-1 chunks to skip");
+  EXPECT_ERROR(Chunks::create(*tokenizer, "abcd", {.n_ctx = 4, .stride = 4}), "stride of 4 tokens, want 1 to 3");
+  EXPECT_ERROR(Chunks::create(*tokenizer, "ab", {.n_ctx = 4, .stride = 1}), "text of 3 tokens, want at least 4");
 }
 
 TEST(ChunkRun, FillsAMicroBatchWithChunks) {
@@ -90,7 +126,7 @@ TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
   ASSERT_OK_AND_ASSIGN(const auto single, Session::create(engine, {.n_ctx = kTokens, .n_outputs = kTokens}));
   for (int64_t i = 0; i < chunks.size(); ++i) {
     ASSERT_OK(single->clear());
-    ASSERT_OK_AND_ASSIGN(std::vector<float> logits, logits_of(*single, chunks.tokens(i)));
+    ASSERT_OK_AND_ASSIGN(std::vector<float> logits, logits_of(*single, ids_of(chunks, i)));
     alone.push_back(std::move(logits));
   }
   for (const int64_t n_call : {7, 100, 250, 512}) {
@@ -103,11 +139,13 @@ TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
       const Range which{begin, std::min(begin + run.n_parallel(kTokens), chunks.size())};
       ASSERT_OK(eval::decode_chunks(
           *session, chunks, which, run,
-          [&](int64_t chunk, int64_t position, std::span<const float> logits) -> Result<> {
-            visited.emplace_back(chunk, position);
-            const auto want =
-                std::span(alone[static_cast<size_t>(chunk)]).subspan(static_cast<size_t>(position) * 512, 512);
-            EXPECT_TRUE(same_bits(logits, want)) << n_call << ": chunk " << chunk << " position " << position;
+          [&](std::span<const eval::ChunkRow> rows) -> Result<> {
+            for (const auto& [chunk, position, logits] : rows) {
+              visited.emplace_back(chunk, position);
+              const auto want =
+                  std::span(alone[static_cast<size_t>(chunk)]).subspan(static_cast<size_t>(position) * 512, 512);
+              EXPECT_TRUE(same_bits(logits, want)) << n_call << ": chunk " << chunk << " position " << position;
+            }
             return {};
           },
           nullptr));
@@ -124,14 +162,14 @@ TEST(DecodeChunks, TheVisitorsErrorEndsTheRun) {
   ASSERT_OK_AND_ASSIGN(
       const Chunks chunks,
       Chunks::create(engine->tokenizer(), "Once upon a time there was a girl who had a dog", {.n_ctx = 4}));
-  const ChunkRun run{.n_call = 4, .outputs = {0, 4}};
+  const ChunkRun run{.n_call = 2, .outputs = {0, 4}};
   SessionOptions options;
   run.set_up(options, 4);
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
   int n_visits = 0;
   const auto done = eval::decode_chunks(
       *session, chunks, {0, 1}, run,
-      [&](int64_t, int64_t, std::span<const float>) -> Result<> {
+      [&](std::span<const eval::ChunkRow>) -> Result<> {
         if (++n_visits == 2) return fail(ErrorCode::format, "enough");
         return {};
       },

@@ -1,0 +1,66 @@
+// How far a model's predictions are from a base model's on the same text: the divergence of the distributions, and what
+// becomes of the probability of the token that came. Judges quantized files, and every fast path of ours.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tessera/eval/base_file.h"
+#include "tessera/eval/log_prob_codes.h"
+#include "tessera/eval/perplexity.h"
+
+namespace tessera::eval {
+
+/// A figure and its standard error.
+struct Measured {
+  double value = 0, error = 0;
+};
+
+/// Figures of a sorted sample.
+class Distribution {
+ public:
+  explicit Distribution(std::vector<float> values = {});
+  double mean() const { return mean_; }
+  /// Share 0 to 1 of the sample is below this; between two values in proportion. Of at least one value.
+  double quantile(double share) const;
+
+ private:
+  double mean_ = 0;
+  std::vector<float> sorted_;
+};
+
+struct KlStatistics {
+  int64_t n_tokens = 0;
+  Measured ppl, ppl_base;
+  double correlation = 0;                 // of the two models' log p of the tokens; 0 when either does not vary
+  Measured log_ratio, ratio, difference;  // ln(ppl / ppl_base), ppl / ppl_base, ppl - ppl_base
+  Measured kl;
+  Measured p_change, p_change_rms;  // of the probability of the token that came
+  Measured same_top;                // share of places with the same most probable token
+  Distribution kl_values, p_changes;
+};
+
+class KlDivergence {
+ public:
+  void add(const RowDifference& difference);
+  int64_t n_tokens() const { return n_; }
+  /// Of all that were added, at least one.
+  KlStatistics statistics() const;
+  /// The means so far; zeros when nothing was added.
+  PerplexityEstimate perplexity() const;
+  double mean_kl() const;
+
+ private:
+  int64_t n_ = 0, n_same_top_ = 0;
+  double nll_ = 0, nll2_ = 0, base_ = 0, base2_ = 0, product_ = 0;
+  double kl_ = 0, kl2_ = 0, p_ = 0, p2_ = 0, p4_ = 0;
+  std::vector<float> kl_values_, p_changes_;
+};
+
+/// Compares rows of scored positions, in order, with the base's. Errors: those of reading, and of compare_log_probs()
+/// with the place.
+Result<> compare(KlDivergence& divergence, const BaseFile& base, const Chunks& chunks, std::span<const ChunkRow> rows,
+                 ThreadPool& threads);
+
+}  // namespace tessera::eval

@@ -1,0 +1,129 @@
+#include "tessera/eval/log_likelihood.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "tessera/base/rng.h"
+#include "tessera/eval/vector_math.h"
+#include "tests/support/testing.h"
+
+namespace tessera {
+namespace {
+
+using eval::negative_log_likelihood;
+using eval::softmax_sum;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> random_logits(size_t n, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> logits(n);
+  for (float& logit : logits) logit = rng.next_float(-20.0f, 20.0f);
+  return logits;
+}
+
+TEST(Exp4, IsExpToTwoUnitsInTheLastPlace) {
+  Rng rng(1);
+  double worst = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    const float x = rng.next_float(-86.9f, 88.0f);
+    const double want = std::exp(static_cast<double>(x)), got = static_cast<double>(eval::exp4(eval::splat(x))[0]);
+    worst = std::max(worst, std::fabs(got - want) / want);
+  }
+  EXPECT_LT(worst, 2 * 0x1p-24 * 2);  // a unit in the last place is at most 2^-23 of the value
+}
+
+TEST(Exp4, EdgesAndNan) {
+  const eval::F32x4 y = eval::exp4(eval::F32x4{0.0f, -87.5f, -kInfinity, kNan});
+  EXPECT_EQ(y[0], 1.0f);
+  EXPECT_EQ(y[1], 0.0f);
+  EXPECT_EQ(y[2], 0.0f);
+  EXPECT_TRUE(std::isnan(y[3]));
+}
+
+TEST(Round4, HalvesToEvenAndLargeNumbersStay) {
+  const eval::F32x4 y = eval::round4(eval::F32x4{2.5f, -3.5f, 1e9f, -kInfinity});
+  EXPECT_EQ(y[0], 2.0f);
+  EXPECT_EQ(y[1], -4.0f);
+  EXPECT_EQ(y[2], 1e9f);
+  EXPECT_EQ(y[3], -kInfinity);
+}
+
+TEST(SoftmaxSum, IsThatOfDoublesForAnyLength) {
+  for (const size_t n : {1, 2, 3, 4, 5, 255, 256, 259, 1000, 32001}) {
+    const std::vector<float> logits = random_logits(n, n);
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - 20);
+    // exp is right to 2 units in the last place, a sum of 64 floats per lane to 64 halves of one.
+    EXPECT_NEAR(softmax_sum(logits).log_p(1.5f), 1.5 - (std::log(sum) + 20), 5e-6) << n;
+  }
+}
+
+TEST(SoftmaxSum, IsNotFiniteWhereALogitIsNot) {
+  for (const float bad : {kNan, kInfinity})
+    for (size_t place = 0; place < 7; ++place) {
+      std::vector<float> logits(7, 1.0f);
+      logits[place] = bad;
+      EXPECT_FALSE(std::isfinite(softmax_sum(logits).log_sum)) << bad << " at " << place;
+    }
+  EXPECT_FALSE(std::isfinite(softmax_sum(std::vector<float>(5, -kInfinity)).log_sum));
+}
+
+TEST(NegativeLogLikelihood, HandCases) {
+  const std::vector<float> equal(8, 3.0f);
+  EXPECT_NEAR(negative_log_likelihood(equal, 5), std::log(8.0), 1e-7);
+  const std::vector<float> logits = {0.0f, std::log(2.0f), std::log(5.0f)};  // 1/8, 2/8, 5/8
+  EXPECT_NEAR(negative_log_likelihood(logits, 0), std::log(8.0), 1e-6);      // logits rounded to f32
+  EXPECT_NEAR(negative_log_likelihood(logits, 2), std::log(1.6), 1e-6);
+}
+
+TEST(NegativeLogLikelihood, LargeLogitsDoNotOverflow) {
+  const std::vector<float> logits = {3e38f, 3e38f, -3e38f};
+  EXPECT_NEAR(negative_log_likelihood(logits, 1), std::log(2.0), 1e-7);
+}
+
+TEST(NegativeLogLikelihood, ATokenThatNeverComesIsInfinitelyUnlikely) {
+  const std::vector<float> logits = {0.0f, -kInfinity, 0.0f};
+  EXPECT_NEAR(negative_log_likelihood(logits, 0), std::log(2.0), 1e-7);
+  EXPECT_TRUE(std::isinf(negative_log_likelihood(logits, 1)));
+}
+
+class Threads : public ::testing::TestWithParam<int> {
+ protected:
+  std::unique_ptr<ThreadPool> pool_ = ThreadPool::create({.n_threads = GetParam(), .poll = 0}).value();
+};
+
+TEST_P(Threads, GiveTheSameBits) {
+  std::vector<std::vector<float>> logits;
+  std::vector<eval::TokenRow> rows;
+  for (uint64_t i = 0; i < 13; ++i) logits.push_back(random_logits(100, i));
+  for (const auto& row : logits) rows.push_back({row, 7});
+  std::vector<double> out(rows.size());
+  eval::negative_log_likelihoods(*pool_, rows, out);
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(out[i], negative_log_likelihood(logits[i], 7));
+}
+
+TEST_P(Threads, GiveTheErrorOfTheLowestRow) {
+  std::atomic<int> n_done{0};
+  const auto done = eval::for_each_row(*pool_, 100, [&](size_t i) -> Result<> {
+    ++n_done;
+    if (i % 10 == 3) return fail(ErrorCode::format, "row {}", i);
+    return {};
+  });
+  EXPECT_ERROR(done, "row 3");
+  n_done = 0;
+  EXPECT_OK(eval::for_each_row(*pool_, 100, [&](size_t) -> Result<> {
+    ++n_done;
+    return {};
+  }));
+  EXPECT_EQ(n_done, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, Threads, ::testing::Values(1, 2, 5));
+
+}  // namespace
+}  // namespace tessera

@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
-# The tables of docs/formats.md: every weight format on the 1b model (prefill 512, decode 64, 2 threads), and stories260K in
-# every format that its rows allow (perplexity, size).
-#   formats.sh speed|quality [TYPE...]      default: all of them
+# The speed table of docs/formats.md: every weight format on the 1b model (prefill 512, decode 64, 2 threads).
+#   formats.sh [TYPE...]      default: all of them
 # BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) keeps the F16 model.
 # A round measures Q4_0 beside each format, so that the share does not depend on the machine's other tenants.
 # ROUNDS (3) measurements of each; KEEP=1 keeps the files (12 GB). Needs the package python3-numpy for the model.
 set -euo pipefail
-what=${1:?speed or quality}
-shift
 . "$(dirname "$0")/../scripts/common.sh"
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
@@ -18,9 +15,7 @@ if [ -z "${BUILD_DIR:-}" ]; then
 fi
 tessera=$BUILD_DIR/bin/tessera
 types=("$@")
-if [ ${#types[@]} -eq 0 ] && [ "$what" = quality ]; then  # the rows have 64 and 172 elements
-  types=(F32 F16 BF16 Q8_0 Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL NVFP4 MXFP4 Q2_0)
-elif [ ${#types[@]} -eq 0 ]; then
+if [ ${#types[@]} -eq 0 ]; then
   types=(F32 F16 BF16 Q8_0 Q6_K Q5_1 Q5_0 Q5_K Q4_1 Q4_0 Q4_K IQ4_NL IQ4_XS NVFP4 MXFP4 Q3_K IQ3_S IQ3_XXS Q2_K IQ2_S IQ2_XS IQ2_XXS
     Q2_0 TQ2_0 TQ1_0 IQ1_M IQ1_S Q1_0)
 fi
@@ -60,20 +55,4 @@ speed() {
     [ "${KEEP:-}" = 1 ] || case $type in F16 | Q4_0) ;; *) rm -f "$file" ;; esac
   done
 }
-
-quality() {
-  local model=$shared/models/stories260K.gguf text=$shared/text/${TEXT:-tinyshakespeare.txt}
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  echo "| format | bytes | perplexity | begins |"
-  echo "|---|--:|--:|---|"
-  for type in "${types[@]}"; do
-    "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type" >&2
-    local ppl story
-    ppl=$("$tessera" perplexity -q -m "$work/$type.gguf" -f "$text" -c 512 --chunks 20 | sed -n 's/.*PPL = \([0-9.]*\).*/\1/p')
-    story=$("$tessera" run -q -m "$work/$type.gguf" -p "Once upon a time" -n 16 --temp 0 | tr '\n' ' ')
-    echo "| $type | $(stat -c %s "$work/$type.gguf") | $ppl | $story |"
-    rm -f "$work/$type.gguf"
-  done
-}
-"$what"
+speed

@@ -145,7 +145,7 @@ void ContextArgs::add_to(FlagTable& table) {
                set_cache_type(session.type_k)});
   f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
   f.push_back({"--activations", {}, "TYPE",
-               "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values", "auto: int8-128", false,
+               "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values", "auto: as the format needs", false,
                set_activations(session.activations)});
   f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,
                set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)});

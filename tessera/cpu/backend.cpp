@@ -95,10 +95,10 @@ class Compiler {
     const Node& node = graph_[id];
     if (node.op != Op::mul_mat || step.node->op != Op::mul_mat || node.sources[1] != step.node->sources[1])
       return false;
-    const auto pack_of = [&](const Node& n) {
-      return product_format(kernels_, graph_[n.sources[0]].spec.dtype, activations_).pack_activations;
+    const auto form_of = [&](const Node& n) {
+      return product_form(kernels_, graph_[n.sources[0]].spec.dtype, activations_);
     };
-    if (pack_of(node) != pack_of(*step.node)) return false;
+    if (!form_of(node).packs_as(form_of(*step.node))) return false;
     const auto first = static_cast<NodeId>(step.node - graph_.nodes().data());
     for (NodeId product = first; product < id; ++product)
       if (graph_[product].op == Op::mul_mat &&

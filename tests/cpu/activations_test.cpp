@@ -177,18 +177,20 @@ std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w,
   return y;
 }
 
-TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForAnd128ByDefault) {
+TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
   const int64_t k = 256, n_rows = 50;
   for (const std::string& isa : cpu::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
-    for (const auto& [activations, max_group] : {std::pair<Activations, int64_t>{Activations::automatic, 128},
-                                                 {Activations::int8_128, 128},
-                                                 {Activations::int8_64, 64},
-                                                 {Activations::int8_32, 32}})
+    for (const auto& [activations, wanted_group] : {std::pair<Activations, int64_t>{Activations::automatic, 0},
+                                                    {Activations::int8_128, 128},
+                                                    {Activations::int8_64, 64},
+                                                    {Activations::int8_32, 32}})
       for (const int n_threads : {1, 3}) {
         const Cpu cpu(isa, n_threads, activations);
         for (const DType dtype : weight_types())
           for (const int64_t n_tokens : {2, 30}) {
+            const int64_t own_group = kernels->panel_formats[static_cast<size_t>(dtype)]->default_group;
+            const int64_t max_group = activations == Activations::automatic ? own_group : wanted_group;
             const Weights w(dtype, k, n_rows, 11);
             Rng rng(12);
             const std::vector<float> x = random_values(rng, k * n_tokens);
@@ -203,6 +205,18 @@ TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForAnd128ByDefault) {
             }
           }
       }
+  }
+}
+
+// What docs/quality.md says: fine groups where they cost nothing.
+TEST(Activations, GroupsOfFormatsByDefault) {
+  for (const std::string& isa : cpu::usable_isas()) {
+    ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
+    const auto group_of = [&](DType dtype) {
+      return kernels->panel_formats[static_cast<size_t>(dtype)]->default_group;
+    };
+    for (const DType dtype : {DType::q8_0, DType::q4_0, DType::iq4_nl, DType::iq4_xs}) EXPECT_EQ(group_of(dtype), 32);
+    for (const DType dtype : {DType::q4_1, DType::q4_k, DType::q6_k, DType::q2_k}) EXPECT_EQ(group_of(dtype), 128);
   }
 }
 

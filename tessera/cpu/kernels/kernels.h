@@ -45,6 +45,7 @@ struct PanelFormat {
   void (*pack_activations)(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
                            void* packed);
   int token_tile;
+  int64_t default_group;  // ActivationShape::max_group where nobody says otherwise
 
   /// out[t][row] for all n_rows rows of consecutive panels (the first at `panels`) and tokens [begin, end) of the
   /// packed activations; token t's outputs start at out + t * out_stride bytes. Bounds as pack_activations.

@@ -279,6 +279,7 @@ constexpr PanelFormat float_panel_format() {
           .activation_bytes = float_activation_bytes,
           .pack_activations = pack_float_activations,
           .token_tile = kFloatTokens,
+          .default_group = 128,
           .multiply = Matmul::multiply};
 }
 

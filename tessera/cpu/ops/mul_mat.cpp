@@ -11,10 +11,22 @@
 
 namespace tessera::cpu {
 
-const PanelFormat& product_format(const Kernels& kernels, DType dtype, Activations activations) {
-  const PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(dtype)];
-  const bool widens = activations == Activations::float32 && format.dequantize_panel != nullptr;
-  return widens ? *kernels.panel_formats[static_cast<size_t>(DType::f32)] : format;
+ProductForm product_form(const Kernels& kernels, DType dtype, Activations activations) {
+  const PanelFormat& own = *kernels.panel_formats[static_cast<size_t>(dtype)];
+  switch (activations) {
+    case Activations::float32:
+      if (own.dequantize_panel == nullptr) break;
+      return {*kernels.panel_formats[static_cast<size_t>(DType::f32)], own.default_group};
+    case Activations::int8_32:
+      return {own, 32};
+    case Activations::int8_64:
+      return {own, 64};
+    case Activations::int8_128:
+      return {own, 128};
+    case Activations::automatic:
+      break;
+  }
+  return {own, own.default_group};
 }
 
 namespace {
@@ -26,25 +38,20 @@ constexpr int64_t kScratchPanels = 4;
 constexpr int64_t kMinChunk = 4, kMaxChunk = 32, kChunksPerThread = 8;
 constexpr int64_t kChunkMacs = int64_t{1} << 26;
 
-/// The format that a step packs x for: all its products pack alike.
-const PanelFormat& format_of(const Kernels& kernels, const Step& step) {
-  return product_format(kernels, step.in[0].dtype, step.activations);
+/// The form that a step packs x for: all its products pack alike.
+ProductForm form_of(const Kernels& kernels, const Step& step) {
+  return product_form(kernels, step.in[0].dtype, step.activations);
 }
 
-int64_t max_group(Activations activations) {
-  if (activations == Activations::int8_32) return 32;
-  return activations == Activations::int8_64 ? 64 : 128;
-}
-
-ActivationShape shape_of_x(const Step& step) {
-  return {.k = step.in[1].shape()[0], .n_tokens = step.in[1].shape()[1], .max_group = max_group(step.activations)};
+ActivationShape shape_of_x(const Kernels& kernels, const Step& step) {
+  return {.k = step.in[1].shape()[0], .n_tokens = step.in[1].shape()[1], .max_group = form_of(kernels, step).max_group};
 }
 
 /// How the weights of one product become the panels that are multiplied.
 struct Panels {
   Panels(const Kernels& kernels, const Operand& weights, const Step& step)
       : stored(*kernels.panel_formats[static_cast<size_t>(weights.dtype)]),
-        multiplied(product_format(kernels, weights.dtype, step.activations)),
+        multiplied(product_form(kernels, weights.dtype, step.activations).format),
         k(step.in[1].shape()[0]),
         is_packed(weights.packed),
         is_widened(&stored != &multiplied) {}
@@ -71,8 +78,8 @@ bool packs_privately(const PanelFormat& format, int64_t n_tokens) { return n_tok
 // Scratch: the packed activations (one copy, or one per thread), then each thread's panels.
 struct WorkLayout {
   WorkLayout(const Kernels& kernels, const Step& step) {
-    const PanelFormat& format = format_of(kernels, step);
-    const ActivationShape x = shape_of_x(step);
+    const PanelFormat& format = form_of(kernels, step).format;
+    const ActivationShape x = shape_of_x(kernels, step);
     activation_bytes = format.activation_bytes(x);
     n_copies = packs_privately(format, x.n_tokens) ? step.n_threads : 1;
     panel_bytes = Panels(kernels, step.in[0], step).scratch_bytes();
@@ -90,18 +97,18 @@ struct WorkLayout {
 // Never less for more tokens: few tokens are packed once per thread, which can take more than many tokens packed once.
 size_t mul_mat_work_bytes(const Kernels& kernels, const Step& step) {
   Step few = step;
-  few.in[1].layout.shape[1] = std::min<int64_t>(step.in[1].shape()[1], format_of(kernels, step).token_tile);
+  few.in[1].layout.shape[1] = std::min<int64_t>(step.in[1].shape()[1], form_of(kernels, step).format.token_tile);
   return std::max(WorkLayout(kernels, step).total, WorkLayout(kernels, few).total);
 }
 
 class MulMatRunner {
  public:
   MulMatRunner(const Step& step, Worker& worker)
-      : step_(step), worker_(worker), layout_(worker.kernels, step), x_(shape_of_x(step)) {}
+      : step_(step), worker_(worker), layout_(worker.kernels, step), x_(shape_of_x(worker.kernels, step)) {}
 
   void run() {
     if (x_.n_tokens == 0) return;
-    const PanelFormat& format = format_of(worker_.kernels, step_);
+    const PanelFormat& format = form_of(worker_.kernels, step_).format;
     const bool is_private = packs_privately(format, x_.n_tokens);
     activations_ = step_.work + (is_private ? layout_.activation_bytes * static_cast<size_t>(worker_.thread.index) : 0);
     if (is_private) {

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# The tables of docs/quality.md.
+#   quality.sh formats                      stories260K in every format that its rows allow, against F32
+#   quality.sh activations [FILE.gguf...]   what 8-bit activations cost: each file against itself with activations as floats;
+#                                           default: stories260K in those formats
+# BUILD_DIR (default: build/release, built here) has our program. TEXT (text/tinyshakespeare.txt) lies under TESSERA_SHARED,
+# CHUNKS (60) of 512 tokens are measured.
+set -euo pipefail
+what=${1:?formats or activations}
+shift
+. "$(dirname "$0")/../scripts/common.sh"
+shared=$(realpath "${TESSERA_SHARED:-../shared}")
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  cmake --preset release >&2
+  cmake --build "$BUILD_DIR" --target tessera >&2
+fi
+tessera=$BUILD_DIR/bin/tessera
+model=$shared/models/stories260K.gguf
+text=$shared/${TEXT:-text/tinyshakespeare.txt}
+types=(F16 BF16 Q8_0 Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL NVFP4 MXFP4 Q2_0)  # blocks of 16 and 32: rows have 64 and 172 elements
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Writes the log-probabilities of a model: MODEL FLAGS...
+base() { "$tessera" perplexity -q -m "$1" -f "$text" -c 512 --chunks "${CHUNKS:-60}" --save-all-logits "$work/base.kld" "${@:2}" >/dev/null; }
+# A model against them, as JSON.
+compare() { "$tessera" perplexity -q -m "$1" --kl-divergence --kl-divergence-base "$work/base.kld" --json "${@:2}"; }
+# "key" of the JSON on stdin, or "value" of an object there.
+figure() { grep -o "\"$1\": \({\"value\": \)\?[-0-9.e]*" | grep -o '[-0-9.e]*$' | head -1; }
+
+formats() {
+  base "$model"
+  echo "| format | bytes | perplexity | KL mean | KL 99 % | same top token |"
+  echo "|---|--:|--:|--:|--:|--:|"
+  local type file json
+  for type in F32 "${types[@]}"; do
+    file=$work/model.gguf
+    "$tessera" quantize -q --pure "$model" "$file" "$type"
+    json=$(compare "$file")
+    awk -v t="$type" -v bytes="$(stat -c %s "$file")" -v ppl="$(figure ppl <<<"$json")" -v kl="$(figure kl <<<"$json")" \
+      -v p99="$(figure p99 <<<"$json")" -v top="$(figure same_top <<<"$json")" \
+      'BEGIN {printf "| %s | %d | %.2f | %.6f | %.6f | %.2f %% |\n", t, bytes, ppl, kl, p99, 100 * top}'
+  done
+}
+
+activations() {
+  local files=("$@") type file group json row
+  if [ ${#files[@]} -eq 0 ]; then
+    for type in "${types[@]:2}"; do
+      "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type"
+      files+=("$work/$type.gguf")
+    done
+  fi
+  echo "| file | KL mean, groups of 32 | 64 | 128 | KL 99 %, groups of 32 | 64 | 128 | same top token, groups of 32 | 64 | 128 |"
+  echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+  for file in "${files[@]}"; do
+    base "$file" --reference-activations
+    local kl=() p99=() top=()
+    for group in 32 64 128; do
+      json=$(compare "$file" --activations int8-$group)
+      kl+=("$(figure kl <<<"$json")")
+      p99+=("$(figure p99 <<<"$json")")
+      top+=("$(figure same_top <<<"$json")")
+    done
+    row=$(basename "$file" .gguf)
+    awk -v row="$row" -v kl="${kl[*]}" -v p99="${p99[*]}" -v top="${top[*]}" 'BEGIN {
+      split(kl, a, " "); split(p99, b, " "); split(top, c, " ")
+      printf "| %s | %.2e | %.2e | %.2e | %.2e | %.2e | %.2e | %.2f %% | %.2f %% | %.2f %% |\n", row, a[1], a[2], a[3], b[1], b[2], b[3],
+        100 * c[1], 100 * c[2], 100 * c[3]}'
+  done
+}
+"$what" "$@"

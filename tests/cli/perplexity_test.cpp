@@ -214,6 +214,8 @@ TEST(PerplexityCommand, ReferenceActivationsAreFloats) {
   const std::string codes = run_small(path, text, {});
   EXPECT_NE(codes, reference);
   EXPECT_NEAR(ppl(codes) / ppl(reference), 1.0, 0.01);
+  expect_refusal(run_program({"perplexity", "-m", path, "-f", text, "--activations", "int8-16"}), 2,
+                 "'int8-16' is not one of auto, f32, int8-32, int8-64, int8-128");
   // F32 weights have nothing to quantize for.
   EXPECT_EQ(run_small(model, text, {"--reference-activations"}), run_small(model, text, {}));
 }

@@ -7,7 +7,6 @@
 //                  start(seed), for each four columns add(codes, activations), then finish(seed) as floats. The
 //                  sums are of code - kBias: the seed must bring the rest of the format's offset
 //   kInt8Tokens, kInt8Panels   the largest tile that the registers hold
-//   kInt8DecodePanels          panels of a tile of one token (more than kInt8Panels)
 //   kInt8Unroll                how often its loop over a block's four vector pairs is unrolled
 //
 // What formats unpack with; n, bit and byte are the same for all lanes:

@@ -13,7 +13,6 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 // tokens.
 inline constexpr int kInt8Tokens = 3;
 inline constexpr int kInt8Panels = 1;
-inline constexpr int kInt8DecodePanels = 2;
 inline constexpr int kInt8Unroll = 1;  // unrolled, GCC sums in a tree and spills the leaves
 
 struct U8x64 {

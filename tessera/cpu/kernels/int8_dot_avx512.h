@@ -12,7 +12,6 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 // 2 panels x 6 tokens: 12 int and 12 float accumulators, 4 weight and 2 activation vectors of 32 registers.
 inline constexpr int kInt8Tokens = 6;
 inline constexpr int kInt8Panels = 2;
-inline constexpr int kInt8DecodePanels = 4;
 inline constexpr int kInt8Unroll = 4;
 
 struct U8x64 {

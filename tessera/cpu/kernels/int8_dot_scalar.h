@@ -10,7 +10,6 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kInt8Tokens = 2;
 inline constexpr int kInt8Panels = 1;
-inline constexpr int kInt8DecodePanels = 2;
 inline constexpr int kInt8Unroll = 1;
 
 struct U8x64 {

@@ -175,7 +175,11 @@ struct FloatMatmul {
                .out = out,
                .out_stride = out_stride};
     if (end - begin <= kFloatTokens) {
-      multiply_few<float_tile_panels(1)>(job);
+      if (panel_bytes(job.k) > kCachedPanelBytes) {
+        multiply_few<2>(job);
+      } else {
+        multiply_few<float_tile_panels(1)>(job);
+      }
     } else {
       multiply_many<kFloatPanels>(job);
     }
@@ -183,6 +187,9 @@ struct FloatMatmul {
   }
 
  private:
+  // Larger panels come from memory, where a core reads two streams at full speed and eight at two thirds of it; smaller
+  // ones are of matrices that a cache may hold, and there chains count.
+  static constexpr size_t kCachedPanelBytes = 16384;
   // Columns whose converted weights stay in the L1 cache while all tokens pass: 32 KB per panel pair.
   static constexpr int64_t kConvertColumns = 256;
 

@@ -357,18 +357,18 @@ struct Int8Matmul {
                      .end = end,
                      .out_stride = out_stride};
     const auto* w = static_cast<const uint8_t*>(panels);
-    if (end - begin == 1) multiply_all<kDecodePanels>(job, w, n_rows, out);
-    multiply_all<kInt8Panels>(job, w, n_rows, out);
-    multiply_all<1>(job, w, n_rows, out);
+    if (end - begin >= kUnpackTiles * kInt8Tokens) {
+      multiply_unpacked_panels<kInt8Panels>(job, w, n_rows, out);
+      if constexpr (kInt8Panels > 1) multiply_unpacked_panels<1>(job, w, n_rows, out);
+    } else {
+      multiply_streamed_panels(job, w, n_rows, out);
+    }
     if (n_rows > 0) multiply_partial_panel(job, w, static_cast<int>(n_rows), out);
   }
 
  private:
   // Columns whose unpacked blocks stay in the L1 cache while all tokens pass: 18 KB per panel pair.
   static constexpr int64_t kUnpackColumns = 512;
-  // The chains of one token and two panels are too few to hide the latency of a dot product. Where unpacking hides it,
-  // panels come one by one: one stream of memory, which prefetching fits best.
-  static constexpr int kDecodePanels = Block::kTilesUnpack ? kInt8DecodePanels : 1;
   // Unpacking a block costs about as much as it saves in two tiles, unless every tile has to do it anyway.
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
@@ -407,27 +407,25 @@ struct Int8Matmul {
     }
   };
 
-  /// R panels at a time, as long as there are as many; moves on to the rest.
-  template <int R>
-  static void multiply_all(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
-    for (; n_rows >= R * kPanelRows; n_rows -= R * kPanelRows) {
-      multiply_panels<R>(job, w, out);
-      w += R * panel_bytes(job.k);
-      out += R * kPanelRows;
+  /// Few tokens: panel by panel, in the order of memory. Several at once would hide the latency of their sums better,
+  /// but a core reads one stream at full speed and four at two thirds of it.
+  static void multiply_streamed_panels(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
+    for (; n_rows >= kPanelRows; n_rows -= kPanelRows) {
+      for (int64_t t = job.begin; t < job.end; t += kInt8Tokens)
+        int8_tile_of<Block, 1>(job.tile_tokens(t),
+                               job.tile(t, 0, job.k, w, panel_bytes(job.k), job.out_of(out, t), job.out_stride));
+      w += panel_bytes(job.k);
+      out += kPanelRows;
     }
   }
 
+  /// Many tokens: R panels at a time, as long as there are as many; moves on to the rest.
   template <int R>
-  static void multiply_panels(const Job& job, const uint8_t* w, float* out) {
-    if constexpr (R > kInt8Panels) {  // one token
-      int8_tile<Block, R, 1>(
-          job.tile(job.begin, 0, job.k, w, panel_bytes(job.k), job.out_of(out, job.begin), job.out_stride));
-    } else if (job.end - job.begin >= kUnpackTiles * kInt8Tokens) {
+  static void multiply_unpacked_panels(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
+    for (; n_rows >= R * kPanelRows; n_rows -= R * kPanelRows) {
       multiply_unpacked<R>(job, w, out);
-    } else {
-      for (int64_t t = job.begin; t < job.end; t += kInt8Tokens)
-        int8_tile_of<Block, R>(job.tile_tokens(t),
-                               job.tile(t, 0, job.k, w, panel_bytes(job.k), job.out_of(out, t), job.out_stride));
+      w += R * panel_bytes(job.k);
+      out += R * kPanelRows;
     }
   }
 

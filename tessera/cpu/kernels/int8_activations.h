@@ -52,40 +52,68 @@ inline float load_f32(const uint8_t* p) {
   return f;
 }
 
-/// The scale of a group of n values and the factor 1 / scale (0 where all codes are to be 0).
-struct GroupScale {
-  float scale, inverse;
-};
-inline GroupScale group_scale(const float* x, int64_t n) {
-  // The order of magnitudes is that of their bits, with infinity and NaN above all numbers.
+/// The largest magnitude of a block's values as bits, whose order is that of the numbers, with infinity and NaN above
+/// all of them.
+inline uint32_t largest_bits(const float* x) {
   uint32_t largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
+  for (int i = 0; i < kBlockColumns; ++i) {
     uint32_t bits;
     memcpy(&bits, x + i, 4);
     bits &= 0x7fffffffu;
     largest = bits > largest ? bits : largest;
   }
-  if (largest >= 0x7f800000u) return {__builtin_nanf(""), 0.0f};
-  float magnitude;
-  memcpy(&magnitude, &largest, 4);
-  const float scale = magnitude / 127.0f;
-  return scale < __FLT_MIN__ ? GroupScale{0.0f, 0.0f} : GroupScale{scale, 1.0f / scale};
+  return largest;
 }
 
-/// 16 codes of x * inverse; returns their sum.
-inline int32_t quantize_half(const float* x, float inverse, int8_t* codes) {
-  int32_t sum = 0;
-  for (int i = 0; i < kBlockColumns / 2; ++i) {
-    // |x * inverse| < 128: adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
-    const float shifted = x[i] * inverse + 0x1.8p23f;
-    int32_t bits;
-    memcpy(&bits, &shifted, 4);
-    const int32_t code = bits - 0x4b400000;
-    codes[i] = static_cast<int8_t>(code);
-    sum += code;
+/// The scales of the groups of some blocks, and the factors 1 / scale (0 where all codes are to be 0): divided all at
+/// once, as a division by itself takes as long as a block.
+struct GroupScales {
+  static constexpr int kBlocks = 16;
+  float scale[kBlocks], inverse[kBlocks];  // by block: those of a group are the same
+
+  /// Of n blocks from x on, whole groups.
+  GroupScales(const float* x, int n, int group_blocks) {
+    uint32_t largest[kBlocks] = {};
+    for (int begin = 0; begin < n; begin += group_blocks) {
+      uint32_t of_group = 0;
+      for (int i = begin; i < begin + group_blocks; ++i) {
+        const uint32_t bits = largest_bits(x + i * kBlockColumns);
+        of_group = bits > of_group ? bits : of_group;
+      }
+      for (int i = begin; i < begin + group_blocks; ++i) largest[i] = of_group;
+    }
+    for (int i = 0; i < kBlocks; ++i) {
+      float magnitude;
+      memcpy(&magnitude, &largest[i], 4);
+      const float quotient = magnitude / 127.0f, reciprocal = 1.0f / quotient;
+      const bool is_number = largest[i] < 0x7f800000u, is_small = quotient < __FLT_MIN__;
+      scale[i] = is_number ? (is_small ? 0.0f : quotient) : __builtin_nanf("");
+      inverse[i] = is_number && !is_small ? reciprocal : 0.0f;
+    }
   }
-  return sum;
-}
+};
+
+/// A block's codes of x * inverse, and their sums by half.
+struct BlockCodes {
+  int8_t codes[kBlockColumns];
+  int32_t sums[2];
+
+  BlockCodes(const float* x, float inverse) {
+    int32_t wide[kBlockColumns];
+    for (int i = 0; i < kBlockColumns; ++i) {
+      // |x * inverse| < 128: adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
+      const float shifted = x[i] * inverse + 0x1.8p23f;
+      int32_t bits;
+      memcpy(&bits, &shifted, 4);
+      wide[i] = inverse == 0.0f ? 0 : bits - 0x4b400000;
+    }
+    for (int i = 0; i < kBlockColumns; ++i) codes[i] = static_cast<int8_t>(wide[i]);
+    for (int half = 0; half < 2; ++half) {
+      sums[half] = 0;
+      for (int i = 0; i < kBlockColumns / 2; ++i) sums[half] += wide[kBlockColumns / 2 * half + i];
+    }
+  }
+};
 
 /// The word that tells a sum of codes, as BlockSums says.
 template <BlockSums kSums>
@@ -100,23 +128,24 @@ uint32_t sum_word(int32_t sum) {
 /// Packs token x into place t of a tile of n_tile tokens.
 template <BlockSums kSums>
 void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, int64_t t, uint8_t* tile) {
-  for (int64_t column = 0; column < k; column += group) {
-    const GroupScale g = group_scale(x + column, group);
-    memcpy(tile + 4 * t, &g.scale, 4);
-    tile += 4 * n_tile;
-    for (int64_t b = 0; b < group; b += kBlockColumns) {
-      int8_t codes[kBlockColumns] = {};
-      int32_t sums[2] = {};
-      if (g.inverse != 0.0f)
-        for (int half = 0; half < 2; ++half)
-          sums[half] = quantize_half(x + column + b + 16 * half, g.inverse, codes + 16 * half);
-      if constexpr (kSums.count == 1) sums[0] += sums[1];
-      for (int i = 0; i < kSums.count; ++i) {
-        const uint32_t word = sum_word<kSums>(sums[i]);
-        memcpy(tile + 4 * (i * n_tile + t), &word, 4);
+  const auto group_blocks = static_cast<int>(group / kBlockColumns);
+  for (int64_t column = 0; column < k;) {
+    const int64_t left = (k - column) / kBlockColumns;
+    const int n = left < GroupScales::kBlocks ? static_cast<int>(left) : GroupScales::kBlocks;
+    const GroupScales scales(x + column, n, group_blocks);
+    for (int i = 0; i < n; ++i, column += kBlockColumns) {
+      if (i % group_blocks == 0) {
+        memcpy(tile + 4 * t, &scales.scale[i], 4);
+        tile += 4 * n_tile;
+      }
+      const BlockCodes block(x + column, scales.inverse[i]);
+      for (int half = 0; half < kSums.count; ++half) {
+        const int32_t sum = kSums.count == 1 ? block.sums[0] + block.sums[1] : block.sums[half];
+        const uint32_t word = sum_word<kSums>(sum);
+        memcpy(tile + 4 * (half * n_tile + t), &word, 4);
       }
       tile += 4 * kSums.count * n_tile;
-      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (v * n_tile + t), codes + 4 * v, 4);
+      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (v * n_tile + t), block.codes + 4 * v, 4);
       tile += kBlockColumns * n_tile;
     }
   }

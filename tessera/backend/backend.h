@@ -27,7 +27,8 @@ struct DeviceMemory {
 struct DevicePeaks {
   double int8_gmacs = 0;  // 10^9 multiply-adds per second
   double f32_gmacs = 0;
-  double read_gbps = 0;  // 10^9 bytes per second, streaming
+  double bf16_gmacs = 0;  // products of bf16 summed in f32; 0 where the device has no instruction for them
+  double read_gbps = 0;   // 10^9 bytes per second, streaming
 };
 
 /// A graph bound to memory and ready to run; made by Backend::compile.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 
 #include "tessera/cli/console.h"
 
@@ -28,6 +30,19 @@ Summary summarize(std::vector<double> values) {
   const size_t half = values.size() / 2;
   s.median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
   return s;
+}
+
+// Which of the machine's peaks an operation would meet first, and when.
+struct Bound {
+  std::string_view name;
+  double seconds = 0;
+};
+
+Bound bound(const BenchOpRow& row, const DevicePeaks& peaks) {
+  const double compute = row.macs * 1e-9 / (row.is_int8 ? peaks.int8_gmacs : peaks.f32_gmacs);
+  const double read = row.bytes * 1e-9 / peaks.read_gbps;
+  if (read >= compute) return {"read", read};
+  return {row.is_int8 ? "int8" : "f32", compute};
 }
 
 std::vector<double> tokens_per_second(const BenchRow& row) {
@@ -80,9 +95,36 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
           {"peak_share", row.bound_seconds / time.median},
           {"peak_int8_gmacs", peaks.int8_gmacs},
           {"peak_f32_gmacs", peaks.f32_gmacs},
+          {"peak_bf16_gmacs", peaks.bf16_gmacs},
           {"peak_read_gbps", peaks.read_gbps},
           {"samples_ns", samples_ns},
           {"samples_ts", rates}};
+}
+
+Json to_json(const BenchOpRow& row, const BenchMachine& machine) {
+  const Summary time = summarize(row.seconds);
+  const DevicePeaks& peaks = machine.peaks.at(row.n_threads);
+  std::vector<double> samples_us;
+  for (const double seconds : row.seconds) samples_us.push_back(seconds * 1e6);
+  return {{"cpu_info", machine.device},
+          {"isa", machine.isa},
+          {"op", row.op},
+          {"type", row.type},
+          {"shape", row.shape},
+          {"n_tokens", row.n_tokens},
+          {"n_threads", row.n_threads},
+          {"median_us", time.median * 1e6},
+          {"stddev_us", time.stddev * 1e6},
+          {"gmacs", row.macs / time.median * 1e-9},
+          {"gbps", row.bytes / time.median * 1e-9},
+          {"streamed_mb", row.streamed_bytes * 1e-6},
+          {"bound", bound(row, peaks).name},
+          {"peak_share", bound(row, peaks).seconds / time.median},
+          {"peak_int8_gmacs", peaks.int8_gmacs},
+          {"peak_f32_gmacs", peaks.f32_gmacs},
+          {"peak_bf16_gmacs", peaks.bf16_gmacs},
+          {"peak_read_gbps", peaks.read_gbps},
+          {"samples_us", samples_us}};
 }
 
 // File names need not be UTF-8.
@@ -113,40 +155,72 @@ std::string md_line(const BenchRow& row) {
       100 * row.bound_seconds / seconds);
 }
 
-std::string md_header(const BenchMachine& machine) {
+std::string md_line(const BenchOpRow& row, const DevicePeaks& peaks) {
+  const double seconds = summarize(row.seconds).median;
+  const std::string streamed = row.streamed_bytes > 0 ? fmt::format("{:.1f}", row.streamed_bytes * 1e-6) : "cached";
+  return fmt::format(
+      "| {:<9} | {:<7} | {:<14} | {:>6} | {:>7} | {:>10.1f} | {:>9.2f} | {:>8.2f} | {:>11} | {:>5} | {:>6.1f}% |\n",
+      row.op, row.type, row.shape, row.n_tokens, row.n_threads, seconds * 1e6, row.macs / seconds * 1e-9,
+      row.bytes / seconds * 1e-9, streamed, bound(row, peaks).name, 100 * bound(row, peaks).seconds / seconds);
+}
+
+std::string md_peaks(const BenchMachine& machine) {
   std::string text = fmt::format("{}, {}\n", machine.device, machine.isa);
-  for (const auto& [n_threads, peaks] : machine.peaks)
-    text += fmt::format("peaks with {} thread{}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, read {:.1f} GB/s\n", n_threads,
-                        n_threads == 1 ? "" : "s", peaks.int8_gmacs, peaks.f32_gmacs, peaks.read_gbps);
-  text += fmt::format(
-      "\n| {:<22} | {:>10} | {:>9} | {:>7} | {:>5} | {:>5} | {:>18} | {:>18} | {:>9} | {:>8} | {:>7} | {:>7} |\n",
-      "model", "size", "params", "threads", "ub", "kv", "test", "t/s", "median", "GMAC/s", "GB/s", "of peak");
-  for (const int width : {22, 10, 9, 7, 5, 5, 18, 18, 9, 8, 7, 7})
-    text += fmt::format("|{:-<{}}{}", "", width + 1, width == 22 ? "-" : ":");
-  return text + "|\n";
+  for (const auto& [n_threads, peaks] : machine.peaks) {
+    const std::string bf16 = peaks.bf16_gmacs > 0 ? fmt::format("bf16 {:.1f} GMAC/s, ", peaks.bf16_gmacs) : "";
+    text += fmt::format("peaks with {} thread{}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, {}read {:.1f} GB/s\n",
+                        n_threads, n_threads == 1 ? "" : "s", peaks.int8_gmacs, peaks.f32_gmacs, bf16, peaks.read_gbps);
+  }
+  return text + "\n";
+}
+
+// A column of the table; names are aligned left, numbers right.
+struct Column {
+  std::string_view title;
+  int width;
+  bool is_number = true;
+};
+
+constexpr Column kModelColumns[] = {
+    {"model", 22, false}, {"size", 10}, {"params", 9}, {"threads", 7}, {"ub", 5},   {"kv", 5},
+    {"test", 18},         {"t/s", 18},  {"median", 9}, {"GMAC/s", 8},  {"GB/s", 7}, {"of peak", 7}};
+constexpr Column kOpColumns[] = {{"op", 9, false},    {"type", 7, false}, {"shape", 14, false}, {"tokens", 6},
+                                 {"threads", 7},      {"us", 10},         {"GMAC/s", 9},        {"GB/s", 8},
+                                 {"streamed MB", 11}, {"bound", 5},       {"of peak", 7}};
+
+std::string md_header(std::span<const Column> columns) {
+  std::string titles, rules;
+  for (const Column& column : columns) {
+    titles += column.is_number ? fmt::format("| {:>{}} ", column.title, column.width)
+                               : fmt::format("| {:<{}} ", column.title, column.width);
+    rules += fmt::format("|{:-<{}}{}", "", column.width + 1, column.is_number ? ":" : "-");
+  }
+  return titles + "|\n" + rules + "|\n";
 }
 
 }  // namespace
 
 Result<> BenchReport::begin() const {
-  if (format_ == BenchFormat::md) return print(md_header(machine_));
+  const std::span<const Column> columns =
+      table_ == BenchTable::models ? std::span<const Column>(kModelColumns) : kOpColumns;
+  if (format_ == BenchFormat::md) return print(md_peaks(machine_) + md_header(columns));
   return format_ == BenchFormat::json ? print("[\n") : Result<>();
 }
 
 Result<> BenchReport::add(const BenchRow& row) {
+  return format_ == BenchFormat::md ? print(md_line(row)) : print_json(to_json(row, machine_));
+}
+
+Result<> BenchReport::add(const BenchOpRow& row) {
+  return format_ == BenchFormat::md ? print(md_line(row, machine_.peaks.at(row.n_threads)))
+                                    : print_json(to_json(row, machine_));
+}
+
+Result<> BenchReport::print_json(const Json& row) {
   const bool is_first = n_rows_++ == 0;
-  const Json json = to_json(row, machine_);
-  switch (format_) {
-    case BenchFormat::md:
-      return print(md_line(row));
-    case BenchFormat::csv:
-      return print((is_first ? csv_line(json, true) : "") + csv_line(json, false));
-    case BenchFormat::json:
-      return print((is_first ? "  " : ",\n  ") + dump(json));
-    case BenchFormat::jsonl:
-      return print(dump(json) + "\n");
-  }
-  return {};
+  if (format_ == BenchFormat::csv) return print((is_first ? csv_line(row, true) : "") + csv_line(row, false));
+  if (format_ == BenchFormat::jsonl) return print(dump(row) + "\n");
+  return print((is_first ? "  " : ",\n  ") + dump(row));
 }
 
 Result<> BenchReport::end() const { return format_ == BenchFormat::json ? print("\n]\n") : Result<>(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -35,16 +36,35 @@ struct BenchRow {
   double bound_seconds = 0;     // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
 };
 
+/// One operation, run by itself.
+struct BenchOpRow {
+  std::string op, type, shape;
+  int64_t n_tokens = 0;
+  int n_threads = 0;
+  std::vector<double> seconds{};  // of one run, in each repetition; at least one
+  bool is_int8 = false;           // the multiply-adds are those of integers
+  double macs = 0;                // multiply-adds of one run
+  double bytes = 0;               // that one run reads and writes
+  double streamed_bytes = 0;  // of weights or cache that pass by until the same are read again; 0: operands stay cached
+};
+
+enum class BenchTable : uint8_t { models, ops };  // rows are BenchRow, or BenchOpRow
+
 class BenchReport {
  public:
-  BenchReport(BenchFormat format, BenchMachine machine) : format_(format), machine_(std::move(machine)) {}
+  BenchReport(BenchTable table, BenchFormat format, BenchMachine machine)
+      : table_(table), format_(format), machine_(std::move(machine)) {}
 
   /// Each prints at once. Errors: io.
   Result<> begin() const;
   Result<> add(const BenchRow& row);
+  Result<> add(const BenchOpRow& row);
   Result<> end() const;
 
  private:
+  Result<> print_json(const nlohmann::ordered_json& row);
+
+  BenchTable table_;
   BenchFormat format_;
   BenchMachine machine_;
   int n_rows_ = 0;

@@ -1,11 +1,12 @@
-// tessera bench: prefill and decode speed. Lists of values make a cross product of tests; each row is printed as it is
-// measured, beside what the machine could do at its measured peaks.
+// tessera bench: prefill and decode speed, or single operations (--ops). Lists of values make a cross product of tests;
+// each row is printed as it is measured, beside what the machine could do at its measured peaks.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 
+#include "tessera/cli/bench_ops.h"
 #include "tessera/cli/bench_report.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
@@ -43,6 +44,21 @@ Setter set_types(std::vector<DType>& list) {
                   "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
     return *dtype;
   });
+}
+
+// Types of weights. Which of them a device multiplies, it says itself.
+Setter set_weight_types(std::vector<DType>& list) {
+  return set_list(list, [](std::string_view text) -> Result<DType> {
+    const auto dtype = dtype_from_name(text);
+    if (!dtype) return fail(ErrorCode::invalid_argument, "'{}' is not a type of weights (q4_0, q4_K, f16, ...)", text);
+    return *dtype;
+  });
+}
+
+Result<OpSizes> op_sizes_from_name(std::string_view name) {
+  if (name == "model") return OpSizes::model;
+  if (name == "small") return OpSizes::small;
+  return fail(ErrorCode::invalid_argument, "'{}' is not one of model, small", name);
 }
 
 Result<BenchFormat> format_from_name(std::string_view name) {
@@ -168,6 +184,29 @@ class BenchCommand final : public Command {
            return {};
          }});
     f.push_back({"--no-warmup", {}, "", "measure from the first run on", "", false, set_switch(warm_up_, false)});
+    f.push_back({"--ops",
+                 {},
+                 "REGEX",
+                 "bench single operations instead of a model: those with a name that matches, as 'mul_mat q4_K "
+                 "2048x2048 t512'; '.': all",
+                 "",
+                 true,
+                 [this](std::string_view text) -> Result<> {
+                   TESSERA_ASSIGN(ops_.pattern, convert::TensorPattern::compile(text));
+                   return {};
+                 }});
+    f.push_back(
+        {"--ops-types", {}, "TYPE,...", "types of weights for --ops", "all", false, set_weight_types(ops_.types)});
+    f.push_back({"--ops-size",
+                 {},
+                 "SIZE",
+                 "model: sizes of a 1b model; small: to see that all runs",
+                 "model",
+                 false,
+                 [this](std::string_view text) -> Result<> {
+                   TESSERA_ASSIGN(ops_.sizes, op_sizes_from_name(text));
+                   return {};
+                 }});
     context_.add_to(table);
     std::erase_if(f, [](const Flag& flag) { return flag.name == "--ctx-size"; });  // follows from each test
     take_list(table, "--threads", set_integers(n_threads_, 1, ThreadPool::kMaxThreads));
@@ -178,9 +217,13 @@ class BenchCommand final : public Command {
   }
 
   Result<> check() override {
+    TESSERA_TRY(context_.check());
+    if (ops_.pattern) {
+      ops_.n_repetitions = n_repetitions_;
+      return {};
+    }
     TESSERA_TRY(model_.check());
     TESSERA_TRY(set_list(models_, [](std::string_view text) { return Result<std::string>(text); })(model_.path));
-    TESSERA_TRY(context_.check());
     for (const int64_t n : n_prompt_)
       if (n > 0) loads_.push_back({.n_prompt = n});
     for (const int64_t n : n_gen_)
@@ -197,8 +240,13 @@ class BenchCommand final : public Command {
     TESSERA_ASSIGN(const auto registry, open_registry());
     TESSERA_ASSIGN(const Device* device, registry->find(model_.engine.device));
     TESSERA_ASSIGN(BenchMachine machine, measure_machine(*device));
-    BenchReport report(format_, machine);
+    BenchReport report(ops_.pattern ? BenchTable::ops : BenchTable::models, format_, machine);
     TESSERA_TRY(report.begin());
+    if (ops_.pattern) {
+      for (const int64_t n : n_threads_)
+        TESSERA_TRY(bench_ops(*device, ops_, backend_options(n), process.interrupt, report));
+      return report.end();
+    }
     for (const std::string& path : models_) {
       TESSERA_ASSIGN(const auto engine, load(*registry, path, process));
       for (const Test& test : tests()) {
@@ -242,12 +290,17 @@ class BenchCommand final : public Command {
     BenchMachine machine{.device = device.description(), .isa = "", .peaks = {}};
     for (const auto& [key, value] : device.properties())
       if (key == "isa") machine.isa = value;
-    for (const Test& test : tests()) {
-      if (machine.peaks.contains(test.session.threads.n_threads)) continue;
-      TESSERA_ASSIGN(machine.peaks[test.session.threads.n_threads],
-                     device.measure_peaks({.threads = test.session.threads}));
+    for (const int64_t n : n_threads_) {
+      if (machine.peaks.contains(static_cast<int>(n))) continue;
+      TESSERA_ASSIGN(machine.peaks[static_cast<int>(n)], device.measure_peaks(backend_options(n)));
     }
     return machine;
+  }
+
+  BackendOptions backend_options(int64_t n_threads) const {
+    BackendOptions options{.threads = context_.session.threads, .activations = context_.session.activations};
+    options.threads.n_threads = static_cast<int>(n_threads);
+    return options;
   }
 
   // A model, loaded once it is known that every test fits beside it.
@@ -342,6 +395,7 @@ class BenchCommand final : public Command {
   std::vector<Workload> prompt_gen_;
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
+  OpBenchOptions ops_;
   bool warm_up_ = true;
   std::vector<std::string> models_;  // resolved by check(), as is what follows
   std::vector<Workload> loads_;

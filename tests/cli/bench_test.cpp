@@ -2,6 +2,7 @@
 // tested.
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <sstream>
 
 #include "tests/cli/cli_support.h"
@@ -105,6 +106,84 @@ TEST(Bench, RefusesWhatItCannotMeasureBeforeLoading) {
   expect_refusal(run_program({"bench", "-m", "no-such-file", "-pg", "5"}), 2, "want two numbers P,G");
   expect_refusal(run_program({"bench", "-m", "no-such-file", "-o", "xml"}), 2, "'xml' is not a format");
   expect_refusal(run_program({"bench", "-m", "no-such-file", "-d", "16777216"}), 2, "limit 16777216");
+}
+
+std::vector<json> bench_ops(std::vector<std::string> flags) {
+  std::vector<std::string> args = {"bench", "--ops-size", "small", "-r", "2", "-t", "1", "-o", "jsonl"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  const ProgramOutput output = run_program(args);
+  EXPECT_EQ(output.status, 0) << output.err;
+  std::vector<json> rows;
+  for (const std::string& line : lines_of(output.out)) rows.push_back(json::parse(line));
+  return rows;
+}
+
+TEST(BenchOps, RowTellsTheWorkAndItsBound) {
+  const std::vector<json> rows = bench_ops({"--ops", "^mul_mat q4_k .* t16$|^add .* t1$", "--ops-types", "Q4_K,q8_0"});
+  ASSERT_EQ(rows.size(), 2u);
+  const json &product = rows[0], &sum = rows[1];
+  EXPECT_EQ(product["op"], "mul_mat");
+  EXPECT_EQ(product["type"], "q4_K");
+  EXPECT_EQ(product["shape"], "256x32");
+  EXPECT_EQ(product["n_tokens"], 16);
+  EXPECT_EQ(product["n_threads"], 1);
+  ASSERT_EQ(product["samples_us"].size(), 2u);
+  const double seconds = product["median_us"].get<double>() * 1e-6;
+  // The same factors in another order: within rounding.
+  EXPECT_NEAR(product["gmacs"].get<double>() * 1e9 * seconds, 256 * 32 * 16, 1e-3);
+  const double bytes = 32 * 144 + 256 * 16 * 4 + 32 * 16 * 4;
+  EXPECT_NEAR(product["gbps"].get<double>() * 1e9 * seconds, bytes, 1e-3);
+  EXPECT_NEAR(product["streamed_mb"].get<double>(), 2 * 32 * 144 * 1e-6, 1e-12);  // two copies, at the small size
+  const double compute = 256 * 32 * 16 / product["peak_int8_gmacs"].get<double>() * 1e-9;
+  const double read = bytes / product["peak_read_gbps"].get<double>() * 1e-9;
+  EXPECT_NEAR(product["peak_share"].get<double>(), std::max(compute, read) / seconds, 1e-9);
+  EXPECT_EQ(product["bound"], compute > read ? "int8" : "read");
+  EXPECT_EQ(sum["op"], "add");
+  EXPECT_EQ(sum["bound"], "read");
+  EXPECT_EQ(sum["streamed_mb"], 0);
+  EXPECT_TRUE(sum.contains("peak_bf16_gmacs"));
+}
+
+TEST(BenchOps, EveryOperationRunsWithEveryNumberOfThreads) {
+  std::set<std::string> ops;
+  std::multiset<int> threads;
+  for (const json& row : bench_ops({"--ops", ".", "--ops-types", "f16", "-t", "2,1"})) {
+    ops.insert(row["op"]);
+    threads.insert(row["n_threads"].get<int>());
+    EXPECT_GT(row["median_us"].get<double>(), 0) << row;
+  }
+  EXPECT_EQ(ops, (std::set<std::string>{"mul_mat", "get_rows", "attention", "rms_norm", "swiglu", "soft_max", "add",
+                                        "rope"}));
+  EXPECT_EQ(threads.count(1), threads.count(2));
+}
+
+TEST(BenchOps, AllTypesOfWeightsAreTheDefault) {
+  std::set<std::string> types;
+  for (const json& row : bench_ops({"--ops", "mul_mat .* t1$", "-r", "1"})) types.insert(row["type"]);
+  EXPECT_EQ(types.size(), 28u);
+  for (const char* type : {"f32", "f16", "bf16", "q4_0", "q6_K", "iq1_m", "nvfp4"})
+    EXPECT_TRUE(types.contains(type)) << type;
+}
+
+TEST(BenchOps, TableNamesOperationsAndPeaks) {
+  const ProgramOutput output =
+      run_program({"bench", "--ops", "attention .* @70 t1$", "--ops-size", "small", "-t", "1"});
+  for (const char* part : {"peaks with 1 thread: int8", "| streamed MB |", "| attention | f16 ", "| attention | q8_0 "})
+    EXPECT_NE(output.out.find(part), std::string::npos) << part << "\n" << output.out;
+}
+
+TEST(BenchOps, RefusesWhatItCannotMeasure) {
+  expect_refusal(run_program({"bench", "--ops", "mul_mat("}), 2, "is not a regular expression");
+  expect_refusal(run_program({"bench", "--ops", ".", "--ops-types", "q4_0,q4_7"}), 2,
+                 "'q4_7' is not a type of weights");
+  expect_refusal(run_program({"bench", "--ops", ".", "--ops-size", "huge"}), 2, "'huge' is not one of model, small");
+  const ProgramOutput unknown = run_program({"bench", "--ops", "fft", "-o", "jsonl", "-t", "1"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_NE(unknown.err.find("no operation matches"), std::string::npos) << unknown.err;
+  const ProgramOutput no_kernel =
+      run_program({"bench", "--ops", "mul_mat", "--ops-types", "i32", "--ops-size", "small", "-o", "jsonl", "-t", "1"});
+  EXPECT_EQ(no_kernel.status, 1);
+  EXPECT_EQ(no_kernel.out, "");
 }
 
 }  // namespace

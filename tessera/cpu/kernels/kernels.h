@@ -126,6 +126,7 @@ struct Kernels {
   // Measured peaks: each runs its loop n times and returns the multiply-adds (or bytes) done.
   int64_t (*peak_int8)(int64_t n);
   int64_t (*peak_f32)(int64_t n);
+  int64_t (*peak_bf16)(int64_t n);  // the CPU must have avx512_bf16; does nothing in sets that know no such dot product
   int64_t (*peak_read)(const void* data, size_t bytes);
 };
 

@@ -60,6 +60,7 @@ constexpr Kernels kKernels = {
     .attention_scratch_bytes = attention_scratch_bytes,
     .peak_int8 = peak_int8,
     .peak_f32 = peak_f32,
+    .peak_bf16 = peak_bf16,
     .peak_read = peak_read,
 };
 

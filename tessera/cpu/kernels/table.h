@@ -41,6 +41,7 @@ size_t attention_scratch_bytes(int k_dim, int v_dim);
 // peak.cpp
 int64_t peak_int8(int64_t n);
 int64_t peak_f32(int64_t n);
+int64_t peak_bf16(int64_t n);
 int64_t peak_read(const void* data, size_t bytes);
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,0 +1,54 @@
+// The operands of one operation that `tessera bench --ops` runs, in the memory where a model's would be. Weights and
+// caches come in many copies, one for each graph of a ring: a run that follows another finds its own in memory and not
+// in a cache, as a layer of a model does. Bytes are finite, normal numbers in every type, since others are slow on some
+// CPUs.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tessera/backend/allocate.h"
+#include "tessera/backend/backend.h"
+
+namespace tessera::cli {
+
+enum class OperandContent : uint8_t {
+  codes,    // random bytes of any type
+  values,   // random f32 in [-1, 1]
+  k_cache,  // a KV cache [dim, 64, n_heads_kv, n_blocks] in which every position holds random values
+  v_cache,
+  given,
+};
+
+struct OperandSpec {
+  DType dtype = DType::f32;
+  Shape shape;
+  OperandContent content = OperandContent::values;
+  std::vector<std::byte> given{};
+
+  bool operator==(const OperandSpec&) const = default;
+};
+
+class OperandCopies {
+ public:
+  OperandCopies() = default;
+
+  /// n_copies of all operands in memory of the type, filled. The backend stores what lies in caches.
+  /// Errors: out_of_memory; unsupported (a cache of this type).
+  static Result<OperandCopies> create(const BufferType& type, std::span<const OperandSpec> specs, int64_t n_copies,
+                                      Backend& backend);
+
+  /// The operands of one copy, in the order of the specs; they stay where they are when this object is moved.
+  std::span<const Tensor> copy(int64_t i) const {
+    return std::span(tensors_).subspan(static_cast<size_t>(i) * n_operands_, n_operands_);
+  }
+
+ private:
+  Result<> fill(const OperandSpec& spec, size_t operand, Backend& backend);
+
+  std::vector<Tensor> tensors_;  // copy by copy
+  size_t n_operands_ = 0;
+  MultiBuffer memory_;
+};
+
+}  // namespace tessera::cli

@@ -10,7 +10,7 @@
 #include "tessera/cpu/buffers.h"
 #include "tessera/cpu/dispatch.h"
 #include "tessera/cpu/memory.h"
-#include "tessera/cpu/ops/mul_mat.h"
+#include "tessera/cpu/ops/panels.h"
 #include "tessera/cpu/step.h"
 #include "tessera/graph/op_info.h"
 
@@ -70,9 +70,19 @@ class Compiler {
   static bool is_small(const Step& step) {
     const Op op = step.node->op;
     // The work of these does not show in their results.
-    if (op == Op::mul_mat || op == Op::attention || op == Op::sum_squares) return false;
-    const Operand& rows = op == Op::kv_store ? step.in[1] : step.out;
+    if (is_product(op) || op == Op::attention || op == Op::sum_squares) return false;
+    const bool reads_more = op == Op::top_k || op == Op::expert_sum;
+    const Operand& rows = op == Op::kv_store ? step.in[1] : reads_more ? step.in[0] : step.out;
     return rows.shape().n_elements() <= kSoloElements;
+  }
+
+  static bool is_product(Op op) { return op == Op::mul_mat || op == Op::mul_mat_experts; }
+
+  // Whether two products read the same rows of the same x.
+  static bool share_x(const Node& a, const Node& b) {
+    if (!is_product(a.op) || a.op != b.op || a.sources[1] != b.sources[1]) return false;
+    return a.op == Op::mul_mat || (a.sources[2] == b.sources[2] && std::get<ExpertProductParams>(a.params).input ==
+                                                                       std::get<ExpertProductParams>(b.params).input);
   }
 
   Operand operand(NodeId id, std::span<const Tensor> places) const {
@@ -93,15 +103,14 @@ class Compiler {
   // product or of weights that are dead by then.
   bool joins(const Step& step, NodeId id) const {
     const Node& node = graph_[id];
-    if (node.op != Op::mul_mat || step.node->op != Op::mul_mat || node.sources[1] != step.node->sources[1])
-      return false;
+    if (!share_x(node, *step.node)) return false;
     const auto form_of = [&](const Node& n) {
       return product_form(kernels_, graph_[n.sources[0]].spec.dtype, activations_);
     };
     if (!form_of(node).packs_as(form_of(*step.node))) return false;
     const auto first = static_cast<NodeId>(step.node - graph_.nodes().data());
     for (NodeId product = first; product < id; ++product)
-      if (graph_[product].op == Op::mul_mat &&
+      if (is_product(graph_[product].op) &&
           (graph_[graph_.storage(graph_[product].sources[0])].op != Op::tensor || !outlives(product, id)))
         return false;
     return true;
@@ -223,7 +232,8 @@ class CpuDevice final : public Device {
 
   const BufferType& buffer_type() const override { return host_; }
   const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const override {
-    if (op == Op::mul_mat && packed_.tensor_bytes(dtype, shape)) return packed_;
+    const bool multiplies = (op == Op::mul_mat && shape[2] == 1) || op == Op::mul_mat_experts;
+    if (multiplies && packed_.tensor_bytes(dtype, shape)) return packed_;
     return host_;
   }
   bool can_use(const BufferType& type) const override { return &type.device() == this; }
@@ -249,7 +259,7 @@ class CpuDevice final : public Device {
   Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override;
 
  private:
-  // Only mul_mat and get_rows read panels, and only a whole matrix of them.
+  // Only products and get_rows read panels, and only a whole tensor of them.
   bool can_read_operands(const Graph& graph, const Node& node) const {
     for (size_t i = 0; i < node.n_sources; ++i) {
       const NodeId source = node.sources[i];
@@ -257,8 +267,9 @@ class CpuDevice final : public Device {
       const Node& storage = graph[graph.storage(source)];
       if (storage.op != Op::tensor || storage.tensor->buffer_type == nullptr) continue;
       const BufferType& type = *storage.tensor->buffer_type;
-      const bool reads_panels =
-          i == 0 && (node.op == Op::mul_mat || node.op == Op::get_rows) && graph[source].op == Op::tensor;
+      const bool reads_panels = i == 0 &&
+                                (node.op == Op::mul_mat || node.op == Op::mul_mat_experts || node.op == Op::get_rows) &&
+                                graph[source].op == Op::tensor;
       if (!can_use(type) || (!type.is_host() && !reads_panels)) return false;
     }
     return true;
@@ -294,6 +305,8 @@ Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) cons
   DevicePeaks peaks;
   peaks.int8_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_int8(kLoops); });
   peaks.f32_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_f32(kLoops); });
+  if (cpu_features().avx512_bf16)
+    peaks.bf16_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_bf16(kLoops); });
   peaks.read_gbps = best_rate(*threads, [&](ThreadContext& thread) {
     return kernels_.peak_read(memory.data() + static_cast<size_t>(thread.index) * kReadBytes, kReadBytes);
   });

@@ -135,9 +135,11 @@ Result<const PanelFormat*> PackedBufferType::format(DType dtype) const {
 Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) const {
   TESSERA_ASSIGN(const PanelFormat* panels, format(dtype));
   TESSERA_TRY(nbytes(dtype, shape));
-  if (shape[2] != 1 || shape[3] != 1)
-    return fail(ErrorCode::unsupported, "shape {}: only matrices have a packed form", to_string(shape));
-  const auto n_panels = static_cast<size_t>(div_ceil<int64_t>(shape[1], kPanelRows));
+  // set() and get() count rows through all matrices: none begins within a panel of the one before.
+  if (shape[3] != 1 || (shape[2] != 1 && shape[1] % kPanelRows != 0))
+    return fail(ErrorCode::unsupported, "shape {}: only matrices have a packed form, or several of whole panels",
+                to_string(shape));
+  const auto n_panels = static_cast<size_t>(div_ceil<int64_t>(shape[1], kPanelRows) * shape[2]);
   const auto bytes = checked_mul(n_panels, panels->panel_bytes(shape[0]));
   if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
   return *bytes;

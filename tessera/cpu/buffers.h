@@ -25,7 +25,8 @@ class HostBufferType final : public BufferType {
   const Device& device_;
 };
 
-/// Holds matrices [k, n_rows] only. set() and get() take whole panels of 16 rows (the last may be partial).
+/// Holds matrices [k, n_rows] only, or several [k, n_rows, n] where n_rows is a multiple of 16. set() and get() take
+/// whole panels of 16 rows (the last may be partial).
 class PackedBufferType final : public BufferType {
  public:
   PackedBufferType(const Device& device, const Kernels& kernels) : device_(device), kernels_(kernels) {}

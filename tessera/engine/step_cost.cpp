@@ -11,7 +11,9 @@ void add_product(StepCost& total, const Graph& graph, NodeId id) {
   const auto macs = static_cast<double>(cost(graph, id).macs);
   total.macs += macs;
   if (info(weights.dtype).is_blocked()) total.int8_macs += macs;
-  total.weight_bytes += static_cast<double>(span_bytes(weights.dtype, weights.layout));
+  total.weight_bytes +=
+      static_cast<double>(graph[id].op == Op::mul_mat_experts ? static_cast<size_t>(used_expert_bytes(graph, graph[id]))
+                                                              : span_bytes(weights.dtype, weights.layout));
 }
 
 void add_attention(StepCost& total, const Graph& graph, const Node& node) {
@@ -28,7 +30,7 @@ void add_attention(StepCost& total, const Graph& graph, const Node& node) {
 StepCost step_cost(const Graph& graph) {
   StepCost total;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph[id].op == Op::mul_mat) add_product(total, graph, id);
+    if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) add_product(total, graph, id);
     if (graph[id].op == Op::attention) add_attention(total, graph, graph[id]);
   }
   return total;

@@ -148,6 +148,7 @@ Value GraphBuilder::add(Value a, Value b) { return add_node(Op::add, {a, b}); }
 Value GraphBuilder::mul(Value a, Value b) { return add_node(Op::mul, {a, b}); }
 Value GraphBuilder::scale(Value x, float factor) { return add_node(Op::scale, {x}, ScaleParams{factor}); }
 Value GraphBuilder::silu(Value x) { return add_node(Op::silu, {x}); }
+Value GraphBuilder::sigmoid(Value x) { return add_node(Op::sigmoid, {x}); }
 Value GraphBuilder::swiglu(Value gate, Value up) { return add_node(Op::swiglu, {gate, up}); }
 Value GraphBuilder::soft_max(Value x) { return add_node(Op::soft_max, {x}); }
 
@@ -176,6 +177,29 @@ Value GraphBuilder::rope(Value x, Value table, RopePairs pairs) {
 Value GraphBuilder::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
                               Value valid, float scale) {
   return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid}, AttentionParams{scale});
+}
+
+Value GraphBuilder::top_k(Value scores, int64_t k) { return add_node(Op::top_k, {scores}, TopKParams{k}); }
+
+Value GraphBuilder::expert_weights(Value scores, Value ids, const ExpertWeightsParams& params) {
+  return add_node(Op::expert_weights, {scores, ids}, params);
+}
+
+ExpertRoutes GraphBuilder::expert_routes(Value ids, int64_t n_experts) {
+  return {add_node(Op::expert_routes, {ids}, ExpertRoutesParams{n_experts}), n_experts};
+}
+
+Value GraphBuilder::mul_mat_experts(Value weights, Value x, ExpertRoutes routes, ExpertInput input) {
+  return add_node(Op::mul_mat_experts, {weights, x, routes.value_},
+                  ExpertProductParams{.n_experts = routes.n_experts_, .input = input});
+}
+
+Value GraphBuilder::expert_rows(Value rows, ExpertRoutes routes) {
+  return add_node(Op::expert_rows, {rows, routes.value_}, ExpertRoutesParams{routes.n_experts_});
+}
+
+Value GraphBuilder::expert_sum(Value y, Value weights, ExpertRoutes routes) {
+  return add_node(Op::expert_sum, {y, weights, routes.value_}, ExpertRoutesParams{routes.n_experts_});
 }
 
 Value GraphBuilder::name(Value x, std::string_view name) {

@@ -30,6 +30,18 @@ class Value {
   NodeId id_ = kNoNode;
 };
 
+/// Which rows go to which expert (ops/experts.h): made by expert_routes() alone, so what reads it may trust it.
+class ExpertRoutes {
+ public:
+  ExpertRoutes() = default;
+
+ private:
+  friend class GraphBuilder;
+  ExpertRoutes(Value value, int64_t n_experts) : value_(value), n_experts_(n_experts) {}
+  Value value_;
+  int64_t n_experts_ = 0;
+};
+
 class GraphBuilder {
  public:
   // --- leaves
@@ -66,6 +78,8 @@ class GraphBuilder {
   Value scale(Value x, float factor);
   /// x * sigmoid(x)
   Value silu(Value x);
+  /// 1 / (1 + exp(-x))
+  Value sigmoid(Value x);
   /// silu(gate) * up (Shazeer 2020)
   Value swiglu(Value gate, Value up);
   /// Softmax of each row.
@@ -88,6 +102,23 @@ class GraphBuilder {
   ///   returns [v_dim, n_heads, n_tokens]
   Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
                   float scale);
+
+  // --- mixture of experts (ops/experts.h)
+
+  /// The ids of the k largest of each row of scores [n, t], largest first: i32 [k, t]. Of equals the lower id comes
+  /// first; NaN counts as lower than any number.
+  Value top_k(Value scores, int64_t k);
+  /// scores[id] for the ids [k, t] of each row of scores [n, t], divided by their sum and scaled as params say.
+  Value expert_weights(Value scores, Value ids, const ExpertWeightsParams& params);
+  /// Sorts the pairs of ids [n_used, t] (token and slot) by expert. An id outside [0, n_experts) fails the run.
+  ExpertRoutes expert_routes(Value ids, int64_t n_experts);
+  /// Each pair's row of x times its expert's matrix of weights [k, n, n_experts]: [n, n_pairs], in routed order.
+  /// x [k, t], of which a pair reads its token's row, or [k, n_pairs] in routed order.
+  Value mul_mat_experts(Value weights, Value x, ExpertRoutes routes, ExpertInput input);
+  /// Row e of rows [n, n_experts] for each pair of expert e: [n, n_pairs], in routed order.
+  Value expert_rows(Value rows, ExpertRoutes routes);
+  /// Sum over a token's slots, in their order, of weights [n_used, t] times its pairs' rows of y [n, n_pairs]: [n, t].
+  Value expert_sum(Value y, Value weights, ExpertRoutes routes);
 
   // --- names, results
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/graph/ops/attention.h"
+#include "tessera/graph/ops/experts.h"
 #include "tessera/graph/ops/kv.h"
 #include "tessera/graph/ops/rms_norm.h"
 #include "tessera/graph/ops/rope.h"
@@ -25,7 +26,8 @@ enum class Op : uint8_t {
 };
 
 using OpParams =
-    std::variant<std::monostate, ScaleParams, RmsNormParams, KvParams, RopeTableParams, RopeParams, AttentionParams>;
+    std::variant<std::monostate, ScaleParams, RmsNormParams, KvParams, RopeTableParams, RopeParams, AttentionParams,
+                 TopKParams, ExpertWeightsParams, ExpertRoutesParams, ExpertProductParams>;
 
 /// Type and layout of a value: what a shape rule sees of its operands and gives as its result.
 struct TensorSpec {

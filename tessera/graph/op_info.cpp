@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tessera {
 
 #define TESSERA_OP(enumerator, name) Result<TensorSpec> infer_##enumerator(Operands, const OpParams&);
@@ -18,6 +20,14 @@ constexpr OpInfo kOps[] = {
 
 int64_t bytes_of(const TensorSpec& spec) { return static_cast<int64_t>(span_bytes(spec.dtype, spec.layout)); }
 
+Cost cost_of_experts(const Graph& graph, const Node& node) {
+  const Shape& weights = graph[node.sources[0]].spec.shape();
+  Cost cost{.macs = weights[0] * node.spec.shape().n_elements(),
+            .bytes = bytes_of(node.spec) + used_expert_bytes(graph, node)};
+  for (const NodeId source : node.inputs().subspan(1)) cost.bytes += bytes_of(graph[source].spec);
+  return cost;
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
@@ -33,6 +43,7 @@ bool may_run_in_place(Op op, size_t source) {
     case Op::mul:
     case Op::scale:
     case Op::silu:
+    case Op::sigmoid:
     case Op::soft_max:
     case Op::rms_norm:
     case Op::rope:
@@ -62,6 +73,14 @@ Cost cost(const Graph& graph, NodeId id) {
     case Op::mul_mat:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements() * node.spec.shape()[1];
       break;
+    case Op::mul_mat_experts:
+      return cost_of_experts(graph, node);
+    case Op::expert_rows:
+      cost.bytes *= 2;
+      return cost;
+    case Op::expert_sum:
+      cost.macs = graph[node.sources[0]].spec.shape().n_elements();
+      break;
     case Op::sum_squares:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements();
       break;
@@ -71,6 +90,11 @@ Cost cost(const Graph& graph, NodeId id) {
   for (const NodeId source : node.inputs())
     if (source != kNoNode) cost.bytes += bytes_of(graph[source].spec);
   return cost;
+}
+
+int64_t used_expert_bytes(const Graph& graph, const Node& node) {
+  const TensorSpec& weights = graph[node.sources[0]].spec;
+  return weights.layout.nb[2] * std::min(weights.shape()[2], node.spec.shape()[1]);
 }
 
 std::string describe(const Graph& graph, Op op, std::span<const NodeId> sources) {
@@ -113,6 +137,14 @@ Result<> want_i32_vector(const TensorSpec& spec, std::string_view what, int64_t 
     return fail(ErrorCode::invalid_argument, "{} {}: want a contiguous vector", what, to_string(spec.shape()));
   if (n >= 0 && spec.shape()[0] != n)
     return fail(ErrorCode::invalid_argument, "{} has {} entries, want {}", what, spec.shape()[0], n);
+  return {};
+}
+
+Result<> want_i32_matrix(const TensorSpec& spec, std::string_view what) {
+  if (spec.dtype != DType::i32)
+    return fail(ErrorCode::invalid_argument, "{} is {}, want i32", what, info(spec.dtype).name);
+  if (spec.shape()[2] != 1 || spec.shape()[3] != 1 || !is_contiguous(spec.dtype, spec.layout))
+    return fail(ErrorCode::invalid_argument, "{} {}: want a contiguous matrix", what, to_string(spec.shape()));
   return {};
 }
 

@@ -28,6 +28,8 @@ const OpInfo& info(Op op);
 bool may_run_in_place(Op op, size_t source);
 
 Cost cost(const Graph& graph, NodeId id);
+/// Bytes of the weights that a mul_mat_experts reads: of as many experts as its rows can ask for.
+int64_t used_expert_bytes(const Graph& graph, const Node& node);
 
 /// A node and its operands for messages: "mul_mat blk.0.attn_q.weight q4_K [64, 64], norm f32 [64, 7]".
 std::string describe(const Graph& graph, NodeId id);
@@ -41,6 +43,8 @@ Result<> want_operands(Operands operands, size_t min, size_t max);
 Result<> want_f32_rows(const TensorSpec& spec, std::string_view what);
 /// error unless the operand is a contiguous vector of n i32 (n < 0: of any length).
 Result<> want_i32_vector(const TensorSpec& spec, std::string_view what, int64_t n);
+/// error unless the operand is a contiguous matrix of i32.
+Result<> want_i32_matrix(const TensorSpec& spec, std::string_view what);
 /// A contiguous result.
 Result<TensorSpec> contiguous(DType dtype, const Shape& shape);
 

@@ -1,5 +1,6 @@
 // llama: Llama 1 to 3, Mistral, SmolLM and all that store themselves as such. Pre-norm blocks with RMS norm,
-// adjacent-pair rope over the whole head, grouped-query attention and SwiGLU; optional biases.
+// adjacent-pair rope over the whole head, grouped-query attention and SwiGLU; optional biases. With experts (Mixtral):
+// every layer is a mixture, weights are a softmax's, divided by their sum.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "tessera/gguf/keys.h"
 #include "tessera/models/hparams.h"
 #include "tessera/nn/attention.h"
+#include "tessera/nn/experts.h"
 #include "tessera/nn/ffn.h"
 
 namespace tessera {
@@ -17,12 +19,14 @@ constexpr int64_t kMaxLayers = 512;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxHeadDim = 4096;
+constexpr int64_t kMaxExperts = 512;
 
 struct LlamaLayer {
   const Tensor* attn_norm = nullptr;
   nn::Attention attention;
   const Tensor* ffn_norm = nullptr;
-  nn::GatedFfn ffn;
+  nn::GatedFfn ffn;          // without experts
+  nn::GatedExperts experts;  // with experts
 };
 
 class Llama final : public Model {
@@ -44,10 +48,10 @@ class Llama final : public Model {
       TESSERA_ASSIGN(n_heads_kv, hp.per_layer("attention.head_count_kv", n_layers, 1, kMaxHeads));
     }
     TESSERA_ASSIGN(eps_, hp.real("attention.layer_norm_rms_epsilon", 0.0f, 1.0f));
-    TESSERA_ASSIGN(const int64_t n_experts, hp.integer_or("expert_count", 0, 0, 512));
-    if (n_experts > 0)
-      return fail(ErrorCode::unsupported, "{}: llama with {} experts: mixture of experts is not built", files.name(),
-                  n_experts);
+    TESSERA_ASSIGN(n_experts_, hp.integer_or("expert_count", 0, 0, kMaxExperts));
+    if (n_experts_ > 0) {
+      TESSERA_ASSIGN(n_experts_used_, hp.integer("expert_used_count", 1, n_experts_));
+    }
     const int64_t head_dim = info_.n_embd / n_heads[0];
     TESSERA_ASSIGN(const int64_t k_dim, hp.integer_or("attention.key_length", head_dim, 1, kMaxHeadDim));
     TESSERA_ASSIGN(const int64_t v_dim, hp.integer_or("attention.value_length", head_dim, 1, kMaxHeadDim));
@@ -82,7 +86,8 @@ class Llama final : public Model {
       }
       x = b.name(b.add(x, nn::linear(b, heads, layer.attention.out)), fmt::format("attn_residual.{}", il));
       const Value g = nn::rms_norm(b, x, *layer.ffn_norm, eps_);
-      x = b.name(b.add(x, nn::swiglu_ffn(b, g, layer.ffn)), fmt::format("ffn_residual.{}", il));
+      const Value y = n_experts_ > 0 ? nn::swiglu_experts(b, g, layer.experts) : nn::swiglu_ffn(b, g, layer.ffn);
+      x = b.name(b.add(x, y), fmt::format("ffn_residual.{}", il));
     }
     x = nn::rms_norm(b, x, *output_norm_, eps_);
     return b.output(nn::linear(b, x, output_), "logits");
@@ -94,6 +99,25 @@ class Llama final : public Model {
             .bias = weights_.maybe(name + ".bias", {n_out}, Op::add),
             .scale = weights_.maybe(name + ".scale", {1}, Op::mul),
             .scale_of = scale_of};
+  }
+
+  nn::ExpertLinear expert_linear(const std::string& name, int64_t n_in, int64_t n_out) {
+    return {.weight = weights_.need(name + ".weight", {n_in, n_out, n_experts_}, Op::mul_mat_experts),
+            .bias = weights_.maybe(name + ".bias", {n_out, n_experts_}, Op::expert_rows),
+            .scale = weights_.maybe(name + ".scale", {n_experts_}, Op::expert_rows)};
+  }
+
+  nn::GatedExperts experts(const std::string& blk, int64_t n_ff) {
+    const int64_t n_embd = info_.n_embd;
+    return {.router = {.weight = weights_.need(blk + "ffn_gate_inp.weight", {n_embd, n_experts_}, Op::mul_mat),
+                       .bias = weights_.maybe(blk + "ffn_gate_inp.bias", {n_experts_}, Op::add),
+                       .n_experts = n_experts_,
+                       .n_used = n_experts_used_,
+                       .gating = nn::Gating::softmax,
+                       .normalize = true},
+            .gate = expert_linear(blk + "ffn_gate_exps", n_embd, n_ff),
+            .up = expert_linear(blk + "ffn_up_exps", n_embd, n_ff),
+            .down = expert_linear(blk + "ffn_down_exps", n_ff, n_embd)};
   }
 
   void list_weights(const std::vector<int64_t>& n_heads, const std::vector<int64_t>& n_ff) {
@@ -125,16 +149,22 @@ class Llama final : public Model {
           .pairs = RopePairs::adjacent,
       };
       layer.ffn_norm = weights_.need(blk + "ffn_norm.weight", {n_embd}, Op::rms_norm);
-      layer.ffn = {
-          .gate = linear(blk + "ffn_gate", n_embd, n_ff[i], nn::ScaleOf::sum),
-          .up = linear(blk + "ffn_up", n_embd, n_ff[i], nn::ScaleOf::sum),
-          .down = linear(blk + "ffn_down", n_ff[i], n_embd, nn::ScaleOf::sum),
-      };
+      if (n_experts_ > 0) {
+        layer.experts = experts(blk, n_ff[i]);
+      } else {
+        layer.ffn = {
+            .gate = linear(blk + "ffn_gate", n_embd, n_ff[i], nn::ScaleOf::sum),
+            .up = linear(blk + "ffn_up", n_embd, n_ff[i], nn::ScaleOf::sum),
+            .down = linear(blk + "ffn_down", n_ff[i], n_embd, nn::ScaleOf::sum),
+        };
+      }
       layers_.push_back(layer);
     }
   }
 
   float eps_ = 0.0f;
+  int64_t n_experts_ = 0;  // 0: dense
+  int64_t n_experts_used_ = 0;
   const Tensor* token_embd_ = nullptr;
   const Tensor* output_norm_ = nullptr;
   nn::Linear output_;

@@ -100,6 +100,19 @@ TEST_P(CpuBuffers, PackedReturnsTheFilesBytesExactly) {
     }
 }
 
+TEST_P(CpuBuffers, PackedHoldsSeveralMatricesOfWholePanels) {
+  const Shape shape{32, 48, 3};
+  const BufferType& type = device_->weight_buffer_type(Op::mul_mat_experts, DType::q8_0, shape);
+  ASSERT_FALSE(type.is_host());
+  EXPECT_EQ(type.tensor_bytes(DType::q8_0, shape).value(), 3 * type.tensor_bytes(DType::q8_0, {32, 48}).value());
+  const size_t n_bytes = nbytes(DType::q8_0, shape).value(), half = n_bytes / 9 * 5;  // in the second matrix
+  const Bytes data = random_bytes(n_bytes, 8);
+  const OwnedTensor t(type, "w", DType::q8_0, shape, {});
+  ASSERT_OK(t.buffer->set(t.tensor, half, std::span(data).subspan(half)));
+  ASSERT_OK(t.buffer->set(t.tensor, 0, std::span(data).first(half)));
+  EXPECT_EQ(t.read(), data);
+}
+
 TEST_P(CpuBuffers, PackedTakesWholePanelsOnly) {
   const Shape shape{32, 40};  // panels of 16, 16 and 8 rows
   const size_t row = row_bytes(DType::q8_0, 32).value();
@@ -129,11 +142,14 @@ TEST_P(CpuBuffers, PackedCopiesFromPlainMemory) {
 
 TEST_P(CpuBuffers, PackedRefusesWhatHasNoPanels) {
   const BufferType& type = packed(DType::f32, {32, 16});
-  EXPECT_ERROR(type.tensor_bytes(DType::f32, {32, 16, 2}), "only matrices");
+  EXPECT_ERROR(type.tensor_bytes(DType::f32, {32, 17, 2}), "only matrices");
+  EXPECT_ERROR(type.tensor_bytes(DType::f32, {32, 16, 1, 2}), "only matrices");
   EXPECT_ERROR(type.tensor_bytes(DType::i32, {32, 16}), "i32 has no packed form");
   EXPECT_ERROR(type.tensor_bytes(DType::q8_0, {33, 16}), "33");
   EXPECT_ERROR(type.tensor_bytes(DType::f32, {-1, 16}), "");
   EXPECT_EQ(&packed(DType::i32, {32, 16}), &host());
+  EXPECT_EQ(&packed(DType::f32, {32, 16, 2}), &host());  // mul_mat has no use for several
+  EXPECT_EQ(&device_->weight_buffer_type(Op::mul_mat_experts, DType::f32, {32, 17, 2}), &host());
   EXPECT_EQ(&device_->weight_buffer_type(Op::get_rows, DType::f32, {32, 16}), &host());
 }
 

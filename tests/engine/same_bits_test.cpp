@@ -61,10 +61,14 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Combine(::testing::ValuesIn(cpu::usable_isas()),
                                             ::testing::Values("models/stories260K.gguf",
-                                                              "golden/archs/llama-dense.gguf")),
+                                                              "golden/archs/llama-dense.gguf",
+                                                              "golden/archs/llama-moe.gguf")),
                          [](const auto& instance) {
-                           const bool is_golden = std::string(std::get<1>(instance.param)).starts_with("golden");
-                           return std::get<0>(instance.param) + (is_golden ? "_llama_dense" : "_stories");
+                           const std::string path = std::get<1>(instance.param);
+                           const char* model = path.ends_with("dense.gguf") ? "_llama_dense"
+                                               : path.ends_with("moe.gguf") ? "_llama_moe"
+                                                                            : "_stories";
+                           return std::get<0>(instance.param) + model;
                          });
 
 // Every micro-batch passes some hundred barriers, each of which may wait for a time slice where CPUs are few and busy:
@@ -245,6 +249,31 @@ TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {
       ASSERT_OK(session->remove(0, 109, 110));
       ASSERT_OK(session->decode(all_logits(std::span(tokens).last(1), 109)));
       ASSERT_TRUE(same_bits(session->logits(0), std::span(expected).last(session->logits(0).size())));
+    }
+  }
+}
+
+class SameBitsOfExperts : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Isa, SameBitsOfExperts, ::testing::ValuesIn(cpu::usable_isas()));
+
+// Which tokens share an expert's product depends on the batch; the bits do not.
+TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
+  TESSERA_SHARED_OR_SKIP(original, "golden/archs/llama-moe.gguf");
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0, DType::q5_1}) {
+    ASSERT_OK_AND_ASSIGN(const std::string path, requantize(original, dtype, "moe.gguf"));
+    std::vector<float> expected;
+    for (const bool pack : {true, false}) {
+      ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.pack_weights = pack, .n_threads = 2}, GetParam()));
+      for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {2, 2}, {7, 2}, {64, 3}}) {
+        ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
+                                                                          .n_ubatch = n_ubatch,
+                                                                          .n_outputs = kTokens,
+                                                                          .threads = {.n_threads = n_threads}}));
+        ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, token_ids(*engine, kTokens)));
+        if (expected.empty()) expected = logits;
+        ASSERT_TRUE(same_bits(logits, expected))
+            << info(dtype).name << ", packed " << pack << ", " << n_ubatch << ", " << n_threads << " threads";
+      }
     }
   }
 }

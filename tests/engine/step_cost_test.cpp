@@ -55,5 +55,25 @@ TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
                .kv_bytes_per_position = 5 * 4 * (8 + 8) * 2});
 }
 
+// llama-moe: 2 layers of width 128, 4 experts of 192 of which a token uses 2, 4 heads and 2 KV heads of 32, 256 tokens.
+TEST(StepCost, ATokenTouchesTheExpertsThatItUses) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-moe.gguf");
+  const double attention = 2 * 128 * 128 + 2 * 128 * 64, router = 128 * 4, expert = 3 * 128 * 192, head = 128 * 256;
+  const double weights = 2 * (attention + router + 2 * expert) + head;
+  expect_cost(path, {.n_ctx = 64}, 1, 1,
+              {.macs = weights,
+               .int8_macs = 0,
+               .weight_bytes = 4 * weights,
+               .macs_per_pair = 2 * 4 * (32 + 32),
+               .kv_bytes_per_position = 2 * 2 * (32 + 32) * 2});
+  // Three tokens may use all experts, not more.
+  expect_cost(path, {.n_ctx = 64}, 3, 3,
+              {.macs = 3 * weights,
+               .int8_macs = 0,
+               .weight_bytes = 4 * (weights + 2 * 2 * expert),
+               .macs_per_pair = 2 * 4 * (32 + 32),
+               .kv_bytes_per_position = 2 * 2 * (32 + 32) * 2});
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -199,8 +199,77 @@ TEST(Llama, RopeTurnsTheWholeHead) {
   expect_refused(with("llama.attention.key_length", uint32_t{7}), "key length 7", ErrorCode::mismatch);
 }
 
-TEST(Llama, ExpertsAreNotBuilt) {
-  expect_refused(with("llama.expert_count", uint32_t{8}), "llama with 8 experts", ErrorCode::unsupported);
+/// The small file with 4 experts of which a token uses 2.
+void add_experts(SmallLlama& m) {
+  m.builder.set("llama.expert_count", uint32_t{4});
+  m.builder.set("llama.expert_used_count", uint32_t{2});
+  for (int il = 0; il < 2; ++il)
+    for (const auto& [name, shape] : std::initializer_list<std::pair<std::string, Shape>>{
+             {"ffn_gate", {16, 24, 4}}, {"ffn_up", {16, 24, 4}}, {"ffn_down", {24, 16, 4}}}) {
+      m.drop(fmt::format("blk.{}.{}.weight", il, name));
+      m.tensors.emplace_back(fmt::format("blk.{}.{}_exps.weight", il, name), shape);
+    }
+  for (int il = 0; il < 2; ++il) m.tensors.emplace_back(fmt::format("blk.{}.ffn_gate_inp.weight", il), Shape{16, 4});
+}
+
+/// add_experts, then another change.
+std::function<void(SmallLlama&)> experts_and(const std::function<void(SmallLlama&)>& change) {
+  return [=](SmallLlama& m) {
+    add_experts(m);
+    change(m);
+  };
+}
+
+TEST(Llama, ListsTheWeightsOfExperts) {
+  ASSERT_OK_AND_ASSIGN(const auto files, files_of(add_experts));
+  ASSERT_OK_AND_ASSIGN(const auto model, create_model(*files, {}));
+  EXPECT_EQ(model->weights().weights().size(), 3u + 2 * 10);
+  int n_expert_products = 0;
+  for (const Weight& weight : model->weights().weights()) {
+    const bool is_experts = weight.tensor.name.ends_with("_exps.weight");
+    EXPECT_EQ(weight.use == Op::mul_mat_experts, is_experts) << weight.tensor.name;
+    n_expert_products += is_experts ? 1 : 0;
+  }
+  EXPECT_EQ(n_expert_products, 2 * 3);
+}
+
+TEST(Llama, NumbersOfExpertsThatCannotBeAreRefused) {
+  const auto used = [](auto n) { return experts_and(with("llama.expert_used_count", n)); };
+  expect_refused(used(uint32_t{0}), "'llama.expert_used_count': 0, want 1 to 4", ErrorCode::limit);
+  expect_refused(used(uint32_t{5}), "'llama.expert_used_count': 5, want 1 to 4", ErrorCode::limit);
+  expect_refused(used(int32_t{-1}), "'llama.expert_used_count': -1, want 1 to 4", ErrorCode::limit);
+  expect_refused(experts_and([](SmallLlama& m) { m.builder.remove("llama.expert_used_count"); }),
+                 "llama.expert_used_count", ErrorCode::not_found);
+  expect_refused(experts_and(with("llama.expert_count", uint32_t{513})), "'llama.expert_count': 513, want 0 to 512",
+                 ErrorCode::limit);
+  expect_refused(experts_and(with("llama.expert_count", uint32_t{3})), "the model's keys want [16, 3]",
+                 ErrorCode::mismatch);
+}
+
+TEST(Llama, EveryTensorOfExpertsIsMissedByNameAndShape) {
+  SmallLlama small;
+  add_experts(small);
+  for (const auto& [name, shape] : small.tensors) {
+    if (!name.ends_with("_exps.weight") && !name.ends_with("ffn_gate_inp.weight")) continue;
+    const std::string missing = fmt::format("tensor {} {} is missing", name, to_string(shape));
+    expect_refused(experts_and([&](SmallLlama& m) { m.drop(name); }), missing.c_str(), ErrorCode::not_found);
+    for (const int dimension : {0, 1, 2}) {
+      Shape other = shape;
+      other[dimension] += 8;
+      const std::string why =
+          fmt::format("tensor {} is {}, the model's keys want {}", name, to_string(other), to_string(shape));
+      expect_refused(experts_and([&](SmallLlama& m) { m.shape_of(name) = other; }), why.c_str(), ErrorCode::mismatch);
+    }
+  }
+}
+
+TEST(Llama, ZeroExpertsAreADenseModel) {
+  ASSERT_OK_AND_ASSIGN(const auto files, files_of([](SmallLlama& m) {
+                         m.builder.set("llama.expert_count", uint32_t{0});
+                         m.builder.set("llama.expert_used_count", uint32_t{0});
+                       }));
+  ASSERT_OK_AND_ASSIGN(const auto model, create_model(*files, {}));
+  EXPECT_EQ(model->weights().weights().size(), 3u + 2 * 9);
 }
 
 TEST(Llama, AnUnknownRopeScalingIsRefused) {

@@ -1,5 +1,6 @@
-// add, mul, scale, silu, swiglu: each element on its own, so threads share out pieces of rows.
+// add, mul, scale, silu, sigmoid, swiglu: each element on its own, so threads share out pieces of rows.
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/base/checked.h"
 #include "tessera/cpu/step.h"
@@ -59,9 +60,18 @@ void run_silu(const Step& step, Worker& worker) {
   });
 }
 
+// Of routers and scalar gates: a few values per token, so no vector kernel.
+void run_sigmoid(const Step& step, Worker& worker) {
+  for_pieces(step, worker, [&](int64_t row, int64_t begin, int64_t n) {
+    const float* x = step.in[0].nth_row(row) + begin;
+    float* out = step.out.nth_row(row) + begin;
+    for (int64_t i = 0; i < n; ++i) out[i] = 1.0f / (1.0f + std::exp(-x[i]));
+  });
+}
+
 }  // namespace
 
-extern const OpKernel kAdd, kMul, kScale, kSilu, kSwiglu;
+extern const OpKernel kAdd, kMul, kScale, kSilu, kSigmoid, kSwiglu;
 const OpKernel kAdd{.supports = nullptr, .work_bytes = nullptr, .run = [](const Step& step, Worker& worker) {
                       run_binary(step, worker, worker.kernels.add);
                     }};
@@ -71,5 +81,6 @@ const OpKernel kSwiglu{.supports = nullptr, .work_bytes = nullptr, .run = [](con
                        }};
 const OpKernel kScale{.supports = nullptr, .work_bytes = nullptr, .run = run_scale};
 const OpKernel kSilu{.supports = nullptr, .work_bytes = nullptr, .run = run_silu};
+const OpKernel kSigmoid{.supports = nullptr, .work_bytes = nullptr, .run = run_sigmoid};
 
 }  // namespace tessera::cpu

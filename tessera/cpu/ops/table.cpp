@@ -4,7 +4,8 @@
 namespace tessera::cpu {
 
 extern const OpKernel kCast, kGetRows, kKvStore, kKvLoad, kAdd, kMul, kScale, kSilu, kSwiglu, kSoftMax, kRmsNorm,
-    kMulMat, kSumSquares, kRopeTable, kRope, kAttention;
+    kMulMat, kSumSquares, kRopeTable, kRope, kAttention, kSigmoid, kTopK, kExpertWeights, kExpertRoutes, kMulMatExperts,
+    kExpertRows, kExpertSum;
 
 const OpKernel* kernel_of(Op op) {
   switch (op) {
@@ -28,6 +29,8 @@ const OpKernel* kernel_of(Op op) {
       return &kScale;
     case Op::silu:
       return &kSilu;
+    case Op::sigmoid:
+      return &kSigmoid;
     case Op::swiglu:
       return &kSwiglu;
     case Op::soft_max:
@@ -44,6 +47,18 @@ const OpKernel* kernel_of(Op op) {
       return &kRope;
     case Op::attention:
       return &kAttention;
+    case Op::top_k:
+      return &kTopK;
+    case Op::expert_weights:
+      return &kExpertWeights;
+    case Op::expert_routes:
+      return &kExpertRoutes;
+    case Op::mul_mat_experts:
+      return &kMulMatExperts;
+    case Op::expert_rows:
+      return &kExpertRows;
+    case Op::expert_sum:
+      return &kExpertSum;
   }
   return nullptr;
 }

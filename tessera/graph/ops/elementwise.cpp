@@ -27,6 +27,7 @@ Result<TensorSpec> repeated_second(Operands x, int first) {
 Result<TensorSpec> infer_add(Operands x, const OpParams&) { return repeated_second(x, 1); }
 Result<TensorSpec> infer_mul(Operands x, const OpParams&) { return repeated_second(x, 0); }
 Result<TensorSpec> infer_silu(Operands x, const OpParams&) { return same_shape(x, 1); }
+Result<TensorSpec> infer_sigmoid(Operands x, const OpParams&) { return same_shape(x, 1); }
 Result<TensorSpec> infer_soft_max(Operands x, const OpParams&) { return same_shape(x, 1); }
 
 Result<TensorSpec> infer_scale(Operands x, const OpParams& params) {

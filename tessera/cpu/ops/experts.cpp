@@ -1,0 +1,122 @@
+// The small operations of a mixture of experts: choosing experts, sorting pairs by expert, and adding up what the
+// experts say. Their products are in mul_mat_experts.cpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "tessera/base/checked.h"
+#include "tessera/cpu/ops/routes.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// NaN is lower than any number.
+bool is_higher(float a, float b) { return !std::isnan(a) && (std::isnan(b) || a > b); }
+
+// Ids come in ascending order, so that an equal score goes behind those that are there.
+void top_k_of_row(const float* scores, int64_t n, int64_t k, int32_t* ids) {
+  for (int64_t id = 0; id < n; ++id) {
+    int64_t place = std::min(id, k);
+    if (place == k && !is_higher(scores[id], scores[ids[k - 1]])) continue;
+    place = std::min(place, k - 1);
+    for (; place > 0 && is_higher(scores[id], scores[ids[place - 1]]); --place) ids[place] = ids[place - 1];
+    ids[place] = static_cast<int32_t>(id);
+  }
+}
+
+void run_top_k(const Step& step, Worker& worker) {
+  const Range share = worker.share(step.out.shape()[1]);
+  for (int64_t t = share.begin; t < share.end; ++t)
+    top_k_of_row(step.in[0].row(t), step.in[0].shape()[0], step.out.shape()[0], step.out.row<int32_t>(t));
+}
+
+void run_expert_weights(const Step& step, Worker& worker) {
+  const auto& params = std::get<ExpertWeightsParams>(step.node->params);
+  const int64_t n = step.in[0].shape()[0], n_used = step.out.shape()[0];
+  const Range share = worker.share(step.out.shape()[1]);
+  for (int64_t t = share.begin; t < share.end; ++t) {
+    const float* scores = step.in[0].row(t);
+    const auto* ids = step.in[1].row<const int32_t>(t);
+    float* weights = step.out.row(t);
+    float sum = 0;
+    for (int64_t slot = 0; slot < n_used; ++slot) {
+      const bool exists = ids[slot] >= 0 && ids[slot] < n;
+      if (!exists) worker.fault.report(step, "expert", ids[slot], n);
+      weights[slot] = exists ? scores[ids[slot]] : 0.0f;
+      sum += weights[slot];
+    }
+    const float divisor = params.normalize ? std::max(sum, kMinExpertWeightSum) : 1.0f;
+    for (int64_t slot = 0; slot < n_used; ++slot) weights[slot] = weights[slot] / divisor * params.scale;
+  }
+}
+
+// A counting sort, by one thread: some microseconds for the largest micro-batch.
+void run_expert_routes(const Step& step, Worker& worker) {
+  if (worker.thread.index != 0) return;
+  const Routes routes(step.out, std::get<ExpertRoutesParams>(step.node->params).n_experts);
+  const auto* ids = step.in[0].row<const int32_t>(0);
+  const auto expert_of = [&](int64_t pair) -> int64_t {
+    if (ids[pair] >= 0 && ids[pair] < routes.n_experts) return ids[pair];
+    worker.fault.report(step, "expert", ids[pair], routes.n_experts);
+    return 0;  // the run fails, but what reads the routes may trust them
+  };
+  std::fill_n(routes.begins, routes.n_experts + 1, 0);
+  for (int64_t pair = 0; pair < routes.n_pairs; ++pair) ++routes.begins[expert_of(pair)];
+  int32_t end = 0;
+  for (int64_t e = 0; e <= routes.n_experts; ++e) routes.begins[e] = end += routes.begins[e];
+  // Backwards from each expert's end, which so becomes its begin.
+  for (int64_t pair = routes.n_pairs; pair-- > 0;) {
+    const int32_t row = --routes.begins[expert_of(pair)];
+    routes.pairs[row] = static_cast<int32_t>(pair);
+    routes.rows[pair] = row;
+  }
+}
+
+void run_expert_rows(const Step& step, Worker& worker) {
+  const Routes routes(step.in[1], step.in[0].shape()[1]);
+  const auto n_bytes = static_cast<size_t>(step.out.shape()[0]) * sizeof(float);
+  const Range share = worker.share(routes.n_pairs);
+  int64_t expert = 0;
+  for (int64_t row = share.begin; row < share.end; ++row) {
+    while (routes.of(expert).end <= row) ++expert;
+    if (n_bytes > 0) std::memcpy(step.out.row(row), step.in[0].row(expert), n_bytes);
+  }
+}
+
+// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loops.
+constexpr int64_t kColumns = 64;
+
+void run_expert_sum(const Step& step, Worker& worker) {
+  const Operand &y = step.in[0], &weights = step.in[1];
+  const Routes routes(step.in[2], std::get<ExpertRoutesParams>(step.node->params).n_experts);
+  const int64_t n = step.out.shape()[0], n_used = weights.shape()[0];
+  const int64_t per_token = div_ceil(n, kColumns);
+  const Range share = worker.share(step.out.shape()[1] * per_token);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t token = i / per_token, begin = i % per_token * kColumns, count = std::min(kColumns, n - begin);
+    std::array<float, kColumns> sums{};
+    for (int64_t slot = 0; slot < n_used; ++slot) {
+      const float weight = weights.row(token)[slot];
+      const float* values = y.row(routes.rows[token * n_used + slot]) + begin;
+      if (count == kColumns) {
+        for (size_t c = 0; c < kColumns; ++c) sums[c] += weight * values[c];
+      } else {
+        for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(c)] += weight * values[c];
+      }
+    }
+    std::copy_n(sums.begin(), count, step.out.row(token) + begin);
+  }
+}
+
+}  // namespace
+
+extern const OpKernel kTopK, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum;
+const OpKernel kTopK{.supports = nullptr, .work_bytes = nullptr, .run = run_top_k};
+const OpKernel kExpertWeights{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_weights};
+const OpKernel kExpertRoutes{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_routes};
+const OpKernel kExpertRows{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_rows};
+const OpKernel kExpertSum{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_sum};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,25 @@
+// Reads the routes of a mixture of experts (graph/ops/experts.h).
+#pragma once
+
+#include "tessera/cpu/step.h"
+
+namespace tessera::cpu {
+
+struct Routes {
+  Routes(const Operand& routes, int64_t n_experts)
+      : n_experts(n_experts),
+        n_pairs((routes.shape()[0] - n_experts - 1) / 2),
+        begins(routes.row<int32_t>(0)),
+        pairs(begins + n_experts + 1),
+        rows(pairs + n_pairs) {}
+
+  /// Rows of an expert.
+  Range of(int64_t expert) const { return {begins[expert], begins[expert + 1]}; }
+
+  int64_t n_experts, n_pairs;
+  int32_t* begins;  // n_experts + 1
+  int32_t* pairs;   // of each row
+  int32_t* rows;    // of each pair
+};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,107 @@
+#include "tessera/graph/ops/experts.h"
+
+#include <cmath>
+
+#include "tessera/graph/op_info.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kMaxExperts = int64_t{1} << 16;
+constexpr int64_t kMaxPairs = int64_t{1} << 30;  // numbers of pairs are i32
+
+bool is_matrix(const Shape& shape) { return shape[2] == 1 && shape[3] == 1; }
+
+/// The pairs of routes among n_experts, where a matrix per expert is given. Errors: not such a vector.
+Result<int64_t> n_pairs_of(const TensorSpec& routes, int64_t n_experts, int64_t n_given) {
+  TESSERA_TRY(want_i32_vector(routes, "routes", -1));
+  if (n_given != n_experts)
+    return fail(ErrorCode::invalid_argument, "weights of {} experts, routes of {}", n_given, n_experts);
+  const int64_t rest = routes.shape()[0] - n_experts - 1;
+  if (rest < 0 || rest % 2 != 0)
+    return fail(ErrorCode::invalid_argument, "routes of {} entries are not those of {} experts", routes.shape()[0],
+                n_experts);
+  return rest / 2;
+}
+
+}  // namespace
+
+Result<TensorSpec> infer_top_k(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 1, 1));
+  const auto* p = std::get_if<TopKParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "scores"));
+  const Shape& scores = x[0]->shape();
+  if (!is_matrix(scores)) return fail(ErrorCode::invalid_argument, "scores have more than two dimensions");
+  if (p->k < 1 || p->k > scores[0]) return fail(ErrorCode::invalid_argument, "k {}, want 1 to {}", p->k, scores[0]);
+  return contiguous(DType::i32, {p->k, scores[1]});
+}
+
+Result<TensorSpec> infer_expert_weights(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 2, 2));
+  const auto* p = std::get_if<ExpertWeightsParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "scores"));
+  TESSERA_TRY(want_i32_matrix(*x[1], "ids"));
+  if (!std::isfinite(p->scale)) return fail(ErrorCode::invalid_argument, "scale {} is not finite", p->scale);
+  const Shape &scores = x[0]->shape(), &ids = x[1]->shape();
+  if (!is_matrix(scores) || scores[1] != ids[1])
+    return fail(ErrorCode::invalid_argument, "want scores [n, t] and ids [k, t]");
+  return contiguous(DType::f32, ids);
+}
+
+Result<TensorSpec> infer_expert_routes(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 1, 1));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_i32_matrix(*x[0], "ids"));
+  if (p->n_experts < 1 || p->n_experts > kMaxExperts)
+    return fail(ErrorCode::invalid_argument, "{} experts, want 1 to {}", p->n_experts, kMaxExperts);
+  const int64_t n_pairs = x[0]->shape().n_elements();
+  if (n_pairs > kMaxPairs) return fail(ErrorCode::limit, "{} pairs, limit {}", n_pairs, kMaxPairs);
+  return contiguous(DType::i32, {p->n_experts + 1 + 2 * n_pairs});
+}
+
+Result<TensorSpec> infer_mul_mat_experts(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 3, 3));
+  const auto* p = std::get_if<ExpertProductParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[1], "x"));
+  const Shape &w = x[0]->shape(), &a = x[1]->shape();
+  if (!is_contiguous(x[0]->dtype, x[0]->layout)) return fail(ErrorCode::invalid_argument, "weights are not contiguous");
+  if (w[3] != 1 || !is_matrix(a))
+    return fail(ErrorCode::invalid_argument, "want weights [k, n, n_experts] and x [k, t]");
+  if (w[0] != a[0]) return fail(ErrorCode::invalid_argument, "weights have {} columns, x has {} rows", w[0], a[0]);
+  if (w[0] < 1) return fail(ErrorCode::invalid_argument, "rows are empty");
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, w[2]));
+  const bool fits = p->input == ExpertInput::routed ? a[1] == n_pairs : a[1] == 0 ? n_pairs == 0 : n_pairs % a[1] == 0;
+  if (!fits) return fail(ErrorCode::invalid_argument, "x of {} rows does not fit {} pairs", a[1], n_pairs);
+  return contiguous(DType::f32, {w[1], n_pairs});
+}
+
+Result<TensorSpec> infer_expert_rows(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 2, 2));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "rows"));
+  const Shape& rows = x[0]->shape();
+  if (!is_matrix(rows)) return fail(ErrorCode::invalid_argument, "rows have more than two dimensions");
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[1], p->n_experts, rows[1]));
+  return contiguous(DType::f32, {rows[0], n_pairs});
+}
+
+Result<TensorSpec> infer_expert_sum(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 3, 3));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "y"));
+  TESSERA_TRY(want_f32_rows(*x[1], "weights"));
+  const Shape &y = x[0]->shape(), &weights = x[1]->shape();
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, p->n_experts));
+  if (!is_matrix(y) || !is_matrix(weights) || weights[0] < 1 || y[1] != n_pairs || weights.n_elements() != n_pairs)
+    return fail(ErrorCode::invalid_argument, "want y [n, n_pairs], weights [n_used, t] and their routes");
+  return contiguous(DType::f32, {y[0], weights[1]});
+}
+
+}  // namespace tessera

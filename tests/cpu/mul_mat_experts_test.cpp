@@ -1,0 +1,296 @@
+// Products of experts as an operation: every type, packed or not, any number of threads and tokens, experts that all or
+// none choose, and products that run together.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "tests/cpu/mul_mat_testing.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+// As in mul_mat_test.cpp: x is rounded to 7 bits of a block's largest value at the worst.
+double product_tolerance(DType dtype) { return dtype == DType::f32 ? 1e-6 : 1.0 / 128; }
+
+/// n_experts matrices [k, n_rows] one after another.
+struct ExpertTensor {
+  ExpertTensor(DType dtype, int64_t k, int64_t n_rows, int64_t n_experts, uint64_t seed)
+      : weights(dtype, k, n_rows * n_experts, seed), shape{k, n_rows, n_experts} {}
+  OwnedTensor place(const Device& device, bool is_packed, const std::string& name = "w") const {
+    const BufferType& type =
+        is_packed ? device.weight_buffer_type(Op::mul_mat_experts, weights.dtype, shape) : device.buffer_type();
+    return {type, name, weights.dtype, shape, weights.bytes};
+  }
+  Weights weights;
+  Shape shape;
+};
+
+/// How n_pairs choose among experts: at random, all the same, or so that some are chosen by none and some by one.
+enum class Choice { random, one, few };
+
+std::vector<int32_t> choose(Choice choice, int64_t n_pairs, int64_t n_experts, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < n_pairs; ++i)
+    ids.push_back(choice == Choice::one   ? static_cast<int32_t>(n_experts - 1)
+                  : choice == Choice::few ? (i == n_pairs / 2 ? 0 : 2)
+                                          : static_cast<int32_t>(rng.next_u32() % static_cast<uint32_t>(n_experts)));
+  return ids;
+}
+
+/// Pairs in routed order.
+std::vector<int64_t> routed(const std::vector<int32_t>& ids) {
+  std::vector<int64_t> pairs(ids.size());
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = static_cast<int64_t>(i);
+  std::ranges::stable_sort(pairs, {}, [&](int64_t pair) { return ids[static_cast<size_t>(pair)]; });
+  return pairs;
+}
+
+Graph product(const Tensor& w, int64_t n_x, int64_t n_used, int64_t t, ExpertInput input) {
+  GraphBuilder b;
+  const ExpertRoutes routes = b.expert_routes(b.input("i", DType::i32, {n_used, t}), w.shape()[2]);
+  b.output(b.mul_mat_experts(b.tensor(w), b.input("x", DType::f32, {w.shape()[0], n_x}), routes, input), "y");
+  return std::move(b).finish().value();
+}
+
+struct Case {
+  int64_t k, n_rows, n_experts, n_used, t;
+  Choice choice;
+  ExpertInput input;
+};
+
+void expect_products(DType dtype, const Case& c) {
+  if (c.k % info(dtype).block_elements != 0) return;
+  const ExpertTensor w(dtype, c.k, c.n_rows, c.n_experts, 3);
+  const std::vector<int32_t> ids = choose(c.choice, c.n_used * c.t, c.n_experts, 7);
+  const std::vector<int64_t> pairs = routed(ids);
+  const bool by_token = c.input == ExpertInput::tokens;
+  const int64_t n_x = by_token ? c.t : c.n_used * c.t;
+  Rng rng(5);
+  const std::vector<float> x = random_values(rng, c.k * n_x);
+  for (const std::string& isa : cpu::usable_isas()) {
+    std::vector<float> first;
+    for (const bool is_packed : {true, false})
+      for (const int n_threads : {1, 3}) {
+        GraphRunner runner(isa, n_threads);
+        const OwnedTensor weights = w.place(runner.device(), is_packed);
+        ASSERT_OK_AND_ASSIGN(const auto y, runner.run_y(product(weights.tensor, n_x, c.n_used, c.t, c.input),
+                                                        {{"x", bytes_of(x)}, {"i", bytes_of(ids)}}));
+        if (first.empty()) first = y;
+        ASSERT_TRUE(same_bytes(y, first))
+            << isa << " " << info(dtype).name << " packed " << is_packed << ", " << n_threads << " threads";
+      }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const int64_t expert = ids[static_cast<size_t>(pairs[i])];
+      const int64_t x_row = by_token ? pairs[i] / c.n_used : static_cast<int64_t>(i);
+      for (int64_t r = 0; r < c.n_rows; ++r) {
+        double sum = 0, magnitude = 0;
+        for (int64_t j = 0; j < c.k; ++j) {
+          const double p = double{w.weights.values[static_cast<size_t>((expert * c.n_rows + r) * c.k + j)]} *
+                           x[static_cast<size_t>(x_row * c.k + j)];
+          sum += p;
+          magnitude += std::abs(p);
+        }
+        ASSERT_NEAR(first[i * static_cast<size_t>(c.n_rows) + static_cast<size_t>(r)], sum,
+                    product_tolerance(dtype) * magnitude)
+            << isa << " " << info(dtype).name << " expert " << expert << " row " << r << " pair " << pairs[i];
+      }
+    }
+  }
+}
+
+TEST(MulMatExperts, IsEachExpertsProductForEveryType) {
+  for (const DType dtype : weight_types())
+    for (const Case& c : {Case{32, 16, 3, 2, 1, Choice::random, ExpertInput::tokens},
+                          {256, 48, 5, 2, 20, Choice::random, ExpertInput::tokens},
+                          {256, 48, 5, 2, 20, Choice::random, ExpertInput::routed}})
+      expect_products(dtype, c);
+}
+
+TEST(MulMatExperts, ForAnyNumberOfTokensAndAnyChoice) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::q8_0, DType::q4_k})
+    for (const ExpertInput input : {ExpertInput::tokens, ExpertInput::routed})
+      for (const Choice choice : {Choice::random, Choice::one, Choice::few})
+        for (const int64_t t : {0, 1, 2, 3, 6, 7, 13, 40}) expect_products(dtype, {256, 16, 4, 2, t, choice, input});
+}
+
+// Experts of 20 rows have no packed form; their last panel is partial.
+TEST(MulMatExperts, ExpertsNeedNotBeWholePanels) {
+  for (const DType dtype : {DType::f32, DType::q8_0})
+    for (const int64_t t : {1, 9}) expect_products(dtype, {64, 20, 3, 2, t, Choice::random, ExpertInput::tokens});
+}
+
+TEST(MulMatExperts, ATokensResultDoesNotDependOnItsNeighbours) {
+  const int64_t k = 256, n_rows = 32, n_experts = 4, n_used = 2, t = 30;
+  const std::vector<int32_t> ids = choose(Choice::random, n_used * t, n_experts, 1);
+  Rng rng(9);
+  const std::vector<float> x = random_values(rng, k * t);
+  for (const DType dtype : weight_types()) {
+    const ExpertTensor w(dtype, k, n_rows, n_experts, 7);
+    for (const std::string& isa : cpu::usable_isas()) {
+      GraphRunner runner(isa, 2);
+      const OwnedTensor weights = w.place(runner.device(), true);
+      // Rows by pair: unit weights of one slot pick each pair's row out of the routed order.
+      const auto rows_of = [&](int64_t begin, int64_t n) {
+        std::vector<float> part(x.begin() + begin * k, x.begin() + (begin + n) * k);
+        const std::vector<int32_t> part_ids(ids.begin() + begin * n_used, ids.begin() + (begin + n) * n_used);
+        const auto y = runner.run_y(product(weights.tensor, n, n_used, n, ExpertInput::tokens),
+                                    {{"x", bytes_of(part)}, {"i", bytes_of(part_ids)}});
+        std::vector<float> by_pair(y.value().size());
+        const auto pairs = routed(part_ids);
+        for (size_t i = 0; i < pairs.size(); ++i)
+          std::copy_n(y.value().begin() + static_cast<int64_t>(i) * n_rows, n_rows,
+                      by_pair.begin() + pairs[i] * n_rows);
+        return by_pair;
+      };
+      const auto all = rows_of(0, t);
+      for (const auto& [begin, n] : {std::pair<int64_t, int64_t>{0, 1}, {29, 1}, {3, 2}, {5, 13}}) {
+        const auto part = rows_of(begin, n);
+        ASSERT_EQ(0, std::memcmp(part.data(), &all[static_cast<size_t>(begin * n_used * n_rows)], part.size() * 4))
+            << isa << " " << info(dtype).name << " tokens " << begin << " + " << n;
+      }
+    }
+  }
+}
+
+TEST(MulMatExperts, ProductsOfOneXGiveWhatEachGivesAlone) {
+  const DType types[] = {DType::q8_0, DType::q4_0, DType::f16, DType::q8_0};
+  const int64_t k = 64, n_experts = 3;
+  Rng rng(3);
+  for (const int64_t t : {1, 20}) {
+    const std::vector<float> x = random_values(rng, k * t);
+    const NamedBytes inputs{{"x", bytes_of(x)}, {"i", bytes_of(choose(Choice::random, 2 * t, n_experts, 4))}};
+    for (const int n_threads : {1, 3}) {
+      GraphRunner runner("", n_threads);
+      std::deque<OwnedTensor> tensors;
+      GraphBuilder together;
+      const Value shared = together.input("x", DType::f32, {k, t});
+      const ExpertRoutes routes = together.expert_routes(together.input("i", DType::i32, {2, t}), n_experts);
+      for (size_t i = 0; i < 4; ++i) {
+        const ExpertTensor w(types[i], k, 16 * static_cast<int64_t>(i + 1), n_experts, i);
+        tensors.push_back(w.place(runner.device(), i % 2 == 0, "w" + std::to_string(i)));
+        together.output(
+            together.mul_mat_experts(together.tensor(tensors.back().tensor), shared, routes, ExpertInput::tokens),
+            "y" + std::to_string(i));
+      }
+      ASSERT_OK_AND_ASSIGN(const auto all, runner.run(std::move(together).finish().value(), inputs));
+      for (size_t i = 0; i < 4; ++i) {
+        ASSERT_OK_AND_ASSIGN(const auto y,
+                             runner.run_y(product(tensors[i].tensor, t, 2, t, ExpertInput::tokens), inputs));
+        ASSERT_EQ(all.at("y" + std::to_string(i)), bytes_of(y)) << i;
+      }
+    }
+  }
+}
+
+// One reads tokens' rows, the other rows in routed order: with one expert per token both fit the same x.
+TEST(MulMatExperts, ProductsThatReadXInAnotherOrderDoNotJoin) {
+  const int64_t k = 64, t = 10;
+  const ExpertTensor w(DType::f32, k, 16, 3, 1);
+  Rng rng(2);
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(Choice::random, t, 3, 4))}};
+  GraphRunner runner;
+  const OwnedTensor weights = w.place(runner.device(), true);
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {k, t});
+  const ExpertRoutes routes = b.expert_routes(b.input("i", DType::i32, {1, t}), 3);
+  b.output(b.mul_mat_experts(b.tensor(weights.tensor), x, routes, ExpertInput::tokens), "a");
+  b.output(b.mul_mat_experts(b.tensor(weights.tensor), x, routes, ExpertInput::routed), "b");
+  ASSERT_OK_AND_ASSIGN(const auto both, runner.run(std::move(b).finish().value(), inputs));
+  for (const auto& [name, input] : {std::pair{"a", ExpertInput::tokens}, {"b", ExpertInput::routed}}) {
+    ASSERT_OK_AND_ASSIGN(const auto y, runner.run_y(product(weights.tensor, t, 1, t, input), inputs));
+    EXPECT_EQ(both.at(name), bytes_of(y)) << name;
+  }
+}
+
+TEST(MulMatExperts, ActivationsMayStayFloats) {
+  const int64_t k = 256, n_rows = 16, n_experts = 3, t = 9;
+  const ExpertTensor w(DType::q4_k, k, n_rows, n_experts, 1);
+  Rng rng(2);
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(Choice::random, t, 3, 4))}};
+  const ExpertTensor exact = [&] {
+    ExpertTensor f32(DType::f32, k, n_rows, n_experts, 1);
+    f32.weights.bytes = bytes_of(w.weights.values);
+    return f32;
+  }();
+  const auto device = cpu::create_device("").value();
+  const auto run = [&](const ExpertTensor& tensor, bool is_packed) {
+    const OwnedTensor weights = tensor.place(*device, is_packed);
+    const auto backend =
+        device->create_backend({.threads = {.n_threads = 2}, .activations = Activations::float32}).value();
+    Executor executor(*backend);
+    Graph graph = product(weights.tensor, t, 1, t, ExpertInput::tokens);
+    EXPECT_OK(executor.reserve({&graph, 1}));
+    const auto prepared = executor.prepare(std::move(graph)).value();
+    const Graph& g = prepared->graph();
+    for (NodeId id = 0; id < g.size(); ++id)
+      if (g[id].op == Op::input)
+        EXPECT_OK(prepared->place(id).buffer->set(prepared->place(id), 0, inputs.at(g[id].name)));
+    EXPECT_OK(executor.run(*prepared, nullptr));
+    const Tensor& y = prepared->place(g.size() - 1);
+    Bytes bytes(span_bytes(y.dtype, y.layout));
+    EXPECT_OK(y.buffer->get(y, 0, bytes));
+    return bytes;
+  };
+  const Bytes want = run(exact, true);
+  EXPECT_EQ(run(w, true), want);
+  EXPECT_EQ(run(w, false), want);
+}
+
+TEST(MulMatExperts, ScratchNeverShrinksForMoreTokens) {
+  for (const std::string& isa : cpu::usable_isas())
+    for (const DType dtype : {DType::f32, DType::q8_0, DType::q4_k})
+      for (const ExpertInput input : {ExpertInput::tokens, ExpertInput::routed}) {
+        GraphRunner runner(isa, 4);
+        size_t before = 0;
+        for (int64_t t = 1; t <= 40; ++t) {
+          GraphBuilder b;
+          const ExpertRoutes routes = b.expert_routes(b.input("i", DType::i32, {3, t}), 5);
+          const Value x = b.input("x", DType::f32, {256, input == ExpertInput::tokens ? t : 3 * t});
+          b.output(b.mul_mat_experts(b.input("w", dtype, {256, 32, 5}), x, routes, input), "y");
+          ASSERT_OK_AND_ASSIGN(const size_t bytes, runner.backend().work_bytes(std::move(b).finish().value()));
+          ASSERT_GE(bytes, before) << isa << " " << info(dtype).name << " at " << t << " tokens";
+          before = bytes;
+        }
+      }
+}
+
+// What the product builds on: T packed rows are, word by word, T rows packed by themselves.
+TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
+  const int64_t k = 256;
+  Rng rng(11);
+  for (const std::string& isa : cpu::usable_isas()) {
+    const cpu::Kernels& kernels = *cpu::select_kernels(isa).value();
+    for (const DType dtype : weight_types()) {
+      const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(dtype)];
+      for (int64_t n = 1; n <= format.token_tile; ++n) {
+        const std::vector<float> x = random_values(rng, k * n);
+        const auto packed = [&](const float* rows, int64_t count) {
+          const cpu::ActivationShape shape{.k = k, .n_tokens = count, .max_group = format.default_group};
+          std::vector<uint32_t> words(format.activation_bytes(shape) / 4);
+          format.pack_activations(rows, static_cast<size_t>(k) * sizeof(float), shape, 0, count, words.data());
+          return words;
+        };
+        const cpu::ActivationShape sixteen{.k = k, .n_tokens = 16, .max_group = format.default_group};
+        ASSERT_EQ(format.activation_bytes(sixteen) % 64, 0u);
+        const size_t n_words = format.activation_bytes(sixteen) / 64;
+        const auto tile = packed(x.data(), n);
+        for (int64_t row = 0; row < n; ++row) {
+          const auto single = packed(x.data() + row * k, 1);
+          for (size_t word = 0; word < n_words; ++word)
+            ASSERT_EQ(tile[word * static_cast<size_t>(n) + static_cast<size_t>(row)], single[word])
+                << isa << " " << info(dtype).name << " row " << row << " of " << n << ", word " << word;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

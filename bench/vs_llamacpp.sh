@@ -16,17 +16,21 @@ if [ -z "${BUILD_DIR:-}" ]; then
 fi
 mkdir -p "$cache"
 
-# Models: one of random weights, then the other types made from it. They appear under their names only when complete.
-make_model() {
-  [ -f "$cache/1b-f16.gguf" ] && return
-  "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/1b-f16.part" --preset 1b --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
-  mv "$cache/1b-f16.part" "$cache/1b-f16.gguf"
+# Models of random weights, and the other types made from them. They appear under their names only when complete.
+make_model() {  # PRESET
+  [ -f "$cache/$1-f16.gguf" ] && return
+  "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/$1-f16.part" --preset "$1" --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
+  mv "$cache/$1-f16.part" "$cache/$1-f16.gguf"
 }
-make_model
-for type in q8_0 q4_0; do
-  [ -f "$cache/1b-$type.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q --pure --compat "$cache/1b-f16.gguf" "$cache/1b-$type.gguf" $type
-done
-[ -f "$cache/1b-q4_k_m.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q "$cache/1b-f16.gguf" "$cache/1b-q4_k_m.gguf" q4_k_m
+quantize() {  # PRESET TYPE FLAGS...
+  [ -f "$cache/$1-$2.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q "${@:3}" "$cache/$1-f16.gguf" "$cache/$1-$2.gguf" "$2"
+}
+make_model 1b
+quantize 1b q8_0 --pure --compat
+quantize 1b q4_0 --pure --compat
+quantize 1b q4_k_m
+make_model moe
+quantize moe q4_k_m
 
 peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
@@ -65,4 +69,7 @@ for type in q4_0 q4_k_m q8_0 f16; do
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 512 0 2
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 0 64 2
 done
+compare "1B Q4_0" "$cache/1b-q4_0.gguf" 2048 0 2  # the longest that the peer takes in one call
+compare "MoE Q4_K_M" "$cache/moe-q4_k_m.gguf" 512 0 2
+compare "MoE Q4_K_M" "$cache/moe-q4_k_m.gguf" 0 64 2
 compare "stories260K" "$shared/models/stories260K.gguf" 0 256 1

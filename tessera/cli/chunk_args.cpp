@@ -82,7 +82,7 @@ Result<> ChunkArgs::load(ChunkWork& work, Range outputs, Context& process) {
 }
 
 std::string running_ppl(const eval::PerplexityEstimate& estimate) {
-  return estimate.n_tokens == 0 ? "" : fmt::format("PPL = {:.4f}", estimate.ppl);
+  return estimate.n_tokens == 0 ? "" : fmt::format("PPL = {:.4f} +/- {:.4f}", estimate.ppl, estimate.error);
 }
 
 }  // namespace tessera::cli

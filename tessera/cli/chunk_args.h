@@ -38,7 +38,7 @@ struct ChunkArgs {
                      const Context& process) const;
 };
 
-/// "PPL = 5.1234"; nothing while there is no token.
+/// "PPL = 5.1234 +/- 0.0567"; nothing while there is no token.
 std::string running_ppl(const eval::PerplexityEstimate& estimate);
 
 }  // namespace tessera::cli

@@ -225,8 +225,14 @@ TEST(PerplexityCommand, SaysTheRunningEstimateOnStderr) {
   TESSERA_SHARED_OR_SKIP(text, kText);
   const auto output = run_program({"perplexity", "-m", model, "-f", text, "-c", "512", "--chunks", "2"});
   EXPECT_NE(output.err.find("chunk 1 of 2, PPL = "), std::string::npos) << output.err;
-  EXPECT_NE(output.err.find("chunk 2 of 2, PPL = "), std::string::npos) << output.err;
-  EXPECT_TRUE(output.out.starts_with("Final estimate: PPL = ")) << output.out;
+  const size_t last = output.err.find("chunk 2 of 2, PPL = ");
+  ASSERT_NE(last, std::string::npos) << output.err;
+  // The last running estimate is the final one, with its error.
+  double ppl = 0, error = 0, final_ppl = 0, final_error = 0;
+  ASSERT_EQ(std::sscanf(output.err.c_str() + last, "chunk 2 of 2, PPL = %lf +/- %lf", &ppl, &error), 2) << output.err;
+  ASSERT_EQ(std::sscanf(output.out.c_str(), "Final estimate: PPL = %lf +/- %lf", &final_ppl, &final_error), 2);
+  EXPECT_NEAR(ppl, final_ppl, 1e-4);
+  EXPECT_NEAR(error, final_error, 1e-4);
 }
 
 TEST(PerplexityCommand, RefusesWhatItCannotMeasure) {

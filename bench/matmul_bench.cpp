@@ -1,7 +1,9 @@
 // Matrix multiplication of one thread, per weight dtype and instruction set, as a share of the peaks measured
 // next to it:
 //   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, of the int8 or f32 multiply-add peak
-//   group32/T510/..., group64/...  the same with activations that share a scale in groups of 32 or 64, not 128, columns
+//   group32/T510/..., group64/..., group128/...  the same with activations that share a scale in groups of so many
+//   columns,
+//                 not as many as the format wants
 //   decode/...   GB/s of one token through 96 MB of weights, of the streaming read peak
 //   pack/...     GB/s of file bytes turned into panels
 // The machine may be shared: each repetition measures kernel and peak alternately and the medians count.
@@ -61,10 +63,11 @@ struct Problem {
   size_t file_row_bytes;
   Buffer rows, panels, activations, out;
 
-  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 128)
+  /// max_group 0: the format's own.
+  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 0)
       : format(kernels.panel_formats[static_cast<int>(dtype)]),
         n_rows(n_rows),
-        x_shape{.k = kColumns, .n_tokens = n_tokens, .max_group = max_group} {
+        x_shape{.k = kColumns, .n_tokens = n_tokens, .max_group = max_group == 0 ? format->default_group : max_group} {
     Rng rng(1);
     const DTypeInfo& type = info(dtype);
     file_row_bytes = static_cast<size_t>(kColumns / type.block_elements * type.block_bytes);
@@ -199,8 +202,8 @@ const bool kRegistered = [] {
       };
       for (const int64_t n_tokens : {510, 64, 12, 6, 2, 1})
         add(fmt::format("prefill/T{}", n_tokens),
-            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, 128); });
-      for (const int64_t group : {64, 32})
+            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, 0); });
+      for (const int64_t group : {128, 64, 32})
         for (const int64_t n_tokens : {510, 1})
           if (!is_float(dtype))
             add(fmt::format("group{}/T{}", group, n_tokens),

@@ -21,6 +21,8 @@ namespace {
 // Elements of a step that one thread computes in about the time of two barriers.
 constexpr int64_t kSoloElements = 4096;
 
+bool is_product(Op op) { return op == Op::mul_mat || op == Op::mul_mat_experts; }
+
 class CpuPlan final : public GraphPlan {
  public:
   std::vector<Step> steps;
@@ -75,8 +77,6 @@ class Compiler {
     const Operand& rows = op == Op::kv_store ? step.in[1] : reads_more ? step.in[0] : step.out;
     return rows.shape().n_elements() <= kSoloElements;
   }
-
-  static bool is_product(Op op) { return op == Op::mul_mat || op == Op::mul_mat_experts; }
 
   // Whether two products read the same rows of the same x.
   static bool share_x(const Node& a, const Node& b) {
@@ -267,9 +267,8 @@ class CpuDevice final : public Device {
       const Node& storage = graph[graph.storage(source)];
       if (storage.op != Op::tensor || storage.tensor->buffer_type == nullptr) continue;
       const BufferType& type = *storage.tensor->buffer_type;
-      const bool reads_panels = i == 0 &&
-                                (node.op == Op::mul_mat || node.op == Op::mul_mat_experts || node.op == Op::get_rows) &&
-                                graph[source].op == Op::tensor;
+      const bool reads_panels =
+          i == 0 && (is_product(node.op) || node.op == Op::get_rows) && graph[source].op == Op::tensor;
       if (!can_use(type) || (!type.is_host() && !reads_panels)) return false;
     }
     return true;

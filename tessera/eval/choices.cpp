@@ -7,6 +7,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/eval/log_likelihood.h"
+#include "tessera/eval/measured.h"
 
 namespace tessera::eval {
 
@@ -276,8 +277,8 @@ void ChoiceScore::add(bool is_right, double share_right) {
 
 ChoiceScore::Share ChoiceScore::share() const {
   if (n_tasks_ == 0) return {};
-  const double n = static_cast<double>(n_tasks_), share = static_cast<double>(n_right_) / n;
-  return {.share = share, .error = n_tasks_ < 2 ? 0 : std::sqrt(share * (1 - share) / (n - 1))};
+  const double share = static_cast<double>(n_right_) / static_cast<double>(n_tasks_);
+  return {.share = share, .error = share_error(share, n_tasks_)};
 }
 
 ChoiceScore::Share ChoiceScore::guessing() const {

@@ -5,16 +5,6 @@
 
 namespace tessera::eval {
 
-namespace {
-
-// The mean of n values and the standard error of that, from their sum and sum of squares.
-Measured mean_of(double sum, double sum_of_squares, double n) {
-  const double mean = sum / n, variance = std::max(sum_of_squares / n - mean * mean, 0.0);
-  return {mean, n > 1 ? std::sqrt(variance / (n - 1)) : 0.0};
-}
-
-}  // namespace
-
 Distribution::Distribution(std::vector<float> values) : sorted_(std::move(values)) {
   std::ranges::sort(sorted_);
   for (const float value : sorted_) mean_ += static_cast<double>(value);
@@ -31,38 +21,25 @@ double Distribution::quantile(double share) const {
 
 void KlDivergence::add(const RowDifference& difference) {
   const double nll = difference.nll, base = difference.nll_base;
-  ++n_;
   n_same_top_ += difference.has_same_top ? 1 : 0;
-  nll_ += nll;
-  nll2_ += nll * nll;
-  base_ += base;
-  base2_ += base * base;
+  nll_.add(nll);
+  base_.add(base);
   product_ += nll * base;
-  kl_ += difference.kl;
-  kl2_ += difference.kl * difference.kl;
-  const double p_change = std::exp(-nll) - std::exp(-base), square = p_change * p_change;
-  p_ += p_change;
-  p2_ += square;
-  p4_ += square * square;
+  kl_.add(difference.kl);
+  const double p_change = std::exp(-nll) - std::exp(-base);
+  p_change_.add(p_change);
+  square_.add(p_change * p_change);
   kl_values_.push_back(static_cast<float>(difference.kl));
   p_changes_.push_back(static_cast<float>(p_change));
 }
 
-PerplexityEstimate KlDivergence::perplexity() const {
-  if (n_ == 0) return {};
-  const Measured mean = mean_of(nll_, nll2_, static_cast<double>(n_));
-  return {.ppl = std::exp(mean.value), .error = std::exp(mean.value) * mean.error, .n_tokens = n_};
-}
-
-double KlDivergence::mean_kl() const { return n_ == 0 ? 0.0 : kl_ / static_cast<double>(n_); }
-
 KlStatistics KlDivergence::statistics() const {
-  const auto n = static_cast<double>(n_);
+  const auto n = static_cast<double>(n_tokens());
   KlStatistics s;
-  s.n_tokens = n_;
+  s.n_tokens = n_tokens();
   s.kl_values = Distribution(kl_values_);
   s.p_changes = Distribution(p_changes_);
-  const Measured nll = mean_of(nll_, nll2_, n), base = mean_of(base_, base2_, n);
+  const Measured nll = nll_.mean(), base = base_.mean();
   // The covariance of the two means; variances are the squares of their errors.
   const double covariance = n > 1 ? (product_ / n - nll.value * base.value) / (n - 1) : 0.0;
   const double q2 = nll.error * nll.error, b2 = base.error * base.error;
@@ -74,13 +51,13 @@ KlStatistics KlDivergence::statistics() const {
   s.ratio = {std::exp(s.log_ratio.value), std::exp(s.log_ratio.value) * s.log_ratio.error};
   const double q = s.ppl.value, b = s.ppl_base.value;
   s.difference = {q - b, std::sqrt(std::max(q * q * q2 + b * b * b2 - 2 * q * b * covariance, 0.0))};
-  s.kl = mean_of(kl_, kl2_, n);
-  s.p_change = mean_of(p_, p2_, n);
-  const Measured square = mean_of(p2_, p4_, n);
+  s.kl = kl_.mean();
+  s.p_change = p_change_.mean();
+  const Measured square = square_.mean();
   const double rms = std::sqrt(square.value);
   s.p_change_rms = {rms, rms > 0 ? square.error / (2 * rms) : 0.0};
   const double share = static_cast<double>(n_same_top_) / n;
-  s.same_top = {share, n > 1 ? std::sqrt(share * (1 - share) / (n - 1)) : 0.0};
+  s.same_top = {share, share_error(share, n_tokens())};
   return s;
 }
 

@@ -12,11 +12,6 @@
 
 namespace tessera::eval {
 
-/// A figure and its standard error.
-struct Measured {
-  double value = 0, error = 0;
-};
-
 /// Figures of a sorted sample.
 class Distribution {
  public:
@@ -44,17 +39,17 @@ struct KlStatistics {
 class KlDivergence {
  public:
   void add(const RowDifference& difference);
-  int64_t n_tokens() const { return n_; }
+  int64_t n_tokens() const { return kl_.n(); }
   /// Of all that were added, at least one.
   KlStatistics statistics() const;
   /// The means so far; zeros when nothing was added.
-  PerplexityEstimate perplexity() const;
-  double mean_kl() const;
+  PerplexityEstimate perplexity() const { return perplexity_of(nll_); }
+  double mean_kl() const { return kl_.mean().value; }
 
  private:
-  int64_t n_ = 0, n_same_top_ = 0;
-  double nll_ = 0, nll2_ = 0, base_ = 0, base2_ = 0, product_ = 0;
-  double kl_ = 0, kl2_ = 0, p_ = 0, p2_ = 0, p4_ = 0;
+  RunningMean nll_, base_, kl_, p_change_, square_;  // square_: of p_change_
+  double product_ = 0;                               // sum of nll times base
+  int64_t n_same_top_ = 0;
   std::vector<float> kl_values_, p_changes_;
 };
 

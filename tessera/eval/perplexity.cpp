@@ -1,22 +1,14 @@
 #include "tessera/eval/perplexity.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tessera::eval {
 
-void Perplexity::add(double negative_log_likelihood) {
-  sum_ += negative_log_likelihood;
-  sum_of_squares_ += negative_log_likelihood * negative_log_likelihood;
-  ++n_;
-}
-
-PerplexityEstimate Perplexity::estimate() const {
-  if (n_ == 0) return {};
-  const auto n = static_cast<double>(n_);
-  const double mean = sum_ / n, ppl = std::exp(mean);
-  const double variance = std::max(sum_of_squares_ / n - mean * mean, 0.0);
-  return {.ppl = ppl, .error = n_ > 1 ? std::sqrt(variance / (n - 1)) * ppl : 0.0, .n_tokens = n_};
+PerplexityEstimate perplexity_of(const RunningMean& negative_log_likelihood) {
+  if (negative_log_likelihood.n() == 0) return {};
+  const Measured mean = negative_log_likelihood.mean();
+  const double ppl = std::exp(mean.value);
+  return {.ppl = ppl, .error = mean.error * ppl, .n_tokens = negative_log_likelihood.n()};
 }
 
 Result<> score(Perplexity& perplexity, const Chunks& chunks, std::span<const ChunkRow> rows, ThreadPool& threads) {

@@ -8,6 +8,7 @@
 
 #include "tessera/eval/chunks.h"
 #include "tessera/eval/log_likelihood.h"
+#include "tessera/eval/measured.h"
 
 namespace tessera::eval {
 
@@ -17,15 +18,17 @@ struct PerplexityEstimate {
   int64_t n_tokens = 0;
 };
 
+/// Of the mean negative log-likelihood; zeros where there are no tokens.
+PerplexityEstimate perplexity_of(const RunningMean& negative_log_likelihood);
+
 class Perplexity {
  public:
-  void add(double negative_log_likelihood);
+  void add(double negative_log_likelihood) { mean_.add(negative_log_likelihood); }
   /// Of all that were added; zeros when none were.
-  PerplexityEstimate estimate() const;
+  PerplexityEstimate estimate() const { return perplexity_of(mean_); }
 
  private:
-  double sum_ = 0, sum_of_squares_ = 0;
-  int64_t n_ = 0;
+  RunningMean mean_;
 };
 
 /// Scores what rows of logits say of the tokens that follow them; positions outside scored_positions() count for

@@ -89,10 +89,10 @@ TEST(PerplexityCommand, StridedChunksScoreEveryTokenOnce) {
 class KlDivergenceCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto model = testing::shared_path(kModel), text = testing::shared_path(kText);
-    if (!model || !text) GTEST_SKIP() << "no " << kModel << " or " << kText << " under TESSERA_SHARED";
-    model_ = *model;
-    text_ = *text;
+    TESSERA_SHARED_OR_SKIP(model, kModel);
+    TESSERA_SHARED_OR_SKIP(text, kText);
+    model_ = model;
+    text_ = text;
     run_small(model_, text_, {"--kl-divergence-base", base_});
     ASSERT_TRUE(std::filesystem::exists(base_));
   }

@@ -16,46 +16,34 @@ namespace {
 
 using namespace testing;
 
+std::string output_name(size_t i) { return "y" + std::to_string(i); }
+
 /// Products of weights with one x, so that neighbours may share a step.
 Graph graph_of(std::span<const Tensor* const> weights, int64_t n_tokens) {
   GraphBuilder b;
   const Value x = b.input("x", DType::f32, {weights[0]->shape()[0], n_tokens});
-  for (const Tensor* w : weights) b.output(b.mul_mat(b.tensor(*w), x), "y");
+  for (size_t i = 0; i < weights.size(); ++i) b.output(b.mul_mat(b.tensor(*weights[i]), x), output_name(i));
   return std::move(b).finish().value();
 }
 
 /// A CPU whose products read x in a given way.
 class Cpu {
  public:
-  Cpu(const std::string& isa, int n_threads, Activations activations)
-      : device_(cpu::create_device(isa).value()),
-        backend_(device_->create_backend({.threads = {.n_threads = n_threads}, .activations = activations}).value()) {}
+  Cpu(const std::string& isa, int n_threads, Activations activations) : runner_(isa, n_threads, activations) {}
 
   OwnedTensor load(const Weights& w, bool is_packed) const {
-    return {type_for(*device_, is_packed, w.dtype, w.shape), "w", w.dtype, w.shape, w.bytes};
+    return {type_for(runner_.device(), is_packed, w.dtype, w.shape), "w", w.dtype, w.shape, w.bytes};
   }
 
-  size_t work_bytes(const Graph& graph) const { return backend_->work_bytes(graph).value(); }
+  size_t work_bytes(const Graph& graph) const { return runner_.backend().work_bytes(graph).value(); }
 
   /// The outputs of graph_of().
   Result<std::vector<std::vector<float>>> products(std::span<const Tensor* const> weights,
                                                    const std::vector<float>& x) const {
-    const Graph graph = graph_of(weights, static_cast<int64_t>(x.size()) / weights[0]->shape()[0]);
-    Executor executor(*backend_);
-    TESSERA_TRY(executor.reserve({&graph, 1}));
-    TESSERA_ASSIGN(const auto prepared, executor.prepare(graph));
-    for (NodeId id = 0; id < graph.size(); ++id)
-      if (const Tensor& place = prepared->place(id); graph[id].op == Op::input)
-        TESSERA_TRY(place.buffer->set(place, 0, bytes_of(x)));
-    TESSERA_TRY(executor.run(*prepared, nullptr));
+    const int64_t n_tokens = static_cast<int64_t>(x.size()) / weights[0]->shape()[0];
+    TESSERA_ASSIGN(const NamedBytes outputs, runner_.run(graph_of(weights, n_tokens), {{"x", bytes_of(x)}}));
     std::vector<std::vector<float>> products;
-    for (NodeId id = 0; id < graph.size(); ++id) {
-      if (!graph[id].is_output) continue;
-      const Tensor& place = prepared->place(id);
-      Bytes bytes(span_bytes(place.dtype, place.layout));
-      TESSERA_TRY(place.buffer->get(place, 0, bytes));
-      products.push_back(values_of<float>(bytes));
-    }
+    for (size_t i = 0; i < weights.size(); ++i) products.push_back(values_of<float>(outputs.at(output_name(i))));
     return products;
   }
 
@@ -66,8 +54,7 @@ class Cpu {
   }
 
  private:
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Backend> backend_;
+  GraphRunner runner_;
 };
 
 // k products and sums of rounding 2^-24 each; the scalar set rounds the two apart.

@@ -68,15 +68,15 @@ struct OwnedTensor {
 
 class GraphRunner {
  public:
-  explicit GraphRunner(const std::string& isa = "", int n_threads = 1)
+  explicit GraphRunner(const std::string& isa = "", int n_threads = 1, Activations activations = Activations::automatic)
       : device_(cpu::create_device(isa).value()),
-        backend_(device_->create_backend({.threads = {.n_threads = n_threads}}).value()) {}
+        backend_(device_->create_backend({.threads = {.n_threads = n_threads}, .activations = activations}).value()) {}
 
   const Device& device() const { return *device_; }
-  Backend& backend() { return *backend_; }
+  Backend& backend() const { return *backend_; }
 
   /// The bytes of all outputs by name. `inputs` names every input of the graph.
-  Result<NamedBytes> run(Graph graph, const NamedBytes& inputs, const CancelToken* cancel = nullptr) {
+  Result<NamedBytes> run(Graph graph, const NamedBytes& inputs, const CancelToken* cancel = nullptr) const {
     Executor executor(*backend_);
     TESSERA_TRY(executor.reserve({&graph, 1}));
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
@@ -99,7 +99,7 @@ class GraphRunner {
   }
 
   /// The output "y" as floats.
-  Result<std::vector<float>> run_y(Graph graph, const NamedBytes& inputs) {
+  Result<std::vector<float>> run_y(Graph graph, const NamedBytes& inputs) const {
     TESSERA_ASSIGN(const NamedBytes outputs, run(std::move(graph), inputs));
     return values_of<float>(outputs.at("y"));
   }

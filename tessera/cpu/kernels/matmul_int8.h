@@ -97,6 +97,12 @@ struct Int8Tile {
   float* out;  // the first panel's 16 outputs of the first token
   size_t out_stride;
   bool from_zero;  // else adds to `out`
+
+  /// The 16 outputs of panel r for token t.
+  float* out_of(int r, int t) const {
+    auto* token = reinterpret_cast<uint8_t*>(out) + static_cast<size_t>(t) * out_stride;
+    return reinterpret_cast<float*>(token) + kPanelRows * r;
+  }
 };
 
 /// Adds 32 columns of R panels times T tokens to the sums of their group. `a` is at the block's sums.
@@ -221,14 +227,11 @@ template <class Block, int R, int T>
 /// int8_tile where each block is a group: the outputs stay in registers, which sums over several blocks would need.
 template <class Block, int R, int T>
 void int8_tile_by_block(const Int8Tile& tile) {
-  const auto out = [first = reinterpret_cast<uint8_t*>(tile.out), stride = tile.out_stride](int r, int t) {
-    return reinterpret_cast<float*>(first + static_cast<size_t>(t) * stride) + kPanelRows * r;
-  };
   F32x16 total[R][T];
   TESSERA_UNROLL
   for (int r = 0; r < R; ++r) {
     TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) total[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(out(r, t));
+    for (int t = 0; t < T; ++t) total[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(tile.out_of(r, t));
   }
   constexpr size_t kBlockBytes = kSumsOf<Block>.block_bytes() * T;
   const uint8_t* a = tile.activations;
@@ -254,7 +257,7 @@ void int8_tile_by_block(const Int8Tile& tile) {
   TESSERA_UNROLL
   for (int r = 0; r < R; ++r) {
     TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) total[r][t].store(out(r, t));
+    for (int t = 0; t < T; ++t) total[r][t].store(tile.out_of(r, t));
   }
 }
 
@@ -262,12 +265,9 @@ template <class Block, int R, int T>
 void int8_tile(const Int8Tile& tile) {
   if constexpr (kDefaultGroup<Block> == kBlockColumns)
     if (tile.group_blocks == 1) return int8_tile_by_block<Block, R, T>(tile);
-  const auto out = [first = reinterpret_cast<uint8_t*>(tile.out), stride = tile.out_stride](int r, int t) {
-    return reinterpret_cast<float*>(first + static_cast<size_t>(t) * stride) + kPanelRows * r;
-  };
   if (tile.from_zero)
     for (int t = 0; t < T; ++t)
-      for (int r = 0; r < R; ++r) F32x16::zero().store(out(r, t));
+      for (int r = 0; r < R; ++r) F32x16::zero().store(tile.out_of(r, t));
 
   constexpr size_t kBlockBytes = kSumsOf<Block>.block_bytes() * T;
   const uint8_t* a = tile.activations;
@@ -289,7 +289,7 @@ void int8_tile(const Int8Tile& tile) {
     for (int t = 0; t < T; ++t) {
       const F32x16 token_scale = F32x16::broadcast(load_f32(token_scales + 4 * t));
       TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) fma(sum[r][t], token_scale, F32x16::load(out(r, t))).store(out(r, t));
+      for (int r = 0; r < R; ++r) fma(sum[r][t], token_scale, F32x16::load(tile.out_of(r, t))).store(tile.out_of(r, t));
     }
   }
 }

@@ -31,9 +31,7 @@ struct WorkLayout {
     const ActivationShape x = shape_of_x(kernels, step);
     activation_bytes = format.activation_bytes(x);
     n_copies = packs_privately(format, x.n_tokens) ? step.n_threads : 1;
-    panel_bytes = Panels(kernels, step.in[0], step.activations).scratch_bytes();
-    for (const Step::Product& product : step.more_products)
-      panel_bytes = std::max(panel_bytes, Panels(kernels, product.weights, step.activations).scratch_bytes());
+    panel_bytes = panel_scratch_bytes(kernels, step);
     total = activation_bytes * static_cast<size_t>(n_copies) + panel_bytes * static_cast<size_t>(step.n_threads);
   }
 

@@ -52,9 +52,7 @@ struct WorkLayout {
     copy_bytes = token_bytes + round_up(static_cast<size_t>(s.n_pairs) * s.row_bytes(), kAlignment) +
                  kAlignment * static_cast<size_t>(std::min(s.n_experts, s.n_pairs));
     n_copies = s.packs_privately() ? step.n_threads : 1;
-    panel_bytes = Panels(kernels, step.in[0], step.activations).scratch_bytes();
-    for (const Step::Product& product : step.more_products)
-      panel_bytes = std::max(panel_bytes, Panels(kernels, product.weights, step.activations).scratch_bytes());
+    panel_bytes = panel_scratch_bytes(kernels, step);
     total = copy_bytes * static_cast<size_t>(n_copies) + panel_bytes * static_cast<size_t>(step.n_threads);
   }
 

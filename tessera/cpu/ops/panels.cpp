@@ -34,6 +34,13 @@ ProductForm product_form(const Kernels& kernels, DType dtype, Activations activa
   return {own, own.default_group};
 }
 
+size_t panel_scratch_bytes(const Kernels& kernels, const Step& step) {
+  size_t most = Panels(kernels, step.in[0], step.activations).scratch_bytes();
+  for (const Step::Product& product : step.more_products)
+    most = std::max(most, Panels(kernels, product.weights, step.activations).scratch_bytes());
+  return most;
+}
+
 int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_tokens) {
   const int64_t to_balance = n_panels / (n_threads * kChunksPerThread);
   const int64_t to_cancel = kChunkMacs / (kPanelRows * k * std::max<int64_t>(n_tokens, 1));

@@ -56,6 +56,9 @@ class Panels {
   bool is_widened_;
 };
 
+/// What a thread needs to multiply the panels of any product of a step.
+size_t panel_scratch_bytes(const Kernels& kernels, const Step& step);
+
 /// Panels of one unit of work, of n_panels that threads share out: few enough to balance threads and to notice a
 /// cancellation soon, enough to stream memory.
 int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_tokens);

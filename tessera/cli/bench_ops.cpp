@@ -127,7 +127,7 @@ OpCase attention_case(DType dtype, int64_t dim, int64_t n_tokens, int64_t n_dept
           .build =
               [dim](GraphBuilder& b, std::span<const Value> x) {
                 const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
-                return b.attention(x[2], x[0], x[1], x[3], x[4], x[5], x[6], scale);
+                return b.attention(x[2], x[0], x[1], x[3], x[4], x[5], x[6], {}, {.scale = scale});
               },
           .macs = n_pairs * static_cast<double>(2 * dim * sizes.n_heads),
           .bytes = 2 * row * static_cast<double>(n_positions)};

@@ -1,9 +1,13 @@
-// tessera logits: the logits of a token sequence, as a file that other tools compare.
-#include <fmt/format.h>
+// tessera logits: the logits of a token sequence, as a file that other tools compare, and how far they are from such a
+// file.
+#include <algorithm>
+#include <array>
+#include <optional>
 
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/reference_logits.h"
 
 namespace tessera::cli {
 
@@ -26,6 +30,13 @@ class LogitsCommand final : public Command {
                            "",
                            true,
                            set_string(output_)});
+    table.flags.push_back({"--reference",
+                           {},
+                           "FILE",
+                           "print the error against this file's logits, per position; its tokens if --tokens is absent",
+                           "",
+                           true,
+                           set_string(reference_)});
     context_.add_to(table);
     return table;
   }
@@ -33,39 +44,47 @@ class LogitsCommand final : public Command {
   Result<> check() override {
     TESSERA_TRY(model_.check());
     TESSERA_TRY(context_.check());
-    if (ids_.empty()) return fail(ErrorCode::invalid_argument, "no tokens: give ids with --tokens 1,2,3");
-    if (output_.empty()) return fail(ErrorCode::invalid_argument, "no output: give a file with -o FILE");
+    if (ids_.empty() && reference_.empty())
+      return fail(ErrorCode::invalid_argument, "no tokens: give ids with --tokens 1,2,3");
+    if (output_.empty() && reference_.empty())
+      return fail(ErrorCode::invalid_argument,
+                  "no output: give a file with -o FILE, or one to compare with --reference");
     return {};
   }
 
   Result<> run(Context& process) override {
-    // A call gives the logits of one micro-batch, so memory does not grow with the sequence.
-    const auto n = static_cast<int64_t>(ids_.size());
-    if (context_.session.n_ctx == 0) context_.session.n_ctx = n;
-    context_.session.n_outputs = std::min(context_.session.n_ubatch, n);
-    TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
-    if (n > model.session->n_ctx())
-      return fail(ErrorCode::limit, "{} tokens, the context holds {} (-c sets it)", n, model.session->n_ctx());
-    TESSERA_ASSIGN(AtomicFile file, AtomicFile::create(output_));
-    const std::array<int32_t, 2> header = {static_cast<int32_t>(n),
-                                           static_cast<int32_t>(model.engine->model().info().n_vocab)};
-    TESSERA_TRY(file.write(std::as_bytes(std::span(header))));
-    TESSERA_TRY(file.write(std::as_bytes(std::span(ids_))));
-    for (int64_t begin = 0; begin < n; begin += context_.session.n_outputs) {
-      Batch batch;
-      for (int64_t i = begin; i < std::min(n, begin + context_.session.n_outputs); ++i)
-        batch.add({.token = ids_[static_cast<size_t>(i)], .position = static_cast<int32_t>(i), .wants_logits = true});
-      TESSERA_TRY(model.session->decode(batch, &process.interrupt));
-      for (int64_t i = 0; i < batch.size(); ++i) TESSERA_TRY(file.write(std::as_bytes(model.session->logits(i))));
+    std::optional<ReferenceFile> reference;
+    if (!reference_.empty()) {
+      TESSERA_ASSIGN(reference, ReferenceFile::open(reference_));
+      if (ids_.empty()) ids_.assign(reference->ids().begin(), reference->ids().end());
+      if (!std::ranges::equal(ids_, reference->ids()))
+        return fail(ErrorCode::mismatch, "{}: holds the logits of other tokens", reference_);
     }
-    return file.commit();
+    fit_to_logits(context_.session, ids_.size());
+    TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
+    std::optional<AtomicFile> file;
+    if (!output_.empty()) {
+      TESSERA_ASSIGN(AtomicFile created, AtomicFile::create(output_));
+      file.emplace(std::move(created));
+      const std::array<int32_t, 2> header = {static_cast<int32_t>(ids_.size()),
+                                             static_cast<int32_t>(model.engine->model().info().n_vocab)};
+      TESSERA_TRY(file->write(std::as_bytes(std::span(header))));
+      TESSERA_TRY(file->write(std::as_bytes(std::span(ids_))));
+    }
+    TESSERA_TRY(
+        for_each_logits(*model.session, ids_, process.interrupt, [&](std::span<const float> logits) -> Result<> {
+          if (reference) TESSERA_TRY(reference->compare_next(logits));
+          return file ? file->write(std::as_bytes(logits)) : Result<>{};
+        }));
+    if (file) TESSERA_TRY(file->commit());
+    return reference ? print(position_table(*reference)) : Result<>{};
   }
 
  private:
   ModelArgs model_;
   ContextArgs context_;
   std::vector<int32_t> ids_;
-  std::string output_;
+  std::string output_, reference_;
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "tessera/base/file.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/json_text.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/reference_logits.h"
 #include "tessera/convert/verify.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"
@@ -29,11 +29,7 @@ struct Findings {
     uint64_t n_round_trips = 0;
   };
   std::optional<Vocabulary> vocabulary;
-  struct Reference {
-    size_t n_tokens = 0;
-    double nmse = 0;
-  };
-  std::optional<Reference> reference;
+  std::optional<ReferenceFile> reference;
 };
 
 class VerifyCommand final : public Command {
@@ -113,32 +109,21 @@ class VerifyCommand final : public Command {
   }
 
   Result<> check_logits(Context& process, Findings& found) {
-    TESSERA_ASSIGN(const File file, File::open(reference_));
-    TESSERA_ASSIGN(const auto map, MappedFile::map(file));
-    TESSERA_ASSIGN(auto reference, convert::ReferenceLogits::parse(map->bytes(), reference_));
-    // A call gives the logits of one micro-batch, so memory does not grow with the sequence.
-    const auto ids = reference.ids();
-    const auto n = static_cast<int64_t>(ids.size());
-    if (context_.session.n_ctx == 0) context_.session.n_ctx = n;
-    context_.session.n_outputs = std::min(context_.session.n_ubatch, n);
+    TESSERA_ASSIGN(ReferenceFile reference, ReferenceFile::open(reference_));
+    fit_to_logits(context_.session, reference.ids().size());
     TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
-    if (n > model.session->n_ctx())
-      return fail(ErrorCode::limit, "{}: {} tokens, the context holds {} (-c sets it)", reference_, n,
-                  model.session->n_ctx());
-    for (int64_t begin = 0; begin < n; begin += context_.session.n_outputs) {
-      Batch batch;
-      for (int64_t i = begin; i < std::min(n, begin + context_.session.n_outputs); ++i)
-        batch.add({.token = ids[static_cast<size_t>(i)], .position = static_cast<int32_t>(i), .wants_logits = true});
-      TESSERA_TRY(model.session->decode(batch, &process.interrupt));
-      for (int64_t i = 0; i < batch.size(); ++i)
-        TESSERA_TRY(reference.compare(static_cast<size_t>(begin + i), model.session->logits(i)));
-    }
+    TESSERA_TRY(for_each_logits(*model.session, reference.ids(), process.interrupt,
+                                [&](std::span<const float> logits) { return reference.compare_next(logits); }));
     const double nmse = reference.nmse();
-    if (!(nmse <= static_cast<double>(max_nmse_)))
+    if (!(nmse <= static_cast<double>(max_nmse_))) {
+      const auto rows = reference.rows();
+      const auto worst = std::ranges::max_element(rows, {}, &convert::ReferenceLogits::RowError::nmse);
       return fail(ErrorCode::mismatch,
-                  "{}: the model's logits differ: normalised mean squared error {:.3g}, limit {:.3g}", reference_, nmse,
-                  max_nmse_);
-    found.reference = {ids.size(), nmse};
+                  "{}: the model's logits differ: normalised mean squared error {:.3g}, limit {:.3g} (worst: {:.3g} at "
+                  "position {})",
+                  reference_, nmse, max_nmse_, worst->nmse, worst - rows.begin());
+    }
+    found.reference = std::move(reference);
     return {};
   }
 
@@ -151,8 +136,8 @@ class VerifyCommand final : public Command {
       text += '\n';
     }
     if (const auto& reference = found.reference)
-      text += fmt::format("logits: {} tokens, normalised mean squared error {:.3g}\n", reference->n_tokens,
-                          reference->nmse);
+      text += fmt::format("logits: {} tokens, normalised mean squared error {:.3g}\n{}", reference->ids().size(),
+                          reference->nmse(), position_table(*reference));
     return text;
   }
 
@@ -163,7 +148,8 @@ class VerifyCommand final : public Command {
       text += fmt::format(R"(, "tokenizer": {{"model": {}, "n_tokens": {}, "n_round_trips": {}}})",
                           json_quoted(vocabulary->model), vocabulary->n_tokens, vocabulary->n_round_trips);
     if (const auto& reference = found.reference)
-      text += fmt::format(R"(, "reference": {{"n_tokens": {}, "nmse": {}}})", reference->n_tokens, reference->nmse);
+      text += fmt::format(R"(, "reference": {{"n_tokens": {}, "nmse": {}, "positions": {}}})", reference->ids().size(),
+                          reference->nmse(), position_json(*reference));
     return text + "}\n";
   }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -202,19 +203,30 @@ Result<ReferenceLogits> ReferenceLogits::parse(std::span<const std::byte> bytes,
   return reference;
 }
 
-Result<> ReferenceLogits::compare(size_t i, std::span<const float> logits) {
+Result<ReferenceLogits::RowError> ReferenceLogits::compare(size_t i, std::span<const float> logits) {
   if (std::cmp_not_equal(logits.size(), n_vocab_))
     return fail(ErrorCode::mismatch, "{}: logits of {} tokens, the model has {}", name_, n_vocab_, logits.size());
   const auto row = logits_.subspan(i * logits.size_bytes(), logits.size_bytes());
+  RowError found;
+  double error = 0, power = 0;
+  float highest = -std::numeric_limits<float>::infinity();
+  size_t top = 0;
   for (size_t j = 0; j < logits.size(); ++j) {
     float want;
     std::memcpy(&want, row.data() + j * sizeof(float), sizeof(float));
     if (!std::isfinite(want)) return fail(ErrorCode::format, "{}: logit {} after token {} is {}", name_, j, i, want);
     const double difference = static_cast<double>(logits[j]) - static_cast<double>(want);
-    error_ += difference * difference;
-    power_ += static_cast<double>(want) * static_cast<double>(want);
+    error += difference * difference;
+    power += static_cast<double>(want) * static_cast<double>(want);
+    // A difference that is not a number stays, so the comparison is the wrong way round.
+    if (!(std::abs(difference) <= found.max_difference)) found.max_difference = std::abs(difference);
+    if (want > highest) highest = want, top = j;
   }
-  return {};
+  error_ += error;
+  power_ += power;
+  found.nmse = error / power;
+  found.same_top = std::ranges::max_element(logits) == logits.begin() + static_cast<ptrdiff_t>(top);
+  return found;
 }
 
 double ReferenceLogits::nmse() const { return error_ / power_; }

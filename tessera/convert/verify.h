@@ -34,6 +34,13 @@ Result<size_t> check_round_trips(const text::Tokenizer& tokenizer);
 /// Logits as `tessera logits` writes them: int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab].
 class ReferenceLogits {
  public:
+  /// How far the logits after one token are from the reference's.
+  struct RowError {
+    double nmse = 0;            // sum of squared differences over sum of squares; not a number if all were 0
+    double max_difference = 0;  // the largest of one logit; not a number if a logit is none
+    bool same_top = false;      // the highest logit is of the same token
+  };
+
   /// Reads a file's bytes, which outlive the result. Errors start with the name: format (another size than the header
   /// says, an id that is none of the n_vocab tokens).
   static Result<ReferenceLogits> parse(std::span<const std::byte> bytes, std::string name);
@@ -43,7 +50,7 @@ class ReferenceLogits {
 
   /// Compares the logits after token i with the reference. Errors: mismatch (another n_vocab), format (the reference is
   /// not finite).
-  Result<> compare(size_t i, std::span<const float> logits);
+  Result<RowError> compare(size_t i, std::span<const float> logits);
 
   /// Of all that was compared: sum of squared differences over sum of squares. Not a number if all were 0 or none.
   double nmse() const;

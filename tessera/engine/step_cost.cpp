@@ -18,7 +18,10 @@ void add_product(StepCost& total, const Graph& graph, NodeId id) {
 
 void add_attention(StepCost& total, const Graph& graph, const Node& node) {
   const Shape& q = graph[node.sources[0]].spec.shape();  // [k_dim, n_heads, n_tokens]
+  const int64_t latent_v = std::get<AttentionParams>(node.params).latent_v;
+  total.macs_per_pair += static_cast<double>(latent_v * q[1]);
   for (const size_t side : {1u, 2u}) {
+    if (node.sources[side] == kNoNode) continue;
     const TensorSpec& cache = graph[node.sources[side]].spec;  // [dim, tokens of a block, n_heads_kv, n_blocks]
     total.macs_per_pair += static_cast<double>(cache.shape()[0] * q[1]);
     total.kv_bytes_per_position += static_cast<double>(cache.layout.nb[1] * cache.shape()[2]);

@@ -175,8 +175,8 @@ Value GraphBuilder::rope(Value x, Value table, RopePairs pairs) {
 }
 
 Value GraphBuilder::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
-                              Value valid, float scale) {
-  return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid}, AttentionParams{scale});
+                              Value valid, Value sinks, const AttentionParams& params) {
+  return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks}, params);
 }
 
 Value GraphBuilder::top_k(Value scores, int64_t k) { return add_node(Op::top_k, {scores}, TopKParams{k}); }

@@ -94,14 +94,16 @@ class GraphBuilder {
   Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);
   /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens].
   Value rope(Value x, Value table, RopePairs pairs);
-  /// Attention over the paged cache: softmax(scale * q K^T) V, where a token sees the stored positions of its own
-  /// sequence up to its own.
-  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store; positions, slots i32 [n_tokens];
+  /// Attention over the paged cache: softmax(scores) V (ops/attention.h), where a token sees stored positions of its own
+  /// sequence.
+  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store (v_cache absent where V is part of K);
+  ///   positions, slots i32 [n_tokens];
   ///   blocks i32 [n_max_blocks, n_slots]: physical block of each logical block of a slot's sequence, or -1;
   ///   valid i64 [n_max_blocks, n_slots]: bit i = position 64 * block + i is stored
+  ///   sinks [n_heads] or absent: a score per head that takes its share of the softmax and adds nothing
   ///   returns [v_dim, n_heads, n_tokens]
   Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
-                  float scale);
+                  Value sinks, const AttentionParams& params);
 
   // --- mixture of experts (ops/experts.h)
 

@@ -19,7 +19,8 @@ Value attend(GraphBuilder& b, Value x, const Attention& a, const BatchInputs& in
   // Stored before it is attended to, so that what a token sees does not depend on how a batch was split.
   const Value k_cache = b.kv_store(b.tensor(cache.k(layer)), k, in.cells, KvSide::k);
   const Value v_cache = b.kv_store(b.tensor(cache.v(layer)), v, in.cells, KvSide::v);
-  const Value heads = b.attention(q, k_cache, v_cache, in.positions, in.sequences, in.blocks, in.valid, a.scale);
+  const Value heads =
+      b.attention(q, k_cache, v_cache, in.positions, in.sequences, in.blocks, in.valid, {}, {.scale = a.scale});
   return b.reshape(heads, {a.v_dim * a.n_heads, n_tokens});
 }
 

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -95,6 +97,37 @@ TEST(Logits, BadTokensAreRefused) {
   expect_refusal(run_program({"logits", "-m", model, "-o", out, "--tokens", "1,2,3", "-c", "2"}), 1,
                  "3 tokens, the context holds 2");
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Logits, TheErrorAgainstAReferenceIsShownPerPosition) {
+  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  std::string bytes = logits_bytes(model, {1, 5, 9}, {});
+  // The second position's first logit is another by 1000, so it is the highest now.
+  float changed;
+  const size_t at = 8 + 3 * 4 + 512 * 4;
+  std::memcpy(&changed, bytes.data() + at, 4);
+  changed += 1000;
+  std::memcpy(bytes.data() + at, &changed, 4);
+  const std::string reference = testing::write_temporary("changed.logits", bytes);
+  const ProgramOutput output = run_program({"logits", "-m", model, "--reference", reference});
+  ASSERT_EQ(output.status, 0) << output.err;
+  std::vector<std::vector<std::string>> rows;
+  for (std::istringstream lines(output.out); !lines.eof();) {
+    std::string line;
+    std::getline(lines, line);
+    std::istringstream words(line);
+    rows.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  }
+  ASSERT_GE(rows.size(), 5u) << output.out;
+  EXPECT_EQ(rows[1], (std::vector<std::string>{"0", "1", "0", "0", "yes"}));
+  EXPECT_EQ(rows[2][0], "1");
+  EXPECT_EQ(rows[2][3], "1e+03");
+  EXPECT_EQ(rows[2][4], "no");
+  EXPECT_EQ(rows[3], (std::vector<std::string>{"2", "9", "0", "0", "yes"}));
+  EXPECT_NE(output.out.find(", worst at 1; 2 with the same top token\n"), std::string::npos) << output.out;
+  expect_refusal(run_program({"logits", "-m", model, "--reference", reference, "--tokens", "1,5,8"}), 1,
+                 "changed.logits: holds the logits of other tokens");
+  expect_refusal(run_program({"logits", "-m", model, "--reference", "/absent"}), 1, "/absent: cannot open");
 }
 
 TEST(Logits, FailedOutputLeavesNothing) {

@@ -97,11 +97,14 @@ struct Problem {
     std::vector<float> q;
     std::vector<int64_t> q_offsets, out_offsets;
     std::vector<int32_t> row_positions;
+    std::vector<float> row_slopes, row_sinks;
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto row = static_cast<size_t>(rows[i]);
       q_offsets.push_back(static_cast<int64_t>(q.size()));
       q.insert(q.end(), queries[row].begin(), queries[row].end());
       row_positions.push_back(positions[row]);
+      if (!slopes.empty()) row_slopes.push_back(slopes[row]);
+      if (!sinks.empty()) row_sinks.push_back(sinks[row]);
       out_offsets.push_back(static_cast<int64_t>(rows.size() - 1 - i) * v_dim);  // not the queries' order
     }
     Guarded<float> out(static_cast<int64_t>(rows.size()) * v_dim);
@@ -118,11 +121,17 @@ struct Problem {
         .k_dim = k_dim,
         .v_dim = v_dim,
         .scale = scale,
+        .soft_cap = soft_cap,
+        .slopes = slopes.empty() ? nullptr : row_slopes.data(),
+        .sinks = sinks.empty() ? nullptr : row_sinks.data(),
+        .causal = causal,
+        .window = window,
         .blocks = blocks.data(),
         .valid = valid.data(),
+        .first_block = 0,
         .n_blocks = static_cast<int>(blocks.size()),
         .k_base = k_memory.data(),
-        .v_base = v_memory.data(),
+        .v_base = latent_v ? nullptr : v_memory.data(),
         .k_block_stride = k_stride(),
         .v_block_stride = v_stride(),
     };
@@ -143,7 +152,10 @@ struct Problem {
   DType k_type, v_type;
   int k_dim, v_dim;
   Rng rng;
-  float scale = 0.125f;
+  float scale = 0.125f, soft_cap = 0;
+  bool causal = true, latent_v = false;
+  int32_t window = 0;
+  std::vector<float> slopes, sinks;  // per row; empty: none
   std::vector<int32_t> blocks;
   std::vector<uint64_t> valid;
   std::vector<std::vector<float>> keys, values;
@@ -169,8 +181,10 @@ void expect_matches_double(Problem& problem, const std::string& what) {
     std::vector<double> scores;
     std::vector<std::vector<double>> values;
     double score_error = 0;
-    for (int p = 0; p <= problem.positions[r] && p < static_cast<int>(problem.keys.size()); ++p) {
+    for (int p = 0; p < static_cast<int>(problem.keys.size()); ++p) {
       const auto block = static_cast<size_t>(p / kBlockTokens);
+      const int distance = std::abs(problem.positions[r] - p);
+      if ((problem.causal && p > problem.positions[r]) || (problem.window > 0 && distance >= problem.window)) continue;
       if (problem.blocks[block] < 0 || (problem.valid[block] >> (p % kBlockTokens) & 1) == 0) continue;
       const auto key = as_stored(k, problem.k_type, problem.keys[static_cast<size_t>(p)]);
       double score = 0, magnitude = 0;
@@ -178,15 +192,23 @@ void expect_matches_double(Problem& problem, const std::string& what) {
         score += key[e] * problem.queries[r][e];
         magnitude += std::abs(key[e] * problem.queries[r][e]);
       }
-      scores.push_back(score * problem.scale);
-      values.push_back(as_stored(k, problem.v_type, problem.values[static_cast<size_t>(p)]));
+      score *= problem.scale;
+      if (problem.soft_cap != 0) score = problem.soft_cap * std::tanh(score / problem.soft_cap);
+      if (!problem.slopes.empty()) score -= double{problem.slopes[r]} * distance;
+      scores.push_back(score);
+      values.push_back(problem.latent_v ? std::vector<double>(key.end() - problem.v_dim, key.end())
+                                        : as_stored(k, problem.v_type, problem.values[static_cast<size_t>(p)]));
       // Each of the chain's k_dim steps (two roundings on scalar) and the scaling err by 2^-24 of the
       // magnitude, the subtraction of the maximum once more.
       score_error = std::max(score_error, magnitude * problem.scale * (2 * problem.k_dim + 4) * 0x1p-24);
+      // tanh errs by 4 ulp of at most the cap, a slope's term by one rounding.
+      const double term = problem.slopes.empty() ? 0 : std::abs(double{problem.slopes[r]}) * distance;
+      score_error += (4 * problem.soft_cap + 2 * term) * 0x1p-23;
     }
     const double highest = scores.empty() ? 0 : *std::max_element(scores.begin(), scores.end());
     double sum = 0;
     for (double& s : scores) sum += s = std::exp(s - highest);
+    if (!scores.empty() && !problem.sinks.empty()) sum += std::exp(problem.sinks[r] - highest);
     // A weight errs by twice the score error and 2 ulp of exp; corrections add 3 roundings per block; sums
     // one per token.
     const auto n_steps = static_cast<double>(scores.size() + 3 * problem.blocks.size() + 8);
@@ -310,6 +332,76 @@ TEST(Attention, HandCase) {
     EXPECT_NEAR(out[1][0], 0.75f, 1e-6f);  // a few roundings of values up to 8
     EXPECT_NEAR(out[1][1], 0.25f, 1e-6f);
     EXPECT_NEAR(out[1][2], 7.0f, 4e-6f);
+  }
+}
+
+// What a query sees and what a score is made of, each alone and all together, at every edge of blocks and tiles.
+TEST(Attention, MatchesDoublePrecisionForEveryRuleOfScores) {
+  struct Rule {
+    const char* name;
+    void (*apply)(Problem&);
+  };
+  const Rule rules[] = {
+      {"window 1", [](Problem& p) { p.window = 1; }},
+      {"window 16", [](Problem& p) { p.window = 16; }},
+      {"window 65", [](Problem& p) { p.window = 65; }},
+      {"all", [](Problem& p) { p.causal = false; }},
+      {"symmetric window", [](Problem& p) { p.causal = false, p.window = 33; }},
+      {"soft cap", [](Problem& p) { p.soft_cap = 0.5f; }},
+      {"slopes",
+       [](Problem& p) {
+         for (float s = 1; p.slopes.size() < p.queries.size(); s /= 2) p.slopes.push_back(s);
+       }},
+      {"sinks",
+       [](Problem& p) {
+         for (float s = -2; p.sinks.size() < p.queries.size(); s += 1) p.sinks.push_back(s);
+       }},
+  };
+  for (const Kernels* k : usable_kernels()) {
+    for (const DType type : {DType::f32, DType::f16}) {
+      const auto problem_of = [&](int n_rows) {
+        Problem problem(*k, type, type, 64, 48, 4, 12);
+        problem.store_all(230);
+        for (int i = 0; i < n_rows; ++i) problem.add_row(229 - 20 * i, 4);
+        return problem;
+      };
+      for (const int n_rows : {1, 5, 12}) {
+        Problem all = problem_of(n_rows);
+        for (const Rule& rule : rules) {
+          Problem problem = problem_of(n_rows);
+          rule.apply(problem), rule.apply(all);
+          expect_matches_double(problem, rule.name);
+        }
+        expect_matches_double(all, "all rules");
+      }
+    }
+  }
+}
+
+TEST(Attention, ValuesMayBePartOfTheKeys) {
+  for (const Kernels* k : usable_kernels()) {
+    for (const DType type : kCacheTypes) {
+      for (const int v_dim : {96, 64, 21, 1}) {
+        Problem problem(*k, type, type, 96, v_dim, 3, 13);
+        problem.latent_v = true;
+        problem.store_all(150);
+        for (int i = 0; i < 9; ++i) problem.add_row(149 - 17 * i);
+        expect_matches_double(problem, "latent V");
+      }
+    }
+  }
+}
+
+TEST(Attention, ASinkTakesTheWholeWeightOrNone) {
+  for (const Kernels* k : usable_kernels()) {
+    Problem problem(*k, DType::f32, DType::f32, 16, 16, 1, 14);
+    problem.store_all(3);
+    problem.add_row(2), problem.add_row(2);
+    problem.sinks = {1000.0f, -1000.0f};
+    const auto out = problem.attend();
+    EXPECT_EQ(out[0], std::vector<float>(16, 0.0f)) << k->isa;
+    problem.sinks.clear();
+    EXPECT_EQ(out[1], problem.attend()[1]) << k->isa;
   }
 }
 

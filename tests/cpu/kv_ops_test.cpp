@@ -175,7 +175,7 @@ struct Scene {
     b.output(b.attention(b.input("q", DType::f32, {kDim, n_heads, n_tokens}), ck, cv,
                          b.input("positions", DType::i32, {n_tokens}), b.input("slots", DType::i32, {n_tokens}),
                          b.input("blocks", DType::i32, {n_max_blocks, 2}),
-                         b.input("valid", DType::i64, {n_max_blocks, 2}), scale),
+                         b.input("valid", DType::i64, {n_max_blocks, 2}), {}, {.scale = scale}),
              "y");
     return std::move(b).finish().value();
   }
@@ -214,7 +214,7 @@ TEST(Attention, NoTokensAreNoWork) {
         GraphBuilder b;
         const Value none = b.input("none", DType::i32, {0}), cache = b.input("c", DType::f16, {16, 64, 1, 1});
         b.output(b.attention(b.input("q", DType::f32, {16, 2, 0}), cache, cache, none, none,
-                             b.input("b", DType::i32, {1}), b.input("v", DType::i64, {1}), 1.0f),
+                             b.input("b", DType::i32, {1}), b.input("v", DType::i64, {1}), {}, {}),
                  "y");
         return std::move(b).finish().value();
       },

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
@@ -190,19 +191,29 @@ struct AttentionShapes {
   int64_t n_positions = 3, n_slots = 3;
   Shape blocks{4, 2}, valid{4, 2};
   DType blocks_type = DType::i32, valid_type = DType::i64;
-  float scale = 1.0f;
+  AttentionParams params{};
+  bool has_v = true;
+  std::optional<Shape> sinks{};
 };
 
 Build attention(const AttentionShapes& s) {
   return [=](GraphBuilder& b) {
-    return b.attention(f32(b, s.q), f16(b, s.k), f16(b, s.v), i32(b, s.n_positions), i32(b, s.n_slots),
-                       b.input("blocks", s.blocks_type, s.blocks), b.input("valid", s.valid_type, s.valid), s.scale);
+    return b.attention(f32(b, s.q), f16(b, s.k), s.has_v ? f16(b, s.v) : Value(), i32(b, s.n_positions),
+                       i32(b, s.n_slots), b.input("blocks", s.blocks_type, s.blocks),
+                       b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params);
   };
 }
 
 TEST(AttentionRule, GivesValuesPerHeadAndToken) {
   expect_shape(attention({}), {6, 4, 3});
   expect_shape(attention({.q = {8, 4, 0}, .n_positions = 0, .n_slots = 0}), {6, 4, 0});
+}
+
+TEST(AttentionRule, ValuesMayBePartOfTheKeys) {
+  expect_shape(attention({.params = {.latent_v = 5}, .has_v = false}), {5, 4, 3});
+  expect_refused(attention({.params = {.latent_v = 9}, .has_v = false}), "no V cache, and 9 of K's 8 elements as V");
+  expect_refused(attention({.has_v = false}), "no V cache, and 0 of K's 8");
+  expect_refused(attention({.params = {.latent_v = 5}}), "a V cache beside a V that is part of K");
 }
 
 TEST(AttentionRule, RefusesWhatDoesNotFit) {
@@ -212,14 +223,18 @@ TEST(AttentionRule, RefusesWhatDoesNotFit) {
   expect_refused(attention({.q = {0, 4, 3}, .k = {0, 64, 2, 5}}), "heads are empty");
   expect_refused(attention({.v = {0, 64, 2, 5}}), "heads are empty");
   expect_refused(attention({.k = {8, 64, 0, 5}, .v = {6, 64, 0, 5}}), "4 query heads for 0 KV heads");
-  expect_refused(attention({.k = {8, 32, 2, 5}}), "K and V caches differ");
+  expect_refused(attention({.k = {8, 32, 2, 5}}), "K [8, 32, 2, 5] is not a contiguous cache");
   expect_refused(attention({.v = {6, 64, 2, 4}}), "K and V caches differ");
   expect_refused(attention({.n_positions = 2}), "positions has 2 entries, want 3");
   expect_refused(attention({.n_slots = 4}), "slots has 4 entries, want 3");
   expect_refused(attention({.valid = {3, 2}}), "want blocks i32 and valid i64");
   expect_refused(attention({.blocks_type = DType::i64}), "want blocks i32 and valid i64");
   expect_refused(attention({.valid_type = DType::i32}), "want blocks i32 and valid i64");
-  expect_refused(attention({.scale = kNaN}), "scale");
+  expect_refused(attention({.params = {.scale = kNaN}}), "scale");
+  expect_refused(attention({.params = {.window = -1}}), "window -1");
+  expect_refused(attention({.params = {.soft_cap = -1}}), "attention parameter -1");
+  expect_refused(attention({.params = {.max_alibi = kNaN}}), "attention parameter");
+  expect_refused(attention({.sinks = Shape{3}}), "sinks [3], want one per head, 4");
 }
 
 TEST(Rules, RefuseParametersOfAnotherOperation) {

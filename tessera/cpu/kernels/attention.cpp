@@ -2,7 +2,8 @@
 // Kernels. cpu/ops calls it, one task per thread at a time.
 //
 // Per block of 64 tokens: scores one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
-// then weighted V rows one element per lane. A row's bits depend on its query, its position and the tokens it
+// then weighted V rows one element per lane. Latent attention (DeepSeek-AI 2024) has no V: a block's K is made f32 and
+// part of it transposed into V rows. A row's bits depend on its query, its position and the tokens it
 // sees: every score is one fma chain over elements, every output one fma chain over tokens ascending, with
 // exactly 0 for tokens that only other rows see. So rows may be grouped in any way; a register tile holds up
 // to kMaxTileRows of them.
@@ -24,10 +25,36 @@ struct RowState {
   float sum = 0.0f;
 };
 
-/// Turns n_rows rows of scores into weights exp(scale * s - max), 0 for tokens not seen; correction[r], of 16
-/// (those past n_rows hold any number), is what the row's earlier sums shrink by.
-void softmax_block(int n_rows, const uint64_t* seen, float scale, float* s, RowState* states, float* correction) {
-  const F32x16 factor = F32x16::broadcast(scale), unseen = F32x16::broadcast(kMinusInfinity);
+/// What becomes of a dot product before the softmax.
+struct ScoreRule {
+  F32x16 scale, soft_cap;
+  bool has_cap;
+
+  explicit ScoreRule(const AttentionTask& task)
+      : scale(F32x16::broadcast(task.scale)),
+        soft_cap(F32x16::broadcast(task.soft_cap)),
+        has_cap(task.soft_cap != 0.0f) {}
+
+  F32x16 operator()(F32x16 dot) const {
+    const F32x16 s = mul(dot, scale);
+    return has_cap ? mul(soft_cap, tanh(div(s, soft_cap))) : s;
+  }
+};
+
+/// s less slope * |distance| for 16 tokens from position `first` on (Press et al. 2022).
+F32x16 with_slope(F32x16 s, float slope, int32_t position, int64_t first) {
+  alignas(64) static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const F32x16 distance = sub(F32x16::broadcast(static_cast<float>(position - first)), F32x16::load(kLaneNumbers));
+  return sub(s, mul(F32x16::broadcast(slope), max(distance, sub(F32x16::zero(), distance))));
+}
+
+/// Turns n_rows rows of dot products with the block from position `begin` on, row 0 being the task's row `first`, into
+/// weights exp(s - max), 0 for tokens not seen; correction[r], of 16 (those past n_rows hold any number), is what the
+/// row's earlier sums shrink by.
+void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin, float* s,
+                   RowState* states, float* correction) {
+  const ScoreRule rule(task);
+  const F32x16 unseen = F32x16::broadcast(kMinusInfinity);
   float base[kMaxTileRows];
   for (int r = 0; r < n_rows; ++r) {
     float* row = s + r * kBlockTokens;
@@ -35,7 +62,10 @@ void softmax_block(int n_rows, const uint64_t* seen, float scale, float* s, RowS
     for (int t = 0; t < kTilesPerBlock; ++t) {
       F32x16 v = unseen;
       if (const uint16_t mask = tile_mask(seen[r], t); mask != 0) {
-        v = select_mask(mask, mul(F32x16::load(row + t * kTileTokens), factor), unseen);
+        v = rule(F32x16::load(row + t * kTileTokens));
+        if (task.slopes != nullptr)
+          v = with_slope(v, task.slopes[first + r], task.positions[first + r], begin + t * kTileTokens);
+        v = select_mask(mask, v, unseen);
       }
       v.store(row + t * kTileTokens);
       highest = max(highest, v);
@@ -63,11 +93,19 @@ void softmax_block(int n_rows, const uint64_t* seen, float scale, float* s, RowS
 
 int padded(int dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
 
-/// The tokens of block b that a row at `position` sees.
-uint64_t seen_tokens(uint64_t valid, int b, int32_t position) {
-  const int64_t n = int64_t{position} - int64_t{b} * kBlockTokens + 1;
+/// Tokens 0 to n - 1 of a block; none for n <= 0, all from 64 on.
+uint64_t first_tokens(int64_t n) {
   if (n <= 0) return 0;
-  return n >= kBlockTokens ? valid : valid & ((uint64_t{1} << n) - 1);
+  return n >= kBlockTokens ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+}
+
+/// The tokens of block b that a row at `position` sees.
+uint64_t seen_tokens(const AttentionTask& task, int b, int32_t position) {
+  const int64_t at = int64_t{position} - int64_t{b} * kBlockTokens;  // the row's own place in the block
+  uint64_t seen = task.valid[b];
+  if (task.causal) seen &= first_tokens(at + 1);
+  if (task.window > 0) seen &= first_tokens(at + task.window) & ~first_tokens(at - task.window + 1);
+  return seen;
 }
 
 uint64_t union_of(const uint64_t* masks, int n) {
@@ -81,6 +119,7 @@ struct Plan {
   int n_groups;               // register tiles of near equal size
   int v_dim;                  // padded
   bool convert_k, convert_v;  // blocks become f32 once, for all groups, before use
+  bool latent_v;              // V rows are taken from K's f32 block
   const KeyKernels *stored_keys, *keys;
   const ValueKernels *stored_values, *values;
   float *acc, *k_floats, *v_floats;
@@ -93,10 +132,11 @@ Plan make_plan(const AttentionTask& task, int k_dtype, int v_dtype, void* scratc
   // Measured: two groups read a block faster as it is, each converting in its registers; V needs whole
   // vectors.
   const bool many_groups = plan.n_groups > 2;
-  plan.convert_k = many_groups && k_dtype != 0;
-  plan.convert_v = (many_groups && v_dtype != 0) || plan.v_dim != task.v_dim;
+  plan.latent_v = task.v_base == nullptr;
+  plan.convert_k = plan.latent_v || (many_groups && k_dtype != 0);
+  plan.convert_v = !plan.latent_v && ((many_groups && v_dtype != 0) || plan.v_dim != task.v_dim);
   plan.stored_keys = kKeyKernels.of_dtype[k_dtype];
-  plan.stored_values = kValueKernels.of_dtype[v_dtype];
+  plan.stored_values = plan.latent_v ? &kValues<RowF32> : kValueKernels.of_dtype[v_dtype];
   plan.keys = plan.convert_k ? &kKeys<RowF32> : plan.stored_keys;
   plan.values = plan.convert_v ? &kValues<RowF32> : plan.stored_values;
   plan.acc = static_cast<float*>(scratch);
@@ -113,7 +153,7 @@ struct Rows {
 
 /// Adds block b to every row that sees any of its tokens.
 void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows) {
-  for (int i = 0; i < task.n_rows; ++i) rows.seen[i] = seen_tokens(task.valid[b], b, task.positions[i]);
+  for (int i = 0; i < task.n_rows; ++i) rows.seen[i] = seen_tokens(task, b, task.positions[i]);
   const uint64_t any = union_of(rows.seen, task.n_rows);
   if (any == 0) return;
 
@@ -123,12 +163,15 @@ void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows
   const auto k_stride = static_cast<ptrdiff_t>(task.k_block_stride);
   const auto v_stride = static_cast<ptrdiff_t>(task.v_block_stride);
   const char* k = static_cast<const char*>(task.k_base) + physical * k_stride;
-  const char* v = static_cast<const char*>(task.v_base) + physical * v_stride;
+  const char* v = plan.latent_v ? nullptr : static_cast<const char*>(task.v_base) + physical * v_stride;
   if (plan.convert_k) {
     plan.stored_keys->convert(k, blocks_ahead * k_stride, any, task.k_dim, plan.k_floats);
     k = reinterpret_cast<const char*>(plan.k_floats);
   }
-  if (plan.convert_v) {
+  if (plan.latent_v) {
+    values_of_keys(plan.k_floats, any, task.k_dim, task.v_dim, plan.v_dim, plan.v_floats);
+    v = reinterpret_cast<const char*>(plan.v_floats);
+  } else if (plan.convert_v) {
     plan.stored_values->convert(v, blocks_ahead * v_stride, any, task.v_dim, plan.v_dim, plan.v_floats);
     v = reinterpret_cast<const char*>(plan.v_floats);
   }
@@ -139,15 +182,18 @@ void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows
     alignas(64) float s[kMaxTileRows * kBlockTokens];
     float correction[kLanes] = {};
     plan.keys->scores[n - 1](rows.queries + first, k, blocks_ahead * k_stride, tokens, task.k_dim, s);
-    softmax_block(n, rows.seen + first, task.scale, s, rows.states + first, correction);
+    softmax_block(task, first, n, rows.seen + first, int64_t{b} * kBlockTokens, s, rows.states + first, correction);
     plan.values->accumulate[n - 1](v, blocks_ahead * v_stride, tokens, plan.v_dim, s, correction,
                                    plan.acc + first * plan.v_dim);
   }
 }
 
-void finish_row(const float* acc, const RowState& state, int dim, float* out) {
+/// out = acc / sum; a sink's weight is part of the sum.
+void finish_row(const float* acc, const RowState& state, const float* sink, int dim, float* out) {
   const bool saw_any = state.sum != 0.0f;
-  const F32x16 sum = F32x16::broadcast(state.sum), zero = F32x16::zero();
+  const F32x16 zero = F32x16::zero();
+  F32x16 sum = F32x16::broadcast(state.sum);
+  if (saw_any && sink != nullptr) sum = add(sum, exp(F32x16::broadcast(*sink - state.max)));
   for (int i = 0; i < dim; i += kLanes) {
     // Weights of 0 can turn an underflowed -0 into +0; adding 0 makes it +0 for every grouping.
     const F32x16 v = saw_any ? add(div(F32x16::load(acc + i), sum), zero) : zero;
@@ -168,11 +214,12 @@ void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratc
   memset(plan.acc, 0, sizeof(float) * static_cast<size_t>(task.n_rows) * static_cast<size_t>(plan.v_dim));
   Rows rows;
   for (int i = 0; i < task.n_rows; ++i) rows.queries[i] = task.q + task.q_offsets[i];
-  for (int b = 0; b < task.n_blocks; ++b) {
+  for (int b = task.first_block; b < task.n_blocks; ++b) {
     if (task.blocks[b] >= 0) attend_block(task, plan, b, rows);
   }
   for (int i = 0; i < task.n_rows; ++i) {
-    finish_row(plan.acc + i * plan.v_dim, rows.states[i], task.v_dim, task.out + task.out_offsets[i]);
+    finish_row(plan.acc + i * plan.v_dim, rows.states[i], task.sinks == nullptr ? nullptr : task.sinks + i, task.v_dim,
+               task.out + task.out_offsets[i]);
   }
 }
 

@@ -214,6 +214,23 @@ void convert_values(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim
   }
 }
 
+/// The last v_dim elements of the f32 keys of `tokens` as rows of padded_dim, zero past v_dim. Tokens of the same tile
+/// that are not asked for may be written, too.
+inline void values_of_keys(const float* keys, uint64_t tokens, int k_dim, int v_dim, int padded_dim, float* out) {
+  for (int t = 0; t < kTilesPerBlock; ++t) {
+    if (tile_mask(tokens, t) == 0) continue;
+    const float* tile = keys + (t * k_dim + k_dim - v_dim) * kTileTokens;
+    float* rows = out + t * kTileTokens * padded_dim;
+    for (int begin = 0; begin < v_dim; begin += kLanes) {
+      F32x16 square[kLanes];
+      for (int i = 0; i < kLanes; ++i)
+        square[i] = begin + i < v_dim ? F32x16::load(tile + (begin + i) * kTileTokens) : F32x16::zero();
+      transpose(square);
+      for (int i = 0; i < kLanes; ++i) square[i].store(rows + i * padded_dim + begin);
+    }
+  }
+}
+
 // One per dtype -------------------------------------------------------------------
 
 struct KeyKernels {

@@ -64,15 +64,22 @@ struct AttentionTask {
   int n_rows;                // 1 to kMaxAttentionRows
   int k_dim;                 // elements per K vector
   int v_dim;                 // elements per V vector
+  // Scores and what is seen: see AttentionParams.
   float scale;
+  float soft_cap;       // 0: none
+  const float* slopes;  // ALiBi's slope of each row, or null
+  const float* sinks;   // the sink's score of each row, or null
+  bool causal;
+  int32_t window;  // 0: none
   // The sequence: logical block b holds positions 64b to 64b+63; blocks[b] is its physical block or -1,
   // valid[b] tells which of its positions are stored.
   const int32_t* blocks;
   const uint64_t* valid;
+  int first_block;  // blocks before it are not seen by any row
   int n_blocks;
   // The cache of this layer: physical block p of this KV head starts p * stride bytes after the base.
   const void* k_base;
-  const void* v_base;
+  const void* v_base;  // null: V is the last v_dim elements of K
   size_t k_block_stride;
   size_t v_block_stride;
 };

@@ -25,10 +25,15 @@
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kLanes = 16;
+template <int... kLane>
+struct LaneList {};
 
-/// e^x per lane, within 2 ulp where the result is normal; 0 below -87.3, +inf above 88.7, NaN stays NaN.
-/// Cody-Waite reduction to |r| <= ln(2)/2, then the minimax polynomial of Cephes' expf (Moshier 1984).
-inline F32x16 exp(F32x16 x) {
+/// e^x = 2^n (1 + r + p r^2): Cody-Waite reduction to |r| <= ln(2)/2, then the minimax polynomial of Cephes' expf
+/// (Moshier 1984).
+struct ExpTerms {
+  F32x16 n, r, p;
+};
+inline ExpTerms exp_terms(F32x16 x) {
   const F32x16 n = round_even(mul(x, F32x16::broadcast(1.44269504088896341f)));
   F32x16 r = fma(n, F32x16::broadcast(-0.693359375f), x);
   r = fma(n, F32x16::broadcast(2.12194440e-4f), r);
@@ -38,8 +43,51 @@ inline F32x16 exp(F32x16 x) {
   p = fma(p, r, F32x16::broadcast(4.1665795894e-2f));
   p = fma(p, r, F32x16::broadcast(1.6666665459e-1f));
   p = fma(p, r, F32x16::broadcast(5.0000001201e-1f));
-  p = fma(p, mul(r, r), add(r, F32x16::broadcast(1.0f)));
-  return exp_finish(x, p, n);
+  return {n, r, p};
+}
+
+/// e^x per lane, within 2 ulp where the result is normal; 0 below -87.3, +inf above 88.7, NaN stays NaN.
+inline F32x16 exp(F32x16 x) {
+  const auto [n, r, p] = exp_terms(x);
+  return exp_finish(x, fma(p, mul(r, r), add(r, F32x16::broadcast(1.0f))), n);
+}
+
+/// tanh(x) per lane, within 4 ulp; NaN stays NaN. With u = e^2x - 1 = (2^n - 1) + 2^n (r + p r^2), which cancels
+/// nothing for small x, it is u / (u + 2).
+inline F32x16 tanh(F32x16 x) {
+  const F32x16 one = F32x16::broadcast(1.0f), two = F32x16::broadcast(2.0f);
+  // Past 10 the result is 1 to the last bit. Of max and min the second operand is what NaN comes from.
+  const F32x16 doubled = mul(two, min(F32x16::broadcast(10.0f), max(F32x16::broadcast(-10.0f), x)));
+  const auto [n, r, p] = exp_terms(doubled);
+  const F32x16 power = exp_finish(doubled, one, n);
+  const F32x16 u = fma(power, fma(p, mul(r, r), r), sub(power, one));
+  return div(u, add(u, two));
+}
+
+/// The squares of a and b that lie off the diagonal are exchanged: lanes with bit kDistance of a, without it of b.
+template <int kDistance, int... kLane>
+inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
+  using Vector = float __attribute__((vector_size(64)));
+  Vector x, y;
+  __builtin_memcpy(&x, &a, sizeof(x));
+  __builtin_memcpy(&y, &b, sizeof(y));
+  const Vector first =
+      __builtin_shufflevector(x, y, ((kLane & kDistance) == 0 ? kLane : kLanes + kLane - kDistance)...);
+  const Vector second =
+      __builtin_shufflevector(x, y, ((kLane & kDistance) == 0 ? kLane + kDistance : kLanes + kLane)...);
+  __builtin_memcpy(&a, &first, sizeof(x));
+  __builtin_memcpy(&b, &second, sizeof(y));
+}
+
+/// Rows 0 to 15 of 16 lanes become columns: lane j of row i and lane i of row j change places.
+inline void transpose(F32x16* rows) {
+  using All = LaneList<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
+  for (int i = 0; i < 8; ++i) exchange<8>(rows[i], rows[i + 8], All{});
+  for (int i = 0; i < kLanes; ++i)
+    if ((i & 4) == 0) exchange<4>(rows[i], rows[i + 4], All{});
+  for (int i = 0; i < kLanes; ++i)
+    if ((i & 2) == 0) exchange<2>(rows[i], rows[i + 2], All{});
+  for (int i = 0; i < kLanes; i += 2) exchange<1>(rows[i], rows[i + 1], All{});
 }
 
 /// Sum of term(i) over n floats: 16 lane-striped partials, then the tree of reduce_add. term(i, n) gives

@@ -3,6 +3,9 @@
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 
 #include "tessera/base/checked.h"
 #include "tessera/cpu/step.h"
@@ -13,17 +16,29 @@ namespace {
 
 bool supports_attention(const Kernels& kernels, const Graph& graph, const Node& node) {
   for (const size_t side : {1u, 2u})
-    if (kernels.kv_formats[static_cast<size_t>(graph[node.sources[side]].spec.dtype)] == nullptr) return false;
+    if (node.sources[side] != kNoNode &&
+        kernels.kv_formats[static_cast<size_t>(graph[node.sources[side]].spec.dtype)] == nullptr)
+      return false;
   return true;
 }
 
+int v_dim_of(const Step& step) { return static_cast<int>(step.out.shape()[0]); }
+
 size_t scratch_per_thread(const Kernels& kernels, const Step& step) {
-  const auto k_dim = static_cast<int>(step.in[1].shape()[0]), v_dim = static_cast<int>(step.in[2].shape()[0]);
-  return round_up<size_t>(kernels.attention_scratch_bytes(k_dim, v_dim), 64);
+  const auto k_dim = static_cast<int>(step.in[1].shape()[0]);
+  return round_up<size_t>(kernels.attention_scratch_bytes(k_dim, v_dim_of(step)), 64);
 }
 
 size_t attention_work_bytes(const Kernels& kernels, const Step& step) {
   return scratch_per_thread(kernels, step) * static_cast<size_t>(step.n_threads);
+}
+
+// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
+// beyond it take every other term of the series of twice as many.
+float alibi_slope(float max_bias, int64_t head, int64_t n_heads) {
+  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
+  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
+  return static_cast<float>(std::exp2(-double{max_bias} * exponent / static_cast<double>(n)));
 }
 
 // How heads and tokens fall into units.
@@ -56,17 +71,26 @@ struct Units {
 class AttentionRunner {
  public:
   AttentionRunner(const Step& step, Worker& worker)
-      : step_(step), worker_(worker), units_(step), positions_(step.in[3].row<const int32_t>(0)) {
+      : step_(step),
+        worker_(worker),
+        params_(std::get<AttentionParams>(step.node->params)),
+        units_(step),
+        positions_(step.in[3].row<const int32_t>(0)) {
     task_.q = step.in[0].row(0);
     task_.out = step.out.row(0);
     task_.q_offsets = q_offsets_;
     task_.out_offsets = out_offsets_;
     task_.positions = row_positions_;
     task_.k_dim = static_cast<int>(step.in[1].shape()[0]);
-    task_.v_dim = static_cast<int>(step.in[2].shape()[0]);
-    task_.scale = std::get<AttentionParams>(step.node->params).scale;
+    task_.v_dim = v_dim_of(step);
+    task_.scale = params_.scale;
+    task_.soft_cap = params_.soft_cap;
+    task_.slopes = params_.max_alibi == 0 ? nullptr : row_slopes_;
+    task_.sinks = step.in[7].present() ? row_sinks_ : nullptr;
+    task_.causal = params_.causal;
+    task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
     task_.k_block_stride = static_cast<size_t>(step.in[1].layout.nb[3]);
-    task_.v_block_stride = static_cast<size_t>(step.in[2].layout.nb[3]);
+    if (step.in[2].present()) task_.v_block_stride = static_cast<size_t>(step.in[2].layout.nb[3]);
     scratch_ = step.work + scratch_per_thread(worker.kernels, step) * static_cast<size_t>(worker.thread.index);
   }
 
@@ -92,13 +116,16 @@ class AttentionRunner {
         q_offsets_[task_.n_rows] = step_.in[0].row(head, t) - task_.q;
         out_offsets_[task_.n_rows] = step_.out.row(head, t) - task_.out;
         row_positions_[task_.n_rows] = positions_[t];
+        if (task_.slopes != nullptr)
+          row_slopes_[task_.n_rows] = alibi_slope(params_.max_alibi, head, step_.in[0].shape()[1]);
+        if (task_.sinks != nullptr) row_sinks_[task_.n_rows] = step_.in[7].row(0)[head];
       }
     if (!point_at_sequence(tokens)) {
       for (int i = 0; i < task_.n_rows; ++i) std::fill_n(task_.out + out_offsets_[i], task_.v_dim, 0.0f);
       return;
     }
     task_.k_base = step_.in[1].data + head_kv * step_.in[1].layout.nb[2];
-    task_.v_base = step_.in[2].data + head_kv * step_.in[2].layout.nb[2];
+    if (step_.in[2].present()) task_.v_base = step_.in[2].data + head_kv * step_.in[2].layout.nb[2];
     worker_.kernels.attention(task_, static_cast<int>(step_.in[1].dtype), static_cast<int>(step_.in[2].dtype),
                               scratch_);
   }
@@ -112,18 +139,22 @@ class AttentionRunner {
       worker_.fault.report(step_, "sequence", sequence, n_sequences);
       return false;
     }
-    int32_t last = 0;
+    int32_t first = std::numeric_limits<int32_t>::max(), last = 0;
     for (int64_t t = tokens.begin; t < tokens.end; ++t) {
       if (positions_[t] < 0 || positions_[t] >= n_max_blocks * kBlockTokens) {
         worker_.fault.report(step_, "position", positions_[t], n_max_blocks * kBlockTokens);
         return false;
       }
-      last = std::max(last, positions_[t]);
+      first = std::min(first, positions_[t]), last = std::max(last, positions_[t]);
     }
     task_.blocks = step_.in[5].row<const int32_t>(sequence);
     task_.valid = step_.in[6].row<const uint64_t>(sequence);
-    task_.n_blocks = last / kBlockTokens + 1;
-    for (int i = 0; i < task_.n_blocks; ++i)
+    // What any row can see: up to its own position, or with a window as far behind as before it.
+    const int64_t n_all = n_max_blocks * kBlockTokens, window = params_.window == 0 ? n_all : params_.window;
+    const int64_t end = params_.causal ? int64_t{last} + 1 : std::min(last + window, n_all);
+    task_.first_block = static_cast<int>(std::max<int64_t>(0, first - window + 1) / kBlockTokens);
+    task_.n_blocks = static_cast<int>(div_ceil<int64_t>(end, kBlockTokens));
+    for (int i = task_.first_block; i < task_.n_blocks; ++i)
       if (task_.blocks[i] < -1 || task_.blocks[i] >= n_physical) {
         worker_.fault.report(step_, "block", task_.blocks[i], n_physical);
         return false;
@@ -133,6 +164,7 @@ class AttentionRunner {
 
   const Step& step_;
   Worker& worker_;
+  const AttentionParams& params_;
   Units units_;
   const int32_t* positions_;
   AttentionTask task_{};
@@ -140,6 +172,7 @@ class AttentionRunner {
   int64_t q_offsets_[kMaxAttentionRows];
   int64_t out_offsets_[kMaxAttentionRows];
   int32_t row_positions_[kMaxAttentionRows];
+  float row_slopes_[kMaxAttentionRows], row_sinks_[kMaxAttentionRows];
 };
 
 void run_attention(const Step& step, Worker& worker) { AttentionRunner(step, worker).run(); }

@@ -1,24 +1,59 @@
 #include "tessera/graph/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
 
+namespace {
+
+Result<> want_params(const AttentionParams& p) {
+  if (!std::isfinite(p.scale)) return fail(ErrorCode::invalid_argument, "scale {} is not finite", p.scale);
+  for (const float f : {p.soft_cap, p.max_alibi})
+    if (!std::isfinite(f) || f < 0)
+      return fail(ErrorCode::invalid_argument, "attention parameter {}, want a finite value >= 0", f);
+  if (p.window < 0 || p.latent_v < 0)
+    return fail(ErrorCode::invalid_argument, "window {} or latent V {} is below 0", p.window, p.latent_v);
+  return {};
+}
+
+/// Elements of a V vector, from its cache or as part of K's.
+Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
+  const Shape& k = x[1]->shape();
+  if (x[2] == nullptr) {
+    if (p.latent_v < 1 || p.latent_v > k[0])
+      return fail(ErrorCode::invalid_argument, "no V cache, and {} of K's {} elements as V", p.latent_v, k[0]);
+    return p.latent_v;
+  }
+  const Shape& v = x[2]->shape();
+  if (p.latent_v != 0) return fail(ErrorCode::invalid_argument, "a V cache beside a V that is part of K");
+  if (v[1] != kKvBlockTokens || k[2] != v[2] || k[3] != v[3])
+    return fail(ErrorCode::invalid_argument, "K and V caches differ in shape");
+  if (v[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
+  if (!is_contiguous(x[2]->dtype, x[2]->layout))
+    return fail(ErrorCode::invalid_argument, "V {} is not a contiguous cache", to_string(v));
+  return v[0];
+}
+
+}  // namespace
+
 Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
-  TESSERA_TRY(want_operands(x, 7, 7));
+  TESSERA_TRY(want_operands(x, 2, 8));
   const auto* p = std::get_if<AttentionParams>(&params);
   if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
-  if (!std::isfinite(p->scale)) return fail(ErrorCode::invalid_argument, "scale {} is not finite", p->scale);
-  const Shape &q = x[0]->shape(), &k = x[1]->shape(), &v = x[2]->shape(), &blocks = x[5]->shape();
+  TESSERA_TRY(want_params(*p));
+  const Shape &q = x[0]->shape(), &k = x[1]->shape();
   TESSERA_TRY(want_f32_rows(*x[0], "q"));
   if (k[0] != q[0] || q[3] != 1) return fail(ErrorCode::invalid_argument, "q has {} elements, K has {}", q[0], k[0]);
-  if (k[1] != kKvBlockTokens || v[1] != kKvBlockTokens || k[2] != v[2] || k[3] != v[3])
-    return fail(ErrorCode::invalid_argument, "K and V caches differ in shape");
-  if (k[0] < 1 || v[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
-  if (!is_contiguous(x[1]->dtype, x[1]->layout) || !is_contiguous(x[2]->dtype, x[2]->layout))
-    return fail(ErrorCode::invalid_argument, "the cache is not contiguous");
+  if (k[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
+  if (k[1] != kKvBlockTokens || !is_contiguous(x[1]->dtype, x[1]->layout))
+    return fail(ErrorCode::invalid_argument, "K {} is not a contiguous cache", to_string(k));
+  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, *p));
+  if (x.size() < 7 || std::ranges::count(x.subspan(3, 4), nullptr) > 0)
+    return fail(ErrorCode::invalid_argument, "positions, slots or block tables are missing");
+  const Shape& blocks = x[5]->shape();
   if (k[2] < 1 || q[1] < 1 || q[1] % k[2] != 0)
     return fail(ErrorCode::invalid_argument, "{} query heads for {} KV heads, want a multiple", q[1], k[2]);
   TESSERA_TRY(want_i32_vector(*x[3], "positions", q[2]));
@@ -28,7 +63,12 @@ Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
     return fail(ErrorCode::invalid_argument, "want blocks i32 and valid i64, both [n_max_blocks, n_slots]");
   if (!is_contiguous(DType::i32, x[5]->layout) || !is_contiguous(DType::i64, x[6]->layout))
     return fail(ErrorCode::invalid_argument, "block tables are not contiguous");
-  return contiguous(DType::f32, {v[0], q[1], q[2]});
+  if (x.size() > 7 && x[7] != nullptr) {
+    TESSERA_TRY(want_f32_rows(*x[7], "sinks"));
+    if (x[7]->shape() != Shape{q[1]})
+      return fail(ErrorCode::invalid_argument, "sinks {}, want one per head, {}", to_string(x[7]->shape()), q[1]);
+  }
+  return contiguous(DType::f32, {v_dim, q[1], q[2]});
 }
 
 }  // namespace tessera

@@ -1,9 +1,19 @@
 #pragma once
 
+#include <cstdint>
+
 namespace tessera {
 
+/// What a score is made of and which tokens a query sees. The score of query q (position p_q, head h) and key k is
+///   s = scale * q k;  s = soft_cap * tanh(s / soft_cap);  s -= slope_h * |p_q - p_k|
 struct AttentionParams {
-  float scale = 1.0f;  // scores are multiplied by this before the softmax
+  float scale = 1.0f;
+  bool causal = true;      // keys after the query are not seen
+  int64_t window = 0;      // > 0: only keys with |p_q - p_k| < window are seen
+  float soft_cap = 0.0f;   // 0: none
+  float max_alibi = 0.0f;  // 0: no slopes (Press et al. 2022); else slope_h falls from 2^(-max_alibi / 2^floor(log2 H))
+  // 0: V has a cache of its own. Else there is none, and V is the last latent_v elements of K (latent attention).
+  int64_t latent_v = 0;
 };
 
 }  // namespace tessera

@@ -136,7 +136,7 @@ void decode_shapes(benchmark::internal::Benchmark* b) {
   b->Args({4, 1, 4096, 64})->Args({1, 1, 4096, 64})->Args({8, 1, 4096, 128});
 }
 void prefill_shapes(benchmark::internal::Benchmark* b) {
-  b->Args({4, 16, 512, 64})->Args({4, 16, 4096, 64})->Args({4, 16, 512, 128});
+  b->Args({4, 64, 512, 64})->Args({4, 64, 4096, 64})->Args({4, 64, 512, 128});
 }
 
 #define TESSERA_BENCH_CACHE(type)                                                              \

@@ -64,6 +64,9 @@ class Backend {
   virtual Result<> get_async(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) {
     return tensor.buffer->get(tensor, offset, bytes);
   }
+  /// What of the threads' placement or priority could not be had (the backend works without); "" if nothing.
+  virtual std::string_view warning() const { return {}; }
+
   /// Waits until all that was asked for is done.
   virtual Result<> synchronize() { return {}; }
 };

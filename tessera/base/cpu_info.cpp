@@ -6,8 +6,10 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -15,6 +17,7 @@
 
 #include "tessera/base/cgroup.h"
 #include "tessera/base/file.h"
+#include "tessera/base/thread_pool.h"
 
 namespace tessera {
 
@@ -113,6 +116,51 @@ uint64_t meminfo_bytes(std::string_view meminfo, std::string_view name) {
   return 0;
 }
 
+// The set in a file of /sys; nothing if it cannot be read, is not a list, or has no CPU of the mask.
+std::optional<CpuMask> read_cpus(const std::string& path, const CpuMask& mask) {
+  const auto listed = CpuMask::from_list(read_word(path));
+  if (!listed) return std::nullopt;
+  const CpuMask common = *listed & mask;
+  return common.empty() ? std::nullopt : std::optional(common);
+}
+
+// One CPU of each physical core.
+std::vector<int> core_cpus(const CpuMask& cpus, const std::string& root) {
+  std::vector<int> cores;
+  for (const int cpu : cpus.cpus()) {
+    const auto siblings = read_cpus(cpu_dir(cpu, root) + "/topology/thread_siblings_list", cpus);
+    // Without a plausible list the CPU counts as a core of its own.
+    if (!siblings || !siblings->contains(cpu) || siblings->cpus().front() == cpu) cores.push_back(cpu);
+  }
+  return cores;
+}
+
+// A number that one of these files has for every CPU, or 1 for each where none does.
+std::vector<uint64_t> core_speeds(const std::vector<int>& cores, const std::string& root) {
+  const auto is_plausible = [](uint64_t speed) { return speed > 0 && speed <= UINT32_MAX; };
+  for (const std::string_view file : {"cpu_capacity", "cpufreq/cpuinfo_max_freq"}) {
+    std::vector<uint64_t> speeds;
+    for (const int cpu : cores) speeds.push_back(parse_size(read_word(fmt::format("{}/{}", cpu_dir(cpu, root), file))));
+    if (std::ranges::all_of(speeds, is_plausible)) return speeds;
+  }
+  return std::vector<uint64_t>(cores.size(), 1);
+}
+
+// The cores that are worth a thread each. Where all have equal parts of a step, n threads are as fast as n times the
+// slowest of them: so the cores near the fastest count, and slower ones only where a quarter is won by that reckoning
+// (their vector units are narrower than their clock and capacity tell).
+int count_fast_cores(const CpuMask& cpus, const std::string& root) {
+  std::vector<uint64_t> speeds = core_speeds(core_cpus(cpus, root), root);
+  std::ranges::sort(speeds, std::greater{});
+  size_t n_big = 0;
+  while (n_big < speeds.size() && 4 * speeds[n_big] >= 3 * speeds[0]) ++n_big;
+  size_t best = n_big;
+  const auto together = [&](size_t n) { return n * speeds[n - 1]; };
+  for (size_t n = n_big + 1; n <= speeds.size(); ++n)
+    if (together(n) > together(best) && 4 * together(n) >= 5 * together(n_big)) best = n;
+  return static_cast<int>(best);
+}
+
 }  // namespace
 
 CpuFeatures cpu_features() {
@@ -184,19 +232,15 @@ std::string cpu_brand() {
 }
 
 int n_physical_cores(const CpuMask& cpus, const std::string& root) {
-  int n = 0;
-  for (const int cpu : cpus.cpus()) {
-    const auto siblings = CpuMask::from_list(read_word(cpu_dir(cpu, root) + "/topology/thread_siblings_list"));
-    // Without a plausible list the CPU counts as a core of its own.
-    if (!siblings || !siblings->contains(cpu) || (*siblings & cpus).cpus().front() == cpu) ++n;
-  }
-  return n;
+  return static_cast<int>(core_cpus(cpus, root).size());
 }
 
-int default_thread_count(const std::string& root) {
-  const int n_cores = n_physical_cores(thread_affinity(), root);
-  const double n_allowed = std::min(cgroup_limits(root).n_cpus, static_cast<double>(n_cores));
-  return std::max(1, static_cast<int>(n_allowed));
+int default_thread_count(const CpuMask& cpus, const std::string& root) {
+  CpuMask usable = read_cpus(root + "/sys/devices/system/cpu/online", cpus).value_or(cpus);
+  // Of Intel's hybrid CPUs: those of the performance cores.
+  usable = read_cpus(root + "/sys/devices/cpu_core/cpus", usable).value_or(usable);
+  const int n_cores = std::min(count_fast_cores(usable, root), ThreadPool::kMaxThreads);
+  return std::max(1, static_cast<int>(std::min(cgroup_limits(root).n_cpus, static_cast<double>(n_cores))));
 }
 
 CacheSizes cache_sizes(int cpu, const std::string& root) {

@@ -44,9 +44,10 @@ std::string cpu_brand();
 /// Physical cores with at least one CPU in the mask: hyperthreads of one core count once.
 int n_physical_cores(const CpuMask& cpus, const std::string& root = "");
 
-/// Threads for compute-bound work: the physical cores that the calling thread may use, bounded by the whole
-/// CPUs of the cgroup's quota (a throttled thread holds up all others at the next barrier). At least 1.
-int default_thread_count(const std::string& root = "");
+/// Threads for compute-bound work on these CPUs: one per physical core that is online, without cores that would hold
+/// up the others (Intel's efficiency cores, little cores), bounded by the whole CPUs of the cgroup's quota (a throttled
+/// thread holds up all others at the next barrier). 1 to ThreadPool::kMaxThreads.
+int default_thread_count(const CpuMask& cpus = thread_affinity(), const std::string& root = "");
 
 /// Caches that one CPU sees; 0 where unknown.
 struct CacheSizes {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -17,8 +17,10 @@ namespace {
 
 constexpr int kMaxCpus = CpuMask::kMaxCpus;
 
-// The kernel's form; larger than one cpu_set_t, which ends at 1024 CPUs.
-using KernelMask = std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE>;
+// The kernel's form is an array of longs; a cpu_set_t would end at 1024 CPUs.
+static_assert(sizeof(unsigned long) == sizeof(uint64_t));
+cpu_set_t* kernel_form(uint64_t* words) { return reinterpret_cast<cpu_set_t*>(words); }
+const cpu_set_t* kernel_form(const uint64_t* words) { return reinterpret_cast<const cpu_set_t*>(words); }
 
 std::optional<int> hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -75,7 +77,7 @@ Result<CpuMask> CpuMask::from_hex(std::string_view text) {
     if (*digit == 0) continue;
     if (i >= kMaxCpus / 4) return fail(ErrorCode::limit, "CPU mask '{}': names a CPU beyond {}", text, kMaxCpus - 1);
     for (size_t bit = 0; bit < 4; ++bit)
-      if ((*digit >> bit & 1) != 0) mask.bits_.set(4 * i + bit);
+      if ((*digit >> bit & 1) != 0) mask.add(static_cast<int>(4 * i + bit));
   }
   if (mask.empty()) return fail(ErrorCode::invalid_argument, "CPU mask '{}': names no CPU", text);
   return mask;
@@ -90,6 +92,12 @@ Result<CpuMask> CpuMask::from_list(std::string_view text) {
     begin = end + 1;
   }
   return mask;
+}
+
+int CpuMask::count() const {
+  int n = 0;
+  for (const uint64_t word : words_) n += std::popcount(word);
+  return n;
 }
 
 std::vector<int> CpuMask::cpus() const {
@@ -114,21 +122,14 @@ std::string to_string(const CpuMask& mask) {
 
 CpuMask thread_affinity() {
   CpuMask mask;
-  KernelMask kernel_mask{};
-  if (::sched_getaffinity(0, sizeof kernel_mask, kernel_mask.data()) == 0) {
-    for (int cpu = 0; cpu < kMaxCpus; ++cpu)
-      if (CPU_ISSET_S(static_cast<size_t>(cpu), sizeof kernel_mask, kernel_mask.data())) mask.add(cpu);
-  } else {
-    const long n_online = ::sysconf(_SC_NPROCESSORS_ONLN);
-    for (int cpu = 0; cpu < std::clamp<long>(n_online, 1, kMaxCpus); ++cpu) mask.add(cpu);
-  }
+  if (::sched_getaffinity(0, sizeof mask.words_, kernel_form(mask.words_.data())) == 0) return mask;
+  const long n_online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  for (int cpu = 0; cpu < std::clamp<long>(n_online, 1, kMaxCpus); ++cpu) mask.add(cpu);
   return mask;
 }
 
 Result<> set_thread_affinity(const CpuMask& mask) {
-  KernelMask kernel_mask{};
-  for (const int cpu : mask.cpus()) CPU_SET_S(static_cast<size_t>(cpu), sizeof kernel_mask, kernel_mask.data());
-  if (::sched_setaffinity(0, sizeof kernel_mask, kernel_mask.data()) == 0) return {};
+  if (::sched_setaffinity(0, sizeof mask.words_, kernel_form(mask.words_.data())) == 0) return {};
   return fail(ErrorCode::io, "cannot run on CPUs {}: {}", to_string(mask), std::generic_category().message(errno));
 }
 

@@ -2,7 +2,8 @@
 // schedules by them. Called by cpu_info, thread_pool and the command line.
 #pragma once
 
-#include <bitset>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,22 +26,30 @@ class CpuMask {
   /// be. Errors: empty, not a number, a CPU beyond kMaxCpus, an end before its start.
   static Result<CpuMask> from_list(std::string_view text);
 
-  void add(int cpu) { bits_.set(static_cast<size_t>(cpu)); }  // 0 <= cpu < kMaxCpus
-  bool contains(int cpu) const { return cpu >= 0 && cpu < kMaxCpus && bits_[static_cast<size_t>(cpu)]; }
-  int count() const { return static_cast<int>(bits_.count()); }
-  bool empty() const { return bits_.none(); }
+  void add(int cpu) { words_[static_cast<size_t>(cpu) / 64] |= bit(cpu); }  // 0 <= cpu < kMaxCpus
+  bool contains(int cpu) const {
+    return cpu >= 0 && cpu < kMaxCpus && (words_[static_cast<size_t>(cpu) / 64] & bit(cpu)) != 0;
+  }
+  int count() const;
+  bool empty() const { return words_ == Words{}; }
 
   /// The CPUs in ascending order.
   std::vector<int> cpus() const;
 
   friend CpuMask operator&(CpuMask a, const CpuMask& b) {
-    a.bits_ &= b.bits_;
+    for (size_t i = 0; i < a.words_.size(); ++i) a.words_[i] &= b.words_[i];
     return a;
   }
   bool operator==(const CpuMask&) const = default;
 
  private:
-  std::bitset<kMaxCpus> bits_;
+  friend CpuMask thread_affinity();
+  friend Result<> set_thread_affinity(const CpuMask& mask);
+  using Words = std::array<uint64_t, kMaxCpus / 64>;  // as the kernel takes them
+
+  static uint64_t bit(int cpu) { return uint64_t{1} << (cpu % 64); }
+
+  Words words_{};
 };
 
 /// The mask as from_list() reads it: "0-3,8"; "none" when empty.
@@ -49,7 +58,8 @@ std::string to_string(const CpuMask& mask);
 /// The CPUs that the calling thread may run on. At least one.
 CpuMask thread_affinity();
 
-/// Restricts the calling thread to these CPUs. Errors: none of them is usable, or the system refuses.
+/// Restricts the calling thread to these CPUs; allocates only for an error. Errors: none of them is usable, or the
+/// system refuses.
 Result<> set_thread_affinity(const CpuMask& mask);
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace tessera {
 
@@ -84,6 +85,44 @@ int set_priority(Priority priority) {
   return ::setpriority(PRIO_PROCESS, 0, nice) == 0 ? 0 : errno;
 }
 
+// Each thread on a CPU of its own among those that it shares with its neighbours, round robin.
+std::vector<CpuMask> one_cpu_each(const std::vector<CpuMask>& shared) {
+  std::vector<CpuMask> own(shared.size());
+  for (size_t i = 0, n_before = 0; i < shared.size(); ++i) {
+    n_before = i > 0 && shared[i] == shared[i - 1] ? n_before + 1 : 0;
+    const std::vector<int> cpus = shared[i].cpus();
+    own[i].add(cpus[n_before % cpus.size()]);
+  }
+  return own;
+}
+
+// Whether no threads have to take turns on a CPU. Those with the same CPUs are neighbours.
+bool has_cpu_each(const std::vector<CpuMask>& shared) {
+  for (size_t begin = 0, end = 0; begin < shared.size(); begin = end) {
+    while (end < shared.size() && shared[end] == shared[begin]) ++end;
+    if (end - begin > static_cast<size_t>(shared[begin].count())) return false;
+  }
+  return true;
+}
+
+// Keeps the calling thread on some CPUs for as long as this lives.
+class CallerPlacement {
+ public:
+  explicit CallerPlacement(const CpuMask& cpus) : previous_(thread_affinity()) {
+    is_moved_ = cpus != previous_ && set_thread_affinity(cpus).has_value();
+  }
+  CallerPlacement(const CallerPlacement&) = delete;
+  CallerPlacement& operator=(const CallerPlacement&) = delete;
+  ~CallerPlacement() {
+    // The CPUs were the thread's own before; if the system took them away since, there is nothing better to do.
+    if (is_moved_) static_cast<void>(set_thread_affinity(previous_));
+  }
+
+ private:
+  const CpuMask previous_;
+  bool is_moved_;
+};
+
 }  // namespace
 
 template <class Condition>
@@ -113,12 +152,16 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& 
     return fail(ErrorCode::invalid_argument, "CPU mask {}: none of its CPUs is usable (usable: {})",
                 to_string(options.cpus), to_string(usable));
   try {
-    std::unique_ptr<ThreadPool> pool(new ThreadPool(options, cpus));
+    std::vector<CpuMask> placement = numa_placement(options.numa, cpus, options.n_threads);
+    const bool is_roomy = has_cpu_each(placement);
+    if (options.placement == Placement::strict) placement = one_cpu_each(placement);
+    const bool places_caller = placement[0] != usable;
+    std::unique_ptr<ThreadPool> pool(new ThreadPool(options, std::move(placement), places_caller, is_roomy));
     for (int i = 1; i < options.n_threads; ++i) {
       pool->threads_.emplace_back([raw = pool.get(), i] { raw->work_until_stopped(i); });
     }
     pool->run([&](ThreadContext& context) { pool->set_up_thread(context.index); });
-    for (int i = 1; i < options.n_threads && pool->warning_.empty(); ++i)
+    for (int i = options.n_threads - 1; i >= 0 && pool->warning_.empty(); --i)
       pool->warning_ = std::move(pool->slots_[static_cast<size_t>(i)].warning);
     if (options.start_paused) pool->pause();
     return pool;
@@ -129,14 +172,15 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& 
   }
 }
 
-ThreadPool::ThreadPool(const ThreadPoolOptions& options, const CpuMask& cpus)
+ThreadPool::ThreadPool(const ThreadPoolOptions& options, std::vector<CpuMask> cpus, bool places_caller,
+                       bool has_cpu_each)
     : n_threads_(options.n_threads),
-      cpus_(cpus),
-      placement_(options.placement),
+      cpus_(std::move(cpus)),
+      places_caller_(places_caller),
       priority_(options.priority),
       // With more threads than CPUs a spinning thread takes the CPU from the one that it waits for.
-      idle_spin_(n_threads_ > cpus.count() ? Nanoseconds::zero() : kSpinPerPollLevel * options.poll),
-      barrier_spin_(n_threads_ > cpus.count() ? Nanoseconds::zero() : kBarrierSpin),
+      idle_spin_(has_cpu_each ? kSpinPerPollLevel * options.poll : Nanoseconds::zero()),
+      barrier_spin_(has_cpu_each ? kBarrierSpin : Nanoseconds::zero()),
       slots_(std::make_unique<Slot[]>(static_cast<size_t>(n_threads_))),
       paused_(false) {
   threads_.reserve(static_cast<size_t>(n_threads_ - 1));
@@ -147,19 +191,16 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-CpuMask ThreadPool::cpus_of(int index) const {
-  if (placement_ == Placement::shared) return cpus_;
-  const std::vector<int> cpus = cpus_.cpus();
-  CpuMask one;
-  one.add(cpus[static_cast<size_t>(index) % cpus.size()]);
-  return one;
-}
-
 void ThreadPool::set_up_thread(int index) {
-  if (index == 0) return;
   Slot& slot = slots_[static_cast<size_t>(index)];
+  const CpuMask& cpus = cpus_[static_cast<size_t>(index)];
+  if (index == 0) {
+    if (places_caller_ && thread_affinity() != cpus)
+      slot.warning = fmt::format("the calling thread cannot be kept on CPUs {}", to_string(cpus));
+    return;
+  }
   ::pthread_setname_np(::pthread_self(), fmt::format("tessera-{}", index).c_str());
-  if (const CpuMask cpus = cpus_of(index); cpus != thread_affinity())
+  if (cpus != thread_affinity())
     if (auto placed = set_thread_affinity(cpus); !placed) slot.warning = placed.error().message();
   if (const int error = set_priority(priority_); error != 0)
     slot.warning = fmt::format("threads stay at normal priority: {} refused: {}", to_string(priority_),
@@ -192,6 +233,8 @@ uint64_t ThreadPool::wait_for_start(Slot& slot, uint64_t previous) {
 
 void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options) noexcept {
   const int n = options.n_threads < 1 ? n_threads_ : std::min(options.n_threads, n_threads_);
+  std::optional<CallerPlacement> placement;
+  if (places_caller_) placement.emplace(cpus_[0]);
   chunks_[epoch_ & 1].next.store(0, std::memory_order_relaxed);
   ThreadContext context(*this, 0, n, options.cancel, epoch_);
   if (n > 1) {
@@ -252,16 +295,6 @@ bool ThreadContext::barrier_and_check_cancel() {
   if (index == 0 && answer != cancelled()) answer = !answer;  // usually no store: the line stays shared
   barrier();
   return answer;
-}
-
-ThreadPool::CallerPlacement::CallerPlacement(const CpuMask& cpus) {
-  CpuMask previous = thread_affinity();
-  if (set_thread_affinity(cpus)) previous_ = previous;
-}
-
-ThreadPool::CallerPlacement::~CallerPlacement() {
-  // The CPUs were the thread's own before; if the system took them away since, there is nothing better to do.
-  if (!previous_.empty()) static_cast<void>(set_thread_affinity(previous_));
 }
 
 }  // namespace tessera

@@ -14,19 +14,19 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tessera/base/cancel.h"
 #include "tessera/base/cpu_mask.h"
 #include "tessera/base/function_ref.h"
+#include "tessera/base/numa.h"
 #include "tessera/base/result.h"
 
 namespace tessera {
 
 enum class Placement {
-  shared,  // every thread may use every CPU of the mask
-  strict,  // thread i stays on the i-th CPU of the mask, round robin
+  shared,  // every thread may use every CPU of the mask, or of its node where there is a NUMA policy
+  strict,  // thread i stays on the i-th CPU of these, round robin
 };
 
 enum class Priority { low, normal, medium, high, realtime };
@@ -34,6 +34,7 @@ enum class Priority { low, normal, medium, high, realtime };
 struct ThreadPoolOptions {
   int n_threads = 1;  // with the caller of run(); 1 to ThreadPool::kMaxThreads
   CpuMask cpus = {};  // empty: the threads inherit the CPUs of the creating thread
+  NumaPolicy numa = NumaPolicy::none;
   Placement placement = Placement::shared;
   Priority priority = Priority::normal;
   int poll = 50;  // 0 to 100: how long idle threads spin for the next run (4 us per level) before they sleep
@@ -64,28 +65,13 @@ class ThreadPool {
 
   /// Calls work once on each of n threads and returns when all calls have returned. What the caller wrote
   /// before is visible to the work, what the work wrote is visible after. The work does not throw. Resumes a
-  /// paused pool.
+  /// paused pool. Where the options leave thread 0 fewer CPUs than the pool's creator has, the caller stays on these
+  /// for the run (3 system calls, about 10 us); its priority is its own.
   void run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options = {}) noexcept;
 
   /// Idle threads sleep at once, without spinning, until resume() or the next run(). Safe from any thread.
   void pause() { paused_.store(true); }
   void resume() { paused_.store(false); }
-
-  /// Places the calling thread where thread 0 belongs, for as long as the returned object lives (destroy it
-  /// on the same thread, then the old CPUs are restored). run() itself leaves the caller's placement alone:
-  /// two system calls and perhaps a migration per run would cost more than a small run does. The caller's
-  /// priority is its own.
-  class CallerPlacement {
-   public:
-    explicit CallerPlacement(const CpuMask& cpus);
-    CallerPlacement(CallerPlacement&& other) noexcept : previous_(std::exchange(other.previous_, {})) {}
-    CallerPlacement& operator=(CallerPlacement&&) = delete;
-    ~CallerPlacement();
-
-   private:
-    CpuMask previous_;  // empty: nothing to restore
-  };
-  [[nodiscard]] CallerPlacement place_caller() const { return CallerPlacement(cpus_of(0)); }
 
  private:
   friend class ThreadContext;
@@ -123,8 +109,7 @@ class ThreadPool {
     std::atomic<int64_t> next{0};
   };
 
-  ThreadPool(const ThreadPoolOptions& options, const CpuMask& cpus);
-  CpuMask cpus_of(int index) const;
+  ThreadPool(const ThreadPoolOptions& options, std::vector<CpuMask> cpus, bool places_caller, bool has_cpu_each);
   void work_until_stopped(int index);
   static void start_thread(Slot& slot, uint64_t epoch);
   uint64_t wait_for_start(Slot& slot, uint64_t previous);
@@ -135,8 +120,8 @@ class ThreadPool {
   static bool is_on_this_cpu(const Slot& slot);
 
   const int n_threads_;
-  const CpuMask cpus_;  // usable and wanted; not empty
-  const Placement placement_;
+  const std::vector<CpuMask> cpus_;  // of each thread; none is empty
+  const bool places_caller_;         // for each run
   const Priority priority_;
   const Nanoseconds idle_spin_;
   const Nanoseconds barrier_spin_;

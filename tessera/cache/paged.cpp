@@ -11,29 +11,56 @@ namespace tessera {
 
 namespace {
 
-constexpr int32_t kBlock = static_cast<int32_t>(kKvBlockTokens);
+constexpr int64_t kBlock = kKvBlockTokens;
 
-constexpr uint64_t bit_of(int32_t position) { return uint64_t{1} << (position % kBlock); }
+// The lowest and highest position of a sequence among tokens.
+struct SequenceSpan {
+  int32_t sequence, low, high;
+};
 
-// Bits of the slots of logical block `block` that lie in [begin, end).
-uint64_t range_bits(int64_t block, int64_t begin, int64_t end) {
-  const int64_t lo = std::clamp<int64_t>(begin - block * kBlock, 0, kBlock);
-  const int64_t hi = std::clamp<int64_t>(end - block * kBlock, 0, kBlock);
-  if (lo >= hi) return 0;
-  const uint64_t below_hi = hi == kBlock ? ~uint64_t{0} : (uint64_t{1} << hi) - 1;
-  return below_hi & ~((uint64_t{1} << lo) - 1);
+std::vector<SequenceSpan> spans_of(std::span<const BatchToken> tokens) {
+  std::vector<SequenceSpan> spans;
+  for (const BatchToken& t : tokens) {
+    if (spans.empty() || spans.back().sequence != t.sequence) spans.push_back({t.sequence, t.position, t.position});
+    spans.back().low = std::min(spans.back().low, t.position);
+    spans.back().high = std::max(spans.back().high, t.position);
+  }
+  std::ranges::stable_sort(spans, {}, &SequenceSpan::sequence);
+  size_t n = 0;
+  for (const SequenceSpan& span : spans) {
+    if (n == 0 || spans[n - 1].sequence != span.sequence) {
+      spans[n++] = span;
+      continue;
+    }
+    spans[n - 1].low = std::min(spans[n - 1].low, span.low);
+    spans[n - 1].high = std::max(spans[n - 1].high, span.high);
+  }
+  spans.resize(n);
+  return spans;
 }
 
-Tensor cache_tensor(std::string name, DType dtype, const Layout& layout) {
-  return {.name = std::move(name), .dtype = dtype, .layout = layout};
+// Blocks that n neighbouring positions lie in, wherever they begin.
+int64_t blocks_spanned(int64_t n) { return div_ceil(n, kBlock) + 1; }
+
+// A group without a window has room for n_ctx tokens: every sequence may leave its last block partly empty, so with one
+// more block each they always fit. With a window a sequence holds at the most what its next tokens and those of a
+// rollback see, and, while a batch is decoded, as much again of the batch: what was there before stays until the
+// batch has succeeded.
+int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
+  const int64_t all = div_ceil(config.n_ctx, kBlock) + config.n_sequences - 1;
+  if (window == 0) return all;
+  const int64_t held = std::min(window, config.n_ctx) - 1 + kRollbackTokens;
+  return std::min(all, config.n_sequences * (blocks_spanned(held) + blocks_spanned(held + config.n_ubatch)));
 }
 
-// One physical block of a cache tensor as a tensor of its own.
-Tensor block_view(const Tensor& cache, int32_t block) {
-  Tensor view = cache;
-  view.layout.shape[3] = 1;
-  view.offset += static_cast<size_t>(block) * static_cast<size_t>(cache.layout.nb[3]);
-  return view;
+Result<> want_side(const Device& device, DType dtype, KvSide side, int64_t dim) {
+  if (device.supports_kv(dtype, side, dim)) return {};
+  const int64_t block = info(dtype).block_elements;
+  // Whether it is the size alone: another size of this type would do.
+  const bool is_size = dim % block != 0 && device.supports_kv(dtype, side, block);
+  const std::string reason = is_size ? fmt::format(": want a multiple of {}", block) : "";
+  return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
+              side == KvSide::k ? "K" : "V", dim, info(dtype).name, reason);
 }
 
 }  // namespace
@@ -43,40 +70,49 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
     return fail(ErrorCode::invalid_argument, "context size {}, want 1 to {}", config.n_ctx, kMaxContext);
   if (config.n_sequences < 1 || config.n_sequences > kMaxSequences)
     return fail(ErrorCode::invalid_argument, "{} sequences, want 1 to {}", config.n_sequences, kMaxSequences);
-  // Every sequence may leave its last block partly empty: with one more block each, n_ctx tokens always fit.
-  const int64_t n_blocks = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1;
-  std::unique_ptr<KvCache> cache(new KvCache(static_cast<int32_t>(n_blocks)));
-  cache->n_max_blocks_ = div_ceil(config.n_ctx, kKvBlockTokens);
+  std::unique_ptr<KvCache> cache(new KvCache);
+
+  std::vector<int64_t> windows{0};
+  for (const KvLayerShape& layer : config.layers) {
+    if (layer.window < 0)
+      return fail(ErrorCode::invalid_argument, "attention window {}, want at least 0", layer.window);
+    const auto known = std::ranges::find(windows, layer.window);
+    cache->group_of_layer_.push_back(static_cast<size_t>(known - windows.begin()));
+    if (known == windows.end()) windows.push_back(layer.window);
+  }
+  const int64_t n_max_blocks = div_ceil(config.n_ctx, kBlock);
+  for (size_t g = 0; g < windows.size(); ++g)
+    cache->groups_.emplace_back(windows[g],
+                                KvGroup::Size{.n_blocks = n_blocks_of(config, windows[g]),
+                                              .n_max_blocks = n_max_blocks,
+                                              .n_sequences = config.n_sequences},
+                                g == 0 ? "" : fmt::format(".{}", g));
 
   std::vector<Tensor*> tensors;
-  cache->k_.reserve(config.layers.size());
-  cache->v_.reserve(config.layers.size());
+  cache->k_.resize(config.layers.size());
+  cache->v_.resize(config.layers.size());
   for (size_t il = 0; il < config.layers.size(); ++il) {
     const KvLayerShape& shape = config.layers[il];
+    KvGroup& group = cache->groups_[cache->group_of_layer_[il]];
     for (const KvSide side : {KvSide::k, KvSide::v}) {
       const bool is_k = side == KvSide::k;
-      const DType dtype = is_k ? config.type_k : config.type_v;
       const int64_t dim = is_k ? shape.k_dim : shape.v_dim;
-      if (!device.supports_kv(dtype, side, dim)) {
-        const int64_t block = info(dtype).block_elements;
-        // Whether it is the size alone: another size of this type would do.
-        const bool is_size = dim % block != 0 && device.supports_kv(dtype, side, block);
-        const std::string reason = is_size ? fmt::format(": want a multiple of {}", block) : "";
-        return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
-                    is_k ? "K" : "V", dim, info(dtype).name, reason);
-      }
-      TESSERA_ASSIGN(const Layout layout, contiguous_layout(dtype, {dim, kKvBlockTokens, shape.n_heads_kv, n_blocks}));
-      std::vector<Tensor>& side_tensors = is_k ? cache->k_ : cache->v_;
-      side_tensors.push_back(cache_tensor((is_k ? "cache.k." : "cache.v.") + std::to_string(il), dtype, layout));
-      tensors.push_back(&side_tensors.back());
+      if (!is_k && dim == 0) continue;
+      Tensor& tensor = (is_k ? cache->k_ : cache->v_)[il];
+      tensor.name = fmt::format("cache.{}.{}", is_k ? "k" : "v", il);
+      tensor.dtype = is_k ? config.type_k : config.type_v;
+      TESSERA_TRY(want_side(device, tensor.dtype, side, dim));
+      TESSERA_ASSIGN(tensor.layout,
+                     contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, group.n_blocks()}));
+      group.add_data(tensor);
+      tensors.push_back(&tensor);
     }
   }
-  TESSERA_ASSIGN(const Layout blocks, contiguous_layout(DType::i32, {cache->n_max_blocks_, config.n_sequences}));
-  TESSERA_ASSIGN(const Layout valid, contiguous_layout(DType::i64, {cache->n_max_blocks_, config.n_sequences}));
-  cache->blocks_tensor_ = cache_tensor("cache.blocks", DType::i32, blocks);
-  cache->valid_tensor_ = cache_tensor("cache.valid", DType::i64, valid);
-  tensors.push_back(&cache->blocks_tensor_);
-  tensors.push_back(&cache->valid_tensor_);
+  for (KvGroup& group : cache->groups_)
+    for (Tensor* table : {&group.blocks(), &group.valid()}) {
+      TESSERA_ASSIGN(table->layout, contiguous_layout(table->dtype, {n_max_blocks, config.n_sequences}));
+      tensors.push_back(table);
+    }
   cache->config_ = std::move(config);
   TESSERA_ASSIGN(cache->placement_, TensorPlacement::plan(device.buffer_type(), std::move(tensors)));
   return cache;
@@ -84,78 +120,16 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
 
 Result<> KvCache::allocate() {
   TESSERA_ASSIGN(buffers_, placement_.allocate(BufferUsage::cache));
-  table_.assign(static_cast<size_t>(n_max_blocks_) * static_cast<size_t>(config_.n_sequences), {});
-  const std::vector<int32_t> none(table_.size(), -1);
-  return blocks_tensor_.buffer->set(blocks_tensor_, 0, std::as_bytes(std::span(none)));
+  for (KvGroup& group : groups_) TESSERA_TRY(group.reset());
+  return {};
 }
+
+// --- what may be done
 
 Result<> KvCache::want_sequence(int32_t sequence) const {
   if (sequence < 0 || sequence >= config_.n_sequences)
     return fail(ErrorCode::invalid_argument, "sequence {}, want 0 to {}", sequence, config_.n_sequences - 1);
   return {};
-}
-
-Result<> KvCache::want_blocks(int64_t n) const {
-  if (n > pool_.n_free())
-    return fail(ErrorCode::limit, "the KV cache is full: {} blocks of {} tokens needed, {} of {} free", n, kBlock,
-                pool_.n_free(), pool_.n_blocks());
-  return {};
-}
-
-// Writes one table entry to the device's copy.
-Result<> KvCache::publish(int32_t sequence, int64_t logical) {
-  const Entry& e = entry(sequence, logical);
-  const size_t at = static_cast<size_t>(sequence) * static_cast<size_t>(n_max_blocks_) + static_cast<size_t>(logical);
-  TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, at * sizeof e.block, std::as_bytes(std::span(&e.block, 1))));
-  return valid_tensor_.buffer->set(valid_tensor_, at * sizeof e.valid, std::as_bytes(std::span(&e.valid, 1)));
-}
-
-Result<> KvCache::copy_block(int32_t from, int32_t to) {
-  for (const std::vector<Tensor>* side : {&k_, &v_})
-    for (const Tensor& tensor : *side)
-      TESSERA_TRY(tensor.buffer->copy(block_view(tensor, from), block_view(tensor, to)));
-  return {};
-}
-
-// Gives the entry a block that no other sequence reads; the pool has one free where that takes a new one.
-Result<> KvCache::make_writable(int32_t sequence, int64_t logical) {
-  Entry& e = entry(sequence, logical);
-  if (e.block < 0) {
-    e.block = pool_.take();
-  } else if (pool_.is_shared(e.block)) {
-    const int32_t own = pool_.take();
-    TESSERA_TRY(copy_block(e.block, own));
-    pool_.release(e.block);
-    e.block = own;
-  }
-  return {};
-}
-
-// Blocks that storing these tokens takes: one per entry that has none or shares one. But where all who share a
-// block write, the last of them keeps it.
-int64_t KvCache::blocks_needed(std::span<const BatchToken> tokens) const {
-  struct Touched {
-    int32_t block;
-    int32_t sequence;
-    int64_t logical;
-    auto operator<=>(const Touched&) const = default;
-  };
-  std::vector<Touched> touched;
-  for (const BatchToken& t : tokens) {
-    const int64_t logical = t.position / kBlock;
-    const int32_t block = entry(t.sequence, logical).block;
-    if (block < 0 || pool_.is_shared(block)) touched.push_back({block, t.sequence, logical});
-  }
-  std::ranges::sort(touched);
-  const auto repeats = std::ranges::unique(touched);
-  touched.erase(repeats.begin(), repeats.end());
-  auto needed = static_cast<int64_t>(touched.size());
-  for (size_t begin = 0, end; begin < touched.size(); begin = end) {
-    const int32_t block = touched[begin].block;
-    for (end = begin + 1; end < touched.size() && touched[end].block == block;) ++end;
-    if (block >= 0 && end - begin == static_cast<size_t>(pool_.n_references(block))) --needed;
-  }
-  return needed;
 }
 
 Result<> KvCache::want_positions(std::span<const BatchToken> tokens) const {
@@ -168,61 +142,100 @@ Result<> KvCache::want_positions(std::span<const BatchToken> tokens) const {
   return {};
 }
 
-Result<> KvCache::want_room_for(int32_t sequence, std::span<const BatchToken> tokens) const {
-  TESSERA_TRY(want_sequence(sequence));
-  TESSERA_TRY(want_positions(tokens));
-  int64_t n_wanted = 0;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (i == 0 || tokens[i].position / kBlock != tokens[i - 1].position / kBlock) ++n_wanted;
-  int64_t n_own = 0;  // blocks that removing the sequence gives back
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    const Entry& e = entry(sequence, logical);
-    if (e.block >= 0 && !pool_.is_shared(e.block)) ++n_own;
-  }
-  return want_blocks(n_wanted - n_own);
+Error KvCache::forgotten(const std::string& what, int64_t position, int32_t sequence, const KvGroup& group) const {
+  return Error(ErrorCode::invalid_argument,
+               fmt::format("{}position {} of sequence {} would see positions that layers with a window of {} no longer "
+                           "hold; the lowest it can go back to is {}",
+                           what, position, sequence, group.window(), *lowest_rollback(sequence)));
 }
 
-Result<> KvCache::reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& cells) {
-  cells.clear();
-  TESSERA_TRY(want_positions(tokens));
-  TESSERA_TRY(want_blocks(blocks_needed(tokens)));
-  // Marked one by one, so that a position that comes twice in the batch is found too; undone if one is.
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    Entry& e = entry(tokens[i].sequence, tokens[i].position / kBlock);
-    const uint64_t bit = bit_of(tokens[i].position);
-    if ((e.valid & bit) == 0) {
-      e.valid |= bit;
-      continue;
-    }
-    for (size_t j = 0; j < i; ++j)
-      entry(tokens[j].sequence, tokens[j].position / kBlock).valid &= ~bit_of(tokens[j].position);
-    return fail(ErrorCode::invalid_argument, "position {} of sequence {} is stored already: remove it first",
-                tokens[i].position, tokens[i].sequence);
+bool KvCache::sees_forgotten(const KvGroup& group, int32_t sequence, int64_t position) const {
+  const int64_t begin = std::max<int64_t>(position - group.window() + 1, 0);
+  for (int64_t logical = begin / kBlock; logical * kBlock < position; ++logical) {
+    const uint64_t lost = groups_[0].valid_bits(sequence, logical) & ~group.valid_bits(sequence, logical);
+    if ((lost & range_bits(logical, begin, position)) != 0) return true;
   }
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const int64_t logical = tokens[i].position / kBlock;
-    const bool last_of_entry = i + 1 == tokens.size() || tokens[i + 1].sequence != tokens[i].sequence ||
-                               tokens[i + 1].position / kBlock != logical;
-    TESSERA_TRY(make_writable(tokens[i].sequence, logical));
-    if (last_of_entry) TESSERA_TRY(publish(tokens[i].sequence, logical));
-    cells.push_back(entry(tokens[i].sequence, logical).block * kBlock + tokens[i].position % kBlock);
+  return false;
+}
+
+// A token that follows the one before it sees nothing that is older.
+Result<> KvCache::want_seen(std::span<const BatchToken> tokens) const {
+  for (const KvGroup& group : groups_)
+    for (size_t i = 0; group.window() > 0 && i < tokens.size(); ++i) {
+      const BatchToken& t = tokens[i];
+      const bool follows = i > 0 && tokens[i - 1].sequence == t.sequence && tokens[i - 1].position + 1 == t.position;
+      if (!follows && sees_forgotten(group, t.sequence, t.position))
+        return std::unexpected(forgotten("", t.position, t.sequence, group));
+    }
+  return {};
+}
+
+// images: the valid bits of each group after an operation that takes positions of `sequence`.
+Result<> KvCache::want_seen_after(const char* operation, int32_t sequence,
+                                  std::span<const std::vector<uint64_t>> images) const {
+  const std::vector<uint64_t>& stored = images[0];
+  int64_t end = 0;  // where the sequence will go on
+  for (size_t i = stored.size(); i-- > 0 && end == 0;)
+    if (stored[i] != 0) end = static_cast<int64_t>(i) * kBlock + kBlock - std::countl_zero(stored[i]);
+  for (size_t g = 1; g < groups_.size(); ++g) {
+    const int64_t begin = std::max<int64_t>(end - groups_[g].window() + 1, 0);
+    for (int64_t logical = begin / kBlock; logical * kBlock < end; ++logical) {
+      const auto i = static_cast<size_t>(logical);
+      if ((stored[i] & ~images[g][i] & range_bits(logical, begin, end)) != 0)
+        return std::unexpected(forgotten(fmt::format("{}: ", operation), end, sequence, groups_[g]));
+    }
   }
   return {};
 }
 
+// --- decoding
+
+Result<> KvCache::reserve(std::span<const BatchToken> tokens, std::vector<std::vector<int32_t>>& cells) {
+  cells.resize(groups_.size());
+  for (std::vector<int32_t>& of_group : cells) of_group.clear();
+  TESSERA_TRY(want_positions(tokens));
+  TESSERA_TRY(want_seen(tokens));
+  // What this batch stored and no longer sees is given up at once, so that a batch of any size needs no more than two
+  // windows; what was there before it stays for rollback().
+  if (groups_.size() > 1)
+    for (const SequenceSpan& span : spans_of(tokens))
+      for (KvGroup& group : std::span(groups_).subspan(1))
+        TESSERA_TRY(
+            group.forget_before(span.sequence, span.low - kRollbackTokens - group.window() + 1, KvGroup::Which::fresh));
+  for (const KvGroup& group : groups_) TESSERA_TRY(group.want_blocks(group.blocks_to_store(tokens)));
+  for (KvGroup& group : groups_) TESSERA_TRY(group.mark(tokens));
+  pending_.insert(pending_.end(), tokens.begin(), tokens.end());
+  for (size_t g = 0; g < groups_.size(); ++g) TESSERA_TRY(groups_[g].place(tokens, cells[g]));
+  return {};
+}
+
+Result<> KvCache::commit() {
+  for (KvGroup& group : groups_) group.settle(pending_);
+  const std::vector<BatchToken> done = std::exchange(pending_, {});
+  if (groups_.size() == 1) return {};
+  for (const SequenceSpan& span : spans_of(done))
+    for (KvGroup& group : std::span(groups_).subspan(1))
+      TESSERA_TRY(group.forget_before(span.sequence, span.high + 1 - kRollbackTokens - group.window() + 1,
+                                      KvGroup::Which::all));
+  return {};
+}
+
+Result<> KvCache::rollback() {
+  for (const BatchToken& t : std::exchange(pending_, {}))
+    for (KvGroup& group : groups_) TESSERA_TRY(group.remove(t.sequence, t.position, int64_t{t.position} + 1));
+  return {};
+}
+
+// --- sequences
+
 Result<> KvCache::remove(int32_t sequence, int32_t begin, int32_t end) {
   TESSERA_TRY(want_sequence(sequence));
-  for (int64_t logical = std::max(begin, 0) / kBlock; logical < n_max_blocks_ && logical * kBlock < end; ++logical) {
-    Entry& e = entry(sequence, logical);
-    const uint64_t gone = e.valid & range_bits(logical, begin, end);
-    if (gone == 0) continue;
-    e.valid &= ~gone;
-    if (e.valid == 0) {
-      pool_.release(e.block);
-      e.block = -1;
-    }
-    TESSERA_TRY(publish(sequence, logical));
-  }
+  const auto low = min_position(sequence), high = max_position(sequence);
+  const bool is_tail = low && *low < begin && begin <= *high && *high < end;
+  for (const KvGroup& group : groups_)
+    if (is_tail && group.window() > 0 && sees_forgotten(group, sequence, begin))
+      return std::unexpected(forgotten("remove: ", begin, sequence, group));
+  for (KvGroup& group : groups_) TESSERA_TRY(group.remove(sequence, begin, end));
   return {};
 }
 
@@ -239,115 +252,122 @@ Result<> KvCache::clear() {
   return {};
 }
 
-Result<CellMoves> KvCache::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
+Result<std::vector<CellMoves>> KvCache::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
   TESSERA_TRY(want_sequence(from));
   TESSERA_TRY(want_sequence(to));
-  CellMoves moves;
+  std::vector<CellMoves> moves(groups_.size());
   if (from == to) return moves;
-  int64_t n_new = 0;
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    const uint64_t wanted = entry(from, logical).valid & range_bits(logical, begin, end);
-    const Entry& target = entry(to, logical);
-    if ((wanted & target.valid) != 0)
-      return fail(ErrorCode::invalid_argument, "position {} of sequence {} is stored already: remove it first",
-                  logical * kBlock + std::countr_zero(wanted & target.valid), to);
-    const bool is_written = wanted != 0 && target.block >= 0 && target.block != entry(from, logical).block;
-    if (is_written && pool_.is_shared(target.block)) ++n_new;
-  }
-  TESSERA_TRY(want_blocks(n_new));
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    const Entry& source = entry(from, logical);
-    Entry& target = entry(to, logical);
-    const uint64_t wanted = source.valid & range_bits(logical, begin, end);
-    if (wanted == 0) continue;
-    if (target.block < 0) {
-      target.block = source.block;
-      pool_.share(source.block);
-    } else if (target.block != source.block) {
-      TESSERA_TRY(make_writable(to, logical));
-      for (uint64_t rest = wanted; rest != 0; rest &= rest - 1) {
-        moves.from.push_back(source.block * kBlock + std::countr_zero(rest));
-        moves.to.push_back(target.block * kBlock + std::countr_zero(rest));
-      }
+  std::vector<std::vector<uint64_t>> images;  // of `to`, afterwards
+  for (const KvGroup& group : groups_) {
+    images.push_back(group.image(to));
+    const std::vector<uint64_t> source = group.image(from);
+    for (size_t i = 0; i < source.size(); ++i) {
+      const auto logical = static_cast<int64_t>(i);
+      const uint64_t wanted = source[i] & range_bits(logical, begin, end);
+      if ((wanted & images.back()[i]) != 0)
+        return fail(ErrorCode::invalid_argument, "position {} of sequence {} is stored already: remove it first",
+                    logical * kBlock + std::countr_zero(wanted & images.back()[i]), to);
+      images.back()[i] |= wanted;
     }
-    target.valid |= wanted;
-    TESSERA_TRY(publish(to, logical));
+    TESSERA_TRY(group.want_blocks(group.blocks_to_copy(from, to, begin, end)));
+  }
+  TESSERA_TRY(want_seen_after("copy", from, images));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    TESSERA_ASSIGN(moves[g], groups_[g].copy(from, to, begin, end));
   }
   return moves;
 }
 
-Result<CellMoves> KvCache::shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta) {
+Result<std::vector<CellMoves>> KvCache::shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta) {
   TESSERA_ASSIGN(const Cells all, cells(sequence));
-  CellMoves moves{.from = {}, .to = {}, .delta = delta};
+  std::vector<CellMoves> moves(groups_.size());
   if (delta == 0) return moves;
-  std::vector<int32_t> shifted, staying;
-  for (const int32_t p : all.positions) (p >= begin && p < end ? shifted : staying).push_back(p);
-  for (const int32_t p : shifted) {
+  for (const int32_t p : all.positions) {
+    if (p < begin || p >= end) continue;
     const int64_t target = int64_t{p} + delta;
     if (target < 0 || target >= config_.n_ctx)
       return fail(ErrorCode::invalid_argument, "shift by {}: position {} of sequence {} would leave 0 to {}", delta, p,
                   sequence, config_.n_ctx - 1);
-    if (std::ranges::binary_search(staying, static_cast<int32_t>(target)))
+    const bool target_moves = target >= begin && target < end;
+    if (!target_moves && groups_[0].holds(sequence, static_cast<int32_t>(target)))
       return fail(ErrorCode::invalid_argument, "shift by {}: position {} of sequence {} would meet position {}", delta,
                   p, sequence, target);
   }
-  // Blocks are kept where they are: a target cell is unused, or was read before it is written, because tokens move in
-  // the order in which they lead. Blocks that fall empty are released last; the moves still read them.
-  if (delta > 0) std::ranges::reverse(shifted);
-  std::vector<uint64_t> next(static_cast<size_t>(n_max_blocks_), 0);
-  for (const int32_t p : staying) next[static_cast<size_t>(p / kBlock)] |= bit_of(p);
-  for (const int32_t p : shifted) next[static_cast<size_t>((p + delta) / kBlock)] |= bit_of(p + delta);
-  int64_t n_new = 0;
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    const Entry& e = entry(sequence, logical);
-    if (next[static_cast<size_t>(logical)] != 0 && (e.block < 0 || pool_.is_shared(e.block))) ++n_new;
+  std::vector<std::vector<uint64_t>> images;
+  for (const KvGroup& group : groups_) {
+    images.push_back(group.image_shifted(sequence, begin, end, delta));
+    TESSERA_TRY(group.want_blocks(group.blocks_to_shift(sequence, begin, end, delta)));
   }
-  TESSERA_TRY(want_blocks(n_new));
-  for (const int32_t p : shifted) moves.from.push_back(entry(sequence, p / kBlock).block * kBlock + p % kBlock);
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical)
-    if (next[static_cast<size_t>(logical)] != 0) TESSERA_TRY(make_writable(sequence, logical));
-  for (const int32_t p : shifted)
-    moves.to.push_back(entry(sequence, (p + delta) / kBlock).block * kBlock + (p + delta) % kBlock);
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    Entry& e = entry(sequence, logical);
-    e.valid = next[static_cast<size_t>(logical)];
-    if (e.valid == 0 && e.block >= 0) {
-      pool_.release(e.block);
-      e.block = -1;
-    }
-    TESSERA_TRY(publish(sequence, logical));
+  TESSERA_TRY(want_seen_after("shift", sequence, images));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    TESSERA_ASSIGN(moves[g], groups_[g].shift(sequence, begin, end, delta));
   }
   return moves;
 }
 
-Result<KvCache::Cells> KvCache::cells(int32_t sequence) const {
+Result<> KvCache::replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
+                          std::vector<std::vector<int32_t>>& cells) {
+  cells.assign(groups_.size(), {});
+  TESSERA_TRY(want_sequence(sequence));
+  std::vector<std::vector<BatchToken>> tokens(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    int64_t n_blocks = 0;
+    for (const int32_t p : positions[g]) {
+      const auto& before = tokens[g];
+      if (!before.empty() && p <= before.back().position)
+        return fail(ErrorCode::invalid_argument, "position {} after {}: want them ascending", p,
+                    before.back().position);
+      if (g > 0 && !std::ranges::binary_search(positions[0], p))
+        return fail(ErrorCode::invalid_argument, "position {} is held but not stored", p);
+      if (before.empty() || before.back().position / kBlock != p / kBlock) ++n_blocks;
+      tokens[g].push_back({.position = p, .sequence = sequence});
+    }
+    TESSERA_TRY(want_positions(tokens[g]));
+    TESSERA_TRY(groups_[g].want_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    TESSERA_TRY(groups_[g].remove(sequence, 0, config_.n_ctx));
+    TESSERA_TRY(groups_[g].mark(tokens[g]));
+    TESSERA_TRY(groups_[g].place(tokens[g], cells[g]));
+    groups_[g].settle(tokens[g]);
+  }
+  return {};
+}
+
+Result<KvCache::Cells> KvCache::cells(int32_t sequence, size_t group) const {
   TESSERA_TRY(want_sequence(sequence));
   Cells found;
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical) {
-    const Entry& e = entry(sequence, logical);
-    for (uint64_t rest = e.valid; rest != 0; rest &= rest - 1) {
-      const int32_t slot = std::countr_zero(rest);
-      found.positions.push_back(static_cast<int32_t>(logical) * kBlock + slot);
-      found.cells.push_back(e.block * kBlock + slot);
-    }
-  }
+  groups_[group].cells(sequence, found.positions, found.cells);
   return found;
 }
 
 std::optional<int32_t> KvCache::min_position(int32_t sequence) const {
   if (!want_sequence(sequence)) return std::nullopt;
-  for (int64_t logical = 0; logical < n_max_blocks_; ++logical)
-    if (const uint64_t valid = entry(sequence, logical).valid; valid != 0)
-      return static_cast<int32_t>(logical) * kBlock + std::countr_zero(valid);
+  for (int64_t logical = 0; logical * kBlock < config_.n_ctx; ++logical)
+    if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
+      return static_cast<int32_t>(logical * kBlock + std::countr_zero(valid));
   return std::nullopt;
 }
 
 std::optional<int32_t> KvCache::max_position(int32_t sequence) const {
   if (!want_sequence(sequence)) return std::nullopt;
-  for (int64_t logical = n_max_blocks_ - 1; logical >= 0; --logical)
-    if (const uint64_t valid = entry(sequence, logical).valid; valid != 0)
-      return static_cast<int32_t>(logical) * kBlock + kBlock - 1 - std::countl_zero(valid);
+  for (int64_t logical = div_ceil(config_.n_ctx, kBlock) - 1; logical >= 0; --logical)
+    if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
+      return static_cast<int32_t>(logical * kBlock + kBlock - 1 - std::countl_zero(valid));
   return std::nullopt;
+}
+
+std::optional<int32_t> KvCache::lowest_rollback(int32_t sequence) const {
+  if (!want_sequence(sequence)) return std::nullopt;
+  int64_t lowest = 0;
+  for (const KvGroup& group : groups_)
+    for (int64_t logical = div_ceil(config_.n_ctx, kBlock) - 1; group.window() > 0 && logical >= 0; --logical) {
+      const uint64_t lost = groups_[0].valid_bits(sequence, logical) & ~group.valid_bits(sequence, logical);
+      if (lost == 0) continue;
+      lowest = std::max(lowest, logical * kBlock + kBlock - 1 - std::countl_zero(lost) + group.window());
+      break;
+    }
+  return static_cast<int32_t>(lowest);
 }
 
 }  // namespace tessera

@@ -4,6 +4,11 @@
 // where a token lies within its block depends on its position alone, attention can go through blocks in an order that
 // depends on positions alone, and results are the same bits whatever else the cache holds or held.
 //
+// Layers with one attention window share tables (KvGroup). Group 0 holds every stored position, also where no layer is
+// without a window: it knows what is stored. A group with a window forgets blocks that no later token can see, but
+// keeps what a sequence that goes back by kRollbackTokens will see. A stored position that a window group does not hold
+// is forgotten there; whatever would see such a position is refused, so forgetting never changes a result.
+//
 // The cache keeps tables; data moves only through graphs (kv_store) and the cell moves that copy() and shift() ask for.
 #pragma once
 
@@ -14,15 +19,15 @@
 
 #include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
-#include "tessera/batch/batch.h"
-#include "tessera/cache/block_pool.h"
+#include "tessera/cache/kv_group.h"
 
 namespace tessera {
 
 struct KvLayerShape {
   int64_t n_heads_kv = 0;
   int64_t k_dim = 0;
-  int64_t v_dim = 0;
+  int64_t v_dim = 0;   // 0: no V of its own (it is part of K)
+  int64_t window = 0;  // > 0: a token at p sees only positions above p - window
   bool operator==(const KvLayerShape&) const = default;
 };
 
@@ -32,18 +37,13 @@ struct KvCacheConfig {
   DType type_v = DType::f16;
   int64_t n_ctx = 0;        // tokens over all sequences, and the bound of any position
   int32_t n_sequences = 1;  // sequence ids are 0 to n_sequences - 1
+  int64_t n_ubatch = 512;   // most tokens of one reserve()
 };
 
 inline constexpr int32_t kMaxSequences = 1024;
 inline constexpr int64_t kMaxContext = int64_t{1} << 24;
-
-/// Data to be moved after a change of tables, at once: cell from[i] to cell to[i], K rotated by `delta` positions.
-/// Chunks of any size, taken in order, may be moved one after another if each is read before it is written.
-struct CellMoves {
-  std::vector<int32_t> from;
-  std::vector<int32_t> to;
-  int32_t delta = 0;
-};
+/// By so many positions a sequence can always go back.
+inline constexpr int64_t kRollbackTokens = 64;
 
 class KvCache {
  public:
@@ -59,74 +59,73 @@ class KvCache {
   // --- for graphs
 
   const Tensor& k(int64_t layer) const { return k_[static_cast<size_t>(layer)]; }
+  bool has_v(int64_t layer) const { return config_.layers[static_cast<size_t>(layer)].v_dim > 0; }
+  /// Only where has_v().
   const Tensor& v(int64_t layer) const { return v_[static_cast<size_t>(layer)]; }
-  /// Block tables of all sequences, i32 and i64 [n_max_blocks, n_sequences]; see GraphBuilder::attention.
-  const Tensor& blocks() const { return blocks_tensor_; }
-  const Tensor& valid() const { return valid_tensor_; }
+  std::span<const KvGroup> groups() const { return groups_; }
+  size_t group_of(int64_t layer) const { return group_of_layer_[static_cast<size_t>(layer)]; }
 
-  // --- decoding
+  // --- decoding: a batch is reserved in parts, then commit() or rollback() ends it
 
-  /// Makes room for a micro-batch and marks its positions stored. cells gets each token's cell. All or nothing.
-  /// Errors: invalid_argument (a sequence or position out of range, or a position stored already);
-  /// limit (the cache is full).
-  Result<> reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& cells);
+  /// Whether sequences and positions are in range.
+  Result<> want_positions(std::span<const BatchToken> tokens) const;
+  /// Makes room for a micro-batch and marks its positions stored; cells[g] gets each token's cell in group g.
+  /// Errors: invalid_argument (a sequence or position out of range, a position stored already, or one that would see
+  /// forgotten positions); limit (the cache is full). After an error nothing of the micro-batch is stored.
+  Result<> reserve(std::span<const BatchToken> tokens, std::vector<std::vector<int32_t>>& cells);
+  /// The batch is done: window groups forget what is out of sight.
+  Result<> commit();
+  /// The batch failed: the cache holds what it held before.
+  Result<> rollback();
 
-  /// Whether these tokens, all of one sequence, would fit in the place of what the sequence holds now.
-  /// Errors: as reserve().
-  Result<> want_room_for(int32_t sequence, std::span<const BatchToken> tokens) const;
+  // --- sequences, between batches; ranges of positions are [begin, end)
 
-  // --- sequences; ranges of positions are [begin, end)
-
-  /// Forgets the positions of a sequence in the range.
+  /// Forgets the positions of a sequence in the range. Errors: the sequence would end at a position that sees
+  /// positions which are forgotten; see lowest_rollback().
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   /// Forgets all other sequences.
   Result<> keep(int32_t sequence);
   Result<> clear();
   /// Gives `to` the positions of `from` in the range. Whole blocks are shared until one of them writes; cells of blocks
-  /// that `to` has already are to be moved. Errors: `to` has some of these positions; limit (full).
-  Result<CellMoves> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
+  /// that `to` has already are to be moved, per group. Errors: `to` has some of these positions, or would end where
+  /// forgotten positions are seen; limit (full).
+  Result<std::vector<CellMoves>> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
   /// Adds delta to the positions in the range. Errors: a position would leave [0, n_ctx) or meet one that
-  /// stays; limit (full).
-  Result<CellMoves> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
+  /// stays; the sequence would end where forgotten positions are seen; limit (full).
+  Result<std::vector<CellMoves>> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
+  /// Replaces a sequence: group g holds positions[g], ascending; group 0 has all. cells as reserve().
+  /// Errors: as reserve(); after an error the sequence is as it was.
+  Result<> replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
+                   std::vector<std::vector<int32_t>>& cells);
 
-  /// The stored positions of a sequence, ascending, and the cell of each.
+  /// The positions of a sequence that a group holds, ascending, and the cell of each.
   struct Cells {
     std::vector<int32_t> positions;
     std::vector<int32_t> cells;
   };
-  Result<Cells> cells(int32_t sequence) const;
+  Result<Cells> cells(int32_t sequence, size_t group = 0) const;
 
+  /// The lowest and highest stored positions.
   std::optional<int32_t> min_position(int32_t sequence) const;
   std::optional<int32_t> max_position(int32_t sequence) const;
-  int64_t n_used_blocks() const { return pool_.n_blocks() - pool_.n_free(); }
+  /// Positions from here on may be removed to the end and decoded anew; 0 where nothing is forgotten. No value: there
+  /// is no such sequence.
+  std::optional<int32_t> lowest_rollback(int32_t sequence) const;
 
  private:
-  struct Entry {
-    int32_t block = -1;
-    uint64_t valid = 0;
-  };
-
-  explicit KvCache(int32_t n_blocks) : pool_(n_blocks) {}
-  Entry& entry(int32_t sequence, int64_t logical) {
-    return table_[static_cast<size_t>(sequence) * static_cast<size_t>(n_max_blocks_) + static_cast<size_t>(logical)];
-  }
-  const Entry& entry(int32_t sequence, int64_t logical) const {
-    return const_cast<KvCache*>(this)->entry(sequence, logical);
-  }
+  KvCache() = default;
   Result<> want_sequence(int32_t sequence) const;
-  Result<> want_positions(std::span<const BatchToken> tokens) const;
-  Result<> want_blocks(int64_t n) const;
-  Result<> make_writable(int32_t sequence, int64_t logical);
-  Result<> copy_block(int32_t from, int32_t to);
-  Result<> publish(int32_t sequence, int64_t logical);
-  int64_t blocks_needed(std::span<const BatchToken> tokens) const;
+  Result<> want_seen(std::span<const BatchToken> tokens) const;
+  Result<> want_seen_after(const char* operation, int32_t sequence,
+                           std::span<const std::vector<uint64_t>> images) const;
+  bool sees_forgotten(const KvGroup& group, int32_t sequence, int64_t position) const;
+  Error forgotten(const std::string& what, int64_t position, int32_t sequence, const KvGroup& group) const;
 
   KvCacheConfig config_;
-  int64_t n_max_blocks_ = 0;  // logical blocks per sequence
-  BlockPool pool_;
-  std::vector<Entry> table_;  // [n_sequences][n_max_blocks]; the tensors below mirror it on the device
-  std::vector<Tensor> k_, v_;
-  Tensor blocks_tensor_, valid_tensor_;
+  std::vector<KvGroup> groups_;
+  std::vector<size_t> group_of_layer_;
+  std::vector<BatchToken> pending_;  // of the batch that is being decoded
+  std::vector<Tensor> k_, v_;        // by layer; where a layer has no V, an empty tensor
   TensorPlacement placement_;
   MultiBuffer buffers_;
 };

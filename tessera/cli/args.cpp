@@ -71,19 +71,23 @@ Result<> parse(const FlagTable& table, std::span<const std::string_view> args) {
     const Flag* flag = find_flag(table, name);
     if (flag == nullptr) return unknown_flag(table, name);
     std::string_view value;
+    std::string words;  // of a value of several
     if (flag->value.empty()) {
       if (equals != std::string_view::npos) return fail(ErrorCode::invalid_argument, "{} takes no value", name);
     } else if (equals != std::string_view::npos) {
       value = arg.substr(equals + 1);
-    } else if (i + 1 < args.size()) {
+    } else if (const auto n_more = static_cast<size_t>(std::ranges::count(flag->value, ' '));
+               i + 1 + n_more < args.size()) {
       value = args[++i];
       if (find_flag(table, value) != nullptr)
         return fail(ErrorCode::invalid_argument, "{} wants a value: {}, got the flag {} ({}={} if it is one)", name,
                     flag->value, value, flag->name, value);
+      if (n_more > 0) words = value;
+      for (size_t n = 0; n < n_more; ++n) words.append(" ").append(args[++i]);
     } else {
       return fail(ErrorCode::invalid_argument, "{} wants a value: {}", name, flag->value);
     }
-    auto set = flag->set(value);
+    auto set = flag->set(words.empty() ? value : words);
     if (!set) return forward_error(set, name);
   }
   return {};

@@ -217,7 +217,9 @@ class BenchCommand final : public Command {
   }
 
   Result<> check() override {
+    context_.has_threads = !n_threads_.empty();
     TESSERA_TRY(context_.check());
+    if (!context_.has_threads) n_threads_ = {context_.session.threads.n_threads};
     if (ops_.pattern) {
       ops_.n_repetitions = n_repetitions_;
       return {};
@@ -248,9 +250,9 @@ class BenchCommand final : public Command {
       return report.end();
     }
     for (const std::string& path : models_) {
-      TESSERA_ASSIGN(const auto engine, load(*registry, path, process));
-      for (const Test& test : tests()) {
-        TESSERA_ASSIGN(const BenchRow row, measure(engine, test, machine, process));
+      TESSERA_ASSIGN(const LoadedModel model, load(*registry, path, process));
+      for (const Test& test : tests(model.adapters)) {
+        TESSERA_ASSIGN(const BenchRow row, measure(model.engine, test, machine, process));
         TESSERA_TRY(report.add(row));
       }
     }
@@ -267,7 +269,7 @@ class BenchCommand final : public Command {
   }
 
   // All tests of a model, in the order in which they run.
-  std::vector<Test> tests() const {
+  std::vector<Test> tests(const std::vector<SessionAdapter>& adapters = {}) const {
     std::vector<Test> tests;
     for (const DType type_k : type_k_)
       for (const DType type_v : type_v_)
@@ -278,6 +280,7 @@ class BenchCommand final : public Command {
                 Test test{.session = context_.session, .load = load, .n_depth = n_depth};
                 test.session.n_ctx = n_depth + load.n_prompt + load.n_gen;
                 test.session.n_ubatch = n_ubatch;
+                test.session.adapters = adapters;
                 test.session.type_k = type_k;
                 test.session.type_v = type_v;
                 test.session.threads.n_threads = static_cast<int>(n_threads);
@@ -304,16 +307,20 @@ class BenchCommand final : public Command {
   }
 
   // A model, loaded once it is known that every test fits beside it.
-  Result<std::shared_ptr<Engine>> load(const Registry& registry, const std::string& path, Context& process) const {
+  Result<LoadedModel> load(const Registry& registry, const std::string& path, Context& process) const {
     EngineOptions options = model_.engine;
-    options.n_threads = static_cast<int>(std::ranges::max(n_threads_));
-    TESSERA_ASSIGN(auto engine, Engine::open(registry, path, options));
-    for (const Test& test : tests()) {
-      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*engine, test.session));
-      TESSERA_TRY(want_memory(*engine, report));
+    options.threads = context_.session.threads;
+    options.threads.n_threads = static_cast<int>(std::ranges::max(n_threads_));
+    LoadedModel model;
+    TESSERA_ASSIGN(model.engine, Engine::open(registry, path, options));
+    TESSERA_ASSIGN(model.adapters, open_adapters(model_.adapters, *model.engine));
+    for (const Test& test : tests(model.adapters)) {
+      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
+      TESSERA_TRY(want_memory(*model.engine, report));
     }
-    TESSERA_TRY(load_weights(*engine, process));
-    return engine;
+    TESSERA_TRY(load_weights(*model.engine, process));
+    TESSERA_TRY(load_adapters(model.adapters));
+    return model;
   }
 
   Result<BenchRow> measure(const std::shared_ptr<Engine>& engine, const Test& test, const BenchMachine& machine,
@@ -390,7 +397,7 @@ class BenchCommand final : public Command {
   ModelArgs model_;
   ContextArgs context_;
   std::vector<int64_t> n_prompt_ = {512}, n_gen_ = {128}, n_depth_ = {0}, n_ubatch_ = {context_.session.n_ubatch},
-                       n_threads_ = {context_.session.threads.n_threads};
+                       n_threads_;  // empty until check(): the default
   std::vector<DType> type_k_ = {context_.session.type_k}, type_v_ = {context_.session.type_v};
   std::vector<Workload> prompt_gen_;
   int64_t n_repetitions_ = 5;

@@ -32,7 +32,7 @@ class DetokenizeCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    TESSERA_ASSIGN(const auto tokenizer, vocab_.open());
+    TESSERA_ASSIGN(const auto tokenizer, vocab_.open(process));
     std::string input = ids_;
     if (input.empty()) {
       TESSERA_ASSIGN(input, read_text("", process));

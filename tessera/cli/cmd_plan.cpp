@@ -61,7 +61,9 @@ class PlanCommand final : public Command {
   Result<> run(Context&) override {
     TESSERA_ASSIGN(const LoadedModel model, open_model(args_.model, args_.context));
     Fit fit{.settings = args_.context.session, .report = {}};
+    fit.settings.adapters = model.adapters;
     if (fit.settings.n_ctx == 0) fit.settings.n_ctx = model.engine->model().info().n_ctx_train;
+    fit.settings.embeddings = !model.engine->model().info().has_logits;
     TESSERA_ASSIGN(fit.report, Session::plan(*model.engine, fit.settings));
     if (memory_ != 0) {
       TESSERA_ASSIGN(fit, find_fit(*model.engine, fit));

@@ -55,7 +55,7 @@ class QuantizeCommand final : public Command {
     }
     TESSERA_ASSIGN(auto plan, convert::plan_quantize(*files, options));
     if (!args_.dry_run) TESSERA_TRY(convert::want_other_files(*files, plan, args_.output));
-    TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads}));
+    TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
     if (args_.size) TESSERA_TRY(fit(*files, plan, options, *threads, process));
     if (!process.quiet)
       for (const std::string& warning : convert::warnings_of(plan, options)) log("warning: " + warning);

@@ -27,7 +27,7 @@ class TokenizeCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    TESSERA_ASSIGN(const auto tokenizer, vocab_.open());
+    TESSERA_ASSIGN(const auto tokenizer, vocab_.open(process));
     TESSERA_ASSIGN(const std::string text, text_.read(process));
     const text::TokenizeOptions options{.add_special = vocab_.special, .parse_special = vocab_.special};
     if (!vocab_.json) {

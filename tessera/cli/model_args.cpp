@@ -71,6 +71,18 @@ std::function<Result<>(std::string_view)> set_optional_real(std::optional<T>& ta
   };
 }
 
+std::function<Result<>(std::string_view)> set_numa_policy(NumaPolicy& target) {
+  return [&target](std::string_view text) -> Result<> {
+    constexpr std::pair<std::string_view, NumaPolicy> kNames[] = {
+        {"distribute", NumaPolicy::distribute}, {"isolate", NumaPolicy::isolate}, {"numactl", NumaPolicy::numactl}};
+    const auto* found = std::ranges::find(kNames, text, [](const auto& entry) { return entry.first; });
+    if (found == std::end(kNames))
+      return fail(ErrorCode::invalid_argument, "'{}' is not one of distribute, isolate, numactl", text);
+    target = found->second;
+    return {};
+  };
+}
+
 constexpr float kMaxReal = 1e30f;
 
 }  // namespace
@@ -83,6 +95,17 @@ void add_model_flag(FlagTable& table, std::string& path) {
 Result<> want_model(const std::string& path) {
   if (path.empty()) return fail(ErrorCode::invalid_argument, "no model: give one with -m FILE or TESSERA_MODEL");
   return {};
+}
+
+void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
+  table.flags.push_back({"--numa",
+                         {},
+                         "POLICY",
+                         "distribute: threads spread over the memory nodes; isolate: all on the node of the start; "
+                         "numactl: on the CPUs given by numactl",
+                         "the system places them",
+                         false,
+                         set_numa_policy(policy)});
 }
 
 // A flag a line, as a table.
@@ -127,6 +150,7 @@ void ModelArgs::add_to(FlagTable& table) {
                set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f)});
   f.push_back({"--yarn-beta-slow", {}, "X", "YaRN: turns up to which pairs interpolate", "1", false,
                set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f)});
+  adapters.add_to(table);
 }
 // clang-format on
 
@@ -148,7 +172,10 @@ void ContextArgs::add_to(FlagTable& table) {
                "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values", "auto: as the format needs", false,
                set_activations(session.activations)});
   f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,
-               set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)});
+               [this, set = set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)](std::string_view text) -> Result<> {
+                 has_threads = true;
+                 return set(text);
+               }});
   f.push_back({"--cpu-mask", {"-C"}, "HEX", "CPUs to run on, as a mask", "", false, set_string(cpu_mask)});
   f.push_back({"--cpu-range", {"-Cr"}, "LO-HI", "CPUs to run on, as a range", "", false, set_string(cpu_range)});
   f.push_back({"--cpu-strict", {}, "0|1", "1: each thread stays on its own CPU", "0", false,
@@ -161,6 +188,7 @@ void ContextArgs::add_to(FlagTable& table) {
                set_priority(session.threads.priority)});
   f.push_back({"--poll", {}, "N", "0 to 100: how long idle threads wait awake", "50", false,
                set_integer(session.threads.poll, 0, 100)});
+  add_numa_flag(table, session.threads.numa);
 }
 // clang-format on
 
@@ -177,6 +205,13 @@ Result<> ContextArgs::check() {
     if (!mask) return forward_error(mask, "--cpu-range");
     session.threads.cpus = *mask;
   }
+  CpuMask& cpus = session.threads.cpus;
+  const CpuMask usable = cpus.empty() ? thread_affinity() : cpus & thread_affinity();
+  if (usable.empty()) return {};  // an error where threads are started
+  if (session.threads.numa == NumaPolicy::isolate) cpus = numa_cpus_here(usable);
+  if (cpus.empty()) return {};
+  static_cast<void>(set_thread_affinity(cpus & usable));  // if refused, the threads try and tell
+  if (!has_threads) session.threads.n_threads = default_thread_count(cpus & usable);
   return {};
 }
 
@@ -285,8 +320,9 @@ Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& contex
   LoadedModel opened;
   TESSERA_ASSIGN(opened.registry, open_registry());
   EngineOptions options = model.engine;
-  options.n_threads = context.session.threads.n_threads;
+  options.threads = context.session.threads;
   TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, model.path, options));
+  TESSERA_ASSIGN(opened.adapters, open_adapters(model.adapters, *opened.engine));
   return opened;
 }
 
@@ -304,10 +340,15 @@ Result<> load_weights(Engine& engine, Context& process) {
 }
 
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process) {
-  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*opened.engine, context.session));
+  SessionOptions options = context.session;
+  options.adapters = opened.adapters;
+  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*opened.engine, options));
   TESSERA_TRY(want_memory(*opened.engine, report));
   TESSERA_TRY(load_weights(*opened.engine, process));
-  TESSERA_ASSIGN(opened.session, Session::create(opened.engine, context.session));
+  TESSERA_TRY(load_adapters(opened.adapters));
+  TESSERA_ASSIGN(opened.session, Session::create(opened.engine, options));
+  if (const std::string_view warning = opened.session->warning(); !warning.empty() && !process.quiet)
+    log(fmt::format("warning: {}", warning));
   return {};
 }
 

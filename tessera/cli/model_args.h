@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/cli/adapter_args.h"
 #include "tessera/cli/command.h"
 #include "tessera/engine/session.h"
 #include "tessera/sample/params.h"
@@ -16,9 +17,13 @@ void add_model_flag(FlagTable& table, std::string& path);
 /// Whether one was given. Errors: invalid_argument.
 Result<> want_model(const std::string& path);
 
+/// --numa, which every command with --threads has.
+void add_numa_flag(FlagTable& table, NumaPolicy& policy);
+
 struct ModelArgs {
   std::string path;
   EngineOptions engine;
+  AdapterArgs adapters;
 
   void add_to(FlagTable& table);
   Result<> check() const { return want_model(path); }
@@ -28,10 +33,13 @@ struct ContextArgs {
   SessionOptions session;
   int64_t n_batch = 2048;
   std::string cpu_mask, cpu_range;
+  bool has_threads = false;  // --threads was given
 
   ContextArgs();
   void add_to(FlagTable& table);
-  /// Resolves the CPU sets. Errors: invalid_argument.
+  /// Resolves the CPU sets and the number of threads that is best on them. Where CPUs are named, or a node by --numa
+  /// isolate, the calling thread stays there from here on, and so do the threads that it starts (those that load too)
+  /// and the memory that they fill. Errors: invalid_argument.
   Result<> check();
 };
 
@@ -47,24 +55,25 @@ struct SamplingArgs {
   sample::SamplerParams seeded() const;
 };
 
-/// An engine and a session with the memory that was planned for them, and the registry they live on.
+/// An engine with its adapters and a session with the memory that was planned for them, and the registry they live on.
 struct LoadedModel {
   std::unique_ptr<Registry> registry;
   std::shared_ptr<Engine> engine;
+  std::vector<SessionAdapter> adapters;  // that sessions on it begin with
   std::unique_ptr<Session> session;
 };
 
 /// The registry of this machine; TESSERA_ISA picks the instruction set.
 Result<std::unique_ptr<Registry>> open_registry();
 
-/// Opens a model without loading it.
+/// Opens a model and its adapters without loading them.
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
 
 /// Loads an opened model's weights, with progress on stderr. Errors: those of Engine::load.
 Result<> load_weights(Engine& engine, Context& process);
 
-/// Loads an opened model and makes its session, with progress on stderr. Errors: also out_of_memory, when the plan does
-/// not fit what the machine has left, before anything is loaded.
+/// Loads an opened model and its adapters and makes its session, with progress on stderr. Errors: also out_of_memory,
+/// when the plan does not fit what the machine has left, before anything is loaded.
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process);
 
 /// open_model() and load_session().

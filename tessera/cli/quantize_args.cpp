@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/cpu_info.h"
+#include "tessera/cli/model_args.h"
 
 namespace tessera::cli {
 
@@ -122,6 +123,7 @@ void QuantizeArgs::add_to(FlagTable& table) {
                [](std::string_view) -> Result<> { return {}; }});
   f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", n_threads), true,
                set_integer(n_threads, 1, ThreadPool::kMaxThreads)});
+  add_numa_flag(table, numa);
   table.positional = "IN.gguf OUT.gguf TYPE [THREADS]";
   table.add_positional = [this](std::string_view text) -> Result<> {
     words_.emplace_back(text);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/numa.h"
 #include "tessera/cli/args.h"
 #include "tessera/convert/importance.h"
 #include "tessera/convert/quantize.h"
@@ -23,6 +24,7 @@ struct QuantizeArgs {
   convert::ImatrixFilter imatrix_filter;
   convert::QuantizeOptions options;
   int32_t n_threads = 1;
+  NumaPolicy numa = NumaPolicy::none;
   bool dry_run = false;
   bool json = false;
 

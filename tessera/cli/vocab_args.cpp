@@ -1,5 +1,6 @@
 #include "tessera/cli/vocab_args.h"
 
+#include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/engine/vocab_loader.h"
 
@@ -13,9 +14,12 @@ void VocabArgs::add_to(FlagTable& table, std::string_view json_help, std::string
 
 Result<> VocabArgs::check() const { return want_model(path); }
 
-Result<std::unique_ptr<const text::Tokenizer>> VocabArgs::open() const {
+Result<std::unique_ptr<const text::Tokenizer>> VocabArgs::open(const Context& process) const {
   TESSERA_ASSIGN(const auto files, ModelFiles::open(path));
-  return load_tokenizer(*files);
+  TESSERA_ASSIGN(auto tokenizer, load_tokenizer(*files));
+  for (const std::string& warning : tokenizer->warnings())
+    if (!process.quiet) log("warning: " + warning);
+  return tokenizer;
 }
 
 }  // namespace tessera::cli

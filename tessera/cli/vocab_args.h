@@ -17,8 +17,8 @@ struct VocabArgs {
   /// The help of --json and --special is the command's.
   void add_to(FlagTable& table, std::string_view json_help, std::string_view special_help);
   Result<> check() const;
-  /// Reads the vocabulary of any model file, also one without weights.
-  Result<std::unique_ptr<const text::Tokenizer>> open() const;
+  /// Reads the vocabulary of any model file, also one without weights, and logs what is odd about it.
+  Result<std::unique_ptr<const text::Tokenizer>> open(const Context& process) const;
 };
 
 }  // namespace tessera::cli

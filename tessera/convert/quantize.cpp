@@ -121,6 +121,12 @@ class TensorStream {
   std::optional<RowFault> encode_row(RowCoder& coder, std::span<const std::byte> source, int64_t begin, int64_t row) {
     if (auto fault = coder.read(source.data() + static_cast<size_t>(row) * from_row_bytes_)) return fault;
     if (tensor_->is_copied()) return std::nullopt;
+    if (tensor_->is_edited) {
+      const auto edit = [&](std::span<float> values) {
+        options_.edit->edit(tensor_->source.info.name, begin + row, values);
+      };
+      if (auto fault = coder.edit(edit)) return fault;
+    }
     return coder.write(*importance_, begin + row, batch_.data() + static_cast<size_t>(row) * to_row_bytes_);
   }
 

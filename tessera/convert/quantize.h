@@ -20,11 +20,20 @@
 
 namespace tessera::convert {
 
+/// Changes the values of weights on their way from the input to the output.
+class RowEdit {
+ public:
+  virtual ~RowEdit() = default;
+  /// Changes row `row` of a tensor in place; several threads call at once.
+  virtual void edit(std::string_view tensor, int64_t row, std::span<float> values) const = 0;
+};
+
 struct QuantizeOptions {
   MixOptions mix;
   EncoderOptions encoder;
   bool keep_split = false;           // one output per input part
   const Imatrix* imatrix = nullptr;  // borrowed
+  const RowEdit* edit = nullptr;     // borrowed: of the tensors that the plan says are edited
   std::string imatrix_path;          // for the record in the output
   std::string program_version;       // likewise
 };
@@ -35,8 +44,9 @@ struct PlannedTensor {
   MixReason reason = MixReason::kept;
   uint64_t n_bytes = 0;
   uint32_t part = 0;  // of the output
+  bool is_edited = false;
 
-  bool is_copied() const { return to == source.info.dtype; }
+  bool is_copied() const { return to == source.info.dtype && !is_edited; }
 };
 
 struct QuantizePlan {

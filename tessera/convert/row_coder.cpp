@@ -50,6 +50,13 @@ std::optional<RowFault> RowCoder::read(const std::byte* row) {
   return RowFault{RowFault::Kind::source, column, values_[static_cast<size_t>(column)]};
 }
 
+std::optional<RowFault> RowCoder::edit(FunctionRef<void(std::span<float>)> change) {
+  change(values_);
+  const int64_t column = find_non_finite(values_);
+  if (column < 0) return std::nullopt;
+  return RowFault{RowFault::Kind::result, column, values_[static_cast<size_t>(column)]};
+}
+
 std::span<const float> RowCoder::weights(const TensorImportance& importance, int64_t i) {
   const std::span<const float> q = importance.weights(i);
   if (options_.weighting == Weighting::error) return q;

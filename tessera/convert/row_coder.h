@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/function_ref.h"
 #include "tessera/convert/importance.h"
 #include "tessera/quant/format.h"
 #include "tessera/tensor/dtype.h"
@@ -45,6 +46,9 @@ class RowCoder {
   /// Decodes a row and checks that it is finite. values() holds it afterwards.
   std::optional<RowFault> read(const std::byte* row);
   std::span<const float> values() const { return values_; }
+
+  /// Changes values() and checks that they stay finite.
+  std::optional<RowFault> edit(FunctionRef<void(std::span<float>)> change);
 
   /// Encodes values() as row i of the tensor.
   std::optional<RowFault> write(const TensorImportance& importance, int64_t i, std::byte* row);

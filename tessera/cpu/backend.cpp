@@ -72,8 +72,9 @@ class Compiler {
   static bool is_small(const Step& step) {
     const Op op = step.node->op;
     // The work of these does not show in their results.
-    if (is_product(op) || op == Op::attention || op == Op::sum_squares) return false;
-    const bool reads_more = op == Op::top_k || op == Op::expert_sum;
+    if (is_product(op) || op == Op::mul_mat_heads || op == Op::attention || op == Op::sum_squares) return false;
+    if (op == Op::selective_scan || op == Op::delta_net || op == Op::rwkv7) return false;
+    const bool reads_more = op == Op::top_k || op == Op::expert_sum || op == Op::row_sum;
     const Operand& rows = op == Op::kv_store ? step.in[1] : reads_more ? step.in[0] : step.out;
     return rows.shape().n_elements() <= kSoloElements;
   }
@@ -144,6 +145,7 @@ class CpuBackend final : public Backend {
       : device_(device), kernels_(kernels), threads_(std::move(threads)), activations_(activations) {}
 
   const Device& device() const override { return device_; }
+  std::string_view warning() const override { return threads_->warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
     TESSERA_TRY(want_supported(graph));
@@ -232,7 +234,8 @@ class CpuDevice final : public Device {
 
   const BufferType& buffer_type() const override { return host_; }
   const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const override {
-    const bool multiplies = (op == Op::mul_mat && shape[2] == 1) || op == Op::mul_mat_experts;
+    const bool multiplies =
+        (op == Op::mul_mat && shape[2] == 1) || op == Op::mul_mat_experts || op == Op::mul_mat_heads;
     if (multiplies && packed_.tensor_bytes(dtype, shape)) return packed_;
     return host_;
   }
@@ -267,8 +270,9 @@ class CpuDevice final : public Device {
       const Node& storage = graph[graph.storage(source)];
       if (storage.op != Op::tensor || storage.tensor->buffer_type == nullptr) continue;
       const BufferType& type = *storage.tensor->buffer_type;
-      const bool reads_panels =
-          i == 0 && (is_product(node.op) || node.op == Op::get_rows) && graph[source].op == Op::tensor;
+      const bool reads_panels = i == 0 &&
+                                (is_product(node.op) || node.op == Op::mul_mat_heads || node.op == Op::get_rows) &&
+                                graph[source].op == Op::tensor;
       if (!can_use(type) || (!type.is_host() && !reads_panels)) return false;
     }
     return true;

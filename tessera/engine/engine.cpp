@@ -27,6 +27,7 @@ Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, const std
   TESSERA_ASSIGN(engine->files_, ModelFiles::open(path));
   TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
   TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
+  engine->warnings_ = engine->tokenizer_->warnings();
   TESSERA_TRY(engine->plan_weights(options));
   return engine;
 }
@@ -128,7 +129,7 @@ Result<> Engine::load(const LoadProgress& progress) {
   }
   TESSERA_TRY(map_in_place());
   const WeightLoader loader(*files_,
-                            {.mode = options_.load, .check = options_.check_tensors, .n_threads = options_.n_threads});
+                            {.mode = options_.load, .check = options_.check_tensors, .threads = options_.threads});
   TESSERA_TRY(loader.load(copied_, in_place_, progress));
   if (options_.lock_memory) lock_all();
   loaded_ = true;
@@ -156,16 +157,20 @@ uint64_t Engine::fingerprint() const {
     hash.add(data.first(n)).add(data.subspan((data.size() - n) / 2, n)).add(data.last(n));
   }
   // K is stored rotated: with other rope settings, given beside the file, it is another model's.
-  const nn::RopeConfig& rope = model_->info().rope;
-  const std::array<double, 8> settings = {static_cast<double>(rope.scaling),
-                                          rope.freq_base,
-                                          rope.factor,
-                                          static_cast<double>(rope.original_context),
-                                          rope.attn_factor,
-                                          rope.yarn_ext,
-                                          rope.yarn_beta_fast,
-                                          rope.yarn_beta_slow};
-  return hash.add(std::as_bytes(std::span(settings))).value();
+  for (const nn::Rope& rope : model_->info().ropes) {
+    const nn::RopeConfig& c = rope.config;
+    const std::array<double, 9> settings = {static_cast<double>(c.scaling),
+                                            c.freq_base,
+                                            c.factor,
+                                            static_cast<double>(c.original_context),
+                                            c.attn_factor,
+                                            c.yarn_ext,
+                                            c.yarn_beta_fast,
+                                            c.yarn_beta_slow,
+                                            c.yarn_log_multiplier};
+    hash.add(std::as_bytes(std::span(settings)));
+  }
+  return hash.value();
 }
 
 }  // namespace tessera

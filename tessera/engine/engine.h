@@ -24,10 +24,10 @@ enum class LoadMode : uint8_t {
 struct EngineOptions {
   std::string device = "cpu";
   LoadMode load = LoadMode::mmap;
-  bool lock_memory = false;    // keep the weights from being swapped out
-  bool pack_weights = true;    // false: matrices too are used in place, and packed piecewise when they are multiplied
-  bool check_tensors = false;  // refuse weights that are not finite
-  int n_threads = 1;           // for packing
+  bool lock_memory = false;     // keep the weights from being swapped out
+  bool pack_weights = true;     // false: matrices too are used in place, and packed piecewise when they are multiplied
+  bool check_tensors = false;   // refuse weights that are not finite
+  ThreadPoolOptions threads{};  // for packing
   RopeOverrides rope{};
 };
 

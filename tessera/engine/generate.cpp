@@ -30,6 +30,11 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
   if (n_prompt > session_.n_ctx())
     return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (-c sets it)", n_prompt,
                 session_.n_ctx());
+  if (options_.context_shift) TESSERA_TRY(session_.want_shiftable());
+  if (options_.context_shift && session_.is_recurrent())
+    return fail(ErrorCode::unsupported,
+                "{}: the context cannot be shifted: recurrent layers cannot forget single tokens",
+                session_.engine().model().info().architecture);
   n_keep_ = options_.n_keep < 0 ? n_prompt : std::min(options_.n_keep, n_prompt);
   for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
   const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);
@@ -75,11 +80,23 @@ Result<> Generator::decode(int32_t token, const CancelToken* cancel) {
   return {};
 }
 
-// A full context forgets the first half of what follows the kept tokens, and the rest moves down.
+// A full context forgets the first half of what follows the kept tokens, and the rest moves down. But where layers have
+// forgotten kept tokens, enough must stay behind those that no window reaches them.
 Result<> Generator::make_room() {
   if (position_ < session_.n_ctx()) return {};
   const auto keep = static_cast<int32_t>(std::clamp<int64_t>(session_.n_ctx() - 2, 0, n_keep_));
-  const int32_t discard = std::max((position_ - keep) / 2, 1);
+  int64_t most = position_ - keep;
+  if (keep > 0 && *session_.lowest_rollback(sequence_) > 0) {
+    int64_t window = 0;
+    for (const KvGroup& group : session_.cache().groups()) window = std::max(window, group.window());
+    most -= window - 1;
+    if (most < 1)
+      return fail(ErrorCode::limit,
+                  "the context of {} tokens cannot be shifted with {} kept: layers with a window of {} hold not all of "
+                  "those (--keep, -c)",
+                  session_.n_ctx(), keep, window);
+  }
+  const auto discard = static_cast<int32_t>(std::clamp<int64_t>((position_ - keep) / 2, 1, most));
   TESSERA_TRY(session_.remove(sequence_, keep, keep + discard));
   TESSERA_TRY(session_.shift(sequence_, keep + discard, position_, -discard));
   position_ -= discard;

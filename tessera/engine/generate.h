@@ -36,10 +36,12 @@ class Generator {
   Generator(Session& session, sample::Chain& chain, int32_t sequence, const GenerateOptions& options)
       : session_(session), chain_(chain), sequence_(sequence), options_(options) {}
 
-  /// Decodes the prompt. Errors: invalid_argument (empty); limit (longer than the context); cancelled.
+  /// Decodes the prompt. Errors: invalid_argument (empty); limit (longer than the context); unsupported (the context is
+  /// to be shifted, and the model cannot); cancelled.
   Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel);
 
-  /// The next token, or a reason in stop_reason() and -1.
+  /// The next token, or a reason in stop_reason() and -1. Errors: limit (the context cannot be shifted with the tokens
+  /// that are to be kept); cancelled.
   Result<int32_t> next(const CancelToken* cancel);
 
   StopReason stop_reason() const { return stop_; }

@@ -1,6 +1,7 @@
 #include "tessera/engine/session.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tessera/base/checked.h"
 #include "tessera/nn/linear.h"
@@ -13,10 +14,13 @@ constexpr int64_t kMaxUbatch = 1 << 16;
 // Prepared graphs that a session keeps: shapes that recur (prefill, its last part, decode) stay, strays go.
 constexpr size_t kMaxDecoders = 16;
 
-NodeId find_node(const Graph& graph, std::string_view name) {
-  for (NodeId id = 0; id < graph.size(); ++id)
-    if (graph[id].name == name) return id;
-  return kNoNode;
+Result<> set_input(const PreparedGraph& graph, Value input, std::span<const int32_t> values) {
+  const Tensor& place = graph.place(input.id());
+  return place.buffer->set(place, 0, std::as_bytes(values));
+}
+
+void add_parts(MemoryReport& report, const std::vector<MemoryPart>& parts) {
+  report.parts.insert(report.parts.end(), parts.begin(), parts.end());
 }
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
@@ -26,6 +30,9 @@ Result<SessionOptions> checked_options(const Engine& engine, SessionOptions opti
   options.n_ubatch = std::min(options.n_ubatch, std::max<int64_t>(options.n_ctx, 1));
   if (options.n_outputs < 1 || options.n_outputs > kMaxContext)
     return fail(ErrorCode::invalid_argument, "{} outputs, want 1 to {}", options.n_outputs, kMaxContext);
+  if (!options.embeddings && !engine.model().info().has_logits)
+    return fail(ErrorCode::unsupported, "{}: an encoder ({}), which gives embeddings but no logits",
+                engine.files().name(), engine.model().info().architecture);
   return options;
 }
 
@@ -41,7 +48,14 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
                                                                   .type_k = o.type_k,
                                                                   .type_v = o.type_v,
                                                                   .n_ctx = o.n_ctx,
-                                                                  .n_sequences = o.n_sequences}));
+                                                                  .n_sequences = o.n_sequences,
+                                                                  .n_ubatch = o.n_ubatch}));
+  TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, o.adapters, o.n_sequences));
+  if (const auto& layers = engine.model().info().recurrent_layers; !layers.empty()) {
+    TESSERA_ASSIGN(session->states_, RecurrentCache::plan(engine.device(), {.layers = layers,
+                                                                            .n_sequences = o.n_sequences,
+                                                                            .n_checkpoints = o.n_checkpoints}));
+  }
   TESSERA_ASSIGN(session->backend_,
                  engine.device().create_backend({.threads = o.threads, .activations = o.activations}));
   session->executor_ = std::make_unique<Executor>(*session->backend_);
@@ -53,11 +67,14 @@ Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& o
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->largest_graphs());
   TESSERA_ASSIGN(const ComputeBytes compute, session->executor_->measure(graphs));
   const auto output = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),
-                                            static_cast<uint64_t>(engine.model().info().n_vocab) * sizeof(float));
+                                            static_cast<uint64_t>(session->row_width()) * sizeof(float));
   if (!output) return fail(ErrorCode::limit, "output rows: size overflows");
   const std::string device(engine.device().name()), buffer(engine.device().buffer_type().name());
   MemoryReport report{engine.planned_memory()};
+  for (const auto& [adapter, scale] : options.adapters) add_parts(report, adapter->planned_memory());
   report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->cache_->bytes()});
+  if (session->states_ != nullptr)
+    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->states_->bytes()});
   report.parts.push_back({MemoryPart::Kind::compute, device, buffer, compute.total()});
   report.parts.push_back({MemoryPart::Kind::output, "host", "host", static_cast<size_t>(*output)});
   return report;
@@ -65,156 +82,225 @@ Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& o
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> engine, const SessionOptions& options) {
   if (!engine->is_loaded()) return fail(ErrorCode::internal, "the engine is not loaded");
+  for (const auto& [adapter, scale] : options.adapters)
+    if (!adapter->is_loaded()) return fail(ErrorCode::internal, "{}: the adapter is not loaded", adapter->name());
   TESSERA_ASSIGN(auto session, prepare(*engine, options));
   session->engine_ = std::move(engine);
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->largest_graphs());
   TESSERA_TRY(session->cache_->allocate());
+  if (session->states_ != nullptr) TESSERA_TRY(session->states_->allocate());
   TESSERA_TRY(session->executor_->reserve(graphs));
-  session->logits_.resize(static_cast<size_t>(session->options_.n_outputs * session->model_->info().n_vocab));
+  session->rows_.resize(static_cast<size_t>(session->options_.n_outputs * session->row_width()));
   return session;
 }
 
 MemoryReport Session::allocated_memory() const {
   const std::string device(engine_->device().name()), buffer(engine_->device().buffer_type().name());
   MemoryReport report{engine_->allocated_memory()};
+  for (const auto& [adapter, scale] : options_.adapters) add_parts(report, adapter->allocated_memory());
   report.parts.push_back({MemoryPart::Kind::cache, device, buffer, cache_->allocated_bytes()});
+  if (states_ != nullptr) report.parts.push_back({MemoryPart::Kind::cache, device, buffer, states_->allocated_bytes()});
   report.parts.push_back({MemoryPart::Kind::compute, device, buffer, executor_->reserved_bytes()});
-  report.parts.push_back({MemoryPart::Kind::output, "host", "host", logits_.size() * sizeof(float)});
+  report.parts.push_back({MemoryPart::Kind::output, "host", "host", rows_.size() * sizeof(float)});
   return report;
 }
 
-Result<Graph> Session::decode_graph(int64_t n_tokens, int64_t n_outputs) const {
+Result<Graph> Session::decode_graph(const StepShape& shape, Decoder& decoder) const {
   GraphBuilder b;
   if (options_.observer) b.observe_products();
-  const nn::BatchInputs in = nn::add_batch_inputs(b, *cache_, n_tokens, n_outputs);
-  model_->build(b, in, *cache_);
+  decoder.in = nn::add_batch_inputs(b, *cache_, shape.n_tokens, shape.n_outputs, states_.get());
+  decoder.adapters = adapters_.add_to(b, shape.adapters, decoder.in);
+  decoder.rows =
+      options_.embeddings ? model_->build_embeddings(b, decoder.in, *cache_) : model_->build(b, decoder.in, *cache_);
+  return std::move(b).finish();
+}
+
+Result<Graph> Session::rank_graph(Ranker& ranker) const {
+  GraphBuilder b;
+  ranker.x = b.input("pooled", DType::f32, {model_->info().n_embd, 1});
+  ranker.scores = model_->build_rank(b, ranker.x);
   return std::move(b).finish();
 }
 
 Result<StepCost> Session::step_cost(int64_t n_tokens, int64_t n_outputs) const {
-  TESSERA_ASSIGN(const Graph graph, decode_graph(n_tokens, n_outputs));
+  Decoder decoder;
+  TESSERA_ASSIGN(const Graph graph, decode_graph({n_tokens, n_outputs, adapters_.initial()}, decoder));
   return tessera::step_cost(graph);
 }
 
-// Moves up to n_ubatch cells in all layers, K rotated by "delta" positions.
-Result<Graph> Session::move_graph(bool rotate) const {
+// Moves up to n_ubatch cells in the layers of a group, K rotated by "delta" positions.
+Result<Graph> Session::move_graph(size_t group, bool rotate, Mover& mover) const {
   GraphBuilder b;
-  const Value from = b.input("from", DType::i32, {options_.n_ubatch});
-  const Value to = b.input("to", DType::i32, {options_.n_ubatch});
-  Value rope;
+  mover.from = b.input("from", DType::i32, {options_.n_ubatch});
+  mover.to = b.input("to", DType::i32, {options_.n_ubatch});
+  std::vector<Value> ropes;
   if (rotate) {
-    const Value delta = b.input("delta", DType::i32, {options_.n_ubatch});
-    const Tensor* factors = model_->info().rope_factors;
-    RopeTableParams params = nn::rope_table_params(model_->info().rope);
-    params.magnitude = 1.0f;  // K carries it already
-    rope = b.rope_table(delta, factors == nullptr ? Value() : nn::vector_f32(b, *factors), params);
+    mover.delta = b.input("delta", DType::i32, {options_.n_ubatch});
+    for (const nn::Rope& rope : model_->info().ropes)
+      ropes.push_back(nn::rope_table(b, mover.delta, rope, options_.n_ctx, nn::RopeMagnitude::left_out));
   }
-  for (size_t il = 0; il < model_->info().kv_layers.size(); ++il) {
-    const Value k_cache = b.tensor(cache_->k(static_cast<int64_t>(il)));
-    const Value v_cache = b.tensor(cache_->v(static_cast<int64_t>(il)));
-    Value k = b.kv_load(k_cache, from, KvSide::k);
-    if (rotate) k = b.rope(b.cast(k, DType::f32), rope, model_->info().rope.pairs);
-    const Value v = b.kv_load(v_cache, from, KvSide::v);
-    b.kv_store(k_cache, k, to, KvSide::k);
-    b.kv_store(v_cache, v, to, KvSide::v);
+  for (size_t i = 0; i < model_->info().kv_layers.size(); ++i) {
+    const auto il = static_cast<int64_t>(i);
+    if (cache_->group_of(il) != group) continue;
+    const Value k_cache = b.tensor(cache_->k(il));
+    Value k = b.kv_load(k_cache, mover.from, KvSide::k);
+    const int rope = model_->info().kv_ropes[i];
+    if (rotate && rope != nn::kNoRope) {
+      const auto r = static_cast<size_t>(rope);
+      k = b.rope(b.cast(k, DType::f32), ropes[r], model_->info().ropes[r].config.pairs);
+    }
+    b.kv_store(k_cache, k, mover.to, KvSide::k);
+    if (!cache_->has_v(il)) continue;
+    const Value v_cache = b.tensor(cache_->v(il));
+    b.kv_store(v_cache, b.kv_load(v_cache, mover.from, KvSide::v), mover.to, KvSide::v);
   }
   return std::move(b).finish();
 }
 
-// The shapes that bound all others: a full micro-batch with as many outputs as can be asked for and with none, one
-// token, and the moves.
+// The shapes that bound all others: a full micro-batch with as many outputs as can be asked for, with one less (where
+// all are wanted, models need not take rows out) and with none, one token, each without adapters and with all; and the
+// moves.
 Result<std::vector<Graph>> Session::largest_graphs() const {
   const int64_t n_outputs = std::min(options_.n_outputs, options_.n_ubatch);
   std::vector<Graph> graphs;
-  for (const auto& [tokens, outputs] : {std::pair{options_.n_ubatch, n_outputs},
-                                        std::pair{options_.n_ubatch, int64_t{0}}, std::pair{int64_t{1}, int64_t{1}}}) {
-    TESSERA_ASSIGN(Graph graph, decode_graph(tokens, outputs));
+  std::vector<AdapterSet::Mask> masks = {0};
+  if (adapters_.all() != 0) masks.push_back(adapters_.all());
+  for (const AdapterSet::Mask mask : masks)
+    for (const auto& [tokens, outputs] :
+         {std::pair{options_.n_ubatch, n_outputs}, std::pair{options_.n_ubatch, n_outputs - 1},
+          std::pair{options_.n_ubatch, int64_t{0}}, std::pair{int64_t{1}, int64_t{1}}}) {
+      Decoder decoder;
+      TESSERA_ASSIGN(Graph graph, decode_graph({tokens, outputs, mask}, decoder));
+      if (mask != 0 && outputs > 0) TESSERA_TRY(adapters_.want_terms(graph));
+      graphs.push_back(std::move(graph));
+    }
+  if (options_.embeddings && model_->info().n_scores > 0) {
+    Ranker ranker;
+    TESSERA_ASSIGN(Graph graph, rank_graph(ranker));
     graphs.push_back(std::move(graph));
   }
-  for (const bool rotate : {false, true}) {
-    TESSERA_ASSIGN(Graph graph, move_graph(rotate));
-    graphs.push_back(std::move(graph));
-  }
+  for (size_t group = 0; group < cache_->groups().size(); ++group)
+    for (const bool rotate : {false, true}) {
+      if (!cache_->groups()[group].has_data()) continue;
+      Mover mover;
+      TESSERA_ASSIGN(Graph graph, move_graph(group, rotate, mover));
+      graphs.push_back(std::move(graph));
+    }
   return graphs;
 }
 
-Result<PreparedGraph*> Session::prepared(int64_t n_tokens, int64_t n_outputs) {
-  Decoder& decoder = decoders_[{n_tokens, n_outputs}];
+// A graph of some adapters that does not fit what was reserved gives way to that of all, which fits; the bits are the
+// same.
+Result<Session::Decoder*> Session::prepared(const StepShape& shape) {
+  auto decoder = find_or_prepare(shape);
+  if (decoder || shape.adapters == 0 || shape.adapters == adapters_.all()) return decoder;
+  return find_or_prepare({shape.n_tokens, shape.n_outputs, adapters_.all()});
+}
+
+Result<Session::Decoder*> Session::find_or_prepare(const StepShape& shape) {
+  Decoder& decoder = decoders_[shape];
   decoder.last_use = ++n_runs_;
   if (decoder.graph == nullptr) {
-    auto graph = decode_graph(n_tokens, n_outputs);
+    auto graph = decode_graph(shape, decoder);
     auto made =
         graph ? executor_->prepare(std::move(*graph)) : Result<std::unique_ptr<PreparedGraph>>(forward_error(graph));
     if (!made) {
-      decoders_.erase({n_tokens, n_outputs});
+      decoders_.erase(shape);
       return forward_error(made);
     }
     decoder.graph = std::move(*made);
   }
   if (decoders_.size() > kMaxDecoders)
     decoders_.erase(std::ranges::min_element(decoders_, {}, [](const auto& entry) { return entry.second.last_use; }));
-  return decoder.graph.get();
-}
-
-Result<> Session::set_input(const PreparedGraph& graph, std::string_view name, std::span<const int32_t> values) const {
-  const NodeId id = find_node(graph.graph(), name);
-  if (id == kNoNode) return fail(ErrorCode::internal, "the graph has no input {}", name);
-  return graph.place(id).buffer->set(graph.place(id), 0, std::as_bytes(values));
+  return &decoder;
 }
 
 Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   n_outputs_ = 0;
   if (batch.n_outputs() > options_.n_outputs)
-    return fail(ErrorCode::invalid_argument, "logits wanted for {} tokens, the session has room for {}",
-                batch.n_outputs(), options_.n_outputs);
+    return fail(ErrorCode::invalid_argument, "{} wanted for {} tokens, the session has room for {}",
+                options_.embeddings ? "embeddings" : "logits", batch.n_outputs(), options_.n_outputs);
   for (const BatchToken& t : batch.tokens())
     if (t.token < 0 || t.token >= model_->info().n_vocab)
       return fail(ErrorCode::invalid_argument, "token {} at position {}, want 0 to {}", t.token, t.position,
                   model_->info().n_vocab - 1);
+  TESSERA_TRY(cache_->want_positions(batch.tokens()));  // before anything is computed
+  TESSERA_ASSIGN(const std::vector<Range> parts, parts_of(batch));
   int64_t n_outputs = 0;
-  for (const Range& part : split(batch, options_.n_ubatch)) {
+  for (const Range& part : parts) {
     const auto tokens = batch.tokens().subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.size()));
     if (auto done = decode_part(tokens, n_outputs, cancel); !done) {
-      // The parts before this one are in the cache; this one is not.
-      for (const BatchToken& t : batch.tokens().first(static_cast<size_t>(part.begin)))
-        TESSERA_TRY(cache_->remove(t.sequence, t.position, t.position + 1));
+      TESSERA_TRY(cache_->rollback());
+      if (states_ != nullptr) states_->discard();
       return done;
     }
     n_outputs += std::ranges::count(tokens, true, &BatchToken::wants_logits);
   }
+  TESSERA_TRY(cache_->commit());
+  if (states_ != nullptr) states_->commit();
   n_outputs_ = n_outputs;
   return {};
 }
 
+// The micro-batches of a batch. A model that is not causal has whole sequences in each.
+Result<std::vector<Range>> Session::parts_of(const Batch& batch) const {
+  if (model_->info().is_causal) return split(batch, options_.n_ubatch);
+  const std::span<const BatchToken> tokens = batch.tokens();
+  std::vector<bool> is_seen(static_cast<size_t>(options_.n_sequences));
+  std::vector<Range> parts;
+  for (int64_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+    const int32_t sequence = tokens[static_cast<size_t>(begin)].sequence;
+    while (end < batch.size() && tokens[static_cast<size_t>(end)].sequence == sequence) ++end;
+    if (is_seen[static_cast<size_t>(sequence)] || cache_->max_position(sequence))
+      return fail(ErrorCode::invalid_argument, "sequence {} comes in pieces: this model computes a sequence at once",
+                  sequence);
+    is_seen[static_cast<size_t>(sequence)] = true;
+    if (end - begin > options_.n_ubatch)
+      return fail(ErrorCode::invalid_argument,
+                  "a sequence of {} tokens, micro-batch of {} (-ub): this model computes a sequence at once",
+                  end - begin, options_.n_ubatch);
+    if (!parts.empty() && end - parts.back().begin <= options_.n_ubatch)
+      parts.back().end = end;
+    else
+      parts.push_back({begin, end});
+  }
+  return parts;
+}
+
 Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel) {
   const auto n_outputs = static_cast<int64_t>(std::ranges::count(tokens, true, &BatchToken::wants_logits));
-  TESSERA_ASSIGN(PreparedGraph * graph, prepared(static_cast<int64_t>(tokens.size()), n_outputs));
-  const auto set = [&](std::string_view name, auto member) {
+  TESSERA_ASSIGN(const Decoder* decoder,
+                 prepared({static_cast<int64_t>(tokens.size()), n_outputs, adapters_.used_by(tokens)}));
+  PreparedGraph& graph = *decoder->graph;
+  const auto set = [&](Value input, auto member) {
     ints_.clear();
     for (const BatchToken& t : tokens) ints_.push_back(t.*member);
-    return set_input(*graph, name, ints_);
+    return set_input(graph, input, ints_);
   };
-  TESSERA_TRY(set("tokens", &BatchToken::token));
-  TESSERA_TRY(set("positions", &BatchToken::position));
-  TESSERA_TRY(set("sequences", &BatchToken::sequence));
+  TESSERA_TRY(set(decoder->in.tokens, &BatchToken::token));
+  TESSERA_TRY(set(decoder->in.positions, &BatchToken::position));
+  TESSERA_TRY(set(decoder->in.sequences, &BatchToken::sequence));
+  TESSERA_TRY(adapters_.fill(graph, decoder->adapters, tokens));
   if (n_outputs > 0) {
     ints_.clear();
     for (size_t i = 0; i < tokens.size(); ++i)
       if (tokens[i].wants_logits) ints_.push_back(static_cast<int32_t>(i));
-    TESSERA_TRY(set_input(*graph, "outputs", ints_));
+    TESSERA_TRY(set_input(graph, decoder->in.outputs, ints_));
   }
   TESSERA_TRY(cache_->reserve(tokens, cells_));
-  auto done = set_input(*graph, "cells", cells_);
-  if (done) done = executor_->run(*graph, cancel);
-  if (done && options_.observer) done = observe(*graph);
-  if (!done) {
-    for (const BatchToken& t : tokens) TESSERA_TRY(cache_->remove(t.sequence, t.position, t.position + 1));
-    return done;
+  for (size_t group = 0; group < cells_.size(); ++group)
+    if (const Value cells = decoder->in.groups[group].cells; cells.present())
+      TESSERA_TRY(set_input(graph, cells, cells_[group]));
+  if (states_ != nullptr) {
+    TESSERA_TRY(states_->reserve(tokens, runs_));
+    TESSERA_TRY(set_input(graph, decoder->in.runs, runs_));
   }
+  TESSERA_TRY(executor_->run(graph, cancel));
+  if (options_.observer) TESSERA_TRY(observe(graph));
   if (n_outputs == 0) return {};
-  const int64_t n_vocab = model_->info().n_vocab;
-  const Tensor& place = graph->place(find_node(graph->graph(), "logits"));
-  const std::span<float> rows(logits_.data() + first_output * n_vocab, static_cast<size_t>(n_outputs * n_vocab));
+  const int64_t width = row_width();
+  const Tensor& place = graph.place(decoder->rows.id());
+  const std::span<float> rows(rows_.data() + first_output * width, static_cast<size_t>(n_outputs * width));
   return place.buffer->get(place, 0, std::as_writable_bytes(rows));
 }
 
@@ -232,44 +318,118 @@ Result<> Session::observe(const PreparedGraph& prepared) {
   return {};
 }
 
-std::span<const float> Session::logits(int64_t i) const {
-  const int64_t n_vocab = model_->info().n_vocab;
-  return {logits_.data() + i * n_vocab, static_cast<size_t>(n_vocab)};
+int64_t Session::row_width() const { return options_.embeddings ? model_->info().n_embd : model_->info().n_vocab; }
+
+std::span<const float> Session::row(int64_t i) const {
+  return {rows_.data() + i * row_width(), static_cast<size_t>(row_width())};
+}
+
+Result<std::vector<float>> Session::rank(std::span<const float> embedding, const CancelToken* cancel) {
+  if (!options_.embeddings || model_->info().n_scores == 0)
+    return fail(ErrorCode::unsupported, "{}: no rank head", engine_->files().name());
+  if (ranker_.graph == nullptr) {
+    TESSERA_ASSIGN(Graph graph, rank_graph(ranker_));
+    TESSERA_ASSIGN(ranker_.graph, executor_->prepare(std::move(graph)));
+  }
+  const Tensor& x = ranker_.graph->place(ranker_.x.id());
+  TESSERA_TRY(x.buffer->set(x, 0, std::as_bytes(embedding)));
+  TESSERA_TRY(executor_->run(*ranker_.graph, cancel));
+  std::vector<float> scores(static_cast<size_t>(model_->info().n_scores));
+  const Tensor& place = ranker_.graph->place(ranker_.scores.id());
+  TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(scores))));
+  return scores;
+}
+
+// The recurrent states say first whether they can follow; then they do what the cache has done.
+
+Result<> Session::remove(int32_t sequence, int32_t begin, int32_t end) {
+  if (states_ != nullptr) TESSERA_TRY(states_->want_removable(sequence, begin, end));
+  TESSERA_TRY(cache_->remove(sequence, begin, end));
+  return states_ == nullptr ? Result<>{} : states_->remove(sequence, begin, end);
+}
+
+Result<> Session::keep(int32_t sequence) {
+  TESSERA_TRY(cache_->keep(sequence));
+  for (int32_t other = 0; states_ != nullptr && other < options_.n_sequences; ++other)
+    if (other != sequence) TESSERA_TRY(states_->remove(other, 0, std::numeric_limits<int32_t>::max()));
+  return {};
+}
+
+Result<> Session::clear() {
+  TESSERA_TRY(cache_->clear());
+  for (int32_t sequence = 0; states_ != nullptr && sequence < options_.n_sequences; ++sequence)
+    TESSERA_TRY(states_->remove(sequence, 0, std::numeric_limits<int32_t>::max()));
+  return {};
 }
 
 Result<> Session::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
-  TESSERA_ASSIGN(const CellMoves moves, cache_->copy(from, to, begin, end));
-  return move(moves);
+  if (states_ != nullptr) TESSERA_TRY(states_->want_copyable(from, to, begin, end));
+  TESSERA_ASSIGN(const std::vector<CellMoves> moves, cache_->copy(from, to, begin, end));
+  TESSERA_TRY(move(moves));
+  return states_ == nullptr ? Result<>{} : states_->copy(from, to, begin, end);
+}
+
+Result<> Session::want_shiftable() const {
+  if (!model_->weights().has("position_embd.weight")) return {};
+  return fail(ErrorCode::unsupported, "{}: tokens cannot be shifted: they are stored with learned positions",
+              model_->info().architecture);
 }
 
 Result<> Session::shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta) {
-  TESSERA_ASSIGN(const CellMoves moves, cache_->shift(sequence, begin, end, delta));
-  return move(moves);
+  TESSERA_TRY(want_shiftable());
+  if (states_ != nullptr) TESSERA_TRY(states_->want_shiftable(sequence, begin, end));
+  TESSERA_ASSIGN(const std::vector<CellMoves> moves, cache_->shift(sequence, begin, end, delta));
+  TESSERA_TRY(move(moves));
+  return states_ == nullptr ? Result<>{} : states_->shift(sequence, begin, end, delta);
 }
 
-Result<> Session::move(const CellMoves& moves) {
-  if (moves.from.empty()) return {};
-  std::unique_ptr<PreparedGraph>& graph = moves.delta == 0 ? copy_graph_ : rotate_graph_;
-  if (graph == nullptr) {
-    TESSERA_ASSIGN(Graph built, move_graph(moves.delta != 0));
-    TESSERA_ASSIGN(graph, executor_->prepare(std::move(built)));
+std::optional<int32_t> Session::min_position(int32_t sequence) const {
+  const auto lowest = cache_->min_position(sequence);
+  const auto last = states_ == nullptr ? std::nullopt : states_->last_position(sequence);
+  return last ? last : lowest;  // the last position is the highest of all
+}
+
+std::optional<int32_t> Session::lowest_rollback(int32_t sequence) const {
+  const auto last = states_ == nullptr ? std::nullopt : states_->last_position(sequence);
+  return last ? *last + 1 : cache_->lowest_rollback(sequence);
+}
+
+Result<> Session::checkpoint(int32_t sequence) {
+  return states_ == nullptr ? Result<>{} : states_->checkpoint(sequence);
+}
+
+Result<> Session::drop_checkpoints(int32_t sequence) {
+  return states_ == nullptr ? Result<>{} : states_->drop_checkpoints(sequence);
+}
+
+Result<> Session::move(std::span<const CellMoves> moves) {
+  for (size_t group = 0; group < moves.size(); ++group)
+    if (!moves[group].from.empty() && cache_->groups()[group].has_data()) TESSERA_TRY(move_group(group, moves[group]));
+  return {};
+}
+
+Result<> Session::move_group(size_t group, const CellMoves& moves) {
+  Mover& mover = movers_[{group, moves.delta != 0}];
+  if (mover.graph == nullptr) {
+    TESSERA_ASSIGN(Graph built, move_graph(group, moves.delta != 0, mover));
+    TESSERA_ASSIGN(mover.graph, executor_->prepare(std::move(built)));
   }
   const auto n = static_cast<size_t>(options_.n_ubatch);
   for (size_t begin = 0; begin < moves.from.size(); begin += n) {
     const size_t count = std::min(n, moves.from.size() - begin);
     // The last chunk is filled up with reads of cell 0 that are written nowhere.
-    const auto set = [&](std::string_view name, const std::vector<int32_t>& cells, int32_t filler) {
+    const auto set = [&](Value input, const std::vector<int32_t>& cells, int32_t filler) {
       ints_.assign(n, filler);
       std::copy_n(cells.begin() + static_cast<ptrdiff_t>(begin), count, ints_.begin());
-      return set_input(*graph, name, ints_);
+      return set_input(*mover.graph, input, ints_);
     };
-    TESSERA_TRY(set("from", moves.from, 0));
-    TESSERA_TRY(set("to", moves.to, -1));
+    TESSERA_TRY(set(mover.from, moves.from, 0));
+    TESSERA_TRY(set(mover.to, moves.to, -1));
     if (moves.delta != 0) {
       ints_.assign(n, moves.delta);
-      TESSERA_TRY(set_input(*graph, "delta", ints_));
+      TESSERA_TRY(set_input(*mover.graph, mover.delta, ints_));
     }
-    TESSERA_TRY(executor_->run(*graph, nullptr));
+    TESSERA_TRY(executor_->run(*mover.graph, nullptr));
   }
   return {};
 }

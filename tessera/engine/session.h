@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/engine/adapter_set.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/step_cost.h"
 #include "tessera/sched/executor.h"
@@ -20,14 +21,17 @@ namespace tessera {
 using ProductObserver = std::function<void(std::string_view weight, std::span<const float> sums, int64_t n_tokens)>;
 
 struct SessionOptions {
-  int64_t n_ctx = 0;        // tokens over all sequences; 0: what the model was trained for
-  int64_t n_ubatch = 512;   // tokens computed at once
-  int32_t n_sequences = 1;  // sequence ids are 0 to n_sequences - 1
-  int64_t n_outputs = 1;    // logits rows that one decode() can give
+  int64_t n_ctx = 0;          // tokens over all sequences; 0: what the model was trained for
+  int64_t n_ubatch = 512;     // tokens computed at once
+  int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
+  int64_t n_outputs = 1;      // rows of logits or embeddings that one decode() can give
+  bool embeddings = false;    // rows are embeddings instead of logits
+  int32_t n_checkpoints = 0;  // of recurrent states: see Session::checkpoint()
   DType type_k = DType::f16;
   DType type_v = DType::f16;
   Activations activations = Activations::automatic;
   ThreadPoolOptions threads{};
+  std::vector<SessionAdapter> adapters{};  // loaded when the session is created; see Session::set_adapters()
   ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none
 };
 
@@ -46,27 +50,56 @@ class Session {
   /// The bytes that were allocated, by buffer, the engine's included.
   MemoryReport allocated_memory() const;
 
-  /// What computing a micro-batch takes at the least.
+  /// See Backend::warning().
+  std::string_view warning() const { return backend_->warning(); }
+
+  /// How much of each adapter a sequence gets from the next decode() on; of those that are not named, nothing. Before,
+  /// it gets what SessionOptions::adapters say. What the cache holds of it was computed with its adapters of that
+  /// time: the caller clears that, or means it. Errors: invalid_argument (sequence, adapter, scale).
+  Result<> set_adapters(int32_t sequence, std::span<const AdapterScale> scales) {
+    return adapters_.set(sequence, scales);
+  }
+
+  /// What computing a micro-batch takes at the least, with the adapters that sequences begin with.
   Result<StepCost> step_cost(int64_t n_tokens, int64_t n_outputs) const;
 
-  /// Computes a batch and stores its tokens in the cache. Errors: invalid_argument (a token, position or sequence
-  /// out of range, more outputs than n_outputs); limit (the cache is full); cancelled. After an error the cache holds
-  /// none of the batch's tokens.
+  /// Computes a batch and stores its tokens in the cache. In a model that is not causal a sequence is computed at once:
+  /// its tokens stand together and fit in a micro-batch, and the cache has none of it. Errors: invalid_argument (a
+  /// token, position or sequence out of range, more outputs than n_outputs, a sequence in pieces); limit (the cache is
+  /// full); cancelled. After an error the cache is as it was before the batch.
   Result<> decode(const Batch& batch, const CancelToken* cancel = nullptr);
 
   /// Logits [n_vocab] of the i-th token of the last batch that wanted them; valid until the next decode().
-  std::span<const float> logits(int64_t i) const;
+  std::span<const float> logits(int64_t i) const { return row(i); }
+  /// Embeddings [n_embd] in their place, with options().embeddings.
+  std::span<const float> embedding(int64_t i) const { return row(i); }
+  /// What the model's rank head makes of a pooled embedding [n_embd]: scores [n_scores]. Errors: unsupported (it has
+  /// none, or the session gives logits).
+  Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel = nullptr);
   int64_t n_outputs() const { return n_outputs_; }
 
-  // --- sequences: see KvCache. Data is moved before these return.
-  Result<> remove(int32_t sequence, int32_t begin, int32_t end) { return cache_->remove(sequence, begin, end); }
-  Result<> keep(int32_t sequence) { return cache_->keep(sequence); }
-  Result<> clear() { return cache_->clear(); }
+  // --- sequences: see KvCache, and for models with recurrent layers RecurrentCache too, which allows less: a sequence
+  // goes back only to a checkpoint, and is copied and shifted whole. Data is moved before these return.
+  Result<> remove(int32_t sequence, int32_t begin, int32_t end);
+  Result<> keep(int32_t sequence);
+  Result<> clear();
   Result<> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
   Result<> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
-  std::optional<int32_t> min_position(int32_t sequence) const { return cache_->min_position(sequence); }
+  /// Whether the model's tokens can be moved to other positions. Errors: unsupported, saying why not.
+  Result<> want_shiftable() const;
+  /// The lowest and highest positions held; of a recurrent state only the last is.
+  std::optional<int32_t> min_position(int32_t sequence) const;
   std::optional<int32_t> max_position(int32_t sequence) const { return cache_->max_position(sequence); }
+  /// As KvCache's; with recurrent layers the position after the last. Checkpoints lie below it.
+  std::optional<int32_t> lowest_rollback(int32_t sequence) const;
   const KvCache& cache() const { return *cache_; }
+
+  /// Whether the model has recurrent layers: their state cannot be wound back or shifted in parts.
+  bool is_recurrent() const { return states_ != nullptr; }
+  /// Keeps the recurrent state where a sequence is now, so that remove() can go back to it; nothing to do for other
+  /// models. Errors: as RecurrentCache's.
+  Result<> checkpoint(int32_t sequence);
+  Result<> drop_checkpoints(int32_t sequence);
 
   // --- state of one sequence (state.cpp)
 
@@ -79,33 +112,60 @@ class Session {
  private:
   Session() = default;
   static Result<std::unique_ptr<Session>> prepare(const Engine& engine, const SessionOptions& options);
-  Result<Graph> decode_graph(int64_t n_tokens, int64_t n_outputs) const;
-  Result<Graph> move_graph(bool rotate) const;
-  Result<std::vector<Graph>> largest_graphs() const;
-  Result<PreparedGraph*> prepared(int64_t n_tokens, int64_t n_outputs);
-  Result<> decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel);
-  Result<> observe(const PreparedGraph& graph);
-  Result<> move(const CellMoves& moves);
-  Result<> set_input(const PreparedGraph& graph, std::string_view name, std::span<const int32_t> values) const;
-  Result<> run_layer_io(bool store, int64_t layer, std::span<const int32_t> cells, std::span<std::byte> k,
-                        std::span<std::byte> v);
-
   struct Decoder {
     std::unique_ptr<PreparedGraph> graph;
+    nn::BatchInputs in;
+    Value rows;  // logits or embeddings
+    AdapterSet::Inputs adapters;
     uint64_t last_use = 0;
   };
+  // Moves cells of the layers of one group of the cache.
+  struct Mover {
+    std::unique_ptr<PreparedGraph> graph;
+    Value from, to, delta;
+  };
+  struct StepShape {
+    int64_t n_tokens, n_outputs;
+    AdapterSet::Mask adapters = 0;
+    auto operator<=>(const StepShape&) const = default;
+  };
+  Result<Graph> decode_graph(const StepShape& shape, Decoder& decoder) const;
+  // The rank head on one embedding.
+  struct Ranker {
+    std::unique_ptr<PreparedGraph> graph;
+    Value x, scores;
+  };
+  Result<Graph> rank_graph(Ranker& ranker) const;
+  Result<Graph> move_graph(size_t group, bool rotate, Mover& mover) const;
+  Result<std::vector<Graph>> largest_graphs() const;
+  Result<Decoder*> prepared(const StepShape& shape);
+  Result<Decoder*> find_or_prepare(const StepShape& shape);
+  Result<std::vector<Range>> parts_of(const Batch& batch) const;
+  std::span<const float> row(int64_t i) const;
+  // Elements of an output row.
+  int64_t row_width() const;
+  Result<> decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel);
+  Result<> observe(const PreparedGraph& graph);
+  Result<> move(std::span<const CellMoves> moves);
+  Result<> move_group(size_t group, const CellMoves& moves);
+  Result<> run_layer_io(bool store, int64_t layer, std::span<const int32_t> cells, std::span<std::byte> k,
+                        std::span<std::byte> v);
 
   std::shared_ptr<const Engine> engine_;
   const Model* model_ = nullptr;
   SessionOptions options_;
   std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<RecurrentCache> states_;  // null: no recurrent layers
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executor> executor_;
-  std::map<std::pair<int64_t, int64_t>, Decoder> decoders_;  // by (n_tokens, n_outputs)
+  AdapterSet adapters_;
+  std::map<StepShape, Decoder> decoders_;
   uint64_t n_runs_ = 0;
-  std::unique_ptr<PreparedGraph> copy_graph_, rotate_graph_;
-  std::vector<int32_t> cells_, ints_;  // reused
-  std::vector<float> logits_, sums_;   // sums_: of one observed product
+  std::map<std::pair<size_t, bool>, Mover> movers_;  // by (group, whether K is rotated)
+  std::vector<std::vector<int32_t>> cells_;          // by group of the cache; reused
+  std::vector<int32_t> ints_, runs_;                 // reused
+  Ranker ranker_;
+  std::vector<float> rows_, sums_;  // rows_: of output; sums_: of one observed product
   int64_t n_outputs_ = 0;
 };
 

@@ -1,7 +1,9 @@
-// The saved state of a sequence: little-endian header, positions, then per layer the K rows and the V rows in the
-// cache's types, then a checksum of all before it. Everything is checked before the session is touched.
+// The saved state of a sequence: little-endian header, per group of the cache the number of positions it holds and
+// those positions, then per layer the K rows and the V rows of its group's positions in the cache's types, then the
+// states of recurrent layers if the sequence has any position, then a checksum of all before it. Everything is checked
+// before the session is touched.
 #include <cstring>
-#include <numeric>
+#include <limits>
 
 #include "tessera/base/bytes.h"
 #include "tessera/base/checked.h"
@@ -13,7 +15,7 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kMagic = 0x3151455341525354;  // "TSRASEQ1"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Header {
   uint64_t magic = kMagic;
@@ -22,13 +24,14 @@ struct Header {
   uint64_t fingerprint = 0;
   uint32_t type_k = 0;
   uint32_t type_v = 0;
-  uint64_t n_positions = 0;
+  uint64_t n_groups = 0;
 };
 static_assert(sizeof(Header) == 40, "no padding: it is written as it is");
 
 struct RowBytes {
   size_t k = 0;  // of one token in one layer
   size_t v = 0;
+  size_t both() const { return k + v; }
 };
 
 Result<RowBytes> row_bytes_of(const KvCacheConfig& config, const KvLayerShape& layer) {
@@ -36,6 +39,26 @@ Result<RowBytes> row_bytes_of(const KvCacheConfig& config, const KvLayerShape& l
   TESSERA_ASSIGN(const size_t v, row_bytes(config.type_v, layer.v_dim));
   const auto heads = static_cast<size_t>(layer.n_heads_kv);
   return RowBytes{k * heads, v * heads};
+}
+
+// Takes n bytes from the front of the rest. Errors: format.
+Result<std::span<const std::byte>> take(std::span<const std::byte>& rest, uint64_t n) {
+  if (n > rest.size()) return fail(ErrorCode::format, "state: {} bytes wanted, {} left", n, rest.size());
+  const auto taken = rest.first(static_cast<size_t>(n));
+  rest = rest.subspan(static_cast<size_t>(n));
+  return taken;
+}
+
+Result<std::vector<int32_t>> take_positions(std::span<const std::byte>& rest) {
+  uint64_t n;
+  TESSERA_ASSIGN(const auto count, take(rest, sizeof n));
+  std::memcpy(&n, count.data(), sizeof n);
+  const auto n_bytes = checked_mul<uint64_t>(n, sizeof(int32_t));
+  if (!n_bytes) return fail(ErrorCode::format, "state: {} positions", n);
+  TESSERA_ASSIGN(const auto bytes, take(rest, *n_bytes));
+  std::vector<int32_t> positions(static_cast<size_t>(n));
+  if (n > 0) std::memcpy(positions.data(), bytes.data(), bytes.size());
+  return positions;
 }
 
 }  // namespace
@@ -49,57 +72,74 @@ Result<> Session::run_layer_io(bool store, int64_t layer, std::span<const int32_
   for (size_t begin = 0; begin < cells.size(); begin += step) {
     const auto part = cells.subspan(begin, std::min(step, cells.size() - begin));
     const auto n = static_cast<int64_t>(part.size());
+    struct Side {
+      Value rows;
+      std::span<std::byte> bytes;
+    };
+    std::vector<Side> sides;
     GraphBuilder b;
     const Value at = b.input("cells", DType::i32, {n});
     for (const KvSide side : {KvSide::k, KvSide::v}) {
       const bool is_k = side == KvSide::k;
+      if (!is_k && !cache_->has_v(layer)) continue;
       const Tensor& cache = is_k ? cache_->k(layer) : cache_->v(layer);
+      const std::string_view name = is_k ? "k" : "v";
+      Value rows;
       if (store) {
-        const Value rows = b.input(is_k ? "k" : "v", cache.dtype, {cache.shape()[0], shape.n_heads_kv, n});
+        rows = b.input(name, cache.dtype, {cache.shape()[0], shape.n_heads_kv, n});
         b.kv_store(b.tensor(cache), rows, at, side);
       } else {
-        b.output(b.kv_load(b.tensor(cache), at, side), is_k ? "k" : "v");
+        rows = b.output(b.kv_load(b.tensor(cache), at, side), name);
       }
+      const size_t row_size = is_k ? row.k : row.v;
+      sides.push_back({rows, (is_k ? k : v).subspan(begin * row_size, part.size() * row_size)});
     }
     TESSERA_ASSIGN(Graph graph, std::move(b).finish());
     TESSERA_ASSIGN(const auto prepared, executor_->prepare(std::move(graph)));
-    TESSERA_TRY(set_input(*prepared, "cells", part));
-    const auto each_side = [&](auto transfer) -> Result<> {
-      for (NodeId id = 0; id < prepared->graph().size(); ++id) {
-        const std::string& name = prepared->graph()[id].name;
-        if (name == "k") TESSERA_TRY(transfer(prepared->place(id), k.subspan(begin * row.k, part.size() * row.k)));
-        if (name == "v") TESSERA_TRY(transfer(prepared->place(id), v.subspan(begin * row.v, part.size() * row.v)));
-      }
-      return {};
-    };
-    if (store)
-      TESSERA_TRY(each_side([](const Tensor& t, std::span<std::byte> rows) { return t.buffer->set(t, 0, rows); }));
+    const Tensor& cells_place = prepared->place(at.id());
+    TESSERA_TRY(cells_place.buffer->set(cells_place, 0, std::as_bytes(part)));
+    for (const Side& side : sides)
+      if (const Tensor& place = prepared->place(side.rows.id()); store)
+        TESSERA_TRY(place.buffer->set(place, 0, side.bytes));
     TESSERA_TRY(executor_->run(*prepared, nullptr));
-    if (!store)
-      TESSERA_TRY(each_side([](const Tensor& t, std::span<std::byte> rows) { return t.buffer->get(t, 0, rows); }));
+    for (const Side& side : sides)
+      if (const Tensor& place = prepared->place(side.rows.id()); !store)
+        TESSERA_TRY(place.buffer->get(place, 0, side.bytes));
   }
   return {};
 }
 
 Result<std::vector<std::byte>> Session::save_state(int32_t sequence) {
-  TESSERA_ASSIGN(const KvCache::Cells cells, cache_->cells(sequence));
   const KvCacheConfig& config = cache_->config();
   const Header header{.n_layers = static_cast<uint32_t>(config.layers.size()),
                       .fingerprint = engine_->fingerprint(),
                       .type_k = static_cast<uint32_t>(config.type_k),
                       .type_v = static_cast<uint32_t>(config.type_v),
-                      .n_positions = cells.positions.size()};
+                      .n_groups = cache_->groups().size()};
   std::vector<std::byte> state;
   const auto append = [&](std::span<const std::byte> bytes) { state.insert(state.end(), bytes.begin(), bytes.end()); };
   append(std::as_bytes(std::span(&header, 1)));
-  append(std::as_bytes(std::span(cells.positions)));
+  std::vector<std::vector<int32_t>> cells;  // by group
+  for (size_t group = 0; group < cache_->groups().size(); ++group) {
+    TESSERA_ASSIGN(KvCache::Cells held, cache_->cells(sequence, group));
+    const uint64_t n = held.positions.size();
+    append(std::as_bytes(std::span(&n, 1)));
+    append(std::as_bytes(std::span(held.positions)));
+    cells.push_back(std::move(held.cells));
+  }
   for (size_t il = 0; il < config.layers.size(); ++il) {
     TESSERA_ASSIGN(const RowBytes row, row_bytes_of(config, config.layers[il]));
-    const size_t n = cells.cells.size(), at = state.size();
-    state.resize(at + n * (row.k + row.v));
-    const std::span<std::byte> rows = std::span(state).subspan(at);
-    TESSERA_TRY(
-        run_layer_io(false, static_cast<int64_t>(il), cells.cells, rows.first(n * row.k), rows.subspan(n * row.k)));
+    const auto layer = static_cast<int64_t>(il);
+    const std::vector<int32_t>& at = cells[cache_->group_of(layer)];
+    const size_t begin = state.size();
+    state.resize(begin + at.size() * row.both());
+    const std::span<std::byte> rows = std::span(state).subspan(begin);
+    TESSERA_TRY(run_layer_io(false, layer, at, rows.first(at.size() * row.k), rows.subspan(at.size() * row.k)));
+  }
+  if (states_ != nullptr && states_->last_position(sequence)) {
+    const size_t begin = state.size();
+    state.resize(begin + states_->state_bytes());
+    TESSERA_TRY(states_->save(sequence, std::span(state).subspan(begin)));
   }
   const uint64_t checksum = Hash64().add(state).value();
   append(std::as_bytes(std::span(&checksum, 1)));
@@ -120,44 +160,45 @@ Result<> Session::restore_state(int32_t sequence, std::span<const std::byte> sta
   const std::span<const std::byte> body = state.first(state.size() - sizeof checksum);
   std::memcpy(&checksum, state.data() + body.size(), sizeof checksum);
   if (Hash64().add(body).value() != checksum) return fail(ErrorCode::format, "state: damaged (the checksum differs)");
-  if (header.fingerprint != engine_->fingerprint() || header.n_layers != config.layers.size())
+  if (header.fingerprint != engine_->fingerprint() || header.n_layers != config.layers.size() ||
+      header.n_groups != cache_->groups().size())
     return fail(ErrorCode::mismatch, "state: saved from another model");
   if (header.type_k != static_cast<uint32_t>(config.type_k) || header.type_v != static_cast<uint32_t>(config.type_v))
     return fail(ErrorCode::mismatch, "state: saved with cache types {} and {}, the session has {} and {}",
                 header.type_k, header.type_v, info(config.type_k).name, info(config.type_v).name);
 
-  size_t per_position = sizeof(int32_t);
-  for (const KvLayerShape& layer : config.layers) {
-    TESSERA_ASSIGN(const RowBytes row, row_bytes_of(config, layer));
-    per_position += row.k + row.v;
+  std::span<const std::byte> rest = body.subspan(sizeof header);
+  std::vector<std::vector<int32_t>> positions(cache_->groups().size());
+  for (auto& held : positions) {
+    TESSERA_ASSIGN(held, take_positions(rest));
   }
-  const auto expected = checked_mul<uint64_t>(header.n_positions, per_position);
-  if (!expected || *expected != body.size() - sizeof header)
-    return fail(ErrorCode::format, "state: {} positions of {} bytes do not fill {} bytes", header.n_positions,
-                per_position, body.size() - sizeof header);
-  std::vector<BatchToken> tokens(static_cast<size_t>(header.n_positions));
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    std::memcpy(&tokens[i].position, body.data() + sizeof header + i * sizeof(int32_t), sizeof(int32_t));
-    tokens[i].sequence = sequence;
-    if (tokens[i].position < 0 || (i > 0 && tokens[i].position <= tokens[i - 1].position))
-      return fail(ErrorCode::format, "state: positions do not ascend");
-  }
-  TESSERA_TRY(cache_->want_room_for(sequence, tokens));
-  TESSERA_TRY(cache_->remove(sequence, 0, static_cast<int32_t>(options_.n_ctx)));
-  TESSERA_TRY(cache_->reserve(tokens, cells_));
-  const std::vector<int32_t> cells = cells_;
-  // The rows are staged so that the graph's inputs can be set from them.
-  size_t at = sizeof header + tokens.size() * sizeof(int32_t);
-  for (size_t il = 0; il < config.layers.size(); ++il) {
+  std::vector<std::span<const std::byte>> rows(config.layers.size());
+  for (size_t il = 0; il < rows.size(); ++il) {
     TESSERA_ASSIGN(const RowBytes row, row_bytes_of(config, config.layers[il]));
-    const auto rows = body.subspan(at, tokens.size() * (row.k + row.v));
-    std::vector<std::byte> staging(rows.begin(), rows.end());
-    const std::span<std::byte> all(staging);
-    TESSERA_TRY(run_layer_io(true, static_cast<int64_t>(il), cells, all.first(tokens.size() * row.k),
-                             all.subspan(tokens.size() * row.k)));
-    at += rows.size();
+    const uint64_t n = positions[cache_->group_of(static_cast<int64_t>(il))].size();
+    const auto bytes = checked_mul<uint64_t>(n, row.both());
+    if (!bytes) return fail(ErrorCode::format, "state: {} positions", n);
+    TESSERA_ASSIGN(rows[il], take(rest, *bytes));
   }
-  return {};
+  std::span<const std::byte> recurrent;
+  if (states_ != nullptr && !positions[0].empty()) {
+    TESSERA_ASSIGN(recurrent, take(rest, states_->state_bytes()));
+  }
+  if (!rest.empty()) return fail(ErrorCode::format, "state: {} bytes too many", rest.size());
+  std::vector<std::vector<int32_t>> cells;
+  if (auto replaced = cache_->replace(sequence, positions, cells); !replaced) return forward_error(replaced, "state");
+  for (size_t il = 0; il < rows.size(); ++il) {
+    TESSERA_ASSIGN(const RowBytes row, row_bytes_of(config, config.layers[il]));
+    const auto layer = static_cast<int64_t>(il);
+    const std::vector<int32_t>& at = cells[cache_->group_of(layer)];
+    // The rows are staged so that the graph's inputs can be set from them.
+    std::vector<std::byte> staging(rows[il].begin(), rows[il].end());
+    const std::span<std::byte> all(staging);
+    TESSERA_TRY(run_layer_io(true, layer, at, all.first(at.size() * row.k), all.subspan(at.size() * row.k)));
+  }
+  if (states_ == nullptr) return {};
+  if (positions[0].empty()) return states_->remove(sequence, 0, std::numeric_limits<int32_t>::max());
+  return states_->restore(sequence, positions[0].front(), positions[0].back(), recurrent);
 }
 
 }  // namespace tessera

@@ -2,9 +2,11 @@
 #include "tessera/engine/vocab_loader.h"
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tessera/gguf/keys.h"
 
@@ -45,6 +47,19 @@ Result<> read_optional_array(const Metadata& metadata, std::string_view key, Tar
   return {};
 }
 
+/// Bytes, which files have as u8 or as i8.
+Result<> read_optional_bytes(const Metadata& metadata, std::string_view key, std::vector<uint8_t>& target) {
+  std::vector<int64_t> values;
+  TESSERA_TRY(read_optional_array<int64_t>(metadata, key, values));
+  target.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < INT8_MIN || values[i] > UINT8_MAX)
+      return fail(ErrorCode::limit, "key '{}': element {} is {}, want a byte", key, i, values[i]);
+    target.push_back(static_cast<uint8_t>(values[i]));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<text::VocabData> load_vocab_data(const Metadata& metadata) {
@@ -57,8 +72,11 @@ Result<text::VocabData> load_vocab_data(const Metadata& metadata) {
     TESSERA_TRY(read_optional<int64_t>(metadata, key, data.special_ids[static_cast<size_t>(which)]));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddBos, data.add_bos));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddEos, data.add_eos));
+  TESSERA_TRY(read_optional<bool>(metadata, keys::kAddSep, data.add_sep));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddSpacePrefix, data.add_space_prefix));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kRemoveExtraWhitespaces, data.remove_extra_whitespaces));
+  TESSERA_TRY(read_optional<bool>(metadata, keys::kLowercase, data.lowercase));
+  TESSERA_TRY(read_optional<bool>(metadata, keys::kStripAccents, data.strip_accents));
   if (text::is_model_without_vocab(data.model)) {
     TESSERA_TRY(read_optional<uint64_t>(metadata, keys::arch_key(data.architecture, "vocab_size"), data.n_tokens));
     return data;
@@ -67,6 +85,7 @@ Result<text::VocabData> load_vocab_data(const Metadata& metadata) {
   TESSERA_TRY(read_optional_array<float>(metadata, keys::kScores, data.scores));
   TESSERA_TRY(read_optional_array<int32_t>(metadata, keys::kTokenTypes, data.types));
   TESSERA_TRY(read_optional_array<std::string_view>(metadata, keys::kMerges, data.merges));
+  TESSERA_TRY(read_optional_bytes(metadata, keys::kPrecompiledCharsmap, data.charsmap));
   return data;
 }
 

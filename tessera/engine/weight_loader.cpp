@@ -82,7 +82,7 @@ Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<Weight* c
   size_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
 
-  TESSERA_ASSIGN(auto threads, ThreadPool::create({.n_threads = options_.n_threads}));
+  TESSERA_ASSIGN(auto threads, ThreadPool::create(options_.threads));
   std::atomic<size_t> done{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;

@@ -14,7 +14,7 @@ class WeightLoader {
   struct Options {
     LoadMode mode = LoadMode::mmap;
     bool check = false;
-    int n_threads = 1;
+    ThreadPoolOptions threads{};
   };
 
   WeightLoader(const ModelFiles& files, Options options) : files_(files), options_(options) {}

@@ -26,6 +26,11 @@ inline constexpr std::string_view kFileType = "general.file_type";
 inline constexpr std::string_view kQuantizationVersion = "general.quantization_version";
 inline constexpr std::string_view kAlignment = "general.alignment";
 
+inline constexpr std::string_view kAdapterType = "adapter.type";
+inline constexpr std::string_view kAdapterLoraAlpha = "adapter.lora.alpha";  // f32
+inline constexpr std::string_view kAdapterInvocationTokens = "adapter.alora.invocation_tokens";
+inline constexpr std::string_view kControlVectorHint = "controlvector.model_hint";  // architecture it was made for
+
 inline constexpr std::string_view kSplitNo = "split.no";                       // u16, from 0
 inline constexpr std::string_view kSplitCount = "split.count";                 // u16
 inline constexpr std::string_view kSplitTensorsCount = "split.tensors.count";  // i32, over all parts
@@ -58,6 +63,8 @@ inline constexpr std::string_view kAddSep = "tokenizer.ggml.add_sep_token";
 inline constexpr std::string_view kAddSpacePrefix = "tokenizer.ggml.add_space_prefix";
 inline constexpr std::string_view kRemoveExtraWhitespaces = "tokenizer.ggml.remove_extra_whitespaces";
 inline constexpr std::string_view kPrecompiledCharsmap = "tokenizer.ggml.precompiled_charsmap";
+inline constexpr std::string_view kLowercase = "tokenizer.ggml.normalizer.lowercase";
+inline constexpr std::string_view kStripAccents = "tokenizer.ggml.normalizer.strip_accents";
 inline constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
 
 /// "{arch}.{suffix}", e.g. "llama.attention.head_count".

@@ -16,7 +16,7 @@ constexpr size_t kMaxNodes = 1u << 20;  // far above any model; bounds what a ho
 }  // namespace
 
 Value GraphBuilder::input(std::string_view name, DType dtype, const Shape& shape) {
-  if (error_) return {};
+  if (adds_nothing()) return {};
   auto spec = contiguous(dtype, shape);
   if (!spec) {
     error_ = std::move(spec).error().within(fmt::format("input {}", name));
@@ -29,7 +29,7 @@ Value GraphBuilder::input(std::string_view name, DType dtype, const Shape& shape
 }
 
 Value GraphBuilder::tensor(const Tensor& tensor) {
-  if (error_) return {};
+  if (adds_nothing()) return {};
   Node node{.op = Op::tensor, .spec = {tensor.dtype, tensor.layout}};
   node.tensor = &tensor;
   node.name = tensor.name;
@@ -38,7 +38,7 @@ Value GraphBuilder::tensor(const Tensor& tensor) {
 }
 
 Value GraphBuilder::add_node(Op op, std::initializer_list<Value> sources, OpParams params) {
-  if (error_) return {};
+  if (adds_nothing()) return {};
   Node node{.op = op, .spec = {}};
   node.params = params;
   std::array<const TensorSpec*, kMaxSources> operands{};
@@ -69,8 +69,9 @@ Value GraphBuilder::add_alias(Value of, const TensorSpec& spec, size_t offset) {
 }
 
 bool GraphBuilder::want_present(Value x, std::string_view what) {
-  if (!x.present()) fail_with(Error(ErrorCode::invalid_argument, fmt::format("{}: operand 0 is missing", what)));
-  return !error_;
+  if (!adds_nothing() && !x.present())
+    fail_with(Error(ErrorCode::invalid_argument, fmt::format("{}: operand 0 is missing", what)));
+  return !adds_nothing();
 }
 
 Value GraphBuilder::reshape(Value x, const Shape& shape) {
@@ -132,7 +133,19 @@ Value GraphBuilder::cast(Value x, DType dtype) {
   return value;
 }
 
-Value GraphBuilder::get_rows(Value table, Value ids) { return add_node(Op::get_rows, {table, ids}); }
+Value GraphBuilder::get_rows(Value table, Value ids) {
+  Value rows = add_node(Op::get_rows, {table, ids});
+  for (const ActiveAdapter& adapter : adapters_) {
+    const LowRank* term = find_term(adapter.terms->rows, table);
+    if (term == nullptr) continue;
+    const Value low = add_node(Op::get_rows, {tensor(*term->down), ids});
+    const Value delta = add_node(Op::mul_mat, {tensor(*term->up), low});
+    rows = add_scaled(rows, delta, scales_of(adapter, spec(rows).shape()[1]), term->factor);
+  }
+  return rows;
+}
+
+Value GraphBuilder::concat(Value a, Value b) { return add_node(Op::concat, {a, b}); }
 
 Value GraphBuilder::kv_store(Value cache, Value x, Value cells, KvSide side) {
   const Value value = add_node(Op::kv_store, {cache, x, cells}, KvParams{side});
@@ -146,25 +159,84 @@ Value GraphBuilder::kv_load(Value cache, Value cells, KvSide side) {
 
 Value GraphBuilder::add(Value a, Value b) { return add_node(Op::add, {a, b}); }
 Value GraphBuilder::mul(Value a, Value b) { return add_node(Op::mul, {a, b}); }
+Value GraphBuilder::div(Value a, Value b) { return add_node(Op::div, {a, b}); }
 Value GraphBuilder::scale(Value x, float factor) { return add_node(Op::scale, {x}, ScaleParams{factor}); }
 Value GraphBuilder::silu(Value x) { return add_node(Op::silu, {x}); }
 Value GraphBuilder::sigmoid(Value x) { return add_node(Op::sigmoid, {x}); }
 Value GraphBuilder::swiglu(Value gate, Value up) { return add_node(Op::swiglu, {gate, up}); }
+Value GraphBuilder::gelu(Value x) { return add_node(Op::gelu, {x}); }
+Value GraphBuilder::geglu(Value gate, Value up) { return add_node(Op::geglu, {gate, up}); }
+Value GraphBuilder::swiglu_oai(Value gate, Value up) { return add_node(Op::swiglu_oai, {gate, up}); }
+Value GraphBuilder::relu_squared(Value x) { return add_node(Op::relu_squared, {x}); }
+Value GraphBuilder::sqrt(Value x) { return add_node(Op::sqrt, {x}); }
+Value GraphBuilder::soft_cap(Value x, float cap) { return add_node(Op::soft_cap, {x}, SoftCapParams{cap}); }
+Value GraphBuilder::clamp(Value x, float min, float max) { return add_node(Op::clamp, {x}, ClampParams{min, max}); }
 Value GraphBuilder::soft_max(Value x) { return add_node(Op::soft_max, {x}); }
 
 Value GraphBuilder::rms_norm(Value x, Value weight, float eps) {
   return add_node(Op::rms_norm, {x, weight}, RmsNormParams{eps});
 }
 
+Value GraphBuilder::layer_norm(Value x, Value weight, Value bias, float eps) {
+  return add_node(Op::layer_norm, {x, weight, bias}, LayerNormParams{eps});
+}
+
 Value GraphBuilder::mul_mat(Value weights, Value x) {
-  const Value product = add_node(Op::mul_mat, {weights, x});
-  if (!observes_products_ || !product.present() || graph_[weights.id_].op != Op::tensor) return product;
-  const std::string name = graph_[weights.id_].tensor->name + std::string(kObservedSuffix);
-  output(sum_squares(x), name);
+  Value product = add_node(Op::mul_mat, {weights, x});
+  if (observes_products_ && product.present() && graph_[weights.id_].op == Op::tensor) {
+    const std::string name = graph_[weights.id_].tensor->name + std::string(kObservedSuffix);
+    output(sum_squares(x), name);
+  }
+  for (const ActiveAdapter& adapter : adapters_) {
+    const LowRank* term = find_term(adapter.terms->products, weights);
+    if (term == nullptr) continue;
+    const Value low = add_node(Op::mul_mat, {tensor(*term->down), x});
+    const Value delta = add_node(Op::mul_mat, {tensor(*term->up), low});
+    product = add_scaled(product, delta, scales_of(adapter, spec(product).shape()[1]), term->factor);
+  }
   return product;
 }
 
+const LowRank* GraphBuilder::find_term(const std::unordered_map<const Tensor*, LowRank>& terms, Value weights) const {
+  if (adds_nothing() || !weights.present() || graph_[weights.id_].op != Op::tensor) return nullptr;
+  const auto found = terms.find(graph_[weights.id_].tensor);
+  return found == terms.end() ? nullptr : &found->second;
+}
+
+// Where as many outputs as tokens are wanted, they are all tokens in their order.
+Value GraphBuilder::scales_of(const ActiveAdapter& adapter, int64_t n) {
+  for (const Value scales : {adapter.scales, adapter.wanted_scales})
+    if (scales.present() && spec(scales).shape()[1] == n) return scales;
+  if (!adds_nothing())
+    fail_with(Error(ErrorCode::unsupported, fmt::format("an adapter's term for {} rows that are not tokens", n)));
+  return {};
+}
+
+Value GraphBuilder::adapt_layer(Value x, int64_t layer) {
+  for (const ActiveAdapter& adapter : adapters_) {
+    const std::vector<const Tensor*>& layers = adapter.terms->layers;
+    const auto i = static_cast<size_t>(layer);
+    if (adds_nothing() || !x.present() || i >= layers.size() || layers[i] == nullptr) continue;
+    x = add_scaled(x, tensor(*layers[i]), scales_of(adapter, spec(x).shape()[1]));
+  }
+  return x;
+}
+
+Value GraphBuilder::add_scaled(Value y, Value d, Value scales, float factor) {
+  return add_node(Op::add_scaled, {y, d, scales}, AddScaledParams{.factor = factor});
+}
+
+Value GraphBuilder::add_scaled(Value y, Value d, Value scales, float factor, ExpertRoutes routes) {
+  return add_node(Op::add_scaled, {y, d, scales, routes.value_},
+                  AddScaledParams{.factor = factor, .n_experts = routes.n_experts_});
+}
+
+Value GraphBuilder::mul_mat_heads(Value weights, Value x) { return add_node(Op::mul_mat_heads, {weights, x}); }
 Value GraphBuilder::sum_squares(Value x) { return add_node(Op::sum_squares, {x}); }
+
+Value GraphBuilder::temperature(Value positions, const TemperatureParams& params) {
+  return add_node(Op::temperature, {positions}, params);
+}
 
 Value GraphBuilder::rope_table(Value positions, Value freq_factors, const RopeTableParams& params) {
   return add_node(Op::rope_table, {positions, freq_factors}, params);
@@ -175,23 +247,64 @@ Value GraphBuilder::rope(Value x, Value table, RopePairs pairs) {
 }
 
 Value GraphBuilder::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
-                              Value valid, Value sinks, const AttentionParams& params) {
-  return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks}, params);
+                              Value valid, Value sinks, const AttentionParams& params, Value bias) {
+  return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias}, params);
+}
+
+Value GraphBuilder::softplus(Value x) { return add_node(Op::softplus, {x}); }
+Value GraphBuilder::exp(Value x) { return add_node(Op::exp, {x}); }
+Value GraphBuilder::l2_norm(Value x, float eps) { return add_node(Op::l2_norm, {x}, L2NormParams{eps}); }
+Value GraphBuilder::row_sum(Value x) { return add_node(Op::row_sum, {x}); }
+
+Value GraphBuilder::causal_conv(Value x, Value weight, Value bias, Value state, Value runs) {
+  return add_node(Op::causal_conv, {x, weight, state, runs, bias});
+}
+
+Value GraphBuilder::token_shift(Value x, Value state, Value runs) {
+  return add_node(Op::token_shift, {x, state, runs});
+}
+
+Value GraphBuilder::selective_scan(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs) {
+  return add_node(Op::selective_scan, {x, dt, a, b, c, d, state, runs});
+}
+
+Value GraphBuilder::delta_net(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs,
+                              const DeltaNetParams& params) {
+  return add_node(Op::delta_net, {q, k, v, decay, beta, state, runs}, params);
+}
+
+Value GraphBuilder::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs) {
+  return add_node(Op::rwkv7, {r, decay, k, v, a, b, state, runs});
 }
 
 Value GraphBuilder::top_k(Value scores, int64_t k) { return add_node(Op::top_k, {scores}, TopKParams{k}); }
+
+Value GraphBuilder::top_groups(Value scores, const TopGroupsParams& params) {
+  return add_node(Op::top_groups, {scores}, params);
+}
 
 Value GraphBuilder::expert_weights(Value scores, Value ids, const ExpertWeightsParams& params) {
   return add_node(Op::expert_weights, {scores, ids}, params);
 }
 
 ExpertRoutes GraphBuilder::expert_routes(Value ids, int64_t n_experts) {
-  return {add_node(Op::expert_routes, {ids}, ExpertRoutesParams{n_experts}), n_experts};
+  return {add_node(Op::expert_routes, {ids}, ExpertRoutesParams{n_experts}), n_experts, spec(ids).shape()[1]};
 }
 
 Value GraphBuilder::mul_mat_experts(Value weights, Value x, ExpertRoutes routes, ExpertInput input) {
-  return add_node(Op::mul_mat_experts, {weights, x, routes.value_},
-                  ExpertProductParams{.n_experts = routes.n_experts_, .input = input});
+  const auto multiply = [&](Value w, Value rows, ExpertInput from) {
+    return add_node(Op::mul_mat_experts, {w, rows, routes.value_},
+                    ExpertProductParams{.n_experts = routes.n_experts_, .input = from});
+  };
+  Value product = multiply(weights, x, input);
+  for (const ActiveAdapter& adapter : adapters_) {
+    const LowRank* term = find_term(adapter.terms->products, weights);
+    if (term == nullptr) continue;
+    const Value low = multiply(tensor(*term->down), x, input);
+    const Value delta = multiply(tensor(*term->up), low, ExpertInput::routed);
+    product = add_scaled(product, delta, scales_of(adapter, routes.n_tokens_), term->factor, routes);
+  }
+  return product;
 }
 
 Value GraphBuilder::expert_rows(Value rows, ExpertRoutes routes) {
@@ -208,7 +321,7 @@ Value GraphBuilder::name(Value x, std::string_view name) {
 }
 
 Value GraphBuilder::output(Value x, std::string_view name) {
-  if (error_ || !x.present()) return {};
+  if (adds_nothing() || !x.present()) return {};
   this->name(x, name);
   graph_.nodes_[static_cast<size_t>(x.id_)].is_output = true;
   return x;

@@ -9,12 +9,18 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/graph/ops/add_scaled.h"
 #include "tessera/graph/ops/attention.h"
+#include "tessera/graph/ops/clamp.h"
 #include "tessera/graph/ops/experts.h"
 #include "tessera/graph/ops/kv.h"
+#include "tessera/graph/ops/layer_norm.h"
+#include "tessera/graph/ops/recurrent.h"
 #include "tessera/graph/ops/rms_norm.h"
 #include "tessera/graph/ops/rope.h"
 #include "tessera/graph/ops/scale.h"
+#include "tessera/graph/ops/soft_cap.h"
+#include "tessera/graph/ops/temperature.h"
 #include "tessera/tensor/tensor.h"
 
 namespace tessera {
@@ -25,9 +31,10 @@ enum class Op : uint8_t {
 #undef TESSERA_OP
 };
 
-using OpParams =
-    std::variant<std::monostate, ScaleParams, RmsNormParams, KvParams, RopeTableParams, RopeParams, AttentionParams,
-                 TopKParams, ExpertWeightsParams, ExpertRoutesParams, ExpertProductParams>;
+using OpParams = std::variant<std::monostate, ScaleParams, SoftCapParams, ClampParams, RmsNormParams, LayerNormParams,
+                              KvParams, RopeTableParams, RopeParams, AttentionParams, TopKParams, ExpertWeightsParams,
+                              TopGroupsParams, TemperatureParams, ExpertRoutesParams, ExpertProductParams, L2NormParams,
+                              DeltaNetParams, AddScaledParams>;
 
 /// Type and layout of a value: what a shape rule sees of its operands and gives as its result.
 struct TensorSpec {
@@ -39,7 +46,7 @@ struct TensorSpec {
 
 using NodeId = int32_t;
 inline constexpr NodeId kNoNode = -1;
-inline constexpr size_t kMaxSources = 8;
+inline constexpr size_t kMaxSources = 9;
 
 struct Node {
   Op op = Op::input;

@@ -28,6 +28,16 @@ Cost cost_of_experts(const Graph& graph, const Node& node) {
   return cost;
 }
 
+// A recurrent step: one slot of the state is read and one written at the least, whatever the runs say; each element of
+// a slot's row takes part in `per_element` multiply-adds for each element of the result.
+Cost cost_of_recurrence(const Graph& graph, const Node& node, size_t state, int64_t per_element) {
+  Cost cost{.macs = per_element * node.spec.shape().n_elements(), .bytes = bytes_of(node.spec)};
+  for (size_t i = 0; i < node.n_sources; ++i)
+    if (node.sources[i] != kNoNode)
+      cost.bytes += i == state ? 2 * graph[node.sources[i]].spec.layout.nb[1] : bytes_of(graph[node.sources[i]].spec);
+  return cost;
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
@@ -40,15 +50,29 @@ Result<TensorSpec> infer_view(Operands, const OpParams&) { return fail(ErrorCode
 bool may_run_in_place(Op op, size_t source) {
   switch (op) {
     case Op::add:
+    case Op::add_scaled:
     case Op::mul:
+    case Op::div:
     case Op::scale:
     case Op::silu:
     case Op::sigmoid:
+    case Op::gelu:
+    case Op::relu_squared:
+    case Op::soft_cap:
+    case Op::clamp:
+    case Op::sqrt:
+    case Op::top_groups:
     case Op::soft_max:
     case Op::rms_norm:
+    case Op::layer_norm:
+    case Op::softplus:
+    case Op::exp:
+    case Op::l2_norm:
     case Op::rope:
       return source == 0;
     case Op::swiglu:
+    case Op::geglu:
+    case Op::swiglu_oai:
       return source <= 1;
     default:
       return false;
@@ -70,6 +94,9 @@ Cost cost(const Graph& graph, NodeId id) {
     case Op::attention:  // the cache is read as far as it is filled, which the graph does not know
       cost.bytes += bytes_of(graph[node.sources[0]].spec);
       return cost;
+    case Op::mul_mat_heads:
+      cost.macs = graph[node.sources[0]].spec.shape().n_elements() * node.spec.shape()[2];
+      break;
     case Op::mul_mat:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements() * node.spec.shape()[1];
       break;
@@ -81,6 +108,16 @@ Cost cost(const Graph& graph, NodeId id) {
     case Op::expert_sum:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements();
       break;
+    case Op::causal_conv:
+      return cost_of_recurrence(graph, node, 2, graph[node.sources[1]].spec.shape()[0]);
+    case Op::token_shift:
+      return cost_of_recurrence(graph, node, 1, 0);
+    case Op::selective_scan:  // the input, the state, the output
+      return cost_of_recurrence(graph, node, 6, 3 * graph[node.sources[3]].spec.shape()[0]);
+    case Op::delta_net:  // decay, what is known, what is learnt, the output
+      return cost_of_recurrence(graph, node, 5, 4 * graph[node.sources[0]].spec.shape()[0]);
+    case Op::rwkv7:  // decay, what is removed, the removal, the value, the output
+      return cost_of_recurrence(graph, node, 6, 5 * node.spec.shape()[0]);
     case Op::sum_squares:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements();
       break;

@@ -50,6 +50,14 @@ Result<float> HparamReader::real_or(std::string_view key, float absent, float mi
   return real(key, min, max);
 }
 
+Result<bool> HparamReader::flag(std::string_view key) const { return files_.metadata().get<bool>(full_key(key)); }
+
+Result<bool> HparamReader::flag_or(std::string_view key, bool absent) const { return has(key) ? flag(key) : absent; }
+
+Result<std::vector<bool>> HparamReader::flag_per_layer(std::string_view key, int64_t n_layers) const {
+  return files_.metadata().get_per_layer<bool>(full_key(key), static_cast<size_t>(n_layers));
+}
+
 Result<int64_t> HparamReader::n_vocab() const {
   const GgufValue* tokens = files_.metadata().find(keys::kTokens);
   if (tokens != nullptr && tokens->is_array() && tokens->size() > 0 && tokens->size() <= static_cast<size_t>(kMaxVocab))

@@ -11,8 +11,7 @@ namespace tessera {
 
 class HparamReader {
  public:
-  HparamReader(const ModelFiles& files, std::string architecture)
-      : files_(files), architecture_(std::move(architecture)) {}
+  HparamReader(const ModelFiles& files, std::string_view architecture) : files_(files), architecture_(architecture) {}
 
   /// An integer in [min, max].
   Result<int64_t> integer(std::string_view key, int64_t min, int64_t max) const;
@@ -22,6 +21,11 @@ class HparamReader {
   /// A finite number in [min, max].
   Result<float> real(std::string_view key, float min, float max) const;
   Result<float> real_or(std::string_view key, float absent, float min, float max) const;
+
+  Result<bool> flag(std::string_view key) const;
+  Result<bool> flag_or(std::string_view key, bool absent) const;
+  /// One truth value per layer, from a scalar or an array of n_layers.
+  Result<std::vector<bool>> flag_per_layer(std::string_view key, int64_t n_layers) const;
 
   bool has(std::string_view key) const;
   std::string full_key(std::string_view key) const;

@@ -9,6 +9,7 @@
 
 #include "tessera/models/weights.h"
 #include "tessera/nn/inputs.h"
+#include "tessera/nn/pooling.h"
 #include "tessera/nn/rope.h"
 
 namespace tessera {
@@ -18,10 +19,17 @@ struct ModelInfo {
   std::string name;
   int64_t n_vocab = 0;
   int64_t n_embd = 0;
+  int64_t n_layers = 0;
   int64_t n_ctx_train = 0;
   std::vector<KvLayerShape> kv_layers;
-  nn::RopeConfig rope;                   // how K is rotated in the cache
-  const Tensor* rope_factors = nullptr;  // per-pair divisors of the angles, or null
+  std::vector<RecurrentLayerShape> recurrent_layers;
+  std::vector<nn::Rope> ropes;
+  std::vector<int> kv_ropes;  // by layer of the cache: which of the ropes its K is rotated by, or nn::kNoRope
+  bool is_causal = true;      // false: tokens see all of their sequence, which is computed at once
+  bool has_logits = true;     // false: embeddings are all it gives
+  std::optional<nn::Pooling> pooling{};         // of embeddings, where the file says so
+  nn::Pooling rank_pooling = nn::Pooling::cls;  // of what the rank head takes
+  int64_t n_scores = 0;                         // that the rank head gives; 0: there is none
 };
 
 /// Rope settings that replace the file's.
@@ -44,6 +52,10 @@ class Model {
   /// Adds the decoding step of a micro-batch: embeds in.tokens, stores their K and V, and returns the logits
   /// [n_vocab, n_outputs] of in.outputs; an absent value when none are wanted.
   virtual Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
+  /// The same step with the embeddings [n_embd, n_outputs] of in.outputs, which logits would be made of, as its result.
+  virtual Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
+  /// The scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only where info().n_scores > 0.
+  virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 
  protected:
   ModelInfo info_;

@@ -35,6 +35,10 @@ void WeightTable::also_multiplies(const Tensor* tensor) {
     if (&weight.tensor == tensor) weight.use = Op::mul_mat;
 }
 
+void WeightTable::fail_with(Error error) {
+  if (!error_) error_ = std::move(error);
+}
+
 Result<> WeightTable::finish() const {
   if (error_) return std::unexpected<Error>(*error_);
   return {};

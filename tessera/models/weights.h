@@ -28,6 +28,11 @@ class WeightTable {
   /// A tensor that was asked for is used by mul_mat too (an embedding that is also the output layer).
   void also_multiplies(const Tensor* tensor);
 
+  /// Whether the file has a tensor of this name.
+  bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr; }
+  /// An error of the architecture's own about what it lists.
+  void fail_with(Error error);
+
   /// All weights asked for, in that order; addresses are stable.
   std::deque<Weight>& weights() { return weights_; }
   const std::deque<Weight>& weights() const { return weights_; }

@@ -2,26 +2,68 @@
 
 namespace tessera::nn {
 
-Value attend(GraphBuilder& b, Value x, const Attention& a, const BatchInputs& in, Value rope, const KvCache& cache,
-             int64_t layer) {
+namespace {
+
+Value bounded(GraphBuilder& b, Value x, float limit) { return limit > 0 ? b.clamp(x, -limit, limit) : x; }
+
+// Rows [first, first + dim * n_heads) of y [n, t] as heads.
+Value heads_of(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads) {
+  const Layout layout = b.spec(y).layout;
+  const int64_t n_tokens = layout.shape[1], head_bytes = dim * layout.nb[0], token_bytes = layout.nb[1];
+  return b.view(
+      y, {.shape = {dim, n_heads, n_tokens}, .nb = {layout.nb[0], head_bytes, token_bytes, token_bytes * n_tokens}},
+      static_cast<size_t>(first * layout.nb[0]));
+}
+
+Heads split_projection(GraphBuilder& b, Value x, const Attention& a) {
+  const int64_t n_q = a.k_dim * a.n_heads, n_k = a.k_dim * a.n_heads_kv;
+  const Value y = bounded(b, linear(b, x, a.qkv), a.clamp);
+  return {heads_of(b, y, 0, a.k_dim, a.n_heads), heads_of(b, y, n_q, a.k_dim, a.n_heads_kv),
+          heads_of(b, y, n_q + n_k, a.v_dim, a.n_heads_kv)};
+}
+
+Heads three_projections(GraphBuilder& b, Value x, const Attention& a) {
   const int64_t n_tokens = b.spec(x).shape()[1];
   // The three products stand together: a backend packs or quantizes x once for them.
-  Value q = b.mul_mat(b.tensor(*a.q.weight), x);
-  Value k = b.mul_mat(b.tensor(*a.k.weight), x);
-  Value v = b.mul_mat(b.tensor(*a.v.weight), x);
-  q = b.reshape(finish_linear(b, q, a.q), {a.k_dim, a.n_heads, n_tokens});
-  k = b.reshape(finish_linear(b, k, a.k), {a.k_dim, a.n_heads_kv, n_tokens});
-  v = b.reshape(finish_linear(b, v, a.v), {a.v_dim, a.n_heads_kv, n_tokens});
-  if (rope.present()) {
-    q = b.rope(q, rope, a.pairs);
-    k = b.rope(k, rope, a.pairs);
-  }
+  const Value q = b.mul_mat(b.tensor(*a.q.weight), x);
+  const Value k = b.mul_mat(b.tensor(*a.k.weight), x);
+  const Value v = b.mul_mat(b.tensor(*a.v.weight), x);
+  const auto finish = [&](Value y, const Linear& layer, int64_t dim, int64_t n_heads) {
+    return b.reshape(bounded(b, finish_linear(b, y, layer), a.clamp), {dim, n_heads, n_tokens});
+  };
+  return {finish(q, a.q, a.k_dim, a.n_heads), finish(k, a.k, a.k_dim, a.n_heads_kv),
+          finish(v, a.v, a.v_dim, a.n_heads_kv)};
+}
+
+}  // namespace
+
+Heads project(GraphBuilder& b, Value x, const Attention& a) {
+  Heads heads = a.qkv.weight != nullptr ? split_projection(b, x, a) : three_projections(b, x, a);
+  if (a.q_norm.present()) heads.q = head_norm(b, heads.q, a.q_norm);
+  if (a.k_norm.present()) heads.k = head_norm(b, heads.k, a.k_norm);
+  return heads;
+}
+
+Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const RopeTable> ropes) {
+  if (a.rope == kNoRope) return heads;
+  const auto& [table, pairs] = ropes[static_cast<size_t>(a.rope)];
+  heads.q = b.rope(heads.q, table, pairs);
+  if (heads.k.present()) heads.k = b.rope(heads.k, table, pairs);
+  return heads;
+}
+
+Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache) {
+  const CacheInputs& at = in.cache(a.cache_layer);
   // Stored before it is attended to, so that what a token sees does not depend on how a batch was split.
-  const Value k_cache = b.kv_store(b.tensor(cache.k(layer)), k, in.cells, KvSide::k);
-  const Value v_cache = b.kv_store(b.tensor(cache.v(layer)), v, in.cells, KvSide::v);
-  const Value heads =
-      b.attention(q, k_cache, v_cache, in.positions, in.sequences, in.blocks, in.valid, {}, {.scale = a.scale});
-  return b.reshape(heads, {a.v_dim * a.n_heads, n_tokens});
+  Value k_cache = b.tensor(cache.k(a.cache_layer));
+  if (heads.k.present()) k_cache = b.kv_store(k_cache, heads.k, at.cells, KvSide::k);
+  Value v_cache = a.params.latent_v > 0 ? Value() : b.tensor(cache.v(a.cache_layer));
+  if (heads.v.present()) v_cache = b.kv_store(v_cache, heads.v, at.cells, KvSide::v);
+  const Value sinks = a.sinks == nullptr ? Value() : vector_f32(b, *a.sinks);
+  const Value bias = a.relative_bias == nullptr ? Value() : vector_f32(b, *a.relative_bias);
+  const Value out =
+      b.attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks, a.params, bias);
+  return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 
 }  // namespace tessera::nn

@@ -10,6 +10,8 @@ Value scores_of(GraphBuilder& b, Value logits, Gating gating) {
       return b.soft_max(logits);
     case Gating::sigmoid:
       return b.sigmoid(logits);
+    case Gating::sqrt_softplus:
+      return b.sqrt(b.softplus(logits));
     case Gating::softmax_of_chosen:
       break;
   }
@@ -25,13 +27,27 @@ Value finish(GraphBuilder& b, Value y, const ExpertLinear& layer, const ExpertRo
   return layer.bias == nullptr ? y : b.add(y, b.expert_rows(vector_f32(b, *layer.bias), routes));
 }
 
+Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& routes) {
+  const auto product = [&](const ExpertLinear& layer) {
+    return b.mul_mat_experts(b.tensor(*layer.weight), x, routes, ExpertInput::tokens);
+  };
+  if (e.gate_up.weight != nullptr) {
+    const auto [gate, up] = halves(b, finish(b, product(e.gate_up), e.gate_up, routes));
+    return activate(b, gate, up, e.activation);
+  }
+  // The two products stand together: a backend packs or quantizes x once for them.
+  const Value gate = product(e.gate), up = product(e.up);
+  return activate(b, finish(b, gate, e.gate, routes), finish(b, up, e.up, routes), e.activation);
+}
+
 }  // namespace
 
 Routed route(GraphBuilder& b, Value x, const Router& router) {
   const Value logits = linear(b, x, {.weight = router.weight, .bias = router.bias});
   const Value scores = scores_of(b, logits, router.gating);
-  const Value chosen_by =
-      router.selection_bias == nullptr ? scores : b.add(scores, vector_f32(b, *router.selection_bias));
+  Value chosen_by = router.selection_bias == nullptr ? scores : b.add(scores, vector_f32(b, *router.selection_bias));
+  if (router.n_groups_used < router.n_groups)
+    chosen_by = b.top_groups(chosen_by, {.n_groups = router.n_groups, .n_used = router.n_groups_used});
   const Value ids = b.top_k(chosen_by, router.n_used);
   const ExpertRoutes routes = b.expert_routes(ids, router.n_experts);
   if (router.gating != Gating::softmax_of_chosen)
@@ -41,13 +57,13 @@ Routed route(GraphBuilder& b, Value x, const Router& router) {
   return {routes, router.scale == 1.0f ? weights : b.scale(weights, router.scale)};
 }
 
-Value swiglu_experts(GraphBuilder& b, Value x, const GatedExperts& experts) {
-  const auto [routes, weights] = route(b, x, experts.router);
-  const Value gate = b.mul_mat_experts(b.tensor(*experts.gate.weight), x, routes, ExpertInput::tokens);
-  const Value up = b.mul_mat_experts(b.tensor(*experts.up.weight), x, routes, ExpertInput::tokens);
-  const Value h = b.swiglu(finish(b, gate, experts.gate, routes), finish(b, up, experts.up, routes));
-  const Value y = b.mul_mat_experts(b.tensor(*experts.down.weight), h, routes, ExpertInput::routed);
-  return b.expert_sum(finish(b, y, experts.down, routes), weights, routes);
+Value experts(GraphBuilder& b, Value x, const Experts& e) { return experts(b, x, e, route(b, x, e.router)); }
+
+Value experts(GraphBuilder& b, Value x, const Experts& e, const Routed& routed) {
+  const auto& [routes, weights] = routed;
+  const Value h = hidden(b, x, e, routes);
+  const Value y = b.mul_mat_experts(b.tensor(*e.down.weight), h, routes, ExpertInput::routed);
+  return b.expert_sum(finish(b, y, e.down, routes), weights, routes);
 }
 
 }  // namespace tessera::nn

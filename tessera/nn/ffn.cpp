@@ -2,10 +2,62 @@
 
 namespace tessera::nn {
 
-Value swiglu_ffn(GraphBuilder& b, Value x, const GatedFfn& ffn) {
-  const Value gate = b.mul_mat(b.tensor(*ffn.gate.weight), x);
-  const Value up = b.mul_mat(b.tensor(*ffn.up.weight), x);
-  return linear(b, b.swiglu(finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up)), ffn.down);
+namespace {
+
+Value activate(GraphBuilder& b, Value x, Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return b.silu(x);
+    case Activation::gelu:
+      return b.gelu(x);
+    case Activation::relu_squared:
+      return b.relu_squared(x);
+    case Activation::swiglu_oai:
+      break;  // only with a gate
+  }
+  b.fail_with(Error(ErrorCode::internal, "an activation that wants a gate"));
+  return {};
+}
+
+Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
+  if (ffn.gate.weight != nullptr) {
+    // The two products stand together: a backend packs or quantizes x once for them.
+    const Value gate = b.mul_mat(b.tensor(*ffn.gate.weight), x);
+    const Value up = b.mul_mat(b.tensor(*ffn.up.weight), x);
+    return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation);
+  }
+  const Value up = linear(b, x, ffn.up);
+  if (ffn.up.weight->shape()[1] != 2 * ffn.down.weight->shape()[0]) return activate(b, up, ffn.activation);
+  const auto [gate, multiplier] = halves(b, up);
+  return activate(b, gate, multiplier, ffn.activation);
+}
+
+}  // namespace
+
+Value activate(GraphBuilder& b, Value gate, Value up, Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return b.swiglu(gate, up);
+    case Activation::gelu:
+      return b.geglu(gate, up);
+    case Activation::swiglu_oai:
+      return b.swiglu_oai(gate, up);
+    case Activation::relu_squared:
+      break;
+  }
+  return b.mul(b.relu_squared(gate), up);
+}
+
+Halves halves(GraphBuilder& b, Value x) {
+  Layout layout = b.spec(x).layout;
+  layout.shape[0] /= 2;
+  return {b.view(x, layout, 0), b.view(x, layout, static_cast<size_t>(layout.shape[0] * layout.nb[0]))};
+}
+
+Value ffn(GraphBuilder& b, Value x, const Ffn& ffn) {
+  Value h = hidden(b, x, ffn);
+  if (ffn.divisor != nullptr) h = b.div(h, vector_f32(b, *ffn.divisor));
+  return linear(b, h, ffn.down);
 }
 
 }  // namespace tessera::nn

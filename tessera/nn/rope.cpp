@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "tessera/nn/linear.h"
+
 namespace tessera::nn {
 
 namespace {
@@ -21,7 +23,8 @@ Result<RopeScaling> rope_scaling_from_name(std::string_view name) {
   if (name == "none") return RopeScaling::none;
   if (name == "linear") return RopeScaling::linear;
   if (name == "yarn") return RopeScaling::yarn;
-  return fail(ErrorCode::unsupported, "rope scaling '{}' (known: none, linear, yarn)", name);
+  if (name == "longrope") return RopeScaling::longrope;
+  return fail(ErrorCode::unsupported, "rope scaling '{}' (known: none, linear, yarn, longrope)", name);
 }
 
 RopeTableParams rope_table_params(const RopeConfig& c) {
@@ -33,8 +36,16 @@ RopeTableParams rope_table_params(const RopeConfig& c) {
   params.yarn_low = static_cast<float>(std::max(0.0, std::floor(pair_of_turns(c, c.yarn_beta_fast))));
   params.yarn_high = static_cast<float>(
       std::clamp(std::ceil(pair_of_turns(c, c.yarn_beta_slow)), 0.0, static_cast<double>(c.n_rot - 1)));
-  params.magnitude *= 1.0f + 0.1f * std::log(c.factor);
+  const float log_factor = std::log(c.factor);
+  params.magnitude *= (1.0f + 0.1f * log_factor) / (1.0f + 0.1f * c.yarn_log_multiplier * log_factor);
   return params;
+}
+
+Value rope_table(GraphBuilder& b, Value positions, const Rope& rope, int64_t n_ctx, RopeMagnitude magnitude) {
+  RopeTableParams params = rope_table_params(rope.config);
+  if (magnitude == RopeMagnitude::left_out) params.magnitude = 1.0f;
+  const Tensor* factors = rope.factors_for(n_ctx);
+  return b.rope_table(positions, factors == nullptr ? Value() : vector_f32(b, *factors), params);
 }
 
 }  // namespace tessera::nn

@@ -35,7 +35,7 @@ Result<> PieceWriter::append(int64_t id, std::string& out) {
     strip_space_ = true;
     return {};
   }
-  if (strip_space_ && vocab.add_space_prefix() && begin < out.size() && out[begin] == ' ') out.erase(begin, 1);
+  if (strip_space_ && tokenizer_->adds_space_prefix() && begin < out.size() && out[begin] == ' ') out.erase(begin, 1);
   strip_space_ = false;
   return {};
 }

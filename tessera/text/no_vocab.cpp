@@ -21,7 +21,7 @@ class NoVocabTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> make_no_vocab_tokenizer(std::shared_ptr<const Vocab> vocab) {
+Result<std::unique_ptr<const Tokenizer>> make_no_vocab_tokenizer(std::shared_ptr<const Vocab> vocab) {
   return std::make_unique<NoVocabTokenizer>(std::move(vocab));
 }
 

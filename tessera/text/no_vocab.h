@@ -8,6 +8,6 @@
 namespace tessera::text {
 
 /// Tokenizing any text but "" is an error that says why; pieces are empty.
-std::unique_ptr<const Tokenizer> make_no_vocab_tokenizer(std::shared_ptr<const Vocab> vocab);
+Result<std::unique_ptr<const Tokenizer>> make_no_vocab_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

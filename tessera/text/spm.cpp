@@ -2,45 +2,22 @@
 // points, and of all adjacent pairs that make a token the one with the best score is merged, the leftmost on
 // ties, until none is left. What is no token then is spelled in byte tokens.
 // A pair of adjacent bytes that occurs inside no token can never be merged across, so the text is first cut
-// there (8 KiB table); in prose that leaves words, and the queue stays in the first-level cache. A segment of
-// n code points takes 28 n bytes (symbols and queue) before the vectors' slack, and n log n time.
+// there (8 KiB table); in prose that leaves words. A segment of n code points takes 32 n bytes (symbols and queue)
+// before the vectors' slack, and n log n time.
 #include "tessera/text/spm.h"
 
 #include <algorithm>
 #include <bitset>
+#include <functional>
 #include <optional>
 #include <utility>
 
+#include "tessera/text/merge_list.h"
+#include "tessera/text/space_sign.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
 namespace {
-
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, what SentencePiece writes for ' '
-constexpr uint32_t kNone = UINT32_MAX;
-
-// Part of a segment, in a list in text order. A symbol that was merged into its left neighbour has no bytes.
-struct Symbol {
-  uint32_t begin;
-  uint32_t n_bytes;
-  uint32_t previous;
-  uint32_t next;
-};
-
-// A merge of symbols[left] with its next one, valid while the two still span n_bytes: symbols only grow.
-struct Merge {
-  float score;
-  uint32_t left;
-  uint32_t n_bytes;
-};
-
-// For a max-heap: the best score on top, then the leftmost.
-bool is_worse(const Merge& a, const Merge& b) { return a.score != b.score ? a.score < b.score : a.left > b.left; }
-
-struct Workspace {
-  std::vector<Symbol> symbols;
-  std::vector<Merge> queue;
-};
 
 size_t pair_index(char left, char right) {
   return size_t{static_cast<uint8_t>(left)} * 256 + static_cast<uint8_t>(right);
@@ -63,12 +40,12 @@ class SpmTokenizer final : public Tokenizer {
  private:
   std::optional<int32_t> find_textual(std::string_view text) const;
   size_t segment_end(std::string_view text, size_t begin) const;
-  void propose(std::string_view segment, Workspace& work, uint32_t left) const;
-  void merge_all(std::string_view segment, Workspace& work) const;
+  void merge_all(std::string_view segment, MergeList& list) const;
   Result<> emit(std::string_view symbol, std::vector<int32_t>& out) const;
 
   std::bitset<65536> joined_;  // pairs of adjacent bytes inside any textual token
   size_t max_token_bytes_ = 0;
+  std::vector<uint32_t> ranks_;  // by token: how many distinct scores are better
 };
 
 SpmTokenizer::SpmTokenizer(std::shared_ptr<const Vocab> vocab) : Tokenizer(std::move(vocab)) {
@@ -78,6 +55,15 @@ SpmTokenizer::SpmTokenizer(std::shared_ptr<const Vocab> vocab) : Tokenizer(std::
     const std::string_view text = this->vocab().text(id);
     max_token_bytes_ = std::max(max_token_bytes_, text.size());
     for (size_t k = 1; k < text.size(); ++k) joined_.set(pair_index(text[k - 1], text[k]));
+  }
+  std::vector<float> scores;
+  for (size_t i = 0; i < this->vocab().n_tokens(); ++i) scores.push_back(this->vocab().score(static_cast<int32_t>(i)));
+  std::vector<float> best = scores;
+  std::sort(best.begin(), best.end(), std::greater<>());
+  best.erase(std::unique(best.begin(), best.end()), best.end());
+  for (const float score : scores) {
+    const auto place = std::lower_bound(best.begin(), best.end(), score, std::greater<>());
+    ranks_.push_back(static_cast<uint32_t>(place - best.begin()));
   }
 }
 
@@ -96,66 +82,30 @@ size_t SpmTokenizer::segment_end(std::string_view text, size_t begin) const {
   return end;
 }
 
-void SpmTokenizer::propose(std::string_view segment, Workspace& work, uint32_t left) const {
-  const Symbol& symbol = work.symbols[left];
-  if (symbol.next == kNone) return;
-  const uint32_t n_bytes = symbol.n_bytes + work.symbols[symbol.next].n_bytes;
-  const auto id = find_textual(segment.substr(symbol.begin, n_bytes));
-  if (!id) return;
-  work.queue.push_back({vocab().score(*id), left, n_bytes});
-  std::push_heap(work.queue.begin(), work.queue.end(), is_worse);
-}
-
-void SpmTokenizer::merge_all(std::string_view segment, Workspace& work) const {
-  auto& [symbols, queue] = work;
-  symbols.clear();
-  queue.clear();
-  for (size_t begin = 0; begin < segment.size();) {
-    const size_t n_bytes = symbol_bytes(segment.substr(begin));
-    const auto i = static_cast<uint32_t>(symbols.size());
-    const bool is_last = begin + n_bytes == segment.size();
-    symbols.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(n_bytes), i == 0 ? kNone : i - 1,
-                       is_last ? kNone : i + 1});
-    begin += n_bytes;
-  }
-  for (uint32_t i = 0; i < symbols.size(); ++i) propose(segment, work, i);
-
-  while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), is_worse);
-    const Merge merge = queue.back();
-    queue.pop_back();
-    Symbol& left = symbols[merge.left];
-    if (left.n_bytes == 0 || left.next == kNone) continue;
-    Symbol& right = symbols[left.next];
-    if (left.n_bytes + right.n_bytes != merge.n_bytes) continue;
-    left.n_bytes = merge.n_bytes;
-    left.next = right.next;
-    right.n_bytes = 0;
-    if (left.next != kNone) symbols[left.next].previous = merge.left;
-    if (left.previous != kNone) propose(segment, work, left.previous);
-    propose(segment, work, merge.left);
-  }
+void SpmTokenizer::merge_all(std::string_view segment, MergeList& list) const {
+  list.clear();
+  for (size_t begin = 0; begin < segment.size(); begin += symbol_bytes(segment.substr(begin))) list.add(begin, 0);
+  list.merge(segment.size(), [&](const MergeSymbol& left, const MergeSymbol&, size_t end) -> Joined {
+    const auto id = find_textual(segment.substr(left.begin, end - left.begin));
+    if (!id) return {};
+    return {ranks_[static_cast<size_t>(*id)], static_cast<uint32_t>(*id)};
+  });
 }
 
 Result<> SpmTokenizer::encode(std::string_view text, bool after_special, std::vector<int32_t>& out) const {
   std::string escaped;
-  escaped.reserve(text.size() + kSpace.size());
-  if (after_special && vocab().add_space_prefix()) escaped += kSpace;
-  for (const char c : text) {
-    if (c == ' ') {
-      escaped += kSpace;
-    } else {
-      escaped += c;
-    }
-  }
+  escaped.reserve(text.size() + kSpaceSign.size());
+  if (after_special && vocab().add_space_prefix()) escaped += kSpaceSign;
+  append_with_signs(text, escaped);
   const std::string_view all = escaped;
-  Workspace work;
+  MergeList list;
   for (size_t begin = 0; begin < all.size();) {
     const size_t end = segment_end(all, begin);
     const std::string_view segment = all.substr(begin, end - begin);
-    merge_all(segment, work);
-    for (uint32_t i = 0; i != kNone; i = work.symbols[i].next)
-      TESSERA_TRY(emit(segment.substr(work.symbols[i].begin, work.symbols[i].n_bytes), out));
+    merge_all(segment, list);
+    TESSERA_TRY(list.for_each([&](const MergeSymbol& symbol, size_t symbol_end) {
+      return emit(segment.substr(symbol.begin, symbol_end - symbol.begin), out);
+    }));
     begin = end;
   }
   return {};
@@ -183,27 +133,11 @@ Result<> SpmTokenizer::emit(std::string_view symbol, std::vector<int32_t>& out) 
   return {};
 }
 
-void SpmTokenizer::append_piece(int32_t id, std::string& out) const {
-  const std::string_view text = vocab().text(id);
-  if (vocab().type(id) == TokenType::byte) {
-    out += static_cast<char>(vocab().byte_value(id));
-    return;
-  }
-  if (!is_textual(vocab().type(id))) {
-    out += text;
-    return;
-  }
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t space = std::min(text.find(kSpace, begin), text.size());
-    out += text.substr(begin, space - begin);
-    if (space < text.size()) out += ' ';
-    begin = space + kSpace.size();
-  }
-}
+void SpmTokenizer::append_piece(int32_t id, std::string& out) const { append_signed_piece(vocab(), id, out); }
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> make_spm_tokenizer(std::shared_ptr<const Vocab> vocab) {
+Result<std::unique_ptr<const Tokenizer>> make_spm_tokenizer(std::shared_ptr<const Vocab> vocab) {
   return std::make_unique<SpmTokenizer>(std::move(vocab));
 }
 

@@ -8,6 +8,6 @@
 namespace tessera::text {
 
 /// Needs vocab->has_text().
-std::unique_ptr<const Tokenizer> make_spm_tokenizer(std::shared_ptr<const Vocab> vocab);
+Result<std::unique_ptr<const Tokenizer>> make_spm_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

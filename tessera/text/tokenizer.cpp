@@ -7,20 +7,29 @@
 #include <array>
 #include <utility>
 
+#include "tessera/text/bpe.h"
 #include "tessera/text/no_vocab.h"
+#include "tessera/text/rwkv.h"
 #include "tessera/text/spm.h"
+#include "tessera/text/ugm.h"
 #include "tessera/text/utf8.h"
+#include "tessera/text/wpm.h"
 
 namespace tessera::text {
 namespace {
 
 struct Row {
   std::string_view model;  // tokenizer.ggml.model
-  std::unique_ptr<const Tokenizer> (*make)(std::shared_ptr<const Vocab>);
+  Result<std::unique_ptr<const Tokenizer>> (*make)(std::shared_ptr<const Vocab>);
 };
 
-constexpr std::array<Row, 3> kTokenizers{{
+constexpr std::array<Row, 8> kTokenizers{{
     {"llama", make_spm_tokenizer},
+    {"gpt2", make_bpe_tokenizer},
+    {"gemma4", make_bpe_tokenizer},
+    {"bert", make_wpm_tokenizer},
+    {"t5", make_ugm_tokenizer},
+    {"rwkv", make_rwkv_tokenizer},
     {"no_vocab", make_no_vocab_tokenizer},
     {"none", make_no_vocab_tokenizer},
 }};
@@ -42,8 +51,8 @@ Result<std::vector<int32_t>> Tokenizer::tokenize(std::string_view text, Tokenize
   if (text.size() > kMaxTextBytes)
     return fail(ErrorCode::limit, "text to tokenize: {} bytes, limit {}", text.size(), kMaxTextBytes);
   std::vector<int32_t> out;
-  const auto bos = vocab_->special(SpecialToken::bos);
-  if (options.add_special && vocab_->add_bos() && bos) out.push_back(*bos);
+  const auto first = first_token();
+  if (options.add_special && first) out.push_back(*first);
 
   bool after_special = true;
   size_t done = 0;
@@ -61,9 +70,17 @@ Result<std::vector<int32_t>> Tokenizer::tokenize(std::string_view text, Tokenize
       while (done < text.size() && is_space(text[done])) ++done;
   }
 
-  const auto eos = vocab_->special(SpecialToken::eos);
-  if (options.add_special && vocab_->add_eos() && eos) out.push_back(*eos);
+  const auto last = last_token();
+  if (options.add_special && last) out.push_back(*last);
   return out;
+}
+
+std::optional<int32_t> Tokenizer::first_token() const {
+  return vocab_->add_bos() ? vocab_->special(SpecialToken::bos) : std::nullopt;
+}
+
+std::optional<int32_t> Tokenizer::last_token() const {
+  return vocab_->add_eos() ? vocab_->special(SpecialToken::eos) : std::nullopt;
 }
 
 }  // namespace tessera::text

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,8 @@ struct TokenizeOptions {
 class Tokenizer {
  public:
   /// The tokenizer of vocab->model(). Error: unsupported when it is not among those built; its message
-  /// lists them. A model without vocabulary gets one whose tokenize() says so.
+  /// lists them; format for merges or a character map that are not what they should be. A model without
+  /// vocabulary gets one whose tokenize() says so.
   static Result<std::unique_ptr<const Tokenizer>> create(std::shared_ptr<const Vocab> vocab);
 
   virtual ~Tokenizer() = default;
@@ -41,6 +43,12 @@ class Tokenizer {
   /// as stored, one byte for byte tokens, and spaces for what the tokenizer turned them into.
   virtual void append_piece(int32_t id, std::string& out) const = 0;
 
+  /// True where tokenize() puts a space in front of a text, which detokenizing takes off again.
+  virtual bool adds_space_prefix() const { return vocab_->add_space_prefix(); }
+
+  /// What a user should know about the file, a line each: an unknown pre-tokenizer and what stands in for it.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
  protected:
   explicit Tokenizer(std::shared_ptr<const Vocab> vocab) : vocab_(std::move(vocab)), specials_(*vocab_) {}
 
@@ -48,9 +56,16 @@ class Tokenizer {
   /// the text, or follows a special token.
   virtual Result<> encode(std::string_view text, bool after_special, std::vector<int32_t>& out) const = 0;
 
+  /// What add_special puts in front of the tokens and after them.
+  virtual std::optional<int32_t> first_token() const;
+  virtual std::optional<int32_t> last_token() const;
+
+  void warn(std::string line) { warnings_.push_back(std::move(line)); }
+
  private:
   std::shared_ptr<const Vocab> vocab_;
   SpecialMatcher specials_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace tessera::text

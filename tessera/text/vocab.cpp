@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/text/pre_tokenizer.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
@@ -89,10 +90,20 @@ Result<> pack(const std::vector<std::string_view>& strings, std::string_view key
 Result<std::shared_ptr<const Vocab>> Vocab::create(VocabData data) {
   std::shared_ptr<Vocab> vocab(new Vocab);
   const ModelDefaults& defaults = defaults_of(data.model);
-  vocab->add_bos_ = data.add_bos.value_or(defaults.add_bos);
+  if (data.model == "gemma4") {  // its files may say otherwise, but the model needs BOS, and has one way to cut words
+    data.pre = data.model;
+    data.add_bos = true;
+  }
+  const PreRow* pre = data.model == "gpt2" ? find_pre(data.pre) : nullptr;
+  const auto pre_says = [&](PreFlag flag) { return pre != nullptr && (pre->flags & flag) != 0; };
+  vocab->add_bos_ = data.add_bos.value_or(defaults.add_bos || pre_says(kAddBos));
   vocab->add_eos_ = data.add_eos.value_or(defaults.add_eos);
+  vocab->add_sep_ = data.add_sep.value_or(pre_says(kAddSep));
   vocab->add_space_prefix_ = data.add_space_prefix.value_or(defaults.add_space_prefix);
   vocab->remove_extra_whitespaces_ = data.remove_extra_whitespaces.value_or(false);
+  vocab->lowercase_ = data.lowercase;
+  vocab->strip_accents_ = data.strip_accents;
+  vocab->charsmap_ = std::move(data.charsmap);
   vocab->model_ = data.model;
   vocab->pre_ = data.pre;
   vocab->has_text_ = !is_model_without_vocab(data.model);
@@ -100,6 +111,7 @@ Result<std::shared_ptr<const Vocab>> Vocab::create(VocabData data) {
   vocab->n_tokens_ = vocab->has_text_ ? data.tokens.size() : data.n_tokens;
   if (vocab->n_tokens_ > kMaxTokens)
     return fail(ErrorCode::limit, "vocabulary: {} tokens, limit {}", vocab->n_tokens_, kMaxTokens);
+  if (auto& bos = data.special_ids[static_cast<size_t>(SpecialToken::bos)]; pre_says(kNoDefaultBos) && !bos) bos = -1;
   TESSERA_TRY(vocab->set_special_ids(data));
   if (vocab->has_text_) {
     TESSERA_TRY(vocab->set_tokens(data));

@@ -63,7 +63,10 @@ struct VocabData {
   std::optional<std::vector<int32_t>> types;  // absent: all normal, but <0xHH> is a byte token
   std::vector<std::string_view> merges;
   std::array<std::optional<int64_t>, kNSpecialTokens> special_ids;  // by SpecialToken; -1 and 2^32-1: absent
-  std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
+  std::optional<bool> add_bos, add_eos, add_sep, add_space_prefix, remove_extra_whitespaces;
+  bool lowercase = true;          // WPM: words lose their capitals
+  bool strip_accents = true;      // WPM: and their accents
+  std::vector<uint8_t> charsmap;  // tokenizer.ggml.precompiled_charsmap: see charsmap.h
 };
 
 class Vocab {
@@ -109,8 +112,12 @@ class Vocab {
   std::optional<int32_t> special(SpecialToken which) const { return special_ids_[static_cast<size_t>(which)]; }
   bool add_bos() const { return add_bos_; }
   bool add_eos() const { return add_eos_; }
+  bool add_sep() const { return add_sep_; }  // between the two texts of a pair
   bool add_space_prefix() const { return add_space_prefix_; }
   bool remove_extra_whitespaces() const { return remove_extra_whitespaces_; }
+  bool lowercase() const { return lowercase_; }
+  bool strip_accents() const { return strip_accents_; }
+  std::span<const uint8_t> charsmap() const { return charsmap_; }
 
  private:
   struct Traits {
@@ -143,8 +150,12 @@ class Vocab {
   std::array<std::optional<int32_t>, kNSpecialTokens> special_ids_;
   bool add_bos_ = false;
   bool add_eos_ = false;
+  bool add_sep_ = false;
   bool add_space_prefix_ = false;
   bool remove_extra_whitespaces_ = false;
+  bool lowercase_ = true;
+  bool strip_accents_ = true;
+  std::vector<uint8_t> charsmap_;
 };
 
 }  // namespace tessera::text

@@ -1,33 +1,16 @@
 #include "tessera/base/cpu_info.h"
 
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 
-#include "tests/support/testing.h"
+#include "tessera/base/thread_pool.h"
+#include "tests/base/fake_root.h"
 
 namespace tessera {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A tree of small files that stands for "/".
-class FakeRoot {
- public:
-  explicit FakeRoot(const std::string& name) : root_(testing::temporary_dir() / name) { fs::remove_all(root_); }
-
-  FakeRoot& add(const std::string& path, const std::string& text) {
-    const fs::path file = root_ / path;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-    return *this;
-  }
-  std::string path() const { return root_.string(); }
-
- private:
-  fs::path root_;
-};
+using testing::FakeRoot;
 
 CpuMask cpus(std::string_view list) { return CpuMask::from_list(list).value(); }
 
@@ -64,8 +47,7 @@ TEST(CpuInfo, BrandIsThatOfTheKernel) {
 TEST(CpuInfo, HyperthreadsOfACoreCountOnce) {
   FakeRoot root("smt");
   for (const int cpu : {0, 1, 2, 3})
-    root.add("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
-             cpu % 2 == 0 ? "0,2\n" : "1,3\n");
+    root.add_cpu(cpu, "topology/thread_siblings_list", cpu % 2 == 0 ? "0,2\n" : "1,3\n");
   EXPECT_EQ(n_physical_cores(cpus("0-3"), root.path()), 2);
   EXPECT_EQ(n_physical_cores(cpus("2"), root.path()), 1);
   EXPECT_EQ(n_physical_cores(cpus("2-3"), root.path()), 2);
@@ -89,7 +71,83 @@ TEST(CpuInfo, QuotaBoundsTheThreadCount) {
   root.add("proc/self/cgroup", "0::/\n")
       .add("proc/self/mountinfo", "31 23 0:28 / /cg rw - cgroup2 cgroup2 rw\n")
       .add("cg/cpu.max", "50000 100000\n");
-  EXPECT_EQ(default_thread_count(root.path()), 1);
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 1);
+  root.add("cg/cpu.max", "150000 100000\n");
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 1);  // the second would wait for half of each period
+  root.add("cg/cpu.max", "350000 100000\n");
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 3);
+  EXPECT_EQ(default_thread_count(cpus("0-1"), root.path()), 2);
+}
+
+TEST(CpuInfo, ThreadCountIsThatOfTheCoresInTheMask) {
+  FakeRoot root("two_sockets");
+  for (int cpu = 0; cpu < 16; ++cpu) {  // 2 sockets of 4 cores with 2 hyperthreads: siblings are 8 apart
+    const int first = cpu % 8;
+    root.add_cpu(cpu, "topology/thread_siblings_list", std::to_string(first) + "," + std::to_string(first + 8) + "\n");
+  }
+  EXPECT_EQ(default_thread_count(cpus("0-15"), root.path()), 8);
+  EXPECT_EQ(default_thread_count(cpus("0-3,8-11"), root.path()), 4);
+  EXPECT_EQ(default_thread_count(cpus("0,1,8"), root.path()), 2);
+}
+
+TEST(CpuInfo, OfflineCpusGetNoThread) {
+  FakeRoot root("offline");
+  root.add("sys/devices/system/cpu/online", "0-2,5\n");
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 4);
+  root.add("sys/devices/system/cpu/online", "two\n");
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 8);
+}
+
+TEST(CpuInfo, EfficiencyCoresGetNoThread) {
+  FakeRoot root("hybrid");
+  // 4 performance cores of 2 hyperthreads, 8 efficiency cores whose clock alone would let them join.
+  root.add("sys/devices/cpu_core/cpus", "0-7\n").add("sys/devices/cpu_atom/cpus", "8-15\n");
+  for (int cpu = 0; cpu < 16; ++cpu) {
+    const int first = cpu / 2 * 2;
+    root.add_cpu(cpu, "topology/thread_siblings_list",
+                 cpu < 8 ? std::to_string(first) + "-" + std::to_string(first + 1) : std::to_string(cpu));
+    root.add_cpu(cpu, "cpufreq/cpuinfo_max_freq", cpu < 8 ? "5500000\n" : "4300000\n");
+  }
+  EXPECT_EQ(default_thread_count(cpus("0-15"), root.path()), 4);
+  EXPECT_EQ(default_thread_count(cpus("6-15"), root.path()), 1);
+  EXPECT_EQ(default_thread_count(cpus("8-15"), root.path()), 8);  // where there is nothing else
+}
+
+FakeRoot with_speeds(const std::string& name, const std::string& file, const std::vector<int>& speeds) {
+  FakeRoot root(name);
+  for (size_t cpu = 0; cpu < speeds.size(); ++cpu)
+    root.add_cpu(static_cast<int>(cpu), file, std::to_string(speeds[cpu]) + "\n");
+  return root;
+}
+
+TEST(CpuInfo, LittleCoresJoinOnlyWhereTheyWinAQuarter) {
+  const auto count = [](const std::vector<int>& speeds) {
+    const FakeRoot root = with_speeds("little", "cpu_capacity", speeds);
+    CpuMask all;
+    for (size_t cpu = 0; cpu < speeds.size(); ++cpu) all.add(static_cast<int>(cpu));
+    return default_thread_count(all, root.path());
+  };
+  EXPECT_EQ(count({1024, 870, 870, 870, 330, 330, 330, 330}), 4);             // 4 x 870 beats 8 x 330
+  EXPECT_EQ(count({530, 530, 530, 530, 1024, 1024, 1024, 1024}), 4);          // 8 x 530 is 4 % more
+  EXPECT_EQ(count({1024, 1024, 660, 660, 660, 660}), 6);                      // 6 x 660 is 93 % more
+  EXPECT_EQ(count({1024, 1024, 600, 600, 600, 600, 600, 600, 100, 100}), 8);  // and those of 100 never
+  EXPECT_EQ(count({1024, 700, 700, 700, 400, 400}), 4);                       // 6 x 400 is less
+  EXPECT_EQ(count({1024, 1024, 800}), 3);
+  EXPECT_EQ(count({1024, 1000, 980, 950, 900, 860, 800, 769}), 8);  // near equals
+  EXPECT_EQ(count({1024, 1024, 0, 1024}), 4);                       // garbage: all are equal
+}
+
+TEST(CpuInfo, ClockTellsWhereCapacityIsUnknown) {
+  FakeRoot root = with_speeds("clock", "cpufreq/cpuinfo_max_freq", {2000000, 2000000, 500000, 500000});
+  EXPECT_EQ(default_thread_count(cpus("0-3"), root.path()), 2);
+  root.add_cpu(3, "cpufreq/cpuinfo_max_freq", "9G");
+  EXPECT_EQ(default_thread_count(cpus("0-3"), root.path()), 4);
+}
+
+TEST(CpuInfo, ThreadCountIsOneThatAPoolCanHave) {
+  const FakeRoot root("many");
+  EXPECT_EQ(default_thread_count(cpus("0-4095"), root.path()), ThreadPool::kMaxThreads);
+  EXPECT_EQ(default_thread_count(CpuMask{}, root.path()), 1);
 }
 
 TEST(CpuInfo, ReadsCacheSizes) {

@@ -1,10 +1,17 @@
 #include "tessera/base/thread_pool.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <vector>
 
@@ -266,36 +273,76 @@ TEST(ThreadPool, PauseFromAnotherThreadIsSafeDuringRuns) {
   EXPECT_EQ(n_calls, 500);
 }
 
-TEST(ThreadPool, StrictPlacementPinsWorkersRoundRobin) {
-  const std::vector<int> usable = thread_affinity().cpus();
+TEST(ThreadPool, StrictPlacementPinsThreadsRoundRobin) {
+  const CpuMask before = thread_affinity();
+  const std::vector<int> usable = before.cpus();
   const auto pool = make_pool({.n_threads = 5, .placement = Placement::strict});
   std::vector<CpuMask> masks(5);
   pool->run([&](ThreadContext& context) { masks[at(context.index)] = thread_affinity(); });
-  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(masks[i].cpus(), std::vector<int>{usable[i % usable.size()]});
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(masks[i].cpus(), std::vector<int>{usable[i % usable.size()]});
+  EXPECT_EQ(thread_affinity(), before);
   EXPECT_EQ(pool->warning(), "");
 }
 
-TEST(ThreadPool, SharedMaskConfinesWorkersButNotTheCaller) {
+TEST(ThreadPool, MaskConfinesWorkersAndDuringRunsTheCaller) {
   const CpuMask before = thread_affinity();
   CpuMask one;
   one.add(before.cpus().back());
   const auto pool = make_pool({.n_threads = 3, .cpus = one});
-  std::vector<CpuMask> masks(3);
-  pool->run([&](ThreadContext& context) { masks[at(context.index)] = thread_affinity(); });
-  EXPECT_EQ(masks[0], before);
-  EXPECT_EQ(masks[1], one);
-  EXPECT_EQ(masks[2], one);
+  EXPECT_EQ(thread_affinity(), before);
+  for (const int n_threads : {3, 1}) {
+    std::vector<CpuMask> masks(3, one);
+    pool->run([&](ThreadContext& context) { masks[at(context.index)] = thread_affinity(); }, {.n_threads = n_threads});
+    EXPECT_EQ(masks, std::vector<CpuMask>(3, one));
+    EXPECT_EQ(thread_affinity(), before);
+  }
 }
 
-TEST(ThreadPool, CallerPlacementIsRestored) {
+TEST(ThreadPool, EveryNumaPolicyKeepsThreadsOnUsableCpus) {
   const CpuMask before = thread_affinity();
-  const auto pool = make_pool({.n_threads = 2, .placement = Placement::strict});
-  {
-    const auto placed = pool->place_caller();
-    EXPECT_EQ(thread_affinity().cpus(), std::vector<int>{before.cpus().front()});
+  for (const NumaPolicy policy : {NumaPolicy::none, NumaPolicy::distribute, NumaPolicy::isolate, NumaPolicy::numactl}) {
+    const std::vector<CpuMask> expected = numa_placement(policy, before, 3);
+    const auto pool = make_pool({.n_threads = 3, .numa = policy});
+    std::vector<CpuMask> masks(3);
+    pool->run([&](ThreadContext& context) { masks[at(context.index)] = thread_affinity(); });
+    EXPECT_EQ(masks, expected);
+    EXPECT_EQ(thread_affinity(), before);
+    EXPECT_EQ(pool->warning(), "");
   }
-  EXPECT_EQ(thread_affinity(), before);
 }
+
+#ifdef __x86_64__
+// In a child process in which the system refuses every placement: 0 when each pool tells and works all the same.
+int run_without_placement() {
+  constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_sched_setaffinity, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, kRefuse), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{.len = std::size(code), .filter = code};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    return 77;
+  const std::string_view expected[] = {"the calling thread cannot be kept on CPUs", "cannot run on CPUs"};
+  for (const int n_threads : {1, 2}) {
+    const auto pool = ThreadPool::create({.n_threads = n_threads, .placement = Placement::strict});
+    if (!pool || !(*pool)->warning().starts_with(expected[n_threads - 1])) return 1;
+    std::atomic<int> n_calls{0};
+    (*pool)->run([&](ThreadContext&) { ++n_calls; });
+    if (n_calls != n_threads) return 2;
+  }
+  return 0;
+}
+
+TEST(ThreadPool, RefusedPlacementIsAWarning) {
+  if (thread_affinity().count() < 2) GTEST_SKIP() << "one CPU: nothing to place";
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run_without_placement());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 TEST(ThreadPool, LowPriorityAppliesToWorkersOnly) {
   const auto pool = make_pool({.n_threads = 2, .priority = Priority::low});

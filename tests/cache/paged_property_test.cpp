@@ -1,7 +1,10 @@
 // Random operations on a paged cache, beside a model that is a map from position to a number per sequence. Every stored
-// token gets a number of its own, written to its cell; after each step every sequence must read its own numbers.
+// token gets a number of its own, written to its cell in each group; after each step every sequence must read its own
+// numbers. What a window group forgets is not predicted, only bounded: what a token sees is never forgotten.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -11,30 +14,42 @@
 namespace tessera {
 namespace {
 
-using Model = std::vector<std::map<int32_t, float>>;  // per sequence: position > what its cell holds
+struct Stored {
+  float number = 0;
+  bool is_held = true;  // in the window group
+};
+using Sequence = std::map<int32_t, Stored>;
+
+struct Counts {
+  int full = 0, moved = 0, forgotten = 0, rolled_back = 0, unseen = 0;
+};
 
 class Pair {
  public:
-  Pair(int64_t n_ctx, int32_t n_sequences, uint64_t seed)
+  Pair(int64_t n_ctx, int32_t n_sequences, int64_t window, uint64_t seed)
       : n_ctx_(static_cast<int32_t>(n_ctx)),
         n_sequences_(n_sequences),
-        cache_(testing::small_cache(n_ctx, n_sequences)),
+        window_(static_cast<int32_t>(window)),
+        cache_(window == 0 ? testing::small_cache(n_ctx, n_sequences)
+                           : testing::window_cache(n_ctx, n_sequences, window, kUbatch)),
         model_(static_cast<size_t>(n_sequences)),
         rng_(seed) {}
 
   void step() {
     const int32_t s = below(n_sequences_);
-    switch (below(8)) {
+    switch (below(9)) {
       case 0:
       case 1:
       case 2:
         return reserve();
       case 3:
-        return remove(s);
+        return append(s);
       case 4:
+        return remove(s);
       case 5:
-        return copy(s, below(n_sequences_));
       case 6:
+        return copy(s, below(n_sequences_));
+      case 7:
         return shift(s);
       default:
         return below(10) == 0 ? keep(s) : remove(s);
@@ -43,159 +58,274 @@ class Pair {
 
   // The tables say what the model says, in the cache's own view and in what graphs see.
   void check() {
-    std::map<int32_t, std::set<std::pair<int32_t, int64_t>>> owners;  // block > who reads it
-    std::vector<int32_t> blocks(static_cast<size_t>(cache_->blocks().shape().n_elements()));
-    std::vector<int64_t> valid(blocks.size());
-    ASSERT_OK(cache_->blocks().buffer->get(cache_->blocks(), 0, std::as_writable_bytes(std::span(blocks))));
-    ASSERT_OK(cache_->valid().buffer->get(cache_->valid(), 0, std::as_writable_bytes(std::span(valid))));
-    const int64_t n_max_blocks = cache_->blocks().shape()[0];
+    for (size_t g = 0; g < cache_->groups().size(); ++g) check_group(g);
     for (int32_t s = 0; s < n_sequences_; ++s) {
-      const auto& expected = model_[static_cast<size_t>(s)];
-      ASSERT_OK_AND_ASSIGN(const KvCache::Cells cells, cache_->cells(s));
-      ASSERT_EQ(cells.positions.size(), expected.size());
-      size_t i = 0;
-      for (const auto& [position, number] : expected) {
-        ASSERT_EQ(cells.positions[i], position);
-        const auto at = static_cast<size_t>(s * n_max_blocks + position / 64);
-        ASSERT_EQ(cells.cells[i], blocks[at] * 64 + position % 64);
-        ASSERT_EQ(cells_of_k()[cells.cells[i]], number) << "sequence " << s << " position " << position;
-        ++i;
-      }
+      const Sequence& expected = of(s);
       ASSERT_EQ(cache_->min_position(s), expected.empty() ? std::nullopt : std::optional(expected.begin()->first));
       ASSERT_EQ(cache_->max_position(s), expected.empty() ? std::nullopt : std::optional(expected.rbegin()->first));
+      int32_t lowest = 0;
+      for (const auto& [position, stored] : expected)
+        if (!stored.is_held) lowest = position + window_;
+      ASSERT_EQ(cache_->lowest_rollback(s), lowest);
+    }
+  }
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr int32_t kUbatch = 90;
+
+  int32_t below(int32_t n) { return static_cast<int32_t>(rng_.next_u32() % static_cast<uint32_t>(n)); }
+  Sequence& of(int32_t s) { return model_[static_cast<size_t>(s)]; }
+  float* cells_of(size_t group) {
+    const Tensor& k = cache_->k(static_cast<int64_t>(group));
+    return reinterpret_cast<float*>(k.buffer->base() + k.offset);
+  }
+  // Whether a token at the end of [.., p) would see a position that is not held.
+  bool sees_forgotten(const Sequence& sequence, int32_t p) const {
+    for (auto it = sequence.upper_bound(p - window_); it != sequence.end() && it->first < p; ++it)
+      if (!it->second.is_held) return true;
+    return false;
+  }
+  bool ends_unseen(const Sequence& sequence) const {
+    return !sequence.empty() && sees_forgotten(sequence, sequence.rbegin()->first + 1);
+  }
+
+  void check_group(size_t g) {
+    const KvGroup& group = cache_->groups()[g];
+    std::map<int32_t, std::set<std::pair<int32_t, int64_t>>> owners;  // block > who reads it
+    std::vector<int32_t> blocks(static_cast<size_t>(group.blocks().shape().n_elements()));
+    std::vector<int64_t> valid(blocks.size());
+    ASSERT_OK(group.blocks().buffer->get(group.blocks(), 0, std::as_writable_bytes(std::span(blocks))));
+    ASSERT_OK(group.valid().buffer->get(group.valid(), 0, std::as_writable_bytes(std::span(valid))));
+    const int64_t n_max_blocks = group.blocks().shape()[0];
+    for (int32_t s = 0; s < n_sequences_; ++s) {
+      ASSERT_OK_AND_ASSIGN(const KvCache::Cells cells, cache_->cells(s, g));
+      size_t i = 0;
+      for (const auto& [position, stored] : of(s)) {
+        const auto at = static_cast<size_t>(s * n_max_blocks + position / 64);
+        const bool is_held = g == 0 || stored.is_held;
+        ASSERT_EQ(valid[at] >> (position % 64) & 1, is_held ? 1 : 0) << "sequence " << s << " position " << position;
+        if (!is_held) continue;
+        ASSERT_LT(i, cells.positions.size());
+        ASSERT_EQ(cells.positions[i], position);
+        ASSERT_EQ(cells.cells[i], blocks[at] * 64 + position % 64);
+        ASSERT_EQ(cells_of(g)[cells.cells[i]], stored.number) << "sequence " << s << " position " << position;
+        ++i;
+      }
+      ASSERT_EQ(cells.positions.size(), i);
+      int64_t n_bits = 0;
       for (int64_t logical = 0; logical < n_max_blocks; ++logical) {
         const auto at = static_cast<size_t>(s * n_max_blocks + logical);
         ASSERT_EQ(blocks[at] < 0, valid[at] == 0);
         if (blocks[at] >= 0) owners[blocks[at]].insert({s, logical});
-        for (int32_t slot = 0; slot < 64; ++slot)
-          ASSERT_EQ(valid[at] >> slot & 1, expected.contains(static_cast<int32_t>(logical) * 64 + slot) ? 1 : 0);
+        n_bits += std::popcount(static_cast<uint64_t>(valid[at]));
       }
+      ASSERT_EQ(n_bits, static_cast<int64_t>(i));
     }
     // Used and free blocks are all blocks: none is lost, none is counted twice. Sharers agree on the logical block.
-    ASSERT_EQ(cache_->n_used_blocks(), static_cast<int64_t>(owners.size()));
+    ASSERT_EQ(group.n_used_blocks(), static_cast<int64_t>(owners.size()));
     for (const auto& [block, readers] : owners)
       for (const auto& reader : readers) ASSERT_EQ(reader.second, readers.begin()->second) << "block " << block;
   }
 
-  int n_full() const { return n_full_; }
-  int n_moved() const { return n_moved_; }
-
- private:
-  int32_t below(int32_t n) { return static_cast<int32_t>(rng_.next_u32() % static_cast<uint32_t>(n)); }
-  float* cells_of_k() { return reinterpret_cast<float*>(cache_->k(0).buffer->base() + cache_->k(0).offset); }
-
   void reserve() {
-    std::vector<BatchToken> tokens;
-    std::set<std::pair<int32_t, int32_t>> seen;
-    bool is_new = true;
-    const int32_t n_parts = 1 + below(3);
-    for (int32_t part = 0; part < n_parts; ++part) {
-      const int32_t s = below(n_sequences_), begin = below(n_ctx_), n = 1 + below(90);
-      for (int32_t p = begin; p < std::min(begin + n, n_ctx_); ++p) {
-        tokens.push_back({.position = p, .sequence = s});
-        is_new &= seen.emplace(s, p).second && !model_[static_cast<size_t>(s)].contains(p);
+    std::vector<std::vector<BatchToken>> parts(static_cast<size_t>(1 + below(3)));
+    for (auto& tokens : parts)
+      for (int32_t i = 0; i <= below(2); ++i) add_range(tokens, below(n_sequences_), below(n_ctx_), 1 + below(45));
+    decode(parts);
+  }
+
+  // The sequence goes on for some micro-batches.
+  void append(int32_t s) {
+    int32_t begin = of(s).empty() ? 0 : of(s).rbegin()->first + 1;
+    std::vector<std::vector<BatchToken>> parts(static_cast<size_t>(1 + below(6)));
+    for (auto& tokens : parts) {
+      const int32_t n = 1 + below(kUbatch);
+      add_range(tokens, s, begin, n);
+      begin += n;
+    }
+    decode(parts);
+  }
+
+  void add_range(std::vector<BatchToken>& tokens, int32_t s, int32_t begin, int32_t n) {
+    for (int32_t p = begin; p < std::min(begin + n, n_ctx_); ++p) tokens.push_back({.position = p, .sequence = s});
+  }
+
+  // A batch that succeeds, or fails at some micro-batch and leaves everything as it was.
+  void decode(const std::vector<std::vector<BatchToken>>& parts) {
+    const std::vector<Sequence> before = model_;
+    const size_t fails_at = below(4) == 0 ? static_cast<size_t>(below(static_cast<int32_t>(parts.size()))) : ~size_t{0};
+    std::map<int32_t, int32_t> ends;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!store(parts[i]) || i == fails_at) {
+        ASSERT_OK(cache_->rollback());
+        model_ = before;
+        ++counts_.rolled_back;
+        return;
+      }
+      for (const BatchToken& t : parts[i]) ends[t.sequence] = std::max(ends[t.sequence], t.position + 1);
+    }
+    ASSERT_OK(cache_->commit());
+    if (window_ == 0) return;
+    for (const auto& [s, end] : ends) {
+      // So far, and no further, it may have forgotten; and not what was there before where it was not to.
+      ASSERT_OK_AND_ASSIGN(const KvCache::Cells held, cache_->cells(s, 1));
+      for (auto& [position, stored] : of(s)) {
+        const bool is_held = std::ranges::binary_search(held.positions, position);
+        ASSERT_TRUE(is_held || !stored.is_held || position + window_ <= end - 64) << position << " of " << end;
+        ASSERT_TRUE(!is_held || stored.is_held || !before[static_cast<size_t>(s)].contains(position));
+        counts_.forgotten += stored.is_held && !is_held;
+        stored.is_held = is_held;
       }
     }
-    std::vector<int32_t> cells;
+  }
+
+  bool store(const std::vector<BatchToken>& tokens) {
+    std::set<std::pair<int32_t, int32_t>> seen;
+    bool is_new = true, is_unseen = false;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto& [token, p, s, wants_logits] = tokens[i];
+      is_new &= seen.emplace(s, p).second && !of(s).contains(p);
+      is_unseen |= window_ > 0 && sees_forgotten(of(s), p);
+    }
+    std::vector<std::vector<int32_t>> cells;
     const auto done = cache_->reserve(tokens, cells);
     if (!done) {
-      ASSERT_TRUE(!is_new || done.error().code() == ErrorCode::limit) << done.error().message();
-      n_full_ += done.error().code() == ErrorCode::limit;
-      return;
+      EXPECT_TRUE(!is_new || is_unseen || done.error().code() == ErrorCode::limit) << done.error().message();
+      counts_.full += done.error().code() == ErrorCode::limit;
+      counts_.unseen += is_unseen;
+      return false;
     }
-    ASSERT_TRUE(is_new);
+    EXPECT_TRUE(is_new && !is_unseen);
     for (size_t i = 0; i < tokens.size(); ++i) {
-      model_[static_cast<size_t>(tokens[i].sequence)][tokens[i].position] = ++next_;
-      cells_of_k()[cells[i]] = next_;
+      of(tokens[i].sequence)[tokens[i].position] = {.number = ++next_};
+      for (size_t g = 0; g < cells.size(); ++g) cells_of(g)[cells[g][i]] = next_;
     }
+    // All that a token sees is held; what the batch itself stored and left behind may be forgotten already.
+    for (const BatchToken& t : tokens)
+      for (int32_t p = std::max(t.position - window_ + 1, 0); window_ > 0 && p <= t.position; ++p)
+        EXPECT_EQ(cache_->groups()[1].holds(t.sequence, p), of(t.sequence).contains(p));
+    for (Sequence& sequence : model_)
+      for (auto& [position, stored] : sequence)
+        if (window_ > 0 && stored.is_held)
+          stored.is_held = cache_->groups()[1].holds(static_cast<int32_t>(&sequence - model_.data()), position);
+    return true;
   }
 
   void remove(int32_t s) {
     const int32_t begin = below(n_ctx_) - 5, end = begin + below(n_ctx_);
-    ASSERT_OK(cache_->remove(s, begin, end));
-    std::erase_if(model_[static_cast<size_t>(s)], [&](const auto& e) { return e.first >= begin && e.first < end; });
+    Sequence after = of(s);
+    std::erase_if(after, [&](const auto& e) { return e.first >= begin && e.first < end; });
+    const bool is_tail = !after.empty() && after.rbegin()->first < begin && after.size() < of(s).size();
+    const auto done = cache_->remove(s, begin, end);
+    ASSERT_EQ(done.has_value(), !(is_tail && sees_forgotten(after, begin)));
+    if (!done) return void(++counts_.unseen);
+    of(s) = after;
   }
 
   void keep(int32_t s) {
     ASSERT_OK(cache_->keep(s));
     for (int32_t other = 0; other < n_sequences_; ++other)
-      if (other != s) model_[static_cast<size_t>(other)].clear();
+      if (other != s) of(other).clear();
   }
 
   void copy(int32_t from, int32_t to) {
     const int32_t begin = below(n_ctx_), end = begin + below(n_ctx_);
-    auto& target = model_[static_cast<size_t>(to)];
-    std::map<int32_t, float> added;
+    Sequence after = of(to);
     bool meets = false;
-    for (const auto& [position, number] : model_[static_cast<size_t>(from)]) {
-      if (position < begin || position >= end || from == to) continue;
-      added[position] = number;
-      meets |= target.contains(position);
-    }
-    const auto moves = cache_->copy(from, to, begin, end);
-    if (!moves) {
-      ASSERT_TRUE(meets || moves.error().code() == ErrorCode::limit) << moves.error().message();
-      return;
-    }
-    ASSERT_FALSE(meets);
-    apply(*moves);
-    target.insert(added.begin(), added.end());
+    for (const auto& [position, stored] : of(from))
+      if (position >= begin && position < end && from != to) meets |= !after.emplace(position, stored).second;
+    finish(cache_->copy(from, to, begin, end), !meets, after, of(to));
   }
 
   void shift(int32_t s) {
     const int32_t begin = below(n_ctx_), end = begin + below(n_ctx_), delta = below(140) - 70;
-    auto& sequence = model_[static_cast<size_t>(s)];
-    std::map<int32_t, float> next;
+    Sequence after;
     bool is_possible = true;
-    for (const auto& [position, number] : sequence) {
+    for (const auto& [position, stored] : of(s)) {
       const bool moves = position >= begin && position < end;
       const int32_t target = position + (moves ? delta : 0);
-      is_possible &= target >= 0 && target < n_ctx_ && next.emplace(target, number).second;
+      is_possible &= target >= 0 && target < n_ctx_ && after.emplace(target, stored).second;
     }
-    const auto moves = cache_->shift(s, begin, end, delta);
+    finish(cache_->shift(s, begin, end, delta), is_possible, after, of(s));
+  }
+
+  void finish(const Result<std::vector<CellMoves>>& moves, bool is_possible, const Sequence& after,
+              Sequence& sequence) {
+    const bool changes =
+        !std::ranges::equal(after, sequence, {}, &Sequence::value_type::first, &Sequence::value_type::first);
+    const bool is_unseen = window_ > 0 && ends_unseen(after);
     if (!moves) {
-      ASSERT_TRUE(!is_possible || moves.error().code() == ErrorCode::limit) << moves.error().message();
+      ASSERT_TRUE(!is_possible || is_unseen || moves.error().code() == ErrorCode::limit) << moves.error().message();
+      counts_.unseen += is_possible && is_unseen;
       return;
     }
     ASSERT_TRUE(is_possible);
-    apply(*moves);
-    sequence = next;
+    ASSERT_FALSE(is_unseen && changes);
+    for (size_t g = 0; g < moves->size(); ++g) apply((*moves)[g], cells_of(g));
+    sequence = after;
   }
 
   // In chunks of 7, each read before it is written.
-  void apply(const CellMoves& moves) {
+  void apply(const CellMoves& moves, float* cells) {
     ASSERT_EQ(moves.from.size(), moves.to.size());
     for (size_t begin = 0; begin < moves.from.size(); begin += 7) {
       const size_t end = std::min(begin + 7, moves.from.size());
       std::vector<float> staged;
-      for (size_t i = begin; i < end; ++i) staged.push_back(cells_of_k()[moves.from[i]]);
-      for (size_t i = begin; i < end; ++i) cells_of_k()[moves.to[i]] = staged[i - begin];
+      for (size_t i = begin; i < end; ++i) staged.push_back(cells[moves.from[i]]);
+      for (size_t i = begin; i < end; ++i) cells[moves.to[i]] = staged[i - begin];
     }
-    n_moved_ += static_cast<int>(moves.from.size());
+    counts_.moved += static_cast<int>(moves.from.size());
   }
 
-  int32_t n_ctx_, n_sequences_;
+  int32_t n_ctx_, n_sequences_, window_;
   std::unique_ptr<KvCache> cache_;
-  Model model_;
+  std::vector<Sequence> model_;
   Rng rng_;
   float next_ = 0;
-  int n_full_ = 0, n_moved_ = 0;
+  Counts counts_;
 };
 
-TEST(KvCache, EverySequenceReadsItsOwnTokensAfterAnyOperations) {
-  int n_full = 0, n_moved = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
-    Pair pair(200 + static_cast<int64_t>(seed), seed % 5 == 0 ? 1 : 4, seed);
+Counts run(int n_seeds, auto make) {
+  Counts sum;
+  for (uint64_t seed = 0; seed < static_cast<uint64_t>(n_seeds); ++seed) {
+    Pair pair = make(seed);
     for (int i = 0; i < 150; ++i) {
       pair.step();
       pair.check();
-      ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "seed " << seed << ", step " << i;
+      if (::testing::Test::HasFailure()) {
+        ADD_FAILURE() << "seed " << seed << ", step " << i;
+        return sum;
+      }
     }
-    n_full += pair.n_full();
-    n_moved += pair.n_moved();
+    sum.full += pair.counts().full;
+    sum.moved += pair.counts().moved;
+    sum.forgotten += pair.counts().forgotten;
+    sum.rolled_back += pair.counts().rolled_back;
+    sum.unseen += pair.counts().unseen;
   }
-  EXPECT_GT(n_full, 50);  // the cases that matter came up
-  EXPECT_GT(n_moved, 2000);
+  return sum;
+}
+
+TEST(KvCache, EverySequenceReadsItsOwnTokensAfterAnyOperations) {
+  const Counts counts =
+      run(40, [](uint64_t seed) { return Pair(200 + static_cast<int64_t>(seed), seed % 5 == 0 ? 1 : 4, 0, seed); });
+  EXPECT_GT(counts.full, 50);  // the cases that matter came up
+  EXPECT_GT(counts.moved, 2000);
+  EXPECT_GT(counts.rolled_back, 100);
+}
+
+TEST(KvCache, WindowsForgetOnlyWhatNoTokenSees) {
+  const Counts counts = run(60, [](uint64_t seed) {
+    return Pair(500 + 20 * static_cast<int64_t>(seed), seed % 5 == 0 ? 1 : 3, std::array{1, 5, 30, 64, 150}[seed % 5],
+                seed);
+  });
+  EXPECT_GT(counts.full, 50);
+  EXPECT_GT(counts.moved, 2000);
+  EXPECT_GT(counts.rolled_back, 100);
+  EXPECT_GT(counts.forgotten, 5000);
+  EXPECT_GT(counts.unseen, 50);
 }
 
 }  // namespace

@@ -8,8 +8,12 @@ namespace tessera {
 namespace {
 
 using testing::positions_of;
+using testing::range_of;
 using testing::reserve_range;
 using testing::small_cache;
+using testing::window_cache;
+
+using Cells = std::vector<std::vector<int32_t>>;  // by group
 
 TEST(KvCache, PlansExactlyTheBytesItAllocates) {
   const auto device = cpu::create_device("").value();
@@ -49,21 +53,21 @@ TEST(KvCache, RefusesSettingsOutOfRange) {
 
 TEST(KvCache, ACellIsSlotOfABlockByPosition) {
   const auto cache = small_cache(256, 2);
-  std::vector<int32_t> cells;
+  Cells cells;
   const std::vector<BatchToken> tokens{
       {.position = 70, .sequence = 1}, {.position = 3}, {.position = 71, .sequence = 1}};
   ASSERT_OK(cache->reserve(tokens, cells));
-  EXPECT_EQ(cells, (std::vector<int32_t>{6, 64 + 3, 7}));
-  EXPECT_EQ(cache->n_used_blocks(), 2);
+  EXPECT_EQ(cells, (Cells{{6, 64 + 3, 7}}));
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 2);
 }
 
 TEST(KvCache, ReserveIsAllOrNothing) {
   const auto cache = small_cache(128, 1);
   ASSERT_OK(reserve_range(*cache, 0, 0, 10));
-  std::vector<int32_t> cells;
+  Cells cells;
   const auto refused = [&](std::vector<BatchToken> tokens, const char* why) {
     EXPECT_ERROR(cache->reserve(tokens, cells), why);
-    EXPECT_TRUE(cells.empty());
+    EXPECT_EQ(cells, Cells(1));
     EXPECT_EQ(positions_of(*cache, 0).size(), 10u);
   };
   refused({{.position = 10}, {.position = 128}}, "position 128 of sequence 0, want 0 to 127");
@@ -71,7 +75,7 @@ TEST(KvCache, ReserveIsAllOrNothing) {
   refused({{.position = 10}, {.position = 0, .sequence = 1}}, "sequence 1, want 0 to 0");
   refused({{.position = 10}, {.position = 10}}, "position 10 of sequence 0 is stored already");
   refused({{.position = 100}, {.position = 5}}, "position 5 of sequence 0 is stored already");
-  EXPECT_EQ(cache->n_used_blocks(), 1);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 1);
 }
 
 TEST(KvCache, AFullCacheSaysSoAndStaysAsItWas) {
@@ -79,7 +83,7 @@ TEST(KvCache, AFullCacheSaysSoAndStaysAsItWas) {
   ASSERT_OK(reserve_range(*cache, 0, 0, 64));
   ASSERT_OK(reserve_range(*cache, 1, 0, 1));
   ASSERT_OK(cache->copy(1, 0, 5, 6));
-  std::vector<int32_t> cells;
+  Cells cells;
   ASSERT_OK(cache->remove(1, 0, 64));
   const auto big = small_cache(128, 2);  // three blocks
   ASSERT_OK(reserve_range(*big, 0, 0, 128));
@@ -94,13 +98,13 @@ TEST(KvCache, AFullCacheSaysSoAndStaysAsItWas) {
 TEST(KvCache, RemoveFreesEmptyBlocks) {
   const auto cache = small_cache(256, 1);
   ASSERT_OK(reserve_range(*cache, 0, 0, 200));
-  EXPECT_EQ(cache->n_used_blocks(), 4);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 4);
   ASSERT_OK(cache->remove(0, 60, 130));
-  EXPECT_EQ(cache->n_used_blocks(), 3);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 3);
   EXPECT_EQ(cache->min_position(0), 0);
   EXPECT_EQ(cache->max_position(0), 199);
   ASSERT_OK(cache->remove(0, INT32_MIN, INT32_MAX));
-  EXPECT_EQ(cache->n_used_blocks(), 0);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 0);
   EXPECT_EQ(cache->min_position(0), std::nullopt);
   EXPECT_EQ(cache->max_position(0), std::nullopt);
 }
@@ -108,12 +112,12 @@ TEST(KvCache, RemoveFreesEmptyBlocks) {
 TEST(KvCache, CopySharesBlocksUntilOneWrites) {
   const auto cache = small_cache(128, 3);
   ASSERT_OK(reserve_range(*cache, 0, 0, 70));
-  ASSERT_OK_AND_ASSIGN(const CellMoves moves, cache->copy(0, 1, 0, 70));
-  EXPECT_TRUE(moves.from.empty());
-  EXPECT_EQ(cache->n_used_blocks(), 2);
+  ASSERT_OK_AND_ASSIGN(const std::vector<CellMoves> moves, cache->copy(0, 1, 0, 70));
+  EXPECT_TRUE(moves[0].from.empty());
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 2);
   EXPECT_EQ(cache->cells(0)->cells, cache->cells(1)->cells);
   ASSERT_OK(reserve_range(*cache, 1, 70, 71));
-  EXPECT_EQ(cache->n_used_blocks(), 3);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 3);
   EXPECT_EQ(cache->cells(0)->cells[0], cache->cells(1)->cells[0]);
   EXPECT_NE(cache->cells(0)->cells[64], cache->cells(1)->cells[64]);
 }
@@ -127,9 +131,9 @@ TEST(KvCache, AllSharersMayWriteInOneBatchWhereOneBlockIsFreePerOther) {
     ASSERT_OK(cache->copy(0, to, 0, 10));
     tokens.push_back({.position = 10, .sequence = to});
   }
-  std::vector<int32_t> cells;
+  Cells cells;
   ASSERT_OK(cache->reserve(tokens, cells));
-  EXPECT_EQ(cache->n_used_blocks(), 4);
+  EXPECT_EQ(cache->groups()[0].n_used_blocks(), 4);
 }
 
 TEST(KvCache, CopyOntoTheSameSharedBlockTakesNone) {
@@ -137,8 +141,8 @@ TEST(KvCache, CopyOntoTheSameSharedBlockTakesNone) {
   ASSERT_OK(reserve_range(*cache, 0, 0, 128));
   ASSERT_OK(cache->copy(0, 1, 0, 10));
   ASSERT_OK(reserve_range(*cache, 1, 64, 65));  // the last free one
-  ASSERT_OK_AND_ASSIGN(const CellMoves moves, cache->copy(0, 1, 10, 64));
-  EXPECT_TRUE(moves.from.empty());
+  ASSERT_OK_AND_ASSIGN(const std::vector<CellMoves> moves, cache->copy(0, 1, 10, 64));
+  EXPECT_TRUE(moves[0].from.empty());
   EXPECT_EQ(positions_of(*cache, 1).size(), 65u);
 }
 
@@ -146,10 +150,10 @@ TEST(KvCache, CopyIntoABlockOfItsOwnMovesCells) {
   const auto cache = small_cache(128, 2);
   ASSERT_OK(reserve_range(*cache, 0, 0, 10));
   ASSERT_OK(reserve_range(*cache, 1, 20, 21));
-  ASSERT_OK_AND_ASSIGN(const CellMoves moves, cache->copy(0, 1, 8, 30));
-  EXPECT_EQ(moves.from, (std::vector<int32_t>{8, 9}));
-  EXPECT_EQ(moves.to, (std::vector<int32_t>{64 + 8, 64 + 9}));
-  EXPECT_EQ(moves.delta, 0);
+  ASSERT_OK_AND_ASSIGN(const std::vector<CellMoves> moves, cache->copy(0, 1, 8, 30));
+  EXPECT_EQ(moves[0].from, (std::vector<int32_t>{8, 9}));
+  EXPECT_EQ(moves[0].to, (std::vector<int32_t>{64 + 8, 64 + 9}));
+  EXPECT_EQ(moves[0].delta, 0);
 }
 
 TEST(KvCache, CopyRefusesPositionsThatAreThere) {

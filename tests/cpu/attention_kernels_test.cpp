@@ -1,4 +1,4 @@
-// The KV formats and attention of every usable instruction set: against a double-precision reference, and bit
+// Attention of every usable instruction set: against a double-precision reference, and bit
 // for bit against themselves under other groupings of rows, other visible tokens of other rows and other
 // physical places.
 #include <sys/mman.h>
@@ -10,6 +10,7 @@
 
 #include "tessera/tensor/dtype.h"
 #include "tests/cpu/kernels_testing.h"
+#include "tests/cpu/kv_types.h"
 
 namespace tessera {
 namespace {
@@ -19,17 +20,12 @@ using cpu::kBlockTokens;
 using cpu::Kernels;
 using cpu::kTileTokens;
 using testing::Guarded;
+using testing::kCacheTypes;
+using testing::kv_row_bytes;
 using testing::random_floats;
 using testing::same_bits;
 using testing::usable_kernels;
 using testing::vector_kernels;
-
-constexpr DType kCacheTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q4_0,
-                                 DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
-
-size_t row_bytes(DType dtype, int dim) {
-  return static_cast<size_t>(dim / info(dtype).block_elements * info(dtype).block_bytes);
-}
 
 constexpr size_t kPageBytes = 4096;
 
@@ -66,8 +62,8 @@ struct Problem {
     for (auto& value : values) value = random_floats(rng, v_dim, 1);
   }
 
-  size_t k_stride() const { return row_bytes(k_type, k_dim) * kBlockTokens + 128; }
-  size_t v_stride() const { return row_bytes(v_type, v_dim) * kBlockTokens + 64; }
+  size_t k_stride() const { return kv_row_bytes(k_type, k_dim) * kBlockTokens + 128; }
+  size_t v_stride() const { return kv_row_bytes(v_type, v_dim) * kBlockTokens + 64; }
 
   /// Writes the token of a position into its slot and marks it stored.
   void store(int position) {
@@ -166,7 +162,7 @@ struct Problem {
 
 /// A stored row back as floats: what the cache's dtype made of it.
 std::vector<double> as_stored(const Kernels& k, DType dtype, const std::vector<float>& x) {
-  std::vector<uint8_t> row(row_bytes(dtype, static_cast<int>(x.size())));
+  std::vector<uint8_t> row(kv_row_bytes(dtype, static_cast<int>(x.size())));
   std::vector<float> y(x.size());
   k.from_f32[static_cast<int>(dtype)](x.data(), static_cast<int64_t>(x.size()), row.data());
   k.to_f32[static_cast<int>(dtype)](row.data(), static_cast<int64_t>(x.size()), y.data());
@@ -217,100 +213,6 @@ void expect_matches_double(Problem& problem, const std::string& what) {
       double want = 0;
       for (size_t t = 0; t < scores.size(); ++t) want += scores[t] / sum * values[t][e];
       ASSERT_NEAR(out[r][e], want, tolerance) << k.isa << " " << what << " row " << r << " element " << e;
-    }
-  }
-}
-
-// Storage -------------------------------------------------------------------------
-
-TEST(KvFormat, RowsComeBackAsTheyWereStored) {
-  Rng rng(1);
-  for (const Kernels* k : usable_kernels()) {
-    for (const DType dtype : kCacheTypes) {
-      for (const int dim : {1, 7, 32, 64, 80, 96, 256}) {
-        if (dim % info(dtype).block_elements != 0) continue;
-        const cpu::KvFormat& format = *k->kv_formats[static_cast<int>(dtype)];
-        const size_t bytes = row_bytes(dtype, dim);
-        Guarded<uint8_t> k_block(static_cast<int64_t>(bytes) * kBlockTokens),
-            v_block(static_cast<int64_t>(bytes) * kBlockTokens);
-        std::vector<std::vector<uint8_t>> rows;
-        for (int slot = 0; slot < kBlockTokens; ++slot) {
-          const std::vector<float> x = random_floats(rng, dim, 3);
-          rows.emplace_back(bytes);
-          k->from_f32[static_cast<int>(dtype)](x.data(), dim, rows.back().data());
-          format.store_k(x.data(), dim, slot, k_block.data());
-          format.store_v(x.data(), dim, slot, v_block.data());
-        }
-        Guarded<uint8_t> k_copy(static_cast<int64_t>(bytes) * kBlockTokens),
-            v_copy(static_cast<int64_t>(bytes) * kBlockTokens);
-        for (int slot = 0; slot < kBlockTokens; ++slot) {
-          Guarded<uint8_t> row(static_cast<int64_t>(bytes));
-          format.load_k(k_block.data(), dim, slot, row.data());
-          EXPECT_EQ(row.values(), rows[static_cast<size_t>(slot)]) << info(dtype).name << " K, dim " << dim;
-          format.store_k_row(row.data(), dim, slot, k_copy.data());
-          format.load_v(v_block.data(), dim, slot, row.data());
-          EXPECT_EQ(row.values(), rows[static_cast<size_t>(slot)]) << info(dtype).name << " V, dim " << dim;
-          format.store_v_row(row.data(), dim, slot, v_copy.data());
-          EXPECT_TRUE(row.intact());
-        }
-        EXPECT_TRUE(k_block.intact() && v_block.intact() && k_copy.intact() && v_copy.intact()) << info(dtype).name;
-        EXPECT_EQ(k_copy.values(), k_block.values()) << info(dtype).name << " dim " << dim;
-        EXPECT_EQ(v_copy.values(), v_block.values()) << info(dtype).name << " dim " << dim;
-      }
-    }
-  }
-}
-
-TEST(KvFormat, KeysOfAnElementLieSideBySide) {
-  for (const Kernels* k : usable_kernels()) {
-    const int dim = 5;
-    std::vector<float> block(static_cast<size_t>(dim * kBlockTokens));
-    for (int slot = 0; slot < kBlockTokens; ++slot) {
-      std::vector<float> x(dim);
-      for (int e = 0; e < dim; ++e) x[static_cast<size_t>(e)] = static_cast<float>(100 * e + slot);
-      k->kv_formats[0]->store_k(x.data(), dim, slot, block.data());
-    }
-    for (size_t tile = 0; tile < 4; ++tile)
-      for (size_t e = 0; e < dim; ++e)
-        for (size_t lane = 0; lane < kTileTokens; ++lane)
-          ASSERT_EQ(block[(tile * dim + e) * kTileTokens + lane],
-                    static_cast<float>(100 * e + tile * kTileTokens + lane));
-  }
-}
-
-// Threads store neighbouring tokens at the same time.
-TEST(KvFormat, TokensShareNoByte) {
-  constexpr int kDim = 64;
-  Rng rng(2);
-  const std::vector<float> x = random_floats(rng, kDim, 3);
-  for (const Kernels* k : usable_kernels()) {
-    for (const DType dtype : kCacheTypes) {
-      const cpu::KvFormat& format = *k->kv_formats[static_cast<int>(dtype)];
-      for (const auto store : {format.store_k, format.store_v}) {
-        const size_t bytes = row_bytes(dtype, kDim);
-        std::vector<int> n_writers(bytes * kBlockTokens, 0);
-        for (int slot = 0; slot < kBlockTokens; ++slot) {
-          std::vector<uint8_t> over_zeros(n_writers.size(), 0), over_ones(n_writers.size(), 0xff);
-          store(x.data(), kDim, slot, over_zeros.data());
-          store(x.data(), kDim, slot, over_ones.data());
-          for (size_t i = 0; i < n_writers.size(); ++i) {
-            if (over_zeros[i] == over_ones[i])
-              ++n_writers[i];
-            else
-              ASSERT_TRUE(over_zeros[i] == 0 && over_ones[i] == 0xff) << "bits of byte " << i << " are kept";
-          }
-        }
-        ASSERT_EQ(n_writers, std::vector<int>(n_writers.size(), 1)) << k->isa << " " << info(dtype).name;
-      }
-    }
-  }
-}
-
-TEST(KvFormat, OtherDtypesHaveNone) {
-  for (const Kernels* k : usable_kernels()) {
-    for (const DTypeInfo& type : all_dtypes()) {
-      const bool has = std::find(std::begin(kCacheTypes), std::end(kCacheTypes), type.dtype) != std::end(kCacheTypes);
-      EXPECT_EQ(k->kv_formats[static_cast<int>(type.dtype)] != nullptr, has) << type.name;
     }
   }
 }

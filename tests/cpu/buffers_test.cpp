@@ -1,6 +1,11 @@
 #include "tessera/cpu/buffers.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
 
 #include "tests/support/graph_runner.h"
 
@@ -35,6 +40,44 @@ TEST_P(CpuBuffers, HostMemoryIsZeroedAndAligned) {
     EXPECT_EQ(buffer->base()[0], std::byte{0});
     EXPECT_EQ(buffer->base()[n - 1], std::byte{0});
     EXPECT_EQ(buffer->size(), n);
+  }
+}
+
+// Whether the mapping with this address asks for large pages: "hg" among its flags; nothing where the system does not
+// tell.
+std::optional<bool> asks_for_large_pages(const std::byte* address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_mine = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream range(line);
+    if (range >> std::hex >> begin >> dash >> end && dash == '-')
+      is_mine = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
+    if (is_mine && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return std::nullopt;
+}
+
+TEST_P(CpuBuffers, LargeBuffersAskForLargePagesAndSmallOnesDoNot) {
+  ASSERT_OK_AND_ASSIGN(const auto large, host().allocate(size_t{5} << 20, BufferUsage::weights));
+  ASSERT_OK_AND_ASSIGN(const auto small, host().allocate(size_t{1} << 20, BufferUsage::compute));
+  const std::optional<bool> of_large = asks_for_large_pages(large->base());
+  if (!of_large || access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) GTEST_SKIP() << "no large pages here";
+  EXPECT_TRUE(*of_large);
+  EXPECT_EQ(asks_for_large_pages(small->base()), false);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(large->base()) % (size_t{2} << 20), 0u);
+}
+
+// The plan's bytes are what is taken: the last large page is not begun where less than one is left.
+TEST_P(CpuBuffers, FilledBuffersTakeTheirBytesOnly) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const size_t n : {(size_t{2} << 20) + page, size_t{5} << 20}) {
+    ASSERT_OK_AND_ASSIGN(const auto buffer, host().allocate(n, BufferUsage::any));
+    ASSERT_OK(buffer->clear(std::byte{1}));
+    unsigned char next_page = 1;  // of the same mapping: it begins up to a large page before the buffer
+    ASSERT_EQ(mincore(buffer->base() + n, page, &next_page), 0) << n;
+    EXPECT_EQ(next_page & 1, 0) << n;
   }
 }
 

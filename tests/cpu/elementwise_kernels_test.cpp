@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 
 #include "tests/cpu/kernels_testing.h"
 
@@ -33,10 +34,21 @@ const std::vector<RowKernel>& row_kernels() {
       {"scale", [](const Kernels& k, auto a, auto, auto n, auto out) { k.scale(a, 0.3f, n, out); }},
       {"silu", [](const Kernels& k, auto a, auto, auto n, auto out) { k.silu(a, n, out); }},
       {"swiglu", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.swiglu(a, b, n, out); }},
+      {"div", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.div(a, b, n, out); }},
+      {"sigmoid", [](const Kernels& k, auto a, auto, auto n, auto out) { k.sigmoid(a, n, out); }},
+      {"gelu", [](const Kernels& k, auto a, auto, auto n, auto out) { k.gelu(a, n, out); }},
+      {"relu_squared", [](const Kernels& k, auto a, auto, auto n, auto out) { k.relu_squared(a, n, out); }},
+      {"soft_cap", [](const Kernels& k, auto a, auto, auto n, auto out) { k.soft_cap(a, 5.0f, n, out); }},
+      {"clamp", [](const Kernels& k, auto a, auto, auto n, auto out) { k.clamp(a, -1.0f, 2.0f, n, out); }},
+      {"geglu", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.geglu(a, b, n, out); }},
+      {"swiglu_oai", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.swiglu_oai(a, b, n, out); }},
       {"softmax", [](const Kernels& k, auto a, auto, auto n, auto out) { k.softmax(a, n, out); }},
       {"rms_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rms_norm(a, b, n, 1e-5f, out); }},
       {"rms_norm without weight",
        [](const Kernels& k, auto a, auto, auto n, auto out) { k.rms_norm(a, nullptr, n, 1e-5f, out); }},
+      {"layer_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.layer_norm(a, b, b, n, 1e-5f, out); }},
+      {"layer_norm without weights",
+       [](const Kernels& k, auto a, auto, auto n, auto out) { k.layer_norm(a, nullptr, nullptr, n, 1e-5f, out); }},
       {"rope_adjacent",
        [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_adjacent(a, b, n / 2 * 2, n, out); }},
       {"rope_halves",
@@ -46,7 +58,7 @@ const std::vector<RowKernel>& row_kernels() {
 }
 
 /// The kernels whose element i depends on nothing but element i of the inputs.
-std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + 5}; }
+std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + 13}; }
 
 std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vector<float>& a,
                        const std::vector<float>& b) {
@@ -159,6 +171,161 @@ TEST(RmsNorm, ZeroRowStaysZero) {
     std::vector<float> out(20, 1.0f);
     k->rms_norm(zeros.data(), nullptr, 20, 1e-6f, out.data());
     EXPECT_EQ(out, zeros);
+  }
+}
+
+TEST(LayerNorm, HandCase) {
+  const float x[] = {1, 3, 5, 7}, weight[] = {1, 2, 1, 2}, bias[] = {0, 0, 10, 10};  // mean 4, variance 5
+  for (const Kernels* k : usable_kernels()) {
+    float out[4];
+    k->layer_norm(x, weight, bias, 4, 4, out);  // 5 + 4: divided by 3
+    EXPECT_FLOAT_EQ(out[0], -1.0f);
+    EXPECT_FLOAT_EQ(out[1], -2.0f / 3);
+    EXPECT_FLOAT_EQ(out[2], 10 + 1.0f / 3);
+    EXPECT_FLOAT_EQ(out[3], 12.0f);
+  }
+}
+
+// The mean is far from 0 beside the spread: what subtracting the square of the mean would lose.
+TEST(LayerNorm, MatchesDoublePrecisionFarFromZero) {
+  Rng rng(16);
+  for (const Kernels* k : usable_kernels()) {
+    for (const int64_t n : kTailLengths) {
+      if (n < 2) continue;
+      std::vector<float> x = random_floats(rng, n, 5);
+      for (float& v : x) v += 1000;
+      const std::vector<float> weight = random_floats(rng, n, 2), bias = random_floats(rng, n, 2);
+      std::vector<float> out(x.size());
+      k->layer_norm(x.data(), weight.data(), bias.data(), n, 1e-5f, out.data());
+      double mean = 0, variance = 0;
+      for (const float v : x) mean += double{v} / static_cast<double>(n);
+      for (const float v : x) variance += (v - mean) * (v - mean) / static_cast<double>(n);
+      const double factor = 1 / std::sqrt(variance + 1e-5);
+      for (size_t i = 0; i < x.size(); ++i) {
+        // The mean is off by some roundings of 1000, more for more partial sums; differences are of some units.
+        const double mean_error = (static_cast<double>(n) / 64 + 8) * 1000 * kUlp / 2;
+        EXPECT_NEAR(out[i], (x[i] - mean) * factor * weight[i] + bias[i], 3 * mean_error * factor * 2 + 1e-5)
+            << k->isa << " n " << n;
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, AConstantRowGivesTheBias) {
+  const std::vector<float> x(70, 3.0f), bias(70, 0.25f);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> out(70);
+    k->layer_norm(x.data(), nullptr, bias.data(), 70, 1e-5f, out.data());
+    EXPECT_EQ(out, bias);
+  }
+}
+
+// By the sigmoid: 1 + tanh would cancel in double too.
+double exact_gelu(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(Gelu, MatchesDoublePrecision) {
+  for (const Kernels* k : usable_kernels()) {
+    for (float x = -12.0f; x < 30; x += 0.00371f) {
+      float out;
+      k->gelu(&x, 1, &out);
+      const double want = exact_gelu(x);
+      // The exponent 2 u is rounded to its ulp, of which e makes a relative error; below -5 the result is under 1e-6.
+      const double exponent = std::abs(x) * (1.6 + 0.0714 * double{x} * x);
+      EXPECT_NEAR(out, want, (6 + 2 * exponent) * kUlp * std::abs(want) + 1e-30) << k->isa << " at " << x;
+    }
+  }
+}
+
+TEST(Gelu, SaturatesAtTheEnds) {
+  const float x[] = {-kInfinity, -1e30f, -1e10f, -50.0f, -0.0f, 0.0f, 50.0f, 1e30f, kInfinity};
+  for (const Kernels* k : usable_kernels()) {
+    float out[9];
+    k->gelu(x, 9, out);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], 0.0f) << k->isa << " at " << x[i];
+    for (int i = 6; i < 9; ++i) EXPECT_EQ(out[i], x[i]) << k->isa;
+  }
+}
+
+TEST(Sigmoid, MatchesDoublePrecisionAndSaturates) {
+  for (const Kernels* k : usable_kernels()) {
+    for (float x = -87.0f; x < 100; x += 0.0371f) {
+      float out;
+      k->sigmoid(&x, 1, &out);
+      const double want = 1 / (1 + std::exp(-double{x}));
+      EXPECT_NEAR(out, want, 4 * kUlp * want) << k->isa << " at " << x;  // as silu
+    }
+    const float ends[] = {-kInfinity, -1e30f, 0.0f, 1e30f, kInfinity};
+    float out[5];
+    k->sigmoid(ends, 5, out);
+    EXPECT_EQ(std::vector<float>(out, out + 5), (std::vector<float>{0, 0, 0.5f, 1, 1}));
+  }
+}
+
+TEST(ReluSquared, IsZeroBelowZero) {
+  const float x[] = {-kInfinity, -3, -0.0f, 0, 0.5f, 3, 1e30f};
+  for (const Kernels* k : usable_kernels()) {
+    float out[7];
+    k->relu_squared(x, 7, out);
+    EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{0, 0, 0, 0, 0.25f, 9, kInfinity}));
+  }
+}
+
+TEST(SoftCap, MatchesDoublePrecisionAndStaysBelowTheCap) {
+  for (const Kernels* k : usable_kernels()) {
+    for (float x = -400.0f; x < 400; x += 0.0937f) {
+      float out;
+      k->soft_cap(&x, 30.0f, 1, &out);
+      // 4 ulp of tanh, and the roundings of the quotient and the product.
+      const double want = 30 * std::tanh(double{x} / 30);
+      EXPECT_NEAR(out, want, 6 * kUlp * std::abs(want)) << k->isa << " at " << x;
+    }
+    const float ends[] = {-kInfinity, -1e30f, 1e-20f, 1e30f, kInfinity};
+    float out[5];
+    k->soft_cap(ends, 30.0f, 5, out);
+    EXPECT_EQ(out[0], -30.0f);
+    EXPECT_EQ(out[1], -30.0f);
+    EXPECT_NEAR(out[2], 1e-20f, 1e-26);
+    EXPECT_EQ(out[3], 30.0f);
+    EXPECT_EQ(out[4], 30.0f);
+  }
+}
+
+TEST(Clamp, KeepsWhatIsWithinAndNaN) {
+  const float x[] = {-kInfinity, -2, -1, 0.5f, 1, 2, kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  for (const Kernels* k : usable_kernels()) {
+    float out[8];
+    k->clamp(x, -1.0f, 1.0f, 8, out);
+    EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{-1, -1, -1, 0.5f, 1, 1, 1}));
+    EXPECT_TRUE(std::isnan(out[7])) << k->isa;
+  }
+}
+
+TEST(SwigluOai, BoundsGateAndUp) {
+  Rng rng(17);
+  const std::vector<float> gate = random_floats(rng, 333, 12), up = random_floats(rng, 333, 12);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> out(333);
+    k->swiglu_oai(gate.data(), up.data(), 333, out.data());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double g = std::min<double>(gate[i], 7), u = std::clamp<double>(up[i], -7, 7);
+      const double want = g / (1 + std::exp(-g * double{1.702f})) * (u + 1);
+      // As gelu, with exponents to 20, and the rounding of u + 1 beside 8.
+      EXPECT_NEAR(out[i], want, 50 * kUlp * std::abs(want) + 8 * kUlp * std::abs(g)) << k->isa << " at " << i;
+    }
+  }
+}
+
+TEST(Geglu, IsGeluTimesUp) {
+  Rng rng(18);
+  const std::vector<float> gate = random_floats(rng, 77, 10), up = random_floats(rng, 77, 10);
+  for (const Kernels* k : usable_kernels()) {
+    std::vector<float> want(77), got(77);
+    k->gelu(gate.data(), 77, want.data());
+    k->mul(want.data(), up.data(), 77, want.data());
+    k->geglu(gate.data(), up.data(), 77, got.data());
+    EXPECT_TRUE(same_bits(got, want)) << k->isa;
   }
 }
 

@@ -5,15 +5,13 @@
 #include <optional>
 
 #include "tessera/cpu/dispatch.h"
+#include "tests/cpu/kv_types.h"
 #include "tests/support/graph_runner.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-constexpr DType kCacheTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q4_0,
-                                 DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
 
 /// What a cache makes of rows of 32 floats; the same on every instruction set.
 std::vector<float> as_stored(DType dtype, const std::vector<float>& x) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 #include "tessera/base/half.h"
 #include "tests/support/graph_runner.h"
@@ -68,6 +69,26 @@ TEST(CpuOps, Scale) {
                });
 }
 
+/// An op that treats each element by itself.
+void check_element_op(const Unary& op, double (*reference)(double)) {
+  check_row_op(op, [=](Row x) {
+    for (double& v : x) v = reference(v);
+    return x;
+  });
+}
+
+TEST(CpuOps, ElementsByThemselves) {
+  check_element_op([](auto& b, Value x) { return b.sigmoid(x); }, [](double v) { return 1 / (1 + std::exp(-v)); });
+  check_element_op([](auto& b, Value x) { return b.gelu(x); },
+                   [](double v) { return v / 2 * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))); });
+  check_element_op([](auto& b, Value x) { return b.relu_squared(x); }, [](double v) { return v > 0 ? v * v : 0; });
+  check_element_op([](auto& b, Value x) { return b.soft_cap(x, 2.5f); },
+                   [](double v) { return 2.5 * std::tanh(v / 2.5); });
+  check_element_op([](auto& b, Value x) { return b.clamp(x, -1.0f, 2.0f); },
+                   [](double v) { return std::clamp(v, -1.0, 2.0); });
+  check_element_op([](auto& b, Value x) { return b.sqrt(b.relu_squared(x)); }, [](double v) { return v > 0 ? v : 0; });
+}
+
 TEST(CpuOps, SoftMax) {
   check_row_op([](auto& b, Value x) { return b.soft_max(x); },
                [](Row x) {
@@ -100,6 +121,37 @@ TEST(CpuOps, RmsNormMultipliesByItsWeight) {
       [](const auto& y) {
         expect_near(y, {2, 28, -10, 20}, kTolerance);
       });
+}
+
+TEST(CpuOps, LayerNorm) {
+  check_row_op([](auto& b, Value x) { return b.layer_norm(x, Value(), Value(), 1e-2f); },
+               [](Row x) {
+                 const auto n = static_cast<double>(x.size());
+                 double mean = 0, variance = 0;
+                 for (const double v : x) mean += v / n;
+                 for (const double v : x) variance += (v - mean) * (v - mean) / n;
+                 for (double& v : x) v = (v - mean) / std::sqrt(variance + double{1e-2f});
+                 return x;
+               });
+}
+
+TEST(CpuOps, LayerNormHasAWeightABiasOrBoth) {
+  const NamedBytes inputs{{"x", bytes_of<float>({1, 7, -3, 3})},  // mean 4 and deviation 3; 0 and 3
+                          {"w", bytes_of<float>({10, 20})},
+                          {"b", bytes_of<float>({0.5f, -0.5f})}};
+  for (const auto& [has_weight, has_bias, expected] :
+       std::vector<std::tuple<bool, bool, std::vector<double>>>{{true, false, {-10, 20, -10, 20}},
+                                                                {false, true, {-0.5, 0.5, -0.5, 0.5}},
+                                                                {true, true, {-9.5, 19.5, -9.5, 19.5}}})
+    run_everywhere(
+        [&](const Device&) {
+          GraphBuilder g;
+          const Value x = g.input("x", DType::f32, {2, 2}), w = g.input("w", DType::f32, {2}),
+                      b = g.input("b", DType::f32, {2});
+          g.output(g.layer_norm(x, has_weight ? w : Value(), has_bias ? b : Value(), 0.0f), "y");
+          return std::move(g).finish().value();
+        },
+        inputs, [&](const auto& y) { expect_near(y, expected, kTolerance); });
 }
 
 // --- two operands
@@ -146,6 +198,23 @@ TEST(CpuOps, MulRepeatsItsSecondOperand) {
   std::vector<BinaryCase> cases = kSameOrRepeatedRows;
   cases.insert(cases.end(), {{{1500, 3}, {1}}, {{8, 3, 2}, {1, 3}}, {{8, 3, 2}, {1, 1, 2}}, {{1, 3}, {1, 3}}});
   check_binary([](auto& b, Value x, Value y) { return b.mul(x, y); }, [](double x, double y) { return x * y; }, cases);
+}
+
+TEST(CpuOps, DivRepeatsItsSecondOperand) {
+  check_binary([](auto& b, Value x, Value y) { return b.div(x, b.add(b.relu_squared(y), b.sigmoid(y))); },
+               [](double x, double y) { return x / ((y > 0 ? y * y : 0) + 1 / (1 + std::exp(-y))); },
+               kSameOrRepeatedRows);
+}
+
+TEST(CpuOps, OtherGatesOfEachElement) {
+  const std::vector<BinaryCase> cases{{{7}, {7}}, {{1500, 3}, {1500, 3}}, {{8, 0}, {8, 0}}};
+  check_binary(
+      [](auto& b, Value x, Value y) { return b.geglu(x, y); },
+      [](double x, double y) { return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) * y; },
+      cases);
+  check_binary([](auto& b, Value x, Value y) { return b.swiglu_oai(x, y); },
+               [](double x, double y) { return x / (1 + std::exp(-1.702 * x)) * (y + 1); },
+               cases);  // below the bound of 7
 }
 
 TEST(CpuOps, SwigluGatesEachElement) {

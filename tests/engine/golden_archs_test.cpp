@@ -2,6 +2,7 @@
 // another sequence; and the same bits across these.
 #include <cstring>
 
+#include "tests/support/arch_files.h"
 #include "tests/support/engine_support.h"
 
 namespace tessera {
@@ -27,11 +28,25 @@ struct GoldenLogits {
 
 class GoldenArchs : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenArchs, ::testing::Values("llama-dense", "llama-moe"), [](const auto& instance) {
-  std::string name = instance.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, GoldenArchs, ::testing::ValuesIn(kArchFiles), arch_file_name);
+
+// Relative squared errors. Both sum f32 products, in different orders: 2e-13 and thereabouts. The project's bound is
+// 1e-5, which would miss much: the experts of llama-moe move its logits so little that weights whose sum is not 1 give
+// 3e-6.
+constexpr double kBound = 1e-10;
+// The reference looks up GELU of a number rounded to f16, in f16.
+constexpr double kGeluBound = 1e-6;
+
+// Its rope_freqs are so small that angles go to thousands; the reference computes them in f32, and normed q and k make
+// large scores of the difference.
+constexpr double kExaone4Bound = 1e-8;
+
+double bound_of(const std::string& name) {
+  if (name == "exaone4-dense") return kExaone4Bound;
+  for (const char* with_gelu : {"bloom", "falcon", "gemma", "gpt2", "gptneox", "mpt", "phi2", "starcoder2"})
+    if (name.starts_with(with_gelu)) return kGeluBound;
+  return kBound;
+}
 
 TEST_P(GoldenArchs, LogitsAreTheReferencesHoweverTheyAreComputed) {
   const std::string name = GetParam();
@@ -58,9 +73,7 @@ TEST_P(GoldenArchs, LogitsAreTheReferencesHoweverTheyAreComputed) {
     error += difference * difference;
     power += double{golden.logits[i]} * golden.logits[i];
   }
-  // Both sum f32 products, in different orders: 2e-13. The project's bound is 1e-5, which would miss much: the experts
-  // of llama-moe move its logits so little that weights whose sum is not 1 give 3e-6.
-  EXPECT_LE(error / power, 1e-10);
+  EXPECT_LE(error / power, bound_of(name));
 
   ASSERT_OK_AND_ASSIGN(const auto single, open(1));
   ASSERT_OK_AND_ASSIGN(const auto token_by_token, logits_of(*single, golden.tokens));

@@ -179,7 +179,8 @@ TEST_P(SameBits, AfterACopyIntoABlockOfItsOwn) {
 TEST_P(SameBits, WhetherWeightsArePackedOrMapped) {
   for (const bool pack : {true, false})
     for (const LoadMode load : {LoadMode::mmap, LoadMode::read}) {
-      ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_, {.load = load, .pack_weights = pack, .n_threads = 2}, isa()));
+      ASSERT_OK_AND_ASSIGN(
+          engine_, load_engine(path_, {.load = load, .pack_weights = pack, .threads = {.n_threads = 2}}, isa()));
       ASSERT_OK_AND_ASSIGN(const auto session, open(64, 2));
       ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, tokens_));
       ASSERT_TRUE(same_bits(logits, expected_)) << "packed " << pack << ", load mode " << static_cast<int>(load);
@@ -231,7 +232,8 @@ TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {
   ASSERT_OK_AND_ASSIGN(const std::string path, requantize(original, types.weights, "llama.gguf"));
   std::vector<float> expected;
   for (const bool pack : {true, false}) {
-    ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.pack_weights = pack, .n_threads = 2}, isa));
+    ASSERT_OK_AND_ASSIGN(const auto engine,
+                         load_engine(path, {.pack_weights = pack, .threads = {.n_threads = 2}}, isa));
     const auto tokens = token_ids(*engine, kTokens);
     for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {64, 3}}) {
       ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
@@ -263,7 +265,8 @@ TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
     ASSERT_OK_AND_ASSIGN(const std::string path, requantize(original, dtype, "moe.gguf"));
     std::vector<float> expected;
     for (const bool pack : {true, false}) {
-      ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.pack_weights = pack, .n_threads = 2}, GetParam()));
+      ASSERT_OK_AND_ASSIGN(const auto engine,
+                           load_engine(path, {.pack_weights = pack, .threads = {.n_threads = 2}}, GetParam()));
       for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {2, 2}, {7, 2}, {64, 3}}) {
         ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
                                                                           .n_ubatch = n_ubatch,

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tessera/engine/generate.h"
+#include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
 
 namespace tessera {
@@ -125,7 +127,32 @@ TEST_F(SessionTest, ManyShapesOfBatchesAreServed) {
   }
 }
 
+// Not after the first of its micro-batches.
+TEST_F(SessionTest, ABatchLongerThanTheContextIsRefusedBeforeItIsComputed) {
+  int n_computed = 0;
+  ASSERT_OK_AND_ASSIGN(const auto session,
+                       open({.n_ctx = 64, .n_ubatch = 8, .observer = [&](auto, auto, auto) { ++n_computed; }}));
+  EXPECT_ERROR(session->decode(Batch::prompt(tokens_, 0, 0)), "position 64 of sequence 0, want 0 to 63");
+  EXPECT_EQ(n_computed, 0);
+}
+
 // --- shift
+
+// A model file with learned positions beside its rope.
+TEST_F(SessionTest, ModelsWithLearnedPositionsAreNotShifted) {
+  EditableModel model(path_);
+  ASSERT_OK(model.builder.add_tensor("position_embd.weight", DType::f32, {1}));
+  model.data.emplace_back(sizeof(float));
+  ASSERT_OK_AND_ASSIGN(engine_, load_engine(model.write("positions.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto session, open({.n_ctx = 64}));
+  EXPECT_ERROR(session->want_shiftable(), "llama: tokens cannot be shifted: they are stored with learned positions");
+  ASSERT_OK(session->decode(Batch::prompt(std::span(tokens_).first(20), 0, 0)));
+  EXPECT_ERROR(session->shift(0, 0, 20, 1), "cannot be shifted");
+  ASSERT_OK_AND_ASSIGN(const auto chain, sample::Chain::create({.seed = 1, .temp = 0}, sampling_vocab(engine_), 64));
+  ASSERT_OK(session->clear());
+  Generator generator(*session, *chain, 0, {.context_shift = true});
+  EXPECT_ERROR(generator.start(std::span(tokens_).first(4), nullptr), "cannot be shifted");
+}
 
 // Rope depends on distances alone: tokens that are moved are as if decoded there, but for rounding. K is rotated once
 // more (2 roundings of 2^-24), and cosines of other angles are rounded elsewhere; five layers add up to about 1e-5.

@@ -69,6 +69,21 @@ TEST(GraphBuilder, AnAbsentOperandIsAnErrorNotACrash) {
   }
 }
 
+TEST(GraphBuilder, AfterStopCallsAddNothingAndNoneIsAnError) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {4, 2});
+  const Value y = b.output(b.scale(x, 2.0f), "y");
+  b.stop();
+  const Value none = b.add(x, y);
+  for (const Value absent :
+       {none, b.add(none, none), b.input("z", DType::f32, {4}), b.reshape(x, {8}), b.reshape(none, {3}),
+        b.view(x, b.spec(x).layout, 0), b.cast(x, DType::f16), b.output(y, "z"), b.name(none, "z")})
+    EXPECT_FALSE(absent.present());
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  ASSERT_EQ(graph.size(), 2);
+  EXPECT_EQ(graph[1].name, "y");
+}
+
 TEST(GraphBuilder, SpecOfAnAbsentValueIsEmpty) {
   GraphBuilder b;
   EXPECT_EQ(b.spec(Value()).shape(), Shape());

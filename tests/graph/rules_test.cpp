@@ -70,6 +70,91 @@ TEST(UnaryRules, KeepTheShape) {
   expect_refused([](auto& b) { return b.soft_max(f16(b, {8})); }, "x is f16");
 }
 
+TEST(UnaryRules, OfSingleArchitectures) {
+  expect_shape([](auto& b) { return b.gelu(every_other_row(b, 8, 3)); }, {8, 3});
+  expect_shape([](auto& b) { return b.relu_squared(f32(b, {8, 0})); }, {8, 0});
+  expect_shape([](auto& b) { return b.sqrt(f32(b, {8, 3})); }, {8, 3});
+  expect_shape([](auto& b) { return b.soft_cap(f32(b, {8, 3}), 30.0f); }, {8, 3});
+  expect_shape([](auto& b) { return b.clamp(f32(b, {8, 3}), -kInf, 1.0f); }, {8, 3});
+  expect_refused([](auto& b) { return b.gelu(f16(b, {8})); }, "x is f16");
+  expect_refused([](auto& b) { return b.sqrt(i32(b, 8)); }, "x is i32");
+  for (const float cap : {0.0f, -1.0f, kNaN, kInf})
+    expect_refused([&](auto& b) { return b.soft_cap(f32(b, {8}), cap); }, "want a finite value > 0");
+  expect_refused([](auto& b) { return b.clamp(f32(b, {8}), 1.0f, 0.5f); }, "clamp to 1 to 0.5");
+  expect_refused([](auto& b) { return b.clamp(f32(b, {8}), kNaN, 0.5f); }, "clamp to nan");
+}
+
+TEST(BinaryRules, DivRepeatsAlongAllButTheInnermostDimension) {
+  expect_shape([](auto& b) { return b.div(f32(b, {8, 3}), f32(b, {8})); }, {8, 3});
+  expect_refused([](auto& b) { return b.div(f32(b, {8, 3}), f32(b, {1})); }, "dimension 0: 8 and 1");
+}
+
+TEST(GateRules, WantTwoEqualShapes) {
+  expect_shape([](auto& b) { return b.geglu(f32(b, {8, 3}), every_other_row(b, 8, 3)); }, {8, 3});
+  expect_shape([](auto& b) { return b.swiglu_oai(f32(b, {8, 3}), f32(b, {8, 3})); }, {8, 3});
+  expect_refused([](auto& b) { return b.geglu(f32(b, {8, 3}), f32(b, {8})); }, "differ in shape");
+  expect_refused([](auto& b) { return b.swiglu_oai(f32(b, {8, 3}), f32(b, {8})); }, "differ in shape");
+}
+
+TEST(LayerNormRule, WantsAWeightAndABiasOfItsRows) {
+  const auto norm = [](auto& b, const Shape& x, Value weight, Value bias, float eps) {
+    return b.layer_norm(f32(b, x), weight, bias, eps);
+  };
+  expect_shape([&](auto& b) { return norm(b, {8, 3}, f32(b, {8}), f32(b, {8}), 1e-5f); }, {8, 3});
+  expect_shape([&](auto& b) { return norm(b, {8, 3}, Value(), f32(b, {8}), 0.0f); }, {8, 3});
+  expect_shape([&](auto& b) { return norm(b, {8, 3}, Value(), Value(), 0.0f); }, {8, 3});
+  expect_refused([&](auto& b) { return norm(b, {8, 3}, f32(b, {7}), Value(), 0.0f); }, "weight [7], want [8]");
+  expect_refused([&](auto& b) { return norm(b, {8, 3}, f32(b, {8}), f32(b, {8, 3}), 0.0f); }, "bias [8, 3], want [8]");
+  expect_refused([&](auto& b) { return norm(b, {8, 3}, f16(b, {8}), Value(), 0.0f); }, "weight is f16");
+  expect_refused([&](auto& b) { return norm(b, {0, 3}, Value(), Value(), 0.0f); }, "rows are empty");
+  for (const float eps : {-1e-6f, kNaN, kInf})
+    expect_refused([&](auto& b) { return norm(b, {8}, Value(), Value(), eps); }, "eps");
+}
+
+TEST(ConcatRule, WantsRowsOfOneNumber) {
+  expect_shape([](auto& b) { return b.concat(f32(b, {8, 3, 2}), f32(b, {5, 3, 2})); }, {13, 3, 2});
+  expect_shape([](auto& b) { return b.concat(every_other_row(b, 8, 3), f32(b, {0, 3})); }, {8, 3});
+  expect_refused([](auto& b) { return b.concat(f32(b, {8, 3}), f32(b, {8, 1})); }, "dimension 1: 3 and 1");
+  expect_refused([](auto& b) { return b.concat(f32(b, {8}), f16(b, {8})); }, "the second operand is f16");
+}
+
+TEST(TemperatureRule, GivesAFactorPerToken) {
+  const auto factors = [](auto& b, float beta, int64_t length) {
+    return b.temperature(i32(b, 4), {.beta = beta, .length = length});
+  };
+  expect_shape([&](auto& b) { return factors(b, 0.1f, 100); }, {1, 1, 4});
+  expect_refused([&](auto& b) { return factors(b, kNaN, 100); }, "beta nan");
+  expect_refused([&](auto& b) { return factors(b, 0.1f, 0); }, "steps of 0 positions");
+  expect_refused([](auto& b) { return b.temperature(f32(b, {4}), {.beta = 0.1f}); }, "positions is f32");
+}
+
+TEST(TopGroupsRule, WantsGroupsOfOneSize) {
+  const auto groups = [](auto& b, int64_t n, int64_t n_used) {
+    return b.top_groups(f32(b, {12, 5}), {.n_groups = n, .n_used = n_used});
+  };
+  expect_shape([&](auto& b) { return groups(b, 4, 4); }, {12, 5});
+  expect_shape([&](auto& b) { return groups(b, 12, 1); }, {12, 5});
+  expect_refused([&](auto& b) { return groups(b, 5, 2); }, "2 of 5 groups of 12 experts");
+  expect_refused([&](auto& b) { return groups(b, 4, 5); }, "5 of 4 groups");
+  expect_refused([&](auto& b) { return groups(b, 4, 0); }, "0 of 4 groups");
+  expect_refused([&](auto& b) { return groups(b, 0, 0); }, "0 of 0 groups");
+  expect_refused([](auto& b) { return b.top_groups(f32(b, {1024}), {.n_groups = 1024, .n_used = 1}); },
+                 "of 1024 groups");
+}
+
+TEST(MulMatHeadsRule, WantsAMatrixPerHead) {
+  expect_shape([](auto& b) { return b.mul_mat_heads(f16(b, {8, 5, 3}), f32(b, {8, 3, 2})); }, {5, 3, 2});
+  expect_shape([](auto& b) { return b.mul_mat_heads(f16(b, {8, 5, 3}), f32(b, {8, 3, 0})); }, {5, 3, 0});
+  expect_refused(
+      [](auto& b) {
+        return b.mul_mat_heads(f16(b, {8, 5, 3}), f32(b, {8, 2, 2}));
+      },
+      "3 heads, x has 8 and 2");
+  expect_refused([](auto& b) { return b.mul_mat_heads(f16(b, {8, 5, 3}), f32(b, {9, 3, 2})); }, "8 columns");
+  expect_refused([](auto& b) { return b.mul_mat_heads(f16(b, {8, 5, 3}), f16(b, {8, 3, 2})); }, "x is f16");
+  expect_refused([](auto& b) { return b.mul_mat_heads(f16(b, {0, 5, 3}), f32(b, {0, 3, 2})); }, "rows are empty");
+}
+
 TEST(SwigluRule, WantsTwoEqualShapes) {
   expect_shape([](auto& b) { return b.swiglu(f32(b, {8, 3}), f32(b, {8, 3})); }, {8, 3});
   expect_refused([](auto& b) { return b.swiglu(f32(b, {8, 3}), f32(b, {8})); }, "differ in shape");

@@ -88,9 +88,11 @@ TEST(Llama, ReadsKeysAndListsWeights) {
   EXPECT_EQ(info.n_embd, 16);
   EXPECT_EQ(info.n_ctx_train, 64);
   EXPECT_EQ(info.kv_layers, (std::vector<KvLayerShape>(2, {.n_heads_kv = 1, .k_dim = 8, .v_dim = 8})));
-  EXPECT_EQ(info.rope.n_rot, 8);
-  EXPECT_EQ(info.rope.pairs, RopePairs::adjacent);
-  EXPECT_EQ(info.rope_factors, nullptr);
+  EXPECT_EQ(info.ropes.at(0).config.n_rot, 8);
+  EXPECT_EQ(info.ropes[0].config.pairs, RopePairs::adjacent);
+  ASSERT_EQ(info.ropes.size(), 1u);
+  EXPECT_EQ(info.ropes[0].factors, nullptr);
+  EXPECT_EQ(info.kv_ropes, (std::vector<int>(2, 0)));
   EXPECT_EQ(model->weights().weights().size(), 3u + 2 * 9);
   EXPECT_EQ(model->weights().weights()[0].use, Op::get_rows);
 }
@@ -273,7 +275,7 @@ TEST(Llama, ZeroExpertsAreADenseModel) {
 }
 
 TEST(Llama, AnUnknownRopeScalingIsRefused) {
-  expect_refused(with("llama.rope.scaling.type", "longrope"), "rope scaling 'longrope'", ErrorCode::unsupported);
+  expect_refused(with("llama.rope.scaling.type", "dynamic"), "rope scaling 'dynamic'", ErrorCode::unsupported);
 }
 
 TEST(Llama, ScalingComesFromTheFileUnlessOverridden) {
@@ -283,15 +285,15 @@ TEST(Llama, ScalingComesFromTheFileUnlessOverridden) {
                          m.builder.set("llama.rope.scaling.original_context_length", uint32_t{32});
                        }));
   ASSERT_OK_AND_ASSIGN(const auto model, create_model(*files, {}));
-  EXPECT_EQ(model->info().rope.scaling, nn::RopeScaling::yarn);
-  EXPECT_EQ(model->info().rope.factor, 4.0f);
-  EXPECT_EQ(model->info().rope.original_context, 32);
+  EXPECT_EQ(model->info().ropes[0].config.scaling, nn::RopeScaling::yarn);
+  EXPECT_EQ(model->info().ropes[0].config.factor, 4.0f);
+  EXPECT_EQ(model->info().ropes[0].config.original_context, 32);
   RopeOverrides overrides;
   overrides.scaling = nn::RopeScaling::none;
   overrides.freq_base = 500.0f;
   ASSERT_OK_AND_ASSIGN(const auto other, create_model(*files, overrides));
-  EXPECT_EQ(other->info().rope.scaling, nn::RopeScaling::none);
-  EXPECT_EQ(other->info().rope.freq_base, 500.0f);
+  EXPECT_EQ(other->info().ropes[0].config.scaling, nn::RopeScaling::none);
+  EXPECT_EQ(other->info().ropes[0].config.freq_base, 500.0f);
   overrides.factor = -1.0f;
   EXPECT_ERROR(create_model(*files, overrides), "rope settings are out of range");
 }

@@ -48,6 +48,8 @@ Choice choose(std::vector<double> logits, const std::vector<float>& selection_bi
   if (router.gating == nn::Gating::softmax) soft_max(scores);
   if (router.gating == nn::Gating::sigmoid)
     for (double& s : scores) s = 1 / (1 + std::exp(-s));
+  if (router.gating == nn::Gating::sqrt_softplus)
+    for (double& s : scores) s = std::sqrt(std::log1p(std::exp(s)));
   Choice choice;
   choice.ids.resize(scores.size());
   std::iota(choice.ids.begin(), choice.ids.end(), 0);
@@ -79,7 +81,8 @@ INSTANTIATE_TEST_SUITE_P(Routers, Experts,
                                            RouterCase{nn::Gating::sigmoid, true, 2.5f, false, true},
                                            RouterCase{nn::Gating::sigmoid, false, 1.0f, false, true},
                                            RouterCase{nn::Gating::softmax_of_chosen, false, 1.0f, true, false},
-                                           RouterCase{nn::Gating::softmax_of_chosen, false, 0.5f, true, false}));
+                                           RouterCase{nn::Gating::softmax_of_chosen, false, 0.5f, true, false},
+                                           RouterCase{nn::Gating::sqrt_softplus, true, 1.5f, true, true}));
 
 TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
   const RouterCase& c = GetParam();
@@ -90,7 +93,7 @@ TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
                             .bias = tensors.add(name + ".b", {n_out, kExperts}),
                             .scale = tensors.add(name + ".s", {kExperts})};
   };
-  const nn::GatedExperts experts{
+  const nn::Experts experts{
       .router = {.weight = tensors.add("router", {kWidth, kExperts}),
                  .bias = c.has_bias ? tensors.add("router.b", {kExperts}) : nullptr,
                  .selection_bias = c.has_selection_bias ? tensors.add("selection", {kExperts}) : nullptr,
@@ -104,7 +107,7 @@ TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
       .down = layer("down", kHidden, kWidth)};
   const std::vector<float> x = random_values(tensors.rng, kWidth * kTokens, 2.0f);
   GraphBuilder b;
-  b.output(nn::swiglu_experts(b, b.input("x", DType::f32, {kWidth, kTokens}), experts), "y");
+  b.output(nn::experts(b, b.input("x", DType::f32, {kWidth, kTokens}), experts), "y");
   ASSERT_OK_AND_ASSIGN(const auto y, tensors.runner.run_y(std::move(b).finish().value(), {{"x", bytes_of(x)}}));
 
   const auto linear = [&](const std::string& name, int64_t expert, const std::vector<double>& in, int64_t n_out) {

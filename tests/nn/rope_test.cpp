@@ -11,7 +11,7 @@ TEST(RopeScaling, NamesAreKnown) {
   EXPECT_EQ(rope_scaling_from_name("none").value(), RopeScaling::none);
   EXPECT_EQ(rope_scaling_from_name("linear").value(), RopeScaling::linear);
   EXPECT_EQ(rope_scaling_from_name("yarn").value(), RopeScaling::yarn);
-  EXPECT_ERROR(rope_scaling_from_name("dynamic"), "rope scaling 'dynamic' (known: none, linear, yarn)");
+  EXPECT_ERROR(rope_scaling_from_name("dynamic"), "rope scaling 'dynamic' (known: none, linear, yarn, longrope)");
 }
 
 TEST(RopeTableParams, WithoutScalingTheFactorIsIgnored) {
@@ -48,6 +48,29 @@ TEST(RopeTableParams, TheRampStaysWithinThePairs) {
       rope_table_params({.n_rot = 8, .scaling = RopeScaling::yarn, .factor = 2.0f, .original_context = 4});
   EXPECT_EQ(p.yarn_low, 0.0f);
   EXPECT_EQ(p.yarn_high, 0.0f);
+}
+
+TEST(RopeTableParams, AMultiplierOfTheLogarithmDividesTheMagnitude) {
+  const auto magnitude = [](float multiplier) {
+    return rope_table_params({.n_rot = 64,
+                              .scaling = RopeScaling::yarn,
+                              .factor = 4.0f,
+                              .original_context = 4096,
+                              .attn_factor = 2.0f,
+                              .yarn_log_multiplier = multiplier})
+        .magnitude;
+  };
+  EXPECT_NEAR(magnitude(0.0f), 2 * 1.1386294f, 1e-6f);  // 1 + 0.1 ln 4
+  EXPECT_EQ(magnitude(1.0f), 2.0f);
+  EXPECT_NEAR(magnitude(0.5f), 2 * 1.1386294f / 1.0693147f, 1e-6f);
+}
+
+TEST(Rope, LongFactorsAreForContextsBeyondTheOriginal) {
+  const Tensor few, many;
+  const Rope rope{.config = {.original_context = 100}, .factors = &few, .long_factors = &many};
+  EXPECT_EQ(rope.factors_for(100), &few);
+  EXPECT_EQ(rope.factors_for(101), &many);
+  EXPECT_EQ((Rope{.config = {.original_context = 100}, .factors = &few}.factors_for(101)), &few);
 }
 
 TEST(RopeTableParams, AnExtrapolationOfZeroIsLinearScaling) {

@@ -11,9 +11,12 @@
 
 namespace tessera::testing {
 
-inline Result<std::unique_ptr<const text::Tokenizer>> tokenizer_from_gguf(const std::string& path) {
+/// pre: stands in for the file's tokenizer.ggml.pre where it is not empty.
+inline Result<std::unique_ptr<const text::Tokenizer>> tokenizer_from_gguf(const std::string& path,
+                                                                          const std::string& pre = {}) {
   TESSERA_ASSIGN(const auto file, GgufFile::open(path));
   TESSERA_ASSIGN(auto data, load_vocab_data(file->metadata()));
+  if (!pre.empty()) data.pre = pre;
   TESSERA_ASSIGN(auto vocab, text::Vocab::create(std::move(data)));
   return text::Tokenizer::create(std::move(vocab));
 }

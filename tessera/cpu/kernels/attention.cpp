@@ -1,4 +1,4 @@
-// Attention of up to 64 query rows of one KV head over a sequence's cache blocks: the attention() of the
+// Attention of up to 256 query rows of one KV head over a sequence's cache blocks: the attention() of the
 // Kernels. cpu/ops calls it, one task per thread at a time.
 //
 // Per block of 64 tokens: scores one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
@@ -48,13 +48,21 @@ F32x16 with_slope(F32x16 s, float slope, int32_t position, int64_t first) {
   return sub(s, mul(F32x16::broadcast(slope), max(distance, sub(F32x16::zero(), distance))));
 }
 
+/// s plus the biases of 16 keys, the first of which is at `distance` from the query. Those beyond the reach are all
+/// one.
+F32x16 with_bias(F32x16 s, const float* biases, int64_t distance) {
+  constexpr int64_t kLast = kBiasReach - (kLanes - 1);
+  const int64_t from = distance > kLast ? kLast : distance < -kBiasReach ? -kBiasReach : distance;
+  return add(s, F32x16::load(biases + from));
+}
+
 /// Turns n_rows rows of dot products with the block from position `begin` on, row 0 being the task's row `first`, into
 /// weights exp(s - max), 0 for tokens not seen; correction[r], of 16 (those past n_rows hold any number), is what the
 /// row's earlier sums shrink by.
 void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin, float* s,
                    RowState* states, float* correction) {
   const ScoreRule rule(task);
-  const F32x16 unseen = F32x16::broadcast(kMinusInfinity);
+  const F32x16 unseen = F32x16::broadcast(kMinusInfinity), log2_e = F32x16::broadcast(1.44269504088896341f);
   float base[kMaxTileRows];
   for (int r = 0; r < n_rows; ++r) {
     float* row = s + r * kBlockTokens;
@@ -65,6 +73,8 @@ void softmax_block(const AttentionTask& task, int first, int n_rows, const uint6
         v = rule(F32x16::load(row + t * kTileTokens));
         if (task.slopes != nullptr)
           v = with_slope(v, task.slopes[first + r], task.positions[first + r], begin + t * kTileTokens);
+        if (task.biases != nullptr)
+          v = with_bias(v, task.biases[first + r], begin + t * kTileTokens - task.positions[first + r]);
         v = select_mask(mask, v, unseen);
       }
       v.store(row + t * kTileTokens);
@@ -77,12 +87,12 @@ void softmax_block(const AttentionTask& task, int first, int n_rows, const uint6
     base[r] = states[r].max == kMinusInfinity ? 0.0f : states[r].max;
     correction[r] = old_max - base[r];
   }
-  exp(F32x16::load(correction)).store(correction);
+  exp2_nonpositive(mul(F32x16::load(correction), log2_e)).store(correction);
   for (int r = 0; r < n_rows; ++r) {
     float* row = s + r * kBlockTokens;
     F32x16 p[kTilesPerBlock];
     for (int t = 0; t < kTilesPerBlock; ++t) {
-      p[t] = exp(sub(F32x16::load(row + t * kTileTokens), F32x16::broadcast(base[r])));
+      p[t] = exp2_nonpositive(mul(sub(F32x16::load(row + t * kTileTokens), F32x16::broadcast(base[r])), log2_e));
       p[t].store(row + t * kTileTokens);
     }
     states[r].sum = states[r].sum * correction[r] + reduce_add(add(add(p[0], p[1]), add(p[2], p[3])));

@@ -23,26 +23,52 @@ inline void for_each_vector(int64_t n, float* out, Op op) {
   }
 }
 
-inline F32x16 silu(F32x16 x) {
-  const F32x16 e = exp(sub(F32x16::zero(), x));
-  return div(x, add(F32x16::broadcast(1.0f), e));
+/// 1 + e^-x: what sigmoid divides by.
+inline F32x16 one_plus_exp_minus(F32x16 x) { return add(F32x16::broadcast(1.0f), exp(sub(F32x16::zero(), x))); }
+
+inline F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
+
+/// x / 2 * (1 + tanh(u)) is x * sigmoid(2 u), which cancels nothing.
+inline F32x16 gelu(F32x16 x) {
+  const F32x16 square = mul(x, x);
+  // 2 sqrt(2 / pi) (1 + 0.044715 x^2)
+  const F32x16 slope = fma(square, F32x16::broadcast(7.1354816e-2f), F32x16::broadcast(1.5957691216f));
+  // Beyond 1e18 the square is infinite, and -inf / inf no number; there the result is x or 0 already at 20.
+  const F32x16 bounded = max(F32x16::broadcast(-20.0f), x);
+  return div(bounded, one_plus_exp_minus(mul(bounded, slope)));
 }
 
-/// Four striped accumulators hide the latency of fma; vector i goes to accumulator i % 4 whatever n is.
-float sum_of_squares(const float* x, int64_t n) {
+/// Sum over i of step(accumulator, 16 floats at i): four striped accumulators hide the latency; vector i goes to
+/// accumulator i % 4 whatever n is. step(acc, v, n) uses the first n lanes of v.
+template <class Step>
+inline float four_way_sum(const float* x, int64_t n, Step step) {
   F32x16 acc[4] = {F32x16::zero(), F32x16::zero(), F32x16::zero(), F32x16::zero()};
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    for (int a = 0; a < 4; ++a) {
-      const F32x16 v = F32x16::load(x + i + a * kLanes);
-      acc[a] = fma(v, v, acc[a]);
-    }
+    for (int a = 0; a < 4; ++a) acc[a] = step(acc[a], F32x16::load(x + i + a * kLanes), kLanes);
   }
   for (int a = 0; i < n; ++a, i += kLanes) {
-    const F32x16 v = F32x16::load_partial(x + i, static_cast<int>(n - i < kLanes ? n - i : kLanes));
-    acc[a] = fma(v, v, acc[a]);
+    const int count = static_cast<int>(n - i < kLanes ? n - i : kLanes);
+    acc[a] = step(acc[a], F32x16::load_partial(x + i, count), count);
   }
   return reduce_add(add(add(acc[0], acc[1]), add(acc[2], acc[3])));
+}
+
+float sum_of_squares(const float* x, int64_t n) {
+  return four_way_sum(x, n, [](F32x16 acc, F32x16 v, int) { return fma(v, v, acc); });
+}
+
+float sum_of(const float* x, int64_t n) {
+  return four_way_sum(x, n, [](F32x16 acc, F32x16 v, int) { return add(acc, v); });
+}
+
+/// Sum of (x - mean)^2.
+float sum_of_squared_differences(const float* x, F32x16 mean, int64_t n) {
+  return four_way_sum(x, n, [=](F32x16 acc, F32x16 v, int count) {
+    const F32x16 difference = sub(v, mean);
+    const F32x16 counted = count == kLanes ? difference : select_first(count, difference, F32x16::zero());
+    return fma(counted, counted, acc);
+  });
 }
 
 float max_of(const float* x, int64_t n) {
@@ -83,12 +109,29 @@ void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* 
   }
 }
 
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out) {
+  if (n <= 0) return;
+  const F32x16 mean = F32x16::broadcast(sum_of(x, n) / static_cast<float>(n));
+  const float variance = sum_of_squared_differences(x, mean, n) / static_cast<float>(n);
+  const F32x16 factor = F32x16::broadcast(1.0f / __builtin_sqrtf(variance + eps));
+  const F32x16 one = F32x16::broadcast(1.0f), zero = F32x16::zero();
+  for_each_vector(n, out, [=](auto load) {
+    const F32x16 normal = mul(sub(load(x), mean), factor);
+    const F32x16 w = weight == nullptr ? one : load(weight), b = bias == nullptr ? zero : load(bias);
+    return fma(normal, w, b);
+  });
+}
+
 void add_rows(const float* a, const float* b, int64_t n, float* out) {
   for_each_vector(n, out, [=](auto load) { return add(load(a), load(b)); });
 }
 
 void mul_rows(const float* a, const float* b, int64_t n, float* out) {
   for_each_vector(n, out, [=](auto load) { return mul(load(a), load(b)); });
+}
+
+void div_rows(const float* a, const float* b, int64_t n, float* out) {
+  for_each_vector(n, out, [=](auto load) { return div(load(a), load(b)); });
 }
 
 void scale_row(const float* x, float factor, int64_t n, float* out) {
@@ -99,8 +142,47 @@ void silu_row(const float* x, int64_t n, float* out) {
   for_each_vector(n, out, [=](auto load) { return silu(load(x)); });
 }
 
+void sigmoid_row(const float* x, int64_t n, float* out) {
+  for_each_vector(n, out, [=](auto load) { return div(F32x16::broadcast(1.0f), one_plus_exp_minus(load(x))); });
+}
+
+void gelu_row(const float* x, int64_t n, float* out) {
+  for_each_vector(n, out, [=](auto load) { return gelu(load(x)); });
+}
+
+void relu_squared_row(const float* x, int64_t n, float* out) {
+  for_each_vector(n, out, [=](auto load) {
+    const F32x16 positive = max(F32x16::zero(), load(x));
+    return mul(positive, positive);
+  });
+}
+
+void soft_cap_row(const float* x, float cap, int64_t n, float* out) {
+  const F32x16 c = F32x16::broadcast(cap);
+  for_each_vector(n, out, [=](auto load) { return mul(c, tanh(div(load(x), c))); });
+}
+
+// Of max and min the second operand is what NaN comes from.
+void clamp_row(const float* x, float lowest, float highest, int64_t n, float* out) {
+  for_each_vector(n, out,
+                  [=](auto load) { return min(F32x16::broadcast(highest), max(F32x16::broadcast(lowest), load(x))); });
+}
+
 void swiglu_row(const float* gate, const float* up, int64_t n, float* out) {
   for_each_vector(n, out, [=](auto load) { return mul(silu(load(gate)), load(up)); });
+}
+
+void geglu_row(const float* gate, const float* up, int64_t n, float* out) {
+  for_each_vector(n, out, [=](auto load) { return mul(gelu(load(gate)), load(up)); });
+}
+
+void swiglu_oai_row(const float* gate, const float* up, int64_t n, float* out) {
+  const F32x16 limit = F32x16::broadcast(7.0f), lowest = F32x16::broadcast(-7.0f);
+  for_each_vector(n, out, [=](auto load) {
+    const F32x16 g = min(limit, load(gate)), u = min(limit, max(lowest, load(up)));
+    const F32x16 activated = div(g, one_plus_exp_minus(mul(g, F32x16::broadcast(1.702f))));
+    return mul(activated, add(u, F32x16::broadcast(1.0f)));
+  });
 }
 
 void softmax_row(const float* x, int64_t n, float* out) {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tessera/cpu/kernels/recurrent.h"
+
 namespace tessera::cpu {
 
 inline constexpr int kPanelRows = 16;    // weight rows interleaved in one panel: one output per lane
@@ -54,6 +56,9 @@ struct PanelFormat {
 };
 
 /// One row set of attention: queries of one KV head against a sequence's blocks.
+/// Distances that a row of biases covers: 128 to either side, and what a vector that begins or ends there reaches.
+inline constexpr int kBiasReach = 128 + 15;
+
 struct AttentionTask {
   // Queries: row i is head_dim floats at q + q_offsets[i] (in floats); its output goes to out + out_offsets[i].
   const float* q;
@@ -69,6 +74,8 @@ struct AttentionTask {
   float soft_cap;       // 0: none
   const float* slopes;  // ALiBi's slope of each row, or null
   const float* sinks;   // the sink's score of each row, or null
+  // For each row the bias of a key by its distance from the query, -kBiasReach to kBiasReach; null: none.
+  const float* const* biases = nullptr;
   bool causal;
   int32_t window;  // 0: none
   // The sequence: logical block b holds positions 64b to 64b+63; blocks[b] is its physical block or -1,
@@ -84,7 +91,7 @@ struct AttentionTask {
   size_t v_block_stride;
 };
 
-inline constexpr int kMaxAttentionRows = 64;
+inline constexpr int kMaxAttentionRows = 256;
 
 /// Storage of one KV cache dtype. A block of one KV head holds 64 tokens: K in four tiles of 16 tokens,
 /// innermost the 16 tokens of one element (for q8_0 of four elements), so that scores come out one token per lane;
@@ -109,11 +116,21 @@ struct Kernels {
 
   // Element-wise work on rows of n floats. Outputs may be the inputs themselves.
   void (*rms_norm)(const float* x, const float* weight /* or null */, int64_t n, float eps, float* out);
+  void (*layer_norm)(const float* x, const float* weight /* or null */, const float* bias /* or null */, int64_t n,
+                     float eps, float* out);
   void (*add)(const float* a, const float* b, int64_t n, float* out);
   void (*mul)(const float* a, const float* b, int64_t n, float* out);
+  void (*div)(const float* a, const float* b, int64_t n, float* out);
   void (*scale)(const float* x, float factor, int64_t n, float* out);
   void (*silu)(const float* x, int64_t n, float* out);
+  void (*sigmoid)(const float* x, int64_t n, float* out);
+  void (*gelu)(const float* x, int64_t n, float* out);
+  void (*relu_squared)(const float* x, int64_t n, float* out);
+  void (*soft_cap)(const float* x, float cap, int64_t n, float* out);
+  void (*clamp)(const float* x, float min, float max, int64_t n, float* out);
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*geglu)(const float* gate, const float* up, int64_t n, float* out);
+  void (*swiglu_oai)(const float* gate, const float* up, int64_t n, float* out);
   void (*softmax)(const float* x, int64_t n, float* out);
   /// Rotates n_rot elements of x by (cos, sin) pairs: adjacent pairs (2i, 2i+1), or halves (i, i + n_rot/2);
   /// elements from n_rot to n are copied.
@@ -122,6 +139,9 @@ struct Kernels {
   /// Rows of plain (unpacked) tensors as floats; null where the dtype has none. Indexed by dtype.
   void (*const* to_f32)(const void* row, int64_t n, float* out);
   void (*const* from_f32)(const float* x, int64_t n, void* row);
+
+  // Recurrent layers.
+  const RecurrentKernels* recurrent;
 
   // Attention. Indexed by dtype; null where the cache cannot be of that dtype. K and V may differ.
   const KvFormat* const* kv_formats;

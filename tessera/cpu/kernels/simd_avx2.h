@@ -203,6 +203,15 @@ inline float reduce_max(F32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
 }
 
+inline __m256 exp2_finish8(__m256 x, __m256 p, __m256 n) {
+  const __m256i power = _mm256_slli_epi32(_mm256_cvttps_epi32(n), 23);
+  const __m256 is_normal = _mm256_cmp_ps(x, _mm256_set1_ps(kLowestExp2), _CMP_NLT_UQ);
+  return _mm256_and_ps(is_normal, _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), power)));
+}
+inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
+  return {exp2_finish8(x.lo, p.lo, n.lo), exp2_finish8(x.hi, p.hi, n.hi)};
+}
+
 inline __m256 exp_finish8(__m256 x, __m256 p, __m256 n) {
   const __m256i whole = _mm256_cvttps_epi32(n);
   // Truncating halves as the scalar set does: n / 2 towards zero, then the rest.

@@ -132,6 +132,11 @@ inline float reduce_max(F32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
 }
 
+inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
+  const __mmask16 is_normal = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(kLowestExp2), _CMP_NLT_UQ);
+  return {_mm512_maskz_scalef_ps(is_normal, p.v, n.v)};
+}
+
 inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   __m512 r = _mm512_scalef_ps(p.v, n.v);
   r = _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(-87.3f), _CMP_LT_OQ), _mm512_setzero_ps());

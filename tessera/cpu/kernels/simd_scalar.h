@@ -232,6 +232,20 @@ inline float reduce_max(F32x16 a) {
   return a.v[0];
 }
 
+/// p * 2^n where x is not below kLowestExp2, else 0. p (0.7 to 1.42) and the result are normal numbers, or p is NaN.
+inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    float power = 0.0f;
+    if (x.v[i] >= kLowestExp2) {
+      const uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(n.v[i]) + 127) << 23;
+      memcpy(&power, &bits, 4);
+    }
+    r.v[i] = x.v[i] < kLowestExp2 ? 0.0f : p.v[i] * power;
+  }
+  return r;
+}
+
 /// p * 2^n where x is in the normal range of exp(), else 0, +inf or NaN.
 inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   F32x16 r;

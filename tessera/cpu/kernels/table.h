@@ -20,14 +20,25 @@ extern const PanelFormat kPanelF32, kPanelF16, kPanelQ4_0, kPanelQ4_1, kPanelQ5_
 
 // elementwise.cpp
 void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* out);
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out);
 void add_rows(const float* a, const float* b, int64_t n, float* out);
 void mul_rows(const float* a, const float* b, int64_t n, float* out);
+void div_rows(const float* a, const float* b, int64_t n, float* out);
 void scale_row(const float* x, float factor, int64_t n, float* out);
 void silu_row(const float* x, int64_t n, float* out);
+void sigmoid_row(const float* x, int64_t n, float* out);
+void gelu_row(const float* x, int64_t n, float* out);
+void relu_squared_row(const float* x, int64_t n, float* out);
+void soft_cap_row(const float* x, float cap, int64_t n, float* out);
+void clamp_row(const float* x, float min, float max, int64_t n, float* out);
 void swiglu_row(const float* gate, const float* up, int64_t n, float* out);
+void geglu_row(const float* gate, const float* up, int64_t n, float* out);
+void swiglu_oai_row(const float* gate, const float* up, int64_t n, float* out);
 void softmax_row(const float* x, int64_t n, float* out);
 void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 void rope_halves(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
+
+extern const RecurrentKernels kRecurrentKernels;  // recurrent.cpp
 
 // convert.cpp: rows of plain tensors to and from floats
 extern const ByDType<void (*)(const void* row, int64_t n, float* out)> kToF32;

@@ -24,9 +24,23 @@ bool supports_attention(const Kernels& kernels, const Graph& graph, const Node& 
 
 int v_dim_of(const Step& step) { return static_cast<int>(step.out.shape()[0]); }
 
-size_t scratch_per_thread(const Kernels& kernels, const Step& step) {
+// Query heads that one task holds.
+int64_t heads_per_unit(const Step& step) {
+  return std::min<int64_t>(step.in[0].shape()[1] / step.in[1].shape()[2], kMaxAttentionRows);
+}
+
+constexpr size_t kBiasRow = 2 * kBiasReach + 1;
+
+// Of a thread: the kernel's, then biases by distance for each head of a task.
+size_t kernel_scratch_bytes(const Kernels& kernels, const Step& step) {
   const auto k_dim = static_cast<int>(step.in[1].shape()[0]);
   return round_up<size_t>(kernels.attention_scratch_bytes(k_dim, v_dim_of(step)), 64);
+}
+
+size_t scratch_per_thread(const Kernels& kernels, const Step& step) {
+  const bool has_bias = step.node->inputs().size() > 8 && step.node->inputs()[8] != kNoNode;
+  const size_t n_biases = has_bias ? kBiasRow * static_cast<size_t>(heads_per_unit(step)) : 0;
+  return kernel_scratch_bytes(kernels, step) + round_up<size_t>(n_biases * sizeof(float), 64);
 }
 
 size_t attention_work_bytes(const Kernels& kernels, const Step& step) {
@@ -47,11 +61,18 @@ struct Units {
       : n_tokens(step.in[0].shape()[2]),
         n_heads_kv(step.in[1].shape()[2]),
         group(step.in[0].shape()[1] / n_heads_kv),
-        heads_per_unit(std::min<int64_t>(group, kMaxAttentionRows)),
+        heads_per_unit(cpu::heads_per_unit(step)),
         units_per_group(div_ceil(group, heads_per_unit)),
-        tokens_per_tile(std::max<int64_t>(1, kMaxAttentionRows / heads_per_unit)),
+        tokens_per_tile(std::max<int64_t>(1, rows_per_task(step.n_threads) / heads_per_unit)),
         sequences(step.in[4].row<const int32_t>(0)) {}
 
+  // The more rows a task holds, the fewer times K and V are read and converted; but every thread has some tasks.
+  int64_t rows_per_task(int n_threads) const {
+    constexpr int64_t kMinRows = 64, kTasksPerThread = 4;
+    int64_t rows = kMaxAttentionRows;
+    while (rows > kMinRows && n_tokens * n_heads_kv * group < kTasksPerThread * n_threads * rows) rows /= 2;
+    return rows;
+  }
   int64_t per_tile() const { return n_heads_kv * units_per_group; }
   // The end of the tile that begins at a token: its sequence changes there, or it is full.
   int64_t tile_end(int64_t begin) const {
@@ -92,6 +113,11 @@ class AttentionRunner {
     task_.k_block_stride = static_cast<size_t>(step.in[1].layout.nb[3]);
     if (step.in[2].present()) task_.v_block_stride = static_cast<size_t>(step.in[2].layout.nb[3]);
     scratch_ = step.work + scratch_per_thread(worker.kernels, step) * static_cast<size_t>(worker.thread.index);
+    if (!step.in[8].present()) return;
+    task_.biases = row_biases_;
+    biases_ = reinterpret_cast<float*>(scratch_ + kernel_scratch_bytes(worker.kernels, step));
+    for (int d = -kBiasReach; d <= kBiasReach; ++d)
+      buckets_[d + kBiasReach] = static_cast<int32_t>(bias_bucket(d, step.in[8].shape()[1], params_.causal));
   }
 
   // Units are handed out in order, so a thread only ever walks forward through the tiles.
@@ -109,6 +135,7 @@ class AttentionRunner {
     const int64_t head_kv = unit / units_.units_per_group;
     const int64_t first = unit % units_.units_per_group * units_.heads_per_unit;
     const int64_t n_heads = std::min(units_.heads_per_unit, units_.group - first);
+    if (task_.biases != nullptr) spread_biases(head_kv * units_.group + first, n_heads);
     task_.n_rows = 0;
     for (int64_t t = tokens.begin; t < tokens.end; ++t)
       for (int64_t h = 0; h < n_heads; ++h, ++task_.n_rows) {
@@ -118,6 +145,8 @@ class AttentionRunner {
         row_positions_[task_.n_rows] = positions_[t];
         if (task_.slopes != nullptr)
           row_slopes_[task_.n_rows] = alibi_slope(params_.max_alibi, head, step_.in[0].shape()[1]);
+        if (task_.biases != nullptr)
+          row_biases_[task_.n_rows] = biases_ + static_cast<size_t>(h) * kBiasRow + kBiasReach;
         if (task_.sinks != nullptr) row_sinks_[task_.n_rows] = step_.in[7].row(0)[head];
       }
     if (!point_at_sequence(tokens)) {
@@ -128,6 +157,13 @@ class AttentionRunner {
     if (step_.in[2].present()) task_.v_base = step_.in[2].data + head_kv * step_.in[2].layout.nb[2];
     worker_.kernels.attention(task_, static_cast<int>(step_.in[1].dtype), static_cast<int>(step_.in[2].dtype),
                               scratch_);
+  }
+
+  // The biases of heads from `first` on, by distance.
+  void spread_biases(int64_t first, int64_t n_heads) {
+    for (int64_t h = 0; h < n_heads; ++h)
+      for (size_t i = 0; i < kBiasRow; ++i)
+        biases_[static_cast<size_t>(h) * kBiasRow + i] = step_.in[8].row(buckets_[i])[first + h];
   }
 
   // The block table of the tile's sequence, checked as far as it will be followed.
@@ -173,6 +209,9 @@ class AttentionRunner {
   int64_t out_offsets_[kMaxAttentionRows];
   int32_t row_positions_[kMaxAttentionRows];
   float row_slopes_[kMaxAttentionRows], row_sinks_[kMaxAttentionRows];
+  const float* row_biases_[kMaxAttentionRows];
+  float* biases_ = nullptr;
+  int32_t buckets_[kBiasRow];  // by distance
 };
 
 void run_attention(const Step& step, Worker& worker) { AttentionRunner(step, worker).run(); }

@@ -1,4 +1,4 @@
-// add, mul, scale, silu, sigmoid, swiglu: each element on its own, so threads share out pieces of rows.
+// Operations on each element by itself, of one or two operands: threads share out pieces of rows.
 #include <algorithm>
 #include <cmath>
 
@@ -47,40 +47,69 @@ void run_mul(const Step& step, Worker& worker) {
   });
 }
 
+// row_kernel(x, n, out) on every piece.
+template <class RowKernel>
+void run_unary(const Step& step, const Worker& worker, RowKernel row_kernel) {
+  for_pieces(step, worker, [&](int64_t row, int64_t begin, int64_t n) {
+    row_kernel(step.in[0].nth_row(row) + begin, n, step.out.nth_row(row) + begin);
+  });
+}
+
 void run_scale(const Step& step, Worker& worker) {
   const float factor = std::get<ScaleParams>(step.node->params).factor;
-  for_pieces(step, worker, [&](int64_t row, int64_t begin, int64_t n) {
-    worker.kernels.scale(step.in[0].nth_row(row) + begin, factor, n, step.out.nth_row(row) + begin);
+  run_unary(step, worker, [&](const float* x, int64_t n, float* out) { worker.kernels.scale(x, factor, n, out); });
+}
+
+void run_soft_cap(const Step& step, Worker& worker) {
+  const float cap = std::get<SoftCapParams>(step.node->params).cap;
+  run_unary(step, worker, [&](const float* x, int64_t n, float* out) { worker.kernels.soft_cap(x, cap, n, out); });
+}
+
+void run_clamp(const Step& step, Worker& worker) {
+  const auto [min, max] = std::get<ClampParams>(step.node->params);
+  run_unary(step, worker, [&worker, lowest = min, highest = max](const float* x, int64_t n, float* out) {
+    worker.kernels.clamp(x, lowest, highest, n, out);
   });
 }
 
-void run_silu(const Step& step, Worker& worker) {
-  for_pieces(step, worker, [&](int64_t row, int64_t begin, int64_t n) {
-    worker.kernels.silu(step.in[0].nth_row(row) + begin, n, step.out.nth_row(row) + begin);
+// Of a router's few scores: no vector kernel.
+void run_sqrt(const Step& step, Worker& worker) {
+  run_unary(step, worker, [](const float* x, int64_t n, float* out) {
+    std::transform(x, x + n, out, [](float v) { return std::sqrt(v); });
   });
 }
 
-// Of routers and scalar gates: a few values per token, so no vector kernel.
-void run_sigmoid(const Step& step, Worker& worker) {
-  for_pieces(step, worker, [&](int64_t row, int64_t begin, int64_t n) {
-    const float* x = step.in[0].nth_row(row) + begin;
-    float* out = step.out.nth_row(row) + begin;
-    for (int64_t i = 0; i < n; ++i) out[i] = 1.0f / (1.0f + std::exp(-x[i]));
-  });
+template <auto kKernel>
+void run_with_one(const Step& step, Worker& worker) {
+  run_unary(step, worker, worker.kernels.*kKernel);
+}
+
+template <auto kKernel>
+void run_with_two(const Step& step, Worker& worker) {
+  run_binary(step, worker, worker.kernels.*kKernel);
+}
+
+constexpr OpKernel kernel(void (*run)(const Step&, Worker&)) {
+  return {.supports = nullptr, .work_bytes = nullptr, .run = run};
 }
 
 }  // namespace
 
-extern const OpKernel kAdd, kMul, kScale, kSilu, kSigmoid, kSwiglu;
-const OpKernel kAdd{.supports = nullptr, .work_bytes = nullptr, .run = [](const Step& step, Worker& worker) {
-                      run_binary(step, worker, worker.kernels.add);
-                    }};
-const OpKernel kMul{.supports = nullptr, .work_bytes = nullptr, .run = run_mul};
-const OpKernel kSwiglu{.supports = nullptr, .work_bytes = nullptr, .run = [](const Step& step, Worker& worker) {
-                         run_binary(step, worker, worker.kernels.swiglu);
-                       }};
-const OpKernel kScale{.supports = nullptr, .work_bytes = nullptr, .run = run_scale};
-const OpKernel kSilu{.supports = nullptr, .work_bytes = nullptr, .run = run_silu};
-const OpKernel kSigmoid{.supports = nullptr, .work_bytes = nullptr, .run = run_sigmoid};
+extern const OpKernel kAdd, kMul, kDiv, kScale, kSilu, kSigmoid, kGelu, kReluSquared, kSoftCap, kClamp, kSqrt, kSwiglu,
+    kGeglu, kSwigluOai;
+const OpKernel kAdd = kernel(run_with_two<&Kernels::add>);
+const OpKernel kMul = kernel(run_mul);
+const OpKernel kDiv = kernel(run_with_two<&Kernels::div>);
+const OpKernel kScale = kernel(run_scale);
+const OpKernel kSilu = kernel(run_with_one<&Kernels::silu>);
+const OpKernel kSigmoid = kernel(run_with_one<&Kernels::sigmoid>);
+const OpKernel kGelu = kernel(run_with_one<&Kernels::gelu>);
+const OpKernel kReluSquared = kernel(run_with_one<&Kernels::relu_squared>);
+const OpKernel kSoftCap = kernel(run_soft_cap);
+const OpKernel kClamp = kernel(run_clamp);
+const OpKernel kSqrt = kernel(run_sqrt);
+const OpKernel kSwiglu = kernel(run_with_two<&Kernels::swiglu>);
+const OpKernel kGeglu = kernel(run_with_two<&Kernels::geglu>);
+const OpKernel kSwigluOai = kernel(run_with_two<&Kernels::swiglu_oai>);
 
 }  // namespace tessera::cpu

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <span>
 
 #include "tessera/base/checked.h"
 #include "tessera/cpu/ops/routes.h"
@@ -30,6 +32,41 @@ void run_top_k(const Step& step, Worker& worker) {
   const Range share = worker.share(step.out.shape()[1]);
   for (int64_t t = share.begin; t < share.end; ++t)
     top_k_of_row(step.in[0].row(t), step.in[0].shape()[0], step.out.shape()[0], step.out.row<int32_t>(t));
+}
+
+// Sums of the two best scores of each group; a group of one has one.
+float best_two(const float* scores, int64_t n) {
+  float first = -std::numeric_limits<float>::infinity(), second = first;
+  for (int64_t i = 0; i < n; ++i) {
+    if (is_higher(scores[i], first)) {
+      second = first;
+      first = scores[i];
+    } else if (is_higher(scores[i], second)) {
+      second = scores[i];
+    }
+  }
+  return n == 1 ? first : first + second;
+}
+
+void run_top_groups(const Step& step, Worker& worker) {
+  const auto& params = std::get<TopGroupsParams>(step.node->params);
+  const int64_t n = step.out.shape()[0], size = n / params.n_groups;
+  std::array<float, kMaxExpertGroups> sums;
+  std::array<int32_t, kMaxExpertGroups> ids;
+  const auto chosen = std::span(ids).first(static_cast<size_t>(params.n_used));
+  const Range share = worker.share(step.out.shape()[1]);
+  for (int64_t t = share.begin; t < share.end; ++t) {
+    const float* scores = step.in[0].row(t);
+    float* out = step.out.row(t);
+    for (int64_t g = 0; g < params.n_groups; ++g) sums[static_cast<size_t>(g)] = best_two(scores + g * size, size);
+    top_k_of_row(sums.data(), params.n_groups, params.n_used, ids.data());
+    for (int64_t g = 0; g < params.n_groups; ++g) {
+      if (std::ranges::find(chosen, static_cast<int32_t>(g)) == chosen.end())
+        std::fill_n(out + g * size, size, -std::numeric_limits<float>::infinity());
+      else if (out != scores)
+        std::copy_n(scores + g * size, size, out + g * size);
+    }
+  }
 }
 
 void run_expert_weights(const Step& step, Worker& worker) {
@@ -112,7 +149,8 @@ void run_expert_sum(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kTopK, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum;
+extern const OpKernel kTopGroups, kTopK, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum;
+const OpKernel kTopGroups{.supports = nullptr, .work_bytes = nullptr, .run = run_top_groups};
 const OpKernel kTopK{.supports = nullptr, .work_bytes = nullptr, .run = run_top_k};
 const OpKernel kExpertWeights{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_weights};
 const OpKernel kExpertRoutes{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_routes};

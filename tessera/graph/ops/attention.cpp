@@ -40,7 +40,7 @@ Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
 }  // namespace
 
 Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
-  TESSERA_TRY(want_operands(x, 2, 8));
+  TESSERA_TRY(want_operands(x, 2, 9));
   const auto* p = std::get_if<AttentionParams>(&params);
   if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
   TESSERA_TRY(want_params(*p));
@@ -68,7 +68,26 @@ Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
     if (x[7]->shape() != Shape{q[1]})
       return fail(ErrorCode::invalid_argument, "sinks {}, want one per head, {}", to_string(x[7]->shape()), q[1]);
   }
+  if (x.size() > 8 && x[8] != nullptr) {
+    const Shape& bias = x[8]->shape();
+    TESSERA_TRY(want_f32_rows(*x[8], "relative bias"));
+    if (bias != Shape{q[1], bias[1]} || bias[1] < 4 || bias[1] % 4 != 0)
+      return fail(ErrorCode::invalid_argument, "relative bias {}, want {} heads and a multiple of 4 buckets",
+                  to_string(bias), q[1]);
+  }
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
+}
+
+int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {
+  const int64_t n = causal ? n_buckets : n_buckets / 2;
+  const int64_t first = !causal && distance > 0 ? n : 0;
+  const int64_t length = causal ? std::max<int64_t>(-distance, 0) : std::abs(distance);
+  const int64_t n_exact = n / 2;
+  if (length < n_exact) return first + length;
+  // In f32, as models are trained: where a bucket begins at a power of two the logarithms' ratio is exact.
+  const auto of_longest = static_cast<float>(kMaxBiasDistance) / static_cast<float>(n_exact);
+  const float share = std::log(static_cast<float>(length) / static_cast<float>(n_exact)) / std::log(of_longest);
+  return first + std::min(n - 1, n_exact + static_cast<int64_t>(share * static_cast<float>(n - n_exact)));
 }
 
 }  // namespace tessera

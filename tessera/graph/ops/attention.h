@@ -5,7 +5,7 @@
 namespace tessera {
 
 /// What a score is made of and which tokens a query sees. The score of query q (position p_q, head h) and key k is
-///   s = scale * q k;  s = soft_cap * tanh(s / soft_cap);  s -= slope_h * |p_q - p_k|
+///   s = scale * q k;  s = soft_cap * tanh(s / soft_cap);  s -= slope_h * |p_q - p_k|;  s += bias of h and p_k - p_q
 struct AttentionParams {
   float scale = 1.0f;
   bool causal = true;      // keys after the query are not seen
@@ -15,5 +15,13 @@ struct AttentionParams {
   // 0: V has a cache of its own. Else there is none, and V is the last latent_v elements of K (latent attention).
   int64_t latent_v = 0;
 };
+
+/// From this distance on all keys have one bias.
+inline constexpr int64_t kMaxBiasDistance = 128;
+
+/// The row of a relative bias (Raffel et al. 2020) for a key at `distance` = p_k - p_q. Short distances have a row
+/// each, longer ones share them, more the longer they are. Causal: keys before the query alone have rows; else half of
+/// the n_buckets rows, a multiple of 4, are for those after it.
+int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal);
 
 }  // namespace tessera

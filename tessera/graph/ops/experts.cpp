@@ -38,6 +38,20 @@ Result<TensorSpec> infer_top_k(Operands x, const OpParams& params) {
   return contiguous(DType::i32, {p->k, scores[1]});
 }
 
+Result<TensorSpec> infer_top_groups(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 1, 1));
+  const auto* p = std::get_if<TopGroupsParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "scores"));
+  const Shape& scores = x[0]->shape();
+  if (scores[2] != 1 || scores[3] != 1)
+    return fail(ErrorCode::invalid_argument, "scores {}, want a matrix", to_string(scores));
+  if (p->n_groups < 1 || p->n_groups > kMaxExpertGroups || p->n_used < 1 || p->n_used > p->n_groups || scores[0] < 1 ||
+      scores[0] % p->n_groups != 0)
+    return fail(ErrorCode::invalid_argument, "{} of {} groups of {} experts", p->n_used, p->n_groups, scores[0]);
+  return contiguous(DType::f32, scores);
+}
+
 Result<TensorSpec> infer_expert_weights(Operands x, const OpParams& params) {
   TESSERA_TRY(want_operands(x, 2, 2));
   const auto* p = std::get_if<ExpertWeightsParams>(&params);

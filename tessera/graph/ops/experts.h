@@ -16,6 +16,13 @@ struct TopKParams {
   int64_t k = 0;
 };
 
+inline constexpr int64_t kMaxExpertGroups = 512;
+
+struct TopGroupsParams {
+  int64_t n_groups = 0;  // to kMaxExpertGroups, of neighbouring experts
+  int64_t n_used = 0;    // groups that are kept
+};
+
 struct ExpertWeightsParams {
   bool normalize = false;  // divide by the sum of a token's weights, or by kMinExpertWeightSum where that is larger
   float scale = 1.0f;      // then multiply

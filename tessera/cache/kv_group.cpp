@@ -1,0 +1,298 @@
+#include "tessera/cache/kv_group.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tessera {
+
+namespace {
+
+constexpr int32_t kBlock = static_cast<int32_t>(kKvBlockTokens);
+
+constexpr uint64_t bit_of(int64_t position) { return uint64_t{1} << (position % kBlock); }
+
+// One physical block of a cache tensor as a tensor of its own.
+Tensor block_view(const Tensor& cache, int32_t block) {
+  Tensor view = cache;
+  view.layout.shape[3] = 1;
+  view.offset += static_cast<size_t>(block) * static_cast<size_t>(cache.layout.nb[3]);
+  return view;
+}
+
+}  // namespace
+
+uint64_t range_bits(int64_t block, int64_t begin, int64_t end) {
+  const int64_t lo = std::clamp<int64_t>(begin - block * kBlock, 0, kBlock);
+  const int64_t hi = std::clamp<int64_t>(end - block * kBlock, 0, kBlock);
+  if (lo >= hi) return 0;
+  const uint64_t below_hi = hi == kBlock ? ~uint64_t{0} : (uint64_t{1} << hi) - 1;
+  return below_hi & ~((uint64_t{1} << lo) - 1);
+}
+
+KvGroup::KvGroup(int64_t window, const Size& size, const std::string& suffix)
+    : window_(window), size_(size), pool_(static_cast<int32_t>(size.n_blocks)) {
+  blocks_tensor_.name = "cache.blocks" + suffix;
+  blocks_tensor_.dtype = DType::i32;
+  valid_tensor_.name = "cache.valid" + suffix;
+  valid_tensor_.dtype = DType::i64;
+}
+
+Result<> KvGroup::reset() {
+  const auto n_sequences = static_cast<size_t>(size_.n_sequences);
+  table_.assign(static_cast<size_t>(size_.n_max_blocks) * n_sequences, {});
+  first_.assign(n_sequences, 0);
+  const std::vector<int32_t> none(table_.size(), -1);
+  return blocks_tensor_.buffer->set(blocks_tensor_, 0, std::as_bytes(std::span(none)));
+}
+
+// Writes one table entry to the device's copy.
+Result<> KvGroup::publish(int32_t sequence, int64_t logical) {
+  const Entry& e = entry(sequence, logical);
+  const auto at = static_cast<size_t>(&e - table_.data());
+  TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, at * sizeof e.block, std::as_bytes(std::span(&e.block, 1))));
+  return valid_tensor_.buffer->set(valid_tensor_, at * sizeof e.valid, std::as_bytes(std::span(&e.valid, 1)));
+}
+
+Result<> KvGroup::copy_block(int32_t from, int32_t to) {
+  for (const Tensor* tensor : data_)
+    TESSERA_TRY(tensor->buffer->copy(block_view(*tensor, from), block_view(*tensor, to)));
+  return {};
+}
+
+void KvGroup::hold_from(int32_t sequence, int64_t logical) {
+  int64_t& first = first_[static_cast<size_t>(sequence)];
+  first = std::min(first, logical);
+}
+
+// Gives the entry a block that no other sequence reads; the pool has one free where that takes a new one.
+Result<> KvGroup::make_writable(int32_t sequence, int64_t logical) {
+  Entry& e = entry(sequence, logical);
+  if (e.block < 0) {
+    e.block = pool_.take();
+    hold_from(sequence, logical);
+  } else if (pool_.is_shared(e.block)) {
+    const int32_t own = pool_.take();
+    TESSERA_TRY(copy_block(e.block, own));
+    pool_.release(e.block);
+    e.block = own;
+  }
+  return {};
+}
+
+Result<> KvGroup::drop(int32_t sequence, int64_t logical) {
+  Entry& e = entry(sequence, logical);
+  if (e.block >= 0) pool_.release(e.block);
+  e = {};
+  return publish(sequence, logical);
+}
+
+bool KvGroup::holds(int32_t sequence, int32_t position) const {
+  return (entry(sequence, position / kBlock).valid & bit_of(position)) != 0;
+}
+
+std::vector<uint64_t> KvGroup::image(int32_t sequence) const { return image_without(sequence, 0, 0); }
+
+std::vector<uint64_t> KvGroup::image_without(int32_t sequence, int64_t begin, int64_t end) const {
+  std::vector<uint64_t> bits(static_cast<size_t>(size_.n_max_blocks), 0);
+  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical)
+    bits[static_cast<size_t>(logical)] = entry(sequence, logical).valid & ~range_bits(logical, begin, end);
+  return bits;
+}
+
+std::vector<uint64_t> KvGroup::image_shifted(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const {
+  std::vector<uint64_t> bits = image_without(sequence, begin, end);
+  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical)
+    for (uint64_t rest = entry(sequence, logical).valid & range_bits(logical, begin, end); rest != 0;
+         rest &= rest - 1) {
+      const int64_t target = logical * kBlock + std::countr_zero(rest) + delta;
+      bits[static_cast<size_t>(target / kBlock)] |= bit_of(target);
+    }
+  return bits;
+}
+
+void KvGroup::cells(int32_t sequence, std::vector<int32_t>& positions, std::vector<int32_t>& cells) const {
+  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+    const Entry& e = entry(sequence, logical);
+    for (uint64_t rest = e.valid; rest != 0; rest &= rest - 1) {
+      const int32_t slot = std::countr_zero(rest);
+      positions.push_back(static_cast<int32_t>(logical) * kBlock + slot);
+      cells.push_back(e.block * kBlock + slot);
+    }
+  }
+}
+
+Result<> KvGroup::want_blocks(int64_t n) const {
+  if (n <= pool_.n_free()) return {};
+  const std::string of = window_ == 0 ? "" : " of layers with a window of " + std::to_string(window_);
+  return fail(ErrorCode::limit, "the KV cache{} is full: {} blocks of {} tokens needed, {} of {} free", of, n, kBlock,
+              pool_.n_free(), pool_.n_blocks());
+}
+
+// One per entry that has none or shares one. But where all who share a block write, the last of them keeps it.
+int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
+  struct Touched {
+    int32_t block;
+    int32_t sequence;
+    int64_t logical;
+    auto operator<=>(const Touched&) const = default;
+  };
+  std::vector<Touched> touched;
+  for (const BatchToken& t : tokens) {
+    const int64_t logical = t.position / kBlock;
+    const int32_t block = entry(t.sequence, logical).block;
+    if (block < 0 || pool_.is_shared(block)) touched.push_back({block, t.sequence, logical});
+  }
+  std::ranges::sort(touched);
+  const auto repeats = std::ranges::unique(touched);
+  touched.erase(repeats.begin(), repeats.end());
+  auto needed = static_cast<int64_t>(touched.size());
+  for (size_t begin = 0, end; begin < touched.size(); begin = end) {
+    const int32_t block = touched[begin].block;
+    for (end = begin + 1; end < touched.size() && touched[end].block == block;) ++end;
+    if (block >= 0 && end - begin == static_cast<size_t>(pool_.n_references(block))) --needed;
+  }
+  return needed;
+}
+
+int64_t KvGroup::blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const {
+  int64_t n = 0;
+  for (int64_t logical = first_[static_cast<size_t>(from)]; logical < size_.n_max_blocks; ++logical) {
+    const Entry &source = entry(from, logical), &target = entry(to, logical);
+    const bool is_read = (source.valid & range_bits(logical, begin, end)) != 0;
+    const bool is_written = is_read && target.block >= 0 && target.block != source.block;
+    if (is_written && pool_.is_shared(target.block)) ++n;
+  }
+  return n;
+}
+
+int64_t KvGroup::blocks_to_shift(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const {
+  const std::vector<uint64_t> next = image_shifted(sequence, begin, end, delta);
+  int64_t n = 0;
+  for (int64_t logical = 0; logical < size_.n_max_blocks; ++logical) {
+    const Entry& e = entry(sequence, logical);
+    if (next[static_cast<size_t>(logical)] != 0 && (e.block < 0 || pool_.is_shared(e.block))) ++n;
+  }
+  return n;
+}
+
+int64_t KvGroup::n_own_blocks(int32_t sequence) const {
+  int64_t n = 0;
+  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+    const Entry& e = entry(sequence, logical);
+    if (e.block >= 0 && !pool_.is_shared(e.block)) ++n;
+  }
+  return n;
+}
+
+// Marked one by one, so that a position that comes twice among the tokens is found too; undone if one is.
+Result<> KvGroup::mark(std::span<const BatchToken> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    Entry& e = entry(tokens[i].sequence, tokens[i].position / kBlock);
+    const uint64_t bit = bit_of(tokens[i].position);
+    if ((e.valid & bit) == 0) {
+      e.valid |= bit;
+      continue;
+    }
+    for (size_t j = 0; j < i; ++j)
+      entry(tokens[j].sequence, tokens[j].position / kBlock).valid &= ~bit_of(tokens[j].position);
+    return fail(ErrorCode::invalid_argument, "position {} of sequence {} is stored already: remove it first",
+                tokens[i].position, tokens[i].sequence);
+  }
+  return {};
+}
+
+Result<> KvGroup::place(std::span<const BatchToken> tokens, std::vector<int32_t>& cells) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int64_t logical = tokens[i].position / kBlock;
+    const bool last_of_entry = i + 1 == tokens.size() || tokens[i + 1].sequence != tokens[i].sequence ||
+                               tokens[i + 1].position / kBlock != logical;
+    Entry& e = entry(tokens[i].sequence, logical);
+    if (e.block < 0) e.is_fresh = true;
+    TESSERA_TRY(make_writable(tokens[i].sequence, logical));
+    if (last_of_entry) TESSERA_TRY(publish(tokens[i].sequence, logical));
+    cells.push_back(e.block * kBlock + tokens[i].position % kBlock);
+  }
+  return {};
+}
+
+void KvGroup::settle(std::span<const BatchToken> tokens) {
+  for (const BatchToken& t : tokens) entry(t.sequence, t.position / kBlock).is_fresh = false;
+}
+
+Result<> KvGroup::remove(int32_t sequence, int64_t begin, int64_t end) {
+  const int64_t first = std::max(first_[static_cast<size_t>(sequence)], std::max<int64_t>(begin, 0) / kBlock);
+  for (int64_t logical = first; logical < size_.n_max_blocks && logical * kBlock < end; ++logical) {
+    Entry& e = entry(sequence, logical);
+    const uint64_t gone = e.valid & range_bits(logical, begin, end);
+    if (gone == 0) continue;
+    e.valid &= ~gone;
+    TESSERA_TRY(e.valid == 0 ? drop(sequence, logical) : publish(sequence, logical));
+  }
+  return {};
+}
+
+Result<> KvGroup::forget_before(int32_t sequence, int64_t position, Which which) {
+  int64_t& first = first_[static_cast<size_t>(sequence)];
+  const int64_t end = std::max<int64_t>(position, 0) / kBlock;
+  for (int64_t logical = first; logical < end; ++logical) {
+    const Entry& e = entry(sequence, logical);
+    if (e.block >= 0 && (which == Which::all || e.is_fresh)) TESSERA_TRY(drop(sequence, logical));
+  }
+  if (which == Which::all) first = std::max(first, end);
+  return {};
+}
+
+Result<CellMoves> KvGroup::copy(int32_t from, int32_t to, int64_t begin, int64_t end) {
+  CellMoves moves;
+  for (int64_t logical = first_[static_cast<size_t>(from)]; logical < size_.n_max_blocks; ++logical) {
+    const Entry& source = entry(from, logical);
+    Entry& target = entry(to, logical);
+    const uint64_t wanted = source.valid & range_bits(logical, begin, end);
+    if (wanted == 0) continue;
+    if (target.block < 0) {
+      target.block = source.block;
+      pool_.share(source.block);
+      hold_from(to, logical);
+    } else if (target.block != source.block) {
+      TESSERA_TRY(make_writable(to, logical));
+      for (uint64_t rest = wanted; rest != 0; rest &= rest - 1) {
+        moves.from.push_back(source.block * kBlock + std::countr_zero(rest));
+        moves.to.push_back(target.block * kBlock + std::countr_zero(rest));
+      }
+    }
+    target.valid |= wanted;
+    TESSERA_TRY(publish(to, logical));
+  }
+  return moves;
+}
+
+// Blocks are kept where they are: a target cell is unused, or was read before it is written, because tokens move in
+// the order in which they lead. Blocks that fall empty are released last; the moves still read them.
+Result<CellMoves> KvGroup::shift(int32_t sequence, int64_t begin, int64_t end, int32_t delta) {
+  CellMoves moves{.from = {}, .to = {}, .delta = delta};
+  std::vector<int32_t> positions, all_cells, shifted;
+  cells(sequence, positions, all_cells);
+  for (size_t i = 0; i < positions.size(); ++i)
+    if (positions[i] >= begin && positions[i] < end) {
+      shifted.push_back(positions[i]);
+      moves.from.push_back(all_cells[i]);
+    }
+  if (delta > 0) {
+    std::ranges::reverse(shifted);
+    std::ranges::reverse(moves.from);
+  }
+  const std::vector<uint64_t> next = image_shifted(sequence, begin, end, delta);
+  for (int64_t logical = 0; logical < size_.n_max_blocks; ++logical)
+    if (next[static_cast<size_t>(logical)] != 0) TESSERA_TRY(make_writable(sequence, logical));
+  for (const int32_t p : shifted)
+    moves.to.push_back(entry(sequence, (p + delta) / kBlock).block * kBlock + (p + delta) % kBlock);
+  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+    Entry& e = entry(sequence, logical);
+    if (e.block < 0) continue;
+    e.valid = next[static_cast<size_t>(logical)];
+    TESSERA_TRY(e.valid == 0 ? drop(sequence, logical) : publish(sequence, logical));
+  }
+  return moves;
+}
+
+}  // namespace tessera

@@ -1,0 +1,117 @@
+// The tables of the layers that share an attention window: which physical block of their K and V holds which positions
+// of each sequence. KvCache keeps one group per window and decides; a group carries out.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/buffer.h"
+#include "tessera/batch/batch.h"
+#include "tessera/cache/block_pool.h"
+#include "tessera/graph/ops/kv.h"
+
+namespace tessera {
+
+/// Data to be moved after a change of tables, at once: cell from[i] to cell to[i], K rotated by `delta` positions.
+/// Chunks of any size, taken in order, may be moved one after another if each is read before it is written.
+struct CellMoves {
+  std::vector<int32_t> from;
+  std::vector<int32_t> to;
+  int32_t delta = 0;
+};
+
+/// Bits of the slots of logical block `block` that lie in [begin, end).
+uint64_t range_bits(int64_t block, int64_t begin, int64_t end);
+
+class KvGroup {
+ public:
+  struct Size {
+    int64_t n_blocks = 0;      // physical blocks
+    int64_t n_max_blocks = 0;  // logical blocks per sequence
+    int32_t n_sequences = 0;
+  };
+  /// window 0: all stored positions are held. `suffix` tells the tables' names apart.
+  KvGroup(int64_t window, const Size& size, const std::string& suffix);
+
+  int64_t window() const { return window_; }
+  int64_t n_blocks() const { return pool_.n_blocks(); }
+  int64_t n_used_blocks() const { return pool_.n_blocks() - pool_.n_free(); }
+
+  /// Block tables of all sequences, i32 and i64 [n_max_blocks, n_sequences]; see GraphBuilder::attention.
+  Tensor& blocks() { return blocks_tensor_; }
+  Tensor& valid() { return valid_tensor_; }
+  const Tensor& blocks() const { return blocks_tensor_; }
+  const Tensor& valid() const { return valid_tensor_; }
+  /// Adds a tensor of K or V [dim, 64, n_heads_kv, n_blocks], which must stay where it is.
+  void add_data(const Tensor& tensor) { data_.push_back(&tensor); }
+  bool has_data() const { return !data_.empty(); }
+  /// Once the tensors have memory: all tables empty.
+  Result<> reset();
+
+  // --- what is held
+
+  bool holds(int32_t sequence, int32_t position) const;
+  uint64_t valid_bits(int32_t sequence, int64_t logical) const { return entry(sequence, logical).valid; }
+  /// The valid bits of all logical blocks: as they are, without [begin, end), or with [begin, end) moved by delta.
+  std::vector<uint64_t> image(int32_t sequence) const;
+  std::vector<uint64_t> image_without(int32_t sequence, int64_t begin, int64_t end) const;
+  std::vector<uint64_t> image_shifted(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const;
+  /// The held positions of a sequence, ascending, and the cell of each.
+  void cells(int32_t sequence, std::vector<int32_t>& positions, std::vector<int32_t>& cells) const;
+
+  // --- room: blocks that an operation takes before it gives any back
+
+  Result<> want_blocks(int64_t n) const;
+  int64_t blocks_to_store(std::span<const BatchToken> tokens) const;
+  int64_t blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const;
+  int64_t blocks_to_shift(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const;
+  /// Blocks that removing a sequence would give back.
+  int64_t n_own_blocks(int32_t sequence) const;
+
+  // --- changes; sequences and positions are in range, and there is room
+
+  /// Marks positions as held, all or nothing. Errors: invalid_argument (one is held already, or comes twice).
+  Result<> mark(std::span<const BatchToken> tokens);
+  /// Gives marked positions their cells. Blocks that were empty before are fresh until settle().
+  Result<> place(std::span<const BatchToken> tokens, std::vector<int32_t>& cells);
+  /// The tokens' blocks are no longer fresh.
+  void settle(std::span<const BatchToken> tokens);
+  Result<> remove(int32_t sequence, int64_t begin, int64_t end);
+  enum class Which : uint8_t { all, fresh };
+  /// Gives up the blocks that lie wholly before a position.
+  Result<> forget_before(int32_t sequence, int64_t position, Which which);
+  /// See KvCache.
+  Result<CellMoves> copy(int32_t from, int32_t to, int64_t begin, int64_t end);
+  Result<CellMoves> shift(int32_t sequence, int64_t begin, int64_t end, int32_t delta);
+
+ private:
+  struct Entry {
+    int32_t block = -1;
+    bool is_fresh = false;  // all it holds is of the batch that is being decoded
+    uint64_t valid = 0;
+  };
+
+  Entry& entry(int32_t sequence, int64_t logical) {
+    return table_[static_cast<size_t>(sequence) * static_cast<size_t>(size_.n_max_blocks) +
+                  static_cast<size_t>(logical)];
+  }
+  const Entry& entry(int32_t sequence, int64_t logical) const {
+    return const_cast<KvGroup*>(this)->entry(sequence, logical);
+  }
+  void hold_from(int32_t sequence, int64_t logical);
+  Result<> make_writable(int32_t sequence, int64_t logical);
+  Result<> drop(int32_t sequence, int64_t logical);
+  Result<> copy_block(int32_t from, int32_t to);
+  Result<> publish(int32_t sequence, int64_t logical);
+
+  int64_t window_;
+  Size size_;
+  BlockPool pool_;
+  std::vector<Entry> table_;    // [n_sequences][n_max_blocks]; the tensors below mirror it on the device
+  std::vector<int64_t> first_;  // [n_sequences]: entries before it are empty
+  Tensor blocks_tensor_, valid_tensor_;
+  std::vector<const Tensor*> data_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tessera/cli/adapter_args.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr float kMaxScale = 1e6f;
+constexpr int64_t kMaxLayer = 1 << 16;
+
+std::function<Result<>(std::string_view)> add_file(std::vector<ScaledFile>& files) {
+  return [&files](std::string_view text) -> Result<> {
+    if (text.empty()) return fail(ErrorCode::invalid_argument, "want a file, got ''");
+    files.push_back({.path = std::string(text)});
+    return {};
+  };
+}
+
+std::function<Result<>(std::string_view)> add_scaled_file(std::vector<ScaledFile>& files) {
+  return [&files](std::string_view text) -> Result<> {
+    const size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos || colon == 0)
+      return fail(ErrorCode::invalid_argument, "'{}': want FILE:SCALE, e.g. style.gguf:0.5", text);
+    TESSERA_ASSIGN(const float scale, parse_real(text.substr(colon + 1), -kMaxScale, kMaxScale));
+    files.push_back({.path = std::string(text.substr(0, colon)), .scale = scale});
+    return {};
+  };
+}
+
+std::function<Result<>(std::string_view)> set_layers(LayerSpan& layers) {
+  return [&layers](std::string_view text) -> Result<> {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos)
+      return fail(ErrorCode::invalid_argument, "'{}': want two numbers START END", text);
+    TESSERA_ASSIGN(layers.first, parse_integer(text.substr(0, space), 0, kMaxLayer));
+    TESSERA_ASSIGN(layers.last, parse_integer(text.substr(space + 1), layers.first, kMaxLayer));
+    return {};
+  };
+}
+
+}  // namespace
+
+// A flag a line, as a table.
+// clang-format off
+void add_lora_flags(FlagTable& table, std::vector<ScaledFile>& loras) {
+  auto& f = table.flags;
+  f.push_back({"--lora", {}, "FILE", "add a LoRA adapter; may be repeated", "", true, add_file(loras)});
+  f.push_back({"--lora-scaled", {}, "FILE:SCALE", "add a LoRA adapter times SCALE; may be repeated", "", true, add_scaled_file(loras)});
+}
+
+void AdapterArgs::add_to(FlagTable& table) {
+  add_lora_flags(table, loras);
+  auto& f = table.flags;
+  f.push_back({"--control-vector", {}, "FILE", "add a control vector to the layers' outputs; may be repeated", "", false, add_file(control_vectors)});
+  f.push_back({"--control-vector-scaled", {}, "FILE:SCALE", "add a control vector times SCALE; may be repeated", "", false, add_scaled_file(control_vectors)});
+  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, set_layers(layers)});
+}
+// clang-format on
+
+Result<std::vector<SessionAdapter>> open_adapters(const AdapterArgs& args, const Engine& engine) {
+  std::vector<SessionAdapter> adapters;
+  for (const auto& [path, scale] : args.loras) {
+    TESSERA_ASSIGN(auto adapter, Adapter::open_lora(engine, path));
+    adapters.push_back({std::move(adapter), scale});
+  }
+  for (const auto& [path, scale] : args.control_vectors) {
+    TESSERA_ASSIGN(auto adapter, Adapter::open_control_vector(engine, path, args.layers));
+    adapters.push_back({std::move(adapter), scale});
+  }
+  return adapters;
+}
+
+Result<> load_adapters(std::span<const SessionAdapter> adapters) {
+  for (const SessionAdapter& adapter : adapters) TESSERA_TRY(adapter.adapter->load());
+  return {};
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,272 @@
+// Recurrent layers: threads share out sequences and, of each, pieces of channels or heads. A piece goes through all of
+// its sequence's tokens before the next, so its part of the state stays in the nearest cache.
+#include "tessera/graph/ops/recurrent.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "tessera/base/checked.h"
+#include "tessera/cpu/step.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+static_assert(kMaxConvWidth == kConvWidth, "the graph and the kernels agree on a convolution");
+
+// Floats of a state that a piece should not exceed: half of a first-level cache of 32 KiB.
+constexpr int64_t kPieceElements = 4096;
+
+int64_t stride(const Operand& x, size_t dimension) {
+  return x.layout.nb[dimension] / static_cast<int64_t>(sizeof(float));
+}
+
+/// The tokens of one sequence, and its state.
+struct Run {
+  std::span<const int32_t> tokens;
+  const float* before = nullptr;  // null: zeros
+  float* after = nullptr;
+};
+
+bool is_index(const Step& step, Worker& worker, const char* what, int64_t value, int64_t limit) {
+  if (value >= 0 && value < limit) return true;
+  worker.fault.report(step, what, value, limit);
+  return false;
+}
+
+class Runs {
+ public:
+  Runs(const Step& step, const Operand& state, const Operand& runs, int64_t n_tokens)
+      : step_(step),
+        state_(state),
+        fields_(runs.row<const int32_t>(0)),
+        n_((runs.shape()[0] - n_tokens) / kRunFields),
+        n_tokens_(n_tokens) {}
+
+  int64_t size() const { return n_; }
+
+  /// Run i; nothing where it is not used, or (with a fault) where its numbers are out of range.
+  std::optional<Run> at(Worker& worker, int64_t i) const {
+    const int32_t* fields = fields_ + i * kRunFields;
+    const int32_t begin = fields[0], count = fields[1], read = fields[2], write = fields[3];
+    if (count == 0) return std::nullopt;
+    const int64_t n_slots = state_.shape()[1];
+    if (!is_index(step_, worker, "first token", begin, n_tokens_) ||
+        !is_index(step_, worker, "last token", int64_t{begin} + count - 1, n_tokens_) ||
+        !is_index(step_, worker, "tokens", count, n_tokens_ + 1) ||
+        (read != -1 && !is_index(step_, worker, "state", read, n_slots)) ||
+        !is_index(step_, worker, "state", write, n_slots))
+      return std::nullopt;
+    const std::span<const int32_t> tokens(fields_ + n_ * kRunFields + begin, static_cast<size_t>(count));
+    for (const int32_t token : tokens)
+      if (!is_index(step_, worker, "token", token, n_tokens_)) return std::nullopt;
+    return Run{tokens, read == -1 ? nullptr : state_.row(read), state_.row(write)};
+  }
+
+ private:
+  const Step& step_;
+  const Operand& state_;
+  const int32_t* fields_;
+  int64_t n_;
+  int64_t n_tokens_;
+};
+
+// piece(run, begin, end) for this thread's share of all runs' pieces of n_items, at most per_piece each.
+template <class Piece>
+void for_pieces(Worker& worker, const Runs& runs, int64_t n_items, int64_t per_piece, Piece piece) {
+  const int64_t n_pieces = div_ceil(n_items, per_piece);
+  const Range share = worker.share(runs.size() * n_pieces);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t begin = i % n_pieces * per_piece;
+    if (const auto run = runs.at(worker, i / n_pieces)) piece(*run, begin, std::min(begin + per_piece, n_items));
+  }
+}
+
+template <class T>
+T* offset(T* p, int64_t n) {
+  return p == nullptr ? nullptr : p + n;
+}
+
+void run_causal_conv(const Step& step, Worker& worker) {
+  const Operand &x = step.in[0], &weight = step.in[1], &bias = step.in[4];
+  const int64_t n = x.shape()[0], width = weight.shape()[0];
+  const Runs runs(step, step.in[2], step.in[3], x.shape()[1]);
+  for_pieces(worker, runs, n, kConvChannels, [&](const Run& run, int64_t begin, int64_t end) {
+    worker.kernels.recurrent->causal_conv({.tokens = run.tokens.data(),
+                                           .n_tokens = static_cast<int64_t>(run.tokens.size()),
+                                           .n_channels = end - begin,
+                                           .width = width,
+                                           .x = x.row(0) + begin,
+                                           .x_stride = stride(x, 1),
+                                           .out = step.out.row(0) + begin,
+                                           .out_stride = stride(step.out, 1),
+                                           .weight = weight.row(begin),
+                                           .bias = bias.present() ? bias.row(0) + begin : nullptr,
+                                           .before = offset(run.before, begin),
+                                           .after = run.after + begin,
+                                           .state_stride = n});
+  });
+}
+
+void run_token_shift(const Step& step, Worker& worker) {
+  const Operand& x = step.in[0];
+  const Runs runs(step, step.in[1], step.in[2], x.shape()[1]);
+  for_pieces(worker, runs, x.shape()[0], kPieceElements, [&](const Run& run, int64_t begin, int64_t end) {
+    for (size_t i = 0; i < run.tokens.size(); ++i) {
+      const float* now = x.row(run.tokens[i]);
+      const float* last = i > 0 ? x.row(run.tokens[i - 1]) : run.before;
+      float* out = step.out.row(run.tokens[i]);
+      for (int64_t c = begin; c < end; ++c) out[c] = (last == nullptr ? 0.0f : last[c]) - now[c];
+    }
+    std::copy(x.row(run.tokens.back()) + begin, x.row(run.tokens.back()) + end, run.after + begin);
+  });
+}
+
+void run_selective_scan(const Step& step, Worker& worker) {
+  const Operand &x = step.in[0], &dt = step.in[1], &a = step.in[2], &b = step.in[3], &c = step.in[4];
+  const int64_t n_heads = x.shape()[1], n_state = b.shape()[0];
+  const Runs runs(step, step.in[6], step.in[7], x.shape()[2]);
+  const int64_t per_piece = std::max<int64_t>(kPieceElements / (n_state * x.shape()[0]), 1);
+  for_pieces(worker, runs, n_heads, per_piece, [&](const Run& run, int64_t begin, int64_t end) {
+    worker.kernels.recurrent->selective_scan({.tokens = run.tokens.data(),
+                                              .n_tokens = static_cast<int64_t>(run.tokens.size()),
+                                              .n_state = n_state,
+                                              .head_dim = x.shape()[0],
+                                              .head_begin = begin,
+                                              .head_end = end,
+                                              .heads_per_group = n_heads / b.shape()[1],
+                                              .x = x.row(0),
+                                              .x_head_stride = stride(x, 1),
+                                              .x_stride = stride(x, 2),
+                                              .dt = dt.row(0),
+                                              .dt_stride = stride(dt, 1),
+                                              .a = a.row(0),
+                                              .a_per_head = a.shape()[0] == 1,
+                                              .b = b.row(0),
+                                              .c = c.row(0),
+                                              .b_group_stride = stride(b, 1),
+                                              .b_stride = stride(b, 2),
+                                              .c_group_stride = stride(c, 1),
+                                              .c_stride = stride(c, 2),
+                                              .d = step.in[5].row(0),
+                                              .out = step.out.row(0),
+                                              .out_stride = stride(step.out, 2),
+                                              .before = run.before,
+                                              .after = run.after});
+  });
+}
+
+// Pieces of the values of one head: piece(run, head, begin, end).
+template <class Piece>
+void for_values(Worker& worker, const Runs& runs, int64_t n_heads, int64_t k_dim, int64_t v_dim, Piece piece) {
+  const int64_t per_piece = std::clamp<int64_t>(kPieceElements / k_dim, 1, v_dim);
+  const int64_t per_head = div_ceil(v_dim, per_piece);
+  for_pieces(worker, runs, n_heads * per_head, 1, [&](const Run& run, int64_t i, int64_t) {
+    const int64_t begin = i % per_head * per_piece;
+    piece(run, i / per_head, begin, std::min(begin + per_piece, v_dim));
+  });
+}
+
+void run_delta_net(const Step& step, Worker& worker) {
+  const auto& params = std::get<DeltaNetParams>(step.node->params);
+  const Operand &q = step.in[0], &k = step.in[1], &v = step.in[2], &decay = step.in[3], &beta = step.in[4];
+  const int64_t k_dim = q.shape()[0], v_dim = v.shape()[0], n_heads = v.shape()[1], n_k = q.shape()[1];
+  const Runs runs(step, step.in[5], step.in[6], v.shape()[2]);
+  for_values(worker, runs, n_heads, k_dim, v_dim, [&](const Run& run, int64_t head, int64_t begin, int64_t end) {
+    const int64_t k_head = params.key_heads == KeyHeads::tiled ? head % n_k : head / (n_heads / n_k);
+    const int64_t at = (head * v_dim + begin) * k_dim;
+    worker.kernels.recurrent->delta_net({.tokens = run.tokens.data(),
+                                         .n_tokens = static_cast<int64_t>(run.tokens.size()),
+                                         .k_dim = k_dim,
+                                         .n_values = end - begin,
+                                         .q = q.row(k_head),
+                                         .k = k.row(k_head),
+                                         .q_stride = stride(q, 2),
+                                         .k_stride = stride(k, 2),
+                                         .v = v.row(head) + begin,
+                                         .v_stride = stride(v, 2),
+                                         .decay = decay.row(0) + head,
+                                         .beta = beta.row(0) + head,
+                                         .decay_stride = stride(decay, 1),
+                                         .beta_stride = stride(beta, 1),
+                                         .scale = params.scale,
+                                         .out = step.out.row(head) + begin,
+                                         .out_stride = stride(step.out, 2),
+                                         .before = offset(run.before, at),
+                                         .after = run.after + at});
+  });
+}
+
+void run_rwkv7(const Step& step, Worker& worker) {
+  const Operand &r = step.in[0], &decay = step.in[1], &k = step.in[2], &v = step.in[3], &a = step.in[4],
+                &b = step.in[5];
+  const int64_t dim = r.shape()[0];
+  const Runs runs(step, step.in[6], step.in[7], r.shape()[2]);
+  for_values(worker, runs, r.shape()[1], dim, dim, [&](const Run& run, int64_t head, int64_t begin, int64_t end) {
+    const int64_t at = (head * dim + begin) * dim;
+    worker.kernels.recurrent->rwkv7({.tokens = run.tokens.data(),
+                                     .n_tokens = static_cast<int64_t>(run.tokens.size()),
+                                     .head_dim = dim,
+                                     .n_values = end - begin,
+                                     .r = r.row(head),
+                                     .decay = decay.row(head),
+                                     .k = k.row(head),
+                                     .a = a.row(head),
+                                     .b = b.row(head),
+                                     .r_stride = stride(r, 2),
+                                     .decay_stride = stride(decay, 2),
+                                     .k_stride = stride(k, 2),
+                                     .a_stride = stride(a, 2),
+                                     .b_stride = stride(b, 2),
+                                     .v = v.row(head) + begin,
+                                     .v_stride = stride(v, 2),
+                                     .out = step.out.row(head) + begin,
+                                     .out_stride = stride(step.out, 2),
+                                     .before = offset(run.before, at),
+                                     .after = run.after + at});
+  });
+}
+
+// --- rows
+
+constexpr int64_t kPiece = 1024;  // elements of a row that one thread works on at a time
+
+template <auto RecurrentKernels::*kKernel>
+void run_elements(const Step& step, Worker& worker) {
+  const int64_t n = step.out.shape()[0], per_row = std::max<int64_t>(div_ceil(n, kPiece), 1);
+  const Range share = worker.share(step.out.shape().n_rows() * per_row);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t row = i / per_row, begin = i % per_row * kPiece;
+    (worker.kernels.recurrent->*kKernel)(step.in[0].nth_row(row) + begin, std::min(kPiece, n - begin),
+                                         step.out.nth_row(row) + begin);
+  }
+}
+
+void run_l2_norm(const Step& step, Worker& worker) {
+  const float eps = std::get<L2NormParams>(step.node->params).eps;
+  const Range share = worker.share(step.out.shape().n_rows());
+  for (int64_t i = share.begin; i < share.end; ++i)
+    worker.kernels.recurrent->l2_norm(step.in[0].nth_row(i), step.out.shape()[0], eps, step.out.nth_row(i));
+}
+
+void run_row_sum(const Step& step, Worker& worker) {
+  const Range share = worker.share(step.out.shape().n_rows());
+  for (int64_t i = share.begin; i < share.end; ++i)
+    *step.out.nth_row(i) = worker.kernels.recurrent->row_sum(step.in[0].nth_row(i), step.in[0].shape()[0]);
+}
+
+}  // namespace
+
+extern const OpKernel kCausalConv, kTokenShift, kSelectiveScan, kDeltaNet, kRwkv7, kSoftplus, kExp, kL2Norm, kRowSum;
+const OpKernel kCausalConv{.supports = nullptr, .work_bytes = nullptr, .run = run_causal_conv};
+const OpKernel kTokenShift{.supports = nullptr, .work_bytes = nullptr, .run = run_token_shift};
+const OpKernel kSelectiveScan{.supports = nullptr, .work_bytes = nullptr, .run = run_selective_scan};
+const OpKernel kDeltaNet{.supports = nullptr, .work_bytes = nullptr, .run = run_delta_net};
+const OpKernel kRwkv7{.supports = nullptr, .work_bytes = nullptr, .run = run_rwkv7};
+const OpKernel kSoftplus{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::softplus>};
+const OpKernel kExp{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::exp>};
+const OpKernel kL2Norm{.supports = nullptr, .work_bytes = nullptr, .run = run_l2_norm};
+const OpKernel kRowSum{.supports = nullptr, .work_bytes = nullptr, .run = run_row_sum};
+
+}  // namespace tessera::cpu

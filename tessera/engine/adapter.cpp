@@ -1,0 +1,204 @@
+#include "tessera/engine/adapter.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "tessera/engine/weight_loader.h"
+#include "tessera/gguf/keys.h"
+#include "tessera/gguf/printable.h"
+#include "tessera/quant/formats.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kDirection = "direction.";
+constexpr std::string_view kControlVector = "controlvector";
+
+// The number in "direction.3", or nothing.
+std::optional<int64_t> layer_of_direction(std::string_view name) {
+  if (!name.starts_with(kDirection)) return std::nullopt;
+  name.remove_prefix(kDirection.size());
+  int64_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return layer;
+}
+
+}  // namespace
+
+const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use) {
+  Tensor tensor{.name = std::string(source.info.name),
+                .dtype = source.info.dtype,
+                .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // the reader has checked it
+  return &weights_.emplace_back(Weight{std::move(tensor), use, &source}).tensor;
+}
+
+// --- LoRA
+
+Result<std::shared_ptr<Adapter>> Adapter::open_lora(const Engine& engine, const std::string& path) {
+  std::shared_ptr<Adapter> adapter(new Adapter(engine));
+  TESSERA_ASSIGN(LoraFile lora, LoraFile::open(path, engine.files()));
+  adapter->lora_.emplace(std::move(lora));
+  for (const LoraPair& pair : adapter->lora_->pairs()) TESSERA_TRY(adapter->add_pair(pair));
+  TESSERA_TRY(adapter->plan_memory());
+  return adapter;
+}
+
+Result<> Adapter::add_pair(const LoraPair& pair) {
+  const auto is_it = [&](const Weight& weight) { return weight.source == pair.weight; };
+  const auto& weights = engine_.model().weights().weights();
+  const auto first = std::ranges::find_if(weights, is_it);
+  if (first == weights.end())
+    return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} does not use {}", name(),
+                quoted(pair.down->info.name), engine_.files().name(), quoted(pair.weight->info.name));
+  const Tensor *down = add(*pair.down, first->use), *up = add(*pair.up, pair.is_table ? Op::mul_mat : first->use);
+  for (const Weight& weight : weights) {
+    if (!is_it(weight)) continue;
+    if (pair.is_table) terms_.rows[&weight.tensor] = {down, up, lora_->factor(pair)};
+    if (!pair.is_table || weight.use == Op::mul_mat) TESSERA_TRY(add_product(pair, weight, down, up));
+  }
+  return {};
+}
+
+Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const Tensor* down, const Tensor* up) {
+  if (weight.use != Op::mul_mat && weight.use != Op::mul_mat_experts)
+    return fail(ErrorCode::unsupported, "{}: tensor {}: an adapter cannot follow what the model does with {}", name(),
+                quoted(pair.down->info.name), quoted(weight.tensor.name));
+  LowRank& term = terms_.products[&weight.tensor];
+  term = {down, up, lora_->factor(pair)};
+  if (!pair.is_table) return {};
+  // The table multiplies too: its rows are down's rows times up's columns.
+  TESSERA_TRY(plan_transposed(pair));
+  term = {&transposed_, down, lora_->factor(pair)};
+  return {};
+}
+
+Result<> Adapter::plan_transposed(const LoraPair& pair) {
+  const quant::Format* format = quant::find_format(pair.up->info.dtype);
+  if (format == nullptr || format->dequantize_row == nullptr)
+    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name(), quoted(pair.up->info.name),
+                info(pair.up->info.dtype).name);
+  TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {pair.up->info.shape[1], pair.rank}));
+  transposed_ = {.name = std::string(pair.up->info.name) + ".transposed", .layout = layout};
+  transposed_source_ = pair.up;
+  return {};
+}
+
+Result<> Adapter::fill_transposed() {
+  const int64_t n = transposed_.shape()[0], rank = transposed_.shape()[1];
+  const std::span<const std::byte> bytes = files().data(*transposed_source_);
+  const quant::Format& format = *quant::find_format(transposed_source_->info.dtype);
+  const size_t row_bytes = bytes.size() / static_cast<size_t>(n);
+  std::vector<float> row(static_cast<size_t>(rank)), values(static_cast<size_t>(n * rank));
+  for (int64_t i = 0; i < n; ++i) {
+    format.dequantize_row(bytes.data() + static_cast<size_t>(i) * row_bytes, rank, row.data());
+    for (int64_t j = 0; j < rank; ++j) values[static_cast<size_t>(j * n + i)] = row[static_cast<size_t>(j)];
+  }
+  return transposed_.buffer->set(transposed_, 0, std::as_bytes(std::span(values)));
+}
+
+// --- control vectors
+
+Result<std::shared_ptr<Adapter>> Adapter::open_control_vector(const Engine& engine, const std::string& path,
+                                                              const LayerSpan& span) {
+  std::shared_ptr<Adapter> adapter(new Adapter(engine));
+  TESSERA_ASSIGN(adapter->files_, ModelFiles::open(path));
+  TESSERA_TRY(adapter->want_control_vector());
+  for (const ModelFiles::Tensor& tensor : adapter->files_->tensors()) TESSERA_TRY(adapter->add_direction(tensor, span));
+  if (adapter->terms_.layers.empty())
+    return fail(ErrorCode::invalid_argument, "{}: no direction for layers {} to {}", path, span.first, span.last);
+  TESSERA_TRY(adapter->plan_memory());
+  return adapter;
+}
+
+Result<> Adapter::want_control_vector() const {
+  const Metadata& metadata = files_->metadata();
+  TESSERA_ASSIGN(const auto architecture, metadata.get<std::string_view>(keys::kArchitecture));
+  if (architecture != kControlVector)
+    return fail(ErrorCode::mismatch, "{}: architecture {}, a control vector's is \"{}\"", name(), quoted(architecture),
+                kControlVector);
+  const std::string& of_model = engine_.model().info().architecture;
+  TESSERA_ASSIGN(const auto hint, metadata.get_or<std::string_view>(keys::kControlVectorHint, of_model));
+  if (hint != of_model)
+    return fail(ErrorCode::mismatch, "{}: a control vector for architecture {}, the model {} is {}", name(),
+                quoted(hint), engine_.files().name(), quoted(of_model));
+  if (files_->tensors().empty()) return fail(ErrorCode::format, "{}: a control vector without directions", name());
+  return {};
+}
+
+Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpan& span) {
+  const ModelInfo& model = engine_.model().info();
+  const GgufTensor& source = tensor.info;
+  const auto layer = layer_of_direction(source.name);
+  if (!layer)
+    return fail(ErrorCode::unsupported, "{}: tensor {}: want names like {}1", name(), quoted(source.name), kDirection);
+  if (*layer < 1 || *layer >= model.n_layers)
+    return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} takes {}1 to {}", name(), quoted(source.name),
+                engine_.files().name(), kDirection, model.n_layers - 1);
+  if (source.dtype != DType::f32 || source.shape != Shape{model.n_embd})
+    return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, the model {} wants f32 {}", name(), quoted(source.name),
+                info(source.dtype).name, to_string(source.shape), engine_.files().name(),
+                to_string(Shape{model.n_embd}));
+  if (*layer < span.first || *layer > span.last) return {};
+  const auto i = static_cast<size_t>(*layer);
+  if (terms_.layers.size() <= i) terms_.layers.resize(i + 1);
+  terms_.layers[i] = add(tensor, Op::add_scaled);
+  return {};
+}
+
+// --- memory
+
+Result<> Adapter::plan_memory() {
+  const Device& device = engine_.device();
+  // Buffer types in order of first use, so that the plan reads the same every time.
+  std::vector<std::pair<const BufferType*, std::vector<Tensor*>>> by_type;
+  const auto place = [&](Tensor& tensor, Op use) {
+    const BufferType& type = device.weight_buffer_type(use, tensor.dtype, tensor.shape());
+    auto group = std::ranges::find(by_type, &type, [](const auto& entry) { return entry.first; });
+    if (group == by_type.end()) group = by_type.insert(group, {&type, {}});
+    group->second.push_back(&tensor);
+  };
+  for (Weight& weight : weights_) place(weight.tensor, weight.use);
+  if (transposed_source_ != nullptr) place(transposed_, Op::mul_mat);
+  for (auto& [type, tensors] : by_type) {
+    auto placement = TensorPlacement::plan(*type, std::move(tensors));
+    if (!placement) return forward_error(placement, name());
+    placements_.push_back(std::move(*placement));
+  }
+  return {};
+}
+
+std::vector<MemoryPart> Adapter::planned_memory() const {
+  std::vector<MemoryPart> parts;
+  for (const TensorPlacement& placement : placements_)
+    parts.push_back({MemoryPart::Kind::weights, std::string(engine_.device().name()),
+                     std::string(placement.type().name()), placement.bytes()});
+  return parts;
+}
+
+std::vector<MemoryPart> Adapter::allocated_memory() const {
+  std::vector<MemoryPart> parts;
+  for (const MultiBuffer& buffer : buffers_)
+    parts.push_back({MemoryPart::Kind::weights, std::string(engine_.device().name()),
+                     std::string(buffer.parts().front()->type().name()), buffer.size()});
+  return parts;
+}
+
+Result<> Adapter::load() {
+  if (loaded_) return {};
+  buffers_.clear();  // of an attempt that failed
+  for (const TensorPlacement& placement : placements_) {
+    TESSERA_ASSIGN(MultiBuffer buffer, placement.allocate(BufferUsage::weights));
+    buffers_.push_back(std::move(buffer));
+  }
+  // Small files: all values are checked, so that what a scale multiplies is finite.
+  std::vector<Weight*> weights;
+  for (Weight& weight : weights_) weights.push_back(&weight);
+  TESSERA_TRY(WeightLoader(files(), {.check = true}).load(weights, {}, {}));
+  if (transposed_source_ != nullptr) TESSERA_TRY(fill_transposed());
+  loaded_ = true;
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+// Adapters: LoRA matrices and control vectors, opened against an engine's model and loaded beside its weights. A
+// session is told which ones it may use, and how much of each its sequences get; docs/adapters.md.
+#pragma once
+
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/engine/engine.h"
+#include "tessera/gguf/lora_file.h"
+#include "tessera/graph/adapters.h"
+
+namespace tessera {
+
+/// Layers [first, last], counted from 0.
+struct LayerSpan {
+  int64_t first = 0;
+  int64_t last = std::numeric_limits<int64_t>::max();
+};
+
+class Adapter {
+ public:
+  /// Reads a LoRA adapter and plans its memory. The engine, which need not be loaded, must outlive it. Errors: those of
+  /// LoraFile::open(); unsupported (a weight that is used in a way that adapters cannot follow).
+  static Result<std::shared_ptr<Adapter>> open_lora(const Engine& engine, const std::string& path);
+
+  /// Reads a control vector: directions [n_embd] that are added to the outputs of those of its layers that are in the
+  /// span. Errors: those of the file; mismatch (another model's: architecture, width or number of layers);
+  /// invalid_argument (no direction in the span).
+  static Result<std::shared_ptr<Adapter>> open_control_vector(const Engine& engine, const std::string& path,
+                                                              const LayerSpan& span);
+
+  /// Takes the planned memory and fills it. Errors: out_of_memory, io; format (a value that is not finite).
+  Result<> load();
+  bool is_loaded() const { return loaded_; }
+
+  const std::string& name() const { return files().name(); }
+  const Engine& engine() const { return engine_; }
+  const AdapterTerms& terms() const { return terms_; }
+
+  /// The buffers; and the same, read off what load() has allocated.
+  std::vector<MemoryPart> planned_memory() const;
+  std::vector<MemoryPart> allocated_memory() const;
+
+ private:
+  explicit Adapter(const Engine& engine) : engine_(engine) {}
+  const ModelFiles& files() const { return lora_ ? lora_->files() : *files_; }
+  const Tensor* add(const ModelFiles::Tensor& source, Op use);
+  Result<> add_pair(const LoraPair& pair);
+  Result<> add_product(const LoraPair& pair, const Weight& weight, const Tensor* down, const Tensor* up);
+  Result<> plan_transposed(const LoraPair& pair);
+  Result<> fill_transposed();
+  Result<> want_control_vector() const;
+  Result<> add_direction(const ModelFiles::Tensor& tensor, const LayerSpan& span);
+  Result<> plan_memory();
+
+  const Engine& engine_;
+  std::optional<LoraFile> lora_;       // or:
+  std::unique_ptr<ModelFiles> files_;  // of a control vector
+  std::deque<Weight> weights_;         // their addresses are in terms_
+  Tensor transposed_;                  // up of the token table [n, rank], where the table also multiplies
+  const ModelFiles::Tensor* transposed_source_ = nullptr;
+  AdapterTerms terms_;
+  std::vector<TensorPlacement> placements_;
+  std::vector<MultiBuffer> buffers_;  // of placements_
+  bool loaded_ = false;
+};
+
+/// An adapter that a session may use, and the scale with which its sequences begin.
+struct SessionAdapter {
+  std::shared_ptr<Adapter> adapter;
+  float scale = 1.0f;
+};
+
+}  // namespace tessera

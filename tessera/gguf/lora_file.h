@@ -1,0 +1,52 @@
+// A LoRA adapter in a GGUF file (Hu et al. 2021): pairs of small matrices for some weights of one base model. The
+// engine adds their products to a running model, export-lora adds them to the weights. Once open() has returned, every
+// pair fits its weight.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/gguf/split.h"
+
+namespace tessera {
+
+/// What is added to a weight W [n_in, n_out]: up (down x) beside W x. down [n_in, rank], up [rank, n_out], with experts
+/// a matrix for each. For the table of token embeddings [n, n_vocab]: up (row i of down) beside row i of W; down
+/// [rank, n_vocab], up [rank, n].
+struct LoraPair {
+  const ModelFiles::Tensor* weight = nullptr;  // of the base model
+  const ModelFiles::Tensor* down = nullptr;    // "NAME.lora_a"
+  const ModelFiles::Tensor* up = nullptr;      // "NAME.lora_b"
+  int64_t rank = 0;
+  bool is_table = false;
+};
+
+class LoraFile {
+ public:
+  /// Opens an adapter for a model; `base` outlives it. Errors: those of ModelFiles::open(); mismatch (another
+  /// architecture, a weight that the model does not have, another shape); format (no adapter, a matrix without its
+  /// other, alpha); unsupported (another kind of adapter, other tensors); limit (rank).
+  static Result<LoraFile> open(const std::string& path, const ModelFiles& base);
+
+  const ModelFiles& files() const { return *files_; }
+  const std::string& name() const { return files_->name(); }
+  /// In the order of the file.
+  std::span<const LoraPair> pairs() const { return pairs_; }
+  /// What a pair's product is multiplied by: alpha / rank, or 1 where the file has no alpha.
+  float factor(const LoraPair& pair) const { return alpha_ == 0.0f ? 1.0f : alpha_ / static_cast<float>(pair.rank); }
+
+ private:
+  explicit LoraFile(std::unique_ptr<ModelFiles> files) : files_(std::move(files)) {}
+  Result<> read_keys(const ModelFiles& base);
+  Result<> read_pairs(const ModelFiles& base);
+  Result<> want_fit(LoraPair& pair) const;
+
+  std::unique_ptr<ModelFiles> files_;
+  std::vector<LoraPair> pairs_;
+  float alpha_ = 0.0f;
+};
+
+}  // namespace tessera

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace tessera {
+
+struct SoftCapParams {
+  float cap = 1.0f;
+};
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+// bert: BERT, RoBERTa and what is distilled from them: learned positions, GELU, biases everywhere.
+#include "tessera/models/encoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Bert final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ protected:
+  void list_more() override {
+    Encoder::list_more();
+    position_embd_ = weights_.need("position_embd.weight", {info_.n_embd, info_.n_ctx_train}, Op::get_rows);
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l = Encoder::list_layer(il);
+    l.ffn = plain_ffn(il, nn::Activation::gelu);
+    return l;
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_bert(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Bert>(files, rope, encoder_traits("bert", RopePart::none));
+}
+
+}  // namespace tessera

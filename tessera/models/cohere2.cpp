@@ -1,0 +1,48 @@
+// cohere2: Command R7B and A. As command-r; three of four layers have a window and rope, the fourth sees everything and
+// knows no positions.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+
+class Cohere2 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(logit_scale_, hp_.real("logit_scale", 1e-6f, 1e6f));
+    TESSERA_ASSIGN(window_, hp_.integer("attention.sliding_window", 1, kMaxContext));
+    TESSERA_ASSIGN(window_rope_, window_rope({.base = info_.ropes[0].config.freq_base}));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
+    const bool has_window = il % kPeriod < kPeriod - 1;
+    l.attention.params.window = has_window ? window_ : 0;
+    l.attention.rope = has_window ? window_rope_ : nn::kNoRope;
+    return l;
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const Value n = s.norm(x, l.attn_norm);
+    return s.parallel(x, n, n, l);
+  }
+
+ private:
+  int64_t window_ = 0;
+  int window_rope_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_cohere2(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Cohere2>(
+      files, rope, {.architecture = "cohere2", .norm = nn::NormKind::layer, .output = OutputWeights::embedding});
+}
+
+}  // namespace tessera

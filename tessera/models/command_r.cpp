@@ -1,0 +1,45 @@
+// command-r: Command R and R+. Attention and SwiGLU side by side on one layer norm without bias; logits are multiplied
+// by a constant; R+ norms the heads of q and k with weights for each.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kLayersPlus = 64;  // models of so many layers have norms of heads
+
+class CommandR final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(logit_scale_, hp_.real_or("logit_scale", 1.0f, 0.0f, 1e6f));
+    if (logit_scale_ == 0.0f) logit_scale_ = 1.0f;  // 0 means "not scaled"
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
+    if (n_layers_ >= kLayersPlus) {
+      nn::Attention& a = l.attention;
+      a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim, a.n_heads});
+      a.k_norm = norm(block(il, "attn_k_norm"), {a.k_dim, a.n_heads_kv});
+    }
+    return l;
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const Value n = s.norm(x, l.attn_norm);
+    return s.parallel(x, n, n, l);
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_command_r(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<CommandR>(
+      files, rope, {.architecture = "command-r", .norm = nn::NormKind::layer, .output = OutputWeights::embedding});
+}
+
+}  // namespace tessera

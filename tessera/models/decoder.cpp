@@ -1,0 +1,292 @@
+#include "tessera/models/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/gguf/keys.h"
+
+namespace tessera {
+
+// --- the graph
+
+Value DecoderStep::wanted(Value x) {
+  if (layer + 1 < n_layers_ || !x.present()) return x;
+  if (!in.outputs.present()) {
+    b.stop();
+    return {};
+  }
+  // Outputs are in order, each once: where all are wanted there is nothing to take out.
+  const int64_t n_rows = b.spec(x).shape()[1], n_outputs = b.spec(in.outputs).shape()[0];
+  return n_rows == n_outputs ? x : b.get_rows(x, in.outputs);
+}
+
+Value DecoderStep::attend(Value x, const nn::Attention& a) {
+  nn::Heads heads = nn::rotate(b, nn::project(b, x, a), a, ropes);
+  if (q_factors.present()) heads.q = b.mul(heads.q, q_factors);
+  return nn::linear(b, wanted(nn::attend(b, heads, a, in, cache)), a.out);
+}
+
+Value DecoderStep::ffn(Value x, const DecoderLayer& l) {
+  if (l.experts.router.weight == nullptr) return nn::ffn(b, x, l.ffn);
+  const Value y = nn::experts(b, x, l.experts);
+  if (l.shared_expert.down.weight == nullptr) return y;
+  Value shared = nn::ffn(b, x, l.shared_expert);
+  if (l.shared_gate.weight != nullptr) shared = b.mul(shared, b.sigmoid(nn::linear(b, x, l.shared_gate)));
+  return b.add(y, shared);
+}
+
+Value DecoderStep::residual(Value x, Value y) {
+  return b.add(wanted(x), residual_scale == 1.0f ? y : b.scale(y, residual_scale));
+}
+
+Value DecoderStep::parallel(Value x, Value attn_input, Value ffn_input, const DecoderLayer& l) {
+  const Value y = attend(attn_input, l.attention);
+  return residual(x, b.add(y, ffn(wanted(ffn_input), l)));
+}
+
+Value Decoder::layer(DecoderStep& s, Value x, const DecoderLayer& l) const {
+  x = s.residual(x, s.norm(s.attend(s.norm(x, l.attn_norm), l.attention), l.attn_post_norm));
+  return s.residual(x, s.norm(s.ffn(s.norm(x, l.ffn_norm), l), l.ffn_post_norm));
+}
+
+Value Decoder::embed(DecoderStep& s) const {
+  Value x = s.b.get_rows(s.b.tensor(*token_embd_), s.in.tokens);
+  if (embedding_scale_ != 1.0f) x = s.b.scale(x, embedding_scale_);
+  if (position_embd_ != nullptr) x = s.b.add(x, s.b.get_rows(s.b.tensor(*position_embd_), s.in.positions));
+  return s.norm(x, embd_norm_);
+}
+
+// The layers and the final norm.
+Value Decoder::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  DecoderStep s(b, in, cache, n_layers_);
+  for (const nn::Rope& rope : info_.ropes)
+    s.ropes.push_back(
+        {nn::rope_table(b, in.positions, rope, cache.config().n_ctx, nn::RopeMagnitude::applied), rope.config.pairs});
+  s.residual_scale = residual_scale_;
+  if (temperature_.beta != 0.0f) s.q_factors = b.temperature(in.positions, temperature_);
+  Value x = embed(s);
+  for (; s.layer < n_layers_; ++s.layer) {
+    x = b.adapt_layer(layer(s, x, layers_[static_cast<size_t>(s.layer)]), s.layer);
+    b.name(x, fmt::format("layer.{}", s.layer));
+  }
+  return s.norm(x, output_norm_);
+}
+
+Value Decoder::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  Value x = nn::linear(b, final_rows(b, in, cache), output_);
+  if (logit_scale_ != 1.0f) x = b.scale(x, logit_scale_);
+  if (final_soft_cap_ != 0.0f) x = b.soft_cap(x, final_soft_cap_);
+  return b.output(x, "logits");
+}
+
+Value Decoder::build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  return b.output(final_rows(b, in, cache), "embeddings");
+}
+
+Value Decoder::build_rank(GraphBuilder& b, Value x) const { return b.output(nn::rank(b, x, rank_), "scores"); }
+
+// --- keys
+
+Result<> Decoder::read() {
+  info_.architecture = traits_.architecture;
+  TESSERA_TRY(read_common_keys());
+  TESSERA_TRY(read_heads());
+  if (traits_.rope != RopePart::none) TESSERA_TRY(read_main_rope());
+  TESSERA_TRY(read_pooling());
+  TESSERA_TRY(read_keys());
+  list_outer();
+  list_more();
+  list_rank_head();
+  for (int64_t il = 0; il < n_layers_; ++il) layers_.push_back(list_layer(il));
+  TESSERA_TRY(weights_.finish());
+  if (!info_.is_causal && !info_.recurrent_layers.empty())
+    return fail(ErrorCode::unsupported, "{}: recurrent layers that are not causal", files_.name());
+  return finish_cache_layers();
+}
+
+Result<> Decoder::read_common_keys() {
+  TESSERA_ASSIGN(info_.name, files_.metadata().get_or<std::string_view>(keys::kName, ""));
+  TESSERA_ASSIGN(info_.n_vocab, hp_.n_vocab());
+  TESSERA_ASSIGN(info_.n_ctx_train, hp_.integer("context_length", 1, kMaxContext));
+  TESSERA_ASSIGN(info_.n_embd, hp_.integer("embedding_length", 1, kMaxWidth));
+  TESSERA_ASSIGN(n_blocks_, hp_.integer("block_count", 1, kMaxLayers));
+  TESSERA_ASSIGN(const int64_t n_nextn, hp_.integer_or("nextn_predict_layers", 0, 0, n_blocks_ - 1));
+  info_.n_layers = n_layers_ = n_blocks_ - n_nextn;
+  if (hp_.has("feed_forward_length")) {
+    TESSERA_ASSIGN(n_ff_, hp_.per_layer("feed_forward_length", n_blocks_, 0, kMaxWidth));
+  }
+  const bool is_rms = traits_.norm == nn::NormKind::rms;
+  TESSERA_ASSIGN(eps_,
+                 hp_.real(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0.0f, 1.0f));
+  TESSERA_ASSIGN(n_experts_, hp_.integer_or("expert_count", 0, 0, kMaxExperts));
+  if (n_experts_ > 0) {
+    TESSERA_ASSIGN(n_experts_used_, hp_.integer("expert_used_count", 1, n_experts_));
+  }
+  return {};
+}
+
+Result<> Decoder::read_pooling() {
+  TESSERA_ASSIGN(info_.is_causal, hp_.flag_or("attention.causal", true));
+  info_.is_causal = info_.is_causal && traits_.is_causal;
+  info_.has_logits = traits_.output != OutputWeights::none;
+  constexpr int64_t kUnspecified = 0xffffffff;  // -1 in a key without a sign
+  if (hp_.has("pooling_type") && !hp_.integer("pooling_type", kUnspecified, kUnspecified)) {
+    TESSERA_ASSIGN(const int64_t type, hp_.integer("pooling_type", 0, nn::kNPoolings - 1));
+    info_.pooling = static_cast<nn::Pooling>(type);
+  }
+  return {};
+}
+
+Result<> Decoder::read_heads() {
+  const int64_t min_heads = traits_.min_heads_kv;
+  TESSERA_ASSIGN(n_heads_, hp_.per_layer("attention.head_count", n_blocks_, min_heads, kMaxHeads));
+  n_heads_kv_ = n_heads_;
+  if (hp_.has("attention.head_count_kv")) {
+    TESSERA_ASSIGN(n_heads_kv_, hp_.per_layer("attention.head_count_kv", n_blocks_, min_heads, kMaxHeads));
+  }
+  for (size_t il = 0; il < n_heads_.size(); ++il)
+    if (n_heads_kv_[il] != 0 && n_heads_[il] % n_heads_kv_[il] != 0)
+      return fail(ErrorCode::mismatch, "{}: layer {}: {} heads for {} KV heads, want a multiple", files_.name(), il,
+                  n_heads_[il], n_heads_kv_[il]);
+  const auto with_heads = std::ranges::find_if(n_heads_, [](int64_t n) { return n > 0; });
+  const int64_t dim = with_heads == n_heads_.end() ? 1 : info_.n_embd / *with_heads;
+  TESSERA_ASSIGN(k_dim_, hp_.integer_or("attention.key_length", dim, 1, kMaxHeadDim));
+  TESSERA_ASSIGN(v_dim_, hp_.integer_or("attention.value_length", dim, 1, kMaxHeadDim));
+  if (std::min(k_dim_, v_dim_) < 1 || std::max(k_dim_, v_dim_) > kMaxHeadDim)
+    return fail(ErrorCode::limit, "{}: heads of {} and {} elements, want 1 to {}", files_.name(), k_dim_, v_dim_,
+                kMaxHeadDim);
+  return {};
+}
+
+Result<> Decoder::read_main_rope() {
+  TESSERA_ASSIGN(nn::RopeConfig config, hp_.rope(info_.n_ctx_train, overrides_));
+  config.pairs = traits_.pairs;
+  TESSERA_ASSIGN(config.n_rot, hp_.integer_or("rope.dimension_count", k_dim_, 2, kMaxHeadDim));
+  if (config.n_rot % 2 != 0 || config.n_rot > k_dim_ || (traits_.rope == RopePart::whole && config.n_rot != k_dim_))
+    return fail(ErrorCode::mismatch, "{}: rope.dimension_count {} and key length {}: want {}", files_.name(),
+                config.n_rot, k_dim_,
+                traits_.rope == RopePart::whole ? "the same even number" : "an even number of that at most");
+  add_rope(config);
+  return {};
+}
+
+int Decoder::add_rope(const nn::RopeConfig& config) {
+  const auto found = std::ranges::find(info_.ropes, config, &nn::Rope::config);
+  const auto index = static_cast<int>(found - info_.ropes.begin());
+  if (found == info_.ropes.end()) info_.ropes.push_back({.config = config});
+  return index;
+}
+
+Result<int> Decoder::window_rope(const WindowRope& absent) {
+  nn::RopeConfig config = info_.ropes[0].config;
+  TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", absent.base, 1.0f + 1e-3f, 1e12f));
+  if (!absent.is_stretched) config.factor = 1.0f;
+  return add_rope(config);
+}
+
+Result<int64_t> Decoder::window(int64_t absent) {
+  return hp_.integer_or("attention.sliding_window", absent, 0, kMaxContext);
+}
+
+Result<> Decoder::want_experts() {
+  if (n_experts_ > 0) return {};
+  TESSERA_TRY(hp_.integer("expert_count", 1, kMaxExperts));
+  return {};
+}
+
+Result<int64_t> Decoder::n_ff_experts(int64_t absent) {
+  TESSERA_ASSIGN(const int64_t n, hp_.integer_or("expert_feed_forward_length", 0, 0, kMaxWidth));
+  if (n > 0) return n;
+  if (absent > 0) return absent;
+  return hp_.integer("expert_feed_forward_length", 1, kMaxWidth);
+}
+
+Result<nn::Router> Decoder::router_from_keys(nn::Gating absent) {
+  nn::Router router;
+  TESSERA_ASSIGN(const int64_t gating,
+                 hp_.integer_or("expert_gating_func", 0, 0, static_cast<int64_t>(nn::Gating::sqrt_softplus)));
+  router.gating = gating == 0 ? absent : static_cast<nn::Gating>(gating);
+  TESSERA_ASSIGN(router.normalize, hp_.flag_or("expert_weights_norm", false));
+  TESSERA_ASSIGN(router.scale, hp_.real_or("expert_weights_scale", 1.0f, 0.0f, 1e6f));
+  if (router.scale == 0.0f) router.scale = 1.0f;  // 0 means "not scaled"
+  TESSERA_ASSIGN(const int64_t n_groups, hp_.integer_or("expert_group_count", 0, 0, kMaxExperts));
+  if (n_groups <= 1) return router;
+  router.n_groups = n_groups;
+  TESSERA_ASSIGN(router.n_groups_used, hp_.integer("expert_group_used_count", 1, n_groups));
+  if (n_experts_ % n_groups != 0 || n_experts_ / n_groups * router.n_groups_used < n_experts_used_)
+    return fail(ErrorCode::mismatch, "{}: {} experts in {} groups, of which {} are kept: too few for {} chosen",
+                files_.name(), n_experts_, n_groups, router.n_groups_used, n_experts_used_);
+  return router;
+}
+
+Result<> Decoder::read_yarn_keys() {
+  nn::RopeConfig& config = info_.ropes[0].config;
+  const auto read = [&](float& value, std::string_view key, float min, float max, bool is_given) -> Result<> {
+    if (is_given) return {};
+    TESSERA_ASSIGN(value, hp_.real_or(key, value, min, max));
+    return {};
+  };
+  TESSERA_TRY(
+      read(config.yarn_beta_fast, "rope.scaling.yarn_beta_fast", 1e-6f, 1e6f, overrides_.yarn_beta_fast.has_value()));
+  TESSERA_TRY(
+      read(config.yarn_beta_slow, "rope.scaling.yarn_beta_slow", 1e-6f, 1e6f, overrides_.yarn_beta_slow.has_value()));
+  return read(config.yarn_log_multiplier, "rope.scaling.yarn_log_multiplier", 0.0f, 1e3f, false);
+}
+
+Result<> Decoder::read_temperature(int64_t length) {
+  TESSERA_ASSIGN(temperature_.beta, hp_.real_or("attention.temperature_scale", 0.0f, -1e3f, 1e3f));
+  TESSERA_ASSIGN(const int64_t given, hp_.integer_or("attention.temperature_length", 0, 0, kMaxContext));
+  temperature_.length = given > 0 ? given : length;
+  return {};
+}
+
+Result<> Decoder::read_rope_sections() {
+  constexpr size_t kSections = 4;
+  if (!hp_.has("rope.dimension_sections")) return {};
+  TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", kSections, 0, kMaxHeadDim));
+  if (sections[0] == 0 || sections[1] == 0) return {};
+  nn::RopeConfig& config = info_.ropes[0].config;
+  config.pairs = RopePairs::halves;
+  const int64_t n_first = sections[0] + sections[1] + sections[2];
+  if (sections[3] > 0 && config.n_rot / 2 > n_first)
+    return fail(ErrorCode::unsupported,
+                "{}: key '{}': the fourth section begins at pair {} of {}, and is not supported", files_.name(),
+                hp_.full_key("rope.dimension_sections"), n_first, config.n_rot / 2);
+  return {};
+}
+
+Result<> Decoder::read_multipliers() {
+  TESSERA_ASSIGN(const float divisor, hp_.real("logit_scale", 1e-6f, 1e6f));
+  logit_scale_ = 1.0f / divisor;
+  // 0 means "not scaled".
+  const auto factor = [&](std::string_view key) { return hp_.real_or(key, 0.0f, 0.0f, 1e6f); };
+  TESSERA_ASSIGN(const float embedding_scale, factor("embedding_scale"));
+  TESSERA_ASSIGN(const float residual_scale, factor("residual_scale"));
+  TESSERA_ASSIGN(attention_scale_, factor("attention.scale"));
+  if (embedding_scale != 0.0f) embedding_scale_ = embedding_scale;
+  if (residual_scale != 0.0f) residual_scale_ = residual_scale;
+  return {};
+}
+
+int64_t Decoder::n_ff(int64_t il) {
+  if (!n_ff_.empty() && n_ff_[static_cast<size_t>(il)] > 0) return n_ff_[static_cast<size_t>(il)];
+  const auto missing = hp_.per_layer("feed_forward_length", n_blocks_, 1, kMaxWidth);
+  if (!missing) weights_.fail_with(missing.error());
+  return 1;
+}
+
+Result<> Decoder::finish_cache_layers() {
+  info_.kv_ropes.assign(info_.kv_layers.size(), nn::kNoRope);
+  for (const DecoderLayer& layer : layers_) {
+    if (layer.attention.cache_layer < 0) continue;
+    const auto i = static_cast<size_t>(layer.attention.cache_layer);
+    info_.kv_ropes[i] = layer.attention.rope;
+    // What is not causal is in the cache for one micro-batch only: there is nothing to forget.
+    info_.kv_layers[i].window = info_.is_causal ? layer.attention.params.window : 0;
+  }
+  return {};
+}
+
+}  // namespace tessera

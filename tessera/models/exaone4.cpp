@@ -1,0 +1,48 @@
+// exaone4: norms only after attention and feed-forward block, and of the heads of q and k. The 32B model: three of four
+// layers have a window and rope, the fourth sees everything and knows no positions.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kBlocks32B = 64;
+constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+
+class Exaone4 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    if (n_blocks_ != kBlocks32B) return {};
+    TESSERA_ASSIGN(window_, window(4096));
+    TESSERA_ASSIGN(window_rope_, window_rope({.base = info_.ropes[0].config.freq_base}));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
+                   .attention = attention(il),
+                   .ffn_post_norm = norm(il, "post_ffw_norm"),
+                   .ffn = gated_ffn(il)};
+    add_head_norms(l.attention, il);
+    if (window_ == 0) return l;
+    const bool has_window = il % kPeriod < kPeriod - 1;
+    l.attention.params.window = has_window ? window_ : 0;
+    l.attention.rope = has_window ? window_rope_ : nn::kNoRope;
+    return l;
+  }
+
+ private:
+  int64_t window_ = 0;  // 0: none
+  int window_rope_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_exaone4(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Exaone4>(files, rope, {.architecture = "exaone4", .pairs = RopePairs::halves});
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// falcon: attention and feed-forward block side by side on one layer norm (7B), or attention on a second one (40B);
+// GELU.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Falcon final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  DecoderLayer list_layer(int64_t il) override {
+    second_norms_.push_back(maybe_norm(block(il, "attn_norm_2"), {info_.n_embd}));
+    return {.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = plain_ffn(il, nn::Activation::gelu)};
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const nn::Norm& second = second_norms_[static_cast<size_t>(s.layer)];
+    const Value n = s.norm(x, l.attn_norm);
+    return s.parallel(x, second.present() ? s.norm(x, second) : n, n, l);
+  }
+
+ private:
+  std::vector<nn::Norm> second_norms_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_falcon(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Falcon>(
+      files, rope,
+      {.architecture = "falcon", .norm = nn::NormKind::layer, .rope = RopePart::whole, .pairs = RopePairs::halves});
+}
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+// gemma2: norms before and after attention and feed-forward block, GELU gated; every other layer has a window; scores
+// and logits are capped; embeddings are multiplied by sqrt(n_embd) and are the output layer too. Norms are stored with
+// 1 added.
+#include <cmath>
+
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kLayers27B = 46;  // its scores are scaled by the width per head, not by the head's own
+
+class Gemma2 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
+    TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 30.0f, 0.0f, 1e6f));
+    TESSERA_ASSIGN(score_cap_, hp_.real_or("attn_logit_softcapping", 50.0f, 0.0f, 1e6f));
+    TESSERA_ASSIGN(window_, window(4096));
+    TESSERA_ASSIGN(window_rope_, window_rope({.base = info_.ropes[0].config.freq_base}));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
+                   .attn_post_norm = norm(il, "post_attention_norm"),
+                   .attention = attention(il),
+                   .ffn_norm = norm(il, "ffn_norm"),
+                   .ffn_post_norm = norm(il, "post_ffw_norm"),
+                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+    nn::Attention& a = l.attention;
+    a.params.soft_cap = score_cap_;
+    if (n_layers_ == kLayers27B)
+      a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
+    if (il % 2 == 0) {
+      a.params.window = window_;
+      a.rope = window_rope_;
+    }
+    return l;
+  }
+
+ private:
+  float score_cap_ = 0.0f;
+  int64_t window_ = 0;
+  int window_rope_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_gemma2(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Gemma2>(
+      files, rope, {.architecture = "gemma2", .pairs = RopePairs::halves, .output = OutputWeights::embedding});
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// gemma3: as gemma2 without the cap on scores; heads of q and k are normed; five of six layers have a window, and a
+// rope of their own that is not stretched.
+#include <cmath>
+
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kPeriod = 6;      // the last layer of each sees everything
+constexpr int64_t kLayers27B = 62;  // its scores are scaled by the width per head, not by the head's own
+
+class Gemma3 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
+    TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 0.0f, 0.0f, 1e6f));
+    TESSERA_ASSIGN(window_, window(0));
+    TESSERA_ASSIGN(window_rope_, window_rope({.base = 10000.0f, .is_stretched = false}));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
+                   .attn_post_norm = norm(il, "post_attention_norm"),
+                   .attention = attention(il),
+                   .ffn_norm = norm(il, "ffn_norm"),
+                   .ffn_post_norm = norm(il, "post_ffw_norm"),
+                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+    nn::Attention& a = l.attention;
+    add_head_norms(a, il);
+    if (n_layers_ == kLayers27B)
+      a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
+    if (window_ > 0 && il % kPeriod < kPeriod - 1) {
+      a.params.window = window_;
+      a.rope = window_rope_;
+    }
+    return l;
+  }
+
+ private:
+  int64_t window_ = 0;
+  int window_rope_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_gemma3(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Gemma3>(files, rope, {.architecture = "gemma3", .pairs = RopePairs::halves});
+}
+
+}  // namespace tessera

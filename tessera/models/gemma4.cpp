@@ -1,0 +1,209 @@
+// gemma4: as gemma3 with norms stored as they are, scores not scaled, V normed without a weight; layers with a window
+// and without differ in heads and rope; the last layers use K and V of an earlier one; optionally a vector per token
+// and layer beside the embedding, experts beside the dense block, and a factor on each layer's result.
+#include <cmath>
+#include <numbers>
+
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+/// What a layer has beside the common.
+struct Extra {
+  bool has_kv = true;  // else an earlier layer's K and V are used
+  nn::Norm dense_post_norm{}, experts_norm{}, experts_post_norm{};
+  const Tensor* router_scale = nullptr;  // [n_embd]
+  nn::Linear per_layer_gate{}, per_layer_out{};
+  nn::Norm per_layer_post_norm{};
+  const Tensor* output_scale = nullptr;  // [1]
+};
+
+class Gemma4 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
+    TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 30.0f, 0.0f, 1e6f));
+    TESSERA_ASSIGN(has_window_, hp_.flag_per_layer("attention.sliding_window_pattern", n_blocks_));
+    TESSERA_ASSIGN(window_, hp_.integer("attention.sliding_window", 1, kMaxContext));
+    TESSERA_ASSIGN(window_k_dim_, hp_.integer("attention.key_length_swa", 2, kMaxHeadDim));
+    TESSERA_ASSIGN(window_v_dim_, hp_.integer("attention.value_length_swa", 1, kMaxHeadDim));
+    TESSERA_ASSIGN(const int64_t n_shared, hp_.integer_or("attention.shared_kv_layers", 0, 0, n_blocks_));
+    first_shared_ = n_blocks_ - n_shared;
+    if (n_shared > 0 && first_shared_ < 2)
+      return fail(ErrorCode::limit, "{}: key '{}': {} of {} layers, want 2 before them", files_.name(),
+                  hp_.full_key("attention.shared_kv_layers"), n_shared, n_blocks_);
+    TESSERA_ASSIGN(n_per_layer_, hp_.integer_or("embedding_length_per_layer_input", 0, 0, kMaxWidth));
+    TESSERA_ASSIGN(n_ff_experts_, hp_.integer_or("expert_feed_forward_length", 0, 0, kMaxWidth));
+    return read_window_rope();
+  }
+
+  void list_more() override {
+    if (n_per_layer_ == 0) return;
+    const int64_t n = n_per_layer_ * n_layers_;
+    per_layer_embd_ = weights_.need("per_layer_token_embd.weight", {n, info_.n_vocab}, Op::get_rows);
+    per_layer_proj_ = linear("per_layer_model_proj", info_.n_embd, n);
+    per_layer_norm_ = norm("per_layer_proj_norm", {n_per_layer_});
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
+                   .attn_post_norm = norm(il, "post_attention_norm"),
+                   .attention = list_attention(il),
+                   .ffn_norm = norm(il, "ffn_norm"),
+                   .ffn_post_norm = norm(il, "post_ffw_norm"),
+                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+    Extra extra{.has_kv = il < first_shared_,
+                .output_scale = weights_.maybe(block(il, "layer_output_scale.weight"), {1}, Op::mul)};
+    if (weights_.has(block(il, "ffn_gate_inp.weight"))) {
+      l.experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax, .normalize = true});
+      l.experts.activation = nn::Activation::gelu;
+      extra.router_scale = weights_.need(block(il, "ffn_gate_inp.scale"), {info_.n_embd}, Op::mul);
+      extra.dense_post_norm = norm(il, "post_ffw_norm_1");
+      extra.experts_norm = norm(il, "pre_ffw_norm_2");
+      extra.experts_post_norm = norm(il, "post_ffw_norm_2");
+    }
+    if (n_per_layer_ > 0) {
+      extra.per_layer_gate = linear(block(il, "inp_gate"), info_.n_embd, n_per_layer_);
+      extra.per_layer_out = linear(block(il, "proj"), n_per_layer_, info_.n_embd);
+      extra.per_layer_post_norm = norm(il, "post_norm");
+    }
+    extras_.push_back(extra);
+    return l;
+  }
+
+  Value embed(DecoderStep& s) const override {
+    GraphBuilder& b = s.b;
+    const Value x = Decoder::embed(s);
+    if (n_per_layer_ == 0) return x;
+    const Shape shape{n_per_layer_, n_layers_, b.spec(x).shape()[1]};
+    const Value rows =
+        b.scale(b.get_rows(b.tensor(*per_layer_embd_), s.in.tokens), std::sqrt(static_cast<float>(n_per_layer_)));
+    const Value projected = b.scale(nn::linear(b, x, per_layer_proj_), 1.0f / embedding_scale_);
+    const Value normed = s.norm(b.reshape(projected, shape), per_layer_norm_);
+    s.shared = b.scale(b.add(normed, b.reshape(rows, shape)), 1.0f / std::numbers::sqrt2_v<float>);
+    return x;
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const Extra& extra = extras_[static_cast<size_t>(s.layer)];
+    x = s.residual(x, s.norm(attend(s, s.norm(x, l.attn_norm), l.attention, extra), l.attn_post_norm));
+    x = s.residual(x, s.norm(feed_forward(s, x, l, extra), l.ffn_post_norm));
+    if (n_per_layer_ > 0) x = s.residual(x, per_layer(s, x, extra));
+    return extra.output_scale == nullptr ? x : s.b.mul(x, nn::vector_f32(s.b, *extra.output_scale));
+  }
+
+ private:
+  Result<> read_window_rope() {
+    nn::RopeConfig config = info_.ropes[0].config;
+    TESSERA_ASSIGN(config.n_rot, hp_.integer_or("rope.dimension_count_swa", window_k_dim_, 2, kMaxHeadDim));
+    TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", 10000.0f, 1.0f + 1e-3f, 1e12f));
+    config.factor = 1.0f;
+    if (config.n_rot % 2 != 0 || config.n_rot > window_k_dim_)
+      return fail(ErrorCode::mismatch,
+                  "{}: rope.dimension_count_swa {} and key length {}: want an even number of that "
+                  "at most",
+                  files_.name(), config.n_rot, window_k_dim_);
+    // Not add_rope(): an equal one has factors that are not for these layers.
+    info_.ropes.push_back({.config = config});
+    return {};
+  }
+
+  nn::Attention list_attention(int64_t il) {
+    const bool has_window = has_window_[static_cast<size_t>(il)];
+    const int64_t k_dim = has_window ? window_k_dim_ : k_dim_, v_dim = has_window ? window_v_dim_ : v_dim_;
+    const auto i = static_cast<size_t>(il);
+    nn::Attention a{.q = linear(block(il, "attn_q"), info_.n_embd, k_dim * n_heads_[i]),
+                    .out = linear(block(il, "attn_output"), v_dim * n_heads_[i], info_.n_embd),
+                    .q_norm = norm(block(il, "attn_q_norm"), {k_dim}),
+                    .n_heads = n_heads_[i],
+                    .n_heads_kv = n_heads_kv_[i],
+                    .k_dim = k_dim,
+                    .v_dim = v_dim,
+                    .rope = has_window ? 1 : 0,
+                    .cache_layer = static_cast<int64_t>(info_.kv_layers.size()),
+                    .params = {.scale = 1.0f, .window = has_window ? window_ : 0}};
+    if (il >= first_shared_) {
+      a.cache_layer = first_shared_ - (has_window ? 2 : 1);
+      return checked_sharing(il, a);
+    }
+    a.k = linear(block(il, "attn_k"), info_.n_embd, k_dim * a.n_heads_kv);
+    a.k_norm = norm(block(il, "attn_k_norm"), {k_dim});
+    if (weights_.has(block(il, "attn_v.weight")))
+      a.v = linear(block(il, "attn_v"), info_.n_embd, v_dim * a.n_heads_kv);
+    else if (k_dim != v_dim)
+      weights_.fail_with(Error(ErrorCode::mismatch, files_.name() + ": layer " + std::to_string(il) +
+                                                        ": K is V too, but their lengths differ"));
+    info_.kv_layers.push_back({.n_heads_kv = a.n_heads_kv, .k_dim = k_dim, .v_dim = v_dim});
+    return a;
+  }
+
+  // The layer whose K and V are used must be of the same kind.
+  nn::Attention checked_sharing(int64_t il, const nn::Attention& a) {
+    const auto from = static_cast<size_t>(a.cache_layer);
+    const KvLayerShape wanted{.n_heads_kv = a.n_heads_kv, .k_dim = a.k_dim, .v_dim = a.v_dim};
+    if (info_.kv_layers[from] != wanted || has_window_[from] != has_window_[static_cast<size_t>(il)])
+      weights_.fail_with(Error(ErrorCode::mismatch, files_.name() + ": layer " + std::to_string(il) +
+                                                        " uses K and V of layer " + std::to_string(from) +
+                                                        ", which is of another kind"));
+    return a;
+  }
+
+  static Value attend(DecoderStep& s, Value x, const nn::Attention& a, const Extra& extra) {
+    GraphBuilder& b = s.b;
+    const int64_t n_tokens = b.spec(x).shape()[1];
+    const auto product = [&](const nn::Linear& w, int64_t dim, int64_t n_heads) {
+      return b.reshape(nn::linear(b, x, w), {dim, n_heads, n_tokens});
+    };
+    nn::Heads heads{.q = nn::head_norm(b, product(a.q, a.k_dim, a.n_heads), a.q_norm), .k = {}, .v = {}};
+    if (extra.has_kv) {
+      const Value k = product(a.k, a.k_dim, a.n_heads_kv);
+      const Value v = a.v.weight == nullptr ? k : product(a.v, a.v_dim, a.n_heads_kv);
+      heads.k = nn::head_norm(b, k, a.k_norm);
+      heads.v = b.rms_norm(v, Value(), a.k_norm.eps);
+    }
+    return nn::linear(b, s.wanted(nn::attend(b, nn::rotate(b, heads, a, s.ropes), a, s.in, s.cache)), a.out);
+  }
+
+  Value feed_forward(DecoderStep& s, Value x, const DecoderLayer& l, const Extra& extra) const {
+    const Value dense = nn::ffn(s.b, s.norm(x, l.ffn_norm), l.ffn);
+    if (l.experts.router.weight == nullptr) return dense;
+    const Value scaled = s.b.scale(s.b.rms_norm(x, Value(), eps_), 1.0f / embedding_scale_);
+    const Value routed_by = s.b.mul(scaled, nn::vector_f32(s.b, *extra.router_scale));
+    const Value chosen =
+        nn::experts(s.b, s.norm(x, extra.experts_norm), l.experts, nn::route(s.b, routed_by, l.experts.router));
+    return s.b.add(s.norm(dense, extra.dense_post_norm), s.norm(chosen, extra.experts_post_norm));
+  }
+
+  Value per_layer(DecoderStep& s, Value x, const Extra& extra) const {
+    GraphBuilder& b = s.b;
+    const Layout all = b.spec(s.shared).layout;
+    const Value mine =
+        b.view(s.shared, {.shape = {n_per_layer_, all.shape[2]}, .nb = {all.nb[0], all.nb[2], all.nb[3], all.nb[3]}},
+               static_cast<size_t>(s.layer * all.nb[1]));
+    const Value gate = nn::linear(b, x, extra.per_layer_gate);
+    return s.norm(nn::linear(b, b.geglu(gate, s.wanted(mine)), extra.per_layer_out), extra.per_layer_post_norm);
+  }
+
+  std::vector<bool> has_window_;
+  int64_t window_ = 0, window_k_dim_ = 0, window_v_dim_ = 0;
+  int64_t first_shared_ = 0;
+  int64_t n_per_layer_ = 0, n_ff_experts_ = 0;
+  const Tensor* per_layer_embd_ = nullptr;
+  nn::Linear per_layer_proj_;
+  nn::Norm per_layer_norm_;
+  std::vector<Extra> extras_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_gemma4(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Gemma4>(files, rope,
+                                {.architecture = "gemma4", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
+}
+
+}  // namespace tessera

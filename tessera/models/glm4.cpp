@@ -1,0 +1,32 @@
+// glm4: GLM 4 0414 and GLM 4.1V on text. Norms before and after attention and feed-forward block, fused gate and up,
+// partial rope; where the file has sections, rope is over halves (text has one position for all sections).
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Glm4 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override { return read_rope_sections(); }
+
+  DecoderLayer list_layer(int64_t il) override {
+    return {.attn_norm = norm(il, "attn_norm"),
+            .attn_post_norm = norm(il, "post_attention_norm"),
+            .attention = attention(il),
+            .ffn_norm = norm(il, "ffn_norm"),
+            .ffn_post_norm = norm(il, "post_ffw_norm"),
+            .ffn = fused_ffn(il)};
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_glm4(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Glm4>(files, rope, {.architecture = "glm4"});
+}
+
+}  // namespace tessera

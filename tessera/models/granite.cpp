@@ -1,0 +1,49 @@
+// granite and granitemoe: as llama, with constants on embeddings, scores, what each block adds, and logits. With
+// experts a shared one may stand beside them; weights are a softmax's, divided by their sum.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Granite final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(read_multipliers());
+    TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
+    TESSERA_ASSIGN(has_rope_, hp_.flag_or("rope.scaling.finetuned", true));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
+    if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
+    if (!has_rope_) l.attention.rope = nn::kNoRope;
+    if (n_experts_ == 0) {
+      l.ffn = gated_ffn(il);
+      return l;
+    }
+    l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
+    if (n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
+    return l;
+  }
+
+ private:
+  int64_t n_ff_shared_ = 0;  // 0: no shared expert
+  bool has_rope_ = true;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_granite(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Granite>(files, rope, {.architecture = "granite", .rope = RopePart::whole});
+}
+
+Result<std::unique_ptr<Model>> create_granitemoe(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Granite>(files, rope, {.architecture = "granitemoe", .rope = RopePart::whole});
+}
+
+}  // namespace tessera

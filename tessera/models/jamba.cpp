@@ -1,0 +1,56 @@
+// jamba: layers without KV heads are Mamba mixers with norms of dt, B and C, the others attention without rope; each is
+// followed by a SwiGLU block, or by experts where the layer has a router, whose weights are a softmax's and do not sum
+// to 1.
+#include "tessera/models/recurrent_decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Jamba final : public RecurrentDecoder {
+ public:
+  using RecurrentDecoder::RecurrentDecoder;
+
+ protected:
+  Result<> read_keys() override { return read_ssm_keys(Groups::none); }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+    nn::Mamba m;
+    if (is_recurrent(il)) {
+      m = mamba(il);
+      m.has_norms = true;
+      m.dt_norm = norm(block(il, "ssm_dt_norm"), {m.dt_rank});
+      m.b_norm = norm(block(il, "ssm_b_norm"), {m.n_state});
+      m.c_norm = norm(block(il, "ssm_c_norm"), {m.n_state});
+    } else {
+      l.attention = attention(il);
+    }
+    mixers_.push_back(m);
+    l.ffn_norm = norm(il, "ffn_norm");
+    if (weights_.has(block(il, "ffn_gate_inp.weight")))
+      l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax});
+    else
+      l.ffn = gated_ffn(il);
+    return l;
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const nn::Mamba& m = mixers_[static_cast<size_t>(s.layer)];
+    const Value h = s.norm(x, l.attn_norm);
+    x = s.residual(
+        x, m.state_layer < 0 ? s.attend(h, l.attention) : nn::linear(s.b, s.wanted(nn::mamba(s.b, h, m, s.in)), m.out));
+    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
+  }
+
+ private:
+  std::vector<nn::Mamba> mixers_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_jamba(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Jamba>(files, rope, {.architecture = "jamba", .rope = RopePart::none, .min_heads_kv = 0});
+}
+
+}  // namespace tessera

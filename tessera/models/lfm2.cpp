@@ -1,0 +1,81 @@
+// lfm2, lfm2moe: layers without KV heads are gated short convolutions, the others attention with norms of q and k per
+// head and rope over halves; each is followed by a SwiGLU block. In lfm2moe layers from leading_dense_block_count on
+// are mixtures, whose experts are chosen with a bias. The norm before the output is named token_embd_norm.
+#include "tessera/models/recurrent_decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Lfm2 final : public RecurrentDecoder {
+ public:
+  using RecurrentDecoder::RecurrentDecoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(conv_width_, hp_.integer("shortconv.l_cache", 2, kMaxConvWidth));
+    TESSERA_ASSIGN(window_, window(0));
+    if (n_experts_ == 0) return {};
+    TESSERA_ASSIGN(n_dense_, hp_.integer_or("leading_dense_block_count", 0, 0, n_blocks_));
+    TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
+    TESSERA_ASSIGN(router_, router_from_keys(nn::Gating::sigmoid));
+    router_.normalize = true;
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+    mixers_.push_back(is_recurrent(il) ? short_conv(il) : nn::ShortConv{});
+    if (!is_recurrent(il)) {
+      l.attention = attention(il);
+      l.attention.params.window = window_;
+      add_head_norms(l.attention, il);
+    }
+    l.ffn_norm = norm(il, "ffn_norm");
+    if (n_experts_ > 0 && il >= n_dense_)
+      l.experts = experts(il, n_ff_experts_, router_);
+    else
+      l.ffn = gated_ffn(il);
+    return l;
+  }
+
+  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+    const nn::ShortConv& m = mixers_[static_cast<size_t>(s.layer)];
+    const Value h = s.norm(x, l.attn_norm);
+    x = s.residual(x, m.state_layer < 0 ? s.attend(h, l.attention)
+                                        : nn::linear(s.b, s.wanted(nn::short_conv(s.b, h, m, s.in)), m.out));
+    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
+  }
+
+ private:
+  nn::ShortConv short_conv(int64_t il) {
+    const int64_t n = info_.n_embd;
+    return {.in = linear(block(il, "shortconv.in_proj"), n, 3 * n),
+            .conv = {.weight = weights_.need(block(il, "shortconv.conv.weight"), {conv_width_, n}, Op::causal_conv)},
+            .out = linear(block(il, "shortconv.out_proj"), n, n),
+            .state_layer = add_state_layer({(conv_width_ - 1) * n})};
+  }
+
+  int64_t conv_width_ = 0, window_ = 0;
+  int64_t n_dense_ = 0, n_ff_experts_ = 0;
+  nn::Router router_;
+  std::vector<nn::ShortConv> mixers_;
+};
+
+Result<std::unique_ptr<Model>> create(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
+  return create_decoder<Lfm2>(
+      files, rope,
+      {.architecture = name, .pairs = RopePairs::halves, .output_norm = "token_embd_norm", .min_heads_kv = 0});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_lfm2(const ModelFiles& files, const RopeOverrides& rope) {
+  return create(files, rope, "lfm2");
+}
+
+Result<std::unique_ptr<Model>> create_lfm2moe(const ModelFiles& files, const RopeOverrides& rope) {
+  return create(files, rope, "lfm2moe");
+}
+
+}  // namespace tessera

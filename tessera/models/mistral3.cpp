@@ -1,0 +1,36 @@
+// mistral3: Ministral 3 and Mistral Large 3 dense. As llama; q grows with the logarithm of the position beyond the
+// trained context, and YaRN's bounds and magnitude are the file's.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Mistral3 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(read_yarn_keys());
+    return read_temperature(info_.ropes[0].config.original_context);
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
+    if (n_experts_ > 0)
+      l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
+    else
+      l.ffn = gated_ffn(il);
+    return l;
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_mistral3(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Mistral3>(files, rope,
+                                  {.architecture = "mistral3", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
+}
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+// mpt: layer norms, ALiBi instead of rope, bounded q, k and v, GELU; optionally learned positions, norms of q and k,
+// and divisors of the activation (AWQ).
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Mpt final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(max_alibi_, hp_.real("attention.max_alibi_bias", 0.0f, 1024.0f));
+    TESSERA_ASSIGN(clamp_, hp_.real_or("attention.clamp_kqv", 0.0f, 0.0f, 1e30f));
+    return {};
+  }
+
+  void list_more() override {
+    position_embd_ = weights_.maybe("position_embd.weight", {info_.n_embd, info_.n_ctx_train}, Op::get_rows);
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
+                   .attention = attention(il),
+                   .ffn_norm = norm(il, "ffn_norm"),
+                   .ffn = plain_ffn(il, nn::Activation::gelu)};
+    l.attention.params.max_alibi = max_alibi_;
+    l.attention.clamp = clamp_;
+    if (weights_.has(block(il, "attn_q_norm.weight"))) add_whole_norms(l.attention, il);
+    l.ffn.divisor = weights_.maybe(block(il, "ffn.act.scales"), {n_ff(il)}, Op::div);
+    return l;
+  }
+
+ private:
+  float max_alibi_ = 0.0f;
+  float clamp_ = 0.0f;  // 0: none
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_mpt(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Mpt>(files, rope, {.architecture = "mpt", .norm = nn::NormKind::layer, .rope = RopePart::none});
+}
+
+}  // namespace tessera

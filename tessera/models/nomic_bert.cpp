@@ -1,0 +1,26 @@
+// nomic-bert: as bert, with rope instead of learned positions and SwiGLU, without biases.
+#include "tessera/models/encoder.h"
+
+namespace tessera {
+
+namespace {
+
+class NomicBert final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ protected:
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l = Encoder::list_layer(il);
+    l.ffn = gated_ffn(il);
+    return l;
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_nomic_bert(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<NomicBert>(files, rope, encoder_traits("nomic-bert", RopePart::some));
+}
+
+}  // namespace tessera

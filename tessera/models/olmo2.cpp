@@ -1,0 +1,48 @@
+// olmo2: OLMo 2 and 3. Norms only after attention and feed-forward block; q and k are normed over all heads. OLMo 3:
+// three of four layers have a window and a rope that is not stretched.
+#include "tessera/models/decoder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+
+class Olmo2 final : public Decoder {
+ public:
+  using Decoder::Decoder;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(window_, window(0));
+    const float base = info_.ropes[0].config.freq_base;
+    TESSERA_ASSIGN(window_rope_, window_rope({.base = base, .is_stretched = false}));
+    return {};
+  }
+
+  DecoderLayer list_layer(int64_t il) override {
+    DecoderLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
+                   .attention = attention(il),
+                   .ffn_post_norm = norm(il, "post_ffw_norm"),
+                   .ffn = gated_ffn(il)};
+    add_whole_norms(l.attention, il);
+    if (window_ > 0 && il % kPeriod < kPeriod - 1) {
+      l.attention.params.window = window_;
+      l.attention.rope = window_rope_;
+    }
+    return l;
+  }
+
+ private:
+  int64_t window_ = 0;  // 0: none
+  int window_rope_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_olmo2(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_decoder<Olmo2>(files, rope,
+                               {.architecture = "olmo2", .pairs = RopePairs::halves, .output = OutputWeights::own});
+}
+
+}  // namespace tessera

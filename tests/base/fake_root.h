@@ -1,0 +1,30 @@
+// A tree of small files that stands for "/": what /sys and /proc of another machine would say.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include "tests/support/testing.h"
+
+namespace tessera::testing {
+
+class FakeRoot {
+ public:
+  explicit FakeRoot(const std::string& name) : root_(temporary_dir() / name) { std::filesystem::remove_all(root_); }
+
+  FakeRoot& add(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_ / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return *this;
+  }
+  FakeRoot& add_cpu(int cpu, const std::string& file, const std::string& text) {
+    return add("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + file, text);
+  }
+  std::string path() const { return root_.string(); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace tessera::testing

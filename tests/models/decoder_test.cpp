@@ -1,0 +1,166 @@
+// What architectures say of their layers: windows, ropes and shapes in the cache, for files with more layers or other
+// keys than the references have.
+#include "tessera/models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/support/float_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+/// The model of a reference's file after a change.
+Result<std::unique_ptr<Model>> changed(const std::string& path, const std::function<void(FloatModel&)>& change,
+                                       std::unique_ptr<ModelFiles>& files) {
+  FloatModel m(path);
+  change(m);
+  TESSERA_ASSIGN(files, ModelFiles::open(m.write("changed.gguf")));
+  return create_model(*files, {});
+}
+
+struct Layers {
+  std::vector<int64_t> windows;
+  std::vector<int> ropes;
+};
+
+Layers layers_of(const ModelInfo& info) {
+  Layers layers;
+  for (const KvLayerShape& shape : info.kv_layers) layers.windows.push_back(shape.window);
+  layers.ropes = info.kv_ropes;
+  return layers;
+}
+
+class DecoderLayers : public ::testing::Test {
+ protected:
+  void check(const std::string& file, const std::function<void(FloatModel&)>& change, const Layers& want) {
+    TESSERA_SHARED_OR_SKIP(path, "golden/archs/" + file + ".gguf");
+    std::unique_ptr<ModelFiles> files;
+    ASSERT_OK_AND_ASSIGN(const auto model, changed(path, change, files));
+    const Layers got = layers_of(model->info());
+    EXPECT_EQ(got.windows, want.windows);
+    EXPECT_EQ(got.ropes, want.ropes);
+  }
+};
+
+TEST_F(DecoderLayers, SmolLm3HasNoPositionsInEveryFourth) {
+  check("smollm3-dense", [](FloatModel& m) { m.repeat_layer_0("smollm3", 8); },
+        {std::vector<int64_t>(8, 0), {0, 0, 0, -1, 0, 0, 0, -1}});
+}
+
+TEST_F(DecoderLayers, Gemma2HasAWindowInEveryOther) {
+  check("gemma2-dense", [](FloatModel& m) { m.repeat_layer_0("gemma2", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
+}
+
+TEST_F(DecoderLayers, Gemma3HasARopeForWindows) {
+  check("gemma3-dense", [](FloatModel&) {}, {{16, 16, 16, 16, 16, 0, 16}, {1, 1, 1, 1, 1, 0, 1}});
+  check("gemma3-dense", [](FloatModel& m) { m.keys.remove("gemma3.attention.sliding_window"); },
+        {std::vector<int64_t>(7, 0), std::vector<int>(7, 0)});
+}
+
+TEST_F(DecoderLayers, Cohere2TurnsOnlyWhereItHasAWindow) {
+  check("cohere2-dense", [](FloatModel& m) { m.repeat_layer_0("cohere2", 5); },
+        {{16, 16, 16, 0, 16}, {0, 0, 0, -1, 0}});
+}
+
+TEST_F(DecoderLayers, GptOssHasAWindowInEveryOther) {
+  check("gpt-oss-moe", [](FloatModel& m) { m.repeat_layer_0("gpt-oss", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
+}
+
+TEST_F(DecoderLayers, Olmo2sWindowsAreNotStretched) {
+  check("olmo2-dense",
+        [](FloatModel& m) {
+          m.keys.set("olmo2.rope.scaling.type", "yarn");
+          m.keys.set("olmo2.rope.scaling.factor", 4.0f);
+        },
+        {{16, 16, 16, 0}, {1, 1, 1, 0}});
+  check("olmo2-dense", [](FloatModel& m) { m.keys.set("olmo2.attention.sliding_window", 0u); },
+        {{0, 0, 0, 0}, {0, 0, 0, 0}});
+}
+
+TEST_F(DecoderLayers, Exaone4HasWindowsIfItHas64Layers) {
+  check("exaone4-dense", [](FloatModel&) {}, {{0, 0}, {0, 0}});
+  Layers want;
+  for (int il = 0; il < 64; ++il) {
+    want.windows.push_back(il % 4 == 3 ? 0 : 16);
+    want.ropes.push_back(il % 4 == 3 ? -1 : 0);
+  }
+  check(
+      "exaone4-dense", [](FloatModel& m) { m.repeat_layer_0("exaone4", 64); }, want);
+}
+
+TEST_F(DecoderLayers, LayersThatPredictMoreTokensAreLeftOut) {
+  check("glm4-dense",
+        [](FloatModel& m) {
+          m.repeat_layer_0("glm4", 3);
+          m.keys.set("glm4.nextn_predict_layers", 1u);
+        },
+        {{0, 0}, {0, 0}});
+}
+
+TEST_F(DecoderLayers, DeepSeekKeepsOneVectorPerToken) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  std::unique_ptr<ModelFiles> files;
+  ASSERT_OK_AND_ASSIGN(const auto model, changed(
+                                             path, [](FloatModel&) {}, files));
+  EXPECT_EQ(model->info().kv_layers, (std::vector<KvLayerShape>(2, {.n_heads_kv = 1, .k_dim = 576, .v_dim = 0})));
+}
+
+// Command R+ norms heads; without those weights it is refused.
+TEST(Decoder, CommandRPlusIsToldByItsLayers) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/command-r-dense.gguf");
+  std::unique_ptr<ModelFiles> files;
+  EXPECT_OK(changed(
+      path, [](FloatModel& m) { m.repeat_layer_0("command-r", 63); }, files));
+  EXPECT_ERROR(changed(
+                   path, [](FloatModel& m) { m.repeat_layer_0("command-r", 64); }, files),
+               "tensor blk.0.attn_q_norm.weight [32, 4] is missing");
+}
+
+TEST(Decoder, AFourthSectionOfRopeIsNotSupported) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/glm4-dense.gguf");
+  std::unique_ptr<ModelFiles> files;
+  EXPECT_ERROR(changed(
+                   path,
+                   [](FloatModel& m) {
+                     m.keys.set_array("glm4.rope.dimension_sections", std::vector<int32_t>{4, 4, 4, 4});
+                   },
+                   files),
+               "the fourth section begins at pair 12 of 16");
+}
+
+TEST(Decoder, TiedOutputIsTheEmbedding) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen2-dense.gguf");
+  std::unique_ptr<ModelFiles> files;
+  EXPECT_OK(changed(
+      path, [](FloatModel& m) { m.drop("output.weight"); }, files));
+  TESSERA_SHARED_OR_SKIP(untied, "golden/archs/olmoe-moe.gguf");
+  EXPECT_ERROR(changed(
+                   untied, [](FloatModel& m) { m.drop("output.weight"); }, files),
+               "tensor output.weight [128, 256] is missing");
+}
+
+TEST(Decoder, GroupsOfExpertsMustBeLargeEnough) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  std::unique_ptr<ModelFiles> files;
+  const auto with_groups = [&](uint32_t n, uint32_t n_used) {
+    return changed(
+        path,
+        [&](FloatModel& m) {
+          m.keys.set("deepseek2.expert_group_count", n);
+          m.keys.set("deepseek2.expert_group_used_count", n_used);
+        },
+        files);
+  };
+  EXPECT_OK(with_groups(2, 1));
+  EXPECT_ERROR(with_groups(4, 1), "4 experts in 4 groups, of which 1 are kept: too few for 2 chosen");
+  EXPECT_ERROR(with_groups(3, 2), "4 experts in 3 groups");
+  EXPECT_ERROR(with_groups(2, 3), "expert_group_used_count': 3, want 1 to 2");
+  EXPECT_ERROR(with_groups(2, 0), "expert_group_used_count': 0, want 1 to 2");
+}
+
+}  // namespace
+}  // namespace tessera

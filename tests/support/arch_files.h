@@ -1,0 +1,26 @@
+// The files of shared/golden/archs, one or two per architecture.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace tessera::testing {
+
+inline constexpr const char* kArchFiles[] = {
+    "bloom-dense",   "cohere2-dense", "command-r-dense", "deepseek2-moe",   "exaone4-dense",  "falcon-dense",
+    "gemma-dense",   "gemma2-dense",  "gemma3-dense",    "glm4-dense",      "gpt-oss-moe",    "gpt2-dense",
+    "gptneox-dense", "granite-dense", "granitemoe-moe",  "lfm2-dense",      "llama-dense",    "llama-moe",
+    "mamba-dense",   "mamba2-dense",  "mistral3-dense",  "mpt-dense",       "nemotron-dense", "olmo2-dense",
+    "olmoe-moe",     "phi2-dense",    "phi3-dense",      "qwen2-dense",     "qwen2moe-moe",   "qwen3-dense",
+    "qwen3moe-moe",  "smollm3-dense", "stablelm-dense",  "starcoder2-dense"};
+
+/// A test's name of a file's.
+inline std::string arch_file_name(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+}  // namespace tessera::testing

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/checked.h"
 #include "tessera/graph/builder.h"
 
 namespace tessera::nn {
@@ -39,9 +40,10 @@ struct Rope {
   const Tensor* factors = nullptr;       // per-pair divisors of the angles [n_rot / 2], or null
   const Tensor* long_factors = nullptr;  // those for contexts above config.original_context, or null: factors
 
-  /// Longrope's choice is by the context a session is made for, not by positions: K in the cache stays as it was.
+  /// Longrope's choice is by the context a session is made for, not by positions: K in the cache stays as it was. As
+  /// users of llama.cpp know it, contexts count in steps of 256 tokens.
   const Tensor* factors_for(int64_t n_ctx) const {
-    return long_factors != nullptr && n_ctx > config.original_context ? long_factors : factors;
+    return long_factors != nullptr && round_up<int64_t>(n_ctx, 256) > config.original_context ? long_factors : factors;
   }
 };
 

@@ -67,10 +67,12 @@ TEST(RopeTableParams, AMultiplierOfTheLogarithmDividesTheMagnitude) {
 
 TEST(Rope, LongFactorsAreForContextsBeyondTheOriginal) {
   const Tensor few, many;
-  const Rope rope{.config = {.original_context = 100}, .factors = &few, .long_factors = &many};
-  EXPECT_EQ(rope.factors_for(100), &few);
-  EXPECT_EQ(rope.factors_for(101), &many);
-  EXPECT_EQ((Rope{.config = {.original_context = 100}, .factors = &few}.factors_for(101)), &few);
+  const Rope rope{.config = {.original_context = 512}, .factors = &few, .long_factors = &many};
+  EXPECT_EQ(rope.factors_for(512), &few);
+  EXPECT_EQ(rope.factors_for(513), &many);
+  EXPECT_EQ((Rope{.config = {.original_context = 512}, .factors = &few}.factors_for(513)), &few);
+  // Contexts count in steps of 256.
+  EXPECT_EQ((Rope{.config = {.original_context = 128}, .factors = &few, .long_factors = &many}.factors_for(1)), &many);
 }
 
 TEST(RopeTableParams, AnExtrapolationOfZeroIsLinearScaling) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tessera/engine/tensor_values.h"
 #include "tessera/engine/weight_loader.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
@@ -86,15 +87,16 @@ Result<> Adapter::plan_transposed(const LoraPair& pair) {
 }
 
 Result<> Adapter::fill_transposed() {
-  const int64_t n = transposed_.shape()[0], rank = transposed_.shape()[1];
-  const std::span<const std::byte> bytes = files().data(*transposed_source_);
-  const quant::Format& format = *quant::find_format(transposed_source_->info.dtype);
-  const size_t row_bytes = bytes.size() / static_cast<size_t>(n);
-  std::vector<float> row(static_cast<size_t>(rank)), values(static_cast<size_t>(n * rank));
-  for (int64_t i = 0; i < n; ++i) {
-    format.dequantize_row(bytes.data() + static_cast<size_t>(i) * row_bytes, rank, row.data());
-    for (int64_t j = 0; j < rank; ++j) values[static_cast<size_t>(j * n + i)] = row[static_cast<size_t>(j)];
-  }
+  const auto n = static_cast<size_t>(transposed_.shape()[0]), rank = static_cast<size_t>(transposed_.shape()[1]);
+  std::vector<float> values(n * rank);
+  size_t i = 0;
+  TESSERA_TRY(read_values(files(), *transposed_source_, [&](std::span<const float> piece) -> Result<> {
+    for (const float value : piece) {
+      values[i % rank * n + i / rank] = value;
+      ++i;
+    }
+    return {};
+  }));
   return transposed_.buffer->set(transposed_, 0, std::as_bytes(std::span(values)));
 }
 
@@ -150,48 +152,21 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
 // --- memory
 
 Result<> Adapter::plan_memory() {
-  const Device& device = engine_.device();
-  // Buffer types in order of first use, so that the plan reads the same every time.
-  std::vector<std::pair<const BufferType*, std::vector<Tensor*>>> by_type;
   const auto place = [&](Tensor& tensor, Op use) {
-    const BufferType& type = device.weight_buffer_type(use, tensor.dtype, tensor.shape());
-    auto group = std::ranges::find(by_type, &type, [](const auto& entry) { return entry.first; });
-    if (group == by_type.end()) group = by_type.insert(group, {&type, {}});
-    group->second.push_back(&tensor);
+    memory_.add(tensor, engine_.device().weight_buffer_type(use, tensor.dtype, tensor.shape()));
   };
   for (Weight& weight : weights_) place(weight.tensor, weight.use);
   if (transposed_source_ != nullptr) place(transposed_, Op::mul_mat);
-  for (auto& [type, tensors] : by_type) {
-    auto placement = TensorPlacement::plan(*type, std::move(tensors));
-    if (!placement) return forward_error(placement, name());
-    placements_.push_back(std::move(*placement));
-  }
-  return {};
+  return memory_.plan(name());
 }
 
-std::vector<MemoryPart> Adapter::planned_memory() const {
-  std::vector<MemoryPart> parts;
-  for (const TensorPlacement& placement : placements_)
-    parts.push_back({MemoryPart::Kind::weights, std::string(engine_.device().name()),
-                     std::string(placement.type().name()), placement.bytes()});
-  return parts;
-}
+std::vector<MemoryPart> Adapter::planned_memory() const { return memory_.planned(engine_.device()); }
 
-std::vector<MemoryPart> Adapter::allocated_memory() const {
-  std::vector<MemoryPart> parts;
-  for (const MultiBuffer& buffer : buffers_)
-    parts.push_back({MemoryPart::Kind::weights, std::string(engine_.device().name()),
-                     std::string(buffer.parts().front()->type().name()), buffer.size()});
-  return parts;
-}
+std::vector<MemoryPart> Adapter::allocated_memory() const { return memory_.allocated(engine_.device()); }
 
 Result<> Adapter::load() {
   if (loaded_) return {};
-  buffers_.clear();  // of an attempt that failed
-  for (const TensorPlacement& placement : placements_) {
-    TESSERA_ASSIGN(MultiBuffer buffer, placement.allocate(BufferUsage::weights));
-    buffers_.push_back(std::move(buffer));
-  }
+  TESSERA_TRY(memory_.allocate());
   // Small files: all values are checked, so that what a scale multiplies is finite.
   std::vector<Weight*> weights;
   for (Weight& weight : weights_) weights.push_back(&weight);

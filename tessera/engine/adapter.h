@@ -64,8 +64,7 @@ class Adapter {
   Tensor transposed_;                  // up of the token table [n, rank], where the table also multiplies
   const ModelFiles::Tensor* transposed_source_ = nullptr;
   AdapterTerms terms_;
-  std::vector<TensorPlacement> placements_;
-  std::vector<MultiBuffer> buffers_;  // of placements_
+  WeightMemory memory_;
   bool loaded_ = false;
 };
 

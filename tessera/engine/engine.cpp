@@ -39,8 +39,6 @@ bool Engine::is_usable_in_place(const Weight& weight, const BufferType& type) co
 }
 
 Result<> Engine::plan_weights(const EngineOptions& options) {
-  // Buffer types in order of first use, so that the plan reads the same every time.
-  std::vector<std::pair<const BufferType*, std::vector<Tensor*>>> by_type;
   for (Weight& weight : model_->weights().weights()) {
     const BufferType& type = options.pack_weights
                                  ? device_->weight_buffer_type(weight.use, weight.tensor.dtype, weight.tensor.shape())
@@ -51,23 +49,14 @@ Result<> Engine::plan_weights(const EngineOptions& options) {
       continue;
     }
     copied_.push_back(&weight);
-    auto group = std::ranges::find(by_type, &type, [](const auto& entry) { return entry.first; });
-    if (group == by_type.end()) group = by_type.insert(group, {&type, {}});
-    group->second.push_back(&weight.tensor);
+    memory_.add(weight.tensor, type);
   }
-  for (auto& [type, tensors] : by_type) {
-    auto placement = TensorPlacement::plan(*type, std::move(tensors));
-    if (!placement) return forward_error(placement, files_->name());
-    placements_.push_back(std::move(*placement));
-  }
-  return {};
+  return memory_.plan(files_->name());
 }
 
 std::vector<MemoryPart> Engine::planned_memory() const {
-  std::vector<MemoryPart> parts;
+  std::vector<MemoryPart> parts = memory_.planned(*device_);
   const std::string device(device_->name());
-  for (const TensorPlacement& placement : placements_)
-    parts.push_back({MemoryPart::Kind::weights, device, std::string(placement.type().name()), placement.bytes()});
   size_t mapped = 0;
   for (const Weight* weight : in_place_) mapped += weight->source->info.n_bytes;
   if (mapped != 0)
@@ -77,11 +66,8 @@ std::vector<MemoryPart> Engine::planned_memory() const {
 }
 
 std::vector<MemoryPart> Engine::allocated_memory() const {
-  std::vector<MemoryPart> parts;
+  std::vector<MemoryPart> parts = memory_.allocated(*device_);
   const std::string device(device_->name());
-  for (const MultiBuffer& buffer : buffers_)
-    parts.push_back(
-        {MemoryPart::Kind::weights, device, std::string(buffer.parts().front()->type().name()), buffer.size()});
   size_t mapped = 0;
   for (const Weight* weight : in_place_)
     if (weight->tensor.buffer != nullptr) mapped += span_bytes(weight->tensor.dtype, weight->tensor.layout);
@@ -110,7 +96,7 @@ void Engine::lock_all() {
   const auto lock = [&](const std::byte* data, size_t bytes) {
     if (bytes != 0 && ::mlock(data, bytes) != 0) failed += bytes;
   };
-  for (const MultiBuffer& buffer : buffers_)
+  for (const MultiBuffer& buffer : memory_.buffers())
     for (const auto& part : buffer.parts())
       if (part->base() != nullptr) lock(part->base(), part->size());
   for (const Weight* weight : in_place_) lock(files_->data(*weight->source).data(), weight->source->info.n_bytes);
@@ -121,12 +107,8 @@ void Engine::lock_all() {
 
 Result<> Engine::load(const LoadProgress& progress) {
   if (loaded_) return {};
-  buffers_.clear();  // of an attempt that failed
-  maps_.clear();
-  for (const TensorPlacement& placement : placements_) {
-    TESSERA_ASSIGN(MultiBuffer buffer, placement.allocate(BufferUsage::weights));
-    buffers_.push_back(std::move(buffer));
-  }
+  maps_.clear();  // of an attempt that failed
+  TESSERA_TRY(memory_.allocate());
   TESSERA_TRY(map_in_place());
   const WeightLoader loader(*files_,
                             {.mode = options_.load, .check = options_.check_tensors, .threads = options_.threads});

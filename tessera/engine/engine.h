@@ -10,6 +10,7 @@
 #include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
 #include "tessera/engine/memory_report.h"
+#include "tessera/engine/weight_memory.h"
 #include "tessera/gguf/split.h"
 #include "tessera/models/model.h"
 #include "tessera/text/tokenizer.h"
@@ -77,8 +78,7 @@ class Engine {
   std::unique_ptr<const text::Tokenizer> tokenizer_;
   std::vector<Weight*> in_place_;              // used where the file is mapped
   std::vector<Weight*> copied_;                // in buffers of their own
-  std::vector<TensorPlacement> placements_;    // of copied_, one per buffer type
-  std::vector<MultiBuffer> buffers_;           // of placements_
+  WeightMemory memory_;                        // of copied_
   std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
   std::vector<std::string> warnings_;
   bool loaded_ = false;

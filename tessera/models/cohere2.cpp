@@ -22,9 +22,7 @@ class Cohere2 final : public Decoder {
 
   DecoderLayer list_layer(int64_t il) override {
     DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
-    const bool has_window = il % kPeriod < kPeriod - 1;
-    l.attention.params.window = has_window ? window_ : 0;
-    l.attention.rope = has_window ? window_rope_ : nn::kNoRope;
+    alternate_window(l.attention, il, kPeriod, nn::kNoRope);
     return l;
   }
 
@@ -32,10 +30,6 @@ class Cohere2 final : public Decoder {
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, n, n, l);
   }
-
- private:
-  int64_t window_ = 0;
-  int window_rope_ = 0;
 };
 
 }  // namespace

@@ -258,8 +258,6 @@ Result<> Decoder::read_rope_sections() {
 }
 
 Result<> Decoder::read_multipliers() {
-  TESSERA_ASSIGN(const float divisor, hp_.real("logit_scale", 1e-6f, 1e6f));
-  logit_scale_ = 1.0f / divisor;
   // 0 means "not scaled".
   const auto factor = [&](std::string_view key) { return hp_.real_or(key, 0.0f, 0.0f, 1e6f); };
   TESSERA_ASSIGN(const float embedding_scale, factor("embedding_scale"));

@@ -143,6 +143,13 @@ class Decoder : public Model {
   /// ffn_gate_inp and ffn_{gate,up,down}_exps (or ffn_gate_up_exps, ffn_down_exps) of n_ff columns; router as given,
   /// its weights and numbers of experts filled in.
   nn::Experts experts(int64_t il, int64_t n_ff, const nn::Router& router);
+  /// Where the file has experts, those of feed_forward_length columns, weighted by a softmax over their sum (Mixtral);
+  /// else the dense gated block.
+  void add_ffn_or_experts(DecoderLayer& layer, int64_t il);
+
+  /// All but the last layer of each `period` have the window window_ and rope window_rope_; the last sees everything
+  /// and has rope full_rope.
+  void alternate_window(nn::Attention& attention, int64_t il, int64_t period, int full_rope = 0) const;
 
   /// feed_forward_length of a layer that has a dense block. Errors stick to the weights.
   int64_t n_ff(int64_t il);
@@ -173,7 +180,7 @@ class Decoder : public Model {
   /// Where the file has rope.dimension_sections, rope 0 pairs halves. Text has one position for all sections but the
   /// fourth, which is not supported.
   Result<> read_rope_sections();
-  /// granite's logit_scale, embedding_scale, residual_scale and attention.scale.
+  /// granite's embedding_scale, residual_scale and attention.scale; each may be absent.
   Result<> read_multipliers();
 
   const ModelFiles& files_;
@@ -188,6 +195,8 @@ class Decoder : public Model {
   float eps_ = 0.0f;
   int64_t n_experts_ = 0;  // 0: dense
   int64_t n_experts_used_ = 0;
+  int64_t window_ = 0;   // of layers that have one; read by architectures that have such
+  int window_rope_ = 0;  // their rope's index
 
   float embedding_scale_ = 1.0f;
   float residual_scale_ = 1.0f;

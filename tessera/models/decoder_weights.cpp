@@ -165,4 +165,17 @@ nn::Experts Decoder::experts(int64_t il, int64_t n_ff, const nn::Router& router)
   return e;
 }
 
+void Decoder::add_ffn_or_experts(DecoderLayer& layer, int64_t il) {
+  if (n_experts_ > 0)
+    layer.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
+  else
+    layer.ffn = gated_ffn(il);
+}
+
+void Decoder::alternate_window(nn::Attention& a, int64_t il, int64_t period, int full_rope) const {
+  const bool has_window = il % period < period - 1;
+  a.params.window = has_window ? window_ : 0;
+  a.rope = has_window ? window_rope_ : full_rope;
+}
+
 }  // namespace tessera

@@ -27,16 +27,9 @@ class Exaone4 final : public Decoder {
                    .ffn_post_norm = norm(il, "post_ffw_norm"),
                    .ffn = gated_ffn(il)};
     add_head_norms(l.attention, il);
-    if (window_ == 0) return l;
-    const bool has_window = il % kPeriod < kPeriod - 1;
-    l.attention.params.window = has_window ? window_ : 0;
-    l.attention.rope = has_window ? window_rope_ : nn::kNoRope;
+    if (window_ > 0) alternate_window(l.attention, il, kPeriod, nn::kNoRope);
     return l;
   }
-
- private:
-  int64_t window_ = 0;  // 0: none
-  int window_rope_ = 0;
 };
 
 }  // namespace

@@ -36,17 +36,12 @@ class Gemma2 final : public Decoder {
     a.params.soft_cap = score_cap_;
     if (n_layers_ == kLayers27B)
       a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
-    if (il % 2 == 0) {
-      a.params.window = window_;
-      a.rope = window_rope_;
-    }
+    alternate_window(a, il, 2);
     return l;
   }
 
  private:
   float score_cap_ = 0.0f;
-  int64_t window_ = 0;
-  int window_rope_ = 0;
 };
 
 }  // namespace

@@ -35,16 +35,9 @@ class Gemma3 final : public Decoder {
     add_head_norms(a, il);
     if (n_layers_ == kLayers27B)
       a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
-    if (window_ > 0 && il % kPeriod < kPeriod - 1) {
-      a.params.window = window_;
-      a.rope = window_rope_;
-    }
+    if (window_ > 0) alternate_window(a, il, kPeriod);
     return l;
   }
-
- private:
-  int64_t window_ = 0;
-  int window_rope_ = 0;
 };
 
 }  // namespace

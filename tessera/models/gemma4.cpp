@@ -190,7 +190,7 @@ class Gemma4 final : public Decoder {
   }
 
   std::vector<bool> has_window_;
-  int64_t window_ = 0, window_k_dim_ = 0, window_v_dim_ = 0;
+  int64_t window_k_dim_ = 0, window_v_dim_ = 0;
   int64_t first_shared_ = 0;
   int64_t n_per_layer_ = 0, n_ff_experts_ = 0;
   const Tensor* per_layer_embd_ = nullptr;

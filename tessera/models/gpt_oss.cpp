@@ -26,17 +26,12 @@ class GptOss final : public Decoder {
                    .experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax_of_chosen})};
     l.experts.activation = nn::Activation::swiglu_oai;
     l.attention.sinks = weights_.need(block(il, "attn_sinks.weight"), {l.attention.n_heads}, Op::attention);
-    if (il % 2 == 0) {
-      l.attention.params.window = window_;
-      l.attention.rope = window_rope_;
-    }
+    alternate_window(l.attention, il, 2);
     return l;
   }
 
  private:
   int64_t n_ff_experts_ = 0;
-  int64_t window_ = 0;
-  int window_rope_ = 0;
 };
 
 }  // namespace

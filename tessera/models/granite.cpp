@@ -12,6 +12,8 @@ class Granite final : public Decoder {
 
  protected:
   Result<> read_keys() override {
+    TESSERA_ASSIGN(const float divisor, hp_.real("logit_scale", 1e-6f, 1e6f));
+    logit_scale_ = 1.0f / divisor;
     TESSERA_TRY(read_multipliers());
     TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
     TESSERA_ASSIGN(has_rope_, hp_.flag_or("rope.scaling.finetuned", true));
@@ -22,12 +24,8 @@ class Granite final : public Decoder {
     DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
     if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
     if (!has_rope_) l.attention.rope = nn::kNoRope;
-    if (n_experts_ == 0) {
-      l.ffn = gated_ffn(il);
-      return l;
-    }
-    l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
-    if (n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
+    add_ffn_or_experts(l, il);
+    if (n_experts_ > 0 && n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
     return l;
   }
 

@@ -13,17 +13,12 @@ class GraniteHybrid final : public RecurrentDecoder {
 
  protected:
   Result<> read_keys() override {
-    constexpr float kMaxFactor = 1e6f;
     TESSERA_TRY(read_mamba2_keys());
     TESSERA_ASSIGN(has_rope_, hp_.flag_or("rope.scaling.finetuned", true));
-    TESSERA_ASSIGN(const float logits, hp_.real_or("logit_scale", 0.0f, 0.0f, kMaxFactor));
-    TESSERA_ASSIGN(const float embedding, hp_.real_or("embedding_scale", 0.0f, 0.0f, kMaxFactor));
-    TESSERA_ASSIGN(const float residual, hp_.real_or("residual_scale", 0.0f, 0.0f, kMaxFactor));
-    TESSERA_ASSIGN(score_scale_, hp_.real_or("attention.scale", 0.0f, 0.0f, kMaxFactor));
+    TESSERA_ASSIGN(const float divisor, hp_.real_or("logit_scale", 0.0f, 0.0f, 1e6f));
+    if (divisor != 0.0f) logit_scale_ = 1.0f / divisor;  // 0 means "not scaled"
+    TESSERA_TRY(read_multipliers());
     TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
-    if (logits != 0) logit_scale_ = 1.0f / logits;  // 0 means "none", here and below
-    if (embedding != 0) embedding_scale_ = embedding;
-    if (residual != 0) residual_scale_ = residual;
     return {};
   }
 
@@ -33,15 +28,11 @@ class GraniteHybrid final : public RecurrentDecoder {
     if (!is_recurrent(il)) {
       l.attention = attention(il);
       if (!has_rope_) l.attention.rope = nn::kNoRope;
-      if (score_scale_ != 0) l.attention.params.scale = score_scale_;
+      if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
     }
     l.ffn_norm = norm(il, "ffn_norm");
-    if (n_experts_ == 0) {
-      l.ffn = gated_ffn(il);
-      return l;
-    }
-    l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
-    if (n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
+    add_ffn_or_experts(l, il);
+    if (n_experts_ > 0 && n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
     return l;
   }
 
@@ -50,13 +41,12 @@ class GraniteHybrid final : public RecurrentDecoder {
     const Value h = s.norm(x, l.attn_norm);
     const Value y =
         m.state_layer < 0 ? s.attend(h, l.attention) : nn::linear(s.b, s.wanted(nn::mamba2(s.b, h, m, s.in)), m.out);
-    x = s.residual(x, s.b.scale(y, residual_scale_));
-    return s.residual(x, s.b.scale(s.ffn(s.norm(x, l.ffn_norm), l), residual_scale_));
+    x = s.residual(x, y);
+    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
   }
 
  private:
   bool has_rope_ = true;
-  float score_scale_ = 0.0f, residual_scale_ = 1.0f;
   int64_t n_ff_shared_ = 0;
   std::vector<nn::Mamba2> mixers_;
 };

@@ -56,7 +56,7 @@ class Lfm2 final : public RecurrentDecoder {
             .state_layer = add_state_layer({(conv_width_ - 1) * n})};
   }
 
-  int64_t conv_width_ = 0, window_ = 0;
+  int64_t conv_width_ = 0;
   int64_t n_dense_ = 0, n_ff_experts_ = 0;
   nn::Router router_;
   std::vector<nn::ShortConv> mixers_;

@@ -14,10 +14,7 @@ class Llama final : public Decoder {
  protected:
   DecoderLayer list_layer(int64_t il) override {
     DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
-    if (n_experts_ > 0)
-      l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
-    else
-      l.ffn = gated_ffn(il);
+    add_ffn_or_experts(l, il);
     return l;
   }
 };

@@ -44,8 +44,6 @@ class ModernBert final : public Decoder {
 
  private:
   int64_t period_ = kPeriod;
-  int64_t window_ = 0;  // 0: none
-  int window_rope_ = 0;
   nn::Activation activation_ = nn::Activation::gelu;
 };
 

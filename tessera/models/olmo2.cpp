@@ -26,16 +26,9 @@ class Olmo2 final : public Decoder {
                    .ffn_post_norm = norm(il, "post_ffw_norm"),
                    .ffn = gated_ffn(il)};
     add_whole_norms(l.attention, il);
-    if (window_ > 0 && il % kPeriod < kPeriod - 1) {
-      l.attention.params.window = window_;
-      l.attention.rope = window_rope_;
-    }
+    if (window_ > 0) alternate_window(l.attention, il, kPeriod);
     return l;
   }
-
- private:
-  int64_t window_ = 0;  // 0: none
-  int window_rope_ = 0;
 };
 
 }  // namespace

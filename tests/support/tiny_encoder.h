@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 #include <numbers>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tessera/base/rng.h"
-#include "tessera/gguf/writer.h"
-#include "tests/support/testing.h"
+#include "tests/support/random_file.h"
 
 namespace tessera::testing {
 
@@ -20,15 +17,13 @@ using Vec = std::vector<double>;
 using Rows = std::vector<Vec>;  // one per token
 
 /// What a file has, by architecture.
-class TinyEncoder {
+class TinyEncoder : public RandomFile {
  public:
   static constexpr int64_t kWidth = 24, kHeads = 3, kHeadDim = 8, kFf = 20, kLayers = 4, kContext = 96;
   static constexpr int64_t kSlidingWindow = 7;  // keys up to 3 tokens away are seen
   static constexpr float kEps = 1e-5f;
 
-  explicit TinyEncoder(std::string architecture, uint64_t seed = 1)
-      : architecture_(std::move(architecture)), rng_(seed) {
-    builder.set("general.architecture", architecture_);
+  explicit TinyEncoder(std::string architecture, uint64_t seed = 1) : RandomFile(std::move(architecture), seed) {
     add_vocab();
     key("context_length", static_cast<uint32_t>(kContext));
     key("embedding_length", static_cast<uint32_t>(kWidth));
@@ -50,9 +45,8 @@ class TinyEncoder {
     for (int64_t il = 0; il < kLayers; ++il) add_layer(fmt::format("blk.{}.", il), il);
   }
 
-  bool is_bert() const { return architecture_ == "bert"; }
-  bool is_modern() const { return architecture_ == "modern-bert"; }
-  const std::string& architecture() const { return architecture_; }
+  bool is_bert() const { return architecture() == "bert"; }
+  bool is_modern() const { return architecture() == "modern-bert"; }
   static int64_t n_vocab() { return static_cast<int64_t>(vocab().size()); }
 
   /// [CLS] is 2 and [SEP] is 3; words are letters.
@@ -68,15 +62,7 @@ class TinyEncoder {
 
   template <class T>
   void key(const std::string& name, const T& value) {
-    builder.set(architecture_ + "." + name, value);
-  }
-  /// Values around offset. Matrices are scaled so that products stay of order 1.
-  void add(const std::string& name, const Shape& shape, float limit = 1.0f, float offset = 0.0f) {
-    std::vector<float> values(static_cast<size_t>(shape.n_elements()));
-    const float scale = shape[1] > 1 ? std::sqrt(3.0f / static_cast<float>(shape[0])) : 1.0f;
-    for (float& v : values) v = offset + scale * rng_.next_float(-limit, limit);
-    weights[name] = std::move(values);
-    shapes[name] = shape;
+    builder.set(architecture() + "." + name, value);
   }
   void norm(const std::string& name, bool has_bias) {
     add(name + ".weight", {kWidth}, 0.3f, 1.0f);
@@ -85,19 +71,6 @@ class TinyEncoder {
   void linear(const std::string& name, int64_t n_in, int64_t n_out, bool has_bias) {
     add(name + ".weight", {n_in, n_out});
     if (has_bias) add(name + ".bias", {n_out}, 0.3f);
-  }
-
-  std::string write(const std::string& name) {
-    std::vector<std::vector<std::byte>> data;
-    for (const auto& [tensor, values] : weights) {
-      EXPECT_OK(builder.add_tensor(tensor, DType::f32, shapes[tensor]));
-      const auto bytes = std::as_bytes(std::span(values));
-      data.emplace_back(bytes.begin(), bytes.end());
-    }
-    const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
-    const auto bytes = gguf_to_bytes(builder, spans);
-    EXPECT_OK(bytes);
-    return write_temporary(name, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
   }
 
   // --- the formulas
@@ -150,9 +123,6 @@ class TinyEncoder {
 
   int64_t period = 3;    // modern-bert: of layers, the first of each sees everything
   bool is_silu = false;  // modern-bert's activation
-  GgufBuilder builder;
-  std::map<std::string, std::vector<float>> weights;
-  std::map<std::string, Shape> shapes;
 
  private:
   void add_vocab() {
@@ -283,9 +253,6 @@ class TinyEncoder {
       }
     }
   }
-
-  std::string architecture_;
-  Rng rng_;
 };
 
 }  // namespace tessera::testing

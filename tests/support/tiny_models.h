@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
 
-#include "tessera/base/rng.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/random_file.h"
 
 namespace tessera::testing::tiny {
 
@@ -21,11 +20,9 @@ using Rows = std::vector<Vec>;  // one per token
 inline constexpr int64_t kWidth = 24, kVocab = 40, kTokens = 20;
 
 /// A file in the making, and its weights as the reference sees them.
-class TinyModel {
+class TinyModel : public RandomFile {
  public:
-  TinyModel(std::string architecture, int64_t n_layers, uint64_t seed = 1)
-      : architecture_(std::move(architecture)), rng_(seed) {
-    builder.set("general.architecture", architecture_);
+  TinyModel(std::string architecture, int64_t n_layers, uint64_t seed = 1) : RandomFile(std::move(architecture), seed) {
     builder.set("tokenizer.ggml.model", "none");
     key("vocab_size", kVocab);
     key("context_length", 128);
@@ -38,51 +35,19 @@ class TinyModel {
   }
 
   void key(const std::string& name, int64_t value) {
-    builder.set(architecture_ + "." + name, static_cast<uint32_t>(value));
+    builder.set(architecture() + "." + name, static_cast<uint32_t>(value));
   }
   void key(const std::string& name, int value) { key(name, int64_t{value}); }
-  void key(const std::string& name, float value) { builder.set(architecture_ + "." + name, value); }
-  void key(const std::string& name, bool value) { builder.set(architecture_ + "." + name, value); }
+  void key(const std::string& name, float value) { builder.set(architecture() + "." + name, value); }
+  void key(const std::string& name, bool value) { builder.set(architecture() + "." + name, value); }
   void keys(const std::string& name, const std::vector<int32_t>& values) {
-    builder.set_array(architecture_ + "." + name, values);
+    builder.set_array(architecture() + "." + name, values);
   }
 
-  /// Values of offset - limit to offset + limit. Matrices are scaled so that products stay of order 1.
-  void add(const std::string& name, const Shape& shape, float limit = 1.0f, float offset = 0.0f) {
-    std::vector<float> values(static_cast<size_t>(shape.n_elements()));
-    const float scale = shape[1] > 1 ? std::sqrt(3.0f / static_cast<float>(shape[0])) : 1.0f;
-    for (float& v : values) v = offset + scale * rng_.next_float(-limit, limit);
-    set(name, shape, std::move(values));
-  }
-  void set(const std::string& name, const Shape& shape, std::vector<float> values) {
-    weights[name] = std::move(values);
-    shapes[name] = shape;
-  }
   void norm(const std::string& name, const Shape& shape) { add(name + ".weight", shape, 0.3f, 1.0f); }
-
-  std::string write(const std::string& name) {
-    std::vector<std::vector<std::byte>> data;
-    for (const auto& [tensor, values] : weights) {
-      EXPECT_OK(builder.add_tensor(tensor, DType::f32, shapes[tensor]));
-      const auto bytes = std::as_bytes(std::span(values));
-      data.emplace_back(bytes.begin(), bytes.end());
-    }
-    const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
-    const auto bytes = gguf_to_bytes(builder, spans);
-    EXPECT_OK(bytes);
-    return write_temporary(name, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
-  }
 
   bool has(const std::string& name) const { return weights.contains(name); }
   double at(const std::string& name, int64_t i) const { return weights.at(name)[static_cast<size_t>(i)]; }
-
-  GgufBuilder builder;
-  std::map<std::string, std::vector<float>> weights;
-  std::map<std::string, Shape> shapes;
-
- private:
-  std::string architecture_;
-  Rng rng_;
 };
 
 // --- the formulas, in double

@@ -22,7 +22,8 @@ fi
 mkdir -p "$cache"
 
 field() { sed "s/.*\"$1\":\([0-9.e+]*\).*/\1/"; }
-bench() { "$tessera" bench -q -m "$1" -p "$2" -n "$3" -t 2 -r 1 -o jsonl | field avg_ts; }
+run() { "$tessera" bench -q -m "$1" -p "$2" -n "$3" -t 2 -r 1 -o jsonl; }
+prefill_speed() { run "$1" 512 0 | field avg_ts; }
 median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 speed() {
@@ -37,21 +38,23 @@ speed() {
     [ -f "$cache/1b-$1.gguf" ] || "$tessera" quantize -q --pure $encoder "$cache/1b-f16.gguf" "$cache/1b-$1.gguf" "$1" >&2
   }
   make Q4_0
-  echo "| format | bits | MB | prefill 512 | of Q4_0 | decode 64 | GB/s |"
-  echo "|---|--:|--:|--:|--:|--:|--:|"
+  echo "| format | bits | MB | prefill 512 | of Q4_0 | decode 64 | GB/s | of the read |"
+  echo "|---|--:|--:|--:|--:|--:|--:|--:|"
   for type in "${types[@]}"; do
-    local file=$cache/1b-$type.gguf prefill=() decode=() share=() round
+    local file=$cache/1b-$type.gguf prefill=() decode=() share=() of_read=() round line
     [ "$type" = F16 ] && file=$cache/1b-f16.gguf || make "$type"
     for ((round = 0; round < ${ROUNDS:-3}; ++round)); do
-      prefill+=("$(bench "$file" 512 0)")
-      share+=("$(awk -v a="${prefill[-1]}" -v b="$(bench "$cache/1b-Q4_0.gguf" 512 0)" 'BEGIN {print a / b}')")
-      decode+=("$(bench "$file" 0 64)")
+      prefill+=("$(prefill_speed "$file")")
+      share+=("$(awk -v a="${prefill[-1]}" -v b="$(prefill_speed "$cache/1b-Q4_0.gguf")" 'BEGIN {print a / b}')")
+      line=$(run "$file" 0 64)
+      decode+=("$(field avg_ts <<<"$line")")
+      of_read+=("$(field peak_share <<<"$line")")
     done
     local bytes
     bytes=$(stat -Lc %s "$file")
     awk -v t="$type" -v bytes="$bytes" -v params=1104000000 -v p="$(printf '%s\n' "${prefill[@]}" | median)" \
-      -v s="$(printf '%s\n' "${share[@]}" | median)" -v d="$(printf '%s\n' "${decode[@]}" | median)" \
-      'BEGIN {printf "| %s | %.2f | %.0f | %.0f | %.0f %% | %.1f | %.1f |\n", t, bytes * 8 / params, bytes / 1e6, p, 100 * s, d, d * bytes / 1e9}'
+      -v s="$(printf '%s\n' "${share[@]}" | median)" -v d="$(printf '%s\n' "${decode[@]}" | median)" -v r="$(printf '%s\n' "${of_read[@]}" | median)" \
+      'BEGIN {printf "| %s | %.2f | %.0f | %.0f | %.0f %% | %.1f | %.1f | %.0f %% |\n", t, bytes * 8 / params, bytes / 1e6, p, 100 * s, d, d * bytes / 1e9, 100 * r}'
     [ "${KEEP:-}" = 1 ] || case $type in F16 | Q4_0) ;; *) rm -f "$file" ;; esac
   done
 }

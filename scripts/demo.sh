@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Builds tessera and lets a model write: demo.sh [MODEL.gguf [flags of `tessera run`]]
-# The model: the argument, else TESSERA_MODEL, else ../shared/models/stories260K.gguf.
+# The model: the argument, else TESSERA_MODEL, else the one that is part of the program.
 set -euo pipefail
 model=${1:-${TESSERA_MODEL:-}}
 [ -z "$model" ] || model=$(realpath "$model")
 . "$(dirname "$0")/common.sh"
-model=${model:-../shared/models/stories260K.gguf}
-if [ ! -f "$model" ]; then
+if [ -n "$model" ] && [ ! -f "$model" ]; then
   echo "error: no model at $model; give one: scripts/demo.sh MODEL.gguf" >&2
   exit 1
 fi
@@ -15,4 +14,4 @@ build release tessera
 if [ $# -gt 1 ]; then
   exec build/release/bin/tessera run -m "$model" "${@:2}"
 fi
-exec build/release/bin/tessera run -m "$model" -p "Once upon a time" -n 200 --seed 1 --echo
+exec build/release/bin/tessera run ${model:+-m "$model"} -p "Once upon a time" -n 200 --seed 1 --temp 0.7 --echo

@@ -12,6 +12,7 @@ fi
 presets=("$@")
 if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
 install_packages
+scripts/generate_stories.py --self-test
 for preset in "${presets[@]}"; do
   targets=()
   select=(-L "$labels")

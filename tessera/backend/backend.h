@@ -2,7 +2,9 @@
 // a Backend is a stream of work: it compiles a placed graph once and runs it many times.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -113,12 +115,19 @@ class Device {
 class Registry {
  public:
   void add(std::unique_ptr<Device> device) { devices_.push_back(std::move(device)); }
-  std::span<const std::unique_ptr<Device>> devices() const { return devices_; }
+  /// Devices that take a while to find and come before those that were added: looked for once, when devices are listed
+  /// or a name is asked for that none of those has.
+  using Finder = std::function<std::vector<std::unique_ptr<Device>>()>;
+  void set_finder(Finder finder) { finder_ = std::move(finder); }
+
+  std::span<const std::unique_ptr<Device>> devices() const;
   /// Errors: not_found, listing the names there are.
   Result<const Device*> find(std::string_view name) const;
 
  private:
-  std::vector<std::unique_ptr<Device>> devices_;
+  mutable std::mutex mutex_;
+  mutable Finder finder_;  // none once it was asked
+  mutable std::vector<std::unique_ptr<Device>> devices_;
 };
 
 }  // namespace tessera

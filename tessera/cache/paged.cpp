@@ -39,6 +39,12 @@ std::vector<SequenceSpan> spans_of(std::span<const BatchToken> tokens) {
   return spans;
 }
 
+std::vector<BatchToken> tokens_at(int32_t sequence, std::span<const int32_t> positions) {
+  std::vector<BatchToken> tokens;
+  for (const int32_t p : positions) tokens.push_back({.position = p, .sequence = sequence});
+  return tokens;
+}
+
 // Blocks that n neighbouring positions lie in, wherever they begin.
 int64_t blocks_spanned(int64_t n) { return div_ceil(n, kBlock) + 1; }
 
@@ -305,31 +311,34 @@ Result<std::vector<CellMoves>> KvCache::shift(int32_t sequence, int32_t begin, i
   return moves;
 }
 
+Result<> KvCache::want_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const {
+  TESSERA_TRY(want_sequence(sequence));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    int64_t n_blocks = 0;
+    for (size_t i = 0; i < positions[g].size(); ++i) {
+      const int32_t p = positions[g][i];
+      if (i > 0 && p <= positions[g][i - 1])
+        return fail(ErrorCode::invalid_argument, "position {} after {}: want them ascending", p, positions[g][i - 1]);
+      if (g > 0 && !std::ranges::binary_search(positions[0], p))
+        return fail(ErrorCode::invalid_argument, "position {} is held but not stored", p);
+      if (i == 0 || positions[g][i - 1] / kBlock != p / kBlock) ++n_blocks;
+    }
+    TESSERA_TRY(want_positions(tokens_at(sequence, positions[g])));
+    TESSERA_TRY(groups_[g].want_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
+  }
+  return {};
+}
+
 Result<> KvCache::replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
                           std::vector<std::vector<int32_t>>& cells) {
   cells.assign(groups_.size(), {});
-  TESSERA_TRY(want_sequence(sequence));
-  std::vector<std::vector<BatchToken>> tokens(groups_.size());
+  TESSERA_TRY(want_replaceable(sequence, positions));
   for (size_t g = 0; g < groups_.size(); ++g) {
-    int64_t n_blocks = 0;
-    for (const int32_t p : positions[g]) {
-      const auto& before = tokens[g];
-      if (!before.empty() && p <= before.back().position)
-        return fail(ErrorCode::invalid_argument, "position {} after {}: want them ascending", p,
-                    before.back().position);
-      if (g > 0 && !std::ranges::binary_search(positions[0], p))
-        return fail(ErrorCode::invalid_argument, "position {} is held but not stored", p);
-      if (before.empty() || before.back().position / kBlock != p / kBlock) ++n_blocks;
-      tokens[g].push_back({.position = p, .sequence = sequence});
-    }
-    TESSERA_TRY(want_positions(tokens[g]));
-    TESSERA_TRY(groups_[g].want_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
-  }
-  for (size_t g = 0; g < groups_.size(); ++g) {
+    const std::vector<BatchToken> tokens = tokens_at(sequence, positions[g]);
     TESSERA_TRY(groups_[g].remove(sequence, 0, config_.n_ctx));
-    TESSERA_TRY(groups_[g].mark(tokens[g]));
-    TESSERA_TRY(groups_[g].place(tokens[g], cells[g]));
-    groups_[g].settle(tokens[g]);
+    TESSERA_TRY(groups_[g].mark(tokens));
+    TESSERA_TRY(groups_[g].place(tokens, cells[g]));
+    groups_[g].settle(tokens);
   }
   return {};
 }

@@ -94,7 +94,8 @@ class KvCache {
   /// stays; the sequence would end where forgotten positions are seen; limit (full).
   Result<std::vector<CellMoves>> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
   /// Replaces a sequence: group g holds positions[g], ascending; group 0 has all. cells as reserve().
-  /// Errors: as reserve(); after an error the sequence is as it was.
+  /// Errors: as reserve(); after an error the sequence is as it was. The first says whether the second will succeed.
+  Result<> want_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const;
   Result<> replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
                    std::vector<std::vector<int32_t>>& cells);
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tessera/app/app.h"
+#include "tessera/app/bundled_model.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/console.h"
 
@@ -87,9 +88,14 @@ constexpr float kMaxReal = 1e30f;
 
 }  // namespace
 
-void add_model_flag(FlagTable& table, std::string& path) {
-  table.flags.push_back(
-      {"--model", {"-m"}, "FILE", "the GGUF model, or the first of its parts", "", true, set_string(path)});
+void add_model_flag(FlagTable& table, std::string& path, std::string_view absent) {
+  table.flags.push_back({"--model",
+                         {"-m"},
+                         "FILE",
+                         "the GGUF model, or the first of its parts",
+                         std::string(absent),
+                         true,
+                         set_string(path)});
 }
 
 Result<> want_model(const std::string& path) {
@@ -111,7 +117,7 @@ void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
 // A flag a line, as a table.
 // clang-format off
 void ModelArgs::add_to(FlagTable& table) {
-  add_model_flag(table, path);
+  add_model_flag(table, path, may_be_bundled ? "the bundled one" : "");
   auto& f = table.flags;
   f.push_back({"--load-mode", {"-lm"}, "MODE", "none (read), mmap, mlock, mmap+mlock", "mmap", false, set_load_mode(engine)});
   f.push_back({"--no-mmap", {}, "", "read the file instead of mapping it", "", false,
@@ -321,7 +327,9 @@ Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& contex
   TESSERA_ASSIGN(opened.registry, open_registry());
   EngineOptions options = model.engine;
   options.threads = context.session.threads;
-  TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, model.path, options));
+  TESSERA_ASSIGN(auto files, model.path.empty() ? ModelFiles::parse(bundled_model(), std::string(kBundledModelName))
+                                                : ModelFiles::open(model.path));
+  TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, std::move(files), options));
   TESSERA_ASSIGN(opened.adapters, open_adapters(model.adapters, *opened.engine));
   return opened;
 }
@@ -354,6 +362,7 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& 
 
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process) {
   TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
+  if (model.path.empty() && !process.quiet) log("no model given, so this is the bundled one; -m FILE takes yours");
   TESSERA_TRY(load_session(loaded, context, process));
   return loaded;
 }

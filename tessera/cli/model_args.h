@@ -12,8 +12,8 @@
 
 namespace tessera::cli {
 
-/// -m, which every command that opens a model has.
-void add_model_flag(FlagTable& table, std::string& path);
+/// -m, which every command that opens a model has; `absent`: what is opened without it, for help.
+void add_model_flag(FlagTable& table, std::string& path, std::string_view absent = "");
 /// Whether one was given. Errors: invalid_argument.
 Result<> want_model(const std::string& path);
 
@@ -21,12 +21,13 @@ Result<> want_model(const std::string& path);
 void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
 struct ModelArgs {
-  std::string path;
-  EngineOptions engine;
-  AdapterArgs adapters;
+  std::string path{};           // empty: the bundled model
+  bool may_be_bundled = false;  // else a path must be given
+  EngineOptions engine{};
+  AdapterArgs adapters{};
 
   void add_to(FlagTable& table);
-  Result<> check() const { return want_model(path); }
+  Result<> check() const { return may_be_bundled ? Result<>{} : want_model(path); }
 };
 
 struct ContextArgs {

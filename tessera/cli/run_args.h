@@ -9,7 +9,7 @@
 namespace tessera::cli {
 
 struct RunArgs {
-  ModelArgs model;
+  ModelArgs model{.may_be_bundled = true};
   TextArgs prompt;
   ContextArgs context;
   SamplingArgs sampling;

@@ -98,7 +98,7 @@ Result<SessionOptions> embedding_session(const Engine& engine, TokenLists texts,
   options.embeddings = true;
   const int64_t n_tokens = std::min(bound, std::max(longest, std::min(total, given.n_ubatch)));
   options.n_ctx = depends_on_context(model) ? bound : n_tokens;
-  options.n_ubatch = model.is_causal ? std::min(given.n_ubatch, n_tokens) : n_tokens;
+  options.n_ubatch = model.embeds_causally() ? std::min(given.n_ubatch, n_tokens) : n_tokens;
   options.n_sequences = static_cast<int32_t>(std::min(static_cast<int64_t>(texts.size()), kMaxTextsAtOnce));
   const nn::Pooling rows = row_pooling(model, pooling);
   const bool is_every_row_wanted = rows == nn::Pooling::none || rows == nn::Pooling::mean;

@@ -21,10 +21,16 @@ constexpr uintptr_t kInPlaceAlignment = 8;
 
 Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, const std::string& path,
                                              const EngineOptions& options) {
+  TESSERA_ASSIGN(std::unique_ptr<ModelFiles> files, ModelFiles::open(path));
+  return open(registry, std::move(files), options);
+}
+
+Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, std::unique_ptr<ModelFiles> files,
+                                             const EngineOptions& options) {
   std::shared_ptr<Engine> engine(new Engine);
   engine->options_ = options;
   TESSERA_ASSIGN(engine->device_, registry.find(options.device));
-  TESSERA_ASSIGN(engine->files_, ModelFiles::open(path));
+  engine->files_ = std::move(files);
   TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
   TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
   engine->warnings_ = engine->tokenizer_->warnings();
@@ -78,6 +84,7 @@ std::vector<MemoryPart> Engine::allocated_memory() const {
 }
 
 Result<> Engine::map_in_place() {
+  if (in_place_.empty()) return {};
   for (const auto& file : files_->files()) {
     // Nothing writes to these buffers: the pages are mapped read-only.
     const std::span<const std::byte> bytes = file->bytes();

@@ -41,6 +41,9 @@ class Engine {
   /// file, of its keys and tensors, of its vocabulary.
   static Result<std::shared_ptr<Engine>> open(const Registry& registry, const std::string& path,
                                               const EngineOptions& options);
+  /// The same for a model's files that are open already.
+  static Result<std::shared_ptr<Engine>> open(const Registry& registry, std::unique_ptr<ModelFiles> files,
+                                              const EngineOptions& options);
 
   /// Takes the planned memory and fills it. Errors: out_of_memory, io, cancelled (progress said so); format (a value
   /// that is not finite, with check_tensors).

@@ -35,6 +35,16 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
     return fail(ErrorCode::unsupported,
                 "{}: the context cannot be shifted: recurrent layers cannot forget single tokens",
                 session_.engine().model().info().architecture);
+  const int32_t start_token = session_.engine().model().info().start_token;
+  if (session_.has_encoder()) {
+    TESSERA_TRY(session_.encode(sequence_, prompt, cancel));
+    prompt = std::span(&start_token, 1);
+  }
+  return read(prompt, cancel);
+}
+
+Result<> Generator::read(std::span<const int32_t> prompt, const CancelToken* cancel) {
+  const auto n_prompt = static_cast<int64_t>(prompt.size());
   n_keep_ = options_.n_keep < 0 ? n_prompt : std::min(options_.n_keep, n_prompt);
   for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
   const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);

@@ -36,8 +36,9 @@ class Generator {
   Generator(Session& session, sample::Chain& chain, int32_t sequence, const GenerateOptions& options)
       : session_(session), chain_(chain), sequence_(sequence), options_(options) {}
 
-  /// Decodes the prompt. Errors: invalid_argument (empty); limit (longer than the context); unsupported (the context is
-  /// to be shifted, and the model cannot); cancelled.
+  /// Decodes the prompt; where the model has an encoder, gives it the prompt, and begins a text. Errors:
+  /// invalid_argument (empty); limit (longer than the context); unsupported (the context is to be shifted, and the
+  /// model cannot); cancelled.
   Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel);
 
   /// The next token, or a reason in stop_reason() and -1. Errors: limit (the context cannot be shifted with the tokens
@@ -50,6 +51,7 @@ class Generator {
   std::span<const float> logits() const { return session_.logits(0); }
 
  private:
+  Result<> read(std::span<const int32_t> prompt, const CancelToken* cancel);
   Result<> make_room();
   Result<> decode(int32_t token, const CancelToken* cancel);
 

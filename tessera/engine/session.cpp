@@ -44,12 +44,18 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
   session->model_ = &engine.model();
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
   const SessionOptions& o = session->options_;
-  TESSERA_ASSIGN(session->cache_, KvCache::plan(engine.device(), {.layers = engine.model().info().kv_layers,
-                                                                  .type_k = o.type_k,
-                                                                  .type_v = o.type_v,
-                                                                  .n_ctx = o.n_ctx,
-                                                                  .n_sequences = o.n_sequences,
-                                                                  .n_ubatch = o.n_ubatch}));
+  const ModelInfo& model = engine.model().info();
+  KvCacheConfig cache{.layers = model.has_encoder() ? model.encoder_layers : model.kv_layers,
+                      .type_k = o.type_k,
+                      .type_v = o.type_v,
+                      .n_ctx = o.n_ctx,
+                      .n_sequences = o.n_sequences,
+                      .n_ubatch = o.n_ubatch};
+  if (model.has_encoder() && !o.embeddings) {
+    TESSERA_ASSIGN(session->encoder_cache_, KvCache::plan(engine.device(), cache));
+    cache.layers = model.kv_layers;
+  }
+  TESSERA_ASSIGN(session->cache_, KvCache::plan(engine.device(), std::move(cache)));
   TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, o.adapters, o.n_sequences));
   if (const auto& layers = engine.model().info().recurrent_layers; !layers.empty()) {
     TESSERA_ASSIGN(session->states_, RecurrentCache::plan(engine.device(), {.layers = layers,
@@ -73,6 +79,8 @@ Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& o
   MemoryReport report{engine.planned_memory()};
   for (const auto& [adapter, scale] : options.adapters) add_parts(report, adapter->planned_memory());
   report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->cache_->bytes()});
+  if (session->has_encoder())
+    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->encoder_cache_->bytes()});
   if (session->states_ != nullptr)
     report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->states_->bytes()});
   report.parts.push_back({MemoryPart::Kind::compute, device, buffer, compute.total()});
@@ -88,6 +96,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> e
   session->engine_ = std::move(engine);
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->largest_graphs());
   TESSERA_TRY(session->cache_->allocate());
+  if (session->has_encoder()) TESSERA_TRY(session->encoder_cache_->allocate());
   if (session->states_ != nullptr) TESSERA_TRY(session->states_->allocate());
   TESSERA_TRY(session->executor_->reserve(graphs));
   session->rows_.resize(static_cast<size_t>(session->options_.n_outputs * session->row_width()));
@@ -99,6 +108,8 @@ MemoryReport Session::allocated_memory() const {
   MemoryReport report{engine_->allocated_memory()};
   for (const auto& [adapter, scale] : options_.adapters) add_parts(report, adapter->allocated_memory());
   report.parts.push_back({MemoryPart::Kind::cache, device, buffer, cache_->allocated_bytes()});
+  if (has_encoder())
+    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, encoder_cache_->allocated_bytes()});
   if (states_ != nullptr) report.parts.push_back({MemoryPart::Kind::cache, device, buffer, states_->allocated_bytes()});
   report.parts.push_back({MemoryPart::Kind::compute, device, buffer, executor_->reserved_bytes()});
   report.parts.push_back({MemoryPart::Kind::output, "host", "host", rows_.size() * sizeof(float)});
@@ -109,6 +120,7 @@ Result<Graph> Session::decode_graph(const StepShape& shape, Decoder& decoder) co
   GraphBuilder b;
   if (options_.observer) b.observe_products();
   decoder.in = nn::add_batch_inputs(b, *cache_, shape.n_tokens, shape.n_outputs, states_.get());
+  if (has_encoder()) nn::add_encoder_inputs(b, decoder.in, *encoder_cache_);
   decoder.adapters = adapters_.add_to(b, shape.adapters, decoder.in);
   decoder.rows =
       options_.embeddings ? model_->build_embeddings(b, decoder.in, *cache_) : model_->build(b, decoder.in, *cache_);
@@ -139,12 +151,13 @@ Result<Graph> Session::move_graph(size_t group, bool rotate, Mover& mover) const
     for (const nn::Rope& rope : model_->info().ropes)
       ropes.push_back(nn::rope_table(b, mover.delta, rope, options_.n_ctx, nn::RopeMagnitude::left_out));
   }
-  for (size_t i = 0; i < model_->info().kv_layers.size(); ++i) {
+  const bool has_ropes = !model_->info().ropes.empty();
+  for (size_t i = 0; i < cache_->config().layers.size(); ++i) {
     const auto il = static_cast<int64_t>(i);
     if (cache_->group_of(il) != group) continue;
     const Value k_cache = b.tensor(cache_->k(il));
     Value k = b.kv_load(k_cache, mover.from, KvSide::k);
-    const int rope = model_->info().kv_ropes[i];
+    const int rope = has_ropes ? model_->info().kv_ropes[i] : nn::kNoRope;
     if (rotate && rope != nn::kNoRope) {
       const auto r = static_cast<size_t>(rope);
       k = b.rope(b.cast(k, DType::f32), ropes[r], model_->info().ropes[r].config.pairs);
@@ -165,6 +178,12 @@ Result<std::vector<Graph>> Session::largest_graphs() const {
   std::vector<Graph> graphs;
   std::vector<AdapterSet::Mask> masks = {0};
   if (adapters_.all() != 0) masks.push_back(adapters_.all());
+  for (const AdapterSet::Mask mask : masks) {
+    if (!has_encoder()) break;
+    Encoder encoder;
+    TESSERA_ASSIGN(Graph graph, encode_graph({options_.n_ubatch, options_.n_ubatch, mask}, encoder));
+    graphs.push_back(std::move(graph));
+  }
   for (const AdapterSet::Mask mask : masks)
     for (const auto& [tokens, outputs] :
          {std::pair{options_.n_ubatch, n_outputs}, std::pair{options_.n_ubatch, n_outputs - 1},
@@ -220,11 +239,9 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   if (batch.n_outputs() > options_.n_outputs)
     return fail(ErrorCode::invalid_argument, "{} wanted for {} tokens, the session has room for {}",
                 options_.embeddings ? "embeddings" : "logits", batch.n_outputs(), options_.n_outputs);
-  for (const BatchToken& t : batch.tokens())
-    if (t.token < 0 || t.token >= model_->info().n_vocab)
-      return fail(ErrorCode::invalid_argument, "token {} at position {}, want 0 to {}", t.token, t.position,
-                  model_->info().n_vocab - 1);
+  TESSERA_TRY(want_tokens(batch.tokens()));
   TESSERA_TRY(cache_->want_positions(batch.tokens()));  // before anything is computed
+  TESSERA_TRY(want_prompts(batch.tokens()));
   TESSERA_ASSIGN(const std::vector<Range> parts, parts_of(batch));
   int64_t n_outputs = 0;
   for (const Range& part : parts) {
@@ -242,9 +259,18 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   return {};
 }
 
+Result<> Session::want_tokens(std::span<const BatchToken> tokens) const {
+  for (const BatchToken& t : tokens)
+    if (t.token < 0 || t.token >= model_->info().n_vocab)
+      return fail(ErrorCode::invalid_argument, "token {} at position {}, want 0 to {}", t.token, t.position,
+                  model_->info().n_vocab - 1);
+  return {};
+}
+
 // The micro-batches of a batch. A model that is not causal has whole sequences in each.
 Result<std::vector<Range>> Session::parts_of(const Batch& batch) const {
-  if (model_->info().is_causal) return split(batch, options_.n_ubatch);
+  if (options_.embeddings ? model_->info().embeds_causally() : model_->info().is_causal)
+    return split(batch, options_.n_ubatch);
   const std::span<const BatchToken> tokens = batch.tokens();
   std::vector<bool> is_seen(static_cast<size_t>(options_.n_sequences));
   std::vector<Range> parts;
@@ -272,15 +298,7 @@ Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_
   TESSERA_ASSIGN(const Decoder* decoder,
                  prepared({static_cast<int64_t>(tokens.size()), n_outputs, adapters_.used_by(tokens)}));
   PreparedGraph& graph = *decoder->graph;
-  const auto set = [&](Value input, auto member) {
-    ints_.clear();
-    for (const BatchToken& t : tokens) ints_.push_back(t.*member);
-    return set_input(graph, input, ints_);
-  };
-  TESSERA_TRY(set(decoder->in.tokens, &BatchToken::token));
-  TESSERA_TRY(set(decoder->in.positions, &BatchToken::position));
-  TESSERA_TRY(set(decoder->in.sequences, &BatchToken::sequence));
-  TESSERA_TRY(adapters_.fill(graph, decoder->adapters, tokens));
+  TESSERA_TRY(set_tokens(graph, decoder->in, decoder->adapters, tokens));
   if (n_outputs > 0) {
     ints_.clear();
     for (size_t i = 0; i < tokens.size(); ++i)
@@ -288,9 +306,7 @@ Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_
     TESSERA_TRY(set_input(graph, decoder->in.outputs, ints_));
   }
   TESSERA_TRY(cache_->reserve(tokens, cells_));
-  for (size_t group = 0; group < cells_.size(); ++group)
-    if (const Value cells = decoder->in.groups[group].cells; cells.present())
-      TESSERA_TRY(set_input(graph, cells, cells_[group]));
+  TESSERA_TRY(set_cells(graph, decoder->in));
   if (states_ != nullptr) {
     TESSERA_TRY(states_->reserve(tokens, runs_));
     TESSERA_TRY(set_input(graph, decoder->in.runs, runs_));
@@ -302,6 +318,26 @@ Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_
   const Tensor& place = graph.place(decoder->rows.id());
   const std::span<float> rows(rows_.data() + first_output * width, static_cast<size_t>(n_outputs * width));
   return place.buffer->get(place, 0, std::as_writable_bytes(rows));
+}
+
+Result<> Session::set_tokens(const PreparedGraph& graph, const nn::BatchInputs& in, const AdapterSet::Inputs& adapters,
+                             std::span<const BatchToken> tokens) {
+  const auto set = [&](Value input, auto member) {
+    ints_.clear();
+    for (const BatchToken& t : tokens) ints_.push_back(t.*member);
+    return set_input(graph, input, ints_);
+  };
+  TESSERA_TRY(set(in.tokens, &BatchToken::token));
+  TESSERA_TRY(set(in.positions, &BatchToken::position));
+  TESSERA_TRY(set(in.sequences, &BatchToken::sequence));
+  return adapters_.fill(graph, adapters, tokens);
+}
+
+Result<> Session::set_cells(const PreparedGraph& graph, const nn::BatchInputs& in) {
+  for (size_t group = 0; group < cells_.size(); ++group)
+    if (const Value cells = in.groups[group].cells; cells.present())
+      TESSERA_TRY(set_input(graph, cells, cells_[group]));
+  return {};
 }
 
 Result<> Session::observe(const PreparedGraph& prepared) {
@@ -350,6 +386,7 @@ Result<> Session::remove(int32_t sequence, int32_t begin, int32_t end) {
 
 Result<> Session::keep(int32_t sequence) {
   TESSERA_TRY(cache_->keep(sequence));
+  if (has_encoder()) TESSERA_TRY(encoder_cache_->keep(sequence));
   for (int32_t other = 0; states_ != nullptr && other < options_.n_sequences; ++other)
     if (other != sequence) TESSERA_TRY(states_->remove(other, 0, std::numeric_limits<int32_t>::max()));
   return {};
@@ -357,6 +394,7 @@ Result<> Session::keep(int32_t sequence) {
 
 Result<> Session::clear() {
   TESSERA_TRY(cache_->clear());
+  if (has_encoder()) TESSERA_TRY(encoder_cache_->clear());
   for (int32_t sequence = 0; states_ != nullptr && sequence < options_.n_sequences; ++sequence)
     TESSERA_TRY(states_->remove(sequence, 0, std::numeric_limits<int32_t>::max()));
   return {};
@@ -366,6 +404,7 @@ Result<> Session::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
   if (states_ != nullptr) TESSERA_TRY(states_->want_copyable(from, to, begin, end));
   TESSERA_ASSIGN(const std::vector<CellMoves> moves, cache_->copy(from, to, begin, end));
   TESSERA_TRY(move(moves));
+  if (has_encoder()) TESSERA_TRY(copy_prompt(from, to));
   return states_ == nullptr ? Result<>{} : states_->copy(from, to, begin, end);
 }
 

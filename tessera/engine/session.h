@@ -63,6 +63,15 @@ class Session {
   /// What computing a micro-batch takes at the least, with the adapters that sequences begin with.
   Result<StepCost> step_cost(int64_t n_tokens, int64_t n_outputs) const;
 
+  /// Whether the model has an encoder beside its decoder: each sequence is given a prompt with encode(), and what
+  /// decode() adds to it attends to that. Sessions for embeddings have the encoder alone.
+  bool has_encoder() const { return encoder_cache_ != nullptr; }
+  /// Gives a sequence its prompt, in place of the one before. What the cache holds of the sequence was computed with
+  /// that one: the caller clears it, or means it. Errors: invalid_argument (a token or the sequence out of range, no
+  /// tokens, more than a micro-batch); limit (no room); unsupported (no encoder); cancelled. After an error the
+  /// sequence has no prompt.
+  Result<> encode(int32_t sequence, std::span<const int32_t> tokens, const CancelToken* cancel = nullptr);
+
   /// Computes a batch and stores its tokens in the cache. In a model that is not causal a sequence is computed at once:
   /// its tokens stand together and fit in a micro-batch, and the cache has none of it. Errors: invalid_argument (a
   /// token, position or sequence out of range, more outputs than n_outputs, a sequence in pieces); limit (the cache is
@@ -79,7 +88,9 @@ class Session {
   int64_t n_outputs() const { return n_outputs_; }
 
   // --- sequences: see KvCache, and for models with recurrent layers RecurrentCache too, which allows less: a sequence
-  // goes back only to a checkpoint, and is copied and shifted whole. Data is moved before these return.
+  // goes back only to a checkpoint, and is copied and shifted whole. Data is moved before these return. With an
+  // encoder, a sequence keeps its prompt when tokens are removed; keep() and clear() forget prompts too, and copy()
+  // gives `to` the prompt of `from`.
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   Result<> keep(int32_t sequence);
   Result<> clear();
@@ -103,7 +114,8 @@ class Session {
 
   // --- state of one sequence (state.cpp)
 
-  /// Positions, keys and values of a sequence: a versioned, checksummed block of bytes.
+  /// Positions, keys and values of a sequence, and what the encoder made of its prompt: a versioned, checksummed block
+  /// of bytes.
   Result<std::vector<std::byte>> save_state(int32_t sequence);
   /// Replaces a sequence by a saved one. Errors: format (damaged), mismatch (another model, other cache types),
   /// limit (does not fit). After an error the sequence is as it was.
@@ -130,6 +142,22 @@ class Session {
     auto operator<=>(const StepShape&) const = default;
   };
   Result<Graph> decode_graph(const StepShape& shape, Decoder& decoder) const;
+  // The encoder on a prompt of some length; the last one that was used is kept.
+  struct Encoder {
+    std::unique_ptr<PreparedGraph> graph;
+    nn::BatchInputs in;
+    AdapterSet::Inputs adapters;
+    StepShape shape{0, 0};
+  };
+  Result<Graph> encode_graph(const StepShape& shape, Encoder& encoder) const;
+  Result<> run_encoder(std::span<const BatchToken> tokens, const CancelToken* cancel);
+  Result<> copy_prompt(int32_t from, int32_t to);
+  Result<> want_prompts(std::span<const BatchToken> tokens) const;
+  Result<> want_tokens(std::span<const BatchToken> tokens) const;
+  // The inputs that a decoding and an encoding step have in common.
+  Result<> set_tokens(const PreparedGraph& graph, const nn::BatchInputs& in, const AdapterSet::Inputs& adapters,
+                      std::span<const BatchToken> tokens);
+  Result<> set_cells(const PreparedGraph& graph, const nn::BatchInputs& in);
   // The rank head on one embedding.
   struct Ranker {
     std::unique_ptr<PreparedGraph> graph;
@@ -148,18 +176,23 @@ class Session {
   Result<> observe(const PreparedGraph& graph);
   Result<> move(std::span<const CellMoves> moves);
   Result<> move_group(size_t group, const CellMoves& moves);
-  Result<> run_layer_io(bool store, int64_t layer, std::span<const int32_t> cells, std::span<std::byte> k,
-                        std::span<std::byte> v);
+  Result<> save_cache(const KvCache& cache, int32_t sequence, std::vector<std::byte>& state);
+  Result<> store_rows(const KvCache& cache, std::span<const std::vector<int32_t>> cells,
+                      std::span<const std::span<const std::byte>> rows);
+  Result<> run_layer_io(const KvCache& cache, bool store, int64_t layer, std::span<const int32_t> cells,
+                        std::span<std::byte> k, std::span<std::byte> v);
 
   std::shared_ptr<const Engine> engine_;
   const Model* model_ = nullptr;
   SessionOptions options_;
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<RecurrentCache> states_;  // null: no recurrent layers
+  std::unique_ptr<KvCache> encoder_cache_;  // null: no encoder; its sequences are the cache's
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executor> executor_;
   AdapterSet adapters_;
   std::map<StepShape, Decoder> decoders_;
+  Encoder encoder_;
   uint64_t n_runs_ = 0;
   std::map<std::pair<size_t, bool>, Mover> movers_;  // by (group, whether K is rotated)
   std::vector<std::vector<int32_t>> cells_;          // by group of the cache; reused

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "tessera/gguf/keys.h"
@@ -44,6 +45,33 @@ std::optional<SplitName> parse_split_path(std::string_view path) {
 Result<std::unique_ptr<ModelFiles>> ModelFiles::open(const std::string& path) {
   std::unique_ptr<ModelFiles> model(new ModelFiles);
   TESSERA_TRY(model->open_parts(path));
+  TESSERA_TRY(model->merge_tensors());
+  return model;
+}
+
+Result<std::unique_ptr<ModelFiles>> ModelFiles::blueprint(std::span<const std::byte> bytes, std::string name,
+                                                          std::vector<std::string> optional) {
+  std::unique_ptr<ModelFiles> model(new ModelFiles);
+  TESSERA_ASSIGN(std::unique_ptr<GgufFile> file, GgufFile::parse(bytes, std::move(name)));
+  model->files_.push_back(std::move(file));
+  model->is_blueprint_ = true;
+  model->optional_ = std::move(optional);
+  return model;
+}
+
+bool ModelFiles::wants(std::string_view tensor) const {
+  if (tensor.starts_with("blk.")) tensor.remove_prefix(std::min(tensor.find('.', 4) + 1, tensor.size()));
+  return std::ranges::find(optional_, tensor) != optional_.end();
+}
+
+Result<std::unique_ptr<ModelFiles>> ModelFiles::parse(std::span<const std::byte> bytes, std::string name) {
+  std::unique_ptr<ModelFiles> model(new ModelFiles);
+  TESSERA_ASSIGN(std::unique_ptr<GgufFile> file, GgufFile::parse(bytes, std::move(name)));
+  model->files_.push_back(std::move(file));
+  TESSERA_ASSIGN(const uint64_t n_parts, model->metadata().get_or<uint64_t>(keys::kSplitCount, 0));
+  if (n_parts > 1)
+    return fail(ErrorCode::invalid_argument, "{}: is one of {} parts, and in memory there is but one", model->name(),
+                n_parts);
   TESSERA_TRY(model->merge_tensors());
   return model;
 }

@@ -43,6 +43,18 @@ class ModelFiles {
   /// path); mismatch (a part of another model or place, a tensor in two parts, another number of tensors than
   /// stated).
   static Result<std::unique_ptr<ModelFiles>> open(const std::string& path);
+  /// A model of one file that is in memory already; the bytes outlive the result. Errors: those of GgufFile::parse();
+  /// invalid_argument (a part of a split model).
+  static Result<std::unique_ptr<ModelFiles>> parse(std::span<const std::byte> bytes, std::string name);
+
+  /// A model that is still to be made: keys and no tensors. bytes are those of a GGUF file and outlive the result.
+  /// Of the tensors that an architecture may do without, or has under several names, it is to have those of `optional`,
+  /// named without the "blk.N." of a layer. Errors: those of GgufFile::parse().
+  static Result<std::unique_ptr<ModelFiles>> blueprint(std::span<const std::byte> bytes, std::string name,
+                                                       std::vector<std::string> optional);
+  bool is_blueprint() const { return is_blueprint_; }
+  /// Of a blueprint: whether this tensor, which may be absent, is to be made.
+  bool wants(std::string_view tensor) const;
 
   /// The metadata of the first part, which describes the model.
   const Metadata& metadata() const { return files_[0]->metadata(); }
@@ -66,6 +78,8 @@ class ModelFiles {
   std::vector<Tensor> tensors_;
   NameIndex index_;
   uint64_t n_tensor_bytes_ = 0;
+  bool is_blueprint_ = false;
+  std::vector<std::string> optional_;  // of a blueprint
 };
 
 }  // namespace tessera

@@ -59,6 +59,22 @@ Value GraphBuilder::add_node(Op op, std::initializer_list<Value> sources, OpPara
   return Value(graph_.size() - 1);
 }
 
+Value GraphBuilder::add_in_place(Op op, std::initializer_list<Value> sources, OpParams params) {
+  const Value value = add_node(op, sources, params);
+  if (value.present()) graph_.nodes_.back().alias_of = sources.begin()->id_;
+  return value;
+}
+
+Value GraphBuilder::add_copy(NodeId id, std::span<const Value> sources) {
+  if (adds_nothing()) return {};
+  Node node = graph_[id];
+  for (size_t i = 0; i < sources.size(); ++i) node.sources[i] = sources[i].id_;
+  if (node.alias_of != kNoNode) node.alias_of = node.sources[0];
+  node.is_output = false;
+  graph_.nodes_.push_back(std::move(node));
+  return Value(graph_.size() - 1);
+}
+
 Value GraphBuilder::add_alias(Value of, const TensorSpec& spec, size_t offset) {
   Node node{.op = Op::view, .spec = spec};
   node.sources[node.n_sources++] = of.id_;
@@ -148,9 +164,7 @@ Value GraphBuilder::get_rows(Value table, Value ids) {
 Value GraphBuilder::concat(Value a, Value b) { return add_node(Op::concat, {a, b}); }
 
 Value GraphBuilder::kv_store(Value cache, Value x, Value cells, KvSide side) {
-  const Value value = add_node(Op::kv_store, {cache, x, cells}, KvParams{side});
-  if (value.present()) graph_.nodes_.back().alias_of = cache.id_;
-  return value;
+  return add_in_place(Op::kv_store, {cache, x, cells}, KvParams{side});
 }
 
 Value GraphBuilder::kv_load(Value cache, Value cells, KvSide side) {
@@ -242,13 +256,23 @@ Value GraphBuilder::rope_table(Value positions, Value freq_factors, const RopeTa
   return add_node(Op::rope_table, {positions, freq_factors}, params);
 }
 
-Value GraphBuilder::rope(Value x, Value table, RopePairs pairs) {
-  return add_node(Op::rope, {x, table}, RopeParams{pairs});
+Value GraphBuilder::rope(Value x, Value table, RopePairs pairs, bool inverse) {
+  return add_node(Op::rope, {x, table}, RopeParams{pairs, inverse});
 }
 
 Value GraphBuilder::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
                               Value valid, Value sinks, const AttentionParams& params, Value bias) {
   return add_node(Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias}, params);
+}
+
+Value GraphBuilder::self_attention(Value q, Value k, Value v, Value positions, Value sequences, Value sinks,
+                                   const AttentionParams& params) {
+  return add_node(Op::self_attention, {q, k, v, positions, sequences, sinks}, params);
+}
+
+Value GraphBuilder::self_attention_grad(Value q, Value k, Value v, Value positions, Value sequences, Value sinks,
+                                        Value dy, const AttentionParams& params) {
+  return add_node(Op::self_attention_grad, {q, k, v, positions, sequences, sinks, dy}, params);
 }
 
 Value GraphBuilder::softplus(Value x) { return add_node(Op::softplus, {x}); }
@@ -275,6 +299,81 @@ Value GraphBuilder::delta_net(Value q, Value k, Value v, Value decay, Value beta
 
 Value GraphBuilder::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs) {
   return add_node(Op::rwkv7, {r, decay, k, v, a, b, state, runs});
+}
+
+Value GraphBuilder::transpose(Value x) { return add_node(Op::transpose, {x}); }
+
+Value GraphBuilder::sum_to(Value x, const Shape& shape) { return add_node(Op::sum_to, {x}, ShapeParams{shape}); }
+Value GraphBuilder::repeat(Value x, const Shape& shape) { return add_node(Op::repeat, {x}, ShapeParams{shape}); }
+Value GraphBuilder::place(Value x, const PlaceParams& params) { return add_node(Op::place, {x}, params); }
+
+Value GraphBuilder::scatter_rows(Value rows, Value ids, int64_t n_rows) {
+  return add_node(Op::scatter_rows, {rows, ids}, ScatterRowsParams{n_rows});
+}
+
+Value GraphBuilder::silu_grad(Value x, Value dy) { return add_node(Op::silu_grad, {x, dy}); }
+Value GraphBuilder::gelu_grad(Value x, Value dy) { return add_node(Op::gelu_grad, {x, dy}); }
+Value GraphBuilder::soft_max_grad(Value y, Value dy) { return add_node(Op::soft_max_grad, {y, dy}); }
+
+Value GraphBuilder::clamp_grad(Value x, Value dy, float min, float max) {
+  return add_node(Op::clamp_grad, {x, dy}, ClampParams{min, max});
+}
+
+Value GraphBuilder::rms_norm_grad(Value x, Value weight, Value dy, float eps) {
+  return add_node(Op::rms_norm_grad, {x, weight, dy}, RmsNormParams{eps});
+}
+
+Value GraphBuilder::layer_norm_grad(Value x, Value weight, Value dy, float eps) {
+  return add_node(Op::layer_norm_grad, {x, weight, dy}, LayerNormParams{eps});
+}
+
+Value GraphBuilder::l2_norm_grad(Value x, Value dy, float eps) {
+  return add_node(Op::l2_norm_grad, {x, dy}, L2NormParams{eps});
+}
+
+Value GraphBuilder::cross_entropy(Value logits, Value targets) {
+  return add_node(Op::cross_entropy, {logits, targets});
+}
+
+Value GraphBuilder::cross_entropy_grad(Value logits, Value targets, Value d_loss) {
+  return add_node(Op::cross_entropy_grad, {logits, targets, d_loss});
+}
+
+Value GraphBuilder::causal_conv_grad(Value x, Value weight, Value state, Value runs, Value dy) {
+  return add_node(Op::causal_conv_grad, {x, weight, state, runs, dy});
+}
+
+Value GraphBuilder::token_shift_grad(Value dy, Value state, Value runs) {
+  return add_node(Op::token_shift_grad, {dy, state, runs});
+}
+
+Value GraphBuilder::selective_scan_grad(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs,
+                                        Value dy) {
+  return add_node(Op::selective_scan_grad, {x, dt, a, b, c, d, state, runs, dy});
+}
+
+Value GraphBuilder::delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs,
+                                   Value dy, const DeltaNetParams& params) {
+  return add_node(Op::delta_net_grad, {q, k, v, decay, beta, state, runs, dy}, params);
+}
+
+Value GraphBuilder::rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs,
+                               Value dy) {
+  return add_node(Op::rwkv7_grad, {r, decay, k, v, a, b, state, runs, dy});
+}
+
+Value GraphBuilder::accumulate(Value sum, Value x) { return add_in_place(Op::accumulate, {sum, x}); }
+
+Value GraphBuilder::momentum(Value m, Value gradient, Value hyper) {
+  return add_in_place(Op::momentum, {m, gradient, hyper});
+}
+
+Value GraphBuilder::adam(Value m, Value v, Value gradient, Value hyper) {
+  return add_node(Op::adam, {m, v, gradient, hyper});
+}
+
+Value GraphBuilder::descend(Value w, Value direction, Value hyper, Value rounded, const DescendParams& params) {
+  return add_in_place(Op::descend, {w, direction, hyper, rounded}, params);
 }
 
 Value GraphBuilder::top_k(Value scores, int64_t k) { return add_node(Op::top_k, {scores}, TopKParams{k}); }
@@ -312,7 +411,29 @@ Value GraphBuilder::expert_rows(Value rows, ExpertRoutes routes) {
 }
 
 Value GraphBuilder::expert_sum(Value y, Value weights, ExpertRoutes routes) {
-  return add_node(Op::expert_sum, {y, weights, routes.value_}, ExpertRoutesParams{routes.n_experts_});
+  return add_node(Op::expert_sum, {y, weights, routes.value_},
+                  ExpertRoutesParams{.n_experts = routes.n_experts_, .n_tokens = routes.n_tokens_});
+}
+
+Value GraphBuilder::expert_outer(Value x, Value y, ExpertRoutes routes, ExpertInput input) {
+  return add_node(Op::expert_outer, {x, y, routes.value_},
+                  ExpertProductParams{.n_experts = routes.n_experts_, .input = input});
+}
+
+Value GraphBuilder::expert_totals(Value y, ExpertRoutes routes) {
+  return add_node(Op::expert_totals, {y, routes.value_}, ExpertRoutesParams{routes.n_experts_});
+}
+
+Value GraphBuilder::expert_spread(Value x, Value weights, ExpertRoutes routes) {
+  return add_node(Op::expert_spread, {x, weights, routes.value_}, ExpertRoutesParams{routes.n_experts_});
+}
+
+Value GraphBuilder::expert_dot(Value y, Value x, ExpertRoutes routes) {
+  return add_node(Op::expert_dot, {y, x, routes.value_}, ExpertRoutesParams{routes.n_experts_});
+}
+
+Value GraphBuilder::expert_weights_grad(Value scores, Value ids, Value dy, const ExpertWeightsParams& params) {
+  return add_node(Op::expert_weights_grad, {scores, ids, dy}, params);
 }
 
 Value GraphBuilder::name(Value x, std::string_view name) {

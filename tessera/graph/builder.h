@@ -38,6 +38,7 @@ class ExpertRoutes {
 
  private:
   friend class GraphBuilder;
+  friend class Gradient;
   ExpertRoutes(Value value, int64_t n_experts, int64_t n_tokens)
       : value_(value), n_experts_(n_experts), n_tokens_(n_tokens) {}
   Value value_;
@@ -128,8 +129,8 @@ class GraphBuilder {
   Value temperature(Value positions, const TemperatureParams& params);
   /// Cosines and sines [n_rot, n_tokens] (pairs) for positions i32 [n_tokens]; freq_factors [n_rot / 2] or absent.
   Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);
-  /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens].
-  Value rope(Value x, Value table, RopePairs pairs);
+  /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens]; inverse: by the opposite angles.
+  Value rope(Value x, Value table, RopePairs pairs, bool inverse = false);
   /// Attention over the paged cache: softmax(scores) V (ops/attention.h), where a token sees stored positions of its
   /// own sequence.
   ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store (v_cache absent where V is part of K);
@@ -141,6 +142,14 @@ class GraphBuilder {
   ///   returns [v_dim, n_heads, n_tokens]
   Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
                   Value sinks, const AttentionParams& params, Value bias = {});
+
+  /// Attention among the tokens of a batch, as attention() does it for a cache, without a bias. Tokens see those of the
+  /// same id in `sequences`.
+  ///   q [k_dim, n_heads, t]; k [k_dim, n_heads_kv, t]; v [v_dim, n_heads_kv, t], absent where it is part of k;
+  ///   positions (below kMaxSelfPositions), sequences i32 [t]; sinks [n_heads] or absent
+  ///   returns [v_dim, n_heads, t]
+  Value self_attention(Value q, Value k, Value v, Value positions, Value sequences, Value sinks,
+                       const AttentionParams& params);
 
   // --- recurrent layers: states and runs as ops/recurrent.h
 
@@ -171,6 +180,60 @@ class GraphBuilder {
   /// over j of S[j, i] * a[j] of the S before; y[i] = sum over j of S[j, i] * r[j]. All [head_dim, n_heads, n_tokens].
   Value rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs);
 
+  // --- training: what gradients are made of besides
+
+  /// The first two dimensions of x (any dtype) exchanged, as f32: [n, k, ...].
+  Value transpose(Value x);
+  /// x summed along the dimensions in which `shape` has 1, in ascending order; x repeated along those in which x has 1.
+  Value sum_to(Value x, const Shape& shape);
+  Value repeat(Value x, const Shape& shape);
+  /// Zeros of params.shape in which x's elements stand where params say: the inverse of view().
+  Value place(Value x, const PlaceParams& params);
+  /// [n, n_rows]: row r is the sum of the rows [n, t] with ids[i] = r, in their order; the inverse of get_rows().
+  /// An id out of range fails the run.
+  Value scatter_rows(Value rows, Value ids, int64_t n_rows);
+  /// dy times the derivative at x of silu, gelu, clamp.
+  Value silu_grad(Value x, Value dy);
+  Value gelu_grad(Value x, Value dy);
+  Value clamp_grad(Value x, Value dy, float min, float max);
+  /// The gradient with respect to x of soft_max(x) = y, and of the norms as above.
+  Value soft_max_grad(Value y, Value dy);
+  Value rms_norm_grad(Value x, Value weight, Value dy, float eps);
+  Value layer_norm_grad(Value x, Value weight, Value dy, float eps);
+  Value l2_norm_grad(Value x, Value dy, float eps);
+  /// -ln softmax(logits)[target] of each row of logits [n_vocab, t], for targets i32 [t]: [1, t], 0 where the target is
+  /// -1. A target out of range fails the run.
+  Value cross_entropy(Value logits, Value targets);
+  /// (softmax(logits) - [target]) * d_loss of each row, 0 where the target is -1; d_loss [1, t].
+  Value cross_entropy_grad(Value logits, Value targets, Value d_loss);
+
+  /// The gradients of the operands of self_attention one after another, where self_attention_offsets() says; dy is that
+  /// of its result.
+  Value self_attention_grad(Value q, Value k, Value v, Value positions, Value sequences, Value sinks, Value dy,
+                            const AttentionParams& params);
+
+  /// The gradients of recurrent operations on the same operands. Those of the first of them one after another in a flat
+  /// vector, each contiguous in its operand's shape: x, weight; x, dt, a, b, c, d; q, k, v, decay, beta; r, decay, k,
+  /// v, a, b. token_shift_grad: of x, in its shape.
+  Value causal_conv_grad(Value x, Value weight, Value state, Value runs, Value dy);
+  Value token_shift_grad(Value dy, Value state, Value runs);
+  Value selective_scan_grad(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs, Value dy);
+  Value delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs, Value dy,
+                       const DeltaNetParams& params);
+  Value rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs, Value dy);
+
+  // --- steps of an optimizer, in place in tensors of their own; hyper: see ops/optimizer.h
+
+  /// sum += x; returns sum.
+  Value accumulate(Value sum, Value x);
+  /// m = beta1 * m + g; returns m.
+  Value momentum(Value m, Value gradient, Value hyper);
+  /// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2; returns the direction
+  /// (m / correction1) / (sqrt(v / correction2) + epsilon) (Kingma and Ba 2015).
+  Value adam(Value m, Value v, Value gradient, Value hyper);
+  /// w -= learning_rate * (direction + weight_decay * w); writes w's values into `rounded` (bf16) too, if there is one.
+  Value descend(Value w, Value direction, Value hyper, Value rounded, const DescendParams& params);
+
   // --- mixture of experts (ops/experts.h)
 
   /// The ids of the k largest of each row of scores [n, t], largest first: i32 [k, t]. Of equals the lower id comes
@@ -188,8 +251,23 @@ class GraphBuilder {
   Value mul_mat_experts(Value weights, Value x, ExpertRoutes routes, ExpertInput input);
   /// Row e of rows [n, n_experts] for each pair of expert e: [n, n_pairs], in routed order.
   Value expert_rows(Value rows, ExpertRoutes routes);
-  /// Sum over a token's slots, in their order, of weights [n_used, t] times its pairs' rows of y [n, n_pairs]: [n, t].
+  /// Sum over a token's slots, in their order, of weights [n_used, t] (absent: of 1) times its pairs' rows of y
+  /// [n, n_pairs]: [n, t].
   Value expert_sum(Value y, Value weights, ExpertRoutes routes);
+
+  // --- their gradients; rows of pairs are in routed order
+
+  /// Sum over an expert's pairs of (row of x) (row of y)^T: [k, n, n_experts], for x as mul_mat_experts reads it and y
+  /// [n, n_pairs].
+  Value expert_outer(Value x, Value y, ExpertRoutes routes, ExpertInput input);
+  /// Sum over an expert's pairs of their rows of y [n, n_pairs]: [n, n_experts].
+  Value expert_totals(Value y, ExpertRoutes routes);
+  /// Each pair's weight of weights [n_used, t] (absent: 1) times its token's row of x [n, t]: [n, n_pairs].
+  Value expert_spread(Value x, Value weights, ExpertRoutes routes);
+  /// Each pair's row of y [n, n_pairs] times its token's row of x [n, t]: [n_used, t].
+  Value expert_dot(Value y, Value x, ExpertRoutes routes);
+  /// The gradient of expert_weights with respect to scores, for dy [k, t].
+  Value expert_weights_grad(Value scores, Value ids, Value dy, const ExpertWeightsParams& params);
 
   // --- names, results
 
@@ -204,6 +282,13 @@ class GraphBuilder {
   void adapt(std::vector<ActiveAdapter> adapters) { adapters_ = std::move(adapters); }
   /// x [n_embd, t], the output of a layer, with the vectors that adapters add to it.
   Value adapt_layer(Value x, int64_t layer);
+  // --- for passes that extend the graph
+
+  /// What has been built so far. References into it are good until the next node.
+  const Graph& graph() const { return graph_; }
+  Value at(NodeId id) const { return Value(id); }
+  /// The operation of a node once more, on other operands of the same types and shapes.
+  Value add_copy(NodeId id, std::span<const Value> sources);
   /// Type and layout of a value; an empty spec for an absent or poisoned one.
   TensorSpec spec(Value x) const;
 
@@ -219,6 +304,8 @@ class GraphBuilder {
   bool adds_nothing() const { return error_.has_value() || is_stopped_; }
   bool want_present(Value x, std::string_view what);
   Value add_alias(Value of, const TensorSpec& spec, size_t offset);
+  // An operation that writes its first operand in place.
+  Value add_in_place(Op op, std::initializer_list<Value> sources, OpParams params = {});
   // What an adapter adds beside a product with these weights, or to rows of this table; null: nothing.
   const LowRank* find_term(const std::unordered_map<const Tensor*, LowRank>& terms, Value weights) const;
   // An adapter's scales for n rows: those of all tokens or of the wanted ones.

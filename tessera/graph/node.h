@@ -15,7 +15,9 @@
 #include "tessera/graph/ops/experts.h"
 #include "tessera/graph/ops/kv.h"
 #include "tessera/graph/ops/layer_norm.h"
+#include "tessera/graph/ops/optimizer.h"
 #include "tessera/graph/ops/recurrent.h"
+#include "tessera/graph/ops/reshaping.h"
 #include "tessera/graph/ops/rms_norm.h"
 #include "tessera/graph/ops/rope.h"
 #include "tessera/graph/ops/scale.h"
@@ -26,15 +28,16 @@
 namespace tessera {
 
 enum class Op : uint8_t {
-#define TESSERA_OP(enumerator, name) enumerator,
+#define TESSERA_OP(enumerator, name, gradient) enumerator,
 #include "tessera/graph/ops.def"
 #undef TESSERA_OP
 };
 
-using OpParams = std::variant<std::monostate, ScaleParams, SoftCapParams, ClampParams, RmsNormParams, LayerNormParams,
-                              KvParams, RopeTableParams, RopeParams, AttentionParams, TopKParams, ExpertWeightsParams,
-                              TopGroupsParams, TemperatureParams, ExpertRoutesParams, ExpertProductParams, L2NormParams,
-                              DeltaNetParams, AddScaledParams>;
+using OpParams =
+    std::variant<std::monostate, ScaleParams, SoftCapParams, ClampParams, RmsNormParams, LayerNormParams, KvParams,
+                 RopeTableParams, RopeParams, AttentionParams, TopKParams, ExpertWeightsParams, TopGroupsParams,
+                 TemperatureParams, ExpertRoutesParams, ExpertProductParams, L2NormParams, DeltaNetParams,
+                 AddScaledParams, ShapeParams, PlaceParams, ScatterRowsParams, DescendParams>;
 
 /// Type and layout of a value: what a shape rule sees of its operands and gives as its result.
 struct TensorSpec {

@@ -6,14 +6,22 @@
 
 namespace tessera {
 
-#define TESSERA_OP(enumerator, name) Result<TensorSpec> infer_##enumerator(Operands, const OpParams&);
+#define TESSERA_OP(enumerator, name, gradient)                      \
+  Result<TensorSpec> infer_##enumerator(Operands, const OpParams&); \
+  TESSERA_GRADIENT_RULE_##gradient(enumerator)
+#define TESSERA_GRADIENT_RULE_differentiable(enumerator) void gradient_##enumerator(Gradient&);
+#define TESSERA_GRADIENT_RULE_constant(enumerator)
+#define TESSERA_GRADIENT_RULE_forward_only(enumerator)
 #include "tessera/graph/ops.def"
 #undef TESSERA_OP
 
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define TESSERA_OP(enumerator, name) {name, infer_##enumerator},
+#define TESSERA_OP(enumerator, name, gradient) {name, infer_##enumerator, TESSERA_GRADIENT_##gradient(enumerator)},
+#define TESSERA_GRADIENT_differentiable(enumerator) gradient_##enumerator
+#define TESSERA_GRADIENT_constant(enumerator) gradient_of_constant
+#define TESSERA_GRADIENT_forward_only(enumerator) nullptr
 #include "tessera/graph/ops.def"
 #undef TESSERA_OP
 };
@@ -36,6 +44,20 @@ Cost cost_of_recurrence(const Graph& graph, const Node& node, size_t state, int6
     if (node.sources[i] != kNoNode)
       cost.bytes += i == state ? 2 * graph[node.sources[i]].spec.layout.nb[1] : bytes_of(graph[node.sources[i]].spec);
   return cost;
+}
+
+// The same for its gradient, whose last operand has the forward result's shape.
+Cost cost_of_recurrence_gradient(const Graph& graph, const Node& node, size_t state, int64_t per_element) {
+  Cost cost = cost_of_recurrence(graph, node, state, 0);
+  cost.macs = per_element * graph[node.inputs().back()].spec.shape().n_elements();
+  return cost;
+}
+
+// Of all heads, as if all tokens were one sequence's.
+int64_t pairs_of_tokens(const Graph& graph, const Node& node) {
+  const Shape& q = graph[node.sources[0]].spec.shape();
+  const auto& params = std::get<AttentionParams>(node.params);
+  return q[1] * (params.causal ? q[2] * (q[2] + 1) / 2 : q[2] * q[2]);
 }
 
 }  // namespace
@@ -69,11 +91,23 @@ bool may_run_in_place(Op op, size_t source) {
     case Op::exp:
     case Op::l2_norm:
     case Op::rope:
+    case Op::cross_entropy_grad:
       return source == 0;
+    case Op::silu_grad:
+    case Op::gelu_grad:
+    case Op::clamp_grad:
+    case Op::soft_max_grad:
+    case Op::l2_norm_grad:
+      return source <= 1;
+    case Op::rms_norm_grad:
+    case Op::layer_norm_grad:
+      return source == 0 || source == 2;
     case Op::swiglu:
     case Op::geglu:
     case Op::swiglu_oai:
       return source <= 1;
+    case Op::adam:
+      return source == 2;
     default:
       return false;
   }
@@ -106,7 +140,12 @@ Cost cost(const Graph& graph, NodeId id) {
       cost.bytes *= 2;
       return cost;
     case Op::expert_sum:
+    case Op::expert_totals:
+    case Op::expert_dot:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements();
+      break;
+    case Op::expert_outer:  // x times y of each pair
+      cost.macs = node.spec.shape()[0] * graph[node.sources[1]].spec.shape().n_elements();
       break;
     case Op::causal_conv:
       return cost_of_recurrence(graph, node, 2, graph[node.sources[1]].spec.shape()[0]);
@@ -118,6 +157,24 @@ Cost cost(const Graph& graph, NodeId id) {
       return cost_of_recurrence(graph, node, 5, 4 * graph[node.sources[0]].spec.shape()[0]);
     case Op::rwkv7:  // decay, what is removed, the removal, the value, the output
       return cost_of_recurrence(graph, node, 6, 5 * node.spec.shape()[0]);
+    case Op::causal_conv_grad:
+      return cost_of_recurrence_gradient(graph, node, 2, 2 * graph[node.sources[1]].spec.shape()[0]);
+    case Op::token_shift_grad:
+      return cost_of_recurrence_gradient(graph, node, 1, 0);
+    case Op::selective_scan_grad:  // the state twice, then back
+      return cost_of_recurrence_gradient(graph, node, 6, 10 * graph[node.sources[3]].spec.shape()[0]);
+    case Op::delta_net_grad:
+      return cost_of_recurrence_gradient(graph, node, 5, 15 * graph[node.sources[0]].spec.shape()[0]);
+    case Op::rwkv7_grad:
+      return cost_of_recurrence_gradient(graph, node, 6, 19 * graph[node.sources[0]].spec.shape()[0]);
+    case Op::self_attention:  // scores and sums of values
+      cost.macs = pairs_of_tokens(graph, node) * (graph[node.sources[0]].spec.shape()[0] + node.spec.shape()[0]);
+      break;
+    case Op::self_attention_grad: {  // scores, dq and dk; the weights' gradients and dv
+      const Shape& dy = graph[node.sources[6]].spec.shape();
+      cost.macs = pairs_of_tokens(graph, node) * (3 * graph[node.sources[0]].spec.shape()[0] + 2 * dy[0]);
+      break;
+    }
     case Op::sum_squares:
       cost.macs = graph[node.sources[0]].spec.shape().n_elements();
       break;

@@ -7,6 +7,8 @@
 
 namespace tessera {
 
+class Gradient;
+
 /// An operand in a shape rule; null where an optional operand is absent.
 using Operands = std::span<const TensorSpec* const>;
 
@@ -20,7 +22,12 @@ struct OpInfo {
   std::string_view name;
   /// Type and layout of the result, or why these operands are refused. Total: any operands, any parameters.
   Result<TensorSpec> (*infer)(Operands, const OpParams&);
+  /// Adds the gradients of the operands to the graph (gradient.h); null: there are none.
+  void (*gradient)(Gradient&);
 };
+
+/// The gradient of what does not change with its operands: none of them gets any.
+void gradient_of_constant(Gradient& g);
 
 const OpInfo& info(Op op);
 

@@ -24,12 +24,19 @@ struct ModelInfo {
   std::vector<KvLayerShape> kv_layers;
   std::vector<RecurrentLayerShape> recurrent_layers;
   std::vector<nn::Rope> ropes;
+  std::vector<KvLayerShape> encoder_layers;  // of an encoder beside the decoder, then of what the decoder sees of it
+  int32_t start_token = 0;                   // with which the text of a decoder that has an encoder begins
   std::vector<int> kv_ropes;  // by layer of the cache: which of the ropes its K is rotated by, or nn::kNoRope
   bool is_causal = true;      // false: tokens see all of their sequence, which is computed at once
   bool has_logits = true;     // false: embeddings are all it gives
   std::optional<nn::Pooling> pooling{};         // of embeddings, where the file says so
   nn::Pooling rank_pooling = nn::Pooling::cls;  // of what the rank head takes
   int64_t n_scores = 0;                         // that the rank head gives; 0: there is none
+
+  /// The model reads a prompt with an encoder and writes with a decoder. Embeddings are then the encoder's.
+  bool has_encoder() const { return !encoder_layers.empty(); }
+  /// Whether embeddings are of tokens that see only those before them.
+  bool embeds_causally() const { return is_causal && !has_encoder(); }
 };
 
 /// Rope settings that replace the file's.
@@ -54,6 +61,9 @@ class Model {
   virtual Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
   /// The same step with the embeddings [n_embd, n_outputs] of in.outputs, which logits would be made of, as its result.
   virtual Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
+  /// Only where info().has_encoder(): runs the encoder on prompts that are whole in the micro-batch, and stores what
+  /// the decoder sees of them in `cache`, of encoder_layers. in.outputs are all tokens.
+  virtual void build_encoder(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {}
   /// The scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only where info().n_scores > 0.
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 

@@ -5,6 +5,7 @@
 namespace tessera {
 
 const Tensor* WeightTable::need(const std::string& name, const Shape& shape, Op use) {
+  if (files_.is_blueprint()) return error_ ? nullptr : add(name, shape, use, nullptr);
   const Tensor* tensor = maybe(name, shape, use);
   if (tensor == nullptr && !error_)
     error_ =
@@ -15,18 +16,23 @@ const Tensor* WeightTable::need(const std::string& name, const Shape& shape, Op 
 const Tensor* WeightTable::maybe(const std::string& name, const Shape& shape, Op use) {
   if (error_) return nullptr;
   const ModelFiles::Tensor* source = files_.find_tensor(name);
-  if (source == nullptr) return nullptr;
+  if (source == nullptr) return files_.wants(name) ? add(name, shape, use, nullptr) : nullptr;
   if (source->info.shape != shape) {
     error_ = Error(ErrorCode::mismatch, fmt::format("{}: tensor {} is {}, the model's keys want {}", files_.name(),
                                                     name, to_string(source->info.shape), to_string(shape)));
     return nullptr;
   }
-  auto layout = contiguous_layout(source->info.dtype, shape);
+  return add(name, shape, use, source);
+}
+
+const Tensor* WeightTable::add(const std::string& name, const Shape& shape, Op use, const ModelFiles::Tensor* source) {
+  const DType dtype = source == nullptr ? DType::f32 : source->info.dtype;
+  auto layout = contiguous_layout(dtype, shape);
   if (!layout) {
     error_ = std::move(layout).error().within(name);
     return nullptr;
   }
-  Tensor tensor{.name = name, .dtype = source->info.dtype, .layout = *layout};
+  Tensor tensor{.name = name, .dtype = dtype, .layout = *layout};
   return &weights_.emplace_back(Weight{std::move(tensor), use, source}).tensor;
 }
 

@@ -1,5 +1,7 @@
 #include "tessera/nn/attention.h"
 
+#include <fmt/format.h>
+
 namespace tessera::nn {
 
 namespace {
@@ -35,6 +37,18 @@ Heads three_projections(GraphBuilder& b, Value x, const Attention& a) {
           finish(v, a.v, a.v_dim, a.n_heads_kv)};
 }
 
+Value attend_to_batch(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in) {
+  const auto refuse = [&](std::string_view what) {
+    b.fail_with(Error(ErrorCode::unsupported, fmt::format("attention without a cache: {}", what)));
+    return Value();
+  };
+  if (a.relative_bias != nullptr) return refuse("a relative bias");
+  if (heads.q.present() && !heads.k.present()) return refuse("K and V of another layer");
+  const Value sinks = a.sinks == nullptr ? Value() : vector_f32(b, *a.sinks);
+  const Value out = b.self_attention(heads.q, heads.k, heads.v, in.positions, in.sequences, sinks, a.params);
+  return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
+}
+
 }  // namespace
 
 Heads project(GraphBuilder& b, Value x, const Attention& a) {
@@ -53,6 +67,7 @@ Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const R
 }
 
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache) {
+  if (in.groups.empty() || !in.cache(a.cache_layer).cells.present()) return attend_to_batch(b, heads, a, in);
   const CacheInputs& at = in.cache(a.cache_layer);
   // Stored before it is attended to, so that what a token sees does not depend on how a batch was split.
   Value k_cache = b.tensor(cache.k(a.cache_layer));
@@ -63,6 +78,17 @@ Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const Batc
   const Value bias = a.relative_bias == nullptr ? Value() : vector_f32(b, *a.relative_bias);
   const Value out =
       b.attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks, a.params, bias);
+  return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
+}
+
+Value attend_to_encoder(GraphBuilder& b, Value q, const Attention& a, const BatchInputs& in) {
+  if (in.encoder == nullptr) {
+    b.fail_with(Error(ErrorCode::unsupported, "attention without a cache: to an encoder's output"));
+    return {};
+  }
+  const Value heads = b.reshape(q, {a.k_dim, a.n_heads, b.spec(q).shape()[1]});
+  const Value out = b.attention(heads, b.tensor(in.encoder->k(a.cache_layer)), b.tensor(in.encoder->v(a.cache_layer)),
+                                in.positions, in.sequences, in.encoded.blocks, in.encoded.valid, Value(), a.params);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 

@@ -28,6 +28,8 @@ struct BatchInputs {
   std::vector<size_t> group_of_layer;  // by layer of the cache
   Value runs;                          // i32: ops/recurrent.h; absent without recurrent layers
   const RecurrentCache* states = nullptr;
+  CacheInputs encoded;               // of the encoder's cache, without cells; absent where there is none
+  const KvCache* encoder = nullptr;  // K and V of the encoder's output
 
   const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[static_cast<size_t>(layer)]]; }
   /// State `kind` of a recurrent layer.
@@ -55,6 +57,14 @@ inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64
   in.states = states;
   if (states != nullptr) in.runs = b.input("runs", DType::i32, {states->n_run_entries(n_tokens)});
   return in;
+}
+
+/// For a decoder that attends to an encoder's output.
+inline void add_encoder_inputs(GraphBuilder& b, BatchInputs& in, const KvCache& encoder) {
+  const KvGroup& group = encoder.groups()[0];
+  in.encoded.blocks = b.tensor(group.blocks());
+  in.encoded.valid = b.tensor(group.valid());
+  in.encoder = &encoder;
 }
 
 }  // namespace tessera::nn

@@ -92,7 +92,8 @@ Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph) {
     prepared->places_.push_back(std::move(place));
   }
   // The graph's values first, the backend's scratch behind them.
-  const std::span<std::byte> work(buffer_ == nullptr ? nullptr : buffer_->base() + reserved_.values, reserved_.work);
+  std::span<std::byte> work;
+  if (reserved_.work != 0) work = {buffer_->base() + reserved_.values, reserved_.work};
   TESSERA_ASSIGN(prepared->plan_, backend_.compile(g, prepared->places_, work));
   return prepared;
 }

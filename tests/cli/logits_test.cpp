@@ -1,4 +1,5 @@
 // tessera logits: the golden values, the same bits however the work is cut, and files that appear whole or not at all.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -73,7 +74,9 @@ TEST(Logits, SameBitsForAnyMicroBatchThreadsAndEachInstructionSet) {
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 80; ++i) ids.push_back((i * 37 + 5) % 512);
   const auto devices = nlohmann::json::parse(run_program({"devices", "--json"}).out);
-  const std::string isas = devices[0]["properties"]["usable_isas"];
+  const auto cpu = std::ranges::find(devices, "cpu", [](const auto& device) { return device["name"]; });
+  ASSERT_NE(cpu, devices.end());
+  const std::string isas = (*cpu)["properties"]["usable_isas"];
   for (const auto& part : std::views::split(isas, ' ')) {
     const std::string isa(part.begin(), part.end());
     const std::vector<std::string> env = {"TESSERA_ISA=" + isa};

@@ -10,7 +10,7 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::vector<std::string> kModelCommands = {"run", "tokenize", "detokenize", "logits", "inspect", "plan", "bench"};
+const std::vector<std::string> kModelCommands = {"tokenize", "detokenize", "logits", "inspect", "bench", "finetune"};
 const std::vector<std::string> kCommands = {"run",        "tokenize", "detokenize", "logits",   "inspect",
                                             "plan",       "bench",    "devices",    "quantize", "imatrix",
                                             "perplexity", "split",    "merge",      "verify"};

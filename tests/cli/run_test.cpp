@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
+#include "tests/support/tiny_t5.h"
 
 namespace tessera {
 namespace {
@@ -104,6 +105,30 @@ TEST(Run, InterruptionLeavesTheTextSoFarAndStatus130) {
   EXPECT_GE(output.out.size(), 200u);
   EXPECT_TRUE(output.out.ends_with("\n"));
   EXPECT_EQ(output.err.find("error"), std::string::npos) << output.err;
+}
+
+TEST(Run, AnEncoderReadsThePromptAndADecoderAnswers) {
+  testing::TinyT5 tiny("t5");
+  const std::string model = tiny.write("t5.gguf");
+  const auto encoded = tiny.encode(testing::TinyT5::letters("abc"));
+  std::vector<int32_t> tokens{testing::TinyT5::kStart};
+  for (int i = 0; i < 8; ++i) {
+    const testing::Vec logits = tiny.decode(encoded, tokens).back();
+    tokens.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+  }
+  tokens.erase(tokens.begin());
+  const std::vector<std::string> common = {"run", "-m", model, "-p", "abc", "--temp", "0", "-q", "--ignore-eos"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return run_program(more);
+  };
+  const ProgramOutput output = with({"--ids", "-n", "8", "-ctk", "f32", "-ctv", "f32"});
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_EQ(output.out, fmt::format("{}\n", fmt::join(tokens, ",")));
+  // A full context of the answer is shifted; the prompt stays.
+  EXPECT_EQ(with({"-c", "16", "-n", "40", "--context-shift"}).status, 0);
+  expect_refusal(with({"-ub", "2"}), 1, "a prompt of 5 tokens, micro-batch of 2 (-ub)");
+  expect_refusal(with({"-c", "4"}), 1, "the prompt has 5 tokens, the context holds 4");
 }
 
 TEST(Run, FullDiskIsAnError) {

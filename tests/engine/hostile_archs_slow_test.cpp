@@ -7,6 +7,7 @@
 #include "tessera/engine/session.h"
 #include "tests/support/arch_files.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/tiny_t5.h"
 
 namespace tessera {
 namespace {
@@ -15,7 +16,7 @@ using testing::EditableModel;
 
 constexpr size_t kLargestLoaded = size_t{64} << 20;
 
-class HostileArchs : public ::testing::TestWithParam<const char*> {
+class Sweep : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_OK_AND_ASSIGN(registry_, create_registry("")); }
 
@@ -34,7 +35,9 @@ class HostileArchs : public ::testing::TestWithParam<const char*> {
     if (report.total() > kLargestLoaded) return {};
     TESSERA_TRY(engine->load({}));
     TESSERA_ASSIGN(const auto session, Session::create(engine, options));
-    return session->decode(Batch::prompt(std::vector<int32_t>{0, 1}, 0, 0));
+    const std::vector<int32_t> tokens{0, 1};
+    if (session->has_encoder()) TESSERA_TRY(session->encode(0, tokens));
+    return session->decode(Batch::prompt(tokens, 0, 0));
   }
 
   void expect_error_or_use(const std::string& path) const {
@@ -45,13 +48,17 @@ class HostileArchs : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(used.error().message().find('\n'), std::string::npos) << used.error().message();
   }
 
+  void sweep_keys(const std::string& model) const;
+  void sweep_tensors(const std::string& model) const;
+
   std::unique_ptr<Registry> registry_;
 };
 
+class HostileArchs : public Sweep, public ::testing::WithParamInterface<const char*> {};
+
 INSTANTIATE_TEST_SUITE_P(Models, HostileArchs, ::testing::ValuesIn(testing::kArchFiles), testing::arch_file_name);
 
-TEST_P(HostileArchs, EveryKeyThatIsRead) {
-  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
+void Sweep::sweep_keys(const std::string& model) const {
   const EditableModel original(model);
   ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(model));
   ASSERT_OK_AND_ASSIGN(const auto architecture, file->metadata().get<std::string_view>("general.architecture"));
@@ -84,12 +91,12 @@ TEST_P(HostileArchs, EveryKeyThatIsRead) {
 }
 
 // Without any one of its tensors a file is refused by the tensor's name, or does without.
-TEST_P(HostileArchs, EveryTensor) {
-  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
+void Sweep::sweep_tensors(const std::string& model) const {
   const EditableModel original(model);
   for (size_t i = 0; i < original.data.size(); ++i) {
     const GgufBuilder::TensorEntry& dropped = original.builder.tensors()[i];
-    if (dropped.name.starts_with("blk.") && !dropped.name.starts_with("blk.0.")) continue;  // as layer 0's
+    const size_t layer = dropped.name.find("blk.");
+    if (layer != std::string::npos && !dropped.name.substr(layer).starts_with("blk.0.")) continue;  // as layer 0's
     SCOPED_TRACE(dropped.name);
     const auto without = [&](int64_t more_rows) {
       EditableModel edited(model);
@@ -111,6 +118,29 @@ TEST_P(HostileArchs, EveryTensor) {
     expect_error_or_use(without(0));
     expect_error_or_use(without(8));
   }
+}
+
+TEST_P(HostileArchs, EveryKeyThatIsRead) {
+  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
+  sweep_keys(model);
+}
+
+TEST_P(HostileArchs, EveryTensor) {
+  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
+  sweep_tensors(model);
+}
+
+TEST_F(Sweep, T5) {
+  testing::TinyT5 tiny("t5");
+  const std::string model = tiny.write("whole.gguf");
+  sweep_keys(model);
+  sweep_tensors(model);
+}
+
+TEST_F(Sweep, T5Encoder) {
+  testing::TinyT5 tiny("t5encoder");
+  const std::string model = tiny.write("whole.gguf");
+  sweep_keys(model);
 }
 
 }  // namespace

@@ -102,9 +102,59 @@ TEST(ExpertSumRule, GivesARowPerToken) {
     return [=](GraphBuilder& b) { return b.expert_sum(f32(b, y), f32(b, w), b.expert_routes(i32(b, {2, 3}), 4)); };
   };
   expect_shape(sum({5, 6}, {2, 3}), {5, 3});
-  for (const auto& [y, w] :
-       {std::pair<Shape, Shape>{{5, 5}, {2, 3}}, {{5, 6}, {2, 4}}, {{5, 7}, {7, 1}}, {{5, 6, 2}, {2, 3}}})
+  for (const auto& [y, w] : {std::pair<Shape, Shape>{{5, 5}, {2, 3}}, {{5, 7}, {7, 1}}, {{5, 6, 2}, {2, 3}}})
     expect_refused(sum(y, w), "want y [n, n_pairs]");
+  expect_refused(sum({5, 6}, {2, 4}), "weights [2, 4] for 6 pairs of 4 tokens");
+  expect_shape(
+      [](auto& b) {
+        return b.expert_sum(f32(b, {5, 6}), Value(), b.expert_routes(i32(b, {2, 3}), 4));
+      },
+      {5, 3});
+}
+
+TEST(ExpertGradientRules, GiveAMatrixOrARowPerExpert) {
+  const auto outer = [](const Shape& x, const Shape& y, ExpertInput input) {
+    return [=](GraphBuilder& b) {
+      return b.expert_outer(f32(b, x), f32(b, y), b.expert_routes(i32(b, {2, 3}), 4), input);
+    };
+  };
+  expect_shape(outer({7, 3}, {5, 6}, ExpertInput::tokens), {7, 5, 4});
+  expect_shape(outer({7, 6}, {5, 6}, ExpertInput::routed), {7, 5, 4});
+  expect_refused(outer({7, 3}, {5, 6}, ExpertInput::routed), "x of 3 rows does not fit 6 pairs");
+  expect_refused(outer({7, 4}, {5, 6}, ExpertInput::tokens), "x of 4 rows does not fit 6 pairs");
+  expect_refused(outer({7, 3}, {5, 3}, ExpertInput::tokens), "want x [k, t], y [n, n_pairs]");
+  const auto totals = [](const Shape& y) {
+    return [=](GraphBuilder& b) { return b.expert_totals(f32(b, y), b.expert_routes(i32(b, {2, 3}), 4)); };
+  };
+  expect_shape(totals({5, 6}), {5, 4});
+  expect_refused(totals({5, 4}), "want y [n, n_pairs]");
+}
+
+TEST(ExpertGradientRules, GiveARowPerPair) {
+  const auto spread = [](const Shape& x, const Shape& w) {
+    return [=](GraphBuilder& b) {
+      return b.expert_spread(f32(b, x), w.empty() ? Value() : f32(b, w), b.expert_routes(i32(b, {2, 3}), 4));
+    };
+  };
+  expect_shape(spread({5, 3}, {2, 3}), {5, 6});
+  expect_shape(spread({5, 3}, {0}), {5, 6});
+  expect_refused(spread({5, 3}, {3, 2}), "weights [3, 2] for 6 pairs of 3 tokens");
+  expect_refused(spread({5, 4}, {0}), "x of 4 rows does not fit 6 pairs");
+  expect_refused(spread({5, 3, 2}, {0}), "more than two dimensions");
+  const auto dot = [](const Shape& y, const Shape& x) {
+    return [=](GraphBuilder& b) { return b.expert_dot(f32(b, y), f32(b, x), b.expert_routes(i32(b, {2, 3}), 4)); };
+  };
+  expect_shape(dot({5, 6}, {5, 3}), {2, 3});
+  expect_refused(dot({4, 6}, {5, 3}), "want y [n, n_pairs], x [n, t]");
+  expect_refused(dot({5, 6}, {5, 4}), "x of 4 rows does not fit 6 pairs");
+}
+
+TEST(ExpertGradientRules, GiveScores) {
+  const auto d_scores = [](const Shape& dy) {
+    return [=](GraphBuilder& b) { return b.expert_weights_grad(f32(b, {8, 3}), i32(b, {2, 3}), f32(b, dy), {}); };
+  };
+  expect_shape(d_scores({2, 3}), {8, 3});
+  expect_refused(d_scores({3, 2}), "dy [3, 2], want [2, 3]");
 }
 
 TEST(ExpertRules, RefuseParametersOfAnotherOperation) {
@@ -115,7 +165,12 @@ TEST(ExpertRules, RefuseParametersOfAnotherOperation) {
                               {Op::expert_routes, 1u},
                               {Op::mul_mat_experts, 3u},
                               {Op::expert_rows, 2u},
-                              {Op::expert_sum, 3u}})
+                              {Op::expert_sum, 3u},
+                              {Op::expert_outer, 3u},
+                              {Op::expert_totals, 2u},
+                              {Op::expert_spread, 3u},
+                              {Op::expert_dot, 3u},
+                              {Op::expert_weights_grad, 3u}})
     EXPECT_ERROR(info(op).infer(Operands(operands, n), std::monostate{}), "parameters of another op");
 }
 

@@ -142,6 +142,55 @@ TEST(Rwkv7Rule, WantsEqualShapes) {
   expect_refused(rwkv({kHuge, 2, 0}, {kHuge, 2, 0}, {32, 1}), "overflow");
 }
 
+TEST(RecurrentGradientRules, GiveOneVectorOfAllGradients) {
+  const auto conv_grad = [](const Shape& x, const Shape& dy) {
+    return [=](GraphBuilder& b) {
+      return b.causal_conv_grad(f32(b, x), f32(b, {4, 6}), f32(b, {18, 2}), i32(b, {7}), f32(b, dy));
+    };
+  };
+  expect_shape(conv_grad({6, 3}, {6, 3}), {6 * 3 + 4 * 6});
+  expect_refused(conv_grad({6, 3}, {6, 2}), "dy is [6, 2], want [6, 3]");
+  expect_refused(conv_grad({5, 3}, {5, 3}), "weight is [4, 6], want [4, 5]");
+  expect_shape([](auto& b) { return b.token_shift_grad(f32(b, {6, 3}), f32(b, {6, 2}), i32(b, {7})); }, {6, 3});
+
+  const auto scan_grad = [](const Shape& dy) {
+    return [=](GraphBuilder& b) {
+      return b.selective_scan_grad(f32(b, {2, 6, 3}), f32(b, {6, 3}), f32(b, {5, 6}), f32(b, {5, 2, 3}),
+                                   f32(b, {5, 2, 3}), f32(b, {6}), f32(b, {60, 2}), i32(b, {7}), f32(b, dy));
+    };
+  };
+  expect_shape(scan_grad({2, 6, 3}), {2 * 6 * 3 + 6 * 3 + 5 * 6 + 2 * (5 * 2 * 3) + 6});
+  expect_refused(scan_grad({2, 6, 2}), "dy is [2, 6, 2], want [2, 6, 3]");
+
+  const auto delta_grad = [](const Shape& dy) {
+    return [=](GraphBuilder& b) {
+      const Value q = f32(b, {4, 2, 3}), beta = f32(b, {6, 3});
+      return b.delta_net_grad(q, q, f32(b, {5, 6, 3}), beta, beta, f32(b, {120, 2}), i32(b, {7}), f32(b, dy), {});
+    };
+  };
+  expect_shape(delta_grad({5, 6, 3}), {2 * (4 * 2 * 3) + 5 * 6 * 3 + 2 * (6 * 3)});
+  expect_refused(delta_grad({4, 6, 3}), "dy is [4, 6, 3], want [5, 6, 3]");
+
+  const auto rwkv_grad = [](const Shape& dy) {
+    return [=](GraphBuilder& b) {
+      const Value x = f32(b, {4, 2, 3});
+      return b.rwkv7_grad(x, x, x, x, x, x, f32(b, {32, 1}), i32(b, {7}), f32(b, dy));
+    };
+  };
+  expect_shape(rwkv_grad({4, 2, 3}), {6 * (4 * 2 * 3)});
+  expect_refused(rwkv_grad({4, 1, 3}), "dy is [4, 1, 3], want [4, 2, 3]");
+}
+
+TEST(RecurrentGradientRules, RefuseAMissingOperand) {
+  expect_refused(
+      [](auto& b) {
+        return b.causal_conv_grad(f32(b, {6, 3}), f32(b, {4, 6}), {}, {}, {});
+      },
+      "operand 2 is missing");
+  for (const Op op : {Op::causal_conv_grad, Op::selective_scan_grad, Op::delta_net_grad, Op::rwkv7_grad})
+    EXPECT_ERROR(info(op).infer({}, std::monostate{}), "dy is missing");
+}
+
 TEST(RecurrentRowRules, KeepOrSumRows) {
   expect_shape([](auto& b) { return b.softplus(f32(b, {4, 3, 2})); }, {4, 3, 2});
   expect_shape([](auto& b) { return b.exp(f32(b, {4, 0})); }, {4, 0});

@@ -1,148 +1,21 @@
-// The encoder of T5 as tiny files of random weights: embeddings against the formulas in double precision.
+// T5 as tiny files of random weights: the encoder's embeddings and the decoder's logits against the formulas in double
+// precision, and the same bits however tokens come.
+#include "tests/support/tiny_t5.h"
+
+#include "tessera/engine/embedding.h"
 #include "tests/support/engine_support.h"
-#include "tests/support/tiny_encoder.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
 
-constexpr int64_t kWidth = 16, kHeads = 2, kHeadDim = 6, kFf = 20, kLayers = 2, kVocab = 30, kBuckets = 32;
 constexpr size_t kTokens = 150;  // beyond the last bucket, and in three blocks of the cache
+constexpr size_t kPrompt = 70;
 
-class TinyT5 {
- public:
-  TinyT5(const std::string& architecture, bool has_gate) : architecture_(architecture), has_gate_(has_gate) {
-    builder.set("general.architecture", architecture);
-    builder.set("tokenizer.ggml.model", "none");
-    for (const auto& [name, value] :
-         std::initializer_list<std::pair<const char*, int64_t>>{{"vocab_size", kVocab},
-                                                                {"context_length", 256},
-                                                                {"embedding_length", kWidth},
-                                                                {"block_count", kLayers},
-                                                                {"feed_forward_length", kFf},
-                                                                {"attention.head_count", kHeads},
-                                                                {"attention.key_length", kHeadDim},
-                                                                {"attention.value_length", kHeadDim},
-                                                                {"attention.relative_buckets_count", kBuckets}})
-      key(name, static_cast<uint32_t>(value));
-    builder.set(architecture + ".attention.layer_norm_rms_epsilon", 1e-6f);
-    add("token_embd.weight", {kWidth, kVocab}, 1.0f);
-    add("enc.blk.0.attn_rel_b.weight", {kHeads, kBuckets}, 2.0f);
-    add("enc.output_norm.weight", {kWidth}, 1.0f);
-    for (int64_t il = 0; il < kLayers; ++il) {
-      const std::string blk = fmt::format("enc.blk.{}.", il);
-      add(blk + "attn_norm.weight", {kWidth}, 1.0f);
-      add(blk + "ffn_norm.weight", {kWidth}, 1.0f);
-      for (const char* name : {"attn_q", "attn_k", "attn_v"})
-        add(blk + name + ".weight", {kWidth, kHeads * kHeadDim}, 0.4f);
-      add(blk + "attn_o.weight", {kHeads * kHeadDim, kWidth}, 0.4f);
-      add(blk + "ffn_up.weight", {kWidth, kFf}, 0.4f);
-      if (has_gate) add(blk + "ffn_gate.weight", {kWidth, kFf}, 0.4f);
-      add(blk + "ffn_down.weight", {kFf, kWidth}, 0.4f);
-    }
-  }
+// --- the encoder
 
-  void key(const std::string& name, uint32_t value) { builder.set(architecture_ + "." + name, value); }
-
-  std::string write(const std::string& name) {
-    std::vector<std::span<const std::byte>> data;
-    for (const auto& [tensor, values] : weights_) {
-      EXPECT_OK(builder.add_tensor(tensor, DType::f32, shapes_.at(tensor)));
-      data.push_back(std::as_bytes(std::span(values)));
-    }
-    const auto bytes = gguf_to_bytes(builder, data);
-    EXPECT_OK(bytes);
-    return write_temporary(name, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
-  }
-
-  Rows forward(const std::vector<int32_t>& tokens) const {
-    Rows x;
-    for (const int32_t token : tokens) {
-      const auto begin = weights_.at("token_embd.weight").begin() + token * kWidth;
-      x.emplace_back(begin, begin + kWidth);
-    }
-    for (int64_t il = 0; il < kLayers; ++il) {
-      const std::string blk = fmt::format("enc.blk.{}.", il);
-      Rows q, k, v;
-      for (const Vec& row : x) {
-        const Vec n = rms(blk + "attn_norm", row);
-        q.push_back(mul(blk + "attn_q", n)), k.push_back(mul(blk + "attn_k", n)), v.push_back(mul(blk + "attn_v", n));
-      }
-      for (size_t t = 0; t < x.size(); ++t) add_to(x[t], mul(blk + "attn_o", attended(q[t], k, v, t)));
-      for (Vec& row : x) {
-        const Vec n = rms(blk + "ffn_norm", row);
-        Vec up = mul(blk + "ffn_up", n);
-        const Vec gate = has_gate_ ? mul(blk + "ffn_gate", n) : Vec();
-        for (size_t i = 0; i < up.size(); ++i)
-          up[i] = has_gate_ ? TinyEncoder::gelu(gate[i]) * up[i] : std::max(up[i], 0.0);
-        add_to(row, mul(blk + "ffn_down", up));
-      }
-    }
-    for (Vec& row : x) row = rms("enc.output_norm", row);
-    return x;
-  }
-
-  GgufBuilder builder;
-
- private:
-  void add(const std::string& name, const Shape& shape, float limit) {
-    std::vector<float> values(static_cast<size_t>(shape.n_elements()));
-    for (float& v : values) v = rng_.next_float(-limit, limit);
-    weights_[name] = std::move(values);
-    shapes_[name] = shape;
-  }
-  static void add_to(Vec& a, const Vec& b) {
-    for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-  }
-  Vec mul(const std::string& name, const Vec& x) const {
-    const std::vector<float>& w = weights_.at(name + ".weight");
-    Vec y(w.size() / x.size(), 0.0);
-    for (size_t o = 0; o < y.size(); ++o)
-      for (size_t i = 0; i < x.size(); ++i) y[o] += w[o * x.size() + i] * x[i];
-    return y;
-  }
-  Vec rms(const std::string& name, Vec x) const {
-    double mean = 0;
-    for (const double v : x) mean += v * v / static_cast<double>(x.size());
-    for (size_t i = 0; i < x.size(); ++i) x[i] *= weights_.at(name + ".weight")[i] / std::sqrt(mean + 1e-6);
-    return x;
-  }
-  // Rows of the bias by distance: 0 to 7, then from each of these on; the other half for keys after the query.
-  static int64_t bucket(int64_t distance) {
-    const int64_t length = std::abs(distance);
-    int64_t row = std::min<int64_t>(length, 7);
-    for (const int64_t first : {8, 12, 16, 23, 32, 46, 64, 91}) row += length >= first ? 1 : 0;
-    return distance > 0 ? row + kBuckets / 2 : row;
-  }
-  Vec attended(const Vec& q, const Rows& k, const Rows& v, size_t t) const {
-    Vec out(kHeads * kHeadDim, 0.0);
-    for (int64_t h = 0; h < kHeads; ++h) {
-      Vec p;
-      double sum = 0;
-      for (size_t s = 0; s < k.size(); ++s) {
-        const int64_t row = bucket(static_cast<int64_t>(s) - static_cast<int64_t>(t));
-        double score = weights_.at("enc.blk.0.attn_rel_b.weight")[static_cast<size_t>(row * kHeads + h)];
-        for (auto i = static_cast<size_t>(h * kHeadDim); i < static_cast<size_t>((h + 1) * kHeadDim); ++i)
-          score += q[i] * k[s][i];
-        p.push_back(std::exp(score));
-        sum += p.back();
-      }
-      for (size_t s = 0; s < k.size(); ++s)
-        for (auto i = static_cast<size_t>(h * kHeadDim); i < static_cast<size_t>((h + 1) * kHeadDim); ++i)
-          out[i] += p[s] / sum * v[s][i];
-    }
-    return out;
-  }
-
-  std::string architecture_;
-  bool has_gate_;
-  Rng rng_{4};
-  std::map<std::string, std::vector<float>> weights_;
-  std::map<std::string, Shape> shapes_;
-};
-
-void check(TinyT5 tiny) {
+void check_encoder(TinyT5 tiny) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
   ASSERT_OK_AND_ASSIGN(
       const auto session,
@@ -151,18 +24,20 @@ void check(TinyT5 tiny) {
           {.n_ubatch = 256, .n_outputs = kTokens, .embeddings = true, .type_k = DType::f32, .type_v = DType::f32}));
   const std::vector<int32_t> tokens = token_ids(*engine, kTokens);
   ASSERT_OK(session->decode(all_logits(tokens)));
-  const Rows expected = tiny.forward(tokens);
+  const Rows expected = tiny.encode(tokens);
   for (size_t t = 0; t < kTokens; ++t)
-    for (size_t i = 0; i < kWidth; ++i)
+    for (size_t i = 0; i < TinyT5::kWidth; ++i)
       ASSERT_NEAR(session->embedding(static_cast<int64_t>(t))[i], expected[t][i], 1e-4) << t;  // f32 against double
 }
 
-TEST(T5, EncoderWithGatesIsWhatTheFormulasSay) { check(TinyT5("t5encoder", true)); }
+TEST(T5, EncoderWithGatesIsWhatTheFormulasSay) { check_encoder(TinyT5("t5encoder")); }
 
-TEST(T5, EncoderWithReluIsWhatTheFormulasSay) { check(TinyT5("t5", false)); }
+TEST(T5, EncoderWithReluIsWhatTheFormulasSay) { check_encoder(TinyT5("t5encoder", false)); }
+
+TEST(T5, EmbeddingsOfAModelWithADecoderAreTheEncoders) { check_encoder(TinyT5("t5")); }
 
 TEST(T5, ATextIsTheSameBitsBesideAnother) {
-  TinyT5 tiny("t5encoder", true);
+  TinyT5 tiny("t5encoder");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
   ASSERT_OK_AND_ASSIGN(
       const auto session,
@@ -176,20 +51,273 @@ TEST(T5, ATextIsTheSameBitsBesideAnother) {
   for (const BatchToken& token : second.tokens()) batch.add(token);
   ASSERT_OK(session->decode(batch));
   const std::vector<float> together = all_rows(*session);
-  EXPECT_TRUE(same_bits(std::span(together).subspan(7 * kWidth), alone));
+  EXPECT_TRUE(same_bits(std::span(together).subspan(7 * TinyT5::kWidth), alone));
 }
 
+TEST(T5, EmbeddingsOfAModelWithADecoderAreOfWholeTexts) {
+  TinyT5 tiny("t5");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
+  const std::vector<std::vector<int32_t>> texts = {token_ids(*engine, 100), token_ids(*engine, 30, 2)};
+  SessionOptions given;
+  given.n_ubatch = 16;  // less than a text
+  ASSERT_OK_AND_ASSIGN(const auto options, embedding_session(*engine, texts, nn::Pooling::mean, given));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+  const auto expect_mean = [&](size_t i, std::span<const float> values) -> Result<> {
+    const Rows rows = tiny.encode(texts[i]);
+    for (size_t c = 0; c < values.size(); ++c) {
+      double mean = 0;
+      for (const Vec& row : rows) mean += row[c] / static_cast<double>(rows.size());
+      EXPECT_NEAR(values[c], mean, 2e-3);  // an f16 cache
+    }
+    return {};
+  };
+  ASSERT_OK(embed(*session, texts, nn::Pooling::mean, expect_mean, nullptr));
+}
+
+// --- the decoder
+
+Result<std::unique_ptr<Session>> open(const std::shared_ptr<Engine>& engine, int64_t n_ubatch = 256,
+                                      int n_threads = 2) {
+  return Session::create(engine, {.n_ctx = 256,
+                                  .n_ubatch = n_ubatch,
+                                  .n_sequences = 3,
+                                  .n_outputs = 2 * kTokens,
+                                  .type_k = DType::f32,
+                                  .type_v = DType::f32,
+                                  .threads = {.n_threads = n_threads}});
+}
+
+void check_decoder(TinyT5 tiny) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto session, open(engine));
+  const std::vector<int32_t> tokens = token_ids(*engine, kTokens);
+  for (const size_t n_prompt : {kPrompt, size_t{1}, kTokens}) {
+    const std::vector<int32_t> prompt = token_ids(*engine, static_cast<int64_t>(n_prompt), 5);
+    ASSERT_OK(session->clear());
+    ASSERT_OK(session->encode(0, prompt));
+    ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, tokens));
+    const Rows expected = tiny.decode(tiny.encode(prompt), tokens);
+    double error = 0, power = 0;
+    for (size_t t = 0; t < kTokens; ++t)
+      for (size_t i = 0; i < TinyT5::kVocab; ++i) {
+        const double difference = logits[t * TinyT5::kVocab + i] - expected[t][i];
+        error += difference * difference;
+        power += expected[t][i] * expected[t][i];
+      }
+    EXPECT_LE(error / power, 1e-11);  // f32 against double: relative errors of some 1e-7, squared
+    EXPECT_GT(power, 1);
+  }
+}
+
+TEST(T5, DecoderIsWhatTheFormulasSay) { check_decoder(TinyT5("t5")); }
+
+TEST(T5, DecoderWithReluIsWhatTheFormulasSay) { check_decoder(TinyT5("t5", false)); }
+
+TEST(T5, AnOutputLayerThatIsTheEmbeddingTakesScaledRows) { check_decoder(TinyT5("t5", true, true)); }
+
+class T5Sessions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(tiny_.write("t5.gguf")));
+    ASSERT_OK_AND_ASSIGN(session_, open(engine_));
+    prompt_ = token_ids(*engine_, kPrompt, 5);
+    tokens_ = token_ids(*engine_, kTokens);
+  }
+
+  Result<std::vector<float>> logits(const std::vector<int32_t>& prompt) {
+    TESSERA_TRY(session_->clear());
+    TESSERA_TRY(session_->encode(0, prompt));
+    return logits_of(*session_, tokens_);
+  }
+
+  TinyT5 tiny_{"t5"};
+  std::shared_ptr<Engine> engine_;
+  std::unique_ptr<Session> session_;
+  std::vector<int32_t> prompt_, tokens_;
+};
+
+TEST_F(T5Sessions, BitsAreTheSameInPiecesAndWithOtherThreads) {
+  ASSERT_OK_AND_ASSIGN(const auto expected, logits(prompt_));
+  for (const int n_threads : {1, 3}) {
+    ASSERT_OK_AND_ASSIGN(session_, open(engine_, kPrompt, n_threads));
+    ASSERT_OK_AND_ASSIGN(const auto in_parts, logits(prompt_));
+    EXPECT_TRUE(same_bits(in_parts, expected)) << n_threads;
+    ASSERT_OK(session_->remove(0, 0, kTokens));
+    std::vector<float> one_by_one;
+    for (int32_t p = 0; p < static_cast<int32_t>(kTokens); ++p) {
+      ASSERT_OK(session_->decode(Batch::prompt(std::span(tokens_).subspan(static_cast<size_t>(p), 1), p, 0)));
+      one_by_one.insert(one_by_one.end(), session_->logits(0).begin(), session_->logits(0).end());
+    }
+    EXPECT_TRUE(same_bits(one_by_one, expected)) << n_threads;
+  }
+}
+
+TEST_F(T5Sessions, SequencesHavePromptsOfTheirOwn) {
+  const std::vector<int32_t> other = token_ids(*engine_, 9, 8);
+  const auto n = tokens_.size() / 2;
+  tokens_.resize(n);
+  ASSERT_OK_AND_ASSIGN(const auto of_prompt, logits(prompt_));
+  ASSERT_OK_AND_ASSIGN(const auto of_other, logits(other));
+  EXPECT_FALSE(same_bits(of_prompt, of_other));
+  ASSERT_OK(session_->clear());
+  ASSERT_OK(session_->encode(2, other));
+  ASSERT_OK(session_->encode(1, other));
+  ASSERT_OK(session_->encode(1, prompt_));  // in its place
+  Batch batch;
+  for (size_t t = 0; t < n; ++t)
+    for (const int32_t sequence : {1, 2})
+      batch.add({.token = tokens_[t], .position = static_cast<int32_t>(t), .sequence = sequence, .wants_logits = true});
+  ASSERT_OK(session_->decode(batch));
+  for (size_t t = 0; t < n; ++t) {
+    const auto expected = [&](const std::vector<float>& rows) {
+      return std::span(rows).subspan(t * TinyT5::kVocab, TinyT5::kVocab);
+    };
+    const auto i = static_cast<int64_t>(2 * t);
+    ASSERT_TRUE(same_bits(session_->logits(i), expected(of_prompt))) << t;
+    ASSERT_TRUE(same_bits(session_->logits(i + 1), expected(of_other))) << t;
+  }
+}
+
+TEST_F(T5Sessions, ACopyHasThePromptToo) {
+  tokens_.resize(40);
+  ASSERT_OK_AND_ASSIGN(const auto expected, logits(prompt_));
+  ASSERT_OK(session_->encode(1, std::span(prompt_).first(3)));
+  ASSERT_OK(session_->copy(0, 1, 0, 30));
+  ASSERT_OK(session_->copy(0, 0, 0, 30));
+  ASSERT_OK(session_->encode(0, std::span(prompt_).first(2)));  // the copy stays as it is
+  ASSERT_OK(session_->decode(all_logits(std::span(tokens_).subspan(30), 30, 1)));
+  EXPECT_TRUE(same_bits(all_rows(*session_), std::span(expected).last(10 * TinyT5::kVocab)));
+}
+
+TEST_F(T5Sessions, KeepForgetsTheOthersPrompts) {
+  ASSERT_OK(session_->encode(0, prompt_));
+  ASSERT_OK(session_->encode(1, prompt_));
+  ASSERT_OK(session_->keep(1));
+  ASSERT_OK(session_->decode(Batch::prompt(tokens_, 0, 1)));
+  EXPECT_ERROR(session_->decode(Batch::prompt(tokens_, 0, 0)),
+               "t5: sequence 0 has no prompt that the encoder has read");
+}
+
+TEST_F(T5Sessions, ATokenWithoutAPromptIsRefused) {
+  EXPECT_ERROR(session_->decode(Batch::prompt(tokens_, 0, 0)),
+               "t5: sequence 0 has no prompt that the encoder has read");
+  ASSERT_OK(session_->encode(0, prompt_));
+  ASSERT_OK(session_->decode(Batch::prompt(tokens_, 0, 0)));
+  ASSERT_OK(session_->clear());
+  EXPECT_ERROR(session_->decode(Batch::prompt(tokens_, 0, 0)),
+               "t5: sequence 0 has no prompt that the encoder has read");
+}
+
+TEST_F(T5Sessions, PromptsThatCannotBeReadAreRefused) {
+  const auto expect_refused = [&](int32_t sequence, std::span<const int32_t> tokens, const std::string& why) {
+    ASSERT_OK(session_->encode(0, prompt_));
+    EXPECT_ERROR(session_->encode(sequence, tokens), why);
+    const bool is_kept = sequence != 0;
+    EXPECT_EQ(session_->decode(Batch::prompt(std::span(tokens_).first(1), 0, 0)).has_value(), is_kept) << why;
+    ASSERT_OK(session_->clear());
+  };
+  expect_refused(3, prompt_, "sequence 3, want 0 to 2");
+  expect_refused(0, {}, "the prompt has no tokens");
+  expect_refused(0, std::vector<int32_t>{1, TinyT5::kVocab}, "token 30 at position 1, want 0 to 29");
+  ASSERT_OK_AND_ASSIGN(session_, open(engine_, kPrompt));
+  expect_refused(0, token_ids(*engine_, kPrompt + 1),
+                 "a prompt of 71 tokens, micro-batch of 70 (-ub): an encoder computes a prompt at once");
+}
+
+TEST_F(T5Sessions, ACancelledPromptIsNone) {
+  CancelToken cancel;
+  cancel.cancel();
+  EXPECT_ERROR(session_->encode(0, prompt_, &cancel), "");
+  EXPECT_ERROR(session_->decode(Batch::prompt(tokens_, 0, 0)), "has no prompt");
+  ASSERT_OK(logits(prompt_));
+}
+
+TEST_F(T5Sessions, PlanIsWhatIsAllocated) {
+  for (const int64_t n_ubatch : {1, 70, 256}) {
+    const SessionOptions options{.n_ubatch = n_ubatch, .n_sequences = 2, .n_outputs = 5};
+    ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*engine_, options));
+    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine_, options));
+    const auto expect_planned = [&] {
+      const MemoryReport allocated = session->allocated_memory();
+      ASSERT_EQ(allocated.parts.size(), plan.parts.size());
+      for (size_t i = 0; i < plan.parts.size(); ++i) EXPECT_EQ(allocated.parts[i].bytes, plan.parts[i].bytes) << i;
+    };
+    expect_planned();
+    ASSERT_OK(session->encode(0, std::span(prompt_).first(static_cast<size_t>(std::min<int64_t>(n_ubatch, kPrompt)))));
+    ASSERT_OK(session->decode(Batch::prompt(tokens_, 0, 0)));
+    ASSERT_OK(session->remove(0, 5, 10));
+    ASSERT_OK(session->shift(0, 10, 150, -5));
+    expect_planned();
+  }
+}
+
+TEST_F(T5Sessions, AStateHasThePromptToo) {
+  tokens_.resize(40);
+  ASSERT_OK_AND_ASSIGN(const auto expected, logits(prompt_));
+  ASSERT_OK(session_->remove(0, 30, 40));
+  ASSERT_OK_AND_ASSIGN(const auto state, session_->save_state(0));
+  ASSERT_OK_AND_ASSIGN(session_, open(engine_, 256, 1));
+  ASSERT_OK(session_->encode(1, token_ids(*engine_, 100, 3)));
+  ASSERT_OK(session_->decode(Batch::prompt(tokens_, 0, 1)));
+  const auto expect_other = [&] {
+    ASSERT_OK(session_->decode(all_logits(std::span(tokens_).subspan(30), 50, 1)));
+    ASSERT_OK(session_->remove(1, 50, 60));
+    EXPECT_FALSE(same_bits(all_rows(*session_), std::span(expected).last(10 * TinyT5::kVocab)));
+  };
+  for (const size_t missing : {size_t{1}, state.size() / 2}) {
+    EXPECT_ERROR(session_->restore_state(1, std::span(state).first(state.size() - missing)), "state: ");
+    expect_other();
+  }
+  ASSERT_OK(session_->restore_state(1, state));
+  ASSERT_OK(session_->decode(all_logits(std::span(tokens_).subspan(30), 30, 1)));
+  EXPECT_TRUE(same_bits(all_rows(*session_), std::span(expected).last(10 * TinyT5::kVocab)));
+}
+
+TEST_F(T5Sessions, AStateWhosePromptDoesNotFitChangesNothing) {
+  ASSERT_OK(session_->encode(0, prompt_));
+  ASSERT_OK(session_->decode(Batch::prompt(std::span(tokens_).first(5), 0, 0)));
+  ASSERT_OK_AND_ASSIGN(const auto state, session_->save_state(0));
+  ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, {.n_ctx = 64, .type_k = DType::f32, .type_v = DType::f32}));
+  ASSERT_OK(session_->encode(0, std::span(prompt_).first(10)));
+  ASSERT_OK(session_->decode(Batch::prompt(std::span(tokens_).first(7), 0, 0)));
+  EXPECT_ERROR(session_->restore_state(0, state), "state");
+  EXPECT_EQ(session_->max_position(0), 6);
+  ASSERT_OK(session_->decode(Batch::prompt(std::span(tokens_).first(1), 7, 0)));
+}
+
+TEST_F(T5Sessions, OtherModelsHaveNoPrompts) {
+  TinyT5 encoder("t5encoder");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(encoder.write("encoder.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.embeddings = true}));
+  EXPECT_ERROR(session->encode(0, prompt_), "t5encoder: no encoder beside the decoder");
+}
+
+// --- files
+
 TEST(T5, BucketsAreAMultipleOfFour) {
-  TinyT5 tiny("t5", true);
+  TinyT5 tiny("t5");
   tiny.key("attention.relative_buckets_count", 30);
   EXPECT_ERROR(load_engine(tiny.write("t5.gguf")),
                "key 't5.attention.relative_buckets_count': 30, want a multiple of 4");
 }
 
 TEST(T5, RefusesSharedKvHeads) {
-  TinyT5 tiny("t5", true);
+  TinyT5 tiny("t5");
   tiny.key("attention.head_count_kv", 1);
   EXPECT_ERROR(load_engine(tiny.write("t5.gguf")), "share KV heads");
+}
+
+TEST(T5, TheStartTokenIsOfTheVocabulary) {
+  TinyT5 tiny("t5");
+  tiny.key("decoder_start_token_id", TinyT5::kVocab);
+  EXPECT_ERROR(load_engine(tiny.write("t5.gguf")), "key 't5.decoder_start_token_id': 30, want 0 to 29");
+}
+
+TEST(T5, StacksAreOfOneLengthUnlessAKeySaysOtherwise) {
+  TinyT5 tiny("t5");
+  tiny.builder.remove("t5.decoder_block_count");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
+  EXPECT_EQ(engine->model().info().n_layers, TinyT5::kLayers);
 }
 
 }  // namespace

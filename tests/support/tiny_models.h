@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <numeric>
 
 #include "tests/support/engine_support.h"
@@ -54,6 +55,9 @@ class TinyModel : public RandomFile {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double silu(double x) { return x * sigmoid(x); }
+inline double gelu(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
 inline double softplus(double x) { return std::log1p(std::exp(x)); }
 
 /// Row `expert` of a stack of matrices [n_in, n_out, n_experts] times x.

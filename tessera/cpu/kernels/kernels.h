@@ -9,7 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tessera/cpu/kernels/expert_grad.h"
+#include "tessera/cpu/kernels/gradients.h"
 #include "tessera/cpu/kernels/recurrent.h"
+#include "tessera/cpu/kernels/recurrent_grad.h"
+#include "tessera/cpu/kernels/self_attention.h"
 
 namespace tessera::cpu {
 
@@ -143,12 +147,18 @@ struct Kernels {
   // Recurrent layers.
   const RecurrentKernels* recurrent;
 
+  // Training.
+  const GradientKernels* gradients;
+  const RecurrentGradKernels* recurrent_grad;
+  const ExpertGradKernels* expert_grad;
+
   // Attention. Indexed by dtype; null where the cache cannot be of that dtype. K and V may differ.
   const KvFormat* const* kv_formats;
   /// softmax(scale * q K^T) V over the visible positions (valid, and <= the row's position), blocks ascending,
   /// online softmax per block of 64. A row that sees nothing gives zeros. scratch: attention_scratch_bytes.
   void (*attention)(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
   size_t (*attention_scratch_bytes)(int k_dim, int v_dim);
+  const SelfAttentionKernels* self_attention;  // without a cache, and its gradients
 
   // Measured peaks: each runs its loop n times and returns the multiply-adds (or bytes) done.
   int64_t (*peak_int8)(int64_t n);

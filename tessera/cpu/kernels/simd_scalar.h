@@ -151,6 +151,7 @@ inline F32x16 add(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] + b.v[i]); 
 inline F32x16 sub(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] - b.v[i]); }
 inline F32x16 mul(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] * b.v[i]); }
 inline F32x16 div(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] / b.v[i]); }
+inline F32x16 sqrt(F32x16 a) { TESSERA_LANES(F32x16, __builtin_sqrtf(a.v[i])); }
 /// a * b + c; b's operand wins where a comparison has a NaN, as the vector instructions do.
 inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { TESSERA_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]); }
 inline F32x16 max(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }

@@ -38,7 +38,10 @@ void softmax_row(const float* x, int64_t n, float* out);
 void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 void rope_halves(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 
-extern const RecurrentKernels kRecurrentKernels;  // recurrent.cpp
+extern const RecurrentKernels kRecurrentKernels;          // recurrent.cpp
+extern const GradientKernels kGradientKernels;            // gradients.cpp
+extern const RecurrentGradKernels kRecurrentGradKernels;  // recurrent_grad.cpp
+extern const ExpertGradKernels kExpertGradKernels;        // expert_grad.cpp
 
 // convert.cpp: rows of plain tensors to and from floats
 extern const ByDType<void (*)(const void* row, int64_t n, float* out)> kToF32;
@@ -48,6 +51,7 @@ extern const ByDType<void (*)(const float* x, int64_t n, void* row)> kFromF32;
 extern const ByDType<const KvFormat*> kKvFormats;
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
 size_t attention_scratch_bytes(int k_dim, int v_dim);
+extern const SelfAttentionKernels kSelfAttentionKernels;  // self_attention.cpp
 
 // peak.cpp
 int64_t peak_int8(int64_t n);

@@ -3,8 +3,6 @@
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 
 #include "tessera/base/checked.h"
@@ -45,14 +43,6 @@ size_t scratch_per_thread(const Kernels& kernels, const Step& step) {
 
 size_t attention_work_bytes(const Kernels& kernels, const Step& step) {
   return scratch_per_thread(kernels, step) * static_cast<size_t>(step.n_threads);
-}
-
-// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
-// beyond it take every other term of the series of twice as many.
-float alibi_slope(float max_bias, int64_t head, int64_t n_heads) {
-  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
-  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
-  return static_cast<float>(std::exp2(-double{max_bias} * exponent / static_cast<double>(n)));
 }
 
 // How heads and tokens fall into units.

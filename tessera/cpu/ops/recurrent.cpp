@@ -3,11 +3,9 @@
 #include "tessera/graph/ops/recurrent.h"
 
 #include <algorithm>
-#include <optional>
-#include <span>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/step.h"
+#include "tessera/cpu/ops/runs.h"
 
 namespace tessera::cpu {
 
@@ -18,60 +16,6 @@ static_assert(kMaxConvWidth == kConvWidth, "the graph and the kernels agree on a
 // Floats of a state that a piece should not exceed: half of a first-level cache of 32 KiB.
 constexpr int64_t kPieceElements = 4096;
 
-int64_t stride(const Operand& x, size_t dimension) {
-  return x.layout.nb[dimension] / static_cast<int64_t>(sizeof(float));
-}
-
-/// The tokens of one sequence, and its state.
-struct Run {
-  std::span<const int32_t> tokens;
-  const float* before = nullptr;  // null: zeros
-  float* after = nullptr;
-};
-
-bool is_index(const Step& step, Worker& worker, const char* what, int64_t value, int64_t limit) {
-  if (value >= 0 && value < limit) return true;
-  worker.fault.report(step, what, value, limit);
-  return false;
-}
-
-class Runs {
- public:
-  Runs(const Step& step, const Operand& state, const Operand& runs, int64_t n_tokens)
-      : step_(step),
-        state_(state),
-        fields_(runs.row<const int32_t>(0)),
-        n_((runs.shape()[0] - n_tokens) / kRunFields),
-        n_tokens_(n_tokens) {}
-
-  int64_t size() const { return n_; }
-
-  /// Run i; nothing where it is not used, or (with a fault) where its numbers are out of range.
-  std::optional<Run> at(Worker& worker, int64_t i) const {
-    const int32_t* fields = fields_ + i * kRunFields;
-    const int32_t begin = fields[0], count = fields[1], read = fields[2], write = fields[3];
-    if (count == 0) return std::nullopt;
-    const int64_t n_slots = state_.shape()[1];
-    if (!is_index(step_, worker, "first token", begin, n_tokens_) ||
-        !is_index(step_, worker, "last token", int64_t{begin} + count - 1, n_tokens_) ||
-        !is_index(step_, worker, "tokens", count, n_tokens_ + 1) ||
-        (read != -1 && !is_index(step_, worker, "state", read, n_slots)) ||
-        !is_index(step_, worker, "state", write, n_slots))
-      return std::nullopt;
-    const std::span<const int32_t> tokens(fields_ + n_ * kRunFields + begin, static_cast<size_t>(count));
-    for (const int32_t token : tokens)
-      if (!is_index(step_, worker, "token", token, n_tokens_)) return std::nullopt;
-    return Run{tokens, read == -1 ? nullptr : state_.row(read), state_.row(write)};
-  }
-
- private:
-  const Step& step_;
-  const Operand& state_;
-  const int32_t* fields_;
-  int64_t n_;
-  int64_t n_tokens_;
-};
-
 // piece(run, begin, end) for this thread's share of all runs' pieces of n_items, at most per_piece each.
 template <class Piece>
 void for_pieces(Worker& worker, const Runs& runs, int64_t n_items, int64_t per_piece, Piece piece) {
@@ -81,11 +25,6 @@ void for_pieces(Worker& worker, const Runs& runs, int64_t n_items, int64_t per_p
     const int64_t begin = i % n_pieces * per_piece;
     if (const auto run = runs.at(worker, i / n_pieces)) piece(*run, begin, std::min(begin + per_piece, n_items));
   }
-}
-
-template <class T>
-T* offset(T* p, int64_t n) {
-  return p == nullptr ? nullptr : p + n;
 }
 
 void run_causal_conv(const Step& step, Worker& worker) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "tessera/base/checked.h"
 #include "tessera/cpu/step.h"
 
 namespace tessera::cpu {
@@ -39,14 +41,40 @@ void run_rope_table(const Step& step, Worker& worker) {
   }
 }
 
+bool is_inverse(const Step& step) { return std::get<RopeParams>(step.node->params).inverse; }
+
+// A thread's row of the table with the opposite angles.
+size_t inverse_row_bytes(const Step& step) {
+  constexpr size_t kCacheLine = 64;
+  return round_up(static_cast<size_t>(step.in[1].shape()[0]) * sizeof(float), kCacheLine);
+}
+
+size_t rope_work_bytes(const Kernels&, const Step& step) {
+  return is_inverse(step) ? static_cast<size_t>(step.n_threads) * inverse_row_bytes(step) : 0;
+}
+
+void negate_sines(const float* cos_sin, int64_t n_rot, float* out) {
+  for (int64_t i = 0; i < n_rot; i += 2) {
+    out[i] = cos_sin[i];
+    out[i + 1] = -cos_sin[i + 1];
+  }
+}
+
 void run_rope(const Step& step, Worker& worker) {
   const auto pairs = std::get<RopeParams>(step.node->params).pairs;
   const auto rotate = pairs == RopePairs::adjacent ? worker.kernels.rope_adjacent : worker.kernels.rope_halves;
   const Shape& shape = step.out.shape();
+  const int64_t n_rot = step.in[1].shape()[0];
+  float* opposite = nullptr;
+  if (is_inverse(step))
+    opposite = reinterpret_cast<float*>(step.work + static_cast<size_t>(worker.thread.index) * inverse_row_bytes(step));
+  int64_t negated = -1;  // the token whose angles are in `opposite`
   const Range share = worker.share(shape.n_rows());
   for (int64_t i = share.begin; i < share.end; ++i) {
     const int64_t head = i % shape[1], token = i / shape[1];
-    rotate(step.in[0].row(head, token), step.in[1].row(token), step.in[1].shape()[0], shape[0],
+    const float* angles = step.in[1].row(token);
+    if (opposite != nullptr && std::exchange(negated, token) != token) negate_sines(angles, n_rot, opposite);
+    rotate(step.in[0].row(head, token), opposite != nullptr ? opposite : angles, n_rot, shape[0],
            step.out.row(head, token));
   }
 }
@@ -55,6 +83,6 @@ void run_rope(const Step& step, Worker& worker) {
 
 extern const OpKernel kRopeTable, kRope;
 const OpKernel kRopeTable{.supports = nullptr, .work_bytes = nullptr, .run = run_rope_table};
-const OpKernel kRope{.supports = nullptr, .work_bytes = nullptr, .run = run_rope};
+const OpKernel kRope{.supports = nullptr, .work_bytes = rope_work_bytes, .run = run_rope};
 
 }  // namespace tessera::cpu

@@ -1,22 +1,14 @@
 // get_rows and cast: rows of any type to floats, and floats to rows.
 #include <algorithm>
 
+#include "tessera/cpu/ops/decode.h"
 #include "tessera/cpu/step.h"
-#include "tessera/quant/formats.h"
 
 namespace tessera::cpu {
 
 namespace {
 
 size_t index(DType dtype) { return static_cast<size_t>(dtype); }
-
-/// The decoder of plain rows: the vector kernel where the dtype has one, else the format's own.
-using Decode = void (*)(const void* row, int64_t n, float* out);
-Decode decoder_of(const Kernels& kernels, DType dtype) {
-  if (kernels.to_f32[index(dtype)] != nullptr) return kernels.to_f32[index(dtype)];
-  const quant::Format* format = quant::find_format(dtype);
-  return format == nullptr ? nullptr : format->dequantize_row;
-}
 
 bool supports_get_rows(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType dtype = graph[node.sources[0]].spec.dtype;

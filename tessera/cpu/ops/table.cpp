@@ -7,7 +7,11 @@ extern const OpKernel kAddScaled, kCast, kGetRows, kKvStore, kKvLoad, kAdd, kMul
     kRmsNorm, kMulMat, kSumSquares, kRopeTable, kRope, kAttention, kSigmoid, kTopK, kExpertWeights, kExpertRoutes,
     kMulMatExperts, kExpertRows, kExpertSum, kSoftplus, kExp, kL2Norm, kRowSum, kCausalConv, kTokenShift,
     kSelectiveScan, kDeltaNet, kRwkv7, kDiv, kGelu, kGeglu, kSwigluOai, kReluSquared, kSoftCap, kClamp, kLayerNorm,
-    kSqrt, kTopGroups, kTemperature, kConcat, kMulMatHeads;
+    kSelfAttention, kSelfAttentionGrad, kSqrt, kTopGroups, kTemperature, kConcat, kMulMatHeads, kTranspose, kSumTo,
+    kRepeat, kPlace, kScatterRows, kSiluGrad, kGeluGrad, kClampGrad, kSoftMaxGrad, kRmsNormGrad, kLayerNormGrad,
+    kL2NormGrad, kCrossEntropy, kCrossEntropyGrad, kAccumulate, kMomentum, kAdam, kDescend,
+    kExpertOuter, kExpertTotals, kExpertSpread, kExpertDot, kExpertWeightsGrad, kCausalConvGrad, kTokenShiftGrad,
+    kSelectiveScanGrad, kDeltaNetGrad, kRwkv7Grad;
 
 const OpKernel* kernel_of(Op op) {
   switch (op) {
@@ -75,6 +79,10 @@ const OpKernel* kernel_of(Op op) {
       return &kRopeTable;
     case Op::rope:
       return &kRope;
+    case Op::self_attention:
+      return &kSelfAttention;
+    case Op::self_attention_grad:
+      return &kSelfAttentionGrad;
     case Op::attention:
       return &kAttention;
     case Op::softplus:
@@ -107,6 +115,62 @@ const OpKernel* kernel_of(Op op) {
       return &kExpertRows;
     case Op::expert_sum:
       return &kExpertSum;
+    case Op::expert_outer:
+      return &kExpertOuter;
+    case Op::expert_totals:
+      return &kExpertTotals;
+    case Op::expert_spread:
+      return &kExpertSpread;
+    case Op::expert_dot:
+      return &kExpertDot;
+    case Op::expert_weights_grad:
+      return &kExpertWeightsGrad;
+    case Op::causal_conv_grad:
+      return &kCausalConvGrad;
+    case Op::token_shift_grad:
+      return &kTokenShiftGrad;
+    case Op::selective_scan_grad:
+      return &kSelectiveScanGrad;
+    case Op::delta_net_grad:
+      return &kDeltaNetGrad;
+    case Op::rwkv7_grad:
+      return &kRwkv7Grad;
+    case Op::transpose:
+      return &kTranspose;
+    case Op::sum_to:
+      return &kSumTo;
+    case Op::repeat:
+      return &kRepeat;
+    case Op::place:
+      return &kPlace;
+    case Op::scatter_rows:
+      return &kScatterRows;
+    case Op::silu_grad:
+      return &kSiluGrad;
+    case Op::gelu_grad:
+      return &kGeluGrad;
+    case Op::clamp_grad:
+      return &kClampGrad;
+    case Op::soft_max_grad:
+      return &kSoftMaxGrad;
+    case Op::rms_norm_grad:
+      return &kRmsNormGrad;
+    case Op::layer_norm_grad:
+      return &kLayerNormGrad;
+    case Op::l2_norm_grad:
+      return &kL2NormGrad;
+    case Op::cross_entropy:
+      return &kCrossEntropy;
+    case Op::cross_entropy_grad:
+      return &kCrossEntropyGrad;
+    case Op::accumulate:
+      return &kAccumulate;
+    case Op::momentum:
+      return &kMomentum;
+    case Op::adam:
+      return &kAdam;
+    case Op::descend:
+      return &kDescend;
   }
   return nullptr;
 }

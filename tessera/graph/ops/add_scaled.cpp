@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -27,6 +28,19 @@ Result<TensorSpec> infer_add_scaled(Operands x, const OpParams& params) {
     if (!fits) return fail(ErrorCode::invalid_argument, "{} scales for {} pairs", scales[1], y[1]);
   }
   return contiguous(DType::f32, y);
+}
+
+void gradient_add_scaled(Gradient& g) {
+  g.give(0, g.dy());
+  const auto& params = std::get<AddScaledParams>(g.node().params);
+  if (!g.wants(1) && !g.wants(2)) return;
+  // With routes a row's scale is its token's.
+  const auto by_row = [&](Value scales) {
+    return params.n_experts == 0 ? scales : g.b.expert_spread(scales, Value(), g.routes(3));
+  };
+  const auto by_token = [&](Value d) { return params.n_experts == 0 ? d : g.b.expert_sum(d, Value(), g.routes(3)); };
+  if (g.wants(1)) g.give_sum(1, g.b.mul(g.dy(), g.b.scale(by_row(g.in(2)), params.factor)));
+  if (g.wants(2)) g.give(2, by_token(g.b.scale(g.b.row_sum(g.b.mul(g.dy(), g.in(1))), params.factor)));
 }
 
 }  // namespace tessera

@@ -1,15 +1,14 @@
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
 
-namespace {
-
-Result<> want_params(const AttentionParams& p) {
+Result<> want_attention_params(const AttentionParams& p) {
   if (!std::isfinite(p.scale)) return fail(ErrorCode::invalid_argument, "scale {} is not finite", p.scale);
   for (const float f : {p.soft_cap, p.max_alibi})
     if (!std::isfinite(f) || f < 0)
@@ -18,6 +17,8 @@ Result<> want_params(const AttentionParams& p) {
     return fail(ErrorCode::invalid_argument, "window {} or latent V {} is below 0", p.window, p.latent_v);
   return {};
 }
+
+namespace {
 
 /// Elements of a V vector, from its cache or as part of K's.
 Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
@@ -43,7 +44,7 @@ Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
   TESSERA_TRY(want_operands(x, 2, 9));
   const auto* p = std::get_if<AttentionParams>(&params);
   if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
-  TESSERA_TRY(want_params(*p));
+  TESSERA_TRY(want_attention_params(*p));
   const Shape &q = x[0]->shape(), &k = x[1]->shape();
   TESSERA_TRY(want_f32_rows(*x[0], "q"));
   if (k[0] != q[0] || q[3] != 1) return fail(ErrorCode::invalid_argument, "q has {} elements, K has {}", q[0], k[0]);
@@ -76,6 +77,12 @@ Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
                   to_string(bias), q[1]);
   }
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
+}
+
+float alibi_slope(float max_alibi, int64_t head, int64_t n_heads) {
+  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
+  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
+  return static_cast<float>(std::exp2(-double{max_alibi} * exponent / static_cast<double>(n)));
 }
 
 int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tessera/base/result.h"
+
 namespace tessera {
 
 /// What a score is made of and which tokens a query sees. The score of query q (position p_q, head h) and key k is
@@ -15,6 +17,13 @@ struct AttentionParams {
   // 0: V has a cache of its own. Else there is none, and V is the last latent_v elements of K (latent attention).
   int64_t latent_v = 0;
 };
+
+/// errors: not finite or negative where it makes no sense
+Result<> want_attention_params(const AttentionParams& params);
+
+/// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
+/// beyond it take every other term of the series of twice as many.
+float alibi_slope(float max_alibi, int64_t head, int64_t n_heads);
 
 /// From this distance on all keys have one bias.
 inline constexpr int64_t kMaxBiasDistance = 128;

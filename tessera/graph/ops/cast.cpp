@@ -1,3 +1,4 @@
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -9,5 +10,7 @@ Result<TensorSpec> infer_cast(Operands x, const OpParams&) {
     return fail(ErrorCode::invalid_argument, "rows are not contiguous");
   return contiguous(x[0]->dtype, x[0]->shape());
 }
+
+void gradient_cast(Gradient& g) { g.give(0, g.dy()); }
 
 }  // namespace tessera

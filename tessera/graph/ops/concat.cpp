@@ -1,4 +1,5 @@
 #include "tessera/base/checked.h"
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -15,6 +16,15 @@ Result<TensorSpec> infer_concat(Operands x, const OpParams&) {
   if (!n) return fail(ErrorCode::limit, "rows are too long");
   shape[0] = *n;
   return contiguous(DType::f32, shape);
+}
+
+void gradient_concat(Gradient& g) {
+  size_t offset = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const Layout part{.shape = g.spec(i).shape(), .nb = g.b.spec(g.dy()).layout.nb};
+    if (g.wants(i)) g.give(i, g.b.cast(g.b.view(g.dy(), part, offset), DType::f32));
+    offset += static_cast<size_t>(part.shape[0]) * sizeof(float);
+  }
 }
 
 }  // namespace tessera

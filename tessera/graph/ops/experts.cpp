@@ -1,7 +1,9 @@
 #include "tessera/graph/ops/experts.h"
 
 #include <cmath>
+#include <limits>
 
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -23,6 +25,27 @@ Result<int64_t> n_pairs_of(const TensorSpec& routes, int64_t n_experts, int64_t 
     return fail(ErrorCode::invalid_argument, "routes of {} entries are not those of {} experts", routes.shape()[0],
                 n_experts);
   return rest / 2;
+}
+
+/// error unless x of n_rows can be what the pairs read.
+Result<> want_rows_of_pairs(int64_t n_rows, int64_t n_pairs, ExpertInput input) {
+  const bool fits = input == ExpertInput::routed ? n_rows == n_pairs
+                    : n_rows == 0                ? n_pairs == 0
+                                                 : n_pairs % n_rows == 0;
+  if (!fits) return fail(ErrorCode::invalid_argument, "x of {} rows does not fit {} pairs", n_rows, n_pairs);
+  return {};
+}
+
+/// error unless the pairs are those of n_tokens, with as many weights if there are any.
+Result<> want_slots(const TensorSpec* weights, int64_t n_pairs, int64_t n_tokens) {
+  if (n_tokens < 0) return fail(ErrorCode::invalid_argument, "{} tokens", n_tokens);
+  if (weights == nullptr) return want_rows_of_pairs(n_tokens, n_pairs, ExpertInput::tokens);
+  TESSERA_TRY(want_f32_rows(*weights, "weights"));
+  const Shape& shape = weights->shape();
+  if (!is_matrix(shape) || shape[0] < 1 || shape[1] != n_tokens || shape.n_elements() != n_pairs)
+    return fail(ErrorCode::invalid_argument, "weights {} for {} pairs of {} tokens", to_string(shape), n_pairs,
+                n_tokens);
+  return {};
 }
 
 }  // namespace
@@ -89,8 +112,7 @@ Result<TensorSpec> infer_mul_mat_experts(Operands x, const OpParams& params) {
   if (w[0] != a[0]) return fail(ErrorCode::invalid_argument, "weights have {} columns, x has {} rows", w[0], a[0]);
   if (w[0] < 1) return fail(ErrorCode::invalid_argument, "rows are empty");
   TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, w[2]));
-  const bool fits = p->input == ExpertInput::routed ? a[1] == n_pairs : a[1] == 0 ? n_pairs == 0 : n_pairs % a[1] == 0;
-  if (!fits) return fail(ErrorCode::invalid_argument, "x of {} rows does not fit {} pairs", a[1], n_pairs);
+  TESSERA_TRY(want_rows_of_pairs(a[1], n_pairs, p->input));
   return contiguous(DType::f32, {w[1], n_pairs});
 }
 
@@ -106,16 +128,108 @@ Result<TensorSpec> infer_expert_rows(Operands x, const OpParams& params) {
 }
 
 Result<TensorSpec> infer_expert_sum(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 1, 3));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  if (x.size() < 3 || x[2] == nullptr) return fail(ErrorCode::invalid_argument, "routes are missing");
+  TESSERA_TRY(want_f32_rows(*x[0], "y"));
+  const Shape& y = x[0]->shape();
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, p->n_experts));
+  const int64_t n_tokens = x[1] == nullptr ? p->n_tokens : x[1]->shape()[1];
+  if (!is_matrix(y) || y[1] != n_pairs)
+    return fail(ErrorCode::invalid_argument, "want y [n, n_pairs], weights [n_used, t] and their routes");
+  TESSERA_TRY(want_slots(x[1], n_pairs, n_tokens));
+  return contiguous(DType::f32, {y[0], n_tokens});
+}
+
+Result<TensorSpec> infer_expert_outer(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 3, 3));
+  const auto* p = std::get_if<ExpertProductParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "x"));
+  TESSERA_TRY(want_f32_rows(*x[1], "y"));
+  const Shape &rows = x[0]->shape(), &y = x[1]->shape();
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, p->n_experts));
+  if (!is_matrix(rows) || !is_matrix(y) || y[1] != n_pairs)
+    return fail(ErrorCode::invalid_argument, "want x [k, t], y [n, n_pairs] and their routes");
+  TESSERA_TRY(want_rows_of_pairs(rows[1], n_pairs, p->input));
+  return contiguous(DType::f32, {rows[0], y[0], p->n_experts});
+}
+
+Result<TensorSpec> infer_expert_totals(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 2, 2));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  TESSERA_TRY(want_f32_rows(*x[0], "y"));
+  const Shape& y = x[0]->shape();
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[1], p->n_experts, p->n_experts));
+  if (!is_matrix(y) || y[1] != n_pairs) return fail(ErrorCode::invalid_argument, "want y [n, n_pairs] and its routes");
+  return contiguous(DType::f32, {y[0], p->n_experts});
+}
+
+Result<TensorSpec> infer_expert_spread(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 1, 3));
+  const auto* p = std::get_if<ExpertRoutesParams>(&params);
+  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
+  if (x.size() < 3 || x[2] == nullptr) return fail(ErrorCode::invalid_argument, "routes are missing");
+  TESSERA_TRY(want_f32_rows(*x[0], "x"));
+  const Shape& rows = x[0]->shape();
+  TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, p->n_experts));
+  if (!is_matrix(rows)) return fail(ErrorCode::invalid_argument, "x has more than two dimensions");
+  TESSERA_TRY(want_slots(x[1], n_pairs, rows[1]));
+  return contiguous(DType::f32, {rows[0], n_pairs});
+}
+
+Result<TensorSpec> infer_expert_dot(Operands x, const OpParams& params) {
   TESSERA_TRY(want_operands(x, 3, 3));
   const auto* p = std::get_if<ExpertRoutesParams>(&params);
   if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
   TESSERA_TRY(want_f32_rows(*x[0], "y"));
-  TESSERA_TRY(want_f32_rows(*x[1], "weights"));
-  const Shape &y = x[0]->shape(), &weights = x[1]->shape();
+  TESSERA_TRY(want_f32_rows(*x[1], "x"));
+  const Shape &y = x[0]->shape(), &rows = x[1]->shape();
   TESSERA_ASSIGN(const int64_t n_pairs, n_pairs_of(*x[2], p->n_experts, p->n_experts));
-  if (!is_matrix(y) || !is_matrix(weights) || weights[0] < 1 || y[1] != n_pairs || weights.n_elements() != n_pairs)
-    return fail(ErrorCode::invalid_argument, "want y [n, n_pairs], weights [n_used, t] and their routes");
-  return contiguous(DType::f32, {y[0], weights[1]});
+  if (!is_matrix(y) || !is_matrix(rows) || y != Shape{rows[0], n_pairs})
+    return fail(ErrorCode::invalid_argument, "want y [n, n_pairs], x [n, t] and their routes");
+  TESSERA_TRY(want_slots(nullptr, n_pairs, rows[1]));
+  return contiguous(DType::f32, {rows[1] == 0 ? 0 : n_pairs / rows[1], rows[1]});
+}
+
+Result<TensorSpec> infer_expert_weights_grad(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, 3, 3));
+  TESSERA_ASSIGN(const TensorSpec weights, infer_expert_weights(x.first(2), params));
+  TESSERA_TRY(want_f32_rows(*x[2], "dy"));
+  if (x[2]->shape() != weights.shape())
+    return fail(ErrorCode::invalid_argument, "dy {}, want {}", to_string(x[2]->shape()), to_string(weights.shape()));
+  return contiguous(DType::f32, x[0]->shape());
+}
+
+// Scores that were left out are -inf, which a clamp to finite numbers does not let through.
+void gradient_top_groups(Gradient& g) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  g.give(0, g.b.clamp_grad(g.out(), g.dy(), -kLargest, kLargest));
+}
+
+void gradient_expert_weights(Gradient& g) {
+  g.give(0, g.b.expert_weights_grad(g.in(0), g.in(1), g.dy(), std::get<ExpertWeightsParams>(g.node().params)));
+}
+
+// Expert by expert as mul_mat's.
+void gradient_mul_mat_experts(Gradient& g) {
+  const ExpertInput input = std::get<ExpertProductParams>(g.node().params).input;
+  const ExpertRoutes routes = g.routes(2);
+  if (g.wants(1)) {
+    const Value dx = g.b.mul_mat_experts(g.b.transpose(g.in(0)), g.dy(), routes, ExpertInput::routed);
+    g.give(1, input == ExpertInput::routed ? dx : g.b.expert_sum(dx, Value(), routes));
+  }
+  if (g.wants(0)) g.give(0, g.b.expert_outer(g.in(1), g.dy(), routes, input));
+}
+
+void gradient_expert_rows(Gradient& g) { g.give(0, g.b.expert_totals(g.dy(), g.routes(1))); }
+
+void gradient_expert_sum(Gradient& g) {
+  const ExpertRoutes routes = g.routes(2);
+  if (g.wants(0)) g.give(0, g.b.expert_spread(g.dy(), g.in(1), routes));
+  if (g.wants(1)) g.give(1, g.b.expert_dot(g.in(0), g.dy(), routes));
 }
 
 }  // namespace tessera

@@ -34,6 +34,7 @@ inline constexpr float kMinExpertWeightSum = 6.103515625e-5f;
 /// Of expert_routes and all that read routes.
 struct ExpertRoutesParams {
   int64_t n_experts = 0;
+  int64_t n_tokens = 0;  // of an expert_sum without weights
 };
 
 /// Which row of x a pair reads: its token's, or the one in its own place of the routed order.

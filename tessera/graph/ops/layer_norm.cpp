@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -23,6 +24,13 @@ Result<TensorSpec> infer_layer_norm(Operands x, const OpParams& params) {
       return fail(ErrorCode::invalid_argument, "{} {}, want [{}]", what, to_string(x[i]->shape()), n);
   }
   return contiguous(DType::f32, x[0]->shape());
+}
+
+void gradient_layer_norm(Gradient& g) {
+  const float eps = std::get<LayerNormParams>(g.node().params).eps;
+  if (g.wants(0)) g.give(0, g.b.layer_norm_grad(g.in(0), g.in(1), g.dy(), eps));
+  if (g.wants(1)) g.give_sum(1, g.b.mul(g.dy(), g.b.layer_norm(g.in(0), {}, {}, eps)));
+  if (g.wants(2)) g.give_sum(2, g.dy());
 }
 
 }  // namespace tessera

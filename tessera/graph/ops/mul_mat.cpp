@@ -1,3 +1,4 @@
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -12,6 +13,12 @@ Result<TensorSpec> infer_mul_mat(Operands x, const OpParams&) {
   if (w[0] != a[0]) return fail(ErrorCode::invalid_argument, "weights have {} columns, x has {} rows", w[0], a[0]);
   if (w[0] < 1) return fail(ErrorCode::invalid_argument, "rows are empty");
   return contiguous(DType::f32, {w[1], a[1]});
+}
+
+// Both are products too: dx = W^T dy, and dW = x dy^T, a sum over tokens.
+void gradient_mul_mat(Gradient& g) {
+  if (g.wants(1)) g.give(1, g.b.mul_mat(g.b.transpose(g.in(0)), g.dy()));
+  if (g.wants(0)) g.give(0, g.b.mul_mat(g.b.transpose(g.in(1)), g.b.transpose(g.dy())));
 }
 
 }  // namespace tessera

@@ -1,3 +1,4 @@
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -13,6 +14,28 @@ Result<TensorSpec> infer_mul_mat_heads(Operands x, const OpParams&) {
                 a[1]);
   if (w[0] < 1) return fail(ErrorCode::invalid_argument, "rows are empty");
   return contiguous(DType::f32, {w[1], a[1], a[2]});
+}
+
+namespace {
+
+// x with its last two dimensions exchanged: a view.
+Value swap_outer(GraphBuilder& b, Value x) {
+  Layout layout = b.spec(x).layout;
+  std::swap(layout.shape[1], layout.shape[2]);
+  std::swap(layout.nb[1], layout.nb[2]);
+  return b.view(x, layout, 0);
+}
+
+}  // namespace
+
+// Per head as mul_mat's: with tokens innermost in both operands, dW comes out as [k, n_heads, n].
+void gradient_mul_mat_heads(Gradient& g) {
+  if (g.wants(1)) g.give(1, g.b.mul_mat_heads(g.b.transpose(g.in(0)), g.dy()));
+  if (!g.wants(0)) return;
+  const Value x = g.b.transpose(swap_outer(g.b, g.in(1)));     // [t, k, n_heads]
+  const Value dy = g.b.transpose(swap_outer(g.b, g.dy()));     // [t, n, n_heads]
+  const Value dw = g.b.mul_mat_heads(x, swap_outer(g.b, dy));  // [k, n_heads, n]
+  g.give(0, g.b.cast(swap_outer(g.b, dw), DType::f32));
 }
 
 }  // namespace tessera

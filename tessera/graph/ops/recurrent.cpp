@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "tessera/base/checked.h"
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -138,5 +139,88 @@ Result<TensorSpec> infer_rwkv7(Operands x, const OpParams&) {
   TESSERA_TRY(want_memory(*x[6], {r[0], r[0], r[1]}, *x[7], r[2]));
   return contiguous(DType::f32, r);
 }
+
+namespace {
+
+// A result that holds the gradients of the first n operands, one after another.
+Result<TensorSpec> all_gradients(Operands x, size_t n) {
+  std::optional<int64_t> n_elements = 0;
+  for (const TensorSpec* spec : x.first(n))
+    n_elements = n_elements ? checked_add(*n_elements, spec->shape().n_elements()) : std::nullopt;
+  if (!n_elements) return fail(ErrorCode::limit, "the size of all gradients overflows");
+  return contiguous(DType::f32, {*n_elements});
+}
+
+// The forward rule on all operands but the last, dy, which has the shape of its result.
+Result<> want_gradient(Result<TensorSpec> (*forward)(Operands, const OpParams&), Operands x, const OpParams& params) {
+  TESSERA_TRY(want_operands(x, x.size(), kMaxSources));
+  if (x.empty()) return fail(ErrorCode::invalid_argument, "dy is missing");
+  TESSERA_ASSIGN(const TensorSpec y, forward(x.first(x.size() - 1), params));
+  return want_shape(*x.back(), "dy", y.shape());
+}
+
+// Gives the first n operands their parts of `all`.
+void give_parts(Gradient& g, Value all, size_t n) {
+  size_t offset = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto layout = contiguous_layout(DType::f32, g.spec(i).shape());
+    if (!layout) return g.fail_with(ErrorCode::internal, layout.error().message());
+    g.give(i, g.b.view(all, *layout, offset));
+    offset += static_cast<size_t>(g.spec(i).shape().n_elements()) * sizeof(float);
+  }
+}
+
+}  // namespace
+
+Result<TensorSpec> infer_causal_conv_grad(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_gradient(infer_causal_conv, x, params));
+  return all_gradients(x, 2);
+}
+
+// dy stands in the place of x, of whose values nothing depends.
+Result<TensorSpec> infer_token_shift_grad(Operands x, const OpParams& params) { return infer_token_shift(x, params); }
+
+Result<TensorSpec> infer_selective_scan_grad(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_gradient(infer_selective_scan, x, params));
+  return all_gradients(x, 6);
+}
+
+Result<TensorSpec> infer_delta_net_grad(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_gradient(infer_delta_net, x, params));
+  return all_gradients(x, 5);
+}
+
+Result<TensorSpec> infer_rwkv7_grad(Operands x, const OpParams& params) {
+  TESSERA_TRY(want_gradient(infer_rwkv7, x, params));
+  return all_gradients(x, 6);
+}
+
+void gradient_causal_conv(Gradient& g) {
+  if (g.wants(4)) g.give_sum(4, g.dy());
+  if (g.wants(0) || g.wants(1)) give_parts(g, g.b.causal_conv_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.dy()), 2);
+}
+
+void gradient_token_shift(Gradient& g) { g.give(0, g.b.token_shift_grad(g.dy(), g.in(1), g.in(2))); }
+
+void gradient_selective_scan(Gradient& g) {
+  give_parts(g, g.b.selective_scan_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy()),
+             6);
+}
+
+void gradient_delta_net(Gradient& g) {
+  const auto& params = std::get<DeltaNetParams>(g.node().params);
+  give_parts(g, g.b.delta_net_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.dy(), params), 5);
+}
+
+void gradient_rwkv7(Gradient& g) {
+  give_parts(g, g.b.rwkv7_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy()), 6);
+}
+
+void gradient_softplus(Gradient& g) { g.give(0, g.b.mul(g.dy(), g.b.sigmoid(g.in(0)))); }
+void gradient_exp(Gradient& g) { g.give(0, g.b.mul(g.dy(), g.out())); }
+void gradient_l2_norm(Gradient& g) {
+  g.give(0, g.b.l2_norm_grad(g.in(0), g.dy(), std::get<L2NormParams>(g.node().params).eps));
+}
+void gradient_row_sum(Gradient& g) { g.give(0, g.b.repeat(g.dy(), g.spec(0).shape())); }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -20,6 +21,12 @@ Result<TensorSpec> infer_rms_norm(Operands x, const OpParams& params) {
       return fail(ErrorCode::invalid_argument, "weight {}, want [{}]", to_string(x[1]->shape()), x[0]->shape()[0]);
   }
   return contiguous(DType::f32, x[0]->shape());
+}
+
+void gradient_rms_norm(Gradient& g) {
+  const float eps = std::get<RmsNormParams>(g.node().params).eps;
+  if (g.wants(0)) g.give(0, g.b.rms_norm_grad(g.in(0), g.in(1), g.dy(), eps));
+  if (g.wants(1)) g.give_sum(1, g.b.mul(g.dy(), g.b.rms_norm(g.in(0), {}, eps)));
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tessera/graph/gradient.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -37,6 +38,12 @@ Result<TensorSpec> infer_rope(Operands x, const OpParams& params) {
   if (a[3] != 1 || table[1] != a[2] || table.n_rows() != table[1] || table[0] > a[0] || table[0] % 2 != 0)
     return fail(ErrorCode::invalid_argument, "want x [dim, n_heads, n_tokens] and table [n_rot <= dim, n_tokens]");
   return contiguous(DType::f32, a);
+}
+
+// A rotation's transpose is its inverse, scaled by the table's magnitude as it is.
+void gradient_rope(Gradient& g) {
+  const auto& [pairs, inverse] = std::get<RopeParams>(g.node().params);
+  g.give(0, g.b.rope(g.dy(), g.in(1), pairs, !inverse));
 }
 
 }  // namespace tessera

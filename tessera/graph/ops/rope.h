@@ -23,6 +23,7 @@ struct RopeTableParams {
 
 struct RopeParams {
   RopePairs pairs = RopePairs::adjacent;
+  bool inverse = false;  // by the opposite angles: the gradient
 };
 
 }  // namespace tessera

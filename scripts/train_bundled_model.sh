@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Makes data/tales.gguf again, the model that is part of the program, from nothing: text, vocabulary, weights, quantized.
+#   train_bundled_model.sh [OUT.gguf]     default: build/bundled/tales.gguf; says whether it is the file in data/
+# The same file on every machine with AVX-512, whatever the number of threads; another instruction set sums in another order.
+# BUILD_DIR (default: build/release, built here) has our program, WORK_DIR (default: build/bundled) keeps text, checkpoint and loss curve.
+set -euo pipefail
+out=$(realpath -m "${1:-build/bundled/tales.gguf}")
+. "$(dirname "$0")/common.sh"
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  install_packages
+  build release tessera
+fi
+work=${WORK_DIR:-build/bundled}
+mkdir -p "$work" "$(dirname "$out")"
+tessera=$BUILD_DIR/bin/tessera
+
+scripts/generate_stories.py --seed 1 --bytes 24000000 --out "$work/text.txt"
+resume=()
+[ ! -f "$work/checkpoint.gguf" ] || resume=(--resume)
+"$tessera" train --text "$work/text.txt" -o "$work/tales-f32.gguf" --model-name tales \
+  --tokenizer spm --vocab-size 2048 --arch llama --n-layers 4 --n-embd 128 --n-heads 4 --n-ff 384 --ctx 256 \
+  --batch 16 --lr 3e-3 --epochs 1 --seed 1 --eval-share 0.01 --eval-every 200 \
+  --checkpoint "$work/checkpoint.gguf" --save-every 200 "${resume[@]}" \
+  --loss-svg "$work/loss.svg" --log "$work/loss.jsonl"
+"$tessera" quantize -q "$work/tales-f32.gguf" "$out" Q8_0
+rm "$work/checkpoint.gguf"
+if cmp -s "$out" data/tales.gguf; then
+  echo "$out is data/tales.gguf"
+else
+  echo "$out differs from data/tales.gguf"
+fi

@@ -1,0 +1,113 @@
+// tessera train: a model from nothing but text: vocabulary, architecture, weights.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tessera/cli/console.h"
+#include "tessera/cli/model_args.h"
+#include "tessera/cli/train_args.h"
+#include "tessera/gguf/keys.h"
+#include "tessera/train/blueprint.h"
+#include "tessera/train/tokenizer_trainer.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr float kLearningRate = 1e-3f;
+constexpr int64_t kDefaultVocab = 4096;
+
+class TrainCommand final : public Command {
+ public:
+  FlagTable flags() override;
+  Result<> check() override;
+  Result<> run(Context& process) override;
+
+ private:
+  Result<GgufBuilder> vocab(Context& process) const;
+  Result<GgufBuilder> trained_vocab(Context& process) const;
+
+  TrainArgs args_{kLearningRate};
+  train::ModelSizes sizes_;
+  train::TokenizerTraining tokenizer_;
+  int64_t n_vocab_ = 0;
+  std::string vocab_from_;
+};
+
+// A flag a line, as a table.
+// clang-format off
+FlagTable TrainCommand::flags() {
+  FlagTable table;
+  auto& f = table.flags;
+  f.push_back({"--arch", {}, "NAME", "architecture: " + train::blueprint_architectures(), sizes_.architecture, true,
+               set_string(sizes_.architecture)});
+  f.push_back({"--model-name", {}, "TEXT", "general.name of the file", "", false, set_string(sizes_.name)});
+  f.push_back({"--n-layers", {}, "N", "layers", "4", true, set_integer(sizes_.n_layers, 1, 512)});
+  f.push_back({"--n-embd", {}, "N", "width of the embeddings", "128", true, set_integer(sizes_.n_embd, 1, 1 << 20)});
+  f.push_back({"--n-heads", {}, "N", "heads of attention", "4", true, set_integer(sizes_.n_heads, 1, 4096)});
+  f.push_back({"--n-heads-kv", {}, "N", "heads of keys and values", "--n-heads", true, set_integer(sizes_.n_heads_kv, 1, 4096)});
+  f.push_back({"--n-ff", {}, "N", "width of the feed-forward blocks", "8/3 of --n-embd; 4 times without a gate", true,
+               set_integer(sizes_.n_ff, 1, 1 << 20)});
+  f.push_back({"--rope-freq-base", {}, "X", "base of the rotary positions", "10000", false, set_real(sizes_.rope_base, 1.01f, 1e9f)});
+  f.push_back({"--untied", {}, "", "weights of the output layer's own, not the embedding's", "", false, set_switch(sizes_.ties_output, false)});
+  f.push_back({"--tokenizer", {}, "KIND", "vocabulary that is trained from the text: bpe, spm", "bpe", true,
+               [this](std::string_view text) -> Result<> {
+                 if (text != "bpe" && text != "spm") return fail(ErrorCode::invalid_argument, "'{}': want bpe or spm", text);
+                 tokenizer_.kind = text == "bpe" ? train::TokenizerKind::bpe : train::TokenizerKind::spm;
+                 return {};
+               }});
+  f.push_back({"--vocab-size", {}, "N", "its tokens", fmt::format("{}", kDefaultVocab), true,
+               set_integer(n_vocab_, 1, static_cast<int64_t>(train::kMaxTrainedVocab))});
+  f.push_back({"--vocab-from", {}, "FILE", "the vocabulary of this model instead", "", true, set_string(vocab_from_)});
+  args_.add_to(table);
+  return table;
+}
+// clang-format on
+
+Result<> TrainCommand::check() {
+  TESSERA_TRY(args_.check());
+  if (!vocab_from_.empty() && n_vocab_ != 0)
+    return fail(ErrorCode::invalid_argument, "--vocab-from and --vocab-size: give one of them");
+  if (args_.n_ctx > 0) sizes_.n_ctx = args_.n_ctx;
+  tokenizer_.n_vocab = static_cast<size_t>(n_vocab_ != 0 ? n_vocab_ : kDefaultVocab);
+  return {};
+}
+
+Result<GgufBuilder> TrainCommand::trained_vocab(Context& process) const {
+  train::TextReader reader(args_.texts, args_.separator);
+  TESSERA_ASSIGN(const train::TrainedVocab vocab,
+                 train::train_tokenizer([&] { return reader.next(); }, tokenizer_, &process.interrupt));
+  if (!process.quiet)
+    log(fmt::format("vocabulary: {} tokens, {:.2f} bytes each in the text{}", vocab.tokens.size(),
+                    static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens),
+                    vocab.tokens.size() < tokenizer_.n_vocab ? " (it has no more pairs that occur twice)" : ""));
+  GgufBuilder builder;
+  train::write_vocab(builder, vocab);
+  return builder;
+}
+
+// A run that resumes has the checkpoint's.
+Result<GgufBuilder> TrainCommand::vocab(Context& process) const {
+  const std::string& from = args_.resume ? args_.checkpoint : vocab_from_;
+  if (from.empty()) return trained_vocab(process);
+  TESSERA_ASSIGN(const auto files, ModelFiles::open(from));
+  if (files->metadata().find(keys::kTokenizerModel) == nullptr)
+    return fail(ErrorCode::not_found, "{}: has no vocabulary", from);
+  GgufBuilder builder;
+  for (const Metadata::Entry& entry : files->metadata().entries())
+    if (entry.key.starts_with("tokenizer.")) TESSERA_TRY(builder.set_value(entry.key, entry.value));
+  return builder;
+}
+
+Result<> TrainCommand::run(Context& process) {
+  TESSERA_TRY(want_writable(args_.output));  // before a vocabulary takes its time
+  TESSERA_ASSIGN(const GgufBuilder vocab, this->vocab(process));
+  TESSERA_ASSIGN(const auto blueprint, train::Blueprint::create(sizes_, vocab));
+  return run_training(args_, {.files = blueprint->files(), .model = blueprint->model()}, process);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> create_train_command() { return std::make_unique<TrainCommand>(); }
+
+}  // namespace tessera::cli

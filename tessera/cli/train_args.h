@@ -1,0 +1,58 @@
+// The flags that train and finetune share, and the run that both make of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/base/numa.h"
+#include "tessera/cli/command.h"
+#include "tessera/train/lora.h"
+#include "tessera/train/run.h"
+
+namespace tessera::cli {
+
+struct TrainArgs {
+  std::vector<std::string> texts;
+  std::string separator = "<|endoftext|>";
+  bool separate_documents = false;  // each in windows of its own
+  std::string output, checkpoint, svg, log_path;
+  bool resume = false;
+  int64_t n_ctx = 0;    // 0: the model's
+  int64_t n_batch = 8;  // windows
+  int64_t n_micro = 0;  // windows; 0: as many of a batch as make kMicroTokens tokens
+  int64_t n_steps = 0;  // 0: as --epochs says
+  float n_epochs = 1;
+  int64_t n_warmup = -1;  // -1: a share of the steps
+  train::ScheduleShape shape = train::ScheduleShape::cosine;
+  float learning_rate;
+  float floor = 0.1f;
+  float clip = 1.0f;
+  train::OptimizerOptions optimizer;
+  int64_t seed = 1;
+  float eval_share = 0.0f;
+  int64_t eval_every = 0, save_every = 0, n_keep = 0;
+  bool recomputes = false;
+  DType type = DType::f32;
+  int32_t n_threads = 1;
+  NumaPolicy numa = NumaPolicy::none;
+
+  explicit TrainArgs(float default_learning_rate);
+  void add_to(FlagTable& table);
+  /// What the flags mean together. Errors: invalid_argument.
+  Result<> check() const;
+};
+
+/// Whether a file can be made under this path; "" always can. Errors: those of AtomicFile.
+Result<> want_writable(const std::string& path);
+
+/// What is trained; without LoRA all of the model's weights are.
+struct Training {
+  const ModelFiles& files;
+  Model& model;
+  train::Lora* lora = nullptr;
+};
+
+/// Reads the text, trains, and writes the result and what else the flags ask for.
+Result<> run_training(const TrainArgs& args, const Training& training, Context& process);
+
+}  // namespace tessera::cli

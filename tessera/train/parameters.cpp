@@ -1,0 +1,100 @@
+#include "tessera/train/parameters.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tessera/base/half.h"
+
+namespace tessera::train {
+
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 16;  // floats that are read at once
+constexpr size_t kLanes = 8;                // sums that a chunk's squares go to in turn
+
+Tensor beside(const Tensor& weight, std::string_view ending) {
+  // The shape has been laid out before, in a type that is no wider than f32.
+  Tensor tensor;
+  tensor.name = weight.name + std::string(ending);
+  if (auto layout = contiguous_layout(DType::f32, weight.shape())) tensor.layout = *layout;
+  return tensor;
+}
+
+}  // namespace
+
+void Parameters::add(Tensor& weight, Rule rule, bool decays) {
+  Parameter& p = parameters_.emplace_back();
+  p.weight = &weight;
+  p.rule = rule;
+  p.decays = decays;
+  p.exact = beside(weight, "");
+  p.gradient = beside(weight, ".gradient");
+  p.moment1 = beside(weight, ".moment1");
+  p.moment2 = beside(weight, ".moment2");
+}
+
+Result<> Parameters::plan(const BufferType& type) {
+  std::vector<Tensor*> weights = frozen_, gradients, moments;
+  for (Parameter& p : parameters_) {
+    weights.push_back(p.weight);
+    gradients.push_back(&p.gradient);
+    moments.push_back(&p.moment1);
+    if (n_moments(p.rule) > 1) moments.push_back(&p.moment2);
+    if (p.is_rounded()) moments.push_back(&p.exact);
+  }
+  TESSERA_ASSIGN(weights_, TensorPlacement::plan(type, std::move(weights)));
+  TESSERA_ASSIGN(gradients_, TensorPlacement::plan(type, std::move(gradients)));
+  TESSERA_ASSIGN(moments_, TensorPlacement::plan(type, std::move(moments)));
+  return {};
+}
+
+ParameterBytes Parameters::bytes() const { return {weights_.bytes(), gradients_.bytes(), moments_.bytes()}; }
+
+Result<> Parameters::allocate() {
+  TESSERA_ASSIGN(weight_buffers_, weights_.allocate(BufferUsage::weights));
+  TESSERA_ASSIGN(gradient_buffers_, gradients_.allocate(BufferUsage::any));
+  TESSERA_ASSIGN(moment_buffers_, moments_.allocate(BufferUsage::any));
+  return {};
+}
+
+int64_t Parameters::n_elements() const {
+  int64_t n = 0;
+  for (const Parameter& p : parameters_) n += p.shape().n_elements();
+  return n;
+}
+
+Result<double> Parameters::gradient_norm() {
+  chunk_.resize(kChunk);
+  double total = 0;
+  for (const Parameter& p : parameters_) {
+    const auto n = static_cast<size_t>(p.shape().n_elements());
+    for (size_t begin = 0; begin < n; begin += kChunk) {
+      const std::span<float> values = std::span(chunk_).first(std::min(kChunk, n - begin));
+      TESSERA_TRY(p.gradient.buffer->get(p.gradient, begin * sizeof(float), std::as_writable_bytes(values)));
+      std::array<double, kLanes> sums{};
+      size_t i = 0;
+      for (; i + kLanes <= values.size(); i += kLanes)
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += double{values[i + lane]} * double{values[i + lane]};
+      for (; i < values.size(); ++i) sums[0] += double{values[i]} * double{values[i]};
+      for (const double sum : sums) total += sum;
+    }
+  }
+  return std::sqrt(total);
+}
+
+Result<> Parameters::set_values(Parameter& p, std::span<const float> values) {
+  if (!p.is_rounded()) return p.weight->buffer->set(*p.weight, 0, std::as_bytes(values));
+  TESSERA_TRY(p.exact.buffer->set(p.exact, 0, std::as_bytes(values)));
+  std::vector<uint16_t> rounded(values.size());
+  std::ranges::transform(values, rounded.begin(), f32_to_bf16);
+  return p.weight->buffer->set(*p.weight, 0, std::as_bytes(std::span(rounded)));
+}
+
+Result<std::vector<float>> Parameters::get_values(const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.shape().n_elements()));
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,71 @@
+// What a training session learns, and the tensors that belong to it: values, gradients, moments. All lie in the
+// device's plain memory, which is planned first and then allocated.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/allocate.h"
+#include "tessera/backend/backend.h"
+#include "tessera/base/cancel.h"
+#include "tessera/train/optimizer.h"
+
+namespace tessera::train {
+
+struct Parameter {
+  Tensor* weight = nullptr;  // what the graph reads: f32, or bf16 with its f32 values in `exact`
+  Tensor exact{};            // only of a bf16 weight
+  Tensor gradient{}, moment1{}, moment2{};
+  Rule rule = Rule::adam;
+  bool decays = true;
+
+  const std::string& name() const { return weight->name; }
+  const Shape& shape() const { return weight->shape(); }
+  bool is_rounded() const { return weight->dtype == DType::bf16; }
+  /// The f32 values that are learned.
+  const Tensor& values() const { return is_rounded() ? exact : *weight; }
+};
+
+/// The bytes of a training session's tensors.
+struct ParameterBytes {
+  size_t weights = 0;  // learned or not
+  size_t gradients = 0;
+  size_t moments = 0;  // and f32 values of bf16 weights
+};
+
+class Parameters {
+ public:
+  /// A weight that is learned; its dtype is f32 or bf16. It outlives this. Before plan().
+  void add(Tensor& weight, Rule rule, bool decays);
+  /// A weight that stays as it is.
+  void add_frozen(Tensor& weight) { frozen_.push_back(&weight); }
+
+  /// Gives every tensor its place. Errors: limit (sizes).
+  Result<> plan(const BufferType& type);
+  ParameterBytes bytes() const;
+  /// Allocates what was planned. Errors: out_of_memory.
+  Result<> allocate();
+
+  std::deque<Parameter>& all() { return parameters_; }
+  const std::deque<Parameter>& all() const { return parameters_; }
+  int64_t n_elements() const;
+
+  Result<> clear_gradients() { return gradient_buffers_.clear(std::byte{0}); }
+  /// The square root of the sum of all gradients' squares, which are summed in double in one order.
+  Result<double> gradient_norm();
+
+  /// Sets learned values, rounding them where the graph reads bf16.
+  static Result<> set_values(Parameter& parameter, std::span<const float> values);
+  static Result<std::vector<float>> get_values(const Tensor& tensor);
+
+ private:
+  std::deque<Parameter> parameters_;  // addresses are stable: graphs name the tensors
+  std::vector<Tensor*> frozen_;
+  TensorPlacement weights_, gradients_, moments_;
+  MultiBuffer weight_buffers_, gradient_buffers_, moment_buffers_;
+  std::vector<float> chunk_;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,112 @@
+#include "tessera/train/tokenizer_trainer.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "tessera/gguf/keys.h"
+#include "tessera/train/tokenizer_trainer_words.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr size_t kMaxWords = std::numeric_limits<int32_t>::max();
+
+constexpr std::string_view model_of(TokenizerKind kind) { return kind == TokenizerKind::bpe ? "gpt2" : "llama"; }
+
+std::vector<int32_t> type_ids(const TrainedVocab& vocab) {
+  std::vector<int32_t> ids;
+  for (const text::TokenType type : vocab.types) ids.push_back(static_cast<int32_t>(type));
+  return ids;
+}
+
+std::unexpected<Error> interrupted() { return fail(ErrorCode::cancelled, "training of the tokenizer: interrupted"); }
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, uint64_t>> WordCounts::sorted() const {
+  std::vector<std::pair<std::string_view, uint64_t>> words(counts_.begin(), counts_.end());
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+Result<CountedText> count_words(TextSource next, PieceVisitor visit, const CancelToken* cancel) {
+  CountedText text;
+  while (true) {
+    if (cancel != nullptr && cancel->cancelled()) return interrupted();
+    TESSERA_ASSIGN(const std::optional<TextPiece> piece, next());
+    if (!piece) break;
+    text.n_bytes += piece->text.size();
+    visit(*piece, text.words);
+    if (text.words.size() > kMaxWords)
+      return fail(ErrorCode::limit, "text to train a tokenizer on: more than {} different words", kMaxWords);
+  }
+  if (text.n_bytes == 0) return fail(ErrorCode::format, "text to train a tokenizer on: empty");
+  return text;
+}
+
+Result<> merge_up_to(size_t n_symbols, MergeTrainer& trainer, MergeVisitor visit, const CancelToken* cancel) {
+  while (trainer.n_symbols() < n_symbols) {
+    if (cancel != nullptr && cancel->cancelled()) return interrupted();
+    const auto merge = trainer.merge();
+    if (!merge) break;
+    visit(*merge);
+  }
+  return {};
+}
+
+Result<TrainedVocab> train_tokenizer(TextSource next, const TokenizerTraining& options, const CancelToken* cancel) {
+  const bool is_bpe = options.kind == TokenizerKind::bpe;
+  if (options.n_vocab < min_vocab(options.kind) || options.n_vocab > kMaxTrainedVocab)
+    return fail(ErrorCode::invalid_argument, "vocabulary of {} tokens: want {} ({}) to {}", options.n_vocab,
+                min_vocab(options.kind),
+                is_bpe ? "256 bytes, BOS and EOS" : "256 bytes, unknown, BOS, EOS and the sign for spaces",
+                kMaxTrainedVocab);
+  return is_bpe ? train_bpe(next, options, cancel) : train_spm(next, options, cancel);
+}
+
+Result<TrainedVocab> train_tokenizer(std::span<const std::string_view> texts, const TokenizerTraining& options,
+                                     const CancelToken* cancel) {
+  size_t i = 0;
+  const auto next = [&]() -> Result<std::optional<TextPiece>> {
+    if (i == texts.size()) return std::nullopt;
+    return TextPiece{texts[i++]};
+  };
+  return train_tokenizer(next, options, cancel);
+}
+
+text::VocabData vocab_data(const TrainedVocab& vocab) {
+  using enum text::SpecialToken;
+  text::VocabData data;
+  data.model = model_of(vocab.kind);
+  data.pre = vocab.pre;
+  data.tokens.assign(vocab.tokens.begin(), vocab.tokens.end());
+  if (!vocab.scores.empty()) data.scores = vocab.scores;
+  data.types = type_ids(vocab);
+  data.merges.assign(vocab.merges.begin(), vocab.merges.end());
+  data.special_ids[static_cast<size_t>(bos)] = vocab.bos;
+  data.special_ids[static_cast<size_t>(eos)] = vocab.eos;
+  data.special_ids[static_cast<size_t>(unknown)] = vocab.unknown.value_or(-1);
+  data.add_bos = true;
+  data.add_eos = false;
+  data.add_space_prefix = vocab.add_space_prefix;
+  return data;
+}
+
+void write_vocab(GgufBuilder& builder, const TrainedVocab& vocab) {
+  const auto id = [](int32_t token) { return static_cast<uint32_t>(token); };
+  builder.set(keys::kTokenizerModel, model_of(vocab.kind));
+  builder.set(keys::kTokenizerPre, vocab.pre);
+  builder.set_array(keys::kTokens, vocab.tokens);
+  if (vocab.kind == TokenizerKind::spm) builder.set_array(keys::kScores, vocab.scores);
+  builder.set_array(keys::kTokenTypes, type_ids(vocab));
+  if (vocab.kind == TokenizerKind::bpe) builder.set_array(keys::kMerges, vocab.merges);  // readers want it, if empty
+  builder.set(keys::kBosId, id(vocab.bos));
+  builder.set(keys::kEosId, id(vocab.eos));
+  if (vocab.unknown) builder.set(keys::kUnknownId, id(*vocab.unknown));
+  builder.set(keys::kAddBos, true);
+  builder.set(keys::kAddEos, false);
+  builder.set(keys::kAddSpacePrefix, vocab.add_space_prefix);
+}
+
+}  // namespace tessera::train

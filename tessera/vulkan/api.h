@@ -1,0 +1,71 @@
+// The Vulkan functions that are used, looked up at run time: the loader is opened by name, so that one binary runs with
+// and without Vulkan. Included by the rest of this folder instead of vulkan.h.
+#pragma once
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
+#include <vulkan/vulkan.h>
+
+#include "tessera/base/result.h"
+
+namespace tessera::vulkan {
+
+#define TESSERA_VK_INSTANCE_FUNCTIONS(X)      \
+  X(vkDestroyInstance)                        \
+  X(vkEnumeratePhysicalDevices)               \
+  X(vkGetPhysicalDeviceProperties2)           \
+  X(vkGetPhysicalDeviceFeatures2)             \
+  X(vkGetPhysicalDeviceMemoryProperties2)     \
+  X(vkGetPhysicalDeviceQueueFamilyProperties) \
+  X(vkEnumerateDeviceExtensionProperties)     \
+  X(vkCreateDevice)                           \
+  X(vkGetDeviceProcAddr)
+
+#define TESSERA_VK_DEVICE_FUNCTIONS(X) \
+  X(vkDestroyDevice)                   \
+  X(vkGetDeviceQueue)                  \
+  X(vkCreateBuffer)                    \
+  X(vkDestroyBuffer)                   \
+  X(vkGetBufferMemoryRequirements)     \
+  X(vkAllocateMemory)                  \
+  X(vkFreeMemory)                      \
+  X(vkBindBufferMemory)                \
+  X(vkMapMemory)                       \
+  X(vkGetBufferDeviceAddress)          \
+  X(vkCreateShaderModule)              \
+  X(vkDestroyShaderModule)             \
+  X(vkCreatePipelineLayout)            \
+  X(vkDestroyPipelineLayout)           \
+  X(vkCreateComputePipelines)          \
+  X(vkDestroyPipeline)                 \
+  X(vkCreateCommandPool)               \
+  X(vkDestroyCommandPool)              \
+  X(vkAllocateCommandBuffers)          \
+  X(vkBeginCommandBuffer)              \
+  X(vkEndCommandBuffer)                \
+  X(vkCmdBindPipeline)                 \
+  X(vkCmdPushConstants)                \
+  X(vkCmdDispatch)                     \
+  X(vkCmdPipelineBarrier)              \
+  X(vkCmdCopyBuffer)                   \
+  X(vkCmdFillBuffer)                   \
+  X(vkQueueSubmit)                     \
+  X(vkCreateFence)                     \
+  X(vkDestroyFence)                    \
+  X(vkResetFences)                     \
+  X(vkWaitForFences)
+
+struct InstanceApi {
+#define TESSERA_VK_MEMBER(name) PFN_##name name = nullptr;
+  TESSERA_VK_INSTANCE_FUNCTIONS(TESSERA_VK_MEMBER)
+};
+struct DeviceApi {
+  TESSERA_VK_DEVICE_FUNCTIONS(TESSERA_VK_MEMBER)
+#undef TESSERA_VK_MEMBER
+};
+
+/// What a call returned, as an error unless it succeeded: out_of_memory, or io with the code ("vkQueueSubmit: -4").
+Result<> check(VkResult result, const char* call);
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,105 @@
+// A logical device: its queue, memory and limits. Everything else of this folder works through it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "tessera/vulkan/instance.h"
+
+namespace tessera::vulkan {
+
+/// Where a piece of memory lies: with the device, or where the host writes and reads what the device sees at once.
+enum class Placement : uint8_t { device, host };
+
+class Context;
+
+/// A buffer with memory of its own and an address. Device memory too is mapped where both are one.
+class Allocation {
+ public:
+  Allocation() = default;
+  Allocation(Allocation&& other) noexcept;
+  Allocation& operator=(Allocation&& other) noexcept;
+  ~Allocation();
+
+  VkBuffer buffer() const { return buffer_; }
+  size_t bytes() const { return bytes_; }
+  VkDeviceAddress address() const { return address_; }
+  /// Null where the host cannot address it.
+  std::byte* mapped() const { return mapped_; }
+
+ private:
+  friend class Context;
+  const Context* context_ = nullptr;
+  VkBuffer buffer_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  size_t bytes_ = 0;
+  VkDeviceAddress address_ = 0;
+  std::byte* mapped_ = nullptr;
+};
+
+class Context {
+ public:
+  /// Errors: unsupported (the device lacks what the shaders need; says what), io, out_of_memory.
+  static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Instance> instance, VkPhysicalDevice device);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context();
+
+  const DeviceApi& api() const { return api_; }
+  const Instance& instance() const { return *instance_; }
+  VkDevice device() const { return device_; }
+  uint32_t queue_family() const { return queue_family_; }
+
+  const std::string& name() const { return name_; }
+  const std::string& driver() const { return driver_; }
+  uint32_t api_version() const { return api_version_; }
+  VkPhysicalDeviceType type() const { return type_; }
+  uint32_t subgroup_size() const { return subgroup_size_; }
+  /// Invocations of a workgroup, for all shaders.
+  uint32_t n_lanes() const { return n_lanes_; }
+  size_t max_allocation() const { return max_allocation_; }
+  uint64_t total_bytes() const;
+  /// What is left of the budget, as far as the driver tells; else of what nobody here has taken.
+  uint64_t free_bytes() const;
+
+  /// Memory of any contents. Errors: out_of_memory.
+  Result<Allocation> allocate(size_t bytes, Placement placement) const;
+
+  /// Hands a command buffer to the queue; any thread.
+  Result<> submit(VkCommandBuffer commands, VkFence fence) const;
+  /// Waits for a fence and makes it ready for the next time.
+  Result<> wait(VkFence fence) const;
+  Result<VkFence> create_fence() const;
+  Result<VkCommandPool> create_pool() const;
+  Result<VkCommandBuffer> create_commands(VkCommandPool pool) const;
+
+ private:
+  friend class Allocation;
+  Context() = default;
+  Result<> want_features() const;
+  Result<> read_properties();
+  Result<> pick_memory();
+  Result<> create_device();
+  void give_back(Allocation& allocation) const;
+
+  std::shared_ptr<const Instance> instance_;
+  VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+  VkDevice device_ = VK_NULL_HANDLE;
+  DeviceApi api_;
+  VkQueue queue_ = VK_NULL_HANDLE;
+  mutable std::mutex queue_mutex_;
+  uint32_t queue_family_ = 0;
+
+  std::string name_, driver_;
+  uint32_t api_version_ = 0;
+  VkPhysicalDeviceType type_ = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  uint32_t subgroup_size_ = 1, n_lanes_ = 1;
+  size_t max_allocation_ = 0;
+  uint32_t device_memory_type_ = 0, host_memory_type_ = 0;
+  bool maps_device_memory_ = false, tells_budget_ = false;
+  mutable std::atomic<uint64_t> taken_bytes_{0};
+};
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,23 @@
+// What the operations share to describe a dispatch.
+#pragma once
+
+#include <bit>
+
+#include "tessera/base/checked.h"
+#include "tessera/vulkan/step.h"
+
+namespace tessera::vulkan {
+
+inline uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
+inline uint32_t count(int64_t n) { return static_cast<uint32_t>(n); }
+
+/// Workgroups for n of something, per_group to each. Errors: limit (more than a number holds).
+inline Result<> set_groups(Step& step, int64_t n, int64_t per_group = 1) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const int64_t groups = div_ceil(n, per_group);
+  if (groups > kMost) return fail(ErrorCode::limit, "{}: {} workgroups, limit {}", step.node->name, groups, kMost);
+  step.params.n_groups = count(groups);
+  return {};
+}
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,56 @@
+// Recurrent layers: an invocation takes a channel, or a value of a head, through all tokens of a run.
+#include "tessera/graph/ops/recurrent.h"
+
+#include "tessera/vulkan/ops/dispatch.h"
+
+namespace tessera::vulkan {
+
+namespace {
+
+// The variants of recurrent.comp.
+enum class RecurrentOp : uint32_t { causal_conv, token_shift, selective_scan, delta_net, rwkv7 };
+
+constexpr size_t runs_operand(RecurrentOp op) {
+  switch (op) {
+    case RecurrentOp::causal_conv:
+      return 3;
+    case RecurrentOp::token_shift:
+      return 2;
+    case RecurrentOp::delta_net:
+      return 6;
+    default:
+      return 7;
+  }
+}
+
+template <RecurrentOp kOp>
+Result<> prepare(const StepContext& context, Step& step) {
+  constexpr bool kByChannel = kOp == RecurrentOp::causal_conv || kOp == RecurrentOp::token_shift;
+  const Shape& shape = context.shape();
+  const int64_t n_items = kByChannel ? shape[0] : shape[0] * shape[1], n_tokens = kByChannel ? shape[1] : shape[2];
+  const int64_t n_runs = (context.spec(runs_operand(kOp)).shape()[0] - n_tokens) / kRunFields;
+  const int64_t per_run = div_ceil<int64_t>(n_items, context.n_lanes);
+  step.shader = Shader::recurrent;
+  step.variant = static_cast<uint32_t>(kOp);
+  step.params.u[0] = count(per_run);
+  step.params.u[1] = count(n_runs);
+  step.params.u[2] = count(n_tokens);
+  step.params.u[3] = count(n_items);
+  if constexpr (kOp == RecurrentOp::delta_net) {
+    const auto& params = std::get<DeltaNetParams>(context.node.params);
+    step.params.u[4] = params.key_heads == KeyHeads::tiled ? 1 : 0;
+    step.params.u[5] = bits(params.scale);
+  }
+  return set_groups(step, per_run * n_runs);
+}
+
+}  // namespace
+
+extern const OpKernel kCausalConv, kTokenShift, kSelectiveScan, kDeltaNet, kRwkv7;
+const OpKernel kCausalConv{.supports = nullptr, .prepare = prepare<RecurrentOp::causal_conv>};
+const OpKernel kTokenShift{.supports = nullptr, .prepare = prepare<RecurrentOp::token_shift>};
+const OpKernel kSelectiveScan{.supports = nullptr, .prepare = prepare<RecurrentOp::selective_scan>};
+const OpKernel kDeltaNet{.supports = nullptr, .prepare = prepare<RecurrentOp::delta_net>};
+const OpKernel kRwkv7{.supports = nullptr, .prepare = prepare<RecurrentOp::rwkv7>};
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,35 @@
+// Shaders specialized for a format and a variant, made when a graph first needs them and kept.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "tessera/vulkan/context.h"
+#include "tessera/vulkan/step.h"
+
+namespace tessera::vulkan {
+
+class Pipelines {
+ public:
+  explicit Pipelines(const Context& context) : context_(context) {}
+  Pipelines(const Pipelines&) = delete;
+  Pipelines& operator=(const Pipelines&) = delete;
+  ~Pipelines();
+
+  Result<> create();
+  /// Any thread. Errors: io, out_of_memory.
+  Result<VkPipeline> find(Shader shader, uint32_t variant, DType format, DType format2);
+  VkPipelineLayout layout() const { return layout_; }
+
+ private:
+  using Key = std::tuple<Shader, uint32_t, DType, DType>;
+  Result<VkPipeline> make(const Key& key) const;
+
+  const Context& context_;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  std::mutex mutex_;
+  std::map<Key, VkPipeline> pipelines_;
+};
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,68 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Operations on each element by itself, of one or two operands. A workgroup takes a piece of a row.
+//   u[0]: elements of a piece; u[1], u[2]: the bits of two parameters
+#include "step.glsl"
+#include "math.glsl"
+
+// Variants: ElementwiseOp in ops/elementwise.cpp.
+float result_of(float a, float b) {
+  const float p = uintBitsToFloat(step.u[1]), q = uintBitsToFloat(step.u[2]);
+  switch (kVariant) {
+    case 0u:
+      return a + b;
+    case 1u:
+      return a * b;
+    case 2u:
+      return a / b;
+    case 3u:
+      return a * p;
+    case 4u:
+      return silu_of(a);
+    case 5u:
+      return sigmoid_of(a);
+    case 6u:
+      return gelu_of(a);
+    case 7u: {
+      const float positive = a < 0.0 ? 0.0 : a;
+      return positive * positive;
+    }
+    case 8u:
+      return p * tanh_of(a / p);
+    case 9u:
+      return a < p ? p : a > q ? q : a;
+    case 10u:
+      return sqrt(a);
+    case 11u:
+      return silu_of(a) * b;
+    case 12u:
+      return gelu_of(a) * b;
+    case 13u: {
+      const float gate = a > 7.0 ? 7.0 : a, up = b < -7.0 ? -7.0 : b > 7.0 ? 7.0 : b;
+      return gate / (1.0 + exp(-1.702 * gate)) * (up + 1.0);
+    }
+    case 14u:
+      return softplus_of(a);
+    default:
+      return exp(a);
+  }
+}
+bool is_binary() { return kVariant <= 2u || kVariant >= 11u && kVariant <= 13u; }
+
+void main() {
+  const uint n = step.y.ne[0], per_row = (n + step.u[0] - 1u) / step.u[0], group = group_index();
+  if (group >= step.n_groups) return;
+  const uint row = group / per_row, begin = group % per_row * step.u[0], end = min(n, begin + step.u[0]);
+  Floats a = Floats(nth_row(step.x[0], row)), y = Floats(nth_row(step.y, row));
+  if (!is_binary()) {
+    for (uint i = begin + lane(); i < end; i += n_lanes()) y.at[i] = result_of(a.at[i], 0.0);
+    return;
+  }
+  // Extents of 1 repeat.
+  const Operand second = step.x[1];
+  const uint i1 = row % step.y.ne[1], i2 = row / step.y.ne[1] % step.y.ne[2], i3 = row / step.y.ne[1] / step.y.ne[2];
+  Floats b = Floats(
+      row_of(second, second.ne[1] == 1u ? 0u : i1, second.ne[2] == 1u ? 0u : i2, second.ne[3] == 1u ? 0u : i3));
+  const uint b_step = second.ne[0] == 1u ? 0u : 1u;
+  for (uint i = begin + lane(); i < end; i += n_lanes()) y.at[i] = result_of(a.at[i], b.at[i * b_step]);
+}

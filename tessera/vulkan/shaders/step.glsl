@@ -1,0 +1,82 @@
+// What every shader sees: the parameters of its step (step.h has the same struct), memory by address, and sums over a
+// workgroup. Operands are addresses, so no descriptor limits their size.
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint kVariant = 1;
+layout(constant_id = 2) const uint kFormat = 0;  // a dtype's number
+layout(constant_id = 3) const uint kFormat2 = 0;
+
+struct Operand {
+  uint64_t data;  // 0: absent
+  uint ne[4];
+  uint nb[4];  // bytes
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer StepParams {
+  Operand y;
+  Operand x[9];
+  uint64_t tables;  // the codebooks
+  uint64_t extra;   // words of this step's own
+  uint64_t fault;
+  uint id;
+  uint n_groups;
+  uint u[14];
+};
+layout(push_constant) uniform Push { StepParams step; };
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Ints { int at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+
+#define kInfinity uintBitsToFloat(0x7f800000u)
+
+uint lane() { return gl_LocalInvocationID.x; }
+uint n_lanes() { return gl_WorkGroupSize.x; }
+
+/// The number of this workgroup; the grid is two-dimensional where one dimension would be too long, so there may be
+/// more groups than step.n_groups.
+uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+
+/// The first byte of row (i1, i2, i3).
+uint64_t row_of(Operand o, uint i1, uint i2, uint i3) {
+  return o.data + uint64_t(i1) * o.nb[1] + uint64_t(i2) * o.nb[2] + uint64_t(i3) * o.nb[3];
+}
+/// The first byte of the i-th row in row-major order.
+uint64_t nth_row(Operand o, uint i) { return row_of(o, i % o.ne[1], i / o.ne[1] % o.ne[2], i / o.ne[1] / o.ne[2]); }
+
+/// Remembers that `value` is not in [0, limit): the first one wins and fails the run. `what` is a Fault of step.h.
+void report(uint what, int value, uint limit) {
+  Words fault = Words(step.fault);
+  if (atomicCompSwap(fault.at[0], 0u, step.id + 1u) != 0u) return;
+  fault.at[1] = what;
+  fault.at[2] = uint(value);
+  fault.at[3] = limit;
+}
+
+const uint kMaxSubgroups = 64;
+shared float reduction[kMaxSubgroups];
+
+/// Over all invocations of the workgroup, which all get it.
+float sum_over_group(float v) {
+  const float part = subgroupAdd(v);
+  barrier();
+  if (subgroupElect()) reduction[gl_SubgroupID] = part;
+  barrier();
+  float sum = 0.0;
+  for (uint i = 0; i < gl_NumSubgroups; ++i) sum += reduction[i];
+  return sum;
+}
+float max_over_group(float v) {
+  const float part = subgroupMax(v);
+  barrier();
+  if (subgroupElect()) reduction[gl_SubgroupID] = part;
+  barrier();
+  float highest = reduction[0];
+  for (uint i = 1; i < gl_NumSubgroups; ++i) highest = max(highest, reduction[i]);
+  return highest;
+}

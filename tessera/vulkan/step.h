@@ -1,0 +1,80 @@
+// A compiled graph is a list of steps; a step is one dispatch of a shader with the addresses, extents and strides of
+// its operands. shaders/step.glsl has the same structs.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "tessera/backend/backend.h"
+#include "tessera/graph/node.h"
+
+namespace tessera::vulkan {
+
+enum class Shader : uint8_t {
+#define TESSERA_SHADER(name) name,
+#include "tessera/vulkan/shaders.def"
+#undef TESSERA_SHADER
+};
+
+/// What a data-dependent check of a shader found; their numbers stand in the shaders too.
+enum class Fault : uint32_t { none, row, cell, sequence, position, block, expert, token, state };
+
+struct OperandParams {
+  uint64_t data = 0;  // 0: absent
+  std::array<uint32_t, kMaxRank> ne{};
+  std::array<uint32_t, kMaxRank> nb{};
+};
+
+/// Of a node that has a kernel.
+inline constexpr size_t kMaxOperands = 9;
+
+struct StepParams {
+  OperandParams y;
+  std::array<OperandParams, kMaxOperands> x;
+  uint64_t tables = 0;
+  uint64_t extra = 0;
+  uint64_t fault = 0;
+  uint32_t id = 0;
+  uint32_t n_groups = 0;
+  std::array<uint32_t, 14> u{};
+};
+static_assert(sizeof(OperandParams) == 40 && sizeof(StepParams) == 488, "as in shaders/step.glsl");
+
+struct Step {
+  const Node* node = nullptr;
+  Shader shader{};
+  uint32_t variant = 1;
+  DType format = DType::f32, format2 = DType::f32;
+  StepParams params;
+  std::vector<uint32_t> extra;  // words that params.extra will point to
+};
+
+/// What an operation sees when its step is made.
+struct StepContext {
+  const Graph& graph;
+  const Node& node;
+  std::span<const Tensor> places;
+  uint32_t n_lanes;
+
+  const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
+  bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }
+  const Tensor& place(size_t source) const { return places[static_cast<size_t>(node.sources[source])]; }
+  const Shape& shape() const { return node.spec.shape(); }
+};
+
+/// How the device runs one operation; each is defined in ops/ and has a row in ops/table.cpp.
+struct OpKernel {
+  /// Whether these operands can be run; null: always.
+  bool (*supports)(const Graph& graph, const Node& node);
+  /// Chooses shader, variant, formats, u and n_groups (0: nothing to do); operands are filled in already.
+  Result<> (*prepare)(const StepContext& context, Step& step);
+};
+
+/// The kernel of an operation; null for leaves, views and what has none.
+const OpKernel* kernel_of(Op op);
+
+/// Whether rows of a dtype can be decoded (formats.glsl).
+bool has_decoder(DType dtype);
+
+}  // namespace tessera::vulkan

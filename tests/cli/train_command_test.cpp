@@ -1,0 +1,258 @@
+// tessera train and finetune from end to end: what they write can be run, a run goes on where it stopped, and every bad
+// input gets one line.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/gguf/reader.h"
+#include "tests/cli/cli_support.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Child;
+using testing::expect_refusal;
+using testing::ProgramOutput;
+using testing::run_program;
+
+std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
+
+std::string lines(int n, const std::string& what = "the cat saw a red ball") {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += what + " and then it was day " + std::to_string(i % 10) + ".\n";
+  return text;
+}
+
+// No file of this process and its children gets larger while this lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class TrainCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    text_ = testing::write_temporary("train.txt", lines(120));
+    for (const char* name : {"new.gguf", "check.gguf", "loss.svg", "log.jsonl", "other.gguf"})
+      fs::remove(path_of(name));
+  }
+  std::vector<std::string> args(std::vector<std::string> more) const {
+    std::vector<std::string> all = {"train", "--text",    text_, "--vocab-size", "300", "--n-layers", "2", "--n-embd",
+                                    "32",    "--n-heads", "2",   "--ctx",        "32",  "--batch",    "4", "-t",
+                                    "2",     "--lr",      "0.01"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string text_;
+};
+
+TEST_F(TrainCommand, WritesAModelThatRunsAndALogAndAPicture) {
+  const std::string out = path_of("new.gguf"), log = path_of("log.jsonl"), svg = path_of("loss.svg");
+  const ProgramOutput output = run_program(
+      args({"-o", out, "--steps", "12", "--log", log, "--loss-svg", svg, "--eval-share", "0.1", "--eval-every", "5"}));
+  ASSERT_EQ(output.status, 0) << output.err;
+  EXPECT_EQ(output.out, "");
+  EXPECT_NE(output.err.find("step 12 of 12"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("tokens/s"), std::string::npos) << output.err;
+  const ProgramOutput run = run_program({"run", "-m", out, "-p", "the cat", "-n", "8", "--temp", "0", "-q"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_GT(run.out.size(), 4u);
+
+  std::istringstream in(testing::read_all(log));
+  int n_steps = 0, n_evals = 0;
+  double first = 0, last = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    if (entry.contains("eval_loss")) {
+      ++n_evals;
+      continue;
+    }
+    last = entry["loss"].get<double>();
+    if (n_steps++ == 0) first = last;
+  }
+  EXPECT_EQ(n_steps, 12);
+  EXPECT_EQ(n_evals, 3);  // after 5, 10 and 12 steps
+  EXPECT_LT(last, first);
+  const std::string picture = testing::read_all(svg);
+  EXPECT_TRUE(picture.starts_with("<svg ")) << picture.substr(0, 80);
+  EXPECT_NE(picture.find("<polyline"), std::string::npos);
+}
+
+TEST_F(TrainCommand, ThreadsAndRecomputationLeaveTheFileAsItIs) {
+  const auto bytes = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"-o", path_of("new.gguf"), "--steps", "4", "-q"});
+    const ProgramOutput output = run_program(args(more));
+    EXPECT_EQ(output.status, 0) << output.err;
+    EXPECT_EQ(output.err, "");
+    return testing::read_all(path_of("new.gguf"));
+  };
+  const std::string file = bytes({});
+  EXPECT_EQ(bytes({"-t", "1"}), file);
+  EXPECT_EQ(bytes({"-t", "3"}), file);
+  EXPECT_EQ(bytes({"--recompute"}), file);
+  EXPECT_NE(bytes({"--seed", "2"}), file);
+  EXPECT_NE(bytes({"--type", "bf16"}), file);
+}
+
+TEST_F(TrainCommand, InterruptedRunGoesOnToTheSameFile) {
+  const std::string out = path_of("new.gguf"), check = path_of("check.gguf"), other = path_of("other.gguf");
+  ASSERT_EQ(run_program(args({"-o", other, "--steps", "60", "-q"})).status, 0);
+  Child child(
+      args({"-o", out, "--steps", "60", "--checkpoint", check, "--log", path_of("log.jsonl"), "--save-every", "5"}));
+  for (int i = 0; i < 3000 && !fs::exists(check); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.send(SIGINT);
+  const ProgramOutput stopped = child.wait();
+  if (stopped.status == 0) GTEST_SKIP() << "the run was over before the signal came";
+  EXPECT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_FALSE(fs::exists(out));
+  ASSERT_TRUE(fs::exists(check));
+  expect_refusal(run_program(args({"-o", out, "--steps", "60", "--checkpoint", check, "-q"})), 1, "--resume");
+  const ProgramOutput rest = run_program(args({"-o", out, "--steps", "60", "--checkpoint", check, "--resume", "-q"}));
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(testing::read_all(out), testing::read_all(other));
+  // A checkpoint is a model too.
+  EXPECT_EQ(run_program({"run", "-m", check, "-p", "the", "-n", "2", "-q"}).status, 0);
+}
+
+TEST_F(TrainCommand, RefusesBadInput) {
+  const std::string out = path_of("new.gguf");
+  const auto refused = [&](std::vector<std::string> flags, int status, const std::string& part) {
+    flags.insert(flags.begin(), "train");
+    flags.push_back("-q");
+    expect_refusal(run_program(flags), status, part);
+    EXPECT_FALSE(fs::exists(out));
+  };
+  const std::string empty = testing::write_temporary("empty.txt", ""),
+                    brief = testing::write_temporary("short.txt", "A few words.");
+  refused({"-o", out}, 2, "no text");
+  refused({"--text", text_}, 2, "no output");
+  refused({"--text", empty, "-o", out}, 1, "text");
+  refused({"--text", brief, "-o", out, "--vocab-size", "260", "--ctx", "64"}, 1, "64");
+  refused({"--text", path_of("none.txt"), "-o", out}, 1, "none.txt");
+  refused({"--text", text_, "-o", "/nowhere/x.gguf"}, 1, "/nowhere/x.gguf");
+  refused({"--text", text_, "-o", out, "--arch", "bert"}, 1, "'bert'");
+  refused({"--text", text_, "-o", out, "--n-embd", "33"}, 1, "33");
+  refused({"--text", text_, "-o", out, "--vocab-size", "10"}, 1, "10");
+  refused({"--text", text_, "-o", out, "--optimizer", "adma"}, 2, "'adma'");
+  refused({"--text", text_, "-o", out, "--schedule", "up"}, 2, "'up'");
+  refused({"--text", text_, "-o", out, "--resume"}, 2, "--checkpoint");
+  refused({"--text", text_, "-o", out, "--checkpoint", path_of("none.gguf"), "--resume"}, 1, "none.gguf");
+  refused({"--text", text_, "-o", out, "--eval-every", "2"}, 2, "--eval-share");
+  refused({"--text", text_, "-o", out, "--vocab-from", "x.gguf", "--vocab-size", "300"}, 2, "--vocab-from");
+  refused({"--text", text_, "-o", out, "--vocab-from", text_}, 1, text_);
+}
+
+TEST_F(TrainCommand, DivergenceIsAnErrorAndKeepsTheCheckpoint) {
+  const std::string check = path_of("check.gguf");
+  const ProgramOutput output =
+      run_program(args({"-o", path_of("new.gguf"), "--steps", "400", "--checkpoint", check, "--save-every", "1", "--lr",
+                        "10000", "--optimizer", "sgd", "--clip", "0", "--warmup", "0", "-q"}));
+  expect_refusal(output, 1, "diverges");
+  EXPECT_FALSE(fs::exists(path_of("new.gguf")));
+}
+
+TEST_F(TrainCommand, FullDiskAtACheckpointKeepsTheLastOne) {
+  const std::string out = path_of("new.gguf"), check = path_of("check.gguf");
+  ASSERT_EQ(run_program(args({"-o", out, "--steps", "2", "--checkpoint", check, "-q"})).status, 0);
+  fs::remove(out);
+  const std::string before = testing::read_all(check);
+  {
+    FileSizeLimit limit(before.size() / 2);  // what a disk that is full does to a write
+    expect_refusal(run_program(args({"-o", out, "--steps", "4", "--checkpoint", check, "--resume", "-q"})), 1,
+                   "checkpoint of step 4");
+  }
+  EXPECT_EQ(testing::read_all(check), before);
+  EXPECT_FALSE(fs::exists(out));
+  for (const auto& entry : fs::directory_iterator(testing::temporary_dir()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("check.gguf.")) << entry.path();
+  EXPECT_EQ(run_program(args({"-o", out, "--steps", "4", "--checkpoint", check, "--resume", "-q"})).status, 0);
+}
+
+class FinetuneCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+    model_ = path;
+    text_ = testing::write_temporary("tune.txt", lines(300, "Tom the robot sang to the moon"));
+    for (const char* name : {"tuned.gguf", "lora.gguf", "merged.gguf", "q8.gguf"}) fs::remove(path_of(name));
+  }
+  std::string generate(std::vector<std::string> flags, const std::string& model) const {
+    flags.insert(flags.begin(), {"run", "-m", model, "-p", "Tom the", "-n", "24", "--temp", "0", "-q"});
+    const ProgramOutput output = run_program(flags);
+    EXPECT_EQ(output.status, 0) << output.err;
+    return output.out;
+  }
+  std::vector<float> logits(std::vector<std::string> flags, const std::string& model) const {
+    const std::string path = path_of("out.logits");
+    flags.insert(flags.begin(), {"logits", "-m", model, "--tokens", "1,410,436,270,427,261,376", "-o", path, "-q",
+                                 "-ctk", "f32", "-ctv", "f32"});
+    const ProgramOutput output = run_program(flags);
+    EXPECT_EQ(output.status, 0) << output.err;
+    const std::string bytes = testing::read_all(path);
+    constexpr size_t kHead = 8 + 7 * 4;
+    std::vector<float> values((bytes.size() - kHead) / sizeof(float));
+    std::memcpy(values.data(), bytes.data() + kHead, values.size() * sizeof(float));
+    return values;
+  }
+  std::string model_, text_;
+};
+
+TEST_F(FinetuneCommand, LoraChangesTheStoriesAsTheTextAsksMergedOrNot) {
+  const std::string lora = path_of("lora.gguf"), merged = path_of("merged.gguf");
+  const ProgramOutput output =
+      run_program({"finetune", "-m",      model_, "--text",  text_, "--lora", "--rank", "8",  "-o", lora, "--ctx",
+                   "64",       "--batch", "8",    "--steps", "60",  "--lr",   "0.01",   "-t", "2",  "-q"});
+  ASSERT_EQ(output.status, 0) << output.err;
+  const std::string before = generate({}, model_), after = generate({"--lora", lora}, model_);
+  EXPECT_EQ(before.find("robot"), std::string::npos) << before;
+  EXPECT_NE(after.find("robot sang to the moon"), std::string::npos) << after;
+
+  ASSERT_EQ(run_program({"export-lora", "-m", model_, "--lora", lora, "-o", merged, "-q"}).status, 0);
+  const std::vector<float> beside = logits({"--lora", lora}, model_), within = logits({}, merged);
+  ASSERT_EQ(beside.size(), within.size());
+  double error = 0, power = 0;
+  for (size_t i = 0; i < beside.size(); ++i) {
+    error += std::pow(double{beside[i]} - double{within[i]}, 2);
+    power += std::pow(double{beside[i]}, 2);
+  }
+  EXPECT_LT(std::sqrt(error / power), 1e-5);  // the same sums in another order
+}
+
+TEST_F(FinetuneCommand, AllWeightsOfAFloatModelAndAnAdapterOfAQuantizedOne) {
+  const std::string tuned = path_of("tuned.gguf"), q8 = path_of("q8.gguf"), lora = path_of("lora.gguf");
+  const std::vector<std::string> common = {"--text", text_,  "--ctx", "64", "--batch", "4", "--steps",
+                                           "30",     "--lr", "0.003", "-t", "2",       "-q"};
+  const auto finetune = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), "finetune");
+    more.insert(more.end(), common.begin(), common.end());
+    return run_program(more);
+  };
+  ASSERT_EQ(finetune({"-m", model_, "-o", tuned}).status, 0);
+  EXPECT_NE(generate({}, tuned).find("robot"), std::string::npos);
+  ASSERT_EQ(run_program({"quantize", model_, q8, "Q8_0", "-q"}).status, 0);
+  expect_refusal(finetune({"-m", q8, "-o", path_of("no.gguf")}), 1, "--lora");
+  const ProgramOutput adapter = finetune({"-m", q8, "--lora", "-o", lora});
+  ASSERT_EQ(adapter.status, 0) << adapter.err;
+  EXPECT_NE(generate({"--lora", lora}, q8), generate({}, q8));
+  expect_refusal(finetune({"-m", model_, "-o", model_}), 1, "is the input");
+  expect_refusal(finetune({"-m", model_, "-o", tuned, "--rank", "4"}), 2, "--lora");
+  expect_refusal(finetune({"-m", model_, "-o", tuned, "--lora", "--targets", "attn_x"}), 1, "attn_x");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,113 @@
+// The KV cache and attention on the device against the CPU: every parameter, both caches' types, two sequences.
+#include "tests/vulkan/vulkan_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+using VulkanAttention = VulkanTest;
+
+constexpr int64_t kBlocks = 7, kBlockTokens = 64;
+
+struct Case {
+  std::string name;
+  AttentionParams params{.scale = 0.3f};
+  DType type = DType::f16;
+  bool has_sinks = false, has_bias = false;
+  int64_t dim = 24, n_heads = 6, n_heads_kv = 2;
+};
+
+// Two sequences, of 150 and 70 stored tokens in blocks that lie in no order; queries at the end of each, and one at a
+// place of its own. Some stored positions are forgotten.
+TestGraph graph_of(const Case& c) {
+  const int64_t n_stored = 220, n_queries = 5;
+  std::vector<int32_t> cells;
+  const std::vector<int32_t> blocks = {4, 0, 6, -1, 2, 5, -1, -1};  // [4, 2]
+  for (int32_t p = 0; p < 150; ++p) cells.push_back(blocks[static_cast<size_t>(p / 64)] * 64 + p % 64);
+  for (int32_t p = 0; p < 70; ++p) cells.push_back(blocks[static_cast<size_t>(4 + p / 64)] * 64 + p % 64);
+  cells[6] = -1;  // not stored, and not valid below
+  const uint64_t all = ~uint64_t{0};
+  const std::vector<uint64_t> valid = {all & ~uint64_t{0xf0}, all, (uint64_t{1} << 22) - 1, 0, all, 63, 0, 0};
+  Rng rng(7);
+  const bool has_v = c.params.latent_v == 0;
+  TestGraph test;
+  test.tensors = {{"k", c.type, {c.dim, kBlockTokens, c.n_heads_kv, kBlocks}, {}},
+                  {"v", c.type, {c.dim, kBlockTokens, c.n_heads_kv, kBlocks}, {}},
+                  {"sinks", DType::f32, {c.n_heads}, bytes_of(random_values(rng, c.n_heads))},
+                  {"bias", DType::f32, {c.n_heads, 8}, bytes_of(random_values(rng, c.n_heads * 8))}};
+  test.build = [=](GraphBuilder& b, const std::vector<Value>& tensors) {
+    const Value at = b.input("cells", DType::i32, {n_stored});
+    const Shape rows{c.dim, c.n_heads_kv, n_stored};
+    const Value k = b.kv_store(tensors[0], b.input("k_rows", DType::f32, rows), at, KvSide::k);
+    const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
+    b.output(b.attention(b.input("q", DType::f32, {c.dim, c.n_heads, n_queries}), k, has_v ? v : Value{},
+                         b.input("positions", DType::i32, {n_queries}), b.input("slots", DType::i32, {n_queries}),
+                         b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, {4, 2}),
+                         c.has_sinks ? tensors[2] : Value{}, c.params, c.has_bias ? tensors[3] : Value{}),
+             "y");
+    b.output(b.cast(b.kv_load(k, b.input("load", DType::i32, {4}), KvSide::k), DType::f32), "loaded");
+  };
+  test.inputs = {{"cells", bytes_of(cells)},
+                 {"k_rows", bytes_of(random_values(rng, c.dim * c.n_heads_kv * n_stored))},
+                 {"v_rows", bytes_of(random_values(rng, c.dim * c.n_heads_kv * n_stored))},
+                 {"q", bytes_of(random_values(rng, c.dim * c.n_heads * n_queries, 4.0f))},
+                 {"positions", bytes_of<int32_t>({148, 149, 63, 69, 0})},
+                 {"slots", bytes_of<int32_t>({0, 0, 0, 1, 1})},
+                 {"blocks", bytes_of(blocks)},
+                 {"valid", bytes_of(valid)},
+                 {"load", bytes_of<int32_t>({0, 447, 128, 6 * 64 + 21})}};
+  return test;
+}
+
+TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
+  std::vector<Case> cases = {{.name = "plain"},
+                             {.name = "f32", .type = DType::f32},
+                             {.name = "bf16", .type = DType::bf16},
+                             {.name = "odd dim", .type = DType::f32, .dim = 19},
+                             {.name = "one head each", .n_heads = 2},
+                             {.name = "sinks", .has_sinks = true},
+                             {.name = "bias", .has_bias = true}};
+  cases.push_back({.name = "window", .params = {.scale = 0.3f, .window = 70}});
+  cases.push_back({.name = "all to all", .params = {.scale = 0.3f, .causal = false}});
+  cases.push_back({.name = "window to both sides", .params = {.scale = 0.3f, .causal = false, .window = 9}});
+  cases.push_back({.name = "soft cap", .params = {.scale = 1.0f, .soft_cap = 5.0f}});
+  cases.push_back({.name = "alibi", .params = {.scale = 0.3f, .max_alibi = 8.0f}});
+  cases.push_back({.name = "alibi and bias", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .has_bias = true});
+  cases.push_back({.name = "bias to both sides", .params = {.scale = 0.3f, .causal = false}, .has_bias = true});
+  cases.push_back({.name = "V in K", .params = {.scale = 0.3f, .latent_v = 15}});
+  for (const Case& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
+}
+
+TEST_F(VulkanAttention, NothingSeenGivesZeros) {
+  TestGraph test = graph_of({.name = "nothing", .type = DType::f32});
+  test.inputs["valid"] = bytes_of(std::vector<uint64_t>(8, 0));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*vulkan_device(), test));
+  for (const float v : values_of<float>(got.outputs.at("y"))) ASSERT_EQ(v, 0.0f);
+}
+
+// The bits of a query are the same whoever asks beside it, and however often the graph runs.
+TEST_F(VulkanAttention, RunsAgainWithTheSameBits) {
+  const TestGraph test = graph_of({.name = "again"});
+  ASSERT_OK_AND_ASSIGN(const TestOutputs once, run_on(*vulkan_device(), test));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs again, run_on(*vulkan_device(), test, 3));
+  EXPECT_EQ(once.outputs.at("y"), again.outputs.at("y"));
+  EXPECT_EQ(once.outputs.at("loaded"), again.outputs.at("loaded"));
+}
+
+TEST_F(VulkanAttention, WhatIsOutOfRangeFailsTheRun) {
+  const auto error_with = [](const std::string& input, const std::vector<int32_t>& values, const std::string& message) {
+    TestGraph test = graph_of({.name = "bad"});
+    Bytes bytes = bytes_of(values);
+    std::ranges::copy(bytes, test.inputs[input].begin());  // the first ones
+    EXPECT_ERROR(run_on(*vulkan_device(), test), message);
+  };
+  error_with("cells", {7 * 64}, "cell 448, want 0 to 447");
+  error_with("cells", {-2}, "cell -2, want 0 to 447");
+  error_with("slots", {0, 0, 2, 1, 1}, "sequence 2, want 0 to 1");
+  error_with("positions", {0, 0, 256, 0, 0}, "position 256, want 0 to 255");
+  error_with("blocks", {4, 7, 6, -1, 2, 5, -1, -1}, "block 7, want 0 to 6");
+}
+
+}  // namespace
+}  // namespace tessera

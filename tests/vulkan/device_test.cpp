@@ -1,0 +1,101 @@
+// The device itself: its memory, mapped and not, and what happens when it runs out.
+#include "tessera/app/app.h"
+#include "tessera/engine/session.h"
+#include "tests/support/engine_support.h"
+#include "tests/vulkan/vulkan_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+using VulkanDevice = VulkanTest;
+
+TEST_F(VulkanDevice, TellsWhatItIs) {
+  const Device& device = *vulkan_device();
+  EXPECT_EQ(device.name(), "vulkan:0");
+  EXPECT_FALSE(device.description().empty());
+  EXPECT_GT(device.memory().total_bytes, 0u);
+  EXPECT_LE(device.memory().free_bytes, device.memory().total_bytes);
+  EXPECT_TRUE(device.supports_kv(DType::f16, KvSide::k, 64));
+  EXPECT_FALSE(device.supports_kv(DType::f16, KvSide::k, 63));  // half a word
+  EXPECT_FALSE(device.supports_kv(DType::q4_0, KvSide::v, 64));
+  EXPECT_FALSE(device.buffer_type().is_host());
+  EXPECT_ERROR(device.wrap_host({}), "vulkan:0 has no use");
+  ASSERT_OK_AND_ASSIGN(const DevicePeaks peaks, device.measure_peaks({}));
+  EXPECT_GT(peaks.f32_gmacs, 0.01);
+  EXPECT_GT(peaks.read_gbps, 0.01);
+}
+
+// More than the staging ring holds, at an odd place; fresh memory is zero, and what lies around stays as it was.
+TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
+  constexpr size_t kBytes = (size_t{13} << 20) + 4;
+  for (const bool maps_memory : {true, false}) {
+    vulkan::Options options = validated_options();
+    options.maps_memory = maps_memory;
+    const auto devices = vulkan::find_devices(options);
+    ASSERT_FALSE(devices.empty());
+    ASSERT_OK_AND_ASSIGN(const auto buffer, devices[0]->buffer_type().allocate(kBytes, BufferUsage::any));
+    const Tensor tensor{.name = "t",
+                        .dtype = DType::i8,
+                        .layout = contiguous_layout(DType::i8, {static_cast<int64_t>(kBytes)}).value(),
+                        .buffer_type = &devices[0]->buffer_type(),
+                        .buffer = buffer.get()};
+    Bytes all(kBytes, std::byte{1});
+    ASSERT_OK(buffer->get(tensor, 0, all));
+    EXPECT_EQ(all, Bytes(kBytes));
+    Bytes some(kBytes - 1003);
+    for (size_t i = 0; i < some.size(); ++i) some[i] = static_cast<std::byte>(i * 7 + i / 251);
+    ASSERT_OK(buffer->set(tensor, 1000, some));
+    ASSERT_OK(buffer->get(tensor, 0, all));
+    Bytes expected(kBytes);
+    std::ranges::copy(some, expected.begin() + 1000);
+    EXPECT_EQ(all, expected);
+    EXPECT_ERROR(buffer->set(tensor, kBytes - 1, Bytes(2)), "outside");
+    ASSERT_OK(buffer->clear(std::byte{9}));
+    ASSERT_OK(buffer->get(tensor, 0, all));
+    EXPECT_EQ(all, Bytes(kBytes, std::byte{9}));
+  }
+}
+
+// Whatever allocation it is that no longer fits, opening a session says so.
+TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  int n_failed = 0, n_served = 0;
+  for (uint64_t limit = 50'000; limit < 4'000'000; limit += limit / 8) {
+    vulkan::Options options = validated_options();
+    options.max_bytes = limit;
+    Registry registry;
+    for (auto& device : vulkan::find_devices(options)) registry.add(std::move(device));
+    if (registry.devices().empty()) {  // not even the tables
+      ++n_failed;
+      continue;
+    }
+    const auto run = [&]() -> Result<> {
+      TESSERA_ASSIGN(const std::shared_ptr<Engine> engine, Engine::open(registry, path, {.device = "vulkan:0"}));
+      TESSERA_TRY(engine->load({}));
+      TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64, .n_ubatch = 8}));
+      Batch batch;
+      batch.add({.token = 1, .position = 0, .wants_logits = true});
+      return session->decode(batch);
+    };
+    if (const auto outcome = run(); outcome) {
+      ++n_served;
+    } else {
+      EXPECT_EQ(outcome.error().code(), ErrorCode::out_of_memory) << outcome.error().message();
+      ++n_failed;
+    }
+  }
+  EXPECT_GT(n_failed, 3);
+  EXPECT_GT(n_served, 0);
+}
+
+TEST_F(VulkanDevice, TheRegistryHasIt) {
+  ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
+  ASSERT_OK(registry->find("vulkan:0"));
+  EXPECT_EQ(registry->devices().back()->name(), "cpu");
+  EXPECT_ERROR(registry->find("vulkan:99"), "vulkan:0");
+}
+
+}  // namespace
+}  // namespace tessera

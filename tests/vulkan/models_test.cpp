@@ -1,0 +1,100 @@
+// Whole models on the device: stories260K's greedy text is the CPU's, and the logits of small models of many
+// architectures are the reference's.
+#include <cstring>
+
+#include "tessera/engine/session.h"
+#include "tests/support/arch_files.h"
+#include "tests/support/engine_support.h"
+#include "tests/vulkan/vulkan_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+Result<std::shared_ptr<Engine>> load_on_vulkan(const std::string& path, bool maps_memory = true) {
+  auto registry = std::make_shared<Registry>();
+  vulkan::Options options = validated_options();
+  options.maps_memory = maps_memory;
+  for (auto& device : vulkan::find_devices(options)) registry->add(std::move(device));
+  TESSERA_ASSIGN(std::shared_ptr<Engine> engine, Engine::open(*registry, path, {.device = "vulkan:0"}));
+  TESSERA_TRY(engine->load({}));
+  return std::shared_ptr<Engine>(engine.get(), [owner = engine, registry](Engine*) mutable {
+    owner.reset();
+    registry.reset();
+  });
+}
+
+Result<std::vector<int32_t>> greedy_ids(const std::shared_ptr<Engine>& engine, std::vector<int32_t> ids, int n,
+                                        DType type) {
+  TESSERA_ASSIGN(const auto session,
+                 Session::create(engine, {.n_ctx = 256, .n_ubatch = 32, .type_k = type, .type_v = type}));
+  Batch batch;
+  for (size_t i = 0; i < ids.size(); ++i)
+    batch.add({.token = ids[i], .position = static_cast<int32_t>(i), .wants_logits = i + 1 == ids.size()});
+  for (int i = 0; i < n; ++i) {
+    TESSERA_TRY(session->decode(batch));
+    const std::span<const float> logits = session->logits(0);
+    const auto next = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+    batch = Batch();
+    batch.add({.token = next, .position = static_cast<int32_t>(ids.size()), .wants_logits = true});
+    ids.push_back(next);
+  }
+  return ids;
+}
+
+using VulkanModels = VulkanTest;
+
+TEST_F(VulkanModels, GreedyTextOfStories260kIsTheCpus) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(const auto cpu, load_engine(path));
+  const std::vector<int32_t> prompt = {1, 403, 407, 261, 378};
+  for (const DType type : {DType::f32, DType::f16}) {
+    ASSERT_OK_AND_ASSIGN(const auto expected, greedy_ids(cpu, prompt, 60, type));
+    for (const bool maps_memory : {true, false}) {
+      ASSERT_OK_AND_ASSIGN(const auto engine, load_on_vulkan(path, maps_memory));
+      ASSERT_OK_AND_ASSIGN(const auto got, greedy_ids(engine, prompt, 60, type));
+      EXPECT_EQ(got, expected) << maps_memory;
+    }
+  }
+}
+
+class VulkanArchs : public VulkanTest, public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, VulkanArchs, ::testing::ValuesIn(kArchFiles), arch_file_name);
+
+TEST_P(VulkanArchs, LogitsAreTheReferences) {
+  const std::string name = GetParam();
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/" + name + ".gguf");
+  TESSERA_SHARED_OR_SKIP(golden_path, "golden/archs/" + name + ".logits");
+  const std::string bytes = read_all(golden_path);  // u32 n_tokens, u32 n_vocab, i32 tokens, f32 rows of logits
+  uint32_t sizes[2];
+  std::memcpy(sizes, bytes.data(), sizeof sizes);
+  std::vector<int32_t> tokens(sizes[0]);
+  std::vector<float> expected(size_t{sizes[0]} * sizes[1]);
+  std::memcpy(tokens.data(), bytes.data() + sizeof sizes, tokens.size() * 4);
+  std::memcpy(expected.data(), bytes.data() + sizeof sizes + tokens.size() * 4, expected.size() * 4);
+
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_on_vulkan(path));
+  const auto open = [&](int64_t n_ubatch) {
+    return Session::create(engine, {.n_ctx = 128,
+                                    .n_ubatch = n_ubatch,
+                                    .n_outputs = static_cast<int64_t>(tokens.size()),
+                                    .type_k = DType::f32,
+                                    .type_v = DType::f32});
+  };
+  ASSERT_OK_AND_ASSIGN(const auto session, open(64));
+  ASSERT_OK_AND_ASSIGN(const auto prefill, logits_of(*session, tokens));
+  ASSERT_EQ(prefill.size(), expected.size());
+  // The CPU is held to 1e-10; the reference looks up GELU in a table of f16, and exaone4's angles are f32.
+  const double error = relative_error(prefill, expected);
+  EXPECT_LE(error, 1e-6) << name;
+  RecordProperty("nmse", std::to_string(error));
+
+  ASSERT_OK_AND_ASSIGN(const auto single, open(3));
+  ASSERT_OK_AND_ASSIGN(const auto by_threes, logits_of(*single, tokens));
+  EXPECT_TRUE(same_bits(by_threes, prefill));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -15,12 +15,12 @@ work=${WORK_DIR:-build/bundled}
 mkdir -p "$work" "$(dirname "$out")"
 tessera=$BUILD_DIR/bin/tessera
 
-scripts/generate_stories.py --seed 1 --bytes 24000000 --out "$work/text.txt"
+scripts/generate_stories.py --seed 1 --bytes 30000000 --out "$work/text.txt"
 resume=()
 [ ! -f "$work/checkpoint.gguf" ] || resume=(--resume)
 "$tessera" train --text "$work/text.txt" -o "$work/tales-f32.gguf" --model-name tales \
-  --tokenizer spm --vocab-size 2048 --arch llama --n-layers 4 --n-embd 128 --n-heads 4 --n-ff 384 --ctx 256 \
-  --batch 16 --lr 3e-3 --epochs 1 --seed 1 --eval-share 0.01 --eval-every 200 \
+  --tokenizer spm --vocab-size 2048 --arch llama --n-layers 5 --n-embd 160 --n-heads 5 --n-ff 448 --ctx 256 \
+  --batch 16 --optimizer muon --lr 2e-2 --epochs 1 --seed 1 --eval-share 0.01 --eval-every 200 \
   --checkpoint "$work/checkpoint.gguf" --save-every 200 "${resume[@]}" \
   --loss-svg "$work/loss.svg" --log "$work/loss.jsonl"
 "$tessera" quantize -q "$work/tales-f32.gguf" "$out" Q8_0

@@ -316,6 +316,34 @@ TEST(SpmTrainer, ThePrefixIsOnlyInFrontOfADocument) {
   EXPECT_EQ(n_tokens(true, false), 2u);
 }
 
+// What the file says; other readers go by nothing else.
+TEST(TokenizerTrainer, TheFileHasEveryKeyThatReadersWant) {
+  for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::spm}) {
+    const bool is_spm = kind == TokenizerKind::spm;
+    ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab,
+                         train({"ab ab ab"}, {.kind = kind, .n_vocab = 270, .add_space_prefix = false}));
+    GgufBuilder builder;
+    write_vocab(builder, vocab);
+    ASSERT_OK_AND_ASSIGN(const std::vector<std::byte> header, builder.header());
+    ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::parse(header, "keys"));
+    const Metadata& keys = file->metadata();
+    EXPECT_EQ(keys.get<std::string_view>("tokenizer.ggml.model"), is_spm ? "llama" : "gpt2");
+    EXPECT_EQ(keys.get<uint32_t>("tokenizer.ggml.bos_token_id"), static_cast<uint32_t>(vocab.bos));
+    EXPECT_EQ(keys.get<uint32_t>("tokenizer.ggml.eos_token_id"), static_cast<uint32_t>(vocab.eos));
+    EXPECT_EQ(keys.get<bool>("tokenizer.ggml.add_bos_token"), true);
+    EXPECT_EQ(keys.get<bool>("tokenizer.ggml.add_eos_token"), false);
+    EXPECT_EQ(keys.get<bool>("tokenizer.ggml.add_space_prefix"), false);
+    EXPECT_EQ(keys.find("tokenizer.ggml.scores") != nullptr, is_spm);
+    EXPECT_EQ(keys.find("tokenizer.ggml.merges") != nullptr, !is_spm);
+    EXPECT_EQ(keys.find("tokenizer.ggml.unknown_token_id") != nullptr, is_spm);
+    EXPECT_NE(keys.find("tokenizer.ggml.tokens"), nullptr);
+    EXPECT_NE(keys.find("tokenizer.ggml.token_type"), nullptr);
+    const text::VocabData data = vocab_data(vocab);
+    EXPECT_EQ(data.add_bos, true);
+    EXPECT_EQ(data.add_space_prefix, false);
+  }
+}
+
 TEST(TokenizerTrainer, TheSmallestVocabulariesSpellAnyText) {
   const Strings texts{"some text"};
   for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::spm}) {

@@ -89,7 +89,7 @@ TEST_P(VulkanArchs, LogitsAreTheReferences) {
   // The CPU is held to 1e-10; the reference looks up GELU in a table of f16, and exaone4's angles are f32.
   const double error = relative_error(prefill, expected);
   EXPECT_LE(error, 1e-6) << name;
-  RecordProperty("nmse", std::to_string(error));
+  RecordProperty("nmse", fmt::format("{:.1e}", error));
 
   ASSERT_OK_AND_ASSIGN(const auto single, open(3));
   ASSERT_OK_AND_ASSIGN(const auto by_threes, logits_of(*single, tokens));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "tessera/vulkan/backend.h"
 #include "tests/support/graph_runner.h"
 
@@ -135,7 +137,7 @@ inline void expect_as_on_cpu(const TestGraph& test, double bound, const std::str
   const double error = relative_error(values, wanted);
   EXPECT_LE(error, bound) << what;
   EXPECT_FALSE(std::isnan(error)) << what;
-  ::testing::Test::RecordProperty(what, std::to_string(error));
+  ::testing::Test::RecordProperty(what, fmt::format("{:.1e}", error));
 }
 
 }  // namespace tessera::testing

@@ -105,21 +105,46 @@ inline size_t float_activation_bytes(const ActivationShape& shape) {
   return (static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n_tokens) * sizeof(float) + 63) / 64 * 64;
 }
 
+/// Elements [column, column + n) of n_rows rows (both at most 16) as columns of n_rows, one after another.
+inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64_t column, int n, float* columns) {
+  F32x16 block[kLanes];
+  for (int r = 0; r < n_rows; ++r) {
+    const auto* row = reinterpret_cast<const float*>(rows + static_cast<size_t>(r) * row_stride) + column;
+    block[r] = n == kLanes ? F32x16::load(row) : F32x16::load_partial(row, n);
+  }
+  for (int r = n_rows; r < kLanes; ++r) block[r] = F32x16::zero();
+  transpose(block);
+  for (int c = 0; c < n; ++c) {
+    if (n_rows == kLanes) {
+      block[c].store(columns + c * kLanes);
+    } else {
+      block[c].store_partial(columns + c * n_rows, n_rows);
+    }
+  }
+}
+
+/// k columns of n_rows rows (at most 16), one after another.
+inline void pack_columns(const uint8_t* rows, size_t row_stride, int n_rows, int64_t k, float* columns) {
+  constexpr int kFewRows = 4;  // of these a block would be mostly empty
+  if (n_rows < kFewRows) {
+    for (int r = 0; r < n_rows; ++r) {
+      const auto* row = reinterpret_cast<const float*>(rows + static_cast<size_t>(r) * row_stride);
+      for (int64_t i = 0; i < k; ++i) columns[i * n_rows + r] = row[i];
+    }
+    return;
+  }
+  for (int64_t column = 0; column < k; column += kLanes)
+    pack_block(rows, row_stride, n_rows, column, static_cast<int>(k - column < kLanes ? k - column : kLanes),
+               columns + column * n_rows);
+}
+
 inline void pack_float_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin,
                                    int64_t end, void* packed) {
   const int64_t k = shape.k, n_tokens = shape.n_tokens;
-  constexpr int64_t kChunk = 64;  // columns written for all of a tile's tokens before the next: 3 KB
   for (int64_t first = begin; first < end; first += kFloatTokens) {
     const int64_t n_tile = n_tokens - first < kFloatTokens ? n_tokens - first : kFloatTokens;
-    float* tile = static_cast<float*>(packed) + first * k;
-    for (int64_t column = 0; column < k; column += kChunk) {
-      const int64_t chunk_end = k - column < kChunk ? k : column + kChunk;
-      for (int64_t t = 0; t < n_tile; ++t) {
-        const auto* token = reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) +
-                                                           static_cast<size_t>(first + t) * x_stride);
-        for (int64_t i = column; i < chunk_end; ++i) tile[i * n_tile + t] = token[i];
-      }
-    }
+    pack_columns(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(first) * x_stride, x_stride,
+                 static_cast<int>(n_tile), k, static_cast<float*>(packed) + first * k);
   }
 }
 
@@ -132,6 +157,10 @@ struct FloatMatmul {
   static void pack(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel) {
     const size_t used = n_rows < kPanelRows ? 0 : static_cast<size_t>(k) * kPanelRows * sizeof(Stored);
     memset(static_cast<uint8_t*>(panel) + used, 0, panel_bytes(k) - used);
+    if constexpr (sizeof(Stored) == sizeof(float)) {
+      if (n_rows == kPanelRows)
+        return pack_columns(static_cast<const uint8_t*>(rows), row_stride, n_rows, k, static_cast<float*>(panel));
+    }
     auto* columns = static_cast<Stored*>(panel);
     constexpr int64_t kChunk = 64 / sizeof(Stored);  // a cache line of each row at a time
     for (int64_t column = 0; column < k; column += kChunk) {

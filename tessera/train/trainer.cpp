@@ -55,8 +55,6 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Device& device, Model& mo
   if (!info.has_logits || !info.is_causal || info.has_encoder())
     return fail(ErrorCode::unsupported, "{}: only decoders, which predict the next token, can be trained",
                 info.architecture);
-  if (!info.recurrent_layers.empty())
-    return fail(ErrorCode::unsupported, "{}: models with recurrent layers cannot be trained", info.architecture);
   if (options.n_ctx < 1 || options.n_ctx > info.n_ctx_train)
     return fail(ErrorCode::invalid_argument, "windows of {} tokens, want 1 to the model's context of {}", options.n_ctx,
                 info.n_ctx_train);
@@ -67,12 +65,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Device& device, Model& mo
   trainer->options_ = options;
   trainer->device_ = &device;
   trainer->model_ = &model;
-  TESSERA_ASSIGN(trainer->cache_, KvCache::plan(device, {.layers = info.kv_layers,
-                                                         .type_k = DType::f32,
-                                                         .type_v = DType::f32,
-                                                         .n_ctx = options.n_ctx,
-                                                         .n_sequences = 1,
-                                                         .n_ubatch = options.n_ctx}));
+  TESSERA_TRY(trainer->plan_caches());
   TESSERA_ASSIGN(trainer->backend_, device.create_backend({.threads = options.threads}));
   trainer->executor_ = std::make_unique<Executor>(*trainer->backend_);
   TESSERA_TRY(trainer->list_parameters());
@@ -84,6 +77,28 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Device& device, Model& mo
   TESSERA_ASSIGN(const ComputeBytes compute, trainer->executor_->measure(graphs));
   trainer->compute_bytes_ = compute.total();
   return trainer;
+}
+
+Result<> Trainer::plan_caches() {
+  const ModelInfo& info = model_->info();
+  TESSERA_ASSIGN(cache_, KvCache::plan(*device_, {.layers = info.kv_layers,
+                                                  .type_k = DType::f32,
+                                                  .type_v = DType::f32,
+                                                  .n_ctx = options_.n_ctx,
+                                                  .n_sequences = 1,
+                                                  .n_ubatch = options_.n_ctx}));
+  if (info.recurrent_layers.empty()) return {};
+  TESSERA_ASSIGN(states_,
+                 RecurrentCache::plan(*device_, {.layers = info.recurrent_layers,
+                                                 .n_sequences = static_cast<int32_t>(options_.n_micro_windows)}));
+  std::vector<BatchToken> tokens;
+  for (int64_t i = 0; i < n_tokens(); ++i)
+    tokens.push_back({.token = 0,
+                      .position = static_cast<int32_t>(i % options_.n_ctx),
+                      .sequence = static_cast<int32_t>(i / options_.n_ctx)});
+  TESSERA_TRY(states_->reserve(tokens, runs_));
+  states_->discard();
+  return {};
 }
 
 // Learned is what the loss depends on; all else stays as it is.
@@ -155,6 +170,10 @@ Value Trainer::build_losses(GraphBuilder& b, Inputs& in) const {
   in.batch.groups.resize(cache_->groups().size());
   for (size_t il = 0; il < cache_->config().layers.size(); ++il)
     in.batch.group_of_layer.push_back(cache_->group_of(static_cast<int64_t>(il)));
+  if (states_ != nullptr) {
+    in.batch.states = states_.get();
+    in.batch.runs = b.input("runs", DType::i32, {states_->n_run_entries(t)});
+  }
   if (options_.lora != nullptr) {
     in.scales = b.input("scales", DType::f32, {1, t});
     b.adapt({{.terms = &options_.lora->terms(), .scales = in.scales}});
@@ -210,6 +229,7 @@ Result<Graph> Trainer::build_update() {
 
 Result<> Trainer::allocate() {
   TESSERA_TRY(parameters_.allocate());
+  if (states_ != nullptr) TESSERA_TRY(states_->allocate());
   std::vector<Graph> graphs(3);
   TESSERA_ASSIGN(graphs[0], build_pass(Pass::forward, forward_in_));
   TESSERA_ASSIGN(graphs[1], build_pass(Pass::backward, backward_in_));
@@ -273,6 +293,7 @@ Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in
   TESSERA_TRY(set(in.batch.positions, [&](size_t i) { return i % n_ctx; }));
   TESSERA_TRY(set(in.batch.sequences, [&](size_t i) { return i / n_ctx; }));
   TESSERA_TRY(set(in.batch.outputs, [&](size_t i) { return i; }));
+  if (in.batch.runs.present()) TESSERA_TRY(set_input(graph, in.batch.runs, runs_));
   TESSERA_TRY(set_input(graph, in.d_loss, ones_));
   if (in.scales.present()) TESSERA_TRY(set_input(graph, in.scales, ones_));
   TESSERA_TRY(executor_->run(graph, cancel));

@@ -9,6 +9,7 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/cache/paged.h"
+#include "tessera/cache/recurrent.h"
 #include "tessera/models/model.h"
 #include "tessera/nn/inputs.h"
 #include "tessera/sched/executor.h"
@@ -40,7 +41,7 @@ struct StepResult {
 
 struct TrainingBytes {
   ParameterBytes parameters;
-  size_t compute = 0;
+  size_t compute = 0;  // and the states of recurrent layers
   size_t total() const { return parameters.weights + parameters.gradients + parameters.moments + compute; }
 };
 
@@ -48,11 +49,13 @@ class Trainer {
  public:
   /// Plans everything, takes no memory but for tables. Device and model outlive the trainer, which gives the model's
   /// weights their places. Errors: unsupported (a quantized file without LoRA, an operation without gradient, a model
-  /// that gives no logits or keeps states); invalid_argument (options).
+  /// that gives no logits); invalid_argument (options).
   static Result<std::unique_ptr<Trainer>> create(const Device& device, Model& model, const TrainerOptions& options);
 
   const TrainerOptions& options() const { return options_; }
-  TrainingBytes bytes() const { return {parameters_.bytes(), compute_bytes_}; }
+  TrainingBytes bytes() const {
+    return {parameters_.bytes(), compute_bytes_ + (states_ == nullptr ? 0 : states_->bytes())};
+  }
   /// Takes the memory. Errors: out_of_memory.
   Result<> allocate();
   /// Fills the weights: of a blueprint with first values, else from the model's files; the pairs of LoRA with theirs.
@@ -87,6 +90,7 @@ class Trainer {
     bool is_layer_matrix;
   };
   Trainer() = default;
+  Result<> plan_caches();
   Result<> list_candidates(std::vector<Candidate>& candidates);
   Result<> list_parameters();
   Result<Graph> build_pass(Pass pass, Inputs& in) const;
@@ -101,7 +105,9 @@ class Trainer {
   TrainerOptions options_;
   const Device* device_ = nullptr;
   Model* model_ = nullptr;
-  std::unique_ptr<KvCache> cache_;  // its shape: training keeps nothing in it
+  std::unique_ptr<KvCache> cache_;          // its shape: training keeps nothing in it
+  std::unique_ptr<RecurrentCache> states_;  // where windows leave their last states; null: no recurrent layers
+  std::vector<int32_t> runs_;               // each window is a run from a state of zeros
   Parameters parameters_;
   std::vector<const Tensor*> learned_;  // the weights of parameters_
   std::unique_ptr<Backend> backend_;

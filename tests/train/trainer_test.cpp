@@ -308,6 +308,41 @@ TEST(Trainer, EveryArchitectureThatCanBeMadeLearns) {
   }
 }
 
+// Layers of every kind: recurrent ones, experts, sinks, latent attention.
+TEST(Trainer, ModelsWithStatesAndExpertsLearn) {
+  constexpr int64_t kCtx = 24, kWindows = 3;
+  std::vector<int32_t> tokens, targets;
+  for (int32_t i = 0; i < kCtx * kWindows; ++i) {
+    tokens.push_back(3 + i * 7 % 11);
+    targets.push_back(3 + (i + 1) * 7 % 11);
+  }
+  for (const char* name : {"mamba-dense", "mamba2-dense", "lfm2-dense", "llama-moe", "gpt-oss-moe", "deepseek2-moe"}) {
+    TESSERA_SHARED_OR_SKIP(path, std::string("golden/archs/") + name + ".gguf");
+    const auto learned = [&](bool recomputes) -> Result<std::vector<double>> {
+      TESSERA_ASSIGN(const auto registry, create_registry(""));
+      TESSERA_ASSIGN(const Device* device, registry->find("cpu"));
+      TESSERA_ASSIGN(const auto files, ModelFiles::open(path));
+      TESSERA_ASSIGN(const auto model, create_model(*files, {}));
+      TESSERA_ASSIGN(const auto trainer, Trainer::create(*device, *model,
+                                                         {.n_ctx = kCtx,
+                                                          .n_micro_windows = 2,  // of which the second pass fills one
+                                                          .recomputes = recomputes,
+                                                          .threads = {.n_threads = recomputes ? 2 : 1}}));
+      TESSERA_TRY(trainer->allocate());
+      TESSERA_TRY(trainer->initialize(*files, 1));
+      std::vector<double> losses;
+      for (int64_t i = 0; i < 12; ++i) {
+        TESSERA_ASSIGN(const StepResult step, trainer->step({tokens, targets}, i, 3e-3f));
+        losses.push_back(step.loss);
+      }
+      return losses;
+    };
+    ASSERT_OK_AND_ASSIGN(const std::vector<double> losses, learned(false));
+    EXPECT_LT(losses.back(), 0.8 * losses.front()) << name;
+    EXPECT_EQ(learned(true), losses) << name;
+  }
+}
+
 TEST(Trainer, RefusesOptionsAndExamples) {
   const auto t = tiny_training(training_lines(100));
   ASSERT_OK(t);

@@ -1,12 +1,12 @@
 // A Vulkan device for tests, with the validation layer where there is one; and graphs run on it and on the CPU.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "tessera/vulkan/backend.h"
 #include "tests/support/graph_runner.h"

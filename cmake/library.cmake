@@ -30,9 +30,6 @@ function(tessera_tests name)
       set(target test_${name}_${speed})
       add_executable(${target} ${${speed}})
       target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} tessera_testing GTest::gtest GTest::gtest_main)
-      if(TESSERA_SANITIZE)  # half the time that compiling them takes otherwise; what they test stays optimised
-        target_compile_options(${target} PRIVATE -O0)
-      endif()
       add_test(NAME ${name}.${speed} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
       set_tests_properties(${name}.${speed} PROPERTIES LABELS ${speed} TIMEOUT 1200)
       if(TARGET tessera AND name STREQUAL "cli")  # the tests that run the program

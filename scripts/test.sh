@@ -18,7 +18,7 @@ for preset in "${presets[@]}"; do
   select=(-L "$labels")
   if [ "$preset" = asan ]; then select=(-L fast); fi
   if [ "$preset" = tsan ]; then  # only where there are threads
-    folders=(base sched cpu convert engine cli)
+    folders=(base sched cpu convert engine train cli)
     targets=("${folders[@]/#/test_}")
     targets=(tessera "${targets[@]/%/_fast}")
     select=(-L fast -R "^($(IFS='|' && echo "${folders[*]}"))\.")

@@ -1,4 +1,4 @@
-// Self-attention over the paged cache.
+// Attention: over the paged cache, among the tokens of a batch without one (training), to an encoder's output.
 #pragma once
 
 #include <span>

@@ -113,6 +113,19 @@ void add_model(TensorList& list, const ModelFiles& files, const Trainer& trainer
     for (const Parameter& p : trainer.parameters().all()) add(p);
 }
 
+// What was learned, with its keys: an adapter, else the model.
+Result<> add_learned(GgufBuilder& builder, TensorList& list, const ModelFiles& files, const Trainer& trainer,
+                     DType type) {
+  if (trainer.options().lora != nullptr) {
+    set_adapter_keys(builder, trainer);
+    for (const Parameter& p : trainer.parameters().all()) list.add(p.values(), DType::f32);
+    return {};
+  }
+  TESSERA_TRY(set_model_keys(builder, files, type));
+  add_model(list, files, trainer, type);
+  return {};
+}
+
 std::string kept_path(const std::string& path, int64_t i) { return fmt::format("{}.{}", path, i); }
 
 // PATH.1 becomes PATH.2 and so on, and PATH is PATH.1 too, until another takes its place.
@@ -160,13 +173,7 @@ Result<> save_checkpoint(const std::string& path, const ModelFiles& files, const
                          const RunIdentity& identity, const RunState& state, int64_t n_keep) {
   GgufBuilder builder;
   TensorList list(files);
-  if (trainer.options().lora != nullptr) {
-    set_adapter_keys(builder, trainer);
-    for (const Parameter& p : trainer.parameters().all()) list.add(p.values(), DType::f32);
-  } else {
-    TESSERA_TRY(set_model_keys(builder, files, DType::f32));
-    add_model(list, files, trainer, DType::f32);
-  }
+  TESSERA_TRY(add_learned(builder, list, files, trainer, DType::f32));
   for (const Parameter& p : trainer.parameters().all()) {
     list.add(p.moment1, DType::f32);
     if (n_moments(p.rule) > 1) list.add(p.moment2, DType::f32);
@@ -226,13 +233,7 @@ Result<RunState> load_checkpoint(const std::string& path, Trainer& trainer, cons
 Result<> write_trained(const std::string& path, const ModelFiles& files, const Trainer& trainer, DType type) {
   GgufBuilder builder;
   TensorList list(files);
-  if (trainer.options().lora != nullptr) {
-    set_adapter_keys(builder, trainer);
-    for (const Parameter& p : trainer.parameters().all()) list.add(p.values(), DType::f32);
-  } else {
-    TESSERA_TRY(set_model_keys(builder, files, type));
-    add_model(list, files, trainer, type);
-  }
+  TESSERA_TRY(add_learned(builder, list, files, trainer, type));
   return list.write(path, builder, [] { return Result<>{}; });
 }
 

@@ -4,29 +4,11 @@
 
 #include "tessera/cpu/kernels/simd.h"
 #include "tessera/cpu/kernels/table.h"
+#include "tessera/cpu/kernels/vector_loops.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
-
-inline int lanes_left(int64_t n, int64_t i) { return static_cast<int>(n - i < kLanes ? n - i : kLanes); }
-
-inline F32x16 load(const float* p, int count) {
-  return count == kLanes ? F32x16::load(p) : F32x16::load_partial(p, count);
-}
-
-inline void store(F32x16 v, float* p, int count) {
-  if (count == kLanes) return v.store(p);
-  v.store_partial(p, count);
-}
-
-/// piece(i, count) for each vector of n elements.
-template <class Piece>
-inline void for_vectors(int64_t n, Piece piece) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) piece(i, kLanes);
-  if (i < n) piece(i, lanes_left(n, i));
-}
 
 /// The sum over n elements of what step(accumulator, i, count) adds for `count` of them from i on. Vector v goes to
 /// accumulator v % 4.
@@ -41,8 +23,9 @@ inline float four_way_sum(int64_t n, Step step) {
 }
 
 inline float sum_of_products(const float* a, const float* b, int64_t n) {
-  return four_way_sum(
-      n, [=](F32x16 acc, int64_t i, int count) { return fma(load(a + i, count), load(b + i, count), acc); });
+  return four_way_sum(n, [=](F32x16 acc, int64_t i, int count) {
+    return fma(load_up_to(a + i, count), load_up_to(b + i, count), acc);
+  });
 }
 
 /// s and 1 - s for s = sigmoid(z), neither by subtraction. Below -87 e^-z has no bounds; there s is 0 beside anything.
@@ -58,8 +41,8 @@ inline Sigmoid sigmoid(F32x16 z) {
 
 /// dy, or dy * weight: the gradient of a norm's rows before its weight.
 inline F32x16 weighted(const float* dy, const float* weight, int64_t i, int count) {
-  const F32x16 d = load(dy + i, count);
-  return weight == nullptr ? d : mul(d, load(weight + i, count));
+  const F32x16 d = load_up_to(dy + i, count);
+  return weight == nullptr ? d : mul(d, load_up_to(weight + i, count));
 }
 
 }  // namespace
@@ -67,10 +50,10 @@ inline F32x16 weighted(const float* dy, const float* weight, int64_t i, int coun
 // s (1 + x (1 - s))
 void silu_grad_row(const float* x, const float* dy, int64_t n, float* out) {
   for_vectors(n, [=](int64_t i, int count) {
-    const F32x16 v = load(x + i, count);
+    const F32x16 v = load_up_to(x + i, count);
     const auto [s, rest] = sigmoid(v);
     const F32x16 slope = mul(s, fma(max(F32x16::broadcast(-87.0f), v), rest, F32x16::broadcast(1.0f)));
-    store(mul(load(dy + i, count), slope), out + i, count);
+    store_up_to(mul(load_up_to(dy + i, count), slope), out + i, count);
   });
 }
 
@@ -79,28 +62,29 @@ void gelu_grad_row(const float* x, const float* dy, int64_t n, float* out) {
   const F32x16 one = F32x16::broadcast(1.0f), a = F32x16::broadcast(1.5957691216f);
   const F32x16 limit = F32x16::broadcast(20.0f), lowest = F32x16::broadcast(-20.0f);
   for_vectors(n, [=](int64_t i, int count) {
-    const F32x16 v = min(limit, max(lowest, load(x + i, count))), square = mul(v, v);
+    const F32x16 v = min(limit, max(lowest, load_up_to(x + i, count))), square = mul(v, v);
     const auto [s, rest] = sigmoid(mul(v, fma(square, F32x16::broadcast(7.1354816e-2f), a)));
     const F32x16 slope_of_z = fma(square, F32x16::broadcast(3 * 7.1354816e-2f), a);
     const F32x16 slope = mul(s, fma(mul(v, slope_of_z), rest, one));
-    store(mul(load(dy + i, count), slope), out + i, count);
+    store_up_to(mul(load_up_to(dy + i, count), slope), out + i, count);
   });
 }
 
 void clamp_grad_row(const float* x, const float* dy, float lowest, float highest, int64_t n, float* out) {
   for_vectors(n, [=](int64_t i, int count) {
-    const F32x16 v = load(x + i, count);
+    const F32x16 v = load_up_to(x + i, count);
     const auto within =
         static_cast<uint16_t>(at_least(v, F32x16::broadcast(lowest)) & at_least(F32x16::broadcast(highest), v));
-    store(select_mask(within, load(dy + i, count), F32x16::zero()), out + i, count);
+    store_up_to(select_mask(within, load_up_to(dy + i, count), F32x16::zero()), out + i, count);
   });
 }
 
 // y (dy - sum(y dy))
 void soft_max_grad_row(const float* y, const float* dy, int64_t n, float* out) {
   const F32x16 mean = F32x16::broadcast(sum_of_products(y, dy, n));
-  for_vectors(
-      n, [=](int64_t i, int count) { store(mul(load(y + i, count), sub(load(dy + i, count), mean)), out + i, count); });
+  for_vectors(n, [=](int64_t i, int count) {
+    store_up_to(mul(load_up_to(y + i, count), sub(load_up_to(dy + i, count), mean)), out + i, count);
+  });
 }
 
 // With r = 1 / sqrt(mean(x^2) + eps) and g = dy * weight: r (g - x r^2 mean(g x)).
@@ -109,12 +93,12 @@ void rms_norm_grad_row(const float* x, const float* weight, const float* dy, int
   const auto count_all = static_cast<float>(n);
   const float r = 1.0f / __builtin_sqrtf(sum_of_products(x, x, n) / count_all + eps);
   const float dot = four_way_sum(n, [=](F32x16 acc, int64_t i, int count) {
-    return fma(weighted(dy, weight, i, count), load(x + i, count), acc);
+    return fma(weighted(dy, weight, i, count), load_up_to(x + i, count), acc);
   });
   const F32x16 factor = F32x16::broadcast(r), pull = F32x16::broadcast(-r * r * (dot / count_all));
   for_vectors(n, [=](int64_t i, int count) {
     const F32x16 g = weighted(dy, weight, i, count);
-    store(mul(factor, fma(load(x + i, count), pull, g)), out + i, count);
+    store_up_to(mul(factor, fma(load_up_to(x + i, count), pull, g)), out + i, count);
   });
 }
 
@@ -122,10 +106,11 @@ void rms_norm_grad_row(const float* x, const float* weight, const float* dy, int
 void layer_norm_grad_row(const float* x, const float* weight, const float* dy, int64_t n, float eps, float* out) {
   if (n <= 0) return;
   const auto count_all = static_cast<float>(n);
-  const float sum = four_way_sum(n, [=](F32x16 acc, int64_t i, int count) { return add(acc, load(x + i, count)); });
+  const float sum =
+      four_way_sum(n, [=](F32x16 acc, int64_t i, int count) { return add(acc, load_up_to(x + i, count)); });
   const F32x16 mean = F32x16::broadcast(sum / count_all);
   const auto centered = [=](int64_t i, int count) {
-    const F32x16 difference = sub(load(x + i, count), mean);
+    const F32x16 difference = sub(load_up_to(x + i, count), mean);
     return count == kLanes ? difference : select_first(count, difference, F32x16::zero());
   };
   const float squares = four_way_sum(n, [=](F32x16 acc, int64_t i, int count) {
@@ -142,14 +127,14 @@ void layer_norm_grad_row(const float* x, const float* weight, const float* dy, i
   const F32x16 mean_g = F32x16::broadcast(sum_g / count_all);
   for_vectors(n, [=](int64_t i, int count) {
     const F32x16 g = sub(weighted(dy, weight, i, count), mean_g);
-    store(mul(factor, fma(centered(i, count), pull, g)), out + i, count);
+    store_up_to(mul(factor, fma(centered(i, count), pull, g)), out + i, count);
   });
 }
 
 // With r = 1 / |x|: r (dy - x r^2 sum(x dy)); where eps takes the place of |x|, dy / eps.
 void l2_norm_grad_row(const float* x, const float* dy, int64_t n, float eps, float* out) {
   const float norm = __builtin_sqrtf(striped_sum(n, [=](int64_t i, int count) {
-    const F32x16 v = load(x + i, count);
+    const F32x16 v = load_up_to(x + i, count);
     return mul(v, v);
   }));
   const bool is_bounded = norm < eps;
@@ -157,7 +142,7 @@ void l2_norm_grad_row(const float* x, const float* dy, int64_t n, float eps, flo
   const F32x16 factor = F32x16::broadcast(r);
   const F32x16 pull = F32x16::broadcast(is_bounded ? 0.0f : -r * r * sum_of_products(x, dy, n));
   for_vectors(n, [=](int64_t i, int count) {
-    store(mul(factor, fma(load(x + i, count), pull, load(dy + i, count))), out + i, count);
+    store_up_to(mul(factor, fma(load_up_to(x + i, count), pull, load_up_to(dy + i, count))), out + i, count);
   });
 }
 
@@ -167,7 +152,8 @@ ExpSums exp_sums(const float* x, int64_t n, int64_t target) {
   const F32x16 lowest = F32x16::broadcast(-__builtin_inff());
   F32x16 highest = lowest;
   for_vectors(n, [&](int64_t i, int count) {
-    highest = max(highest, count == kLanes ? load(x + i, count) : select_first(count, load(x + i, count), lowest));
+    highest = max(highest,
+                  count == kLanes ? load_up_to(x + i, count) : select_first(count, load_up_to(x + i, count), lowest));
   });
   ExpSums sums = {reduce_max(highest), 0.0, 0.0f};
   const F32x16 offset = F32x16::broadcast(sums.largest);
@@ -175,7 +161,7 @@ ExpSums exp_sums(const float* x, int64_t n, int64_t target) {
     const int64_t end = n - begin < kPiece ? n : begin + kPiece;
     sums.others += static_cast<double>(four_way_sum(end - begin, [&](F32x16 acc, int64_t i, int count) {
       const int64_t at = begin + i;
-      F32x16 power = exp(sub(load(x + at, count), offset));
+      F32x16 power = exp(sub(load_up_to(x + at, count), offset));
       if (count < kLanes) power = select_first(count, power, F32x16::zero());
       if (target >= at && target < at + count) {
         float lanes[kLanes];
@@ -192,14 +178,15 @@ ExpSums exp_sums(const float* x, int64_t n, int64_t target) {
 
 void scaled_exp_row(const float* x, float largest, float factor, int64_t n, float* out) {
   const F32x16 offset = F32x16::broadcast(largest), scale = F32x16::broadcast(factor);
-  for_vectors(n,
-              [=](int64_t i, int count) { store(mul(exp(sub(load(x + i, count), offset)), scale), out + i, count); });
+  for_vectors(n, [=](int64_t i, int count) {
+    store_up_to(mul(exp(sub(load_up_to(x + i, count), offset)), scale), out + i, count);
+  });
 }
 
 void momentum_row(float* m, const float* g, float beta, float scale, int64_t n) {
   const F32x16 b = F32x16::broadcast(beta), s = F32x16::broadcast(scale);
   for_vectors(n, [=](int64_t i, int count) {
-    store(add(mul(b, load(m + i, count)), mul(s, load(g + i, count))), m + i, count);
+    store_up_to(add(mul(b, load_up_to(m + i, count)), mul(s, load_up_to(g + i, count))), m + i, count);
   });
 }
 
@@ -210,21 +197,21 @@ void adam_row(float* m, float* v, const float* g, const AdamNumbers& numbers, in
   const F32x16 correction1 = F32x16::broadcast(1.0f / numbers.correction1);
   const F32x16 correction2 = F32x16::broadcast(1.0f / numbers.correction2);
   for_vectors(n, [=](int64_t i, int count) {
-    const F32x16 d = mul(scale, load(g + i, count));
-    const F32x16 first = add(mul(beta1, load(m + i, count)), mul(rest1, d));
-    const F32x16 second = add(mul(beta2, load(v + i, count)), mul(rest2, mul(d, d)));
-    store(first, m + i, count);
-    store(second, v + i, count);
+    const F32x16 d = mul(scale, load_up_to(g + i, count));
+    const F32x16 first = add(mul(beta1, load_up_to(m + i, count)), mul(rest1, d));
+    const F32x16 second = add(mul(beta2, load_up_to(v + i, count)), mul(rest2, mul(d, d)));
+    store_up_to(first, m + i, count);
+    store_up_to(second, v + i, count);
     const F32x16 size = add(sqrt(mul(second, correction2)), epsilon);
-    store(div(mul(first, correction1), size), out + i, count);
+    store_up_to(div(mul(first, correction1), size), out + i, count);
   });
 }
 
 void descend_row(float* w, const float* direction, float rate, float decay, int64_t n) {
   const F32x16 step = F32x16::broadcast(-rate), keep = F32x16::broadcast(decay);
   for_vectors(n, [=](int64_t i, int count) {
-    const F32x16 old = load(w + i, count);
-    store(fma(step, fma(keep, old, load(direction + i, count)), old), w + i, count);
+    const F32x16 old = load_up_to(w + i, count);
+    store_up_to(fma(step, fma(keep, old, load_up_to(direction + i, count)), old), w + i, count);
   });
 }
 
@@ -234,10 +221,10 @@ void transpose_rows(const float* x, int64_t x_stride, int64_t n, int64_t n_rows,
     for (int64_t i = 0; i < n; i += kLanes) {
       const int columns = lanes_left(n, i);
       F32x16 tile[kLanes];
-      for (int r = 0; r < rows; ++r) tile[r] = load(x + (row + r) * x_stride + i, columns);
+      for (int r = 0; r < rows; ++r) tile[r] = load_up_to(x + (row + r) * x_stride + i, columns);
       for (int r = rows; r < kLanes; ++r) tile[r] = F32x16::zero();
       transpose(tile);
-      for (int c = 0; c < columns; ++c) store(tile[c], out + (i + c) * out_stride + row, rows);
+      for (int c = 0; c < columns; ++c) store_up_to(tile[c], out + (i + c) * out_stride + row, rows);
     }
   }
 }

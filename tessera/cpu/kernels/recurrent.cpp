@@ -6,29 +6,11 @@
 
 #include "tessera/cpu/kernels/simd.h"
 #include "tessera/cpu/kernels/table.h"
+#include "tessera/cpu/kernels/vector_loops.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
-
-inline int lanes_left(int64_t n, int64_t i) { return static_cast<int>(n - i < kLanes ? n - i : kLanes); }
-
-inline F32x16 load_up_to(const float* p, int count) {
-  return count == kLanes ? F32x16::load(p) : F32x16::load_partial(p, count);
-}
-
-inline void store_up_to(F32x16 v, float* p, int count) {
-  if (count == kLanes) return v.store(p);
-  v.store_partial(p, count);
-}
-
-/// piece(i, count) for each vector of n elements.
-template <class Piece>
-inline void for_vectors(int64_t n, Piece piece) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) piece(i, kLanes);
-  if (i < n) piece(i, lanes_left(n, i));
-}
 
 /// ln(1 + u) for 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3. The first term left out is below 2^-26 of the
 /// sum.

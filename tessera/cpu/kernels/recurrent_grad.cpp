@@ -7,28 +7,14 @@
 
 #include "tessera/cpu/kernels/simd.h"
 #include "tessera/cpu/kernels/table.h"
+#include "tessera/cpu/kernels/vector_loops.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-inline F32x16 load(const float* p, int count) {
-  return count == kLanes ? F32x16::load(p) : F32x16::load_partial(p, count);
-}
-
-inline void store(F32x16 v, float* p, int count) {
-  if (count == kLanes) return v.store(p);
-  v.store_partial(p, count);
-}
-
-inline void accumulate(F32x16 a, F32x16 b, float* p, int count) { store(fma(a, b, load(p, count)), p, count); }
-
-/// piece(i, count) for each vector of n elements.
-template <class Piece>
-inline void for_vectors(int64_t n, Piece piece) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) piece(i, kLanes);
-  if (i < n) piece(i, static_cast<int>(n - i));
+inline void accumulate(F32x16 a, F32x16 b, float* p, int count) {
+  store_up_to(fma(a, b, load_up_to(p, count)), p, count);
 }
 
 /// Rows of a state that are gone through together, column by column, so that what they add to columns stays in
@@ -124,16 +110,16 @@ void causal_conv_grad(const ConvGradTask& task) {
     for_vectors(task.n_channels, [&](int64_t c, int count) {
       F32x16 sum = F32x16::zero();
       for (int64_t later = 0; later < n_readers; ++later)
-        sum = fma(load(weights[n_before - later] + c, count),
-                  load(task.dy + task.tokens[i + later] * task.dy_stride + c, count), sum);
-      store(sum, d_x + c, count);
+        sum = fma(load_up_to(weights[n_before - later] + c, count),
+                  load_up_to(task.dy + task.tokens[i + later] * task.dy_stride + c, count), sum);
+      store_up_to(sum, d_x + c, count);
     });
     const float* dy = task.dy + task.tokens[i] * task.dy_stride;
     for (int64_t tap = 0; tap < task.width; ++tap) {
       const float* x = input(i - n_before + tap);
       float* d_weight = task.d_weight + tap * kConvChannels;
       for_vectors(task.n_channels, [=](int64_t c, int count) {
-        accumulate(load(x + c, count), load(dy + c, count), d_weight + c, count);
+        accumulate(load_up_to(x + c, count), load_up_to(dy + c, count), d_weight + c, count);
       });
     }
   }
@@ -145,7 +131,7 @@ void selective_scan_grad(const ScanGradTask& task) {
   float *d_a = s.rows, *d_decay = s.rows + n;
   memset(d_a, 0, static_cast<size_t>(n) * sizeof(float));
   const auto a = [&](int64_t e, int count) {
-    return task.a_is_one ? F32x16::broadcast(*task.a) : load(task.a + e, count);
+    return task.a_is_one ? F32x16::broadcast(*task.a) : load_up_to(task.a + e, count);
   };
   const auto forward = [&](int64_t i, int64_t at, const float* from, float* to) {
     const int64_t t = task.tokens[i];
@@ -155,15 +141,16 @@ void selective_scan_grad(const ScanGradTask& task) {
     const F32x16 step = F32x16::broadcast(dt);
     if (task.a_is_one) {
       const F32x16 factor = exp(mul(step, F32x16::broadcast(*task.a)));
-      for_vectors(n, [=](int64_t e, int count) { store(factor, decay + e, count); });
+      for_vectors(n, [=](int64_t e, int count) { store_up_to(factor, decay + e, count); });
     } else {
-      for_vectors(n, [=](int64_t e, int count) { store(exp(mul(step, a(e, count))), decay + e, count); });
+      for_vectors(n, [=](int64_t e, int count) { store_up_to(exp(mul(step, a(e, count))), decay + e, count); });
     }
     for (int64_t p = 0; p < task.n_values; ++p) {
       const F32x16 input = F32x16::broadcast(dt * x[p]);
       for_vectors(n, [=](int64_t e, int count) {
-        const F32x16 old = load(from + p * n + e, count);
-        store(fma(load(decay + e, count), old, mul(input, load(b + e, count))), to + p * n + e, count);
+        const F32x16 old = load_up_to(from + p * n + e, count);
+        store_up_to(fma(load_up_to(decay + e, count), old, mul(input, load_up_to(b + e, count))), to + p * n + e,
+                    count);
       });
     }
   };
@@ -182,21 +169,23 @@ void selective_scan_grad(const ScanGradTask& task) {
       constexpr int64_t n_rows = Rows::value;
       F32x16 sums[n_rows] = {};
       for_vectors(n, [&](int64_t e, int count) {
-        const F32x16 b_e = load(b + e, count), c_e = load(c + e, count), decay_e = load(decay + e, count);
-        F32x16 d_b_e = load(d_b + e, count), d_c_e = load(d_c + e, count), d_decay_e = load(d_decay + e, count);
+        const F32x16 b_e = load_up_to(b + e, count), c_e = load_up_to(c + e, count),
+                     decay_e = load_up_to(decay + e, count);
+        F32x16 d_b_e = load_up_to(d_b + e, count), d_c_e = load_up_to(d_c + e, count),
+               d_decay_e = load_up_to(d_decay + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t p = first + row, place = p * n + e;
           const F32x16 d_out = F32x16::broadcast(dy[p]);
-          const F32x16 d = fma(d_out, c_e, load(gradient + place, count));
-          d_c_e = fma(d_out, load(to + place, count), d_c_e);
+          const F32x16 d = fma(d_out, c_e, load_up_to(gradient + place, count));
+          d_c_e = fma(d_out, load_up_to(to + place, count), d_c_e);
           d_b_e = fma(F32x16::broadcast(dt * x[p]), d, d_b_e);
-          d_decay_e = fma(d, load(from + place, count), d_decay_e);
+          d_decay_e = fma(d, load_up_to(from + place, count), d_decay_e);
           sums[row] = fma(d, b_e, sums[row]);
-          store(mul(d, decay_e), gradient + place, count);
+          store_up_to(mul(d, decay_e), gradient + place, count);
         }
-        store(d_b_e, d_b + e, count);
-        store(d_c_e, d_c + e, count);
-        store(d_decay_e, d_decay + e, count);
+        store_up_to(d_b_e, d_b + e, count);
+        store_up_to(d_c_e, d_c + e, count);
+        store_up_to(d_decay_e, d_decay + e, count);
       });
       for (int64_t row = 0; row < n_rows; ++row) {
         const int64_t p = first + row;
@@ -207,7 +196,7 @@ void selective_scan_grad(const ScanGradTask& task) {
       }
     });
     d_dt += striped_sum(n, [=](int64_t e, int count) {
-      const F32x16 d_exponent = mul(load(d_decay + e, count), load(decay + e, count));
+      const F32x16 d_exponent = mul(load_up_to(d_decay + e, count), load_up_to(decay + e, count));
       accumulate(F32x16::broadcast(dt), d_exponent, d_a + e, count);
       return mul(d_exponent, a(e, count));
     });
@@ -216,7 +205,7 @@ void selective_scan_grad(const ScanGradTask& task) {
   through_time(task.n_tokens, n * task.n_values, task.before, s, forward, backward);
   *task.d_d += d_d;
   if (task.a_is_one) {
-    *task.d_a += striped_sum(n, [=](int64_t e, int count) { return load(d_a + e, count); });
+    *task.d_a += striped_sum(n, [=](int64_t e, int count) { return load_up_to(d_a + e, count); });
   } else {
     for (int64_t e = 0; e < n; ++e) task.d_a[e] += d_a[e];
   }
@@ -235,11 +224,11 @@ void delta_net_grad(const DeltaGradTask& task) {
       const float* old = from + j * n;
       float* now = to + j * n;
       unknown[j] = v[j] - striped_sum(n, [=](int64_t e, int count) {
-                     return mul(mul(decay, load(old + e, count)), load(k + e, count));
+                     return mul(mul(decay, load_up_to(old + e, count)), load_up_to(k + e, count));
                    });
       const F32x16 delta = F32x16::broadcast(beta * unknown[j]);
       for_vectors(n, [=](int64_t e, int count) {
-        store(fma(delta, load(k + e, count), mul(decay, load(old + e, count))), now + e, count);
+        store_up_to(fma(delta, load_up_to(k + e, count), mul(decay, load_up_to(old + e, count))), now + e, count);
       });
     }
   };
@@ -256,17 +245,17 @@ void delta_net_grad(const DeltaGradTask& task) {
       constexpr int64_t n_rows = Rows::value;
       F32x16 sums[n_rows] = {};
       for_vectors(n, [&](int64_t e, int count) {
-        const F32x16 q_e = load(q + e, count), k_e = load(k + e, count);
-        F32x16 d_q_e = load(d_q + e, count);
+        const F32x16 q_e = load_up_to(q + e, count), k_e = load_up_to(k + e, count);
+        F32x16 d_q_e = load_up_to(d_q + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t place = (first + row) * n + e;
           const F32x16 d_out = F32x16::broadcast(task.scale * dy[first + row]);
-          const F32x16 d = fma(d_out, q_e, load(gradient + place, count));
-          d_q_e = fma(d_out, load(to + place, count), d_q_e);
+          const F32x16 d = fma(d_out, q_e, load_up_to(gradient + place, count));
+          d_q_e = fma(d_out, load_up_to(to + place, count), d_q_e);
           sums[row] = fma(d, k_e, sums[row]);
-          store(d, gradient + place, count);
+          store_up_to(d, gradient + place, count);
         }
-        store(d_q_e, d_q + e, count);
+        store_up_to(d_q_e, d_q + e, count);
       });
       float deltas[n_rows], d_known[n_rows];
       for (int64_t row = 0; row < n_rows; ++row) {
@@ -279,19 +268,19 @@ void delta_net_grad(const DeltaGradTask& task) {
       }
       F32x16 d_decays = F32x16::zero();
       for_vectors(n, [&](int64_t e, int count) {
-        const F32x16 k_e = load(k + e, count);
-        F32x16 d_k_e = load(d_k + e, count);
+        const F32x16 k_e = load_up_to(k + e, count);
+        F32x16 d_k_e = load_up_to(d_k + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t place = (first + row) * n + e;
-          const F32x16 d = load(gradient + place, count), old = load(from + place, count);
+          const F32x16 d = load_up_to(gradient + place, count), old = load_up_to(from + place, count);
           const F32x16 d_known_row = F32x16::broadcast(d_known[row]);
           d_k_e = fma(d_known_row, mul(decay, old), d_k_e);
           d_k_e = fma(F32x16::broadcast(deltas[row]), d, d_k_e);
           const F32x16 d_decayed = fma(d_known_row, k_e, d);
           d_decays = fma(d_decayed, old, d_decays);
-          store(mul(decay, d_decayed), gradient + place, count);
+          store_up_to(mul(decay, d_decayed), gradient + place, count);
         }
-        store(d_k_e, d_k + e, count);
+        store_up_to(d_k_e, d_k + e, count);
       });
       d_decay += reduce_add(d_decays);
     });
@@ -312,11 +301,12 @@ void rwkv7_grad(const Rwkv7GradTask& task) {
     for (int64_t j = 0; j < task.n_values; ++j) {
       const float* old = from + j * n;
       float* now = to + j * n;
-      removed[j] = striped_sum(n, [=](int64_t e, int count) { return mul(load(old + e, count), load(a + e, count)); });
+      removed[j] = striped_sum(
+          n, [=](int64_t e, int count) { return mul(load_up_to(old + e, count), load_up_to(a + e, count)); });
       const F32x16 removal = F32x16::broadcast(removed[j]), value = F32x16::broadcast(v[j]);
       for_vectors(n, [=](int64_t e, int count) {
-        const F32x16 kept = mul(load(old + e, count), load(decay + e, count));
-        store(fma(removal, load(b + e, count), fma(value, load(k + e, count), kept)), now + e, count);
+        const F32x16 kept = mul(load_up_to(old + e, count), load_up_to(decay + e, count));
+        store_up_to(fma(removal, load_up_to(b + e, count), fma(value, load_up_to(k + e, count), kept)), now + e, count);
       });
     }
   };
@@ -333,25 +323,26 @@ void rwkv7_grad(const Rwkv7GradTask& task) {
       constexpr int64_t n_rows = Rows::value;
       F32x16 sums_k[n_rows] = {}, sums_b[n_rows] = {};
       for_vectors(n, [&](int64_t e, int count) {
-        const F32x16 r_e = load(r + e, count), k_e = load(k + e, count), b_e = load(b + e, count);
-        F32x16 d_r_e = load(d_r + e, count), d_k_e = load(d_k + e, count), d_b_e = load(d_b + e, count);
-        F32x16 d_decay_e = load(d_decay + e, count);
+        const F32x16 r_e = load_up_to(r + e, count), k_e = load_up_to(k + e, count), b_e = load_up_to(b + e, count);
+        F32x16 d_r_e = load_up_to(d_r + e, count), d_k_e = load_up_to(d_k + e, count),
+               d_b_e = load_up_to(d_b + e, count);
+        F32x16 d_decay_e = load_up_to(d_decay + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t j = first + row, place = j * n + e;
           const F32x16 d_out = F32x16::broadcast(dy[j]);
-          const F32x16 d = fma(d_out, r_e, load(gradient + place, count));
-          d_r_e = fma(d_out, load(to + place, count), d_r_e);
-          d_decay_e = fma(d, load(from + place, count), d_decay_e);
+          const F32x16 d = fma(d_out, r_e, load_up_to(gradient + place, count));
+          d_r_e = fma(d_out, load_up_to(to + place, count), d_r_e);
+          d_decay_e = fma(d, load_up_to(from + place, count), d_decay_e);
           d_k_e = fma(F32x16::broadcast(v[j]), d, d_k_e);
           d_b_e = fma(F32x16::broadcast(removed[j]), d, d_b_e);
           sums_k[row] = fma(d, k_e, sums_k[row]);
           sums_b[row] = fma(d, b_e, sums_b[row]);
-          store(d, gradient + place, count);
+          store_up_to(d, gradient + place, count);
         }
-        store(d_r_e, d_r + e, count);
-        store(d_k_e, d_k + e, count);
-        store(d_b_e, d_b + e, count);
-        store(d_decay_e, d_decay + e, count);
+        store_up_to(d_r_e, d_r + e, count);
+        store_up_to(d_k_e, d_k + e, count);
+        store_up_to(d_b_e, d_b + e, count);
+        store_up_to(d_decay_e, d_decay + e, count);
       });
       float d_removed[n_rows];
       for (int64_t row = 0; row < n_rows; ++row) {
@@ -359,15 +350,15 @@ void rwkv7_grad(const Rwkv7GradTask& task) {
         d_removed[row] = reduce_add(sums_b[row]);
       }
       for_vectors(n, [&](int64_t e, int count) {
-        const F32x16 decay_e = load(decay + e, count), a_e = load(a + e, count);
-        F32x16 d_a_e = load(d_a + e, count);
+        const F32x16 decay_e = load_up_to(decay + e, count), a_e = load_up_to(a + e, count);
+        F32x16 d_a_e = load_up_to(d_a + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t place = (first + row) * n + e;
           const F32x16 removal = F32x16::broadcast(d_removed[row]);
-          d_a_e = fma(removal, load(from + place, count), d_a_e);
-          store(fma(removal, a_e, mul(load(gradient + place, count), decay_e)), gradient + place, count);
+          d_a_e = fma(removal, load_up_to(from + place, count), d_a_e);
+          store_up_to(fma(removal, a_e, mul(load_up_to(gradient + place, count), decay_e)), gradient + place, count);
         }
-        store(d_a_e, d_a + e, count);
+        store_up_to(d_a_e, d_a + e, count);
       });
     });
   };

@@ -11,6 +11,7 @@
 
 #include "tessera/cpu/kernels/simd.h"
 #include "tessera/cpu/kernels/table.h"
+#include "tessera/cpu/kernels/vector_loops.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -21,15 +22,6 @@ static_assert(kGroup == kLanes, "a group of queries is a vector");
 constexpr float kMinusInfinity = -__builtin_inff();
 
 int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-int lanes_left(int64_t n, int64_t i) { return static_cast<int>(n - i < kLanes ? n - i : kLanes); }
-
-F32x16 load_up_to(const float* p, int count) {
-  return count == kLanes ? F32x16::load(p) : F32x16::load_partial(p, count);
-}
-void store_up_to(F32x16 v, float* p, int count) {
-  if (count == kLanes) return v.store(p);
-  v.store_partial(p, count);
-}
 
 // Products ------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ extern const OpKernel kAddScaled, kCast, kGetRows, kKvStore, kKvLoad, kAdd, kMul
     kSelectiveScan, kDeltaNet, kRwkv7, kDiv, kGelu, kGeglu, kSwigluOai, kReluSquared, kSoftCap, kClamp, kLayerNorm,
     kSelfAttention, kSelfAttentionGrad, kSqrt, kTopGroups, kTemperature, kConcat, kMulMatHeads, kTranspose, kSumTo,
     kRepeat, kPlace, kScatterRows, kSiluGrad, kGeluGrad, kClampGrad, kSoftMaxGrad, kRmsNormGrad, kLayerNormGrad,
-    kL2NormGrad, kCrossEntropy, kCrossEntropyGrad, kAccumulate, kMomentum, kAdam, kDescend,
-    kExpertOuter, kExpertTotals, kExpertSpread, kExpertDot, kExpertWeightsGrad, kCausalConvGrad, kTokenShiftGrad,
-    kSelectiveScanGrad, kDeltaNetGrad, kRwkv7Grad;
+    kL2NormGrad, kCrossEntropy, kCrossEntropyGrad, kAccumulate, kMomentum, kAdam, kDescend, kExpertOuter, kExpertTotals,
+    kExpertSpread, kExpertDot, kExpertWeightsGrad, kCausalConvGrad, kTokenShiftGrad, kSelectiveScanGrad, kDeltaNetGrad,
+    kRwkv7Grad;
 
 const OpKernel* kernel_of(Op op) {
   switch (op) {

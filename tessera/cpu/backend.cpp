@@ -71,16 +71,7 @@ class Compiler {
 
   static bool is_small(const Step& step) {
     const Op op = step.node->op;
-    // The work of these does not show in their results.
-    if (is_product(op) || op == Op::mul_mat_heads || op == Op::attention || op == Op::sum_squares) return false;
-    if (op == Op::self_attention || op == Op::self_attention_grad) return false;
-    if (op == Op::selective_scan || op == Op::delta_net || op == Op::rwkv7) return false;
-    if (op == Op::sum_to || op == Op::scatter_rows || op == Op::cross_entropy) return false;
-    // Training's other heavy ones; the gradients of recurrent layers meet at barriers.
-    if (op == Op::expert_outer || op == Op::expert_totals || op == Op::expert_dot) return false;
-    if (op == Op::causal_conv_grad || op == Op::selective_scan_grad || op == Op::delta_net_grad || op == Op::rwkv7_grad)
-      return false;
-    if (op == Op::place) return false;  // has a barrier inside
+    if (step.kernel->takes_all_threads) return false;
     const bool reads_more = op == Op::top_k || op == Op::expert_sum || op == Op::row_sum;
     const Operand& rows = op == Op::kv_store ? step.in[1] : reads_more ? step.in[0] : step.out;
     return rows.shape().n_elements() <= kSoloElements;

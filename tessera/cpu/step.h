@@ -102,6 +102,8 @@ struct OpKernel {
   /// Scratch bytes for a step with its operands' types and shapes filled in (data may be null); null: none.
   size_t (*work_bytes)(const Kernels& kernels, const Step& step);
   void (*run)(const Step& step, Worker& worker);
+  /// Never one thread's alone: its work does not show in the size of its result, or threads meet within it.
+  bool takes_all_threads = false;
 };
 
 /// The kernel of an operation; null for leaves and views.

@@ -209,6 +209,9 @@ void run_attention(const Step& step, Worker& worker) { AttentionRunner(step, wor
 }  // namespace
 
 extern const OpKernel kAttention;
-const OpKernel kAttention{.supports = supports_attention, .work_bytes = attention_work_bytes, .run = run_attention};
+const OpKernel kAttention{.supports = supports_attention,
+                          .work_bytes = attention_work_bytes,
+                          .run = run_attention,
+                          .takes_all_threads = true};
 
 }  // namespace tessera::cpu

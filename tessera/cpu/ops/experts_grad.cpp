@@ -112,10 +112,12 @@ void run_expert_weights_grad(const Step& step, Worker& worker) {
 }  // namespace
 
 extern const OpKernel kExpertOuter, kExpertTotals, kExpertSpread, kExpertDot, kExpertWeightsGrad;
-const OpKernel kExpertOuter{.supports = nullptr, .work_bytes = expert_outer_work_bytes, .run = run_expert_outer};
-const OpKernel kExpertTotals{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_totals};
+const OpKernel kExpertOuter{
+    .supports = nullptr, .work_bytes = expert_outer_work_bytes, .run = run_expert_outer, .takes_all_threads = true};
+const OpKernel kExpertTotals{
+    .supports = nullptr, .work_bytes = nullptr, .run = run_expert_totals, .takes_all_threads = true};
 const OpKernel kExpertSpread{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_spread};
-const OpKernel kExpertDot{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_dot};
+const OpKernel kExpertDot{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_dot, .takes_all_threads = true};
 const OpKernel kExpertWeightsGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_weights_grad};
 
 }  // namespace tessera::cpu

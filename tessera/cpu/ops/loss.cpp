@@ -56,7 +56,8 @@ void run_cross_entropy_grad(const Step& step, Worker& worker) {
 }  // namespace
 
 extern const OpKernel kCrossEntropy, kCrossEntropyGrad;
-const OpKernel kCrossEntropy{.supports = nullptr, .work_bytes = nullptr, .run = run_cross_entropy};
+const OpKernel kCrossEntropy{
+    .supports = nullptr, .work_bytes = nullptr, .run = run_cross_entropy, .takes_all_threads = true};
 const OpKernel kCrossEntropyGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_cross_entropy_grad};
 
 }  // namespace tessera::cpu

@@ -107,6 +107,7 @@ void run_mul_mat(const Step& step, Worker& worker) { MulMatRunner(step, worker).
 }  // namespace
 
 extern const OpKernel kMulMat;
-const OpKernel kMulMat{.supports = supports_mul_mat, .work_bytes = mul_mat_work_bytes, .run = run_mul_mat};
+const OpKernel kMulMat{
+    .supports = supports_mul_mat, .work_bytes = mul_mat_work_bytes, .run = run_mul_mat, .takes_all_threads = true};
 
 }  // namespace tessera::cpu

@@ -202,7 +202,9 @@ void run_mul_mat_experts(const Step& step, Worker& worker) { ExpertsRunner(step,
 }  // namespace
 
 extern const OpKernel kMulMatExperts;
-const OpKernel kMulMatExperts{
-    .supports = supports_mul_mat_experts, .work_bytes = mul_mat_experts_work_bytes, .run = run_mul_mat_experts};
+const OpKernel kMulMatExperts{.supports = supports_mul_mat_experts,
+                              .work_bytes = mul_mat_experts_work_bytes,
+                              .run = run_mul_mat_experts,
+                              .takes_all_threads = true};
 
 }  // namespace tessera::cpu

@@ -46,7 +46,9 @@ void run_mul_mat_heads(const Step& step, Worker& worker) {
 }  // namespace
 
 extern const OpKernel kMulMatHeads;
-const OpKernel kMulMatHeads{
-    .supports = supports_mul_mat_heads, .work_bytes = mul_mat_heads_work_bytes, .run = run_mul_mat_heads};
+const OpKernel kMulMatHeads{.supports = supports_mul_mat_heads,
+                            .work_bytes = mul_mat_heads_work_bytes,
+                            .run = run_mul_mat_heads,
+                            .takes_all_threads = true};
 
 }  // namespace tessera::cpu

@@ -200,9 +200,10 @@ void run_row_sum(const Step& step, Worker& worker) {
 extern const OpKernel kCausalConv, kTokenShift, kSelectiveScan, kDeltaNet, kRwkv7, kSoftplus, kExp, kL2Norm, kRowSum;
 const OpKernel kCausalConv{.supports = nullptr, .work_bytes = nullptr, .run = run_causal_conv};
 const OpKernel kTokenShift{.supports = nullptr, .work_bytes = nullptr, .run = run_token_shift};
-const OpKernel kSelectiveScan{.supports = nullptr, .work_bytes = nullptr, .run = run_selective_scan};
-const OpKernel kDeltaNet{.supports = nullptr, .work_bytes = nullptr, .run = run_delta_net};
-const OpKernel kRwkv7{.supports = nullptr, .work_bytes = nullptr, .run = run_rwkv7};
+const OpKernel kSelectiveScan{
+    .supports = nullptr, .work_bytes = nullptr, .run = run_selective_scan, .takes_all_threads = true};
+const OpKernel kDeltaNet{.supports = nullptr, .work_bytes = nullptr, .run = run_delta_net, .takes_all_threads = true};
+const OpKernel kRwkv7{.supports = nullptr, .work_bytes = nullptr, .run = run_rwkv7, .takes_all_threads = true};
 const OpKernel kSoftplus{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::softplus>};
 const OpKernel kExp{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::exp>};
 const OpKernel kL2Norm{.supports = nullptr, .work_bytes = nullptr, .run = run_l2_norm};

@@ -172,9 +172,10 @@ void run_scatter_rows(const Step& step, Worker& worker) {
 
 extern const OpKernel kTranspose, kSumTo, kRepeat, kPlace, kScatterRows;
 const OpKernel kTranspose{.supports = supports_transpose, .work_bytes = nullptr, .run = run_transpose};
-const OpKernel kSumTo{.supports = nullptr, .work_bytes = nullptr, .run = run_sum_to};
+const OpKernel kSumTo{.supports = nullptr, .work_bytes = nullptr, .run = run_sum_to, .takes_all_threads = true};
 const OpKernel kRepeat{.supports = nullptr, .work_bytes = nullptr, .run = run_repeat};
-const OpKernel kPlace{.supports = nullptr, .work_bytes = nullptr, .run = run_place};
-const OpKernel kScatterRows{.supports = nullptr, .work_bytes = nullptr, .run = run_scatter_rows};
+const OpKernel kPlace{.supports = nullptr, .work_bytes = nullptr, .run = run_place, .takes_all_threads = true};
+const OpKernel kScatterRows{
+    .supports = nullptr, .work_bytes = nullptr, .run = run_scatter_rows, .takes_all_threads = true};
 
 }  // namespace tessera::cpu

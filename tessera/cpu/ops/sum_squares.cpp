@@ -34,6 +34,7 @@ void run_sum_squares(const Step& step, Worker& worker) {
 }  // namespace
 
 extern const OpKernel kSumSquares;
-const OpKernel kSumSquares{.supports = nullptr, .work_bytes = nullptr, .run = run_sum_squares};
+const OpKernel kSumSquares{
+    .supports = nullptr, .work_bytes = nullptr, .run = run_sum_squares, .takes_all_threads = true};
 
 }  // namespace tessera::cpu

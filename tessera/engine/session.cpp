@@ -14,11 +14,6 @@ constexpr int64_t kMaxUbatch = 1 << 16;
 // Prepared graphs that a session keeps: shapes that recur (prefill, its last part, decode) stay, strays go.
 constexpr size_t kMaxDecoders = 16;
 
-Result<> set_input(const PreparedGraph& graph, Value input, std::span<const int32_t> values) {
-  const Tensor& place = graph.place(input.id());
-  return place.buffer->set(place, 0, std::as_bytes(values));
-}
-
 void add_parts(MemoryReport& report, const std::vector<MemoryPart>& parts) {
   report.parts.insert(report.parts.end(), parts.begin(), parts.end());
 }

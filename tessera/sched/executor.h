@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/graph/builder.h"
 #include "tessera/sched/memory_plan.h"
 
 namespace tessera {
@@ -34,6 +36,13 @@ class PreparedGraph {
   std::vector<Tensor> places_;
   std::unique_ptr<GraphPlan> plan_;
 };
+
+/// Fills an input of a prepared graph: a span or vector of its elements.
+template <std::ranges::contiguous_range Values>
+Result<> set_input(const PreparedGraph& graph, Value input, const Values& values) {
+  const Tensor& place = graph.place(input.id());
+  return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
+}
 
 class Executor {
  public:

@@ -30,12 +30,6 @@ Result<> lay_out(Tensor& tensor, DType dtype) {
   return {};
 }
 
-template <class T>
-Result<> set_input(const PreparedGraph& graph, Value input, const std::vector<T>& values) {
-  const Tensor& place = graph.place(input.id());
-  return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
-}
-
 std::vector<float> as_floats(const ModelFiles::Tensor& source, std::span<const std::byte> bytes) {
   std::vector<float> values(static_cast<size_t>(source.info.shape.n_elements()));
   if (source.info.dtype == DType::f32) {
@@ -337,7 +331,7 @@ Result<StepResult> Trainer::step(const Examples& examples, int64_t i, float lear
     scale *= double{options_.clip} / result.gradient_norm;
   for (const auto& [rule, hyper] : hypers_) {
     const auto values = hyper_values(options_.optimizer, rule, i, learning_rate, static_cast<float>(scale));
-    TESSERA_TRY(set_input(*update_, hyper, std::vector<float>(values.begin(), values.end())));
+    TESSERA_TRY(set_input(*update_, hyper, values));
   }
   // Not cancelled half way: parameters are all of one step.
   TESSERA_TRY(executor_->run(*update_, nullptr));

@@ -71,6 +71,16 @@ TEST_F(SplitTest, OneFileIsAModel) {
   EXPECT_EQ(model->tensors().size(), 2u);
 }
 
+TEST_F(SplitTest, AModelInMemoryIsOneFile) {
+  const std::string whole = testing::small_gguf();
+  ASSERT_OK_AND_ASSIGN(const auto model, ModelFiles::parse(testing::bytes_of(whole), "in memory"));
+  EXPECT_EQ(model->name(), "in memory");
+  EXPECT_EQ(model->tensors().size(), 2u);
+  const std::string part = testing::RawGguf(0, 1).key("split.count", 2, uint16_t{3}).bytes();
+  EXPECT_ERROR(ModelFiles::parse(testing::bytes_of(part), "part"), "part: is one of 3 parts");
+  EXPECT_ERROR(ModelFiles::parse(testing::bytes_of(whole.substr(0, 40)), "cut"), "cut: ");
+}
+
 TEST_F(SplitTest, MergedFilesWithCountZeroAreOneFile) {
   const std::string bytes = testing::RawGguf(0, 1).key("split.count", 2, uint16_t{0}).bytes();
   EXPECT_OK(ModelFiles::open(testing::write_temporary("merged.gguf", bytes)));

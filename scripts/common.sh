@@ -4,12 +4,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # ccache: another clone of the project finds what this one has compiled.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# Installs those packages of a list that are missing.
 install_packages() {
   local missing=() package
   while read -r package; do
     case $package in '' | \#*) continue ;; esac
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-  done <scripts/packages.txt
+  done <"$1"
   [ ${#missing[@]} -eq 0 ] && return
   echo "installing: ${missing[*]}" >&2
   local as_root=()

@@ -9,7 +9,7 @@ if [ -n "$model" ] && [ ! -f "$model" ]; then
   echo "error: no model at $model; give one: scripts/demo.sh MODEL.gguf" >&2
   exit 1
 fi
-install_packages
+install_packages scripts/packages.txt
 build release tessera
 if [ $# -gt 1 ]; then
   exec build/release/bin/tessera run -m "$model" "${@:2}"

@@ -11,7 +11,8 @@ if [ "${1:-}" = --fast ]; then
 fi
 presets=("$@")
 if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
-install_packages
+install_packages scripts/packages.txt
+install_packages scripts/packages-test.txt || echo "some tests will be skipped" >&2
 scripts/generate_stories.py --self-test
 for preset in "${presets[@]}"; do
   targets=()

@@ -8,7 +8,7 @@ out=$(realpath -m "${1:-build/bundled/tales.gguf}")
 . "$(dirname "$0")/common.sh"
 if [ -z "${BUILD_DIR:-}" ]; then
   BUILD_DIR=build/release
-  install_packages
+  install_packages scripts/packages.txt
   build release tessera
 fi
 work=${WORK_DIR:-build/bundled}

@@ -1,5 +1,12 @@
 #include "tessera/app/app.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <ranges>
+
+#include "tessera/backend/plugin.h"
+#include "tessera/blas/backend.h"
 #include "tessera/cpu/backend.h"
 #ifdef TESSERA_HAVE_VULKAN
 #include "tessera/vulkan/backend.h"
@@ -7,13 +14,46 @@
 
 namespace tessera {
 
+namespace {
+
+// Beside the program, where it is installed and where it is built; and what TESSERA_BACKENDS names.
+PluginSearch plugin_search() {
+  PluginSearch search{.folders = {}, .paths = {}, .reserved = {"cpu", "blas", "vulkan", "cuda"}};
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) search.folders.push_back(program.parent_path().parent_path() / "lib/tessera/backends");
+  const char* named = std::getenv("TESSERA_BACKENDS");
+  for (const auto part : std::views::split(std::string_view(named == nullptr ? "" : named), ':'))
+    if (!part.empty()) search.paths.emplace_back(part.begin(), part.end());
+  return search;
+}
+
+// Vulkan's first: plugins may be as slow as their authors like.
+FoundDevices find_devices() {
+  std::vector<std::unique_ptr<Device>> devices;
+#ifdef TESSERA_HAVE_VULKAN
+  const auto options = vulkan::options_from_environment();
+  if (options) devices = vulkan::find_devices(*options);
+#endif
+  FoundDevices plugins = find_plugins(plugin_search());
+#ifdef TESSERA_HAVE_VULKAN
+  if (!options) plugins.notes.push_back(options.error().message());
+#endif
+  std::ranges::move(plugins.devices, std::back_inserter(devices));
+  return {std::move(devices), std::move(plugins.notes)};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Registry>> create_registry(const std::string& isa) {
   auto registry = std::make_unique<Registry>();
   TESSERA_ASSIGN(auto cpu, cpu::create_device(isa));
+  registry->add_named("blas", [&cpu = *cpu] {
+    const char* file = std::getenv("TESSERA_BLAS");
+    return blas::create_device(cpu, file == nullptr ? "" : file);
+  });
   registry->add(std::move(cpu));
-#ifdef TESSERA_HAVE_VULKAN
-  registry->set_finder([] { return vulkan::find_devices({}); });
-#endif
+  registry->set_finder(find_devices);
   return registry;
 }
 

@@ -1,18 +1,36 @@
 #include "tessera/backend/backend.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
 namespace tessera {
 
+Result<std::vector<NodeTime>> Backend::run_timed(GraphPlan&, const CancelToken*) {
+  return fail(ErrorCode::unsupported, "{} does not tell the times of nodes", device().name());
+}
+
 std::span<const std::unique_ptr<Device>> Registry::devices() const {
   const std::lock_guard lock(mutex_);
   if (finder_) {
-    std::vector<std::unique_ptr<Device>> all = std::exchange(finder_, nullptr)();
-    std::ranges::move(devices_, std::back_inserter(all));
-    devices_ = std::move(all);
+    FoundDevices found = std::exchange(finder_, nullptr)();
+    std::ranges::move(devices_, std::back_inserter(found.devices));
+    devices_ = std::move(found.devices);
+    notes_ = std::move(found.notes);
   }
   return devices_;
+}
+
+std::vector<std::string> Registry::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+std::vector<std::string> Registry::named() const {
+  std::vector<std::string> names;
+  for (const Named& named : named_) names.push_back(named.name);
+  return names;
 }
 
 Result<const Device*> Registry::find(std::string_view name) const {
@@ -20,13 +38,40 @@ Result<const Device*> Registry::find(std::string_view name) const {
     const std::lock_guard lock(mutex_);
     for (const auto& device : devices_)
       if (device->name() == name) return device.get();
+    for (Named& named : named_) {
+      if (named.name != name) continue;
+      if (named.device == nullptr) {
+        TESSERA_ASSIGN(named.device, named.make());
+      }
+      return named.device.get();
+    }
   }
-  std::string known;
+  std::vector<std::string_view> known;
   for (const auto& device : devices()) {
     if (device->name() == name) return device.get();
-    known.append(known.empty() ? "" : ", ").append(device->name());
+    known.push_back(device->name());
   }
-  return fail(ErrorCode::not_found, "no device named {} (there are: {})", name, known);
+  const size_t n_unused = notes().size();
+  return fail(ErrorCode::not_found, "no device named {} (there are: {}{})", name, fmt::join(known, ", "),
+              n_unused == 0 ? "" : fmt::format("; plugins that are not used: {}", n_unused));
+}
+
+Result<const BufferType*> Registry::find_buffer_type(std::string_view name) const {
+  const auto find_in = [&](std::span<const std::unique_ptr<Device>> devices) -> const BufferType* {
+    for (const auto& device : devices)
+      for (const BufferType* type : device->buffer_types())
+        if (type->name() == name) return type;
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (const BufferType* type = find_in(devices_)) return type;
+  }
+  if (const BufferType* type = find_in(devices())) return type;
+  std::vector<std::string_view> known;
+  for (const auto& device : devices())
+    for (const BufferType* type : device->buffer_types()) known.push_back(type->name());
+  return fail(ErrorCode::not_found, "no memory named {} (there are: {})", name, fmt::join(known, ", "));
 }
 
 }  // namespace tessera

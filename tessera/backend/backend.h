@@ -33,6 +33,13 @@ struct DevicePeaks {
   double read_gbps = 0;   // 10^9 bytes per second, streaming
 };
 
+/// When a node of a graph ran, from the begin of the run on.
+struct NodeTime {
+  NodeId node = kNoNode;
+  double begin_us = 0;
+  double us = 0;
+};
+
 /// A graph bound to memory and ready to run; made by Backend::compile.
 class GraphPlan {
  public:
@@ -50,27 +57,21 @@ class Backend {
   virtual Result<size_t> work_bytes(const Graph& graph) const = 0;
 
   /// Binds each node i of the graph to places[i] (dtype and layout as the node's, a buffer and an offset) and work,
-  /// which holds work_bytes() bytes. The graph and the memory must outlive the plan.
-  /// Errors: unsupported (a node this device cannot run), invalid_argument (a place without memory).
+  /// which holds work_bytes() bytes and is shared by all plans of this backend. The graph and the memory must outlive
+  /// the plan. Errors: unsupported (a node this device cannot run), invalid_argument (a place without memory).
   virtual Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
-                                                     std::span<std::byte> work) = 0;
+                                                     const BufferRange& work) = 0;
 
   /// Runs to the end. Never allocates. Errors: cancelled (outputs are undefined), invalid_argument (an id out of
   /// range in the data).
   virtual Result<> run(GraphPlan& plan, const CancelToken* cancel) = 0;
 
-  /// Transfers in stream order; devices without asynchronous copies do them at once.
-  virtual Result<> set_async(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
-    return tensor.buffer->set(tensor, offset, bytes);
-  }
-  virtual Result<> get_async(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) {
-    return tensor.buffer->get(tensor, offset, bytes);
-  }
+  /// run(), and when each node ran: several that run as one are told as the first of them.
+  /// Errors: those of run(); unsupported (this backend cannot tell).
+  virtual Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel);
+
   /// What of the threads' placement or priority could not be had (the backend works without); "" if nothing.
   virtual std::string_view warning() const { return {}; }
-
-  /// Waits until all that was asked for is done.
-  virtual Result<> synchronize() { return {}; }
 };
 
 /// What products with quantized weights read: x as floats, or x quantized to int8 in groups of at most so many columns
@@ -95,10 +96,13 @@ class Device {
 
   /// Plain memory: values, caches, rows that are looked up.
   virtual const BufferType& buffer_type() const = 0;
+  /// Every kind of memory of this device, the plain one first.
+  virtual std::vector<const BufferType*> buffer_types() const { return {&buffer_type()}; }
   /// The memory in which a weight of this type and shape is fastest as an operand of op.
   virtual const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const = 0;
   virtual bool can_use(const BufferType& type) const = 0;
-  /// Whether this device can run a node of the graph.
+  /// Whether this device can run a node of the graph. Operands in memory that it cannot use are judged as if they lay
+  /// in its plain memory: whoever runs the graph brings them there.
   virtual bool supports(const Graph& graph, NodeId node) const = 0;
   /// The dtypes that a KV cache may have here.
   virtual bool supports_kv(DType dtype, KvSide side, int64_t dim) const = 0;
@@ -111,23 +115,50 @@ class Device {
   virtual Result<DevicePeaks> measure_peaks(const BackendOptions& options) const = 0;
 };
 
+/// What a search for devices found.
+struct FoundDevices {
+  FoundDevices(std::vector<std::unique_ptr<Device>> found, std::vector<std::string> why_not = {})
+      : devices(std::move(found)), notes(std::move(why_not)) {}
+
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::string> notes;  // a line for each plugin that is not used
+};
+
 /// The devices of this process, in order of preference; filled by app/.
 class Registry {
  public:
   void add(std::unique_ptr<Device> device) { devices_.push_back(std::move(device)); }
   /// Devices that take a while to find and come before those that were added: looked for once, when devices are listed
   /// or a name is asked for that none of those has.
-  using Finder = std::function<std::vector<std::unique_ptr<Device>>()>;
+  using Finder = std::function<FoundDevices()>;
   void set_finder(Finder finder) { finder_ = std::move(finder); }
 
+  /// A device for those who name it: made when find() is first asked for it, and never among devices().
+  using Maker = std::function<Result<std::unique_ptr<Device>>()>;
+  void add_named(std::string name, Maker make) { named_.push_back({std::move(name), std::move(make), nullptr}); }
+
   std::span<const std::unique_ptr<Device>> devices() const;
-  /// Errors: not_found, listing the names there are.
+  /// What the search had to say, if there was one.
+  std::vector<std::string> notes() const;
+  /// The names of the devices for those who name them, here or not.
+  std::vector<std::string> named() const;
+  /// Errors: not_found, listing the names there are; that of a named device's maker.
   Result<const Device*> find(std::string_view name) const;
+  /// The memory of this name of any device among devices(). Errors: not_found, listing the names there are.
+  Result<const BufferType*> find_buffer_type(std::string_view name) const;
 
  private:
+  struct Named {
+    std::string name;
+    Maker make;
+    std::unique_ptr<Device> device;
+  };
+
   mutable std::mutex mutex_;
   mutable Finder finder_;  // none once it was asked
   mutable std::vector<std::unique_ptr<Device>> devices_;
+  mutable std::vector<std::string> notes_;
+  mutable std::vector<Named> named_;  // after what their devices may refer to
 };
 
 }  // namespace tessera

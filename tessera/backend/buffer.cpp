@@ -9,6 +9,8 @@ Result<> Buffer::copy(const Tensor& from, const Tensor& to) {
     return fail(ErrorCode::mismatch, "copy of {} {} {} to {} {} {}", from.name, info(from.dtype).name,
                 to_string(from.shape()), to.name, info(to.dtype).name, to_string(to.shape()));
   TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
+  if (from.buffer->type().is_host()) return set(to, 0, {from.buffer->base() + from.offset, bytes});
+  if (type().is_host()) return from.buffer->get(from, 0, {base() + to.offset, bytes});
   std::vector<std::byte> staging(bytes);
   TESSERA_TRY(from.buffer->get(from, 0, staging));
   return set(to, 0, staging);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/result.h"
@@ -35,7 +36,7 @@ class Buffer {
   virtual Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) = 0;
   virtual Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) = 0;
 
-  /// All of `from` (any buffer) into `to` (in this one). Errors: types or shapes differ.
+  /// All of `from` (any buffer) into `to` (in this one), both contiguous. Errors: types or shapes differ.
   virtual Result<> copy(const Tensor& from, const Tensor& to);
 
   /// Sets every byte.
@@ -47,6 +48,13 @@ class Buffer {
   const BufferType& type_;
   size_t size_;
   BufferUsage usage_;
+};
+
+/// Bytes of a buffer.
+struct BufferRange {
+  Buffer* buffer = nullptr;  // null: none
+  size_t offset = 0;
+  size_t bytes = 0;
 };
 
 class BufferType {
@@ -63,6 +71,9 @@ class BufferType {
   virtual Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const = 0;
   /// The host can read the tensors' file form at base() + offset.
   virtual bool is_host() const = 0;
+  /// What there is of such memory now, for people ("pages of 2 MiB: 64 of 64 free"); "" where nothing is worth telling.
+  /// Errors: unsupported, out_of_memory (none can be had), with the reason.
+  virtual Result<std::string> availability() const { return std::string(); }
   /// Zeroed memory. Errors: out_of_memory.
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const = 0;
 };

@@ -76,56 +76,84 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
     return fail(ErrorCode::invalid_argument, "context size {}, want 1 to {}", config.n_ctx, kMaxContext);
   if (config.n_sequences < 1 || config.n_sequences > kMaxSequences)
     return fail(ErrorCode::invalid_argument, "{} sequences, want 1 to {}", config.n_sequences, kMaxSequences);
+  if (!config.devices.empty() && config.devices.size() != config.layers.size())
+    return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
   std::unique_ptr<KvCache> cache(new KvCache);
+  cache->config_ = std::move(config);
+  TESSERA_TRY(cache->add_groups());
+  TESSERA_TRY(cache->add_layers(device));
+  TESSERA_TRY(cache->add_tables(device));
+  TESSERA_TRY(cache->memory_.plan());
+  return cache;
+}
 
+Result<> KvCache::add_groups() {
   std::vector<int64_t> windows{0};
-  for (const KvLayerShape& layer : config.layers) {
+  for (const KvLayerShape& layer : config_.layers) {
     if (layer.window < 0)
       return fail(ErrorCode::invalid_argument, "attention window {}, want at least 0", layer.window);
     const auto known = std::ranges::find(windows, layer.window);
-    cache->group_of_layer_.push_back(static_cast<size_t>(known - windows.begin()));
+    group_of_layer_.push_back(static_cast<size_t>(known - windows.begin()));
     if (known == windows.end()) windows.push_back(layer.window);
   }
-  const int64_t n_max_blocks = div_ceil(config.n_ctx, kBlock);
   for (size_t g = 0; g < windows.size(); ++g)
-    cache->groups_.emplace_back(windows[g],
-                                KvGroup::Size{.n_blocks = n_blocks_of(config, windows[g]),
-                                              .n_max_blocks = n_max_blocks,
-                                              .n_sequences = config.n_sequences},
-                                g == 0 ? "" : fmt::format(".{}", g));
+    groups_.emplace_back(windows[g],
+                         KvGroup::Size{.n_blocks = n_blocks_of(config_, windows[g]),
+                                       .n_max_blocks = div_ceil(config_.n_ctx, kBlock),
+                                       .n_sequences = config_.n_sequences},
+                         g == 0 ? "" : fmt::format(".{}", g));
+  return {};
+}
 
-  std::vector<Tensor*> tensors;
-  cache->k_.resize(config.layers.size());
-  cache->v_.resize(config.layers.size());
-  for (size_t il = 0; il < config.layers.size(); ++il) {
-    const KvLayerShape& shape = config.layers[il];
-    KvGroup& group = cache->groups_[cache->group_of_layer_[il]];
+const Device& KvCache::device_of(size_t layer, const Device& otherwise) const {
+  return config_.devices.empty() ? otherwise : *config_.devices[layer];
+}
+
+Result<> KvCache::add_layers(const Device& device) {
+  k_.resize(config_.layers.size());
+  v_.resize(config_.layers.size());
+  for (size_t il = 0; il < config_.layers.size(); ++il) {
+    const KvLayerShape& shape = config_.layers[il];
+    const Device& home = device_of(il, device);
+    KvGroup& group = groups_[group_of_layer_[il]];
     for (const KvSide side : {KvSide::k, KvSide::v}) {
       const bool is_k = side == KvSide::k;
       const int64_t dim = is_k ? shape.k_dim : shape.v_dim;
       if (!is_k && dim == 0) continue;
-      Tensor& tensor = (is_k ? cache->k_ : cache->v_)[il];
+      Tensor& tensor = (is_k ? k_ : v_)[il];
       tensor.name = fmt::format("cache.{}.{}", is_k ? "k" : "v", il);
-      tensor.dtype = is_k ? config.type_k : config.type_v;
-      TESSERA_TRY(want_side(device, tensor.dtype, side, dim));
+      tensor.dtype = is_k ? config_.type_k : config_.type_v;
+      TESSERA_TRY(want_side(home, tensor.dtype, side, dim));
       TESSERA_ASSIGN(tensor.layout,
                      contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, group.n_blocks()}));
       group.add_data(tensor);
-      tensors.push_back(&tensor);
+      memory_.add(tensor, home.buffer_type());
     }
   }
-  for (KvGroup& group : cache->groups_)
-    for (Tensor* table : {&group.blocks(), &group.valid()}) {
-      TESSERA_ASSIGN(table->layout, contiguous_layout(table->dtype, {n_max_blocks, config.n_sequences}));
-      tensors.push_back(table);
+  return {};
+}
+
+Result<> KvCache::add_tables(const Device& device) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Device* home = nullptr;
+    for (size_t il = 0; il < config_.layers.size(); ++il) {
+      if (group_of_layer_[il] != g) continue;
+      const Device& of_layer = device_of(il, device);
+      home = home == nullptr || home == &of_layer ? &of_layer : &device;
+      if (home != &of_layer) break;
     }
-  cache->config_ = std::move(config);
-  TESSERA_ASSIGN(cache->placement_, TensorPlacement::plan(device.buffer_type(), std::move(tensors)));
-  return cache;
+    if (home == nullptr) home = &device;
+    for (Tensor* table : {&groups_[g].blocks(), &groups_[g].valid()}) {
+      TESSERA_ASSIGN(table->layout,
+                     contiguous_layout(table->dtype, {div_ceil(config_.n_ctx, kBlock), config_.n_sequences}));
+      memory_.add(*table, home->buffer_type());
+    }
+  }
+  return {};
 }
 
 Result<> KvCache::allocate() {
-  TESSERA_ASSIGN(buffers_, placement_.allocate(BufferUsage::cache));
+  TESSERA_TRY(memory_.allocate(BufferUsage::cache));
   for (KvGroup& group : groups_) TESSERA_TRY(group.reset());
   return {};
 }

@@ -17,8 +17,8 @@
 #include <span>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 #include "tessera/cache/kv_group.h"
 
 namespace tessera {
@@ -35,9 +35,10 @@ struct KvCacheConfig {
   std::vector<KvLayerShape> layers;
   DType type_k = DType::f16;
   DType type_v = DType::f16;
-  int64_t n_ctx = 0;        // tokens over all sequences, and the bound of any position
-  int32_t n_sequences = 1;  // sequence ids are 0 to n_sequences - 1
-  int64_t n_ubatch = 512;   // most tokens of one reserve()
+  int64_t n_ctx = 0;                     // tokens over all sequences, and the bound of any position
+  int32_t n_sequences = 1;               // sequence ids are 0 to n_sequences - 1
+  int64_t n_ubatch = 512;                // most tokens of one reserve()
+  std::vector<const Device*> devices{};  // by layer; empty: one for all
 };
 
 inline constexpr int32_t kMaxSequences = 1024;
@@ -47,14 +48,17 @@ inline constexpr int64_t kRollbackTokens = 64;
 
 class KvCache {
  public:
-  /// Computes layout and size; allocates nothing. Errors: invalid_argument (a type the device cannot keep, a
-  /// context or number of sequences out of range).
+  /// Computes layout and size; allocates nothing. Layers lie on config.devices, or all on this device; the tables of a
+  /// group lie with its layers where those are on one device, else on this one. Errors: invalid_argument (a type that
+  /// a layer's device cannot keep, a context or number of sequences out of range).
   static Result<std::unique_ptr<KvCache>> plan(const Device& device, KvCacheConfig config);
 
   const KvCacheConfig& config() const { return config_; }
-  size_t bytes() const { return placement_.bytes(); }
+  std::vector<TypeBytes> planned_memory() const { return memory_.planned(); }
+  size_t bytes() const { return total_bytes(planned_memory()); }
   Result<> allocate();
-  size_t allocated_bytes() const { return buffers_.size(); }
+  std::vector<TypeBytes> allocated_memory() const { return memory_.allocated(); }
+  size_t allocated_bytes() const { return total_bytes(allocated_memory()); }
 
   // --- for graphs
 
@@ -115,6 +119,10 @@ class KvCache {
 
  private:
   KvCache() = default;
+  Result<> add_groups();
+  Result<> add_layers(const Device& device);
+  Result<> add_tables(const Device& device);
+  const Device& device_of(size_t layer, const Device& otherwise) const;
   Result<> want_sequence(int32_t sequence) const;
   Result<> want_seen(std::span<const BatchToken> tokens) const;
   Result<> want_seen_after(const char* operation, int32_t sequence,
@@ -127,8 +135,7 @@ class KvCache {
   std::vector<size_t> group_of_layer_;
   std::vector<BatchToken> pending_;  // of the batch that is being decoded
   std::vector<Tensor> k_, v_;        // by layer; where a layer has no V, an empty tensor
-  TensorPlacement placement_;
-  MultiBuffer buffers_;
+  TensorMemory memory_;
 };
 
 }  // namespace tessera

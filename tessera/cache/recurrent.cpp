@@ -15,12 +15,13 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
     return fail(ErrorCode::invalid_argument, "{} sequences, want 1 to {}", config.n_sequences, kMaxSequences);
   if (config.n_checkpoints < 0 || config.n_checkpoints > kMaxCheckpoints)
     return fail(ErrorCode::invalid_argument, "{} checkpoints, want 0 to {}", config.n_checkpoints, kMaxCheckpoints);
+  if (!config.devices.empty() && config.devices.size() != config.layers.size())
+    return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
   const int32_t n_slots = 2 * config.n_sequences + config.n_checkpoints;
   std::unique_ptr<RecurrentCache> cache(new RecurrentCache(n_slots));
   cache->sequences_.resize(static_cast<size_t>(config.n_sequences));
   cache->pending_.resize(static_cast<size_t>(config.n_sequences));
   cache->states_.resize(config.layers.size());
-  std::vector<Tensor*> tensors;
   for (size_t il = 0; il < config.layers.size(); ++il) {
     const std::vector<int64_t>& n_elements = config.layers[il].n_elements;
     cache->states_[il].reserve(n_elements.size());  // their addresses are kept
@@ -28,20 +29,16 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {n_elements[kind], n_slots}));
       cache->states_[il].push_back(
           {.name = fmt::format("state.{}.{}", kind, il), .dtype = DType::f32, .layout = layout});
-      tensors.push_back(&cache->states_[il].back());
+      const Device& home = config.devices.empty() ? device : *config.devices[il];
+      cache->memory_.add(cache->states_[il].back(), home.buffer_type());
       const auto sum = checked_add(cache->state_bytes_, static_cast<size_t>(layout.nb[1]));
       if (!sum) return fail(ErrorCode::limit, "recurrent state: size overflows");
       cache->state_bytes_ = *sum;
     }
   }
   cache->config_ = std::move(config);
-  TESSERA_ASSIGN(cache->placement_, TensorPlacement::plan(device.buffer_type(), std::move(tensors)));
+  TESSERA_TRY(cache->memory_.plan());
   return cache;
-}
-
-Result<> RecurrentCache::allocate() {
-  TESSERA_ASSIGN(buffers_, placement_.allocate(BufferUsage::cache));
-  return {};
 }
 
 int64_t RecurrentCache::n_run_entries(int64_t n_tokens) const {

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 #include "tessera/batch/batch.h"
 #include "tessera/cache/block_pool.h"
 
@@ -28,21 +28,24 @@ struct RecurrentLayerShape {
 
 struct RecurrentCacheConfig {
   std::vector<RecurrentLayerShape> layers;
-  int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
-  int32_t n_checkpoints = 0;  // over all sequences
+  int32_t n_sequences = 1;               // sequence ids are 0 to n_sequences - 1
+  int32_t n_checkpoints = 0;             // over all sequences
+  std::vector<const Device*> devices{};  // by layer; empty: one for all
 };
 
 inline constexpr int32_t kMaxCheckpoints = 4096;
 
 class RecurrentCache {
  public:
-  /// Computes layout and size; allocates nothing. Errors: invalid_argument (a number out of range), limit (overflow).
+  /// Computes layout and size; allocates nothing. Layers lie on config.devices, or all on this one. Errors:
+  /// invalid_argument (a number out of range), limit (overflow).
   static Result<std::unique_ptr<RecurrentCache>> plan(const Device& device, RecurrentCacheConfig config);
 
   const RecurrentCacheConfig& config() const { return config_; }
-  size_t bytes() const { return placement_.bytes(); }
-  Result<> allocate();
-  size_t allocated_bytes() const { return buffers_.size(); }
+  std::vector<TypeBytes> planned_memory() const { return memory_.planned(); }
+  size_t bytes() const { return total_bytes(planned_memory()); }
+  Result<> allocate() { return memory_.allocate(BufferUsage::cache); }
+  std::vector<TypeBytes> allocated_memory() const { return memory_.allocated(); }
 
   // --- for graphs
 
@@ -128,8 +131,7 @@ class RecurrentCache {
   int32_t n_checkpoints_ = 0;
   std::vector<std::vector<Tensor>> states_;  // by layer and kind
   size_t state_bytes_ = 0;
-  TensorPlacement placement_;
-  MultiBuffer buffers_;
+  TensorMemory memory_;
 };
 
 }  // namespace tessera

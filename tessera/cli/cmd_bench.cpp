@@ -10,6 +10,7 @@
 #include "tessera/cli/bench_report.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/schedule_log.h"
 
 namespace tessera::cli {
 
@@ -240,7 +241,8 @@ class BenchCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const auto registry, open_registry());
-    TESSERA_ASSIGN(const Device* device, registry->find(model_.engine.device));
+    TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.engine.placement));
+    const Device* device = devices.front();
     TESSERA_ASSIGN(BenchMachine machine, measure_machine(*device));
     BenchReport report(ops_.pattern ? BenchTable::ops : BenchTable::models, format_, machine);
     TESSERA_TRY(report.begin());
@@ -326,6 +328,7 @@ class BenchCommand final : public Command {
   Result<BenchRow> measure(const std::shared_ptr<Engine>& engine, const Test& test, const BenchMachine& machine,
                            Context& process) const {
     TESSERA_ASSIGN(const auto session, Session::create(engine, test.session));
+    if (context_.log_schedule) TESSERA_TRY(log_schedules(*session));
     BenchRow row = describe(*engine, test);
     TESSERA_TRY(add_cost(row, *session, machine.peaks.at(row.n_threads)));
     Measurement measurement(*session, test, context_.n_batch, process.interrupt);

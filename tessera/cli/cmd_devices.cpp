@@ -26,7 +26,8 @@ std::string_view kind_name(DeviceKind kind) {
 
 // Whether the device multiplies by, or looks up rows in, a matrix of this type: asked of a graph of that one operation.
 bool runs(const Device& device, Op op, DType dtype) {
-  constexpr int64_t kRow = 256;  // whole blocks of every type
+  constexpr int64_t kRow = 256;   // whole blocks of every type
+  constexpr int64_t kTokens = 32;  // as few as an accelerator of large products takes
   auto layout = contiguous_layout(dtype, {kRow, kRow});
   if (!layout) return false;
   const Tensor matrix{.name = "w",
@@ -35,7 +36,7 @@ bool runs(const Device& device, Op op, DType dtype) {
                       .buffer_type = &device.weight_buffer_type(op, dtype, layout->shape)};
   GraphBuilder b;
   const Value weights = b.tensor(matrix);
-  const Value result = op == Op::mul_mat ? b.mul_mat(weights, b.input("x", DType::f32, {kRow, 1}))
+  const Value result = op == Op::mul_mat ? b.mul_mat(weights, b.input("x", DType::f32, {kRow, kTokens}))
                                          : b.get_rows(weights, b.input("ids", DType::i32, {1}));
   const auto graph = std::move(b).finish();
   return graph && device.supports(*graph, result.id());
@@ -57,6 +58,28 @@ Support support_of(const Device& device) {
   return support;
 }
 
+// All of them, and those for who names them where they are here.
+std::vector<const Device*> all_devices(const Registry& registry) {
+  std::vector<const Device*> all;
+  for (const std::string& name : registry.named())
+    if (const auto device = registry.find(name)) all.push_back(*device);
+  for (const auto& device : registry.devices()) all.push_back(device.get());
+  return all;
+}
+
+std::string memory_text(const DeviceMemory& memory) {
+  if (memory.total_bytes == 0) return "none of its own";
+  return fmt::format("{} bytes ({}), {} free", memory.total_bytes, human_bytes(static_cast<double>(memory.total_bytes)),
+                     human_bytes(static_cast<double>(memory.free_bytes)));
+}
+
+// "name: what there is of it", or why there is none.
+std::string buffer_type_text(const BufferType& type) {
+  const auto there = type.availability();
+  if (!there) return fmt::format("{}: none: {}", type.name(), there.error().message());
+  return there->empty() ? std::string(type.name()) : fmt::format("{}: {}", type.name(), *there);
+}
+
 class DevicesCommand final : public Command {
  public:
   FlagTable flags() override {
@@ -65,25 +88,26 @@ class DevicesCommand final : public Command {
     return table;
   }
 
-  Result<> run(Context&) override {
+  Result<> run(Context& process) override {
     TESSERA_ASSIGN(const auto registry, open_registry());
-    return json_ ? print_json(*registry) : print_plain(*registry);
+    TESSERA_TRY(json_ ? print_json(*registry) : print_plain(*registry));
+    for (const std::string& note : registry->notes())
+      if (!process.quiet) log(note);
+    return {};
   }
 
  private:
   static Result<> print_plain(const Registry& registry) {
     std::string text;
-    for (const auto& device : registry.devices()) {
-      const DeviceMemory memory = device->memory();
+    for (const Device* device : all_devices(registry)) {
       const Support support = support_of(*device);
       std::vector<std::vector<std::string>> rows = {
           {"device", std::string(device->name())},
           {"kind", std::string(kind_name(device->kind()))},
           {"description", device->description()},
-          {"memory", fmt::format("{} bytes ({}), {} free", memory.total_bytes,
-                                 human_bytes(static_cast<double>(memory.total_bytes)),
-                                 human_bytes(static_cast<double>(memory.free_bytes)))}};
+          {"memory", memory_text(device->memory())}};
       for (const auto& [name, value] : device->properties()) rows.push_back({name, value});
+      for (const BufferType* type : device->buffer_types()) rows.push_back({"buffers", buffer_type_text(*type)});
       rows.push_back({"matrices", fmt::format("{}", fmt::join(support.matrices, " "))});
       rows.push_back({"rows", fmt::format("{}", fmt::join(support.rows, " "))});
       rows.push_back({"kv cache", fmt::format("{}", fmt::join(support.cache, " "))});
@@ -95,7 +119,14 @@ class DevicesCommand final : public Command {
   static Result<> print_json(const Registry& registry) {
     using Json = nlohmann::ordered_json;
     Json devices = Json::array();
-    for (const auto& device : registry.devices()) {
+    for (const Device* device : all_devices(registry)) {
+      Json buffer_types = Json::array();
+      for (const BufferType* type : device->buffer_types()) {
+        const auto there = type->availability();
+        buffer_types.push_back({{"name", type->name()},
+                                {"available", there.has_value()},
+                                {"note", there ? *there : there.error().message()}});
+      }
       Json properties = Json::object();
       for (const auto& [name, value] : device->properties()) properties[name] = value;
       const Support support = support_of(*device);
@@ -105,6 +136,7 @@ class DevicesCommand final : public Command {
                          {"memory_total_bytes", device->memory().total_bytes},
                          {"memory_free_bytes", device->memory().free_bytes},
                          {"properties", std::move(properties)},
+                         {"buffer_types", std::move(buffer_types)},
                          {"matrix_types", support.matrices},
                          {"row_types", support.rows},
                          {"cache_types", support.cache}});

@@ -7,6 +7,7 @@
 #include "tessera/base/checked.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/run_args.h"
+#include "tessera/cli/schedule_log.h"
 
 namespace tessera::cli {
 
@@ -58,20 +59,39 @@ class PlanCommand final : public Command {
 
   Result<> check() override { return args_.check(); }
 
-  Result<> run(Context&) override {
+  Result<> run(Context& process) override {
     TESSERA_ASSIGN(const LoadedModel model, open_model(args_.model, args_.context));
     Fit fit{.settings = args_.context.session, .report = {}};
     fit.settings.adapters = model.adapters;
     if (fit.settings.n_ctx == 0) fit.settings.n_ctx = model.engine->model().info().n_ctx_train;
     fit.settings.embeddings = !model.engine->model().info().has_logits;
+    const FitOptions fit_options = fit_of(model, args_.context);
     TESSERA_ASSIGN(fit.report, Session::plan(*model.engine, fit.settings));
     if (memory_ != 0) {
       TESSERA_ASSIGN(fit, find_fit(*model.engine, fit));
+    } else if (fit_options.is_on) {
+      TESSERA_ASSIGN(fit, fit_as_run_does(model, std::move(fit), fit_options, process));
     }
+    n_offloaded_ = model.engine->placement().n_offloaded();
+    if (args_.context.log_schedule) TESSERA_TRY(log_schedules(*model.engine, fit.settings));
     return json_ ? print_json(fit) : print_plain(fit);
   }
 
  private:
+  // Where nothing fits, the plan is as asked for all the same: it says how far away that is.
+  static Result<Fit> fit_as_run_does(const LoadedModel& model, Fit asked, const FitOptions& options,
+                                     const Context& process) {
+    const PlacementOptions placement = model.engine->placement_options();
+    auto fitted = tessera::fit(*model.engine, model.adapters, asked.settings, options);
+    if (fitted && !fitted->choice.empty() && !process.quiet) log(fitted->choice);
+    if (fitted) return Fit{std::move(fitted->session), std::move(fitted->report)};
+    if (fitted.error().code() != ErrorCode::out_of_memory) return forward_error(fitted);
+    if (!process.quiet) log("warning: " + fitted.error().message());
+    TESSERA_TRY(model.engine->place(placement));
+    for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
+    return asked;
+  }
+
   // Of the settings in order of preference, the first that fit. `asked` is what the flags say.
   Result<Fit> find_fit(const Engine& engine, const Fit& asked) const {
     const int64_t most = asked.settings.n_ctx;
@@ -111,9 +131,9 @@ class PlanCommand final : public Command {
     return fits;
   }
 
-  static std::string flags_of(const SessionOptions& settings) {
-    return fmt::format("-c {} -ub {} -ctk {} -ctv {}", settings.n_ctx, settings.n_ubatch, info(settings.type_k).name,
-                       info(settings.type_v).name);
+  std::string flags_of(const SessionOptions& settings) const {
+    return fmt::format("-c {} -ub {} -ctk {} -ctv {}{}", settings.n_ctx, settings.n_ubatch, info(settings.type_k).name,
+                       info(settings.type_v).name, n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_));
   }
 
   Result<> print_plain(const Fit& fit) const {
@@ -127,7 +147,7 @@ class PlanCommand final : public Command {
     return print(format_table(rows, "lllrr") + verdict + flags_of(fit.settings) + "\n");
   }
 
-  static Result<> print_json(const Fit& fit) {
+  Result<> print_json(const Fit& fit) const {
     using Kind = MemoryPart::Kind;
     nlohmann::ordered_json buffers = nlohmann::ordered_json::array();
     for (const MemoryPart& part : fit.report.parts)
@@ -142,6 +162,7 @@ class PlanCommand final : public Command {
         {"n_ubatch", fit.settings.n_ubatch},
         {"cache_type_k", info(fit.settings.type_k).name},
         {"cache_type_v", info(fit.settings.type_v).name},
+        {"n_gpu_layers", n_offloaded_},
         {"buffers", std::move(buffers)},
     };
     return print(plan.dump(2) + "\n");
@@ -149,6 +170,7 @@ class PlanCommand final : public Command {
 
   RunArgs args_;
   uint64_t memory_ = 0;  // 0: just the plan
+  int64_t n_offloaded_ = 0;
   bool json_ = false;
 };
 

@@ -10,6 +10,8 @@
 #include "tessera/app/bundled_model.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/offload_args.h"
+#include "tessera/cli/schedule_log.h"
 
 namespace tessera::cli {
 
@@ -50,15 +52,10 @@ std::function<Result<>(std::string_view)> set_priority(Priority& target) {
 
 std::function<Result<>(std::string_view)> set_activations(Activations& target) {
   return [&target](std::string_view text) -> Result<> {
-    constexpr std::pair<std::string_view, Activations> kNames[] = {{"auto", Activations::automatic},
-                                                                   {"f32", Activations::float32},
-                                                                   {"int8-32", Activations::int8_32},
-                                                                   {"int8-64", Activations::int8_64},
-                                                                   {"int8-128", Activations::int8_128}};
-    const auto* found = std::ranges::find(kNames, text, [](const auto& entry) { return entry.first; });
-    if (found == std::end(kNames))
+    const auto activations = activations_from_name(text);
+    if (!activations)
       return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, f32, int8-32, int8-64, int8-128", text);
-    target = found->second;
+    target = *activations;
     return {};
   };
 }
@@ -87,6 +84,17 @@ std::function<Result<>(std::string_view)> set_numa_policy(NumaPolicy& target) {
 constexpr float kMaxReal = 1e30f;
 
 }  // namespace
+
+std::optional<Activations> activations_from_name(std::string_view name) {
+  constexpr std::pair<std::string_view, Activations> kNames[] = {{"auto", Activations::automatic},
+                                                                 {"f32", Activations::float32},
+                                                                 {"int8-32", Activations::int8_32},
+                                                                 {"int8-64", Activations::int8_64},
+                                                                 {"int8-128", Activations::int8_128}};
+  const auto* found = std::ranges::find(kNames, name, [](const auto& entry) { return entry.first; });
+  if (found == std::end(kNames)) return std::nullopt;
+  return found->second;
+}
 
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent) {
   table.flags.push_back({"--model",
@@ -129,7 +137,7 @@ void ModelArgs::add_to(FlagTable& table) {
   f.push_back({"--no-repack", {"-nr"}, "", "use weights where they lie instead of packing them", "", false,
                set_switch(engine.pack_weights, false)});
   f.push_back({"--check-tensors", {}, "", "refuse weights that are not finite", "", false, set_switch(engine.check_tensors)});
-  f.push_back({"--device", {"-dev"}, "NAME", "where to run", "cpu", false, set_string(engine.device)});
+  add_offload_flags(table, engine.placement, fit);
   RopeOverrides& rope = engine.rope;
   f.push_back({"--rope-scaling", {}, "KIND", "none, linear, yarn", "the model's", false,
                [&rope](std::string_view text) -> Result<> {
@@ -170,7 +178,10 @@ void ContextArgs::add_to(FlagTable& table) {
                set_integer(session.n_ctx, 0, kMaxContext)});
   f.push_back({"--batch-size", {"-b"}, "N", "prompt tokens per call", "2048", false, set_integer(n_batch, 1, kMaxContext)});
   f.push_back({"--ubatch-size", {"-ub"}, "N", "tokens computed at once", "512", false,
-               set_integer(session.n_ubatch, 1, 1 << 16)});
+               [this, set = set_integer(session.n_ubatch, 1, 1 << 16)](std::string_view text) -> Result<> {
+                 has_ubatch = true;
+                 return set(text);
+               }});
   f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", "f16", false,
                set_cache_type(session.type_k)});
   f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
@@ -195,6 +206,8 @@ void ContextArgs::add_to(FlagTable& table) {
   f.push_back({"--poll", {}, "N", "0 to 100: how long idle threads wait awake", "50", false,
                set_integer(session.threads.poll, 0, 100)});
   add_numa_flag(table, session.threads.numa);
+  f.push_back({"--log-sched", {}, "", "tell on stderr which device runs each node of a step, and why", "", false,
+               set_switch(log_schedule)});
 }
 // clang-format on
 
@@ -323,8 +336,14 @@ Result<std::unique_ptr<Registry>> open_registry() {
 }
 
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context) {
+  TESSERA_ASSIGN(auto registry, open_registry());
+  return open_model(model, context, std::move(registry));
+}
+
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, std::unique_ptr<Registry> registry) {
   LoadedModel opened;
-  TESSERA_ASSIGN(opened.registry, open_registry());
+  opened.registry = std::move(registry);
+  opened.fit = model.fit;
   EngineOptions options = model.engine;
   options.threads = context.session.threads;
   TESSERA_ASSIGN(auto files, model.path.empty() ? ModelFiles::parse(bundled_model(), std::string(kBundledModelName))
@@ -347,17 +366,31 @@ Result<> load_weights(Engine& engine, Context& process) {
   return {};
 }
 
+FitOptions fit_of(const LoadedModel& opened, const ContextArgs& context) {
+  const ModelInfo& model = opened.engine->model().info();
+  FitOptions fit = opened.fit;
+  fit.fits_context = context.session.n_ctx == 0;
+  // What is not causal computes a sequence at once.
+  fit.fits_ubatch = !context.has_ubatch && !context.session.embeddings && model.embeds_causally();
+  return fit;
+}
+
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process) {
-  SessionOptions options = context.session;
-  options.adapters = opened.adapters;
-  TESSERA_ASSIGN(const MemoryReport report, Session::plan(*opened.engine, options));
-  TESSERA_TRY(want_memory(*opened.engine, report));
-  TESSERA_TRY(load_weights(*opened.engine, process));
-  TESSERA_TRY(load_adapters(opened.adapters));
-  TESSERA_ASSIGN(opened.session, Session::create(opened.engine, options));
+  for (const std::string& note : opened.registry->notes())
+    if (process.verbose) log(note);
+  const auto load = [&](const SessionOptions& options) -> Result<std::unique_ptr<Session>> {
+    TESSERA_TRY(load_weights(*opened.engine, process));
+    TESSERA_TRY(load_adapters(opened.adapters));
+    return Session::create(opened.engine, options);
+  };
+  const auto tell = [&](const std::string& line) {
+    if (!process.quiet) log(line);
+  };
+  TESSERA_ASSIGN(opened.session, load_fitted(*opened.engine, opened.adapters, context.session,
+                                             fit_of(opened, context), load, tell));
   if (const std::string_view warning = opened.session->warning(); !warning.empty() && !process.quiet)
     log(fmt::format("warning: {}", warning));
-  return {};
+  return context.log_schedule ? log_schedules(*opened.session) : Result<>{};
 }
 
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process) {

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tessera/cli/adapter_args.h"
 #include "tessera/cli/command.h"
-#include "tessera/engine/session.h"
+#include "tessera/engine/fit.h"
 #include "tessera/sample/params.h"
 
 namespace tessera::cli {
@@ -23,7 +24,8 @@ void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 struct ModelArgs {
   std::string path{};           // empty: the bundled model
   bool may_be_bundled = false;  // else a path must be given
-  EngineOptions engine{};
+  EngineOptions engine{.placement = {.devices = {}}};  // by default each GPU there is
+  FitOptions fit{};
   AdapterArgs adapters{};
 
   void add_to(FlagTable& table);
@@ -35,6 +37,8 @@ struct ContextArgs {
   int64_t n_batch = 2048;
   std::string cpu_mask, cpu_range;
   bool has_threads = false;  // --threads was given
+  bool has_ubatch = false;   // --ubatch-size was given
+  bool log_schedule = false;
 
   ContextArgs();
   void add_to(FlagTable& table);
@@ -62,13 +66,22 @@ struct LoadedModel {
   std::shared_ptr<Engine> engine;
   std::vector<SessionAdapter> adapters;  // that sessions on it begin with
   std::unique_ptr<Session> session;
+  FitOptions fit;
 };
 
 /// The registry of this machine; TESSERA_ISA picks the instruction set.
 Result<std::unique_ptr<Registry>> open_registry();
 
-/// Opens a model and its adapters without loading them.
+/// What may be chosen for a session of this context: what no flag has set.
+FitOptions fit_of(const LoadedModel& opened, const ContextArgs& context);
+
+/// Opens a model and its adapters without loading them, on the devices of open_registry().
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
+/// The same on other devices.
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, std::unique_ptr<Registry> registry);
+
+/// "auto", "f32", "int8-32", ...
+std::optional<Activations> activations_from_name(std::string_view name);
 
 /// Loads an opened model's weights, with progress on stderr. Errors: those of Engine::load.
 Result<> load_weights(Engine& engine, Context& process);

@@ -25,7 +25,42 @@ bool is_product(Op op) { return op == Op::mul_mat || op == Op::mul_mat_experts; 
 
 class CpuPlan final : public GraphPlan {
  public:
+  explicit CpuPlan(const Graph& graph) : graph(graph) {}
+
+  const Graph& graph;
   std::vector<Step> steps;
+};
+
+// When each thread was done with each step. A step ends with its last thread, and the next one begins: what threads
+// know when they leave a barrier is too late, since one that wakes up first may be done with the next step by then.
+class StepClock {
+ public:
+  StepClock(size_t n_steps, int n_threads)
+      : n_steps_(n_steps), ends_us_(n_steps * static_cast<size_t>(n_threads)), begin_(Clock::now()) {}
+
+  void step_ended(size_t step, int thread) {
+    ends_us_[static_cast<size_t>(thread) * n_steps_ + step] =
+        std::chrono::duration<double, std::micro>(Clock::now() - begin_).count();
+  }
+
+  std::vector<NodeTime> times(const CpuPlan& plan) const {
+    std::vector<NodeTime> times;
+    double begin = 0;
+    for (size_t step = 0; step < n_steps_; ++step) {
+      double end = begin;
+      for (size_t i = step; i < ends_us_.size(); i += n_steps_) end = std::max(end, ends_us_[i]);
+      times.push_back({static_cast<NodeId>(plan.steps[step].node - plan.graph.nodes().data()), begin, end - begin});
+      begin = end;
+    }
+    return times;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  size_t n_steps_;
+  std::vector<double> ends_us_;  // thread by thread
+  Clock::time_point begin_;
 };
 
 // Steps for the nodes of a graph; with addresses when places are given, else for measuring only.
@@ -153,34 +188,49 @@ class CpuBackend final : public Backend {
   }
 
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
-                                             std::span<std::byte> work) override {
+                                             const BufferRange& work) override {
     TESSERA_TRY(want_supported(graph));
     if (places.size() != static_cast<size_t>(graph.size()))
       return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
     for (const Tensor& place : places)
       if (place.buffer == nullptr || place.buffer->base() == nullptr)
         return fail(ErrorCode::invalid_argument, "{} has no memory that the CPU can address", place.name);
-    auto plan = std::make_unique<CpuPlan>();
+    auto plan = std::make_unique<CpuPlan>(graph);
     plan->steps = compiler(graph).steps(places);
     for (Step& step : plan->steps) {
-      if (work_bytes_of(kernels_, step) > work.size())
-        return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} needs {}", work.size(),
+      if (work_bytes_of(kernels_, step) > work.bytes)
+        return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} needs {}", work.bytes,
                     info(step.node->op).name, work_bytes_of(kernels_, step));
-      step.work = work.data();
+      if (work.bytes != 0) step.work = work.buffer->base() + work.offset;
     }
     return plan;
   }
 
   Result<> run(GraphPlan& plan, const CancelToken* cancel) override {
-    const std::vector<Step>& steps = static_cast<CpuPlan&>(plan).steps;
+    return run_steps(static_cast<CpuPlan&>(plan).steps, cancel, nullptr);
+  }
+
+  Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel) override {
+    const auto& timed = static_cast<CpuPlan&>(plan);
+    StepClock clock(timed.steps.size(), threads_->size());
+    TESSERA_TRY(run_steps(timed.steps, cancel, &clock));
+    return clock.times(timed);
+  }
+
+ private:
+  Result<> run_steps(const std::vector<Step>& steps, const CancelToken* cancel, StepClock* clock) {
     fault_.clear();
     bool cancelled = false;
     threads_->run(
         [&](ThreadContext& thread) {
           Worker worker{thread, kernels_, fault_};
-          for (const Step& step : steps) {
+          for (size_t i = 0; i < steps.size(); ++i) {
+            const Step& step = steps[i];
             worker.is_solo = step.is_solo;
-            if (!step.is_solo || thread.index == 0) step.kernel->run(step, worker);
+            if (!step.is_solo || thread.index == 0) {
+              step.kernel->run(step, worker);
+              if (clock != nullptr) clock->step_ended(i, thread.index);
+            }
             if (!step.has_barrier || !thread.barrier_and_check_cancel()) continue;
             if (thread.index == 0) cancelled = true;
             return;
@@ -194,7 +244,6 @@ class CpuBackend final : public Backend {
     return {};
   }
 
- private:
   Compiler compiler(const Graph& graph) const { return {graph, kernels_, threads_->size(), activations_}; }
 
   Result<> want_supported(const Graph& graph) const {
@@ -213,7 +262,12 @@ class CpuBackend final : public Backend {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const Kernels& kernels) : kernels_(kernels), host_(*this), packed_(*this, kernels) {}
+  explicit CpuDevice(const Kernels& kernels) : kernels_(kernels), host_(*this), packed_(*this, kernels) {
+    for (const Pages pages : {Pages::huge, Pages::numa, Pages::hbm}) {
+      more_types_.push_back(std::make_unique<HostBufferType>(*this, pages));
+      more_types_.push_back(std::make_unique<PackedBufferType>(*this, kernels, pages));
+    }
+  }
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override { return cpu_brand(); }
@@ -231,6 +285,11 @@ class CpuDevice final : public Device {
   }
 
   const BufferType& buffer_type() const override { return host_; }
+  std::vector<const BufferType*> buffer_types() const override {
+    std::vector<const BufferType*> types{&host_, &packed_};
+    for (const auto& type : more_types_) types.push_back(type.get());
+    return types;
+  }
   const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const override {
     const bool multiplies =
         (op == Op::mul_mat && shape[2] == 1) || op == Op::mul_mat_experts || op == Op::mul_mat_heads;
@@ -271,7 +330,7 @@ class CpuDevice final : public Device {
       const bool reads_panels = i == 0 &&
                                 (is_product(node.op) || node.op == Op::mul_mat_heads || node.op == Op::get_rows) &&
                                 graph[source].op == Op::tensor;
-      if (!can_use(type) || (!type.is_host() && !reads_panels)) return false;
+      if (can_use(type) && !type.is_host() && !reads_panels) return false;
     }
     return true;
   }
@@ -279,6 +338,7 @@ class CpuDevice final : public Device {
   const Kernels& kernels_;
   HostBufferType host_;
   PackedBufferType packed_;
+  std::vector<std::unique_ptr<BufferType>> more_types_;  // the same in other pages
 };
 
 // The best of several rounds: other tenants of the machine only ever slow a round down.

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/memory.h"
 
 namespace tessera::cpu {
 
@@ -14,6 +13,13 @@ namespace {
 constexpr size_t kAlignment = 64;
 // Memory is virtual: one buffer can be as large as the address space.
 constexpr size_t kMaxSize = size_t{1} << 46;
+
+// The same memory, its error naming the type.
+Result<HostMemory> memory_for(const BufferType& type, size_t bytes, Pages pages) {
+  auto memory = HostMemory::allocate(bytes, pages);
+  if (!memory) return forward_error(memory, type.name());
+  return memory;
+}
 
 class HostBuffer final : public Buffer {
  public:
@@ -111,11 +117,15 @@ class PackedBuffer final : public Buffer {
 
 }  // namespace
 
+std::string_view HostBufferType::name() const {
+  constexpr std::string_view kNames[] = {"cpu", "cpu-huge", "cpu-numa", "cpu-hbm"};
+  return kNames[static_cast<size_t>(pages_)];
+}
 size_t HostBufferType::alignment() const { return kAlignment; }
 size_t HostBufferType::max_size() const { return kMaxSize; }
 
 Result<std::unique_ptr<Buffer>> HostBufferType::allocate(size_t bytes, BufferUsage usage) const {
-  TESSERA_ASSIGN(HostMemory memory, HostMemory::allocate(bytes));
+  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, pages_));
   return std::make_unique<HostBuffer>(*this, std::move(memory), bytes, usage);
 }
 
@@ -123,6 +133,10 @@ Result<std::unique_ptr<Buffer>> HostBufferType::wrap(std::span<std::byte> memory
   return std::make_unique<HostBuffer>(*this, memory);
 }
 
+std::string_view PackedBufferType::name() const {
+  constexpr std::string_view kNames[] = {"cpu-packed", "cpu-packed-huge", "cpu-packed-numa", "cpu-packed-hbm"};
+  return kNames[static_cast<size_t>(pages_)];
+}
 size_t PackedBufferType::alignment() const { return kAlignment; }
 size_t PackedBufferType::max_size() const { return kMaxSize; }
 
@@ -146,7 +160,7 @@ Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) c
 }
 
 Result<std::unique_ptr<Buffer>> PackedBufferType::allocate(size_t bytes, BufferUsage usage) const {
-  TESSERA_ASSIGN(HostMemory memory, HostMemory::allocate(bytes));
+  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, pages_));
   return std::make_unique<PackedBuffer>(*this, std::move(memory), bytes, usage);
 }
 

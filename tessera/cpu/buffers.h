@@ -1,21 +1,23 @@
-// The CPU's two kinds of memory: plain host memory, and packed memory in which matrices lie in the panels that the
-// matrix multiplication reads (docs/kernels.md).
+// The CPU's two layouts of memory: plain, and packed, in which matrices lie in the panels that the matrix
+// multiplication reads (docs/kernels.md); each in every kind of pages (memory.h).
 #pragma once
 
 #include "tessera/backend/buffer.h"
 #include "tessera/cpu/kernels/kernels.h"
+#include "tessera/cpu/memory.h"
 
 namespace tessera::cpu {
 
 class HostBufferType final : public BufferType {
  public:
-  explicit HostBufferType(const Device& device) : device_(device) {}
-  std::string_view name() const override { return "cpu"; }
+  explicit HostBufferType(const Device& device, Pages pages = Pages::plain) : device_(device), pages_(pages) {}
+  std::string_view name() const override;  // "cpu", "cpu-huge", "cpu-numa", "cpu-hbm"
   const Device& device() const override { return device_; }
   size_t alignment() const override;
   size_t max_size() const override;
   Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override { return nbytes(dtype, shape); }
   bool is_host() const override { return true; }
+  Result<std::string> availability() const override { return cpu::availability(pages_); }
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
 
   /// A buffer over memory of the caller's; writes to it are the caller's business too.
@@ -23,19 +25,22 @@ class HostBufferType final : public BufferType {
 
  private:
   const Device& device_;
+  Pages pages_;
 };
 
 /// Holds matrices [k, n_rows] only, or several [k, n_rows, n] where n_rows is a multiple of 16. set() and get() take
 /// whole panels of 16 rows (the last may be partial).
 class PackedBufferType final : public BufferType {
  public:
-  PackedBufferType(const Device& device, const Kernels& kernels) : device_(device), kernels_(kernels) {}
-  std::string_view name() const override { return "cpu-packed"; }
+  PackedBufferType(const Device& device, const Kernels& kernels, Pages pages = Pages::plain)
+      : device_(device), kernels_(kernels), pages_(pages) {}
+  std::string_view name() const override;  // "cpu-packed", "cpu-packed-huge", ...
   const Device& device() const override { return device_; }
   size_t alignment() const override;
   size_t max_size() const override;
   Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override;
   bool is_host() const override { return false; }
+  Result<std::string> availability() const override { return cpu::availability(pages_); }
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
 
   /// The panel format of a dtype. Errors: unsupported.
@@ -44,6 +49,7 @@ class PackedBufferType final : public BufferType {
  private:
   const Device& device_;
   const Kernels& kernels_;
+  Pages pages_;
 };
 
 }  // namespace tessera::cpu

@@ -28,10 +28,11 @@ std::optional<int64_t> layer_of_direction(std::string_view name) {
 
 }  // namespace
 
-const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use) {
+const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use, const Weight* beside) {
   Tensor tensor{.name = std::string(source.info.name),
                 .dtype = source.info.dtype,
                 .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // the reader has checked it
+  beside_.push_back(beside);
   return &weights_.emplace_back(Weight{std::move(tensor), use, &source}).tensor;
 }
 
@@ -42,7 +43,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open_lora(const Engine& engine, const 
   TESSERA_ASSIGN(LoraFile lora, LoraFile::open(path, engine.files()));
   adapter->lora_.emplace(std::move(lora));
   for (const LoraPair& pair : adapter->lora_->pairs()) TESSERA_TRY(adapter->add_pair(pair));
-  TESSERA_TRY(adapter->plan_memory());
+  TESSERA_TRY(adapter->place());
   return adapter;
 }
 
@@ -53,7 +54,8 @@ Result<> Adapter::add_pair(const LoraPair& pair) {
   if (first == weights.end())
     return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} does not use {}", name(),
                 quoted(pair.down->info.name), engine_.files().name(), quoted(pair.weight->info.name));
-  const Tensor *down = add(*pair.down, first->use), *up = add(*pair.up, pair.is_table ? Op::mul_mat : first->use);
+  const Tensor *down = add(*pair.down, first->use, &*first),
+               *up = add(*pair.up, pair.is_table ? Op::mul_mat : first->use, &*first);
   for (const Weight& weight : weights) {
     if (!is_it(weight)) continue;
     if (pair.is_table) terms_.rows[&weight.tensor] = {down, up, lora_->factor(pair)};
@@ -71,6 +73,7 @@ Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const 
   if (!pair.is_table) return {};
   // The table multiplies too: its rows are down's rows times up's columns.
   TESSERA_TRY(plan_transposed(pair));
+  transposed_beside_ = &weight;
   term = {&transposed_, down, lora_->factor(pair)};
   return {};
 }
@@ -110,7 +113,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open_control_vector(const Engine& engi
   for (const ModelFiles::Tensor& tensor : adapter->files_->tensors()) TESSERA_TRY(adapter->add_direction(tensor, span));
   if (adapter->terms_.layers.empty())
     return fail(ErrorCode::invalid_argument, "{}: no direction for layers {} to {}", path, span.first, span.last);
-  TESSERA_TRY(adapter->plan_memory());
+  TESSERA_TRY(adapter->place());
   return adapter;
 }
 
@@ -145,28 +148,41 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
   if (*layer < span.first || *layer > span.last) return {};
   const auto i = static_cast<size_t>(*layer);
   if (terms_.layers.size() <= i) terms_.layers.resize(i + 1);
-  terms_.layers[i] = add(tensor, Op::add_scaled);
+  // It lies with the first of the layer's weights.
+  const auto is_of_layer = [&](const Weight& weight) { return layer_of_weight(weight.tensor.name) == layer; };
+  const auto& weights = engine_.model().weights().weights();
+  const auto beside = std::ranges::find_if(weights, is_of_layer);
+  terms_.layers[i] = add(tensor, Op::add_scaled, beside == weights.end() ? &weights.front() : &*beside);
   return {};
 }
 
 // --- memory
 
-Result<> Adapter::plan_memory() {
-  const auto place = [&](Tensor& tensor, Op use) {
-    memory_.add(tensor, engine_.device().weight_buffer_type(use, tensor.dtype, tensor.shape()));
+Result<> Adapter::place() {
+  loaded_ = false;
+  memory_ = {};
+  const auto plan_one = [&](Tensor& tensor, Op use, const Weight& beside) {
+    tensor.buffer = nullptr;
+    memory_.add(tensor, engine_.placement().type_beside(beside, tensor, use));
   };
-  for (Weight& weight : weights_) place(weight.tensor, weight.use);
-  if (transposed_source_ != nullptr) place(transposed_, Op::mul_mat);
-  return memory_.plan(name());
+  for (size_t i = 0; i < weights_.size(); ++i) plan_one(weights_[i].tensor, weights_[i].use, *beside_[i]);
+  if (transposed_source_ != nullptr) plan_one(transposed_, Op::mul_mat, *transposed_beside_);
+  auto planned = memory_.plan();
+  if (!planned) return forward_error(planned, name());
+  return {};
 }
 
-std::vector<MemoryPart> Adapter::planned_memory() const { return memory_.planned(engine_.device()); }
+std::vector<MemoryPart> Adapter::planned_memory() const {
+  return memory_parts(MemoryPart::Kind::weights, memory_.planned());
+}
 
-std::vector<MemoryPart> Adapter::allocated_memory() const { return memory_.allocated(engine_.device()); }
+std::vector<MemoryPart> Adapter::allocated_memory() const {
+  return memory_parts(MemoryPart::Kind::weights, memory_.allocated());
+}
 
 Result<> Adapter::load() {
   if (loaded_) return {};
-  TESSERA_TRY(memory_.allocate());
+  TESSERA_TRY(memory_.allocate(BufferUsage::weights));
   // Small files: all values are checked, so that what a scale multiplies is finite.
   std::vector<Weight*> weights;
   for (Weight& weight : weights_) weights.push_back(&weight);

@@ -33,6 +33,8 @@ class Adapter {
   static Result<std::shared_ptr<Adapter>> open_control_vector(const Engine& engine, const std::string& path,
                                                               const LayerSpan& span);
 
+  /// Plans the memory, each tensor with the weight that it changes; anew after Engine::place().
+  Result<> place();
   /// Takes the planned memory and fills it. Errors: out_of_memory, io; format (a value that is not finite).
   Result<> load();
   bool is_loaded() const { return loaded_; }
@@ -48,23 +50,24 @@ class Adapter {
  private:
   explicit Adapter(const Engine& engine) : engine_(engine) {}
   const ModelFiles& files() const { return lora_ ? lora_->files() : *files_; }
-  const Tensor* add(const ModelFiles::Tensor& source, Op use);
+  const Tensor* add(const ModelFiles::Tensor& source, Op use, const Weight* beside);
   Result<> add_pair(const LoraPair& pair);
   Result<> add_product(const LoraPair& pair, const Weight& weight, const Tensor* down, const Tensor* up);
   Result<> plan_transposed(const LoraPair& pair);
   Result<> fill_transposed();
   Result<> want_control_vector() const;
   Result<> add_direction(const ModelFiles::Tensor& tensor, const LayerSpan& span);
-  Result<> plan_memory();
 
   const Engine& engine_;
   std::optional<LoraFile> lora_;       // or:
   std::unique_ptr<ModelFiles> files_;  // of a control vector
   std::deque<Weight> weights_;         // their addresses are in terms_
+  std::vector<const Weight*> beside_;  // by weight: the model's that it lies with
   Tensor transposed_;                  // up of the token table [n, rank], where the table also multiplies
   const ModelFiles::Tensor* transposed_source_ = nullptr;
+  const Weight* transposed_beside_ = nullptr;
   AdapterTerms terms_;
-  WeightMemory memory_;
+  TensorMemory memory_;
   bool loaded_ = false;
 };
 

@@ -84,12 +84,12 @@ AdapterSet::Inputs AdapterSet::add_to(GraphBuilder& b, Mask mask, const nn::Batc
   return inputs;
 }
 
-Result<> AdapterSet::fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens) {
+Result<> AdapterSet::fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens,
+                          size_t lane) {
   for (const auto& [adapter, input] : inputs) {
     of_tokens_.clear();
     for (const BatchToken& token : tokens) of_tokens_.push_back(scale(token.sequence, adapter));
-    const Tensor& place = graph.place(input.id());
-    TESSERA_TRY(place.buffer->set(place, 0, std::as_bytes(std::span(of_tokens_))));
+    TESSERA_TRY(set_input(graph, input, of_tokens_, lane));
   }
   return {};
 }

@@ -44,7 +44,7 @@ Result<> Session::run_encoder(std::span<const BatchToken> tokens, const CancelTo
   TESSERA_TRY(set_tokens(*encoder_.graph, encoder_.in, encoder_.adapters, tokens));
   TESSERA_TRY(encoder_cache_->reserve(tokens, cells_));
   TESSERA_TRY(set_cells(*encoder_.graph, encoder_.in));
-  return executor_->run(*encoder_.graph, cancel);
+  return run_step(*encoder_.graph, n_tokens, 0, cancel);
 }
 
 // The blocks are shared: prompts are never added to.

@@ -29,27 +29,37 @@ Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, std::uniq
                                              const EngineOptions& options) {
   std::shared_ptr<Engine> engine(new Engine);
   engine->options_ = options;
-  TESSERA_ASSIGN(engine->device_, registry.find(options.device));
+  engine->registry_ = &registry;
   engine->files_ = std::move(files);
   TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
   TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
   engine->warnings_ = engine->tokenizer_->warnings();
-  TESSERA_TRY(engine->plan_weights(options));
+  TESSERA_TRY(engine->place(options.placement));
   return engine;
+}
+
+Result<> Engine::place(const PlacementOptions& options) {
+  loaded_ = false;
+  maps_.clear();
+  TESSERA_ASSIGN(placement_, ModelPlacement::create(*registry_, model_->info(), options));
+  options_.placement = options;
+  return plan_weights();
 }
 
 bool Engine::is_usable_in_place(const Weight& weight, const BufferType& type) const {
   const auto address = reinterpret_cast<uintptr_t>(files_->data(*weight.source).data());
-  return options_.load == LoadMode::mmap && &type == &device_->buffer_type() && type.is_host() &&
+  return options_.load == LoadMode::mmap && &type == &placement_->cpu().buffer_type() && type.is_host() &&
          address % kInPlaceAlignment == 0;
 }
 
-Result<> Engine::plan_weights(const EngineOptions& options) {
+Result<> Engine::plan_weights() {
+  in_place_.clear();
+  copied_.clear();
+  memory_ = {};
   for (Weight& weight : model_->weights().weights()) {
-    const BufferType& type = options.pack_weights
-                                 ? device_->weight_buffer_type(weight.use, weight.tensor.dtype, weight.tensor.shape())
-                                 : device_->buffer_type();
-    weight.tensor.buffer_type = &type;
+    weight.tensor.buffer = nullptr;
+    TESSERA_ASSIGN(weight.tensor.buffer_type, placement_->type_of(weight, options_.pack_weights));
+    const BufferType& type = *weight.tensor.buffer_type;
     if (is_usable_in_place(weight, type)) {
       in_place_.push_back(&weight);
       continue;
@@ -57,29 +67,32 @@ Result<> Engine::plan_weights(const EngineOptions& options) {
     copied_.push_back(&weight);
     memory_.add(weight.tensor, type);
   }
-  return memory_.plan(files_->name());
+  auto planned = memory_.plan();
+  if (!planned) return forward_error(planned, files_->name());
+  return {};
+}
+
+void Engine::add_mapped(std::vector<MemoryPart>& parts, size_t bytes) const {
+  if (bytes == 0) return;
+  const Device& cpu = placement_->cpu();
+  parts.push_back(
+      {MemoryPart::Kind::weights, std::string(cpu.name()), std::string(cpu.buffer_type().name()) + "-mapped", bytes});
 }
 
 std::vector<MemoryPart> Engine::planned_memory() const {
-  std::vector<MemoryPart> parts = memory_.planned(*device_);
-  const std::string device(device_->name());
+  std::vector<MemoryPart> parts = memory_parts(MemoryPart::Kind::weights, memory_.planned());
   size_t mapped = 0;
   for (const Weight* weight : in_place_) mapped += weight->source->info.n_bytes;
-  if (mapped != 0)
-    parts.push_back(
-        {MemoryPart::Kind::weights, device, std::string(device_->buffer_type().name()) + "-mapped", mapped});
+  add_mapped(parts, mapped);
   return parts;
 }
 
 std::vector<MemoryPart> Engine::allocated_memory() const {
-  std::vector<MemoryPart> parts = memory_.allocated(*device_);
-  const std::string device(device_->name());
+  std::vector<MemoryPart> parts = memory_parts(MemoryPart::Kind::weights, memory_.allocated());
   size_t mapped = 0;
   for (const Weight* weight : in_place_)
     if (weight->tensor.buffer != nullptr) mapped += span_bytes(weight->tensor.dtype, weight->tensor.layout);
-  if (mapped != 0)
-    parts.push_back(
-        {MemoryPart::Kind::weights, device, std::string(device_->buffer_type().name()) + "-mapped", mapped});
+  add_mapped(parts, mapped);
   return parts;
 }
 
@@ -88,7 +101,7 @@ Result<> Engine::map_in_place() {
   for (const auto& file : files_->files()) {
     // Nothing writes to these buffers: the pages are mapped read-only.
     const std::span<const std::byte> bytes = file->bytes();
-    TESSERA_ASSIGN(auto buffer, device_->wrap_host({const_cast<std::byte*>(bytes.data()), bytes.size()}));
+    TESSERA_ASSIGN(auto buffer, placement_->cpu().wrap_host({const_cast<std::byte*>(bytes.data()), bytes.size()}));
     maps_.push_back(std::move(buffer));
   }
   for (Weight* weight : in_place_) {
@@ -115,7 +128,7 @@ void Engine::lock_all() {
 Result<> Engine::load(const LoadProgress& progress) {
   if (loaded_) return {};
   maps_.clear();  // of an attempt that failed
-  TESSERA_TRY(memory_.allocate());
+  TESSERA_TRY(memory_.allocate(BufferUsage::weights));
   TESSERA_TRY(map_in_place());
   const WeightLoader loader(*files_,
                             {.mode = options_.load, .check = options_.check_tensors, .threads = options_.threads});
@@ -126,13 +139,12 @@ Result<> Engine::load(const LoadProgress& progress) {
 }
 
 Result<> want_memory(const Engine& engine, const MemoryReport& report) {
-  uint64_t wanted = 0;
-  for (const MemoryPart& part : report.parts)
-    if (!part.buffer.ends_with("-mapped")) wanted += part.bytes;
-  const uint64_t free = engine.device().memory().free_bytes;
-  if (free != 0 && wanted > free)
+  for (const Device* device : engine.devices()) {
+    const uint64_t wanted = report.bytes_of(device->name()), free = device->memory().free_bytes;
+    if (free == 0 || wanted <= free) continue;
     return fail(ErrorCode::out_of_memory, "{}: {} bytes needed, {} available on {} (a smaller context, -c, needs less)",
-                engine.files().name(), wanted, free, engine.device().name());
+                engine.files().name(), wanted, free, device->name());
+  }
   return {};
 }
 

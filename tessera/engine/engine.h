@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 #include "tessera/engine/memory_report.h"
-#include "tessera/engine/weight_memory.h"
+#include "tessera/engine/placement.h"
 #include "tessera/gguf/split.h"
 #include "tessera/models/model.h"
 #include "tessera/text/tokenizer.h"
@@ -23,7 +23,7 @@ enum class LoadMode : uint8_t {
 };
 
 struct EngineOptions {
-  std::string device = "cpu";
+  PlacementOptions placement{};
   LoadMode load = LoadMode::mmap;
   bool lock_memory = false;     // keep the weights from being swapped out
   bool pack_weights = true;     // false: matrices too are used in place, and packed piecewise when they are multiplied
@@ -45,13 +45,22 @@ class Engine {
   static Result<std::shared_ptr<Engine>> open(const Registry& registry, std::unique_ptr<ModelFiles> files,
                                               const EngineOptions& options);
 
+  /// Plans the weights' memory anew, elsewhere. No session may be left; what was loaded is given back, and adapters are
+  /// to be placed anew too. Errors: those of ModelPlacement.
+  Result<> place(const PlacementOptions& options);
+  const PlacementOptions& placement_options() const { return options_.placement; }
+  const ModelPlacement& placement() const { return *placement_; }
+  /// Those that run the model, in order of priority.
+  std::span<const Device* const> devices() const { return placement_->devices(); }
+  /// The first of them.
+  const Device& device() const { return *devices().front(); }
+
   /// Takes the planned memory and fills it. Errors: out_of_memory, io, cancelled (progress said so); format (a value
   /// that is not finite, with check_tensors).
   Result<> load(const LoadProgress& progress);
   bool is_loaded() const { return loaded_; }
 
   const Model& model() const { return *model_; }
-  const Device& device() const { return *device_; }
   const ModelFiles& files() const { return *files_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const text::Vocab& vocab() const { return tokenizer_->vocab(); }
@@ -69,25 +78,27 @@ class Engine {
 
  private:
   Engine() = default;
-  Result<> plan_weights(const EngineOptions& options);
+  Result<> plan_weights();
   bool is_usable_in_place(const Weight& weight, const BufferType& type) const;
+  void add_mapped(std::vector<MemoryPart>& parts, size_t bytes) const;
   Result<> map_in_place();
   void lock_all();
 
   EngineOptions options_;
-  const Device* device_ = nullptr;
+  const Registry* registry_ = nullptr;
+  std::optional<ModelPlacement> placement_;
   std::unique_ptr<ModelFiles> files_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;
   std::vector<Weight*> in_place_;              // used where the file is mapped
   std::vector<Weight*> copied_;                // in buffers of their own
-  WeightMemory memory_;                        // of copied_
+  TensorMemory memory_;                        // of copied_
   std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
   std::vector<std::string> warnings_;
   bool loaded_ = false;
 };
 
-/// Whether a plan fits what the device has free; mapped weights are file pages, which need not stay. Errors:
+/// Whether a plan fits what each device has free; mapped weights are file pages, which need not stay. Errors:
 /// out_of_memory, with both numbers.
 Result<> want_memory(const Engine& engine, const MemoryReport& report);
 

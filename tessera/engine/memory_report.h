@@ -3,8 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 
 namespace tessera {
 
@@ -19,10 +24,21 @@ struct MemoryPart {
 struct MemoryReport {
   std::vector<MemoryPart> parts;
 
+  void add(const std::vector<MemoryPart>& more) { parts.insert(parts.end(), more.begin(), more.end()); }
+
   size_t bytes(MemoryPart::Kind kind) const {
     size_t total = 0;
     for (const MemoryPart& part : parts)
       if (part.kind == kind) total += part.bytes;
+    return total;
+  }
+  /// What must be free on a device: mapped weights are file pages, which need not stay. Output rows are the host's.
+  size_t bytes_of(std::string_view device) const {
+    size_t total = 0;
+    for (const MemoryPart& part : parts) {
+      const std::string_view of = part.device == "host" ? "cpu" : std::string_view(part.device);
+      if (of == device && !part.buffer.ends_with("-mapped")) total += part.bytes;
+    }
     return total;
   }
   size_t total() const {
@@ -31,5 +47,13 @@ struct MemoryReport {
     return total;
   }
 };
+
+/// A part for each type of buffer.
+inline std::vector<MemoryPart> memory_parts(MemoryPart::Kind kind, std::span<const TypeBytes> bytes) {
+  std::vector<MemoryPart> parts;
+  for (const TypeBytes& one : bytes)
+    parts.push_back({kind, std::string(one.type->device().name()), std::string(one.type->name()), one.bytes});
+  return parts;
+}
 
 }  // namespace tessera

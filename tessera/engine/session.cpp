@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "tessera/base/checked.h"
 #include "tessera/nn/linear.h"
@@ -13,9 +14,16 @@ namespace {
 constexpr int64_t kMaxUbatch = 1 << 16;
 // Prepared graphs that a session keeps: shapes that recur (prefill, its last part, decode) stay, strays go.
 constexpr size_t kMaxDecoders = 16;
+constexpr size_t kMaxLanes = 4;
 
-void add_parts(MemoryReport& report, const std::vector<MemoryPart>& parts) {
-  report.parts.insert(report.parts.end(), parts.begin(), parts.end());
+// The model's layer that writes each layer of the encoder's cache: those of the encoder, then what each layer of the
+// decoder sees of it.
+std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {
+  std::vector<int64_t> blocks;
+  const int64_t n_encoder = static_cast<int64_t>(model.encoder_layers.size()) - model.n_layers;
+  for (int64_t i = 0; i < n_encoder; ++i) blocks.push_back(i);
+  for (int64_t i = 0; i < model.n_layers && model.has_encoder(); ++i) blocks.push_back(i);
+  return blocks;
 }
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
@@ -38,48 +46,93 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
   std::unique_ptr<Session> session(new Session);
   session->model_ = &engine.model();
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
-  const SessionOptions& o = session->options_;
-  const ModelInfo& model = engine.model().info();
-  KvCacheConfig cache{.layers = model.has_encoder() ? model.encoder_layers : model.kv_layers,
-                      .type_k = o.type_k,
-                      .type_v = o.type_v,
-                      .n_ctx = o.n_ctx,
-                      .n_sequences = o.n_sequences,
-                      .n_ubatch = o.n_ubatch};
-  if (model.has_encoder() && !o.embeddings) {
-    TESSERA_ASSIGN(session->encoder_cache_, KvCache::plan(engine.device(), cache));
-    cache.layers = model.kv_layers;
-  }
-  TESSERA_ASSIGN(session->cache_, KvCache::plan(engine.device(), std::move(cache)));
-  TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, o.adapters, o.n_sequences));
-  if (const auto& layers = engine.model().info().recurrent_layers; !layers.empty()) {
-    TESSERA_ASSIGN(session->states_, RecurrentCache::plan(engine.device(), {.layers = layers,
-                                                                            .n_sequences = o.n_sequences,
-                                                                            .n_checkpoints = o.n_checkpoints}));
-  }
-  TESSERA_ASSIGN(session->backend_,
-                 engine.device().create_backend({.threads = o.threads, .activations = o.activations}));
-  session->executor_ = std::make_unique<Executor>(*session->backend_);
+  TESSERA_TRY(session->plan_caches(engine));
+  TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, options.adapters, session->options_.n_sequences));
+  TESSERA_TRY(session->create_backends(engine));
   return session;
+}
+
+Result<> Session::plan_caches(const Engine& engine) {
+  const SessionOptions& o = options_;
+  const ModelInfo& model = model_->info();
+  const ModelPlacement& placement = engine.placement();
+  const auto plan = [&](const std::vector<KvLayerShape>& layers, std::span<const int64_t> blocks) {
+    return KvCache::plan(placement.cpu(), {.layers = layers,
+                                           .type_k = o.type_k,
+                                           .type_v = o.type_v,
+                                           .n_ctx = o.n_ctx,
+                                           .n_sequences = o.n_sequences,
+                                           .n_ubatch = o.n_ubatch,
+                                           .devices = placement.caches_of(blocks)});
+  };
+  const std::vector<int64_t> encoder_blocks = encoder_blocks_of(model);
+  const bool has_decoder = !model.has_encoder() || !o.embeddings;
+  if (model.has_encoder() && has_decoder) {
+    TESSERA_ASSIGN(encoder_cache_, plan(model.encoder_layers, encoder_blocks));
+  }
+  TESSERA_ASSIGN(cache_,
+                 has_decoder ? plan(model.kv_layers, model.kv_blocks) : plan(model.encoder_layers, encoder_blocks));
+  if (model.recurrent_layers.empty()) return {};
+  TESSERA_ASSIGN(states_,
+                 RecurrentCache::plan(placement.cpu(), {.layers = model.recurrent_layers,
+                                                        .n_sequences = o.n_sequences,
+                                                        .n_checkpoints = o.n_checkpoints,
+                                                        .devices = placement.caches_of(model.recurrent_blocks)}));
+  return {};
+}
+
+Result<> Session::create_backends(const Engine& engine) {
+  std::vector<Backend*> backends;
+  for (const Device* device : engine.devices()) {
+    TESSERA_ASSIGN(auto backend,
+                   device->create_backend({.threads = options_.threads, .activations = options_.activations}));
+    backends.push_back(backend.get());
+    backends_.push_back(std::move(backend));
+  }
+  n_lanes_ = n_lanes_of(engine);
+  ScheduleOptions schedule{.pin = {}, .watch = options_.watch.wants, .snapshot = {}};
+  if (n_lanes_ > 1)  // the tables are those of the next micro-batch while one is computed
+    schedule.snapshot = [cache = cache_.get()](const Tensor& tensor) {
+      return std::ranges::any_of(cache->groups(), [&](const KvGroup& group) {
+        return &tensor == &group.blocks() || &tensor == &group.valid();
+      });
+    };
+  executor_ = std::make_unique<Executor>(std::move(backends), std::move(schedule), n_lanes_);
+  return {};
+}
+
+// Where several devices have layers, each computes another micro-batch of a batch. Not where each is looked at, nor
+// where layers have windows: their cells may be given anew before they were read.
+size_t Session::n_lanes_of(const Engine& engine) const {
+  if (options_.observer || options_.watch.wants || cache_->groups().size() > 1) return 1;
+  std::set<const Device*> devices;
+  for (int64_t i = 0; i < model_->info().n_layers; ++i) devices.insert(&engine.placement().entry(i));
+  return std::min(devices.size(), kMaxLanes);
+}
+
+std::string_view Session::warning() const {
+  for (const auto& backend : backends_)
+    if (!backend->warning().empty()) return backend->warning();
+  return {};
 }
 
 Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& options) {
   TESSERA_ASSIGN(const auto session, prepare(engine, options));
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->largest_graphs());
-  TESSERA_ASSIGN(const ComputeBytes compute, session->executor_->measure(graphs));
+  TESSERA_ASSIGN(const std::vector<ComputeBytes> compute, session->executor_->measure(graphs));
   const auto output = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),
                                             static_cast<uint64_t>(session->row_width()) * sizeof(float));
   if (!output) return fail(ErrorCode::limit, "output rows: size overflows");
-  const std::string device(engine.device().name()), buffer(engine.device().buffer_type().name());
+  using Kind = MemoryPart::Kind;
   MemoryReport report{engine.planned_memory()};
-  for (const auto& [adapter, scale] : options.adapters) add_parts(report, adapter->planned_memory());
-  report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->cache_->bytes()});
-  if (session->has_encoder())
-    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->encoder_cache_->bytes()});
-  if (session->states_ != nullptr)
-    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, session->states_->bytes()});
-  report.parts.push_back({MemoryPart::Kind::compute, device, buffer, compute.total()});
-  report.parts.push_back({MemoryPart::Kind::output, "host", "host", static_cast<size_t>(*output)});
+  for (const auto& [adapter, scale] : options.adapters) report.add(adapter->planned_memory());
+  report.add(memory_parts(Kind::cache, session->cache_->planned_memory()));
+  if (session->has_encoder()) report.add(memory_parts(Kind::cache, session->encoder_cache_->planned_memory()));
+  if (session->states_ != nullptr) report.add(memory_parts(Kind::cache, session->states_->planned_memory()));
+  std::vector<TypeBytes> computed;
+  for (const ComputeBytes& bytes : compute) computed.push_back({bytes.memory, bytes.total()});
+  report.add(memory_parts(Kind::compute, computed));
+  report.parts.push_back({Kind::output, "host", "host", static_cast<size_t>(*output)});
   return report;
 }
 
@@ -99,15 +152,17 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> e
 }
 
 MemoryReport Session::allocated_memory() const {
-  const std::string device(engine_->device().name()), buffer(engine_->device().buffer_type().name());
+  using Kind = MemoryPart::Kind;
   MemoryReport report{engine_->allocated_memory()};
-  for (const auto& [adapter, scale] : options_.adapters) add_parts(report, adapter->allocated_memory());
-  report.parts.push_back({MemoryPart::Kind::cache, device, buffer, cache_->allocated_bytes()});
-  if (has_encoder())
-    report.parts.push_back({MemoryPart::Kind::cache, device, buffer, encoder_cache_->allocated_bytes()});
-  if (states_ != nullptr) report.parts.push_back({MemoryPart::Kind::cache, device, buffer, states_->allocated_bytes()});
-  report.parts.push_back({MemoryPart::Kind::compute, device, buffer, executor_->reserved_bytes()});
-  report.parts.push_back({MemoryPart::Kind::output, "host", "host", rows_.size() * sizeof(float)});
+  for (const auto& [adapter, scale] : options_.adapters) report.add(adapter->allocated_memory());
+  report.add(memory_parts(Kind::cache, cache_->allocated_memory()));
+  if (has_encoder()) report.add(memory_parts(Kind::cache, encoder_cache_->allocated_memory()));
+  if (states_ != nullptr) report.add(memory_parts(Kind::cache, states_->allocated_memory()));
+  const std::vector<size_t> reserved = executor_->reserved_bytes();
+  std::vector<TypeBytes> computed;
+  for (size_t m = 0; m < reserved.size(); ++m) computed.push_back({executor_->memories()[m], reserved[m]});
+  report.add(memory_parts(Kind::compute, computed));
+  report.parts.push_back({Kind::output, "host", "host", rows_.size() * sizeof(float)});
   return report;
 }
 
@@ -205,19 +260,19 @@ Result<std::vector<Graph>> Session::largest_graphs() const {
 
 // A graph of some adapters that does not fit what was reserved gives way to that of all, which fits; the bits are the
 // same.
-Result<Session::Decoder*> Session::prepared(const StepShape& shape) {
-  auto decoder = find_or_prepare(shape);
+Result<Session::Decoder*> Session::prepared(const StepShape& shape, size_t n_lanes) {
+  auto decoder = find_or_prepare(shape, n_lanes);
   if (decoder || shape.adapters == 0 || shape.adapters == adapters_.all()) return decoder;
-  return find_or_prepare({shape.n_tokens, shape.n_outputs, adapters_.all()});
+  return find_or_prepare({shape.n_tokens, shape.n_outputs, adapters_.all()}, n_lanes);
 }
 
-Result<Session::Decoder*> Session::find_or_prepare(const StepShape& shape) {
+Result<Session::Decoder*> Session::find_or_prepare(const StepShape& shape, size_t n_lanes) {
   Decoder& decoder = decoders_[shape];
   decoder.last_use = ++n_runs_;
-  if (decoder.graph == nullptr) {
+  if (decoder.graph == nullptr || decoder.graph->n_lanes() < n_lanes) {
     auto graph = decode_graph(shape, decoder);
-    auto made =
-        graph ? executor_->prepare(std::move(*graph)) : Result<std::unique_ptr<PreparedGraph>>(forward_error(graph));
+    auto made = graph ? executor_->prepare(std::move(*graph), n_lanes)
+                      : Result<std::unique_ptr<PreparedGraph>>(forward_error(graph));
     if (!made) {
       decoders_.erase(shape);
       return forward_error(made);
@@ -238,19 +293,15 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   TESSERA_TRY(cache_->want_positions(batch.tokens()));  // before anything is computed
   TESSERA_TRY(want_prompts(batch.tokens()));
   TESSERA_ASSIGN(const std::vector<Range> parts, parts_of(batch));
-  int64_t n_outputs = 0;
-  for (const Range& part : parts) {
-    const auto tokens = batch.tokens().subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.size()));
-    if (auto done = decode_part(tokens, n_outputs, cancel); !done) {
-      TESSERA_TRY(cache_->rollback());
-      if (states_ != nullptr) states_->discard();
-      return done;
-    }
-    n_outputs += std::ranges::count(tokens, true, &BatchToken::wants_logits);
+  if (auto done = decode_parts(batch.tokens(), parts, cancel); !done) {
+    for (size_t lane = 0; lane < n_lanes_; ++lane) std::ignore = executor_->finish(lane);
+    TESSERA_TRY(cache_->rollback());
+    if (states_ != nullptr) states_->discard();
+    return done;
   }
   TESSERA_TRY(cache_->commit());
   if (states_ != nullptr) states_->commit();
-  n_outputs_ = n_outputs;
+  n_outputs_ = batch.n_outputs();
   return {};
 }
 
@@ -288,50 +339,83 @@ Result<std::vector<Range>> Session::parts_of(const Batch& batch) const {
   return parts;
 }
 
-Result<> Session::decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel) {
-  const auto n_outputs = static_cast<int64_t>(std::ranges::count(tokens, true, &BatchToken::wants_logits));
-  TESSERA_ASSIGN(const Decoder* decoder,
-                 prepared({static_cast<int64_t>(tokens.size()), n_outputs, adapters_.used_by(tokens)}));
-  PreparedGraph& graph = *decoder->graph;
-  TESSERA_TRY(set_tokens(graph, decoder->in, decoder->adapters, tokens));
-  if (n_outputs > 0) {
+// Each micro-batch is begun when the one before on its lane has ended.
+Result<> Session::decode_parts(std::span<const BatchToken> tokens, std::span<const Range> parts,
+                               const CancelToken* cancel) {
+  const size_t n_lanes = step_observer_ ? 1 : std::min(n_lanes_, parts.size());
+  std::vector<Part> on_lanes(n_lanes);
+  int64_t n_outputs = 0;
+  for (size_t i = 0; i < parts.size() + n_lanes; ++i) {
+    const size_t lane = i % n_lanes;
+    Part& part = on_lanes[lane];
+    if (part.decoder != nullptr) TESSERA_TRY(end_part(part, lane));
+    part = {};
+    if (i >= parts.size()) continue;
+    const auto of_part = tokens.subspan(static_cast<size_t>(parts[i].begin), static_cast<size_t>(parts[i].size()));
+    TESSERA_ASSIGN(part, begin_part(of_part, lane, n_lanes, cancel));
+    part.first_output = n_outputs;
+    n_outputs += part.n_outputs;
+  }
+  return {};
+}
+
+Result<Session::Part> Session::begin_part(std::span<const BatchToken> tokens, size_t lane, size_t n_lanes,
+                                          const CancelToken* cancel) {
+  Part part;
+  part.n_outputs = std::ranges::count(tokens, true, &BatchToken::wants_logits);
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
+  TESSERA_ASSIGN(part.decoder, prepared({n_tokens, part.n_outputs, adapters_.used_by(tokens)}, n_lanes));
+  const Decoder& decoder = *part.decoder;
+  PreparedGraph& graph = *decoder.graph;
+  TESSERA_TRY(set_tokens(graph, decoder.in, decoder.adapters, tokens, lane));
+  if (part.n_outputs > 0) {
     ints_.clear();
     for (size_t i = 0; i < tokens.size(); ++i)
       if (tokens[i].wants_logits) ints_.push_back(static_cast<int32_t>(i));
-    TESSERA_TRY(set_input(graph, decoder->in.outputs, ints_));
+    TESSERA_TRY(set_input(graph, decoder.in.outputs, ints_, lane));
   }
   TESSERA_TRY(cache_->reserve(tokens, cells_));
-  TESSERA_TRY(set_cells(graph, decoder->in));
+  TESSERA_TRY(set_cells(graph, decoder.in, lane));
   if (states_ != nullptr) {
     TESSERA_TRY(states_->reserve(tokens, runs_));
-    TESSERA_TRY(set_input(graph, decoder->in.runs, runs_));
+    TESSERA_TRY(set_input(graph, decoder.in.runs, runs_, lane));
   }
-  TESSERA_TRY(executor_->run(graph, cancel));
+  if (n_lanes > 1) {
+    TESSERA_TRY(executor_->start(graph, lane, cancel));
+  } else {
+    TESSERA_TRY(run_step(graph, n_tokens, part.n_outputs, cancel));
+  }
+  return part;
+}
+
+Result<> Session::end_part(const Part& part, size_t lane) {
+  TESSERA_TRY(executor_->finish(lane));
+  const PreparedGraph& graph = *part.decoder->graph;
   if (options_.observer) TESSERA_TRY(observe(graph));
-  if (n_outputs == 0) return {};
+  if (part.n_outputs == 0) return {};
   const int64_t width = row_width();
-  const Tensor& place = graph.place(decoder->rows.id());
-  const std::span<float> rows(rows_.data() + first_output * width, static_cast<size_t>(n_outputs * width));
+  const Tensor& place = graph.place(part.decoder->rows.id(), lane);
+  const std::span<float> rows(rows_.data() + part.first_output * width, static_cast<size_t>(part.n_outputs * width));
   return place.buffer->get(place, 0, std::as_writable_bytes(rows));
 }
 
 Result<> Session::set_tokens(const PreparedGraph& graph, const nn::BatchInputs& in, const AdapterSet::Inputs& adapters,
-                             std::span<const BatchToken> tokens) {
+                             std::span<const BatchToken> tokens, size_t lane) {
   const auto set = [&](Value input, auto member) {
     ints_.clear();
     for (const BatchToken& t : tokens) ints_.push_back(t.*member);
-    return set_input(graph, input, ints_);
+    return set_input(graph, input, ints_, lane);
   };
   TESSERA_TRY(set(in.tokens, &BatchToken::token));
   TESSERA_TRY(set(in.positions, &BatchToken::position));
   TESSERA_TRY(set(in.sequences, &BatchToken::sequence));
-  return adapters_.fill(graph, adapters, tokens);
+  return adapters_.fill(graph, adapters, tokens, lane);
 }
 
-Result<> Session::set_cells(const PreparedGraph& graph, const nn::BatchInputs& in) {
+Result<> Session::set_cells(const PreparedGraph& graph, const nn::BatchInputs& in, size_t lane) {
   for (size_t group = 0; group < cells_.size(); ++group)
     if (const Value cells = in.groups[group].cells; cells.present())
-      TESSERA_TRY(set_input(graph, cells, cells_[group]));
+      TESSERA_TRY(set_input(graph, cells, cells_[group], lane));
   return {};
 }
 

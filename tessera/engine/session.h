@@ -11,6 +11,7 @@
 
 #include "tessera/engine/adapter_set.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/inspect.h"
 #include "tessera/engine/step_cost.h"
 #include "tessera/sched/executor.h"
 
@@ -33,6 +34,7 @@ struct SessionOptions {
   ThreadPoolOptions threads{};
   std::vector<SessionAdapter> adapters{};  // loaded when the session is created; see Session::set_adapters()
   ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none
+  ValueWatch watch{};          // values to see while steps run
 };
 
 class Session {
@@ -40,6 +42,9 @@ class Session {
   /// The bytes a session will take, and the weights' besides. Allocates no device memory; the engine need not be
   /// loaded.
   static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& options);
+
+  /// A session without memory, to be asked how it would compute; the engine must outlive it.
+  static Result<std::unique_ptr<const Session>> plan_session(const Engine& engine, const SessionOptions& options);
 
   /// Errors: those of plan(); out_of_memory. The engine must be loaded.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Engine> engine, const SessionOptions& options);
@@ -51,7 +56,7 @@ class Session {
   MemoryReport allocated_memory() const;
 
   /// See Backend::warning().
-  std::string_view warning() const { return backend_->warning(); }
+  std::string_view warning() const;
 
   /// How much of each adapter a sequence gets from the next decode() on; of those that are not named, nothing. Before,
   /// it gets what SessionOptions::adapters say. What the cache holds of it was computed with its adapters of that
@@ -62,6 +67,16 @@ class Session {
 
   /// What computing a micro-batch takes at the least, with the adapters that sequences begin with.
   Result<StepCost> step_cost(int64_t n_tokens, int64_t n_outputs) const;
+
+  // --- to look into steps (inspect.cpp)
+
+  /// How a micro-batch is computed: the graph, the device of each node and why, slices, copies. Errors: those of
+  /// assign().
+  Result<Schedule> step_schedule(int64_t n_tokens, int64_t n_outputs) const;
+  const Executor& executor() const { return *executor_; }
+  /// Called after each micro-batch from the next decode() or encode() on, on its thread; empty: no more. Such steps are
+  /// timed, and options().watch sees none of them.
+  void observe_steps(StepObserver observer) { step_observer_ = std::move(observer); }
 
   /// Whether the model has an encoder beside its decoder: each sequence is given a prompt with encode(), and what
   /// decode() adds to it attends to that. Sessions for embeddings have the encoder alone.
@@ -124,6 +139,9 @@ class Session {
  private:
   Session() = default;
   static Result<std::unique_ptr<Session>> prepare(const Engine& engine, const SessionOptions& options);
+  Result<> plan_caches(const Engine& engine);
+  Result<> create_backends(const Engine& engine);
+  size_t n_lanes_of(const Engine& engine) const;
   struct Decoder {
     std::unique_ptr<PreparedGraph> graph;
     nn::BatchInputs in;
@@ -156,8 +174,8 @@ class Session {
   Result<> want_tokens(std::span<const BatchToken> tokens) const;
   // The inputs that a decoding and an encoding step have in common.
   Result<> set_tokens(const PreparedGraph& graph, const nn::BatchInputs& in, const AdapterSet::Inputs& adapters,
-                      std::span<const BatchToken> tokens);
-  Result<> set_cells(const PreparedGraph& graph, const nn::BatchInputs& in);
+                      std::span<const BatchToken> tokens, size_t lane = 0);
+  Result<> set_cells(const PreparedGraph& graph, const nn::BatchInputs& in, size_t lane = 0);
   // The rank head on one embedding.
   struct Ranker {
     std::unique_ptr<PreparedGraph> graph;
@@ -166,13 +184,22 @@ class Session {
   Result<Graph> rank_graph(Ranker& ranker) const;
   Result<Graph> move_graph(size_t group, bool rotate, Mover& mover) const;
   Result<std::vector<Graph>> largest_graphs() const;
-  Result<Decoder*> prepared(const StepShape& shape);
-  Result<Decoder*> find_or_prepare(const StepShape& shape);
+  Result<Decoder*> prepared(const StepShape& shape, size_t n_lanes);
+  Result<Decoder*> find_or_prepare(const StepShape& shape, size_t n_lanes);
   Result<std::vector<Range>> parts_of(const Batch& batch) const;
   std::span<const float> row(int64_t i) const;
   // Elements of an output row.
   int64_t row_width() const;
-  Result<> decode_part(std::span<const BatchToken> tokens, int64_t first_output, const CancelToken* cancel);
+  // A micro-batch on its way.
+  struct Part {
+    const Decoder* decoder = nullptr;
+    int64_t n_outputs = 0;
+    int64_t first_output = 0;
+  };
+  Result<> decode_parts(std::span<const BatchToken> tokens, std::span<const Range> parts, const CancelToken* cancel);
+  Result<Part> begin_part(std::span<const BatchToken> tokens, size_t lane, size_t n_lanes, const CancelToken* cancel);
+  Result<> end_part(const Part& part, size_t lane);
+  Result<> run_step(PreparedGraph& graph, int64_t n_tokens, int64_t n_outputs, const CancelToken* cancel);
   Result<> observe(const PreparedGraph& graph);
   Result<> move(std::span<const CellMoves> moves);
   Result<> move_group(size_t group, const CellMoves& moves);
@@ -186,10 +213,12 @@ class Session {
   const Model* model_ = nullptr;
   SessionOptions options_;
   std::unique_ptr<KvCache> cache_;
-  std::unique_ptr<RecurrentCache> states_;  // null: no recurrent layers
-  std::unique_ptr<KvCache> encoder_cache_;  // null: no encoder; its sequences are the cache's
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<RecurrentCache> states_;          // null: no recurrent layers
+  std::unique_ptr<KvCache> encoder_cache_;          // null: no encoder; its sequences are the cache's
+  std::vector<std::unique_ptr<Backend>> backends_;  // of the engine's devices
   std::unique_ptr<Executor> executor_;
+  size_t n_lanes_ = 1;  // micro-batches that are computed at the same time
+  StepObserver step_observer_;
   AdapterSet adapters_;
   std::map<StepShape, Decoder> decoders_;
   Encoder encoder_;

@@ -90,6 +90,11 @@ bool GraphBuilder::want_present(Value x, std::string_view what) {
   return !adds_nothing();
 }
 
+NodeId GraphBuilder::append(Node node) {
+  graph_.nodes_.push_back(std::move(node));
+  return graph_.size() - 1;
+}
+
 Value GraphBuilder::reshape(Value x, const Shape& shape) {
   if (!want_present(x, "reshape")) return {};
   const TensorSpec from = spec(x);

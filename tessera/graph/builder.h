@@ -299,6 +299,9 @@ class GraphBuilder {
   /// The graph, or the first error.
   Result<Graph> finish() &&;
 
+  /// For passes over finished graphs: a node as it is, whose operands are nodes of this graph.
+  NodeId append(Node node);
+
  private:
   Value add_node(Op op, std::initializer_list<Value> sources, OpParams params = {});
   bool adds_nothing() const { return error_.has_value() || is_stopped_; }

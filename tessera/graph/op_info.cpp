@@ -64,9 +64,10 @@ int64_t pairs_of_tokens(const Graph& graph, const Node& node) {
 
 const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
 
-// Leaves and views have no operands to judge: the builder makes their specs itself.
+// Leaves, copies and views have no operands to judge: who makes them makes their specs itself.
 Result<TensorSpec> infer_input(Operands, const OpParams&) { return fail(ErrorCode::internal, "input has no rule"); }
 Result<TensorSpec> infer_tensor(Operands, const OpParams&) { return fail(ErrorCode::internal, "tensor has no rule"); }
+Result<TensorSpec> infer_copy(Operands, const OpParams&) { return fail(ErrorCode::internal, "copy has no rule"); }
 Result<TensorSpec> infer_view(Operands, const OpParams&) { return fail(ErrorCode::internal, "view has no rule"); }
 
 bool may_run_in_place(Op op, size_t source) {
@@ -108,6 +109,28 @@ bool may_run_in_place(Op op, size_t source) {
       return source <= 1;
     case Op::adam:
       return source == 2;
+    default:
+      return false;
+  }
+}
+
+bool writes_operand(const Node& node, size_t source) {
+  switch (node.op) {
+    case Op::kv_store:
+    case Op::accumulate:
+    case Op::momentum:
+      return source == 0;
+    case Op::adam:
+      return source <= 1;
+    case Op::descend:
+      return source == 0 || source == 3;
+    case Op::causal_conv:
+      return source == 2;
+    case Op::token_shift:
+    case Op::selective_scan:
+    case Op::delta_net:
+    case Op::rwkv7:
+      return source + 2 == node.n_sources;
     default:
       return false;
   }

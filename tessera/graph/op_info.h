@@ -34,6 +34,9 @@ const OpInfo& info(Op op);
 /// True when the result may take the place of source i (same bytes, element-wise or row-wise use).
 bool may_run_in_place(Op op, size_t source);
 
+/// True when the node changes the bytes of its source i: what it stores into, or a memory that it keeps.
+bool writes_operand(const Node& node, size_t source);
+
 Cost cost(const Graph& graph, NodeId id);
 /// Bytes of the weights that a mul_mat_experts reads: of as many experts as its rows can ask for.
 int64_t used_expert_bytes(const Graph& graph, const Node& node);

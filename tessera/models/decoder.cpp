@@ -277,9 +277,12 @@ int64_t Decoder::n_ff(int64_t il) {
 
 Result<> Decoder::finish_cache_layers() {
   info_.kv_ropes.assign(info_.kv_layers.size(), nn::kNoRope);
-  for (const DecoderLayer& layer : layers_) {
+  info_.kv_blocks.assign(info_.kv_layers.size(), -1);
+  for (size_t il = 0; il < layers_.size(); ++il) {
+    const DecoderLayer& layer = layers_[il];
     if (layer.attention.cache_layer < 0) continue;
     const auto i = static_cast<size_t>(layer.attention.cache_layer);
+    if (info_.kv_blocks[i] < 0) info_.kv_blocks[i] = static_cast<int64_t>(il);
     info_.kv_ropes[i] = layer.attention.rope;
     // What is not causal is in the cache for one micro-batch only: there is nothing to forget.
     info_.kv_layers[i].window = info_.is_causal ? layer.attention.params.window : 0;

@@ -30,6 +30,7 @@ Result<> RecurrentDecoder::read_mamba2_keys() {
 
 int64_t RecurrentDecoder::add_state_layer(std::vector<int64_t> n_elements) {
   info_.recurrent_layers.push_back({std::move(n_elements)});
+  info_.recurrent_blocks.push_back(static_cast<int64_t>(layers_.size()));
   return static_cast<int64_t>(info_.recurrent_layers.size()) - 1;
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/sched/executor.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tessera/base/checked.h"
 
@@ -14,88 +15,324 @@ Result<size_t> padded(const BufferType& type, size_t bytes) {
   return *rounded;
 }
 
-// Whether every value of the graph fits where the plan of the reference puts the node of the same number: then
-// that plan serves, since lifetimes depend on the nodes alone.
-bool fits_plan_of(const Graph& graph, const Graph& reference) {
-  if (graph.size() != reference.size()) return false;
+// Whether every value of a schedule fits where the plan of the reference puts the node of the same number: then that
+// plan serves, since lifetimes depend on the nodes and their devices alone.
+bool fits_plan_of(const Schedule& schedule, const Schedule& reference) {
+  const Graph &graph = schedule.graph, &larger = reference.graph;
+  if (graph.size() != larger.size()) return false;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    const Node &a = graph[id], &b = reference[id];
-    const bool same_node = a.op == b.op && a.alias_of == b.alias_of && std::ranges::equal(a.inputs(), b.inputs());
-    if (!same_node || graph.storage_offset(id) != 0 || reference.storage_offset(id) != 0 ||
+    const Node &a = graph[id], &b = larger[id];
+    const bool same_node = a.op == b.op && a.alias_of == b.alias_of && std::ranges::equal(a.inputs(), b.inputs()) &&
+                           schedule.assignment.device(id) == reference.assignment.device(id);
+    if (!same_node || graph.storage_offset(id) != 0 || larger.storage_offset(id) != 0 ||
         span_bytes(a.spec.dtype, a.spec.layout) > span_bytes(b.spec.dtype, b.spec.layout))
       return false;
   }
   return true;
 }
 
+class Clock {
+ public:
+  double us() const {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
-Result<ComputeBytes> Executor::measure(const Graph& graph) const {
-  const BufferType& type = backend_.device().buffer_type();
-  TESSERA_ASSIGN(const MemoryPlan plan, plan_memory(graph, type.alignment()));
-  TESSERA_ASSIGN(const size_t work, backend_.work_bytes(graph));
-  ComputeBytes bytes;
-  TESSERA_ASSIGN(bytes.values, padded(type, plan.bytes));
-  TESSERA_ASSIGN(bytes.work, padded(type, work));
-  return bytes;
+Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_lanes)
+    : backends_(std::move(backends)), options_(std::move(options)), flights_(n_lanes) {
+  for (const Backend* backend : backends_) {
+    const Device& device = backend->device();
+    devices_.push_back(&device);
+    const auto found = std::ranges::find(memories_, &device.buffer_type());
+    memory_of_.push_back(static_cast<size_t>(found - memories_.begin()));
+    if (found == memories_.end()) memories_.push_back(&device.buffer_type());
+  }
+  reserved_ = {std::vector<size_t>(memories_.size()), std::vector<size_t>(backends_.size())};
 }
 
-Result<ComputeBytes> Executor::measure(std::span<const Graph> graphs) const {
-  ComputeBytes most;
-  for (const Graph& graph : graphs) {
-    TESSERA_ASSIGN(const ComputeBytes bytes, measure(graph));
-    most = {std::max(most.values, bytes.values), std::max(most.work, bytes.work)};
+Executor::~Executor() {
+  streams_.clear();  // what goes on needs all the rest
+}
+
+Result<Executor::Planned> Executor::plan(Graph graph) const {
+  Planned planned;
+  TESSERA_ASSIGN(planned.schedule, make_schedule(std::move(graph), devices_, options_));
+  const Assignment& assignment = planned.schedule.assignment;
+  for (size_t m = 0; m < memories_.size(); ++m) {
+    const auto is_here = [&](NodeId id) { return memory_of_[static_cast<size_t>(assignment.device(id))] == m; };
+    TESSERA_ASSIGN(MemoryPlan memory, plan_memory(planned.schedule.graph, memories_[m]->alignment(), is_here));
+    planned.memories.push_back(std::move(memory));
   }
-  if (!checked_add(most.values, most.work)) return fail(ErrorCode::limit, "compute buffer: size overflows");
+  return planned;
+}
+
+Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
+  Sizes sizes{{}, std::vector<size_t>(backends_.size())};
+  for (size_t m = 0; m < memories_.size(); ++m) {
+    TESSERA_ASSIGN(const size_t values, padded(*memories_[m], planned.memories[m].bytes));
+    sizes.values.push_back(values);
+  }
+  const Schedule& schedule = planned.schedule;
+  for (const Slice& slice : schedule.slices) {
+    const auto b = static_cast<size_t>(slice.device);
+    std::vector<NodeId> ids;
+    const bool is_whole = schedule.ids.empty();
+    TESSERA_ASSIGN(const size_t work, is_whole ? backends_[b]->work_bytes(schedule.graph)
+                                               : backends_[b]->work_bytes(slice_graph(schedule, slice, ids)));
+    TESSERA_ASSIGN(const size_t rounded, padded(*memories_[memory_of_[b]], work));
+    sizes.work[b] = std::max(sizes.work[b], rounded);
+  }
+  return sizes;
+}
+
+Result<Executor::Sizes> Executor::largest_sizes(std::span<const Planned> planned) const {
+  Sizes most{std::vector<size_t>(memories_.size()), std::vector<size_t>(backends_.size())};
+  for (const Planned& one : planned) {
+    TESSERA_ASSIGN(const Sizes sizes, this->sizes(one));
+    std::ranges::transform(most.values, sizes.values, most.values.begin(), std::ranges::max);
+    std::ranges::transform(most.work, sizes.work, most.work.begin(), std::ranges::max);
+  }
+  std::vector<size_t> totals;
+  for (const size_t values : most.values) {
+    const auto lanes = checked_mul(values, flights_.size());
+    if (!lanes) return fail(ErrorCode::limit, "compute buffer: size overflows");
+    totals.push_back(*lanes);
+  }
+  for (size_t b = 0; b < backends_.size(); ++b) {
+    size_t& total = totals[memory_of_[b]];
+    const auto sum = checked_add(total, most.work[b]);
+    if (!sum) return fail(ErrorCode::limit, "compute buffer: size overflows");
+    total = *sum;
+  }
   return most;
 }
 
-Result<> Executor::reserve(std::span<const Graph> largest) {
-  TESSERA_ASSIGN(reserved_, measure(largest));
-  for (const Graph& graph : largest) {
-    TESSERA_ASSIGN(MemoryPlan plan, plan_memory(graph, backend_.device().buffer_type().alignment()));
-    largest_.emplace_back(graph, std::move(plan));
+std::vector<ComputeBytes> Executor::by_memory(const Sizes& sizes) const {
+  std::vector<ComputeBytes> bytes;
+  for (size_t m = 0; m < memories_.size(); ++m) bytes.push_back({memories_[m], sizes.values[m] * flights_.size(), 0});
+  for (size_t b = 0; b < backends_.size(); ++b) bytes[memory_of_[b]].work += sizes.work[b];
+  return bytes;
+}
+
+Result<std::vector<ComputeBytes>> Executor::measure(std::span<const Graph> graphs) const {
+  std::vector<Planned> planned;
+  for (const Graph& graph : graphs) {
+    TESSERA_ASSIGN(Planned one, plan(graph));
+    planned.push_back(std::move(one));
   }
-  TESSERA_ASSIGN(buffer_, backend_.device().buffer_type().allocate(reserved_.total(), BufferUsage::compute));
+  TESSERA_ASSIGN(const Sizes sizes, largest_sizes(planned));
+  return by_memory(sizes);
+}
+
+Result<> Executor::reserve(std::span<const Graph> largest) {
+  for (const Graph& graph : largest) {
+    TESSERA_ASSIGN(Planned one, plan(graph));
+    largest_.push_back(std::move(one));
+  }
+  TESSERA_ASSIGN(reserved_, largest_sizes(largest_));
+  for (const ComputeBytes& bytes : by_memory(reserved_)) {
+    TESSERA_ASSIGN(auto buffer, bytes.memory->allocate(bytes.total(), BufferUsage::compute));
+    buffers_.push_back(std::move(buffer));
+  }
   return {};
 }
 
-// Best fit is not monotone: a smaller graph could come out larger than what was reserved for the largest. Then
-// it is laid out as the largest is.
-Result<MemoryPlan> Executor::plan(const Graph& graph) const {
-  TESSERA_ASSIGN(MemoryPlan own, plan_memory(graph, backend_.device().buffer_type().alignment()));
-  if (own.bytes <= reserved_.values) return own;
-  for (const auto& [reference, plan] : largest_)
-    if (fits_plan_of(graph, reference)) return plan;
-  return fail(ErrorCode::limit, "compute buffer: the graph takes {} bytes, {} are reserved", own.bytes,
-              reserved_.values);
+std::vector<size_t> Executor::reserved_bytes() const {
+  std::vector<size_t> bytes(memories_.size());
+  for (size_t m = 0; m < buffers_.size(); ++m) bytes[m] = buffers_[m]->size();
+  return bytes;
 }
 
-Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph) {
-  auto prepared = std::make_unique<PreparedGraph>();
-  TESSERA_ASSIGN(prepared->memory_, plan(graph));
-  prepared->graph_ = std::move(graph);
-  const Graph& g = prepared->graph_;
-  prepared->places_.reserve(static_cast<size_t>(g.size()));
-  for (NodeId id = 0; id < g.size(); ++id) {
-    const Node& storage = g[g.storage(id)];
-    Tensor place{.name = g[id].name, .dtype = g[id].spec.dtype, .layout = g[id].spec.layout};
-    if (storage.op == Op::tensor) {
-      place.buffer_type = storage.tensor->buffer_type;
-      place.buffer = storage.tensor->buffer;
-      place.offset = storage.tensor->offset + g.storage_offset(id);
-    } else {
-      place.buffer_type = &backend_.device().buffer_type();
-      place.buffer = buffer_.get();
-      place.offset = prepared->memory_.offsets[static_cast<size_t>(id)];
+// Best fit is not monotone: a smaller graph could come out larger than what was reserved for the largest. Then it is
+// laid out as the largest is.
+Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
+  TESSERA_ASSIGN(Planned own, plan(std::move(graph)));
+  size_t full = 0;
+  while (full < memories_.size() && own.memories[full].bytes <= reserved_.values[full]) ++full;
+  if (full == memories_.size()) return own;
+  for (const Planned& reference : largest_)
+    if (fits_plan_of(own.schedule, reference.schedule)) {
+      own.memories = reference.memories;
+      return own;
     }
-    prepared->places_.push_back(std::move(place));
+  return fail(ErrorCode::limit, "compute buffer: the graph takes {} bytes, {} are reserved", own.memories[full].bytes,
+              reserved_.values[full]);
+}
+
+// The values of a memory come first, lane by lane, behind them the scratch of each backend that works there.
+BufferRange Executor::work_of(size_t backend) const {
+  if (reserved_.work[backend] == 0) return {};
+  const size_t m = memory_of_[backend];
+  size_t offset = reserved_.values[m] * flights_.size();
+  for (size_t b = 0; b < backend; ++b)
+    if (memory_of_[b] == m) offset += reserved_.work[b];
+  return {buffers_[m].get(), offset, reserved_.work[backend]};
+}
+
+Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t lane) const {
+  const Graph& graph = prepared.schedule_.graph;
+  const NodeId storage = graph.storage(id);
+  Tensor place{.name = graph[id].name, .dtype = graph[id].spec.dtype, .layout = graph[id].spec.layout};
+  if (const Tensor* tensor = graph[storage].tensor; tensor != nullptr) {
+    place.buffer_type = tensor->buffer_type;
+    place.buffer = tensor->buffer;
+    place.offset = tensor->offset + graph.storage_offset(id);
+  } else {
+    const size_t m = memory_of_[static_cast<size_t>(prepared.schedule_.assignment.device(storage))];
+    place.buffer_type = memories_[m];
+    place.buffer = m < buffers_.size() ? buffers_[m].get() : nullptr;
+    place.offset = lane * reserved_.values[m] + prepared.memories_[m].offsets[static_cast<size_t>(id)];
   }
-  // The graph's values first, the backend's scratch behind them.
-  std::span<std::byte> work;
-  if (reserved_.work != 0) work = {buffer_->base() + reserved_.values, reserved_.work};
-  TESSERA_ASSIGN(prepared->plan_, backend_.compile(g, prepared->places_, work));
+  return place;
+}
+
+Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_lanes) {
+  auto prepared = std::make_unique<PreparedGraph>();
+  Graph given = graph;
+  TESSERA_ASSIGN(Planned planned, plan_into_reserved(std::move(graph)));
+  prepared->schedule_ = std::move(planned.schedule);
+  prepared->memories_ = std::move(planned.memories);
+  const Schedule& schedule = prepared->schedule_;
+  if (!schedule.ids.empty()) {
+    prepared->given_ = std::move(given);
+    prepared->slice_graphs_.resize(schedule.slices.size());
+    for (size_t i = 0; i < schedule.slices.size(); ++i)
+      prepared->slice_graphs_[i].graph = slice_graph(schedule, schedule.slices[i], prepared->slice_graphs_[i].ids);
+  }
+  prepared->lanes_.resize(std::min(n_lanes, flights_.size()));
+  for (size_t l = 0; l < prepared->lanes_.size(); ++l) {
+    PreparedGraph::Lane& lane = prepared->lanes_[l];
+    for (NodeId id = 0; id < schedule.graph.size(); ++id) lane.places.push_back(place_of(*prepared, id, l));
+    TESSERA_TRY(compile(*prepared, lane));
+  }
   return prepared;
+}
+
+Result<> Executor::compile(PreparedGraph& prepared, PreparedGraph::Lane& lane) const {
+  const Schedule& schedule = prepared.schedule_;
+  lane.slices.resize(schedule.slices.size());
+  for (size_t i = 0; i < schedule.slices.size(); ++i) {
+    const auto b = static_cast<size_t>(schedule.slices[i].device);
+    PreparedGraph::CompiledSlice& slice = lane.slices[i];
+    if (schedule.ids.empty()) {
+      TESSERA_ASSIGN(slice.plan, backends_[b]->compile(schedule.graph, lane.places, work_of(b)));
+      continue;
+    }
+    const auto& [graph, ids] = prepared.slice_graphs_[i];
+    for (const NodeId id : ids) slice.places.push_back(lane.places[static_cast<size_t>(id)]);
+    TESSERA_ASSIGN(slice.plan, backends_[b]->compile(graph, slice.places, work_of(b)));
+  }
+  return {};
+}
+
+Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t lane) const {
+  for (const Snapshot& snapshot : prepared.schedule_.snapshots) {
+    const Tensor& to = prepared.scheduled_place(snapshot.input, lane);
+    TESSERA_TRY(to.buffer->copy(*snapshot.tensor, to));
+  }
+  return {};
+}
+
+Result<> Executor::copy_input(PreparedGraph& prepared, size_t lane, NodeId copy) const {
+  const Tensor& to = prepared.scheduled_place(copy, lane);
+  return to.buffer->copy(prepared.scheduled_place(prepared.schedule_.graph[copy].sources[0], lane), to);
+}
+
+Result<> Executor::run_slices(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log) {
+  const Schedule& schedule = prepared.schedule_;
+  const Clock clock;
+  TESSERA_TRY(take_snapshots(prepared, 0));
+  for (size_t i = 0; i < schedule.slices.size(); ++i) {
+    const Slice& slice = schedule.slices[i];
+    for (const NodeId copy : slice.copies) {
+      const double begin = log == nullptr ? 0 : clock.us();
+      TESSERA_TRY(copy_input(prepared, 0, copy));
+      if (log != nullptr) log->copies.push_back({copy, begin, clock.us() - begin});
+    }
+    if (log == nullptr) {
+      TESSERA_TRY(backends_[static_cast<size_t>(slice.device)]->run(*prepared.lanes_[0].slices[i].plan, cancel));
+    } else {
+      const double begin = clock.us();
+      TESSERA_TRY(run_timed(prepared, i, cancel, begin, *log));
+      log->slices.push_back({i, begin, clock.us() - begin});
+    }
+    if (see && slice.watched != kNoNode) TESSERA_TRY(see(slice.watched, prepared.place(slice.watched)));
+  }
+  return {};
+}
+
+Result<> Executor::run_timed(PreparedGraph& prepared, size_t slice, const CancelToken* cancel, double begin_us,
+                             RunLog& log) {
+  Backend& backend = *backends_[static_cast<size_t>(prepared.schedule_.slices[slice].device)];
+  GraphPlan& plan = *prepared.lanes_[0].slices[slice].plan;
+  auto times = backend.run_timed(plan, cancel);
+  if (!times && times.error().code() == ErrorCode::unsupported) return backend.run(plan, cancel);
+  if (!times) return forward_error(times);
+  for (NodeTime& time : *times) {
+    if (!prepared.slice_graphs_.empty()) time.node = prepared.slice_graphs_[slice].ids[static_cast<size_t>(time.node)];
+    time.begin_us += begin_us;
+    log.nodes.push_back(time);
+  }
+  return {};
+}
+
+Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel) {
+  while (streams_.size() < backends_.size()) {
+    TESSERA_ASSIGN(auto stream, Stream::create());
+    streams_.push_back(std::move(stream));
+  }
+  TESSERA_TRY(take_snapshots(prepared, lane));
+  {
+    const std::lock_guard lock(mutex_);
+    flights_[lane] = {&prepared, cancel, 0, std::nullopt};
+  }
+  for (size_t i = 0; i < prepared.schedule_.slices.size(); ++i)
+    streams_[static_cast<size_t>(prepared.schedule_.slices[i].device)]->post(
+        [this, lane, i] { run_in_flight(lane, i); });
+  return {};
+}
+
+// On its backend's stream. Streams take slices in the order of their starts and each waits only for those before it, so
+// the first that is not done can always go on.
+void Executor::run_in_flight(size_t lane, size_t slice) {
+  std::unique_lock lock(mutex_);
+  Flight& flight = flights_[lane];
+  changed_.wait(lock, [&] { return flight.n_done == slice; });
+  if (!flight.error) {
+    PreparedGraph& prepared = *flight.prepared;
+    const CancelToken* cancel = flight.cancel;
+    lock.unlock();
+    const Slice& planned = prepared.schedule_.slices[slice];
+    Result<> done;
+    for (size_t i = 0; i < planned.copies.size() && done; ++i) done = copy_input(prepared, lane, planned.copies[i]);
+    if (done)
+      done = backends_[static_cast<size_t>(planned.device)]->run(*prepared.lanes_[lane].slices[slice].plan, cancel);
+    lock.lock();
+    if (!done) flight.error = std::move(done).error();
+  }
+  ++flight.n_done;
+  changed_.notify_all();
+}
+
+Result<> Executor::finish(size_t lane) {
+  std::unique_lock lock(mutex_);
+  Flight& flight = flights_[lane];
+  if (flight.prepared == nullptr) return {};
+  changed_.wait(lock, [&] { return flight.n_done == flight.prepared->schedule_.slices.size(); });
+  flight.prepared = nullptr;
+  if (!flight.error) return {};
+  return std::unexpected(*std::exchange(flight.error, std::nullopt));
+}
+
+Result<RunLog> Executor::run_logged(PreparedGraph& prepared, const CancelToken* cancel) {
+  RunLog log;
+  TESSERA_TRY(run_slices(prepared, cancel, {}, &log));
+  return log;
 }
 
 }  // namespace tessera

@@ -1,8 +1,16 @@
-// Runs graphs on a backend out of one compute buffer. Reserve the worst case once, from graphs of the largest shapes;
-// every later graph is planned into that buffer, and running never allocates.
+// Runs graphs on one or more backends, out of one compute buffer per memory. Reserve the worst case once, from graphs
+// of the largest shapes; every later graph is planned into these buffers, and running never allocates.
+//
+// With several lanes, each with values of its own, runs overlap: start() one on a lane while that of another goes on.
+// Each backend works on one slice at a time, in the order in which they were started, so a run sees what those before
+// it left in caches of the same device.
 #pragma once
 
+#include <condition_variable>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <utility>
@@ -11,67 +19,172 @@
 #include "tessera/backend/backend.h"
 #include "tessera/graph/builder.h"
 #include "tessera/sched/memory_plan.h"
+#include "tessera/sched/schedule.h"
+#include "tessera/sched/stream.h"
 
 namespace tessera {
 
-/// What running a graph takes.
+/// What running a graph takes of one memory.
 struct ComputeBytes {
-  size_t values = 0;  // the graph's values
-  size_t work = 0;    // the backend's scratch
+  const BufferType* memory = nullptr;
+  size_t values = 0;  // the graph's values, copies included
+  size_t work = 0;    // the backends' scratch
   size_t total() const { return values + work; }
 };
 
-/// A graph with memory and a compiled plan; made by Executor::prepare, kept and run again.
+/// A graph with memory and compiled plans; made by Executor::prepare, kept and run again.
 class PreparedGraph {
  public:
-  const Graph& graph() const { return graph_; }
-  const MemoryPlan& memory() const { return memory_; }
-  /// Where a node's value lies.
-  const Tensor& place(NodeId id) const { return places_[static_cast<size_t>(id)]; }
+  /// The graph that was given.
+  const Graph& graph() const { return given_ ? *given_ : schedule_.graph; }
+  /// Where the value of a node of graph() lies.
+  const Tensor& place(NodeId id, size_t lane = 0) const { return scheduled_place(schedule_.id_of(id), lane); }
+  size_t n_lanes() const { return lanes_.size(); }
+
+  /// How it runs, and where the values of schedule().graph lie in each memory (see Executor::memories()).
+  const Schedule& schedule() const { return schedule_; }
+  const MemoryPlan& memory(size_t i = 0) const { return memories_[i]; }
+  const std::vector<MemoryPlan>& memories() const { return memories_; }
+  /// Where the value of a node of schedule().graph lies.
+  const Tensor& scheduled_place(NodeId id, size_t lane = 0) const {
+    return lanes_[lane].places[static_cast<size_t>(id)];
+  }
 
  private:
   friend class Executor;
-  Graph graph_;
-  MemoryPlan memory_;
-  std::vector<Tensor> places_;
-  std::unique_ptr<GraphPlan> plan_;
+  struct SliceGraph {
+    Graph graph;              // its own; empty where the whole schedule is one slice
+    std::vector<NodeId> ids;  // of its nodes in the schedule's graph
+  };
+  struct CompiledSlice {
+    std::vector<Tensor> places;
+    std::unique_ptr<GraphPlan> plan;
+  };
+  struct Lane {
+    std::vector<Tensor> places;  // of the schedule's graph
+    std::vector<CompiledSlice> slices;
+  };
+
+  std::optional<Graph> given_;  // where the schedule's differs
+  Schedule schedule_;
+  std::vector<MemoryPlan> memories_;
+  std::vector<SliceGraph> slice_graphs_;
+  std::vector<Lane> lanes_;
 };
 
 /// Fills an input of a prepared graph: a span or vector of its elements.
 template <std::ranges::contiguous_range Values>
-Result<> set_input(const PreparedGraph& graph, Value input, const Values& values) {
-  const Tensor& place = graph.place(input.id());
+Result<> set_input(const PreparedGraph& graph, Value input, const Values& values, size_t lane = 0) {
+  const Tensor& place = graph.place(input.id(), lane);
   return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
 }
 
+/// What happened when in a run, in microseconds from its begin. Nodes are those of PreparedGraph::schedule().
+struct RunLog {
+  struct Slice {
+    size_t index;
+    double begin_us, us;
+  };
+  std::vector<Slice> slices;
+  std::vector<NodeTime> copies;
+  std::vector<NodeTime> nodes;  // of devices that can tell
+};
+
+/// Sees a watched node (of PreparedGraph::graph()) and its value while the run goes on behind it; an error ends the
+/// run.
+using SeeNode = std::function<Result<>(NodeId, const Tensor&)>;
+
 class Executor {
  public:
-  /// The backend must outlive the executor.
-  explicit Executor(Backend& backend) : backend_(backend) {}
+  /// The backends must outlive the executor.
+  explicit Executor(Backend& backend) : Executor({&backend}, {}) {}
+  /// In order of priority, not empty; the last takes what no other does (sched/assign.h). What options.watch names can
+  /// be seen by run(). Each lane takes the values' bytes anew.
+  Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_lanes = 1);
+  Executor(const Executor&) = delete;
+  ~Executor();
 
-  /// What a graph would take; allocates nothing.
-  Result<ComputeBytes> measure(const Graph& graph) const;
+  const std::vector<const Device*>& devices() const { return devices_; }
+  /// The memories that values lie in: of the backends, each once.
+  const std::vector<const BufferType*>& memories() const { return memories_; }
 
-  /// What the largest of these graphs takes: the size of the compute buffer that holds each of them.
-  Result<ComputeBytes> measure(std::span<const Graph> graphs) const;
+  /// How a graph would run here. Errors: those of assign().
+  Result<Schedule> schedule(Graph graph) const { return make_schedule(std::move(graph), devices_, options_); }
 
-  /// Allocates the compute buffer for the largest shapes that will be run, once, before anything is prepared. A later
+  /// What the largest of these graphs takes, by memory: the sizes of the compute buffers that hold each of them.
+  /// Allocates nothing.
+  Result<std::vector<ComputeBytes>> measure(std::span<const Graph> graphs) const;
+
+  /// Allocates the compute buffers for the largest shapes that will be run, once, before anything is prepared. A later
   /// graph of the same nodes with smaller values always fits.
   Result<> reserve(std::span<const Graph> largest);
-  size_t reserved_bytes() const { return buffer_ == nullptr ? 0 : buffer_->size(); }
+  /// By memory.
+  std::vector<size_t> reserved_bytes() const;
 
-  /// Places and compiles a graph. Errors: limit when it does not fit what was reserved.
-  Result<std::unique_ptr<PreparedGraph>> prepare(Graph graph);
+  /// Places and compiles a graph, for the first n_lanes lanes. Errors: limit when it does not fit what was reserved;
+  /// those of assign().
+  Result<std::unique_ptr<PreparedGraph>> prepare(Graph graph, size_t n_lanes = 1);
 
-  Result<> run(PreparedGraph& prepared, const CancelToken* cancel) { return backend_.run(*prepared.plan_, cancel); }
+  /// On lane 0, while nothing that was started goes on. Errors: those of Backend::run and of copies between devices.
+  Result<> run(PreparedGraph& prepared, const CancelToken* cancel) { return run_slices(prepared, cancel, {}, nullptr); }
+  /// The same, and shows the watched nodes as they are made.
+  Result<> run(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see) {
+    return run_slices(prepared, cancel, see, nullptr);
+  }
+  /// The same, and tells when what happened.
+  Result<RunLog> run_logged(PreparedGraph& prepared, const CancelToken* cancel);
+
+  /// Begins a run on a lane of which none goes on, with the inputs and snapshots of now; the graph, the inputs' places
+  /// and the token stay untouched until finish(). Errors: out_of_memory (no threads).
+  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel);
+  /// Waits for the end of the run on a lane, if one goes on. Errors: those of the run.
+  Result<> finish(size_t lane);
 
  private:
-  Result<MemoryPlan> plan(const Graph& graph) const;
+  struct Planned {
+    Schedule schedule;
+    std::vector<MemoryPlan> memories;
+  };
+  // Bytes of one graph, or the most of several.
+  struct Sizes {
+    std::vector<size_t> values;  // by memory
+    std::vector<size_t> work;    // by backend
+  };
 
-  Backend& backend_;
-  std::unique_ptr<Buffer> buffer_;
-  ComputeBytes reserved_;
-  std::vector<std::pair<Graph, MemoryPlan>> largest_;
+  Result<Planned> plan(Graph graph) const;
+  Result<Sizes> sizes(const Planned& planned) const;
+  Result<Sizes> largest_sizes(std::span<const Planned> planned) const;
+  std::vector<ComputeBytes> by_memory(const Sizes& sizes) const;
+  Result<Planned> plan_into_reserved(Graph graph) const;
+  BufferRange work_of(size_t backend) const;
+  Tensor place_of(const PreparedGraph& prepared, NodeId id, size_t lane) const;
+  Result<> compile(PreparedGraph& prepared, PreparedGraph::Lane& lane) const;
+  Result<> take_snapshots(PreparedGraph& prepared, size_t lane) const;
+  Result<> copy_input(PreparedGraph& prepared, size_t lane, NodeId copy) const;
+  Result<> run_slices(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log);
+  Result<> run_timed(PreparedGraph& prepared, size_t slice, const CancelToken* cancel, double begin_us, RunLog& log);
+  void run_in_flight(size_t lane, size_t slice);
+
+  std::vector<Backend*> backends_;
+  std::vector<const Device*> devices_;
+  std::vector<const BufferType*> memories_;
+  std::vector<size_t> memory_of_;  // by backend
+  ScheduleOptions options_;
+  Sizes reserved_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;  // by memory
+  std::vector<Planned> largest_;
+
+  // A run that was started.
+  struct Flight {
+    PreparedGraph* prepared = nullptr;  // null: none
+    const CancelToken* cancel = nullptr;
+    size_t n_done = 0;  // slices, in their order
+    std::optional<Error> error{};
+  };
+  std::mutex mutex_;  // of flights_
+  std::condition_variable changed_;
+  std::vector<Flight> flights_;                   // by lane
+  std::vector<std::unique_ptr<Stream>> streams_;  // by backend; made for the first start()
 };
 
 }  // namespace tessera

@@ -63,14 +63,23 @@ class FreeList {
 
 class Planner {
  public:
-  Planner(const Graph& graph, size_t alignment)
-      : graph_(graph), alignment_(alignment), n_(static_cast<size_t>(graph.size())), last_use_(n_), bytes_(n_) {}
+  Planner(const Graph& graph, size_t alignment, const std::function<bool(NodeId)>& is_here)
+      : graph_(graph),
+        alignment_(alignment),
+        n_(static_cast<size_t>(graph.size())),
+        is_stored_(n_),
+        last_use_(n_),
+        bytes_(n_) {
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      is_stored_[index(id)] =
+          graph_[id].op != Op::tensor && graph_[id].alias_of == kNoNode && (!is_here || is_here(id));
+  }
 
   Result<MemoryPlan> run() {
     plan_.offsets.assign(n_, MemoryPlan::kElsewhere);
     find_last_uses();
     for (NodeId id = 0; id < graph_.size(); ++id)
-      if (graph_[id].op == Op::input) TESSERA_TRY(place(id, 0));
+      if (graph_[id].op == Op::input && is_stored(id)) TESSERA_TRY(place(id, 0));
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (graph_[id].op != Op::input && is_stored(id)) TESSERA_TRY(place(id, id));
       release_dead(id);
@@ -86,7 +95,7 @@ class Planner {
  private:
   static size_t index(NodeId id) { return static_cast<size_t>(id); }
 
-  bool is_stored(NodeId id) const { return graph_[id].op != Op::tensor && graph_[id].alias_of == kNoNode; }
+  bool is_stored(NodeId id) const { return is_stored_[index(id)]; }
 
   // A value is used by the readers of all its aliases; one that nobody reads lives for its own node only.
   void find_last_uses() {
@@ -154,6 +163,7 @@ class Planner {
   const Graph& graph_;
   const size_t alignment_;
   const size_t n_;
+  std::vector<bool> is_stored_;   // values of their own in this buffer
   std::vector<NodeId> last_use_;  // per storage: the last node that reads it; size() for outputs
   std::vector<size_t> bytes_;     // per storage: the bytes it holds now
   FreeList free_;
@@ -162,6 +172,8 @@ class Planner {
 
 }  // namespace
 
-Result<MemoryPlan> plan_memory(const Graph& graph, size_t alignment) { return Planner(graph, alignment).run(); }
+Result<MemoryPlan> plan_memory(const Graph& graph, size_t alignment, const std::function<bool(NodeId)>& is_here) {
+  return Planner(graph, alignment, is_here).run();
+}
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 // The plan is made before anything is allocated, and its total is what is then allocated.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tessera/graph/node.h"
@@ -25,8 +26,8 @@ struct MemoryPlan {
   std::vector<Lifetime> lifetimes;
 };
 
-/// Plans all values that are not tensors. Inputs live from the start (they are filled before the run), outputs to the
-/// end. Offsets are multiples of `alignment`. Errors: limit (overflow).
-Result<MemoryPlan> plan_memory(const Graph& graph, size_t alignment);
+/// Plans the values that are not tensors and that `is_here` names (empty: all). Inputs live from the start (they are
+/// filled before the run), outputs to the end. Offsets are multiples of `alignment`. Errors: limit (overflow).
+Result<MemoryPlan> plan_memory(const Graph& graph, size_t alignment, const std::function<bool(NodeId)>& is_here = {});
 
 }  // namespace tessera

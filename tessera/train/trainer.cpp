@@ -68,8 +68,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Device& device, Model& mo
   TESSERA_ASSIGN(graphs[0], trainer->build_pass(Pass::forward, in));
   TESSERA_ASSIGN(graphs[1], trainer->build_pass(Pass::backward, in));
   TESSERA_ASSIGN(graphs[2], trainer->build_update());
-  TESSERA_ASSIGN(const ComputeBytes compute, trainer->executor_->measure(graphs));
-  trainer->compute_bytes_ = compute.total();
+  TESSERA_ASSIGN(const std::vector<ComputeBytes> compute, trainer->executor_->measure(graphs));
+  trainer->compute_bytes_ = compute.front().total();
   return trainer;
 }
 

@@ -50,6 +50,15 @@ namespace tessera::vulkan {
   X(vkCmdPipelineBarrier)              \
   X(vkCmdCopyBuffer)                   \
   X(vkCmdFillBuffer)                   \
+  X(vkCmdUpdateBuffer)                 \
+  X(vkCmdResetQueryPool)               \
+  X(vkCmdWriteTimestamp)               \
+  X(vkCreateQueryPool)                 \
+  X(vkDestroyQueryPool)                \
+  X(vkGetQueryPoolResults)             \
+  X(vkCreatePipelineCache)             \
+  X(vkDestroyPipelineCache)            \
+  X(vkGetPipelineCacheData)            \
   X(vkQueueSubmit)                     \
   X(vkCreateFence)                     \
   X(vkDestroyFence)                    \

@@ -8,6 +8,7 @@
 
 #include "tessera/graph/op_info.h"
 #include "tessera/vulkan/buffers.h"
+#include "tessera/vulkan/cooperative.h"
 #include "tessera/vulkan/peaks.h"
 #include "tessera/vulkan/plan.h"
 #include "tessera/vulkan/tables.h"
@@ -33,21 +34,23 @@ class VulkanBackend final : public Backend {
   Result<> create();
 
   const Device& device() const override;
-  Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(graph));
-    return 0;
-  }
+  Result<size_t> work_bytes(const Graph& graph) const override;
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
-                                             std::span<std::byte> work) override;
+                                             const BufferRange& work) override;
   Result<> run(GraphPlan& plan, const CancelToken* cancel) override;
+  Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel) override;
 
  private:
   Result<> want_supported(const Graph& graph) const;
+  Result<> run_submissions(const VulkanPlan& plan, std::span<const VkCommandBuffer> submissions,
+                           const CancelToken* cancel);
   FaultWords* fault() const { return reinterpret_cast<FaultWords*>(fault_.mapped()); }
 
   const VulkanDevice& device_;
   VkFence fence_ = VK_NULL_HANDLE;
   Allocation fault_;
+  uint64_t n_plans_ = 0;
+  uint64_t ready_plan_ = 0;  // the number of the one whose parameters lie in the work memory; 0: none
 };
 
 class VulkanDevice final : public Device {
@@ -64,7 +67,9 @@ class VulkanDevice final : public Device {
     TESSERA_TRY(pipelines_.create());
     const std::vector<uint32_t> words = codebook_words();
     TESSERA_ASSIGN(tables_, context_->allocate(words.size() * sizeof(uint32_t), Placement::device));
-    return transfers_.write(tables_, 0, std::as_bytes(std::span(words)));
+    TESSERA_TRY(transfers_.write(tables_, 0, std::as_bytes(std::span(words))));
+    if (context_->cooperates()) check_cooperation();
+    return {};
   }
 
   std::string_view name() const override { return name_; }
@@ -78,7 +83,9 @@ class VulkanDevice final : public Device {
     return {{"driver", context_->driver()},
             {"vulkan", fmt::format("{}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
                                    VK_API_VERSION_PATCH(version))},
+            {"transfer queue", context_->has_transfer_queue() ? "its own" : "none"},
             {"subgroup", std::to_string(context_->subgroup_size())},
+            {"cooperative matrices", cooperates_ ? "on" : "off"},
             {"validation", context_->instance().validates() ? "on" : "off"}};
   }
 
@@ -89,13 +96,10 @@ class VulkanDevice final : public Device {
     const Node& node = graph[id];
     if (node.is_leaf() || node.op == Op::view) return true;
     const OpKernel* kernel = kernel_of(node.op);
-    return kernel != nullptr && can_address(graph, id) &&
-           (kernel->supports == nullptr || kernel->supports(graph, node));
+    return kernel != nullptr && fits(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
   }
   bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
-    if (dim < 1 || dim > kMaxBlockDim) return false;
-    // A token's row is whole words, so that no two invocations write one.
-    return dtype == DType::f32 || ((dtype == DType::f16 || dtype == DType::bf16) && dim % 2 == 0);
+    return dim >= 1 && dim <= kMaxHeadDim && is_kv_format(dtype) && row_bytes(dtype, dim).has_value();
   }
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte>) const override {
     return fail(ErrorCode::unsupported, "{} has no use for the host's memory", name_);
@@ -110,21 +114,16 @@ class VulkanDevice final : public Device {
   }
 
   const Context& context() const { return *context_; }
+  bool cooperates() const { return cooperates_; }
   Pipelines& pipelines() const { return pipelines_; }
   Transfers& transfers() const { return transfers_; }
   VkDeviceAddress tables() const { return tables_.address(); }
 
  private:
-  // Operands in this device's memory (where their memory is known), with extents and strides that shaders can hold.
-  bool can_address(const Graph& graph, NodeId id) const {
-    if (!fits(graph[id].spec)) return false;
-    for (const NodeId source : graph[id].inputs()) {
-      if (source == kNoNode) continue;
-      const Node& storage = graph[graph.storage(source)];
-      const BufferType* type = storage.op == Op::tensor ? storage.tensor->buffer_type : nullptr;
-      if ((type != nullptr && !can_use(*type)) || !fits(graph[source].spec)) return false;
-    }
-    return true;
+  // Extents and strides that shaders can hold.
+  static bool fits(const Graph& graph, NodeId id) {
+    const auto fits_here = [&](NodeId source) { return source == kNoNode || fits(graph[source].spec); };
+    return fits(graph[id].spec) && std::ranges::all_of(graph[id].inputs(), fits_here);
   }
   static bool fits(const TensorSpec& spec) {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -136,7 +135,16 @@ class VulkanDevice final : public Device {
     return spec.shape().n_rows() <= kMost;
   }
 
+  // Cooperative matrices are used only once a product on them has come out as the other shader's.
+  void check_cooperation() {
+    const auto plain = compute_probe(*this);
+    cooperates_ = true;
+    const auto cooperative = compute_probe(*this);
+    cooperates_ = plain && cooperative && probes_agree(*plain, *cooperative);
+  }
+
   std::string name_;
+  bool cooperates_ = false;
   std::unique_ptr<Context> context_;
   mutable Transfers transfers_;
   mutable Pipelines pipelines_;
@@ -164,27 +172,64 @@ Result<> VulkanBackend::want_supported(const Graph& graph) const {
 }
 
 Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> places,
-                                                          std::span<std::byte>) {
+                                                          const BufferRange& work) {
   TESSERA_TRY(want_supported(graph));
   if (places.size() != static_cast<size_t>(graph.size()))
     return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
   for (const Tensor& place : places)
     if (place.buffer == nullptr || !device_.can_use(place.buffer->type()))
       return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", place.name, device_.name());
-  auto plan = std::make_unique<VulkanPlan>(device_.context());
+  auto plan = std::make_unique<VulkanPlan>(device_.context(), ++n_plans_);
   if (graph.size() == 0) return plan;
-  const StepContext context{graph, graph[0], places, device_.context().n_lanes()};
-  TESSERA_TRY(plan->compile(context, device_.pipelines(), device_.transfers(), device_.tables(), fault_.address()));
+  PlanMemory memory{.tables = device_.tables(), .fault = fault_.address()};
+  if (work.buffer != nullptr) {
+    if (!device_.can_use(work.buffer->type()))
+      return fail(ErrorCode::invalid_argument, "{} cannot address its work memory", device_.name());
+    const auto& buffer = static_cast<const VulkanBuffer&>(*work.buffer);
+    memory.work = buffer.handle();
+    memory.work_offset = work.offset;
+    memory.work_bytes = work.bytes;
+    memory.work_address = buffer.address() + work.offset;
+  }
+  const StepContext context{graph, graph[0], places, device_.context().n_lanes(), device_.cooperates()};
+  TESSERA_TRY(plan->compile(context, device_.pipelines(), memory));
+  device_.pipelines().save();
   return plan;
+}
+
+Result<size_t> VulkanBackend::work_bytes(const Graph& graph) const {
+  TESSERA_TRY(want_supported(graph));
+  if (graph.size() == 0) return 0;
+  std::vector<Tensor> places;
+  places.reserve(static_cast<size_t>(graph.size()));
+  for (const Node& node : graph.nodes())
+    places.push_back({.name = node.name, .dtype = node.spec.dtype, .layout = node.spec.layout});
+  return VulkanPlan::work_bytes(device_.context(),
+                                {graph, graph[0], places, device_.context().n_lanes(), device_.cooperates()});
 }
 
 Result<> VulkanBackend::run(GraphPlan& plan, const CancelToken* cancel) {
   const auto& vulkan_plan = static_cast<const VulkanPlan&>(plan);
+  return run_submissions(vulkan_plan, vulkan_plan.submissions(), cancel);
+}
+
+Result<std::vector<NodeTime>> VulkanBackend::run_timed(GraphPlan& plan, const CancelToken* cancel) {
+  auto& vulkan_plan = static_cast<VulkanPlan&>(plan);
+  TESSERA_ASSIGN(const auto submissions, vulkan_plan.timed_submissions(device_.pipelines()));
+  TESSERA_TRY(run_submissions(vulkan_plan, submissions, cancel));
+  return vulkan_plan.times();
+}
+
+Result<> VulkanBackend::run_submissions(const VulkanPlan& vulkan_plan, std::span<const VkCommandBuffer> submissions,
+                                        const CancelToken* cancel) {
   *fault() = {};
-  for (const VkCommandBuffer commands : vulkan_plan.submissions()) {
+  for (const VkCommandBuffer commands : submissions) {
     if (cancel != nullptr && cancel->cancelled()) return fail(ErrorCode::cancelled, "cancelled");
-    TESSERA_TRY(device_.context().submit(commands, fence_));
+    const VkCommandBuffer both[] = {vulkan_plan.upload(), commands};
+    const bool is_ready = std::exchange(ready_plan_, 0) == vulkan_plan.number();
+    TESSERA_TRY(device_.context().submit(Queue::compute, std::span(both).subspan(is_ready ? 1 : 0), fence_));
     TESSERA_TRY(device_.context().wait(fence_));
+    ready_plan_ = vulkan_plan.number();
   }
   const FaultWords found = *fault();
   if (found.step == 0) return {};

@@ -12,10 +12,12 @@ class VulkanBuffer final : public Buffer {
       : Buffer(type, size, usage), transfers_(transfers), allocation_(std::move(allocation)) {}
 
   VkDeviceAddress address() const { return allocation_.address(); }
+  VkBuffer handle() const { return allocation_.buffer(); }
 
   std::byte* base() override { return allocation_.mapped(); }
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override;
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override;
+  Result<> copy(const Tensor& from, const Tensor& to) override;
   Result<> clear(std::byte value) override { return transfers_.fill(allocation_, value); }
   Result<> reset() override { return clear(std::byte{0}); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/vulkan/cooperative.h"
 
 namespace tessera::vulkan {
 
@@ -13,6 +14,8 @@ namespace {
 
 // Invocations that share a row on a GPU: enough to keep its memory busy, few enough that short rows use them.
 constexpr uint32_t kGpuLanes = 64;
+// A row of a product is shared by so many (products.glsl).
+constexpr uint32_t kFewestLanes = 8;
 constexpr size_t kGranule = 16;  // shaders read whole words
 
 // The features that shaders are built on: addresses instead of descriptors, and 64-bit arithmetic on them.
@@ -44,6 +47,7 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
   std::swap(buffer_, other.buffer_);
   std::swap(memory_, other.memory_);
   std::swap(bytes_, other.bytes_);
+  std::swap(counted_bytes_, other.counted_bytes_);
   std::swap(address_, other.address_);
   std::swap(mapped_, other.mapped_);
   return *this;
@@ -58,6 +62,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Instance>
   context->instance_ = std::move(instance);
   context->physical_ = device;
   TESSERA_TRY(context->read_properties());
+  TESSERA_TRY(context->pick_queues());
   TESSERA_TRY(context->want_features());
   TESSERA_TRY(context->pick_memory());
   TESSERA_TRY(context->create_device());
@@ -83,6 +88,10 @@ Result<> Context::read_properties() {
   if (api_version_ < VK_API_VERSION_1_2)
     return fail(ErrorCode::unsupported, "{}: Vulkan {}.{}, want 1.2", name_, VK_API_VERSION_MAJOR(api_version_),
                 VK_API_VERSION_MINOR(api_version_));
+  driver_version_ = properties.properties.driverVersion;
+  std::ranges::copy(v11.deviceUUID, device_uuid_.begin());
+  std::ranges::copy(properties.properties.pipelineCacheUUID, cache_uuid_.begin());
+  clock_period_ns_ = double{properties.properties.limits.timestampPeriod};
   driver_ = std::string(v12.driverName) + " " + v12.driverInfo;
   type_ = properties.properties.deviceType;
   subgroup_size_ = std::max(v11.subgroupSize, 1u);
@@ -92,9 +101,13 @@ Result<> Context::read_properties() {
       (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) == 0)
     return fail(ErrorCode::unsupported, "{}: no sums over subgroups", name_);
   // A processor runs one subgroup at a time: more invocations only wait for each other.
-  n_lanes_ = type_ == VK_PHYSICAL_DEVICE_TYPE_CPU ? std::min(subgroup_size_, kGpuLanes) : kGpuLanes;
+  n_lanes_ = type_ == VK_PHYSICAL_DEVICE_TYPE_CPU ? std::clamp(subgroup_size_, kFewestLanes, kGpuLanes) : kGpuLanes;
+  if (instance_->options().n_lanes != 0) n_lanes_ = instance_->options().n_lanes;
   max_allocation_ = static_cast<size_t>(v11.maxMemoryAllocationSize);
+  return {};
+}
 
+Result<> Context::pick_queues() {
   uint32_t n = 0;
   instance_->api().vkGetPhysicalDeviceQueueFamilyProperties(physical_, &n, nullptr);
   std::vector<VkQueueFamilyProperties> families(n);
@@ -102,7 +115,15 @@ Result<> Context::read_properties() {
   const auto computes = std::ranges::find_if(
       families, [](const VkQueueFamilyProperties& family) { return (family.queueFlags & VK_QUEUE_COMPUTE_BIT) != 0; });
   if (computes == families.end()) return fail(ErrorCode::unsupported, "{}: no queue that computes", name_);
-  queue_family_ = static_cast<uint32_t>(computes - families.begin());
+  const auto family = static_cast<uint32_t>(computes - families.begin());
+  clock_bits_ = computes->timestampValidBits;
+  places_ = {QueuePlace{family, 0}, QueuePlace{family, computes->queueCount > 1 ? 1u : 0u}};
+  // A family that only copies is the device's copy engine.
+  constexpr VkQueueFlags kWork = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+  const auto copies = std::ranges::find_if(families, [](const VkQueueFamilyProperties& one) {
+    return (one.queueFlags & (kWork | VK_QUEUE_TRANSFER_BIT)) == VK_QUEUE_TRANSFER_BIT;
+  });
+  if (copies != families.end()) places_[1] = {static_cast<uint32_t>(copies - families.begin()), 0};
   return {};
 }
 
@@ -132,6 +153,8 @@ Result<> Context::pick_memory() {
     maps_device_memory_ = instance_->options().maps_memory;
   }
   if (!host || !device) return fail(ErrorCode::unsupported, "{}: no memory that the host can write", name_);
+  const auto heap = [&](uint32_t type) { return memory.memoryProperties.memoryTypes[type].heapIndex; };
+  is_one_heap_ = heap(*host) == heap(*device);
   host_memory_type_ = *host;
   device_memory_type_ = *device;
   return {};
@@ -150,23 +173,37 @@ Result<> Context::create_device() {
   Features features;
   features.v12.bufferDeviceAddress = VK_TRUE;
   features.all.features.shaderInt64 = VK_TRUE;
-  const float priority = 1.0f;
-  const VkDeviceQueueCreateInfo queue{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                      .pNext = nullptr,
-                                      .flags = 0,
-                                      .queueFamilyIndex = queue_family_,
-                                      .queueCount = 1,
-                                      .pQueuePriorities = &priority};
-  const char* const names[] = {VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
+  matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+  matrices.cooperativeMatrix = VK_TRUE;
+  cooperates_ =
+      instance_->options().cooperates && has_cooperative_matrices(*instance_, physical_, extensions, subgroup_size_);
+  if (cooperates_) {
+    features.v12.shaderFloat16 = features.v12.vulkanMemoryModel = VK_TRUE;
+    features.v12.pNext = &matrices;
+  }
+  const float priorities[] = {1.0f, 1.0f};
+  const bool is_one_family = places_[0].family == places_[1].family;
+  std::array<VkDeviceQueueCreateInfo, 2> queues{};
+  for (size_t i = 0; i < queues.size(); ++i)
+    queues[i] = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                 .pNext = nullptr,
+                 .flags = 0,
+                 .queueFamilyIndex = places_[i].family,
+                 .queueCount = is_one_family ? places_[1].index + 1 : 1,
+                 .pQueuePriorities = priorities};
+  std::vector<const char*> names;
+  if (tells_budget_) names.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  if (cooperates_) names.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   const VkDeviceCreateInfo info{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                 .pNext = &features.all,
                                 .flags = 0,
-                                .queueCreateInfoCount = 1,
-                                .pQueueCreateInfos = &queue,
+                                .queueCreateInfoCount = is_one_family ? 1u : 2u,
+                                .pQueueCreateInfos = queues.data(),
                                 .enabledLayerCount = 0,
                                 .ppEnabledLayerNames = nullptr,
-                                .enabledExtensionCount = tells_budget_ ? 1u : 0u,
-                                .ppEnabledExtensionNames = names,
+                                .enabledExtensionCount = static_cast<uint32_t>(names.size()),
+                                .ppEnabledExtensionNames = names.data(),
                                 .pEnabledFeatures = nullptr};
   TESSERA_TRY(check(instance_->api().vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice"));
 #define TESSERA_VK_LOAD(name)                                                                     \
@@ -174,7 +211,8 @@ Result<> Context::create_device() {
   if (api_.name == nullptr) return fail(ErrorCode::not_found, "{}: the driver has no " #name, name_);
   TESSERA_VK_DEVICE_FUNCTIONS(TESSERA_VK_LOAD)
 #undef TESSERA_VK_LOAD
-  api_.vkGetDeviceQueue(device_, queue_family_, 0, &queue_);
+  for (size_t i = 0; i < queues_.size(); ++i)
+    api_.vkGetDeviceQueue(device_, places_[i].family, places_[i].index, &queues_[i]);
   return {};
 }
 
@@ -183,13 +221,17 @@ uint64_t Context::total_bytes() const {
   memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
   instance_->api().vkGetPhysicalDeviceMemoryProperties2(physical_, &memory);
   const uint32_t heap = memory.memoryProperties.memoryTypes[device_memory_type_].heapIndex;
-  const uint64_t bytes = memory.memoryProperties.memoryHeaps[heap].size, limit = instance_->options().max_bytes;
-  return limit == 0 ? bytes : std::min(bytes, limit);
+  return std::min(uint64_t{memory.memoryProperties.memoryHeaps[heap].size}, max_bytes());
+}
+
+uint64_t Context::max_bytes() const {
+  const auto& limit = instance_->options().max_bytes;
+  return limit == nullptr ? UINT64_MAX : limit->load();
 }
 
 uint64_t Context::free_bytes() const {
   const uint64_t total = total_bytes(), taken = taken_bytes_;
-  if (!tells_budget_ || instance_->options().max_bytes != 0) return total - std::min(total, taken);
+  if (!tells_budget_ || instance_->options().max_bytes != nullptr) return total - std::min(total, taken);
   VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
   budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
   VkPhysicalDeviceMemoryProperties2 memory{};
@@ -207,18 +249,21 @@ Result<Allocation> Context::allocate(size_t bytes, Placement placement) const {
   Allocation allocation;
   allocation.context_ = this;
   allocation.bytes_ = *size;
-  const uint64_t taken = taken_bytes_.fetch_add(*size) + *size;
-  if (const uint64_t limit = instance_->options().max_bytes; limit != 0 && taken > limit) return refused();
+  allocation.counted_bytes_ = placement == Placement::device || is_one_heap_ ? *size : 0;
+  const uint64_t taken = taken_bytes_.fetch_add(allocation.counted_bytes_) + allocation.counted_bytes_;
+  if (allocation.counted_bytes_ != 0 && taken > max_bytes()) return refused();
 
+  const uint32_t families[] = {places_[0].family, places_[1].family};
+  const bool is_one_family = families[0] == families[1];
   const VkBufferCreateInfo buffer{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                   .pNext = nullptr,
                                   .flags = 0,
                                   .size = *size,
                                   .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                            VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
-                                  .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
-                                  .queueFamilyIndexCount = 0,
-                                  .pQueueFamilyIndices = nullptr};
+                                  .sharingMode = is_one_family ? VK_SHARING_MODE_EXCLUSIVE : VK_SHARING_MODE_CONCURRENT,
+                                  .queueFamilyIndexCount = is_one_family ? 0u : 2u,
+                                  .pQueueFamilyIndices = families};
   TESSERA_TRY(check(api_.vkCreateBuffer(device_, &buffer, nullptr, &allocation.buffer_), "vkCreateBuffer"));
   VkMemoryRequirements needs{};
   api_.vkGetBufferMemoryRequirements(device_, allocation.buffer_, &needs);
@@ -251,21 +296,22 @@ Result<Allocation> Context::allocate(size_t bytes, Placement placement) const {
 void Context::give_back(Allocation& allocation) const {
   if (allocation.buffer_ != VK_NULL_HANDLE) api_.vkDestroyBuffer(device_, allocation.buffer_, nullptr);
   if (allocation.memory_ != VK_NULL_HANDLE) api_.vkFreeMemory(device_, allocation.memory_, nullptr);
-  taken_bytes_ -= allocation.bytes_;
+  taken_bytes_ -= allocation.counted_bytes_;
 }
 
-Result<> Context::submit(VkCommandBuffer commands, VkFence fence) const {
+Result<> Context::submit(Queue queue, std::span<const VkCommandBuffer> commands, VkFence fence) const {
   const VkSubmitInfo info{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                           .pNext = nullptr,
                           .waitSemaphoreCount = 0,
                           .pWaitSemaphores = nullptr,
                           .pWaitDstStageMask = nullptr,
-                          .commandBufferCount = 1,
-                          .pCommandBuffers = &commands,
+                          .commandBufferCount = static_cast<uint32_t>(commands.size()),
+                          .pCommandBuffers = commands.data(),
                           .signalSemaphoreCount = 0,
                           .pSignalSemaphores = nullptr};
-  const std::lock_guard lock(queue_mutex_);
-  return check(api_.vkQueueSubmit(queue_, 1, &info, fence), "vkQueueSubmit");
+  const size_t i = has_transfer_queue() ? static_cast<size_t>(queue) : 0;
+  const std::lock_guard lock(queue_mutexes_[i]);
+  return check(api_.vkQueueSubmit(queues_[i], 1, &info, fence), "vkQueueSubmit");
 }
 
 Result<> Context::wait(VkFence fence) const {
@@ -280,11 +326,11 @@ Result<VkFence> Context::create_fence() const {
   return fence;
 }
 
-Result<VkCommandPool> Context::create_pool() const {
+Result<VkCommandPool> Context::create_pool(Queue queue) const {
   const VkCommandPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                      .pNext = nullptr,
                                      .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                     .queueFamilyIndex = queue_family_};
+                                     .queueFamilyIndex = places_[static_cast<size_t>(queue)].family};
   VkCommandPool pool = VK_NULL_HANDLE;
   TESSERA_TRY(check(api_.vkCreateCommandPool(device_, &info, nullptr, &pool), "vkCreateCommandPool"));
   return pool;

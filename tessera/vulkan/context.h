@@ -1,9 +1,11 @@
 // A logical device: its queue, memory and limits. Everything else of this folder works through it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "tessera/vulkan/instance.h"
@@ -12,6 +14,9 @@ namespace tessera::vulkan {
 
 /// Where a piece of memory lies: with the device, or where the host writes and reads what the device sees at once.
 enum class Placement : uint8_t { device, host };
+
+/// Copies have a queue of their own where the device has one more: they go on beside what is computed.
+enum class Queue : uint8_t { compute, transfer };
 
 class Context;
 
@@ -35,6 +40,7 @@ class Allocation {
   VkBuffer buffer_ = VK_NULL_HANDLE;
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   size_t bytes_ = 0;
+  size_t counted_bytes_ = 0;  // of the device's memory
   VkDeviceAddress address_ = 0;
   std::byte* mapped_ = nullptr;
 };
@@ -50,16 +56,27 @@ class Context {
   const DeviceApi& api() const { return api_; }
   const Instance& instance() const { return *instance_; }
   VkDevice device() const { return device_; }
-  uint32_t queue_family() const { return queue_family_; }
 
   const std::string& name() const { return name_; }
   const std::string& driver() const { return driver_; }
   uint32_t api_version() const { return api_version_; }
+  uint32_t driver_version() const { return driver_version_; }
+  /// What pipelines depend on: the device, and how its driver compiles.
+  const std::array<uint8_t, VK_UUID_SIZE>& device_uuid() const { return device_uuid_; }
+  const std::array<uint8_t, VK_UUID_SIZE>& cache_uuid() const { return cache_uuid_; }
   VkPhysicalDeviceType type() const { return type_; }
   uint32_t subgroup_size() const { return subgroup_size_; }
   /// Invocations of a workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
+  /// Whether the device was made with cooperative matrices, being asked for.
+  bool cooperates() const { return cooperates_; }
   size_t max_allocation() const { return max_allocation_; }
+  /// Of the clock that commands can read; 0: there is none.
+  uint32_t clock_bits() const { return clock_bits_; }
+  double clock_period_ns() const { return clock_period_ns_; }
+  /// Whether the host can address all of the device's memory.
+  bool maps_device_memory() const { return maps_device_memory_; }
+  bool has_transfer_queue() const { return places_[0] != places_[1]; }
   uint64_t total_bytes() const;
   /// What is left of the budget, as far as the driver tells; else of what nobody here has taken.
   uint64_t free_bytes() const;
@@ -67,19 +84,21 @@ class Context {
   /// Memory of any contents. Errors: out_of_memory.
   Result<Allocation> allocate(size_t bytes, Placement placement) const;
 
-  /// Hands a command buffer to the queue; any thread.
-  Result<> submit(VkCommandBuffer commands, VkFence fence) const;
+  /// Hands command buffers to a queue; any thread.
+  Result<> submit(Queue queue, std::span<const VkCommandBuffer> commands, VkFence fence) const;
   /// Waits for a fence and makes it ready for the next time.
   Result<> wait(VkFence fence) const;
   Result<VkFence> create_fence() const;
-  Result<VkCommandPool> create_pool() const;
+  Result<VkCommandPool> create_pool(Queue queue = Queue::compute) const;
   Result<VkCommandBuffer> create_commands(VkCommandPool pool) const;
 
  private:
   friend class Allocation;
   Context() = default;
+  uint64_t max_bytes() const;
   Result<> want_features() const;
   Result<> read_properties();
+  Result<> pick_queues();
   Result<> pick_memory();
   Result<> create_device();
   void give_back(Allocation& allocation) const;
@@ -88,17 +107,27 @@ class Context {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
   DeviceApi api_;
-  VkQueue queue_ = VK_NULL_HANDLE;
-  mutable std::mutex queue_mutex_;
-  uint32_t queue_family_ = 0;
+  // By Queue; both may be the same.
+  struct QueuePlace {
+    uint32_t family = 0, index = 0;
+    bool operator==(const QueuePlace&) const = default;
+  };
+  std::array<QueuePlace, 2> places_;
+  std::array<VkQueue, 2> queues_{};
+  mutable std::array<std::mutex, 2> queue_mutexes_;
 
   std::string name_, driver_;
-  uint32_t api_version_ = 0;
+  uint32_t api_version_ = 0, driver_version_ = 0;
+  std::array<uint8_t, VK_UUID_SIZE> device_uuid_{}, cache_uuid_{};
+  uint32_t clock_bits_ = 0;
+  double clock_period_ns_ = 0;
   VkPhysicalDeviceType type_ = VK_PHYSICAL_DEVICE_TYPE_OTHER;
   uint32_t subgroup_size_ = 1, n_lanes_ = 1;
+  bool cooperates_ = false;
   size_t max_allocation_ = 0;
   uint32_t device_memory_type_ = 0, host_memory_type_ = 0;
   bool maps_device_memory_ = false, tells_budget_ = false;
+  bool is_one_heap_ = true;  // of what the host and the device address
   mutable std::atomic<uint64_t> taken_bytes_{0};
 };
 

@@ -3,7 +3,15 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
+
+#ifdef TESSERA_SANITIZED
+// Leaks are looked for at exit. What the globals of a driver point to would count as leaked once its library is gone,
+// and the report could not say whose it was: so libraries stay.
+extern "C" int dlclose(void*) noexcept { return 0; }
+#endif
 
 namespace tessera::vulkan {
 
@@ -27,12 +35,32 @@ Result<> check(VkResult result, const char* call) {
               static_cast<int>(result));
 }
 
+Result<Options> options_from_environment() {
+  Options options;
+  const char* cooperates = std::getenv("TESSERA_VULKAN_COOPMAT");
+  options.cooperates = cooperates != nullptr && std::string_view(cooperates) == "1";
+  const char* memory = std::getenv("TESSERA_VULKAN_MEMORY");
+  if (memory == nullptr) return options;
+  const std::string_view text = memory;
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), bytes);
+  if (error != std::errc() || end != text.end())
+    return fail(ErrorCode::invalid_argument, "TESSERA_VULKAN_MEMORY: '{}', want a number of bytes", text);
+  options.max_bytes = std::make_shared<std::atomic<uint64_t>>(bytes);
+  return options;
+}
+
 Result<std::shared_ptr<const Instance>> Instance::create(const Options& options) {
   const std::shared_ptr<Instance> instance(new Instance);
   instance->options_ = options;
   TESSERA_TRY(instance->open_loader());
   TESSERA_TRY(instance->create_instance());
   return instance;
+}
+
+PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV Instance::cooperative_matrices() const {
+  return reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV>(
+      get_address_(instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV"));
 }
 
 Result<> Instance::open_loader() {

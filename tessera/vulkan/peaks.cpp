@@ -44,7 +44,7 @@ class Trial {
     double best = 1e9;
     for (int round = 0; round < kRounds; ++round) {
       const auto start = std::chrono::steady_clock::now();
-      TESSERA_TRY(context_.submit(commands_, fence_));
+      TESSERA_TRY(context_.submit(Queue::compute, {&commands_, 1}, fence_));
       TESSERA_TRY(context_.wait(fence_));
       best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

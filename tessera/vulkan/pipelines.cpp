@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "tessera/base/hash.h"
+
 namespace tessera::vulkan {
 
 namespace {
@@ -20,10 +22,28 @@ constexpr Code kCode[] = {
 #undef TESSERA_SHADER
 };
 
+uint64_t hash_of_shaders() {
+  Hash64 hash;
+  for (const Code& code : kCode) hash.add(std::as_bytes(std::span(code.words, code.bytes / sizeof(uint32_t))));
+  return hash.value();
+}
+
+CacheKey key_of(const Context& context) {
+  return {.device = context.device_uuid(),
+          .driver = context.cache_uuid(),
+          .driver_version = context.driver_version(),
+          .shaders = hash_of_shaders()};
+}
+
 }  // namespace
+
+Pipelines::Pipelines(const Context& context)
+    : context_(context),
+      disk_(context.instance().options().cache_folder.value_or(user_cache_folder()), key_of(context)) {}
 
 Pipelines::~Pipelines() {
   const DeviceApi& api = context_.api();
+  if (cache_ != VK_NULL_HANDLE) api.vkDestroyPipelineCache(context_.device(), cache_, nullptr);
   for (const auto& [key, pipeline] : pipelines_) api.vkDestroyPipeline(context_.device(), pipeline, nullptr);
   if (layout_ != VK_NULL_HANDLE) api.vkDestroyPipelineLayout(context_.device(), layout_, nullptr);
 }
@@ -38,8 +58,31 @@ Result<> Pipelines::create() {
                                         .pSetLayouts = nullptr,
                                         .pushConstantRangeCount = 1,
                                         .pPushConstantRanges = &range};
-  return check(context_.api().vkCreatePipelineLayout(context_.device(), &info, nullptr, &layout_),
-               "vkCreatePipelineLayout");
+  TESSERA_TRY(check(context_.api().vkCreatePipelineLayout(context_.device(), &info, nullptr, &layout_),
+                    "vkCreatePipelineLayout"));
+  const std::vector<std::byte> stored = disk_.load();
+  saved_hash_ = Hash64().add(stored).value();
+  VkPipelineCacheCreateInfo cache_info{.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                       .pNext = nullptr,
+                                       .flags = 0,
+                                       .initialDataSize = stored.size(),
+                                       .pInitialData = stored.data()};
+  return check(context_.api().vkCreatePipelineCache(context_.device(), &cache_info, nullptr, &cache_),
+               "vkCreatePipelineCache");
+}
+
+void Pipelines::save() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(is_new_, false)) return;
+  const auto& get = context_.api().vkGetPipelineCacheData;
+  size_t n = 0;
+  if (get(context_.device(), cache_, &n, nullptr) != VK_SUCCESS) return;
+  std::vector<std::byte> data(n);
+  if (get(context_.device(), cache_, &n, data.data()) != VK_SUCCESS) return;
+  data.resize(n);
+  // Drivers with a cache of their own give the same few bytes whatever they have compiled.
+  const uint64_t hash = Hash64().add(data).value();
+  if (hash != saved_hash_ && disk_.store(data)) saved_hash_ = hash;
 }
 
 Result<VkPipeline> Pipelines::find(Shader shader, uint32_t variant, DType format, DType format2) {
@@ -48,6 +91,7 @@ Result<VkPipeline> Pipelines::find(Shader shader, uint32_t variant, DType format
   if (const auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
   TESSERA_ASSIGN(const VkPipeline pipeline, make(key));
   pipelines_.emplace(key, pipeline);
+  is_new_ = true;
   return pipeline;
 }
 
@@ -85,7 +129,7 @@ Result<VkPipeline> Pipelines::make(const Key& key) const {
                                          .basePipelineHandle = VK_NULL_HANDLE,
                                          .basePipelineIndex = -1};
   VkPipeline pipeline = VK_NULL_HANDLE;
-  const VkResult made = api.vkCreateComputePipelines(context_.device(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
+  const VkResult made = api.vkCreateComputePipelines(context_.device(), cache_, 1, &info, nullptr, &pipeline);
   api.vkDestroyShaderModule(context_.device(), module, nullptr);
   TESSERA_TRY(check(made, "vkCreateComputePipelines"));
   return pipeline;

@@ -13,14 +13,17 @@ namespace {
 
 // What every device can dispatch along one dimension.
 constexpr uint32_t kMaxGroups = 65535;
-constexpr size_t kParamsAlignment = 16;
+constexpr size_t kParamsAlignment = 16, kScratchAlignment = 64;
+constexpr size_t kUpdateBytes = 65536;  // the most that a command buffer may carry to one place
 
 // Multiply-adds of one submission: about a tenth of a second.
 int64_t macs_per_submission(const Context& context) {
   return context.type() == VK_PHYSICAL_DEVICE_TYPE_CPU ? 100'000'000 : 100'000'000'000;
 }
 
+// Where there is no memory yet only sizes are asked for.
 VkDeviceAddress address_of(const Tensor& place) {
+  if (place.buffer == nullptr) return 0;
   return static_cast<const VulkanBuffer*>(place.buffer)->address() + place.offset;
 }
 
@@ -33,43 +36,51 @@ OperandParams operand_of(const Tensor& place) {
   return params;
 }
 
-// Operations with a memory write it beside their result.
-bool writes_state(const Node& node, size_t source) {
-  switch (node.op) {
-    case Op::kv_store:
-      return source == 0;
-    case Op::causal_conv:
-      return source == 2;
-    case Op::token_shift:
-    case Op::selective_scan:
-    case Op::delta_net:
-    case Op::rwkv7:
-      return source + 2 == node.n_sources;
-    default:
-      return false;
-  }
+size_t params_bytes_of(const Step& step) {
+  return round_up(sizeof(StepParams) + step.extra.size() * sizeof(uint32_t), kParamsAlignment);
+}
+
+void record_barrier(const DeviceApi& api, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
+                    VkPipelineStageFlags to, VkAccessFlags seen) {
+  const VkMemoryBarrier barrier{
+      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .pNext = nullptr, .srcAccessMask = written, .dstAccessMask = seen};
+  api.vkCmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 
 }  // namespace
 
 VulkanPlan::~VulkanPlan() {
-  if (pool_ != VK_NULL_HANDLE) context_.api().vkDestroyCommandPool(context_.device(), pool_, nullptr);
+  const DeviceApi& api = context_.api();
+  if (pool_ != VK_NULL_HANDLE) api.vkDestroyCommandPool(context_.device(), pool_, nullptr);
+  if (clock_ != VK_NULL_HANDLE) api.vkDestroyQueryPool(context_.device(), clock_, nullptr);
 }
 
-Result<> VulkanPlan::compile(const StepContext& of_any_node, Pipelines& pipelines, Transfers& transfers,
-                             VkDeviceAddress tables, VkDeviceAddress fault) {
+Result<size_t> VulkanPlan::work_bytes(const Context& context, const StepContext& of_any_node) {
+  VulkanPlan plan(context, 0);
+  TESSERA_TRY(plan.make_steps(of_any_node));
+  return plan.scratch_offset() + plan.scratch_bytes_;
+}
+
+Result<> VulkanPlan::compile(const StepContext& of_any_node, Pipelines& pipelines, const PlanMemory& memory) {
   TESSERA_TRY(make_steps(of_any_node));
-  TESSERA_TRY(upload(transfers, tables, fault));
-  return record(pipelines, of_any_node.graph);
+  if (const size_t need = scratch_offset() + scratch_bytes_; need > memory.work_bytes)
+    return fail(ErrorCode::limit, "work memory of {} bytes, the graph takes {}", memory.work_bytes, need);
+  if (steps_.empty()) return {};
+  bind(memory);
+  TESSERA_ASSIGN(pool_, context_.create_pool());
+  TESSERA_TRY(record_upload(memory));
+  TESSERA_ASSIGN(submissions_, record(pipelines, Clock::none));
+  return {};
 }
 
 Result<> VulkanPlan::make_steps(const StepContext& of_any_node) {
+  graph_ = &of_any_node.graph;
   const Graph& graph = of_any_node.graph;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph[id];
     const OpKernel* kernel = kernel_of(node.op);
     if (kernel == nullptr) continue;
-    const StepContext context{graph, node, of_any_node.places, of_any_node.n_lanes};
+    const StepContext context{graph, node, of_any_node.places, of_any_node.n_lanes, of_any_node.cooperates};
     Step step{.node = &node, .params = {}, .extra = {}};
     std::vector<Touched> touched;
     const auto touch = [&](const Tensor& place, bool is_written) {
@@ -82,36 +93,64 @@ Result<> VulkanPlan::make_steps(const StepContext& of_any_node) {
     for (size_t i = 0; i < node.n_sources; ++i) {
       if (!context.has(i)) continue;
       step.params.x[i] = operand_of(context.place(i));
-      touch(context.place(i), writes_state(node, i));
+      touch(context.place(i), writes_operand(node, i));
     }
+    Step merge = step;
     TESSERA_TRY(kernel->prepare(context, step));
-    if (step.params.n_groups == 0) continue;
-    steps_.push_back(std::move(step));
-    touched_.push_back(std::move(touched));
+    const size_t scratch = kernel->scratch_bytes == nullptr ? 0 : kernel->scratch_bytes(graph, node);
+    if (scratch != 0) TESSERA_TRY(kernel->prepare_merge(context, merge));
+    add_step(std::move(step), touched, scratch != 0);
+    if (scratch != 0) add_step(std::move(merge), std::move(touched), true);
+    scratch_bytes_ = std::max(scratch_bytes_, scratch);
   }
   return {};
 }
 
-Result<> VulkanPlan::upload(Transfers& transfers, VkDeviceAddress tables, VkDeviceAddress fault) {
-  size_t bytes = 0;
-  for (const Step& step : steps_) {
-    params_offsets_.push_back(bytes);
-    bytes += round_up(sizeof(StepParams) + step.extra.size() * sizeof(uint32_t), kParamsAlignment);
-  }
-  TESSERA_ASSIGN(params_, context_.allocate(bytes, Placement::device));
-  std::vector<std::byte> image(bytes);
+// The parameters of a step that has nothing to do take their place too: the size depends on the nodes alone.
+void VulkanPlan::add_step(Step step, std::vector<Touched> touched, bool uses_scratch) {
+  const size_t offset = params_bytes_;
+  params_bytes_ += params_bytes_of(step);
+  if (step.params.n_groups == 0) return;
+  if (uses_scratch) uses_scratch_.push_back(steps_.size());
+  steps_.push_back(std::move(step));
+  touched_.push_back(std::move(touched));
+  params_offsets_.push_back(offset);
+}
+
+size_t VulkanPlan::scratch_offset() const { return round_up(params_bytes_, kScratchAlignment); }
+
+void VulkanPlan::bind(const PlanMemory& memory) {
+  params_ = memory.work_address;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    Step& step = steps_[i];
-    step.params.tables = tables;
-    step.params.fault = fault;
-    step.params.id = static_cast<uint32_t>(i);
-    step.params.extra = params_.address() + params_offsets_[i] + sizeof(StepParams);
-    std::memcpy(image.data() + params_offsets_[i], &step.params, sizeof(StepParams));
-    if (!step.extra.empty())
-      std::memcpy(image.data() + params_offsets_[i] + sizeof(StepParams), step.extra.data(),
-                  step.extra.size() * sizeof(uint32_t));
+    StepParams& params = steps_[i].params;
+    params.tables = memory.tables;
+    params.fault = memory.fault;
+    params.id = static_cast<uint32_t>(i);
+    params.extra = params_ + params_offsets_[i] + sizeof(StepParams);
   }
-  return image.empty() ? Result<>{} : transfers.write(params_, 0, image);
+  const VkDeviceAddress scratch = params_ + scratch_offset();
+  for (const size_t i : uses_scratch_) {
+    steps_[i].params.scratch = scratch;
+    touched_[i].push_back({scratch, scratch + scratch_bytes_, true});
+  }
+}
+
+Result<> VulkanPlan::record_upload(const PlanMemory& memory) {
+  std::vector<std::byte> image(params_bytes_);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    std::byte* to = image.data() + params_offsets_[i];
+    std::memcpy(to, &steps_[i].params, sizeof(StepParams));
+    const std::vector<uint32_t>& extra = steps_[i].extra;
+    if (!extra.empty()) std::memcpy(to + sizeof(StepParams), extra.data(), extra.size() * sizeof(uint32_t));
+  }
+  TESSERA_ASSIGN(upload_, begin_commands());
+  const DeviceApi& api = context_.api();
+  for (size_t done = 0; done < image.size(); done += kUpdateBytes)
+    api.vkCmdUpdateBuffer(upload_, memory.work, memory.work_offset + done, std::min(kUpdateBytes, image.size() - done),
+                          image.data() + done);
+  record_barrier(api, upload_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+  return check(api.vkEndCommandBuffer(upload_), "vkEndCommandBuffer");
 }
 
 bool VulkanPlan::conflicts(std::span<const Touched> touched) const {
@@ -121,64 +160,108 @@ bool VulkanPlan::conflicts(std::span<const Touched> touched) const {
   });
 }
 
-Result<> VulkanPlan::begin_submission() {
+Result<VkCommandBuffer> VulkanPlan::begin_commands() const {
   TESSERA_ASSIGN(const VkCommandBuffer commands, context_.create_commands(pool_));
-  submissions_.push_back(commands);
   const VkCommandBufferBeginInfo info{
       .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .pNext = nullptr, .flags = 0, .pInheritanceInfo = nullptr};
-  return check(context_.api().vkBeginCommandBuffer(commands, &info), "vkBeginCommandBuffer");
+  TESSERA_TRY(check(context_.api().vkBeginCommandBuffer(commands, &info), "vkBeginCommandBuffer"));
+  return commands;
 }
 
 // What was computed is seen by whatever comes next: the host, copies, the next submission.
-Result<> VulkanPlan::end_submission() {
-  const VkMemoryBarrier all{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                            .pNext = nullptr,
-                            .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                            .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_HOST_READ_BIT};
-  context_.api().vkCmdPipelineBarrier(
-      submissions_.back(), VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0,
-      nullptr, 0, nullptr);
+Result<> VulkanPlan::end_submission(VkCommandBuffer commands) {
+  record_barrier(context_.api(), commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                     VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
   open_.clear();
-  return check(context_.api().vkEndCommandBuffer(submissions_.back()), "vkEndCommandBuffer");
+  bound_ = VK_NULL_HANDLE;
+  return check(context_.api().vkEndCommandBuffer(commands), "vkEndCommandBuffer");
 }
 
-Result<> VulkanPlan::record(Pipelines& pipelines, const Graph& graph) {
-  const DeviceApi& api = context_.api();
-  TESSERA_ASSIGN(pool_, context_.create_pool());
+Result<std::vector<VkCommandBuffer>> VulkanPlan::record(Pipelines& pipelines, Clock clock) {
   const int64_t most_macs = macs_per_submission(context_);
   int64_t macs = 0;
-  VkPipeline bound = VK_NULL_HANDLE;
+  open_.clear();
+  bound_ = VK_NULL_HANDLE;
+  std::vector<VkCommandBuffer> submissions;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    if (submissions_.empty() || macs > most_macs) {
-      if (!submissions_.empty()) TESSERA_TRY(end_submission());
-      TESSERA_TRY(begin_submission());
-      macs = 0;
-      bound = VK_NULL_HANDLE;
-    }
-    macs += cost(graph, static_cast<NodeId>(step.node - graph.nodes().data())).macs;
     TESSERA_ASSIGN(const VkPipeline pipeline, pipelines.find(step.shader, step.variant, step.format, step.format2));
-    const VkCommandBuffer commands = submissions_.back();
-    if (conflicts(touched_[i])) {
-      const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                    .pNext = nullptr,
-                                    .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                                    .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
-      api.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0,
-                               1, &barrier, 0, nullptr, 0, nullptr);
-      open_.clear();
+    if (submissions.empty() || macs > most_macs) {
+      if (!submissions.empty()) TESSERA_TRY(end_submission(submissions.back()));
+      TESSERA_ASSIGN(const VkCommandBuffer commands, begin_commands());
+      submissions.push_back(commands);
+      macs = 0;
     }
-    open_.insert(open_.end(), touched_[i].begin(), touched_[i].end());
-    if (pipeline != bound) api.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    bound = pipeline;
-    const VkDeviceAddress params = params_.address() + params_offsets_[i];
-    api.vkCmdPushConstants(commands, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params), &params);
-    const uint32_t n = step.params.n_groups, wide = std::min(n, kMaxGroups);
-    api.vkCmdDispatch(commands, wide, n / wide + (n % wide != 0 ? 1 : 0), 1);
+    macs += cost(*graph_, id_of(i)).macs;
+    record_step(submissions.back(), pipelines.layout(), pipeline, i, clock);
   }
-  return submissions_.empty() ? Result<>{} : end_submission();
+  TESSERA_TRY(end_submission(submissions.back()));
+  return submissions;
+}
+
+void VulkanPlan::record_step(VkCommandBuffer commands, VkPipelineLayout layout, VkPipeline pipeline, size_t i,
+                             Clock clock) {
+  const DeviceApi& api = context_.api();
+  const auto query = static_cast<uint32_t>(2 * i);
+  if (clock == Clock::around_steps || conflicts(touched_[i])) {
+    record_barrier(api, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    open_.clear();
+  }
+  open_.insert(open_.end(), touched_[i].begin(), touched_[i].end());
+  if (pipeline != bound_) api.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+  bound_ = pipeline;
+  const VkDeviceAddress params = params_ + params_offsets_[i];
+  api.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params), &params);
+  const uint32_t n = steps_[i].params.n_groups, wide = std::min(n, kMaxGroups);
+  if (clock == Clock::around_steps) {
+    api.vkCmdResetQueryPool(commands, clock_, query, 2);
+    api.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, clock_, query);
+  }
+  api.vkCmdDispatch(commands, wide, n / wide + (n % wide != 0 ? 1 : 0), 1);
+  if (clock == Clock::around_steps)
+    api.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, clock_, query + 1);
+}
+
+Result<std::span<const VkCommandBuffer>> VulkanPlan::timed_submissions(Pipelines& pipelines) {
+  if (steps_.empty() || !timed_submissions_.empty()) return std::span<const VkCommandBuffer>(timed_submissions_);
+  if (context_.clock_bits() == 0)
+    return fail(ErrorCode::unsupported, "{} does not tell the times of nodes", context_.name());
+  const VkQueryPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                   .pNext = nullptr,
+                                   .flags = 0,
+                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                   .queryCount = static_cast<uint32_t>(2 * steps_.size()),
+                                   .pipelineStatistics = 0};
+  if (clock_ == VK_NULL_HANDLE)
+    TESSERA_TRY(
+        check(context_.api().vkCreateQueryPool(context_.device(), &info, nullptr, &clock_), "vkCreateQueryPool"));
+  TESSERA_ASSIGN(timed_submissions_, record(pipelines, Clock::around_steps));
+  return std::span<const VkCommandBuffer>(timed_submissions_);
+}
+
+Result<std::vector<NodeTime>> VulkanPlan::times() const {
+  std::vector<NodeTime> times;
+  if (steps_.empty()) return times;
+  std::vector<uint64_t> ticks(2 * steps_.size());
+  TESSERA_TRY(check(context_.api().vkGetQueryPoolResults(
+                        context_.device(), clock_, 0, static_cast<uint32_t>(ticks.size()),
+                        ticks.size() * sizeof(uint64_t), ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT),
+                    "vkGetQueryPoolResults"));
+  const uint64_t mask = UINT64_MAX >> (64 - context_.clock_bits());  // the clock may begin anew in between
+  const auto us = [&](uint64_t from, uint64_t to) {
+    return static_cast<double>((to - from) & mask) * context_.clock_period_ns() * 1e-3;
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const double begin = us(ticks[0], ticks[2 * i]), length = us(ticks[2 * i], ticks[2 * i + 1]);
+    if (!times.empty() && times.back().node == id_of(i))  // its second dispatch
+      times.back().us = begin + length - times.back().begin_us;
+    else
+      times.push_back({id_of(i), begin, length});
+  }
+  return times;
 }
 
 }  // namespace tessera::vulkan

@@ -1,13 +1,12 @@
 // A graph as recorded command buffers: steps in order, with barriers only where one reads or writes what another wrote
-// or reads since the last barrier.
+// or reads since the last barrier. The steps' parameters lie in work memory that all plans of a backend share: a plan
+// whose parameters another has overwritten brings them there again before it runs.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tessera/vulkan/pipelines.h"
 #include "tessera/vulkan/step.h"
-#include "tessera/vulkan/transfers.h"
 
 namespace tessera::vulkan {
 
@@ -19,17 +18,40 @@ struct FaultWords {
   uint32_t limit;
 };
 
+/// What steps refer to beside their operands.
+struct PlanMemory {
+  VkBuffer work = VK_NULL_HANDLE;
+  size_t work_offset = 0, work_bytes = 0;
+  VkDeviceAddress work_address = 0;  // of the offset
+  VkDeviceAddress tables = 0, fault = 0;
+};
+
 class VulkanPlan final : public GraphPlan {
  public:
-  explicit VulkanPlan(const Context& context) : context_(context) {}
+  /// No two plans of a backend have the same number.
+  VulkanPlan(const Context& context, uint64_t number) : context_(context), number_(number) {}
   ~VulkanPlan() override;
 
-  /// Binds the steps of a graph to memory. `fault` and `tables` are addresses.
-  Result<> compile(const StepContext& of_any_node, Pipelines& pipelines, Transfers& transfers, VkDeviceAddress tables,
-                   VkDeviceAddress fault);
+  /// Bytes of work memory that a graph takes; its places need no memory. A graph of the same nodes with smaller values
+  /// takes no more. Errors: those of the kernels.
+  static Result<size_t> work_bytes(const Context& context, const StepContext& of_any_node);
 
+  /// Binds the steps of a graph to memory. Errors: limit (the work memory is too small), those of kernels and
+  /// pipelines.
+  Result<> compile(const StepContext& of_any_node, Pipelines& pipelines, const PlanMemory& memory);
+
+  uint64_t number() const { return number_; }
+  /// Brings the parameters to the work memory; goes before the first submission.
+  VkCommandBuffer upload() const { return upload_; }
   /// In order; one is submitted when the one before is done, so that a run can be stopped between them.
   std::span<const VkCommandBuffer> submissions() const { return submissions_; }
+
+  /// The same steps one after the other, each with the clock read before and after; recorded when first asked for.
+  /// Errors: unsupported (the queue has no clock).
+  Result<std::span<const VkCommandBuffer>> timed_submissions(Pipelines& pipelines);
+  /// When each node ran in the last run of these.
+  Result<std::vector<NodeTime>> times() const;
+
   /// The node of a step, for messages.
   const Node& node(size_t step) const { return *steps_[step].node; }
 
@@ -39,22 +61,35 @@ class VulkanPlan final : public GraphPlan {
     VkDeviceAddress begin, end;
     bool is_written;
   };
+  enum class Clock : uint8_t { none, around_steps };
 
   Result<> make_steps(const StepContext& of_any_node);
-  Result<> upload(Transfers& transfers, VkDeviceAddress tables, VkDeviceAddress fault);
-  Result<> record(Pipelines& pipelines, const Graph& graph);
+  void add_step(Step step, std::vector<Touched> touched, bool uses_scratch);
+  size_t scratch_offset() const;
+  void bind(const PlanMemory& memory);
+  Result<> record_upload(const PlanMemory& memory);
+  Result<std::vector<VkCommandBuffer>> record(Pipelines& pipelines, Clock clock);
+  void record_step(VkCommandBuffer commands, VkPipelineLayout layout, VkPipeline pipeline, size_t i, Clock clock);
+  Result<VkCommandBuffer> begin_commands() const;
+  Result<> end_submission(VkCommandBuffer commands);
   bool conflicts(std::span<const Touched> touched) const;
-  Result<> begin_submission();
-  Result<> end_submission();
+  NodeId id_of(size_t step) const { return static_cast<NodeId>(steps_[step].node - graph_->nodes().data()); }
 
   const Context& context_;
+  uint64_t number_;
+  const Graph* graph_ = nullptr;
   std::vector<Step> steps_;
   std::vector<std::vector<Touched>> touched_;  // by step
   std::vector<size_t> params_offsets_;         // by step
-  Allocation params_;
+  std::vector<size_t> uses_scratch_;           // numbers of steps
+  size_t params_bytes_ = 0, scratch_bytes_ = 0;
+  VkDeviceAddress params_ = 0;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  std::vector<VkCommandBuffer> submissions_;
-  std::vector<Touched> open_;  // since the last barrier
+  VkQueryPool clock_ = VK_NULL_HANDLE;  // two queries a step
+  VkCommandBuffer upload_ = VK_NULL_HANDLE;
+  std::vector<VkCommandBuffer> submissions_, timed_submissions_;
+  VkPipeline bound_ = VK_NULL_HANDLE;  // while recording
+  std::vector<Touched> open_;          // since the last barrier
 };
 
 }  // namespace tessera::vulkan

@@ -35,9 +35,10 @@ struct StepParams {
   uint64_t tables = 0;
   uint64_t extra = 0;
   uint64_t fault = 0;
+  uint64_t scratch = 0;
   uint32_t id = 0;
   uint32_t n_groups = 0;
-  std::array<uint32_t, 14> u{};
+  std::array<uint32_t, 12> u{};
 };
 static_assert(sizeof(OperandParams) == 40 && sizeof(StepParams) == 488, "as in shaders/step.glsl");
 
@@ -56,6 +57,7 @@ struct StepContext {
   const Node& node;
   std::span<const Tensor> places;
   uint32_t n_lanes;
+  bool cooperates = false;  // has cooperative matrices, which are asked for
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }
@@ -69,6 +71,10 @@ struct OpKernel {
   bool (*supports)(const Graph& graph, const Node& node);
   /// Chooses shader, variant, formats, u and n_groups (0: nothing to do); operands are filled in already.
   Result<> (*prepare)(const StepContext& context, Step& step);
+  /// Bytes of the device that a node's two dispatches hand over; 0 or null: there is one dispatch.
+  size_t (*scratch_bytes)(const Graph& graph, const Node& node) = nullptr;
+  /// The second dispatch, of the same operands.
+  Result<> (*prepare_merge)(const StepContext& context, Step& step) = nullptr;
 };
 
 /// The kernel of an operation; null for leaves, views and what has none.
@@ -76,5 +82,9 @@ const OpKernel* kernel_of(Op op);
 
 /// Whether rows of a dtype can be decoded (formats.glsl).
 bool has_decoder(DType dtype);
+
+/// What a KV cache's rows can be (encode.glsl), and elements of a head that attention.comp has room for.
+bool is_kv_format(DType dtype);
+inline constexpr int64_t kMaxHeadDim = 1024;
 
 }  // namespace tessera::vulkan

@@ -44,6 +44,40 @@ TEST(Registry, LooksForDevicesOnlyWhenTheyAreWanted) {
   EXPECT_EQ(n_searches, 1);
 }
 
+TEST(Registry, NamedDevicesAreMadeForThoseWhoNameThem) {
+  Registry registry;
+  int n_made = 0;
+  registry.add_named("shy", [&]() -> Result<std::unique_ptr<Device>> {
+    ++n_made;
+    return cpu::create_device("");
+  });
+  registry.add_named("absent", [] { return cpu::create_device("mmx"); });
+  EXPECT_TRUE(registry.devices().empty());
+  EXPECT_FALSE(registry.find("abacus"));
+  EXPECT_EQ(registry.named(), (std::vector<std::string>{"shy", "absent"}));
+  EXPECT_EQ(n_made, 0);
+  ASSERT_OK_AND_ASSIGN(const Device* device, registry.find("shy"));
+  ASSERT_OK_AND_ASSIGN(const Device* again, registry.find("shy"));
+  EXPECT_EQ(device, again);
+  EXPECT_EQ(n_made, 1);
+  EXPECT_TRUE(registry.devices().empty());
+  EXPECT_ERROR(registry.find("absent"), "mmx");
+}
+
+TEST(Registry, FindsMemoryByName) {
+  Registry registry;
+  ASSERT_OK_AND_ASSIGN(auto cpu, cpu::create_device(""));
+  const Device* device = cpu.get();
+  registry.add(std::move(cpu));
+  ASSERT_OK_AND_ASSIGN(const BufferType* plain, registry.find_buffer_type("cpu"));
+  EXPECT_EQ(plain, &device->buffer_type());
+  ASSERT_OK_AND_ASSIGN(const BufferType* huge, registry.find_buffer_type("cpu-packed-huge"));
+  EXPECT_EQ(huge->name(), "cpu-packed-huge");
+  const auto unknown = registry.find_buffer_type("abacus");
+  EXPECT_ERROR(unknown, "no memory named abacus (there are: cpu, cpu-packed, cpu-huge, ");
+  EXPECT_EQ(unknown.error().code(), ErrorCode::not_found);
+}
+
 TEST(Registry, AnUnknownInstructionSetIsRefused) { EXPECT_ERROR(create_registry("mmx"), "mmx"); }
 
 }  // namespace

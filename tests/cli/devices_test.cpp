@@ -39,9 +39,32 @@ TEST(Devices, InstructionSetIsTheOneAskedFor) {
   expect_refusal(run_program({"devices"}, "", {"TESSERA_ISA=abacus"}), 1, "TESSERA_ISA: ");
 }
 
+TEST(Devices, TellsTheKindsOfMemoryAndWhyOneIsNotThere) {
+  const json devices = json::parse(run_program({"devices", "--json"}).out);
+  std::vector<std::string> names;
+  for (const json& type : devices.back()["buffer_types"]) {
+    names.push_back(type["name"]);
+    if (!type["available"]) {
+      EXPECT_NE(type["note"], "") << names.back();
+    }
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"cpu", "cpu-packed", "cpu-huge", "cpu-packed-huge", "cpu-numa",
+                                             "cpu-packed-numa", "cpu-hbm", "cpu-packed-hbm"}));
+}
+
+// The library of products is a device where it is, and missing without a word where it is not.
+TEST(Devices, BlasIsThereWhereItsLibraryIs) {
+  const auto has_blas = [](const std::string& file) {
+    const json devices = json::parse(run_program({"devices", "--json"}, "", {"TESSERA_BLAS=" + file}).out);
+    return std::ranges::any_of(devices, [](const json& device) { return device["name"] == "blas"; });
+  };
+  EXPECT_FALSE(has_blas("libnosuch.so.7"));
+  if (!has_blas("libopenblas.so.0")) GTEST_SKIP() << "libopenblas.so.0 is not installed";
+}
+
 TEST(Devices, TableSaysTheSame) {
   const std::string table = run_program({"devices"}).out;
-  for (const char* row : {"device ", "memory ", "isa ", "matrices ", "kv cache "})
+  for (const char* row : {"device ", "memory ", "isa ", "buffers ", "matrices ", "kv cache "})
     EXPECT_NE(table.find(row), std::string::npos) << table;
 }
 

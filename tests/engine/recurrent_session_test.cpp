@@ -240,7 +240,7 @@ TEST(RecurrentKeys, OverTheirRange) {
       const auto open_with = [&](const auto& value) {
         EditableModel edited(path);
         edited.builder.set(full, value);
-        return Engine::open(*registry, edited.write("swept.gguf"), {});
+        return Engine::open(*registry, edited.write("swept.gguf"), EngineOptions());
       };
       for (const uint32_t value : {1u, 2u, 3u, 5u, 31u, 33u, 4096u, 1u << 20}) {
         SCOPED_TRACE(full + " = " + std::to_string(value));

@@ -42,7 +42,7 @@ TEST(Executor, RefusesAGraphLargerThanReserved) {
   Executor executor(runner.backend());
   const Graph reserved = silu_graph(16);
   ASSERT_OK(executor.reserve({&reserved, 1}));
-  EXPECT_EQ(executor.reserved_bytes(), 64u);
+  EXPECT_EQ(executor.reserved_bytes(), std::vector<size_t>{64});
   EXPECT_OK(executor.prepare(silu_graph(16)));
   EXPECT_OK(executor.prepare(silu_graph(3)));
   const auto larger = executor.prepare(silu_graph(17));
@@ -61,9 +61,9 @@ TEST(Executor, MeasureIsWhatReserveAllocates) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Graph graph = testing::random_graph(seed, 30, false).graph;
     Executor executor(runner.backend());
-    ASSERT_OK_AND_ASSIGN(const ComputeBytes bytes, executor.measure(graph));
+    ASSERT_OK_AND_ASSIGN(const std::vector<ComputeBytes> bytes, executor.measure({&graph, 1}));
     ASSERT_OK(executor.reserve({&graph, 1}));
-    ASSERT_EQ(executor.reserved_bytes(), bytes.total());
+    ASSERT_EQ(executor.reserved_bytes(), std::vector<size_t>{bytes.front().total()});
   }
 }
 
@@ -73,7 +73,7 @@ TEST(Executor, RefusesWhatTheDeviceCannotRun) {
   b.output(b.mul_mat(b.input("w", DType::q8_k, {256, 4}), b.input("x", DType::f32, {256, 1})), "y");
   const Graph graph = std::move(b).finish().value();
   Executor executor(runner.backend());
-  const auto measured = executor.measure(graph);
+  const auto measured = executor.measure({&graph, 1});
   EXPECT_ERROR(measured, "cpu cannot run mul_mat w q8_K [256, 4], x f32 [256]");
   EXPECT_EQ(measured.error().code(), ErrorCode::unsupported);
   EXPECT_ERROR(executor.reserve({&graph, 1}), "cpu cannot run");

@@ -64,6 +64,7 @@ std::string program_path() {
 
 std::vector<std::string> program_environment(const std::vector<std::string>& env) {
   std::vector<std::string> environment = env;  // the first of two entries of one name wins
+  environment.emplace_back("TESSERA_DEVICE=cpu");  // where there is a GPU, too
   for (char** e = environ; *e != nullptr; ++e)
     if (std::string_view(*e).substr(0, 8) != "TESSERA_" || std::string_view(*e).substr(0, 11) == "TESSERA_ISA")
       environment.emplace_back(*e);

@@ -39,7 +39,7 @@ struct ProgramOutput {
 /// The built `tessera`.
 std::string program_path();
 
-/// This process's environment without TESSERA_ variables (but TESSERA_ISA) and with `env`, whose entries win.
+/// This process's environment without TESSERA_ variables (but TESSERA_ISA), on the CPU, and with `env`, whose entries win.
 std::vector<std::string> program_environment(const std::vector<std::string>& env);
 
 /// Runs the built `tessera` with these arguments and this standard input. `env` entries are "NAME=value".

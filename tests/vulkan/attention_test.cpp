@@ -1,4 +1,7 @@
-// The KV cache and attention on the device against the CPU: every parameter, both caches' types, two sequences.
+// The KV cache and attention on the device against the CPU: every parameter,
+// both caches' types, two sequences.
+#include <optional>
+
 #include "tests/vulkan/vulkan_support.h"
 
 namespace tessera {
@@ -14,12 +17,14 @@ struct Case {
   std::string name;
   AttentionParams params{.scale = 0.3f};
   DType type = DType::f16;
+  std::optional<DType> v_type = {};  // as K's
   bool has_sinks = false, has_bias = false;
   int64_t dim = 24, n_heads = 6, n_heads_kv = 2;
 };
 
-// Two sequences, of 150 and 70 stored tokens in blocks that lie in no order; queries at the end of each, and one at a
-// place of its own. Some stored positions are forgotten.
+// Two sequences, of 150 and 70 stored tokens in blocks that lie in no order;
+// queries at the end of each, and one at a place of its own. Some stored
+// positions are forgotten.
 TestGraph graph_of(const Case& c) {
   const int64_t n_stored = 220, n_queries = 5;
   std::vector<int32_t> cells;
@@ -33,7 +38,7 @@ TestGraph graph_of(const Case& c) {
   const bool has_v = c.params.latent_v == 0;
   TestGraph test;
   test.tensors = {{"k", c.type, {c.dim, kBlockTokens, c.n_heads_kv, kBlocks}, {}},
-                  {"v", c.type, {c.dim, kBlockTokens, c.n_heads_kv, kBlocks}, {}},
+                  {"v", c.v_type.value_or(c.type), {c.dim, kBlockTokens, c.n_heads_kv, kBlocks}, {}},
                   {"sinks", DType::f32, {c.n_heads}, bytes_of(random_values(rng, c.n_heads))},
                   {"bias", DType::f32, {c.n_heads, 8}, bytes_of(random_values(rng, c.n_heads * 8))}};
   test.build = [=](GraphBuilder& b, const std::vector<Value>& tensors) {
@@ -77,6 +82,20 @@ TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
   cases.push_back({.name = "bias to both sides", .params = {.scale = 0.3f, .causal = false}, .has_bias = true});
   cases.push_back({.name = "V in K", .params = {.scale = 0.3f, .latent_v = 15}});
   for (const Case& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
+  for (const Case& c : {cases[0], cases[3], cases.back()})
+    expect_as_on_cpu(graph_of(c), 1e-11, c.name + ", 64 lanes", vulkan_device_of_64_lanes());
+}
+
+// Q8_0 and the formats of four and five bits, the same bytes as the CPU's; rows
+// of one block and of three end within a word.
+TEST_F(VulkanAttention, QuantizedCachesAreAsOnTheCpu) {
+  std::vector<Case> cases = {
+      {.name = "q8_0 and f16", .type = DType::q8_0, .v_type = DType::f16, .dim = 32},
+      {.name = "f32 and q5_0", .type = DType::f32, .v_type = DType::q5_0, .dim = 96},
+      {.name = "V in K, q8_0", .params = {.scale = 0.3f, .latent_v = 72}, .type = DType::q8_0, .dim = 96}};
+  for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl})
+    cases.push_back({.name = std::string(info(type).name), .type = type, .dim = type == DType::q4_0 ? 32 : 64});
+  for (const Case& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
 }
 
 TEST_F(VulkanAttention, NothingSeenGivesZeros) {
@@ -86,13 +105,88 @@ TEST_F(VulkanAttention, NothingSeenGivesZeros) {
   for (const float v : values_of<float>(got.outputs.at("y"))) ASSERT_EQ(v, 0.0f);
 }
 
-// The bits of a query are the same whoever asks beside it, and however often the graph runs.
+// The bits of a query are the same whoever asks beside it, and however often
+// the graph runs.
 TEST_F(VulkanAttention, RunsAgainWithTheSameBits) {
   const TestGraph test = graph_of({.name = "again"});
   ASSERT_OK_AND_ASSIGN(const TestOutputs once, run_on(*vulkan_device(), test));
   ASSERT_OK_AND_ASSIGN(const TestOutputs again, run_on(*vulkan_device(), test, 3));
   EXPECT_EQ(once.outputs.at("y"), again.outputs.at("y"));
   EXPECT_EQ(once.outputs.at("loaded"), again.outputs.at("loaded"));
+}
+
+// One sequence of 1300 tokens in a table of 24 blocks: three splits. The last
+// n_queries positions ask.
+TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType type, bool has_sinks) {
+  constexpr int64_t kStored = 1300, kTable = 24, kHeads = 4, kHeadsKv = 2, kDim = 64;
+  std::vector<int32_t> cells, blocks, positions;
+  std::vector<uint64_t> valid(kTable, ~uint64_t{0});
+  for (int32_t b = 0; b < kTable; ++b) blocks.push_back(b < 21 ? b * 5 % 21 : -1);
+  for (int32_t p = 0; p < kStored; ++p) cells.push_back(blocks[static_cast<size_t>(p / 64)] * 64 + p % 64);
+  for (auto p = static_cast<int32_t>(kStored - n_queries); p < kStored; ++p) positions.push_back(p);
+  valid[20] = (uint64_t{1} << kStored % 64) - 1;
+  Rng rng(9);
+  TestGraph test;
+  const Shape cache{kDim, kBlockTokens, kHeadsKv, 21}, rows{kDim, kHeadsKv, kStored};
+  test.tensors = {{"k", type, cache, {}},
+                  {"v", type, cache, {}},
+                  {"sinks", DType::f32, {kHeads}, bytes_of(random_values(rng, kHeads))}};
+  test.build = [=](GraphBuilder& b, const std::vector<Value>& tensors) {
+    const Value at = b.input("cells", DType::i32, {kStored});
+    const Value k = b.kv_store(tensors[0], b.input("k_rows", DType::f32, rows), at, KvSide::k);
+    const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
+    // Two of them: the second waits for the scratch of the first.
+    for (const char* name : {"y", "z"})
+      b.output(b.attention(b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
+                           b.input(name + std::string("_p"), DType::i32, {n_queries}),
+                           b.input(name + std::string("_s"), DType::i32, {n_queries}),
+                           b.input(name + std::string("_b"), DType::i32, {kTable, 1}),
+                           b.input(name + std::string("_m"), DType::i64, {kTable, 1}), has_sinks ? tensors[2] : Value{},
+                           params),
+               name);
+  };
+  test.inputs = {{"cells", bytes_of(cells)},
+                 {"k_rows", bytes_of(random_values(rng, rows.n_elements()))},
+                 {"v_rows", bytes_of(random_values(rng, rows.n_elements()))}};
+  const std::vector<float> q = random_values(rng, kDim * kHeads * 20, 4.0f);
+  for (const std::string name : {"y", "z"}) {
+    test.inputs[name + "_q"] = bytes_of(std::vector<float>(q.end() - kDim * kHeads * n_queries, q.end()));
+    test.inputs[name + "_p"] = bytes_of(positions);
+    test.inputs[name + "_s"] = bytes_of(std::vector<int32_t>(static_cast<size_t>(n_queries), 0));
+    test.inputs[name + "_b"] = bytes_of(blocks);
+    test.inputs[name + "_m"] = bytes_of(valid);
+  }
+  return test;
+}
+
+// Of 20 queries each workgroup walks through all splits; of few, each takes one
+// and a second pass merges: the same bits.
+TEST_F(VulkanAttention, SplitsOfALongContext) {
+  struct {
+    const char* name;
+    AttentionParams params;
+    DType type;
+    bool has_sinks;
+  } const cases[] = {{"long", {.scale = 0.3f}, DType::f16, false},
+                     {"long, sinks", {.scale = 0.3f}, DType::q8_0, true},
+                     {"long, window", {.scale = 0.3f, .window = 700}, DType::f32, false},
+                     {"long, all to all", {.scale = 0.3f, .causal = false}, DType::f32, false}};
+  for (const auto& c : cases) {
+    const TestGraph whole = long_graph_of(20, c.params, c.type, c.has_sinks);
+    expect_as_on_cpu(whole, 1e-11, c.name);  // sums in another order
+    if (c.has_sinks) expect_as_on_cpu(whole, 1e-11, "64 lanes", vulkan_device_of_64_lanes());
+    ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*vulkan_device(), whole));
+    const auto all = values_of<float>(expected.outputs.at("y"));
+    EXPECT_EQ(expected.outputs.at("y"), expected.outputs.at("z")) << c.name;
+    for (const int64_t n_queries : {1, 16}) {
+      ASSERT_OK_AND_ASSIGN(const TestOutputs got,
+                           run_on(*vulkan_device(), long_graph_of(n_queries, c.params, c.type, c.has_sinks)));
+      const auto few = values_of<float>(got.outputs.at("y"));
+      EXPECT_TRUE(same_bytes(few, {all.end() - static_cast<std::ptrdiff_t>(few.size()), all.end()}))
+          << c.name << ", " << n_queries;
+      EXPECT_EQ(got.outputs.at("y"), got.outputs.at("z")) << c.name << ", " << n_queries;
+    }
+  }
 }
 
 TEST_F(VulkanAttention, WhatIsOutOfRangeFailsTheRun) {

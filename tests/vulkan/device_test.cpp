@@ -1,4 +1,6 @@
 // The device itself: its memory, mapped and not, and what happens when it runs out.
+#include <atomic>
+
 #include "tessera/app/app.h"
 #include "tessera/engine/session.h"
 #include "tests/support/engine_support.h"
@@ -18,8 +20,9 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
   EXPECT_GT(device.memory().total_bytes, 0u);
   EXPECT_LE(device.memory().free_bytes, device.memory().total_bytes);
   EXPECT_TRUE(device.supports_kv(DType::f16, KvSide::k, 64));
-  EXPECT_FALSE(device.supports_kv(DType::f16, KvSide::k, 63));  // half a word
-  EXPECT_FALSE(device.supports_kv(DType::q4_0, KvSide::v, 64));
+  EXPECT_TRUE(device.supports_kv(DType::q4_0, KvSide::v, 64));
+  EXPECT_FALSE(device.supports_kv(DType::q4_0, KvSide::v, 63));  // no whole blocks
+  EXPECT_FALSE(device.supports_kv(DType::q4_k, KvSide::v, 256));
   EXPECT_FALSE(device.buffer_type().is_host());
   EXPECT_ERROR(device.wrap_host({}), "vulkan:0 has no use");
   ASSERT_OK_AND_ASSIGN(const DevicePeaks peaks, device.measure_peaks({}));
@@ -31,15 +34,12 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
 TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
   constexpr size_t kBytes = (size_t{13} << 20) + 4;
   for (const bool maps_memory : {true, false}) {
-    vulkan::Options options = validated_options();
-    options.maps_memory = maps_memory;
-    const auto devices = vulkan::find_devices(options);
-    ASSERT_FALSE(devices.empty());
-    ASSERT_OK_AND_ASSIGN(const auto buffer, devices[0]->buffer_type().allocate(kBytes, BufferUsage::any));
+    const BufferType& type = vulkan_device(maps_memory)->buffer_type();
+    ASSERT_OK_AND_ASSIGN(const auto buffer, type.allocate(kBytes, BufferUsage::any));
     const Tensor tensor{.name = "t",
                         .dtype = DType::i8,
                         .layout = contiguous_layout(DType::i8, {static_cast<int64_t>(kBytes)}).value(),
-                        .buffer_type = &devices[0]->buffer_type(),
+                        .buffer_type = &type,
                         .buffer = buffer.get()};
     Bytes all(kBytes, std::byte{1});
     ASSERT_OK(buffer->get(tensor, 0, all));
@@ -61,24 +61,27 @@ TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
 // Whatever allocation it is that no longer fits, opening a session says so.
 TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
   TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  vulkan::Options options = validated_options();
+  options.max_bytes = std::make_shared<std::atomic<uint64_t>>(uint64_t{1} << 30);
+  Registry registry;
+  for (auto& device : vulkan::find_devices(options)) registry.add(std::move(device));
+  ASSERT_FALSE(registry.devices().empty());
+  const Device& device = *registry.devices().front();
+  const uint64_t before = device.memory().total_bytes - device.memory().free_bytes;
+  const auto run = [&]() -> Result<> {
+    TESSERA_ASSIGN(const std::shared_ptr<Engine> engine,
+                   Engine::open(registry, path, {.placement = {.devices = {"vulkan:0"}}}));
+    TESSERA_TRY(engine->load({}));
+    TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64, .n_ubatch = 8}));
+    Batch batch;
+    batch.add({.token = 1, .position = 0, .wants_logits = true});
+    return session->decode(batch);
+  };
   int n_failed = 0, n_served = 0;
-  for (uint64_t limit = 50'000; limit < 4'000'000; limit += limit / 8) {
-    vulkan::Options options = validated_options();
-    options.max_bytes = limit;
-    Registry registry;
-    for (auto& device : vulkan::find_devices(options)) registry.add(std::move(device));
-    if (registry.devices().empty()) {  // not even the tables
-      ++n_failed;
-      continue;
-    }
-    const auto run = [&]() -> Result<> {
-      TESSERA_ASSIGN(const std::shared_ptr<Engine> engine, Engine::open(registry, path, {.device = "vulkan:0"}));
-      TESSERA_TRY(engine->load({}));
-      TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64, .n_ubatch = 8}));
-      Batch batch;
-      batch.add({.token = 1, .position = 0, .wants_logits = true});
-      return session->decode(batch);
-    };
+  for (uint64_t more = 4'000'000; more > 1000; more -= more / 8) {
+    *options.max_bytes = before + more;
+    EXPECT_EQ(device.memory().total_bytes, before + more);
+    EXPECT_EQ(device.memory().free_bytes, more);  // whatever went before has given back what it had
     if (const auto outcome = run(); outcome) {
       ++n_served;
     } else {

@@ -13,16 +13,10 @@ namespace {
 using namespace testing;
 
 Result<std::shared_ptr<Engine>> load_on_vulkan(const std::string& path, bool maps_memory = true) {
-  auto registry = std::make_shared<Registry>();
-  vulkan::Options options = validated_options();
-  options.maps_memory = maps_memory;
-  for (auto& device : vulkan::find_devices(options)) registry->add(std::move(device));
-  TESSERA_ASSIGN(std::shared_ptr<Engine> engine, Engine::open(*registry, path, {.device = "vulkan:0"}));
+  TESSERA_ASSIGN(std::shared_ptr<Engine> engine,
+                 Engine::open(vulkan_registry(maps_memory), path, {.placement = {.devices = {"vulkan:0"}}}));
   TESSERA_TRY(engine->load({}));
-  return std::shared_ptr<Engine>(engine.get(), [owner = engine, registry](Engine*) mutable {
-    owner.reset();
-    registry.reset();
-  });
+  return engine;
 }
 
 Result<std::vector<int32_t>> greedy_ids(const std::shared_ptr<Engine>& engine, std::vector<int32_t> ids, int n,

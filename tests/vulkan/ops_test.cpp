@@ -214,14 +214,14 @@ TEST_F(VulkanOps, IdsOutOfRangeFailTheRun) {
 }
 
 TEST_F(VulkanOps, AnUnsupportedNodeIsNamed) {
-  EXPECT_ERROR(run_on(*vulkan_device(), {.tensors = {{"cache", DType::q8_0, {32, 64, 1, 1}, {}}},
+  EXPECT_ERROR(run_on(*vulkan_device(), {.tensors = {{"cache", DType::q4_k, {256, 64, 1, 1}, {}}},
                                          .build =
                                              [](GraphBuilder& b, const std::vector<Value>& tensors) {
                                                b.output(b.kv_load(tensors[0], b.input("c", DType::i32, {1}), KvSide::k),
                                                         "y");
                                              },
                                          .inputs = {}}),
-               "vulkan:0 cannot run kv_load cache q8_0 [32, 64]");
+               "vulkan:0 cannot run kv_load cache q4_K [256, 64]");
 }
 
 }  // namespace

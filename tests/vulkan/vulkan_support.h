@@ -36,12 +36,42 @@ inline ValidationMessages& validation_messages() {
 
 inline vulkan::Options validated_options() {
   validation_messages();  // outlives the devices that speak to it
-  return {.validates = true, .on_message = [](std::string_view text) { validation_messages().add(text); }};
+  vulkan::Options options;
+  options.validates = true;
+  options.on_message = [](std::string_view text) { validation_messages().add(text); };
+  options.cache_folder = "";
+  return options;
 }
 
-/// The first device, made once; null where there is none.
-inline const Device* vulkan_device() {
-  static const std::vector<std::unique_ptr<Device>> devices = vulkan::find_devices(validated_options());
+/// The devices, made once for all tests since shaders take long to compile; memory that the host cannot address is what
+/// most GPUs have.
+inline const Registry& vulkan_registry(bool maps_memory = true) {
+  static const auto make = [](bool maps) {
+    vulkan::Options options = validated_options();
+    options.maps_memory = maps;
+    auto registry = std::make_unique<Registry>();
+    for (auto& device : vulkan::find_devices(options)) registry->add(std::move(device));
+    return registry;
+  };
+  static const auto mapped = make(true);
+  if (maps_memory) return *mapped;
+  static const auto unmapped = make(false);
+  return *unmapped;
+}
+
+/// The first device; null where there is none.
+inline const Device* vulkan_device(bool maps_memory = true) {
+  const auto devices = vulkan_registry(maps_memory).devices();
+  return devices.empty() ? nullptr : devices.front().get();
+}
+
+/// The first device again, with workgroups of 64 invocations: what runs on GPUs.
+inline const Device* vulkan_device_of_64_lanes() {
+  static const std::vector<std::unique_ptr<Device>> devices = [] {
+    vulkan::Options options = validated_options();
+    options.n_lanes = 64;
+    return vulkan::find_devices(options);
+  }();
   return devices.empty() ? nullptr : devices.front().get();
 }
 
@@ -127,10 +157,11 @@ inline double relative_error(const std::vector<float>& values, const std::vector
 }
 
 /// The output "y" of a graph on the device against the CPU's.
-inline void expect_as_on_cpu(const TestGraph& test, double bound, const std::string& what) {
+inline void expect_as_on_cpu(const TestGraph& test, double bound, const std::string& what,
+                             const Device* device = vulkan_device()) {
   static const std::unique_ptr<Device> cpu = cpu::create_device("").value();
   ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*cpu, test));
-  const auto got = run_on(*vulkan_device(), test);
+  const auto got = run_on(*device, test);
   ASSERT_TRUE(got.has_value()) << what << ": " << got.error().message();
   const auto values = values_of<float>(got->outputs.at("y")), wanted = values_of<float>(expected.outputs.at("y"));
   ASSERT_EQ(values.size(), wanted.size()) << what;

@@ -17,6 +17,7 @@ const OpKernel* kernel_of(Op op) {
   switch (op) {
     case Op::input:
     case Op::tensor:
+    case Op::copy:
     case Op::view:
       return nullptr;
     case Op::cast:

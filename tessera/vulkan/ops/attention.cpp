@@ -1,8 +1,9 @@
-// Attention over the paged cache: a workgroup takes a token's query head.
+// Attention over the paged cache: a workgroup takes a token's query head, or,
+// where there are few tokens and a long context, one split of what it may see;
+// a second dispatch merges the splits.
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "tessera/vulkan/ops/dispatch.h"
@@ -11,52 +12,88 @@ namespace tessera::vulkan {
 
 namespace {
 
-constexpr int64_t kMaxDim = 1024;  // as in attention.comp
 constexpr int64_t kReach = kMaxBiasDistance;
+constexpr int64_t kSplitBlocks = 8;      // as in attention.glsl
+constexpr int64_t kMaxSplitTokens = 16;  // more tokens keep a device busy without
+constexpr int64_t kSmallGroup = 8;       // elements that shaders decode at a time
 
-bool is_readable(const TensorSpec& cache) {
-  const bool is_float = cache.dtype == DType::f32 || cache.dtype == DType::f16 || cache.dtype == DType::bf16;
-  return is_float && cache.shape()[0] <= kMaxDim;
-}
+bool is_readable(const TensorSpec& cache) { return is_kv_format(cache.dtype) && cache.shape()[0] <= kMaxHeadDim; }
 
 bool supports_attention(const Graph& graph, const Node& node) {
   for (const size_t side : {1u, 2u})
     if (node.sources[side] != kNoNode && !is_readable(graph[node.sources[side]].spec)) return false;
-  return true;
+  const TensorSpec& k = graph[node.sources[1]].spec;
+  const int64_t v_begin = k.shape()[0] - std::get<AttentionParams>(node.params).latent_v;
+  return !info(k.dtype).is_blocked() || v_begin % kSmallGroup == 0;
 }
 
-// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
-// beyond it take every other term of the series of twice as many.
-float alibi_slope(float max_bias, int64_t head, int64_t n_heads) {
-  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
-  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
-  return static_cast<float>(std::exp2(-double{max_bias} * exponent / static_cast<double>(n)));
+int64_t n_splits_of(const Graph& graph, const Node& node) {
+  return div_ceil(graph[node.sources[5]].spec.shape()[0], kSplitBlocks);
+}
+
+bool is_split(const Graph& graph, const Node& node) {
+  return n_splits_of(graph, node) > 1 && node.spec.shape()[2] <= kMaxSplitTokens;
+}
+
+// Of each split of each token's head its maximum, sum and values. As much as any graph of fewer tokens takes, though
+// this one's may be too many to split: memory is reserved for the largest graph.
+size_t attention_scratch_bytes(const Graph& graph, const Node& node) {
+  const int64_t n_splits = n_splits_of(graph, node);
+  const Shape& y = node.spec.shape();
+  if (n_splits == 1) return 0;
+  return static_cast<size_t>(n_splits * y[1] * std::min(y[2], kMaxSplitTokens) * (y[0] + 2)) * sizeof(float);
+}
+
+// The bits of kVariant in attention.comp.
+uint32_t variant_of(const StepContext& context, const Step& step) {
+  const bool is_latent = !context.has(2);
+  const int64_t k_dim = context.spec(1).shape()[0], v_dim = context.shape()[0];
+  const int64_t v_begin = is_latent ? k_dim - v_dim : 0;
+  const bool has_tails = (k_dim | v_dim) % kSmallGroup != 0;
+  const bool wide_k = !has_tails && is_wide(step.params.x[1], step.format);
+  const bool wide_v =
+      is_latent ? wide_k && v_begin % kSmallGroup == 0 : !has_tails && is_wide(step.params.x[2], step.format2);
+  return (is_split(context.graph, context.node) ? 1u : 0u) | (is_latent ? 2u : 0u) | (has_tails ? 4u : 0u) |
+         (wide_k ? 8u : 0u) | (wide_v ? 16u : 0u);
 }
 
 Result<> prepare_attention(const StepContext& context, Step& step) {
   const auto& params = std::get<AttentionParams>(context.node.params);
-  const int64_t n_heads = context.spec(0).shape()[1];
+  const int64_t n_heads = context.spec(0).shape()[1], n_splits = n_splits_of(context.graph, context.node);
+  const int64_t n_parts = is_split(context.graph, context.node) ? n_splits : 1;
   step.shader = Shader::attention;
   step.format = context.spec(1).dtype;
   step.format2 = context.has(2) ? context.spec(2).dtype : step.format;
+  step.variant = variant_of(context, step);
   step.params.u[0] = bits(params.scale);
   step.params.u[1] = bits(params.soft_cap);
   step.params.u[2] = params.causal ? 1 : 0;
   step.params.u[3] = count(std::min<int64_t>(params.window, std::numeric_limits<int32_t>::max()));
   step.params.u[4] = count(context.spec(1).shape()[0] - params.latent_v);
   step.params.u[5] = params.max_alibi != 0 ? 1 : 0;
+  step.params.u[6] = count(n_splits);
   if (params.max_alibi != 0)
     for (int64_t head = 0; head < n_heads; ++head)
       step.extra.push_back(bits(alibi_slope(params.max_alibi, head, n_heads)));
   if (context.has(8))
     for (int64_t d = -kReach; d <= kReach; ++d)
       step.extra.push_back(count(bias_bucket(d, context.spec(8).shape()[1], params.causal)));
-  return set_groups(step, n_heads * context.shape()[2]);
+  return set_groups(step, n_heads * context.shape()[2] * n_parts);
+}
+
+Result<> prepare_merge(const StepContext& context, Step& step) {
+  if (!is_split(context.graph, context.node)) return {};
+  step.shader = Shader::attention_merge;
+  step.params.u[6] = count(n_splits_of(context.graph, context.node));
+  return set_groups(step, context.spec(0).shape()[1] * context.shape()[2]);
 }
 
 }  // namespace
 
 extern const OpKernel kAttention;
-const OpKernel kAttention{.supports = supports_attention, .prepare = prepare_attention};
+const OpKernel kAttention{.supports = supports_attention,
+                          .prepare = prepare_attention,
+                          .scratch_bytes = attention_scratch_bytes,
+                          .prepare_merge = prepare_merge};
 
 }  // namespace tessera::vulkan

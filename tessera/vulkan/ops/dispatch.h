@@ -1,6 +1,7 @@
 // What the operations share to describe a dispatch.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "tessera/base/checked.h"
@@ -10,6 +11,15 @@ namespace tessera::vulkan {
 
 inline uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 inline uint32_t count(int64_t n) { return static_cast<uint32_t>(n); }
+
+inline constexpr uint64_t kWideBytes = 16;
+
+/// Whether rows can be read 16 bytes at a time, as formats_wide.glsl does.
+inline bool is_wide(const OperandParams& rows, DType dtype) {
+  constexpr DType kFormats[] = {DType::f32, DType::f16, DType::bf16, DType::q4_k, DType::q5_k};
+  return std::ranges::find(kFormats, dtype) != std::end(kFormats) &&
+         (rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3]) % kWideBytes == 0;
+}
 
 /// Workgroups for n of something, per_group to each. Errors: limit (more than a number holds).
 inline Result<> set_groups(Step& step, int64_t n, int64_t per_group = 1) {

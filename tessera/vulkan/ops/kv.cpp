@@ -5,17 +5,14 @@ namespace tessera::vulkan {
 
 namespace {
 
-constexpr size_t kWord = sizeof(uint32_t);
+constexpr size_t kHalf = 2;  // bytes; what shaders read and write of a row that begins within a word
 
 bool supports_kv(const Graph& graph, const Node& node) {
-  const TensorSpec& cache = graph[node.sources[0]].spec;
-  if (cache.dtype != DType::f32 && cache.dtype != DType::f16 && cache.dtype != DType::bf16) return false;
-  const auto bytes = row_bytes(cache.dtype, cache.shape()[0]);
-  if (!bytes || *bytes % kWord != 0) return false;
+  if (!is_kv_format(graph[node.sources[0]].spec.dtype)) return false;
   if (node.op == Op::kv_load) return true;
-  const Layout& rows = graph[node.sources[1]].spec.layout;  // of 16-bit rows too, whole words are read
-  return rows.nb[1] % int64_t{kWord} == 0 && rows.nb[2] % int64_t{kWord} == 0 &&
-         graph.storage_offset(node.sources[1]) % kWord == 0;
+  const Layout& rows = graph[node.sources[1]].spec.layout;
+  return rows.nb[1] % int64_t{kHalf} == 0 && rows.nb[2] % int64_t{kHalf} == 0 &&
+         graph.storage_offset(node.sources[1]) % kHalf == 0;
 }
 
 Result<> prepare_kv(const StepContext& context, Step& step) {
@@ -26,7 +23,7 @@ Result<> prepare_kv(const StepContext& context, Step& step) {
   step.format = cache.dtype;
   step.format2 = stores ? context.spec(1).dtype : cache.dtype;
   TESSERA_ASSIGN(const size_t bytes, row_bytes(cache.dtype, cache.shape()[0]));
-  step.params.u[0] = static_cast<uint32_t>(bytes / kWord);
+  step.params.u[0] = static_cast<uint32_t>(bytes);
   return set_groups(step, stores ? context.spec(1).shape().n_rows() : context.shape().n_rows());
 }
 

@@ -1,6 +1,7 @@
-// Products with weights. One shader serves any number of tokens, so that a token's bits do not depend on how many there
-// are beside it; it is specialized for how many it takes at a time.
+// Products with weights: a shader for few tokens and one of tiles for many. Both sum up in one order (products.glsl),
+// so that a token's bits do not depend on how many there are beside it.
 #include <algorithm>
+#include <bit>
 
 #include "tessera/vulkan/ops/dispatch.h"
 
@@ -8,37 +9,62 @@ namespace tessera::vulkan {
 
 namespace {
 
-constexpr int64_t kRows = 4;  // of a workgroup, as in mul_mat.comp
-constexpr int64_t kMaxTokens = 8;
+// As in products.glsl and mul_mat_tiles.comp.
+constexpr int64_t kLanes = 8, kSegment = 1024, kTile = 32;
+constexpr uint32_t kWideX = 1u << 24, kWideWeights = 1u << 25;
+
+// More tokens are a tile's. A device without lanes to spare reads tiles no faster than rows.
+constexpr int64_t kFewTokens = 8;
 
 bool supports_product(const Graph& graph, const Node& node) { return has_decoder(graph[node.sources[0]].spec.dtype); }
 
-// The smallest power of two that holds n tokens, or the most that a workgroup takes.
-uint32_t tokens_at_a_time(int64_t n) {
-  uint32_t tokens = 1;
-  while (tokens < n && tokens < kMaxTokens) tokens *= 2;
-  return tokens;
+// The smallest power of two that holds n, or the most there may be.
+uint32_t power_of_two(int64_t n, uint32_t most) {
+  return static_cast<uint32_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))), most));
 }
 
 struct Product {
   int64_t n_matrices = 1;
   int64_t n_tokens = 0;
   int64_t n_at_a_time = 0;                                   // tokens of one matrix that are to be expected together
-  int64_t n_shares = 1;                                      // workgroups that share out a matrix's tokens
+  bool shares_tokens = false;                                // whether workgroups share out a matrix's tokens
   int64_t x_token = 0, y_token = 0, x_head = 0, y_head = 0;  // bytes
   int64_t pairs_per_token = 0;
 };
 
+// The shape of a workgroup.
+struct GroupShape {
+  uint32_t variant;
+  int64_t n_rows, n_tokens;
+};
+
+// On a processor, where nothing is gained by more invocations, each takes more rows.
+GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
+  const uint32_t at_a_time = power_of_two(n_tokens, kFewTokens);
+  const uint32_t rows = n_lanes == kLanes ? 8 : at_a_time <= 2 ? 2 : 4;
+  const int64_t n_teams = n_lanes / kLanes, n_segments = std::max<int64_t>(div_ceil(k, kSegment), 1);
+  const auto segments = static_cast<uint32_t>(std::bit_floor(static_cast<uint64_t>(std::min(n_segments, n_teams))));
+  return {at_a_time | rows << 8 | segments << 16, n_teams / segments * rows, at_a_time};
+}
+
 Result<> prepare_product(const StepContext& context, const Product& product, Step& step) {
-  const int64_t row_groups = div_ceil(context.spec(0).shape()[1], kRows);
-  step.shader = Shader::mul_mat;
-  step.variant = tokens_at_a_time(product.n_at_a_time);
-  step.format = context.spec(0).dtype;
-  const int64_t values[] = {row_groups,       product.n_shares, product.n_matrices,
-                            product.n_tokens, product.x_token,  product.y_token,
-                            product.x_head,   product.y_head,   product.pairs_per_token};
+  const TensorSpec& weights = context.spec(0);
+  const bool is_tiled = product.n_at_a_time > kFewTokens && context.n_lanes > kLanes;
+  const GroupShape shape = is_tiled ? GroupShape{0, kTile, kTile}
+                                    : few_tokens_shape(product.n_at_a_time, weights.shape()[0], context.n_lanes);
+  const auto x_strides = static_cast<uint64_t>(product.x_token | product.x_head);
+  const bool wide_x = (step.params.x[1].data | x_strides) % kWideBytes == 0;
+  const bool wide_weights = is_wide(step.params.x[0], weights.dtype);
+  step.shader = !is_tiled ? Shader::mul_mat : context.cooperates ? Shader::mul_mat_cooperative : Shader::mul_mat_tiles;
+  step.variant = shape.variant | (wide_x ? kWideX : 0) | (wide_weights ? kWideWeights : 0);
+  step.format = weights.dtype;
+  const int64_t row_groups = div_ceil(weights.shape()[1], shape.n_rows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, shape.n_tokens) : 1;
+  const int64_t values[] = {row_groups,       n_shares,        product.n_matrices,
+                            product.n_tokens, product.x_token, product.y_token,
+                            product.x_head,   product.y_head,  product.pairs_per_token};
   for (size_t i = 0; i < std::size(values); ++i) step.params.u[i] = count(values[i]);
-  return set_groups(step, row_groups * product.n_shares * product.n_matrices);
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
 Result<> prepare_mul_mat(const StepContext& context, Step& step) {
@@ -47,7 +73,7 @@ Result<> prepare_mul_mat(const StepContext& context, Step& step) {
   return prepare_product(context,
                          {.n_tokens = n,
                           .n_at_a_time = n,
-                          .n_shares = div_ceil<int64_t>(n, tokens_at_a_time(n)),
+                          .shares_tokens = true,
                           .x_token = x.nb[1],
                           .y_token = context.node.spec.layout.nb[1]},
                          step);
@@ -60,7 +86,7 @@ Result<> prepare_mul_mat_heads(const StepContext& context, Step& step) {
                          {.n_matrices = x.shape[1],
                           .n_tokens = n,
                           .n_at_a_time = n,
-                          .n_shares = div_ceil<int64_t>(n, tokens_at_a_time(n)),
+                          .shares_tokens = true,
                           .x_token = x.nb[2],
                           .y_token = y.nb[2],
                           .x_head = x.nb[1],

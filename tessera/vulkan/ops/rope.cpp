@@ -35,7 +35,7 @@ bool supports_rope_table(const Graph& graph, const Node& node) {
 Result<> prepare_rope_table(const StepContext& context, Step& step) {
   const auto& params = std::get<RopeTableParams>(context.node.params);
   std::vector<float> factors(static_cast<size_t>(params.n_rot / 2), 1.0f);
-  if (context.has(1)) {
+  if (context.has(1) && context.place(1).buffer != nullptr) {  // null: only the size is asked for
     const Tensor& place = context.place(1);
     TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(factors))));
   }

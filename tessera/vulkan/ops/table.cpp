@@ -115,4 +115,10 @@ bool has_decoder(DType dtype) {
   return std::ranges::find(kWithout, dtype) == std::end(kWithout);
 }
 
+bool is_kv_format(DType dtype) {
+  constexpr DType kAll[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,  DType::q4_0,
+                            DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
+  return std::ranges::find(kAll, dtype) != std::end(kAll);
+}
+
 }  // namespace tessera::vulkan

@@ -1,39 +1,81 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Attention over the paged cache: a workgroup takes a token's query head, walks through the blocks of its sequence in
-// order and keeps a running maximum, sum and mean of V (Milakov and Gimelshein 2018; Dao et al. 2022). Which keys are
-// in a block depends on positions alone, so bits do not depend on what else the cache holds.
+// Attention over the paged cache with a running maximum, sum and mean of V (Milakov and Gimelshein 2018; Dao et al.
+// 2022). The blocks of a sequence are split into pieces of kSplitBlocks; each is summed up by itself and the results are
+// merged in their order. A workgroup takes a token's query head and all splits, or one, whose result
+// attention_merge.comp reads: the bits are the same. Which keys are in a block depends on positions alone, so bits do
+// not depend on what else the cache holds.
+//   kVariant: bit 0: one split; 1: V is a part of K; 2: dimensions are no multiples of eight; 3, 4: K and V can be read
+//   16 bytes at a time
 //   x: q, K (kFormat), V (kFormat2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
 //   u[0], u[1]: the bits of scale and soft cap; u[2]: causal; u[3]: window or 0; u[4]: where V begins in K
 //   u[5]: 1 if there are slopes; extra: slopes by head if so, then buckets by distance -128 to 128 if there is a bias
+//   u[6]: splits of a sequence; scratch (of one split): by token, head and split: maximum, sum, values
 #include "step.glsl"
 #include "formats.glsl"
+#include "formats_wide.glsl"
 #include "math.glsl"
+#include "attention.glsl"
 
+const bool kOneSplit = (kVariant & 1u) != 0u, kVInK = (kVariant & 2u) != 0u, kHasTails = (kVariant & 4u) != 0u;
+const bool kWideK = (kVariant & 8u) != 0u, kWideV = (kVariant & 16u) != 0u;
 const uint kFaultSequence = 3, kFaultPosition = 4, kFaultBlock = 5;
-const uint kBlockTokens = 64, kMaxDim = 1024;
 const int kReach = 128;
+const uint kPerLane = (kBlockTokens + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share what is read of the query
 
-shared float query[kMaxDim], mean[kMaxDim], scores[kBlockTokens];
+// The last score is nobody's: of invocations that have no token.
+shared vec4 values[kMaxDim / 4u];
+shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBlockTokens / 2u];
 
-float element_at(uint format, uint64_t row, uint i) {
-  if (format == 0u) return Floats(row).at[i];
-  const uint bits = half_at(row + uint64_t(i) * 2ul);
-  return format == 1u ? float_of_half(bits) : uintBitsToFloat(bits << 16u);
-}
-
-float product(uint64_t key, uint dim) {
-  float sum = 0.0;
-  for (uint i = 0; i < dim; i += 8u) {
-    float v[8];
-    const uint count = min(8u, dim - i);
-    decode8(kFormat, key, i, count, v);
-    for (uint j = 0; j < count; ++j) sum = fma(v[j], query[i + j], sum);
+/// decode8 of what a cache can be: the fewer formats, the sooner a driver has compiled this.
+void decode_kv(uint format, bool is_wide, uint64_t row, uint i, uint count, out float v[8]) {
+  switch (format) {
+    case 0u:
+      if (is_wide)
+        decode_wide_f32(row, i, v);
+      else
+        decode_f32(row, i, count, v);
+      break;
+    case 1u:
+      if (is_wide)
+        decode_wide_half(row, i, false, v);
+      else
+        decode_f16(row, i, count, v);
+      break;
+    case 2u:
+      decode_q4_0(row, i, v);
+      break;
+    case 3u:
+      decode_q4_1(row, i, v);
+      break;
+    case 6u:
+      decode_q5_0(row, i, v);
+      break;
+    case 7u:
+      decode_q5_1(row, i, v);
+      break;
+    case 8u:
+      decode_q8_0(row, i, v);
+      break;
+    case 20u:
+      decode_iq4_nl(row, i, v);
+      break;
+    default:
+      if (is_wide)
+        decode_wide_half(row, i, true, v);
+      else
+        decode_bf16(row, i, count, v);
   }
-  return sum;
 }
 
-float score_of(float s, uint head, int distance) {
+// The same for all invocations.
+uint head, head_kv, k_dim, v_dim, first, end;
+int position;
+float highest, sum;        // of this split
+uint64_t k_rows, v_rows;   // of the block and the head
+
+float score_of(float s, int distance) {
   s *= uintBitsToFloat(step.u[0]);
   const float cap = uintBitsToFloat(step.u[1]);
   if (cap != 0.0) s = cap * tanh_of(s / cap);
@@ -41,94 +83,185 @@ float score_of(float s, uint head, int distance) {
   if (n_slopes != 0u) s -= Floats(step.extra).at[head] * float(abs(distance));
   if (step.x[8].data != 0ul) {
     const uint bucket = Words(step.extra).at[n_slopes + uint(clamp(distance, -kReach, kReach) + kReach)];
-    s += Floats(row_of(step.x[8], bucket, 0u, 0u)).at[head];
+    s += Floats(step.x[8].data + uint64_t(bucket) * step.x[8].nb[1]).at[head];
   }
   return s;
+}
+
+bool is_seen(uint p, uvec2 valid) {
+  return p >= first && p < end && ((p & 32u) == 0u ? valid.x >> (p & 31u) & 1u : valid.y >> (p & 31u) & 1u) != 0u;
+}
+
+/// Products of this invocation's tokens from the t-th on with the query.
+void products(uint t, uint seen, out float sums[kAtOnce]) {
+  uint64_t keys[kAtOnce];
+  [[unroll]] for (uint a = 0; a < kAtOnce; ++a) {
+    sums[a] = 0.0;
+    keys[a] = k_rows + uint64_t(min(lane() + (t + a) * n_lanes(), kBlockTokens - 1u) * step.x[1].nb[1]);
+  }
+  for (uint i = 0; i < k_dim; i += 8u) {
+    const uint count = kHasTails ? min(8u, k_dim - i) : 8u;
+    float q[8];
+    for (uint n = 0; n < 8u; ++n) q[n] = n < count ? query[i + n] : 0.0;
+    [[unroll]] for (uint a = 0; a < kAtOnce; ++a) {
+      if ((seen >> t + a & 1u) == 0u) continue;
+      float v[8];
+      decode_kv(kFormat, kWideK, keys[a], i, count, v);
+      for (uint n = 0; n < 8u; ++n) sums[a] = fma(v[n], q[n], sums[a]);
+    }
+  }
+}
+
+/// Scores of a block's tokens; returns the highest. A NaN counts as infinite, so that it is not lost.
+float score_block(uint b, uvec2 valid) {
+  uint seen = 0u;  // by this invocation's tokens
+  for (uint t = 0; t < kPerLane; ++t) {
+    const uint j = lane() + t * n_lanes();
+    if (j < kBlockTokens && is_seen(b * kBlockTokens + j, valid)) seen |= 1u << t;
+  }
+  for (uint t = 0; t < kPerLane; t += kAtOnce) {
+    float sums[kAtOnce];
+    products(t, seen, sums);
+    [[unroll]] for (uint a = 0; a < kAtOnce; ++a) scores[min(lane() + (t + a) * n_lanes(), kBlockTokens)] = sums[a];
+  }
+  float most = -kInfinity;
+  for (uint t = 0; t < kPerLane; ++t) {
+    const uint j = min(lane() + t * n_lanes(), kBlockTokens);  // of the invocation itself: there is no one to wait for
+    const float s = (seen >> t & 1u) != 0u ? score_of(scores[j], int(b * kBlockTokens + j) - position) : -kInfinity;
+    scores[j] = s;
+    most = max(most, isnan(s) ? kInfinity : s);
+  }
+  return max_over_group(most);
+}
+
+/// The sum of the block's scores in one order for any number of invocations.
+float sum_of_scores() {
+  for (uint n = kBlockTokens / 2u; n > 0u; n /= 2u) {
+    for (uint j = lane(); j < n; j += n_lanes())
+      tree[j] = n == kBlockTokens / 2u ? scores[j] + scores[j + n] : tree[j] + tree[j + n];
+    sync_group();
+  }
+  return tree[0];
+}
+
+/// Invocations share out groups of eight values; where there are more of them than groups, also the tokens of a block.
+uint n_value_groups() { return (v_dim + 7u) / 8u; }
+uint n_token_shares() { return clamp(n_lanes() / n_value_groups(), 1u, kBlockTokens); }
+
+void values_at(uint j, uint i, uint count, out float v[8]) {
+  const uint64_t row = v_rows + uint64_t(j * (kVInK ? step.x[1].nb[1] : step.x[2].nb[1]));
+  decode_kv(kVInK ? kFormat : kFormat2, kWideV, row, kVInK ? step.u[4] + i : i, kHasTails ? count : 8u, v);
+}
+
+void add_values(float keep) {
+  const uint n_groups = n_value_groups(), n_shares = n_token_shares();
+  for (uint item = lane(); item < n_groups * n_shares; item += n_lanes()) {
+    const uint i = item % n_groups * 8u, count = min(8u, v_dim - i);
+    vec4 low = values[2u * item] * keep, high = values[2u * item + 1u] * keep;
+    for (uint j = item / n_groups; j < kBlockTokens; j += n_shares) {
+      const float weight = scores[j];
+      if (weight == 0.0) continue;  // what is not seen may be anything
+      float v[8];
+      values_at(j, i, count, v);
+      low = fma(vec4(weight), vec4(v[0], v[1], v[2], v[3]), low);
+      high = fma(vec4(weight), vec4(v[4], v[5], v[6], v[7]), high);
+    }
+    values[2u * item] = low;
+    values[2u * item + 1u] = high;
+  }
+}
+
+/// Leaves highest, sum and, by shares, values; false: the tables are wrong, which was reported.
+bool sum_up_split(uint split, Ints blocks, Words valid) {
+  const uint n_items = n_value_groups() * n_token_shares(), n_physical = step.x[1].ne[3];
+  sync_group();
+  for (uint i = lane(); i < 2u * n_items; i += n_lanes()) values[i] = vec4(0.0);
+  highest = -kInfinity;
+  sum = 0.0;
+  const uint b_begin = max(split * kSplitBlocks, first / kBlockTokens), b_end = (split + 1u) * kSplitBlocks;
+  for (uint b = b_begin; b < b_end && b * kBlockTokens < end; ++b) {
+    const int block = blocks.at[b];
+    if (block < -1 || block >= int(n_physical)) {
+      if (lane() == 0u) report(kFaultBlock, block, n_physical);
+      return false;
+    }
+    if (block == -1) continue;
+    k_rows = row_of(step.x[1], 0u, head_kv, uint(block));
+    v_rows = kVInK ? k_rows : row_of(step.x[2], 0u, head_kv, uint(block));
+    sync_group();
+    const float block_highest = max(highest, score_block(b, uvec2(valid.at[2u * b], valid.at[2u * b + 1u])));
+    if (block_highest == -kInfinity) continue;
+    for (uint j = lane(); j < kBlockTokens; j += n_lanes())
+      scores[j] = scores[j] == -kInfinity ? 0.0 : exp(scores[j] - block_highest);
+    sync_group();
+    const float keep = highest == -kInfinity ? 0.0 : exp(highest - block_highest);
+    sum = fma(sum, keep, sum_of_scores());
+    highest = block_highest;
+    add_values(keep);
+  }
+  sync_group();
+  return true;
+}
+
+/// Value i of the split: its shares in their order.
+float value_of(uint i) {
+  const uint n_shares = n_token_shares(), stride = 2u * n_value_groups();
+  float v = values[i / 4u][i % 4u];
+  for (uint s = 1; s < n_shares; ++s) v += values[s * stride + i / 4u][i % 4u];
+  return v;
 }
 
 void main() {
   const uint group = group_index();
   if (group >= step.n_groups) return;
-  const uint n_heads = step.x[0].ne[1], head = group % n_heads, token = group / n_heads;
-  const uint head_kv = head / (n_heads / step.x[1].ne[2]);
-  const uint k_dim = step.x[0].ne[0], v_dim = step.y.ne[0];
-  Floats y = Floats(row_of(step.y, head, token, 0u));
-  const int position = Ints(step.x[3].data).at[token], slot = Ints(step.x[4].data).at[token];
-  const uint n_max_blocks = step.x[5].ne[0], n_slots = step.x[5].ne[1], n_physical = step.x[1].ne[3];
-
-  for (uint i = lane(); i < v_dim; i += n_lanes()) mean[i] = 0.0;
-  const bool knows_slot = slot >= 0 && uint(slot) < n_slots;
-  const bool knows_position = position >= 0 && uint(position) < n_max_blocks * kBlockTokens;
-  if (!knows_slot || !knows_position) {
-    if (lane() == 0u) {
-      if (!knows_slot)
-        report(kFaultSequence, slot, n_slots);
-      else
-        report(kFaultPosition, position, n_max_blocks * kBlockTokens);
-    }
-    for (uint i = lane(); i < v_dim; i += n_lanes()) y.at[i] = 0.0;
-    return;
+  const uint n_heads = step.x[0].ne[1], n_splits = step.u[6], n_parts = kOneSplit ? n_splits : 1u;
+  const uint item = group / n_parts, token = item / n_heads;
+  head = item % n_heads;
+  head_kv = head / (n_heads / step.x[1].ne[2]);
+  k_dim = step.x[0].ne[0];
+  v_dim = step.y.ne[0];
+  position = Ints(step.x[3].data).at[token];
+  const int slot = Ints(step.x[4].data).at[token];
+  const uint n_max_blocks = step.x[5].ne[0], n_slots = step.x[5].ne[1], n_all = n_max_blocks * kBlockTokens;
+  const bool knows_slot = slot >= 0 && uint(slot) < n_slots, knows_position = position >= 0 && uint(position) < n_all;
+  if (lane() == 0u && !knows_slot) report(kFaultSequence, slot, n_slots);
+  if (lane() == 0u && knows_slot && !knows_position) report(kFaultPosition, position, n_all);
+  first = 0u;
+  end = 0u;  // a token that is nowhere sees nothing
+  if (knows_slot && knows_position) {
+    const uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
+    end = step.u[2] != 0u ? uint(position) + 1u : min(uint(position) + window, n_all);
+    first = uint(position) + 1u > window ? uint(position) + 1u - window : 0u;
   }
   Floats q = Floats(row_of(step.x[0], head, token, 0u));
   for (uint i = lane(); i < k_dim; i += n_lanes()) query[i] = q.at[i];
+  const uint safe_slot = knows_slot ? uint(slot) : 0u;
+  Ints blocks = Ints(row_of(step.x[5], safe_slot, 0u, 0u));
+  Words valid = Words(row_of(step.x[6], safe_slot, 0u, 0u));
 
-  const bool is_causal = step.u[2] != 0u;
-  const uint n_all = n_max_blocks * kBlockTokens, window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
-  const uint end = is_causal ? uint(position) + 1u : min(uint(position) + window, n_all);
-  const uint first = uint(position) + 1u > window ? uint(position) + 1u - window : 0u;
-  Ints blocks = Ints(row_of(step.x[5], uint(slot), 0u, 0u));
-  Words valid = Words(row_of(step.x[6], uint(slot), 0u, 0u));
-
-  float highest = -kInfinity, sum = 0.0;
-  for (uint b = first / kBlockTokens; b * kBlockTokens < end; ++b) {
-    const int block = blocks.at[b];
-    if (block < -1 || block >= int(n_physical)) {
-      if (lane() == 0u) report(kFaultBlock, block, n_physical);
-      break;
+  if (kOneSplit) {
+    sum_up_split(group % n_parts, blocks, valid);
+    Floats part = Floats(step.scratch + uint64_t(group) * uint64_t(4u * (v_dim + 2u)));
+    if (lane() == 0u) {
+      part.at[0] = highest;
+      part.at[1] = sum;
     }
-    if (block == -1) continue;
-    barrier();
-    for (uint j = lane(); j < kBlockTokens; j += n_lanes()) {
-      const uint p = b * kBlockTokens + j;
-      const bool is_seen = p >= first && p < end && (valid.at[2u * b + j / 32u] >> (j & 31u) & 1u) != 0u;
-      float s = -kInfinity;
-      if (is_seen) s = score_of(product(row_of(step.x[1], j, head_kv, uint(block)), k_dim), head, int(p) - position);
-      scores[j] = s;
-    }
-    barrier();
-    float block_highest = highest;
-    bool is_nan = false;
-    for (uint j = 0; j < kBlockTokens; ++j) {
-      is_nan = is_nan || isnan(scores[j]);
-      block_highest = max(block_highest, scores[j]);
-    }
-    if (block_highest == -kInfinity && !is_nan) continue;
-    barrier();
-    for (uint j = lane(); j < kBlockTokens; j += n_lanes())
-      scores[j] = scores[j] == -kInfinity ? 0.0 : exp(scores[j] - block_highest);
-    barrier();
-    const float keep = highest == -kInfinity ? 0.0 : exp(highest - block_highest);
-    sum *= keep;
-    for (uint j = 0; j < kBlockTokens; ++j) sum += scores[j];
-    highest = block_highest;
-    for (uint i = lane(); i < v_dim; i += n_lanes()) {
-      float v = mean[i] * keep;
-      for (uint j = 0; j < kBlockTokens; ++j) {
-        if (scores[j] == 0.0) continue;  // what is not seen may be anything
-        v = fma(scores[j],
-                step.x[2].data != 0ul
-                    ? element_at(kFormat2, row_of(step.x[2], j, head_kv, uint(block)), i)
-                    : element_at(kFormat, row_of(step.x[1], j, head_kv, uint(block)), step.u[4] + i),
-                v);
-      }
-      mean[i] = v;
-    }
+    if (is_empty(highest, sum)) return;
+    for (uint i = lane(); i < v_dim; i += n_lanes()) part.at[2u + i] = value_of(i);
+    return;
   }
-  float factor = 1.0;
-  if (step.x[7].data != 0ul) {
-    const float sink = Floats(step.x[7].data).at[head], top = max(highest, sink);
-    factor = highest == -kInfinity ? 0.0 : exp(highest - top);
-    sum = sum * factor + exp(sink - top);
+  for (uint i = lane(); i < v_dim; i += n_lanes()) total[i] = 0.0;
+  float total_highest = -kInfinity, total_sum = 0.0;
+  const uint span = kSplitBlocks * kBlockTokens;
+  for (uint split = first / span; split * span < end; ++split) {
+    if (!sum_up_split(split, blocks, valid)) break;
+    if (is_empty(highest, sum)) continue;
+    const Merge m = merged(total_highest, total_sum, highest, sum);
+    for (uint i = lane(); i < v_dim; i += n_lanes()) total[i] = merged_value(m, total[i], value_of(i));
+    total_highest = m.highest;
+    total_sum = m.sum;
   }
-  for (uint i = lane(); i < v_dim; i += n_lanes()) y.at[i] = sum == 0.0 ? 0.0 : mean[i] * factor / sum;
+  Floats y = Floats(row_of(step.y, head, token, 0u));
+  const float factor = final_factor(total_highest, total_sum, head);
+  for (uint i = lane(); i < v_dim; i += n_lanes()) y.at[i] = factor == 0.0 ? 0.0 : total[i] * factor;
 }

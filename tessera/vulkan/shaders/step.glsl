@@ -6,7 +6,11 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
+#ifdef kWorkgroup  // a shader whose shape is its own
+layout(local_size_x = kWorkgroup) in;
+#else
 layout(local_size_x_id = 0) in;
+#endif
 layout(constant_id = 1) const uint kVariant = 1;
 layout(constant_id = 2) const uint kFormat = 0;  // a dtype's number
 layout(constant_id = 3) const uint kFormat2 = 0;
@@ -23,9 +27,10 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Ste
   uint64_t tables;  // the codebooks
   uint64_t extra;   // words of this step's own
   uint64_t fault;
+  uint64_t scratch;  // of the two dispatches of a node
   uint id;
   uint n_groups;
-  uint u[14];
+  uint u[12];
 };
 layout(push_constant) uniform Push { StepParams step; };
 
@@ -58,24 +63,33 @@ void report(uint what, int value, uint limit) {
   fault.at[3] = limit;
 }
 
+/// barrier(), of which a workgroup of one subgroup that runs in step needs only the order of memory: that is how a
+/// processor's drivers run eight invocations, and a full barrier makes their compilation many times longer.
+void sync_group() {
+  if (gl_WorkGroupSize.x == 8u && gl_SubgroupSize == 8u)
+    subgroupBarrier();
+  else
+    barrier();
+}
+
 const uint kMaxSubgroups = 64;
 shared float reduction[kMaxSubgroups];
 
 /// Over all invocations of the workgroup, which all get it.
 float sum_over_group(float v) {
   const float part = subgroupAdd(v);
-  barrier();
+  sync_group();
   if (subgroupElect()) reduction[gl_SubgroupID] = part;
-  barrier();
+  sync_group();
   float sum = 0.0;
   for (uint i = 0; i < gl_NumSubgroups; ++i) sum += reduction[i];
   return sum;
 }
 float max_over_group(float v) {
   const float part = subgroupMax(v);
-  barrier();
+  sync_group();
   if (subgroupElect()) reduction[gl_SubgroupID] = part;
-  barrier();
+  sync_group();
   float highest = reduction[0];
   for (uint i = 1; i < gl_NumSubgroups; ++i) highest = max(highest, reduction[i]);
   return highest;

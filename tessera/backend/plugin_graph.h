@@ -1,0 +1,39 @@
+// A graph as plugins see it.
+#pragma once
+
+#include <vector>
+
+#include "tessera/backend_plugin.h"
+#include "tessera/graph/node.h"
+
+namespace tessera {
+
+/// The parameters of an operation by name (docs/add_backend.md lists them). A parameter that is added later is left out
+/// where it has the value that changes nothing, so that plugins that do not know it go on.
+void append_params(const OpParams& params, std::vector<tessera_plugin_param>& list);
+
+/// Points into the graph, which must outlive it.
+class PluginGraph {
+ public:
+  /// All nodes.
+  explicit PluginGraph(const Graph& graph);
+  /// One node, and its sources without theirs.
+  PluginGraph(const Graph& graph, NodeId id);
+  PluginGraph(const PluginGraph&) = delete;
+  PluginGraph& operator=(const PluginGraph&) = delete;
+
+  const tessera_plugin_graph* get() const { return &graph_; }
+  /// The last node: the one that is asked about.
+  const tessera_plugin_node* last() const { return pointers_.back(); }
+
+ private:
+  void fill(const Graph& graph, std::span<const NodeId> ids, size_t first_with_sources);
+
+  std::vector<tessera_plugin_node> nodes_;
+  std::vector<const tessera_plugin_node*> pointers_;
+  std::vector<const tessera_plugin_node*> sources_;
+  std::vector<tessera_plugin_param> params_;
+  tessera_plugin_graph graph_{};
+};
+
+}  // namespace tessera

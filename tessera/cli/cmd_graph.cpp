@@ -1,0 +1,135 @@
+// tessera graph: a prefill step and a decode step as they ran here: what runs where and why, where values lie, how long
+// each node took. A page to look at, DOT, or the same as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tessera/base/file.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/graph_report.h"
+#include "tessera/cli/model_args.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr int64_t kUsualPrefill = 512;
+constexpr int kRounds = 3;  // of which the fastest is shown
+
+enum class GraphFormat : uint8_t { page, dot, json };
+
+Result<GraphFormat> format_of(std::string_view path) {
+  if (path.empty() || path.ends_with(".dot") || path.ends_with(".gv")) return GraphFormat::dot;
+  if (path.ends_with(".html") || path.ends_with(".htm")) return GraphFormat::page;
+  if (path.ends_with(".json")) return GraphFormat::json;
+  return fail(ErrorCode::invalid_argument, "-o {}: want a name that ends in .html, .dot, .gv or .json", path);
+}
+
+// Keeps the faster one of the same step.
+void keep_faster(std::vector<GraphStep>& steps, size_t i, GraphStep step) {
+  if (i == steps.size())
+    steps.push_back(std::move(step));
+  else if (step.run_us < steps[i].run_us)
+    steps[i] = std::move(step);
+}
+
+class GraphCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    model_.add_to(table);
+    auto& f = table.flags;
+    f.push_back({"--output",
+                 {"-o"},
+                 "FILE",
+                 "F.html: a page to look at; F.dot, F.gv: for Graphviz; F.json: the page's data",
+                 "DOT on stdout",
+                 true,
+                 set_string(output_)});
+    f.push_back({"--n-prompt",
+                 {"-p"},
+                 "N",
+                 "tokens of the prefill step",
+                 fmt::format("{}, or as many as fit", kUsualPrefill),
+                 true,
+                 set_integer(n_prompt_, 1, kMaxContext)});
+    context_.add_to(table);
+    return table;
+  }
+
+  Result<> check() override {
+    TESSERA_TRY(model_.check());
+    TESSERA_ASSIGN(format_, format_of(output_));
+    return context_.check();
+  }
+
+  Result<> run(Context& process) override {
+    TESSERA_ASSIGN(LoadedModel model, open_model(model_, context_));
+    context_.session.embeddings = !model.engine->model().info().has_logits;
+    TESSERA_TRY(load_session(model, context_, process));
+    TESSERA_ASSIGN(const GraphReport report, measure(*model.session, process.interrupt));
+    const std::string text = format_ == GraphFormat::page  ? graph_page(report)
+                             : format_ == GraphFormat::dot ? graph_dot(report)
+                                                           : graph_json(report) + "\n";
+    if (output_.empty()) return print(text);
+    TESSERA_ASSIGN(AtomicFile file, AtomicFile::create(output_));
+    TESSERA_TRY(file.write(std::as_bytes(std::span(text))));
+    return file.commit();
+  }
+
+ private:
+  Result<int64_t> prefill_tokens(const Session& session) const {
+    const int64_t most = std::min(session.options().n_ubatch, session.n_ctx() - 1);
+    if (n_prompt_ > most || most < 1)
+      return fail(ErrorCode::limit, "a prefill step of {} tokens, a micro-batch of {} (-ub) in a context of {} (-c)",
+                  std::max<int64_t>(n_prompt_, 1), session.options().n_ubatch, session.n_ctx());
+    return n_prompt_ > 0 ? n_prompt_ : std::min(kUsualPrefill, most);
+  }
+
+  Result<GraphReport> measure(Session& session, const CancelToken& cancel) const {
+    const Engine& engine = session.engine();
+    GraphReport report{.model = std::filesystem::path(engine.files().name()).filename().string(),
+                       .architecture = engine.model().info().architecture,
+                       .devices = session.executor().devices(),
+                       .memories = session.executor().memories(),
+                       .reserved_bytes = session.executor().reserved_bytes(),
+                       .buffers = session.allocated_memory(),
+                       .steps = {}};
+    if (const auto name = engine.files().metadata().get<std::string_view>("general.name"); name && !name->empty())
+      report.model = fmt::format("{} ({})", *name, report.model);
+    TESSERA_ASSIGN(const int64_t n_tokens, prefill_tokens(session));
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < n_tokens; ++i)  // any ids will do
+      tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % engine.model().info().n_vocab));
+    for (int round = 0; round < kRounds; ++round) {
+      size_t n_steps = 0;
+      std::string title;
+      session.observe_steps(
+          [&](const StepView& view) { keep_faster(report.steps, n_steps++, copy_step(view, title)); });
+      TESSERA_TRY(session.clear());
+      title = "encode";
+      if (session.has_encoder()) TESSERA_TRY(session.encode(0, tokens, &cancel));
+      title = "prefill";
+      TESSERA_TRY(session.decode(Batch::prompt(tokens, 0, 0), &cancel));
+      title = "decode";
+      const auto next = static_cast<int32_t>(n_tokens);
+      if (!session.options().embeddings)
+        TESSERA_TRY(session.decode(Batch::prompt(std::span(tokens).first(1), next, 0), &cancel));
+    }
+    session.observe_steps({});
+    return report;
+  }
+
+  ModelArgs model_{.may_be_bundled = true};
+  ContextArgs context_;
+  std::string output_;
+  GraphFormat format_ = GraphFormat::dot;
+  int64_t n_prompt_ = 0;  // 0: not given
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_graph_command() { return std::make_unique<GraphCommand>(); }
+
+}  // namespace tessera::cli

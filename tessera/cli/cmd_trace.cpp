@@ -1,0 +1,87 @@
+// tessera trace: a generation as a timeline: tokens, devices, copies.
+#include <fmt/format.h>
+
+#include "tessera/base/file.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/run_args.h"
+#include "tessera/cli/trace_events.h"
+
+namespace tessera::cli {
+
+namespace {
+
+class TraceCommand final : public Command {
+ public:
+  TraceCommand() { args_.generate.n_predict = kUsualTokens; }
+
+  FlagTable flags() override {
+    FlagTable table;
+    args_.add_to(table);
+    table.flags.push_back({"--output",
+                           {"-o"},
+                           "FILE",
+                           "the trace, for ui.perfetto.dev or chrome://tracing",
+                           "",
+                           true,
+                           set_string(output_)});
+    for (Flag& flag : table.flags)
+      if (flag.name == "--predict") flag.default_text = std::to_string(kUsualTokens);
+    return table;
+  }
+
+  Result<> check() override {
+    if (output_.empty()) return fail(ErrorCode::invalid_argument, "no file for the trace: give one with -o FILE");
+    return args_.check();
+  }
+
+  Result<> run(Context& process) override {
+    TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
+    const auto begin = TraceEvents::Clock::now();
+    TraceEvents trace(begin);
+    TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
+    trace.add_devices(model.session->executor().devices());
+    const auto loaded = TraceEvents::Clock::now();
+    trace.add_phase("load", begin, loaded);
+    auto tokens = model.engine->tokenizer().tokenize(prompt, {.add_special = true, .parse_special = args_.special});
+    if (!tokens) return forward_error(tokens, "prompt");
+    trace.add_phase("tokenize", loaded, TraceEvents::Clock::now());
+    TESSERA_TRY(generate(model, *tokens, trace, process.interrupt));
+    TESSERA_ASSIGN(AtomicFile file, AtomicFile::create(output_));
+    const std::string json = std::move(trace).json();
+    TESSERA_TRY(file.write(std::as_bytes(std::span(json))));
+    return file.commit();
+  }
+
+ private:
+  static constexpr int64_t kUsualTokens = 32;
+
+  Result<> generate(const LoadedModel& model, std::span<const int32_t> tokens, TraceEvents& trace,
+                    const CancelToken& cancel) {
+    TESSERA_ASSIGN(const auto chain, sample::Chain::create(args_.sampling.seeded(), sampling_vocab(model.engine),
+                                                           static_cast<int32_t>(model.session->n_ctx())));
+    Generator generator(*model.session, *chain, 0, args_.generate);
+    model.session->observe_steps([&](const StepView& step) {
+      const int64_t n = generator.n_generated();
+      trace.add_step(n == 0 ? fmt::format("prefill {}", step.n_tokens) : fmt::format("decode {}", n), step);
+    });
+    Result<> done = generator.start(tokens, &cancel);
+    while (done) {
+      const auto begin = TraceEvents::Clock::now();
+      Result<int32_t> token = generator.next(&cancel);
+      if (!token) done = forward_error(token);
+      if (!token || *token < 0) break;
+      trace.add_phase("sample", std::max(begin, trace.last_end()), TraceEvents::Clock::now());
+    }
+    model.session->observe_steps({});
+    return done;
+  }
+
+  RunArgs args_;
+  std::string output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_trace_command() { return std::make_unique<TraceCommand>(); }
+
+}  // namespace tessera::cli

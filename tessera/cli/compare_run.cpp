@@ -1,0 +1,168 @@
+#include "tessera/cli/compare_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tessera/base/half.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera::cli {
+
+namespace {
+
+bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / (dtype == DType::f32 ? sizeof(float) : sizeof(uint16_t)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint16_t half = 0;
+    if (dtype == DType::f32)
+      std::memcpy(&values[i], &bytes[i * sizeof(float)], sizeof(float));
+    else
+      std::memcpy(&half, &bytes[i * sizeof half], sizeof half);
+    if (dtype == DType::f16) values[i] = f16_to_f32(half);
+    if (dtype == DType::bf16) values[i] = bf16_to_f32(half);
+  }
+  return values;
+}
+
+Result<std::vector<std::byte>> bytes_at(const Tensor& place) {
+  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
+  TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  return bytes;
+}
+
+// What runs and makes a value of its own.
+bool makes_value(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  return !node.is_leaf() && node.op != Op::view && node.alias_of == kNoNode;
+}
+
+ComparedNode compared(const Graph& graph, NodeId id, std::span<const std::byte> want, std::span<const std::byte> got,
+                      const std::string& step, int layer) {
+  const DType dtype = graph[id].spec.dtype;
+  const std::vector<float> a = floats_of(dtype, want), b = floats_of(dtype, got);
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return {.step = step,
+          .node = id,
+          .op = std::string(info(graph[id].op).name),
+          .label = label_of(graph, id),
+          .operation = describe(graph, id),
+          .layer = layer,
+          .nmse = nmse(a, b),
+          .largest_difference = largest};
+}
+
+Result<> want_same_graphs(const Graph& a, const Graph& b) {
+  bool same = a.size() == b.size();
+  for (NodeId id = 0; same && id < a.size(); ++id)
+    same = a[id].op == b[id].op && a[id].spec.shape() == b[id].spec.shape() && a[id].spec.dtype == b[id].spec.dtype &&
+           std::ranges::equal(a[id].inputs(), b[id].inputs());
+  if (!same) return fail(ErrorCode::mismatch, "the two make different graphs of {} and {} nodes", a.size(), b.size());
+  return {};
+}
+
+}  // namespace
+
+double nmse(std::span<const float> want, std::span<const float> got) {
+  double error = 0, sum = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const auto a = static_cast<double>(want[i]), b = static_cast<double>(got[i]);
+    if (a == b || (std::isnan(a) && std::isnan(b))) {  // minus infinity is a value of router scores
+      sum += std::isfinite(a) ? a * a : 0;
+      continue;
+    }
+    error += (b - a) * (b - a);
+    sum += a * a;
+  }
+  if (error == 0) return 0;
+  const double ratio = error / sum;
+  return std::isfinite(ratio) ? ratio : HUGE_VAL;
+}
+
+bool is_compared(const Graph& graph, NodeId id) {
+  return makes_value(graph, id) && is_float(graph[id].spec.dtype) && !graph[id].spec.shape().empty();
+}
+
+ValueWatch StepRecorder::watch() {
+  return {.wants = makes_value, .see = [this](const PreparedGraph& graph, NodeId id) { return see(graph, id); }};
+}
+
+// As the first value of a step is seen, no input has been overwritten yet.
+Result<> StepRecorder::see(const PreparedGraph& prepared, NodeId id) {
+  Step& step = steps_.back();
+  const Graph& graph = prepared.graph();
+  if (step.graph.size() == 0) {
+    step.graph = graph;
+    for (NodeId input = 0; input < graph.size(); ++input)
+      if (graph[input].op == Op::input) {
+        TESSERA_ASSIGN(step.bytes[input], bytes_at(prepared.place(input)));
+      }
+  }
+  TESSERA_ASSIGN(step.bytes[id], bytes_at(prepared.place(id)));
+  return {};
+}
+
+Result<std::vector<ComparedNode>> compare_recorded(const StepRecorder::Step& want, const StepRecorder::Step& got,
+                                                   const std::string& name) {
+  TESSERA_TRY(want_same_graphs(want.graph, got.graph));
+  const std::vector<int> layers = layers_of(want.graph);
+  std::vector<ComparedNode> nodes;
+  for (const auto& [id, bytes] : want.bytes)
+    if (is_compared(want.graph, id))
+      nodes.push_back(compared(want.graph, id, bytes, got.bytes.at(id), name, layers[static_cast<size_t>(id)]));
+  return nodes;
+}
+
+Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, const Session& session,
+                                               const Schedule& schedule,
+                                               std::span<const std::unique_ptr<Backend>> backends,
+                                               const std::string& name) {
+  if (session.is_recurrent())
+    return fail(ErrorCode::unsupported,
+                "node by node with the same operands: not with recurrent layers, whose states "
+                "are changed in place");
+  const Graph& graph = want.graph;
+  const std::vector<int> layers = layers_of(graph);
+  std::vector<NodeId> given(static_cast<size_t>(schedule.graph.size()), kNoNode);
+  for (NodeId id = 0; id < graph.size(); ++id) given[static_cast<size_t>(schedule.id_of(id))] = id;
+  // What a node of the schedule holds: the recorded value, in copies too; of a tensor, what that holds itself.
+  const auto operand = [&](NodeId id) -> Result<std::vector<std::byte>> {
+    if (schedule.graph[id].op == Op::copy) id = schedule.graph[id].sources[0];
+    if (schedule.graph[id].op == Op::tensor) return bytes_at(*schedule.graph[id].tensor);
+    const auto found = want.bytes.find(given[static_cast<size_t>(id)]);
+    if (found == want.bytes.end())
+      return fail(ErrorCode::internal, "no value of {} was recorded", label_of(schedule.graph, id));
+    return found->second;
+  };
+  std::vector<ComparedNode> nodes;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph[id].is_leaf() || graph[id].op == Op::view) continue;
+    const NodeId scheduled = schedule.id_of(id);
+    const int device = schedule.assignment.device(scheduled);
+    std::vector<NodeId> ids;
+    Graph one = slice_graph(schedule, {.device = device, .begin = scheduled, .end = scheduled + 1, .copies = {}}, ids);
+    Executor executor(*backends[static_cast<size_t>(device)]);
+    TESSERA_TRY(executor.reserve({&one, 1}));
+    TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(one)));
+    NodeId result = kNoNode;
+    for (NodeId local = 0; local < prepared->graph().size(); ++local) {
+      const NodeId from = ids[static_cast<size_t>(local)];
+      if (from == scheduled) result = local;
+      if (prepared->graph()[local].op != Op::input) continue;
+      const Tensor& place = prepared->place(local);
+      TESSERA_ASSIGN(const std::vector<std::byte> bytes, operand(from));
+      TESSERA_TRY(place.buffer->set(place, 0, bytes));
+    }
+    TESSERA_TRY(executor.run(*prepared, nullptr));
+    if (!is_compared(graph, id)) continue;
+    TESSERA_ASSIGN(const std::vector<std::byte> got, bytes_at(prepared->place(result)));
+    nodes.push_back(compared(graph, id, want.bytes.at(id), got, name, layers[static_cast<size_t>(id)]));
+  }
+  return nodes;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,116 @@
+#include "tessera/cli/offload_args.h"
+
+#include <algorithm>
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr int64_t kMaxLayerFlag = INT32_MAX;
+
+Result<std::vector<std::string>> split_list(std::string_view text, std::string_view separators, std::string_view what) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    if (parts.back().empty())
+      return fail(ErrorCode::invalid_argument, "'{}': want {} with commas between them", text, what);
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Result<> set_devices(PlacementOptions& placement, std::string_view text) {
+  if (text == "auto") {
+    placement.devices.clear();
+    return {};
+  }
+  TESSERA_ASSIGN(placement.devices, split_list(text, ",", "names of devices"));
+  return {};
+}
+
+Result<> set_layers(PlacementOptions& placement, std::string_view text) {
+  if (text == "auto" || text == "all") {
+    placement.n_gpu_layers = text == "all" ? kAllLayers : kAutoLayers;
+    return {};
+  }
+  TESSERA_ASSIGN(placement.n_gpu_layers, parse_integer(text, -1, kMaxLayerFlag));
+  return {};
+}
+
+Result<> set_split(PlacementOptions& placement, std::string_view text) {
+  if (text != "none" && text != "layer" && text != "row")
+    return fail(ErrorCode::invalid_argument, "'{}' is not one of none, layer, row", text);
+  placement.split = text == "none" ? SplitMode::none : text == "row" ? SplitMode::row : SplitMode::layer;
+  return {};
+}
+
+Result<> set_shares(PlacementOptions& placement, std::string_view text) {
+  TESSERA_ASSIGN(const std::vector<std::string> parts, split_list(text, ",/", "numbers"));
+  placement.shares.clear();
+  for (const std::string& part : parts) {
+    TESSERA_ASSIGN(const float share, parse_real(part, 0.0f, 1e30f));
+    placement.shares.push_back(share);
+  }
+  return {};
+}
+
+// A comma within a pattern, as in {1,2}, does not end it: a rule ends behind its target.
+Result<> add_rules(PlacementOptions& placement, std::string_view text) {
+  while (true) {
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+      return fail(ErrorCode::invalid_argument, "'{}': want REGEX=DEVICE", text);
+    const size_t end = std::min(text.find(',', equals), text.size());
+    const std::string_view target = text.substr(equals + 1, end - equals - 1);
+    if (target.empty()) return fail(ErrorCode::invalid_argument, "'{}': want REGEX=DEVICE", text);
+    placement.rules.push_back({std::string(text.substr(0, equals)), std::string(target)});
+    TESSERA_TRY(want_pattern(placement.rules.back().pattern));
+    if (end == text.size()) return {};
+    text = text.substr(end + 1);
+  }
+}
+
+Result<> set_fit(FitOptions& fit, std::string_view text) {
+  if (text != "on" && text != "off") return fail(ErrorCode::invalid_argument, "'{}' is not one of on, off", text);
+  fit.is_on = text == "on";
+  return {};
+}
+
+Result<> set_margin(FitOptions& fit, std::string_view text) {
+  TESSERA_ASSIGN(const int64_t mib, parse_integer(text, 0, int64_t{1} << 40));
+  fit.margin_bytes = static_cast<uint64_t>(mib) << 20;
+  return {};
+}
+
+}  // namespace
+
+// A flag a line, as a table.
+// clang-format off
+void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions& fit) {
+  auto& f = table.flags;
+  const auto add = [&](std::string name, std::vector<std::string> aliases, std::string value, std::string help, std::string default_text, bool is_common, auto set) {
+    f.push_back({std::move(name), std::move(aliases), std::move(value), std::move(help), std::move(default_text), is_common, std::move(set)});
+  };
+  const auto placed = [&placement](auto set) { return [&placement, set](std::string_view text) { return set(placement, text); }; };
+  const auto fitted = [&fit](auto set) { return [&fit, set](std::string_view text) { return set(fit, text); }; };
+  add("--device", {"-dev"}, "LIST", "devices to run on, in order of preference; none: the CPU alone", "auto: the GPUs there are", true, placed(set_devices));
+  add("--n-gpu-layers", {"-ngl", "--gpu-layers"}, "N", "layers on devices, the last ones first, the output being one more; auto, all", "auto: as many as fit", true, placed(set_layers));
+  add("--split-mode", {"-sm"}, "MODE", "over several devices: none (one has all), layer", "layer", false, placed(set_split));
+  add("--tensor-split", {"-ts"}, "LIST", "how much of the model each device gets, e.g. 3,1", "by free memory", false, placed(set_shares));
+  add("--main-gpu", {"-mg"}, "N", "the device that has all with -sm none, counted from 0", "0", false, set_integer(placement.main_device, 0, INT32_MAX));
+  add("--override-tensor", {"-ot"}, "REGEX=WHERE,...", "weights whose names match lie on this device or in this memory; may be repeated", "", false, placed(add_rules));
+  add("--cpu-moe", {"-cmoe"}, "", "keep the experts of all layers on the CPU", "", false,
+      [&placement](std::string_view) -> Result<> {
+        placement.n_cpu_expert_layers = kAllLayers;
+        return {};
+      });
+  add("--n-cpu-moe", {"-ncmoe"}, "N", "keep the experts of the first N layers on the CPU", "0", false, set_integer(placement.n_cpu_expert_layers, 0, kMaxLayerFlag));
+  add("--no-kv-offload", {"-nkvo"}, "", "keep the cache, and so attention, on the CPU", "", false, set_switch(placement.offload_caches, false));
+  add("--fit", {"-fit"}, "on|off", "choose layers, context and micro-batch so that they fit, where no flag sets them", "on", false, fitted(set_fit));
+  add("--fit-target", {"-fitt"}, "MIB", "what --fit leaves free on each device", "1024; of the CPU's at most 1/16", false, fitted(set_margin));
+  add("--fit-ctx", {"-fitc"}, "N", "the least context that --fit chooses", "4096", false, set_integer(fit.least_ctx, 1, kMaxContext));
+}
+// clang-format on
+
+}  // namespace tessera::cli

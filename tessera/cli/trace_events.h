@@ -1,0 +1,44 @@
+// Events in Chrome's trace format (Google, "Trace Event Format"), which Perfetto and chrome://tracing open: complete
+// events on tracks of one process, in microseconds.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/engine/inspect.h"
+
+namespace tessera::cli {
+
+class TraceEvents {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Tracks: tokens, copies, and one for each device.
+  explicit TraceEvents(Clock::time_point begin);
+  void add_devices(std::span<const Device* const> devices);
+
+  /// On the track of tokens.
+  void add_phase(std::string_view name, Clock::time_point begin, Clock::time_point end);
+  /// A step: a phase of this name, its slices and nodes on their devices' tracks, its copies on theirs.
+  void add_step(std::string_view name, const StepView& step);
+  /// When the last step ended.
+  Clock::time_point last_end() const { return last_end_; }
+
+  /// The whole file.
+  std::string json() &&;
+
+ private:
+  void add_track(int track, std::string_view name);
+  void add(std::string_view name, std::string_view category, int track, double begin_us, double us,
+           std::string_view arguments);
+  double us_of(Clock::time_point time) const {
+    return std::chrono::duration<double, std::micro>(time - begin_).count();
+  }
+
+  Clock::time_point begin_, last_end_;
+  std::string events_;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,107 @@
+#include "tessera/engine/inspect.h"
+
+#include <charconv>
+#include <cstring>
+#include <new>
+
+#include "tessera/base/half.h"
+#include "tessera/engine/session.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera {
+
+namespace {
+
+template <class T, class Convert>
+std::vector<float> converted(std::span<const std::byte> bytes, Convert convert) {
+  std::vector<float> values(bytes.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, &bytes[i * sizeof(T)], sizeof(T));
+    values[i] = convert(value);
+  }
+  return values;
+}
+
+// The number in "blk.12.attn_q.weight" or "cache.k.12"; -1: none.
+int layer_in(std::string_view name) {
+  for (const std::string_view prefix : {"blk.", "cache.k.", "cache.v."}) {
+    const size_t at = name.find(prefix);
+    if (at == std::string_view::npos) continue;
+    int layer = -1;
+    std::from_chars(name.data() + at + prefix.size(), name.data() + name.size(), layer);
+    return layer;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id) try {
+  const Tensor& place = graph.place(id);
+  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
+  TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  switch (place.dtype) {
+    case DType::f32:
+      return converted<float>(bytes, [](float x) { return x; });
+    case DType::f16:
+      return converted<uint16_t>(bytes, f16_to_f32);
+    case DType::bf16:
+      return converted<uint16_t>(bytes, bf16_to_f32);
+    case DType::i32:
+      return converted<int32_t>(bytes, [](int32_t x) { return static_cast<float>(x); });
+    default:
+      return fail(ErrorCode::unsupported, "{} is {}, want f32, f16, bf16 or i32", label_of(graph.graph(), id),
+                  info(place.dtype).name);
+  }
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "no memory for the values of {}", label_of(graph.graph(), id));
+}
+
+std::string label_of(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  if (!node.name.empty()) return node.name;
+  for (const NodeId source : node.inputs())
+    if (source != kNoNode && graph[graph.storage(source)].op == Op::tensor) return graph[graph.storage(source)].name;
+  return std::string(info(node.op).name);
+}
+
+std::vector<int> layers_of(const Graph& graph) {
+  std::vector<int> layers;
+  int current = -1;
+  for (const Node& node : graph.nodes()) {
+    for (const NodeId source : node.inputs()) {
+      if (source == kNoNode) continue;
+      const Node& storage = graph[graph.storage(source)];
+      if (storage.op != Op::tensor) continue;
+      const int layer = layer_in(storage.name);
+      const bool is_behind = storage.name.starts_with("output") || storage.name.starts_with("token_embd");
+      if (layer >= 0 || is_behind) current = layer;
+    }
+    layers.push_back(node.is_leaf() ? layer_in(node.name) : current);
+  }
+  return layers;
+}
+
+Result<std::unique_ptr<const Session>> Session::plan_session(const Engine& engine, const SessionOptions& options) {
+  return prepare(engine, options);
+}
+
+Result<Schedule> Session::step_schedule(int64_t n_tokens, int64_t n_outputs) const {
+  Decoder decoder;
+  TESSERA_ASSIGN(Graph graph, decode_graph({n_tokens, n_outputs, adapters_.initial()}, decoder));
+  return executor_->schedule(std::move(graph));
+}
+
+Result<> Session::run_step(PreparedGraph& graph, int64_t n_tokens, int64_t n_outputs, const CancelToken* cancel) {
+  if (step_observer_) {
+    const auto begin = std::chrono::steady_clock::now();
+    TESSERA_ASSIGN(const RunLog log, executor_->run_logged(graph, cancel));
+    step_observer_({graph, log, begin, n_tokens, n_outputs});
+    return {};
+  }
+  if (!options_.watch.see) return executor_->run(graph, cancel);
+  return executor_->run(graph, cancel, [&](NodeId id, const Tensor&) { return options_.watch.see(graph, id); });
+}
+
+}  // namespace tessera

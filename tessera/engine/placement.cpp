@@ -1,0 +1,262 @@
+#include "tessera/engine/placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "tessera/graph/builder.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kCpu = "cpu";
+constexpr size_t kMaxPattern = 1024;  // the library compiles patterns recursively
+
+bool same_name(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+bool has_memory(const Device& device) { return &device.buffer_type().device() == &device; }
+
+// Whether a device multiplies by such a weight (or looks up its rows) where it lies.
+bool can_run(const Device& device, Op use, Tensor tensor, const BufferType& type) {
+  tensor.buffer_type = &type;
+  const Shape& shape = tensor.shape();
+  constexpr int64_t kTokens = 64;  // some devices take large products only
+  GraphBuilder b;
+  const Value w = b.tensor(tensor);
+  if (use == Op::mul_mat && shape[2] == 1) {
+    b.mul_mat(w, b.input("x", DType::f32, {shape[0], kTokens}));
+  } else if (use == Op::mul_mat_heads) {
+    b.mul_mat_heads(w, b.input("x", DType::f32, {shape[0], shape[2], kTokens}));
+  } else if (use == Op::mul_mat_experts) {
+    const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {1, kTokens}), shape[2]);
+    b.mul_mat_experts(w, b.input("x", DType::f32, {shape[0], kTokens}), routes, ExpertInput::tokens);
+  } else if (use == Op::get_rows) {
+    b.get_rows(w, b.input("ids", DType::i32, {kTokens}));
+  } else {
+    return true;
+  }
+  const auto graph = std::move(b).finish();
+  return !graph || device.supports(*graph, graph->size() - 1);
+}
+
+Result<std::regex> compile(const std::string& pattern) {
+  if (pattern.size() > kMaxPattern)
+    return fail(ErrorCode::invalid_argument, "a pattern of {} characters, limit {}", pattern.size(), kMaxPattern);
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& error) {
+    return fail(ErrorCode::invalid_argument, "'{}' is not a regular expression: {}", pattern, error.what());
+  }
+}
+
+bool can_hold(const BufferType& type, const Tensor& tensor) {
+  const auto bytes = type.tensor_bytes(tensor.dtype, tensor.shape());
+  return bytes && *bytes <= type.max_size();
+}
+
+bool is_token_table(std::string_view name) { return name == "token_embd.weight"; }
+
+bool is_expert(std::string_view name) {
+  return name.find("_exps.") != std::string_view::npos || name.find("_chexps.") != std::string_view::npos;
+}
+
+// Weights in front of the layers, and behind them; what is neither (factors of ropes) goes with the first layer.
+bool is_input(const Weight& weight) { return weight.use == Op::get_rows; }
+bool is_output(const Weight& weight) {
+  const std::string_view name = weight.tensor.name;
+  return is_token_table(name) || name.starts_with("output") || name.starts_with("cls") ||
+         name.starts_with("enc.output") || name.starts_with("dec.output");
+}
+
+}  // namespace
+
+Result<> want_pattern(const std::string& pattern) {
+  TESSERA_TRY(compile(pattern));
+  return {};
+}
+
+std::optional<int64_t> layer_of_weight(std::string_view name) {
+  constexpr std::string_view kBlock = "blk.";
+  const size_t at = name.find(kBlock);
+  if (at == std::string_view::npos || (at != 0 && name[at - 1] != '.')) return std::nullopt;
+  const std::string_view rest = name.substr(at + kBlock.size());
+  int64_t layer = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+  if (error != std::errc() || end == rest.data() + rest.size() || *end != '.' || layer < 0) return std::nullopt;
+  return layer;
+}
+
+Result<ModelPlacement> ModelPlacement::create(const Registry& registry, const ModelInfo& model,
+                                              const PlacementOptions& options) {
+  ModelPlacement placement;
+  TESSERA_ASSIGN(placement.devices_, find_devices(registry, options));
+  for (const Device* device : placement.devices_)
+    if (!has_memory(*device)) placement.helper_ = device;
+  TESSERA_TRY(placement.add_rules(registry, options));
+  TESSERA_TRY(placement.place_entries(model, options));
+  placement.n_cpu_expert_layers_ = options.n_cpu_expert_layers;
+  placement.offload_caches_ = options.offload_caches;
+  return placement;
+}
+
+Result<std::vector<const Device*>> ModelPlacement::find_devices(const Registry& registry,
+                                                                const PlacementOptions& options) {
+  std::vector<const Device*> devices;
+  if (options.devices.empty())
+    for (const auto& device : registry.devices())
+      if (device->kind() == DeviceKind::gpu) devices.push_back(device.get());
+  for (const std::string& name : options.devices) {
+    if (same_name(name, kCpu) || same_name(name, "none")) continue;
+    TESSERA_ASSIGN(const Device* device, registry.find(name));
+    if (std::ranges::find(devices, device) != devices.end())
+      return fail(ErrorCode::invalid_argument, "device {} is named twice", name);
+    devices.push_back(device);
+  }
+  auto cpu = registry.find(kCpu);
+  if (!cpu && devices.empty()) return forward_error(cpu);
+  if (cpu) devices.push_back(*cpu);
+  return devices;
+}
+
+Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOptions& options) {
+  const auto find = [&](const std::string& target) -> Result<Rule> {
+    for (const Device* device : devices_)
+      if (same_name(device->name(), target)) return Rule{{}, device, nullptr};
+    for (const Device* device : devices_)
+      for (const BufferType* type : device->buffer_types())
+        if (same_name(type->name(), target)) return Rule{{}, nullptr, type};
+    std::vector<std::string_view> known;
+    for (const Device* device : devices_) {
+      known.push_back(device->name());
+      for (const BufferType* type : device->buffer_types())
+        if (type->name() != device->name()) known.push_back(type->name());
+    }
+    if (const auto other = registry.find(target))
+      return fail(ErrorCode::invalid_argument, "device {} is not among those used (--device)", target);
+    return fail(ErrorCode::not_found, "no device or memory named {} (there are: {})", target, fmt::join(known, ", "));
+  };
+  for (const PlacementRule& rule : options.rules) {
+    TESSERA_ASSIGN(Rule found, find(rule.target));
+    TESSERA_ASSIGN(found.pattern, compile(rule.pattern));
+    rules_.push_back(std::move(found));
+  }
+  return {};
+}
+
+// As llama.cpp's users know it: the entries that are offloaded are numbered from 0, and entry i of n lies on the first
+// device up to which the shares sum to more than i / n.
+Result<> ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
+  if (options.split == SplitMode::row)
+    return fail(ErrorCode::unsupported, "rows of matrices are not split over devices: want split mode none or layer");
+  std::vector<const Device*> homes;
+  for (const Device* device : devices_)
+    if (device != devices_.back() && has_memory(*device)) homes.push_back(device);
+  const int64_t n_entries = model.n_layers + 1;
+  entries_.assign(static_cast<size_t>(n_entries), &cpu());
+  if (!options.shares.empty() && options.shares.size() > homes.size() && !homes.empty())
+    return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), homes.size());
+  if (homes.empty()) return {};
+  if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(homes.size()))
+    return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, homes.size() - 1);
+  if (options.split == SplitMode::none) homes = {homes[static_cast<size_t>(options.main_device)]};
+
+  std::vector<double> sums;
+  double sum = 0;
+  for (size_t d = 0; d < homes.size(); ++d) {
+    const double share = options.split == SplitMode::none ? 1
+                         : options.shares.empty()         ? static_cast<double>(homes[d]->memory().free_bytes)
+                         : d < options.shares.size()      ? double{options.shares[d]}
+                                                          : 0;
+    if (share < 0 || !std::isfinite(share))
+      return fail(ErrorCode::invalid_argument, "a device's share is {}, want at least 0", share);
+    sums.push_back(sum += share);
+  }
+  if (sum <= 0) return fail(ErrorCode::invalid_argument, "the devices' shares sum to 0");
+  const int64_t n_asked = options.n_gpu_layers == kAutoLayers ? n_entries : options.n_gpu_layers;
+  const int64_t n_offloaded = std::clamp<int64_t>(n_asked, 0, n_entries);
+  for (int64_t i = 0; i < n_offloaded; ++i) {
+    const double at = sum * static_cast<double>(i) / static_cast<double>(n_offloaded);
+    const auto d = std::ranges::find_if(sums, [&](double up_to) { return up_to > at; }) - sums.begin();
+    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = homes[static_cast<size_t>(d)];
+  }
+  return {};
+}
+
+int64_t ModelPlacement::n_offloaded() const {
+  return std::ranges::count_if(entries_, [&](const Device* device) { return device != &cpu(); });
+}
+
+const Device& ModelPlacement::cache_of(int64_t layer) const {
+  return offload_caches_ ? entry(std::clamp<int64_t>(layer, 0, n_entries() - 2)) : cpu();
+}
+
+std::vector<const Device*> ModelPlacement::caches_of(std::span<const int64_t> layers) const {
+  std::vector<const Device*> devices;
+  for (const int64_t layer : layers) devices.push_back(&cache_of(layer));
+  return devices;
+}
+
+const ModelPlacement::Rule* ModelPlacement::rule_for(const std::string& name) const {
+  for (const Rule& rule : rules_) {
+    try {
+      if (std::regex_search(name, rule.pattern)) return &rule;
+    } catch (const std::regex_error&) {
+      // Too many ways to match: as if it did not.
+    }
+  }
+  return nullptr;
+}
+
+const Device& ModelPlacement::device_of(const Weight& weight) const {
+  const std::string& name = weight.tensor.name;
+  const std::optional<int64_t> layer = layer_of_weight(name);
+  if (layer && *layer < n_cpu_expert_layers_ && is_expert(name)) return cpu();
+  if (layer) return entry(std::min(*layer, n_entries() - 2));
+  if (is_input(weight)) return cpu();
+  return entry(is_output(weight) ? n_entries() - 1 : 0);
+}
+
+// A device that works in plain memory multiplies by what lies there.
+const BufferType& ModelPlacement::cpu_type(Op use, const Tensor& tensor, bool pack) const {
+  if (!pack) return cpu().buffer_type();
+  const bool helps = helper_ != nullptr && use == Op::mul_mat && can_run(*helper_, use, tensor, cpu().buffer_type());
+  return helps ? helper_->weight_buffer_type(use, tensor.dtype, tensor.shape())
+               : cpu().weight_buffer_type(use, tensor.dtype, tensor.shape());
+}
+
+Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pack) const {
+  const Tensor& tensor = weight.tensor;
+  const Rule* rule = rule_for(tensor.name);
+  if (rule != nullptr && rule->type != nullptr) {
+    const auto bytes = rule->type->tensor_bytes(tensor.dtype, tensor.shape());
+    if (!bytes)
+      return fail(ErrorCode::invalid_argument, "tensor {} cannot lie in {}: {}", tensor.name, rule->type->name(),
+                  bytes.error().message());
+    return rule->type;
+  }
+  const Device& device = rule != nullptr ? *rule->device : device_of(weight);
+  if (&device == &cpu()) return &cpu_type(weight.use, tensor, pack);
+  const BufferType& type =
+      pack ? device.weight_buffer_type(weight.use, tensor.dtype, tensor.shape()) : device.buffer_type();
+  const bool is_both = weight.use == Op::mul_mat && is_token_table(tensor.name);
+  const bool is_fit = can_hold(type, tensor) && can_run(device, weight.use, tensor, type) &&
+                      (!is_both || can_run(device, Op::get_rows, tensor, type));
+  return is_fit ? &type : &cpu_type(weight.use, tensor, pack);
+}
+
+const BufferType& ModelPlacement::type_beside(const Weight& weight, const Tensor& tensor, Op use) const {
+  const Device& device = weight.tensor.buffer_type->device();
+  const BufferType& type = device.weight_buffer_type(use, tensor.dtype, tensor.shape());
+  return can_hold(type, tensor) && can_run(device, use, tensor, type) ? type : cpu_type(use, tensor, true);
+}
+
+}  // namespace tessera

@@ -1,0 +1,250 @@
+#include "tessera/sched/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tessera/graph/builder.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera {
+
+namespace {
+
+bool is_work(const Node& node) { return !node.is_leaf() && node.op != Op::view; }
+
+// Which storages some node changes in place.
+std::vector<bool> changed_storages(const Graph& graph) {
+  std::vector<bool> changed(static_cast<size_t>(graph.size()));
+  for (const Node& node : graph.nodes())
+    for (size_t i = 0; i < node.n_sources; ++i)
+      if (node.sources[i] != kNoNode && writes_operand(node, i))
+        changed[static_cast<size_t>(graph.storage(node.sources[i]))] = true;
+  return changed;
+}
+
+class Splitter {
+ public:
+  Splitter(const Graph& graph, const Assignment& assignment, std::span<const Device* const> devices,
+           const ScheduleOptions& options)
+      : graph_(graph),
+        assignment_(assignment),
+        devices_(devices),
+        options_(options),
+        changed_(changed_storages(graph)),
+        new_ids_(static_cast<size_t>(graph.size()), kNoNode) {}
+
+  Result<Schedule> run() {
+    for (NodeId begin = 0, end = 0; begin < graph_.size(); begin = end) {
+      Slice slice{.device = -1, .begin = size_, .end = 0, .copies = {}};
+      end = end_of_slice(begin, slice);
+      if (slice.device >= 0) add_copies(begin, end, slice);
+      for (NodeId id = begin; id < end; ++id) add(id, slice.device);
+      slice.end = size_;
+      if (slice.device >= 0) schedule_.slices.push_back(std::move(slice));
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      NodeId& reason = schedule_.assignment.entries[static_cast<size_t>(new_id(id))].reason;
+      if (reason != kNoNode) reason = new_id(reason);
+    }
+    TESSERA_ASSIGN(schedule_.graph, std::move(builder_).finish());
+    schedule_.ids = std::move(new_ids_);
+    return std::move(schedule_);
+  }
+
+ private:
+  // As far as nodes run on one device; the slice has none where nothing is left that runs.
+  NodeId end_of_slice(NodeId begin, Slice& slice) const {
+    for (NodeId id = begin; id < graph_.size(); ++id) {
+      if (!is_work(graph_[id])) continue;
+      if (slice.device >= 0 && assignment_.device(id) != slice.device) return id;
+      slice.device = assignment_.device(id);
+      if (!options_.watch || !options_.watch(graph_, id)) continue;
+      slice.watched = id;
+      return id + 1;
+    }
+    return graph_.size();
+  }
+
+  const BufferType* memory_of(NodeId storage) const {
+    if (graph_[storage].op == Op::tensor) return graph_[storage].tensor->buffer_type;
+    return &devices_[static_cast<size_t>(assignment_.device(storage))]->buffer_type();
+  }
+
+  bool is_snapshot(NodeId storage) const {
+    const Tensor* tensor = graph_[storage].tensor;
+    return tensor != nullptr && options_.snapshot && options_.snapshot(*tensor);
+  }
+
+  bool needs_copy(NodeId source, int device) const {
+    const NodeId storage = graph_.storage(source);
+    if (is_snapshot(storage)) return true;
+    const BufferType* memory = memory_of(storage);
+    return memory != nullptr && !devices_[static_cast<size_t>(device)]->can_use(*memory);
+  }
+
+  void add_copies(NodeId begin, NodeId end, Slice& slice) {
+    std::erase_if(copies_, [&](const auto& copy) { return changed_[static_cast<size_t>(copy.first.first)]; });
+    for (NodeId id = begin; id < end; ++id) {
+      if (!is_work(graph_[id])) continue;
+      for (const NodeId source : graph_[id].inputs()) {
+        if (source == kNoNode || !needs_copy(source, slice.device)) continue;
+        const NodeId storage = graph_.storage(source);
+        auto& copy = copies_.try_emplace({storage, slice.device}, kNoNode).first->second;
+        if (copy != kNoNode) continue;
+        Node node{.op = Op::input, .spec = graph_[storage].spec};
+        node.name = graph_[storage].name;
+        if (is_snapshot(storage)) {
+          copy = append(std::move(node), {slice.device, Cause::follows, kNoNode});
+          schedule_.snapshots.push_back({copy, graph_[storage].tensor});
+          continue;
+        }
+        if (graph_[storage].is_leaf()) add(storage, slice.device);
+        node.op = Op::copy;
+        node.sources[node.n_sources++] = new_id(storage);
+        copy = append(std::move(node), {slice.device, Cause::follows, new_id(storage)});
+        slice.copies.push_back(copy);
+      }
+    }
+    views_.clear();
+  }
+
+  // The node that stands for `source` where `device` reads it.
+  NodeId readable(NodeId source, int device) {
+    if (!needs_copy(source, device)) return new_id(source);
+    const NodeId storage = graph_.storage(source);
+    const NodeId copy = copies_.at({storage, device});
+    if (source == storage) return copy;
+    NodeId& view = views_.try_emplace(source, kNoNode).first->second;
+    if (view != kNoNode) return view;
+    Node node{.op = Op::view, .spec = graph_[source].spec};
+    node.sources[node.n_sources++] = copy;
+    node.alias_of = copy;
+    node.alias_offset = graph_.storage_offset(source);
+    node.name = graph_[source].name;
+    return view = append(std::move(node), {device, Cause::follows, copy});
+  }
+
+  void add(NodeId id, int device) {
+    if (new_id(id) != kNoNode) return;  // a leaf that a copy has asked for
+    Node node = graph_[id];
+    for (size_t i = 0; i < node.n_sources; ++i)
+      if (node.sources[i] != kNoNode)
+        node.sources[i] = is_work(node) ? readable(node.sources[i], device) : new_id(node.sources[i]);
+    if (node.alias_of != kNoNode) node.alias_of = new_id(node.alias_of);
+    new_ids_[static_cast<size_t>(id)] = append(std::move(node), assignment_.entries[static_cast<size_t>(id)]);
+  }
+
+  NodeId new_id(NodeId id) const { return new_ids_[static_cast<size_t>(id)]; }
+
+  NodeId append(Node node, Assignment::Entry entry) {
+    schedule_.assignment.entries.push_back(entry);
+    ++size_;
+    return builder_.append(std::move(node));
+  }
+
+  const Graph& graph_;
+  const Assignment& assignment_;
+  std::span<const Device* const> devices_;
+  const ScheduleOptions& options_;
+  std::vector<bool> changed_;
+  GraphBuilder builder_;
+  NodeId size_ = 0;
+  Schedule schedule_;
+  std::vector<NodeId> new_ids_;                      // by node of the given graph
+  std::map<std::pair<NodeId, int>, NodeId> copies_;  // (storage, device): the copy that is there now
+  std::map<NodeId, NodeId> views_;                   // of copies, in the slice that is being made
+};
+
+}  // namespace
+
+size_t Schedule::n_copies() const {
+  size_t n = 0;
+  for (const Slice& slice : slices) n += slice.copies.size();
+  return n;
+}
+
+Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devices, const ScheduleOptions& options) {
+  if (devices.size() == 1 && !options.watch && !options.snapshot) {
+    // Whatever it holds: the backend says what it cannot run.
+    Schedule whole;
+    whole.assignment.entries.assign(static_cast<size_t>(graph.size()), {.device = 0});
+    whole.slices.push_back({.device = 0, .begin = 0, .end = graph.size(), .copies = {}, .watched = kNoNode});
+    whole.graph = std::move(graph);
+    return whole;
+  }
+  TESSERA_ASSIGN(const Assignment assignment, assign(graph, devices, options.pin));
+  return Splitter(graph, assignment, devices, options).run();
+}
+
+namespace {
+
+class SliceGraph {
+ public:
+  SliceGraph(const Graph& graph, const Slice& slice, std::vector<NodeId>& ids)
+      : graph_(graph), slice_(slice), ids_(ids), local_(static_cast<size_t>(graph.size()), kNoNode) {}
+
+  Graph build() && {
+    mark_read_later();
+    for (NodeId id = slice_.begin; id < slice_.end; ++id) {
+      Node node = graph_[id];
+      const bool is_view = node.op == Op::view;
+      if (node.is_leaf() || node.op == Op::copy || (is_view && local(node.alias_of) == kNoNode)) continue;
+      for (size_t i = 0; i < node.n_sources; ++i)
+        if (node.sources[i] != kNoNode) node.sources[i] = is_view ? local(node.sources[i]) : operand(node.sources[i]);
+      if (node.alias_of != kNoNode) node.alias_of = is_view ? local(node.alias_of) : operand(node.alias_of);
+      node.is_output |= read_later_[static_cast<size_t>(graph_.storage(id))];
+      append(id, std::move(node));
+    }
+    return std::move(builder_).finish().value();  // of nodes as they are: nothing can be refused
+  }
+
+ private:
+  void mark_read_later() {
+    read_later_.assign(static_cast<size_t>(graph_.size()), false);
+    for (NodeId id = slice_.end; id < graph_.size(); ++id)
+      for (const NodeId source : graph_[id].inputs())
+        if (source != kNoNode) read_later_[static_cast<size_t>(graph_.storage(source))] = true;
+  }
+
+  NodeId local(NodeId id) const { return local_[static_cast<size_t>(id)]; }
+
+  NodeId append(NodeId id, Node node) {
+    ids_.push_back(id);
+    return local_[static_cast<size_t>(id)] = builder_.append(std::move(node));
+  }
+
+  // The node here that stands for one that may come from outside.
+  NodeId operand(NodeId id) {
+    if (local(id) != kNoNode) return local(id);
+    const NodeId storage = graph_.storage(id);
+    if (local(storage) == kNoNode) {
+      Node leaf = graph_[storage];
+      if (leaf.op != Op::tensor) leaf = Node{.op = Op::input, .spec = leaf.spec, .name = leaf.name};
+      append(storage, std::move(leaf));
+    }
+    if (id == storage) return local(storage);
+    Node view{.op = Op::view, .spec = graph_[id].spec};
+    view.sources[view.n_sources++] = local(storage);
+    view.alias_of = local(storage);
+    view.alias_offset = graph_.storage_offset(id);
+    view.name = graph_[id].name;
+    return append(id, std::move(view));
+  }
+
+  const Graph& graph_;
+  const Slice& slice_;
+  std::vector<NodeId>& ids_;
+  std::vector<NodeId> local_;     // by node of the schedule's graph
+  std::vector<bool> read_later_;  // by storage
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+Graph slice_graph(const Schedule& schedule, const Slice& slice, std::vector<NodeId>& ids) {
+  ids.clear();
+  return SliceGraph(schedule.graph, slice, ids).build();
+}
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+// Plugins for tests: the example, those with a fault, and graphs run on their devices.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/backend/plugin.h"
+#include "tests/support/graph_runner.h"
+
+namespace tessera::testing {
+
+/// A plugin of tests/backend/plugins.
+inline std::string plugin_path(const std::string& fault) {
+  return std::string(TESSERA_TEST_PLUGINS) + "/libtessera-backend-" + fault + ".so";
+}
+inline std::string example_path(const std::string& variant) {
+  return std::string(TESSERA_EXAMPLE_PLUGINS) + "/libtessera-backend-example-" + variant + ".so";
+}
+
+inline FoundDevices find_plugins_at(std::vector<std::string> paths) {
+  return find_plugins({.folders = {}, .paths = std::move(paths), .reserved = {}});
+}
+
+/// The values of the output "y" of a graph on a device, alone or with others behind it that run what it does not.
+inline Result<std::vector<float>> run_y_on(const std::vector<const Device*>& devices, Graph graph,
+                                           const NamedBytes& inputs, const CancelToken* cancel = nullptr) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<Backend*> pointers;
+  for (const Device* device : devices) {
+    TESSERA_ASSIGN(auto backend,
+                   device->create_backend({.threads = {.n_threads = 1}, .activations = Activations::float32}));
+    pointers.push_back(backend.get());
+    backends.push_back(std::move(backend));
+  }
+  Executor executor(pointers, {});
+  TESSERA_TRY(executor.reserve({&graph, 1}));
+  TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
+  const Graph& g = prepared->graph();
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (g[id].op != Op::input) continue;
+    const Tensor& place = prepared->place(id);
+    TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
+  }
+  TESSERA_TRY(executor.run(*prepared, cancel));
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (g[id].name != "y") continue;
+    const Tensor& place = prepared->place(id);
+    Bytes bytes(span_bytes(place.dtype, place.layout));
+    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    return values_of<float>(bytes);
+  }
+  return fail(ErrorCode::not_found, "no output y");
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,94 @@
+// The flags that say where a model lies: what is refused before anything is loaded, and what plan makes of the rest.
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/cli_support.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::expect_refusal;
+using testing::ProgramOutput;
+using testing::run_program;
+
+const std::string kModel = "models/stories260K.gguf";
+
+TEST(OffloadFlags, ThatCannotBeReadAreRefusedBeforeLoading) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"-ngl", "abc"},  {"-ngl", "-2"},     {"-sm", "rows"}, {"-sm", ""},     {"-ts", "1,,2"},  {"-ts", "-1"},
+      {"-ts", "x"},     {"-ot", "ffn"},     {"-ot", "=cpu"}, {"-ot", "ffn="}, {"-ot", "(=cpu"}, {"-ot", "a=cpu,b"},
+      {"-ncmoe", "-1"}, {"--fit", "maybe"}, {"-fitt", "-1"}, {"-fitc", "0"},  {"-mg", "-1"},    {"-dev", "a,,b"},
+  };
+  for (const auto& [flag, value] : cases)
+    expect_refusal(run_program({"run", "-m", "x", flag, value}), 2, std::string(flag) + ": ");
+}
+
+TEST(OffloadFlags, NamesThatDoNotExistAreErrorsThatListThoseThatDo) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  expect_refusal(run_program({"plan", "-m", model, "-dev", "gpu7"}), 1, "no device named gpu7 (there are: ");
+  expect_refusal(run_program({"plan", "-m", model, "-sm", "row"}), 1, "rows of matrices are not split");
+  expect_refusal(run_program({"plan", "-m", model, "-ot", "ffn=gpu7"}), 1,
+                 "no device or memory named gpu7 (there are: cpu, cpu-packed");
+}
+
+TEST(OffloadFlags, OfDevicesThatAreNotThereChangeNothing) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string plain = run_program({"plan", "-m", model, "--json"}).out;
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"-dev", "none"},
+                                                {"-ngl", "5"},
+                                                {"-ngl", "all"},
+                                                {"-cmoe"},
+                                                {"-nkvo"},
+                                                {"-ts", "1,2"},
+                                                {"-sm", "none"},
+                                                {"--fit", "off"},
+                                                {"-fitt", "100"}}) {
+    std::vector<std::string> args = {"plan", "-m", model, "--json"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const ProgramOutput output = run_program(args);
+    EXPECT_EQ(output.out, plain) << flags.front();
+    EXPECT_EQ(output.err, "") << flags.front();
+  }
+}
+
+TEST(OffloadFlags, WeightsMayLieInOtherMemory) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const ProgramOutput output = run_program({"plan", "-m", model, "-ot", "ffn_(up|down)=cpu-numa,attn_q=CPU-NUMA"});
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.out.find("cpu-numa"), std::string::npos) << output.out;
+  const std::vector<std::string> run = {"run", "-m", model, "-p", "Once", "-n", "8", "--temp", "0"};
+  std::vector<std::string> elsewhere = run;
+  elsewhere.insert(elsewhere.end(), {"-ot", "ffn=cpu-numa"});
+  EXPECT_EQ(run_program(elsewhere).out, run_program(run).out);
+}
+
+// Where Vulkan has a device, whatever it computes on.
+TEST(OffloadFlags, SplitAModelOverADevice) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const auto plan = [&](const std::string& layers) {
+    return run_program({"plan", "-m", model, "--json", "-dev", "vulkan:0", "-ngl", layers});
+  };
+  const ProgramOutput all = plan("all");
+  if (all.status != 0 && all.err.find("no device named vulkan:0") != std::string::npos)
+    GTEST_SKIP() << "no Vulkan device";
+  ASSERT_EQ(all.status, 0) << all.err;
+  const auto weights_there = [](const ProgramOutput& output) {
+    uint64_t bytes = 0;
+    const json report = json::parse(output.out);
+    for (const json& part : report["buffers"])
+      if (part["device"] == "vulkan:0" && part["what"] == "weights") bytes += part["bytes"].get<uint64_t>();
+    return bytes;
+  };
+  EXPECT_EQ(json::parse(all.out)["n_gpu_layers"], 6);
+  EXPECT_EQ(weights_there(plan("0")), 0u);
+  EXPECT_GT(weights_there(plan("2")), 0u);
+  EXPECT_GT(weights_there(plan("4")), weights_there(plan("2")));
+  EXPECT_GT(weights_there(all), weights_there(plan("4")));
+  const std::vector<std::string> run = {"run", "-m", model, "-p", "Once", "-n", "8", "--temp", "0"};
+  std::vector<std::string> split = run;
+  split.insert(split.end(), {"-dev", "vulkan:0", "-ngl", "3"});
+  EXPECT_EQ(run_program(split).out, run_program(run).out);
+}
+
+}  // namespace
+}  // namespace tessera

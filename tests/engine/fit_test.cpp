@@ -1,0 +1,155 @@
+// --fit: whatever a device has free, a plan that fits or an error with both numbers; and what is planned is allocated.
+#include "tessera/engine/fit.h"
+
+#include <fmt/format.h>
+
+#include "tests/support/engine_support.h"
+#include "tests/support/fake_device.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+const std::string kDense = "models/stories260K.gguf";
+
+struct Opened {
+  std::shared_ptr<Registry> registry;
+  std::shared_ptr<Engine> engine;
+  FakeDevice* device = nullptr;
+};
+
+Result<Opened> open_with(const std::string& path, uint64_t limit_bytes, PlacementOptions placement = {}) {
+  Opened opened;
+  opened.registry = fake_registry({{.limit_bytes = limit_bytes}});
+  opened.device = static_cast<FakeDevice*>(opened.registry->devices().front().get());
+  placement.devices = {"fake:0"};
+  TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, path, {.placement = placement}));
+  return opened;
+}
+
+Result<std::unique_ptr<Session>> load(const std::shared_ptr<Engine>& engine, const SessionOptions& options) {
+  TESSERA_TRY(engine->load({}));
+  return Session::create(engine, options);
+}
+
+// The bytes on the device with all layers there.
+uint64_t full_bytes(const std::string& path, const SessionOptions& options) {
+  const auto opened = open_with(path, uint64_t{1} << 40).value();
+  return Session::plan(*opened.engine, options).value().bytes_of("fake:0");
+}
+
+TEST(Fit, LeavesWhatFitsAsItWasAsked) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, uint64_t{1} << 40));
+  ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, {}, {.fits_context = true, .fits_ubatch = true}));
+  EXPECT_EQ(fitted.choice, "");
+  EXPECT_EQ(fitted.session.n_ctx, 2048);
+  EXPECT_EQ(opened.engine->placement().n_offloaded(), 6);
+}
+
+TEST(Fit, ShortensTheContextFirst) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const uint64_t limit = full_bytes(path, {.n_ctx = 1024});
+  ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, limit));
+  const FitOptions options{.margin_bytes = 0, .least_ctx = 512, .fits_context = true};
+  ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, {}, options));
+  EXPECT_EQ(fitted.session.n_ctx, 1024);
+  EXPECT_EQ(opened.engine->placement().n_offloaded(), 6);
+  EXPECT_EQ(fitted.choice, fmt::format("fit: -c 1024 (of 2048): fake:0 has {} bytes free, {} were wanted", limit,
+                                       full_bytes(path, {.n_ctx = 2048})));
+}
+
+TEST(Fit, TakesLayersFromTheDeviceNext) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const uint64_t full = full_bytes(path, {.n_ctx = 512});
+  ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full - 1));
+  const SessionOptions asked{.n_ctx = 512};
+  ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, asked, {.margin_bytes = 0}));
+  EXPECT_EQ(opened.engine->placement().n_offloaded(), 5);
+  EXPECT_NE(fitted.choice.find("fit: -ngl 5 (of 6): fake:0 has "), std::string::npos) << fitted.choice;
+  // The margin stays free.
+  ASSERT_OK_AND_ASSIGN(const Opened wide, open_with(path, full + 999));
+  ASSERT_OK(fit(*wide.engine, {}, asked, {.margin_bytes = 1000}));
+  EXPECT_EQ(wide.engine->placement().n_offloaded(), 5);
+}
+
+TEST(Fit, TakesExpertsBeforeLayers) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-moe.gguf");
+  const SessionOptions asked{.n_ctx = 128, .n_ubatch = 16};
+  ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full_bytes(path, asked) - 1));
+  ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, asked, {.margin_bytes = 0}));
+  EXPECT_EQ(opened.engine->placement_options().n_cpu_expert_layers, 1);
+  EXPECT_EQ(opened.engine->placement().n_offloaded(), opened.engine->placement().n_entries());
+  EXPECT_NE(fitted.choice.find("-ncmoe 1"), std::string::npos) << fitted.choice;
+}
+
+TEST(Fit, ChangesNothingThatTheUserSet) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const SessionOptions asked{.n_ctx = 512};
+  ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, 100'000, {.n_gpu_layers = 3}));
+  const auto fitted = fit(*opened.engine, {}, asked, {.margin_bytes = 0});
+  EXPECT_ERROR(fitted, "100000 available on fake:0");
+  EXPECT_EQ(fitted.error().code(), ErrorCode::out_of_memory);
+  ASSERT_OK_AND_ASSIGN(const Opened off, open_with(path, 100'000));
+  EXPECT_ERROR(fit(*off.engine, {}, asked, {.is_on = false}), "100000 available on fake:0");
+}
+
+// With every amount of memory, told truly or not, a session comes about that has what was planned.
+TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
+  for (const std::string& model : {kDense, std::string("golden/archs/llama-moe.gguf")}) {
+    TESSERA_SHARED_OR_SKIP(path, model);
+    const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32, .threads = {.n_threads = 1}};
+    const uint64_t full = full_bytes(path, asked);
+    std::vector<float> expected;
+    int64_t last_offloaded = INT64_MAX;
+    for (const bool is_told : {true, false})
+      for (uint64_t limit = full + 1000; limit > 0; limit = limit > full / 16 ? limit - full / 16 : 0) {
+        SCOPED_TRACE(fmt::format("{}, {} bytes, told {}", model, limit, is_told));
+        ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, limit));
+        if (!is_told) opened.device->tell(full * 2);
+        std::vector<std::string> told;
+        ASSERT_OK_AND_ASSIGN(const auto session,
+                             load_fitted(
+                                 *opened.engine, {}, asked, {.margin_bytes = 0},
+                                 [&](const SessionOptions& options) { return load(opened.engine, options); },
+                                 [&](const std::string& line) { told.push_back(line); }));
+        EXPECT_LE(opened.device->used_bytes(), limit);
+        EXPECT_EQ(opened.device->used_bytes(), session->allocated_memory().bytes_of("fake:0"));
+        ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*opened.engine, session->options()));
+        EXPECT_EQ(plan.total(), session->allocated_memory().total());
+        const int64_t n = opened.engine->placement().n_offloaded();
+        if (is_told) {
+          EXPECT_LE(n, last_offloaded);
+          last_offloaded = n;
+        }
+        EXPECT_EQ(told.empty(), limit >= full);
+        ASSERT_OK_AND_ASSIGN(const auto rows, logits_of(*session, token_ids(*opened.engine, 1)));
+        if (expected.empty()) expected = rows;
+        EXPECT_TRUE(same_bits(rows, expected));
+      }
+    EXPECT_EQ(last_offloaded, 0);
+  }
+}
+
+// Where layers are set by the user there is nothing to choose: an error at once, and memory is given back.
+TEST(Fit, ADeviceThatHasLessThanItTellsIsAnErrorWhereNothingMayChange) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32};
+  const uint64_t full = full_bytes(path, asked);
+  for (uint64_t limit = 0; limit < full; limit += full / 8) {
+    ASSERT_OK_AND_ASSIGN(Opened opened, open_with(path, limit, {.n_gpu_layers = kAllLayers}));
+    opened.device->tell(full * 2);
+    const auto session = load_fitted(
+        *opened.engine, {}, asked, {.margin_bytes = 0},
+        [&](const SessionOptions& options) { return load(opened.engine, options); }, [](const std::string&) {});
+    ASSERT_FALSE(session.has_value());
+    EXPECT_EQ(session.error().code(), ErrorCode::out_of_memory);
+    EXPECT_EQ(session.error().message().find('\n'), std::string::npos);
+    opened.engine = nullptr;
+    EXPECT_EQ(opened.device->used_bytes(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,198 @@
+// What flags mean: the device of each weight, layer and cache; and errors that name what there is.
+#include "tessera/engine/placement.h"
+
+#include <fmt/format.h>
+
+#include "tests/support/engine_support.h"
+#include "tests/support/fake_device.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+ModelInfo model_of(int64_t n_layers) {
+  ModelInfo info;
+  info.n_layers = n_layers;
+  return info;
+}
+
+const std::vector<std::string> kTwo = {"a", "b"};
+
+std::shared_ptr<Registry> two_devices(uint64_t a_bytes = 1000, uint64_t b_bytes = 1000) {
+  return fake_registry({{.name = "a", .limit_bytes = a_bytes}, {.name = "b", .limit_bytes = b_bytes}});
+}
+
+// The first letter of each entry's device: layers, then the output.
+std::string entries_of(const Registry& registry, int64_t n_layers, const PlacementOptions& options) {
+  const auto placement = ModelPlacement::create(registry, model_of(n_layers), options);
+  if (!placement) return placement.error().message();
+  std::string letters;
+  for (int64_t i = 0; i < placement->n_entries(); ++i) letters += placement->entry(i).name().front();
+  return letters;
+}
+
+// The memory of a weight in a model of four layers.
+std::string memory_of(const Registry& registry, const PlacementOptions& options, const std::string& name,
+                      Op use = Op::mul_mat, bool pack = true) {
+  const auto placement = ModelPlacement::create(registry, model_of(4), options);
+  if (!placement) return placement.error().message();
+  const Shape shape = use == Op::mul_mat_experts ? Shape{32, 32, 4} : use == Op::rms_norm ? Shape{32} : Shape{32, 32};
+  const Weight weight{
+      {.name = name, .dtype = DType::f32, .layout = contiguous_layout(DType::f32, shape).value()}, use, nullptr};
+  const auto type = placement->type_of(weight, pack);
+  return type ? std::string((*type)->name()) : type.error().message();
+}
+
+TEST(Placement, TheLastLayersGoToDevicesAndTheOutputIsOneMore) {
+  const auto registry = fake_registry({{.name = "a"}});
+  const auto entries = [&](int64_t n) { return entries_of(*registry, 4, {.devices = {"a"}, .n_gpu_layers = n}); };
+  EXPECT_EQ(entries(0), "ccccc");
+  EXPECT_EQ(entries(1), "cccca");
+  EXPECT_EQ(entries(3), "ccaaa");
+  EXPECT_EQ(entries(5), "aaaaa");
+  EXPECT_EQ(entries(99), "aaaaa");
+  EXPECT_EQ(entries(kAutoLayers), "aaaaa");
+  EXPECT_EQ(entries(kAllLayers), "aaaaa");
+}
+
+TEST(Placement, LayersAreSharedAsAskedOrByFreeMemory) {
+  const auto entries = [](const Registry& registry, PlacementOptions options) {
+    options.devices = kTwo;
+    return entries_of(registry, 7, options);
+  };
+  EXPECT_EQ(entries(*two_devices(), {}), "aaaabbbb");
+  EXPECT_EQ(entries(*two_devices(3000, 1000), {}), "aaaaaabb");
+  EXPECT_EQ(entries(*two_devices(), {.shares = {1, 3}}), "aabbbbbb");
+  EXPECT_EQ(entries(*two_devices(), {.shares = {0, 1}}), "bbbbbbbb");
+  EXPECT_EQ(entries(*two_devices(), {.shares = {1}}), "aaaaaaaa");
+  EXPECT_EQ(entries(*two_devices(), {.n_gpu_layers = 4, .shares = {1, 1}}), "ccccaabb");
+  EXPECT_EQ(entries(*two_devices(), {.split = SplitMode::none}), "aaaaaaaa");
+  EXPECT_EQ(entries(*two_devices(), {.split = SplitMode::none, .main_device = 1}), "bbbbbbbb");
+}
+
+TEST(Placement, DevicesAreThoseNamedOrTheGpus) {
+  const auto registry = fake_registry({{.name = "a"}, {.name = "s", .kind = DeviceKind::accelerator}, {.name = "b"}});
+  const auto devices = [&](const std::vector<std::string>& names) {
+    const auto found = ModelPlacement::find_devices(*registry, {.devices = names});
+    if (!found) return found.error().message();
+    std::string letters;
+    for (const Device* device : *found) letters += device->name().front();
+    return letters;
+  };
+  EXPECT_EQ(devices({}), "abc");
+  EXPECT_EQ(devices({"none"}), "c");
+  EXPECT_EQ(devices({"cpu"}), "c");
+  EXPECT_EQ(devices({"s"}), "sc");
+  EXPECT_EQ(devices({"b", "CPU", "a"}), "bac");
+  EXPECT_EQ(devices({"x"}), "no device named x (there are: a, s, b, cpu)");
+  EXPECT_EQ(devices({"a", "a"}), "device a is named twice");
+}
+
+TEST(Placement, WeightsLieWithTheirLayer) {
+  const auto registry = two_devices();
+  const PlacementOptions options{.devices = kTwo, .n_gpu_layers = 4};  // c a a b b
+  const auto memory = [&](const std::string& name, Op use = Op::mul_mat) {
+    return memory_of(*registry, options, name, use);
+  };
+  EXPECT_EQ(memory("blk.0.attn_q.weight"), "cpu-packed");
+  EXPECT_EQ(memory("blk.0.attn_norm.weight", Op::rms_norm), "cpu");
+  EXPECT_EQ(memory("blk.1.attn_q.weight"), "a");
+  EXPECT_EQ(memory("blk.3.attn_norm.weight", Op::rms_norm), "b");
+  EXPECT_EQ(memory("dec.blk.3.attn_q.weight"), "b");
+  EXPECT_EQ(memory("enc.blk.12.attn_q.weight"), "b");  // an encoder may have more layers
+  EXPECT_EQ(memory("output.weight"), "b");
+  EXPECT_EQ(memory("output_norm.weight", Op::rms_norm), "b");
+  EXPECT_EQ(memory("token_embd.weight", Op::get_rows), "cpu");
+  EXPECT_EQ(memory("token_embd.weight", Op::mul_mat), "b");       // it is the output too
+  EXPECT_EQ(memory("rope_freqs.weight", Op::rope_table), "cpu");  // goes with the first layer
+  EXPECT_EQ(memory_of(*registry, {}, "blk.0.attn_q.weight", Op::mul_mat, false), "cpu");
+}
+
+TEST(Placement, RulesComeFirstAndTheFirstThatMatchesCounts) {
+  const auto registry = two_devices();
+  const auto memory = [&](std::vector<PlacementRule> rules, const std::string& name, Op use = Op::mul_mat) {
+    return memory_of(*registry, {.devices = kTwo, .rules = std::move(rules)}, name, use);
+  };
+  EXPECT_EQ(memory({{"ffn_(up|down)", "CPU"}}, "blk.0.ffn_up.weight"), "cpu-packed");
+  EXPECT_EQ(memory({{"ffn_(up|down)", "CPU"}}, "blk.0.ffn_gate.weight"), "a");
+  EXPECT_EQ(memory({{"up", "b"}, {"ffn", "cpu"}}, "blk.0.ffn_up.weight"), "b");
+  EXPECT_EQ(memory({{"ffn", "cpu-numa"}}, "blk.0.ffn_up.weight"), "cpu-numa");
+  EXPECT_EQ(memory({{"embd", "a"}}, "token_embd.weight", Op::get_rows), "a");
+  EXPECT_NE(memory({{"norm", "cpu-packed"}}, "blk.0.attn_norm.weight", Op::rms_norm).find("cannot lie in cpu-packed"),
+            std::string::npos);
+  EXPECT_NE(memory({{"(", "cpu"}}, "x").find("'(' is not a regular expression"), std::string::npos);
+  EXPECT_EQ(memory({{std::string(2000, 'a'), "cpu"}}, "x"), "a pattern of 2000 characters, limit 1024");
+  EXPECT_NE(memory({{"x", "gpu7"}}, "x").find("no device or memory named gpu7 (there are: a, b, cpu, cpu-packed"),
+            std::string::npos);
+  EXPECT_EQ(memory_of(*registry, {.devices = {"a"}, .rules = {{"x", "b"}}}, "x"),
+            "device b is not among those used (--device)");
+}
+
+TEST(Placement, ExpertsMayStayOnTheCpu) {
+  const auto registry = two_devices();
+  const auto memory = [&](int64_t n, const std::string& name, Op use = Op::mul_mat_experts) {
+    return memory_of(*registry, {.devices = {"a"}, .n_cpu_expert_layers = n}, name, use);
+  };
+  EXPECT_EQ(memory(2, "blk.1.ffn_up_exps.weight"), "cpu-packed");
+  EXPECT_EQ(memory(2, "blk.2.ffn_up_exps.weight"), "a");
+  EXPECT_EQ(memory(2, "blk.1.ffn_up.weight", Op::mul_mat), "a");
+  EXPECT_EQ(memory(kAllLayers, "blk.3.ffn_gate_exps.weight"), "cpu-packed");
+}
+
+TEST(Placement, CachesLieWithTheirLayersOrOnTheCpu) {
+  const auto registry = two_devices();
+  PlacementOptions options{.devices = kTwo, .n_gpu_layers = 4};  // c a a b b
+  ASSERT_OK_AND_ASSIGN(const auto placement, ModelPlacement::create(*registry, model_of(4), options));
+  EXPECT_EQ(placement.cache_of(0).name(), "cpu");
+  EXPECT_EQ(placement.cache_of(2).name(), "a");
+  EXPECT_EQ(placement.cache_of(3).name(), "b");
+  options.offload_caches = false;
+  ASSERT_OK_AND_ASSIGN(const auto kept, ModelPlacement::create(*registry, model_of(4), options));
+  EXPECT_EQ(kept.cache_of(3).name(), "cpu");
+}
+
+TEST(Placement, WhatADeviceCannotMultiplyLiesOnTheCpu) {
+  const auto lacks = [](const Graph& graph, NodeId id) { return graph[id].op == Op::mul_mat; };
+  const auto registry = fake_registry({{.name = "a", .lacks = lacks}});
+  EXPECT_EQ(memory_of(*registry, {.devices = {"a"}}, "blk.0.attn_q.weight"), "cpu-packed");
+  EXPECT_EQ(memory_of(*registry, {.devices = {"a"}}, "blk.0.ffn_up_exps.weight", Op::mul_mat_experts), "a");
+  EXPECT_EQ(memory_of(*registry, {.devices = {"a"}}, "blk.0.attn_norm.weight", Op::rms_norm), "a");
+}
+
+TEST(Placement, RefusesSharesAndMainDevicesThatCannotBe) {
+  const auto registry = two_devices();
+  const auto message = [&](PlacementOptions options) {
+    options.devices = kTwo;
+    return entries_of(*registry, 4, options);
+  };
+  EXPECT_EQ(message({.shares = {1, 2, 3}}), "3 shares for 2 devices");
+  EXPECT_EQ(message({.shares = {0, 0}}), "the devices' shares sum to 0");
+  EXPECT_EQ(message({.shares = {1, -1}}), "a device's share is -1, want at least 0");
+  EXPECT_EQ(message({.split = SplitMode::none, .main_device = 2}), "main device 2, want 0 to 1");
+}
+
+TEST(Placement, ACacheTypeThatADeviceCannotKeepIsAnError) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const auto registry = fake_registry({{.name = "a", .no_kv = DType::bf16}});
+  for (const bool offloads : {true, false}) {
+    const PlacementOptions placement{.devices = {"a"}, .offload_caches = offloads};
+    ASSERT_OK_AND_ASSIGN(const auto engine, Engine::open(*registry, path, {.placement = placement}));
+    const auto plan = Session::plan(*engine, {.type_k = DType::bf16});
+    if (offloads) {
+      EXPECT_ERROR(plan, "a cannot keep K of 8 elements per head as bf16");
+    } else {
+      EXPECT_OK(plan);
+    }
+  }
+}
+
+TEST(Placement, NumbersOfLayersAreReadFromNames) {
+  EXPECT_EQ(layer_of_weight("blk.12.attn_q.weight"), 12);
+  EXPECT_EQ(layer_of_weight("dec.blk.0.attn_q.weight"), 0);
+  for (const char* name : {"output.weight", "xblk.1.a", "blk.x.a", "blk.1", "blk.99999999999999999999.a", "blk.-1.a"})
+    EXPECT_EQ(layer_of_weight(name), std::nullopt) << name;
+}
+
+}  // namespace
+}  // namespace tessera

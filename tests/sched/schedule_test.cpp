@@ -1,0 +1,388 @@
+#include "tessera/sched/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/graph/op_info.h"
+#include "tests/sched/two_devices.h"
+#include "tests/support/random_graph.h"
+
+namespace tessera {
+namespace {
+
+using testing::Bytes;
+using testing::bytes_of;
+using testing::GraphRunner;
+using testing::NamedBytes;
+using testing::outputs_of;
+using testing::OwnedTensor;
+using testing::run_once;
+using testing::run_with;
+using testing::set_inputs;
+using testing::SomeOpsDevice;
+using testing::TwoDevices;
+
+constexpr int64_t kN = 16;
+
+OwnedTensor matrix(const Device& device, std::string name, uint64_t seed = 1) {
+  Rng rng(seed);
+  return {device.buffer_type(), std::move(name), DType::f32, {kN, kN}, bytes_of(testing::random_values(rng, kN * kN))};
+}
+
+// "a:rms_norm,mul_mat | b:copy,mul_mat": the operations of each slice, by device.
+std::string slices_of(const Schedule& schedule) {
+  std::string text;
+  for (const Slice& slice : schedule.slices) {
+    if (!text.empty()) text += " | ";
+    text += slice.device == 0 ? "a:" : slice.device == 1 ? "b:" : "c:";
+    bool is_first = true;
+    for (NodeId id = slice.begin; id < slice.end; ++id) {
+      const Node& node = schedule.graph[id];
+      if (node.is_leaf() || node.op == Op::view) continue;
+      if (!std::exchange(is_first, false)) text += ",";
+      text += info(node.op).name;
+      if (node.op == Op::copy) text += " " + node.name;
+    }
+  }
+  return text;
+}
+
+class ScheduleTest : public ::testing::Test {
+ protected:
+  Result<Schedule> schedule(GraphBuilder b, const ScheduleOptions& options = {}) {
+    TESSERA_ASSIGN(Graph graph, std::move(b).finish());
+    return make_schedule(std::move(graph), two_.devices(), options);
+  }
+  TwoDevices two_;
+  OwnedTensor a_ = matrix(two_.device(0), "wa"), b_ = matrix(two_.device(1), "wb", 2);
+};
+
+// --- slices and copies as derived by hand: what no weight fixes goes to the first device where that is a neighbour
+
+TEST_F(ScheduleTest, AChainIsCutWhereItsWeightsChangeDevices) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, 3});
+  const Value h = b.output(b.silu(b.mul_mat(b.tensor(a_.tensor), x)), "h");
+  const Value g = b.output(b.silu(b.mul_mat(b.tensor(b_.tensor), h)), "g");
+  b.output(b.mul_mat(b.tensor(a_.tensor), g), "y");
+  ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b)));
+  EXPECT_EQ(slices_of(made), "a:mul_mat,silu | b:copy h,mul_mat | a:copy ,silu,mul_mat");
+  EXPECT_EQ(made.n_copies(), 2u);
+}
+
+// The residual is copied for the first product that reads it, and stays for the second sum.
+TEST_F(ScheduleTest, WhatWasCopiedStays) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, 3});
+  const Value h = b.output(b.mul_mat(b.tensor(a_.tensor), x), "h");
+  const Value g = b.output(b.add(h, b.mul_mat(b.tensor(b_.tensor), h)), "g");
+  const Value k = b.output(b.mul_mat(b.tensor(a_.tensor), g), "k");
+  b.output(b.add(h, b.mul_mat(b.tensor(b_.tensor), k)), "y");
+  ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b)));
+  EXPECT_EQ(slices_of(made), "a:mul_mat | b:copy h,mul_mat | a:copy ,add,mul_mat | b:copy k,mul_mat,add");
+}
+
+// A table that layers of both devices read is made once and copied once.
+TEST_F(ScheduleTest, ATableForAllLayersIsCopiedOnce) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, 3});
+  const Value table = b.output(b.rope_table(b.input("positions", DType::i32, {3}), {}, {.n_rot = kN}), "table");
+  Value h = x;
+  for (const OwnedTensor* w : {&a_, &a_, &b_, &b_}) {
+    const Value q = b.reshape(b.mul_mat(b.tensor(w->tensor), h), {kN, 1, 3});
+    h = b.output(b.reshape(b.rope(q, table, RopePairs::halves), {kN, 3}), "h");
+  }
+  b.output(h, "y");
+  ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b)));
+  EXPECT_EQ(made.slices.size(), 2u);
+  EXPECT_EQ(slices_of(made).substr(slices_of(made).find('|')), "| b:copy ,copy table,mul_mat,rope,mul_mat,rope");
+}
+
+// --- assignment
+
+TEST_F(ScheduleTest, WhatStoresIntoATensorRunsWhereThatLies) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, kN});
+  const Value product = b.mul_mat(b.tensor(a_.tensor), x);
+  b.output(b.accumulate(b.tensor(b_.tensor), product), "sum");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  ASSERT_OK_AND_ASSIGN(const Assignment made, assign(graph, two_.devices()));
+  EXPECT_EQ(describe(graph, made, two_.devices()),
+            "2 mul_mat wa f32 [16, 16], x f32 [16, 16]: cpu (reads 1 wa)\n"
+            "4 accumulate wb f32 [16, 16], mul_mat f32 [16, 16]: cpu (stores 3 wb)\n");
+  EXPECT_EQ(made.device(2), 0);
+  EXPECT_EQ(made.device(4), 1);
+}
+
+TEST_F(ScheduleTest, UnfixedNodesExpandFromDevicesOfHigherPriority) {
+  GraphBuilder b;
+  const Value x = b.silu(b.input("x", DType::f32, {kN, 3}));     // the last device is its only neighbour
+  const Value last = b.silu(b.mul_mat(b.tensor(b_.tensor), x));  // between both: the first takes it
+  b.output(b.silu(b.mul_mat(b.tensor(a_.tensor), b.silu(last))), "y");
+  ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b)));
+  EXPECT_EQ(slices_of(made), "b:silu,mul_mat | a:copy ,silu,silu,mul_mat,silu");
+}
+
+TEST_F(ScheduleTest, PinsComeFirst) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, 3});
+  const Value h = b.output(b.silu(b.mul_mat(b.tensor(a_.tensor), x)), "here");
+  b.output(b.mul_mat(b.tensor(a_.tensor), h), "y");
+  const ScheduleOptions pinned{.pin = [](const Graph& g, NodeId id) -> std::optional<int> {
+    if (g[id].name == "here") return 1;
+    return std::nullopt;
+  }};
+  ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b), pinned));
+  EXPECT_EQ(slices_of(made), "a:mul_mat | b:copy ,silu | a:copy here,mul_mat");
+}
+
+TEST_F(ScheduleTest, APinToADeviceThatCannotIsAnError) {
+  GraphBuilder b;
+  b.output(b.silu(b.input("x", DType::f32, {kN})), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  const SomeOpsDevice products("products", two_.device(0), [](const Node& n) { return n.op == Op::mul_mat; });
+  const Device* const devices[] = {&products, &two_.device(0)};
+  EXPECT_ERROR(assign(graph, devices, [](const Graph&, NodeId) { return 0; }), "products cannot run silu x f32 [16]");
+  EXPECT_ERROR(assign(graph, devices, [](const Graph&, NodeId) { return 2; }), "device 2, want 0 to 1");
+}
+
+TEST_F(ScheduleTest, ADeviceGetsNothingThatItDoesNotSupport) {
+  const SomeOpsDevice products("products", two_.device(1), [](const Node& n) { return n.op == Op::mul_mat; });
+  GraphBuilder b;
+  const Value x = b.silu(b.input("x", DType::f32, {kN, 3}));
+  const Value h = b.silu(b.mul_mat(b.tensor(b_.tensor), x));
+  b.output(b.mul_mat(b.tensor(a_.tensor), h), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  // Both products go to it: wb lies in memory that it can use, and the other reads wa, which no listed device owns but
+  // the last.
+  const Device* const devices[] = {&products, &two_.device(1), &two_.device(0)};
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(graph, devices, {}));
+  EXPECT_EQ(slices_of(made), "b:silu | a:mul_mat | b:silu | c:copy ,mul_mat");
+  const Device* const only[] = {&products, &products};
+  EXPECT_ERROR(assign(graph, only), "no device can run silu x f32 [16, 3]");
+}
+
+// --- what runs: the same bits on two devices as on one
+
+TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
+  GraphRunner one("", 1);
+  const TwoDevices two(2);
+  size_t n_slices = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const testing::RandomGraph random = testing::random_graph(seed, 40, false);
+    Rng rng(seed);
+    NamedBytes inputs;
+    for (const auto& [name, shape] : random.inputs)
+      inputs[name] = bytes_of(testing::random_values(rng, shape.n_elements()));
+    std::vector<int> pins(static_cast<size_t>(random.graph.size()));
+    for (int& pin : pins) pin = static_cast<int>(rng.next_u32() % 3) - 1;
+    const ScheduleOptions options{.pin = [&](const Graph&, NodeId id) -> std::optional<int> {
+      const int pin = pins[static_cast<size_t>(id)];
+      return pin < 0 ? std::nullopt : std::optional(pin);
+    }};
+    ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(random.graph, inputs));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(two.executor(options), random.graph, inputs));
+    ASSERT_EQ(outputs, expected) << "seed " << seed;
+    ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(random.graph, two.devices(), options));
+    n_slices += made.slices.size();
+  }
+  EXPECT_GT(n_slices, 600u);
+}
+
+// A tensor that a node on its own device changes is copied anew to each slice that reads it elsewhere.
+TEST(TwoDevices, WhatChangesInPlaceIsCopiedAnew) {
+  const TwoDevices two;
+  OwnedTensor sum(two.device(0).buffer_type(), "sum", DType::f32, {kN}, bytes_of(std::vector<float>(kN, 1)));
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN});
+  const Value s = b.tensor(sum.tensor);
+  const Value before = b.output(b.scale(s, 1), "before");
+  const Value once = b.accumulate(s, x);
+  const Value after = b.output(b.scale(once, 1), "after");
+  b.output(b.add(before, after), "both");
+  ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).finish());
+  const ScheduleOptions options{.pin = [](const Graph& g, NodeId id) -> std::optional<int> {
+    return g[id].op == Op::scale || g[id].op == Op::add ? std::optional(1) : std::nullopt;
+  }};
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(graph, two.devices(), options));
+  EXPECT_EQ(slices_of(made), "b:copy sum,scale | a:accumulate | b:copy sum,scale,add");
+  ASSERT_OK_AND_ASSIGN(const NamedBytes y,
+                       run_once(two.executor(options), std::move(graph), {{"x", bytes_of(std::vector<float>(kN, 2))}}));
+  EXPECT_EQ(y.at("before"), bytes_of(std::vector<float>(kN, 1)));
+  EXPECT_EQ(y.at("after"), bytes_of(std::vector<float>(kN, 3)));
+  EXPECT_EQ(y.at("both"), bytes_of(std::vector<float>(kN, 4)));
+}
+
+TEST(TwoDevices, MeasureIsWhatReserveAllocates) {
+  const TwoDevices two(2);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Graph graph = testing::random_graph(seed, 30, false).graph;
+    const ScheduleOptions options{.pin = [](const Graph&, NodeId id) { return std::optional<int>(id % 2); }};
+    Executor executor = two.executor(options);
+    ASSERT_OK_AND_ASSIGN(const std::vector<ComputeBytes> bytes, executor.measure({&graph, 1}));
+    ASSERT_EQ(bytes.size(), 2u);
+    EXPECT_EQ(executor.reserved_bytes(), (std::vector<size_t>{0, 0}));
+    ASSERT_OK(executor.reserve({&graph, 1}));
+    EXPECT_EQ(executor.reserved_bytes(), (std::vector<size_t>{bytes[0].total(), bytes[1].total()}));
+    EXPECT_OK(executor.prepare(graph));
+  }
+}
+
+// --- watching
+
+TEST(TwoDevices, WatchedValuesAreThoseOfARunThatKeepsAll) {
+  GraphRunner one("", 1);
+  const TwoDevices two;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const testing::RandomGraph shared = testing::random_graph(seed, 40, false);
+    testing::RandomGraph apart = testing::random_graph(seed, 40, true);
+    Rng rng(seed);
+    NamedBytes inputs;
+    for (const auto& [name, shape] : shared.inputs)
+      inputs[name] = bytes_of(testing::random_values(rng, shape.n_elements()));
+    std::vector<std::string> names;  // of the values that are watched, by node
+    for (const Node& node : apart.graph.nodes()) names.push_back(node.name);
+    ASSERT_OK_AND_ASSIGN(const NamedBytes kept, one.run(std::move(apart.graph), inputs));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(shared.graph, inputs));
+
+    Executor executor = two.executor({.watch = [](const Graph&, NodeId id) { return id % 3 == 0; }});
+    ASSERT_OK(executor.reserve({&shared.graph, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(shared.graph));
+    size_t n_seen = 0;
+    const SeeNode see = [&](NodeId id, const Tensor& place) -> Result<> {
+      Bytes bytes(span_bytes(place.dtype, place.layout));
+      TESSERA_TRY(place.buffer->get(place, 0, bytes));
+      EXPECT_EQ(bytes, kept.at(names[static_cast<size_t>(id)])) << "seed " << seed << ", node " << id;
+      ++n_seen;
+      return {};
+    };
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_with(executor, *prepared, inputs, see));
+    EXPECT_EQ(outputs, expected);
+    EXPECT_GT(n_seen, 5u);
+    const auto stopped = executor.run(*prepared, nullptr, [](NodeId, const Tensor&) -> Result<> {
+      return fail(ErrorCode::cancelled, "seen enough");
+    });
+    EXPECT_ERROR(stopped, "seen enough");
+  }
+}
+
+TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
+  const TwoDevices two;
+  const Graph graph = testing::random_graph(3, 30, false).graph;
+  Executor executor = two.executor({.pin = [](const Graph&, NodeId id) { return std::optional<int>(id / 8 % 2); }});
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
+  ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+  const Schedule& schedule = prepared->schedule();
+  ASSERT_EQ(log.slices.size(), schedule.slices.size());
+  EXPECT_EQ(log.copies.size(), schedule.n_copies());
+  EXPECT_GT(schedule.slices.size(), 2u);
+  double end = 0;
+  for (const RunLog::Slice& slice : log.slices) {
+    EXPECT_GE(slice.begin_us, end);
+    end = slice.begin_us + slice.us;
+  }
+  for (const NodeTime& time : log.nodes) EXPECT_LT(time.node, schedule.graph.size());
+}
+
+// --- lanes
+
+// Each layer adds to a tensor of its own device in place: a later run finds what those before it left.
+TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
+  const TwoDevices two;
+  const std::vector<float> zeros(kN * kN, 0.0f);
+  OwnedTensor first(two.device(0).buffer_type(), "first", DType::f32, {kN, kN}, bytes_of(zeros));
+  OwnedTensor second(two.device(1).buffer_type(), "second", DType::f32, {kN, kN}, bytes_of(zeros));
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN, kN});
+  const Value h = b.accumulate(b.tensor(first.tensor), x);
+  Value y = b.accumulate(b.tensor(second.tensor), b.mul_mat(h, x));
+  for (int i = 0; i < 20; ++i) y = b.silu(b.mul_mat(y, y));  // keeps the second device at work
+  b.output(y, "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  constexpr size_t kRuns = 30;
+  std::vector<NamedBytes> expected;
+  for (const size_t n_lanes : {1, 2, 3}) {
+    ASSERT_OK(first.tensor.buffer->set(first.tensor, 0, bytes_of(zeros)));
+    ASSERT_OK(second.tensor.buffer->set(second.tensor, 0, bytes_of(zeros)));
+    Executor executor = two.executor({}, n_lanes);
+    ASSERT_OK(executor.reserve({&graph, 1}));
+    ASSERT_OK_AND_ASSIGN(const std::vector<ComputeBytes> bytes, executor.measure({&graph, 1}));
+    EXPECT_EQ(executor.reserved_bytes(), (std::vector<size_t>{bytes[0].total(), bytes[1].total()}));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
+    ASSERT_EQ(prepared->schedule().slices.size(), 2u);
+    ASSERT_EQ(prepared->n_lanes(), n_lanes);
+    const auto inputs = [&](size_t run) {
+      Rng rng(run);
+      return NamedBytes{{"x", bytes_of(testing::random_values(rng, kN * kN))}};
+    };
+    for (size_t run = 0; run < kRuns + n_lanes; ++run) {
+      const size_t lane = run % n_lanes;
+      ASSERT_OK(executor.finish(lane));
+      if (run >= n_lanes) {
+        ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared, lane));
+        if (n_lanes == 1) expected.push_back(outputs);
+        ASSERT_EQ(outputs, expected[run - n_lanes]) << "run " << run - n_lanes << ", " << n_lanes << " lanes";
+      }
+      if (run >= kRuns) continue;
+      ASSERT_OK(set_inputs(*prepared, inputs(run), lane));
+      ASSERT_OK(executor.start(*prepared, lane, nullptr));
+    }
+  }
+}
+
+TEST(Lanes, AnErrorIsOfItsRunAlone) {
+  const TwoDevices two;
+  OwnedTensor table(two.device(0).buffer_type(), "table", DType::f32, {kN, 4},
+                    bytes_of(std::vector<float>(4 * kN, 1.0f)));
+  GraphBuilder b;
+  const Value rows = b.get_rows(b.tensor(table.tensor), b.input("ids", DType::i32, {1}));
+  b.output(b.silu(b.silu(rows)), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  const auto pin = [](const Graph& g, NodeId id) { return std::optional<int>(g[id].op == Op::get_rows ? 0 : 1); };
+  Executor executor = two.executor({.pin = pin}, 2);
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, 2));
+  ASSERT_EQ(prepared->schedule().slices.size(), 2u);
+  ASSERT_OK(set_inputs(*prepared, {{"ids", bytes_of(std::vector<int32_t>{4})}}, 0));
+  ASSERT_OK(set_inputs(*prepared, {{"ids", bytes_of(std::vector<int32_t>{3})}}, 1));
+  ASSERT_OK(executor.start(*prepared, 0, nullptr));
+  ASSERT_OK(executor.start(*prepared, 1, nullptr));
+  EXPECT_ERROR(executor.finish(0), "row 4, want 0 to 3");
+  EXPECT_OK(executor.finish(1));
+  EXPECT_OK(executor.finish(0));  // none goes on
+  CancelToken cancel;
+  cancel.cancel();
+  ASSERT_OK(executor.start(*prepared, 1, &cancel));
+  EXPECT_EQ(executor.finish(1).error().code(), ErrorCode::cancelled);
+}
+
+// What changes after start() is not seen by the run, on either device.
+TEST(Lanes, SnapshotsAreOfTheBegin) {
+  const TwoDevices two;
+  OwnedTensor table(two.device(0).buffer_type(), "table", DType::f32, {kN}, bytes_of(std::vector<float>(kN, 1)));
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN});
+  const Value t = b.tensor(table.tensor);
+  b.output(b.add(b.add(x, t), t), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  for (const bool is_snapshot : {false, true}) {
+    ScheduleOptions options{.pin = [](const Graph&, NodeId id) { return std::optional<int>(id % 2); }};
+    if (is_snapshot) options.snapshot = [](const Tensor& tensor) { return tensor.name == "table"; };
+    Executor executor = two.executor(options);
+    ASSERT_OK(executor.reserve({&graph, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
+    EXPECT_EQ(prepared->schedule().snapshots.size(), is_snapshot ? 2u : 0u);
+    for (const float value : {2.0f, 5.0f}) {
+      ASSERT_OK(table.tensor.buffer->set(table.tensor, 0, bytes_of(std::vector<float>(kN, value))));
+      ASSERT_OK(set_inputs(*prepared, {{"x", bytes_of(std::vector<float>(kN, 1))}}));
+      ASSERT_OK(executor.start(*prepared, 0, nullptr));
+      if (is_snapshot) ASSERT_OK(table.tensor.buffer->set(table.tensor, 0, bytes_of(std::vector<float>(kN, 100))));
+      ASSERT_OK(executor.finish(0));
+      ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared));
+      EXPECT_EQ(outputs.at("y"), bytes_of(std::vector<float>(kN, 1 + 2 * value)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

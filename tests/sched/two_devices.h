@@ -1,0 +1,103 @@
+// Two devices of the processor with memory of their own each, and a device that takes some operations only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/graph_runner.h"
+
+namespace tessera::testing {
+
+/// A CPU device under another name, which runs what `takes` names alone, in the memory of the other.
+class SomeOpsDevice final : public Device {
+ public:
+  SomeOpsDevice(std::string name, const Device& cpu, std::function<bool(const Node&)> takes)
+      : name_(std::move(name)), cpu_(cpu), takes_(std::move(takes)) {}
+
+  std::string_view name() const override { return name_; }
+  std::string description() const override { return "some operations of " + cpu_.description(); }
+  DeviceKind kind() const override { return DeviceKind::accelerator; }
+  DeviceMemory memory() const override { return cpu_.memory(); }
+  std::vector<std::pair<std::string, std::string>> properties() const override { return {}; }
+  const BufferType& buffer_type() const override { return cpu_.buffer_type(); }
+  const BufferType& weight_buffer_type(Op, DType, const Shape&) const override { return cpu_.buffer_type(); }
+  bool can_use(const BufferType& type) const override { return cpu_.can_use(type); }
+  bool supports(const Graph& graph, NodeId node) const override {
+    return takes_(graph[node]) && cpu_.supports(graph, node);
+  }
+  bool supports_kv(DType dtype, KvSide side, int64_t dim) const override { return cpu_.supports_kv(dtype, side, dim); }
+  Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte> memory) const override {
+    return cpu_.wrap_host(memory);
+  }
+  Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
+    return cpu_.create_backend(options);
+  }
+  Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override {
+    return cpu_.measure_peaks(options);
+  }
+
+ private:
+  std::string name_;
+  const Device& cpu_;
+  std::function<bool(const Node&)> takes_;
+};
+
+/// Runs graphs on two CPU devices, of which neither can use the other's memory.
+class TwoDevices {
+ public:
+  explicit TwoDevices(int n_threads = 1)
+      : devices_{cpu::create_device("").value(), cpu::create_device("").value()},
+        backends_{devices_[0]->create_backend({.threads = {.n_threads = n_threads}}).value(),
+                  devices_[1]->create_backend({.threads = {.n_threads = n_threads}}).value()} {}
+
+  const Device& device(size_t i) const { return *devices_[i]; }
+  std::vector<const Device*> devices() const { return {devices_[0].get(), devices_[1].get()}; }
+  Executor executor(ScheduleOptions options = {}, size_t n_lanes = 1) const {
+    return Executor({backends_[0].get(), backends_[1].get()}, std::move(options), n_lanes);
+  }
+
+ private:
+  std::unique_ptr<Device> devices_[2];
+  std::unique_ptr<Backend> backends_[2];
+};
+
+inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inputs, size_t lane = 0) {
+  const Graph& g = prepared.graph();
+  for (NodeId id = 0; id < g.size(); ++id)
+    if (const Tensor& place = prepared.place(id, lane); g[id].op == Op::input)
+      TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
+  return {};
+}
+
+inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t lane = 0) {
+  const Graph& g = prepared.graph();
+  NamedBytes outputs;
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (!g[id].is_output) continue;
+    const Tensor& place = prepared.place(id, lane);
+    Bytes& bytes = outputs[g[id].name];
+    bytes.resize(span_bytes(place.dtype, place.layout));
+    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  }
+  return outputs;
+}
+
+/// Fills all inputs, runs, and reads all outputs by name.
+inline Result<NamedBytes> run_with(Executor& executor, PreparedGraph& prepared, const NamedBytes& inputs,
+                                   const SeeNode& see = {}) {
+  TESSERA_TRY(set_inputs(prepared, inputs));
+  TESSERA_TRY(executor.run(prepared, nullptr, see));
+  return outputs_of(prepared);
+}
+
+/// The same for a graph that runs once.
+inline Result<NamedBytes> run_once(Executor&& executor, Graph graph, const NamedBytes& inputs) {
+  TESSERA_TRY(executor.reserve({&graph, 1}));
+  TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
+  return run_with(executor, *prepared, inputs);
+}
+
+}  // namespace tessera::testing

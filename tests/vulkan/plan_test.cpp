@@ -1,0 +1,152 @@
+// Compiled graphs: the memory they take is what was planned, they share it, and they tell how long their nodes took.
+#include <cstdlib>
+
+#include "tests/vulkan/vulkan_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+using VulkanPlans = VulkanTest;
+
+// A chain of scales: y = x * factor^n.
+struct Chain {
+  Graph graph;
+  NodeId x, y;
+};
+Chain chain_of(int n_steps, float factor, int64_t n_elements) {
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {n_elements});
+  Value y = x;
+  for (int i = 0; i < n_steps; ++i) y = b.scale(y, factor);
+  y = b.output(y, "y");
+  return {std::move(b).finish().value(), x.id(), y.id()};
+}
+
+Result<float> run_chain(Executor& executor, PreparedGraph& prepared, const Chain& chain, float x) {
+  const Tensor &from = prepared.place(chain.x), &to = prepared.place(chain.y);
+  const std::vector<float> values(static_cast<size_t>(from.shape().n_elements()), x);
+  TESSERA_TRY(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
+  TESSERA_TRY(executor.run(prepared, nullptr));
+  float y = 0;
+  TESSERA_TRY(to.buffer->get(to, 0, std::as_writable_bytes(std::span(&y, 1))));
+  return y;
+}
+
+// Of a device of its own: nobody else takes memory meanwhile.
+TEST_F(VulkanPlans, RunningTakesThePlannedMemoryAndNoMore) {
+  for (const bool maps_memory : {true, false}) {
+    vulkan::Options options = validated_options();
+    options.maps_memory = maps_memory;
+    options.max_bytes = std::make_shared<std::atomic<uint64_t>>(uint64_t{1} << 30);
+    const auto devices = vulkan::find_devices(options);
+    ASSERT_FALSE(devices.empty());
+    const Device& device = *devices.front();
+    ASSERT_OK_AND_ASSIGN(const auto backend, device.create_backend({}));
+    Chain large = chain_of(300, 1.0f, 100'000), small = chain_of(300, 1.0f, 7);
+    Executor executor(*backend);
+    ASSERT_OK_AND_ASSIGN(const auto bytes, executor.measure({&large.graph, 1}));
+    EXPECT_GT(bytes.at(0).work, 300u * 400u);
+    const uint64_t before = device.memory().free_bytes;
+    ASSERT_OK(executor.reserve({&large.graph, 1}));
+    const uint64_t reserved = device.memory().free_bytes;
+    EXPECT_EQ(before - reserved, bytes.at(0).total());
+    for (Chain* chain : {&large, &small}) {
+      ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(chain->graph));
+      ASSERT_OK_AND_ASSIGN(const float y, run_chain(executor, *prepared, *chain, 3.0f));
+      EXPECT_EQ(y, 3.0f);
+      EXPECT_EQ(device.memory().free_bytes, reserved);
+    }
+  }
+}
+
+TEST_F(VulkanPlans, GraphsTakeTurnsInOneWorkMemory) {
+  ASSERT_OK_AND_ASSIGN(const auto backend, vulkan_device()->create_backend({}));
+  const Chain doubled = chain_of(3, 2.0f, 64), halved = chain_of(2, 0.5f, 64);
+  Executor executor(*backend);
+  const Graph graphs[] = {doubled.graph, halved.graph};
+  ASSERT_OK(executor.reserve(graphs));
+  ASSERT_OK_AND_ASSIGN(const auto first, executor.prepare(doubled.graph));
+  ASSERT_OK_AND_ASSIGN(const auto second, executor.prepare(halved.graph));
+  for (const float x : {1.0f, 2.0f, 3.0f}) {
+    EXPECT_EQ(run_chain(executor, *first, doubled, x).value(), 8 * x);
+    EXPECT_EQ(run_chain(executor, *first, doubled, -x).value(), -8 * x);
+    EXPECT_EQ(run_chain(executor, *second, halved, x).value(), x / 4);
+  }
+}
+
+TEST_F(VulkanPlans, TooLittleWorkMemoryIsRefused) {
+  ASSERT_OK_AND_ASSIGN(const auto backend, vulkan_device()->create_backend({}));
+  const Chain chain = chain_of(4, 2.0f, 64);
+  ASSERT_OK_AND_ASSIGN(const size_t bytes, backend->work_bytes(chain.graph));
+  ASSERT_OK_AND_ASSIGN(const auto buffer, vulkan_device()->buffer_type().allocate(8192, BufferUsage::compute));
+  std::vector<Tensor> places;
+  for (NodeId id = 0; id < chain.graph.size(); ++id)
+    places.push_back({.name = "",
+                      .dtype = DType::f32,
+                      .layout = chain.graph[id].spec.layout,
+                      .buffer_type = &buffer->type(),
+                      .buffer = buffer.get(),
+                      .offset = 0});
+  EXPECT_ERROR(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes - 1}), "work memory of");
+  EXPECT_ERROR(backend->compile(chain.graph, places, {}), "work memory of 0 bytes");
+  EXPECT_OK(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes}));
+  const std::unique_ptr<Device> cpu = cpu::create_device("").value();
+  ASSERT_OK_AND_ASSIGN(const auto elsewhere, cpu->buffer_type().allocate(8192, BufferUsage::compute));
+  EXPECT_ERROR(backend->compile(chain.graph, places, {elsewhere.get(), 0, bytes}), "cannot address");
+  places.back().buffer = elsewhere.get();
+  EXPECT_ERROR(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes}), "has no memory that vulkan:0");
+}
+
+// Where operands lie is the scheduler's business.
+TEST_F(VulkanPlans, OperandsInOtherMemoryAreSupported) {
+  const std::unique_ptr<Device> cpu = cpu::create_device("").value();
+  const OwnedTensor weight(cpu->buffer_type(), "w", DType::f32, {8, 4}, {});
+  GraphBuilder b;
+  const Value y = b.output(b.mul_mat(b.tensor(weight.tensor), b.input("x", DType::f32, {8, 2})), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  EXPECT_TRUE(vulkan_device()->supports(graph, y.id()));
+}
+
+TEST_F(VulkanPlans, TimesOfNodesAreTold) {
+  ASSERT_OK_AND_ASSIGN(const auto backend, vulkan_device()->create_backend({}));
+  const Chain chain = chain_of(5, 2.0f, 100'000);
+  Executor executor(*backend);
+  ASSERT_OK(executor.reserve({&chain.graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(chain.graph));
+  ASSERT_OK_AND_ASSIGN(const float expected, run_chain(executor, *prepared, chain, 3.0f));
+  for (int round = 0; round < 2; ++round) {
+    const Tensor &from = prepared->place(chain.x), &to = prepared->place(chain.y);
+    const std::vector<float> values(100'000, 3.0f);
+    ASSERT_OK(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
+    ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+    ASSERT_EQ(log.nodes.size(), 5u);
+    for (size_t i = 0; i < log.nodes.size(); ++i) {
+      EXPECT_EQ(chain.graph[log.nodes[i].node].op, Op::scale);
+      EXPECT_GT(log.nodes[i].us, 0);
+      const double end = i == 0 ? 0 : log.nodes[i - 1].begin_us + log.nodes[i - 1].us;
+      EXPECT_GE(log.nodes[i].begin_us, end);
+    }
+    const RunLog::Slice& slice = log.slices.at(0);
+    EXPECT_LE(log.nodes.back().begin_us + log.nodes.back().us, slice.begin_us + slice.us);
+    float y = 0;
+    ASSERT_OK(to.buffer->get(to, 0, std::as_writable_bytes(std::span(&y, 1))));
+    EXPECT_EQ(y, expected);
+  }
+}
+
+TEST(VulkanOptions, TheEnvironmentLimitsMemory) {
+  ::setenv("TESSERA_VULKAN_MEMORY", "123456", 1);
+  const auto limited = vulkan::options_from_environment();
+  ::setenv("TESSERA_VULKAN_MEMORY", "12x", 1);
+  const auto bad = vulkan::options_from_environment();
+  ::unsetenv("TESSERA_VULKAN_MEMORY");
+  ASSERT_OK(limited);
+  EXPECT_EQ(*limited->max_bytes, 123456u);
+  EXPECT_ERROR(bad, "TESSERA_VULKAN_MEMORY: '12x', want a number of bytes");
+  EXPECT_EQ(vulkan::options_from_environment()->max_bytes, nullptr);
+}
+
+}  // namespace
+}  // namespace tessera

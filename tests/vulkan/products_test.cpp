@@ -1,0 +1,119 @@
+// Products on the device: shapes that leave no tile, chunk or segment whole, few and many tokens, workgroups of eight
+// and of 64 invocations (where many tokens are a tile's). A token's bits are the same everywhere.
+#include <algorithm>
+
+#include "tessera/quant/formats.h"
+#include "tests/vulkan/vulkan_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  DType dtype;
+  int64_t k, n;
+};
+
+class VulkanProductShapes : public VulkanTest, public ::testing::WithParamInterface<Case> {};
+
+// Rows of floats that can be read 16 bytes at a time and that cannot; the formats with and without a wide form.
+INSTANTIATE_TEST_SUITE_P(All, VulkanProductShapes,
+                         ::testing::Values(Case{DType::f32, 203, 11}, Case{DType::f32, 2604, 37},
+                                           Case{DType::f16, 1030, 33}, Case{DType::bf16, 1088, 70},
+                                           Case{DType::q8_0, 3104, 41}, Case{DType::q4_k, 2304, 35},
+                                           Case{DType::iq3_xxs, 1280, 65}),
+                         [](const auto& tested) {
+                           return fmt::format("{}_{}x{}", tessera::info(tested.param.dtype).name, tested.param.k,
+                                              tested.param.n);
+                         });
+
+TEST_P(VulkanProductShapes, BitsDoNotDependOnTokensBesideOrLanes) {
+  const auto& [dtype, k, n] = GetParam();
+  constexpr int64_t kMost = 75;
+  Rng rng(2);
+  const quant::Format& format = *quant::find_format(dtype);
+  const size_t bytes = row_bytes(dtype, k).value();
+  Bytes weights(bytes * static_cast<size_t>(n));
+  std::vector<float> values(static_cast<size_t>(k * n));
+  for (int64_t row = 0; row < n; ++row) {
+    std::byte* to = weights.data() + static_cast<size_t>(row) * bytes;
+    format.quantize_row_compat(random_values(rng, k).data(), nullptr, k, to);
+    format.dequantize_row(to, k, values.data() + row * k);
+  }
+  const std::vector<float> x = random_values(rng, k * kMost);
+  std::vector<float> all;
+  for (int64_t t = 0; t < kMost; ++t)
+    for (int64_t row = 0; row < n; ++row) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += double{values[static_cast<size_t>(row * k + i)]} * x[static_cast<size_t>(t * k + i)];
+      all.push_back(static_cast<float>(sum));
+    }
+  // A shader is made for each number of tokens at a time, which takes longer than it runs.
+  std::vector<int64_t> numbers = {kMost, 1, 9};
+  if (dtype == DType::f32) numbers.push_back(7);
+  bool is_first = true;
+  for (const Device* device : {vulkan_device(), vulkan_device_of_64_lanes()})
+    for (const int64_t n_tokens : numbers) {
+      const TestGraph test{.tensors = {{"w", dtype, {k, n}, weights}},
+                           .build =
+                               [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                 b.output(b.mul_mat(tensors[0], b.input("x", DType::f32, {k, n_tokens})), "y");
+                               },
+                           .inputs = {{"x", bytes_of(std::vector<float>(x.begin(), x.begin() + k * n_tokens))}}};
+      ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*device, test));
+      const auto y = values_of<float>(got.outputs.at("y"));
+      if (is_first) {
+        const double error = relative_error(y, all);
+        EXPECT_LE(error, 1e-12);  // sums in f32
+        RecordProperty("nmse", fmt::format("{:.1e}", error));
+        all = y;
+      }
+      is_first = false;
+      EXPECT_TRUE(same_bytes(y, {all.begin(), all.begin() + n * n_tokens}))
+          << n_tokens << " tokens, " << (device == vulkan_device() ? "few" : "64") << " lanes";
+    }
+}
+
+using VulkanProductKinds = VulkanTest;
+
+// Matrices by heads and by experts, x not aligned to 16 bytes, some experts with many rows and some with none.
+TEST_F(VulkanProductKinds, HeadsAndExpertsOnTiles) {
+  Rng rng(3);
+  constexpr int64_t kTokens = 43;
+  expect_as_on_cpu({.tensors = {{"w", DType::f32, {40, 21, 3}, bytes_of(random_values(rng, 40 * 21 * 3))}},
+                    .build =
+                        [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                          const Value wide = b.input("x", DType::f32, {50, 3, kTokens});
+                          Layout layout = b.spec(wide).layout;
+                          layout.shape[0] = 40;
+                          b.output(b.mul_mat_heads(tensors[0], b.view(wide, layout, 20)), "y");
+                        },
+                    .inputs = {{"x", bytes_of(random_values(rng, 50 * 3 * kTokens))}}},
+                   1e-12, "mul_mat_heads", vulkan_device_of_64_lanes());
+  constexpr int64_t kExperts = 4, kUsed = 2, kIn = 1100, kOut = 37;
+  std::vector<int32_t> ids;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    ids.push_back(1);
+    ids.push_back(t % 3 == 0 ? 0 : 3);
+  }
+  const TestGraph experts{
+      .tensors = {{"up", DType::f32, {kIn, kOut, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
+                  {"down", DType::f32, {kOut, kIn, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))}},
+      .build =
+          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+            const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {kUsed, kTokens}), kExperts);
+            const Value h =
+                b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {kIn, kTokens}), routes, ExpertInput::tokens);
+            b.output(b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed), "y");
+          },
+      .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
+  expect_as_on_cpu(experts, 1e-11, "mul_mat_experts", vulkan_device_of_64_lanes());  // sums in another order
+  ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*vulkan_device_of_64_lanes(), experts));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs rows, run_on(*vulkan_device(), experts));
+  EXPECT_EQ(tiles.outputs.at("y"), rows.outputs.at("y"));
+}
+
+}  // namespace
+}  // namespace tessera

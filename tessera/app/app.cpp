@@ -1,5 +1,7 @@
 #include "tessera/app/app.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -43,6 +45,18 @@ FoundDevices find_devices() {
   return {std::move(devices), std::move(plugins.notes)};
 }
 
+// Opening Vulkan takes a tenth of a second, which a machine without a GPU need not wait at each start. Plugins may have
+// devices of any kind.
+bool may_find_gpus() {
+  const PluginSearch search = plugin_search();
+  const auto exists = [](const auto& path) {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
+  };
+  return !search.paths.empty() || std::ranges::any_of(search.folders, exists) ||
+         std::ranges::any_of(std::array{"/dev/dri", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"}, exists);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Registry>> create_registry(const std::string& isa) {
@@ -53,7 +67,7 @@ Result<std::unique_ptr<Registry>> create_registry(const std::string& isa) {
     return blas::create_device(cpu, file == nullptr ? "" : file);
   });
   registry->add(std::move(cpu));
-  registry->set_finder(find_devices);
+  registry->set_finder(find_devices, may_find_gpus);
   return registry;
 }
 

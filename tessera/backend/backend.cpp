@@ -22,6 +22,18 @@ std::span<const std::unique_ptr<Device>> Registry::devices() const {
   return devices_;
 }
 
+std::vector<const Device*> Registry::gpus() const {
+  std::span<const std::unique_ptr<Device>> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (finder_ && may_find_gpus_ != nullptr && !may_find_gpus_()) known = devices_;
+  }
+  std::vector<const Device*> gpus;
+  for (const auto& device : known.empty() ? devices() : known)
+    if (device->kind() == DeviceKind::gpu) gpus.push_back(device.get());
+  return gpus;
+}
+
 std::vector<std::string> Registry::notes() const {
   const std::lock_guard lock(mutex_);
   return notes_;

@@ -131,13 +131,19 @@ class Registry {
   /// Devices that take a while to find and come before those that were added: looked for once, when devices are listed
   /// or a name is asked for that none of those has.
   using Finder = std::function<FoundDevices()>;
-  void set_finder(Finder finder) { finder_ = std::move(finder); }
+  /// may_find_gpus: quickly, whether some of them could be of kind gpu.
+  void set_finder(Finder finder, bool (*may_find_gpus)() = nullptr) {
+    finder_ = std::move(finder);
+    may_find_gpus_ = may_find_gpus;
+  }
 
   /// A device for those who name it: made when find() is first asked for it, and never among devices().
   using Maker = std::function<Result<std::unique_ptr<Device>>()>;
   void add_named(std::string name, Maker make) { named_.push_back({std::move(name), std::move(make), nullptr}); }
 
   std::span<const std::unique_ptr<Device>> devices() const;
+  /// Those of kind gpu; looks for them only where there may be some.
+  std::vector<const Device*> gpus() const;
   /// What the search had to say, if there was one.
   std::vector<std::string> notes() const;
   /// The names of the devices for those who name them, here or not.
@@ -156,6 +162,7 @@ class Registry {
 
   mutable std::mutex mutex_;
   mutable Finder finder_;  // none once it was asked
+  bool (*may_find_gpus_)() = nullptr;
   mutable std::vector<std::unique_ptr<Device>> devices_;
   mutable std::vector<std::string> notes_;
   mutable std::vector<Named> named_;  // after what their devices may refer to

@@ -25,8 +25,9 @@ class Fitter {
       const uint64_t free = device->memory().free_bytes;
       const bool is_cpu = device == &engine.placement().cpu();
       const uint64_t margin = is_cpu ? std::min(options.margin_bytes, free / 16) : options.margin_bytes;
-      // A device that does not tell has what is asked for.
-      budgets_.push_back({device, free, free == 0 ? UINT64_MAX : free - std::min(free, margin)});
+      // A device that does not tell has what is asked for, until it is to have nothing.
+      const bool is_unknown = free == 0 && margin != UINT64_MAX;
+      budgets_.push_back({device, free, is_unknown ? UINT64_MAX : free - std::min(free, margin)});
     }
     const bool is_split = engine.placement().n_offloaded() > 0 && placement_.n_gpu_layers == kAutoLayers;
     n_entries_ = is_split ? engine.placement().n_entries() : 0;
@@ -98,9 +99,12 @@ class Fitter {
     });
   }
 
-  // The first level at which the devices hold their part: they hold less from level to level.
+  // The first level at which the devices hold their part: from level to level they hold less, but from the first to the
+  // second, where copies between devices begin.
   Result<int64_t> first_level(const SessionOptions& settings) {
-    int64_t low = 0, high = n_levels();
+    TESSERA_ASSIGN(const MemoryReport whole, plan(0, settings));
+    if (fits(whole, false) || n_levels() == 0) return 0;
+    int64_t low = 1, high = n_levels();
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       TESSERA_ASSIGN(const MemoryReport report, plan(middle, settings));

@@ -63,6 +63,8 @@ bool can_hold(const BufferType& type, const Tensor& tensor) {
   return bytes && *bytes <= type.max_size();
 }
 
+bool is_product(Op use) { return use == Op::mul_mat || use == Op::mul_mat_heads || use == Op::mul_mat_experts; }
+
 bool is_token_table(std::string_view name) { return name == "token_embd.weight"; }
 
 bool is_expert(std::string_view name) {
@@ -111,9 +113,7 @@ Result<ModelPlacement> ModelPlacement::create(const Registry& registry, const Mo
 Result<std::vector<const Device*>> ModelPlacement::find_devices(const Registry& registry,
                                                                 const PlacementOptions& options) {
   std::vector<const Device*> devices;
-  if (options.devices.empty())
-    for (const auto& device : registry.devices())
-      if (device->kind() == DeviceKind::gpu) devices.push_back(device.get());
+  if (options.devices.empty()) devices = registry.gpus();
   for (const std::string& name : options.devices) {
     if (same_name(name, kCpu) || same_name(name, "none")) continue;
     TESSERA_ASSIGN(const Device* device, registry.find(name));
@@ -173,9 +173,10 @@ Result<> ModelPlacement::place_entries(const ModelInfo& model, const PlacementOp
   double sum = 0;
   for (size_t d = 0; d < homes.size(); ++d) {
     const double share = options.split == SplitMode::none ? 1
-                         : options.shares.empty()         ? static_cast<double>(homes[d]->memory().free_bytes)
-                         : d < options.shares.size()      ? double{options.shares[d]}
-                                                          : 0;
+                         : options.shares.empty()
+                             ? static_cast<double>(std::max<uint64_t>(homes[d]->memory().free_bytes, 1))
+                         : d < options.shares.size() ? double{options.shares[d]}
+                                                     : 0;
     if (share < 0 || !std::isfinite(share))
       return fail(ErrorCode::invalid_argument, "a device's share is {}, want at least 0", share);
     sums.push_back(sum += share);
@@ -238,9 +239,11 @@ Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pac
   const Rule* rule = rule_for(tensor.name);
   if (rule != nullptr && rule->type != nullptr) {
     const auto bytes = rule->type->tensor_bytes(tensor.dtype, tensor.shape());
-    if (!bytes)
+    const BufferType& plain = rule->type->device().buffer_type();
+    const bool is_plain = rule->type->is_host() || rule->type == &plain;  // else panels, which products read
+    if (!bytes || (!is_plain && !is_product(weight.use)))
       return fail(ErrorCode::invalid_argument, "tensor {} cannot lie in {}: {}", tensor.name, rule->type->name(),
-                  bytes.error().message());
+                  bytes ? "only what is multiplied does" : bytes.error().message());
     return rule->type;
   }
   const Device& device = rule != nullptr ? *rule->device : device_of(weight);

@@ -19,7 +19,7 @@ namespace tessera {
 enum class SplitMode : uint8_t {
   none,   // all that is offloaded on the main device
   layer,  // layers in turn
-  row,    // as layer, and the rows of matrices on all devices
+  row,    // rows of matrices on all devices: not built
 };
 
 /// Weights whose names match lie in this memory, or on this device in the memory that suits them.

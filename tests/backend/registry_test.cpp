@@ -44,6 +44,25 @@ TEST(Registry, LooksForDevicesOnlyWhenTheyAreWanted) {
   EXPECT_EQ(n_searches, 1);
 }
 
+TEST(Registry, LooksForGpusOnlyWhereThereMayBeSome) {
+  for (const bool may_find : {false, true}) {
+    Registry registry;
+    int n_searches = 0;
+    ASSERT_OK_AND_ASSIGN(auto first, cpu::create_device(""));
+    registry.add(std::move(first));
+    registry.set_finder(
+        [&] {
+          ++n_searches;
+          return std::vector<std::unique_ptr<Device>>();
+        },
+        may_find ? [] { return true; } : [] { return false; });
+    EXPECT_TRUE(registry.gpus().empty());
+    EXPECT_EQ(n_searches, may_find ? 1 : 0);
+    EXPECT_EQ(registry.devices().size(), 1u);
+    EXPECT_EQ(n_searches, 1);
+  }
+}
+
 TEST(Registry, NamedDevicesAreMadeForThoseWhoNameThem) {
   Registry registry;
   int n_made = 0;

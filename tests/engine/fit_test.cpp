@@ -62,9 +62,9 @@ TEST(Fit, ShortensTheContextFirst) {
 
 TEST(Fit, TakesLayersFromTheDeviceNext) {
   TESSERA_SHARED_OR_SKIP(path, kDense);
-  const uint64_t full = full_bytes(path, {.n_ctx = 512});
+  const SessionOptions asked{.n_ctx = 512, .n_ubatch = 1};  // weights and cache are most of what it takes
+  const uint64_t full = full_bytes(path, asked);
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full - 1));
-  const SessionOptions asked{.n_ctx = 512};
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, asked, {.margin_bytes = 0}));
   EXPECT_EQ(opened.engine->placement().n_offloaded(), 5);
   EXPECT_NE(fitted.choice.find("fit: -ngl 5 (of 6): fake:0 has "), std::string::npos) << fitted.choice;

@@ -150,7 +150,8 @@ TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
 }
 
 // By hand, for stories260K of 5 layers. Tables of ropes and rows of token_embd are made on the CPU. What crosses: the
-// table of ropes, the residual x, positions; and what else was first read on the other side.
+// table of ropes, x, positions, and what else was first read on the other side. Between layers x is the sum that ends a
+// layer, which the device computes of its two operands.
 TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
   TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
   struct Case {
@@ -160,12 +161,12 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
   const Case cases[] = {
       // The CPU, then the device: ropes, x, positions.
       {{.devices = {"fake:0"}}, 2, 3},
-      // Layers 3 and 4 and the output there: also sequences, cells, and the cache's two tables.
-      {{.devices = {"fake:0"}, .n_gpu_layers = 3}, 2, 7},
+      // Layers 3 and 4 and the output there: ropes, residual and product, positions, sequences, cells.
+      {{.devices = {"fake:0"}, .n_gpu_layers = 3}, 2, 6},
       // Attention on the CPU: per layer q, k and v go there and its result comes back; at first ropes and x.
       {{.devices = {"fake:0"}, .offload_caches = false}, 1 + 2 * 5 + 1, 2 + 4 * 5},
-      // The output alone: x.
-      {{.devices = {"fake:0"}, .n_gpu_layers = 1}, 2, 1},
+      // The output alone: residual and product.
+      {{.devices = {"fake:0"}, .n_gpu_layers = 1}, 2, 2},
       {{}, 1, 0},
   };
   for (const Case& c : cases) {

@@ -7,14 +7,14 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/cli/bench_report.h"
-#include "tessera/convert/tensor_pattern.h"
+#include "tessera/base/tensor_pattern.h"
 
 namespace tessera::cli {
 
 enum class OpSizes : uint8_t { model, small };  // small: to see that everything runs; speeds mean nothing
 
 struct OpBenchOptions {
-  std::optional<convert::TensorPattern> pattern;  // of names as "mul_mat q4_K 2048x8192 t512"; absent: no operation
+  std::optional<TensorPattern> pattern;  // of names as "mul_mat q4_K 2048x8192 t512"; absent: no operation
   std::vector<DType> types;                       // of weights; empty: all that the device multiplies
   OpSizes sizes = OpSizes::model;
   int64_t n_repetitions = 5;

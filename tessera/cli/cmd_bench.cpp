@@ -193,7 +193,7 @@ class BenchCommand final : public Command {
                  "",
                  true,
                  [this](std::string_view text) -> Result<> {
-                   TESSERA_ASSIGN(ops_.pattern, convert::TensorPattern::compile(text));
+                   TESSERA_ASSIGN(ops_.pattern, TensorPattern::compile(text));
                    return {};
                  }});
     f.push_back(

@@ -65,7 +65,7 @@ Result<> add_rules(PlacementOptions& placement, std::string_view text) {
     const std::string_view target = text.substr(equals + 1, end - equals - 1);
     if (target.empty()) return fail(ErrorCode::invalid_argument, "'{}': want REGEX=DEVICE", text);
     placement.rules.push_back({std::string(text.substr(0, equals)), std::string(target)});
-    TESSERA_TRY(want_pattern(placement.rules.back().pattern));
+    TESSERA_TRY(TensorPattern::compile(placement.rules.back().pattern));
     if (end == text.size()) return {};
     text = text.substr(end + 1);
   }

@@ -95,7 +95,7 @@ void QuantizeArgs::add_to(FlagTable& table) {
                  if (equals == std::string_view::npos || equals == 0)
                    return fail(ErrorCode::invalid_argument, "'{}': want REGEX=TYPE, e.g. attn_v=q8_0", text);
                  TESSERA_ASSIGN(const DType type, parse_weight_type(text.substr(equals + 1)));
-                 TESSERA_ASSIGN(auto pattern, convert::TensorPattern::compile(text.substr(0, equals)));
+                 TESSERA_ASSIGN(auto pattern, TensorPattern::compile(text.substr(0, equals)));
                  mix.tensor_types.push_back({std::move(pattern), type});
                  return {};
                }});

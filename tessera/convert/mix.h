@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/convert/file_types.h"
-#include "tessera/convert/tensor_pattern.h"
+#include "tessera/base/tensor_pattern.h"
 #include "tessera/gguf/metadata.h"
 #include "tessera/tensor/shape.h"
 

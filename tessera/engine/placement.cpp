@@ -16,7 +16,6 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kCpu = "cpu";
-constexpr size_t kMaxPattern = 1024;  // the library compiles patterns recursively
 
 bool same_name(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
@@ -48,16 +47,6 @@ bool can_run(const Device& device, Op use, Tensor tensor, const BufferType& type
   return !graph || device.supports(*graph, graph->size() - 1);
 }
 
-Result<std::regex> compile(const std::string& pattern) {
-  if (pattern.size() > kMaxPattern)
-    return fail(ErrorCode::invalid_argument, "a pattern of {} characters, limit {}", pattern.size(), kMaxPattern);
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    return fail(ErrorCode::invalid_argument, "'{}' is not a regular expression: {}", pattern, error.what());
-  }
-}
-
 bool can_hold(const BufferType& type, const Tensor& tensor) {
   const auto bytes = type.tensor_bytes(tensor.dtype, tensor.shape());
   return bytes && *bytes <= type.max_size();
@@ -80,11 +69,6 @@ bool is_output(const Weight& weight) {
 }
 
 }  // namespace
-
-Result<> want_pattern(const std::string& pattern) {
-  TESSERA_TRY(compile(pattern));
-  return {};
-}
 
 std::optional<int64_t> layer_of_weight(std::string_view name) {
   constexpr std::string_view kBlock = "blk.";
@@ -128,12 +112,12 @@ Result<std::vector<const Device*>> ModelPlacement::find_devices(const Registry& 
 }
 
 Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOptions& options) {
-  const auto find = [&](const std::string& target) -> Result<Rule> {
+  const auto find = [&](const std::string& target, const TensorPattern& pattern) -> Result<Rule> {
     for (const Device* device : devices_)
-      if (same_name(device->name(), target)) return Rule{{}, device, nullptr};
+      if (same_name(device->name(), target)) return Rule{pattern, device, nullptr};
     for (const Device* device : devices_)
       for (const BufferType* type : device->buffer_types())
-        if (same_name(type->name(), target)) return Rule{{}, nullptr, type};
+        if (same_name(type->name(), target)) return Rule{pattern, nullptr, type};
     std::vector<std::string_view> known;
     for (const Device* device : devices_) {
       known.push_back(device->name());
@@ -145,8 +129,8 @@ Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOpti
     return fail(ErrorCode::not_found, "no device or memory named {} (there are: {})", target, fmt::join(known, ", "));
   };
   for (const PlacementRule& rule : options.rules) {
-    TESSERA_ASSIGN(Rule found, find(rule.target));
-    TESSERA_ASSIGN(found.pattern, compile(rule.pattern));
+    TESSERA_ASSIGN(const TensorPattern pattern, TensorPattern::compile(rule.pattern));
+    TESSERA_ASSIGN(Rule found, find(rule.target, pattern));
     rules_.push_back(std::move(found));
   }
   return {};
@@ -207,13 +191,8 @@ std::vector<const Device*> ModelPlacement::caches_of(std::span<const int64_t> la
 }
 
 const ModelPlacement::Rule* ModelPlacement::rule_for(const std::string& name) const {
-  for (const Rule& rule : rules_) {
-    try {
-      if (std::regex_search(name, rule.pattern)) return &rule;
-    } catch (const std::regex_error&) {
-      // Too many ways to match: as if it did not.
-    }
-  }
+  for (const Rule& rule : rules_)
+    if (rule.pattern.matches(name)) return &rule;
   return nullptr;
 }
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/tensor_pattern.h"
 #include "tessera/models/model.h"
 
 namespace tessera {
@@ -24,7 +24,7 @@ enum class SplitMode : uint8_t {
 
 /// Weights whose names match lie in this memory, or on this device in the memory that suits them.
 struct PlacementRule {
-  std::string pattern;  // ECMAScript, found anywhere in the name
+  std::string pattern;  // base/tensor_pattern.h
   std::string target;   // a device or a type of memory, in any case
 };
 
@@ -72,7 +72,7 @@ class ModelPlacement {
 
  private:
   struct Rule {
-    std::regex pattern;
+    TensorPattern pattern;
     const Device* device = nullptr;  // or:
     const BufferType* type = nullptr;
   };
@@ -90,9 +90,6 @@ class ModelPlacement {
   int64_t n_cpu_expert_layers_ = 0;
   bool offload_caches_ = true;
 };
-
-/// Whether it is a regular expression that rules can have. Errors: invalid_argument.
-Result<> want_pattern(const std::string& pattern);
 
 /// The number in "blk.3.", of a stack that may have a name; nothing: not a weight of a layer.
 std::optional<int64_t> layer_of_weight(std::string_view name);

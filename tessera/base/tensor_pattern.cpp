@@ -1,4 +1,4 @@
-#include "tessera/convert/tensor_pattern.h"
+#include "tessera/base/tensor_pattern.h"
 
 #include <regex.h>
 
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <string>
 
-namespace tessera::convert {
+namespace tessera {
 
 namespace {
 
@@ -103,4 +103,4 @@ bool TensorPattern::matches(std::string_view name) const {
   return ::regexec(&compiled_->regex, text.c_str(), 0, nullptr, 0) == 0;
 }
 
-}  // namespace tessera::convert
+}  // namespace tessera

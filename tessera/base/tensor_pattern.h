@@ -7,7 +7,7 @@
 
 #include "tessera/base/result.h"
 
-namespace tessera::convert {
+namespace tessera {
 
 class TensorPattern {
  public:
@@ -22,4 +22,4 @@ class TensorPattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-}  // namespace tessera::convert
+}  // namespace tessera

@@ -123,7 +123,7 @@ TEST(Placement, RulesComeFirstAndTheFirstThatMatchesCounts) {
                 .find("cannot lie in cpu-packed: only what is multiplied does"),
             std::string::npos);
   EXPECT_NE(memory({{"(", "cpu"}}, "x").find("'(' is not a regular expression"), std::string::npos);
-  EXPECT_EQ(memory({{std::string(2000, 'a'), "cpu"}}, "x"), "a pattern of 2000 characters, limit 1024");
+  EXPECT_EQ(memory({{std::string(2000, 'a'), "cpu"}}, "x"), "a pattern of 2000 bytes, limit 1024");
   EXPECT_NE(memory({{"x", "gpu7"}}, "x").find("no device or memory named gpu7 (there are: a, b, cpu, cpu-packed"),
             std::string::npos);
   EXPECT_EQ(memory_of(*registry, {.devices = {"a"}, .rules = {{"x", "b"}}}, "x"),

@@ -71,6 +71,15 @@ Result<Executor::Planned> Executor::plan(Graph graph) const {
   return planned;
 }
 
+Result<std::vector<Executor::Planned>> Executor::plan_all(std::span<const Graph> graphs) const {
+  std::vector<Planned> all;
+  for (const Graph& graph : graphs) {
+    TESSERA_ASSIGN(Planned one, plan(graph));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
   Sizes sizes{{}, std::vector<size_t>(backends_.size())};
   for (size_t m = 0; m < memories_.size(); ++m) {
@@ -120,20 +129,13 @@ std::vector<ComputeBytes> Executor::by_memory(const Sizes& sizes) const {
 }
 
 Result<std::vector<ComputeBytes>> Executor::measure(std::span<const Graph> graphs) const {
-  std::vector<Planned> planned;
-  for (const Graph& graph : graphs) {
-    TESSERA_ASSIGN(Planned one, plan(graph));
-    planned.push_back(std::move(one));
-  }
+  TESSERA_ASSIGN(const std::vector<Planned> planned, plan_all(graphs));
   TESSERA_ASSIGN(const Sizes sizes, largest_sizes(planned));
   return by_memory(sizes);
 }
 
 Result<> Executor::reserve(std::span<const Graph> largest) {
-  for (const Graph& graph : largest) {
-    TESSERA_ASSIGN(Planned one, plan(graph));
-    largest_.push_back(std::move(one));
-  }
+  TESSERA_ASSIGN(largest_, plan_all(largest));
   TESSERA_ASSIGN(reserved_, largest_sizes(largest_));
   for (const ComputeBytes& bytes : by_memory(reserved_)) {
     TESSERA_ASSIGN(auto buffer, bytes.memory->allocate(bytes.total(), BufferUsage::compute));
@@ -193,13 +195,11 @@ Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t lane)
 
 Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_lanes) {
   auto prepared = std::make_unique<PreparedGraph>();
-  Graph given = graph;
   TESSERA_ASSIGN(Planned planned, plan_into_reserved(std::move(graph)));
   prepared->schedule_ = std::move(planned.schedule);
   prepared->memories_ = std::move(planned.memories);
   const Schedule& schedule = prepared->schedule_;
   if (!schedule.ids.empty()) {
-    prepared->given_ = std::move(given);
     prepared->slice_graphs_.resize(schedule.slices.size());
     for (size_t i = 0; i < schedule.slices.size(); ++i)
       prepared->slice_graphs_[i].graph = slice_graph(schedule, schedule.slices[i], prepared->slice_graphs_[i].ids);

@@ -36,7 +36,7 @@ struct ComputeBytes {
 class PreparedGraph {
  public:
   /// The graph that was given.
-  const Graph& graph() const { return given_ ? *given_ : schedule_.graph; }
+  const Graph& graph() const { return schedule_.given ? *schedule_.given : schedule_.graph; }
   /// Where the value of a node of graph() lies.
   const Tensor& place(NodeId id, size_t lane = 0) const { return scheduled_place(schedule_.id_of(id), lane); }
   size_t n_lanes() const { return lanes_.size(); }
@@ -65,7 +65,6 @@ class PreparedGraph {
     std::vector<CompiledSlice> slices;
   };
 
-  std::optional<Graph> given_;  // where the schedule's differs
   Schedule schedule_;
   std::vector<MemoryPlan> memories_;
   std::vector<SliceGraph> slice_graphs_;
@@ -152,6 +151,7 @@ class Executor {
   };
 
   Result<Planned> plan(Graph graph) const;
+  Result<std::vector<Planned>> plan_all(std::span<const Graph> graphs) const;
   Result<Sizes> sizes(const Planned& planned) const;
   Result<Sizes> largest_sizes(std::span<const Planned> planned) const;
   std::vector<ComputeBytes> by_memory(const Sizes& sizes) const;

@@ -174,7 +174,9 @@ Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devic
     return whole;
   }
   TESSERA_ASSIGN(const Assignment assignment, assign(graph, devices, options.pin));
-  return Splitter(graph, assignment, devices, options).run();
+  TESSERA_ASSIGN(Schedule schedule, Splitter(graph, assignment, devices, options).run());
+  schedule.given = std::move(graph);
+  return schedule;
 }
 
 namespace {

@@ -25,9 +25,10 @@ struct Snapshot {
 };
 
 struct Schedule {
-  Graph graph;              // the given one with copies
-  Assignment assignment;    // of this graph's nodes
-  std::vector<NodeId> ids;  // by node of the given graph: its number in this; empty: the same
+  Graph graph;                 // the given one with copies
+  std::optional<Graph> given;  // where that differs
+  Assignment assignment;       // of this graph's nodes
+  std::vector<NodeId> ids;     // by node of the given graph: its number in this; empty: the same
   std::vector<Slice> slices;
   std::vector<Snapshot> snapshots;
 

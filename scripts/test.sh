@@ -9,6 +9,7 @@ if [ "${1:-}" = --fast ]; then
   labels=fast
   shift
 fi
+export GTEST_BRIEF=1  # of a failing program, the tests that failed
 presets=("$@")
 if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
 install_packages scripts/packages.txt

@@ -5,10 +5,28 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tessera/graph/op_info.h"
+
 namespace tessera {
 
 Result<std::vector<NodeTime>> Backend::run_timed(GraphPlan&, const CancelToken*) {
   return fail(ErrorCode::unsupported, "{} does not tell the times of nodes", device().name());
+}
+
+Result<> want_supported(const Device& device, const Graph& graph) {
+  for (NodeId id = 0; id < graph.size(); ++id)
+    if (!device.supports(graph, id))
+      return fail(ErrorCode::unsupported, "{} cannot run {}", device.name(), describe(graph, id));
+  return {};
+}
+
+Result<> want_places(const Device& device, const Graph& graph, std::span<const Tensor> places) {
+  if (places.size() != static_cast<size_t>(graph.size()))
+    return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
+  for (const Tensor& place : places)
+    if (place.buffer == nullptr || !device.can_use(place.buffer->type()))
+      return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", place.name, device.name());
+  return {};
 }
 
 std::span<const std::unique_ptr<Device>> Registry::devices() const {

@@ -115,6 +115,11 @@ class Device {
   virtual Result<DevicePeaks> measure_peaks(const BackendOptions& options) const = 0;
 };
 
+/// What backends check before they compile. Errors: unsupported (a node that the device cannot run).
+Result<> want_supported(const Device& device, const Graph& graph);
+/// Errors: invalid_argument (not one place for each node; a place that is not in memory of the device).
+Result<> want_places(const Device& device, const Graph& graph, std::span<const Tensor> places);
+
 /// What a search for devices found.
 struct FoundDevices {
   FoundDevices(std::vector<std::unique_ptr<Device>> found, std::vector<std::string> why_not = {})

@@ -259,7 +259,7 @@ class PluginBackend final : public Backend {
   const Device& device() const override { return device_; }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(graph));
+    TESSERA_TRY(want_supported(device_, graph));
     const PluginGraph plugin_graph(graph);
     uint64_t bytes = 0;
     TESSERA_TRY(handle_.call([&](char* text, size_t n) {
@@ -273,9 +273,8 @@ class PluginBackend final : public Backend {
 
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
                                              const BufferRange& work) override {
-    TESSERA_TRY(want_supported(graph));
-    if (places.size() != static_cast<size_t>(graph.size()))
-      return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
+    TESSERA_TRY(want_supported(device_, graph));
+    TESSERA_TRY(want_places(device_, graph, places));
     std::vector<tessera_plugin_place> plugin_places;
     for (const Tensor& place : places) {
       TESSERA_ASSIGN(const tessera_plugin_place one, place_at(place.buffer, place.offset, place.name));
@@ -304,13 +303,6 @@ class PluginBackend final : public Backend {
   }
 
  private:
-  Result<> want_supported(const Graph& graph) const {
-    for (NodeId id = 0; id < graph.size(); ++id)
-      if (!device_.supports(graph, id))
-        return fail(ErrorCode::unsupported, "{} cannot run {}", handle_.name, describe(graph, id));
-    return {};
-  }
-
   Result<tessera_plugin_place> place_at(Buffer* buffer, size_t offset, std::string_view what) const {
     if (buffer == nullptr || !device_.can_use(buffer->type()))
       return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", what, handle_.name);
@@ -367,7 +359,7 @@ class PluginDevice final : public Device {
   }
   bool supports(const Graph& graph, NodeId id) const override {
     const Node& node = graph[id];
-    if (node.is_leaf() || node.op == Op::view) return true;
+    if (!node.is_work()) return true;
     if (has_foreign_cache(graph, node)) return false;
     const PluginGraph plugin_graph(graph, id);
     return guarded(int32_t{0}, [&] { return handle_.table().supports(handle_.device, plugin_graph.last()); }) != 0;

@@ -60,7 +60,7 @@ class BlasBackend final : public Backend {
   std::string_view warning() const override { return threads_->warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(graph));
+    TESSERA_TRY(want_supported(device_, graph));
     size_t most = 0;
     for (const Node& node : graph.nodes())
       if (node.op == Op::mul_mat) most = std::max(most, thread_bytes(weights_of(graph, node)));
@@ -74,11 +74,7 @@ class BlasBackend final : public Backend {
     TESSERA_ASSIGN(const size_t wanted, work_bytes(graph));
     if (wanted > work.bytes)
       return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} are needed", work.bytes, wanted);
-    if (places.size() != static_cast<size_t>(graph.size()))
-      return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
-    for (const Tensor& place : places)
-      if (place.buffer == nullptr || !device_.can_use(place.buffer->type()))
-        return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", place.name, device_.name());
+    TESSERA_TRY(want_places(device_, graph, places));
     auto plan = std::make_unique<BlasPlan>();
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (graph[id].op != Op::mul_mat) continue;
@@ -153,13 +149,6 @@ class BlasBackend final : public Backend {
                                .out_stride = step.n_rows});
   }
 
-  Result<> want_supported(const Graph& graph) const {
-    for (NodeId id = 0; id < graph.size(); ++id)
-      if (!device_.supports(graph, id))
-        return fail(ErrorCode::unsupported, "{} cannot run {}", device_.name(), describe(graph, id));
-    return {};
-  }
-
   const Device& device_;
   std::shared_ptr<const Library> library_;
   std::unique_ptr<ThreadPool> threads_;
@@ -186,7 +175,7 @@ class BlasDevice final : public Device {
 
   bool supports(const Graph& graph, NodeId id) const override {
     const Node& node = graph[id];
-    if (node.is_leaf() || node.op == Op::view) return true;
+    if (!node.is_work()) return true;
     if (node.op != Op::mul_mat) return false;
     const TensorSpec &weights = weights_of(graph, node).spec, &x = graph[node.sources[1]].spec;
     const auto is_large = [](int64_t extent) { return extent >= kMinExtent && extent <= kMaxExtent; };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "tessera/cli/bench_ops.h"
 #include "tessera/cli/bench_report.h"
@@ -316,13 +317,28 @@ class BenchCommand final : public Command {
     LoadedModel model;
     TESSERA_ASSIGN(model.engine, Engine::open(registry, path, options));
     TESSERA_ASSIGN(model.adapters, open_adapters(model_.adapters, *model.engine));
-    for (const Test& test : tests(model.adapters)) {
-      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
-      TESSERA_TRY(want_memory(*model.engine, report));
-    }
+    TESSERA_TRY(fit_largest(model, process));
     TESSERA_TRY(load_weights(*model.engine, process));
     TESSERA_TRY(load_adapters(model.adapters));
     return model;
+  }
+
+  // The model lies where the largest test fits; the others do too, or say so.
+  Result<> fit_largest(const LoadedModel& model, Context& process) const {
+    const std::vector<Test> all = tests(model.adapters);
+    const Test* largest = nullptr;
+    uint64_t most = 0;
+    for (const Test& test : all) {
+      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
+      if (largest == nullptr || report.total() > most) std::tie(largest, most) = std::pair(&test, report.total());
+    }
+    TESSERA_ASSIGN(const Fitted fitted, fit(*model.engine, model.adapters, largest->session, model_.fit));
+    if (!fitted.choice.empty() && !process.quiet) log(fitted.choice);
+    for (const Test& test : all) {
+      TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
+      TESSERA_TRY(want_memory(*model.engine, report));
+    }
+    return {};
   }
 
   Result<BenchRow> measure(const std::shared_ptr<Engine>& engine, const Test& test, const BenchMachine& machine,

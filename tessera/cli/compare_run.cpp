@@ -36,7 +36,7 @@ Result<std::vector<std::byte>> bytes_at(const Tensor& place) {
 // What runs and makes a value of its own.
 bool makes_value(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  return !node.is_leaf() && node.op != Op::view && node.alias_of == kNoNode;
+  return node.is_work() && node.alias_of == kNoNode;
 }
 
 ComparedNode compared(const Graph& graph, NodeId id, std::span<const std::byte> want, std::span<const std::byte> got,
@@ -140,7 +140,7 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
   };
   std::vector<ComparedNode> nodes;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph[id].is_leaf() || graph[id].op == Op::view) continue;
+    if (!graph[id].is_work()) continue;
     const NodeId scheduled = schedule.id_of(id);
     const int device = schedule.assignment.device(scheduled);
     std::vector<NodeId> ids;

@@ -177,7 +177,7 @@ class Layouter {
     size_t slice = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       while (slice < schedule_.slices.size() && id >= schedule_.slices[slice].end) ++slice;
-      if (graph_[id].is_leaf() || graph_[id].op == Op::view) continue;
+      if (!graph_[id].is_work()) continue;
       const bool is_inside = slice < schedule_.slices.size() && id >= schedule_.slices[slice].begin;
       const int in_slice = is_inside ? static_cast<int>(slice) : -1;
       const int layer = layers[static_cast<size_t>(id)];

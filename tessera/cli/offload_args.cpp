@@ -96,9 +96,9 @@ void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions
   const auto fitted = [&fit](auto set) { return [&fit, set](std::string_view text) { return set(fit, text); }; };
   add("--device", {"-dev"}, "LIST", "devices to run on, in order of preference; none: the CPU alone", "auto: the GPUs there are", true, placed(set_devices));
   add("--n-gpu-layers", {"-ngl", "--gpu-layers"}, "N", "layers on devices, the last ones first, the output being one more; auto, all", "auto: as many as fit", true, placed(set_layers));
-  add("--split-mode", {"-sm"}, "MODE", "over several devices: none (one has all), layer", "layer", false, placed(set_split));
+  add("--split-mode", {"-sm"}, "MODE", "over several devices: none (one has all), layer, row (of each matrix)", "layer", false, placed(set_split));
   add("--tensor-split", {"-ts"}, "LIST", "how much of the model each device gets, e.g. 3,1", "by free memory", false, placed(set_shares));
-  add("--main-gpu", {"-mg"}, "N", "the device that has all with -sm none, counted from 0", "0", false, set_integer(placement.main_device, 0, INT32_MAX));
+  add("--main-gpu", {"-mg"}, "N", "the device that has all with -sm none, and all but the rows with -sm row, counted from 0", "0", false, set_integer(placement.main_device, 0, INT32_MAX));
   add("--override-tensor", {"-ot"}, "REGEX=WHERE,...", "weights whose names match lie on this device or in this memory; may be repeated", "", false, placed(add_rules));
   add("--cpu-moe", {"-cmoe"}, "", "keep the experts of all layers on the CPU", "", false,
       [&placement](std::string_view) -> Result<> {

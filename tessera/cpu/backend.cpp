@@ -181,7 +181,7 @@ class CpuBackend final : public Backend {
   std::string_view warning() const override { return threads_->warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(graph));
+    TESSERA_TRY(want_supported(device_, graph));
     size_t most = 0;
     for (const Step& step : compiler(graph).steps({})) most = std::max(most, work_bytes_of(kernels_, step));
     return most;
@@ -189,7 +189,7 @@ class CpuBackend final : public Backend {
 
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
                                              const BufferRange& work) override {
-    TESSERA_TRY(want_supported(graph));
+    TESSERA_TRY(want_supported(device_, graph));
     if (places.size() != static_cast<size_t>(graph.size()))
       return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
     for (const Tensor& place : places)
@@ -246,13 +246,6 @@ class CpuBackend final : public Backend {
 
   Compiler compiler(const Graph& graph) const { return {graph, kernels_, threads_->size(), activations_}; }
 
-  Result<> want_supported(const Graph& graph) const {
-    for (NodeId id = 0; id < graph.size(); ++id)
-      if (!device_.supports(graph, id))
-        return fail(ErrorCode::unsupported, "{} cannot run {}", device_.name(), describe(graph, id));
-    return {};
-  }
-
   const Device& device_;
   const Kernels& kernels_;
   std::unique_ptr<ThreadPool> threads_;
@@ -300,7 +293,7 @@ class CpuDevice final : public Device {
 
   bool supports(const Graph& graph, NodeId id) const override {
     const Node& node = graph[id];
-    if (node.is_leaf() || node.op == Op::view) return true;
+    if (!node.is_work()) return true;
     const OpKernel* kernel = kernel_of(node.op);
     return kernel != nullptr && can_read_operands(graph, node) &&
            (kernel->supports == nullptr || kernel->supports(kernels_, graph, node));

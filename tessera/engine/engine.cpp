@@ -58,7 +58,15 @@ Result<> Engine::plan_weights() {
   memory_ = {};
   for (Weight& weight : model_->weights().weights()) {
     weight.tensor.buffer = nullptr;
+    weight.tensor.row_parts = nullptr;
     TESSERA_ASSIGN(weight.tensor.buffer_type, placement_->type_of(weight, options_.pack_weights));
+    weight.row_parts = placement_->row_parts_of(weight, options_.pack_weights);
+    if (!weight.row_parts.empty()) {
+      weight.tensor.row_parts = &weight.row_parts;
+      copied_.push_back(&weight);
+      for (Tensor& part : weight.row_parts) memory_.add(part, *part.buffer_type);
+      continue;
+    }
     const BufferType& type = *weight.tensor.buffer_type;
     if (is_usable_in_place(weight, type)) {
       in_place_.push_back(&weight);

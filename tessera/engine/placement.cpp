@@ -88,7 +88,8 @@ Result<ModelPlacement> ModelPlacement::create(const Registry& registry, const Mo
   for (const Device* device : placement.devices_)
     if (!has_memory(*device)) placement.helper_ = device;
   TESSERA_TRY(placement.add_rules(registry, options));
-  TESSERA_TRY(placement.place_entries(model, options));
+  TESSERA_TRY(placement.set_homes(options));
+  placement.place_entries(model, options);
   placement.n_cpu_expert_layers_ = options.n_cpu_expert_layers;
   placement.offload_caches_ = options.offload_caches;
   return placement;
@@ -136,44 +137,47 @@ Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOpti
   return {};
 }
 
-// As llama.cpp's users know it: the entries that are offloaded are numbered from 0, and entry i of n lies on the first
-// device up to which the shares sum to more than i / n.
-Result<> ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
-  if (options.split == SplitMode::row)
-    return fail(ErrorCode::unsupported, "rows of matrices are not split over devices: want split mode none or layer");
-  std::vector<const Device*> homes;
+Result<> ModelPlacement::set_homes(const PlacementOptions& options) {
   for (const Device* device : devices_)
-    if (device != devices_.back() && has_memory(*device)) homes.push_back(device);
-  const int64_t n_entries = model.n_layers + 1;
-  entries_.assign(static_cast<size_t>(n_entries), &cpu());
-  if (!options.shares.empty() && options.shares.size() > homes.size() && !homes.empty())
-    return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), homes.size());
-  if (homes.empty()) return {};
-  if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(homes.size()))
-    return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, homes.size() - 1);
-  if (options.split == SplitMode::none) homes = {homes[static_cast<size_t>(options.main_device)]};
+    if (device != devices_.back() && has_memory(*device)) homes_.push_back({device, 0});
+  if (homes_.empty()) return {};
+  if (options.shares.size() > homes_.size())
+    return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), homes_.size());
+  if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(homes_.size()))
+    return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, homes_.size() - 1);
+  main_ = homes_[static_cast<size_t>(options.main_device)].device;
+  splits_rows_ = options.split == SplitMode::row;
+  if (options.split == SplitMode::none) homes_ = {{main_, 1}};
 
-  std::vector<double> sums;
   double sum = 0;
-  for (size_t d = 0; d < homes.size(); ++d) {
-    const double share = options.split == SplitMode::none ? 1
-                         : options.shares.empty()
-                             ? static_cast<double>(std::max<uint64_t>(homes[d]->memory().free_bytes, 1))
-                         : d < options.shares.size() ? double{options.shares[d]}
-                                                     : 0;
+  for (size_t d = 0; d < homes_.size(); ++d) {
+    const double free = static_cast<double>(std::max<uint64_t>(homes_[d].device->memory().free_bytes, 1));
+    const double share = options.split == SplitMode::none || options.shares.empty() ? free
+                         : d < options.shares.size()                                ? double{options.shares[d]}
+                                                                                    : 0;
     if (share < 0 || !std::isfinite(share))
       return fail(ErrorCode::invalid_argument, "a device's share is {}, want at least 0", share);
-    sums.push_back(sum += share);
+    homes_[d].share_end = sum += share;
   }
   if (sum <= 0) return fail(ErrorCode::invalid_argument, "the devices' shares sum to 0");
+  for (Home& home : homes_) home.share_end /= sum;
+  return {};
+}
+
+// As llama.cpp's users know it: the entries that are offloaded are numbered from 0, and entry i of n lies on the first
+// device up to which the shares sum to more than i / n.
+void ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
+  const int64_t n_entries = model.n_layers + 1;
+  entries_.assign(static_cast<size_t>(n_entries), &cpu());
+  if (homes_.empty()) return;
   const int64_t n_asked = options.n_gpu_layers == kAutoLayers ? n_entries : options.n_gpu_layers;
   const int64_t n_offloaded = std::clamp<int64_t>(n_asked, 0, n_entries);
   for (int64_t i = 0; i < n_offloaded; ++i) {
-    const double at = sum * static_cast<double>(i) / static_cast<double>(n_offloaded);
-    const auto d = std::ranges::find_if(sums, [&](double up_to) { return up_to > at; }) - sums.begin();
-    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = homes[static_cast<size_t>(d)];
+    const double at = static_cast<double>(i) / static_cast<double>(n_offloaded);
+    const auto home = std::ranges::find_if(
+        homes_, [&](double up_to) { return up_to > at; }, &Home::share_end);
+    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = splits_rows_ ? main_ : home->device;
   }
-  return {};
 }
 
 int64_t ModelPlacement::n_offloaded() const {
@@ -205,6 +209,10 @@ const Device& ModelPlacement::device_of(const Weight& weight) const {
   return entry(is_output(weight) ? n_entries() - 1 : 0);
 }
 
+const BufferType& ModelPlacement::device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const {
+  return pack ? device.weight_buffer_type(use, tensor.dtype, tensor.shape()) : device.buffer_type();
+}
+
 // A device that works in plain memory multiplies by what lies there.
 const BufferType& ModelPlacement::cpu_type(Op use, const Tensor& tensor, bool pack) const {
   if (!pack) return cpu().buffer_type();
@@ -227,12 +235,37 @@ Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pac
   }
   const Device& device = rule != nullptr ? *rule->device : device_of(weight);
   if (&device == &cpu()) return &cpu_type(weight.use, tensor, pack);
-  const BufferType& type =
-      pack ? device.weight_buffer_type(weight.use, tensor.dtype, tensor.shape()) : device.buffer_type();
+  const BufferType& type = device_type(device, weight.use, tensor, pack);
   const bool is_both = weight.use == Op::mul_mat && is_token_table(tensor.name);
   const bool is_fit = can_hold(type, tensor) && can_run(device, weight.use, tensor, type) &&
                       (!is_both || can_run(device, Op::get_rows, tensor, type));
   return is_fit ? &type : &cpu_type(weight.use, tensor, pack);
+}
+
+// Each device gets rows as its share, in whole panels: products of fewer rows cost as much.
+std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack) const {
+  constexpr int64_t kRows = 16;
+  const Tensor& whole = weight.tensor;
+  const Shape& shape = whole.shape();
+  const bool is_matrix = weight.use == Op::mul_mat && shape[2] == 1 && shape[3] == 1 && !is_token_table(whole.name);
+  if (!splits_rows_ || homes_.size() < 2 || !is_matrix || rule_for(whole.name) != nullptr ||
+      &device_of(weight) != main_)
+    return {};
+  std::vector<Tensor> parts;
+  int64_t begin = 0;
+  for (const Home& home : homes_) {
+    const auto n_panels = static_cast<int64_t>(std::llround(static_cast<double>(shape[1] / kRows) * home.share_end));
+    const int64_t end = home.share_end >= 1 ? shape[1] : std::max(begin, n_panels * kRows);
+    if (begin == end) continue;
+    Tensor part{.name = fmt::format("{}[{}:{}]", whole.name, begin, end),
+                .dtype = whole.dtype,
+                .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value()};  // smaller than the whole
+    part.buffer_type = &device_type(*home.device, weight.use, part, pack);
+    if (!can_hold(*part.buffer_type, part) || !can_run(*home.device, weight.use, part, *part.buffer_type)) return {};
+    parts.push_back(std::move(part));
+    begin = end;
+  }
+  return parts.size() < 2 ? std::vector<Tensor>() : parts;
 }
 
 const BufferType& ModelPlacement::type_beside(const Weight& weight, const Tensor& tensor, Op use) const {

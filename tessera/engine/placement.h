@@ -19,7 +19,7 @@ namespace tessera {
 enum class SplitMode : uint8_t {
   none,   // all that is offloaded on the main device
   layer,  // layers in turn
-  row,    // rows of matrices on all devices: not built
+  row,    // rows of each matrix on all devices, the rest on the main device
 };
 
 /// Weights whose names match lie in this memory, or on this device in the memory that suits them.
@@ -36,7 +36,7 @@ struct PlacementOptions {
   int64_t n_gpu_layers = kAutoLayers;       // the last so many entries go to devices
   SplitMode split = SplitMode::layer;
   std::vector<float> shares{};         // of the devices; empty: as their free memory
-  int64_t main_device = 0;             // of SplitMode::none: an index of devices
+  int64_t main_device = 0;             // of SplitMode::none and row: an index of devices
   std::vector<PlacementRule> rules{};  // the first that matches counts
   int64_t n_cpu_expert_layers = 0;     // in the first so many layers experts stay on the CPU
   bool offload_caches = true;
@@ -67,6 +67,8 @@ class ModelPlacement {
   /// The memory of a weight. What its device cannot multiply or hold lies on the CPU. Errors: invalid_argument (a rule
   /// names memory that cannot hold it).
   Result<const BufferType*> type_of(const Weight& weight, bool pack) const;
+  /// The parts of a weight whose rows lie on several devices, in their order: without buffers. Empty: it is not split.
+  std::vector<Tensor> row_parts_of(const Weight& weight, bool pack) const;
   /// The memory of a tensor that goes with a weight (an adapter's), for another use.
   const BufferType& type_beside(const Weight& weight, const Tensor& tensor, Op use) const;
 
@@ -78,12 +80,22 @@ class ModelPlacement {
   };
 
   Result<> add_rules(const Registry& registry, const PlacementOptions& options);
-  Result<> place_entries(const ModelInfo& model, const PlacementOptions& options);
+  void place_entries(const ModelInfo& model, const PlacementOptions& options);
   const Rule* rule_for(const std::string& name) const;
   const Device& device_of(const Weight& weight) const;
+  Result<> set_homes(const PlacementOptions& options);
+  const BufferType& device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const;
   const BufferType& cpu_type(Op use, const Tensor& tensor, bool pack) const;
 
+  struct Home {
+    const Device* device;
+    double share_end;  // of the sum of all shares, up to and with its own
+  };
+
   std::vector<const Device*> devices_;
+  std::vector<Home> homes_;  // those that hold layers or rows, but the CPU
+  const Device* main_ = nullptr;
+  bool splits_rows_ = false;
   std::vector<const Device*> entries_;  // n_layers + 1
   const Device* helper_ = nullptr;      // works in the CPU's plain memory: products lie there for it
   std::vector<Rule> rules_;

@@ -42,12 +42,17 @@ Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::
 std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<Weight* const> weights, bool copy) const {
   std::vector<Piece> pieces;
   for (const Weight* weight : weights) {
-    const size_t total = weight->source->info.n_bytes;
     const auto row = static_cast<size_t>(weight->tensor.layout.nb[1]);
     const size_t unit = row * static_cast<size_t>(kPieceRows);
     const size_t size = std::max<size_t>(kPieceBytes / std::max<size_t>(unit, 1), 1) * unit;
-    for (size_t offset = 0; offset < total; offset += size)
-      pieces.push_back({weight, offset, std::min(size, total - offset), copy});
+    size_t begin = 0;
+    const auto cut_tensor = [&](const Tensor& to, size_t total) {
+      for (size_t offset = 0; offset < total; offset += size)
+        pieces.push_back({weight, begin + offset, std::min(size, total - offset), copy ? &to : nullptr, offset});
+      begin += total;
+    };
+    if (weight->row_parts.empty()) cut_tensor(weight->tensor, weight->source->info.n_bytes);
+    for (const Tensor& part : weight->row_parts) cut_tensor(part, row * static_cast<size_t>(part.shape()[1]));
   }
   return pieces;
 }
@@ -65,8 +70,8 @@ Result<> WeightLoader::load_piece(const Piece& piece, std::vector<std::byte>& st
     auto finite = check_finite(piece.weight->tensor, piece.offset, bytes);
     if (!finite) return forward_error(finite, files_.name());
   }
-  if (!piece.copy) return {};
-  TESSERA_TRY(piece.weight->tensor.buffer->set(piece.weight->tensor, piece.offset, bytes));
+  if (piece.to == nullptr) return {};
+  TESSERA_TRY(piece.to->buffer->set(*piece.to, piece.to_offset, bytes));
   if (options_.mode == LoadMode::mmap && file.map() != nullptr)
     file.map()->discard(source.info.file_offset + piece.offset, piece.bytes);
   return {};

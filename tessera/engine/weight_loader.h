@@ -26,9 +26,10 @@ class WeightLoader {
  private:
   struct Piece {
     const Weight* weight;
-    size_t offset;
+    size_t offset;  // in the file's tensor
     size_t bytes;
-    bool copy;
+    const Tensor* to;  // null: nowhere
+    size_t to_offset;
   };
   std::vector<Piece> cut(std::span<Weight* const> weights, bool copy) const;
   Result<> load_piece(const Piece& piece, std::vector<std::byte>& staging) const;

@@ -65,6 +65,8 @@ struct Node {
 
   std::span<const NodeId> inputs() const { return {sources.data(), n_sources}; }
   bool is_leaf() const { return op == Op::input || op == Op::tensor; }
+  /// Whether something is computed here: neither a leaf nor a view.
+  bool is_work() const { return !is_leaf() && op != Op::view; }
 };
 
 class Graph {

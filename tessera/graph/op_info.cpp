@@ -136,9 +136,18 @@ bool writes_operand(const Node& node, size_t source) {
   }
 }
 
+std::vector<bool> changed_storages(const Graph& graph) {
+  std::vector<bool> changed(static_cast<size_t>(graph.size()));
+  for (const Node& node : graph.nodes())
+    for (size_t i = 0; i < node.n_sources; ++i)
+      if (node.sources[i] != kNoNode && writes_operand(node, i))
+        changed[static_cast<size_t>(graph.storage(node.sources[i]))] = true;
+  return changed;
+}
+
 Cost cost(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  if (node.is_leaf() || node.op == Op::view) return {};
+  if (!node.is_work()) return {};
   Cost cost{.macs = 0, .bytes = bytes_of(node.spec)};
   switch (node.op) {
     case Op::get_rows:  // only the rows that are fetched

@@ -36,6 +36,8 @@ bool may_run_in_place(Op op, size_t source);
 
 /// True when the node changes the bytes of its source i: what it stores into, or a memory that it keeps.
 bool writes_operand(const Node& node, size_t source);
+/// By storage: whether some node of the graph changes its bytes so.
+std::vector<bool> changed_storages(const Graph& graph);
 
 Cost cost(const Graph& graph, NodeId id);
 /// Bytes of the weights that a mul_mat_experts reads: of as many experts as its rows can ask for.

@@ -13,8 +13,9 @@ namespace tessera {
 
 struct Weight {
   Tensor tensor;
-  Op use = Op::mul_mat;  // what it is an operand of: decides which memory suits it
+  Op use = Op::mul_mat;                        // what it is an operand of: decides which memory suits it
   const ModelFiles::Tensor* source = nullptr;  // null in a blueprint
+  std::vector<Tensor> row_parts{};             // where its rows lie in several memories: tensor.row_parts
 };
 
 class WeightTable {

@@ -20,11 +20,11 @@ class Assigner {
 
   Result<Assignment> run(const PinNode& pin) {
     for (NodeId id = 0; id < graph_.size(); ++id)
-      if (is_work(id)) TESSERA_TRY(fix(id, pin));
+      if (graph_[id].is_work()) TESSERA_TRY(fix(id, pin));
     for (const bool any_device : {false, true})
       for (const Direction direction : {Direction::down, Direction::up}) expand(direction, any_device);
     for (NodeId id = 0; id < graph_.size(); ++id)
-      if (is_work(id)) TESSERA_TRY(place(id));
+      if (graph_[id].is_work()) TESSERA_TRY(place(id));
     follow();
     return Assignment{std::move(entries_)};
   }
@@ -35,7 +35,6 @@ class Assigner {
   int last() const { return static_cast<int>(devices_.size()) - 1; }
   const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
 
-  bool is_work(NodeId id) const { return !graph_[id].is_leaf() && graph_[id].op != Op::view; }
   bool supports(int d, NodeId id) const { return device(d).supports(graph_, id); }
   const Tensor* tensor_behind(NodeId id) const { return graph_[graph_.storage(id)].tensor; }
 
@@ -86,7 +85,7 @@ class Assigner {
     NodeId neighbour = kNoNode;
     for (NodeId i = 0; i < graph_.size(); ++i) {
       const NodeId id = direction == Direction::down ? i : graph_.size() - 1 - i;
-      if (!is_work(id)) continue;
+      if (!graph_[id].is_work()) continue;
       if (at(id).device >= 0) {
         neighbour = any_device || at(id).device != last() ? id : kNoNode;
       } else if (neighbour != kNoNode && supports(at(neighbour).device, id)) {
@@ -163,13 +162,13 @@ class Assigner {
     if (graph_[storage].op != Op::input) return at(storage).device;
     for (NodeId id = storage + 1; id < graph_.size(); ++id)
       for (const NodeId source : graph_[id].inputs())
-        if (is_work(id) && source != kNoNode && graph_.storage(source) == storage) return at(id).device;
+        if (graph_[id].is_work() && source != kNoNode && graph_.storage(source) == storage) return at(id).device;
     return last();
   }
 
   void follow() {
     for (NodeId id = graph_.size() - 1; id >= 0; --id) {  // back to front: the first reader is the last to say so
-      if (!is_work(id)) continue;
+      if (!graph_[id].is_work()) continue;
       for (const NodeId source : graph_[id].inputs()) {
         if (source == kNoNode) continue;
         const NodeId storage = graph_.storage(source);
@@ -177,7 +176,7 @@ class Assigner {
       }
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (is_work(id)) continue;
+      if (graph_[id].is_work()) continue;
       const NodeId storage = graph_.storage(id);
       if (graph_[id].op == Op::tensor) {
         const int home = home_of(graph_[id].tensor->buffer_type, devices_);
@@ -216,7 +215,7 @@ Result<Assignment> assign(const Graph& graph, std::span<const Device* const> dev
 std::string describe(const Graph& graph, const Assignment& assignment, std::span<const Device* const> devices) {
   std::string lines;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph[id].is_leaf() || graph[id].op == Op::view) continue;
+    if (!graph[id].is_work()) continue;
     const Assignment::Entry& entry = assignment.entries[static_cast<size_t>(id)];
     fmt::format_to(std::back_inserter(lines), "{} {}: {} ({}", id, describe(graph, id),
                    devices[static_cast<size_t>(entry.device)]->name(), name_of(entry.cause));

@@ -243,6 +243,12 @@ Result<> Executor::copy_input(PreparedGraph& prepared, size_t lane, NodeId copy)
   return to.buffer->copy(prepared.scheduled_place(prepared.schedule_.graph[copy].sources[0], lane), to);
 }
 
+Result<> Executor::run(PreparedGraph& prepared, const CancelToken* cancel) {
+  if (!prepared.schedule_.overlaps) return run_slices(prepared, cancel, {}, nullptr);
+  TESSERA_TRY(start(prepared, 0, cancel));
+  return finish(0);
+}
+
 Result<> Executor::run_slices(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log) {
   const Schedule& schedule = prepared.schedule_;
   const Clock clock;
@@ -289,7 +295,12 @@ Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken
   TESSERA_TRY(take_snapshots(prepared, lane));
   {
     const std::lock_guard lock(mutex_);
-    flights_[lane] = {&prepared, cancel, 0, std::nullopt};
+    Flight& flight = flights_[lane];
+    flight.prepared = &prepared;
+    flight.cancel = cancel;
+    flight.n_done = 0;
+    flight.n_ended.assign(backends_.size(), 0);
+    flight.n_copied.assign(backends_.size(), 0);
   }
   for (size_t i = 0; i < prepared.schedule_.slices.size(); ++i)
     streams_[static_cast<size_t>(prepared.schedule_.slices[i].device)]->post(
@@ -302,19 +313,30 @@ Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken
 void Executor::run_in_flight(size_t lane, size_t slice) {
   std::unique_lock lock(mutex_);
   Flight& flight = flights_[lane];
-  changed_.wait(lock, [&] { return flight.n_done == slice; });
-  if (!flight.error) {
-    PreparedGraph& prepared = *flight.prepared;
-    const CancelToken* cancel = flight.cancel;
+  PreparedGraph& prepared = *flight.prepared;
+  const CancelToken* cancel = flight.cancel;
+  const Slice& planned = prepared.schedule_.slices[slice];
+  const auto device = static_cast<size_t>(planned.device);
+  changed_.wait(lock, [&] {
+    return std::ranges::equal(flight.n_ended, planned.ended, std::ranges::greater_equal()) &&
+           std::ranges::equal(flight.n_copied, planned.copied, std::ranges::greater_equal());
+  });
+  const bool goes_on = !flight.error;
+  Result<> done;
+  if (goes_on) {
     lock.unlock();
-    const Slice& planned = prepared.schedule_.slices[slice];
-    Result<> done;
     for (size_t i = 0; i < planned.copies.size() && done; ++i) done = copy_input(prepared, lane, planned.copies[i]);
-    if (done)
-      done = backends_[static_cast<size_t>(planned.device)]->run(*prepared.lanes_[lane].slices[slice].plan, cancel);
     lock.lock();
-    if (!done) flight.error = std::move(done).error();
   }
+  ++flight.n_copied[device];
+  if (goes_on && done) {
+    changed_.notify_all();
+    lock.unlock();
+    done = backends_[device]->run(*prepared.lanes_[lane].slices[slice].plan, cancel);
+    lock.lock();
+  }
+  if (!done && !flight.error) flight.error = std::move(done).error();
+  ++flight.n_ended[device];
   ++flight.n_done;
   changed_.notify_all();
 }

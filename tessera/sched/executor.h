@@ -1,7 +1,8 @@
 // Runs graphs on one or more backends, out of one compute buffer per memory. Reserve the worst case once, from graphs
 // of the largest shapes; every later graph is planned into these buffers, and running never allocates.
 //
-// With several lanes, each with values of its own, runs overlap: start() one on a lane while that of another goes on.
+// Slices that need not wait for one another (sched/schedule.h) run at the same time, on a thread per backend. With
+// several lanes, each with values of its own, runs overlap too: start() one on a lane while that of another goes on.
 // Each backend works on one slice at a time, in the order in which they were started, so a run sees what those before
 // it left in caches of the same device.
 #pragma once
@@ -125,12 +126,12 @@ class Executor {
   Result<std::unique_ptr<PreparedGraph>> prepare(Graph graph, size_t n_lanes = 1);
 
   /// On lane 0, while nothing that was started goes on. Errors: those of Backend::run and of copies between devices.
-  Result<> run(PreparedGraph& prepared, const CancelToken* cancel) { return run_slices(prepared, cancel, {}, nullptr); }
-  /// The same, and shows the watched nodes as they are made.
+  Result<> run(PreparedGraph& prepared, const CancelToken* cancel);
+  /// The same slice by slice, and shows the watched nodes as they are made.
   Result<> run(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see) {
-    return run_slices(prepared, cancel, see, nullptr);
+    return see ? run_slices(prepared, cancel, see, nullptr) : run(prepared, cancel);
   }
-  /// The same, and tells when what happened.
+  /// The same slice by slice, and tells when what happened.
   Result<RunLog> run_logged(PreparedGraph& prepared, const CancelToken* cancel);
 
   /// Begins a run on a lane of which none goes on, with the inputs and snapshots of now; the graph, the inputs' places
@@ -178,7 +179,8 @@ class Executor {
   struct Flight {
     PreparedGraph* prepared = nullptr;  // null: none
     const CancelToken* cancel = nullptr;
-    size_t n_done = 0;  // slices, in their order
+    std::vector<uint32_t> n_ended, n_copied;  // slices, by device
+    size_t n_done = 0;                        // slices that have ended, of all
     std::optional<Error> error{};
   };
   std::mutex mutex_;  // of flights_

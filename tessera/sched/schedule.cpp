@@ -6,22 +6,11 @@
 
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/sched/row_split.h"
 
 namespace tessera {
 
 namespace {
-
-bool is_work(const Node& node) { return !node.is_leaf() && node.op != Op::view; }
-
-// Which storages some node changes in place.
-std::vector<bool> changed_storages(const Graph& graph) {
-  std::vector<bool> changed(static_cast<size_t>(graph.size()));
-  for (const Node& node : graph.nodes())
-    for (size_t i = 0; i < node.n_sources; ++i)
-      if (node.sources[i] != kNoNode && writes_operand(node, i))
-        changed[static_cast<size_t>(graph.storage(node.sources[i]))] = true;
-  return changed;
-}
 
 class Splitter {
  public:
@@ -32,16 +21,21 @@ class Splitter {
         devices_(devices),
         options_(options),
         changed_(changed_storages(graph)),
-        new_ids_(static_cast<size_t>(graph.size()), kNoNode) {}
+        new_ids_(static_cast<size_t>(graph.size()), kNoNode),
+        made_by_(static_cast<size_t>(graph.size()), kNoSlice),
+        n_slices_(devices.size()),
+        last_copy_from_(devices.size(), std::vector<uint32_t>(devices.size())) {}
 
   Result<Schedule> run() {
     for (NodeId begin = 0, end = 0; begin < graph_.size(); begin = end) {
       Slice slice{.device = -1, .begin = size_, .end = 0, .copies = {}};
+      slice.ended.resize(devices_.size());
+      slice.copied.resize(devices_.size());
       end = end_of_slice(begin, slice);
       if (slice.device >= 0) add_copies(begin, end, slice);
       for (NodeId id = begin; id < end; ++id) add(id, slice.device);
       slice.end = size_;
-      if (slice.device >= 0) schedule_.slices.push_back(std::move(slice));
+      if (slice.device >= 0) add_slice(begin, end, std::move(slice));
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
       NodeId& reason = schedule_.assignment.entries[static_cast<size_t>(new_id(id))].reason;
@@ -53,11 +47,19 @@ class Splitter {
   }
 
  private:
-  // As far as nodes run on one device; the slice has none where nothing is left that runs.
+  static constexpr size_t kNoSlice = SIZE_MAX;
+  const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
+
+  // As far as nodes run on one device; the slice has none where nothing is left that runs. It ends before a node that
+  // waits for a later slice than those before it do: these need not wait.
   NodeId end_of_slice(NodeId begin, Slice& slice) const {
+    size_t waits_for = 0;
     for (NodeId id = begin; id < graph_.size(); ++id) {
-      if (!is_work(graph_[id])) continue;
+      if (!graph_[id].is_work()) continue;
       if (slice.device >= 0 && assignment_.device(id) != slice.device) return id;
+      const size_t waited = slice_before(id);
+      if (slice.device >= 0 && waited > waits_for) return id;
+      waits_for = std::max(waits_for, waited);
       slice.device = assignment_.device(id);
       if (!options_.watch || !options_.watch(graph_, id)) continue;
       slice.watched = id;
@@ -66,9 +68,67 @@ class Splitter {
     return graph_.size();
   }
 
+  // The number behind the last slice whose values a node copies; 0: none.
+  size_t slice_before(NodeId id) const {
+    size_t last = 0;
+    for (const NodeId source : graph_[id].inputs()) {
+      if (source == kNoNode || !needs_copy(source, assignment_.device(id))) continue;
+      const NodeId storage = graph_.storage(source);
+      const size_t made_by = made_by_[static_cast<size_t>(storage)];
+      const bool is_there =
+          copies_.contains({storage, assignment_.device(id)}) && !changed_[static_cast<size_t>(storage)];
+      if (made_by != kNoSlice && !is_there) last = std::max(last, made_by + 1);
+    }
+    return last;
+  }
+
+  void add_slice(NodeId begin, NodeId end, Slice slice) {
+    const auto d = static_cast<size_t>(slice.device);
+    for (size_t e = 0; e < devices_.size(); ++e) {
+      if (e == d) continue;
+      const bool shares =
+          devices_[e]->can_use(devices_[d]->buffer_type()) || devices_[d]->can_use(devices_[e]->buffer_type());
+      if (shares) slice.ended[e] = n_slices_[e];
+      slice.copied[e] = last_copy_from_[e][d];
+    }
+    if (!schedule_.slices.empty()) {
+      const auto before = static_cast<size_t>(schedule_.slices.back().device);
+      schedule_.overlaps |= before != d && slice.ended[before] < n_slices_[before];
+    }
+    for (NodeId id = begin; id < end; ++id)
+      if (graph_[id].is_work()) mark_made(id);
+    numbers_.push_back(n_slices_[d]++);
+    schedule_.slices.push_back(std::move(slice));
+  }
+
+  // What a node writes is of the slice that is added next.
+  void mark_made(NodeId id) {
+    made_by_[static_cast<size_t>(graph_.storage(id))] = schedule_.slices.size();
+    const Node& node = graph_[id];
+    for (size_t i = 0; i < node.n_sources; ++i)
+      if (node.sources[i] != kNoNode && writes_operand(node, i))
+        made_by_[static_cast<size_t>(graph_.storage(node.sources[i]))] = schedule_.slices.size();
+  }
+
+  // A slice that copies a value waits for the slice that made it, one that copies from a tensor for all that may write
+  // there; and whoever may overwrite the source waits for the copy.
+  void wait_for_source(NodeId storage, Slice& slice) {
+    const auto to = static_cast<size_t>(slice.device);
+    const bool is_tensor = graph_[storage].op == Op::tensor;
+    for (size_t e = 0; e < devices_.size(); ++e) {
+      if (!devices_[e]->can_use(*memory_of(storage))) continue;
+      last_copy_from_[to][e] = n_slices_[to] + 1;
+      if (is_tensor) slice.ended[e] = n_slices_[e];
+    }
+    const size_t made_by = made_by_[static_cast<size_t>(storage)];
+    if (is_tensor || made_by == kNoSlice) return;
+    uint32_t& ended = slice.ended[static_cast<size_t>(schedule_.slices[made_by].device)];
+    ended = std::max(ended, numbers_[made_by] + 1);
+  }
+
   const BufferType* memory_of(NodeId storage) const {
     if (graph_[storage].op == Op::tensor) return graph_[storage].tensor->buffer_type;
-    return &devices_[static_cast<size_t>(assignment_.device(storage))]->buffer_type();
+    return &device(assignment_.device(storage)).buffer_type();
   }
 
   bool is_snapshot(NodeId storage) const {
@@ -86,7 +146,7 @@ class Splitter {
   void add_copies(NodeId begin, NodeId end, Slice& slice) {
     std::erase_if(copies_, [&](const auto& copy) { return changed_[static_cast<size_t>(copy.first.first)]; });
     for (NodeId id = begin; id < end; ++id) {
-      if (!is_work(graph_[id])) continue;
+      if (!graph_[id].is_work()) continue;
       for (const NodeId source : graph_[id].inputs()) {
         if (source == kNoNode || !needs_copy(source, slice.device)) continue;
         const NodeId storage = graph_.storage(source);
@@ -104,6 +164,7 @@ class Splitter {
         node.sources[node.n_sources++] = new_id(storage);
         copy = append(std::move(node), {slice.device, Cause::follows, new_id(storage)});
         slice.copies.push_back(copy);
+        wait_for_source(storage, slice);
       }
     }
     views_.clear();
@@ -130,7 +191,7 @@ class Splitter {
     Node node = graph_[id];
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode)
-        node.sources[i] = is_work(node) ? readable(node.sources[i], device) : new_id(node.sources[i]);
+        node.sources[i] = node.is_work() ? readable(node.sources[i], device) : new_id(node.sources[i]);
     if (node.alias_of != kNoNode) node.alias_of = new_id(node.alias_of);
     new_ids_[static_cast<size_t>(id)] = append(std::move(node), assignment_.entries[static_cast<size_t>(id)]);
   }
@@ -151,7 +212,12 @@ class Splitter {
   GraphBuilder builder_;
   NodeId size_ = 0;
   Schedule schedule_;
-  std::vector<NodeId> new_ids_;                      // by node of the given graph
+  std::vector<NodeId> new_ids_;     // by node of the given graph
+  std::vector<size_t> made_by_;     // by storage: the last slice that wrote it
+  std::vector<uint32_t> numbers_;   // by slice: its number among those of its device
+  std::vector<uint32_t> n_slices_;  // by device, so far
+  std::vector<std::vector<uint32_t>>
+      last_copy_from_;  // [to][from]: how many slices of `to` came up to the last that copied
   std::map<std::pair<NodeId, int>, NodeId> copies_;  // (storage, device): the copy that is there now
   std::map<NodeId, NodeId> views_;                   // of copies, in the slice that is being made
 };
@@ -164,17 +230,53 @@ size_t Schedule::n_copies() const {
   return n;
 }
 
+namespace {
+
+// What callers say of nodes of the given graph, for one whose products are split.
+ScheduleOptions for_split(const ScheduleOptions& options, const Graph& given, const RowSplit& split) {
+  ScheduleOptions of_split{.pin = {}, .watch = {}, .snapshot = options.snapshot};
+  const auto id_of = [&](NodeId id) { return split.given[static_cast<size_t>(id)]; };
+  if (options.pin)
+    of_split.pin = [&, id_of](const Graph&, NodeId id) {
+      return id_of(id) == kNoNode ? std::nullopt : options.pin(given, id_of(id));
+    };
+  if (options.watch)
+    of_split.watch = [&, id_of](const Graph&, NodeId id) {
+      return id_of(id) != kNoNode && options.watch(given, id_of(id));
+    };
+  return of_split;
+}
+
+Result<Schedule> split_slices(const Graph& graph, std::span<const Device* const> devices,
+                              const ScheduleOptions& options) {
+  TESSERA_ASSIGN(const Assignment assignment, assign(graph, devices, options.pin));
+  return Splitter(graph, assignment, devices, options).run();
+}
+
+}  // namespace
+
 Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devices, const ScheduleOptions& options) {
-  if (devices.size() == 1 && !options.watch && !options.snapshot) {
+  TESSERA_ASSIGN(const std::optional<RowSplit> split, split_rows(graph));
+  if (devices.size() == 1 && !split && !options.watch && !options.snapshot) {
     // Whatever it holds: the backend says what it cannot run.
     Schedule whole;
     whole.assignment.entries.assign(static_cast<size_t>(graph.size()), {.device = 0});
     whole.slices.push_back({.device = 0, .begin = 0, .end = graph.size(), .copies = {}, .watched = kNoNode});
+    whole.slices.back().ended = whole.slices.back().copied = {0};
     whole.graph = std::move(graph);
     return whole;
   }
-  TESSERA_ASSIGN(const Assignment assignment, assign(graph, devices, options.pin));
-  TESSERA_ASSIGN(Schedule schedule, Splitter(graph, assignment, devices, options).run());
+  if (!split) {
+    TESSERA_ASSIGN(Schedule schedule, split_slices(graph, devices, options));
+    schedule.given = std::move(graph);
+    return schedule;
+  }
+  TESSERA_ASSIGN(Schedule schedule, split_slices(split->graph, devices, for_split(options, graph, *split)));
+  std::vector<NodeId> ids;
+  for (const NodeId id : split->ids) ids.push_back(schedule.id_of(id));
+  schedule.ids = std::move(ids);
+  for (Slice& slice : schedule.slices)
+    if (slice.watched != kNoNode) slice.watched = split->given[static_cast<size_t>(slice.watched)];
   schedule.given = std::move(graph);
   return schedule;
 }

@@ -1,8 +1,10 @@
 // A graph over several devices: its nodes in their order, cut into slices of one device each, with copies of what a
 // slice reads from elsewhere in front of it. What is copied to a device stays there for later slices, but for what
-// nodes change in place, which each slice copies anew.
+// nodes change in place, which each slice copies anew. A slice waits for those whose values it copies, not for all
+// before it: so devices that share no memory may run at the same time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -16,6 +18,9 @@ struct Slice {
   NodeId begin = 0, end = 0;
   std::vector<NodeId> copies;  // from the device of each one's source
   NodeId watched = kNoNode;    // of the given graph: its last node, if that is watched
+  // By device: how many of its slices must have ended, and how many must have made their copies (after that their
+  // sources may be overwritten), before this one begins. Those of one device run in their order.
+  std::vector<uint32_t> ended{}, copied{};
 };
 
 /// A tensor as it is when a run begins, for one device.
@@ -28,9 +33,10 @@ struct Schedule {
   Graph graph;                 // the given one with copies
   std::optional<Graph> given;  // where that differs
   Assignment assignment;       // of this graph's nodes
-  std::vector<NodeId> ids;     // by node of the given graph: its number in this; empty: the same
+  std::vector<NodeId> ids;     // by node of the given graph: its number in this (sched/row_split.h); empty: the same
   std::vector<Slice> slices;
   std::vector<Snapshot> snapshots;
+  bool overlaps = false;  // some slices may run at the same time
 
   NodeId id_of(NodeId given) const { return ids.empty() ? given : ids[static_cast<size_t>(given)]; }
   size_t n_copies() const;
@@ -49,7 +55,7 @@ struct ScheduleOptions {
   SnapshotTensor snapshot{};
 };
 
-/// Errors: those of assign().
+/// Errors: those of split_rows() and assign().
 Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devices, const ScheduleOptions& options);
 
 /// The nodes of a slice as a graph of their own: values from outside are inputs, values that are read later are

@@ -41,7 +41,6 @@ class VulkanBackend final : public Backend {
   Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel) override;
 
  private:
-  Result<> want_supported(const Graph& graph) const;
   Result<> run_submissions(const VulkanPlan& plan, std::span<const VkCommandBuffer> submissions,
                            const CancelToken* cancel);
   FaultWords* fault() const { return reinterpret_cast<FaultWords*>(fault_.mapped()); }
@@ -94,7 +93,7 @@ class VulkanDevice final : public Device {
   bool can_use(const BufferType& type) const override { return &type == &memory_; }
   bool supports(const Graph& graph, NodeId id) const override {
     const Node& node = graph[id];
-    if (node.is_leaf() || node.op == Op::view) return true;
+    if (!node.is_work()) return true;
     const OpKernel* kernel = kernel_of(node.op);
     return kernel != nullptr && fits(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
   }
@@ -164,21 +163,10 @@ Result<> VulkanBackend::create() {
 
 const Device& VulkanBackend::device() const { return device_; }
 
-Result<> VulkanBackend::want_supported(const Graph& graph) const {
-  for (NodeId id = 0; id < graph.size(); ++id)
-    if (!device_.supports(graph, id))
-      return fail(ErrorCode::unsupported, "{} cannot run {}", device_.name(), describe(graph, id));
-  return {};
-}
-
 Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> places,
                                                           const BufferRange& work) {
-  TESSERA_TRY(want_supported(graph));
-  if (places.size() != static_cast<size_t>(graph.size()))
-    return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
-  for (const Tensor& place : places)
-    if (place.buffer == nullptr || !device_.can_use(place.buffer->type()))
-      return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", place.name, device_.name());
+  TESSERA_TRY(want_supported(device_, graph));
+  TESSERA_TRY(want_places(device_, graph, places));
   auto plan = std::make_unique<VulkanPlan>(device_.context(), ++n_plans_);
   if (graph.size() == 0) return plan;
   PlanMemory memory{.tables = device_.tables(), .fault = fault_.address()};
@@ -198,7 +186,7 @@ Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, st
 }
 
 Result<size_t> VulkanBackend::work_bytes(const Graph& graph) const {
-  TESSERA_TRY(want_supported(graph));
+  TESSERA_TRY(want_supported(device_, graph));
   if (graph.size() == 0) return 0;
   std::vector<Tensor> places;
   places.reserve(static_cast<size_t>(graph.size()));

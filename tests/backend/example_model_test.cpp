@@ -9,24 +9,6 @@ namespace {
 
 using namespace testing;
 
-Result<std::vector<int32_t>> greedy_ids(const std::shared_ptr<Engine>& engine, int n, DType cache) {
-  TESSERA_ASSIGN(const auto session,
-                 Session::create(engine, {.n_ctx = 128, .n_ubatch = 32, .type_k = cache, .type_v = cache}));
-  std::vector<int32_t> ids = {1, 403, 407, 261, 378};
-  Batch batch;
-  for (size_t i = 0; i < ids.size(); ++i)
-    batch.add({.token = ids[i], .position = static_cast<int32_t>(i), .wants_logits = i + 1 == ids.size()});
-  for (int i = 0; i < n; ++i) {
-    TESSERA_TRY(session->decode(batch));
-    const std::span<const float> logits = session->logits(0);
-    const auto next = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
-    batch = Batch();
-    batch.add({.token = next, .position = static_cast<int32_t>(ids.size()), .wants_logits = true});
-    ids.push_back(next);
-  }
-  return ids;
-}
-
 struct Told {
   std::vector<int32_t> ids;
   std::string devices;  // of the slices of a decode step
@@ -36,8 +18,9 @@ Result<Told> tell(const Registry& registry, const std::string& path, const Place
   TESSERA_ASSIGN(const std::shared_ptr<Engine> engine, Engine::open(registry, path, {.placement = placement}));
   TESSERA_TRY(engine->load({}));
   Told told;
-  TESSERA_ASSIGN(told.ids, greedy_ids(engine, 30, cache));
-  TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128, .type_k = cache, .type_v = cache}));
+  TESSERA_ASSIGN(const auto session,
+                 Session::create(engine, {.n_ctx = 128, .n_ubatch = 32, .type_k = cache, .type_v = cache}));
+  TESSERA_ASSIGN(told.ids, greedy_ids(*session, {1, 403, 407, 261, 378}, 30));
   TESSERA_ASSIGN(const Schedule schedule, session->step_schedule(1, 1));
   for (const Slice& slice : schedule.slices)
     told.devices.append(told.devices.empty() ? "" : " ")

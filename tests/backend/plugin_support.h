@@ -38,21 +38,10 @@ inline Result<std::vector<float>> run_y_on(const std::vector<const Device*>& dev
   Executor executor(pointers, {});
   TESSERA_TRY(executor.reserve({&graph, 1}));
   TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
-  const Graph& g = prepared->graph();
-  for (NodeId id = 0; id < g.size(); ++id) {
-    if (g[id].op != Op::input) continue;
-    const Tensor& place = prepared->place(id);
-    TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
-  }
+  TESSERA_TRY(set_inputs(*prepared, inputs));
   TESSERA_TRY(executor.run(*prepared, cancel));
-  for (NodeId id = 0; id < g.size(); ++id) {
-    if (g[id].name != "y") continue;
-    const Tensor& place = prepared->place(id);
-    Bytes bytes(span_bytes(place.dtype, place.layout));
-    TESSERA_TRY(place.buffer->get(place, 0, bytes));
-    return values_of<float>(bytes);
-  }
-  return fail(ErrorCode::not_found, "no output y");
+  TESSERA_ASSIGN(const NamedBytes outputs, outputs_of(*prepared));
+  return values_of<float>(outputs.at("y"));
 }
 
 }  // namespace tessera::testing

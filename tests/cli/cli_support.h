@@ -45,12 +45,12 @@ class Child {
   /// Waits until at least n bytes have come out.
   void wait_for_output(size_t n) const {
     std::error_code none_yet;
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 12000; ++i) {
       const uintmax_t size = std::filesystem::file_size(out_path_, none_yet);
       if (!none_yet && size >= n) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    ADD_FAILURE() << "no output in 30 s";
+    ADD_FAILURE() << "no output in 120 s";
   }
 
   void send(int signal) const { ::kill(pid_, signal); }

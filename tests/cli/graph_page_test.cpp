@@ -59,11 +59,12 @@ class GraphPage : public ::testing::Test {
 
   Page load(const std::string& hash, const std::string& flags = "--dump-dom") const {
     const std::string out = (temporary_dir() / "dom").string(), err = (temporary_dir() / "log").string();
-    const std::string command = browser_ +
-                                " --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
-                                " --enable-logging=stderr --user-data-dir=" +
-                                (temporary_dir() / "profile").string() + " --window-size=1500,940 " + flags +
-                                " 'file://" + page_ + "#" + hash + "' >" + out + " 2>" + err;
+    const std::string command =
+        browser_ +
+        " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-background-networking"
+        " --enable-logging=stderr --user-data-dir=" +
+        (temporary_dir() / "profile").string() + " --window-size=1500,940 " + flags + " 'file://" + page_ + "#" + hash +
+        "' >" + out + " 2>" + err;
     EXPECT_EQ(std::system(command.c_str()), 0);
     Page page{.dom = read_all(out), .errors = {}};
     const std::string log = read_all(err);

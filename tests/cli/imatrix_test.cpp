@@ -146,7 +146,7 @@ TEST_F(ImatrixCommand, ResumeRefusesAnotherTextOrChunkSize) {
 TEST_F(ImatrixCommand, AnInterruptKeepsTheLastSavedFile) {
   const auto saved = [&] { return fs::exists(path("a.gguf")); };
   testing::Child child({"imatrix", "-m", model_, "-f", text_, "-c", "64", "-ub", "64", "-q", "-o", path("a.gguf")});
-  for (int i = 0; i < 3000 && !saved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 12000 && !saved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.send(SIGINT);
   EXPECT_EQ(child.wait().status, 130);
   ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, Imatrix::load(path("a.gguf")));

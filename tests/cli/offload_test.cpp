@@ -26,7 +26,6 @@ TEST(OffloadFlags, ThatCannotBeReadAreRefusedBeforeLoading) {
 TEST(OffloadFlags, NamesThatDoNotExistAreErrorsThatListThoseThatDo) {
   TESSERA_SHARED_OR_SKIP(model, kModel);
   expect_refusal(run_program({"plan", "-m", model, "-dev", "gpu7"}), 1, "no device named gpu7 (there are: ");
-  expect_refusal(run_program({"plan", "-m", model, "-sm", "row"}), 1, "rows of matrices are not split");
   expect_refusal(run_program({"plan", "-m", model, "-ot", "ffn=gpu7"}), 1,
                  "no device or memory named gpu7 (there are: cpu, cpu-packed");
 }
@@ -41,6 +40,7 @@ TEST(OffloadFlags, OfDevicesThatAreNotThereChangeNothing) {
                                                 {"-nkvo"},
                                                 {"-ts", "1,2"},
                                                 {"-sm", "none"},
+                                                {"-sm", "row"},
                                                 {"--fit", "off"},
                                                 {"-fitt", "100"}}) {
     std::vector<std::string> args = {"plan", "-m", model, "--json"};
@@ -62,6 +62,18 @@ TEST(OffloadFlags, WeightsMayLieInOtherMemory) {
   EXPECT_EQ(run_program(elsewhere).out, run_program(run).out);
 }
 
+bool has_no_vulkan(const ProgramOutput& output) {
+  return output.status != 0 && output.err.find("no device named vulkan:0") != std::string::npos;
+}
+
+uint64_t weights_on(const std::string& device, const ProgramOutput& plan) {
+  uint64_t bytes = 0;
+  const json report = json::parse(plan.out);
+  for (const json& part : report["buffers"])
+    if (part["device"] == device && part["what"] == "weights") bytes += part["bytes"].get<uint64_t>();
+  return bytes;
+}
+
 // Where Vulkan has a device, whatever it computes on.
 TEST(OffloadFlags, SplitAModelOverADevice) {
   TESSERA_SHARED_OR_SKIP(model, kModel);
@@ -69,16 +81,9 @@ TEST(OffloadFlags, SplitAModelOverADevice) {
     return run_program({"plan", "-m", model, "--json", "-dev", "vulkan:0", "-ngl", layers});
   };
   const ProgramOutput all = plan("all");
-  if (all.status != 0 && all.err.find("no device named vulkan:0") != std::string::npos)
-    GTEST_SKIP() << "no Vulkan device";
+  if (has_no_vulkan(all)) GTEST_SKIP() << "no Vulkan device";
   ASSERT_EQ(all.status, 0) << all.err;
-  const auto weights_there = [](const ProgramOutput& output) {
-    uint64_t bytes = 0;
-    const json report = json::parse(output.out);
-    for (const json& part : report["buffers"])
-      if (part["device"] == "vulkan:0" && part["what"] == "weights") bytes += part["bytes"].get<uint64_t>();
-    return bytes;
-  };
+  const auto weights_there = [](const ProgramOutput& output) { return weights_on("vulkan:0", output); };
   EXPECT_EQ(json::parse(all.out)["n_gpu_layers"], 6);
   EXPECT_EQ(weights_there(plan("0")), 0u);
   EXPECT_GT(weights_there(plan("2")), 0u);
@@ -88,6 +93,43 @@ TEST(OffloadFlags, SplitAModelOverADevice) {
   std::vector<std::string> split = run;
   split.insert(split.end(), {"-dev", "vulkan:0", "-ngl", "3"});
   EXPECT_EQ(run_program(split).out, run_program(run).out);
+}
+
+#ifdef TESSERA_EXAMPLE_PLUGINS
+TEST(OffloadFlags, SplitRowsOverTwoDevices) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::vector<std::string> env = {std::string("TESSERA_BACKENDS=") + TESSERA_EXAMPLE_PLUGINS};
+  const auto run = [&](const std::string& command, const std::vector<std::string>& flags) {
+    std::vector<std::string> args = {command, "-m", model};
+    args.insert(args.end(), flags.begin(), flags.end());
+    return run_program(args, "", env);
+  };
+  const std::vector<std::string> rows = {"-dev", "vulkan:0,example:0", "-sm", "row", "-ts", "3,1"};
+  const auto with_rows = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), rows.begin(), rows.end());
+    return flags;
+  };
+  const ProgramOutput plan = run("plan", with_rows({"--json"}));
+  if (has_no_vulkan(plan)) GTEST_SKIP() << "no Vulkan device";
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  EXPECT_GT(weights_on("vulkan:0", plan), weights_on("example:0", plan));
+  EXPECT_GT(weights_on("example:0", plan), 100'000u);
+  const std::vector<std::string> text = {"-p", "Once", "-n", "8", "--temp", "0"};
+  EXPECT_EQ(run("run", with_rows(text)).out, run("run", text).out);
+  // What the main device has to keep, and cannot.
+  expect_refusal(run("plan", with_rows({"-mg", "1"})), 1, "example:0 cannot keep K");
+}
+#endif
+
+// The device's peaks take 64 MiB, before anything else is there.
+TEST(OffloadFlags, BenchFitsToo) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const ProgramOutput output =
+      run_program({"bench", "-m", model, "-p", "16", "-n", "2", "-r", "1", "-dev", "vulkan:0", "-fitt", "68"}, "",
+                  {"TESSERA_VULKAN_MEMORY=72000000"});
+  if (has_no_vulkan(output)) GTEST_SKIP() << "no Vulkan device";
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.err.find("fit: -ngl "), std::string::npos) << output.err;
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ TEST_F(TrainCommand, InterruptedRunGoesOnToTheSameFile) {
   ASSERT_EQ(run_program(args({"-o", other, "--steps", "60", "-q"})).status, 0);
   Child child(
       args({"-o", out, "--steps", "60", "--checkpoint", check, "--log", path_of("log.jsonl"), "--save-every", "5"}));
-  for (int i = 0; i < 3000 && !fs::exists(check); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 12000 && !fs::exists(check); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.send(SIGINT);
   const ProgramOutput stopped = child.wait();
   if (stopped.status == 0) GTEST_SKIP() << "the run was over before the signal came";

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "tessera/cpu/buffers.h"
 #include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/smaps.h"
 
 namespace tessera {
 namespace {
@@ -17,6 +17,7 @@ namespace {
 using testing::Bytes;
 using testing::bytes_of;
 using testing::GraphRunner;
+using testing::mapping_line;
 using testing::OwnedTensor;
 using testing::random_values;
 using testing::Weights;
@@ -109,21 +110,6 @@ TEST_P(CpuBufferTypes, AvailabilityIsTold) {
     EXPECT_FALSE(type().allocate(1, BufferUsage::any)) << told.error().message();
   }
   if (type().allocate(1, BufferUsage::any)) EXPECT_OK(told);
-}
-
-// A line of /proc/self/smaps for the mapping with this address.
-std::string mapping_line(const std::byte* address, std::string_view key) {
-  std::ifstream maps("/proc/self/smaps");
-  bool is_mine = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    std::istringstream range(line);
-    if (range >> std::hex >> begin >> dash >> end && dash == '-')
-      is_mine = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
-    if (is_mine && line.starts_with(key)) return line;
-  }
-  return "";
 }
 
 uint64_t huge_page_count(const std::string& what) {

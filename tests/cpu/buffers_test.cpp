@@ -4,9 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "tests/cpu/smaps.h"
 #include "tests/support/graph_runner.h"
 
 namespace tessera {
@@ -46,17 +44,8 @@ TEST_P(CpuBuffers, HostMemoryIsZeroedAndAligned) {
 // Whether the mapping with this address asks for large pages: "hg" among its flags; nothing where the system does not
 // tell.
 std::optional<bool> asks_for_large_pages(const std::byte* address) {
-  std::ifstream maps("/proc/self/smaps");
-  bool is_mine = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    std::istringstream range(line);
-    if (range >> std::hex >> begin >> dash >> end && dash == '-')
-      is_mine = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
-    if (is_mine && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
-  }
-  return std::nullopt;
+  const std::string flags = testing::mapping_line(address, "VmFlags:");
+  return flags.empty() ? std::nullopt : std::optional(flags.find(" hg") != std::string::npos);
 }
 
 TEST_P(CpuBuffers, LargeBuffersAskForLargePagesAndSmallOnesDoNot) {

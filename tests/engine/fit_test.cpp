@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
 
@@ -95,16 +97,51 @@ TEST(Fit, ChangesNothingThatTheUserSet) {
   EXPECT_ERROR(fit(*off.engine, {}, asked, {.is_on = false}), "100000 available on fake:0");
 }
 
+// A device's limits at which one allocation after another fails, on the way to a session with all layers there: where
+// nothing may change, each is an error at once, and all memory is given back.
+std::vector<uint64_t> limits_of_allocations(const std::string& path, const SessionOptions& asked) {
+  std::vector<uint64_t> limits;
+  for (uint64_t limit = 0;;) {
+    Opened opened = open_with(path, limit, {.n_gpu_layers = kAllLayers}).value();
+    opened.device->tell(uint64_t{1} << 40);
+    const auto session = load_fitted(
+        *opened.engine, {}, asked, {.margin_bytes = 0},
+        [&](const SessionOptions& options) { return load(opened.engine, options); }, [](const std::string&) {});
+    if (session) return limits;
+    EXPECT_EQ(session.error().code(), ErrorCode::out_of_memory);
+    const std::string& message = session.error().message();
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+    opened.engine = nullptr;
+    EXPECT_EQ(opened.device->used_bytes(), 0u);
+    unsigned long long wanted = 0, taken = 0;
+    if (std::sscanf(message.c_str(), "fake:0: %llu bytes wanted, %llu", &wanted, &taken) != 2) {
+      ADD_FAILURE() << message;
+      return limits;
+    }
+    limits.push_back(limit);
+    limit = wanted + taken;  // enough for this one: the next fails
+  }
+}
+
+TEST(Fit, AnyAllocationMayFail) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  EXPECT_EQ(limits_of_allocations(path, {.n_ctx = 256, .n_ubatch = 32}).size(), 3u);  // weights, cache, values
+}
+
 // With every amount of memory, told truly or not, a session comes about that has what was planned.
 TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
   for (const std::string& model : {kDense, std::string("golden/archs/llama-moe.gguf")}) {
     TESSERA_SHARED_OR_SKIP(path, model);
     const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32, .threads = {.n_threads = 1}};
     const uint64_t full = full_bytes(path, asked);
+    std::vector<uint64_t> limits = limits_of_allocations(path, asked);
+    for (uint64_t limit = full + 1000; limit > 0; limit = limit > full / 16 ? limit - full / 16 : 0)
+      limits.push_back(limit);
+    std::ranges::sort(limits, std::ranges::greater());
     std::vector<float> expected;
     int64_t last_offloaded = INT64_MAX;
     for (const bool is_told : {true, false})
-      for (uint64_t limit = full + 1000; limit > 0; limit = limit > full / 16 ? limit - full / 16 : 0) {
+      for (const uint64_t limit : limits) {
         SCOPED_TRACE(fmt::format("{}, {} bytes, told {}", model, limit, is_told));
         ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, limit));
         if (!is_told) opened.device->tell(full * 2);
@@ -129,25 +166,6 @@ TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
         EXPECT_TRUE(same_bits(rows, expected));
       }
     EXPECT_EQ(last_offloaded, 0);
-  }
-}
-
-// Where layers are set by the user there is nothing to choose: an error at once, and memory is given back.
-TEST(Fit, ADeviceThatHasLessThanItTellsIsAnErrorWhereNothingMayChange) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
-  const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32};
-  const uint64_t full = full_bytes(path, asked);
-  for (uint64_t limit = 0; limit < full; limit += full / 8) {
-    ASSERT_OK_AND_ASSIGN(Opened opened, open_with(path, limit, {.n_gpu_layers = kAllLayers}));
-    opened.device->tell(full * 2);
-    const auto session = load_fitted(
-        *opened.engine, {}, asked, {.margin_bytes = 0},
-        [&](const SessionOptions& options) { return load(opened.engine, options); }, [](const std::string&) {});
-    ASSERT_FALSE(session.has_value());
-    EXPECT_EQ(session.error().code(), ErrorCode::out_of_memory);
-    EXPECT_EQ(session.error().message().find('\n'), std::string::npos);
-    opened.engine = nullptr;
-    EXPECT_EQ(opened.device->used_bytes(), 0u);
   }
 }
 

@@ -71,6 +71,56 @@ TEST(Placement, LayersAreSharedAsAskedOrByFreeMemory) {
   EXPECT_EQ(entries(*two_devices(), {.split = SplitMode::none, .main_device = 1}), "bbbbbbbb");
 }
 
+// "a 0:32, b 32:64" for a matrix of so many rows.
+std::string parts_of(const Registry& registry, PlacementOptions options, int64_t n_rows,
+                     const std::string& name = "blk.0.attn_q.weight", Op use = Op::mul_mat) {
+  options.devices = kTwo;
+  options.split = SplitMode::row;
+  const auto placement = ModelPlacement::create(registry, model_of(4), options);
+  if (!placement) return placement.error().message();
+  const Weight weight{
+      {.name = name, .dtype = DType::f32, .layout = contiguous_layout(DType::f32, {32, n_rows}).value()}, use, nullptr};
+  std::string text;
+  int64_t row = 0;
+  for (const Tensor& part : placement->row_parts_of(weight, true)) {
+    const int64_t begin = std::exchange(row, row + part.shape()[1]);
+    EXPECT_EQ(part.name, fmt::format("{}[{}:{}]", name, begin, row));
+    text += fmt::format("{}{} {}:{}", text.empty() ? "" : ", ", part.buffer_type->name(), begin, row);
+  }
+  if (!text.empty()) {
+    EXPECT_EQ(row, n_rows);
+  }
+  return text;
+}
+
+TEST(Placement, RowsAreSharedInPanels) {
+  const auto registry = two_devices();
+  EXPECT_EQ(parts_of(*registry, {}, 64), "a 0:32, b 32:64");
+  EXPECT_EQ(parts_of(*registry, {.shares = {3, 1}}, 64), "a 0:48, b 48:64");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 41), "a 0:16, b 16:41");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 3}, .main_device = 1}, 64), "a 0:16, b 16:64");
+  EXPECT_EQ(parts_of(*two_devices(3000, 1000), {}, 160), "a 0:128, b 128:160");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "output.weight"), "a 0:32, b 32:64");
+  // Not split: one device's share is less than a panel, or all; it is no matrix, or rows of it are looked up.
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 15), "");
+  EXPECT_EQ(parts_of(*registry, {.shares = {0, 1}}, 64), "");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 0}}, 41), "");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "blk.0.attn_norm.weight", Op::rms_norm), "");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "token_embd.weight"), "");
+  // Nor where it lies elsewhere.
+  EXPECT_EQ(parts_of(*registry, {.n_gpu_layers = 2, .shares = {1, 1}}, 64), "");
+  EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}, .rules = {{"attn", "b"}}}, 64), "");
+  const auto lacks = [](const Graph& graph, NodeId id) { return graph[id].op == Op::mul_mat; };
+  EXPECT_EQ(parts_of(*fake_registry({{.name = "a"}, {.name = "b", .lacks = lacks}}), {.shares = {1, 1}}, 64), "");
+}
+
+TEST(Placement, WithSplitRowsTheRestLiesOnTheMainDevice) {
+  const auto registry = two_devices();
+  EXPECT_EQ(entries_of(*registry, 4, {.devices = kTwo, .split = SplitMode::row}), "aaaaa");
+  EXPECT_EQ(entries_of(*registry, 4, {.devices = kTwo, .n_gpu_layers = 2, .split = SplitMode::row, .main_device = 1}),
+            "cccbb");
+}
+
 TEST(Placement, DevicesAreThoseNamedOrTheGpus) {
   const auto registry = fake_registry({{.name = "a"}, {.name = "s", .kind = DeviceKind::accelerator}, {.name = "b"}});
   const auto devices = [&](const std::vector<std::string>& names) {

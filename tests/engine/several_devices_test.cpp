@@ -136,6 +136,26 @@ TEST_P(SeveralDevices, GiveTheSameBitsWhereverThingsLie) {
   expect_same(three(), {.devices = names, .rules = {{"blk.*[02468]\\.", "fake:1"}, {"", "cpu"}}}, "a zebra");
 }
 
+TEST_P(SeveralDevices, GiveTheSameBitsWithRowsOnEach) {
+  const auto fakes = [] { return fake_registry({{}, {.name = "fake:1"}, {.name = "fake:2"}}); };
+  const std::vector<std::string> two = {"fake:0", "fake:1"}, three = {"fake:0", "fake:1", "fake:2"};
+  const auto split = [](std::vector<std::string> devices, std::vector<float> shares = {1, 1, 1}) {
+    shares.resize(devices.size());
+    return PlacementOptions{.devices = std::move(devices), .split = SplitMode::row, .shares = std::move(shares)};
+  };
+  expect_same(fakes(), split(two), "two devices");
+  expect_same(fakes(), split(three, {1, 3, 2}), "three devices");
+  PlacementOptions options = split(three, {0, 1, 1});
+  expect_same(fakes(), options, "no rows on the main device");
+  options = split(two);
+  options.main_device = 1;
+  options.n_gpu_layers = n_layers_ / 2 + 1;
+  expect_same(fakes(), options, "half of the layers");
+  options.offload_caches = false;
+  options.rules = {{"ffn_down", "fake:0"}};
+  expect_same(fakes(), options, "caches on the CPU and a rule");
+}
+
 // Weights that a device cannot multiply stay on the CPU, and whatever else it cannot run goes there and back.
 TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
   for (const Op lacking : {Op::mul_mat, Op::rms_norm, Op::attention, Op::kv_store, Op::rope, Op::add}) {
@@ -168,9 +188,14 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
       // The output alone: residual and product.
       {{.devices = {"fake:0"}, .n_gpu_layers = 1}, 2, 2},
       {{}, 1, 0},
+      // Rows on two devices: the CPU, then what comes in front of the first products. In a layer four times (q, k and
+      // v;
+      // the output of attention; gate and up; down) products there, products here, and what follows. As above to the
+      // device; in a layer x four times to the other and seven products back; and the output in the same way.
+      {{.devices = {"fake:0", "fake:1"}, .split = SplitMode::row, .shares = {1, 1}}, 2 + 21 * 3, 3 + 5 * (4 + 7) + 2},
   };
   for (const Case& c : cases) {
-    ASSERT_OK_AND_ASSIGN(const auto engine, open_on(fake_registry({{}}), path, c.placement));
+    ASSERT_OK_AND_ASSIGN(const auto engine, open_on(fake_registry({{}, {.name = "fake:1"}}), path, c.placement));
     ASSERT_OK_AND_ASSIGN(const auto session, Session::plan_session(*engine, {.n_ctx = 128}));
     for (const int64_t n_tokens : {1, 7}) {
       ASSERT_OK_AND_ASSIGN(const Schedule schedule, session->step_schedule(n_tokens, 1));

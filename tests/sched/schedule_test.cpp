@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op_info.h"
+#include <chrono>
+#include <thread>
+
 #include "tests/sched/two_devices.h"
 #include "tests/support/random_graph.h"
 
@@ -12,12 +14,14 @@ namespace {
 using testing::Bytes;
 using testing::bytes_of;
 using testing::GraphRunner;
+using testing::HookedBackend;
 using testing::NamedBytes;
 using testing::outputs_of;
 using testing::OwnedTensor;
 using testing::run_once;
 using testing::run_with;
 using testing::set_inputs;
+using testing::slices_of;
 using testing::SomeOpsDevice;
 using testing::TwoDevices;
 
@@ -26,24 +30,6 @@ constexpr int64_t kN = 16;
 OwnedTensor matrix(const Device& device, std::string name, uint64_t seed = 1) {
   Rng rng(seed);
   return {device.buffer_type(), std::move(name), DType::f32, {kN, kN}, bytes_of(testing::random_values(rng, kN * kN))};
-}
-
-// "a:rms_norm,mul_mat | b:copy,mul_mat": the operations of each slice, by device.
-std::string slices_of(const Schedule& schedule) {
-  std::string text;
-  for (const Slice& slice : schedule.slices) {
-    if (!text.empty()) text += " | ";
-    text += slice.device == 0 ? "a:" : slice.device == 1 ? "b:" : "c:";
-    bool is_first = true;
-    for (NodeId id = slice.begin; id < slice.end; ++id) {
-      const Node& node = schedule.graph[id];
-      if (node.is_leaf() || node.op == Op::view) continue;
-      if (!std::exchange(is_first, false)) text += ",";
-      text += info(node.op).name;
-      if (node.op == Op::copy) text += " " + node.name;
-    }
-  }
-  return text;
 }
 
 class ScheduleTest : public ::testing::Test {
@@ -166,7 +152,7 @@ TEST_F(ScheduleTest, ADeviceGetsNothingThatItDoesNotSupport) {
 TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
   GraphRunner one("", 1);
   const TwoDevices two(2);
-  size_t n_slices = 0;
+  size_t n_slices = 0, n_overlapping = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const testing::RandomGraph random = testing::random_graph(seed, 40, false);
     Rng rng(seed);
@@ -182,10 +168,22 @@ TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
     ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(random.graph, inputs));
     ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(two.executor(options), random.graph, inputs));
     ASSERT_EQ(outputs, expected) << "seed " << seed;
+    // And however long each slice takes.
+    Rng delays[] = {Rng(seed), Rng(seed + 1000)};
+    const auto delay = [&delays](size_t i) {
+      return [&rng_of_one = delays[i]] {
+        std::this_thread::sleep_for(std::chrono::microseconds(rng_of_one.next_u32() % 100));
+      };
+    };
+    HookedBackend a(two.backend(0), delay(0)), b(two.backend(1), delay(1));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes delayed, run_once(Executor({&a, &b}, options), random.graph, inputs));
+    ASSERT_EQ(delayed, expected) << "seed " << seed;
     ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(random.graph, two.devices(), options));
     n_slices += made.slices.size();
+    n_overlapping += made.overlaps;
   }
   EXPECT_GT(n_slices, 600u);
+  EXPECT_GT(n_overlapping, 30u);
 }
 
 // A tensor that a node on its own device changes is copied anew to each slice that reads it elsewhere.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/graph/op_info.h"
 #include "tests/support/graph_runner.h"
 
 namespace tessera::testing {
@@ -55,6 +56,7 @@ class TwoDevices {
 
   const Device& device(size_t i) const { return *devices_[i]; }
   std::vector<const Device*> devices() const { return {devices_[0].get(), devices_[1].get()}; }
+  Backend& backend(size_t i) const { return *backends_[i]; }
   Executor executor(ScheduleOptions options = {}, size_t n_lanes = 1) const {
     return Executor({backends_[0].get(), backends_[1].get()}, std::move(options), n_lanes);
   }
@@ -64,25 +66,43 @@ class TwoDevices {
   std::unique_ptr<Backend> backends_[2];
 };
 
-inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inputs, size_t lane = 0) {
-  const Graph& g = prepared.graph();
-  for (NodeId id = 0; id < g.size(); ++id)
-    if (const Tensor& place = prepared.place(id, lane); g[id].op == Op::input)
-      TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
-  return {};
-}
+/// A backend that is stopped before each run.
+class HookedBackend final : public Backend {
+ public:
+  HookedBackend(Backend& inner, std::function<void()> before_run) : inner_(inner), before_run_(std::move(before_run)) {}
 
-inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t lane = 0) {
-  const Graph& g = prepared.graph();
-  NamedBytes outputs;
-  for (NodeId id = 0; id < g.size(); ++id) {
-    if (!g[id].is_output) continue;
-    const Tensor& place = prepared.place(id, lane);
-    Bytes& bytes = outputs[g[id].name];
-    bytes.resize(span_bytes(place.dtype, place.layout));
-    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  const Device& device() const override { return inner_.device(); }
+  Result<size_t> work_bytes(const Graph& graph) const override { return inner_.work_bytes(graph); }
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+                                             const BufferRange& work) override {
+    return inner_.compile(graph, places, work);
   }
-  return outputs;
+  Result<> run(GraphPlan& plan, const CancelToken* cancel) override {
+    before_run_();
+    return inner_.run(plan, cancel);
+  }
+
+ private:
+  Backend& inner_;
+  std::function<void()> before_run_;
+};
+
+/// "a:rms_norm,mul_mat | b:copy,mul_mat": the operations of each slice, by device.
+inline std::string slices_of(const Schedule& schedule) {
+  std::string text;
+  for (const Slice& slice : schedule.slices) {
+    if (!text.empty()) text += " | ";
+    text += slice.device == 0 ? "a:" : slice.device == 1 ? "b:" : "c:";
+    bool is_first = true;
+    for (NodeId id = slice.begin; id < slice.end; ++id) {
+      const Node& node = schedule.graph[id];
+      if (!node.is_work()) continue;
+      if (!std::exchange(is_first, false)) text += ",";
+      text += info(node.op).name;
+      if (node.op == Op::copy) text += " " + node.name;
+    }
+  }
+  return text;
 }
 
 /// Fills all inputs, runs, and reads all outputs by name.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -85,6 +86,22 @@ inline std::vector<float> all_rows(const Session& session) {
 inline Result<std::vector<float>> logits_of(Session& session, std::span<const int32_t> tokens) {
   TESSERA_TRY(session.decode(all_logits(tokens)));
   return all_rows(session);
+}
+
+/// The prompt `ids` and n more, each the likeliest after those before it.
+inline Result<std::vector<int32_t>> greedy_ids(Session& session, std::vector<int32_t> ids, int n) {
+  Batch batch;
+  for (size_t i = 0; i < ids.size(); ++i)
+    batch.add({.token = ids[i], .position = static_cast<int32_t>(i), .wants_logits = i + 1 == ids.size()});
+  for (int i = 0; i < n; ++i) {
+    TESSERA_TRY(session.decode(batch));
+    const std::span<const float> logits = session.logits(0);
+    const auto next = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+    batch = Batch();
+    batch.add({.token = next, .position = static_cast<int32_t>(ids.size()), .wants_logits = true});
+    ids.push_back(next);
+  }
+  return ids;
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {

@@ -66,6 +66,31 @@ struct OwnedTensor {
   }
 };
 
+/// `inputs` names every input of the graph.
+inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inputs, size_t lane = 0) {
+  const Graph& g = prepared.graph();
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (g[id].op != Op::input) continue;
+    const Tensor& place = prepared.place(id, lane);
+    TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
+  }
+  return {};
+}
+
+/// The bytes of all outputs by name.
+inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t lane = 0) {
+  const Graph& g = prepared.graph();
+  NamedBytes outputs;
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (!g[id].is_output) continue;
+    const Tensor& place = prepared.place(id, lane);
+    Bytes& bytes = outputs[g[id].name];
+    bytes.resize(span_bytes(place.dtype, place.layout));
+    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  }
+  return outputs;
+}
+
 class GraphRunner {
  public:
   explicit GraphRunner(const std::string& isa = "", int n_threads = 1, Activations activations = Activations::automatic)
@@ -80,22 +105,9 @@ class GraphRunner {
     Executor executor(*backend_);
     TESSERA_TRY(executor.reserve({&graph, 1}));
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
-    const Graph& g = prepared->graph();
-    for (NodeId id = 0; id < g.size(); ++id) {
-      if (g[id].op != Op::input) continue;
-      const Tensor& place = prepared->place(id);
-      TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
-    }
+    TESSERA_TRY(set_inputs(*prepared, inputs));
     TESSERA_TRY(executor.run(*prepared, cancel));
-    NamedBytes outputs;
-    for (NodeId id = 0; id < g.size(); ++id) {
-      if (!g[id].is_output) continue;
-      const Tensor& place = prepared->place(id);
-      Bytes& bytes = outputs[g[id].name];
-      bytes.resize(span_bytes(place.dtype, place.layout));
-      TESSERA_TRY(place.buffer->get(place, 0, bytes));
-    }
-    return outputs;
+    return outputs_of(*prepared);
   }
 
   /// The output "y" as floats.

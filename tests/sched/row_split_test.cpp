@@ -1,0 +1,232 @@
+#include "tessera/sched/row_split.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "tests/sched/two_devices.h"
+#include "tests/support/random_graph.h"
+
+namespace tessera {
+namespace {
+
+using testing::Bytes;
+using testing::bytes_of;
+using testing::GraphRunner;
+using testing::HookedBackend;
+using testing::NamedBytes;
+using testing::outputs_of;
+using testing::OwnedTensor;
+using testing::run_once;
+using testing::run_with;
+using testing::set_inputs;
+using testing::slices_of;
+using testing::TwoDevices;
+
+constexpr int64_t kN = 32;
+
+/// A matrix [kN, n_rows] on the first device, and the same with its rows split over both.
+struct SplitMatrix {
+  OwnedTensor whole;
+  std::vector<OwnedTensor> owned;
+  std::vector<Tensor> parts;
+  Tensor split;
+
+  SplitMatrix(const TwoDevices& two, const std::string& name, const std::vector<int64_t>& rows, uint64_t seed)
+      : whole(two.device(0).buffer_type(), name, DType::f32, {kN, sum(rows)}, values(seed, sum(rows))) {
+    const Bytes bytes = values(seed, sum(rows));
+    auto from = bytes.begin();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto n = static_cast<ptrdiff_t>(rows[i] * kN) * static_cast<ptrdiff_t>(sizeof(float));
+      owned.emplace_back(two.device(i % 2).buffer_type(), name + "." + std::to_string(i), DType::f32,
+                         Shape{kN, rows[i]}, Bytes(from, from + n));
+      from += n;
+      parts.push_back(owned.back().tensor);
+    }
+    split = whole.tensor;
+    split.buffer = nullptr;
+    split.row_parts = &parts;
+  }
+  SplitMatrix(const SplitMatrix&) = delete;
+
+  static int64_t sum(const std::vector<int64_t>& rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); }
+  static Bytes values(uint64_t seed, int64_t n_rows) {
+    Rng rng(seed);
+    return bytes_of(testing::random_values(rng, kN * n_rows));
+  }
+};
+
+// Layers of three products with x, of which one reads what another has made, as a model has them.
+Graph layers(const std::vector<const Tensor*>& weights, const Tensor& own, int n_layers) {
+  GraphBuilder b;
+  Value x = b.input("x", DType::f32, {kN, 3});
+  for (int il = 0; il < n_layers; ++il) {
+    const Value h = b.silu(b.mul_mat(b.tensor(own), x));
+    const Value q = b.scale(b.mul_mat(b.tensor(*weights[0]), h), 0.5f);
+    const Value k = b.name(b.mul_mat(b.tensor(*weights[1]), h), "keys");
+    const Value o = b.mul_mat(b.tensor(*weights[2]), b.mul(q, k));
+    x = b.name(b.add(o, x), "layer");
+  }
+  b.output(x, "y");
+  return std::move(b).finish().value();
+}
+
+class RowSplitTest : public ::testing::Test {
+ protected:
+  Graph whole(int n_layers = 1) const {
+    return layers({&q_.whole.tensor, &k_.whole.tensor, &o_.whole.tensor}, own_.whole.tensor, n_layers);
+  }
+  Graph split(int n_layers = 1) const { return layers({&q_.split, &k_.split, &o_.split}, own_.whole.tensor, n_layers); }
+  NamedBytes inputs(uint64_t seed = 9) const {
+    Rng rng(seed);
+    return {{"x", bytes_of(testing::random_values(rng, kN * 3))}};
+  }
+
+  TwoDevices two_;
+  SplitMatrix q_{two_, "q", {16, 16}, 1}, k_{two_, "k", {5, 27}, 2}, o_{two_, "o", {1, 16, 15}, 3};
+  SplitMatrix own_{two_, "own", {32}, 4};
+};
+
+// By hand: the parts elsewhere of all products with h, then those at home, then the rest; nothing at home waits for
+// what is elsewhere but what puts the rows together.
+TEST_F(RowSplitTest, PartsRunWhereTheyLieAndAtTheSameTime) {
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(split(), two_.devices(), {}));
+  EXPECT_EQ(slices_of(made),
+            "a:mul_mat,silu | b:copy ,mul_mat,mul_mat | a:mul_mat,mul_mat | a:copy q.1,copy k.1,concat,scale,concat,mul"
+            " | b:copy ,mul_mat | a:mul_mat,mul_mat | a:copy o.1,concat,concat,add");
+  EXPECT_TRUE(made.overlaps);
+  using Counts = std::vector<uint32_t>;
+  const std::vector<std::pair<Counts, Counts>> waits = {
+      {{0, 0}, {0, 0}}, {{1, 0}, {0, 0}}, {{0, 0}, {0, 1}}, {{0, 1}, {0, 1}},
+      {{3, 0}, {3, 0}}, {{0, 0}, {0, 2}}, {{0, 2}, {0, 2}},
+  };
+  ASSERT_EQ(made.slices.size(), waits.size());
+  for (size_t i = 0; i < waits.size(); ++i) {
+    const Slice& slice = made.slices[i];
+    EXPECT_EQ(std::pair(slice.ended, slice.copied), waits[i]) << "slice " << i;
+  }
+}
+
+TEST_F(RowSplitTest, NumbersAreThoseOfTheGivenGraph) {
+  const Graph graph = split();
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(graph, two_.devices(), {}));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = made.graph[made.id_of(id)];
+    EXPECT_EQ(node.spec.shape(), graph[id].tensor == nullptr || graph[id].tensor->row_parts == nullptr
+                                     ? graph[id].spec.shape()
+                                     : graph[id].tensor->row_parts->front().shape());
+    if (graph[id].tensor != nullptr) continue;
+    EXPECT_EQ(node.name, graph[id].name);
+    EXPECT_EQ(node.op == graph[id].op, node.op != Op::concat);
+  }
+}
+
+TEST_F(RowSplitTest, BitsAreThoseOfWholeMatricesHoweverTheDevicesRun) {
+  GraphRunner one("", 1);
+  ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(whole(8), inputs()));
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Rng delays[] = {Rng(seed), Rng(seed + 1000)};
+    const auto hook = [&delays](size_t i) {
+      return [&rng = delays[i]] { std::this_thread::sleep_for(std::chrono::microseconds(rng.next_u32() % 60)); };
+    };
+    HookedBackend a(two_.backend(0), hook(0)), b(two_.backend(1), hook(1));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(Executor({&a, &b}, {}), split(8), inputs()));
+    ASSERT_EQ(outputs, expected) << "seed " << seed;
+  }
+}
+
+// Each device waits, at its first product of parts, until the other is there.
+TEST_F(RowSplitTest, DevicesMultiplyAtTheSameTime) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int n_runs[] = {0, 0};
+  int n_met = 0;
+  const auto hook = [&](size_t i) {
+    return [&, i] {
+      std::unique_lock lock(mutex);
+      ++n_runs[i];
+      changed.notify_all();
+      if (n_runs[i] != (i == 0 ? 2 : 1)) return;  // the first has a slice in front
+      n_met += changed.wait_for(lock, std::chrono::seconds(30), [&] { return n_runs[0] >= 2 && n_runs[1] >= 1; });
+    };
+  };
+  HookedBackend a(two_.backend(0), hook(0)), b(two_.backend(1), hook(1));
+  GraphRunner one("", 1);
+  ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(whole(), inputs()));
+  ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(Executor({&a, &b}, {}), split(), inputs()));
+  EXPECT_EQ(outputs, expected);
+  EXPECT_EQ(n_met, 2);
+}
+
+TEST_F(RowSplitTest, WatchedValuesAreWhole) {
+  const Graph graph = split(2);
+  const ScheduleOptions options{.watch = [](const Graph& g, NodeId id) { return g[id].name == "keys"; }};
+  Executor executor = two_.executor(options);
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
+  std::vector<NodeId> seen;
+  ASSERT_OK(run_with(executor, *prepared, inputs(), [&](NodeId id, const Tensor& value) -> Result<> {
+    seen.push_back(id);
+    EXPECT_EQ(value.shape(), (Shape{kN, 3}));
+    return {};
+  }));
+  ASSERT_EQ(seen.size(), 2u);
+  for (const NodeId id : seen) EXPECT_EQ(graph[id].name, "keys");
+}
+
+TEST_F(RowSplitTest, APinnedProductIsPutTogetherThere) {
+  const Graph graph = split();
+  const ScheduleOptions options{.pin = [](const Graph& g, NodeId id) -> std::optional<int> {
+    return g[id].name == "keys" ? std::optional(1) : std::nullopt;
+  }};
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(graph, two_.devices(), options));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph[id].name != "keys") continue;
+    EXPECT_EQ(made.assignment.device(made.id_of(id)), 1);
+  }
+  GraphRunner one("", 1);
+  ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(whole(), inputs()));
+  EXPECT_EQ(run_once(two_.executor(options), graph, inputs()).value(), expected);
+}
+
+TEST_F(RowSplitTest, WhatIsNoProductIsRefused) {
+  GraphBuilder b;
+  b.output(b.get_rows(b.tensor(q_.split), b.input("ids", DType::i32, {2})), "rows");
+  EXPECT_ERROR(make_schedule(std::move(b).finish().value(), two_.devices(), {}),
+               "reads q, whose rows lie in several memories");
+  GraphBuilder viewed;
+  const Value view = viewed.reshape(viewed.tensor(q_.split), {kN * kN});
+  viewed.output(viewed.scale(view, 2), "y");
+  EXPECT_ERROR(make_schedule(std::move(viewed).finish().value(), two_.devices(), {}), "whose rows lie");
+}
+
+TEST_F(RowSplitTest, AGraphWithoutSplitMatricesStaysAsItIs) {
+  ASSERT_OK_AND_ASSIGN(const std::optional<RowSplit> none, split_rows(whole()));
+  EXPECT_FALSE(none.has_value());
+}
+
+TEST_F(RowSplitTest, AnErrorEndsTheRunAndTheNextIsRight) {
+  const auto graph_of = [&](const Tensor& q) {
+    GraphBuilder b;
+    const Value rows = b.get_rows(b.tensor(own_.whole.tensor), b.input("ids", DType::i32, {3}));
+    b.output(b.mul_mat(b.tensor(q), rows), "y");
+    return std::move(b).finish().value();
+  };
+  const auto ids = [](int32_t last) { return NamedBytes{{"ids", bytes_of(std::vector<int32_t>{0, 1, last})}}; };
+  GraphRunner one("", 1);
+  ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(graph_of(q_.whole.tensor), ids(2)));
+  const Graph graph = graph_of(q_.split);
+  Executor executor = two_.executor();
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
+  for (int run = 0; run < 10; ++run) {
+    EXPECT_FALSE(run_with(executor, *prepared, ids(1 << 20)));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_with(executor, *prepared, ids(2)));
+    EXPECT_EQ(outputs, expected);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

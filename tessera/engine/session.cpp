@@ -101,10 +101,9 @@ Result<> Session::create_backends(const Engine& engine) {
   return {};
 }
 
-// Where several devices have layers, each computes another micro-batch of a batch. Not where each is looked at, nor
-// where layers have windows: their cells may be given anew before they were read.
+// Where several devices have layers, each computes another micro-batch of a batch. Not where each is looked at.
 size_t Session::n_lanes_of(const Engine& engine) const {
-  if (options_.observer || options_.watch.wants || cache_->groups().size() > 1) return 1;
+  if (options_.observer || options_.watch.wants) return 1;
   std::set<const Device*> devices;
   for (int64_t i = 0; i < model_->info().n_layers; ++i) devices.insert(&engine.placement().entry(i));
   return std::min(devices.size(), kMaxLanes);

@@ -292,6 +292,14 @@ Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken
     TESSERA_ASSIGN(auto stream, Stream::create());
     streams_.push_back(std::move(stream));
   }
+  {
+    std::unique_lock lock(mutex_);
+    const auto may_go_beside = [&](const Flight& other) {
+      const bool is_over = other.prepared == nullptr || other.n_done == other.prepared->schedule_.slices.size();
+      return is_over || !(prepared.schedule_.copies_state || other.prepared->schedule_.copies_state);
+    };
+    changed_.wait(lock, [&] { return std::ranges::all_of(flights_, may_go_beside); });
+  }
   TESSERA_TRY(take_snapshots(prepared, lane));
   {
     const std::lock_guard lock(mutex_);

@@ -4,7 +4,8 @@
 // Slices that need not wait for one another (sched/schedule.h) run at the same time, on a thread per backend. With
 // several lanes, each with values of its own, runs overlap too: start() one on a lane while that of another goes on.
 // Each backend works on one slice at a time, in the order in which they were started, so a run sees what those before
-// it left in caches of the same device.
+// it left in caches of the same device, and nothing of those behind it. A run that copies such a cache to another
+// device has no other beside it.
 #pragma once
 
 #include <condition_variable>

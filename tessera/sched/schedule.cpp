@@ -120,6 +120,7 @@ class Splitter {
       last_copy_from_[to][e] = n_slices_[to] + 1;
       if (is_tensor) slice.ended[e] = n_slices_[e];
     }
+    schedule_.copies_state |= is_tensor && changed_[static_cast<size_t>(storage)];
     const size_t made_by = made_by_[static_cast<size_t>(storage)];
     if (is_tensor || made_by == kNoSlice) return;
     uint32_t& ended = slice.ended[static_cast<size_t>(schedule_.slices[made_by].device)];

@@ -36,7 +36,8 @@ struct Schedule {
   std::vector<NodeId> ids;     // by node of the given graph: its number in this (sched/row_split.h); empty: the same
   std::vector<Slice> slices;
   std::vector<Snapshot> snapshots;
-  bool overlaps = false;  // some slices may run at the same time
+  bool overlaps = false;      // some slices may run at the same time
+  bool copies_state = false;  // some slice copies a tensor that nodes change: what is copied depends on other runs
 
   NodeId id_of(NodeId given) const { return ids.empty() ? given : ids[static_cast<size_t>(given)]; }
   size_t n_copies() const;

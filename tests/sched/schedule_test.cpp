@@ -147,6 +147,27 @@ TEST_F(ScheduleTest, ADeviceGetsNothingThatItDoesNotSupport) {
   EXPECT_ERROR(assign(graph, only), "no device can run silu x f32 [16, 3]");
 }
 
+// Devices that work in the same memory run one after the other: no copy tells when a value may be overwritten.
+TEST_F(ScheduleTest, DevicesThatShareMemoryWaitForOneAnother) {
+  const SomeOpsDevice products("products", two_.device(0), [](const Node& n) { return n.op == Op::mul_mat; });
+  const Device* const devices[] = {&products, &two_.device(0), &two_.device(1)};
+  GraphBuilder b;
+  Value x = b.input("x", DType::f32, {kN, 3});
+  for (const OwnedTensor* w : {&a_, &a_, &b_, &a_}) x = b.silu(b.mul_mat(b.tensor(w->tensor), x));
+  b.output(x, "y");
+  ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(std::move(b).finish().value(), devices, {}));
+  std::vector<uint32_t> n_slices(3);
+  for (const Slice& slice : made.slices) {
+    if (slice.device < 2) {
+      EXPECT_EQ(slice.ended[static_cast<size_t>(1 - slice.device)], n_slices[static_cast<size_t>(1 - slice.device)]);
+    }
+    ++n_slices[static_cast<size_t>(slice.device)];
+  }
+  EXPECT_GT(n_slices[0], 1u);
+  EXPECT_GT(n_slices[1], 1u);
+  EXPECT_FALSE(made.overlaps);
+}
+
 // --- what runs: the same bits on two devices as on one
 
 TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
@@ -323,6 +344,42 @@ TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
       }
       if (run >= kRuns) continue;
       ASSERT_OK(set_inputs(*prepared, inputs(run), lane));
+      ASSERT_OK(executor.start(*prepared, lane, nullptr));
+    }
+  }
+}
+
+// The second device copies, late, what the first changes in place: the next run must not have changed it by then.
+TEST(Lanes, AStateThatIsCopiedIsThatOfItsRun) {
+  const TwoDevices two;
+  HookedBackend late(two.backend(1), [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+  OwnedTensor state(two.device(0).buffer_type(), "state", DType::f32, {kN}, bytes_of(std::vector<float>(kN)));
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN});
+  const Value own = b.silu(x);
+  b.output(b.add(b.accumulate(b.tensor(state.tensor), x), own), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  const ScheduleOptions options{.pin = [](const Graph& g, NodeId id) -> std::optional<int> {
+    return g[id].op == Op::accumulate ? std::nullopt : std::optional(1);
+  }};
+  constexpr size_t kRuns = 12;
+  std::vector<NamedBytes> expected;
+  for (const size_t n_lanes : {1, 2, 3}) {
+    ASSERT_OK(state.tensor.buffer->set(state.tensor, 0, bytes_of(std::vector<float>(kN))));
+    Executor executor({&two.backend(0), &late}, options, n_lanes);
+    ASSERT_OK(executor.reserve({&graph, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
+    EXPECT_TRUE(prepared->schedule().copies_state);
+    for (size_t run = 0; run < kRuns + n_lanes; ++run) {
+      const size_t lane = run % n_lanes;
+      ASSERT_OK(executor.finish(lane));
+      if (run >= n_lanes) {
+        ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared, lane));
+        if (n_lanes == 1) expected.push_back(outputs);
+        ASSERT_EQ(outputs, expected[run - n_lanes]) << "run " << run - n_lanes << ", " << n_lanes << " lanes";
+      }
+      if (run >= kRuns) continue;
+      ASSERT_OK(set_inputs(*prepared, {{"x", bytes_of(std::vector<float>(kN, 1.0f + static_cast<float>(run)))}}, lane));
       ASSERT_OK(executor.start(*prepared, lane, nullptr));
     }
   }

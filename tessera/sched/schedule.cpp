@@ -7,6 +7,7 @@
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/sched/row_split.h"
+#include "tessera/sched/slice_waits.h"
 
 namespace tessera {
 
@@ -22,20 +23,18 @@ class Splitter {
         options_(options),
         changed_(changed_storages(graph)),
         new_ids_(static_cast<size_t>(graph.size()), kNoNode),
-        made_by_(static_cast<size_t>(graph.size()), kNoSlice),
-        n_slices_(devices.size()),
-        last_copy_from_(devices.size(), std::vector<uint32_t>(devices.size())) {}
+        waits_(graph, devices) {}
 
   Result<Schedule> run() {
     for (NodeId begin = 0, end = 0; begin < graph_.size(); begin = end) {
       Slice slice{.device = -1, .begin = size_, .end = 0, .copies = {}};
-      slice.ended.resize(devices_.size());
-      slice.copied.resize(devices_.size());
       end = end_of_slice(begin, slice);
       if (slice.device >= 0) add_copies(begin, end, slice);
       for (NodeId id = begin; id < end; ++id) add(id, slice.device);
       slice.end = size_;
-      if (slice.device >= 0) add_slice(begin, end, std::move(slice));
+      if (slice.device < 0) continue;
+      schedule_.overlaps |= waits_.add_slice(slice, begin, end);
+      schedule_.slices.push_back(std::move(slice));
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
       NodeId& reason = schedule_.assignment.entries[static_cast<size_t>(new_id(id))].reason;
@@ -47,19 +46,18 @@ class Splitter {
   }
 
  private:
-  static constexpr size_t kNoSlice = SIZE_MAX;
   const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
 
   // As far as nodes run on one device; the slice has none where nothing is left that runs. It ends before a node that
   // waits for a later slice than those before it do: these need not wait.
   NodeId end_of_slice(NodeId begin, Slice& slice) const {
-    size_t waits_for = 0;
+    size_t n_waited_for = 0;
     for (NodeId id = begin; id < graph_.size(); ++id) {
       if (!graph_[id].is_work()) continue;
       if (slice.device >= 0 && assignment_.device(id) != slice.device) return id;
-      const size_t waited = slice_before(id);
-      if (slice.device >= 0 && waited > waits_for) return id;
-      waits_for = std::max(waits_for, waited);
+      const size_t n_wanted = n_up_to_writer(id);
+      if (slice.device >= 0 && n_wanted > n_waited_for) return id;
+      n_waited_for = std::max(n_waited_for, n_wanted);
       slice.device = assignment_.device(id);
       if (!options_.watch || !options_.watch(graph_, id)) continue;
       slice.watched = id;
@@ -68,63 +66,17 @@ class Splitter {
     return graph_.size();
   }
 
-  // The number behind the last slice whose values a node copies; 0: none.
-  size_t slice_before(NodeId id) const {
+  // How many slices there are up to the last that wrote what a node copies.
+  size_t n_up_to_writer(NodeId id) const {
     size_t last = 0;
     for (const NodeId source : graph_[id].inputs()) {
       if (source == kNoNode || !needs_copy(source, assignment_.device(id))) continue;
       const NodeId storage = graph_.storage(source);
-      const size_t made_by = made_by_[static_cast<size_t>(storage)];
       const bool is_there =
           copies_.contains({storage, assignment_.device(id)}) && !changed_[static_cast<size_t>(storage)];
-      if (made_by != kNoSlice && !is_there) last = std::max(last, made_by + 1);
+      if (!is_there) last = std::max(last, waits_.n_up_to_writer(storage));
     }
     return last;
-  }
-
-  void add_slice(NodeId begin, NodeId end, Slice slice) {
-    const auto d = static_cast<size_t>(slice.device);
-    for (size_t e = 0; e < devices_.size(); ++e) {
-      if (e == d) continue;
-      const bool shares =
-          devices_[e]->can_use(devices_[d]->buffer_type()) || devices_[d]->can_use(devices_[e]->buffer_type());
-      if (shares) slice.ended[e] = n_slices_[e];
-      slice.copied[e] = last_copy_from_[e][d];
-    }
-    if (!schedule_.slices.empty()) {
-      const auto before = static_cast<size_t>(schedule_.slices.back().device);
-      schedule_.overlaps |= before != d && slice.ended[before] < n_slices_[before];
-    }
-    for (NodeId id = begin; id < end; ++id)
-      if (graph_[id].is_work()) mark_made(id);
-    numbers_.push_back(n_slices_[d]++);
-    schedule_.slices.push_back(std::move(slice));
-  }
-
-  // What a node writes is of the slice that is added next.
-  void mark_made(NodeId id) {
-    made_by_[static_cast<size_t>(graph_.storage(id))] = schedule_.slices.size();
-    const Node& node = graph_[id];
-    for (size_t i = 0; i < node.n_sources; ++i)
-      if (node.sources[i] != kNoNode && writes_operand(node, i))
-        made_by_[static_cast<size_t>(graph_.storage(node.sources[i]))] = schedule_.slices.size();
-  }
-
-  // A slice that copies a value waits for the slice that made it, one that copies from a tensor for all that may write
-  // there; and whoever may overwrite the source waits for the copy.
-  void wait_for_source(NodeId storage, Slice& slice) {
-    const auto to = static_cast<size_t>(slice.device);
-    const bool is_tensor = graph_[storage].op == Op::tensor;
-    for (size_t e = 0; e < devices_.size(); ++e) {
-      if (!devices_[e]->can_use(*memory_of(storage))) continue;
-      last_copy_from_[to][e] = n_slices_[to] + 1;
-      if (is_tensor) slice.ended[e] = n_slices_[e];
-    }
-    schedule_.copies_state |= is_tensor && changed_[static_cast<size_t>(storage)];
-    const size_t made_by = made_by_[static_cast<size_t>(storage)];
-    if (is_tensor || made_by == kNoSlice) return;
-    uint32_t& ended = slice.ended[static_cast<size_t>(schedule_.slices[made_by].device)];
-    ended = std::max(ended, numbers_[made_by] + 1);
   }
 
   const BufferType* memory_of(NodeId storage) const {
@@ -165,7 +117,8 @@ class Splitter {
         node.sources[node.n_sources++] = new_id(storage);
         copy = append(std::move(node), {slice.device, Cause::follows, new_id(storage)});
         slice.copies.push_back(copy);
-        wait_for_source(storage, slice);
+        waits_.add_copy(slice, storage, *memory_of(storage));
+        schedule_.copies_state |= graph_[storage].op == Op::tensor && changed_[static_cast<size_t>(storage)];
       }
     }
     views_.clear();
@@ -213,12 +166,8 @@ class Splitter {
   GraphBuilder builder_;
   NodeId size_ = 0;
   Schedule schedule_;
-  std::vector<NodeId> new_ids_;     // by node of the given graph
-  std::vector<size_t> made_by_;     // by storage: the last slice that wrote it
-  std::vector<uint32_t> numbers_;   // by slice: its number among those of its device
-  std::vector<uint32_t> n_slices_;  // by device, so far
-  std::vector<std::vector<uint32_t>>
-      last_copy_from_;  // [to][from]: how many slices of `to` came up to the last that copied
+  std::vector<NodeId> new_ids_;  // by node of the given graph
+  SliceWaits waits_;
   std::map<std::pair<NodeId, int>, NodeId> copies_;  // (storage, device): the copy that is there now
   std::map<NodeId, NodeId> views_;                   // of copies, in the slice that is being made
 };

@@ -169,5 +169,33 @@ TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
   }
 }
 
+// Rows of each layer lie on both devices: taking a layer makes room on each.
+TEST(Fit, TakesLayersWhoseRowsAreOnSeveralDevices) {
+  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const SessionOptions asked{.n_ctx = 256, .n_ubatch = 16, .threads = {.n_threads = 1}};
+  const uint64_t full = full_bytes(path, asked);
+  std::vector<float> expected;
+  for (const uint64_t share : {8, 4, 3, 2, 1}) {  // of eight: the main device holds more than its rows
+    SCOPED_TRACE(share);
+    const auto registry =
+        fake_registry({{.limit_bytes = full * share / 8}, {.name = "fake:1", .limit_bytes = full * share / 8}});
+    const PlacementOptions placement{.devices = {"fake:0", "fake:1"}, .split = SplitMode::row, .shares = {1, 1}};
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Engine> engine, Engine::open(*registry, path, {.placement = placement}));
+    ASSERT_OK_AND_ASSIGN(const auto session, load_fitted(
+                                                 *engine, {}, asked, {.margin_bytes = 0},
+                                                 [&](const SessionOptions& options) { return load(engine, options); },
+                                                 [](const std::string&) {}));
+    for (const char* name : {"fake:0", "fake:1"}) {
+      const auto& device = static_cast<const FakeDevice&>(**registry->find(name));
+      EXPECT_LE(device.used_bytes(), full * share / 8);
+      EXPECT_EQ(device.used_bytes(), session->allocated_memory().bytes_of(name));
+    }
+    EXPECT_EQ(engine->placement().n_offloaded() == 6, share == 8);
+    ASSERT_OK_AND_ASSIGN(const auto rows, logits_of(*session, token_ids(*engine, 1)));
+    if (expected.empty()) expected = rows;
+    EXPECT_TRUE(same_bits(rows, expected));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

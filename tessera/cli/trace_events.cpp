@@ -12,7 +12,11 @@ namespace tessera::cli {
 
 namespace {
 
-constexpr int kTokens = 1, kCopies = 2, kDevices = 3;
+constexpr int kTokens = 1;
+
+// Of a device, by its place in the list: what is copied to it, and what it computes.
+int copies_to(int device) { return 2 + 2 * device; }
+int track_of(int device) { return 3 + 2 * device; }
 
 std::string facts_of(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
@@ -26,11 +30,14 @@ std::string facts_of(const Graph& graph, NodeId id) {
 TraceEvents::TraceEvents(Clock::time_point begin) : begin_(begin), last_end_(begin) {
   events_ = R"({"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"tessera"}})";
   add_track(kTokens, "tokens");
-  add_track(kCopies, "copies");
 }
 
 void TraceEvents::add_devices(std::span<const Device* const> devices) {
-  for (size_t d = 0; d < devices.size(); ++d) add_track(kDevices + static_cast<int>(d), devices[d]->name());
+  for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
+    const std::string name(devices[static_cast<size_t>(d)]->name());
+    if (devices.size() > 1) add_track(copies_to(d), "copies to " + name);
+    add_track(track_of(d), name);
+  }
 }
 
 void TraceEvents::add_track(int track, std::string_view name) {
@@ -64,15 +71,15 @@ void TraceEvents::add_step(std::string_view name, const StepView& step) {
   for (const RunLog::Slice& slice : step.log.slices) {
     const Slice& planned = schedule.slices[slice.index];
     end = std::max(end, slice.begin_us + slice.us);
-    add(fmt::format("slice {}", slice.index), "slice", kDevices + planned.device, begin + slice.begin_us, slice.us,
+    add(fmt::format("slice {}", slice.index), "slice", track_of(planned.device), begin + slice.begin_us, slice.us,
         fmt::format(R"("nodes":{},"copies":{})", planned.end - planned.begin, planned.copies.size()));
   }
   for (const NodeTime& node : step.log.nodes)
-    add(info(graph[node.node].op).name, "node", kDevices + schedule.assignment.device(node.node), begin + node.begin_us,
+    add(info(graph[node.node].op).name, "node", track_of(schedule.assignment.device(node.node)), begin + node.begin_us,
         node.us, facts_of(graph, node.node));
   for (const NodeTime& copy : step.log.copies)
-    add(fmt::format("copy {}", label_of(graph, copy.node)), "copy", kCopies, begin + copy.begin_us, copy.us,
-        facts_of(graph, copy.node));
+    add(fmt::format("copy {}", label_of(graph, copy.node)), "copy", copies_to(schedule.assignment.device(copy.node)),
+        begin + copy.begin_us, copy.us, facts_of(graph, copy.node));
   add(name, "step", kTokens, begin, end, fmt::format(R"("tokens":{},"outputs":{})", step.n_tokens, step.n_outputs));
   last_end_ = step.begin + std::chrono::ceil<Clock::duration>(std::chrono::duration<double, std::micro>(end));
 }

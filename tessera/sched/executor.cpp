@@ -1,7 +1,6 @@
 #include "tessera/sched/executor.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "tessera/base/checked.h"
 
@@ -31,17 +30,13 @@ bool fits_plan_of(const Schedule& schedule, const Schedule& reference) {
   return true;
 }
 
-class Clock {
- public:
-  double us() const {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 }  // namespace
+
+void RunLog::append(const RunLog& other) {
+  slices.insert(slices.end(), other.slices.begin(), other.slices.end());
+  copies.insert(copies.end(), other.copies.begin(), other.copies.end());
+  nodes.insert(nodes.end(), other.nodes.begin(), other.nodes.end());
+}
 
 Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_lanes)
     : backends_(std::move(backends)), options_(std::move(options)), flights_(n_lanes) {
@@ -238,56 +233,66 @@ Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t lane) const {
   return {};
 }
 
-Result<> Executor::copy_input(PreparedGraph& prepared, size_t lane, NodeId copy) const {
-  const Tensor& to = prepared.scheduled_place(copy, lane);
-  return to.buffer->copy(prepared.scheduled_place(prepared.schedule_.graph[copy].sources[0], lane), to);
+Result<> Executor::copy_inputs(PreparedGraph& prepared, size_t lane, size_t slice, const LogPart& log) const {
+  for (const NodeId copy : prepared.schedule_.slices[slice].copies) {
+    const double begin = log.us();
+    const Tensor& to = prepared.scheduled_place(copy, lane);
+    TESSERA_TRY(to.buffer->copy(prepared.scheduled_place(prepared.schedule_.graph[copy].sources[0], lane), to));
+    if (log.to != nullptr) log.to->copies.push_back({copy, begin, log.us() - begin});
+  }
+  return {};
+}
+
+Result<> Executor::compute(PreparedGraph& prepared, size_t lane, size_t slice, const CancelToken* cancel,
+                           const LogPart& log) const {
+  Backend& backend = *backends_[static_cast<size_t>(prepared.schedule_.slices[slice].device)];
+  GraphPlan& plan = *prepared.lanes_[lane].slices[slice].plan;
+  if (log.to == nullptr) return backend.run(plan, cancel);
+  const double begin = log.us();
+  auto times = backend.run_timed(plan, cancel);
+  if (!times && times.error().code() == ErrorCode::unsupported) {
+    TESSERA_TRY(backend.run(plan, cancel));
+    times = std::vector<NodeTime>();
+  }
+  if (!times) return forward_error(times);
+  log.to->slices.push_back({slice, begin, log.us() - begin});
+  for (NodeTime& time : *times) {
+    if (!prepared.slice_graphs_.empty()) time.node = prepared.slice_graphs_[slice].ids[static_cast<size_t>(time.node)];
+    time.begin_us += begin;
+    log.to->nodes.push_back(time);
+  }
+  return {};
 }
 
 Result<> Executor::run(PreparedGraph& prepared, const CancelToken* cancel) {
-  if (!prepared.schedule_.overlaps) return run_slices(prepared, cancel, {}, nullptr);
-  TESSERA_TRY(start(prepared, 0, cancel));
+  return run_all(prepared, cancel, nullptr);
+}
+
+Result<RunLog> Executor::run_logged(PreparedGraph& prepared, const CancelToken* cancel) {
+  RunLog log;
+  TESSERA_TRY(run_all(prepared, cancel, &log));
+  return log;
+}
+
+Result<> Executor::run_all(PreparedGraph& prepared, const CancelToken* cancel, RunLog* log) {
+  if (!prepared.schedule_.overlaps) return run_in_order(prepared, cancel, {}, log);
+  TESSERA_TRY(start(prepared, 0, cancel, log));
   return finish(0);
 }
 
-Result<> Executor::run_slices(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log) {
-  const Schedule& schedule = prepared.schedule_;
-  const Clock clock;
+Result<> Executor::run_in_order(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log) {
+  const std::vector<Slice>& slices = prepared.schedule_.slices;
+  const LogPart part{log, Clock::now()};
   TESSERA_TRY(take_snapshots(prepared, 0));
-  for (size_t i = 0; i < schedule.slices.size(); ++i) {
-    const Slice& slice = schedule.slices[i];
-    for (const NodeId copy : slice.copies) {
-      const double begin = log == nullptr ? 0 : clock.us();
-      TESSERA_TRY(copy_input(prepared, 0, copy));
-      if (log != nullptr) log->copies.push_back({copy, begin, clock.us() - begin});
-    }
-    if (log == nullptr) {
-      TESSERA_TRY(backends_[static_cast<size_t>(slice.device)]->run(*prepared.lanes_[0].slices[i].plan, cancel));
-    } else {
-      const double begin = clock.us();
-      TESSERA_TRY(run_timed(prepared, i, cancel, begin, *log));
-      log->slices.push_back({i, begin, clock.us() - begin});
-    }
-    if (see && slice.watched != kNoNode) TESSERA_TRY(see(slice.watched, prepared.place(slice.watched)));
+  for (size_t i = 0; i < slices.size(); ++i) {
+    TESSERA_TRY(copy_inputs(prepared, 0, i, part));
+    TESSERA_TRY(compute(prepared, 0, i, cancel, part));
+    if (see && slices[i].watched != kNoNode) TESSERA_TRY(see(slices[i].watched, prepared.place(slices[i].watched)));
   }
   return {};
 }
 
-Result<> Executor::run_timed(PreparedGraph& prepared, size_t slice, const CancelToken* cancel, double begin_us,
-                             RunLog& log) {
-  Backend& backend = *backends_[static_cast<size_t>(prepared.schedule_.slices[slice].device)];
-  GraphPlan& plan = *prepared.lanes_[0].slices[slice].plan;
-  auto times = backend.run_timed(plan, cancel);
-  if (!times && times.error().code() == ErrorCode::unsupported) return backend.run(plan, cancel);
-  if (!times) return forward_error(times);
-  for (NodeTime& time : *times) {
-    if (!prepared.slice_graphs_.empty()) time.node = prepared.slice_graphs_[slice].ids[static_cast<size_t>(time.node)];
-    time.begin_us += begin_us;
-    log.nodes.push_back(time);
-  }
-  return {};
-}
-
-Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel) {
+Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel, RunLog* log) {
   while (streams_.size() < backends_.size()) {
     TESSERA_ASSIGN(auto stream, Stream::create());
     streams_.push_back(std::move(stream));
@@ -306,6 +311,8 @@ Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken
     Flight& flight = flights_[lane];
     flight.prepared = &prepared;
     flight.cancel = cancel;
+    flight.log = log;
+    flight.begin = Clock::now();
     flight.n_done = 0;
     flight.n_ended.assign(backends_.size(), 0);
     flight.n_copied.assign(backends_.size(), 0);
@@ -330,19 +337,22 @@ void Executor::run_in_flight(size_t lane, size_t slice) {
            std::ranges::equal(flight.n_copied, planned.copied, std::ranges::greater_equal());
   });
   const bool goes_on = !flight.error;
+  RunLog log;  // of this slice
+  const LogPart part{flight.log == nullptr ? nullptr : &log, flight.begin};
   Result<> done;
   if (goes_on) {
     lock.unlock();
-    for (size_t i = 0; i < planned.copies.size() && done; ++i) done = copy_input(prepared, lane, planned.copies[i]);
+    done = copy_inputs(prepared, lane, slice, part);
     lock.lock();
   }
   ++flight.n_copied[device];
   if (goes_on && done) {
     changed_.notify_all();
     lock.unlock();
-    done = backends_[device]->run(*prepared.lanes_[lane].slices[slice].plan, cancel);
+    done = compute(prepared, lane, slice, cancel, part);
     lock.lock();
   }
+  if (flight.log != nullptr) flight.log->append(log);
   if (!done && !flight.error) flight.error = std::move(done).error();
   ++flight.n_ended[device];
   ++flight.n_done;
@@ -357,12 +367,6 @@ Result<> Executor::finish(size_t lane) {
   flight.prepared = nullptr;
   if (!flight.error) return {};
   return std::unexpected(*std::exchange(flight.error, std::nullopt));
-}
-
-Result<RunLog> Executor::run_logged(PreparedGraph& prepared, const CancelToken* cancel) {
-  RunLog log;
-  TESSERA_TRY(run_slices(prepared, cancel, {}, &log));
-  return log;
 }
 
 }  // namespace tessera

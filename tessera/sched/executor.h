@@ -8,6 +8,7 @@
 // device has no other beside it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -80,7 +81,8 @@ Result<> set_input(const PreparedGraph& graph, Value input, const Values& values
   return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
 }
 
-/// What happened when in a run, in microseconds from its begin. Nodes are those of PreparedGraph::schedule().
+/// What happened when in a run, in microseconds from its begin, device by device in the order in which it did. Nodes
+/// are those of PreparedGraph::schedule().
 struct RunLog {
   struct Slice {
     size_t index;
@@ -89,6 +91,8 @@ struct RunLog {
   std::vector<Slice> slices;
   std::vector<NodeTime> copies;
   std::vector<NodeTime> nodes;  // of devices that can tell
+
+  void append(const RunLog& other);
 };
 
 /// Sees a watched node (of PreparedGraph::graph()) and its value while the run goes on behind it; an error ends the
@@ -130,14 +134,16 @@ class Executor {
   Result<> run(PreparedGraph& prepared, const CancelToken* cancel);
   /// The same slice by slice, and shows the watched nodes as they are made.
   Result<> run(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see) {
-    return see ? run_slices(prepared, cancel, see, nullptr) : run(prepared, cancel);
+    return see ? run_in_order(prepared, cancel, see, nullptr) : run(prepared, cancel);
   }
-  /// The same slice by slice, and tells when what happened.
+  /// The same as the first, and tells when what happened.
   Result<RunLog> run_logged(PreparedGraph& prepared, const CancelToken* cancel);
 
   /// Begins a run on a lane of which none goes on, with the inputs and snapshots of now; the graph, the inputs' places
   /// and the token stay untouched until finish(). Errors: out_of_memory (no threads).
-  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel);
+  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel) {
+    return start(prepared, lane, cancel, nullptr);
+  }
   /// Waits for the end of the run on a lane, if one goes on. Errors: those of the run.
   Result<> finish(size_t lane);
 
@@ -152,6 +158,16 @@ class Executor {
     std::vector<size_t> work;    // by backend
   };
 
+  using Clock = std::chrono::steady_clock;
+  // Where a run is logged that began then; null: nowhere.
+  struct LogPart {
+    RunLog* to;
+    Clock::time_point begin;
+    double us() const {
+      return to == nullptr ? 0 : std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    }
+  };
+
   Result<Planned> plan(Graph graph) const;
   Result<std::vector<Planned>> plan_all(std::span<const Graph> graphs) const;
   Result<Sizes> sizes(const Planned& planned) const;
@@ -162,9 +178,12 @@ class Executor {
   Tensor place_of(const PreparedGraph& prepared, NodeId id, size_t lane) const;
   Result<> compile(PreparedGraph& prepared, PreparedGraph::Lane& lane) const;
   Result<> take_snapshots(PreparedGraph& prepared, size_t lane) const;
-  Result<> copy_input(PreparedGraph& prepared, size_t lane, NodeId copy) const;
-  Result<> run_slices(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log);
-  Result<> run_timed(PreparedGraph& prepared, size_t slice, const CancelToken* cancel, double begin_us, RunLog& log);
+  Result<> copy_inputs(PreparedGraph& prepared, size_t lane, size_t slice, const LogPart& log) const;
+  Result<> compute(PreparedGraph& prepared, size_t lane, size_t slice, const CancelToken* cancel,
+                   const LogPart& log) const;
+  Result<> run_all(PreparedGraph& prepared, const CancelToken* cancel, RunLog* log);
+  Result<> run_in_order(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log);
+  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel, RunLog* log);
   void run_in_flight(size_t lane, size_t slice);
 
   std::vector<Backend*> backends_;
@@ -180,6 +199,8 @@ class Executor {
   struct Flight {
     PreparedGraph* prepared = nullptr;  // null: none
     const CancelToken* cancel = nullptr;
+    RunLog* log = nullptr;
+    Clock::time_point begin{};
     std::vector<uint32_t> n_ended, n_copied;  // slices, by device
     size_t n_done = 0;                        // slices that have ended, of all
     std::optional<Error> error{};

@@ -42,7 +42,7 @@ TEST(Trace, TellsEveryStepAndToken) {
     if (event["tid"] == 1) ++phases[event["name"]];
     if (event["cat"] == "node") ++nodes[event["name"]];
   }
-  EXPECT_EQ(tracks, (std::map<int, std::string>{{1, "tokens"}, {2, "copies"}, {3, "cpu"}}));
+  EXPECT_EQ(tracks, (std::map<int, std::string>{{1, "tokens"}, {3, "cpu"}}));
   // 5 tokens with the one that begins a text, in micro-batches of 4; the fifth token is not decoded.
   const std::map<std::string, int> want = {{"load", 1},      {"tokenize", 1}, {"prefill 4", 1},
                                            {"prefill 1", 1}, {"decode 1", 1}, {"decode 2", 1},

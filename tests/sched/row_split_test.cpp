@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -137,27 +139,65 @@ TEST_F(RowSplitTest, BitsAreThoseOfWholeMatricesHoweverTheDevicesRun) {
   }
 }
 
-// Each device waits, at its first product of parts, until the other is there.
+// The devices meet: each waits, at its first product of parts, until the other is there.
+class Meeting {
+ public:
+  explicit Meeting(const TwoDevices& two)
+      : a_(two.backend(0), [this] { wait(0); }), b_(two.backend(1), [this] { wait(1); }) {}
+
+  std::vector<Backend*> backends() { return {&a_, &b_}; }
+  int n_met() const { return n_met_; }
+
+ private:
+  void wait(size_t device) {
+    std::unique_lock lock(mutex_);
+    ++n_runs_[device];
+    changed_.notify_all();
+    if (n_runs_[device] != (device == 0 ? 2 : 1)) return;  // the first device has a slice in front
+    const auto are_there = [&] { return n_runs_[0] >= 2 && n_runs_[1] >= 1; };
+    n_met_ += changed_.wait_for(lock, std::chrono::seconds(60), are_there);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int n_runs_[2] = {0, 0};
+  int n_met_ = 0;
+  HookedBackend a_, b_;
+};
+
 TEST_F(RowSplitTest, DevicesMultiplyAtTheSameTime) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  int n_runs[] = {0, 0};
-  int n_met = 0;
-  const auto hook = [&](size_t i) {
-    return [&, i] {
-      std::unique_lock lock(mutex);
-      ++n_runs[i];
-      changed.notify_all();
-      if (n_runs[i] != (i == 0 ? 2 : 1)) return;  // the first has a slice in front
-      n_met += changed.wait_for(lock, std::chrono::seconds(30), [&] { return n_runs[0] >= 2 && n_runs[1] >= 1; });
-    };
-  };
-  HookedBackend a(two_.backend(0), hook(0)), b(two_.backend(1), hook(1));
+  Meeting meeting(two_);
   GraphRunner one("", 1);
   ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(whole(), inputs()));
-  ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(Executor({&a, &b}, {}), split(), inputs()));
+  ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(Executor(meeting.backends(), {}), split(), inputs()));
   EXPECT_EQ(outputs, expected);
-  EXPECT_EQ(n_met, 2);
+  EXPECT_EQ(meeting.n_met(), 2);
+}
+
+// A log is of the run as it is: devices at the same time, each with one slice after another.
+TEST_F(RowSplitTest, ALogTellsWhatWasAtTheSameTime) {
+  Meeting meeting(two_);
+  const Graph graph = split();
+  Executor executor(meeting.backends(), {});
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
+  ASSERT_OK(set_inputs(*prepared, inputs()));
+  ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+  EXPECT_EQ(meeting.n_met(), 2);
+  const std::vector<Slice>& slices = prepared->schedule().slices;
+  ASSERT_EQ(log.slices.size(), slices.size());
+  EXPECT_EQ(log.copies.size(), prepared->schedule().n_copies());
+  std::vector<RunLog::Slice> times(slices.size());
+  for (const RunLog::Slice& slice : log.slices) times[slice.index] = slice;
+  const auto end_of = [&](size_t i) { return times[i].begin_us + times[i].us; };
+  double ends[] = {0, 0};
+  for (size_t i = 0; i < slices.size(); ++i) {
+    double& end_of_device = ends[slices[i].device];
+    EXPECT_GE(times[i].begin_us, end_of_device);
+    end_of_device = end_of(i);
+  }
+  EXPECT_LT(times[1].begin_us, end_of(2));  // the parts elsewhere, and those at home
+  EXPECT_LT(times[2].begin_us, end_of(1));
 }
 
 TEST_F(RowSplitTest, WatchedValuesAreWhole) {

@@ -306,6 +306,24 @@ TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
 
 // --- lanes
 
+// The outputs of runs that follow one another on the lanes of a graph, as many at a time as it has.
+Result<std::vector<NamedBytes>> run_in_lanes(Executor& executor, PreparedGraph& prepared, size_t n_runs,
+                                             const std::function<NamedBytes(size_t)>& inputs) {
+  std::vector<NamedBytes> outputs;
+  const size_t n_lanes = prepared.n_lanes();
+  for (size_t run = 0; run < n_runs + n_lanes; ++run) {
+    const size_t lane = run % n_lanes;
+    TESSERA_TRY(executor.finish(lane));
+    if (run >= n_lanes) {
+      TESSERA_ASSIGN(outputs.emplace_back(), outputs_of(prepared, lane));
+    }
+    if (run >= n_runs) continue;
+    TESSERA_TRY(set_inputs(prepared, inputs(run), lane));
+    TESSERA_TRY(executor.start(prepared, lane, nullptr));
+  }
+  return outputs;
+}
+
 // Each layer adds to a tensor of its own device in place: a later run finds what those before it left.
 TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
   const TwoDevices two;
@@ -331,22 +349,12 @@ TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
     ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
     ASSERT_EQ(prepared->schedule().slices.size(), 2u);
     ASSERT_EQ(prepared->n_lanes(), n_lanes);
-    const auto inputs = [&](size_t run) {
-      Rng rng(run);
-      return NamedBytes{{"x", bytes_of(testing::random_values(rng, kN * kN))}};
-    };
-    for (size_t run = 0; run < kRuns + n_lanes; ++run) {
-      const size_t lane = run % n_lanes;
-      ASSERT_OK(executor.finish(lane));
-      if (run >= n_lanes) {
-        ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared, lane));
-        if (n_lanes == 1) expected.push_back(outputs);
-        ASSERT_EQ(outputs, expected[run - n_lanes]) << "run " << run - n_lanes << ", " << n_lanes << " lanes";
-      }
-      if (run >= kRuns) continue;
-      ASSERT_OK(set_inputs(*prepared, inputs(run), lane));
-      ASSERT_OK(executor.start(*prepared, lane, nullptr));
-    }
+    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_lanes(executor, *prepared, kRuns, [](size_t run) {
+                           Rng rng(run);
+                           return NamedBytes{{"x", bytes_of(testing::random_values(rng, kN * kN))}};
+                         }));
+    if (n_lanes == 1) expected = outputs;
+    EXPECT_EQ(outputs, expected) << n_lanes << " lanes";
   }
 }
 
@@ -371,18 +379,11 @@ TEST(Lanes, AStateThatIsCopiedIsThatOfItsRun) {
     ASSERT_OK(executor.reserve({&graph, 1}));
     ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
     EXPECT_TRUE(prepared->schedule().copies_state);
-    for (size_t run = 0; run < kRuns + n_lanes; ++run) {
-      const size_t lane = run % n_lanes;
-      ASSERT_OK(executor.finish(lane));
-      if (run >= n_lanes) {
-        ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared, lane));
-        if (n_lanes == 1) expected.push_back(outputs);
-        ASSERT_EQ(outputs, expected[run - n_lanes]) << "run " << run - n_lanes << ", " << n_lanes << " lanes";
-      }
-      if (run >= kRuns) continue;
-      ASSERT_OK(set_inputs(*prepared, {{"x", bytes_of(std::vector<float>(kN, 1.0f + static_cast<float>(run)))}}, lane));
-      ASSERT_OK(executor.start(*prepared, lane, nullptr));
-    }
+    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_lanes(executor, *prepared, kRuns, [](size_t run) {
+                           return NamedBytes{{"x", bytes_of(std::vector<float>(kN, 1.0f + static_cast<float>(run)))}};
+                         }));
+    if (n_lanes == 1) expected = outputs;
+    EXPECT_EQ(outputs, expected) << n_lanes << " lanes";
   }
 }
 

@@ -15,14 +15,17 @@ Result<size_t> padded(const BufferType& type, size_t bytes) {
 }
 
 // Whether every value of a schedule fits where the plan of the reference puts the node of the same number: then that
-// plan serves, since lifetimes depend on the nodes and their devices alone.
-bool fits_plan_of(const Schedule& schedule, const Schedule& reference) {
+// plan serves, since lifetimes depend on the nodes and their memories alone.
+bool fits_plan_of(const Schedule& schedule, const Schedule& reference, const std::vector<size_t>& memory_of) {
   const Graph &graph = schedule.graph, &larger = reference.graph;
   if (graph.size() != larger.size()) return false;
+  const auto memory_in = [&](const Schedule& s, NodeId id) {
+    return memory_of[static_cast<size_t>(s.assignment.device(id))];
+  };
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node &a = graph[id], &b = larger[id];
     const bool same_node = a.op == b.op && a.alias_of == b.alias_of && std::ranges::equal(a.inputs(), b.inputs()) &&
-                           schedule.assignment.device(id) == reference.assignment.device(id);
+                           memory_in(schedule, id) == memory_in(reference, id);
     if (!same_node || graph.storage_offset(id) != 0 || larger.storage_offset(id) != 0 ||
         span_bytes(a.spec.dtype, a.spec.layout) > span_bytes(b.spec.dtype, b.spec.layout))
       return false;
@@ -75,6 +78,11 @@ Result<std::vector<Executor::Planned>> Executor::plan_all(std::span<const Graph>
   return all;
 }
 
+Result<size_t> Executor::work_of_graph(size_t backend, const Graph& graph) const {
+  TESSERA_ASSIGN(const size_t work, backends_[backend]->work_bytes(graph));
+  return padded(*memories_[memory_of_[backend]], work);
+}
+
 Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
   Sizes sizes{{}, std::vector<size_t>(backends_.size())};
   for (size_t m = 0; m < memories_.size(); ++m) {
@@ -82,14 +90,22 @@ Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
     sizes.values.push_back(values);
   }
   const Schedule& schedule = planned.schedule;
+  if (schedule.ids.empty()) {
+    TESSERA_ASSIGN(sizes.work[0], work_of_graph(0, schedule.graph));
+    return sizes;
+  }
   for (const Slice& slice : schedule.slices) {
     const auto b = static_cast<size_t>(slice.device);
     std::vector<NodeId> ids;
-    const bool is_whole = schedule.ids.empty();
-    TESSERA_ASSIGN(const size_t work, is_whole ? backends_[b]->work_bytes(schedule.graph)
-                                               : backends_[b]->work_bytes(slice_graph(schedule, slice, ids)));
-    TESSERA_ASSIGN(const size_t rounded, padded(*memories_[memory_of_[b]], work));
-    sizes.work[b] = std::max(sizes.work[b], rounded);
+    const Graph graph = slice_graph(schedule, slice, ids);
+    TESSERA_ASSIGN(const size_t work, work_of_graph(b, graph));
+    sizes.work[b] = std::max(sizes.work[b], work);
+    // What a device without memory of its own takes may depend on shapes: smaller graphs leave it to that of the
+    // memory.
+    const auto home = std::ranges::find(devices_, &memories_[memory_of_[b]]->device());
+    const auto h = static_cast<size_t>(home - devices_.begin());
+    if (h == b || home == devices_.end()) continue;
+    if (const auto at_home = work_of_graph(h, graph)) sizes.work[h] = std::max(sizes.work[h], *at_home);
   }
   return sizes;
 }
@@ -153,7 +169,7 @@ Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
   while (full < memories_.size() && own.memories[full].bytes <= reserved_.values[full]) ++full;
   if (full == memories_.size()) return own;
   for (const Planned& reference : largest_)
-    if (fits_plan_of(own.schedule, reference.schedule)) {
+    if (fits_plan_of(own.schedule, reference.schedule, memory_of_)) {
       own.memories = reference.memories;
       return own;
     }

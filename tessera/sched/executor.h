@@ -170,6 +170,7 @@ class Executor {
 
   Result<Planned> plan(Graph graph) const;
   Result<std::vector<Planned>> plan_all(std::span<const Graph> graphs) const;
+  Result<size_t> work_of_graph(size_t backend, const Graph& graph) const;
   Result<Sizes> sizes(const Planned& planned) const;
   Result<Sizes> largest_sizes(std::span<const Planned> planned) const;
   std::vector<ComputeBytes> by_memory(const Sizes& sizes) const;

@@ -121,6 +121,20 @@ TEST(OffloadFlags, SplitRowsOverTwoDevices) {
 }
 #endif
 
+// Which takes large products alone: a short prompt leaves them to the CPU.
+TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
+  TESSERA_SHARED_OR_SKIP(model, kModel);
+  std::string text;
+  for (const int n_words : {1, 3, 20, 100}) {
+    while (std::ranges::count(text, ' ') < n_words) text += "Once upon a time there was a cat ";
+    const ProgramOutput output =
+        run_program({"run", "-m", model, "-p", text, "-n", "4", "--temp", "0", "-dev", "blas", "-q"});
+    if (output.err.find("no library of matrix products") != std::string::npos) GTEST_SKIP() << output.err;
+    EXPECT_EQ(output.status, 0) << output.err;
+    EXPECT_FALSE(output.out.empty());
+  }
+}
+
 // The device's peaks take 64 MiB, before anything else is there.
 TEST(OffloadFlags, BenchFitsToo) {
   TESSERA_SHARED_OR_SKIP(model, kModel);

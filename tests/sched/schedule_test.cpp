@@ -246,6 +246,33 @@ TEST(TwoDevices, MeasureIsWhatReserveAllocates) {
   }
 }
 
+// As BLAS: a device takes large products out of another's memory. What was reserved for them holds for small ones, too,
+// which run where the memory is.
+TEST(TwoDevices, WhatADeviceTakesMayDependOnShapes) {
+  const TwoDevices two;
+  size_t n_runs = 0;
+  const SomeOpsDevice large("large", two.device(0),
+                            [](const Node& n) { return n.op == Op::mul_mat && n.spec.shape()[1] >= 32; });
+  HookedBackend taker(
+      two.backend(0), [&] { ++n_runs; }, &large);
+  const OwnedTensor w(two.device(0).buffer_type(), "w", DType::q8_0, {256, 64}, Bytes(64 * 8 * 34));
+  const auto graph_of = [&](int64_t n) {
+    GraphBuilder b;
+    const Value x = b.silu(b.input("x", DType::f32, {256, n}));
+    b.output(b.silu(b.mul_mat(b.tensor(w.tensor), x)), "y");
+    return std::move(b).finish().value();
+  };
+  Executor executor({&taker, &two.backend(0)}, {});
+  const Graph largest = graph_of(64);
+  ASSERT_OK(executor.reserve({&largest, 1}));
+  for (const int64_t n : {64, 32, 31, 5, 1}) {
+    n_runs = 0;
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph_of(n)));
+    ASSERT_OK(run_with(executor, *prepared, {{"x", Bytes(static_cast<size_t>(256 * n) * sizeof(float))}}));
+    EXPECT_EQ(n_runs, n >= 32 ? 1u : 0u);
+  }
+}
+
 // --- watching
 
 TEST(TwoDevices, WatchedValuesAreThoseOfARunThatKeepsAll) {

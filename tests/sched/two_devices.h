@@ -66,12 +66,13 @@ class TwoDevices {
   std::unique_ptr<Backend> backends_[2];
 };
 
-/// A backend that is stopped before each run.
+/// A backend that is stopped before each run, of its own device or in the name of another.
 class HookedBackend final : public Backend {
  public:
-  HookedBackend(Backend& inner, std::function<void()> before_run) : inner_(inner), before_run_(std::move(before_run)) {}
+  HookedBackend(Backend& inner, std::function<void()> before_run, const Device* device = nullptr)
+      : inner_(inner), before_run_(std::move(before_run)), device_(device) {}
 
-  const Device& device() const override { return inner_.device(); }
+  const Device& device() const override { return device_ != nullptr ? *device_ : inner_.device(); }
   Result<size_t> work_bytes(const Graph& graph) const override { return inner_.work_bytes(graph); }
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
                                              const BufferRange& work) override {
@@ -85,6 +86,7 @@ class HookedBackend final : public Backend {
  private:
   Backend& inner_;
   std::function<void()> before_run_;
+  const Device* device_;
 };
 
 /// "a:rms_norm,mul_mat | b:copy,mul_mat": the operations of each slice, by device.

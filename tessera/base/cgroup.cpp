@@ -12,9 +12,9 @@ namespace tessera {
 
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 4 << 20;
+constexpr uint64_t kMaxCgroupFileBytes = 4 << 20;
 
-std::string read_or_empty(const std::string& path) { return read_file(path, kMaxFileBytes).value_or(""); }
+std::string read_or_empty(const std::string& path) { return read_file(path, kMaxCgroupFileBytes).value_or(""); }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

@@ -23,7 +23,7 @@ namespace tessera {
 
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 1 << 16;
+constexpr uint64_t kMaxCpuFileBytes = 1 << 16;
 
 struct FeatureName {
   std::string_view name;
@@ -85,7 +85,7 @@ std::string_view trim(std::string_view text) {
 
 // The trimmed text of a small file, "" if it cannot be read.
 std::string read_word(const std::string& path) {
-  return std::string(trim(read_file(path, kMaxFileBytes).value_or("")));
+  return std::string(trim(read_file(path, kMaxCpuFileBytes).value_or("")));
 }
 
 // "48K", "2048K", "1M", "512": bytes; 0 for anything else.

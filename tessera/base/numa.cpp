@@ -11,11 +11,11 @@ namespace tessera {
 
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 1 << 16;
+constexpr uint64_t kMaxNodeFileBytes = 1 << 16;
 
 // The set in a file of /sys; empty if it cannot be read or is not a list.
 CpuMask read_list(const std::string& path) {
-  std::string text = read_file(path, kMaxFileBytes).value_or("");
+  std::string text = read_file(path, kMaxNodeFileBytes).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return CpuMask::from_list(text).value_or(CpuMask{});
 }

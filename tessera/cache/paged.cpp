@@ -11,7 +11,6 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kBlock = kKvBlockTokens;
 
 // The lowest and highest position of a sequence among tokens.
 struct SequenceSpan {
@@ -46,14 +45,14 @@ std::vector<BatchToken> tokens_at(int32_t sequence, std::span<const int32_t> pos
 }
 
 // Blocks that n neighbouring positions lie in, wherever they begin.
-int64_t blocks_spanned(int64_t n) { return div_ceil(n, kBlock) + 1; }
+int64_t blocks_spanned(int64_t n) { return div_ceil(n, kKvBlockTokens) + 1; }
 
 // A group without a window has room for n_ctx tokens: every sequence may leave its last block partly empty, so with one
 // more block each they always fit. With a window a sequence holds at the most what its next tokens and those of a
 // rollback see, and, while a batch is decoded, as much again of the batch: what was there before stays until the
 // batch has succeeded.
 int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
-  const int64_t all = div_ceil(config.n_ctx, kBlock) + config.n_sequences - 1;
+  const int64_t all = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1;
   if (window == 0) return all;
   const int64_t held = std::min(window, config.n_ctx) - 1 + kRollbackTokens;
   return std::min(all, config.n_sequences * (blocks_spanned(held) + blocks_spanned(held + config.n_ubatch)));
@@ -99,7 +98,7 @@ Result<> KvCache::add_groups() {
   for (size_t g = 0; g < windows.size(); ++g)
     groups_.emplace_back(windows[g],
                          KvGroup::Size{.n_blocks = n_blocks_of(config_, windows[g]),
-                                       .n_max_blocks = div_ceil(config_.n_ctx, kBlock),
+                                       .n_max_blocks = div_ceil(config_.n_ctx, kKvBlockTokens),
                                        .n_sequences = config_.n_sequences},
                          g == 0 ? "" : fmt::format(".{}", g));
   return {};
@@ -145,7 +144,7 @@ Result<> KvCache::add_tables(const Device& device) {
     if (home == nullptr) home = &device;
     for (Tensor* table : {&groups_[g].blocks(), &groups_[g].valid()}) {
       TESSERA_ASSIGN(table->layout,
-                     contiguous_layout(table->dtype, {div_ceil(config_.n_ctx, kBlock), config_.n_sequences}));
+                     contiguous_layout(table->dtype, {div_ceil(config_.n_ctx, kKvBlockTokens), config_.n_sequences}));
       memory_.add(*table, home->buffer_type());
     }
   }
@@ -185,7 +184,7 @@ Error KvCache::forgotten(const std::string& what, int64_t position, int32_t sequ
 
 bool KvCache::sees_forgotten(const KvGroup& group, int32_t sequence, int64_t position) const {
   const int64_t begin = std::max<int64_t>(position - group.window() + 1, 0);
-  for (int64_t logical = begin / kBlock; logical * kBlock < position; ++logical) {
+  for (int64_t logical = begin / kKvBlockTokens; logical * kKvBlockTokens < position; ++logical) {
     const uint64_t lost = groups_[0].valid_bits(sequence, logical) & ~group.valid_bits(sequence, logical);
     if ((lost & range_bits(logical, begin, position)) != 0) return true;
   }
@@ -210,10 +209,10 @@ Result<> KvCache::want_seen_after(const char* operation, int32_t sequence,
   const std::vector<uint64_t>& stored = images[0];
   int64_t end = 0;  // where the sequence will go on
   for (size_t i = stored.size(); i-- > 0 && end == 0;)
-    if (stored[i] != 0) end = static_cast<int64_t>(i) * kBlock + kBlock - std::countl_zero(stored[i]);
+    if (stored[i] != 0) end = static_cast<int64_t>(i) * kKvBlockTokens + kKvBlockTokens - std::countl_zero(stored[i]);
   for (size_t g = 1; g < groups_.size(); ++g) {
     const int64_t begin = std::max<int64_t>(end - groups_[g].window() + 1, 0);
-    for (int64_t logical = begin / kBlock; logical * kBlock < end; ++logical) {
+    for (int64_t logical = begin / kKvBlockTokens; logical * kKvBlockTokens < end; ++logical) {
       const auto i = static_cast<size_t>(logical);
       if ((stored[i] & ~images[g][i] & range_bits(logical, begin, end)) != 0)
         return std::unexpected(forgotten(fmt::format("{}: ", operation), end, sequence, groups_[g]));
@@ -300,7 +299,7 @@ Result<std::vector<CellMoves>> KvCache::copy(int32_t from, int32_t to, int32_t b
       const uint64_t wanted = source[i] & range_bits(logical, begin, end);
       if ((wanted & images.back()[i]) != 0)
         return fail(ErrorCode::invalid_argument, "position {} of sequence {} is stored already: remove it first",
-                    logical * kBlock + std::countr_zero(wanted & images.back()[i]), to);
+                    logical * kKvBlockTokens + std::countr_zero(wanted & images.back()[i]), to);
       images.back()[i] |= wanted;
     }
     TESSERA_TRY(group.want_blocks(group.blocks_to_copy(from, to, begin, end)));
@@ -349,7 +348,7 @@ Result<> KvCache::want_replaceable(int32_t sequence, std::span<const std::vector
         return fail(ErrorCode::invalid_argument, "position {} after {}: want them ascending", p, positions[g][i - 1]);
       if (g > 0 && !std::ranges::binary_search(positions[0], p))
         return fail(ErrorCode::invalid_argument, "position {} is held but not stored", p);
-      if (i == 0 || positions[g][i - 1] / kBlock != p / kBlock) ++n_blocks;
+      if (i == 0 || positions[g][i - 1] / kKvBlockTokens != p / kKvBlockTokens) ++n_blocks;
     }
     TESSERA_TRY(want_positions(tokens_at(sequence, positions[g])));
     TESSERA_TRY(groups_[g].want_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
@@ -380,17 +379,17 @@ Result<KvCache::Cells> KvCache::cells(int32_t sequence, size_t group) const {
 
 std::optional<int32_t> KvCache::min_position(int32_t sequence) const {
   if (!want_sequence(sequence)) return std::nullopt;
-  for (int64_t logical = 0; logical * kBlock < config_.n_ctx; ++logical)
+  for (int64_t logical = 0; logical * kKvBlockTokens < config_.n_ctx; ++logical)
     if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
-      return static_cast<int32_t>(logical * kBlock + std::countr_zero(valid));
+      return static_cast<int32_t>(logical * kKvBlockTokens + std::countr_zero(valid));
   return std::nullopt;
 }
 
 std::optional<int32_t> KvCache::max_position(int32_t sequence) const {
   if (!want_sequence(sequence)) return std::nullopt;
-  for (int64_t logical = div_ceil(config_.n_ctx, kBlock) - 1; logical >= 0; --logical)
+  for (int64_t logical = div_ceil(config_.n_ctx, kKvBlockTokens) - 1; logical >= 0; --logical)
     if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
-      return static_cast<int32_t>(logical * kBlock + kBlock - 1 - std::countl_zero(valid));
+      return static_cast<int32_t>(logical * kKvBlockTokens + kKvBlockTokens - 1 - std::countl_zero(valid));
   return std::nullopt;
 }
 
@@ -398,10 +397,10 @@ std::optional<int32_t> KvCache::lowest_rollback(int32_t sequence) const {
   if (!want_sequence(sequence)) return std::nullopt;
   int64_t lowest = 0;
   for (const KvGroup& group : groups_)
-    for (int64_t logical = div_ceil(config_.n_ctx, kBlock) - 1; group.window() > 0 && logical >= 0; --logical) {
+    for (int64_t logical = div_ceil(config_.n_ctx, kKvBlockTokens) - 1; group.window() > 0 && logical >= 0; --logical) {
       const uint64_t lost = groups_[0].valid_bits(sequence, logical) & ~group.valid_bits(sequence, logical);
       if (lost == 0) continue;
-      lowest = std::max(lowest, logical * kBlock + kBlock - 1 - std::countl_zero(lost) + group.window());
+      lowest = std::max(lowest, logical * kKvBlockTokens + kKvBlockTokens - 1 - std::countl_zero(lost) + group.window());
       break;
     }
   return static_cast<int32_t>(lowest);

@@ -26,7 +26,7 @@ std::function<Result<>(std::string_view)> add_scaled_file(std::vector<ScaledFile
   };
 }
 
-std::function<Result<>(std::string_view)> set_layers(LayerSpan& layers) {
+std::function<Result<>(std::string_view)> layers_setter(LayerSpan& layers) {
   return [&layers](std::string_view text) -> Result<> {
     const size_t space = text.find(' ');
     if (space == std::string_view::npos)
@@ -52,7 +52,7 @@ void AdapterArgs::add_to(FlagTable& table) {
   auto& f = table.flags;
   f.push_back({"--control-vector", {}, "FILE", "add a control vector to the layers' outputs; may be repeated", "", false, add_file(control_vectors)});
   f.push_back({"--control-vector-scaled", {}, "FILE:SCALE", "add a control vector times SCALE; may be repeated", "", false, add_scaled_file(control_vectors)});
-  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, set_layers(layers)});
+  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, layers_setter(layers)});
 }
 // clang-format on
 

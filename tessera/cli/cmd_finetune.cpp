@@ -12,7 +12,7 @@ namespace tessera::cli {
 
 namespace {
 
-constexpr float kLearningRate = 2e-4f;
+constexpr float kFinetuneLearningRate = 2e-4f;
 
 std::vector<std::string> split_names(std::string_view text) {
   std::vector<std::string> names;
@@ -31,7 +31,7 @@ class FinetuneCommand final : public Command {
   Result<> run(Context& process) override;
 
  private:
-  TrainArgs args_{kLearningRate};
+  TrainArgs args_{kFinetuneLearningRate};
   std::string model_;
   bool is_lora_ = false, has_lora_option_ = false;
   train::LoraOptions lora_;

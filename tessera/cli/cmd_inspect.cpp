@@ -145,7 +145,7 @@ class InspectCommand final : public Command {
   Result<> dump(const ModelFiles& files, Output& out, const Context& process) const {
     const ModelFiles::Tensor* tensor = files.find_tensor(dump_);
     if (tensor == nullptr)
-      return fail(ErrorCode::not_found, "{}: no tensor {} (--tensors lists them)", files.name(), quoted(dump_));
+      return fail(ErrorCode::not_found, "{}: no tensor {} (--tensors lists them)", files.name(), quote_name(dump_));
     const int64_t n_row = tensor->info.shape[0];
     int64_t column = 0;
     return read_values(files, *tensor, [&](std::span<const float> values) -> Result<> {

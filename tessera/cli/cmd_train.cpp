@@ -14,7 +14,7 @@ namespace tessera::cli {
 
 namespace {
 
-constexpr float kLearningRate = 1e-3f;
+constexpr float kTrainLearningRate = 1e-3f;
 constexpr int64_t kDefaultVocab = 4096;
 
 class TrainCommand final : public Command {
@@ -27,7 +27,7 @@ class TrainCommand final : public Command {
   Result<GgufBuilder> vocab(Context& process) const;
   Result<GgufBuilder> trained_vocab(Context& process) const;
 
-  TrainArgs args_{kLearningRate};
+  TrainArgs args_{kTrainLearningRate};
   train::ModelSizes sizes_;
   train::TokenizerTraining tokenizer_;
   int64_t n_vocab_ = 0;

@@ -90,7 +90,7 @@ std::string zsh_script() {
 }
 
 std::string fish_script() {
-  const auto quoted = [](std::string_view text) {
+  const auto fish_quoted = [](std::string_view text) {
     std::string q;
     for (const char c : text) {
       if (c == '\'' || c == '\\') q += '\\';
@@ -101,11 +101,11 @@ std::string fish_script() {
   std::string text;
   for (const CommandInfo& command : all_commands()) {
     text += fmt::format("complete -c tessera -n __fish_use_subcommand -f -a {} -d '{}'\n", command.name,
-                        quoted(command.summary));
+                        fish_quoted(command.summary));
     with_flags(command, [&](const FlagTable& table) {
       for (const Flag& flag : table.flags)
         text += fmt::format("complete -c tessera -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", command.name,
-                            flag.name.substr(2), flag.value.empty() ? "" : " -r", quoted(flag.help));
+                            flag.name.substr(2), flag.value.empty() ? "" : " -r", fish_quoted(flag.help));
     });
   }
   return text;

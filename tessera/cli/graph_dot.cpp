@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kColors[] = {"#cfe0fb", "#fbdcc4", "#d2edd2", "#eed7f5", "#fbeebc", "#cdeef0"};
 
 // A string in quotes, whatever is in it: one line of valid text.
-std::string quoted(std::string_view text) {
+std::string dot_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text::to_valid_utf8(text)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -34,7 +34,7 @@ class DotWriter {
 
   std::string write() && {
     line("  subgraph cluster_{} {{", number_);
-    line("    label={};", quoted(fmt::format("{}: {} tokens", step_.title, step_.n_tokens)));
+    line("    label={};", dot_quoted(fmt::format("{}: {} tokens", step_.title, step_.n_tokens)));
     for (size_t s = 0; s < step_.schedule.slices.size(); ++s) add_slice(s);
     line("  }}");
     for (const GraphLayout::Edge& edge : layout_.edges)
@@ -56,7 +56,7 @@ class DotWriter {
     const Slice& slice = step_.schedule.slices[s];
     const auto device = static_cast<size_t>(slice.device);
     line("    subgraph cluster_{}_{} {{", number_, s);
-    line("      label={};", quoted(fmt::format("slice {}: {}", s, report_.devices[device]->name())));
+    line("      label={};", dot_quoted(fmt::format("slice {}: {}", s, report_.devices[device]->name())));
     for (NodeId id = slice.begin; id < slice.end; ++id) {
       if (!layout_.is_drawn(id)) continue;
       const Node& node = graph_[id];
@@ -75,7 +75,7 @@ class DotWriter {
     std::string out;
     for (size_t end = 0; end != std::string_view::npos;) {
       end = text.find('\n');
-      const std::string piece = quoted(text.substr(0, end));
+      const std::string piece = dot_quoted(text.substr(0, end));
       out += (out.empty() ? "" : "\\n") + piece.substr(1, piece.size() - 2);
       if (end != std::string_view::npos) text.remove_prefix(end + 1);
     }
@@ -93,7 +93,7 @@ class DotWriter {
 }  // namespace
 
 std::string graph_dot(const GraphReport& report) {
-  std::string text = fmt::format("digraph {} {{\n", quoted(report.model));
+  std::string text = fmt::format("digraph {} {{\n", dot_quoted(report.model));
   text += "  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n";
   for (size_t step = 0; step < report.steps.size(); ++step) text += DotWriter(report, step).write();
   return text + "}\n";

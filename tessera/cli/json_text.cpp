@@ -10,10 +10,8 @@ namespace tessera::cli {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // Refuses every event; a reader of a list overrides those that it wants.
-class ListReader : public nlohmann::json_sax<Json> {
+class ListReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return reject("null"); }
   bool boolean(bool) override { return reject("a boolean"); }
@@ -37,7 +35,7 @@ class ListReader : public nlohmann::json_sax<Json> {
   }
 
   Result<> read(std::string_view text) {
-    if (Json::sax_parse(text, this)) return {};
+    if (nlohmann::json::sax_parse(text, this)) return {};
     return std::unexpected(error_);
   }
 
@@ -116,6 +114,6 @@ Result<std::vector<std::vector<int32_t>>> parse_json_id_lists(std::string_view t
   return std::move(reader.lists);
 }
 
-std::string json_quoted(std::string_view text) { return Json(text::to_valid_utf8(text)).dump(); }
+std::string json_quoted(std::string_view text) { return nlohmann::json(text::to_valid_utf8(text)).dump(); }
 
 }  // namespace tessera::cli

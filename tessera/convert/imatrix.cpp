@@ -48,9 +48,9 @@ Result<std::vector<double>> read_values(std::span<const std::byte> bytes) {
 
 Result<std::vector<double>> read_tensor(const GgufFile& file, const GgufTensor& tensor) {
   if (tensor.dtype != DType::f32)
-    return fail(ErrorCode::format, "tensor {}: type {}, want f32", quoted(tensor.name), info(tensor.dtype).name);
+    return fail(ErrorCode::format, "tensor {}: type {}, want f32", quote_name(tensor.name), info(tensor.dtype).name);
   Result<std::vector<double>> values = read_values(file.data(tensor));
-  if (!values) return forward_error(values, "tensor " + quoted(tensor.name));
+  if (!values) return forward_error(values, "tensor " + quote_name(tensor.name));
   return values;
 }
 
@@ -58,11 +58,11 @@ Result<std::vector<double>> read_tensor(const GgufFile& file, const GgufTensor& 
 Result<ImatrixEntry> read_entry(const GgufFile& file, const GgufTensor& sums, const std::string& weight) {
   const GgufTensor* counts = file.find_tensor(weight + std::string(kCountsSuffix));
   if (counts == nullptr)
-    return fail(ErrorCode::format, "tensor {} has no counts: no tensor {}", quoted(sums.name),
-                quoted(weight + std::string(kCountsSuffix)));
+    return fail(ErrorCode::format, "tensor {} has no counts: no tensor {}", quote_name(sums.name),
+                quote_name(weight + std::string(kCountsSuffix)));
   const int64_t n_matrices = counts->shape.n_elements();
   if (sums.shape.n_elements() / sums.shape[0] != n_matrices)
-    return fail(ErrorCode::format, "tensor {}: shape {}, but there are {} counts", quoted(sums.name),
+    return fail(ErrorCode::format, "tensor {}: shape {}, but there are {} counts", quote_name(sums.name),
                 to_string(sums.shape), n_matrices);
   ImatrixEntry entry;
   TESSERA_ASSIGN(entry.sums, read_tensor(file, sums));
@@ -76,7 +76,7 @@ Result<Imatrix> parse_gguf(const GgufFile& file) {
   const std::string_view type = metadata.get<std::string_view>(keys::kType).value_or("");
   if (type != kImatrixType)
     return fail(ErrorCode::format, "{}: not an importance matrix: {} is {}, want '{}'", file.name(), keys::kType,
-                quoted(type), kImatrixType);
+                quote_name(type), kImatrixType);
   Imatrix imatrix;
   TESSERA_ASSIGN(imatrix.n_chunks, metadata.get<uint32_t>(kChunkCount));
   TESSERA_ASSIGN(imatrix.chunk_size, metadata.get<uint32_t>(kChunkSize));
@@ -120,14 +120,14 @@ Result<uint32_t> read_legacy_entry(ByteReader& in, Imatrix& imatrix) {
   TESSERA_ASSIGN(const auto bytes, in.take(uint64_t{n_values} * sizeof(float)));
   ImatrixEntry entry;
   Result<std::vector<double>> values = read_values(bytes);
-  if (!values) return forward_error(values, "weight " + quoted(name));
+  if (!values) return forward_error(values, "weight " + quote_name(name));
   entry.sums = std::move(*values);
   if (n_calls > 0)
     for (double& sum : entry.sums) sum *= imatrix.chunk_size;
   // Without calls the values are taken as they are.
   entry.counts = {n_calls > 0 ? static_cast<double>(n_calls) * imatrix.chunk_size : 1.0};
   const auto [at, is_new] = imatrix.entries.emplace(std::move(name), std::move(entry));
-  if (!is_new) return fail(ErrorCode::format, "weight {} occurs twice", quoted(at->first));
+  if (!is_new) return fail(ErrorCode::format, "weight {} occurs twice", quote_name(at->first));
   return n_calls;
 }
 
@@ -152,7 +152,7 @@ Result<Imatrix> parse_legacy(ByteReader in) {
 
 Result<> check_sizes(const std::string& name, const ImatrixEntry& entry) {
   if (!entry.sums.empty() && !entry.counts.empty() && entry.sums.size() % entry.counts.size() == 0) return {};
-  return fail(ErrorCode::invalid_argument, "weight {}: {} sums of {} matrices", quoted(name), entry.sums.size(),
+  return fail(ErrorCode::invalid_argument, "weight {}: {} sums of {} matrices", quote_name(name), entry.sums.size(),
               entry.counts.size());
 }
 
@@ -264,7 +264,7 @@ Result<> Imatrix::save(const std::string& path) const {
     TESSERA_TRY(builder.add_tensor(name + std::string(kCountsSuffix), DType::f32, {1, n_matrices}));
     for (const std::vector<double>* values : {&entry.sums, &entry.counts}) {
       Result<std::vector<float>> narrow = narrowed(*values);
-      if (!narrow) return forward_error(narrow, "weight " + quoted(name));
+      if (!narrow) return forward_error(narrow, "weight " + quote_name(name));
       data.push_back(std::move(*narrow));
     }
   }
@@ -281,7 +281,7 @@ Result<> Imatrix::save_legacy(const std::string& path) const {
     TESSERA_TRY(check_sizes(name, entry));
     if (largest_count(entry) <= 0) continue;
     Result<> appended = append_legacy_entry(out, name, entry, chunk_size);
-    if (!appended) return forward_error(appended, "weight " + quoted(name));
+    if (!appended) return forward_error(appended, "weight " + quote_name(name));
     ++n_written;
   }
   if (n_written == 0) return fail(ErrorCode::invalid_argument, "{}: no weight has seen a token", path);
@@ -297,7 +297,7 @@ Result<> Imatrix::add(const Imatrix& other) {
   for (const auto& [name, theirs] : other.entries) {
     const auto ours = entries.find(name);
     if (ours == entries.end() || is_addable(ours->second, theirs)) continue;
-    return fail(ErrorCode::mismatch, "weight {}: {} sums of {} matrices, the other has {} of {}", quoted(name),
+    return fail(ErrorCode::mismatch, "weight {}: {} sums of {} matrices, the other has {} of {}", quote_name(name),
                 ours->second.sums.size(), ours->second.counts.size(), theirs.sums.size(), theirs.counts.size());
   }
   double most_tokens = 0;

@@ -46,7 +46,7 @@ Result<TensorImportance> TensorImportance::of(const ImatrixEntry& entry, std::st
     if (role_of(tensor_name) == Role::embedding) return importance;
     return fail(ErrorCode::mismatch,
                 "tensor {}: the importance matrix has {} columns for it, want {}: it is of another model",
-                quoted(tensor_name), entry.sums.size(), n_columns * n_matrices);
+                quote_name(tensor_name), entry.sums.size(), n_columns * n_matrices);
   }
   importance.n_columns_ = n_columns;
   importance.n_rows_of_matrix_ = shape[1];

@@ -16,14 +16,14 @@ constexpr size_t kColumns = 64;
 Result<std::vector<float>> decode(const LoraFile& lora, const ModelFiles::Tensor& tensor) {
   const quant::Format* format = find_decoder(tensor.info.dtype);
   if (format == nullptr)
-    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", lora.name(), quoted(tensor.info.name),
+    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", lora.name(), quote_name(tensor.info.name),
                 info(tensor.info.dtype).name);
   std::vector<float> values(static_cast<size_t>(tensor.info.shape.n_elements()));
   format->dequantize_row(lora.files().data(tensor).data(), tensor.info.shape.n_elements(), values.data());
   const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
   if (bad == values.end()) return values;
   return fail(ErrorCode::format, "{}: tensor {}: element {} is {}, want a finite number", lora.name(),
-              quoted(tensor.info.name), bad - values.begin(), *bad);
+              quote_name(tensor.info.name), bad - values.begin(), *bad);
 }
 
 // x [n, m] as [m, n].
@@ -58,7 +58,7 @@ Result<> LoraMerge::apply_to(QuantizePlan& plan, std::optional<DType> type) cons
     tensor.to = type.value_or(source.dtype);
     const auto n_bytes = nbytes(tensor.to, source.shape);
     if (!n_bytes)
-      return fail(ErrorCode::mismatch, "tensor {} {}: rows of {} are no whole blocks of {}", quoted(source.name),
+      return fail(ErrorCode::mismatch, "tensor {} {}: rows of {} are no whole blocks of {}", quote_name(source.name),
                   to_string(source.shape), source.shape[0], info(tensor.to).name);
     tensor.n_bytes = *n_bytes;
   }

@@ -20,7 +20,7 @@ constexpr int64_t kChunkValues = int64_t{1} << 14;
 Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.is_copied()) continue;
-    const std::string name = quoted(tensor.source.info.name);
+    const std::string name = quote_name(tensor.source.info.name);
     if (find_decoder(tensor.source.info.dtype) == nullptr)
       return fail(ErrorCode::unsupported, "tensor {}: type {} has no decoder", name,
                   info(tensor.source.info.dtype).name);

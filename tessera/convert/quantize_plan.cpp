@@ -46,7 +46,7 @@ Result<> check_imatrix(const QuantizePlan& plan, const Imatrix& imatrix) {
   }
   if (names_any) return {};
   return fail(ErrorCode::mismatch, "none of the {} weights in the importance matrix is in the model, e.g. {}",
-              imatrix.entries.size(), quoted(imatrix.entries.begin()->first));
+              imatrix.entries.size(), quote_name(imatrix.entries.begin()->first));
 }
 
 std::string count_of(size_t n) { return fmt::format("{} tensor{}", n, n == 1 ? "" : "s"); }
@@ -194,7 +194,7 @@ const quant::Format* find_encoder(DType dtype, const EncoderOptions& options) {
 Error to_error(const RowFault& fault, const ModelFiles& files, const PlannedTensor& tensor, int64_t i) {
   const GgufTensor& source = tensor.source.info;
   const std::string where = fmt::format("{}: tensor {}: element {}", files.files()[tensor.source.file]->name(),
-                                        quoted(source.name), i * source.shape[0] + fault.column);
+                                        quote_name(source.name), i * source.shape[0] + fault.column);
   if (fault.kind == RowFault::Kind::source)
     return {ErrorCode::format, fmt::format("{} is {}, want a finite number", where, fault.value)};
   return {ErrorCode::limit,

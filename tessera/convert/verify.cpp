@@ -122,7 +122,7 @@ Result<> check_round_trip(const text::Tokenizer& tokenizer, std::string_view tex
   TESSERA_ASSIGN(const std::vector<int32_t> ids, tokenizer.tokenize(text));
   TESSERA_ASSIGN(const std::string back, text::detokenize(tokenizer, ids));
   if (back == text) return {};
-  return fail(ErrorCode::format, "{} comes back as {}", quoted(text), quoted(back));
+  return fail(ErrorCode::format, "{} comes back as {}", quote_name(text), quote_name(back));
 }
 
 }  // namespace

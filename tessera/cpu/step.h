@@ -15,6 +15,10 @@
 
 namespace tessera::cpu {
 
+/// Elements of a row that one thread works on at a time: a multiple of every vector width, large enough to be worth
+/// handing out, small enough that a piece stays in the nearest cache.
+inline constexpr int64_t kPieceElements = 1024;
+
 struct Operand {
   std::byte* data = nullptr;  // null: an absent optional operand
   DType dtype = DType::f32;

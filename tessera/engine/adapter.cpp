@@ -53,7 +53,7 @@ Result<> Adapter::add_pair(const LoraPair& pair) {
   const auto first = std::ranges::find_if(weights, is_it);
   if (first == weights.end())
     return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} does not use {}", name(),
-                quoted(pair.down->info.name), engine_.files().name(), quoted(pair.weight->info.name));
+                quote_name(pair.down->info.name), engine_.files().name(), quote_name(pair.weight->info.name));
   const Tensor *down = add(*pair.down, first->use, &*first),
                *up = add(*pair.up, pair.is_table ? Op::mul_mat : first->use, &*first);
   for (const Weight& weight : weights) {
@@ -67,7 +67,7 @@ Result<> Adapter::add_pair(const LoraPair& pair) {
 Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const Tensor* down, const Tensor* up) {
   if (weight.use != Op::mul_mat && weight.use != Op::mul_mat_experts)
     return fail(ErrorCode::unsupported, "{}: tensor {}: an adapter cannot follow what the model does with {}", name(),
-                quoted(pair.down->info.name), quoted(weight.tensor.name));
+                quote_name(pair.down->info.name), quote_name(weight.tensor.name));
   LowRank& term = terms_.products[&weight.tensor];
   term = {down, up, lora_->factor(pair)};
   if (!pair.is_table) return {};
@@ -81,7 +81,7 @@ Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const 
 Result<> Adapter::plan_transposed(const LoraPair& pair) {
   const quant::Format* format = quant::find_format(pair.up->info.dtype);
   if (format == nullptr || format->dequantize_row == nullptr)
-    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name(), quoted(pair.up->info.name),
+    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name(), quote_name(pair.up->info.name),
                 info(pair.up->info.dtype).name);
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {pair.up->info.shape[1], pair.rank}));
   transposed_ = {.name = std::string(pair.up->info.name) + ".transposed", .layout = layout};
@@ -121,13 +121,13 @@ Result<> Adapter::want_control_vector() const {
   const Metadata& metadata = files_->metadata();
   TESSERA_ASSIGN(const auto architecture, metadata.get<std::string_view>(keys::kArchitecture));
   if (architecture != kControlVector)
-    return fail(ErrorCode::mismatch, "{}: architecture {}, a control vector's is \"{}\"", name(), quoted(architecture),
+    return fail(ErrorCode::mismatch, "{}: architecture {}, a control vector's is \"{}\"", name(), quote_name(architecture),
                 kControlVector);
   const std::string& of_model = engine_.model().info().architecture;
   TESSERA_ASSIGN(const auto hint, metadata.get_or<std::string_view>(keys::kControlVectorHint, of_model));
   if (hint != of_model)
     return fail(ErrorCode::mismatch, "{}: a control vector for architecture {}, the model {} is {}", name(),
-                quoted(hint), engine_.files().name(), quoted(of_model));
+                quote_name(hint), engine_.files().name(), quote_name(of_model));
   if (files_->tensors().empty()) return fail(ErrorCode::format, "{}: a control vector without directions", name());
   return {};
 }
@@ -137,12 +137,12 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
   const GgufTensor& source = tensor.info;
   const auto layer = layer_of_direction(source.name);
   if (!layer)
-    return fail(ErrorCode::unsupported, "{}: tensor {}: want names like {}1", name(), quoted(source.name), kDirection);
+    return fail(ErrorCode::unsupported, "{}: tensor {}: want names like {}1", name(), quote_name(source.name), kDirection);
   if (*layer < 1 || *layer >= model.n_layers)
-    return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} takes {}1 to {}", name(), quoted(source.name),
+    return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} takes {}1 to {}", name(), quote_name(source.name),
                 engine_.files().name(), kDirection, model.n_layers - 1);
   if (source.dtype != DType::f32 || source.shape != Shape{model.n_embd})
-    return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, the model {} wants f32 {}", name(), quoted(source.name),
+    return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, the model {} wants f32 {}", name(), quote_name(source.name),
                 info(source.dtype).name, to_string(source.shape), engine_.files().name(),
                 to_string(Shape{model.n_embd}));
   if (*layer < span.first || *layer > span.last) return {};

@@ -15,7 +15,7 @@ Result<> read_values(const ModelFiles& files, const ModelFiles::Tensor& tensor,
   const quant::Format* format = quant::find_format(tensor.info.dtype);
   if (format == nullptr || format->dequantize_row == nullptr)
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", files.files()[tensor.file]->name(),
-                quoted(tensor.info.name), type.name);
+                quote_name(tensor.info.name), type.name);
   // Rows are whole blocks without gaps, so the tensor is one run of blocks.
   std::span<const std::byte> bytes = files.data(tensor);
   std::vector<float> values(static_cast<size_t>(kPieceValues));

@@ -13,14 +13,14 @@ namespace tessera::eval {
 namespace {
 
 // Sums of at most so many floats are kept in f32: their rounding stays below that of the logits.
-constexpr size_t kBlock = 256;
+constexpr size_t kSumBlock = 256;
 
 double sum_of_exp(std::span<const float> logits, float shift) {
   double sum = 0;
   size_t i = 0;
   while (i + 4 <= logits.size()) {
     F32x4 part = splat(0.0f);
-    for (const size_t end = std::min(logits.size() / 4 * 4, i + kBlock); i < end; i += 4)
+    for (const size_t end = std::min(logits.size() / 4 * 4, i + kSumBlock); i < end; i += 4)
       part += exp4(load4(&logits[i]) - shift);
     sum += sum_of(part);
   }

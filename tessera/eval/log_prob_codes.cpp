@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kRange = 16.0f, kMaxCode = 65535.0f;
 // Terms that are summed in f32 before they go to the double.
-constexpr size_t kBlock = 256;
+constexpr size_t kCodeBlock = 256;
 // What the codes above the cut may sum to: 2^18 tokens below it have 3 %, rounding adds 0.01 %.
 constexpr double kMinSum = 0.9, kMaxSum = 1.01;
 
@@ -66,7 +66,7 @@ Sums compare_all(const Comparison& comparison, const uint16_t* codes, std::span<
   const size_t n_whole = logits.size() / 4 * 4;
   for (size_t i = 0; i < n_whole;) {
     F32x4 kl = splat(0.0f), p = splat(0.0f);
-    for (const size_t end = std::min(n_whole, i + kBlock); i < end; i += 4)
+    for (const size_t end = std::min(n_whole, i + kCodeBlock); i < end; i += 4)
       comparison.add(load4(codes + i), load4(&logits[i]), kl, p);
     sums.kl += sum_of(kl);
     sums.p += sum_of(p);

@@ -17,7 +17,7 @@ constexpr int64_t kMaxLoraRank = int64_t{1} << 16;  // far above any adapter
 Result<> want_text(const ModelFiles& files, std::string_view key, std::string_view wanted) {
   TESSERA_ASSIGN(const auto text, files.metadata().get<std::string_view>(key));
   if (text == wanted) return {};
-  return fail(ErrorCode::unsupported, "{}: key '{}' is {}, want \"{}\"", files.name(), key, quoted(text), wanted);
+  return fail(ErrorCode::unsupported, "{}: key '{}' is {}, want \"{}\"", files.name(), key, quote_name(text), wanted);
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Result<> LoraFile::read_keys(const ModelFiles& base) {
   TESSERA_ASSIGN(const auto of_base, base.metadata().get<std::string_view>(keys::kArchitecture));
   if (architecture != of_base)
     return fail(ErrorCode::mismatch, "{}: an adapter for architecture {}, the model {} is {}", name(),
-                quoted(architecture), base.name(), quoted(of_base));
+                quote_name(architecture), base.name(), quote_name(of_base));
   if (metadata.find(keys::kAdapterInvocationTokens) != nullptr)
     return fail(ErrorCode::unsupported, "{}: adapters that some tokens switch on (key '{}') are not built", name(),
                 keys::kAdapterInvocationTokens);
@@ -53,18 +53,18 @@ Result<> LoraFile::read_pairs(const ModelFiles& base) {
     const std::string_view full = tensor.info.name;
     const bool is_down = full.ends_with(kDownEnding);
     if (!is_down && !full.ends_with(kUpEnding))
-      return fail(ErrorCode::unsupported, "{}: tensor {}: want names that end in {} or {}", name(), quoted(full),
+      return fail(ErrorCode::unsupported, "{}: tensor {}: want names that end in {} or {}", name(), quote_name(full),
                   kDownEnding, kUpEnding);
     const std::string_view weight = full.substr(0, full.size() - kDownEnding.size());
     const std::string other = std::string(weight).append(is_down ? kUpEnding : kDownEnding);
     const ModelFiles::Tensor* partner = files_->find_tensor(other);
     if (partner == nullptr)
-      return fail(ErrorCode::format, "{}: tensor {} without {}", name(), quoted(full), quoted(other));
+      return fail(ErrorCode::format, "{}: tensor {} without {}", name(), quote_name(full), quote_name(other));
     if (!is_down) continue;
     LoraPair pair{.weight = base.find_tensor(weight), .down = &tensor, .up = partner};
     if (pair.weight == nullptr)
-      return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} has no {}", name(), quoted(full), base.name(),
-                  quoted(weight));
+      return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} has no {}", name(), quote_name(full), base.name(),
+                  quote_name(weight));
     TESSERA_TRY(want_fit(pair));
     pairs_.push_back(pair);
   }
@@ -80,10 +80,10 @@ Result<> LoraFile::want_fit(LoraPair& pair) const {
   const Shape want_up = pair.is_table ? Shape{pair.rank, w[0]} : Shape{pair.rank, w[1], w[2], w[3]};
   if (down != want_down || up != want_up || (pair.is_table && w[2] * w[3] != 1))
     return fail(ErrorCode::mismatch, "{}: {} {} and {} {} do not fit the model's {} {}", name(),
-                quoted(pair.down->info.name), to_string(down), quoted(pair.up->info.name), to_string(up),
-                quoted(pair.weight->info.name), to_string(w));
+                quote_name(pair.down->info.name), to_string(down), quote_name(pair.up->info.name), to_string(up),
+                quote_name(pair.weight->info.name), to_string(w));
   if (pair.rank > kMaxLoraRank)
-    return fail(ErrorCode::limit, "{}: tensor {}: rank {}, limit {}", name(), quoted(pair.up->info.name), pair.rank,
+    return fail(ErrorCode::limit, "{}: tensor {}: rank {}, limit {}", name(), quote_name(pair.up->info.name), pair.rank,
                 kMaxLoraRank);
   return {};
 }

@@ -13,7 +13,6 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
 
 struct Foreign {
   std::string_view start;
@@ -74,8 +73,8 @@ bool is_safetensors(std::string_view text) {
 
 Result<> check_gguf_magic(std::span<const std::byte> bytes) {
   const std::string_view text = as_text(bytes.first(std::min<size_t>(bytes.size(), 512)));
-  if (text.starts_with(kMagic)) return {};
-  if (kMagic.starts_with(text)) return fail(ErrorCode::format, "offset 0: magic: truncated at byte {}", text.size());
+  if (text.starts_with(kGgufMagic)) return {};
+  if (kGgufMagic.starts_with(text)) return fail(ErrorCode::format, "offset 0: magic: truncated at byte {}", text.size());
   for (const Foreign& foreign : kForeign)
     if (text.starts_with(foreign.start)) return fail(ErrorCode::format, "offset 0: this is {}", foreign.advice);
   if (starts_with_html(text)) return fail(ErrorCode::format, "offset 0: this is {}", kHtml);
@@ -84,7 +83,7 @@ Result<> check_gguf_magic(std::span<const std::byte> bytes) {
                 "offset 0: this is a safetensors file: convert the model to GGUF first "
                 "(convert_hf_to_gguf.py of llama.cpp)");
   return fail(ErrorCode::format, "offset 0: magic, got {}, want 'GGUF': this is not a GGUF file",
-              quoted(text.substr(0, kGgufMagicBytes)));
+              quote_name(text.substr(0, kGgufMagicBytes)));
 }
 
 }  // namespace tessera

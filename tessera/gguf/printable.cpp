@@ -52,6 +52,6 @@ std::string printable(std::string_view text, size_t max_bytes) {
   return out;
 }
 
-std::string quoted(std::string_view text) { return "'" + printable(text) + "'"; }
+std::string quote_name(std::string_view text) { return "'" + printable(text) + "'"; }
 
 }  // namespace tessera

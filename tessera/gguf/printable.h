@@ -11,6 +11,6 @@ namespace tessera {
 std::string printable(std::string_view text, size_t max_bytes = 120);
 
 /// printable() between single quotes: how messages show keys and names.
-std::string quoted(std::string_view text);
+std::string quote_name(std::string_view text);
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ Result<std::string_view> read_tensor_name(GgufDecoder& in, uint64_t i) {
   if (name.empty()) return fail(ErrorCode::format, "offset {}: name of tensor {} is empty", at, i);
   if (std::ranges::any_of(name, is_control))
     return fail(ErrorCode::format, "offset {}: name of tensor {}, got {}, want no control characters", at, i,
-                quoted(name));
+                quote_name(name));
   return name;
 }
 
@@ -60,7 +60,7 @@ Result<Shape> read_shape(GgufDecoder& in, std::string_view what) {
 Result<GgufTensor> read_tensor_info(GgufDecoder& in, uint64_t i) {
   GgufTensor tensor;
   TESSERA_ASSIGN(tensor.name, read_tensor_name(in, i));
-  const std::string what = "tensor " + quoted(tensor.name);
+  const std::string what = "tensor " + quote_name(tensor.name);
   TESSERA_ASSIGN(tensor.shape, read_shape(in, what));
   const std::string where = fmt::format("offset {}: {}", in.offset(), what);
   TESSERA_ASSIGN(const uint32_t type_id, in.number<uint32_t>(what));
@@ -138,7 +138,7 @@ Result<> GgufFile::read_tensors(GgufDecoder& in, uint64_t n_tensors) {
   index_ = NameIndex(std::move(names));
   if (const auto twice = index_.duplicate())
     return fail(ErrorCode::format, "offset {}: tensor {} appears twice, as tensors {} and {}",
-                in.offset_of(tensors_[twice->second].name), quoted(tensors_[twice->first].name), twice->first,
+                in.offset_of(tensors_[twice->second].name), quote_name(tensors_[twice->first].name), twice->first,
                 twice->second);
   return {};
 }
@@ -151,14 +151,14 @@ Result<> GgufFile::place_tensors(uint64_t infos_end) {
     const auto at = static_cast<size_t>(reinterpret_cast<const std::byte*>(tensor.name.data()) - bytes_.data());
     if (tensor.data_offset % alignment_ != 0)
       return fail(ErrorCode::format, "offset {}: data offset of tensor {}, got {}, want a multiple of {}", at,
-                  quoted(tensor.name), tensor.data_offset, alignment_);
+                  quote_name(tensor.name), tensor.data_offset, alignment_);
     const auto begin = checked_add(data_offset_, tensor.data_offset);
     const auto end = begin ? checked_add(*begin, tensor.n_bytes) : std::nullopt;
     if (!end || *end > bytes_.size())
       return fail(ErrorCode::format,
                   "offset {}: tensor {}: {} bytes of data at {} in the data section, which starts at byte {}: "
                   "damaged, or truncated at byte {}",
-                  at, quoted(tensor.name), tensor.n_bytes, tensor.data_offset, data_offset_, bytes_.size());
+                  at, quote_name(tensor.name), tensor.n_bytes, tensor.data_offset, data_offset_, bytes_.size());
     tensor.file_offset = *begin;
   }
   return {};
@@ -173,7 +173,7 @@ Result<> GgufFile::check_disjoint() const {
     const GgufTensor& after = tensors_[order[i]];
     if (before.file_offset + before.n_bytes > after.file_offset)
       return fail(ErrorCode::format, "offset {}: tensors {} and {} overlap: the first ends at byte {}",
-                  after.file_offset, quoted(before.name), quoted(after.name), before.file_offset + before.n_bytes);
+                  after.file_offset, quote_name(before.name), quote_name(after.name), before.file_offset + before.n_bytes);
   }
   return {};
 }

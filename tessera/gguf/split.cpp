@@ -132,7 +132,7 @@ Result<> ModelFiles::merge_tensors() {
   index_ = NameIndex(std::move(names));
   if (const auto twice = index_.duplicate())
     return fail(ErrorCode::mismatch, "{}: tensor {} is also in {}: these are not parts of one model",
-                files_[tensors_[twice->second].file]->name(), quoted(tensors_[twice->first].info.name),
+                files_[tensors_[twice->second].file]->name(), quote_name(tensors_[twice->first].info.name),
                 files_[tensors_[twice->first].file]->name());
   if (files_.size() == 1) return {};  // GgufFile has counted
   TESSERA_ASSIGN(const uint64_t n_stated, metadata().get_or<uint64_t>(keys::kSplitTensorsCount, tensors_.size()));

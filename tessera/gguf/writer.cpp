@@ -6,13 +6,13 @@
 #include "tessera/base/checked.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/limits.h"
+#include "tessera/gguf/magic.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
 constexpr std::array<std::byte, kGgufDefaultAlignment> kZeros{};
 
 template <class T>
@@ -31,10 +31,10 @@ std::span<const std::byte> padding_after(uint64_t n_bytes) {
 
 Result<> check_key(std::string_view key) {
   if (key.empty() || key.size() > kGgufMaxKeyBytes)
-    return fail(ErrorCode::invalid_argument, "key {}: {} bytes, want 1 to {}", quoted(key), key.size(),
+    return fail(ErrorCode::invalid_argument, "key {}: {} bytes, want 1 to {}", quote_name(key), key.size(),
                 kGgufMaxKeyBytes);
   if (std::ranges::any_of(key, [](char c) { return c < 0x20 || c > 0x7e; }))
-    return fail(ErrorCode::invalid_argument, "key {}: want printable ASCII", quoted(key));
+    return fail(ErrorCode::invalid_argument, "key {}: want printable ASCII", quote_name(key));
   if (key == keys::kAlignment)
     return fail(ErrorCode::invalid_argument, "key {} cannot be set: the alignment is always {}", key,
                 kGgufDefaultAlignment);
@@ -46,7 +46,7 @@ Result<> check_names_differ(std::span<const GgufBuilder::TensorEntry> tensors) {
   for (const GgufBuilder::TensorEntry& tensor : tensors)
     names.push_back({tensor.name, static_cast<uint32_t>(names.size())});
   const auto twice = NameIndex(std::move(names)).duplicate();
-  if (twice) return fail(ErrorCode::invalid_argument, "tensor {} was added twice", quoted(tensors[twice->first].name));
+  if (twice) return fail(ErrorCode::invalid_argument, "tensor {} was added twice", quote_name(tensors[twice->first].name));
   return {};
 }
 
@@ -60,7 +60,7 @@ int rank_of(const Shape& shape) {
 
 Result<> GgufBuilder::set_value(std::string_view key, const GgufValue& value) {
   if (value.is_array() && value.element_type() == GgufType::array)
-    return fail(ErrorCode::unsupported, "key {}: an array of arrays is not written", quoted(key));
+    return fail(ErrorCode::unsupported, "key {}: an array of arrays is not written", quote_name(key));
   std::vector<std::byte> encoded;
   if (value.is_array()) encoded = array_header(value.element_type(), value.size());
   if (value.type() == GgufType::string) append_number<uint64_t>(encoded, value.bytes().size());
@@ -89,16 +89,16 @@ void GgufBuilder::put(KeyEntry entry) {
 
 Result<> GgufBuilder::add_tensor(std::string_view name, DType dtype, const Shape& shape) {
   if (name.empty() || name.size() > kGgufMaxTensorNameBytes)
-    return fail(ErrorCode::invalid_argument, "tensor {}: name of {} bytes, want 1 to {}", quoted(name), name.size(),
+    return fail(ErrorCode::invalid_argument, "tensor {}: name of {} bytes, want 1 to {}", quote_name(name), name.size(),
                 kGgufMaxTensorNameBytes);
   if (std::ranges::any_of(shape.ne, [](int64_t extent) { return extent < 1; }))
-    return fail(ErrorCode::invalid_argument, "tensor {}: shape {}, want extents of at least 1", quoted(name),
+    return fail(ErrorCode::invalid_argument, "tensor {}: shape {}, want extents of at least 1", quote_name(name),
                 to_string(shape));
   Result<size_t> n_bytes = nbytes(dtype, shape);
-  if (!n_bytes) return forward_error(n_bytes, "tensor " + quoted(name));
+  if (!n_bytes) return forward_error(n_bytes, "tensor " + quote_name(name));
   const auto padded = checked_round_up<uint64_t>(*n_bytes, kGgufDefaultAlignment);
   const auto n_data_bytes = padded ? checked_add(n_data_bytes_, *padded) : std::nullopt;
-  if (!n_data_bytes) return fail(ErrorCode::limit, "tensor {}: the file passes 2^64 bytes", quoted(name));
+  if (!n_data_bytes) return fail(ErrorCode::limit, "tensor {}: the file passes 2^64 bytes", quote_name(name));
   tensors_.push_back({std::string(name), dtype, shape, n_data_bytes_, *n_bytes});
   n_data_bytes_ = *n_data_bytes;
   return {};
@@ -119,7 +119,7 @@ std::vector<std::byte> GgufBuilder::array_header(GgufType element_type, uint64_t
 Result<std::vector<std::byte>> GgufBuilder::header() const {
   TESSERA_TRY(check_names_differ(tensors_));
   std::vector<std::byte> out;
-  append_bytes(out, std::as_bytes(std::span(kMagic)));
+  append_bytes(out, std::as_bytes(std::span(kGgufMagic)));
   append_number(out, kGgufVersionWritten);
   append_number<uint64_t>(out, tensors_.size());
   append_number<uint64_t>(out, keys_.size());
@@ -155,7 +155,7 @@ Result<> GgufWriter::append(std::span<const std::byte> bytes) {
   const GgufBuilder::TensorEntry& tensor = tensors_[i_tensor_];
   if (bytes.size() > tensor.n_bytes - n_written_)
     return fail(ErrorCode::invalid_argument, "{}: tensor {}: {} bytes, want at most {} more of {}", path_,
-                quoted(tensor.name), bytes.size(), tensor.n_bytes - n_written_, tensor.n_bytes);
+                quote_name(tensor.name), bytes.size(), tensor.n_bytes - n_written_, tensor.n_bytes);
   TESSERA_TRY(file_.write(bytes));
   n_written_ += bytes.size();
   if (n_written_ < tensor.n_bytes) return {};
@@ -170,7 +170,7 @@ Result<> GgufWriter::write_tensor(std::string_view name, std::span<const std::by
     const GgufBuilder::TensorEntry& tensor = tensors_[i_tensor_];
     if (tensor.name != name || n_written_ != 0 || bytes.size() != tensor.n_bytes)
       return fail(ErrorCode::invalid_argument, "{}: {} bytes of tensor {}, want {} of {}", path_, bytes.size(),
-                  quoted(name), tensor.n_bytes - n_written_, quoted(tensor.name));
+                  quote_name(name), tensor.n_bytes - n_written_, quote_name(tensor.name));
   }
   return append(bytes);
 }
@@ -178,7 +178,7 @@ Result<> GgufWriter::write_tensor(std::string_view name, std::span<const std::by
 Result<> GgufWriter::finish() {
   if (i_tensor_ < tensors_.size())
     return fail(ErrorCode::invalid_argument, "{}: {} of {} tensors written, {} bytes of {} missing", path_, i_tensor_,
-                tensors_.size(), tensors_[i_tensor_].n_bytes - n_written_, quoted(tensors_[i_tensor_].name));
+                tensors_.size(), tensors_[i_tensor_].n_bytes - n_written_, quote_name(tensors_[i_tensor_].name));
   return file_.commit();
 }
 
@@ -190,7 +190,7 @@ Result<std::vector<std::byte>> gguf_to_bytes(const GgufBuilder& builder,
     return fail(ErrorCode::invalid_argument, "data of {} tensors, want {}", data.size(), tensors.size());
   for (size_t i = 0; i < data.size(); ++i) {
     if (data[i].size() != tensors[i].n_bytes)
-      return fail(ErrorCode::invalid_argument, "tensor {}: {} bytes, want {}", quoted(tensors[i].name), data[i].size(),
+      return fail(ErrorCode::invalid_argument, "tensor {}: {} bytes, want {}", quote_name(tensors[i].name), data[i].size(),
                   tensors[i].n_bytes);
     append_bytes(out, data[i]);
     append_bytes(out, padding_after(data[i].size()));

@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+constexpr int64_t kCohere2Period = 4;  // the last layer of each sees everything
 
 class Cohere2 final : public Decoder {
  public:
@@ -22,7 +22,7 @@ class Cohere2 final : public Decoder {
 
   DecoderLayer list_layer(int64_t il) override {
     DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
-    alternate_window(l.attention, il, kPeriod, nn::kNoRope);
+    alternate_window(l.attention, il, kCohere2Period, nn::kNoRope);
     return l;
   }
 

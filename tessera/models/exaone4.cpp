@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kBlocks32B = 64;
-constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+constexpr int64_t kExaone4Period = 4;  // the last layer of each sees everything
 
 class Exaone4 final : public Decoder {
  public:
@@ -27,7 +27,7 @@ class Exaone4 final : public Decoder {
                    .ffn_post_norm = norm(il, "post_ffw_norm"),
                    .ffn = gated_ffn(il)};
     add_head_norms(l.attention, il);
-    if (window_ > 0) alternate_window(l.attention, il, kPeriod, nn::kNoRope);
+    if (window_ > 0) alternate_window(l.attention, il, kExaone4Period, nn::kNoRope);
     return l;
   }
 };

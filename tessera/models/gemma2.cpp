@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kLayers27B = 46;  // its scores are scaled by the width per head, not by the head's own
+constexpr int64_t kGemma2Layers27B = 46;  // its scores are scaled by the width per head, not by the head's own
 
 class Gemma2 final : public Decoder {
  public:
@@ -34,7 +34,7 @@ class Gemma2 final : public Decoder {
                    .ffn = gated_ffn(il, nn::Activation::gelu)};
     nn::Attention& a = l.attention;
     a.params.soft_cap = score_cap_;
-    if (n_layers_ == kLayers27B)
+    if (n_layers_ == kGemma2Layers27B)
       a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
     alternate_window(a, il, 2);
     return l;

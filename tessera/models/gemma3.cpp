@@ -8,8 +8,8 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kPeriod = 6;      // the last layer of each sees everything
-constexpr int64_t kLayers27B = 62;  // its scores are scaled by the width per head, not by the head's own
+constexpr int64_t kGemma3Period = 6;      // the last layer of each sees everything
+constexpr int64_t kGemma3Layers27B = 62;  // its scores are scaled by the width per head, not by the head's own
 
 class Gemma3 final : public Decoder {
  public:
@@ -33,9 +33,9 @@ class Gemma3 final : public Decoder {
                    .ffn = gated_ffn(il, nn::Activation::gelu)};
     nn::Attention& a = l.attention;
     add_head_norms(a, il);
-    if (n_layers_ == kLayers27B)
+    if (n_layers_ == kGemma3Layers27B)
       a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
-    if (window_ > 0) alternate_window(a, il, kPeriod);
+    if (window_ > 0) alternate_window(a, il, kGemma3Period);
     return l;
   }
 };

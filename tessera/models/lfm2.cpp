@@ -62,7 +62,7 @@ class Lfm2 final : public RecurrentDecoder {
   std::vector<nn::ShortConv> mixers_;
 };
 
-Result<std::unique_ptr<Model>> create(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
+Result<std::unique_ptr<Model>> create_lfm2_kind(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
   return create_decoder<Lfm2>(
       files, rope,
       {.architecture = name, .pairs = RopePairs::halves, .output_norm = "token_embd_norm", .min_heads_kv = 0});
@@ -71,11 +71,11 @@ Result<std::unique_ptr<Model>> create(const ModelFiles& files, const RopeOverrid
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_lfm2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create(files, rope, "lfm2");
+  return create_lfm2_kind(files, rope, "lfm2");
 }
 
 Result<std::unique_ptr<Model>> create_lfm2moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create(files, rope, "lfm2moe");
+  return create_lfm2_kind(files, rope, "lfm2moe");
 }
 
 }  // namespace tessera

@@ -7,7 +7,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kPeriod = 3;  // the first layer of each sees everything
+constexpr int64_t kModernBertPeriod = 3;  // the first layer of each sees everything
 
 class ModernBert final : public Decoder {
  public:
@@ -15,7 +15,7 @@ class ModernBert final : public Decoder {
 
  protected:
   Result<> read_keys() override {
-    TESSERA_ASSIGN(period_, hp_.integer_or("attention.sliding_window_pattern", kPeriod, 0, kMaxLayers));
+    TESSERA_ASSIGN(period_, hp_.integer_or("attention.sliding_window_pattern", kModernBertPeriod, 0, kMaxLayers));
     TESSERA_ASSIGN(window_, window(0));
     TESSERA_ASSIGN(window_rope_, window_rope({.base = 10000.0f}));
     TESSERA_ASSIGN(const std::string_view activation,
@@ -43,7 +43,7 @@ class ModernBert final : public Decoder {
   }
 
  private:
-  int64_t period_ = kPeriod;
+  int64_t period_ = kModernBertPeriod;
   nn::Activation activation_ = nn::Activation::gelu;
 };
 

@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kPeriod = 4;  // the last layer of each sees everything
+constexpr int64_t kOlmo2Period = 4;  // the last layer of each sees everything
 
 class Olmo2 final : public Decoder {
  public:
@@ -26,7 +26,7 @@ class Olmo2 final : public Decoder {
                    .ffn_post_norm = norm(il, "post_ffw_norm"),
                    .ffn = gated_ffn(il)};
     add_whole_norms(l.attention, il);
-    if (window_ > 0) alternate_window(l.attention, il, kPeriod);
+    if (window_ > 0) alternate_window(l.attention, il, kOlmo2Period);
     return l;
   }
 };

@@ -164,22 +164,22 @@ class Qwen3Next : public RecurrentDecoder {
   std::vector<nn::DeltaNet> mixers_;
 };
 
-Result<std::unique_ptr<Model>> create(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
+Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
   return create_decoder<Qwen3Next>(files, rope, {.architecture = name, .pairs = RopePairs::halves});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_qwen3next(const ModelFiles& files, const RopeOverrides& rope) {
-  return create(files, rope, "qwen3next");
+  return create_qwen3next_kind(files, rope, "qwen3next");
 }
 
 Result<std::unique_ptr<Model>> create_qwen35(const ModelFiles& files, const RopeOverrides& rope) {
-  return create(files, rope, "qwen35");
+  return create_qwen3next_kind(files, rope, "qwen35");
 }
 
 Result<std::unique_ptr<Model>> create_qwen35moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create(files, rope, "qwen35moe");
+  return create_qwen3next_kind(files, rope, "qwen35moe");
 }
 
 }  // namespace tessera

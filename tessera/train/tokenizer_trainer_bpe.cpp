@@ -41,7 +41,7 @@ Result<text::PreTokenizer> make_pre_tokenizer(const std::string& name) {
   return text::PreTokenizer::create(row->family);
 }
 
-void add_token(TrainedVocab& vocab, std::string text, text::TokenType type) {
+void add_bpe_token(TrainedVocab& vocab, std::string text, text::TokenType type) {
   vocab.tokens.push_back(std::move(text));
   vocab.types.push_back(type);
 }
@@ -81,11 +81,11 @@ Result<TrainedVocab> train_bpe(TextSource next, const TokenizerTraining& options
   TESSERA_TRY(merge_up_to(options.n_vocab - kNSpecial, trainer, add_merge, cancel));
 
   for (uint32_t i = 0; i < trainer.n_symbols(); ++i)
-    add_token(vocab, in_signs(trainer.text(i)), text::TokenType::normal);
+    add_bpe_token(vocab, in_signs(trainer.text(i)), text::TokenType::normal);
   vocab.bos = static_cast<int32_t>(vocab.tokens.size());
   vocab.eos = vocab.bos + 1;
-  add_token(vocab, std::string(kBos), text::TokenType::control);
-  add_token(vocab, std::string(kEos), text::TokenType::control);
+  add_bpe_token(vocab, std::string(kBos), text::TokenType::control);
+  add_bpe_token(vocab, std::string(kEos), text::TokenType::control);
   vocab.n_text_bytes = text.n_bytes;
   vocab.n_text_tokens = trainer.n_occurrences();
   return vocab;

@@ -130,7 +130,7 @@ uint64_t give_words(const CountedTexts& words, const std::vector<std::string>& s
   return n_fallback_bytes;
 }
 
-void add_token(TrainedVocab& vocab, std::string text, TokenType type, float score = 0) {
+void add_spm_token(TrainedVocab& vocab, std::string text, TokenType type, float score = 0) {
   vocab.tokens.push_back(std::move(text));
   vocab.types.push_back(type);
   vocab.scores.push_back(score);
@@ -159,19 +159,19 @@ Result<TrainedVocab> train_spm(TextSource next, const TokenizerTraining& options
   vocab.kind = TokenizerKind::spm;
   vocab.pre = "default";
   vocab.add_space_prefix = options.add_space_prefix;
-  add_token(vocab, "<unk>", TokenType::unknown);
-  add_token(vocab, "<s>", TokenType::control);
-  add_token(vocab, "</s>", TokenType::control);
+  add_spm_token(vocab, "<unk>", TokenType::unknown);
+  add_spm_token(vocab, "<s>", TokenType::control);
+  add_spm_token(vocab, "</s>", TokenType::control);
   vocab.unknown = 0;
   vocab.bos = 1;
   vocab.eos = 2;
-  for (int byte = 0; byte < 256; ++byte) add_token(vocab, fmt::format("<0x{:02X}>", byte), TokenType::byte);
+  for (int byte = 0; byte < 256; ++byte) add_spm_token(vocab, fmt::format("<0x{:02X}>", byte), TokenType::byte);
   const auto score_of_next = [&] { return 0.0f - static_cast<float>(vocab.tokens.size() - kNFixed); };
   const auto add_merge = [&](const MergeTrainer::Merge& merge) {
-    add_token(vocab, trainer.text(merge.joined), TokenType::normal, score_of_next());
+    add_spm_token(vocab, trainer.text(merge.joined), TokenType::normal, score_of_next());
   };
   TESSERA_TRY(merge_up_to(n_most, trainer, add_merge, cancel));
-  for (const std::string& symbol : code_points) add_token(vocab, symbol, TokenType::normal, score_of_next());
+  for (const std::string& symbol : code_points) add_spm_token(vocab, symbol, TokenType::normal, score_of_next());
   vocab.n_text_bytes = text.n_bytes;
   vocab.n_text_tokens = trainer.n_occurrences() + n_bytes_in_bytes;
   return vocab;

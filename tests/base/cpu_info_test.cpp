@@ -10,9 +10,8 @@
 namespace tessera {
 namespace {
 
+using testing::cpus;
 using testing::FakeRoot;
-
-CpuMask cpus(std::string_view list) { return CpuMask::from_list(list).value(); }
 
 std::set<std::string> words(const std::string& text) {
   std::istringstream in(text);

@@ -4,9 +4,13 @@
 #include <fstream>
 #include <string>
 
+#include "tessera/base/cpu_mask.h"
 #include "tests/support/testing.h"
 
 namespace tessera::testing {
+
+/// The CPUs of a list like "0-3,8".
+inline CpuMask cpus(std::string_view list) { return CpuMask::from_list(list).value(); }
 
 class FakeRoot {
  public:

@@ -5,9 +5,8 @@
 namespace tessera {
 namespace {
 
+using testing::cpus;
 using testing::FakeRoot;
-
-CpuMask cpus(std::string_view list) { return CpuMask::from_list(list).value(); }
 
 std::vector<std::string> texts(const std::vector<CpuMask>& masks) {
   std::vector<std::string> texts;

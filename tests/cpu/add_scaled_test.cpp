@@ -1,17 +1,14 @@
 // add_scaled on the CPU: rows of scale 0 keep their bits, others get scale * factor * d.
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "tests/support/graph_runner.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 using Floats = std::vector<float>;
 
 TEST(AddScaled, ByHand) {

@@ -19,11 +19,11 @@ using testing::random_floats;
 using testing::same_bits;
 using testing::usable_kernels;
 
-using Bytes = std::vector<uint8_t>;
+using RowBytes = std::vector<uint8_t>;
 
 constexpr DType kQuantized[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl};
 
-Bytes encode(const Kernels& k, DType dtype, const std::vector<float>& x) {
+RowBytes encode(const Kernels& k, DType dtype, const std::vector<float>& x) {
   const auto n = static_cast<int64_t>(x.size());
   Guarded<uint8_t> row(n / info(dtype).block_elements * info(dtype).block_bytes);
   k.from_f32[static_cast<int>(dtype)](x.data(), n, row.data());
@@ -31,7 +31,7 @@ Bytes encode(const Kernels& k, DType dtype, const std::vector<float>& x) {
   return row.values();
 }
 
-std::vector<float> decode(const Kernels& k, DType dtype, const Bytes& row) {
+std::vector<float> decode(const Kernels& k, DType dtype, const RowBytes& row) {
   const int64_t n = static_cast<int64_t>(row.size()) / info(dtype).block_bytes * info(dtype).block_elements;
   Guarded<float> out(n);
   k.to_f32[static_cast<int>(dtype)](row.data(), n, out.data());
@@ -51,8 +51,8 @@ std::vector<float> mixed_floats(Rng& rng, int64_t n) {
 }
 
 template <class To>
-Bytes encode_words(const std::vector<float>& x, To to_bits) {
-  Bytes bytes;
+RowBytes encode_words(const std::vector<float>& x, To to_bits) {
+  RowBytes bytes;
   for (const float v : x) {
     const uint16_t word = to_bits(v);
     bytes.push_back(static_cast<uint8_t>(word & 0xff));
@@ -62,8 +62,8 @@ Bytes encode_words(const std::vector<float>& x, To to_bits) {
 }
 
 /// Every 16-bit pattern, little-endian.
-Bytes all_words() {
-  Bytes bytes;
+RowBytes all_words() {
+  RowBytes bytes;
   for (int i = 0; i < 65536; ++i) {
     bytes.push_back(static_cast<uint8_t>(i & 0xff));
     bytes.push_back(static_cast<uint8_t>(i >> 8));
@@ -120,8 +120,8 @@ TEST(ConvertKernels, DecodesHalvesAtEveryLength) {
   }
 }
 
-Bytes q8_0_reference(const std::vector<float>& x) {
-  Bytes row;
+RowBytes q8_0_reference(const std::vector<float>& x) {
+  RowBytes row;
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     float amax = 0;
     for (size_t i = begin; i < begin + 32; ++i) amax = std::max(amax, std::abs(x[i]));
@@ -136,8 +136,8 @@ Bytes q8_0_reference(const std::vector<float>& x) {
   return row;
 }
 
-Bytes q4_0_reference(const std::vector<float>& x) {
-  Bytes row;
+RowBytes q4_0_reference(const std::vector<float>& x) {
+  RowBytes row;
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     float extreme = 0;
     for (size_t i = begin; i < begin + 32; ++i) {
@@ -169,7 +169,7 @@ TEST(ConvertKernels, QuantizesAsTheFormatsDefine) {
 TEST(ConvertKernels, DecodesAnyBlocksAsTheFormatsDefine) {
   Rng rng(6);
   for (const DType dtype : kQuantized) {
-    Bytes row(static_cast<size_t>(info(dtype).block_bytes) * 2000);
+    RowBytes row(static_cast<size_t>(info(dtype).block_bytes) * 2000);
     for (uint8_t& byte : row) byte = static_cast<uint8_t>(rng.next_u32());  // scales of every kind, also no numbers
     std::vector<float> want(2000 * 32);
     quant::find_format(dtype)->dequantize_row(row.data(), 2000 * 32, want.data());
@@ -197,7 +197,7 @@ TEST(ConvertKernels, EncodesAsTheFormatsDoWithoutASearch) {
       if (round % 50 == 4) std::fill(x.begin(), x.end(), x[0]);
       if (round % 50 == 9) x[static_cast<size_t>(round) % 31] = std::numeric_limits<float>::infinity();
       if (round % 50 == 14 && dtype != DType::q8_0) x[static_cast<size_t>(round / 50) * 5] = std::nanf("");
-      Bytes want(static_cast<size_t>(info(dtype).block_bytes));
+      RowBytes want(static_cast<size_t>(info(dtype).block_bytes));
       quant::find_format(dtype)->quantize_row_compat(x.data(), nullptr, 32, want.data());
       for (const Kernels* k : usable_kernels())
         ASSERT_EQ(encode(*k, dtype, x), want) << info(dtype).name << " on " << k->isa << " round " << round;

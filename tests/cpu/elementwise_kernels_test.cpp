@@ -6,19 +6,20 @@
 #include <numbers>
 
 #include "tests/cpu/kernels_testing.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
 using cpu::Kernels;
 using testing::Guarded;
+using testing::kInf;
 using testing::kTailLengths;
 using testing::random_floats;
 using testing::same_bits;
 using testing::usable_kernels;
 using testing::vector_kernels;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kUlp = 0x1p-23;
 
 /// One kernel over two input rows, e.g. add; those with one input ignore the second.
@@ -239,7 +240,7 @@ TEST(Gelu, MatchesDoublePrecision) {
 }
 
 TEST(Gelu, SaturatesAtTheEnds) {
-  const float x[] = {-kInfinity, -1e30f, -1e10f, -50.0f, -0.0f, 0.0f, 50.0f, 1e30f, kInfinity};
+  const float x[] = {-kInf, -1e30f, -1e10f, -50.0f, -0.0f, 0.0f, 50.0f, 1e30f, kInf};
   for (const Kernels* k : usable_kernels()) {
     float out[9];
     k->gelu(x, 9, out);
@@ -256,7 +257,7 @@ TEST(Sigmoid, MatchesDoublePrecisionAndSaturates) {
       const double want = 1 / (1 + std::exp(-double{x}));
       EXPECT_NEAR(out, want, 4 * kUlp * want) << k->isa << " at " << x;  // as silu
     }
-    const float ends[] = {-kInfinity, -1e30f, 0.0f, 1e30f, kInfinity};
+    const float ends[] = {-kInf, -1e30f, 0.0f, 1e30f, kInf};
     float out[5];
     k->sigmoid(ends, 5, out);
     EXPECT_EQ(std::vector<float>(out, out + 5), (std::vector<float>{0, 0, 0.5f, 1, 1}));
@@ -264,11 +265,11 @@ TEST(Sigmoid, MatchesDoublePrecisionAndSaturates) {
 }
 
 TEST(ReluSquared, IsZeroBelowZero) {
-  const float x[] = {-kInfinity, -3, -0.0f, 0, 0.5f, 3, 1e30f};
+  const float x[] = {-kInf, -3, -0.0f, 0, 0.5f, 3, 1e30f};
   for (const Kernels* k : usable_kernels()) {
     float out[7];
     k->relu_squared(x, 7, out);
-    EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{0, 0, 0, 0, 0.25f, 9, kInfinity}));
+    EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{0, 0, 0, 0, 0.25f, 9, kInf}));
   }
 }
 
@@ -281,7 +282,7 @@ TEST(SoftCap, MatchesDoublePrecisionAndStaysBelowTheCap) {
       const double want = 30 * std::tanh(double{x} / 30);
       EXPECT_NEAR(out, want, 6 * kUlp * std::abs(want)) << k->isa << " at " << x;
     }
-    const float ends[] = {-kInfinity, -1e30f, 1e-20f, 1e30f, kInfinity};
+    const float ends[] = {-kInf, -1e30f, 1e-20f, 1e30f, kInf};
     float out[5];
     k->soft_cap(ends, 30.0f, 5, out);
     EXPECT_EQ(out[0], -30.0f);
@@ -293,7 +294,7 @@ TEST(SoftCap, MatchesDoublePrecisionAndStaysBelowTheCap) {
 }
 
 TEST(Clamp, KeepsWhatIsWithinAndNaN) {
-  const float x[] = {-kInfinity, -2, -1, 0.5f, 1, 2, kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  const float x[] = {-kInf, -2, -1, 0.5f, 1, 2, kInf, std::numeric_limits<float>::quiet_NaN()};
   for (const Kernels* k : usable_kernels()) {
     float out[8];
     k->clamp(x, -1.0f, 1.0f, 8, out);
@@ -389,7 +390,7 @@ TEST(Softmax, MatchesDoublePrecision) {
 }
 
 TEST(Softmax, MinusInfinityGetsNothing) {
-  const float x[] = {0, -kInfinity, 0, -kInfinity};
+  const float x[] = {0, -kInf, 0, -kInf};
   for (const Kernels* k : usable_kernels()) {
     float out[4];
     k->softmax(x, 4, out);
@@ -401,7 +402,7 @@ TEST(Softmax, MinusInfinityGetsNothing) {
 }
 
 TEST(Softmax, AllMinusInfinityGivesZeros) {
-  const std::vector<float> x(19, -kInfinity);
+  const std::vector<float> x(19, -kInf);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> out(19, 1.0f);
     k->softmax(x.data(), 19, out.data());

@@ -16,7 +16,7 @@ using Leaves = std::vector<Doubles>;
 using Values = std::vector<Value>;
 
 /// Ids [n_used, n_tokens], and the pair of each row in routed order.
-struct Choice {
+struct ChosenExperts {
   std::vector<int32_t> ids;
   int64_t n_used, n_experts;
 
@@ -34,12 +34,12 @@ struct Choice {
 };
 
 /// Expert 1 is nobody's.
-Choice five_tokens() { return {.ids = {2, 0, 0, 3, 3, 2, 2, 3, 0, 2}, .n_used = 2, .n_experts = 4}; }
+ChosenExperts five_tokens() { return {.ids = {2, 0, 0, 3, 3, 2, 2, 3, 0, 2}, .n_used = 2, .n_experts = 4}; }
 
 double at(const Doubles& x, int64_t row, int64_t n, int64_t i) { return x[static_cast<size_t>(row * n + i)]; }
 
 /// Rows of x times their experts' matrices [k, n, n_experts], in routed order.
-Doubles products(const Choice& c, const Doubles& w, const Doubles& x, int64_t k, int64_t n, ExpertInput input) {
+Doubles products(const ChosenExperts& c, const Doubles& w, const Doubles& x, int64_t k, int64_t n, ExpertInput input) {
   Doubles y;
   const std::vector<int64_t> pairs = c.pairs();
   for (int64_t row = 0; row < c.n_pairs(); ++row) {
@@ -55,7 +55,7 @@ Doubles products(const Choice& c, const Doubles& w, const Doubles& x, int64_t k,
 }
 
 GradientCase product_case(int64_t k, int64_t n, ExpertInput input, DType dtype = DType::f32) {
-  const Choice c = five_tokens();
+  const ChosenExperts c = five_tokens();
   return {.leaves = {{.shape = {k, n, c.n_experts}, .dtype = dtype},
                      {.shape = {k, input == ExpertInput::routed ? c.n_pairs() : c.n_tokens()}},
                      c.leaf()},
@@ -71,7 +71,7 @@ TEST(ExpertGradients, OfProductsWithFrozenQuantizedWeights) {
 }
 
 TEST(ExpertGradients, OfRowsOfExperts) {
-  const Choice c = five_tokens();
+  const ChosenExperts c = five_tokens();
   const int64_t n = 70;  // more than one piece of columns
   check_gradients({.leaves = {{.shape = {n, c.n_experts}}, c.leaf()},
                    .build = [=](GraphBuilder& b, const Values& v) { return b.expert_rows(v[0], c.routes(b, v[1])); },
@@ -85,7 +85,7 @@ TEST(ExpertGradients, OfRowsOfExperts) {
 }
 
 TEST(ExpertGradients, OfSumsOverATokensPairs) {
-  const Choice c = five_tokens();
+  const ChosenExperts c = five_tokens();
   const int64_t n = 19;
   check_gradients(
       {.leaves = {{.shape = {n, c.n_pairs()}}, {.shape = {c.n_used, c.n_tokens()}}, c.leaf()},
@@ -105,7 +105,7 @@ TEST(ExpertGradients, OfSumsOverATokensPairs) {
 }
 
 GradientCase weights_case(const ExpertWeightsParams& params, float low, float high) {
-  const Choice c = five_tokens();
+  const ChosenExperts c = five_tokens();
   return {.leaves = {{.shape = {c.n_experts, c.n_tokens()}, .low = low, .high = high}, c.leaf()},
           .build = [=](GraphBuilder& b, const Values& v) { return b.expert_weights(v[0], v[1], params); },
           .reference =
@@ -133,7 +133,7 @@ TEST(ExpertGradients, OfScoresWithASumTooSmallToDivideBy) {
 }
 
 TEST(ExpertGradients, OfAdaptersAddedToRoutedRows) {
-  const Choice c = five_tokens();
+  const ChosenExperts c = five_tokens();
   const int64_t n = 6;
   check_gradients({.leaves = {{.shape = {n, c.n_pairs()}},
                               {.shape = {n, c.n_pairs()}},
@@ -170,7 +170,7 @@ TEST(ExpertGradients, OfGroupsPassToThoseThatAreKept) {
 
 // Whole and partial panels of columns, tiles of rows of y, more rows than are packed at a time, experts without rows.
 void check_outer(int64_t k, int64_t n, int64_t n_tokens, ExpertInput input) {
-  Choice c{.ids = {}, .n_used = 3, .n_experts = 5};
+  ChosenExperts c{.ids = {}, .n_used = 3, .n_experts = 5};
   Rng rng(5);
   for (int64_t i = 0; i < n_tokens * c.n_used; ++i)  // half of the pairs are expert 3's, none expert 1's
     c.ids.push_back(rng.next_u32() % 2 == 0 ? 3 : static_cast<int32_t>(rng.next_u32() % 3) * 2);

@@ -6,14 +6,12 @@
 #include <limits>
 
 #include "tests/support/graph_runner.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<int32_t> top_k(const std::vector<float>& scores, int64_t k, int n_threads = 1) {
   GraphRunner runner("", n_threads);

@@ -3,31 +3,30 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tests/cpu/kernels_testing.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
 using cpu::Kernels;
 using testing::Guarded;
+using testing::kInf;
 using testing::kTailLengths;
 using testing::random_floats;
 using testing::same_bits;
 using testing::usable_kernels;
 using testing::vector_kernels;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-struct RowKernel {
+struct GradientKernel {
   const char* name;
   std::function<void(const Kernels&, const float* x, const float* dy, int64_t n, float* out)> run;
 };
 
-const std::vector<RowKernel>& row_kernels() {
+const std::vector<GradientKernel>& gradient_kernels() {
   static const float weight[1000] = {1.0f, -0.5f, 3.0f};
-  static const std::vector<RowKernel> kernels = {
+  static const std::vector<GradientKernel> kernels = {
       {"silu", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->silu_grad(x, dy, n, out); }},
       {"gelu", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->gelu_grad(x, dy, n, out); }},
       {"clamp", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->clamp_grad(x, dy, -1, 2, n, out); }},
@@ -43,7 +42,7 @@ const std::vector<RowKernel>& row_kernels() {
 }
 constexpr size_t kElementwise = 3;  // the first ones, whose elements depend on nothing but themselves
 
-std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vector<float>& x,
+std::vector<float> run_gradient(const GradientKernel& kernel, const Kernels& k, const std::vector<float>& x,
                        const std::vector<float>& dy) {
   Guarded<float> out(static_cast<int64_t>(x.size()));
   kernel.run(k, x.data(), dy.data(), static_cast<int64_t>(x.size()), out.data());
@@ -54,10 +53,10 @@ std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vec
 TEST(GradientKernels, OutputMayBeEitherInput) {
   Rng rng(2);
   for (const Kernels* k : usable_kernels())
-    for (const RowKernel& kernel : row_kernels())
+    for (const GradientKernel& kernel : gradient_kernels())
       for (const int64_t n : kTailLengths) {
         std::vector<float> x = random_floats(rng, n, 3), dy = random_floats(rng, n, 3);
-        const std::vector<float> apart = run(kernel, *k, x, dy), kept = x;
+        const std::vector<float> apart = run_gradient(kernel, *k, x, dy), kept = x;
         kernel.run(*k, x.data(), dy.data(), n, x.data());
         EXPECT_TRUE(same_bits(x, apart)) << kernel.name << " over x on " << k->isa << " with n " << n;
         kernel.run(*k, kept.data(), dy.data(), n, dy.data());
@@ -70,10 +69,10 @@ TEST(GradientKernels, BitsDoNotDependOnThePlaceInTheRow) {
   const std::vector<float> x = random_floats(rng, 70, 9), dy = random_floats(rng, 70, 9);
   for (const Kernels* k : usable_kernels())
     for (size_t i = 0; i < kElementwise; ++i) {
-      const RowKernel& kernel = row_kernels()[i];
-      const std::vector<float> whole = run(kernel, *k, x, dy);
+      const GradientKernel& kernel = gradient_kernels()[i];
+      const std::vector<float> whole = run_gradient(kernel, *k, x, dy);
       for (size_t j = 0; j < x.size(); ++j)
-        EXPECT_TRUE(same_bits(run(kernel, *k, {x[j]}, {dy[j]}), {whole[j]})) << kernel.name << " on " << k->isa;
+        EXPECT_TRUE(same_bits(run_gradient(kernel, *k, {x[j]}, {dy[j]}), {whole[j]})) << kernel.name << " on " << k->isa;
     }
 }
 
@@ -83,8 +82,8 @@ TEST(GradientKernels, VectorSetsGiveTheSameBits) {
   Rng rng(4);
   for (const int64_t n : kTailLengths) {
     const std::vector<float> x = random_floats(rng, n, 20), dy = random_floats(rng, n, 20);
-    for (const RowKernel& kernel : row_kernels())
-      EXPECT_TRUE(same_bits(run(kernel, *sets[0], x, dy), run(kernel, *sets[1], x, dy))) << kernel.name << " n " << n;
+    for (const GradientKernel& kernel : gradient_kernels())
+      EXPECT_TRUE(same_bits(run_gradient(kernel, *sets[0], x, dy), run_gradient(kernel, *sets[1], x, dy))) << kernel.name << " n " << n;
     if (n == 0) continue;
     const cpu::ExpSums a = sets[0]->gradients->exp_sums(x.data(), n, n - 1);
     const cpu::ExpSums b = sets[1]->gradients->exp_sums(x.data(), n, n - 1);
@@ -98,7 +97,7 @@ TEST(GradientKernels, SlopesSaturateAtTheEnds) {
   const std::vector<float> x{-3e38f, -1e30f, -1e10f, -600, -100, 100, 600, 1e10f, 1e30f, 3e38f}, ones(10, 1.0f);
   for (const Kernels* k : usable_kernels())
     for (const size_t which : {0, 1}) {
-      const std::vector<float> slope = run(row_kernels()[which], *k, x, ones);
+      const std::vector<float> slope = run_gradient(gradient_kernels()[which], *k, x, ones);
       for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(slope[i], 0.0f, 1e-30f) << k->isa << " at " << x[i];
       for (size_t i = 5; i < 10; ++i) EXPECT_EQ(slope[i], 1.0f) << k->isa << " at " << x[i];
     }
@@ -107,16 +106,16 @@ TEST(GradientKernels, SlopesSaturateAtTheEnds) {
 TEST(GradientKernels, NaNStaysNaN) {
   const std::vector<float> nan{std::nanf("")}, one{1.0f};
   for (const Kernels* k : usable_kernels())
-    for (const RowKernel& kernel : row_kernels()) {
+    for (const GradientKernel& kernel : gradient_kernels()) {
       if (std::string(kernel.name) == "clamp") continue;
-      EXPECT_TRUE(std::isnan(run(kernel, *k, nan, one)[0])) << kernel.name << " on " << k->isa;
+      EXPECT_TRUE(std::isnan(run_gradient(kernel, *k, nan, one)[0])) << kernel.name << " on " << k->isa;
     }
 }
 
 TEST(ClampGrad, PassesWhatIsWithinTheBoundsAndOnThem) {
-  const std::vector<float> x{-kInfinity, -2, -1, 0.5f, 2, 2.5f, kInfinity}, dy(7, 4.0f);
+  const std::vector<float> x{-kInf, -2, -1, 0.5f, 2, 2.5f, kInf}, dy(7, 4.0f);
   for (const Kernels* k : usable_kernels())
-    EXPECT_EQ(run(row_kernels()[2], *k, x, dy), (std::vector<float>{0, 0, 4, 4, 4, 0, 0}));
+    EXPECT_EQ(run_gradient(gradient_kernels()[2], *k, x, dy), (std::vector<float>{0, 0, 4, 4, 4, 0, 0}));
 }
 
 TEST(ExpSums, LeavesTheTargetOutWhereverItIs) {

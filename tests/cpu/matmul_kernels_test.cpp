@@ -27,9 +27,9 @@ using cpu::kPanelRows;
 using cpu::PanelFormat;
 
 /// 64-byte aligned bytes of exactly the size asked for, so that the address sanitizer sees every overrun.
-class Bytes {
+class AlignedBytes {
  public:
-  explicit Bytes(size_t n) : data_(static_cast<uint8_t*>(::operator new (n, std::align_val_t{64}))), n_(n) {
+  explicit AlignedBytes(size_t n) : data_(static_cast<uint8_t*>(::operator new (n, std::align_val_t{64}))), n_(n) {
     std::fill_n(data_.get(), n, uint8_t{0xcd});
   }
   uint8_t* data() const { return data_.get(); }
@@ -43,7 +43,7 @@ class Bytes {
   size_t n_;
 };
 
-struct Case {
+struct FormatCase {
   const Kernels* kernels;
   DType dtype;
 
@@ -54,15 +54,15 @@ struct Case {
   std::string name() const { return std::string(kernels->isa) + "_" + std::string(info(dtype).name); }
 };
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<FormatCase> all_format_cases() {
+  std::vector<FormatCase> cases;
   for (const Kernels* kernels : testing::usable_kernels())
     for (const DTypeInfo& info : all_dtypes())
       if (kernels->panel_formats[static_cast<int>(info.dtype)] != nullptr) cases.push_back({kernels, info.dtype});
   return cases;
 }
 
-class MatmulKernels : public ::testing::TestWithParam<Case> {
+class MatmulKernels : public ::testing::TestWithParam<FormatCase> {
  protected:
   static bool is_float() { return !info(GetParam().dtype).is_blocked(); }
   /// Column counts that this dtype can have.
@@ -74,36 +74,36 @@ class MatmulKernels : public ::testing::TestWithParam<Case> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernels, ::testing::ValuesIn(all_cases()),
+INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernels, ::testing::ValuesIn(all_format_cases()),
                          [](const auto& test) { return test.param.name(); });
 
 /// Weight rows as a file has them.
-struct Weights {
-  Case c;
+struct FileRows {
+  FormatCase c;
   int64_t n_rows, k;
   std::vector<std::byte> rows;
 
-  Weights(const Case& c, int64_t n_rows, int64_t k)
+  FileRows(const FormatCase& c, int64_t n_rows, int64_t k)
       : c(c), n_rows(n_rows), k(k), rows(static_cast<size_t>(n_rows) * c.row_bytes(k)) {}
 
-  static Weights random(const Case& c, int64_t n_rows, int64_t k, Rng& rng) {
+  static FileRows random(const FormatCase& c, int64_t n_rows, int64_t k, Rng& rng) {
     if (info(c.dtype).is_blocked()) return plausible(c, n_rows, k, 0x1c00, rng);  // scales of 2^-8
-    Weights w(c, n_rows, k);
+    FileRows w(c, n_rows, k);
     for (int64_t r = 0; r < n_rows; ++r) {
       const auto x = testing::random_floats(rng, k, 1.0f);
       quant::find_format(c.dtype)->quantize_row_compat(x.data(), nullptr, k, w.row(r));
     }
     return w;
   }
-  static Weights random_bytes(const Case& c, int64_t n_rows, int64_t k, Rng& rng) {
-    Weights w(c, n_rows, k);
+  static FileRows random_bytes(const FormatCase& c, int64_t n_rows, int64_t k, Rng& rng) {
+    FileRows w(c, n_rows, k);
     for (std::byte& b : w.rows) b = static_cast<std::byte>(rng.next_u32() >> 24);
     return w;
   }
 
   /// Random bytes whose scales are f16 `scale` (or as near as the dtype has).
-  static Weights plausible(const Case& c, int64_t n_rows, int64_t k, uint16_t scale, Rng& rng) {
-    Weights w = random_bytes(c, n_rows, k, rng);
+  static FileRows plausible(const FormatCase& c, int64_t n_rows, int64_t k, uint16_t scale, Rng& rng) {
+    FileRows w = random_bytes(c, n_rows, k, rng);
     w.set_scales(scale);
     return w;
   }
@@ -152,9 +152,9 @@ struct Weights {
     quant::find_format(c.dtype)->dequantize_row(row(r), k, out.data());
     return out;
   }
-  Bytes packed() {
+  AlignedBytes packed() {
     const size_t bytes = c.format().panel_bytes(k);
-    Bytes panels(bytes * static_cast<size_t>(div_ceil<int64_t>(n_rows, kPanelRows)));
+    AlignedBytes panels(bytes * static_cast<size_t>(div_ceil<int64_t>(n_rows, kPanelRows)));
     for (int64_t r = 0; r < n_rows; r += kPanelRows)
       c.format().pack(row(r), c.row_bytes(k), static_cast<int>(std::min<int64_t>(kPanelRows, n_rows - r)), k,
                       panels.data() + static_cast<size_t>(r / kPanelRows) * bytes);
@@ -162,18 +162,18 @@ struct Weights {
   }
 };
 
-Bytes pack_activations(const Case& c, const std::vector<float>& x, const ActivationShape& shape) {
-  Bytes packed(c.format().activation_bytes(shape));
+AlignedBytes pack_activations(const FormatCase& c, const std::vector<float>& x, const ActivationShape& shape) {
+  AlignedBytes packed(c.format().activation_bytes(shape));
   c.format().pack_activations(x.data(), static_cast<size_t>(shape.k) * sizeof(float), shape, 0, shape.n_tokens,
                               packed.data());
   return packed;
 }
 
 /// out [n_rows, n_tokens] of one call.
-std::vector<float> multiply(const Case& c, const Bytes& panels, int64_t n_rows, int64_t k, const std::vector<float>& x,
+std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k, const std::vector<float>& x,
                             int64_t n_tokens, int64_t max_group = 128) {
   const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
-  const Bytes packed = pack_activations(c, x, shape);
+  const AlignedBytes packed = pack_activations(c, x, shape);
   testing::Guarded<float> out(n_rows * n_tokens);
   c.format().multiply(panels.data(), n_rows, shape, packed.data(), 0, n_tokens, out.data(),
                       static_cast<size_t>(n_rows) * sizeof(float));
@@ -184,7 +184,7 @@ std::vector<float> multiply(const Case& c, const Bytes& panels, int64_t n_rows, 
 /// Bound of |result - exact| for one output. Float kernels: k fused multiply-adds (the scalar set rounds
 /// twice each). Integer kernels: each activation is off by at most half a step of its group's scale (largest
 /// / 127), and the float chain of k/32 + k/group operations rounds like the float kernels'.
-double error_bound(const Case& c, const std::vector<float>& w, const float* x, int64_t k) {
+double error_bound(const FormatCase& c, const std::vector<float>& w, const float* x, int64_t k) {
   double magnitude = 0, quantization = 0;
   const int64_t group = k % 128 == 0 ? 128 : k % 64 == 0 ? 64 : 32;
   for (int64_t i = 0; i < k; ++i) magnitude += std::fabs(static_cast<double>(w[static_cast<size_t>(i)]) * x[i]);
@@ -213,7 +213,7 @@ TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
   Rng rng(1);
   for (const int64_t k : column_counts()) {
     const int64_t n_rows = 37, n_tokens = 15;
-    Weights w = Weights::random(GetParam(), n_rows, k, rng);
+    FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
     const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
     const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
     for (int64_t r = 0; r < n_rows; ++r) {
@@ -244,7 +244,7 @@ TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
   const int64_t n_rows = 21, n_tokens = 21;  // three tiles and a rest
   for (const int64_t k : column_counts()) {
     if (k % 32 != 0) continue;
-    Weights w = Weights::random(GetParam(), n_rows, k, rng);
+    FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
     auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
     for (size_t i = 0; i < x.size(); ++i)
       if (i / 32 % 4 == 1) x[i] *= 8;  // the neighbours of these 32 columns lose three bits in a larger group
@@ -274,7 +274,7 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokensInSmallerGroups) {
   if (is_float()) return;
   Rng rng(15);
   const int64_t k = 1280, n_rows = 83, n_tokens = 40;
-  const Bytes panels = Weights::random(GetParam(), n_rows, k, rng).packed();
+  const AlignedBytes panels = FileRows::random(GetParam(), n_rows, k, rng).packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 3.0f);
   for (const int64_t max_group : {32, 64}) {
     const auto together = multiply(GetParam(), panels, n_rows, k, x, n_tokens, max_group);
@@ -288,11 +288,11 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokensInSmallerGroups) {
 }
 
 TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
-  // Weights are small multiples of 1/8 and activations integers with 127 in every group (scale 1), few of them large:
+  // FileRows are small multiples of 1/8 and activations integers with 127 in every group (scale 1), few of them large:
   // all sums are whole multiples of 1/8 below 2^21, so no operation rounds.
   Rng rng(2);
   const int64_t k = 256, n_rows = 32, n_tokens = 7;
-  Weights w = Weights::plausible(GetParam(), n_rows, k, 0x3c00, rng);
+  FileRows w = FileRows::plausible(GetParam(), n_rows, k, 0x3c00, rng);
   if (is_float()) {
     for (int64_t r = 0; r < n_rows; ++r) {
       std::vector<float> values(k);
@@ -315,7 +315,7 @@ TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
   const int64_t k = 256;
   for (const int fill : {0x00, 0xff, 0x80, 0x7f}) {
     for (const float activation : {127.0f, -127.0f}) {
-      Weights w(GetParam(), kPanelRows, k);
+      FileRows w(GetParam(), kPanelRows, k);
       std::ranges::fill(w.rows, static_cast<std::byte>(fill));
       w.set_scales(0x3c00);
       const std::vector<float> x(k, activation);
@@ -330,8 +330,8 @@ TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
   Rng rng(3);
   const int64_t k = is_float() ? 301 : 1280, n_rows = 83, most_tokens = 40;
-  Weights w = Weights::random(GetParam(), n_rows, k, rng);
-  const Bytes panels = w.packed();
+  FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
+  const AlignedBytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * most_tokens, 3.0f);
   std::vector<float> one_by_one;
   for (int64_t t = 0; t < most_tokens; ++t) {
@@ -349,12 +349,12 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
   Rng rng(4);
   const int64_t k = 256, most_rows = 100, n_tokens = 7;
-  Weights w = Weights::random(GetParam(), most_rows, k, rng);
-  const Bytes panels = w.packed();
+  FileRows w = FileRows::random(GetParam(), most_rows, k, rng);
+  const AlignedBytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
   const auto whole = multiply(GetParam(), panels, most_rows, k, x, n_tokens);
   const ActivationShape shape{.k = k, .n_tokens = n_tokens};
-  const Bytes packed = pack_activations(GetParam(), x, shape);
+  const AlignedBytes packed = pack_activations(GetParam(), x, shape);
   const PanelFormat& format = GetParam().format();
   for (int64_t n_rows = 1; n_rows <= most_rows; ++n_rows) {
     const int64_t cut = (n_rows / 2 + 8) / kPanelRows * kPanelRows;
@@ -379,14 +379,14 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfTokens) {
   Rng rng(5);
   const int64_t k = 256, n_rows = 48, n_tokens = 61;
-  Weights w = Weights::random(GetParam(), n_rows, k, rng);
-  const Bytes panels = w.packed();
+  FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
+  const AlignedBytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
   const auto whole = multiply(GetParam(), panels, n_rows, k, x, n_tokens);
   const PanelFormat& format = GetParam().format();
   for (int64_t cut = format.token_tile; cut < n_tokens; cut += format.token_tile) {
     const ActivationShape shape{.k = k, .n_tokens = n_tokens};
-    Bytes packed(format.activation_bytes(shape));
+    AlignedBytes packed(format.activation_bytes(shape));
     testing::Guarded<float> out(n_rows * n_tokens);
     for (const auto& [begin, end] : {std::pair{cut, n_tokens}, std::pair{int64_t{0}, cut}})
       format.pack_activations(x.data(), k * sizeof(float), shape, begin, end, packed.data());
@@ -400,9 +400,9 @@ TEST_P(MatmulKernels, PacksAndUnpacksAnyBytesExactly) {
   Rng rng(6);
   for (const int64_t k : column_counts())
     for (const int n_rows : {1, 7, 16}) {
-      Weights w = Weights::random_bytes(GetParam(), n_rows, k, rng);
-      const Bytes panel = w.packed();
-      Weights back(GetParam(), n_rows, k);
+      FileRows w = FileRows::random_bytes(GetParam(), n_rows, k, rng);
+      const AlignedBytes panel = w.packed();
+      FileRows back(GetParam(), n_rows, k);
       GetParam().format().unpack(panel.data(), n_rows, k, back.rows.data(), GetParam().row_bytes(k));
       ASSERT_EQ(back.rows, w.rows) << "k " << k << " rows " << n_rows;
     }
@@ -412,12 +412,12 @@ TEST_P(MatmulKernels, PackingSetsEveryByteOfThePanel) {
   Rng rng(13);
   for (const int64_t k : column_counts())
     for (const int n_rows : {5, 16}) {
-      Weights w = Weights::random(GetParam(), n_rows, k, rng);
+      FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
       const size_t bytes = GetParam().format().panel_bytes(k);
-      Bytes zeros(bytes), ones(bytes);
+      AlignedBytes zeros(bytes), ones(bytes);
       std::fill_n(zeros.data(), bytes, uint8_t{0});
       std::fill_n(ones.data(), bytes, uint8_t{0xff});
-      for (const Bytes* panel : {&zeros, &ones})
+      for (const AlignedBytes* panel : {&zeros, &ones})
         GetParam().format().pack(w.row(0), GetParam().row_bytes(k), n_rows, k, panel->data());
       ASSERT_TRUE(std::equal(zeros.data(), zeros.data() + bytes, ones.data())) << "k " << k;
     }
@@ -427,8 +427,8 @@ TEST_P(MatmulKernels, PanelsAreWholeCacheLinesAndRowsPastTheEndAreZero) {
   Rng rng(7);
   for (const int64_t k : column_counts()) {
     EXPECT_EQ(GetParam().format().panel_bytes(k) % 64, 0u);
-    Weights w = Weights::random(GetParam(), 3, k, rng);
-    const Bytes panel = w.packed();
+    FileRows w = FileRows::random(GetParam(), 3, k, rng);
+    const AlignedBytes panel = w.packed();
     std::vector<float> row(static_cast<size_t>(k));
     GetParam().format().dequantize_row(panel.data(), 3, k, row.data());
     for (const float value : row) ASSERT_EQ(value, 0.0f);
@@ -438,8 +438,8 @@ TEST_P(MatmulKernels, PanelsAreWholeCacheLinesAndRowsPastTheEndAreZero) {
 TEST_P(MatmulKernels, DequantizesRowsAsTheFormatDefines) {
   Rng rng(8);
   for (const int64_t k : column_counts()) {
-    Weights w = Weights::random_bytes(GetParam(), kPanelRows, k, rng);
-    const Bytes panel = w.packed();
+    FileRows w = FileRows::random_bytes(GetParam(), kPanelRows, k, rng);
+    const AlignedBytes panel = w.packed();
     for (int r = 0; r < kPanelRows; ++r) {
       std::vector<float> row(static_cast<size_t>(k));
       GetParam().format().dequantize_row(panel.data(), r, k, row.data());
@@ -465,9 +465,9 @@ TEST_P(MatmulKernels, DequantizesPanelsAsRowsWhereItQuantizesActivations) {
   const PanelFormat& floats = *GetParam().kernels->panel_formats[static_cast<int>(DType::f32)];
   for (const int64_t k : column_counts())
     for (const int n_rows : {5, 16}) {
-      Weights w = Weights::random(GetParam(), n_rows, k, rng);
-      const Bytes panel = w.packed();
-      Bytes widened(floats.panel_bytes(k));
+      FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
+      const AlignedBytes panel = w.packed();
+      AlignedBytes widened(floats.panel_bytes(k));
       format.dequantize_panel(panel.data(), k, reinterpret_cast<float*>(widened.data()));
       std::vector<float> got(static_cast<size_t>(k)), want(static_cast<size_t>(k));
       for (int r = 0; r < kPanelRows; ++r) {
@@ -481,8 +481,8 @@ TEST_P(MatmulKernels, DequantizesPanelsAsRowsWhereItQuantizesActivations) {
 TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
   Rng rng(9);
   const int64_t k = 256, n_rows = 21;
-  Weights w = Weights::random_bytes(GetParam(), n_rows, k, rng);
-  const Bytes panels = w.packed();
+  FileRows w = FileRows::random_bytes(GetParam(), n_rows, k, rng);
+  const AlignedBytes panels = w.packed();
   for (const int64_t n_tokens : {1, 5, 40}) {
     std::vector<float> x(static_cast<size_t>(k * n_tokens));
     for (float& value : x) value = std::bit_cast<float>(rng.next_u32());
@@ -500,7 +500,7 @@ TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
 TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
   Rng rng(10);
   const int64_t k = 256, n_rows = 16, n_tokens = 3;
-  Weights w = Weights::random(GetParam(), n_rows, k, rng);
+  FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
     auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
@@ -514,8 +514,8 @@ TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
 }
 
 TEST_P(MatmulKernels, NoTokensWriteNothing) {
-  const Case& c = GetParam();
-  const Bytes panel(c.format().panel_bytes(256));
+  const FormatCase& c = GetParam();
+  const AlignedBytes panel(c.format().panel_bytes(256));
   float out = 7;
   c.format().multiply(panel.data(), 5, {.k = 256, .n_tokens = 4}, panel.data(), 2, 2, &out, sizeof out);
   EXPECT_EQ(out, 7);
@@ -524,8 +524,8 @@ TEST_P(MatmulKernels, NoTokensWriteNothing) {
 TEST_P(MatmulKernels, ZerosAndVanishingActivationsGiveZero) {
   Rng rng(11);
   const int64_t k = 256, n_rows = 16;
-  Weights w = Weights::random(GetParam(), n_rows, k, rng);
-  const Bytes panels = w.packed();
+  FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
+  const AlignedBytes panels = w.packed();
   for (const float tiny : {0.0f, -0.0f, 1e-45f, 1e-37f})
     for (const float value : multiply(GetParam(), panels, n_rows, k, std::vector<float>(k, tiny), 1))
       ASSERT_NEAR(value, 0.0f, k * 1e-37 * 24);  // k values of at most 1e-37 times weights of at most 24 (nvfp4)
@@ -539,7 +539,7 @@ TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
   const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
   for (const DTypeInfo& info : all_dtypes()) {
     if (sets[0]->panel_formats[static_cast<int>(info.dtype)] == nullptr) continue;
-    Weights w = Weights::random({sets[0], info.dtype}, n_rows, k, rng);
+    FileRows w = FileRows::random({sets[0], info.dtype}, n_rows, k, rng);
     const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens);
     for (const Kernels* kernels : sets) {
       w.c.kernels = kernels;

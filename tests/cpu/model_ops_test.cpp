@@ -2,16 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tests/support/graph_runner.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST(CpuOps, ConcatPutsRowsBehindRows) {
   Rng rng(1);

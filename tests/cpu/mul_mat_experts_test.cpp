@@ -15,9 +15,6 @@ namespace {
 
 using namespace testing;
 
-// As in mul_mat_test.cpp: x is rounded to 7 bits of a block's largest value at the worst.
-double product_tolerance(DType dtype) { return dtype == DType::f32 ? 1e-6 : 1.0 / 128; }
-
 /// n_experts matrices [k, n_rows] one after another.
 struct ExpertTensor {
   ExpertTensor(DType dtype, int64_t k, int64_t n_rows, int64_t n_experts, uint64_t seed)
@@ -32,14 +29,14 @@ struct ExpertTensor {
 };
 
 /// How n_pairs choose among experts: at random, all the same, or so that some are chosen by none and some by one.
-enum class Choice { random, one, few };
+enum class ExpertChoice { random, one, few };
 
-std::vector<int32_t> choose(Choice choice, int64_t n_pairs, int64_t n_experts, uint64_t seed) {
+std::vector<int32_t> choose(ExpertChoice choice, int64_t n_pairs, int64_t n_experts, uint64_t seed) {
   Rng rng(seed);
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < n_pairs; ++i)
-    ids.push_back(choice == Choice::one   ? static_cast<int32_t>(n_experts - 1)
-                  : choice == Choice::few ? (i == n_pairs / 2 ? 0 : 2)
+    ids.push_back(choice == ExpertChoice::one   ? static_cast<int32_t>(n_experts - 1)
+                  : choice == ExpertChoice::few ? (i == n_pairs / 2 ? 0 : 2)
                                           : static_cast<int32_t>(rng.next_u32() % static_cast<uint32_t>(n_experts)));
   return ids;
 }
@@ -59,13 +56,13 @@ Graph product(const Tensor& w, int64_t n_x, int64_t n_used, int64_t t, ExpertInp
   return std::move(b).finish().value();
 }
 
-struct Case {
+struct ExpertsCase {
   int64_t k, n_rows, n_experts, n_used, t;
-  Choice choice;
+  ExpertChoice choice;
   ExpertInput input;
 };
 
-void expect_products(DType dtype, const Case& c) {
+void expect_products(DType dtype, const ExpertsCase& c) {
   if (c.k % info(dtype).block_elements != 0) return;
   const ExpertTensor w(dtype, c.k, c.n_rows, c.n_experts, 3);
   const std::vector<int32_t> ids = choose(c.choice, c.n_used * c.t, c.n_experts, 7);
@@ -107,28 +104,28 @@ void expect_products(DType dtype, const Case& c) {
 
 TEST(MulMatExperts, IsEachExpertsProductForEveryType) {
   for (const DType dtype : weight_types())
-    for (const Case& c : {Case{32, 16, 3, 2, 1, Choice::random, ExpertInput::tokens},
-                          {256, 48, 5, 2, 20, Choice::random, ExpertInput::tokens},
-                          {256, 48, 5, 2, 20, Choice::random, ExpertInput::routed}})
+    for (const ExpertsCase& c : {ExpertsCase{32, 16, 3, 2, 1, ExpertChoice::random, ExpertInput::tokens},
+                          {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::tokens},
+                          {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::routed}})
       expect_products(dtype, c);
 }
 
 TEST(MulMatExperts, ForAnyNumberOfTokensAndAnyChoice) {
   for (const DType dtype : {DType::f32, DType::f16, DType::q8_0, DType::q4_k})
     for (const ExpertInput input : {ExpertInput::tokens, ExpertInput::routed})
-      for (const Choice choice : {Choice::random, Choice::one, Choice::few})
+      for (const ExpertChoice choice : {ExpertChoice::random, ExpertChoice::one, ExpertChoice::few})
         for (const int64_t t : {0, 1, 2, 3, 6, 7, 13, 40}) expect_products(dtype, {256, 16, 4, 2, t, choice, input});
 }
 
 // Experts of 20 rows have no packed form; their last panel is partial.
 TEST(MulMatExperts, ExpertsNeedNotBeWholePanels) {
   for (const DType dtype : {DType::f32, DType::q8_0})
-    for (const int64_t t : {1, 9}) expect_products(dtype, {64, 20, 3, 2, t, Choice::random, ExpertInput::tokens});
+    for (const int64_t t : {1, 9}) expect_products(dtype, {64, 20, 3, 2, t, ExpertChoice::random, ExpertInput::tokens});
 }
 
 TEST(MulMatExperts, ATokensResultDoesNotDependOnItsNeighbours) {
   const int64_t k = 256, n_rows = 32, n_experts = 4, n_used = 2, t = 30;
-  const std::vector<int32_t> ids = choose(Choice::random, n_used * t, n_experts, 1);
+  const std::vector<int32_t> ids = choose(ExpertChoice::random, n_used * t, n_experts, 1);
   Rng rng(9);
   const std::vector<float> x = random_values(rng, k * t);
   for (const DType dtype : weight_types()) {
@@ -165,7 +162,7 @@ TEST(MulMatExperts, ProductsOfOneXGiveWhatEachGivesAlone) {
   Rng rng(3);
   for (const int64_t t : {1, 20}) {
     const std::vector<float> x = random_values(rng, k * t);
-    const NamedBytes inputs{{"x", bytes_of(x)}, {"i", bytes_of(choose(Choice::random, 2 * t, n_experts, 4))}};
+    const NamedBytes inputs{{"x", bytes_of(x)}, {"i", bytes_of(choose(ExpertChoice::random, 2 * t, n_experts, 4))}};
     for (const int n_threads : {1, 3}) {
       GraphRunner runner("", n_threads);
       std::deque<OwnedTensor> tensors;
@@ -194,7 +191,7 @@ TEST(MulMatExperts, ProductsThatReadXInAnotherOrderDoNotJoin) {
   const int64_t k = 64, t = 10;
   const ExpertTensor w(DType::f32, k, 16, 3, 1);
   Rng rng(2);
-  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(Choice::random, t, 3, 4))}};
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
   GraphRunner runner;
   const OwnedTensor weights = w.place(runner.device(), true);
   GraphBuilder b;
@@ -213,7 +210,7 @@ TEST(MulMatExperts, ActivationsMayStayFloats) {
   const int64_t k = 256, n_rows = 16, n_experts = 3, t = 9;
   const ExpertTensor w(DType::q4_k, k, n_rows, n_experts, 1);
   Rng rng(2);
-  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(Choice::random, t, 3, 4))}};
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
   const ExpertTensor exact = [&] {
     ExpertTensor f32(DType::f32, k, n_rows, n_experts, 1);
     f32.weights.bytes = bytes_of(w.weights.values);

@@ -15,10 +15,6 @@ namespace {
 
 using namespace testing;
 
-// The relative error of one product. f16 and bf16 kernels may round x to 8 bits of mantissa, int8 kernels to 7 bits of
-// a block's largest value; random errors of k products add up like sqrt(k) while the bound here allows their sum.
-double product_tolerance(DType dtype) { return dtype == DType::f32 ? 1e-6 : 1.0 / 128; }
-
 TEST(MulMat, IsTheProductForEveryTypePackedOrNot) {
   for (const DType dtype : weight_types())
     for (const auto& [k, n_rows, t] :

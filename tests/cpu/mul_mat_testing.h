@@ -32,6 +32,10 @@ struct Weights {
   std::vector<float> values;
 };
 
+/// The relative error of one product. f16 and bf16 kernels may round x to 8 bits of mantissa, int8 kernels to 7 bits of
+/// a block's largest value. Random errors of k products add up like sqrt(k), while the bound here allows their sum.
+inline double product_tolerance(DType dtype) { return dtype == DType::f32 ? 1e-6 : 1.0 / 128; }
+
 inline const BufferType& type_for(const Device& device, bool is_packed, DType dtype, const Shape& shape) {
   return is_packed ? device.weight_buffer_type(Op::mul_mat, dtype, shape) : device.buffer_type();
 }

@@ -12,8 +12,8 @@ namespace {
 
 using namespace testing;
 
-using Values = std::map<std::string, Value>;
-using Floats = std::map<std::string, std::vector<float>>;
+using NamedValues = std::map<std::string, Value>;
+using NamedFloats = std::map<std::string, std::vector<float>>;
 using Doubles = std::vector<double>;
 
 /// An operation with a memory, on inputs that have a row per token.
@@ -22,7 +22,7 @@ struct Layer {
   std::map<std::string, std::vector<int64_t>> weights;  // extents
   int64_t n_state = 0;                                  // elements of a slot
   int64_t n_out = 0;                                    // of a token
-  std::function<Value(GraphBuilder&, Values&)> op{};    // "state" and "runs" are there too
+  std::function<Value(GraphBuilder&, NamedValues&)> op{};    // "state" and "runs" are there too
 };
 
 int64_t count(const std::vector<int64_t>& extents) {
@@ -50,7 +50,7 @@ struct Outcome {
 
 enum class StatePlace { moves, stays };  // a micro-batch writes another slot than it reads, or the same
 
-constexpr int32_t kSlots = 5;
+constexpr int32_t kStateSlots = 5;
 
 /// As RecurrentCache makes them: sequence s has slots s and s + 2.
 std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, int32_t>& slots, StatePlace place) {
@@ -69,18 +69,18 @@ std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, 
   return fields;
 }
 
-Result<Outcome> run(const Layer& layer, const Floats& values, const GraphRunner& runner, const MicroBatches& batches,
+Result<Outcome> run(const Layer& layer, const NamedFloats& values, const GraphRunner& runner, const MicroBatches& batches,
                     StatePlace place) {
   // A slot that nobody wrote must not be read.
-  const std::vector<float> unwritten(static_cast<size_t>(layer.n_state * kSlots), std::nanf(""));
-  const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {layer.n_state, kSlots},
+  const std::vector<float> unwritten(static_cast<size_t>(layer.n_state * kStateSlots), std::nanf(""));
+  const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {layer.n_state, kStateSlots},
                           bytes_of(unwritten));
   Outcome outcome;
   std::map<int32_t, int32_t> slots;
   for (const std::vector<Token>& batch : batches) {
     const auto t = static_cast<int64_t>(batch.size());
     GraphBuilder b;
-    Values in;
+    NamedValues in;
     NamedBytes bytes;
     for (const auto& [name, extents] : layer.weights) {
       in[name] = b.input(name, DType::f32, shape_of(extents));
@@ -140,18 +140,18 @@ std::vector<MicroBatches> splits() {
 struct Expected {
   Doubles y, state;
 };
-using Reference = std::function<Expected(const Floats&, int64_t begin, int64_t end)>;
+using StateReference = std::function<Expected(const NamedFloats&, int64_t begin, int64_t end)>;
 
-Floats random_inputs(const Layer& layer, float limit = 1.0f) {
+NamedFloats random_inputs(const Layer& layer, float limit = 1.0f) {
   Rng rng(11);
-  Floats values;
+  NamedFloats values;
   for (const auto& [name, extents] : layer.weights) values[name] = random_values(rng, count(extents), limit);
   for (const auto& [name, extents] : layer.rows)
     values[name] = random_values(rng, count(extents) * (kTokens[0] + kTokens[1]), limit);
   return values;
 }
 
-void check(const Layer& layer, const Floats& values, const Reference& reference, double tolerance) {
+void check(const Layer& layer, const NamedFloats& values, const StateReference& reference, double tolerance) {
   const Expected a = reference(values, 0, kTokens[0]), c = reference(values, kTokens[0], kTokens[0] + kTokens[1]);
   Doubles y = a.y;
   y.insert(y.end(), c.y.begin(), c.y.end());
@@ -185,10 +185,10 @@ void check(const Layer& layer, const Floats& values, const Reference& reference,
 void check_conv(int64_t n, int64_t width, bool has_bias) {
   Layer layer{
       .rows = {{"x", {n}}}, .weights = {{"w", {width, n}}, {"bias", {n}}}, .n_state = n * (width - 1), .n_out = n};
-  layer.op = [=](GraphBuilder& b, Values& v) {
+  layer.op = [=](GraphBuilder& b, NamedValues& v) {
     return b.causal_conv(v["x"], v["w"], has_bias ? v["bias"] : Value(), v["state"], v["runs"]);
   };
-  const auto reference = [=](const Floats& v, int64_t begin, int64_t end) {
+  const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     const auto input = [&](int64_t t, int64_t c) {
       return t < begin ? 0.0 : double{v.at("x")[static_cast<size_t>(t * n + c)]};
     };
@@ -233,8 +233,8 @@ TEST(CausalConv, ByHand) {
 TEST(TokenShift, IsTheTokenBeforeLessTheToken) {
   const int64_t n = 33;
   Layer layer{.rows = {{"x", {n}}}, .weights = {}, .n_state = n, .n_out = n};
-  layer.op = [](GraphBuilder& b, Values& v) { return b.token_shift(v["x"], v["state"], v["runs"]); };
-  const auto reference = [=](const Floats& v, int64_t begin, int64_t end) {
+  layer.op = [](GraphBuilder& b, NamedValues& v) { return b.token_shift(v["x"], v["state"], v["runs"]); };
+  const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     const auto& x = v.at("x");
     Expected e;
     for (int64_t i = begin * n; i < end * n; ++i) {
@@ -260,13 +260,13 @@ void check_scan(const ScanShape& s) {
               .weights = {{"a", {a_per_head ? 1 : n, h}}, {"d", {h}}},
               .n_state = n * p * h,
               .n_out = p * h};
-  layer.op = [](GraphBuilder& b, Values& v) {
+  layer.op = [](GraphBuilder& b, NamedValues& v) {
     return b.selective_scan(v["x"], v["dt"], v["a"], v["b"], v["c"], v["d"], v["state"], v["runs"]);
   };
-  Floats values = random_inputs(layer);
+  NamedFloats values = random_inputs(layer);
   for (float& a : values["a"]) a = -4 * std::abs(a);
   for (float& dt : values["dt"]) dt = std::abs(dt);
-  const auto reference = [=](const Floats& v, int64_t begin, int64_t end) {
+  const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     const auto get = [&](const char* name, int64_t i) { return double{v.at(name)[static_cast<size_t>(i)]}; };
     Expected e;
     e.state.assign(static_cast<size_t>(n * p * h), 0.0);
@@ -315,15 +315,15 @@ Layer delta_layer(const DeltaShape& s) {
               .n_state = s.k_dim * s.v_dim * s.n_v,
               .n_out = s.v_dim * s.n_v};
   const KeyHeads key_heads = s.key_heads;
-  layer.op = [key_heads](GraphBuilder& b, Values& v) {
+  layer.op = [key_heads](GraphBuilder& b, NamedValues& v) {
     return b.delta_net(v["q"], v["k"], v["v"], v["decay"], v["beta"], v["state"], v["runs"], {key_heads, 0.5f});
   };
   return layer;
 }
 
 // Keys of norm 1, as the model makes them: else the recurrence grows without bound.
-Floats delta_inputs(const Layer& layer, int64_t k_dim) {
-  Floats values = random_inputs(layer);
+NamedFloats delta_inputs(const Layer& layer, int64_t k_dim) {
+  NamedFloats values = random_inputs(layer);
   for (float& v : values["decay"]) v = 0.5f + 0.5f * std::abs(v);
   for (float& v : values["beta"]) v = std::abs(v);
   std::vector<float>& k = values["k"];
@@ -337,7 +337,7 @@ Floats delta_inputs(const Layer& layer, int64_t k_dim) {
 
 // The chunked form of the gated delta rule (Yang et al. 2024), one chunk of all tokens: what a token learns depends on
 // those before it through the inverse of a triangular matrix, not through a state.
-Expected delta_in_one_chunk(const DeltaShape& s, const Floats& v, int64_t begin, int64_t end) {
+Expected delta_in_one_chunk(const DeltaShape& s, const NamedFloats& v, int64_t begin, int64_t end) {
   const auto n = static_cast<size_t>(end - begin);
   Expected e;
   e.y.assign(n * static_cast<size_t>(s.v_dim * s.n_v), 0.0);
@@ -389,7 +389,7 @@ Expected delta_in_one_chunk(const DeltaShape& s, const Floats& v, int64_t begin,
 
 void check_delta(const DeltaShape& shape) {
   const Layer layer = delta_layer(shape);
-  const auto reference = [&](const Floats& v, int64_t begin, int64_t end) {
+  const auto reference = [&](const NamedFloats& v, int64_t begin, int64_t end) {
     return delta_in_one_chunk(shape, v, begin, end);
   };
   check(layer, delta_inputs(layer, shape.k_dim), reference, 2e-5);  // sums of up to 128 products, 13 tokens deep
@@ -409,14 +409,14 @@ void check_rwkv7(int64_t dim, int64_t n_heads) {
               .weights = {},
               .n_state = dim * dim * n_heads,
               .n_out = dim * n_heads};
-  layer.op = [](GraphBuilder& b, Values& v) {
+  layer.op = [](GraphBuilder& b, NamedValues& v) {
     return b.rwkv7(v["r"], v["w"], v["k"], v["v"], v["a"], v["b"], v["state"], v["runs"]);
   };
-  Floats values = random_inputs(layer);
+  NamedFloats values = random_inputs(layer);
   for (float& v : values["w"]) v = 0.5f + 0.5f * std::abs(v);
   for (const char* name : {"a", "b"})
     for (float& v : values[name]) v /= std::sqrt(static_cast<float>(dim));
-  const auto reference = [=](const Floats& v, int64_t begin, int64_t end) {
+  const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     Expected e;
     e.state.assign(static_cast<size_t>(dim * dim * n_heads), 0.0);
     for (int64_t t = begin; t < end; ++t)

@@ -17,7 +17,7 @@ using namespace testing;
 
 enum class Order { sequence_by_sequence, interleaved, shuffled };
 
-struct Case {
+struct AttentionCase {
   const char* name;
   int64_t k_dim = 8, v_dim = 8, n_heads = 2, n_heads_kv = 2, n_tokens = 150;
   AttentionParams params{};
@@ -26,12 +26,12 @@ struct Case {
   Order order = Order::sequence_by_sequence;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const AttentionCase& c, std::ostream* out) { *out << c.name; }
 
 constexpr float kScale = 0.4f;
 
 // 150 tokens are two whole blocks of 64 and a part; 13 is a part of a group.
-const Case kCases[] = {
+const AttentionCase kCases[] = {
     {.name = "few_tokens", .n_tokens = 13, .params = {.scale = kScale}},
     {.name = "causal", .params = {.scale = kScale}},
     {.name = "causal_whole_blocks", .k_dim = 64, .v_dim = 64, .n_tokens = 256, .params = {.scale = 0.1f}},
@@ -70,7 +70,7 @@ const Case kCases[] = {
 
 /// Operands of a case; q, k and v of a token are one row of x, so that the kernels see strides.
 struct Operands {
-  explicit Operands(const Case& c) : c(c), tokens(static_cast<size_t>(c.n_tokens)) {
+  explicit Operands(const AttentionCase& c) : c(c), tokens(static_cast<size_t>(c.n_tokens)) {
     Rng rng(static_cast<uint64_t>(c.n_tokens * 31 + c.k_dim));
     x = random_values(rng, n_row() * c.n_tokens);
     dy = random_values(rng, c.v_dim * c.n_heads * c.n_tokens);
@@ -92,7 +92,7 @@ struct Operands {
   int64_t n_v() const { return has_v() ? c.v_dim * c.n_heads_kv : 0; }
   int64_t n_row() const { return n_q() + n_k() + n_v(); }
 
-  Case c;
+  AttentionCase c;
   std::vector<int32_t> tokens, positions, sequences;
   std::vector<float> x, dy, sinks;
 };
@@ -102,7 +102,7 @@ struct Inputs {
 };
 
 Inputs inputs_of(GraphBuilder& b, const Operands& o) {
-  const Case& c = o.c;
+  const AttentionCase& c = o.c;
   const Value x = b.input("x", DType::f32, {o.n_row(), c.n_tokens});
   const auto heads = [&](int64_t first, int64_t dim, int64_t n_heads) {
     const int64_t nb = o.n_row() * 4;
@@ -230,7 +230,7 @@ class Reference {
   std::vector<double> x_, sinks_;
 };
 
-class SelfAttention : public ::testing::TestWithParam<Case> {};
+class SelfAttention : public ::testing::TestWithParam<AttentionCase> {};
 INSTANTIATE_TEST_SUITE_P(Cases, SelfAttention, ::testing::ValuesIn(kCases),
                          [](const auto& param) { return param.param.name; });
 
@@ -244,7 +244,7 @@ TEST_P(SelfAttention, IsTheFormula) {
 /// What the gradients should be, by place in the result: each of few tokens; of more, one of each `step`, which is
 /// prime to all dimensions, as a slope takes a whole pass.
 std::map<int64_t, double> slopes_of(const Operands& o) {
-  const Case& c = o.c;
+  const AttentionCase& c = o.c;
   Reference reference(o);
   std::map<int64_t, double> slopes;
   int64_t count = 0;
@@ -346,7 +346,7 @@ TEST(SelfAttentionBits, DoNotDependOnWhatMemoryHeld) {
 }
 
 TEST(SelfAttentionGradient, GoesToItsOperands) {
-  const Case c{.name = "", .n_heads = 4, .n_tokens = 70, .params = {.scale = kScale}, .has_sinks = true};
+  const AttentionCase c{.name = "", .n_heads = 4, .n_tokens = 70, .params = {.scale = kScale}, .has_sinks = true};
   const Operands o(c);
   Rng rng(3);
   GraphRunner runner;

@@ -25,7 +25,7 @@ TEST(Printable, CutsLongText) {
   EXPECT_EQ(printable(std::string(10, 'x'), 10), "xxxxxxxxxx");
 }
 
-TEST(Printable, QuotesNames) { EXPECT_EQ(quoted("a\nb"), "'a\\nb'"); }
+TEST(Printable, QuotesNames) { EXPECT_EQ(quote_name("a\nb"), "'a\\nb'"); }
 
 }  // namespace
 }  // namespace tessera

@@ -1,35 +1,14 @@
 // The shape rules of a mixture of experts: what they accept and give, and each thing they refuse.
-#include <gtest/gtest.h>
-
-#include <functional>
 #include <limits>
 
-#include "tessera/graph/builder.h"
-#include "tessera/graph/op_info.h"
-#include "tests/support/testing.h"
+#include "tests/graph/rules_support.h"
 
 namespace tessera {
 namespace {
 
-using Build = std::function<Value(GraphBuilder&)>;
+using namespace testing;
 
-Value f32(GraphBuilder& b, const Shape& shape) { return b.input("x", DType::f32, shape); }
-Value i32(GraphBuilder& b, const Shape& shape) { return b.input("i", DType::i32, shape); }
 Value weights(GraphBuilder& b, const Shape& shape) { return b.input("w", DType::q8_0, shape); }
-
-void expect_shape(const Build& build, const Shape& shape, DType dtype = DType::f32) {
-  GraphBuilder b;
-  const TensorSpec spec = b.spec(build(b));
-  ASSERT_OK(std::move(b).finish());
-  EXPECT_EQ(spec.shape(), shape);
-  EXPECT_EQ(spec.dtype, dtype);
-}
-
-void expect_refused(const Build& build, const char* why) {
-  GraphBuilder b;
-  build(b);
-  EXPECT_ERROR(std::move(b).finish(), why);
-}
 
 TEST(TopKRule, GivesIdsPerRow) {
   expect_shape([](auto& b) { return b.top_k(f32(b, {8, 3}), 2); }, {2, 3}, DType::i32);

@@ -1,36 +1,14 @@
 // The shape rules of recurrent layers: what they accept and give, and each thing they refuse.
-#include <gtest/gtest.h>
-
-#include <functional>
 #include <limits>
 
-#include "tessera/graph/builder.h"
-#include "tessera/graph/op_info.h"
-#include "tests/support/testing.h"
+#include "tests/graph/rules_support.h"
 
 namespace tessera {
 namespace {
 
-using Build = std::function<Value(GraphBuilder&)>;
+using namespace testing;
 
-Value f32(GraphBuilder& b, const Shape& shape) { return b.input("x", DType::f32, shape); }
-Value i32(GraphBuilder& b, const Shape& shape) { return b.input("i", DType::i32, shape); }
-
-void expect_shape(const Build& build, const Shape& shape) {
-  GraphBuilder b;
-  const TensorSpec spec = b.spec(build(b));
-  ASSERT_OK(std::move(b).finish());
-  EXPECT_EQ(spec.shape(), shape);
-  EXPECT_EQ(spec.dtype, DType::f32);
-}
-
-void expect_refused(const Build& build, const char* why) {
-  GraphBuilder b;
-  build(b);
-  EXPECT_ERROR(std::move(b).finish(), why);
-}
-
-constexpr int64_t kHuge = int64_t{1} << 40;
+constexpr int64_t kHugeExtent = int64_t{1} << 40;
 
 Build conv(const Shape& x, const Shape& w, const Shape& state, int64_t n_runs, const Shape& bias = {6}) {
   return [=](GraphBuilder& b) {
@@ -102,10 +80,10 @@ TEST(SelectiveScanRule, WantsWhatAHeadTakes) {
   expect_refused(scan([](Scan& s) { s.x = {0, 6, 3}; }), "heads are empty");
   expect_refused(scan([](Scan& s) { s.x = {2, 6, 3, 2}; }), "x has more than three dimensions");
   expect_refused(scan([](Scan& s) {
-                   s.x = {kHuge, 2, 0};
+                   s.x = {kHugeExtent, 2, 0};
                    s.dt = {2, 0};
-                   s.a = {kHuge, 2};
-                   s.b = s.c = {kHuge, 1, 0};
+                   s.a = {kHugeExtent, 2};
+                   s.b = s.c = {kHugeExtent, 1, 0};
                    s.d = {2};
                  }),
                  "overflow");
@@ -139,7 +117,7 @@ TEST(Rwkv7Rule, WantsEqualShapes) {
   expect_shape(rwkv({4, 2, 3}, {4, 2, 3}, {32, 1}), {4, 2, 3});
   expect_refused(rwkv({4, 2, 3}, {5, 2, 3}, {32, 1}), "v is [5, 2, 3], want [4, 2, 3]");
   expect_refused(rwkv({4, 2, 3}, {4, 2, 3}, {31, 1}), "state has 31 elements, want 32");
-  expect_refused(rwkv({kHuge, 2, 0}, {kHuge, 2, 0}, {32, 1}), "overflow");
+  expect_refused(rwkv({kHugeExtent, 2, 0}, {kHugeExtent, 2, 0}, {32, 1}), "overflow");
 }
 
 TEST(RecurrentGradientRules, GiveOneVectorOfAllGradients) {

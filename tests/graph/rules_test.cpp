@@ -1,47 +1,14 @@
 // The shape rule of every operation: what it accepts and gives, and each thing it refuses.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <optional>
 
-#include "tessera/graph/builder.h"
-#include "tessera/graph/op_info.h"
-#include "tests/support/testing.h"
+#include "tests/graph/rules_support.h"
+#include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-using Build = std::function<Value(GraphBuilder&)>;
-
-Value f32(GraphBuilder& b, const Shape& shape) { return b.input("x", DType::f32, shape); }
-Value i32(GraphBuilder& b, int64_t n) { return b.input("i", DType::i32, {n}); }
-Value f16(GraphBuilder& b, const Shape& shape) { return b.input("h", DType::f16, shape); }
-
-/// Every other row of a matrix of 2 t rows.
-Value every_other_row(GraphBuilder& b, int64_t n, int64_t t) {
-  return b.view(f32(b, {n, 2 * t}), {.shape = {n, t}, .nb = {4, 8 * n, 8 * n * t, 8 * n * t}}, 0);
-}
-
-void expect_shape(const Build& build, const Shape& shape, DType dtype = DType::f32) {
-  GraphBuilder b;
-  const TensorSpec spec = b.spec(build(b));
-  const auto graph = std::move(b).finish();
-  ASSERT_OK(graph);
-  EXPECT_EQ(spec.shape(), shape);
-  EXPECT_EQ(spec.dtype, dtype);
-  EXPECT_TRUE(is_contiguous(spec.dtype, spec.layout));
-}
-
-void expect_refused(const Build& build, const char* why) {
-  GraphBuilder b;
-  build(b);
-  EXPECT_ERROR(std::move(b).finish(), why);
-}
+using namespace testing;
 
 TEST(BinaryRules, AddRepeatsAlongAllButTheInnermostDimension) {
   expect_shape([](auto& b) { return b.add(f32(b, {8, 3}), f32(b, {8, 3})); }, {8, 3});

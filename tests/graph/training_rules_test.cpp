@@ -1,41 +1,11 @@
 // The shape rules of the operations of training: what they accept and give, and each thing they refuse.
-#include <gtest/gtest.h>
 
-#include <functional>
-
-#include "tessera/graph/builder.h"
-#include "tessera/graph/op_info.h"
-#include "tests/support/testing.h"
+#include "tests/graph/rules_support.h"
 
 namespace tessera {
 namespace {
 
-using Build = std::function<Value(GraphBuilder&)>;
-
-Value f32(GraphBuilder& b, const Shape& shape) { return b.input("x", DType::f32, shape); }
-Value f16(GraphBuilder& b, const Shape& shape) { return b.input("h", DType::f16, shape); }
-Value i32(GraphBuilder& b, int64_t n) { return b.input("i", DType::i32, {n}); }
-
-/// Every other row of a matrix of 2 t rows.
-Value every_other_row(GraphBuilder& b, int64_t n, int64_t t) {
-  return b.view(f32(b, {n, 2 * t}), {.shape = {n, t}, .nb = {4, 8 * n, 8 * n * t, 8 * n * t}}, 0);
-}
-
-void expect_shape(const Build& build, const Shape& shape) {
-  GraphBuilder b;
-  const TensorSpec spec = b.spec(build(b));
-  const auto graph = std::move(b).finish();
-  ASSERT_OK(graph);
-  EXPECT_EQ(spec.shape(), shape);
-  EXPECT_EQ(spec.dtype, DType::f32);
-  EXPECT_TRUE(is_contiguous(spec.dtype, spec.layout));
-}
-
-void expect_refused(const Build& build, const char* why) {
-  GraphBuilder b;
-  build(b);
-  EXPECT_ERROR(std::move(b).finish(), why);
-}
+using namespace testing;
 
 TEST(TransposeRule, ExchangesTheFirstTwoDimensionsOfAnyType) {
   expect_shape([](auto& b) { return b.transpose(f32(b, {8, 3, 2, 5})); }, {3, 8, 2, 5});

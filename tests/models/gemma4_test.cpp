@@ -10,7 +10,7 @@ namespace {
 using namespace testing;
 using namespace testing::tiny;
 
-constexpr int64_t kLayers = 6, kFf = 20, kFfExperts = 10, kPerLayer = 5, kWindow = 6, kRotated = 3;
+constexpr int64_t kLayers = 6, kGemma4Ff = 20, kFfExperts = 10, kPerLayer = 5, kGemma4Window = 6, kRotated = 3;
 constexpr float kFullBase = 5000.0f;
 
 struct Variant {
@@ -89,7 +89,7 @@ Rows attention(const TinyModel& m, int64_t il, const Rows& x, const Variant& var
       const auto head_kv = static_cast<size_t>(h / (kind.n_heads / kind.n_heads_kv));
       Vec head(static_cast<size_t>(kind.v_dim), 0.0);
       double sum = 0;
-      for (size_t s = kind.has_window && t + 1 > kWindow ? t + 1 - kWindow : 0; s <= t; ++s) {
+      for (size_t s = kind.has_window && t + 1 > kGemma4Window ? t + 1 - kGemma4Window : 0; s <= t; ++s) {
         const Vec& k = kv.k[s][head_kv];
         const double weight = std::exp(std::inner_product(q.begin(), q.end(), k.begin(), 0.0));
         sum += weight;
@@ -184,8 +184,8 @@ Rows logits(const TinyModel& m, std::span<const int32_t> tokens, const Variant& 
 
 TinyModel model_of(const Variant& v) {
   TinyModel m("gemma4", kLayers);
-  m.key("attention.sliding_window", kWindow);
-  m.key("feed_forward_length", kFf);
+  m.key("attention.sliding_window", kGemma4Window);
+  m.key("feed_forward_length", kGemma4Ff);
   std::vector<int32_t> heads, heads_kv;
   for (int64_t il = 0; il < kLayers; ++il) {
     heads.push_back(static_cast<int32_t>(kind_of(il, v).n_heads));
@@ -231,7 +231,7 @@ TinyModel model_of(const Variant& v) {
       if (kind.has_window || !v.is_k_v) m.add(blk + "attn_v.weight", {kWidth, kind.n_heads_kv * kind.v_dim});
     }
     m.add(blk + "attn_output.weight", {kind.n_heads * kind.v_dim, kWidth});
-    add_ffn(m, blk, "", kFf);
+    add_ffn(m, blk, "", kGemma4Ff);
     if (v.has_scales) m.add(blk + "layer_output_scale.weight", {1}, 0.2f, 0.8f);
     if (v.has_per_layer) {
       m.add(blk + "inp_gate.weight", {kWidth, kPerLayer});

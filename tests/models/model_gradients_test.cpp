@@ -13,7 +13,7 @@ namespace {
 using namespace testing;
 using namespace testing::tiny;
 
-constexpr int32_t kWindow = 9, kWindows = 2, kBatch = kWindow * kWindows;
+constexpr int32_t kGradientWindow = 9, kWindows = 2, kBatch = kGradientWindow * kWindows;
 
 /// A model with its weights as f32 in plain memory, and what a graph for training takes.
 class TrainedModel {
@@ -43,9 +43,9 @@ class TrainedModel {
     TESSERA_ASSIGN(cache_, KvCache::plan(device, {.layers = info.kv_layers,
                                                   .type_k = DType::f32,
                                                   .type_v = DType::f32,
-                                                  .n_ctx = kWindow,
+                                                  .n_ctx = kGradientWindow,
                                                   .n_sequences = 1,
-                                                  .n_ubatch = kWindow}));
+                                                  .n_ubatch = kGradientWindow}));
     if (info.recurrent_layers.empty()) return {};
     TESSERA_ASSIGN(states_, RecurrentCache::plan(device, {.layers = info.recurrent_layers, .n_sequences = kWindows}));
     return states_->allocate();
@@ -70,7 +70,7 @@ class TrainedModel {
     std::vector<BatchToken> tokens;
     const auto n_vocab = static_cast<int32_t>(model_->info().n_vocab);
     for (int32_t i = 0; i < kBatch; ++i) {
-      tokens.push_back({.token = i * 7 % n_vocab, .position = i % kWindow, .sequence = i / kWindow});
+      tokens.push_back({.token = i * 7 % n_vocab, .position = i % kGradientWindow, .sequence = i / kGradientWindow});
       ids.push_back(tokens.back().token);
       positions.push_back(tokens.back().position);
       sequences.push_back(tokens.back().sequence);

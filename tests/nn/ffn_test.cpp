@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kWidth = 8, kHidden = 12, kTokens = 5;
+constexpr int64_t kFfnWidth = 8, kHidden = 12, kFfnTokens = 5;
 
 class Ffns : public ::testing::Test {
  protected:
@@ -24,7 +24,7 @@ class Ffns : public ::testing::Test {
   }
   std::vector<float> run(const nn::Ffn& ffn) {
     GraphBuilder b;
-    b.output(nn::ffn(b, b.input("x", DType::f32, {kWidth, kTokens}), ffn), "y");
+    b.output(nn::ffn(b, b.input("x", DType::f32, {kFfnWidth, kFfnTokens}), ffn), "y");
     const auto y = runner_.run_y(std::move(b).finish().value(), {{"x", bytes_of(x_)}});
     EXPECT_OK(y);
     return y.value_or(std::vector<float>{});
@@ -33,10 +33,10 @@ class Ffns : public ::testing::Test {
   template <class Hidden>
   std::vector<double> expected(Hidden hidden) const {
     std::vector<double> y;
-    for (int64_t t = 0; t < kTokens; ++t) {
+    for (int64_t t = 0; t < kFfnTokens; ++t) {
       std::vector<double> h;
       for (int64_t i = 0; i < kHidden; ++i) h.push_back(hidden(i, dot(gate_, i, t), dot(up_, i, t)));
-      for (int64_t o = 0; o < kWidth; ++o) {
+      for (int64_t o = 0; o < kFfnWidth; ++o) {
         double sum = 0;
         for (int64_t i = 0; i < kHidden; ++i)
           sum += double{down_[static_cast<size_t>(o * kHidden + i)]} * h[static_cast<size_t>(i)];
@@ -47,16 +47,16 @@ class Ffns : public ::testing::Test {
   }
   double dot(const std::vector<float>& w, int64_t row, int64_t t) const {
     double sum = 0;
-    for (int64_t i = 0; i < kWidth; ++i)
-      sum += double{w[static_cast<size_t>(row * kWidth + i)]} * double{x_[static_cast<size_t>(t * kWidth + i)]};
+    for (int64_t i = 0; i < kFfnWidth; ++i)
+      sum += double{w[static_cast<size_t>(row * kFfnWidth + i)]} * double{x_[static_cast<size_t>(t * kFfnWidth + i)]};
     return sum;
   }
 
   Rng rng_{9};
   GraphRunner runner_{"", 2};
   std::deque<OwnedTensor> owned_;
-  std::vector<float> x_ = random_values(rng_, kWidth*kTokens), gate_ = random_values(rng_, kWidth*kHidden),
-                     up_ = random_values(rng_, kWidth*kHidden), down_ = random_values(rng_, kHidden*kWidth),
+  std::vector<float> x_ = random_values(rng_, kFfnWidth*kFfnTokens), gate_ = random_values(rng_, kFfnWidth*kHidden),
+                     up_ = random_values(rng_, kFfnWidth*kHidden), down_ = random_values(rng_, kHidden*kFfnWidth),
                      divisor_ = random_values(rng_, kHidden);
 };
 
@@ -65,9 +65,9 @@ constexpr double kTolerance = 1e-5;  // f32 sums of some ten products, twice
 double gelu(double x) { return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 
 TEST_F(Ffns, GatedByEachActivation) {
-  nn::Ffn ffn{.gate = {.weight = tensor({kWidth, kHidden}, gate_)},
-              .up = {.weight = tensor({kWidth, kHidden}, up_)},
-              .down = {.weight = tensor({kHidden, kWidth}, down_)}};
+  nn::Ffn ffn{.gate = {.weight = tensor({kFfnWidth, kHidden}, gate_)},
+              .up = {.weight = tensor({kFfnWidth, kHidden}, up_)},
+              .down = {.weight = tensor({kHidden, kFfnWidth}, down_)}};
   expect_near(run(ffn), expected([](int64_t, double g, double u) { return g / (1 + std::exp(-g)) * u; }), kTolerance);
   ffn.activation = nn::Activation::gelu;
   expect_near(run(ffn), expected([](int64_t, double g, double u) { return gelu(g) * u; }), kTolerance);
@@ -82,18 +82,18 @@ TEST_F(Ffns, GatedByEachActivation) {
 TEST_F(Ffns, TheGateMayBeTheFirstHalfOfUp) {
   std::vector<float> both = gate_;
   both.insert(both.end(), up_.begin(), up_.end());
-  const nn::Ffn fused{.up = {.weight = tensor({kWidth, 2 * kHidden}, both)},
-                      .down = {.weight = tensor({kHidden, kWidth}, down_)}};
-  const nn::Ffn apart{.gate = {.weight = tensor({kWidth, kHidden}, gate_)},
-                      .up = {.weight = tensor({kWidth, kHidden}, up_)},
-                      .down = {.weight = tensor({kHidden, kWidth}, down_)}};
+  const nn::Ffn fused{.up = {.weight = tensor({kFfnWidth, 2 * kHidden}, both)},
+                      .down = {.weight = tensor({kHidden, kFfnWidth}, down_)}};
+  const nn::Ffn apart{.gate = {.weight = tensor({kFfnWidth, kHidden}, gate_)},
+                      .up = {.weight = tensor({kFfnWidth, kHidden}, up_)},
+                      .down = {.weight = tensor({kHidden, kFfnWidth}, down_)}};
   EXPECT_TRUE(same_bytes(run(fused), run(apart)));
 }
 
 TEST_F(Ffns, WithoutAGate) {
   for (float& v : divisor_) v += 3;
-  nn::Ffn ffn{.up = {.weight = tensor({kWidth, kHidden}, up_)},
-              .down = {.weight = tensor({kHidden, kWidth}, down_)},
+  nn::Ffn ffn{.up = {.weight = tensor({kFfnWidth, kHidden}, up_)},
+              .down = {.weight = tensor({kHidden, kFfnWidth}, down_)},
               .activation = nn::Activation::relu_squared};
   expect_near(run(ffn), expected([](int64_t, double, double u) { return std::pow(std::max(u, 0.0), 2); }), kTolerance);
   ffn.activation = nn::Activation::gelu;

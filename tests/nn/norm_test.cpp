@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kDim = 6, kHeads = 3, kTokens = 4;
+constexpr int64_t kDim = 6, kHeads = 3, kNormTokens = 4;
 constexpr float kEps = 1e-2f;
 
 class Norms : public ::testing::TestWithParam<nn::NormKind> {
@@ -46,7 +46,7 @@ class Norms : public ::testing::TestWithParam<nn::NormKind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, Norms, ::testing::Values(nn::NormKind::rms, nn::NormKind::layer));
 
 TEST_P(Norms, HaveAWeightABiasOrNeither) {
-  const std::vector<float> x = random_values(rng_, kDim * kTokens, 3.0f);
+  const std::vector<float> x = random_values(rng_, kDim * kNormTokens, 3.0f);
   std::vector<float> w, c;
   const Tensor *weight = tensor({kDim}, w), *bias = tensor({kDim}, c);
   for (const bool has_weight : {false, true})
@@ -54,7 +54,7 @@ TEST_P(Norms, HaveAWeightABiasOrNeither) {
       const nn::Norm norm{
           .kind = GetParam(), .weight = has_weight ? weight : nullptr, .bias = has_bias ? bias : nullptr, .eps = kEps};
       GraphBuilder b;
-      b.output(nn::norm(b, b.input("x", DType::f32, {kDim, kTokens}), norm), "y");
+      b.output(nn::norm(b, b.input("x", DType::f32, {kDim, kNormTokens}), norm), "y");
       ASSERT_OK_AND_ASSIGN(const auto y, runner_.run_y(std::move(b).finish().value(), {{"x", bytes_of(x)}}));
       std::vector<double> want = normed(x, kDim);
       for (size_t i = 0; i < want.size(); ++i)
@@ -66,17 +66,17 @@ TEST_P(Norms, HaveAWeightABiasOrNeither) {
 TEST_P(Norms, OfHeadsAreAsTheWeightsShapeSays) {
   // Heads are a part of wider rows, as of a product that gives q, k and v.
   constexpr int64_t kWide = kDim * kHeads + 5;
-  const std::vector<float> wide = random_values(rng_, kWide * kTokens, 3.0f);
+  const std::vector<float> wide = random_values(rng_, kWide * kNormTokens, 3.0f);
   std::vector<float> x;
-  for (int64_t t = 0; t < kTokens; ++t)
+  for (int64_t t = 0; t < kNormTokens; ++t)
     x.insert(x.end(), wide.begin() + t * kWide + 2, wide.begin() + t * kWide + 2 + kDim * kHeads);
   for (const Shape& shape : {Shape{kDim}, Shape{kDim, kHeads}, Shape{kDim * kHeads}}) {
     std::vector<float> w;
     const nn::Norm norm{.kind = GetParam(), .weight = tensor(shape, w), .eps = kEps};
     GraphBuilder b;
     const Value heads =
-        b.view(b.input("x", DType::f32, {kWide, kTokens}),
-               {.shape = {kDim, kHeads, kTokens}, .nb = {4, 4 * kDim, 4 * kWide, 4 * kWide * kTokens}}, 8);
+        b.view(b.input("x", DType::f32, {kWide, kNormTokens}),
+               {.shape = {kDim, kHeads, kNormTokens}, .nb = {4, 4 * kDim, 4 * kWide, 4 * kWide * kNormTokens}}, 8);
     b.output(nn::head_norm(b, heads, norm), "y");
     ASSERT_OK_AND_ASSIGN(const auto y, runner_.run_y(std::move(b).finish().value(), {{"x", bytes_of(wide)}}));
     std::vector<double> want = normed(x, shape == Shape{kDim * kHeads} ? kDim * kHeads : kDim);

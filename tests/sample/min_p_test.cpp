@@ -4,12 +4,12 @@
 namespace tessera::sample {
 namespace {
 
-const std::vector<double> kProbs = {0.1, 0.4, 0.2, 0.3};
+const std::vector<double> kMinPProbs = {0.1, 0.4, 0.2, 0.3};
 
 TEST(MinP, KeepsThoseWithTheShareOfTheBest) {
   // 0.45 * 0.4 = 0.18
-  EXPECT_EQ(ids_of(apply(make_min_p, {.min_p = 0.45f}, logits_of(kProbs))), (std::vector<int32_t>{1, 2, 3}));
-  EXPECT_EQ(ids_of(apply(make_min_p, {.min_p = 0.7f}, logits_of(kProbs))), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(ids_of(apply(make_min_p, {.min_p = 0.45f}, logits_of(kMinPProbs))), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(ids_of(apply(make_min_p, {.min_p = 0.7f}, logits_of(kMinPProbs))), (std::vector<int32_t>{1, 3}));
 }
 
 TEST(MinP, OneKeepsAllThatTieForTheBest) {
@@ -17,7 +17,7 @@ TEST(MinP, OneKeepsAllThatTieForTheBest) {
 }
 
 TEST(MinP, MinKeepWins) {
-  EXPECT_EQ(ids_of(apply(make_min_p, {.min_keep = 2, .min_p = 1}, logits_of(kProbs))), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(ids_of(apply(make_min_p, {.min_keep = 2, .min_p = 1}, logits_of(kMinPProbs))), (std::vector<int32_t>{1, 3}));
 }
 
 TEST(MinP, OffAtZero) { EXPECT_FALSE(make_with(make_min_p, {.min_p = 0})); }

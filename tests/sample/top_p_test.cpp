@@ -4,11 +4,11 @@
 namespace tessera::sample {
 namespace {
 
-const std::vector<double> kProbs = {0.1, 0.4, 0.2, 0.3};
+const std::vector<double> kTopPProbs = {0.1, 0.4, 0.2, 0.3};
 
 TEST(TopP, KeepsTheFewestThatReachP) {
-  EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0.65f}, logits_of(kProbs))), (std::vector<int32_t>{1, 3}));
-  EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0.75f}, logits_of(kProbs))), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0.65f}, logits_of(kTopPProbs))), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0.75f}, logits_of(kTopPProbs))), (std::vector<int32_t>{1, 2, 3}));
 }
 
 TEST(TopP, ExactlyReachedIsEnough) {
@@ -16,9 +16,9 @@ TEST(TopP, ExactlyReachedIsEnough) {
   EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0.5f}, {7, 7, 7, 7})), (std::vector<int32_t>{0, 1}));
 }
 
-TEST(TopP, ZeroKeepsOne) { EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0}, logits_of(kProbs))), std::vector{1}); }
+TEST(TopP, ZeroKeepsOne) { EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0}, logits_of(kTopPProbs))), std::vector{1}); }
 
-TEST(TopP, MinKeepWins) { EXPECT_EQ(apply(make_top_p, {.min_keep = 3, .top_p = 0.1f}, logits_of(kProbs)).size(), 3u); }
+TEST(TopP, MinKeepWins) { EXPECT_EQ(apply(make_top_p, {.min_keep = 3, .top_p = 0.1f}, logits_of(kTopPProbs)).size(), 3u); }
 
 TEST(TopP, OffAtOne) { EXPECT_FALSE(make_with(make_top_p, {.top_p = 1})); }
 

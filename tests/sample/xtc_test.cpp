@@ -4,23 +4,23 @@
 namespace tessera::sample {
 namespace {
 
-const std::vector<double> kProbs = {0.05, 0.4, 0.25, 0.3};
+const std::vector<double> kXtcProbs = {0.05, 0.4, 0.25, 0.3};
 
 TEST(Xtc, RemovesAllButTheLeastOfTheProbable) {
   const SamplerParams params = {.xtc_probability = 1, .xtc_threshold = 0.1f};
-  const auto probs = apply(make_xtc, params, logits_of(kProbs));
+  const auto probs = apply(make_xtc, params, logits_of(kXtcProbs));
   EXPECT_EQ(ids_of(probs), (std::vector<int32_t>{0, 2}));
   EXPECT_NEAR(probs.at(2), 0.25 / 0.3, 1e-7);  // the logits are rounded to float
 }
 
 TEST(Xtc, OneProbableTokenStays) {
   const SamplerParams params = {.xtc_probability = 1, .xtc_threshold = 0.35f};
-  EXPECT_EQ(apply(make_xtc, params, logits_of(kProbs)).size(), 4u);
+  EXPECT_EQ(apply(make_xtc, params, logits_of(kXtcProbs)).size(), 4u);
 }
 
 TEST(Xtc, RemovesNothingThatMinKeepNeeds) {
   const SamplerParams params = {.min_keep = 3, .xtc_probability = 1, .xtc_threshold = 0.1f};
-  EXPECT_EQ(apply(make_xtc, params, logits_of(kProbs)).size(), 4u);
+  EXPECT_EQ(apply(make_xtc, params, logits_of(kXtcProbs)).size(), 4u);
 }
 
 TEST(Xtc, HappensWithItsProbability) {
@@ -30,7 +30,7 @@ TEST(Xtc, HappensWithItsProbability) {
   int n_happened = 0;
   for (int i = 0; i < 10000; ++i) {
     Candidates candidates;
-    candidates.assign(logits_of(kProbs));
+    candidates.assign(logits_of(kXtcProbs));
     sampler->apply(candidates, History(0), rng);
     n_happened += candidates.items().size() == 2 ? 1 : 0;
   }

@@ -27,9 +27,9 @@ using testing::set_inputs;
 using testing::slices_of;
 using testing::TwoDevices;
 
-constexpr int64_t kN = 32;
+constexpr int64_t kRowWidth = 32;
 
-/// A matrix [kN, n_rows] on the first device, and the same with its rows split over both.
+/// A matrix [kRowWidth, n_rows] on the first device, and the same with its rows split over both.
 struct SplitMatrix {
   OwnedTensor whole;
   std::vector<OwnedTensor> owned;
@@ -37,13 +37,13 @@ struct SplitMatrix {
   Tensor split;
 
   SplitMatrix(const TwoDevices& two, const std::string& name, const std::vector<int64_t>& rows, uint64_t seed)
-      : whole(two.device(0).buffer_type(), name, DType::f32, {kN, sum(rows)}, values(seed, sum(rows))) {
+      : whole(two.device(0).buffer_type(), name, DType::f32, {kRowWidth, sum(rows)}, values(seed, sum(rows))) {
     const Bytes bytes = values(seed, sum(rows));
     auto from = bytes.begin();
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto n = static_cast<ptrdiff_t>(rows[i] * kN) * static_cast<ptrdiff_t>(sizeof(float));
+      const auto n = static_cast<ptrdiff_t>(rows[i] * kRowWidth) * static_cast<ptrdiff_t>(sizeof(float));
       owned.emplace_back(two.device(i % 2).buffer_type(), name + "." + std::to_string(i), DType::f32,
-                         Shape{kN, rows[i]}, Bytes(from, from + n));
+                         Shape{kRowWidth, rows[i]}, Bytes(from, from + n));
       from += n;
       parts.push_back(owned.back().tensor);
     }
@@ -56,14 +56,14 @@ struct SplitMatrix {
   static int64_t sum(const std::vector<int64_t>& rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); }
   static Bytes values(uint64_t seed, int64_t n_rows) {
     Rng rng(seed);
-    return bytes_of(testing::random_values(rng, kN * n_rows));
+    return bytes_of(testing::random_values(rng, kRowWidth * n_rows));
   }
 };
 
 // Layers of three products with x, of which one reads what another has made, as a model has them.
 Graph layers(const std::vector<const Tensor*>& weights, const Tensor& own, int n_layers) {
   GraphBuilder b;
-  Value x = b.input("x", DType::f32, {kN, 3});
+  Value x = b.input("x", DType::f32, {kRowWidth, 3});
   for (int il = 0; il < n_layers; ++il) {
     const Value h = b.silu(b.mul_mat(b.tensor(own), x));
     const Value q = b.scale(b.mul_mat(b.tensor(*weights[0]), h), 0.5f);
@@ -83,7 +83,7 @@ class RowSplitTest : public ::testing::Test {
   Graph split(int n_layers = 1) const { return layers({&q_.split, &k_.split, &o_.split}, own_.whole.tensor, n_layers); }
   NamedBytes inputs(uint64_t seed = 9) const {
     Rng rng(seed);
-    return {{"x", bytes_of(testing::random_values(rng, kN * 3))}};
+    return {{"x", bytes_of(testing::random_values(rng, kRowWidth * 3))}};
   }
 
   TwoDevices two_;
@@ -209,7 +209,7 @@ TEST_F(RowSplitTest, WatchedValuesAreWhole) {
   std::vector<NodeId> seen;
   ASSERT_OK(run_with(executor, *prepared, inputs(), [&](NodeId id, const Tensor& value) -> Result<> {
     seen.push_back(id);
-    EXPECT_EQ(value.shape(), (Shape{kN, 3}));
+    EXPECT_EQ(value.shape(), (Shape{kRowWidth, 3}));
     return {};
   }));
   ASSERT_EQ(seen.size(), 2u);
@@ -237,7 +237,7 @@ TEST_F(RowSplitTest, WhatIsNoProductIsRefused) {
   EXPECT_ERROR(make_schedule(std::move(b).finish().value(), two_.devices(), {}),
                "reads q, whose rows lie in several memories");
   GraphBuilder viewed;
-  const Value view = viewed.reshape(viewed.tensor(q_.split), {kN * kN});
+  const Value view = viewed.reshape(viewed.tensor(q_.split), {kRowWidth * kRowWidth});
   viewed.output(viewed.scale(view, 2), "y");
   EXPECT_ERROR(make_schedule(std::move(viewed).finish().value(), two_.devices(), {}), "whose rows lie");
 }

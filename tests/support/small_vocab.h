@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/text/tokenizer.h"
+#include "tests/support/testing.h"
 
 namespace tessera::testing {
 
@@ -39,6 +40,15 @@ inline text::VocabData small_vocab(const std::vector<SmallToken>& tokens) {
 /// The tokenizer of this data; a failed Result is the test's own bug and ends it.
 inline std::unique_ptr<const text::Tokenizer> make_tokenizer(text::VocabData data) {
   return text::Tokenizer::create(text::Vocab::create(std::move(data)).value()).value();
+}
+
+using Ids = std::vector<int32_t>;
+
+/// The token ids of a text, or a failed test and none.
+inline Ids ids(const text::VocabData& data, std::string_view text, text::TokenizeOptions options = {}) {
+  const auto tokens = make_tokenizer(data)->tokenize(text, options);
+  EXPECT_OK(tokens);
+  return tokens.value_or(Ids{});
 }
 
 }  // namespace tessera::testing

@@ -14,10 +14,11 @@ namespace tessera::text {
 namespace {
 
 using enum TokenType;
+using testing::Ids;
+using testing::ids;
 using testing::make_tokenizer;
 using testing::small_vocab;
 using testing::SmallToken;
-using Ids = std::vector<int32_t>;
 
 VocabData bpe_vocab(const std::vector<SmallToken>& tokens, std::vector<std::string_view> merges,
                     std::string pre = "gpt-2") {
@@ -26,12 +27,6 @@ VocabData bpe_vocab(const std::vector<SmallToken>& tokens, std::vector<std::stri
   data.pre = std::move(pre);
   data.merges = std::move(merges);
   return data;
-}
-
-Ids ids(const VocabData& data, std::string_view text, TokenizeOptions options = {}) {
-  const auto tokens = make_tokenizer(data)->tokenize(text, options);
-  EXPECT_OK(tokens);
-  return tokens.value_or(Ids{});
 }
 
 TEST(Bpe, MergesAreAppliedInTheirOrder) {

@@ -10,21 +10,16 @@
 namespace tessera::text {
 namespace {
 
+using testing::Ids;
+using testing::ids;
 using testing::make_tokenizer;
 using testing::small_vocab;
 using testing::SmallToken;
-using Ids = std::vector<int32_t>;
 
 VocabData rwkv_vocab(const std::vector<SmallToken>& tokens) {
   VocabData data = small_vocab(tokens);
   data.model = "rwkv";
   return data;
-}
-
-Ids ids(const VocabData& data, std::string_view text, TokenizeOptions options = {}) {
-  const auto tokens = make_tokenizer(data)->tokenize(text, options);
-  EXPECT_OK(tokens);
-  return tokens.value_or(Ids{});
 }
 
 TEST(Rwkv, TheLongestTokenComesFirst) {

@@ -11,16 +11,11 @@ namespace tessera::text {
 namespace {
 
 using enum TokenType;
+using testing::Ids;
+using testing::ids;
 using testing::make_tokenizer;
 using testing::small_vocab;
 using testing::SmallToken;
-using Ids = std::vector<int32_t>;
-
-Ids ids(const VocabData& data, std::string_view text, TokenizeOptions options = {}) {
-  const auto tokens = make_tokenizer(data)->tokenize(text, options);
-  EXPECT_OK(tokens);
-  return tokens.value_or(Ids{});
-}
 
 TEST(Spm, TheBestScoreIsMergedFirst) {
   // ab and bc compete for b.

@@ -13,10 +13,11 @@ namespace tessera::text {
 namespace {
 
 using enum TokenType;
+using testing::Ids;
+using testing::ids;
 using testing::make_tokenizer;
 using testing::small_vocab;
 using testing::SmallToken;
-using Ids = std::vector<int32_t>;
 
 #define SPACE "\xE2\x96\x81"
 
@@ -26,12 +27,6 @@ VocabData ugm_vocab(const std::vector<SmallToken>& tokens) {
   data.special_ids[static_cast<size_t>(SpecialToken::unknown)] = 0;
   data.special_ids[static_cast<size_t>(SpecialToken::eos)] = 2;
   return data;
-}
-
-Ids ids(const VocabData& data, std::string_view text, TokenizeOptions options = {}) {
-  const auto tokens = make_tokenizer(data)->tokenize(text, options);
-  EXPECT_OK(tokens);
-  return tokens.value_or(Ids{});
 }
 
 TEST(Ugm, TheBestSumOfScoresWins) {

@@ -13,7 +13,7 @@ using VulkanAttention = VulkanTest;
 
 constexpr int64_t kBlocks = 7, kBlockTokens = 64;
 
-struct Case {
+struct AttentionCase {
   std::string name;
   AttentionParams params{.scale = 0.3f};
   DType type = DType::f16;
@@ -25,7 +25,7 @@ struct Case {
 // Two sequences, of 150 and 70 stored tokens in blocks that lie in no order;
 // queries at the end of each, and one at a place of its own. Some stored
 // positions are forgotten.
-TestGraph graph_of(const Case& c) {
+TestGraph graph_of(const AttentionCase& c) {
   const int64_t n_stored = 220, n_queries = 5;
   std::vector<int32_t> cells;
   const std::vector<int32_t> blocks = {4, 0, 6, -1, 2, 5, -1, -1};  // [4, 2]
@@ -66,7 +66,7 @@ TestGraph graph_of(const Case& c) {
 }
 
 TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
-  std::vector<Case> cases = {{.name = "plain"},
+  std::vector<AttentionCase> cases = {{.name = "plain"},
                              {.name = "f32", .type = DType::f32},
                              {.name = "bf16", .type = DType::bf16},
                              {.name = "odd dim", .type = DType::f32, .dim = 19},
@@ -81,21 +81,21 @@ TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
   cases.push_back({.name = "alibi and bias", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .has_bias = true});
   cases.push_back({.name = "bias to both sides", .params = {.scale = 0.3f, .causal = false}, .has_bias = true});
   cases.push_back({.name = "V in K", .params = {.scale = 0.3f, .latent_v = 15}});
-  for (const Case& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
-  for (const Case& c : {cases[0], cases[3], cases.back()})
+  for (const AttentionCase& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
+  for (const AttentionCase& c : {cases[0], cases[3], cases.back()})
     expect_as_on_cpu(graph_of(c), 1e-11, c.name + ", 64 lanes", vulkan_device_of_64_lanes());
 }
 
 // Q8_0 and the formats of four and five bits, the same bytes as the CPU's; rows
 // of one block and of three end within a word.
 TEST_F(VulkanAttention, QuantizedCachesAreAsOnTheCpu) {
-  std::vector<Case> cases = {
+  std::vector<AttentionCase> cases = {
       {.name = "q8_0 and f16", .type = DType::q8_0, .v_type = DType::f16, .dim = 32},
       {.name = "f32 and q5_0", .type = DType::f32, .v_type = DType::q5_0, .dim = 96},
       {.name = "V in K, q8_0", .params = {.scale = 0.3f, .latent_v = 72}, .type = DType::q8_0, .dim = 96}};
   for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl})
     cases.push_back({.name = std::string(info(type).name), .type = type, .dim = type == DType::q4_0 ? 32 : 64});
-  for (const Case& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
+  for (const AttentionCase& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
 }
 
 TEST_F(VulkanAttention, NothingSeenGivesZeros) {

@@ -16,14 +16,14 @@ INSTANTIATE_TEST_SUITE_P(All, VulkanKv,
                                            DType::q5_0, DType::q5_1, DType::iq4_nl),
                          [](const auto& info) { return std::string(tessera::info(info.param).name); });
 
-constexpr int64_t kHeads = 3, kTokens = 9, kBlocks = 2;
+constexpr int64_t kHeads = 3, kKvTokens = 9, kKvBlocks = 2;
 
 // Values of all magnitudes, blocks of zeros, of one value, of equal extremes of
 // both signs, and with what is no number.
 std::vector<float> rows_of(int64_t dim) {
   Rng rng(5);
   std::vector<float> values;
-  for (int64_t row = 0; row < kHeads * kTokens; ++row) {
+  for (int64_t row = 0; row < kHeads * kKvTokens; ++row) {
     const float limit = std::ldexp(1.0f, static_cast<int>(row * 3 % 29) - 16);
     for (const float v : random_values(rng, dim, limit)) values.push_back(v);
     const auto begin = values.end() - dim;
@@ -42,14 +42,14 @@ std::vector<float> rows_of(int64_t dim) {
 TestGraph graph_of(DType type, int64_t dim) {
   std::vector<int32_t> cells = {0, 63, 64, 1, 2, -1, 127, 3, 65}, load;
   for (int32_t c = 0; c < 128; ++c) load.push_back(c);
-  const size_t bytes = nbytes(type, {dim, 64, kHeads, kBlocks}).value();
+  const size_t bytes = nbytes(type, {dim, 64, kHeads, kKvBlocks}).value();
   Bytes before(bytes);
   for (size_t i = 0; i < bytes; ++i) before[i] = static_cast<std::byte>(i * 7 % 113);  // never NaN
-  return {.tensors = {{"cache", type, {dim, 64, kHeads, kBlocks}, before}},
+  return {.tensors = {{"cache", type, {dim, 64, kHeads, kKvBlocks}, before}},
           .build =
               [=](GraphBuilder& b, const std::vector<Value>& tensors) {
-                const Value rows = b.input("rows", DType::f32, {dim, kHeads, kTokens});
-                const Value cache = b.kv_store(tensors[0], rows, b.input("cells", DType::i32, {kTokens}), KvSide::v);
+                const Value rows = b.input("rows", DType::f32, {dim, kHeads, kKvTokens});
+                const Value cache = b.kv_store(tensors[0], rows, b.input("cells", DType::i32, {kKvTokens}), KvSide::v);
                 b.output(b.kv_load(cache, b.input("load", DType::i32, {128}), KvSide::v), "y");
               },
           .inputs = {{"rows", bytes_of(rows_of(dim))}, {"cells", bytes_of(cells)}, {"load", bytes_of(load)}}};
@@ -73,17 +73,17 @@ TEST_P(VulkanKv, RowsGoBackAsTheyAre) {
   const DType type = GetParam();
   const int64_t dim = 96;
   TestGraph test = graph_of(type, dim);
-  const size_t bytes = nbytes(type, {dim, kHeads, kTokens}).value();
+  const size_t bytes = nbytes(type, {dim, kHeads, kKvTokens}).value();
   Bytes rows(bytes);
   for (size_t i = 0; i < bytes; ++i) rows[i] = static_cast<std::byte>(i * 11 % 127);
   test.inputs["rows"] = rows;
   test.build = [=](GraphBuilder& b, const std::vector<Value>& tensors) {
-    const Value from = b.input("rows", type, {dim, kHeads, kTokens});
-    const Value cache = b.kv_store(tensors[0], from, b.input("cells", DType::i32, {kTokens}), KvSide::k);
+    const Value from = b.input("rows", type, {dim, kHeads, kKvTokens});
+    const Value cache = b.kv_store(tensors[0], from, b.input("cells", DType::i32, {kKvTokens}), KvSide::k);
     b.output(b.kv_load(cache, b.input("load", DType::i32, {128}), KvSide::k), "y");
   };
   ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*vulkan_device(), test));
-  const size_t token = bytes / kTokens;
+  const size_t token = bytes / kKvTokens;
   const Bytes& y = got.outputs.at("y");
   for (const auto& [cell, from] : {std::pair{0, 0}, {63, 1}, {64, 2}, {1, 3}, {127, 6}, {65, 8}}) {
     const Bytes stored(y.begin() + static_cast<std::ptrdiff_t>(token) * cell,

@@ -10,19 +10,19 @@ namespace {
 
 using namespace testing;
 
-struct Case {
+struct ProductCase {
   DType dtype;
   int64_t k, n;
 };
 
-class VulkanProductShapes : public VulkanTest, public ::testing::WithParamInterface<Case> {};
+class VulkanProductShapes : public VulkanTest, public ::testing::WithParamInterface<ProductCase> {};
 
 // Rows of floats that can be read 16 bytes at a time and that cannot; the formats with and without a wide form.
 INSTANTIATE_TEST_SUITE_P(All, VulkanProductShapes,
-                         ::testing::Values(Case{DType::f32, 203, 11}, Case{DType::f32, 2604, 37},
-                                           Case{DType::f16, 1030, 33}, Case{DType::bf16, 1088, 70},
-                                           Case{DType::q8_0, 3104, 41}, Case{DType::q4_k, 2304, 35},
-                                           Case{DType::iq3_xxs, 1280, 65}),
+                         ::testing::Values(ProductCase{DType::f32, 203, 11}, ProductCase{DType::f32, 2604, 37},
+                                           ProductCase{DType::f16, 1030, 33}, ProductCase{DType::bf16, 1088, 70},
+                                           ProductCase{DType::q8_0, 3104, 41}, ProductCase{DType::q4_k, 2304, 35},
+                                           ProductCase{DType::iq3_xxs, 1280, 65}),
                          [](const auto& tested) {
                            return fmt::format("{}_{}x{}", tessera::info(tested.param.dtype).name, tested.param.k,
                                               tested.param.n);

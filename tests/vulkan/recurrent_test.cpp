@@ -8,7 +8,7 @@ using namespace testing;
 
 using VulkanRecurrent = VulkanTest;
 
-constexpr int64_t kTokens = 7, kSlots = 4;
+constexpr int64_t kRunTokens = 7, kSlots = 4;
 
 // A run of four tokens that goes on in its own slot, one of three from zeros, and one that is not used.
 std::vector<int32_t> runs() { return {0, 4, 1, 1, 4, 3, -1, 2, 0, 0, 0, 0, /*order:*/ 2, 0, 5, 6, 1, 3, 4}; }
@@ -23,64 +23,64 @@ struct Layer {
 const Layer kLayers[] = {
     {"causal_conv",
      10 * 3,
-     {{"x", {10, kTokens}}, {"w", {4, 10}}, {"bias", {10}}},
+     {{"x", {10, kRunTokens}}, {"w", {4, 10}}, {"bias", {10}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) { return b.causal_conv(v["x"], v["w"], v["bias"], s, r); }},
     {"token_shift",
      33,
-     {{"x", {33, kTokens}}},
+     {{"x", {33, kRunTokens}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) { return b.token_shift(v["x"], s, r); }},
     {"selective_scan",
      5 * 3 * 4,
-     {{"x", {3, 4, kTokens}},
-      {"dt", {4, kTokens}},
+     {{"x", {3, 4, kRunTokens}},
+      {"dt", {4, kRunTokens}},
       {"a", {5, 4}},
-      {"b", {5, 2, kTokens}},
-      {"c", {5, 2, kTokens}},
+      {"b", {5, 2, kRunTokens}},
+      {"c", {5, 2, kRunTokens}},
       {"d", {4}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.selective_scan(v["x"], v["dt"], v["a"], v["b"], v["c"], v["d"], s, r);
      }},
     {"selective_scan by head",
      5 * 3 * 4,
-     {{"x", {3, 4, kTokens}},
-      {"dt", {4, kTokens}},
+     {{"x", {3, 4, kRunTokens}},
+      {"dt", {4, kRunTokens}},
       {"a", {1, 4}},
-      {"b", {5, 2, kTokens}},
-      {"c", {5, 2, kTokens}},
+      {"b", {5, 2, kRunTokens}},
+      {"c", {5, 2, kRunTokens}},
       {"d", {4}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.selective_scan(v["x"], v["dt"], v["a"], v["b"], v["c"], v["d"], s, r);
      }},
     {"delta_net grouped",
      6 * 5 * 4,
-     {{"q", {6, 2, kTokens}},
-      {"k", {6, 2, kTokens}},
-      {"v", {5, 4, kTokens}},
-      {"g", {4, kTokens}},
-      {"beta", {4, kTokens}}},
+     {{"q", {6, 2, kRunTokens}},
+      {"k", {6, 2, kRunTokens}},
+      {"v", {5, 4, kRunTokens}},
+      {"g", {4, kRunTokens}},
+      {"beta", {4, kRunTokens}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.delta_net(v["q"], v["k"], v["v"], v["g"], v["beta"], s, r,
                           {.key_heads = KeyHeads::grouped, .scale = 0.4f});
      }},
     {"delta_net tiled",
      6 * 5 * 4,
-     {{"q", {6, 2, kTokens}},
-      {"k", {6, 2, kTokens}},
-      {"v", {5, 4, kTokens}},
-      {"g", {4, kTokens}},
-      {"beta", {4, kTokens}}},
+     {{"q", {6, 2, kRunTokens}},
+      {"k", {6, 2, kRunTokens}},
+      {"v", {5, 4, kRunTokens}},
+      {"g", {4, kRunTokens}},
+      {"beta", {4, kRunTokens}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.delta_net(v["q"], v["k"], v["v"], v["g"], v["beta"], s, r,
                           {.key_heads = KeyHeads::tiled, .scale = 0.4f});
      }},
     {"rwkv7",
      6 * 6 * 2,
-     {{"r", {6, 2, kTokens}},
-      {"decay", {6, 2, kTokens}},
-      {"k", {6, 2, kTokens}},
-      {"v", {6, 2, kTokens}},
-      {"a", {6, 2, kTokens}},
-      {"b", {6, 2, kTokens}}},
+     {{"r", {6, 2, kRunTokens}},
+      {"decay", {6, 2, kRunTokens}},
+      {"k", {6, 2, kRunTokens}},
+      {"v", {6, 2, kRunTokens}},
+      {"a", {6, 2, kRunTokens}},
+      {"b", {6, 2, kRunTokens}}},
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.rwkv7(v["r"], v["decay"], v["k"], v["v"], v["a"], v["b"], s, r);
      }},

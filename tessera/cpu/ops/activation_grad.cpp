@@ -8,18 +8,15 @@ namespace tessera::cpu {
 
 namespace {
 
-// A multiple of the vector width, and large enough to be worth handing out.
-constexpr int64_t kPiece = 1024;
-
 // row_kernel(x, dy, n, out) on every piece of this thread's share.
 template <class RowKernel>
 void run_pieces(const Step& step, const Worker& worker, RowKernel row_kernel) {
   const int64_t n = step.out.shape()[0];
-  const int64_t per_row = std::max<int64_t>(div_ceil(n, kPiece), 1);
+  const int64_t per_row = std::max<int64_t>(div_ceil(n, kPieceElements), 1);
   const Range share = worker.share(step.out.shape().n_rows() * per_row);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t row = i / per_row, begin = i % per_row * kPiece;
-    row_kernel(step.in[0].nth_row(row) + begin, step.in[1].nth_row(row) + begin, std::min(kPiece, n - begin),
+    const int64_t row = i / per_row, begin = i % per_row * kPieceElements;
+    row_kernel(step.in[0].nth_row(row) + begin, step.in[1].nth_row(row) + begin, std::min(kPieceElements, n - begin),
                step.out.nth_row(row) + begin);
   }
 }

@@ -9,18 +9,15 @@ namespace tessera::cpu {
 
 namespace {
 
-// A multiple of the vector width, and large enough to be worth handing out.
-constexpr int64_t kPiece = 1024;
-
 // piece(row, begin, n) for this thread's share of all rows' pieces.
 template <class Piece>
 void for_pieces(const Step& step, const Worker& worker, Piece piece) {
   const int64_t n = step.out.shape()[0];
-  const int64_t per_row = std::max<int64_t>(div_ceil(n, kPiece), 1);
+  const int64_t per_row = std::max<int64_t>(div_ceil(n, kPieceElements), 1);
   const Range share = worker.share(step.out.shape().n_rows() * per_row);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t begin = i % per_row * kPiece;
-    piece(i / per_row, begin, std::min(kPiece, n - begin));
+    const int64_t begin = i % per_row * kPieceElements;
+    piece(i / per_row, begin, std::min(kPieceElements, n - begin));
   }
 }
 

@@ -123,22 +123,22 @@ void run_expert_rows(const Step& step, Worker& worker) {
 }
 
 // Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loops.
-constexpr int64_t kColumns = 64;
+constexpr int64_t kExpertColumns = 64;
 
 void run_expert_sum(const Step& step, Worker& worker) {
   const Operand &y = step.in[0], &weights = step.in[1];
   const Routes routes(step.in[2], std::get<ExpertRoutesParams>(step.node->params).n_experts);
   const int64_t n = step.out.shape()[0], n_used = routes.n_pairs / std::max<int64_t>(step.out.shape()[1], 1);
-  const int64_t per_token = div_ceil(n, kColumns);
+  const int64_t per_token = div_ceil(n, kExpertColumns);
   const Range share = worker.share(step.out.shape()[1] * per_token);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t token = i / per_token, begin = i % per_token * kColumns, count = std::min(kColumns, n - begin);
-    std::array<float, kColumns> sums{};
+    const int64_t token = i / per_token, begin = i % per_token * kExpertColumns, count = std::min(kExpertColumns, n - begin);
+    std::array<float, kExpertColumns> sums{};
     for (int64_t slot = 0; slot < n_used; ++slot) {
       const float weight = weights.present() ? weights.row(token)[slot] : 1.0f;
       const float* values = y.row(routes.rows[token * n_used + slot]) + begin;
-      if (count == kColumns) {
-        for (size_t c = 0; c < kColumns; ++c) sums[c] += weight * values[c];
+      if (count == kExpertColumns) {
+        for (size_t c = 0; c < kExpertColumns; ++c) sums[c] += weight * values[c];
       } else {
         for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(c)] += weight * values[c];
       }

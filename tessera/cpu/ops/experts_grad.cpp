@@ -10,7 +10,7 @@ namespace tessera::cpu {
 namespace {
 
 // Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loops.
-constexpr int64_t kColumns = 64;
+constexpr int64_t kGradColumns = 64;
 
 const float** row_pointers(const Step& step, int64_t n_pairs, int thread) {
   return reinterpret_cast<const float**>(step.work) + 2 * n_pairs * thread;
@@ -51,10 +51,10 @@ void run_expert_outer(const Step& step, Worker& worker) {
 
 void run_expert_totals(const Step& step, Worker& worker) {
   const Routes routes(step.in[1], std::get<ExpertRoutesParams>(step.node->params).n_experts);
-  const int64_t n = step.out.shape()[0], per_expert = div_ceil(n, kColumns);
+  const int64_t n = step.out.shape()[0], per_expert = div_ceil(n, kGradColumns);
   const Range share = worker.share(routes.n_experts * per_expert);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t expert = i / per_expert, begin = i % per_expert * kColumns, count = std::min(kColumns, n - begin);
+    const int64_t expert = i / per_expert, begin = i % per_expert * kGradColumns, count = std::min(kGradColumns, n - begin);
     const Range rows = routes.of(expert);
     float* out = step.out.row(expert) + begin;
     std::fill_n(out, count, 0.0f);

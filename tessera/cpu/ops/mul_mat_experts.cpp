@@ -14,7 +14,7 @@ namespace tessera::cpu {
 
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kGroupAlignment = 64;
 
 bool supports_mul_mat_experts(const Kernels& kernels, const Graph& graph, const Node& node) {
   return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
@@ -33,7 +33,7 @@ struct Shapes {
   ActivationShape rows(int64_t n) const { return {.k = k, .n_tokens = n, .max_group = form.max_group}; }
   /// Bytes of one packed row among others: exact, as those of 16 rows need no padding to 64.
   size_t row_bytes() const { return form.format.activation_bytes(rows(16)) / 16; }
-  size_t group_bytes(int64_t n) const { return round_up(static_cast<size_t>(n) * row_bytes(), kAlignment); }
+  size_t group_bytes(int64_t n) const { return round_up(static_cast<size_t>(n) * row_bytes(), kGroupAlignment); }
   /// A few rows are packed by every thread for itself, which is cheaper than a barrier.
   bool packs_privately() const { return n_x <= form.format.token_tile; }
 
@@ -46,11 +46,11 @@ struct Shapes {
 
 // Scratch: packed activations (one copy, or one per thread), then each thread's panels. A copy: the rows of tokens by
 // themselves, then the rows of each expert.
-struct WorkLayout {
-  WorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
+struct ExpertsWorkLayout {
+  ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
     token_bytes = s.input == ExpertInput::tokens ? static_cast<size_t>(s.n_x) * s.group_bytes(1) : 0;
-    copy_bytes = token_bytes + round_up(static_cast<size_t>(s.n_pairs) * s.row_bytes(), kAlignment) +
-                 kAlignment * static_cast<size_t>(std::min(s.n_experts, s.n_pairs));
+    copy_bytes = token_bytes + round_up(static_cast<size_t>(s.n_pairs) * s.row_bytes(), kGroupAlignment) +
+                 kGroupAlignment * static_cast<size_t>(std::min(s.n_experts, s.n_pairs));
     n_copies = s.packs_privately() ? step.n_threads : 1;
     panel_bytes = panel_scratch_bytes(kernels, step);
     total = copy_bytes * static_cast<size_t>(n_copies) + panel_bytes * static_cast<size_t>(step.n_threads);
@@ -69,7 +69,7 @@ size_t mul_mat_experts_work_bytes(const Kernels& kernels, const Step& step) {
   Shapes few = shapes;
   few.n_x = std::min<int64_t>(shapes.n_x, shapes.form.format.token_tile);
   if (shapes.n_x > 0) few.n_pairs = shapes.n_pairs / shapes.n_x * few.n_x;
-  return std::max(WorkLayout(kernels, step, shapes).total, WorkLayout(kernels, step, few).total);
+  return std::max(ExpertsWorkLayout(kernels, step, shapes).total, ExpertsWorkLayout(kernels, step, few).total);
 }
 
 class ExpertsRunner {
@@ -191,7 +191,7 @@ class ExpertsRunner {
   const Step& step_;
   Worker& worker_;
   Shapes shapes_;
-  WorkLayout layout_;
+  ExpertsWorkLayout layout_;
   Routes routes_;
   const PanelFormat& format_;
   std::byte* copy_;

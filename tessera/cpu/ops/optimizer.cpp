@@ -10,15 +10,12 @@ namespace tessera::cpu {
 
 namespace {
 
-// A multiple of the vector width, and large enough to be worth handing out.
-constexpr int64_t kPiece = 1024;
-
 // piece(begin, n) for this thread's part of the elements.
 template <class Piece>
 void for_part(const Step& step, const Worker& worker, Piece piece) {
   const int64_t n = step.out.shape().n_elements();
-  const Range share = worker.share(div_ceil(n, kPiece));
-  const int64_t begin = share.begin * kPiece, end = std::min(share.end * kPiece, n);
+  const Range share = worker.share(div_ceil(n, kPieceElements));
+  const int64_t begin = share.begin * kPieceElements, end = std::min(share.end * kPieceElements, n);
   if (begin < end) piece(begin, end - begin);
 }
 

@@ -14,7 +14,7 @@ namespace {
 static_assert(kMaxConvWidth == kConvWidth, "the graph and the kernels agree on a convolution");
 
 // Floats of a state that a piece should not exceed: half of a first-level cache of 32 KiB.
-constexpr int64_t kPieceElements = 4096;
+constexpr int64_t kStatePieceElements = 4096;
 
 // piece(run, begin, end) for this thread's share of all runs' pieces of n_items, at most per_piece each.
 template <class Piece>
@@ -51,7 +51,7 @@ void run_causal_conv(const Step& step, Worker& worker) {
 void run_token_shift(const Step& step, Worker& worker) {
   const Operand& x = step.in[0];
   const Runs runs(step, step.in[1], step.in[2], x.shape()[1]);
-  for_pieces(worker, runs, x.shape()[0], kPieceElements, [&](const Run& run, int64_t begin, int64_t end) {
+  for_pieces(worker, runs, x.shape()[0], kStatePieceElements, [&](const Run& run, int64_t begin, int64_t end) {
     for (size_t i = 0; i < run.tokens.size(); ++i) {
       const float* now = x.row(run.tokens[i]);
       const float* last = i > 0 ? x.row(run.tokens[i - 1]) : run.before;
@@ -66,7 +66,7 @@ void run_selective_scan(const Step& step, Worker& worker) {
   const Operand &x = step.in[0], &dt = step.in[1], &a = step.in[2], &b = step.in[3], &c = step.in[4];
   const int64_t n_heads = x.shape()[1], n_state = b.shape()[0];
   const Runs runs(step, step.in[6], step.in[7], x.shape()[2]);
-  const int64_t per_piece = std::max<int64_t>(kPieceElements / (n_state * x.shape()[0]), 1);
+  const int64_t per_piece = std::max<int64_t>(kStatePieceElements / (n_state * x.shape()[0]), 1);
   for_pieces(worker, runs, n_heads, per_piece, [&](const Run& run, int64_t begin, int64_t end) {
     worker.kernels.recurrent->selective_scan({.tokens = run.tokens.data(),
                                               .n_tokens = static_cast<int64_t>(run.tokens.size()),
@@ -99,7 +99,7 @@ void run_selective_scan(const Step& step, Worker& worker) {
 // Pieces of the values of one head: piece(run, head, begin, end).
 template <class Piece>
 void for_values(Worker& worker, const Runs& runs, int64_t n_heads, int64_t k_dim, int64_t v_dim, Piece piece) {
-  const int64_t per_piece = std::clamp<int64_t>(kPieceElements / k_dim, 1, v_dim);
+  const int64_t per_piece = std::clamp<int64_t>(kStatePieceElements / k_dim, 1, v_dim);
   const int64_t per_head = div_ceil(v_dim, per_piece);
   for_pieces(worker, runs, n_heads * per_head, 1, [&](const Run& run, int64_t i, int64_t) {
     const int64_t begin = i % per_head * per_piece;
@@ -169,15 +169,13 @@ void run_rwkv7(const Step& step, Worker& worker) {
 
 // --- rows
 
-constexpr int64_t kPiece = 1024;  // elements of a row that one thread works on at a time
-
 template <auto RecurrentKernels::*kKernel>
 void run_elements(const Step& step, Worker& worker) {
-  const int64_t n = step.out.shape()[0], per_row = std::max<int64_t>(div_ceil(n, kPiece), 1);
+  const int64_t n = step.out.shape()[0], per_row = std::max<int64_t>(div_ceil(n, kPieceElements), 1);
   const Range share = worker.share(step.out.shape().n_rows() * per_row);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t row = i / per_row, begin = i % per_row * kPiece;
-    (worker.kernels.recurrent->*kKernel)(step.in[0].nth_row(row) + begin, std::min(kPiece, n - begin),
+    const int64_t row = i / per_row, begin = i % per_row * kPieceElements;
+    (worker.kernels.recurrent->*kKernel)(step.in[0].nth_row(row) + begin, std::min(kPieceElements, n - begin),
                                          step.out.nth_row(row) + begin);
   }
 }

@@ -13,11 +13,11 @@ namespace {
 
 // Floats of a state that is taken through time at once: with those of a segment of tokens it stays in a second-level
 // cache.
-constexpr int64_t kPieceElements = 1024;
+constexpr int64_t kGradPieceElements = 1024;
 // Heads of a group are divided in so many parts at most, whose gradients of B and C are added up in the end.
 constexpr int64_t kMaxGroupParts = 16;
 
-int64_t values_per_piece(int64_t n, int64_t n_values) { return std::clamp<int64_t>(kPieceElements / n, 1, n_values); }
+int64_t values_per_piece(int64_t n, int64_t n_values) { return std::clamp<int64_t>(kGradPieceElements / n, 1, n_values); }
 
 /// What one thread takes through time, in bytes: a multiple of a cache line.
 size_t piece_bytes(const Kernels& kernels, int64_t n_tokens, int64_t n, int64_t n_values) {
@@ -94,9 +94,9 @@ void run_causal_conv_grad(const Step& step, Worker& worker) {
 void run_token_shift_grad(const Step& step, Worker& worker) {
   const Operand& dy = step.in[0];
   const Runs runs(step, step.in[1], step.in[2], dy.shape()[1]);
-  const Range share = worker.share(div_ceil(dy.shape()[0], kPieceElements));
-  const int64_t begin = share.begin * kPieceElements;
-  const int64_t end = std::min(share.end * kPieceElements, dy.shape()[0]);
+  const Range share = worker.share(div_ceil(dy.shape()[0], kGradPieceElements));
+  const int64_t begin = share.begin * kGradPieceElements;
+  const int64_t end = std::min(share.end * kGradPieceElements, dy.shape()[0]);
   for (int64_t t = 0; t < dy.shape()[1] && begin < end; ++t)
     std::fill(step.out.row(t) + begin, step.out.row(t) + end, 0.0f);
   for_runs(worker, runs, [&](const Run& run) {

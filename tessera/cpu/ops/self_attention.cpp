@@ -18,7 +18,7 @@ constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 3, kSequences = 4, kSinks 
 int64_t n_tokens_of(const Step& step) { return step.in[kQ].shape()[2]; }
 bool has_gradient(const Step& step) { return step.node->op == Op::self_attention_grad; }
 bool has_sinks(const Step& step) { return step.node->sources[kSinks] != kNoNode; }
-int64_t v_dim_of(const Step& step) { return has_gradient(step) ? step.in[kDy].shape()[0] : step.out.shape()[0]; }
+int64_t self_v_dim(const Step& step) { return has_gradient(step) ? step.in[kDy].shape()[0] : step.out.shape()[0]; }
 
 /// Scratch of one thread, offsets in bytes: the kernel's, then what is known of the tokens.
 struct ThreadScratch {
@@ -26,7 +26,7 @@ struct ThreadScratch {
     const auto n = static_cast<size_t>(n_tokens_of(step));
     keys =
         kernels.self_attention->scratch_bytes({.k_dim = step.in[kQ].shape()[0],
-                                               .v_dim = v_dim_of(step),
+                                               .v_dim = self_v_dim(step),
                                                .n_tokens = n_tokens_of(step),
                                                .has_gradient = has_gradient(step),
                                                .has_cap = std::get<AttentionParams>(step.node->params).soft_cap != 0});
@@ -134,7 +134,7 @@ class SelfAttentionRunner {
         n_heads_(step.in[kQ].shape()[1]),
         n_heads_kv_(step.in[kK].shape()[1]) {
     task_.k_dim = step.in[kQ].shape()[0];
-    task_.v_dim = v_dim_of(step);
+    task_.v_dim = self_v_dim(step);
     task_.scale = params_.scale;
     task_.soft_cap = params_.soft_cap;
     task_.causal = params_.causal;

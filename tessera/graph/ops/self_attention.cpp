@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 3, kSequences = 4, kSinks = 5, kDy = 6;
 
 /// Elements of a V vector, of its own or as part of K's.
-Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
+Result<int64_t> self_v_dim(Operands x, const AttentionParams& p) {
   const Shape& k = x[kK]->shape();
   if (x[kV] == nullptr) {
     if (p.latent_v < 1 || p.latent_v > k[0])
@@ -43,7 +43,7 @@ Result<Shape> check(Operands x, const OpParams& params, size_t n_operands) {
   if (k[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
   if (k[1] < 1 || q[1] < 1 || q[1] % k[1] != 0)
     return fail(ErrorCode::invalid_argument, "{} query heads for {} KV heads, want a multiple", q[1], k[1]);
-  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, *p));
+  TESSERA_ASSIGN(const int64_t v_dim, self_v_dim(x, *p));
   TESSERA_TRY(want_i32_vector(*x[kPositions], "positions", q[2]));
   TESSERA_TRY(want_i32_vector(*x[kSequences], "sequences", q[2]));
   if (x[kSinks] != nullptr) {

@@ -4,10 +4,11 @@
 # namespace; cpu/dispatch and quant/formats.cpp pick one at run time. A kernel source includes no header that has inline code outside
 # that namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  set(TESSERA_ISAS scalar avx2 avx512)
+  set(isas_default scalar avx2 avx512)
 else()
-  set(TESSERA_ISAS scalar)
+  set(isas_default scalar)
 endif()
+set(TESSERA_ISAS "${isas_default}" CACHE STRING "Instruction sets that kernels are compiled for; scalar is one of them")
 set(TESSERA_ISA_FLAGS_scalar "")
 set(TESSERA_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
 set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f -mavx512bw -mavx512dq

@@ -79,8 +79,10 @@ std::string overview() {
   return text;
 }
 
-std::optional<int> run_builtin(std::span<const std::string_view> args) {
-  if (args[0] == "--version") return print_or_fail("tessera " TESSERA_VERSION "\n");
+std::optional<int> run_builtin(std::span<const std::string_view> args, std::string_view commit) {
+  if (args[0] == "--version")
+    return print_or_fail(
+        fmt::format("tessera " TESSERA_VERSION "{}\n", commit.empty() ? "" : fmt::format(" ({})", commit)));
   const bool is_help = args[0] == "help" || args[0] == "-h" || args[0] == "--help";
   if (is_help && args.size() == 1) return print_or_fail(overview() + "\n");
   if (args[0] == "completion") {

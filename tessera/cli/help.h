@@ -21,6 +21,7 @@ std::string help_text(const CommandInfo& command, const FlagTable& table, HelpRe
 std::string overview();
 
 /// --version, help [COMMAND], man [COMMAND], completion SHELL: their exit status if args are one of these.
-std::optional<int> run_builtin(std::span<const std::string_view> args);
+/// commit: as run_program() has it.
+std::optional<int> run_builtin(std::span<const std::string_view> args, std::string_view commit);
 
 }  // namespace tessera::cli

@@ -1,9 +1,10 @@
 // The program: signals, then cli/program.
 #include <csignal>
 
+#include "commit.h"
 #include "tessera/cli/program.h"
 
 int main(int argc, char** argv) {
   tessera::cli::install_signal_handlers();
-  return tessera::cli::run_program(argc, argv);
+  return tessera::cli::run_program(argc, argv, TESSERA_COMMIT);
 }

@@ -91,13 +91,13 @@ void install_signal_handlers() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-int run_program(int argc, char** argv) try {
+int run_program(int argc, char** argv, std::string_view commit) try {
   const std::vector<std::string_view> args(argv + 1, argv + argc);
   if (args.empty()) {
     log(overview());
     return kUsage;
   }
-  if (const auto status = run_builtin(args)) return *status;
+  if (const auto status = run_builtin(args, commit)) return *status;
   std::vector<std::string_view> names;
   for (const CommandInfo& command : all_commands()) {
     if (command.name == args[0]) return run_command(command, std::span(args).subspan(1));

@@ -1,6 +1,8 @@
 // From argv to exit status: finds the command, parses its flags, runs it, and says what went wrong.
 #pragma once
 
+#include <string_view>
+
 namespace tessera::cli {
 
 /// Exit statuses of the program.
@@ -15,6 +17,7 @@ enum ExitStatus : int {
 /// gets a message; a closed pipe and a file at its size limit are errors of the write.
 void install_signal_handlers();
 
-int run_program(int argc, char** argv);
+/// commit: of the source that was built, for --version; may be empty.
+int run_program(int argc, char** argv, std::string_view commit);
 
 }  // namespace tessera::cli

@@ -136,28 +136,37 @@ std::optional<std::string> completion_script(std::string_view shell) {
 
 std::string man_page(const CommandInfo* command) {
   const std::string title = command == nullptr ? "tessera" : fmt::format("tessera-{}", command->name);
-  std::string text =
-      fmt::format(".TH {} 1 \"\" \"tessera {}\"\n.SH NAME\n{} \\- {}\n", title, TESSERA_VERSION, troff(title),
-                  command == nullptr ? "runs large language models from GGUF files" : troff(command->summary));
+  std::string text = fmt::format(
+      ".TH {} 1 \"\" \"tessera {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", title, TESSERA_VERSION, troff(title),
+      command == nullptr ? "runs large language models from GGUF files" : troff(command->summary));
   if (command == nullptr) {
     text += ".SH SYNOPSIS\n.B tessera\n.I COMMAND\n[flags]\n.SH COMMANDS\n";
-    for (const CommandInfo& c : all_commands()) text += fmt::format(".TP\n.B {}\n{}\n", c.name, troff(c.summary));
+    std::string see_also;
+    for (const CommandInfo& c : all_commands()) {
+      text += fmt::format(".TP\n.B {}\n{}\n", c.name, troff(c.summary));
+      see_also += fmt::format("{}.BR tessera\\-{} (1)", see_also.empty() ? "" : ",\n", troff(c.name));
+    }
     return text +
            ".SH EXIT STATUS\n0 done; 1 the data, model or machine says no; 2 the command line is wrong; 130 "
-           "interrupted.\n";
+           "interrupted.\n.SH SEE ALSO\n" +
+           see_also + "\n";
   }
   with_flags(*command, [&](const FlagTable& table) {
-    text += fmt::format(".SH SYNOPSIS\n.B tessera {}\n[flags] {}\n.SH FLAGS\n", command->name, troff(table.positional));
+    text += fmt::format(".SH SYNOPSIS\n.B tessera {}\n[flags]{}{}\n.SH FLAGS\n", command->name,
+                        table.positional.empty() ? "" : " ", troff(table.positional));
     for (const Flag& flag : table.flags) {
       text += ".TP\n.B " + troff(flag.name);
       for (const std::string& alias : flag.aliases) text += ", " + troff(alias);
       if (!flag.value.empty()) text += " " + troff(flag.value);
       text += "\n" + troff(flag.help);
-      if (!flag.default_text.empty()) text += " (" + troff(flag.default_text) + ")";
+      // "2 here" is true of this machine only, and installed pages are read on others.
+      const bool is_of_machine = flag.default_text.ends_with(" here");
+      const std::string default_text = is_of_machine ? "depends on the machine" : troff(flag.default_text);
+      if (!default_text.empty()) text += " (" + default_text + ")";
       text += fmt::format(". Environment: {}\n", environment_name(flag.name));
     }
   });
-  return text;
+  return text + ".SH SEE ALSO\n.BR tessera (1)\n";
 }
 
 }  // namespace tessera::cli

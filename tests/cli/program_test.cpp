@@ -116,6 +116,7 @@ TEST(Program, ManPagesNameEveryFlag) {
     EXPECT_EQ(page.status, 0);
     EXPECT_TRUE(page.out.starts_with(".TH tessera-" + command + " 1")) << page.out;
     EXPECT_NE(page.out.find(".B \\-\\-help, \\-h"), std::string::npos);
+    EXPECT_EQ(page.out.find(" here)"), std::string::npos) << "a default of this machine in the page of " << command;
   }
 }
 

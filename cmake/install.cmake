@@ -1,0 +1,62 @@
+# What "cmake --install" puts where (docs/install.md has the list), and the packages (package.cmake).
+#
+# Components: `tessera` goes everywhere; `plain` where users unpack or build it themselves; `debian` holds the files
+# that Debian has in places of its own, and goes only into the .deb.
+include(GNUInstallDirs)
+
+install(TARGETS tessera RUNTIME COMPONENT tessera)
+install(FILES ${PROJECT_SOURCE_DIR}/include/tessera/backend_plugin.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/package/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plain)
+
+# Man pages and completions: the built program writes them, so it must run here.
+if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+  find_program(GZIP gzip REQUIRED)
+  set(commands_def ${PROJECT_SOURCE_DIR}/tessera/cli/commands.def)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${commands_def})
+  file(STRINGS ${commands_def} rows REGEX "^TESSERA_COMMAND")
+  set(pages "")
+
+  # generated_page(FILE DESTINATION COMPONENT ARG...): the file holds what "tessera ARG..." prints, packed if it is .gz.
+  function(generated_page file destination component)
+    set(page ${CMAKE_BINARY_DIR}/pages/${file})
+    add_custom_command(OUTPUT ${page}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page} -DGZIP=${GZIP} "-DCOMMAND=$<TARGET_FILE:tessera>;${ARGN}"
+        "-DEMULATOR=${CMAKE_CROSSCOMPILING_EMULATOR}" -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake
+      DEPENDS tessera ${PROJECT_SOURCE_DIR}/cmake/page.cmake
+      COMMENT "Writing ${file}"
+      VERBATIM)
+    install(FILES ${page} DESTINATION ${destination} COMPONENT ${component})
+    set(pages ${pages} ${page} PARENT_SCOPE)
+  endfunction()
+
+  generated_page(tessera.1.gz ${CMAKE_INSTALL_MANDIR}/man1 tessera man)
+  foreach(row ${rows})
+    string(REGEX MATCH "^TESSERA_COMMAND(_AS\\([a-z_]+, \"|\\()([a-z-]+)" matched "${row}")
+    generated_page(tessera-${CMAKE_MATCH_2}.1.gz ${CMAKE_INSTALL_MANDIR}/man1 tessera man ${CMAKE_MATCH_2})
+  endforeach()
+  generated_page(tessera ${CMAKE_INSTALL_DATADIR}/bash-completion/completions tessera completion bash)
+  generated_page(tessera.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d tessera completion fish)
+  generated_page(_tessera ${CMAKE_INSTALL_DATADIR}/zsh/site-functions plain completion zsh)
+  install(FILES ${CMAKE_BINARY_DIR}/pages/_tessera DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+    COMPONENT debian EXCLUDE_FROM_ALL)
+  add_custom_target(tessera_pages ALL DEPENDS ${pages})
+else()
+  message(STATUS "No man pages and completions: this machine cannot run the program that writes them")
+endif()
+
+# With sanitizers there is nothing else to see.
+if(TESSERA_BUILD_TESTS AND TARGET tessera_pages AND NOT TESSERA_SANITIZE)
+  add_test(NAME install.files COMMAND ${PROJECT_SOURCE_DIR}/tests/install/install_test.sh ${CMAKE_BINARY_DIR})
+  add_test(NAME install.portable COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_portable.sh $<TARGET_FILE:tessera>)
+  set_tests_properties(install.files install.portable PROPERTIES LABELS fast TIMEOUT 300)
+  if(NOT TESSERA_PORTABLE)  # it needs fmt and libstdc++, and the check must name one of them
+    set_tests_properties(install.portable PROPERTIES PASS_REGULAR_EXPRESSION "error: .*tessera: needs lib")
+  endif()
+endif()
+
+include(package)

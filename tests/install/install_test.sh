@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# What "cmake --install" puts in place, and what the program says of its version: install_test.sh BUILD_DIR
+# The list of files is exact: a new one must be named here, and in docs/install.md.
+set -euo pipefail
+export LC_ALL=C
+build=$(realpath "$1")
+source=$(realpath "$(dirname "$0")/../..")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+n_failures=0
+
+fail() {
+  echo "FAILED: $*" >&2
+  n_failures=$((n_failures + 1))
+}
+
+# What readers of man pages complain about. Style messages are matters of taste, and a date would change with every
+# build.
+man_warnings() { MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$1" >/dev/null; }
+mandoc_warnings() { mandoc -T lint -W warning "$1" | grep -v 'WARNING: missing date' || true; }
+
+# check NAME COMMAND...: the command ends well and prints nothing.
+check() {
+  local name=$1 output
+  shift
+  output=$("$@" 2>&1) || fail "$name: status $?"
+  [ -z "$output" ] || fail "$name: $output"
+}
+
+# check_if_present NAME TOOL ARG...: likewise, where the tool is installed.
+check_if_present() {
+  if command -v "$2" >/dev/null; then check "$@"; else echo "skipped: $1: no $2"; fi
+}
+
+same() {
+  [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"
+}
+
+# ---- the list of files
+env -u DESTDIR DESTDIR="$tmp/root" cmake --install "$build" --prefix /usr >/dev/null
+root=$tmp/root/usr
+program=$root/bin/tessera
+commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
+[ "$(wc -l <<<"$commands")" -gt 15 ] || fail "commands: only '$commands'"
+{
+  echo bin/tessera
+  echo include/tessera/backend_plugin.h
+  echo share/bash-completion/completions/tessera
+  echo share/fish/vendor_completions.d/tessera.fish
+  echo share/zsh/site-functions/_tessera
+  echo share/man/man1/tessera.1.gz
+  for command in $commands; do echo "share/man/man1/tessera-$command.1.gz"; done
+  for file in LICENSE README.md copyright; do echo "share/doc/tessera/$file"; done
+  cd "$source" && find docs examples -type f | sed 's,^,share/doc/tessera/,'
+} | sort >"$tmp/want"
+(cd "$root" && find . -type f -o -type l) | sed 's,^\./,,' | sort >"$tmp/got"
+check "installed files" diff "$tmp/want" "$tmp/got"
+check licence cmp "$source/LICENSE" "$root/share/doc/tessera/LICENSE"
+[ -x "$program" ] || fail "bin/tessera cannot be run"
+
+# ---- man pages
+readers=()
+for reader in man mandoc; do
+  if command -v $reader >/dev/null; then readers+=("$reader"); else echo "skipped: warnings of man pages: no $reader"; fi
+done
+for page in "$root"/share/man/man1/*.gz; do
+  name=$(basename "$page" .1.gz)
+  gzip -dc "$page" >"$tmp/$name.1"
+  grep -q "^\.TH $name 1 " "$tmp/$name.1" || fail "$name.1: no title"
+  grep -q "^${name//-/\\\\-} \\\\- ." "$tmp/$name.1" || fail "$name.1: no name with a summary"
+  for reader in "${readers[@]}"; do check "$reader $name" "${reader}_warnings" "$tmp/$name.1"; done
+  # No time of building: the header's four bytes for it are 0.
+  same "$name.1.gz: time" "$(od -An -tu1 -j4 -N4 "$page" | tr -d ' ')" 0000
+done
+check "man run" cmp "$tmp/tessera-run.1" <("$program" man run)
+
+# ---- completions
+bash_completion=$root/share/bash-completion/completions/tessera
+zsh_completion=$root/share/zsh/site-functions/_tessera
+fish_completion=$root/share/fish/vendor_completions.d/tessera.fish
+check "bash completion" bash -n "$bash_completion"
+check_if_present "zsh completion" zsh -n "$zsh_completion"
+check_if_present "fish completion" fish --no-execute "$fish_completion"
+for command in $commands; do
+  grep -q "^    $command) flags='--" "$bash_completion" || fail "bash completion: no $command"
+  grep -q "^    $command) _arguments" "$zsh_completion" || fail "zsh completion: no $command"
+  grep -q -- "-a $command -d" "$fish_completion" || fail "fish completion: no $command"
+done
+
+# ---- the version
+commit=$(sed -n 's/^#define TESSERA_COMMIT "\(.*\)"$/\1/p' "$build/generated/commit.h")
+version=$(sed -n 's/^project(tessera VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+same "--version" "$("$program" --version)" "tessera $version${commit:+ ($commit)}"
+if git -C "$source" rev-parse HEAD >/dev/null 2>&1; then
+  [[ $commit =~ ^[0-9a-f]{12,}(, dirty)?$ ]] || fail "the commit of this build is '$commit'"
+fi
+
+# commit_of DIR: what the build's script finds out about a tree.
+commit_of() {
+  cmake "-DSOURCE_DIR=$1" "-DOUTPUT=$tmp/commit.h" -P "$source/cmake/commit.cmake"
+  sed -n 's/^#define TESSERA_COMMIT "\(.*\)"$/\1/p' "$tmp/commit.h"
+}
+repository=$tmp/repository
+mkdir -p "$repository/cmake"
+cp "$source/cmake/commit.txt" "$repository/cmake/"
+cp "$source/.gitattributes" "$repository/"
+same "commit of a tree that is neither a clone nor an archive" "$(commit_of "$repository")" ""
+if command -v git >/dev/null; then
+  as_somebody() { git -C "$repository" -c user.name=somebody -c user.email=somebody@invalid "$@"; }
+  as_somebody init -q
+  as_somebody add .
+  as_somebody commit -q -m first
+  head=$(git -C "$repository" rev-parse HEAD)
+  same "commit" "$(commit_of "$repository")" "${head:0:12}"
+  touch -d 2001-01-01 "$tmp/commit.h"
+  commit_of "$repository" >/dev/null
+  same "an unchanged header is not written" "$(date -r "$tmp/commit.h" +%Y)" 2001
+  mkdir "$tmp/archive"
+  git -C "$repository" archive HEAD | tar -x -C "$tmp/archive"
+  same "commit of an archive" "$(commit_of "$tmp/archive")" "${head:0:12}"
+  echo changed >>"$repository/cmake/commit.txt"
+  same "commit of a changed tree" "$(commit_of "$repository")" "${head:0:12}, dirty"
+else
+  echo "skipped: commits: no git"
+fi
+
+[ $n_failures -eq 0 ] || exit 1
+echo "installed files, man pages, completions and version are as they should be"

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <cstring>
@@ -37,6 +38,12 @@ Result<> want_whole_library(const File& file) {
                   segment_end.value_or(segment.p_offset), file.size());
   }
   return {};
+}
+
+// An exception of a plugin comes from the plugin's copy of libgcc and passes through ours on its way to guarded(). In a
+// portable program (TESSERA_PORTABLE) those are two, and ours aborts unless its tables are filled. Any use fills them.
+void prepare_unwinder() {
+  static_cast<void>(::_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr));
 }
 
 // The loader's reason without the path that it begins with.
@@ -104,6 +111,7 @@ Result<> PluginLibrary::load() {
     TESSERA_ASSIGN(const File file, File::open(path_));
     TESSERA_TRY(want_whole_library(file));
   }
+  prepare_unwinder();
   // All symbols now, so that a missing one shows here; its own stay its own.
   handle_ = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) return fail(ErrorCode::format, "{}", loader_reason(path_));

@@ -90,6 +90,12 @@ run_on() { inside "$root" tessera run -p Once -n 12 --temp 0 -c 128 -ctk f32 -ct
 on_cpu=$(run_on cpu)
 on_plugin=$(run_on example:1)
 [ "$on_plugin" = "$on_cpu" ] || fail "the plugin writes '$on_plugin', the CPU '$on_cpu'"
+# This one throws an exception of C++ where it must not, through a libstdc++ that the program does not share.
+throwing=$root/usr/lib/tessera/backends/libtessera-backend-throws_score.so
+c++ -std=c++23 -shared -fPIC -DFAULT=throws_score -DFAULT_throws_score=1 -Iinclude -o "$throwing" \
+  tests/backend/plugins/faulty.cpp
+text=$(inside "$root" tessera devices 2>&1) || fail "a plugin that throws ends the program: $text"
+[[ $text == *throws_score.so:\ not\ used* ]] || fail "a plugin that throws is not reported: $text"
 rm -r "$root/usr/lib/tessera"
 
 inside "$root" apt-get -qq -o Dpkg::Use-Pty=0 purge -y tessera >&2

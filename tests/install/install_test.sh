@@ -61,7 +61,7 @@ check licence cmp "$source/LICENSE" "$root/share/doc/tessera/LICENSE"
 # ---- man pages
 readers=()
 for reader in man mandoc; do
-  if command -v $reader >/dev/null; then readers+=("$reader"); else echo "skipped: warnings of man pages: no $reader"; fi
+  if command -v $reader >/dev/null; then readers+=("$reader"); else echo "skipped: pages are not read: no $reader"; fi
 done
 for page in "$root"/share/man/man1/*.gz; do
   name=$(basename "$page" .1.gz)

@@ -1,0 +1,77 @@
+// Rules for the Markdown files at the top and in docs/: lines of a readable length, links that lead somewhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/support/testing.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxColumns = 120;
+
+// Files written before this rule. A file that follows it now leaves the list, and none joins.
+const std::set<std::string> kOlderThanTheRule = {
+    "README.md",      "adapters.md", "add_backend.md", "add_model.md", "architecture.md",
+    "devices.md",     "formats.md",  "graph.md",       "kernels.md",   "offload.md",
+    "performance.md", "quality.md",  "tokenizers.md",  "training.md",  "vulkan.md",
+};
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> all;
+  for (const char* folder : {".", "docs"})
+    for (const auto& entry : fs::directory_iterator(fs::path(testing::source_dir()) / folder))
+      if (entry.path().extension() == ".md") all.push_back(entry.path());
+  return all;
+}
+
+size_t columns(const std::string& line) {
+  return static_cast<size_t>(std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// The first line that is too long, or 0. Rows of tables and examples (indented or fenced) may be as long as they must.
+int long_line(const std::string& text) {
+  std::istringstream lines(text);
+  int number = 0;
+  bool is_example = false;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.starts_with("```")) is_example = !is_example;
+    if (!is_example && !line.starts_with("|") && !line.starts_with("    ") && columns(line) > kMaxColumns)
+      return number;
+  }
+  return 0;
+}
+
+TEST(Docs, LinesHaveAtMost120Columns) {
+  EXPECT_GT(pages().size(), 10u);
+  for (const fs::path& page : pages()) {
+    const int line = long_line(testing::read_all(page));
+    if (kOlderThanTheRule.contains(page.filename()))
+      EXPECT_NE(line, 0) << page << " has no long lines: take it off kOlderThanTheRule";
+    else
+      EXPECT_EQ(line, 0) << page << ":" << line << ": more than " << kMaxColumns << " columns";
+  }
+}
+
+TEST(Docs, LinksLeadToFiles) {
+  const std::regex link(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
+  for (const fs::path& page : pages()) {
+    const std::string text = testing::read_all(page);
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
+      const std::string target = (*it)[1];
+      if (target.find("://") != std::string::npos) continue;
+      EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

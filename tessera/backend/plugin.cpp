@@ -74,7 +74,7 @@ class PluginFinder {
                                    better.score(), worse.score() == better.score() ? " and it was found first" : ""));
   }
 
-  static std::string without_path(std::string message, const std::string& path) {
+  static std::string without_path(const std::string& message, const std::string& path) {
     return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : message;
   }
 

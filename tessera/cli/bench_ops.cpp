@@ -136,13 +136,13 @@ OpCase attention_case(DType dtype, int64_t dim, int64_t n_tokens, int64_t n_dept
 // Operations on rows of floats.
 std::vector<OpCase> row_cases(int64_t n_tokens, const Sizes& sizes) {
   const Shape embd{sizes.n_embd, n_tokens}, ff{sizes.n_ff, n_tokens};
-  const auto on_rows = [&](Op op, const Shape& shape, std::vector<OperandSpec> cached, auto build) {
+  const auto on_rows = [&](Op op, const Shape& shape, std::vector<OperandSpec> cached, decltype(OpCase::build) build) {
     return OpCase{.op = op,
                   .type = "f32",
                   .shape = fmt::format("{}", shape[0]),
                   .n_tokens = n_tokens,
                   .cached = std::move(cached),
-                  .build = build};
+                  .build = std::move(build)};
   };
   std::vector<OpCase> cases = {
       on_rows(Op::rms_norm, embd, {values(embd), values({sizes.n_embd})},

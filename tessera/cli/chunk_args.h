@@ -34,7 +34,7 @@ struct ChunkArgs {
 
  private:
   Result<> load(ChunkWork& work, Range outputs, Context& process);
-  Result<> want_same(const eval::BaseFile& base, const eval::Chunks& chunks, const text::Tokenizer& tokenizer,
+  Result<> want_same(const eval::BaseFile& base, const eval::Chunks& of_base, const text::Tokenizer& tokenizer,
                      const Context& process) const;
 };
 

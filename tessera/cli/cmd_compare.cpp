@@ -27,7 +27,7 @@ struct SideChoice {
 SideChoice parse_side(std::string_view text) {
   if (!text.starts_with(kCpu)) return {.device = std::string(text), .isa = {}, .activations = {}};
   const std::string_view way = text.substr(kCpu.size());
-  if (const auto activations = activations_from_name(way)) return {.isa = {}, .activations = *activations};
+  if (const auto activations = activations_from_name(way)) return {.isa = {}, .activations = activations};
   return {.isa = std::string(way), .activations = {}};
 }
 

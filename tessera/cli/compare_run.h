@@ -46,7 +46,7 @@ class StepRecorder {
   const std::vector<Step>& steps() const { return steps_; }
 
  private:
-  Result<> see(const PreparedGraph& graph, NodeId id);
+  Result<> see(const PreparedGraph& prepared, NodeId id);
   std::vector<Step> steps_;
 };
 

@@ -13,7 +13,7 @@ namespace tessera::cli {
 namespace {
 
 // ASCII JSON for a script element: without '<' nothing in it can end the element or begin another.
-std::string script_json(std::string json) {
+std::string script_json(const std::string& json) {
   std::string out;
   out.reserve(json.size());
   for (const char c : json) {

@@ -43,8 +43,13 @@ Result<> LoraMerge::add(const LoraFile& lora, float scale) {
     Term term{.rank = pair.rank, .n_rows = shape[1], .width = shape[0], .factor = scale * lora.factor(pair)};
     TESSERA_ASSIGN(std::vector<float> down, decode(lora, *pair.down));
     TESSERA_ASSIGN(std::vector<float> up, decode(lora, *pair.up));
-    term.coefficients = pair.is_table ? std::move(down) : std::move(up);
-    term.basis = pair.is_table ? transposed(up, static_cast<size_t>(pair.rank)) : std::move(down);
+    if (pair.is_table) {
+      term.basis = transposed(up, static_cast<size_t>(pair.rank));
+      term.coefficients = std::move(down);
+    } else {
+      term.basis = std::move(down);
+      term.coefficients = std::move(up);
+    }
     terms_[std::string(pair.weight->info.name)].push_back(std::move(term));
   }
   return {};

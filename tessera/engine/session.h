@@ -200,7 +200,7 @@ class Session {
   Result<Part> begin_part(std::span<const BatchToken> tokens, size_t lane, size_t n_lanes, const CancelToken* cancel);
   Result<> end_part(const Part& part, size_t lane);
   Result<> run_step(PreparedGraph& graph, int64_t n_tokens, int64_t n_outputs, const CancelToken* cancel);
-  Result<> observe(const PreparedGraph& graph);
+  Result<> observe(const PreparedGraph& prepared);
   Result<> move(std::span<const CellMoves> moves);
   Result<> move_group(size_t group, const CellMoves& moves);
   Result<> save_cache(const KvCache& cache, int32_t sequence, std::vector<std::byte>& state);

@@ -76,6 +76,7 @@ inline F32x4 exp4(F32x4 x) {
   p = p * r + 1.0f;
   // n added to the exponent of p, which is in [0.7, 1.5).
   const auto bits = reinterpret_cast<I32x4>(p) + ((reinterpret_cast<I32x4>(shifted) - 0x4b400000) << 23);
+  // NOLINTNEXTLINE(misc-redundant-expression): x != x finds NaN
   const I32x4 is_tiny = x < -87.0f, is_nan = x != x;  // as masks: all bits set is a NaN
   return reinterpret_cast<F32x4>((bits & ~is_tiny) | is_nan);
 }

@@ -38,6 +38,7 @@ std::string type_text(const GgufValue& value) {
   return fmt::format("array of {} {}", value.size(), to_string(value.element_type()));
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): ends, see GgufValue::as
 std::string scalar_text(const GgufValue& value, size_t max_string_bytes) {
   switch (value.type()) {
     case GgufType::u8:
@@ -137,10 +138,12 @@ int64_t GgufValue::raw_signed() const {
   }
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): ends, see GgufValue::as
 std::unexpected<Error> GgufValue::wrong_type(std::string_view wanted) const {
   return fail(ErrorCode::mismatch, "got {} ({}), want {}", to_string(*this, 3, 40), type_text(*this), wanted);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): ends, see GgufValue::as
 std::string to_string(const GgufValue& value, size_t max_elements, size_t max_string_bytes) {
   if (!value.is_array()) return scalar_text(value, max_string_bytes);
   const size_t n = std::min(value.size(), max_elements);

@@ -118,8 +118,9 @@ class GgufValue {
 /// array; arrays inside arrays as their type and size.
 std::string to_string(const GgufValue& value, size_t max_elements = 8, size_t max_string_bytes = 120);
 
+// The recursion ends: only the error message reads a value, and as the value's own type.
 template <GgufScalar T>
-Result<T> GgufValue::as() const {
+Result<T> GgufValue::as() const {  // NOLINT(misc-no-recursion)
   constexpr std::string_view kNoFit = "{} {} does not fit {}";
   if constexpr (std::same_as<T, bool>) {
     if (type_ == GgufType::boolean) return raw<uint8_t>() != 0;

@@ -2,6 +2,7 @@
 #include "tessera/sample/chain.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::sample {
 namespace {
@@ -49,7 +50,7 @@ Result<std::unique_ptr<Chain>> Chain::create(const SamplerParams& params, std::s
   const SamplerContext context{params, vocab, static_cast<size_t>(n_ctx)};
   const size_t n_history = std::max({static_cast<size_t>(params.n_prev), context.window(params.repeat_last_n),
                                      context.window(params.dry_penalty_last_n)});
-  std::unique_ptr<Chain> chain(new Chain(vocab, static_cast<uint64_t>(params.seed), n_history));
+  std::unique_ptr<Chain> chain(new Chain(std::move(vocab), static_cast<uint64_t>(params.seed), n_history));
   for (const SamplerKind kind : steps_of(params)) {
     if (auto sampler = make_sampler(kind, context)) chain->samplers_.push_back(std::move(sampler));
   }

@@ -180,10 +180,11 @@ void BpeTokenizer::encode_word(std::string_view word, MergeList& list, std::stri
   list.merge(word.size(), [this](const MergeSymbol& left, const MergeSymbol& right, size_t) {
     return join(left.value, right.value);
   });
-  list.for_each([&](const MergeSymbol& symbol, size_t end) -> Result<> {
+  // The visitor never fails.
+  static_cast<void>(list.for_each([&](const MergeSymbol& symbol, size_t end) -> Result<> {
     emit(symbol.value, word.substr(symbol.begin, end - symbol.begin), out);
     return {};
-  });
+  }));
 }
 
 /// The token of a symbol; else its bytes; where they are not all tokens, unknown; where there is none, those that are.

@@ -33,6 +33,7 @@ struct Node {
 
 enum class Case { as_written, ignored };
 
+// NOLINTBEGIN(misc-no-recursion): patterns are our own, so their nesting is bounded.
 class Parser {
  public:
   explicit Parser(std::string_view pattern) : pattern_(pattern) {}
@@ -326,6 +327,7 @@ class Emitter {
 
   PatternProgram program_;
 };
+// NOLINTEND(misc-no-recursion)
 
 }  // namespace
 

@@ -108,11 +108,9 @@ Result<> Instance::create_instance() {
                                   .ppEnabledLayerNames = layers,
                                   .enabledExtensionCount = has_layer ? 1u : 0u,
                                   .ppEnabledExtensionNames = extensions};
-  if (const VkResult created = create(&info, nullptr, &instance_); created == VK_ERROR_INCOMPATIBLE_DRIVER) {
-    return fail(ErrorCode::not_found, "no Vulkan driver");
-  } else {
-    TESSERA_TRY(check(created, "vkCreateInstance"));
-  }
+  const VkResult created = create(&info, nullptr, &instance_);
+  if (created == VK_ERROR_INCOMPATIBLE_DRIVER) return fail(ErrorCode::not_found, "no Vulkan driver");
+  TESSERA_TRY(check(created, "vkCreateInstance"));
 #define TESSERA_VK_LOAD(name)                                               \
   api_.name = reinterpret_cast<PFN_##name>(get_address_(instance_, #name)); \
   if (api_.name == nullptr) return fail(ErrorCode::not_found, "the Vulkan loader has no " #name);

@@ -33,7 +33,7 @@ constexpr int tile_vectors(int) { return 1; }
 template <class Row>
 constexpr bool kIsF32 = false;
 template <>
-constexpr bool kIsF32<RowF32> = true;
+inline constexpr bool kIsF32<RowF32> = true;
 
 /// Asks for `bytes` bytes from p on. Each block's kernels do so for the next block while they compute: blocks
 /// lie anywhere, and the hardware's own prefetch restarts at each. Into the second-level cache, as two blocks

@@ -30,7 +30,7 @@ void sigmoid_row(const float* x, int64_t n, float* out);
 void gelu_row(const float* x, int64_t n, float* out);
 void relu_squared_row(const float* x, int64_t n, float* out);
 void soft_cap_row(const float* x, float cap, int64_t n, float* out);
-void clamp_row(const float* x, float min, float max, int64_t n, float* out);
+void clamp_row(const float* x, float lowest, float highest, int64_t n, float* out);
 void swiglu_row(const float* gate, const float* up, int64_t n, float* out);
 void geglu_row(const float* gate, const float* up, int64_t n, float* out);
 void swiglu_oai_row(const float* gate, const float* up, int64_t n, float* out);

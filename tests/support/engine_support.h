@@ -66,6 +66,13 @@ inline std::vector<int32_t> token_ids(const Engine& engine, int64_t n, uint32_t 
   return ids;
 }
 
+/// The ids of a text, after the token that begins one.
+inline std::vector<int32_t> text_ids(const Engine& engine, std::string_view text) {
+  const auto ids = engine.tokenizer().tokenize(text, {.add_special = true});
+  EXPECT_OK(ids);
+  return ids.value_or(std::vector<int32_t>());
+}
+
 /// Tokens of one sequence at consecutive positions, logits wanted for all.
 inline Batch all_logits(std::span<const int32_t> tokens, int32_t position = 0, int32_t sequence = 0) {
   Batch batch;

@@ -19,6 +19,16 @@ namespace fs = std::filesystem;
 
 std::string source_dir() { return TESSERA_SOURCE_DIR; }
 
+std::string data_path(const std::string& relative) {
+  const fs::path path = fs::path(TESSERA_SOURCE_DIR) / "tests/data" / relative;
+  EXPECT_TRUE(fs::exists(path)) << "no " << path;
+  return path.string();
+}
+
+std::string story_model() { return data_path("story.gguf"); }
+
+std::string story_text() { return data_path("stories.txt"); }
+
 std::optional<std::string> shared_path(const std::string& relative) {
   const char* configured = std::getenv("TESSERA_SHARED");
   const fs::path root = configured != nullptr ? fs::path(configured) : fs::path(TESSERA_SOURCE_DIR) / "../shared";

@@ -1,4 +1,4 @@
-// Helpers common to all tests: shared golden data, results, temporary files, the program itself.
+// Helpers common to all tests: test data, results, temporary files, the program itself.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,8 +12,17 @@
 
 namespace tessera::testing {
 
-/// The path of a file under TESSERA_SHARED (default ../shared from the project's root), or nothing
-/// where the data is absent: then the test skips.
+/// The path of a file or folder of tests/data: data_path("quants/q4_0.q"). A missing one fails the running test.
+std::string data_path(const std::string& relative);
+
+/// The trained model of tests/data: a llama of 5 layers, width 64 and 512 tokens, which tells small tales.
+std::string story_model();
+
+/// Text of the kind that story_model() was trained on.
+std::string story_text();
+
+/// The path of a file of other people's under TESSERA_SHARED (default ../shared from the project's root), or nothing
+/// where it is absent: then the test skips.
 std::optional<std::string> shared_path(const std::string& relative);
 
 /// The project's root.
@@ -48,10 +57,10 @@ ProgramOutput run_program(const std::vector<std::string>& args, const std::strin
 
 }  // namespace tessera::testing
 
-/// The path of shared data in `var`, or a skip that names what is missing.
-#define TESSERA_SHARED_OR_SKIP(var, relative)                                       \
-  const auto var##_found = ::tessera::testing::shared_path(relative);               \
-  if (!var##_found) GTEST_SKIP() << "no " << (relative) << " under TESSERA_SHARED"; \
+/// The path of other people's file in `var`, or a skip that names the missing file.
+#define TESSERA_SHARED_OR_SKIP(var, relative)                                                            \
+  const auto var##_found = ::tessera::testing::shared_path(relative);                                    \
+  if (!var##_found) GTEST_SKIP() << "no " << (relative) << " under TESSERA_SHARED (default: ../shared)"; \
   const std::string var = *var##_found
 
 /// Fails the test with the error's message unless the Result holds a value.

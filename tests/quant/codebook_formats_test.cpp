@@ -138,10 +138,9 @@ TEST_P(CodebookFormat, HugeValuesClampTheScale) {
 
 /// The reference's own rows, found by its search without an imatrix. Sums run in another order here and there.
 TEST_P(CodebookFormat, CompatGivesMostBlocksOfTheReference) {
-  const std::string name = "golden/quants/" + std::string(tessera::info(dtype()).name);
-  TESSERA_SHARED_OR_SKIP(input_path, "golden/quants/input.f32");
-  TESSERA_SHARED_OR_SKIP(q_path, name + ".q");
-  const std::string input = testing::read_all(input_path), want = testing::read_all(q_path);
+  const std::string name(tessera::info(dtype()).name);
+  const std::string input = testing::read_all(testing::data_path("quants/input.f32")),
+                    want = testing::read_all(testing::data_path("quants/" + name + ".q"));
   std::vector<float> x(input.size() / sizeof(float));
   std::memcpy(x.data(), input.data(), input.size());
   const auto n = static_cast<int64_t>(x.size());

@@ -31,9 +31,8 @@ std::vector<uint64_t> numbers_in(const std::string& path) {
 
 template <class T, size_t kCount>
 void expect_equal(const std::string& name, const T (&table)[kCount]) {
-  const auto path = testing::shared_path("spec/iq_tables/" + name + ".txt");
-  if (!path) GTEST_SKIP() << "no " << name << " under TESSERA_SHARED";
-  const std::vector<uint64_t> want = numbers_in(*path);
+  TESSERA_SHARED_OR_SKIP(path, "spec/iq_tables/" + name + ".txt");
+  const std::vector<uint64_t> want = numbers_in(path);
   ASSERT_EQ(want.size(), kCount) << name;
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(static_cast<T>(want[i]), table[i]) << name << " " << i;
 }

@@ -36,8 +36,8 @@ size_t row_bytes(DType dtype, int64_t n) {
   return static_cast<size_t>(n / info(dtype).block_elements * info(dtype).block_bytes);
 }
 
-std::string golden_name(DType dtype, const char* suffix) {
-  return "golden/quants/" + std::string(info(dtype).name) + suffix;
+std::string golden_path(DType dtype, const char* suffix) {
+  return testing::data_path("quants/" + std::string(info(dtype).name) + suffix);
 }
 
 const std::byte* bytes_of(const std::string& s) { return reinterpret_cast<const std::byte*>(s.data()); }
@@ -46,9 +46,8 @@ class GoldenFormat : public ::testing::TestWithParam<DType> {};
 
 TEST_P(GoldenFormat, CompatGivesTheReferenceBytes) {
   if (std::ranges::find(kWithoutSearch, GetParam()) == std::end(kWithoutSearch)) GTEST_SKIP() << "a search";
-  TESSERA_SHARED_OR_SKIP(input_path, "golden/quants/input.f32");
-  TESSERA_SHARED_OR_SKIP(q_path, golden_name(GetParam(), ".q"));
-  const std::string input = testing::read_all(input_path), want = testing::read_all(q_path);
+  const std::string input = testing::read_all(testing::data_path("quants/input.f32")),
+                    want = testing::read_all(golden_path(GetParam(), ".q"));
   const size_t bytes = row_bytes(GetParam(), kColumns);
   ASSERT_EQ(input.size(), kRows * kColumns * sizeof(float));
   ASSERT_EQ(want.size(), kRows * bytes);
@@ -63,9 +62,8 @@ TEST_P(GoldenFormat, CompatGivesTheReferenceBytes) {
 }
 
 TEST_P(GoldenFormat, DequantizesToTheReferenceBits) {
-  TESSERA_SHARED_OR_SKIP(q_path, golden_name(GetParam(), ".q"));
-  TESSERA_SHARED_OR_SKIP(deq_path, golden_name(GetParam(), ".deq"));
-  const std::string rows = testing::read_all(q_path), want = testing::read_all(deq_path);
+  const std::string rows = testing::read_all(golden_path(GetParam(), ".q")),
+                    want = testing::read_all(golden_path(GetParam(), ".deq"));
   ASSERT_EQ(want.size(), kRows * kColumns * sizeof(float));
 
   std::vector<float> got(kRows * kColumns);

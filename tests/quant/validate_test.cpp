@@ -158,7 +158,7 @@ TEST(FirstFault, AgreesWithTheDecoders) {
 }
 
 TEST(FirstFault, GoldenBlocksAreGood) {
-  TESSERA_SHARED_OR_SKIP(directory, "golden/quants");
+  const std::string directory = testing::data_path("quants");
   for (const DTypeInfo& type : all_dtypes()) {
     const std::string path = directory + "/" + std::string(type.name) + ".q";
     if (!std::filesystem::exists(path)) continue;

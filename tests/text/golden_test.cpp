@@ -67,8 +67,8 @@ void expect_tokens(const Tokenizer& tokenizer, const std::string& strings_path, 
 class VocabGolden : public ::testing::TestWithParam<Golden> {};
 
 TEST_P(VocabGolden, EveryStringGivesTheReferenceTokens) {
-  TESSERA_SHARED_OR_SKIP(strings_path, "golden/tokenizers/strings.json");
-  TESSERA_SHARED_OR_SKIP(tokens_path, fmt::format("golden/tokenizers/{}.tokens", GetParam().name));
+  const std::string strings_path = testing::data_path("tokenizers/strings.json");
+  const std::string tokens_path = testing::data_path(fmt::format("tokenizers/{}.tokens", GetParam().name));
   TESSERA_SHARED_OR_SKIP(vocab_path, std::string(GetParam().file));
   ASSERT_OK_AND_ASSIGN(const auto tokenizer, testing::tokenizer_from_gguf(vocab_path));
   const bool is_bert = tokenizer->vocab().model() == "bert";
@@ -76,7 +76,7 @@ TEST_P(VocabGolden, EveryStringGivesTheReferenceTokens) {
 }
 
 TEST_P(VocabGolden, TextSurvivesTheRoundTrip) {
-  TESSERA_SHARED_OR_SKIP(strings_path, "golden/tokenizers/strings.json");
+  const std::string strings_path = testing::data_path("tokenizers/strings.json");
   TESSERA_SHARED_OR_SKIP(vocab_path, std::string(GetParam().file));
   if (GetParam().loses_text) GTEST_SKIP() << "this tokenizer normalises";
   ASSERT_OK_AND_ASSIGN(const auto tokenizer, testing::tokenizer_from_gguf(vocab_path));
@@ -98,9 +98,9 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, VocabGolden,
                                            Golden{"bert-bge", "vocab/bert-bge.gguf", true}));
 
 TEST(PreGolden, EveryNameGivesTheReferenceTokens) {
-  TESSERA_SHARED_OR_SKIP(strings_path, "golden/tokenizers/strings.json");
+  const std::string strings_path = testing::data_path("tokenizers/strings.json");
   TESSERA_SHARED_OR_SKIP(vocab_path, "vocab/gpt-2.gguf");
-  TESSERA_SHARED_OR_SKIP(folder, "golden/tokenizers/pre");
+  const std::string folder = testing::data_path("tokenizers/pre");
   size_t n_files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().stem();

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Makes tests/data/story.gguf and tests/data/stories.txt again, the model and the text that the tests use.
+#   train_test_model.sh [OUT_DIR]     default: build/test_model; prints whether its files are those in tests/data
+# The model is the same file on every machine with AVX-512, for any number of threads; other instruction sets sum in
+# another order. BUILD_DIR (default: build/release, built here) has the program.
+set -euo pipefail
+out=$(realpath -m "${1:-build/test_model}")
+. "$(dirname "$0")/common.sh"
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  install_packages scripts/packages.txt
+  build release tessera
+fi
+mkdir -p "$out"
+
+# The tests read text that the model has not seen.
+scripts/generate_stories.py --seed 2 --bytes 60000 --separator "" --out "$out/stories.txt"
+scripts/generate_stories.py --seed 1 --bytes 5000000 --out "$out/training.txt"
+"$BUILD_DIR/bin/tessera" train --text "$out/training.txt" -o "$out/trained.gguf" --model-name story \
+  --tokenizer spm --vocab-size 512 --arch llama --n-layers 5 --n-embd 64 --n-heads 8 --n-heads-kv 4 --n-ff 172 \
+  --untied --ctx 256 --batch 2 --optimizer adamw --lr 1e-2 --weight-decay 0.01 --epochs 1 --seed 1 \
+  --log "$out/loss.jsonl"
+# Windows of 256 tokens learn most in a minute. The tests open contexts of 2048, so the file allows them.
+python3 - "$out/trained.gguf" "$out/story.gguf" <<'EOF'
+import pathlib
+import struct
+import sys
+
+key = b"llama.context_length" + struct.pack("<I", 4)  # 4: the type u32
+before, after = (key + struct.pack("<I", n) for n in (256, 2048))
+model = pathlib.Path(sys.argv[1]).read_bytes()
+if model.count(before) != 1:
+    sys.exit("no llama.context_length of 256")
+pathlib.Path(sys.argv[2]).write_bytes(model.replace(before, after))
+EOF
+for name in stories.txt story.gguf; do
+  if cmp -s "$out/$name" "tests/data/$name"; then
+    echo "$out/$name is tests/data/$name"
+  else
+    echo "$out/$name differs from tests/data/$name"
+  fi
+done

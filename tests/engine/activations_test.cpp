@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -31,7 +32,7 @@ Result<std::vector<float>> run(const std::shared_ptr<Engine>& engine, const Sess
 class SessionActivations : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+    const std::string path = arch_model("llama-dense");
     ASSERT_OK_AND_ASSIGN(path_, requantize(path, GetParam(), "activations.gguf"));
   }
   std::string path_;

@@ -14,7 +14,6 @@ namespace {
 using namespace testing;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-const std::string kModel = "models/stories260K.gguf";
 
 Result<SessionAdapter> load_lora(const Engine& engine, const std::string& path, float scale = 1.0f) {
   TESSERA_ASSIGN(auto adapter, Adapter::open_lora(engine, path));
@@ -42,9 +41,8 @@ double relative_error(std::span<const float> a, std::span<const float> b) {
 class AdapterTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, kModel);
-    path_ = path;
-    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
+    path_ = story_model();
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_));
     tokens_ = token_ids(*engine_, 24);
   }
 

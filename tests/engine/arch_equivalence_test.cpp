@@ -4,6 +4,7 @@
 
 #include "tests/support/engine_support.h"
 #include "tests/support/float_model.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -61,7 +62,7 @@ void join(FloatModel& m, const std::vector<std::string>& from, const std::string
 }
 
 TEST(ArchEquivalence, QKAndVInOneProductAreThree) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen2-dense.gguf");
+  const std::string path = arch_model("qwen2-dense");
   FloatModel m(path);
   m.drop_scales();
   const std::vector<float> three = logits_of_file(m.write("three.gguf"));
@@ -73,7 +74,7 @@ TEST(ArchEquivalence, QKAndVInOneProductAreThree) {
 }
 
 TEST(ArchEquivalence, GranitesFactorsAreFactorsOnWeights) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/granite-dense.gguf");
+  const std::string path = arch_model("granite-dense");
   FloatModel by_keys(path), by_weights(path);
   for (FloatModel* m : {&by_keys, &by_weights}) m->drop_scales();
   const std::vector<float> plain = logits_of_file(by_keys.write("plain.gguf"));
@@ -95,7 +96,7 @@ TEST(ArchEquivalence, GranitesFactorsAreFactorsOnWeights) {
 }
 
 TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/granite-dense.gguf");
+  const std::string path = arch_model("granite-dense");
   FloatModel m(path);
   m.keys.set("granite.rope.scaling.finetuned", false);
   const std::vector<float> without = logits_of_file(m.write("without.gguf"));
@@ -106,7 +107,7 @@ TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
 
 // Per head the rows of attn_kv_b are k_b's columns, then v_b's rows.
 TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  const std::string path = arch_model("deepseek2-moe");
   FloatModel m(path);
   const std::vector<float> absorbed = logits_of_file(path);
   constexpr int64_t kNope = 128, kLatent = 512, kV = 128;
@@ -129,7 +130,7 @@ TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
 
 // Two heads that are one and the same, with half of the output each.
 TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  const std::string path = arch_model("deepseek2-moe");
   FloatModel m(path);
   const std::vector<float> one = logits_of_file(path);
   m.keys.set("deepseek2.attention.head_count", uint32_t{2});
@@ -152,7 +153,7 @@ TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
 }
 
 TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  const std::string path = arch_model("deepseek2-moe");
   FloatModel m(path);
   const std::vector<float> any = logits_of_file(path);
   m.keys.set("deepseek2.expert_group_count", uint32_t{2});
@@ -164,7 +165,7 @@ TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
 
 // qwen3moe in glm4moe's clothes.
 TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen3moe-moe.gguf");
+  const std::string path = arch_model("qwen3moe-moe");
   FloatModel m(path);
   m.drop_scales();
   const std::vector<float> qwen = logits_of_file(m.write("qwen.gguf"));
@@ -181,7 +182,7 @@ TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
 }
 
 TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/mistral3-dense.gguf");
+  const std::string path = arch_model("mistral3-dense");
   FloatModel m(path);
   const std::vector<float> plain = logits_of_file(path);
   m.keys.set("mistral3.attention.temperature_scale", 0.5f);
@@ -196,7 +197,7 @@ TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
 }
 
 TEST(ArchEquivalence, Phi3sFactorsAreChosenByTheContext) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/phi3-dense.gguf");
+  const std::string path = arch_model("phi3-dense");
   FloatModel m(path);
   m.keys.set("phi3.rope.scaling.original_context_length", uint32_t{256});
   const std::string both = m.write("both.gguf");

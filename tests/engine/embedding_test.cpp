@@ -6,6 +6,7 @@
 #include "tessera/cpu/dispatch.h"
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 #include "tests/support/tiny_encoder.h"
 
 namespace tessera {
@@ -90,7 +91,7 @@ TEST(Embedding, OfATextIsTheSameBitsWithAnyOthers) {
 }
 
 TEST(Embedding, OfACausalModelIsTheSameBitsToo) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   check_same_bits(engine, Pooling::last);
   check_same_bits(engine, Pooling::mean);
@@ -198,7 +199,7 @@ TEST(Embedding, ModernBertRanksTheMean) {
 }
 
 TEST(Embedding, Qwen3RanksTheLastTokenByShares) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen3-dense.gguf");
+  const std::string path = arch_model("qwen3-dense");
   ASSERT_OK_AND_ASSIGN(const auto plain, load_engine(path));
   const int64_t n_embd = plain->model().info().n_embd;
   Rng rng(8);
@@ -232,7 +233,7 @@ TEST(Embedding, Qwen3RanksTheLastTokenByShares) {
 }
 
 TEST(Embedding, IsWhatLogitsAreMadeOf) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen3-dense.gguf");
+  const std::string path = arch_model("qwen3-dense");
   EditableModel model(path);
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   const std::vector<int32_t> tokens = token_ids(*engine, 5);

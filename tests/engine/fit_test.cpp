@@ -7,13 +7,12 @@
 
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-const std::string kDense = "models/stories260K.gguf";
 
 struct Opened {
   std::shared_ptr<Registry> registry;
@@ -42,7 +41,7 @@ uint64_t full_bytes(const std::string& path, const SessionOptions& options) {
 }
 
 TEST(Fit, LeavesWhatFitsAsItWasAsked) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, uint64_t{1} << 40));
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, {}, {.fits_context = true, .fits_ubatch = true}));
   EXPECT_EQ(fitted.choice, "");
@@ -51,7 +50,7 @@ TEST(Fit, LeavesWhatFitsAsItWasAsked) {
 }
 
 TEST(Fit, ShortensTheContextFirst) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   const uint64_t limit = full_bytes(path, {.n_ctx = 1024});
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, limit));
   const FitOptions options{.margin_bytes = 0, .least_ctx = 512, .fits_context = true};
@@ -63,7 +62,7 @@ TEST(Fit, ShortensTheContextFirst) {
 }
 
 TEST(Fit, TakesLayersFromTheDeviceNext) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   const SessionOptions asked{.n_ctx = 512, .n_ubatch = 1};  // weights and cache are most of what it takes
   const uint64_t full = full_bytes(path, asked);
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full - 1));
@@ -77,7 +76,7 @@ TEST(Fit, TakesLayersFromTheDeviceNext) {
 }
 
 TEST(Fit, TakesExpertsBeforeLayers) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-moe.gguf");
+  const std::string path = arch_model("llama-moe");
   const SessionOptions asked{.n_ctx = 128, .n_ubatch = 16};
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full_bytes(path, asked) - 1));
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.engine, {}, asked, {.margin_bytes = 0}));
@@ -87,7 +86,7 @@ TEST(Fit, TakesExpertsBeforeLayers) {
 }
 
 TEST(Fit, ChangesNothingThatTheUserSet) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   const SessionOptions asked{.n_ctx = 512};
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, 100'000, {.n_gpu_layers = 3}));
   const auto fitted = fit(*opened.engine, {}, asked, {.margin_bytes = 0});
@@ -124,14 +123,14 @@ std::vector<uint64_t> limits_of_allocations(const std::string& path, const Sessi
 }
 
 TEST(Fit, AnyAllocationMayFail) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   EXPECT_EQ(limits_of_allocations(path, {.n_ctx = 256, .n_ubatch = 32}).size(), 3u);  // weights, cache, values
 }
 
 // With every amount of memory, told truly or not, a session comes about that has what was planned.
 TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
-  for (const std::string& model : {kDense, std::string("golden/archs/llama-moe.gguf")}) {
-    TESSERA_SHARED_OR_SKIP(path, model);
+  for (const std::string model : {"story", "llama-moe"}) {
+    const std::string path = named_model(model);
     const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32, .threads = {.n_threads = 1}};
     const uint64_t full = full_bytes(path, asked);
     std::vector<uint64_t> limits = limits_of_allocations(path, asked);
@@ -171,7 +170,7 @@ TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
 
 // Rows of each layer lie on both devices: taking a layer makes room on each.
 TEST(Fit, TakesLayersWhoseRowsAreOnSeveralDevices) {
-  TESSERA_SHARED_OR_SKIP(path, kDense);
+  const std::string path = story_model();
   const SessionOptions asked{.n_ctx = 256, .n_ubatch = 16, .threads = {.n_threads = 1}};
   const uint64_t full = full_bytes(path, asked);
   std::vector<float> expected;

@@ -13,10 +13,7 @@ using namespace testing;
 
 class GenerateTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
-  }
+  void SetUp() override { ASSERT_OK_AND_ASSIGN(engine_, load_engine(story_model())); }
 
   Result<> open(int64_t n_ctx, const GenerateOptions& options) {
     TESSERA_ASSIGN(session_, Session::create(engine_, {.n_ctx = n_ctx, .n_ubatch = 64}));
@@ -42,8 +39,9 @@ class GenerateTest : public ::testing::Test {
 };
 
 TEST_F(GenerateTest, GreedyTextsAreTheGoldenOnes) {
-  TESSERA_SHARED_OR_SKIP(golden_path, "golden/greedy.json");
-  const auto golden = nlohmann::json::parse(read_all(golden_path));
+  const auto golden = nlohmann::json::parse(read_all(data_path("greedy.json")));
+  TESSERA_SHARED_OR_SKIP(path, golden["model"].get<std::string>());
+  ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
   for (const auto& run : golden["runs"]) {
     const auto prompt = run["result"]["prompt_ids"].get<std::vector<int32_t>>();
     const auto expected = run["result"]["ids"].get<std::vector<int32_t>>();
@@ -58,7 +56,7 @@ TEST_F(GenerateTest, GreedyTextsAreTheGoldenOnes) {
 
 TEST_F(GenerateTest, StopsWhereTheContextIsFull) {
   ASSERT_OK(open(64, {.ignore_end = true}));
-  ASSERT_OK(generator_->start(std::vector<int32_t>{1, 403, 407, 261, 378}, nullptr));
+  ASSERT_OK(generator_->start(token_ids(*engine_, 5), nullptr));
   ASSERT_OK_AND_ASSIGN(const auto ids, all_tokens());
   EXPECT_EQ(generator_->stop_reason(), StopReason::context_full);
   EXPECT_EQ(ids.size(), 64u - 5 + 1);  // the last one is chosen but has no place
@@ -104,7 +102,7 @@ TEST_F(GenerateTest, NothingIsGeneratedWhereNothingIsWanted) {
 
 TEST_F(GenerateTest, GoesOnAfterACancelledStep) {
   ASSERT_OK(open(64, {.n_predict = 20, .ignore_end = true}));
-  const std::vector<int32_t> prompt{1, 403, 407, 261, 378};
+  const std::vector<int32_t> prompt = text_ids(*engine_, "Once upon a time");
   ASSERT_OK(generator_->start(prompt, nullptr));
   ASSERT_OK_AND_ASSIGN(const auto expected, all_tokens());
   ASSERT_OK(open(64, {.n_predict = 20, .ignore_end = true}));

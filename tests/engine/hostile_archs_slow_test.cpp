@@ -7,6 +7,7 @@
 #include "tessera/engine/session.h"
 #include "tests/support/arch_files.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/spec_model.h"
 #include "tests/support/tiny_t5.h"
 
 namespace tessera {
@@ -120,15 +121,9 @@ void Sweep::sweep_tensors(const std::string& model) const {
   }
 }
 
-TEST_P(HostileArchs, EveryKeyThatIsRead) {
-  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
-  sweep_keys(model);
-}
+TEST_P(HostileArchs, EveryKeyThatIsRead) { sweep_keys(testing::arch_model(GetParam())); }
 
-TEST_P(HostileArchs, EveryTensor) {
-  TESSERA_SHARED_OR_SKIP(model, std::string("golden/archs/") + GetParam() + ".gguf");
-  sweep_tensors(model);
-}
+TEST_P(HostileArchs, EveryTensor) { sweep_tensors(testing::arch_model(GetParam())); }
 
 TEST_F(Sweep, T5) {
   testing::TinyT5 tiny("t5");

@@ -16,7 +16,6 @@ namespace {
 
 using testing::EditableModel;
 
-const std::string kModel = "models/stories260K.gguf";
 constexpr size_t kLargestLoaded = size_t{64} << 20;
 
 enum class Depth { open, decode };
@@ -49,7 +48,7 @@ class HostileModels : public ::testing::Test {
 };
 
 TEST_F(HostileModels, IntegersOverTheirRangeAndOfOtherTypes) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const EditableModel original(model);
   const std::vector<std::string> needed = {"context_length",       "embedding_length",        "feed_forward_length",
                                            "attention.head_count", "attention.head_count_kv", "block_count",
@@ -84,7 +83,7 @@ TEST_F(HostileModels, IntegersOverTheirRangeAndOfOtherTypes) {
 }
 
 TEST_F(HostileModels, RealsOverTheirRangeAndOfOtherTypes) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const EditableModel original(model);
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (const std::string key : {"attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.factor",
@@ -105,7 +104,7 @@ TEST_F(HostileModels, RealsOverTheirRangeAndOfOtherTypes) {
 }
 
 TEST_F(HostileModels, EveryCutIsAnError) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string path = testing::write_temporary("cut.gguf", testing::read_all(model));
   size_t n_needed = 0;
   {
@@ -121,7 +120,7 @@ TEST_F(HostileModels, EveryCutIsAnError) {
 }
 
 TEST_F(HostileModels, FlippedBitsAreAnErrorOrAModelThatDecodes) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string whole = testing::read_all(model), path = testing::write_temporary("flipped.gguf", whole);
   const int fd = ::open(path.c_str(), O_WRONLY);
   ASSERT_GE(fd, 0);

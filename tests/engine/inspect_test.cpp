@@ -44,7 +44,7 @@ class Watcher {
 class InspectTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+    const std::string path = story_model();
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
     tokens_ = token_ids(*engine_, 70);
   }
@@ -147,7 +147,7 @@ TEST_F(InspectTest, StepsAreObservedWithTheirTimes) {
 
 // Two devices that compute alike: what is seen of each is what one device makes, wherever a layer lies.
 TEST_F(InspectTest, ValuesOfSeveralDevicesAreSeenWhereTheyAre) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   Watcher one;
   ASSERT_OK_AND_ASSIGN(const auto want, run(one.watch(makes_floats)));
   const auto registry = fake_registry({{}});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -19,8 +20,8 @@ void expect_equal(const MemoryReport& plan, const MemoryReport& allocated, const
 }
 
 TEST(MemoryReport, ThePlanIsWhatIsAllocated) {
-  for (const char* model : {"models/stories260K.gguf", "golden/archs/llama-dense.gguf"}) {
-    TESSERA_SHARED_OR_SKIP(path, model);
+  for (const char* model : {"story", "llama-dense"}) {
+    const std::string path = named_model(model);
     for (const bool pack : {true, false})
       for (const LoadMode load : {LoadMode::mmap, LoadMode::read}) {
         ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
@@ -45,7 +46,7 @@ TEST(MemoryReport, ThePlanIsWhatIsAllocated) {
 }
 
 TEST(MemoryReport, AQuantizedCacheTakesItsBlocks) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+  const std::string path = arch_model("llama-dense");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   const auto cache_bytes = [&](DType k, DType v) -> Result<size_t> {
     TESSERA_ASSIGN(const auto report, Session::plan(*engine, {.n_ctx = 4096, .type_k = k, .type_v = v}));
@@ -71,7 +72,7 @@ TEST(MemoryReport, SumsByKind) {
 }
 
 TEST(WantMemory, RefusesWhatTheDeviceHasNot) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   MemoryReport report{{{MemoryPart::Kind::weights, "cpu", "cpu-mapped", size_t{1} << 60}}};
   EXPECT_OK(want_memory(*engine, report));  // pages of a file need not stay
@@ -82,7 +83,7 @@ TEST(WantMemory, RefusesWhatTheDeviceHasNot) {
 }
 
 TEST(EngineLoad, MayBeStoppedAndStartedAgain) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
   ASSERT_OK_AND_ASSIGN(const auto engine, Engine::open(*registry, path, {}));
   const auto stopped = engine->load([](float) { return false; });

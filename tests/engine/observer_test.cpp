@@ -39,9 +39,8 @@ std::vector<float> f32_tensor(const GgufFile& file, std::string_view name) {
 class ObserverTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    path_ = path;
-    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
+    path_ = story_model();
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_));
     tokens_ = token_ids(*engine_, 100);
   }
   std::string path_;

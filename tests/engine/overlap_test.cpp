@@ -4,6 +4,7 @@
 
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -11,14 +12,14 @@ namespace {
 using namespace testing;
 
 struct Model {
-  std::string path;
+  std::string name;
   std::function<bool(const Graph&, NodeId)> lacks{};  // what the second device does not run
 };
 
 class Overlap : public ::testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, GetParam().path);
+    const std::string path = named_model(GetParam().name);
     registry_ = fake_registry({{}, {.name = "fake:1", .lacks = GetParam().lacks}});
     ASSERT_OK_AND_ASSIGN(
         engine_, Engine::open(*registry_, path, {.placement = {.devices = {"fake:0", "fake:1"}, .shares = {1, 1}}}));
@@ -33,14 +34,13 @@ class Overlap : public ::testing::TestWithParam<Model> {
   std::shared_ptr<Engine> engine_;
 };
 
-void PrintTo(const Model& model, std::ostream* to) { *to << model.path; }
+void PrintTo(const Model& model, std::ostream* to) { *to << model.name; }
 
 bool is_attention(const Graph& graph, NodeId id) { return graph[id].op == Op::attention; }
 
 // Without windows; with windows of 16, whose cells are given anew within a batch; where caches are copied to be read.
 INSTANTIATE_TEST_SUITE_P(Models, Overlap,
-                         ::testing::Values(Model{"models/stories260K.gguf"}, Model{"golden/archs/gemma3-dense.gguf"},
-                                           Model{"golden/archs/gemma3-dense.gguf", is_attention}),
+                         ::testing::Values(Model{"story"}, Model{"gemma3-dense"}, Model{"gemma3-dense", is_attention}),
                          [](const auto& instance) {
                            return std::string(instance.index == 0   ? "plain"
                                               : instance.index == 1 ? "windows"

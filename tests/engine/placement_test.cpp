@@ -224,7 +224,7 @@ TEST(Placement, RefusesSharesAndMainDevicesThatCannotBe) {
 }
 
 TEST(Placement, ACacheTypeThatADeviceCannotKeepIsAnError) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   const auto registry = fake_registry({{.name = "a", .no_kv = DType::bf16}});
   for (const bool offloads : {true, false}) {
     const PlacementOptions placement{.devices = {"a"}, .offload_caches = offloads};

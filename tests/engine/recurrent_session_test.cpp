@@ -9,6 +9,7 @@
 
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -20,8 +21,7 @@ constexpr int32_t kTokens = 60;
 class RecurrentSession : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, std::string("golden/archs/") + GetParam() + ".gguf");
-    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(arch_model(GetParam())));
     tokens_ = token_ids(*engine_, kTokens);
     ASSERT_OK_AND_ASSIGN(session_, open(7));
     ASSERT_OK_AND_ASSIGN(expected_, logits_of(*session_, tokens_));
@@ -233,7 +233,7 @@ TEST(RecurrentKeys, OverTheirRange) {
            {"mamba", {"ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank"}},
            {"mamba2", {"ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "ssm.group_count"}},
            {"lfm2", {"shortconv.l_cache"}}}) {
-    TESSERA_SHARED_OR_SKIP(path, "golden/archs/" + model + "-dense.gguf");
+    const std::string path = arch_model(model + "-dense");
     ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
     for (const std::string& key : keys) {
       const std::string full = model + "." + key;

@@ -10,6 +10,7 @@
 #include "tessera/base/rng.h"
 #include "tessera/cpu/dispatch.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -21,8 +22,7 @@ constexpr int64_t kTokens = 110;  // two blocks of the cache, 46 tokens into the
 class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const char*>> {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, std::get<1>(GetParam()));
-    path_ = path;
+    path_ = named_model(std::get<1>(GetParam()));
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_, {}, isa()));
     tokens_ = token_ids(*engine_, kTokens);
     ASSERT_OK_AND_ASSIGN(const auto session, open());
@@ -60,14 +60,12 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Combine(::testing::ValuesIn(cpu::usable_isas()),
-                                            ::testing::Values("models/stories260K.gguf",
-                                                              "golden/archs/llama-dense.gguf",
-                                                              "golden/archs/llama-moe.gguf")),
+                                            ::testing::Values("story", "llama-dense", "llama-moe")),
                          [](const auto& instance) {
-                           const std::string path = std::get<1>(instance.param);
-                           const char* model = path.ends_with("dense.gguf") ? "_llama_dense"
-                                               : path.ends_with("moe.gguf") ? "_llama_moe"
-                                                                            : "_stories";
+                           const std::string name = std::get<1>(instance.param);
+                           const char* model = name == "llama-dense" ? "_llama_dense"
+                                               : name == "llama-moe" ? "_llama_moe"
+                                                                     : "_stories";
                            return std::get<0>(instance.param) + model;
                          });
 
@@ -227,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Types, SameBitsOfTypes,
                          case_name);
 
 TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {
-  TESSERA_SHARED_OR_SKIP(original, "golden/archs/llama-dense.gguf");
+  const std::string original = arch_model("llama-dense");
   const auto& [isa, types] = GetParam();
   ASSERT_OK_AND_ASSIGN(const std::string path, requantize(original, types.weights, "llama.gguf"));
   std::vector<float> expected;
@@ -260,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, SameBitsOfExperts, ::testing::ValuesIn(cpu::usable
 
 // Which tokens share an expert's product depends on the batch; the bits do not.
 TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
-  TESSERA_SHARED_OR_SKIP(original, "golden/archs/llama-moe.gguf");
+  const std::string original = arch_model("llama-moe");
   for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0, DType::q5_1}) {
     ASSERT_OK_AND_ASSIGN(const std::string path, requantize(original, dtype, "moe.gguf"));
     std::vector<float> expected;
@@ -282,7 +280,7 @@ TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
 }
 
 TEST(CacheTypes, AreCloseToF32) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+  const std::string path = arch_model("llama-dense");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   const auto tokens = token_ids(*engine, kTokens);
   const auto logits = [&](DType dtype) -> Result<std::vector<float>> {

@@ -16,9 +16,8 @@ using namespace testing;
 class SessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    path_ = path;
-    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
+    path_ = story_model();
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_));
     tokens_ = token_ids(*engine_, 100);
   }
   Result<std::unique_ptr<Session>> open(const SessionOptions& options) const {

@@ -4,6 +4,7 @@
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/lora_support.h"
+#include "tests/support/spec_model.h"
 #include "tests/support/tiny_t5.h"
 
 namespace tessera {
@@ -89,8 +90,7 @@ void expect_planned_is_allocated(const std::shared_ptr<Engine>& engine) {
 class SeveralDevices : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, GetParam());
-    path_ = path;
+    path_ = named_model(GetParam());
     ASSERT_OK_AND_ASSIGN(const auto engine, load_on(fake_registry({}), path_, {}));
     n_layers_ = engine->model().info().n_layers;
     ASSERT_OK_AND_ASSIGN(expected_, logits_of_a_life(engine));
@@ -110,11 +110,9 @@ class SeveralDevices : public ::testing::TestWithParam<const char*> {
 };
 
 // Dense; with windows and one table for input and output; with recurrent layers; with experts.
-INSTANTIATE_TEST_SUITE_P(Models, SeveralDevices,
-                         ::testing::Values("models/stories260K.gguf", "golden/archs/gemma3-dense.gguf",
-                                           "golden/archs/lfm2-dense.gguf", "golden/archs/llama-moe.gguf"),
+INSTANTIATE_TEST_SUITE_P(Models, SeveralDevices, ::testing::Values("story", "gemma3-dense", "lfm2-dense", "llama-moe"),
                          [](const auto& instance) {
-                           std::string name = std::filesystem::path(instance.param).stem();
+                           std::string name = instance.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
@@ -169,11 +167,11 @@ TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
   }
 }
 
-// By hand, for stories260K of 5 layers. Tables of ropes and rows of token_embd are made on the CPU. What crosses: the
-// table of ropes, x, positions, and what else was first read on the other side. Between layers x is the sum that ends a
-// layer, which the device computes of its two operands.
+// By hand, for the story model of 5 layers. Tables of ropes and rows of token_embd are made on the CPU. What crosses:
+// the table of ropes, x, positions, and what else was first read on the other side. Between layers x is the sum that
+// ends a layer, which the device computes of its two operands.
 TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   struct Case {
     PlacementOptions placement;
     size_t n_slices, n_copies;
@@ -207,7 +205,7 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
 
 // Low-rank terms lie with the weights that they change, directions with their layers.
 TEST(SeveralDevicesWithAdapters, GiveTheSameBits) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto files, GgufFile::open(path));
   AdapterFile lora = AdapterFile::lora("llama", 8);
   for (const GgufTensor& tensor : files->tensors())

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -10,7 +11,7 @@ using namespace testing;
 class StateTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+    const std::string path = story_model();
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, options_));
     ASSERT_OK(session_->decode(Batch::prompt(token_ids(*engine_, 3), 0, 0)));
@@ -68,7 +69,7 @@ TEST_F(StateTest, AnEmptySequenceRestoresAsEmpty) {
 }
 
 TEST_F(StateTest, AnotherModelIsRefused) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-dense.gguf");
+  const std::string path = arch_model("llama-dense");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options_));
   const auto restored = session->restore_state(0, state_);
@@ -77,7 +78,7 @@ TEST_F(StateTest, AnotherModelIsRefused) {
 }
 
 TEST_F(StateTest, OtherRopeSettingsAreAnotherModel) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.rope = {.freq_base = 20000.0f}}));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options_));
   EXPECT_ERROR(session->restore_state(0, state_), "saved from another model");

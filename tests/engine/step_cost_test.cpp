@@ -1,6 +1,7 @@
-// The cost of a step, against sums over stories260K's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8, hidden
-// size 172, 512 tokens.
+// The cost of a step, against sums over the story model's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8,
+// hidden size 172, 512 tokens.
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera::testing {
 namespace {
@@ -21,7 +22,7 @@ void expect_cost(const std::string& path, const SessionOptions& options, int64_t
 }
 
 TEST(StepCost, OneTokenTouchesEachWeightOnce) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   expect_cost(path, {.n_ctx = 64}, 1, 1,
               {.macs = 5 * kLayerWeights + kHead,
                .int8_macs = 0,
@@ -32,7 +33,7 @@ TEST(StepCost, OneTokenTouchesEachWeightOnce) {
 
 // After the last layer's attention only wanted tokens go on; here one of three.
 TEST(StepCost, TokensWithoutLogitsSkipTheEnd) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   const double last_layer = 3 * (64 * 64 + 2 * 64 * 32) + 64 * 64 + 3 * 64 * 172;
   expect_cost(path, {.n_ctx = 64, .type_k = DType::f32, .type_v = DType::f32}, 3, 1,
               {.macs = 3 * 4 * kLayerWeights + last_layer + kHead,
@@ -43,7 +44,7 @@ TEST(StepCost, TokensWithoutLogitsSkipTheEnd) {
 }
 
 TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const std::string q8_0, requantize(path, DType::q8_0, "cost-q8_0.gguf"));
   const double floats = 5 * 64 * 172;  // ffn_down: rows of 172 are no whole blocks
   const double blocks = 5 * kLayerWeights + kHead - floats;
@@ -57,7 +58,7 @@ TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
 
 // llama-moe: 2 layers of width 128, 4 experts of 192 of which a token uses 2, 4 heads and 2 KV heads of 32, 256 tokens.
 TEST(StepCost, ATokenTouchesTheExpertsThatItUses) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/llama-moe.gguf");
+  const std::string path = arch_model("llama-moe");
   const double attention = 2 * 128 * 128 + 2 * 128 * 64, router = 128 * 4, expert = 3 * 128 * 192, head = 128 * 256;
   const double weights = 2 * (attention + router + 2 * expert) + head;
   expect_cost(path, {.n_ctx = 64}, 1, 1,

@@ -21,7 +21,7 @@ struct Stories {
 };
 
 TEST(TensorValues, AreAllGivenInOrderInBoundedPieces) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = testing::story_model();
   const Stories stories(path);
   std::vector<float> values;
   size_t n_pieces = 0;
@@ -38,7 +38,7 @@ TEST(TensorValues, AreAllGivenInOrderInBoundedPieces) {
 }
 
 TEST(TensorValues, FirstErrorOfTheTakerEndsIt) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = testing::story_model();
   const Stories stories(path);
   size_t n_pieces = 0;
   const auto stopped = read_values(*stories.files, *stories.embedding, [&](std::span<const float>) -> Result<> {

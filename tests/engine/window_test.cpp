@@ -5,6 +5,7 @@
 #include "tessera/engine/generate.h"
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -17,7 +18,7 @@ constexpr uint32_t kWindow = 20;
 class WindowTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(original, "golden/archs/gemma2-dense.gguf");
+    const std::string original = arch_model("gemma2-dense");
     EditableModel model(original);
     model.builder.set("gemma2.attention.sliding_window", kWindow);
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(model.write("window.gguf")));

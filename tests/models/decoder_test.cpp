@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/support/float_model.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -37,7 +38,7 @@ Layers layers_of(const ModelInfo& info) {
 class DecoderLayers : public ::testing::Test {
  protected:
   void check(const std::string& file, const std::function<void(FloatModel&)>& change, const Layers& want) {
-    TESSERA_SHARED_OR_SKIP(path, "golden/archs/" + file + ".gguf");
+    const std::string path = arch_model(file);
     std::unique_ptr<ModelFiles> files;
     ASSERT_OK_AND_ASSIGN(const auto model, changed(path, change, files));
     const Layers got = layers_of(model->info());
@@ -102,7 +103,7 @@ TEST_F(DecoderLayers, LayersThatPredictMoreTokensAreLeftOut) {
 }
 
 TEST_F(DecoderLayers, DeepSeekKeepsOneVectorPerToken) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  const std::string path = arch_model("deepseek2-moe");
   std::unique_ptr<ModelFiles> files;
   ASSERT_OK_AND_ASSIGN(const auto model, changed(
                                              path, [](FloatModel&) {}, files));
@@ -111,7 +112,7 @@ TEST_F(DecoderLayers, DeepSeekKeepsOneVectorPerToken) {
 
 // Command R+ norms heads; without those weights it is refused.
 TEST(Decoder, CommandRPlusIsToldByItsLayers) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/command-r-dense.gguf");
+  const std::string path = arch_model("command-r-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_OK(changed(
       path, [](FloatModel& m) { m.repeat_layer_0("command-r", 63); }, files));
@@ -121,7 +122,7 @@ TEST(Decoder, CommandRPlusIsToldByItsLayers) {
 }
 
 TEST(Decoder, AFourthSectionOfRopeIsNotSupported) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/glm4-dense.gguf");
+  const std::string path = arch_model("glm4-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_ERROR(changed(
                    path,
@@ -133,18 +134,18 @@ TEST(Decoder, AFourthSectionOfRopeIsNotSupported) {
 }
 
 TEST(Decoder, TiedOutputIsTheEmbedding) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/qwen2-dense.gguf");
+  const std::string path = arch_model("qwen2-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_OK(changed(
       path, [](FloatModel& m) { m.drop("output.weight"); }, files));
-  TESSERA_SHARED_OR_SKIP(untied, "golden/archs/olmoe-moe.gguf");
+  const std::string untied = arch_model("olmoe-moe");
   EXPECT_ERROR(changed(
                    untied, [](FloatModel& m) { m.drop("output.weight"); }, files),
                "tensor output.weight [128, 256] is missing");
 }
 
 TEST(Decoder, GroupsOfExpertsMustBeLargeEnough) {
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/deepseek2-moe.gguf");
+  const std::string path = arch_model("deepseek2-moe");
   std::unique_ptr<ModelFiles> files;
   const auto with_groups = [&](uint32_t n, uint32_t n_used) {
     return changed(

@@ -19,11 +19,10 @@ std::string path_of(const std::string& name) { return (testing::temporary_dir() 
 class Adapters : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    model_ = path;
+    model_ = testing::story_model();
     lora_ = write_lora(model_, "lora.gguf", 4, 8, 1);
     AdapterFile vector = AdapterFile::control_vector();
-    for (const int layer : {1, 2, 3, 4}) vector.add_random("direction." + std::to_string(layer), {64}, 0.3f);
+    for (const int layer : {1, 2, 3, 4}) vector.add_random("direction." + std::to_string(layer), {64}, 3.0f);
     vector_ = vector.write("vector.gguf");
   }
 

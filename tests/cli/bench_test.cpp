@@ -15,8 +15,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 std::string bench(const std::string& model, std::vector<std::string> flags) {
   std::vector<std::string> args = {"bench", "-m", model, "-r", "2", "-t", "1"};
   args.insert(args.end(), flags.begin(), flags.end());
@@ -33,7 +31,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Bench, ListsMakeACrossProduct) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json rows =
       json::parse(bench(model, {"-o", "json", "-p", "8,0,4", "-n", "3", "-pg", "5,2", "-d", "0,6", "-ctk", "f16,f32"}));
   std::vector<std::vector<int>> tests;
@@ -52,7 +50,7 @@ TEST(Bench, ListsMakeACrossProduct) {
 }
 
 TEST(Bench, RowTellsModelMachineAndSamples) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::vector<std::string> rows =
       lines_of(bench(model, {"-o", "jsonl", "-p", "8", "-n", "0", "-ub", "4", "-ctv", "bf16"}));
   ASSERT_EQ(rows.size(), 1u);
@@ -74,7 +72,7 @@ TEST(Bench, RowTellsModelMachineAndSamples) {
 
 // Rates are work over time, so work can be read back: 8 tokens, 2 micro-batches of 4, logits of the last token only.
 TEST(Bench, CountsTheWorkOfEveryMicroBatch) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json row = json::parse(bench(model, {"-o", "jsonl", "-p", "8", "-n", "0", "-ub", "4", "-r", "1"}));
   const double seconds = row["avg_ns"].get<double>() * 1e-9;
   const double projections = 64 * 64 + 2 * 64 * 32, rest = 64 * 64 + 3 * 64 * 172, head = 64 * 512;
@@ -85,7 +83,7 @@ TEST(Bench, CountsTheWorkOfEveryMicroBatch) {
 }
 
 TEST(Bench, CsvHasAHeaderAndOneLinePerTest) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::vector<std::string> lines = lines_of(bench(model, {"-o", "csv", "-p", "4", "-n", "2"}));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_NE(lines[0].find("\"n_prompt\",\"n_gen\",\"n_depth\""), std::string::npos) << lines[0];
@@ -93,7 +91,7 @@ TEST(Bench, CsvHasAHeaderAndOneLinePerTest) {
 }
 
 TEST(Bench, TableNamesMachineAndPeaks) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string table = bench(model, {"-p", "4", "-n", "2", "-d", "3"});
   for (const char* part : {"peaks with 1 thread: int8", "GMAC/s", "GB/s", " pp4 @ d3 |", " tg2 @ d3 |"})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;

@@ -15,8 +15,6 @@ using testing::expect_refusal;
 using testing::run_program;
 using testing::write_temporary;
 
-const std::string kModel = "models/stories260K.gguf";
-
 // Of endings, the model of stories knows the stories'. The first two tasks are labelled so, the third is not.
 const std::string kHellaSwag =
     "Once upon a time, there was a little\n1\nquantum field.\ngirl named Lily.\nbank of it.\nzzz qqq.\n"
@@ -38,7 +36,7 @@ const std::vector<BinaryTask> kMultipleChoice = {
 std::string path_of(const std::string& name, const std::string& content) { return write_temporary(name, content); }
 
 TEST(ChoiceCommand, HellaSwagCountsTheRightEndings) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output =
       run_program({"perplexity", "-m", model, "--hellaswag", "-f", path_of("hellaswag.txt", kHellaSwag), "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
@@ -49,7 +47,7 @@ TEST(ChoiceCommand, HellaSwagCountsTheRightEndings) {
 }
 
 TEST(ChoiceCommand, WinoGrandeCountsTheRightNames) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output =
       run_program({"perplexity", "-m", model, "--winogrande", "-f", path_of("winogrande.csv", kWinoGrande), "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
@@ -58,7 +56,7 @@ TEST(ChoiceCommand, WinoGrandeCountsTheRightNames) {
 }
 
 TEST(ChoiceCommand, MultipleChoiceCountsTheRightAnswersAndGuesses) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string path = path_of("choices.bin", testing::binary_tasks(kMultipleChoice));
   for (const std::string flag : {"-f", "-bf", "--binary-file"}) {
     const auto output = run_program({"perplexity", "-m", model, "--multiple-choice", flag, path, "-q"});
@@ -69,7 +67,7 @@ TEST(ChoiceCommand, MultipleChoiceCountsTheRightAnswersAndGuesses) {
 }
 
 TEST(ChoiceCommand, JsonHasEachTask) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string path = path_of("choices.bin", testing::binary_tasks(kMultipleChoice));
   const auto output = run_program({"perplexity", "-m", model, "--multiple-choice", "-bf", path, "--json", "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
@@ -91,7 +89,7 @@ TEST(ChoiceCommand, JsonHasEachTask) {
 }
 
 TEST(ChoiceCommand, JsonOfHellaSwagHasTheInterval) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output = run_program({"perplexity", "-m", model, "--hellaswag", "--json", "-q", "-p", kHellaSwag});
   ASSERT_EQ(output.status, 0) << output.err;
   const json parsed = json::parse(output.out);
@@ -103,7 +101,7 @@ TEST(ChoiceCommand, JsonOfHellaSwagHasTheInterval) {
 }
 
 TEST(ChoiceCommand, IsTheSameForAnyBatchAndThreads) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   std::string tasks;
   for (int i = 0; i < 40; ++i) tasks += kHellaSwag;
   const std::string path = path_of("many.txt", tasks);
@@ -122,7 +120,7 @@ TEST(ChoiceCommand, IsTheSameForAnyBatchAndThreads) {
 }
 
 TEST(ChoiceCommand, TakesSomeOfTheTasks) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   std::string tasks;
   for (int i = 0; i < 10; ++i) tasks += "1,Tom and his _ went home.,mom,dad,1\n";
   const auto numbers = [&](const std::string& n) {
@@ -139,14 +137,14 @@ TEST(ChoiceCommand, TakesSomeOfTheTasks) {
 }
 
 TEST(ChoiceCommand, SaysTheRunningScoreOnStderr) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output = run_program({"perplexity", "-m", model, "--hellaswag", "-b", "1", "-p", kHellaSwag});
   EXPECT_NE(output.err.find("task 1 of 3, score = 100.0000 %\n"), std::string::npos) << output.err;
   EXPECT_NE(output.err.find("task 3 of 3, score = 66.6667 %\n"), std::string::npos) << output.err;
 }
 
 TEST(ChoiceCommand, RefusesFlagsThatDoNotFit) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::vector<std::string> base = {"perplexity", "-m", model};
   const auto run = [&](std::vector<std::string> flags) {
     flags.insert(flags.begin(), base.begin(), base.end());
@@ -159,7 +157,7 @@ TEST(ChoiceCommand, RefusesFlagsThatDoNotFit) {
 }
 
 TEST(ChoiceCommand, RefusesFilesOfAnotherKind) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto run = [&](const std::string& mode, const std::string& path) {
     return run_program({"perplexity", "-m", model, mode, "-f", path, "-q"});
   };
@@ -168,7 +166,7 @@ TEST(ChoiceCommand, RefusesFilesOfAnotherKind) {
                     empty = path_of("empty.txt", "");
   expect_refusal(run("--hellaswag", csv), 1, "winogrande.csv: line 2: right ending");
   expect_refusal(run("--hellaswag", binary), 1, "choices.bin: line 1:");
-  expect_refusal(run("--hellaswag", model), 1, "stories260K.gguf: line");
+  expect_refusal(run("--hellaswag", model), 1, "story.gguf: line");
   expect_refusal(run("--winogrande", text), 1, "hellaswag.txt: line 1: ");
   expect_refusal(run("--winogrande", binary), 1, "choices.bin: line 1: fewer than 5 fields");
   expect_refusal(run("--multiple-choice", text), 1, "hellaswag.txt: offsets of 1701015119 tasks: truncated");
@@ -180,20 +178,20 @@ TEST(ChoiceCommand, RefusesFilesOfAnotherKind) {
 }
 
 TEST(ChoiceCommand, RefusesATaskLongerThanTheContext) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"perplexity", "-m", model, "--hellaswag", "-c", "20", "-q", "-p", kHellaSwag}), 1,
                  "task 1: ");
 }
 
 TEST(ChoiceCommand, TakesTextThatIsNotUtf8) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output = run_program({"perplexity", "-m", model, "--winogrande", "-q", "-f",
                                    path_of("latin1.csv", "1,\xe9\xff _ went home to eat his cake.,Tom,\xe9\xe9,1\n")});
   EXPECT_EQ(output.status, 0) << output.err;
 }
 
 TEST(ChoiceCommand, RefusesLogitsThatAreNotFinite) {
-  TESSERA_SHARED_OR_SKIP(path, kModel);
+  const std::string path = testing::story_model();
   testing::EditableModel model(path);
   std::ranges::fill(model.tensor("output_norm.weight"), std::byte{0xff});  // NaN
   expect_refusal(run_program({"perplexity", "-m", model.write("nan.gguf"), "--hellaswag", "-p", kHellaSwag, "-q"}), 1,

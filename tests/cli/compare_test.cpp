@@ -12,8 +12,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 json compare(const std::string& model, std::vector<std::string> flags) {
   std::vector<std::string> args = {"compare", "-m", model, "--json", "-q"};
   args.insert(args.end(), flags.begin(), flags.end());
@@ -23,7 +21,7 @@ json compare(const std::string& model, std::vector<std::string> flags) {
 }
 
 TEST(Compare, ADeviceWithItselfIsTheSame) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   for (const bool each : {false, true}) {
     std::vector<std::string> flags = {"--with", "cpu", "--limit", "0"};
     if (each) flags.emplace_back("--each");
@@ -35,7 +33,7 @@ TEST(Compare, ADeviceWithItselfIsTheSame) {
 }
 
 TEST(Compare, InstructionSetsDifferByRoundings) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json whole = compare(model, {"--with", "cpu:scalar", "-p", "Once upon a time there was a"});
   const json each = compare(model, {"--with", "cpu:scalar", "--each", "-p", "Once upon a time there was a"});
   ASSERT_EQ(whole["nodes"].size(), each["nodes"].size());
@@ -50,7 +48,7 @@ TEST(Compare, InstructionSetsDifferByRoundings) {
 }
 
 TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
-  TESSERA_SHARED_OR_SKIP(source, kModel);
+  const std::string source = testing::story_model();
   ASSERT_OK_AND_ASSIGN(const std::string model, testing::requantize(source, DType::q8_0, "q8.gguf"));
   // Quantized activations: products are off, and behind the first one everything is, unless operands are given.
   const json whole = compare(model, {"--activations", "f32", "--with", "cpu:int8-32"});
@@ -67,7 +65,7 @@ TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
 
 // Layers on both devices: values and the cache's tables go from one to the other.
 TEST(Compare, ASideMayBeSeveralDevices) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   if (run_program({"devices"}).out.find(" vulkan:0\n") == std::string::npos) GTEST_SKIP() << "no vulkan:0";
   for (const char* n_layers : {"1", "3"}) {
     const json whole = compare(model, {"--with", "vulkan:0", "-ngl", n_layers});
@@ -80,7 +78,7 @@ TEST(Compare, ASideMayBeSeveralDevices) {
 }
 
 TEST(Compare, BehindTheLimitTheStatusIsOne) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"compare", "-m", model, "--with", "cpu:scalar", "--limit", "0", "-q"});
   EXPECT_EQ(output.status, 1);
   EXPECT_TRUE(output.err.starts_with("error: NMSE of ")) << output.err;
@@ -90,13 +88,13 @@ TEST(Compare, BehindTheLimitTheStatusIsOne) {
 }
 
 TEST(Compare, UnknownSidesAreRefused) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"compare", "-m", model, "--with", "cpu:abacus", "-q"}), 1, "--with: ");
   expect_refusal(run_program({"compare", "-m", model, "--with", "abacus:0", "-q"}), 1, "abacus:0");
 }
 
 TEST(LogSched, TellsTheDeviceOfEveryNodeAndWhy) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   for (const std::vector<std::string>& args : {std::vector<std::string>{"run", "-p", "a", "-n", "1"},
                                                {"plan"},
                                                {"graph", "-p", "4"},

@@ -141,7 +141,7 @@ TEST(Embed, TakesAnyBytes) {
 }
 
 TEST(Embed, DecoderModelsGiveVectorsToo) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   const Json last = embed(model, {"--pooling", "last"}, "Once upon a time\nThe dog\n");
   const Json mean = embed(model, {}, "Once upon a time\nThe dog\n");
   EXPECT_NEAR(norm_of(vector_of(last, 0), 2), 1, 1e-6);

@@ -47,8 +47,7 @@ class GraphPage : public ::testing::Test {
   void SetUp() override {
     browser_ = find_browser();
     if (browser_.empty()) GTEST_SKIP() << "no chromium";
-    TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
-    make_page(model);
+    make_page(testing::story_model());
   }
 
   void make_page(const std::string& model) {
@@ -84,7 +83,7 @@ TEST_F(GraphPage, DrawsEveryNodeOfTheStep) {
   EXPECT_EQ(page.mark("view"), "graph");
   EXPECT_EQ(page.mark("nodes"), "91");
   EXPECT_EQ(page.mark("slices"), "1");
-  EXPECT_NE(page.element("model").find("stories260K.gguf"), std::string::npos);
+  EXPECT_NE(page.element("model").find("story.gguf"), std::string::npos);
   EXPECT_TRUE(page.panel_has("nodes", "91 that run"));
   EXPECT_TRUE(page.panel_has("step", "prefill of 64 tokens"));
   // What the script draws is on the canvas: it counts the boxes that it painted.

@@ -16,10 +16,9 @@ class GraphReportTest : public ::testing::Test {
  protected:
   // The last two layers and the output on a device that does not tell the times of nodes.
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
     registry_ = testing::fake_registry({{}});
-    ASSERT_OK_AND_ASSIGN(engine_,
-                         Engine::open(*registry_, path, {.placement = {.devices = {"fake:0"}, .n_gpu_layers = 3}}));
+    ASSERT_OK_AND_ASSIGN(engine_, Engine::open(*registry_, testing::story_model(),
+                                               {.placement = {.devices = {"fake:0"}, .n_gpu_layers = 3}}));
     ASSERT_OK(engine_->load({}));
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, {.n_ctx = 64, .threads = {.n_threads = 2}}));
     report_.model = "two";

@@ -7,6 +7,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/spec_model.h"
 #include "tests/support/tiny_encoder.h"
 #include "tests/support/tiny_t5.h"
 
@@ -19,8 +20,6 @@ using testing::ProgramOutput;
 using testing::read_all;
 using testing::run_program;
 using testing::temporary_dir;
-
-const std::string kModel = "models/stories260K.gguf";
 
 std::string graph_file(const std::string& model, const std::string& name, std::vector<std::string> flags = {}) {
   const std::string path = (temporary_dir() / name).string();
@@ -39,7 +38,7 @@ size_t occurrences(const std::string& text, const std::string& part) {
 }
 
 TEST(Graph, JsonTellsWhereEveryNodeRunsAndWhy) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json graph = json::parse(graph_file(model, "g.json"));
   ASSERT_EQ(graph["steps"].size(), 2u);
   EXPECT_EQ(graph["steps"][0]["title"], "prefill");
@@ -68,7 +67,7 @@ TEST(Graph, JsonTellsWhereEveryNodeRunsAndWhy) {
 }
 
 TEST(Graph, TimesAreOfAStepAndAddUp) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json graph = json::parse(graph_file(model, "t.json", {"-t", "2"}));
   for (const json& step : graph["steps"]) {
     double sum = 0, last = 0;
@@ -95,10 +94,8 @@ TEST(Graph, TimesAreOfAStepAndAddUp) {
 // Two values that live at the same time have no byte in common; one that dies where the other begins may have given it
 // its place.
 TEST(Graph, TheMemoryMapIsOne) {
-  for (const char* name :
-       {"models/stories260K.gguf", "golden/archs/gemma3-dense.gguf", "golden/archs/llama-moe.gguf"}) {
-    TESSERA_SHARED_OR_SKIP(model, name);
-    const json graph = json::parse(graph_file(model, "m.json"));
+  for (const char* name : {"story", "gemma3-dense", "llama-moe"}) {
+    const json graph = json::parse(graph_file(testing::named_model(name), "m.json"));
     for (const json& step : graph["steps"]) {
       const json& values = step["values"];
       ASSERT_GT(values.size(), 20u);
@@ -121,10 +118,8 @@ TEST(Graph, TheMemoryMapIsOne) {
 }
 
 TEST(Graph, BoxesOfABlockDoNotOverlap) {
-  for (const char* name :
-       {"models/stories260K.gguf", "golden/archs/deepseek2-moe.gguf", "golden/archs/mamba-dense.gguf"}) {
-    TESSERA_SHARED_OR_SKIP(model, name);
-    const json graph = json::parse(graph_file(model, "b.json"));
+  for (const char* name : {"story", "deepseek2-moe", "mamba-dense"}) {
+    const json graph = json::parse(graph_file(testing::named_model(name), "b.json"));
     const double width = graph["node_width"], height = graph["node_height"];
     std::map<size_t, std::vector<std::pair<double, double>>> boxes;
     const json& step = graph["steps"][0];
@@ -143,7 +138,7 @@ TEST(Graph, BoxesOfABlockDoNotOverlap) {
 }
 
 TEST(Graph, DotOnStdoutHangsTogether) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"graph", "-m", model, "-p", "8", "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
   const std::string& dot = output.out;
@@ -168,7 +163,7 @@ TEST(Graph, DotOnStdoutHangsTogether) {
 }
 
 TEST(Graph, NamesOfAFileStayText) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   testing::EditableModel edited(model);
   edited.builder.set("general.name", std::string("</script><script>document.title='taken'</script>\"];\n} \xff"));
   const std::string path = edited.write("hostile.gguf");
@@ -183,7 +178,7 @@ TEST(Graph, NamesOfAFileStayText) {
 }
 
 TEST(Graph, ThePageNeedsNothingFromElsewhere) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string page = graph_file(model, "alone.html");
   for (const char* part : {"http://", "https://", "src=", "import(", "fetch(", "@import", "url("})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
@@ -203,7 +198,7 @@ TEST(Graph, EncodersAreStepsToo) {
 }
 
 TEST(Graph, WhatCannotBeShownIsRefused) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"graph", "-m", model, "-o", "g.png"}), 2, "-o g.png: want a name that ends in .html");
   expect_refusal(run_program({"graph", "-m", model, "-p", "600", "-q"}), 1, "micro-batch of 512 (-ub)");
   expect_refusal(run_program({"graph", "-m", model, "-c", "1", "-q"}), 1, "context of 1 (-c)");

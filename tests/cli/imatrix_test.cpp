@@ -19,16 +19,11 @@ using convert::Imatrix;
 using testing::expect_refusal;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-const std::string kText = "text/tinyshakespeare.txt";
-
 class ImatrixCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(model, kModel);
-    TESSERA_SHARED_OR_SKIP(text, kText);
-    model_ = model;
-    text_ = text;
+    model_ = testing::story_model();
+    text_ = testing::story_text();
     dir_ = testing::temporary_dir() / ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::create_directory(dir_);
   }
@@ -145,6 +140,9 @@ TEST_F(ImatrixCommand, ResumeRefusesAnotherTextOrChunkSize) {
 
 TEST_F(ImatrixCommand, AnInterruptKeepsTheLastSavedFile) {
   const auto saved = [&] { return fs::exists(path("a.gguf")); };
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += testing::read_all(text_);  // a run of many seconds
+  text_ = testing::write_temporary("long.txt", text);
   testing::Child child({"imatrix", "-m", model_, "-f", text_, "-c", "64", "-ub", "64", "-q", "-o", path("a.gguf")});
   for (int i = 0; i < 12000 && !saved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.send(SIGINT);

@@ -16,10 +16,8 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 TEST(Inspect, JsonIsWhatTheFileHolds) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"inspect", model, "--json"});
   ASSERT_EQ(output.status, 0) << output.err;
   const json file = json::parse(output.out);
@@ -40,7 +38,7 @@ TEST(Inspect, JsonIsWhatTheFileHolds) {
 }
 
 TEST(Inspect, KeysAndTensorsRestrictWhatIsPrinted) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string all = run_program({"inspect", "-m", model}).out,
                     keys = run_program({"inspect", model, "--keys"}).out,
                     tensors = run_program({"inspect", model, "--tensors"}).out;
@@ -56,7 +54,7 @@ TEST(Inspect, KeysAndTensorsRestrictWhatIsPrinted) {
 }
 
 TEST(Inspect, DumpPrintsEveryValue) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto file = GgufFile::open(model);
   ASSERT_OK(file);
   const GgufTensor& tensor = *(*file)->find_tensor("token_embd.weight");
@@ -93,7 +91,7 @@ TEST(Inspect, DumpDecodesQuantizedBlocks) {
 }
 
 TEST(Inspect, DumpRefusesWhatItCannotDecodeOrFind) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   ASSERT_OK(edited.builder.add_tensor("integers", DType::i8, {32}));
   edited.data.emplace_back(32);
@@ -105,7 +103,7 @@ TEST(Inspect, DumpRefusesWhatItCannotDecodeOrFind) {
 }
 
 TEST(Inspect, ControlCharactersNeverReachTheTerminal) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   edited.builder.set("general.name",
                      "\x1b[2J\x07\r\n\xc2\x9b"

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -54,8 +55,8 @@ std::string logits_bytes(const std::string& model, const std::vector<int32_t>& i
 }
 
 TEST(Logits, AreTheGoldenOnes) {
-  TESSERA_SHARED_OR_SKIP(model, "golden/archs/llama-dense.gguf");
-  TESSERA_SHARED_OR_SKIP(golden, "golden/archs/llama-dense.logits");
+  const std::string model = testing::arch_model("llama-dense");
+  const std::string golden = testing::data_path("arch_specs/llama-dense.logits");
   const LogitsFile want = read_logits(golden);
   const std::string bytes = logits_bytes(model, want.ids, {"-ctk", "f32", "-ctv", "f32"});
   const LogitsFile got = read_logits(testing::write_temporary("got.logits", bytes));
@@ -70,7 +71,7 @@ TEST(Logits, AreTheGoldenOnes) {
 }
 
 TEST(Logits, SameBitsForAnyMicroBatchThreadsAndEachInstructionSet) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 80; ++i) ids.push_back((i * 37 + 5) % 512);
   const auto devices = nlohmann::json::parse(run_program({"devices", "--json"}).out);
@@ -90,7 +91,7 @@ TEST(Logits, SameBitsForAnyMicroBatchThreadsAndEachInstructionSet) {
 }
 
 TEST(Logits, BadTokensAreRefused) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   const std::string out = (testing::temporary_dir() / "bad.logits").string();
   expect_refusal(run_program({"logits", "-m", model, "-o", out}), 2, "no tokens");
   expect_refusal(run_program({"logits", "-m", model, "--tokens", "1,2"}), 2, "no output");
@@ -103,7 +104,7 @@ TEST(Logits, BadTokensAreRefused) {
 }
 
 TEST(Logits, TheErrorAgainstAReferenceIsShownPerPosition) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   std::string bytes = logits_bytes(model, {1, 5, 9}, {});
   // The second position's first logit is another by 1000, so it is the highest now.
   float changed;
@@ -134,7 +135,7 @@ TEST(Logits, TheErrorAgainstAReferenceIsShownPerPosition) {
 }
 
 TEST(Logits, FailedOutputLeavesNothing) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   const fs::path dir = testing::temporary_dir() / "outputs";
   fs::create_directory(dir);
   const auto write_to = [&](const std::string& path) {
@@ -147,7 +148,7 @@ TEST(Logits, FailedOutputLeavesNothing) {
 }
 
 TEST(Logits, FullDiskLeavesNothing) {
-  TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");
+  const std::string model = testing::story_model();
   const fs::path dir = testing::temporary_dir() / "limited";
   fs::create_directory(dir);
   // A limit on the size of files stands in for a full disk: both fail in the middle of a write.

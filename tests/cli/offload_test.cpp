@@ -11,8 +11,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 TEST(OffloadFlags, ThatCannotBeReadAreRefusedBeforeLoading) {
   const std::pair<const char*, const char*> cases[] = {
       {"-ngl", "abc"},  {"-ngl", "-2"},     {"-sm", "rows"}, {"-sm", ""},     {"-ts", "1,,2"},  {"-ts", "-1"},
@@ -24,14 +22,14 @@ TEST(OffloadFlags, ThatCannotBeReadAreRefusedBeforeLoading) {
 }
 
 TEST(OffloadFlags, NamesThatDoNotExistAreErrorsThatListThoseThatDo) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"plan", "-m", model, "-dev", "gpu7"}), 1, "no device named gpu7 (there are: ");
   expect_refusal(run_program({"plan", "-m", model, "-ot", "ffn=gpu7"}), 1,
                  "no device or memory named gpu7 (there are: cpu, cpu-packed");
 }
 
 TEST(OffloadFlags, OfDevicesThatAreNotThereChangeNothing) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string plain = run_program({"plan", "-m", model, "--json"}).out;
   for (const std::vector<std::string>& flags : {std::vector<std::string>{"-dev", "none"},
                                                 {"-ngl", "5"},
@@ -52,7 +50,7 @@ TEST(OffloadFlags, OfDevicesThatAreNotThereChangeNothing) {
 }
 
 TEST(OffloadFlags, WeightsMayLieInOtherMemory) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"plan", "-m", model, "-ot", "ffn_(up|down)=cpu-numa,attn_q=CPU-NUMA"});
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_NE(output.out.find("cpu-numa"), std::string::npos) << output.out;
@@ -76,7 +74,7 @@ uint64_t weights_on(const std::string& device, const ProgramOutput& plan) {
 
 // Where Vulkan has a device, whatever it computes on.
 TEST(OffloadFlags, SplitAModelOverADevice) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto plan = [&](const std::string& layers) {
     return run_program({"plan", "-m", model, "--json", "-dev", "vulkan:0", "-ngl", layers});
   };
@@ -97,7 +95,7 @@ TEST(OffloadFlags, SplitAModelOverADevice) {
 
 #ifdef TESSERA_EXAMPLE_PLUGINS
 TEST(OffloadFlags, SplitRowsOverTwoDevices) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::vector<std::string> env = {std::string("TESSERA_BACKENDS=") + TESSERA_EXAMPLE_PLUGINS};
   const auto run = [&](const std::string& command, const std::vector<std::string>& flags) {
     std::vector<std::string> args = {command, "-m", model};
@@ -123,7 +121,7 @@ TEST(OffloadFlags, SplitRowsOverTwoDevices) {
 
 // Which takes large products alone: a short prompt leaves them to the CPU.
 TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   std::string text;
   for (const int n_words : {1, 3, 20, 100}) {
     while (std::ranges::count(text, ' ') < n_words) text += "Once upon a time there was a cat ";
@@ -137,7 +135,7 @@ TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
 
 // The device's peaks take 64 MiB, before anything else is there.
 TEST(OffloadFlags, BenchFitsToo) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output =
       run_program({"bench", "-m", model, "-p", "16", "-n", "2", "-r", "1", "-dev", "vulkan:0", "-fitt", "68"}, "",
                   {"TESSERA_VULKAN_MEMORY=72000000"});

@@ -10,6 +10,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -18,13 +19,9 @@ using nlohmann::json;
 using testing::expect_refusal;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-const std::string kText = "text/tinyshakespeare.txt";
-
 TEST(PerplexityCommand, IsTheGoldenOne) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(path, "golden/perplexity.json");
-  const json golden = json::parse(testing::read_all(path));
+  const json golden = json::parse(testing::read_all(testing::data_path("perplexity.json")));
+  TESSERA_SHARED_OR_SKIP(model, golden["model"].get<std::string>());
   for (const json& want : golden["results"]) {
     TESSERA_SHARED_OR_SKIP(text, want["text"].get<std::string>());
     const auto output = run_program({"perplexity", "-m", model, "-f", text, "-c", golden["context"].dump(), "--chunks",
@@ -57,8 +54,8 @@ const std::vector<std::vector<std::string>> kCuts = {
     {"-ub", "1"}, {"-ub", "33", "-t", "2"}, {"-b", "250"}, {"-t", "3"}};
 
 TEST(PerplexityCommand, IsTheSameForAnyMicroBatchAndThreads) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(text, kText);
+  const std::string model = testing::story_model();
+  const std::string text = testing::story_text();
   const std::string want = run_small(model, text, {});
   const json parsed = json::parse(want);
   EXPECT_EQ(parsed["chunks"], 7);
@@ -69,8 +66,8 @@ TEST(PerplexityCommand, IsTheSameForAnyMicroBatchAndThreads) {
 }
 
 TEST(PerplexityCommand, StridedChunksScoreEveryTokenOnce) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(text, kText);
+  const std::string model = testing::story_model();
+  const std::string text = testing::story_text();
   const std::string want = run_small(model, text, {"--ppl-stride", "40"});
   const json parsed = json::parse(want);
   EXPECT_EQ(parsed["context"], 120);  // half a stride more
@@ -89,10 +86,6 @@ TEST(PerplexityCommand, StridedChunksScoreEveryTokenOnce) {
 class KlDivergenceCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(model, kModel);
-    TESSERA_SHARED_OR_SKIP(text, kText);
-    model_ = model;
-    text_ = text;
     run_small(model_, text_, {"--kl-divergence-base", base_});
     ASSERT_TRUE(std::filesystem::exists(base_));
   }
@@ -113,7 +106,8 @@ class KlDivergenceCommand : public ::testing::Test {
     testing::write_temporary("base.kld", bytes);
   }
 
-  std::string model_, text_, base_ = (testing::temporary_dir() / "base.kld").string();
+  const std::string model_ = testing::story_model(), text_ = testing::story_text(),
+                    base_ = (testing::temporary_dir() / "base.kld").string();
 };
 
 TEST_F(KlDivergenceCommand, OfAModelWithItselfIsZero) {
@@ -174,13 +168,13 @@ TEST_F(KlDivergenceCommand, PrintsTheTablesThatUsersKnow) {
 TEST_F(KlDivergenceCommand, TheTextBesideABaseIsChecked) {
   EXPECT_EQ(compare(model_, {"-f", text_}).status, 0);
   EXPECT_EQ(compare(model_, {"-f", text_, "-c", "100", "--chunks", "3"}).status, 0);
-  TESSERA_SHARED_OR_SKIP(other, "text/wikitext2-test.txt");
+  const std::string other = testing::write_temporary("other.txt", testing::read_all(text_).substr(1000));
   expect_refusal(compare(model_, {"-f", other}), 1, "made from another text: token ");
   expect_refusal(compare(model_, {"-c", "512"}), 1, "chunks of 100 tokens, -c says 512");
 }
 
 TEST_F(KlDivergenceCommand, RefusesBasesOfOthersAndDamage) {
-  TESSERA_SHARED_OR_SKIP(llama, "golden/archs/llama-dense.gguf");
+  const std::string llama = testing::arch_model("llama-dense");
   expect_refusal(compare(llama), 1, "made with a vocabulary of 512 tokens, the model's has ");
   edit_base([](std::string& bytes) { bytes.resize(bytes.size() / 2); });
   expect_refusal(compare(model_), 1, "base.kld: truncated: ");
@@ -204,8 +198,8 @@ TEST_F(KlDivergenceCommand, RefusesFlagsThatDoNotFit) {
 }
 
 TEST(PerplexityCommand, ReferenceActivationsAreFloats) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(text, kText);
+  const std::string model = testing::story_model();
+  const std::string text = testing::story_text();
   const std::string path = (testing::temporary_dir() / "q8_0.gguf").string();
   ASSERT_EQ(run_program({"quantize", "-q", "--pure", model, path, "Q8_0"}).status, 0);
   const std::string reference = run_small(path, text, {"--reference-activations"});
@@ -221,8 +215,8 @@ TEST(PerplexityCommand, ReferenceActivationsAreFloats) {
 }
 
 TEST(PerplexityCommand, SaysTheRunningEstimateOnStderr) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(text, kText);
+  const std::string model = testing::story_model();
+  const std::string text = testing::story_text();
   const auto output = run_program({"perplexity", "-m", model, "-f", text, "-c", "512", "--chunks", "2"});
   EXPECT_NE(output.err.find("chunk 1 of 2, PPL = "), std::string::npos) << output.err;
   const size_t last = output.err.find("chunk 2 of 2, PPL = ");
@@ -236,7 +230,7 @@ TEST(PerplexityCommand, SaysTheRunningEstimateOnStderr) {
 }
 
 TEST(PerplexityCommand, RefusesWhatItCannotMeasure) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"perplexity", "-m", model, "-p", "too short"}), 1,
                  "want at least 1024: two chunks of 512");
   expect_refusal(run_program({"perplexity", "-p", "x"}), 2, "no model");
@@ -254,8 +248,8 @@ TEST(PerplexityCommand, RefusesWhatItCannotMeasure) {
 }
 
 TEST(PerplexityCommand, RefusesLogitsThatAreNotFinite) {
-  TESSERA_SHARED_OR_SKIP(path, kModel);
-  TESSERA_SHARED_OR_SKIP(text, kText);
+  const std::string path = testing::story_model();
+  const std::string text = testing::story_text();
   testing::EditableModel model(path);
   std::ranges::fill(model.tensor("output_norm.weight"), std::byte{0xff});  // NaN
   expect_refusal(run_program({"perplexity", "-m", model.write("nan.gguf"), "-f", text, "-q"}), 1,

@@ -3,6 +3,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -11,8 +12,6 @@ using nlohmann::json;
 using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
-
-const std::string kModel = "models/stories260K.gguf";
 
 json plan(const std::string& model, std::vector<std::string> flags) {
   std::vector<std::string> args = {"plan", "-m", model, "--json"};
@@ -23,7 +22,7 @@ json plan(const std::string& model, std::vector<std::string> flags) {
 }
 
 TEST(Plan, PartsAddUpToTheTotal) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json p = plan(model, {});
   uint64_t total = 0;
   for (const json& buffer : p["buffers"]) total += buffer["bytes"].get<uint64_t>();
@@ -42,32 +41,32 @@ uint64_t kv_bytes(uint64_t n_ctx, uint64_t bytes_per_element) {
 }
 
 TEST(Plan, KvBytesAreTheFormulas) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EXPECT_EQ(plan(model, {})["kv_bytes"], kv_bytes(2048, 2));
   EXPECT_EQ(plan(model, {"-c", "4096", "-ctk", "f32", "-ctv", "f32"})["kv_bytes"], kv_bytes(4096, 4));
 }
 
 TEST(Plan, TakesTheFlagsOfRun) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   plan(model,
        {"-p", "text", "-n", "5", "--temp", "0.5", "--top-k", "3", "-t", "1", "--no-repack", "--echo", "-s", "4"});
   EXPECT_LT(plan(model, {"-ub", "32"})["compute_bytes"], plan(model, {})["compute_bytes"]);
 }
 
 TEST(Plan, TableNamesTheTotal) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string table = run_program({"plan", "-m", model}).out;
   EXPECT_NE(table.find("kv       " + std::to_string(kv_bytes(2048, 2))), std::string::npos) << table;
   EXPECT_NE(table.find(std::to_string(plan(model, {})["total_bytes"].get<uint64_t>())), std::string::npos) << table;
 }
 
 TEST(Plan, MemoryThatSufficesChangesNothing) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EXPECT_EQ(plan(model, {"--memory", "1G"}), plan(model, {}));
 }
 
 TEST(Plan, SmallMemoryShrinksTheContextFirst) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   // The useful least of 4096 tokens fits, the asked-for 100k of the model's file would not: no other setting changes.
   testing::EditableModel edited(model);
   edited.builder.set("llama.context_length", uint32_t{100000});
@@ -82,7 +81,7 @@ TEST(Plan, SmallMemoryShrinksTheContextFirst) {
 }
 
 TEST(Plan, SmallerMemoryShrinksTheMicroBatchThenTheCacheTypes) {
-  TESSERA_SHARED_OR_SKIP(model, "golden/archs/llama-dense.gguf");
+  const std::string model = testing::arch_model("llama-dense");
   const json asked = plan(model, {"-c", "4096"});
   const uint64_t weights = asked["weights_bytes"], kv = asked["kv_bytes"], compute = asked["compute_bytes"];
   const json by_ubatch = plan(model, {"-c", "4096", "--memory", std::to_string(weights + kv + compute / 2)});
@@ -96,7 +95,7 @@ TEST(Plan, SmallerMemoryShrinksTheMicroBatchThenTheCacheTypes) {
 }
 
 TEST(Plan, NothingThatFitsIsSaid) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"plan", "-m", model, "--memory", "1M"}), 1, "nothing fits in 1048576 bytes: the least");
   expect_refusal(run_program({"plan", "-m", model, "-c", "100000", "--memory", "4M"}), 1,
                  "nothing fits in 4194304 bytes");

@@ -18,12 +18,10 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 TEST(Run, GreedyContinuationsAreTheGoldenOnes) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
-  TESSERA_SHARED_OR_SKIP(golden, "golden/greedy.json");
-  const auto runs = nlohmann::json::parse(testing::read_all(golden))["runs"];
+  const auto golden = nlohmann::json::parse(testing::read_all(testing::data_path("greedy.json")));
+  TESSERA_SHARED_OR_SKIP(model, golden["model"].get<std::string>());
+  const auto& runs = golden["runs"];
   ASSERT_EQ(runs.size(), 5u);
   for (const auto& run : runs) {
     const auto ids = run["result"]["ids"].get<std::vector<int>>();
@@ -36,7 +34,7 @@ TEST(Run, GreedyContinuationsAreTheGoldenOnes) {
 }
 
 TEST(Run, SeedDecidesTheText) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto text = [&](const std::string& seed) {
     return run_program({"run", "-m", model, "-p", "Once", "-n", "40", "-s", seed, "-q"}).out;
   };
@@ -46,7 +44,7 @@ TEST(Run, SeedDecidesTheText) {
 }
 
 TEST(Run, PromptComesFromFlagFileOrStdin) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::vector<std::string> common = {"run", "-m", model, "-n", "20", "--temp", "0", "-q"};
   const auto with = [&](std::vector<std::string> more, const std::string& input) {
     more.insert(more.begin(), common.begin(), common.end());
@@ -60,27 +58,27 @@ TEST(Run, PromptComesFromFlagFileOrStdin) {
 }
 
 TEST(Run, EmptyPromptStartsAText) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"run", "-m", model, "-p", "", "-n", "10", "--temp", "0", "-q"});
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_GT(output.out.size(), 1u);
 }
 
 TEST(Run, PromptLongerThanTheContextNamesBothNumbers) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = run_program({"run", "-m", model, "-p", "Once upon a time", "-c", "4"});
-  expect_refusal(output, 1, "the prompt has 5 tokens, the context holds 4");
+  expect_refusal(output, 1, "the prompt has 7 tokens, the context holds 4");
 }
 
 TEST(Run, UnreadablePromptFileIsNamed) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"run", "-m", model, "-f", "/no/such/prompt"}), 1, "/no/such/prompt: cannot open");
   expect_refusal(run_program({"run", "-m", model, "-f", "/dev/zero"}), 1, "/dev/zero: longer than 67108864 bytes");
   expect_refusal(run_program({"run", "-m", model, "-f", "/tmp"}), 1, "/tmp: cannot read: Is a directory");
 }
 
 TEST(Run, AnyBytesAreAPromptAndTheOutputIsUtf8) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string bytes("\xff\xfe\0\x80 <s> \xc3", 11);
   const ProgramOutput output = run_program({"run", "-m", model, "-n", "60", "-q", "-s", "1", "--temp", "5"}, bytes);
   EXPECT_EQ(output.status, 0) << output.err;
@@ -88,7 +86,7 @@ TEST(Run, AnyBytesAreAPromptAndTheOutputIsUtf8) {
 }
 
 TEST(Run, FullContextEndsTheTextAndSaysSo) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output =
       run_program({"run", "-m", model, "-p", "Once", "-c", "16", "--ignore-eos", "--temp", "0"});
   EXPECT_EQ(output.status, 0);
@@ -96,7 +94,7 @@ TEST(Run, FullContextEndsTheTextAndSaysSo) {
 }
 
 TEST(Run, InterruptionLeavesTheTextSoFarAndStatus130) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   Child child({"run", "-m", model, "-p", "Once", "-n", "2000000000", "--ignore-eos", "-c", "1000000"});
   child.wait_for_output(200);
   child.send(SIGINT);
@@ -132,13 +130,13 @@ TEST(Run, AnEncoderReadsThePromptAndADecoderAnswers) {
 }
 
 TEST(Run, FullDiskIsAnError) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput output = Child({"run", "-m", model, "-p", "Once", "-n", "20", "-q"}, "/dev/full").wait();
   expect_refusal(output, 1, "cannot write to stdout: No space left on device");
 }
 
 TEST(Run, ModelThatIsTruncatedWhileMappedIsNamed) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string copy = testing::write_temporary("shrinks.gguf", testing::read_all(model));
   Child child({"run", "-m", copy, "-p", "Once", "-n", "2000000000", "--ignore-eos", "--context-shift", "-c", "512",
                "--no-repack"});

@@ -12,8 +12,6 @@ namespace fs = std::filesystem;
 using testing::expect_refusal;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";  // 48 tensors
-
 class SplitCommand : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -28,7 +26,7 @@ class SplitCommand : public ::testing::Test {
 };
 
 TEST_F(SplitCommand, MergeOfTheShardsIsTheModel) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string ours = testing::EditableModel(model).write("ours.gguf");  // as our writer lays it out
   const auto split = run_program({"split", "--split-max-tensors", "20", ours, path("out")});
   ASSERT_EQ(split.status, 0) << split.err;
@@ -48,7 +46,7 @@ TEST_F(SplitCommand, MergeOfTheShardsIsTheModel) {
 }
 
 TEST_F(SplitCommand, DefaultIs128TensorsAndSizesAreDecimal) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   ASSERT_EQ(run_program({"split", model, path("one"), "-q"}).status, 0);
   EXPECT_TRUE(fs::exists(split_path(path("one"), 0, 1)));
   ASSERT_EQ(run_program({"split", model, path("mega"), "--split-max-size", "1M", "-q"}).status, 0);
@@ -61,7 +59,7 @@ TEST_F(SplitCommand, DefaultIs128TensorsAndSizesAreDecimal) {
 }
 
 TEST_F(SplitCommand, DryRunWritesNothing) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const auto output = run_program({"split", model, path("out"), "--dry-run", "--no-tensor-first-split", "-q"});
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_EQ(std::ranges::count(output.out, '\n'), 2);
@@ -70,7 +68,7 @@ TEST_F(SplitCommand, DryRunWritesNothing) {
 }
 
 TEST_F(SplitCommand, ExistingFilesAreKept) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   ASSERT_EQ(run_program({"split", model, path("out"), "-q"}).status, 0);
   const std::string shard = split_path(path("out"), 0, 1), before = testing::read_all(shard);
   expect_refusal(run_program({"split", model, path("out")}), 1, shard + ": exists already");
@@ -80,7 +78,7 @@ TEST_F(SplitCommand, ExistingFilesAreKept) {
 }
 
 TEST_F(SplitCommand, WrongArgumentsAreRefused) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"split"}), 2, "no paths: want IN.gguf OUT_PREFIX");
   expect_refusal(run_program({"split", model}), 2, "no second path: want IN.gguf OUT_PREFIX");
   expect_refusal(run_program({"merge", model, "a", "b"}), 2, "unexpected argument 'b': want FIRST.gguf OUT.gguf");

@@ -10,8 +10,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 // Puts the thread back on its CPUs: --numa isolate moves it.
 class Threads : public ::testing::Test {
  protected:
@@ -29,7 +27,7 @@ TEST_F(Threads, UnknownNumaPolicyIsRefusedWithTheNames) {
 }
 
 TEST_F(Threads, LogitsAreTheSameWhereverThreadsRun) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string file = (testing::temporary_dir() / "threads.logits").string();
   const auto logits = [&](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"logits", "-m", model, "--tokens", "1,403,407,261,378", "-o", file});

@@ -13,8 +13,6 @@ using testing::ProgramOutput;
 using testing::read_all;
 using testing::run_program;
 
-const std::string kModel = "models/stories260K.gguf";
-
 json trace_of(const std::string& model, std::vector<std::string> flags) {
   const std::string path = (testing::temporary_dir() / "trace.json").string();
   std::vector<std::string> args = {"trace", "-m", model, "-p", "Once upon a time", "--temp", "0", "-o", path, "-q"};
@@ -28,7 +26,7 @@ json trace_of(const std::string& model, std::vector<std::string> flags) {
 int64_t nanoseconds(const json& us) { return std::llround(us.get<double>() * 1e3); }
 
 TEST(Trace, TellsEveryStepAndToken) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json trace = trace_of(model, {"-n", "5", "-ub", "4"});
   std::map<std::string, int> phases, nodes;
   std::map<int, std::string> tracks;
@@ -43,9 +41,9 @@ TEST(Trace, TellsEveryStepAndToken) {
     if (event["cat"] == "node") ++nodes[event["name"]];
   }
   EXPECT_EQ(tracks, (std::map<int, std::string>{{1, "tokens"}, {3, "cpu"}}));
-  // 5 tokens with the one that begins a text, in micro-batches of 4; the fifth token is not decoded.
+  // A prompt of 7 tokens, in micro-batches of 4; the last of the 5 tokens that follow is not decoded.
   const std::map<std::string, int> want = {{"load", 1},      {"tokenize", 1}, {"prefill 4", 1},
-                                           {"prefill 1", 1}, {"decode 1", 1}, {"decode 2", 1},
+                                           {"prefill 3", 1}, {"decode 1", 1}, {"decode 2", 1},
                                            {"decode 3", 1},  {"decode 4", 1}, {"sample", 5}};
   EXPECT_EQ(phases, want);
   EXPECT_EQ(nodes["attention"], 6 * 5);  // 6 steps of 5 layers
@@ -53,7 +51,7 @@ TEST(Trace, TellsEveryStepAndToken) {
 
 // On one track an event lies within the one that it begins in, or begins behind it.
 TEST(Trace, EventsOfATrackNest) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const json trace = trace_of(model, {"-n", "8", "-t", "2"});
   std::map<int, std::vector<std::pair<int64_t, int64_t>>> tracks;  // (begin, -duration)
   for (const json& event : trace["traceEvents"])
@@ -76,7 +74,7 @@ TEST(Trace, EventsOfATrackNest) {
 
 TEST(Trace, WantsAFile) {
   expect_refusal(run_program({"trace", "-m", "x", "-p", "y"}), 2, "no file for the trace");
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   expect_refusal(run_program({"trace", "-m", model, "-p", "y", "-q", "-o", "/nowhere/t.json"}), 1, "/nowhere");
 }
 

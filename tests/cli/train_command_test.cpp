@@ -186,8 +186,7 @@ TEST_F(TrainCommand, FullDiskAtACheckpointKeepsTheLastOne) {
 class FinetuneCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    model_ = path;
+    model_ = testing::story_model();
     text_ = testing::write_temporary("tune.txt", lines(300, "Tom the robot sang to the moon"));
     for (const char* name : {"tuned.gguf", "lora.gguf", "merged.gguf", "q8.gguf"}) fs::remove(path_of(name));
   }

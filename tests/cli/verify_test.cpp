@@ -8,6 +8,7 @@
 #include "tessera/gguf/split.h"
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -17,8 +18,6 @@ using testing::EditableModel;
 using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
-
-const std::string kModel = "models/stories260K.gguf";
 
 void put_float(std::vector<std::byte>& data, size_t i, float value) {
   std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
@@ -33,7 +32,7 @@ std::string logits_file(const std::string& model) {
 }
 
 TEST(Verify, GoodModelsPass) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const ProgramOutput plain = run_program({"verify", model});
   EXPECT_EQ(plain.status, 0) << plain.err;
   EXPECT_TRUE(plain.out.starts_with("values: 48 tensors, 1171200 bytes (1.17 MB), 292800 blocks, all finite\n"))
@@ -55,15 +54,15 @@ TEST(Verify, GoodModelsPass) {
 }
 
 TEST(Verify, GoldenLogitsAreThoseOfTheModel) {
-  TESSERA_SHARED_OR_SKIP(model, "golden/archs/llama-dense.gguf");
-  TESSERA_SHARED_OR_SKIP(golden, "golden/archs/llama-dense.logits");
+  const std::string model = testing::arch_model("llama-dense");
+  const std::string golden = testing::data_path("arch_specs/llama-dense.logits");
   const ProgramOutput output = run_program({"verify", model, "--reference", golden});
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_NE(output.out.find("tokenizer: no_vocab, 256 tokens\nlogits: "), std::string::npos) << output.out;
 }
 
 TEST(Verify, FirstFaultNamesTensorAndPlace) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   put_float(edited.tensor("blk.3.ffn_up.weight"), 64 * 7 + 3, std::numeric_limits<float>::quiet_NaN());
   const std::string path = edited.write("nan.gguf");
@@ -92,7 +91,7 @@ TEST(Verify, QuantizedBlocksAreChecked) {
 }
 
 TEST(Verify, DamagedStructureIsNamed) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string bytes = testing::read_all(model);
   expect_refusal(run_program({"verify", testing::write_temporary("cut.gguf", bytes.substr(0, bytes.size() / 2))}), 1,
                  "truncated at byte");
@@ -100,14 +99,14 @@ TEST(Verify, DamagedStructureIsNamed) {
 }
 
 TEST(Verify, VocabulariesAreChecked) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   edited.builder.set_array("tokenizer.ggml.scores", std::vector<float>{1, 2});
   expect_refusal(run_program({"verify", edited.write("scores.gguf")}), 1, "tokenizer.ggml.scores");
 }
 
 TEST(Verify, TokenizersThatAreNotBuiltAreAWarning) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   edited.builder.set("tokenizer.ggml.model", "another");
   const ProgramOutput output = run_program({"verify", edited.write("another.gguf"), "--json"});
@@ -117,7 +116,7 @@ TEST(Verify, TokenizersThatAreNotBuiltAreAWarning) {
 }
 
 TEST(Verify, SplitModelsAreCheckedWhole) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   EditableModel edited(model);
   put_float(edited.tensor("blk.4.ffn_up.weight"), 0, std::numeric_limits<float>::infinity());
   const std::string prefix = (testing::temporary_dir() / "bad").string();
@@ -126,7 +125,7 @@ TEST(Verify, SplitModelsAreCheckedWhole) {
 }
 
 TEST(Verify, OtherLogitsAreRefused) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   std::string logits = testing::read_all(logits_file(model));
   EditableModel edited(model);
   for (size_t i = 0; i < 64; ++i) put_float(edited.tensor("output_norm.weight"), i, 1.0f);
@@ -145,7 +144,7 @@ TEST(Verify, OtherLogitsAreRefused) {
 }
 
 TEST(Verify, AMicroBatchAtATimeGivesTheSameError) {
-  TESSERA_SHARED_OR_SKIP(model, kModel);
+  const std::string model = testing::story_model();
   const std::string reference = logits_file(model);
   const json found = json::parse(run_program({"verify", model, "--reference", reference, "-ub", "2", "--json"}).out);
   EXPECT_EQ(found["reference"]["nmse"], 0.0);  // logits do not depend on the micro-batch

@@ -30,7 +30,7 @@ TEST(Executor, RunNeverAllocates) {
 #ifdef TESSERA_SANITIZED
   GTEST_SKIP() << "allocations are not counted under a sanitizer";
 #endif
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = testing::story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, testing::load_engine(path));
   ASSERT_OK_AND_ASSIGN(const auto cache,
                        KvCache::plan(engine->device(), {.layers = engine->model().info().kv_layers, .n_ctx = 128}));

@@ -166,7 +166,7 @@ TEST(ChoiceRun, SetsUpTheSessionForTheLargestGroup) {
 class ChoicesOfAModel : public ::testing::Test {
  protected:
   void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+    const std::string path = story_model();
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
   }
 
@@ -297,7 +297,7 @@ TEST_F(ChoicesOfAModel, AreTheSameBitsHoweverTheyAreDecoded) {
 }
 
 TEST_F(ChoicesOfAModel, RefusesALikelihoodThatIsNotFinite) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   const auto tokens = tokenize(ChoiceForm::hellaswag, {make_task("Once upon a ", {"time", "day"})});
   ASSERT_EQ(tokens.size(), 1u);
   EditableModel model(path);

@@ -114,7 +114,7 @@ TEST(ChunkRun, FillsAMicroBatchWithChunks) {
 
 // A chunk's logits are those of its tokens alone, whatever the calls and the chunks beside it.
 TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   std::string text;
   for (int i = 0; i < 60; ++i) text += "Once upon a time there was a girl. ";
@@ -157,7 +157,7 @@ TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
 }
 
 TEST(DecodeChunks, TheVisitorsErrorEndsTheRun) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(
       const Chunks chunks,

@@ -8,6 +8,7 @@
 #include "tests/convert/quantize_support.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/lora_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -65,10 +66,8 @@ double relative_error(std::span<const float> a, std::span<const float> b) {
 class MergedLora : public ::testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Models, MergedLora,
-                         ::testing::Values("models/stories260K", "golden/archs/llama-moe", "golden/archs/qwen2moe-moe",
-                                           "golden/archs/gemma2-dense", "golden/archs/phi3-dense",
-                                           "golden/archs/gpt-oss-moe", "golden/archs/mamba-dense",
-                                           "golden/archs/lfm2-dense", "golden/archs/gpt2-dense"),
+                         ::testing::Values("story", "llama-moe", "qwen2moe-moe", "gemma2-dense", "phi3-dense",
+                                           "gpt-oss-moe", "mamba-dense", "lfm2-dense", "gpt2-dense"),
                          [](const auto& instance) {
                            std::string name = std::filesystem::path(instance.param).filename().string();
                            std::ranges::replace(name, '-', '_');
@@ -77,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MergedLora,
 
 // With an adapter for every matrix that is multiplied, experts and tied embeddings among them.
 TEST_P(MergedLora, SaysWhatTheAdaptedModelSays) {
-  TESSERA_SHARED_OR_SKIP(model, std::string(GetParam()) + ".gguf");
+  const std::string model = named_model(GetParam());
   const auto leave_out = [](std::string_view name) {
     constexpr std::string_view kNotProducts[] = {"conv", "position_embd"};
     return std::ranges::any_of(kNotProducts, [&](std::string_view part) { return name.contains(part); });
@@ -95,10 +94,7 @@ TEST_P(MergedLora, SaysWhatTheAdaptedModelSays) {
 
 class MergeLoraTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
-    model_ = path;
-  }
+  void SetUp() override { model_ = story_model(); }
   std::string model_;
 };
 

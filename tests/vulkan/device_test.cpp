@@ -62,7 +62,7 @@ TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
 
 // Whatever allocation it is that no longer fits, opening a session says so.
 TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   vulkan::Options options = validated_options();
   options.max_bytes = std::make_shared<std::atomic<uint64_t>>(uint64_t{1} << 30);
   Registry registry;

@@ -1,10 +1,9 @@
-// Whole models on the device: stories260K's greedy text is the CPU's, and the logits of small models of many
+// Whole models on the device: the story model's greedy text is the CPU's, and the logits of small models of many
 // architectures are the reference's.
-#include <cstring>
-
 #include "tessera/engine/session.h"
 #include "tests/support/arch_files.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 #include "tests/vulkan/vulkan_support.h"
 
 namespace tessera {
@@ -22,13 +21,13 @@ Result<std::shared_ptr<Engine>> load_on_vulkan(const std::string& path, bool map
 Result<std::vector<int32_t>> greedy_ids_of(const std::shared_ptr<Engine>& engine, DType type) {
   TESSERA_ASSIGN(const auto session,
                  Session::create(engine, {.n_ctx = 256, .n_ubatch = 32, .type_k = type, .type_v = type}));
-  return greedy_ids(*session, {1, 403, 407, 261, 378}, 60);
+  return greedy_ids(*session, text_ids(*engine, "Once upon a time"), 60);
 }
 
 using VulkanModels = VulkanTest;
 
-TEST_F(VulkanModels, GreedyTextOfStories260kIsTheCpus) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+TEST_F(VulkanModels, GreedyTextOfTheStoryModelIsTheCpus) {
+  const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto cpu, load_engine(path));
   for (const DType type : {DType::f32, DType::f16}) {
     ASSERT_OK_AND_ASSIGN(const auto expected, greedy_ids_of(cpu, type));
@@ -46,23 +45,14 @@ INSTANTIATE_TEST_SUITE_P(Models, VulkanArchs, ::testing::ValuesIn(kArchFiles), a
 
 TEST_P(VulkanArchs, LogitsAreTheReferences) {
   const std::string name = GetParam();
-  TESSERA_SHARED_OR_SKIP(path, "golden/archs/" + name + ".gguf");
-  TESSERA_SHARED_OR_SKIP(golden_path, "golden/archs/" + name + ".logits");
-  const std::string bytes = read_all(golden_path);  // u32 n_tokens, u32 n_vocab, i32 tokens, f32 rows of logits
-  uint32_t sizes[2];
-  std::memcpy(sizes, bytes.data(), sizeof sizes);
-  std::vector<int32_t> tokens(sizes[0]);
-  std::vector<float> expected(size_t{sizes[0]} * sizes[1]);
-  std::memcpy(tokens.data(), bytes.data() + sizeof sizes, tokens.size() * 4);
-  std::memcpy(expected.data(), bytes.data() + sizeof sizes + tokens.size() * 4, expected.size() * 4);
-
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_on_vulkan(path));
+  const auto [tokens, expected] = arch_logits(name);
+  ASSERT_FALSE(expected.empty());
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_on_vulkan(arch_model(name)));
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
   const auto open = [&](int64_t n_ubatch) {
-    return Session::create(engine, {.n_ctx = 128,
-                                    .n_ubatch = n_ubatch,
-                                    .n_outputs = static_cast<int64_t>(tokens.size()),
-                                    .type_k = DType::f32,
-                                    .type_v = DType::f32});
+    return Session::create(
+        engine,
+        {.n_ctx = 128, .n_ubatch = n_ubatch, .n_outputs = n_tokens, .type_k = DType::f32, .type_v = DType::f32});
   };
   ASSERT_OK_AND_ASSIGN(const auto session, open(64));
   ASSERT_OK_AND_ASSIGN(const auto prefill, logits_of(*session, tokens));

@@ -10,7 +10,7 @@ using namespace testing;
 using VulkanSplit = VulkanTest;
 
 TEST_F(VulkanSplit, LogitsAreTheCpusAtEverySplit) {
-  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  const std::string path = story_model();
   Registry registry;
   for (auto& device : vulkan::find_devices(validated_options())) registry.add(std::move(device));
   registry.add(cpu::create_device("").value());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -191,7 +192,7 @@ struct Trained {
 };
 void PrintTo(const Trained& trained, std::ostream* out) { *out << trained.pre; }
 
-class TrainedOnShakespeare : public ::testing::TestWithParam<Trained> {
+class TrainedOnStories : public ::testing::TestWithParam<Trained> {
  protected:
   static constexpr size_t kVocab = 2000;
   Result<TrainedVocab> train_on(const std::string& path) const {
@@ -199,10 +200,8 @@ class TrainedOnShakespeare : public ::testing::TestWithParam<Trained> {
   }
 };
 
-TEST_P(TrainedOnShakespeare, AnyTextSurvivesTheRoundTripThroughAFile) {
-  TESSERA_SHARED_OR_SKIP(text_path, "text/tinyshakespeare.txt");
-  TESSERA_SHARED_OR_SKIP(strings_path, "golden/tokenizers/strings.json");
-  ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(text_path));
+TEST_P(TrainedOnStories, AnyTextSurvivesTheRoundTripThroughAFile) {
+  ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(testing::story_text()));
   ASSERT_EQ(vocab.tokens.size(), kVocab);
   const auto tokenizer = through_a_file(vocab);
   EXPECT_TRUE(tokenizer->warnings().empty());
@@ -213,16 +212,16 @@ TEST_P(TrainedOnShakespeare, AnyTextSurvivesTheRoundTripThroughAFile) {
     EXPECT_EQ(detokenize(*tokenizer, tokens.value()).value(), text);
     EXPECT_EQ(tokens->front(), vocab.bos);
   };
-  for (const std::string text : nlohmann::json::parse(testing::read_all(strings_path))) expect_round_trip(text);
+  for (const std::string text : nlohmann::json::parse(testing::read_all(testing::data_path("tokenizers/strings.json"))))
+    expect_round_trip(text);
   std::string all_bytes;
   for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
   for (const std::string& text : random_texts(1, all_bytes, 200, 200)) expect_round_trip(text);
 }
 
-TEST_P(TrainedOnShakespeare, ItsTextIsShort) {
-  TESSERA_SHARED_OR_SKIP(text_path, "text/tinyshakespeare.txt");
-  ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(text_path));
-  EXPECT_EQ(vocab.n_text_bytes, 1115394u);
+TEST_P(TrainedOnStories, ItsTextIsShort) {
+  ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(testing::story_text()));
+  EXPECT_EQ(vocab.n_text_bytes, std::filesystem::file_size(testing::story_text()));
   EXPECT_GT(static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens), 2.7);
   EXPECT_NE(std::ranges::find(vocab.tokens, GetParam().kind == TokenizerKind::spm ? std::string(kSpace) + "king"
                                                                                   : "\xC4\xA0"
@@ -230,7 +229,7 @@ TEST_P(TrainedOnShakespeare, ItsTextIsShort) {
             vocab.tokens.end());
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, TrainedOnShakespeare,
+INSTANTIATE_TEST_SUITE_P(Kinds, TrainedOnStories,
                          ::testing::Values(Trained{TokenizerKind::bpe, "llama-bpe"},
                                            Trained{TokenizerKind::bpe, "gpt-2"}, Trained{TokenizerKind::spm, "spm"}));
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/support/spec_model.h"
 #include "tests/support/training.h"
 
 namespace tessera::train {
@@ -317,7 +318,7 @@ TEST(Trainer, ModelsWithStatesAndExpertsLearn) {
     targets.push_back(3 + (i + 1) * 7 % 11);
   }
   for (const char* name : {"mamba-dense", "mamba2-dense", "lfm2-dense", "llama-moe", "gpt-oss-moe", "deepseek2-moe"}) {
-    TESSERA_SHARED_OR_SKIP(path, std::string("golden/archs/") + name + ".gguf");
+    const std::string path = testing::arch_model(name);
     const auto learned = [&](bool recomputes) -> Result<std::vector<double>> {
       TESSERA_ASSIGN(const auto registry, create_registry(""));
       TESSERA_ASSIGN(const Device* device, registry->find("cpu"));

@@ -222,11 +222,10 @@ TEST_P(TrainedOnStories, AnyTextSurvivesTheRoundTripThroughAFile) {
 TEST_P(TrainedOnStories, ItsTextIsShort) {
   ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(testing::story_text()));
   EXPECT_EQ(vocab.n_text_bytes, std::filesystem::file_size(testing::story_text()));
-  EXPECT_GT(static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens), 2.7);
-  EXPECT_NE(std::ranges::find(vocab.tokens, GetParam().kind == TokenizerKind::spm ? std::string(kSpace) + "king"
-                                                                                  : "\xC4\xA0"
-                                                                                    "king"),
-            vocab.tokens.end());
+  // 3.8 bytes a token; a word that occurs 26 times is one.
+  EXPECT_GT(static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens), 3.7);
+  const std::string space = GetParam().kind == TokenizerKind::spm ? std::string(kSpace) : "\xC4\xA0";
+  EXPECT_NE(std::ranges::find(vocab.tokens, space + "evening"), vocab.tokens.end());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TrainedOnStories,

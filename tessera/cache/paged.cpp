@@ -11,7 +11,6 @@ namespace tessera {
 
 namespace {
 
-
 // The lowest and highest position of a sequence among tokens.
 struct SequenceSpan {
   int32_t sequence, low, high;
@@ -400,7 +399,8 @@ std::optional<int32_t> KvCache::lowest_rollback(int32_t sequence) const {
     for (int64_t logical = div_ceil(config_.n_ctx, kKvBlockTokens) - 1; group.window() > 0 && logical >= 0; --logical) {
       const uint64_t lost = groups_[0].valid_bits(sequence, logical) & ~group.valid_bits(sequence, logical);
       if (lost == 0) continue;
-      lowest = std::max(lowest, logical * kKvBlockTokens + kKvBlockTokens - 1 - std::countl_zero(lost) + group.window());
+      lowest =
+          std::max(lowest, logical * kKvBlockTokens + kKvBlockTokens - 1 - std::countl_zero(lost) + group.window());
       break;
     }
   return static_cast<int32_t>(lowest);

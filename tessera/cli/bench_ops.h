@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
-#include "tessera/cli/bench_report.h"
 #include "tessera/base/tensor_pattern.h"
+#include "tessera/cli/bench_report.h"
 
 namespace tessera::cli {
 
@@ -15,7 +15,7 @@ enum class OpSizes : uint8_t { model, small };  // small: to see that everything
 
 struct OpBenchOptions {
   std::optional<TensorPattern> pattern;  // of names as "mul_mat q4_K 2048x8192 t512"; absent: no operation
-  std::vector<DType> types;                       // of weights; empty: all that the device multiplies
+  std::vector<DType> types;              // of weights; empty: all that the device multiplies
   OpSizes sizes = OpSizes::model;
   int64_t n_repetitions = 5;
 };

@@ -26,7 +26,7 @@ std::string_view kind_name(DeviceKind kind) {
 
 // Whether the device multiplies by, or looks up rows in, a matrix of this type: asked of a graph of that one operation.
 bool runs(const Device& device, Op op, DType dtype) {
-  constexpr int64_t kRow = 256;   // whole blocks of every type
+  constexpr int64_t kRow = 256;    // whole blocks of every type
   constexpr int64_t kTokens = 32;  // as few as an accelerator of large products takes
   auto layout = contiguous_layout(dtype, {kRow, kRow});
   if (!layout) return false;
@@ -101,11 +101,10 @@ class DevicesCommand final : public Command {
     std::string text;
     for (const Device* device : all_devices(registry)) {
       const Support support = support_of(*device);
-      std::vector<std::vector<std::string>> rows = {
-          {"device", std::string(device->name())},
-          {"kind", std::string(kind_name(device->kind()))},
-          {"description", device->description()},
-          {"memory", memory_text(device->memory())}};
+      std::vector<std::vector<std::string>> rows = {{"device", std::string(device->name())},
+                                                    {"kind", std::string(kind_name(device->kind()))},
+                                                    {"description", device->description()},
+                                                    {"memory", memory_text(device->memory())}};
       for (const auto& [name, value] : device->properties()) rows.push_back({name, value});
       for (const BufferType* type : device->buffer_types()) rows.push_back({"buffers", buffer_type_text(*type)});
       rows.push_back({"matrices", fmt::format("{}", fmt::join(support.matrices, " "))});

@@ -386,8 +386,8 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& 
   const auto tell = [&](const std::string& line) {
     if (!process.quiet) log(line);
   };
-  TESSERA_ASSIGN(opened.session, load_fitted(*opened.engine, opened.adapters, context.session,
-                                             fit_of(opened, context), load, tell));
+  TESSERA_ASSIGN(opened.session,
+                 load_fitted(*opened.engine, opened.adapters, context.session, fit_of(opened, context), load, tell));
   if (const std::string_view warning = opened.session->warning(); !warning.empty() && !process.quiet)
     log(fmt::format("warning: {}", warning));
   return context.log_schedule ? log_schedules(*opened.session) : Result<>{};

@@ -22,8 +22,8 @@ Result<> want_model(const std::string& path);
 void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
 struct ModelArgs {
-  std::string path{};           // empty: the bundled model
-  bool may_be_bundled = false;  // else a path must be given
+  std::string path{};                                  // empty: the bundled model
+  bool may_be_bundled = false;                         // else a path must be given
   EngineOptions engine{.placement = {.devices = {}}};  // by default each GPU there is
   FitOptions fit{};
   AdapterArgs adapters{};

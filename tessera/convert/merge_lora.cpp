@@ -16,8 +16,8 @@ constexpr size_t kColumns = 64;
 Result<std::vector<float>> decode(const LoraFile& lora, const ModelFiles::Tensor& tensor) {
   const quant::Format* format = find_decoder(tensor.info.dtype);
   if (format == nullptr)
-    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", lora.name(), quote_name(tensor.info.name),
-                info(tensor.info.dtype).name);
+    return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", lora.name(),
+                quote_name(tensor.info.name), info(tensor.info.dtype).name);
   std::vector<float> values(static_cast<size_t>(tensor.info.shape.n_elements()));
   format->dequantize_row(lora.files().data(tensor).data(), tensor.info.shape.n_elements(), values.data());
   const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/convert/file_types.h"
 #include "tessera/base/tensor_pattern.h"
+#include "tessera/convert/file_types.h"
 #include "tessera/gguf/metadata.h"
 #include "tessera/tensor/shape.h"
 

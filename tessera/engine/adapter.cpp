@@ -121,8 +121,8 @@ Result<> Adapter::want_control_vector() const {
   const Metadata& metadata = files_->metadata();
   TESSERA_ASSIGN(const auto architecture, metadata.get<std::string_view>(keys::kArchitecture));
   if (architecture != kControlVector)
-    return fail(ErrorCode::mismatch, "{}: architecture {}, a control vector's is \"{}\"", name(), quote_name(architecture),
-                kControlVector);
+    return fail(ErrorCode::mismatch, "{}: architecture {}, a control vector's is \"{}\"", name(),
+                quote_name(architecture), kControlVector);
   const std::string& of_model = engine_.model().info().architecture;
   TESSERA_ASSIGN(const auto hint, metadata.get_or<std::string_view>(keys::kControlVectorHint, of_model));
   if (hint != of_model)
@@ -137,13 +137,14 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
   const GgufTensor& source = tensor.info;
   const auto layer = layer_of_direction(source.name);
   if (!layer)
-    return fail(ErrorCode::unsupported, "{}: tensor {}: want names like {}1", name(), quote_name(source.name), kDirection);
+    return fail(ErrorCode::unsupported, "{}: tensor {}: want names like {}1", name(), quote_name(source.name),
+                kDirection);
   if (*layer < 1 || *layer >= model.n_layers)
     return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} takes {}1 to {}", name(), quote_name(source.name),
                 engine_.files().name(), kDirection, model.n_layers - 1);
   if (source.dtype != DType::f32 || source.shape != Shape{model.n_embd})
-    return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, the model {} wants f32 {}", name(), quote_name(source.name),
-                info(source.dtype).name, to_string(source.shape), engine_.files().name(),
+    return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, the model {} wants f32 {}", name(),
+                quote_name(source.name), info(source.dtype).name, to_string(source.shape), engine_.files().name(),
                 to_string(Shape{model.n_embd}));
   if (*layer < span.first || *layer > span.last) return {};
   const auto i = static_cast<size_t>(*layer);

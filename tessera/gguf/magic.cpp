@@ -13,7 +13,6 @@ namespace tessera {
 
 namespace {
 
-
 struct Foreign {
   std::string_view start;
   std::string_view advice;
@@ -74,7 +73,8 @@ bool is_safetensors(std::string_view text) {
 Result<> check_gguf_magic(std::span<const std::byte> bytes) {
   const std::string_view text = as_text(bytes.first(std::min<size_t>(bytes.size(), 512)));
   if (text.starts_with(kGgufMagic)) return {};
-  if (kGgufMagic.starts_with(text)) return fail(ErrorCode::format, "offset 0: magic: truncated at byte {}", text.size());
+  if (kGgufMagic.starts_with(text))
+    return fail(ErrorCode::format, "offset 0: magic: truncated at byte {}", text.size());
   for (const Foreign& foreign : kForeign)
     if (text.starts_with(foreign.start)) return fail(ErrorCode::format, "offset 0: this is {}", foreign.advice);
   if (starts_with_html(text)) return fail(ErrorCode::format, "offset 0: this is {}", kHtml);

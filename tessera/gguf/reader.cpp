@@ -173,7 +173,8 @@ Result<> GgufFile::check_disjoint() const {
     const GgufTensor& after = tensors_[order[i]];
     if (before.file_offset + before.n_bytes > after.file_offset)
       return fail(ErrorCode::format, "offset {}: tensors {} and {} overlap: the first ends at byte {}",
-                  after.file_offset, quote_name(before.name), quote_name(after.name), before.file_offset + before.n_bytes);
+                  after.file_offset, quote_name(before.name), quote_name(after.name),
+                  before.file_offset + before.n_bytes);
   }
   return {};
 }

@@ -46,7 +46,8 @@ Result<> check_names_differ(std::span<const GgufBuilder::TensorEntry> tensors) {
   for (const GgufBuilder::TensorEntry& tensor : tensors)
     names.push_back({tensor.name, static_cast<uint32_t>(names.size())});
   const auto twice = NameIndex(std::move(names)).duplicate();
-  if (twice) return fail(ErrorCode::invalid_argument, "tensor {} was added twice", quote_name(tensors[twice->first].name));
+  if (twice)
+    return fail(ErrorCode::invalid_argument, "tensor {} was added twice", quote_name(tensors[twice->first].name));
   return {};
 }
 
@@ -190,8 +191,8 @@ Result<std::vector<std::byte>> gguf_to_bytes(const GgufBuilder& builder,
     return fail(ErrorCode::invalid_argument, "data of {} tensors, want {}", data.size(), tensors.size());
   for (size_t i = 0; i < data.size(); ++i) {
     if (data[i].size() != tensors[i].n_bytes)
-      return fail(ErrorCode::invalid_argument, "tensor {}: {} bytes, want {}", quote_name(tensors[i].name), data[i].size(),
-                  tensors[i].n_bytes);
+      return fail(ErrorCode::invalid_argument, "tensor {}: {} bytes, want {}", quote_name(tensors[i].name),
+                  data[i].size(), tensors[i].n_bytes);
     append_bytes(out, data[i]);
     append_bytes(out, padding_after(data[i].size()));
   }

@@ -62,7 +62,8 @@ class Lfm2 final : public RecurrentDecoder {
   std::vector<nn::ShortConv> mixers_;
 };
 
-Result<std::unique_ptr<Model>> create_lfm2_kind(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
+Result<std::unique_ptr<Model>> create_lfm2_kind(const ModelFiles& files, const RopeOverrides& rope,
+                                                std::string_view name) {
   return create_decoder<Lfm2>(
       files, rope,
       {.architecture = name, .pairs = RopePairs::halves, .output_norm = "token_embd_norm", .min_heads_kv = 0});

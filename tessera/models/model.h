@@ -26,7 +26,7 @@ struct ModelInfo {
   std::vector<nn::Rope> ropes;
   std::vector<KvLayerShape> encoder_layers;  // of an encoder beside the decoder, then of what the decoder sees of it
   std::vector<int64_t> kv_blocks, recurrent_blocks;  // by layer of either cache: the model's layer that writes it
-  int32_t start_token = 0;                   // with which the text of a decoder that has an encoder begins
+  int32_t start_token = 0;                           // with which the text of a decoder that has an encoder begins
   std::vector<int> kv_ropes;  // by layer of the cache: which of the ropes its K is rotated by, or nn::kNoRope
   bool is_causal = true;      // false: tokens see all of their sequence, which is computed at once
   bool has_logits = true;     // false: embeddings are all it gives

@@ -164,7 +164,8 @@ class Qwen3Next : public RecurrentDecoder {
   std::vector<nn::DeltaNet> mixers_;
 };
 
-Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope, std::string_view name) {
+Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope,
+                                                     std::string_view name) {
   return create_decoder<Qwen3Next>(files, rope, {.architecture = name, .pairs = RopePairs::halves});
 }
 

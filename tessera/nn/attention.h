@@ -46,13 +46,13 @@ Heads rotate(GraphBuilder& b, Heads heads, const Attention& attention, std::span
 
 /// Stores k and v (absent: they are there already, or V is part of K) in the attention's layer of the cache, and
 /// attends; where the batch has no cells of it, for training, attends among the batch's tokens. Returns the heads'
-/// outputs [v_dim * n_heads, t], before the output projection. Errors without cells: unsupported (a relative bias; K that
-/// is in the cache already).
+/// outputs [v_dim * n_heads, t], before the output projection. Errors without cells: unsupported (a relative bias; K
+/// that is in the cache already).
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& attention, const BatchInputs& in,
              const KvCache& cache);
 
-/// Attends with q [k_dim * n_heads, t] to what an encoder left in the attention's layer of its cache. Returns the heads'
-/// outputs [v_dim * n_heads, t].
+/// Attends with q [k_dim * n_heads, t] to what an encoder left in the attention's layer of its cache. Returns the
+/// heads' outputs [v_dim * n_heads, t].
 Value attend_to_encoder(GraphBuilder& b, Value q, const Attention& attention, const BatchInputs& in);
 
 }  // namespace tessera::nn

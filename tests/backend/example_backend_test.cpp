@@ -16,7 +16,7 @@ using namespace testing;
 
 // example:0 works in the host's memory, example:1 in memory of its own.
 const std::vector<std::unique_ptr<Device>>& example_devices() {
-  static const FoundDevices found = find_plugins({.folders = {TESSERA_EXAMPLE_PLUGINS}, .paths = {}, .reserved = {}});
+  static const FoundDevices found = find_plugins({.folders = {example_plugins_dir()}, .paths = {}, .reserved = {}});
   return found.devices;
 }
 

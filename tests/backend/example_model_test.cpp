@@ -32,7 +32,7 @@ TEST(ExampleModel, GreedyTextOfTheStoryModelIsTheCpusHoweverItIsShared) {
   const std::string path = story_model();
   Registry registry;
   registry.add(cpu::create_device("").value());
-  registry.set_finder([] { return find_plugins_at({TESSERA_EXAMPLE_PLUGINS}); });
+  registry.set_finder([] { return find_plugins_at({example_plugins_dir()}); });
   ASSERT_OK_AND_ASSIGN(const Told cpu, tell(registry, path, {}, DType::f32));
   const auto expect_shared = [&](const std::vector<std::string>& devices, int64_t n_layers, const std::string& slices) {
     ASSERT_OK_AND_ASSIGN(const Told got,

@@ -14,10 +14,10 @@ namespace tessera::testing {
 
 /// A plugin of tests/backend/plugins.
 inline std::string plugin_path(const std::string& fault) {
-  return std::string(TESSERA_TEST_PLUGINS) + "/libtessera-backend-" + fault + ".so";
+  return test_plugins_dir() + "/libtessera-backend-" + fault + ".so";
 }
 inline std::string example_path(const std::string& variant) {
-  return std::string(TESSERA_EXAMPLE_PLUGINS) + "/libtessera-backend-example-" + variant + ".so";
+  return example_plugins_dir() + "/libtessera-backend-example-" + variant + ".so";
 }
 
 inline FoundDevices find_plugins_at(std::vector<std::string> paths) {

@@ -127,7 +127,7 @@ TEST(Plugin, NamesOfTheProgramsOwnAreRefused) {
 
 TEST(Plugin, TheVariantOfTheHighestScoreIsUsed) {
   if (!fs::exists(example_path("avx2"))) GTEST_SKIP() << "the example has one variant here";
-  const FoundDevices found = find_plugins({.folders = {TESSERA_EXAMPLE_PLUGINS}, .paths = {}, .reserved = {}});
+  const FoundDevices found = find_plugins({.folders = {example_plugins_dir()}, .paths = {}, .reserved = {}});
   ASSERT_EQ(found.devices.size(), 2u);
   EXPECT_EQ(found.devices[0]->name(), "example:0");
   EXPECT_EQ(found.devices[1]->name(), "example:1");

@@ -14,8 +14,6 @@ using testing::ProgramOutput;
 using testing::run_program;
 using testing::write_lora;
 
-std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
-
 class Adapters : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -69,7 +67,7 @@ TEST_F(Adapters, ThePlanCountsThem) {
 }
 
 TEST_F(Adapters, BadOnesAreRefusedInOneLine) {
-  expect_refused({"--lora", path_of("none.gguf")}, 1, "none.gguf");
+  expect_refused({"--lora", testing::temporary_path("none.gguf")}, 1, "none.gguf");
   expect_refused({"--lora", model_}, 1, "key 'general.type'");
   expect_refused({"--lora", vector_}, 1, "general.type");
   expect_refused({"--control-vector", lora_}, 1, "architecture 'llama', a control vector's is");
@@ -93,7 +91,7 @@ TEST_F(Adapters, BadOnesAreRefusedInOneLine) {
 }
 
 TEST_F(Adapters, ExportLoraMergesThem) {
-  const std::string out = path_of("merged.gguf");
+  const std::string out = testing::temporary_path("merged.gguf");
   const ProgramOutput output =
       run_program({"export-lora", "-m", model_, "--lora-scaled", lora_ + ":0.5", "--lora", lora_, "-o", out});
   ASSERT_EQ(output.status, 0) << output.err;
@@ -108,7 +106,7 @@ TEST_F(Adapters, ExportLoraMergesThem) {
 }
 
 TEST_F(Adapters, ExportLoraRefuses) {
-  const std::string out = path_of("refused.gguf");
+  const std::string out = testing::temporary_path("refused.gguf");
   const auto refused = [&](std::vector<std::string> flags, int status, const std::string& part) {
     flags.insert(flags.begin(), "export-lora");
     expect_refusal(run_program(flags), status, part);

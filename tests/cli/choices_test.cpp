@@ -33,12 +33,10 @@ const std::vector<BinaryTask> kMultipleChoice = {
     {"Tom went to the", {"park", "qxz", "vvw", "kzx"}, {0, 1, 0, 0}},
 };
 
-std::string path_of(const std::string& name, const std::string& content) { return write_temporary(name, content); }
-
 TEST(ChoiceCommand, HellaSwagCountsTheRightEndings) {
   const std::string model = testing::story_model();
   const auto output =
-      run_program({"perplexity", "-m", model, "--hellaswag", "-f", path_of("hellaswag.txt", kHellaSwag), "-q"});
+      run_program({"perplexity", "-m", model, "--hellaswag", "-f", write_temporary("hellaswag.txt", kHellaSwag), "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
   EXPECT_EQ(output.err, "");
   // Wilson's interval of 2 in 3: center (2/3 + z^2/6) / (1 + z^2/3), reach z sqrt(2/27 + z^2/36) / (1 + z^2/3), z
@@ -48,8 +46,8 @@ TEST(ChoiceCommand, HellaSwagCountsTheRightEndings) {
 
 TEST(ChoiceCommand, WinoGrandeCountsTheRightNames) {
   const std::string model = testing::story_model();
-  const auto output =
-      run_program({"perplexity", "-m", model, "--winogrande", "-f", path_of("winogrande.csv", kWinoGrande), "-q"});
+  const auto output = run_program(
+      {"perplexity", "-m", model, "--winogrande", "-f", write_temporary("winogrande.csv", kWinoGrande), "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
   // sqrt(0.75 * 0.25 / 3)
   EXPECT_EQ(output.out, "Final Winogrande score(4 tasks): 75.0000 +/- 25.0000\n");
@@ -57,7 +55,7 @@ TEST(ChoiceCommand, WinoGrandeCountsTheRightNames) {
 
 TEST(ChoiceCommand, MultipleChoiceCountsTheRightAnswersAndGuesses) {
   const std::string model = testing::story_model();
-  const std::string path = path_of("choices.bin", testing::binary_tasks(kMultipleChoice));
+  const std::string path = write_temporary("choices.bin", testing::binary_tasks(kMultipleChoice));
   for (const std::string flag : {"-f", "-bf", "--binary-file"}) {
     const auto output = run_program({"perplexity", "-m", model, "--multiple-choice", flag, path, "-q"});
     ASSERT_EQ(output.status, 0) << output.err;
@@ -68,7 +66,7 @@ TEST(ChoiceCommand, MultipleChoiceCountsTheRightAnswersAndGuesses) {
 
 TEST(ChoiceCommand, JsonHasEachTask) {
   const std::string model = testing::story_model();
-  const std::string path = path_of("choices.bin", testing::binary_tasks(kMultipleChoice));
+  const std::string path = write_temporary("choices.bin", testing::binary_tasks(kMultipleChoice));
   const auto output = run_program({"perplexity", "-m", model, "--multiple-choice", "-bf", path, "--json", "-q"});
   ASSERT_EQ(output.status, 0) << output.err;
   const json parsed = json::parse(output.out);
@@ -104,7 +102,7 @@ TEST(ChoiceCommand, IsTheSameForAnyBatchAndThreads) {
   const std::string model = testing::story_model();
   std::string tasks;
   for (int i = 0; i < 40; ++i) tasks += kHellaSwag;
-  const std::string path = path_of("many.txt", tasks);
+  const std::string path = write_temporary("many.txt", tasks);
   const auto run = [&](std::vector<std::string> flags) {
     std::vector<std::string> args = {"perplexity", "-m", model, "--hellaswag", "-f", path, "--json", "-q"};
     args.insert(args.end(), flags.begin(), flags.end());
@@ -161,9 +159,10 @@ TEST(ChoiceCommand, RefusesFilesOfAnotherKind) {
   const auto run = [&](const std::string& mode, const std::string& path) {
     return run_program({"perplexity", "-m", model, mode, "-f", path, "-q"});
   };
-  const std::string text = path_of("hellaswag.txt", kHellaSwag), csv = path_of("winogrande.csv", kWinoGrande),
-                    binary = path_of("choices.bin", testing::binary_tasks(kMultipleChoice)),
-                    empty = path_of("empty.txt", "");
+  const std::string text = write_temporary("hellaswag.txt", kHellaSwag),
+                    csv = write_temporary("winogrande.csv", kWinoGrande),
+                    binary = write_temporary("choices.bin", testing::binary_tasks(kMultipleChoice)),
+                    empty = write_temporary("empty.txt", "");
   expect_refusal(run("--hellaswag", csv), 1, "winogrande.csv: line 2: right ending");
   expect_refusal(run("--hellaswag", binary), 1, "choices.bin: line 1:");
   expect_refusal(run("--hellaswag", model), 1, "story.gguf: line");
@@ -185,8 +184,9 @@ TEST(ChoiceCommand, RefusesATaskLongerThanTheContext) {
 
 TEST(ChoiceCommand, TakesTextThatIsNotUtf8) {
   const std::string model = testing::story_model();
-  const auto output = run_program({"perplexity", "-m", model, "--winogrande", "-q", "-f",
-                                   path_of("latin1.csv", "1,\xe9\xff _ went home to eat his cake.,Tom,\xe9\xe9,1\n")});
+  const auto output =
+      run_program({"perplexity", "-m", model, "--winogrande", "-q", "-f",
+                   write_temporary("latin1.csv", "1,\xe9\xff _ went home to eat his cake.,Tom,\xe9\xe9,1\n")});
   EXPECT_EQ(output.status, 0) << output.err;
 }
 

@@ -93,10 +93,9 @@ TEST(OffloadFlags, SplitAModelOverADevice) {
   EXPECT_EQ(run_program(split).out, run_program(run).out);
 }
 
-#ifdef TESSERA_EXAMPLE_PLUGINS
 TEST(OffloadFlags, SplitRowsOverTwoDevices) {
   const std::string model = testing::story_model();
-  const std::vector<std::string> env = {std::string("TESSERA_BACKENDS=") + TESSERA_EXAMPLE_PLUGINS};
+  const std::vector<std::string> env = {"TESSERA_BACKENDS=" + testing::example_plugins_dir()};
   const auto run = [&](const std::string& command, const std::vector<std::string>& flags) {
     std::vector<std::string> args = {command, "-m", model};
     args.insert(args.end(), flags.begin(), flags.end());
@@ -117,7 +116,6 @@ TEST(OffloadFlags, SplitRowsOverTwoDevices) {
   // What the main device has to keep, and cannot.
   expect_refusal(run("plan", with_rows({"-mg", "1"})), 1, "example:0 cannot keep K");
 }
-#endif
 
 // Which takes large products alone: a short prompt leaves them to the CPU.
 TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {

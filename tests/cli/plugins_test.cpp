@@ -14,10 +14,10 @@ ProgramOutput run_with(const std::vector<std::string>& args, const std::string& 
   return run_program(args, "", {"TESSERA_BACKENDS=" + backends});
 }
 
-const std::string kBroken = std::string(TESSERA_TEST_PLUGINS) + "/libtessera-backend-other_major.so";
+const std::string kBroken = testing::test_plugins_dir() + "/libtessera-backend-other_major.so";
 
 TEST(Plugins, DevicesListsTheExample) {
-  const ProgramOutput output = run_with({"devices", "--json"}, TESSERA_EXAMPLE_PLUGINS);
+  const ProgramOutput output = run_with({"devices", "--json"}, testing::example_plugins_dir());
   EXPECT_EQ(output.status, 0) << output.err;
   const json devices = json::parse(output.out);
   const auto example =
@@ -39,8 +39,7 @@ TEST(Plugins, ThoseBesideTheProgramAreFound) {
   fs::create_directories(backends);
   const std::string program = testing::program_path();
   fs::copy_file(program, root / "bin/tessera");
-  fs::copy_file(std::string(TESSERA_TEST_PLUGINS) + "/libtessera-backend-fine.so",
-                backends / "libtessera-backend-fine.so");
+  fs::copy_file(testing::test_plugins_dir() + "/libtessera-backend-fine.so", backends / "libtessera-backend-fine.so");
   ::setenv("TESSERA_PROGRAM", (root / "bin/tessera").c_str(), 1);
   const ProgramOutput output = run_program({"devices"});
   ::setenv("TESSERA_PROGRAM", program.c_str(), 1);
@@ -70,7 +69,7 @@ TEST(Plugins, RunWritesTheCpusTextAndTellsOfBrokenOnesOnRequest) {
     std::vector<std::string> args = {"run", "--device", device, "-p",   "Once", "-n",   "12", "--temp",
                                      "0",   "-c",       "128",  "-ctk", "f32",  "-ctv", "f32"};
     args.insert(args.end(), more.begin(), more.end());
-    return run_with(args, std::string(TESSERA_EXAMPLE_PLUGINS) + ":" + kBroken);
+    return run_with(args, testing::example_plugins_dir() + ":" + kBroken);
   };
   const ProgramOutput expected = run("cpu", {"-q"}), output = run("example:1", {"-v"});
   EXPECT_EQ(output.status, 0) << output.err;

@@ -22,8 +22,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
-
 size_t count_files_like(const std::string& path) {
   const std::filesystem::path like(path);
   size_t n = 0;
@@ -43,7 +41,7 @@ TEST(Quantize, OutputLoadsAndIsOfTheSizeThatTheDryRunSaid) {
   const std::string model = testing::story_model();
   for (const char* type :
        {"q8_0", "Q4_0", "q5_1", "F16", "bf16", "Q4_K_M", "iq4_xs", "IQ2_XXS", "mxfp4", "COPY", "8"}) {
-    const std::string out = path_of("type.gguf");
+    const std::string out = testing::temporary_path("type.gguf");
     const ProgramOutput output = run_program({"quantize", model, out, type});
     ASSERT_EQ(output.status, 0) << type << output.err;
     EXPECT_EQ(output.out, "");
@@ -67,7 +65,7 @@ TEST(Quantize, OutputLoadsAndIsOfTheSizeThatTheDryRunSaid) {
 
 TEST(Quantize, TheModelStillTellsStories) {
   const std::string model = testing::story_model();
-  const std::string out = path_of("story.gguf");
+  const std::string out = testing::temporary_path("story.gguf");
   ASSERT_EQ(run_program({"quantize", model, out, "q8_0"}).status, 0);
   const std::vector<std::string> args = {"-p", "Once upon a time", "-n", "12", "--temp", "0"};
   const auto story_of = [&](const std::string& path) {
@@ -83,8 +81,8 @@ TEST(Quantize, SameBytesForAnyNumberOfThreads) {
   for (const char* type : {"q8_0", "q4_0", "q5_1"}) {
     std::string first;
     for (const char* n_threads : {"1", "2", "3"}) {
-      ASSERT_EQ(run_program({"quantize", model, path_of("t.gguf"), type, n_threads}).status, 0);
-      const std::string bytes = testing::read_all(path_of("t.gguf"));
+      ASSERT_EQ(run_program({"quantize", model, testing::temporary_path("t.gguf"), type, n_threads}).status, 0);
+      const std::string bytes = testing::read_all(testing::temporary_path("t.gguf"));
       if (first.empty()) first = bytes;
       EXPECT_TRUE(bytes == first) << type << n_threads;
     }
@@ -93,15 +91,17 @@ TEST(Quantize, SameBytesForAnyNumberOfThreads) {
 
 TEST(Quantize, TableNamesTypesReasonsAndTotals) {
   const std::string model = testing::story_model();
-  const ProgramOutput output = run_program({"quantize", "--dry-run", model, path_of("never.gguf"), "q4_k_m"});
+  const ProgramOutput output =
+      run_program({"quantize", "--dry-run", model, testing::temporary_path("never.gguf"), "q4_k_m"});
   EXPECT_EQ(output.status, 0);
-  EXPECT_FALSE(std::filesystem::exists(path_of("never.gguf")));
+  EXPECT_FALSE(std::filesystem::exists(testing::temporary_path("never.gguf")));
   for (const char* part : {"[172, 64]  f32   f16   22016  fallback", "f32     256  kept",
                            "tensors: 289696 bytes from 1171200", "file: 304448 bytes"})
     EXPECT_NE(output.out.find(part), std::string::npos) << part << "\n" << output.out;
   EXPECT_TRUE(output.err.starts_with("warning: 36 tensors whose rows")) << output.err;
   EXPECT_EQ(run_program({"quantize", "-q", "--dry-run", model, "q4_k_m"}).err, "");
-  EXPECT_NE(run_program({"quantize", "-v", model, path_of("v.gguf"), "q8_0"}).err.find("kept"), std::string::npos);
+  EXPECT_NE(run_program({"quantize", "-v", model, testing::temporary_path("v.gguf"), "q8_0"}).err.find("kept"),
+            std::string::npos);
 }
 
 std::map<std::string, std::string> types_of(const json& plan) {
@@ -126,9 +126,10 @@ TEST(Quantize, FlagsChooseTypes) {
 
 TEST(Quantize, RequantizingWarns) {
   const std::string model = testing::story_model();
-  ASSERT_EQ(run_program({"quantize", model, path_of("first.gguf"), "q8_0"}).status, 0);
+  ASSERT_EQ(run_program({"quantize", model, testing::temporary_path("first.gguf"), "q8_0"}).status, 0);
   for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--allow-requantize"}}) {
-    std::vector<std::string> args = {"quantize", path_of("first.gguf"), path_of("second.gguf"), "q4_0"};
+    std::vector<std::string> args = {"quantize", testing::temporary_path("first.gguf"),
+                                     testing::temporary_path("second.gguf"), "q4_0"};
     args.insert(args.end(), flags.begin(), flags.end());
     const ProgramOutput output = run_program(args);
     EXPECT_EQ(output.status, 0);
@@ -175,7 +176,7 @@ TEST(Quantize, WrongCommandLines) {
 
 TEST(Quantize, BadInputsAreRefusedAndLeaveNothing) {
   const std::string model = testing::story_model();
-  const std::string out = path_of("refused.gguf");
+  const std::string out = testing::temporary_path("refused.gguf");
   const auto refuse = [&](const std::string& in, const std::string& part) {
     const std::string before = std::filesystem::exists(in) ? testing::read_all(in) : "";
     expect_refusal(run_program({"quantize", "-q", in, out, "q4_0"}), 1, part);
@@ -198,9 +199,10 @@ TEST(Quantize, BadInputsAreRefusedAndLeaveNothing) {
 TEST(Quantize, OutputsThatCannotBe) {
   const std::string model = testing::story_model();
   const std::string copy = testing::write_temporary("itself.gguf", testing::read_all(model));
-  std::filesystem::create_symlink(copy, path_of("alias.gguf"));
+  std::filesystem::create_symlink(copy, testing::temporary_path("alias.gguf"));
   expect_refusal(run_program({"quantize", "-q", copy, copy, "q4_0"}), 1, "itself.gguf: is the input");
-  expect_refusal(run_program({"quantize", "-q", path_of("alias.gguf"), copy, "q4_0"}), 1, "is the input");
+  expect_refusal(run_program({"quantize", "-q", testing::temporary_path("alias.gguf"), copy, "q4_0"}), 1,
+                 "is the input");
   EXPECT_TRUE(testing::read_all(copy) == testing::read_all(model));
   expect_refusal(run_program({"quantize", "-q", model, "/dev/full", "q4_0"}), 1,
                  "/dev/full: exists and is not a regular file");
@@ -210,7 +212,7 @@ TEST(Quantize, OutputsThatCannotBe) {
 // A limit on the size of files fails a write as a full disk does.
 TEST(Quantize, FullDiskIsAnErrorAndLeavesNothing) {
   const std::string model = testing::story_model();
-  const std::string out = path_of("full.gguf"), err = path_of("full-err.txt");
+  const std::string out = testing::temporary_path("full.gguf"), err = testing::temporary_path("full-err.txt");
   const std::string command = "ulimit -f 100; '" + testing::program_path() + "' quantize -q '" + model + "' '" + out +
                               "' q8_0 2> '" + err + "'";
   const int status = std::system(command.c_str());
@@ -231,7 +233,7 @@ TEST(Quantize, InterruptLeavesNothing) {
     const float value = static_cast<float>(i * 2654435761u % 1000u) / 500.0f - 1.0f;
     std::memcpy(data.data() + i, &value, 4);
   }
-  const std::string in = edited.write("slow.gguf"), out = path_of("interrupted.gguf");
+  const std::string in = edited.write("slow.gguf"), out = testing::temporary_path("interrupted.gguf");
   Child child({"quantize", "-q", in, out, "iq3_s", "1"});
   for (int i = 0; i < 1000 && count_files_like(out) == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -256,15 +258,15 @@ class WithImatrix : public ::testing::Test {
     }
   }
   std::string save() const {
-    EXPECT_OK(imatrix_.save(path_of("imatrix.gguf")));
-    return path_of("imatrix.gguf");
+    EXPECT_OK(imatrix_.save(testing::temporary_path("imatrix.gguf")));
+    return testing::temporary_path("imatrix.gguf");
   }
   std::string model_;
   convert::Imatrix imatrix_;
 };
 
 TEST_F(WithImatrix, IsUsedAndRecorded) {
-  const std::string out = path_of("with.gguf"), without = path_of("without.gguf");
+  const std::string out = testing::temporary_path("with.gguf"), without = testing::temporary_path("without.gguf");
   const ProgramOutput output = run_program({"quantize", model_, out, "q4_1", "--imatrix", save()});
   EXPECT_EQ(output.status, 0);
   EXPECT_NE(output.err.find("without an entry in the importance matrix"), std::string::npos) << output.err;
@@ -284,7 +286,7 @@ TEST_F(WithImatrix, IsUsedAndRecorded) {
 
 TEST_F(WithImatrix, OfAnotherModelIsRefused) {
   imatrix_.entries["blk.2.attn_q.weight"].sums.resize(32);
-  const std::string out = path_of("another.gguf");
+  const std::string out = testing::temporary_path("another.gguf");
   expect_refusal(run_program({"quantize", "-q", model_, out, "q4_0", "--imatrix", save()}), 1,
                  "tensor 'blk.2.attn_q.weight': the importance matrix has 32 columns for it, want 64");
   expect_refusal(run_program({"quantize", "-q", model_, out, "q4_0", "--imatrix", model_}), 1, "story.gguf");
@@ -293,7 +295,7 @@ TEST_F(WithImatrix, OfAnotherModelIsRefused) {
 
 TEST(Quantize, SizeIsKept) {
   const std::string model = testing::story_model();
-  const std::string out = path_of("fit.gguf");
+  const std::string out = testing::temporary_path("fit.gguf");
   // In a gigabyte all stays as it is, beside a few more keys.
   const int all_bytes = static_cast<int>(std::filesystem::file_size(model)) + 200;
   for (const auto& [size, max_bytes] : {std::pair("300K", 300 * 1024), std::pair("400KB", 400 * 1000),
@@ -305,9 +307,9 @@ TEST(Quantize, SizeIsKept) {
     EXPECT_GE(std::filesystem::file_size(out), max_bytes * 9 / 10) << size;
     EXPECT_EQ(dry_run({"--size", size, model})["n_bytes"], std::filesystem::file_size(out));
   }
-  expect_refusal(run_program({"quantize", "-q", "--size", "50K", model, path_of("small.gguf")}), 1,
+  expect_refusal(run_program({"quantize", "-q", "--size", "50K", model, testing::temporary_path("small.gguf")}), 1,
                  "51200 bytes are too few: the smallest mix of types takes ");
-  EXPECT_FALSE(std::filesystem::exists(path_of("small.gguf")));
+  EXPECT_FALSE(std::filesystem::exists(testing::temporary_path("small.gguf")));
   ASSERT_EQ(run_program({"quantize", "-q", "--size", "400K", model, out, "Q4_K_M", "1"}).status, 0);
   EXPECT_EQ(*(*GgufFile::open(out))->metadata().get<uint32_t>("general.file_type"), 15u);
 }

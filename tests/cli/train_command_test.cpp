@@ -20,8 +20,6 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
-
 std::string lines(int n, const std::string& what = "the cat saw a red ball") {
   std::string text;
   for (int i = 0; i < n; ++i) text += what + " and then it was day " + std::to_string(i % 10) + ".\n";
@@ -49,7 +47,7 @@ class TrainCommand : public ::testing::Test {
   void SetUp() override {
     text_ = testing::write_temporary("train.txt", lines(120));
     for (const char* name : {"new.gguf", "check.gguf", "loss.svg", "log.jsonl", "other.gguf"})
-      fs::remove(path_of(name));
+      fs::remove(testing::temporary_path(name));
   }
   std::vector<std::string> args(std::vector<std::string> more) const {
     std::vector<std::string> all = {"train", "--text",    text_, "--vocab-size", "300", "--n-layers", "2", "--n-embd",
@@ -62,7 +60,8 @@ class TrainCommand : public ::testing::Test {
 };
 
 TEST_F(TrainCommand, WritesAModelThatRunsAndALogAndAPicture) {
-  const std::string out = path_of("new.gguf"), log = path_of("log.jsonl"), svg = path_of("loss.svg");
+  const std::string out = testing::temporary_path("new.gguf"), log = testing::temporary_path("log.jsonl"),
+                    svg = testing::temporary_path("loss.svg");
   const ProgramOutput output = run_program(
       args({"-o", out, "--steps", "12", "--log", log, "--loss-svg", svg, "--eval-share", "0.1", "--eval-every", "5"}));
   ASSERT_EQ(output.status, 0) << output.err;
@@ -95,11 +94,11 @@ TEST_F(TrainCommand, WritesAModelThatRunsAndALogAndAPicture) {
 
 TEST_F(TrainCommand, ThreadsAndRecomputationLeaveTheFileAsItIs) {
   const auto bytes = [&](std::vector<std::string> more) {
-    more.insert(more.end(), {"-o", path_of("new.gguf"), "--steps", "4", "-q"});
+    more.insert(more.end(), {"-o", testing::temporary_path("new.gguf"), "--steps", "4", "-q"});
     const ProgramOutput output = run_program(args(more));
     EXPECT_EQ(output.status, 0) << output.err;
     EXPECT_EQ(output.err, "");
-    return testing::read_all(path_of("new.gguf"));
+    return testing::read_all(testing::temporary_path("new.gguf"));
   };
   const std::string file = bytes({});
   EXPECT_EQ(bytes({"-t", "1"}), file);
@@ -110,10 +109,11 @@ TEST_F(TrainCommand, ThreadsAndRecomputationLeaveTheFileAsItIs) {
 }
 
 TEST_F(TrainCommand, InterruptedRunGoesOnToTheSameFile) {
-  const std::string out = path_of("new.gguf"), check = path_of("check.gguf"), other = path_of("other.gguf");
+  const std::string out = testing::temporary_path("new.gguf"), check = testing::temporary_path("check.gguf"),
+                    other = testing::temporary_path("other.gguf");
   ASSERT_EQ(run_program(args({"-o", other, "--steps", "60", "-q"})).status, 0);
-  Child child(
-      args({"-o", out, "--steps", "60", "--checkpoint", check, "--log", path_of("log.jsonl"), "--save-every", "5"}));
+  Child child(args({"-o", out, "--steps", "60", "--checkpoint", check, "--log", testing::temporary_path("log.jsonl"),
+                    "--save-every", "5"}));
   for (int i = 0; i < 12000 && !fs::exists(check); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   child.send(SIGINT);
   const ProgramOutput stopped = child.wait();
@@ -130,7 +130,7 @@ TEST_F(TrainCommand, InterruptedRunGoesOnToTheSameFile) {
 }
 
 TEST_F(TrainCommand, RefusesBadInput) {
-  const std::string out = path_of("new.gguf");
+  const std::string out = testing::temporary_path("new.gguf");
   const auto refused = [&](std::vector<std::string> flags, int status, const std::string& part) {
     flags.insert(flags.begin(), "train");
     flags.push_back("-q");
@@ -143,7 +143,7 @@ TEST_F(TrainCommand, RefusesBadInput) {
   refused({"--text", text_}, 2, "no output");
   refused({"--text", empty, "-o", out}, 1, "text");
   refused({"--text", brief, "-o", out, "--vocab-size", "260", "--ctx", "64"}, 1, "64");
-  refused({"--text", path_of("none.txt"), "-o", out}, 1, "none.txt");
+  refused({"--text", testing::temporary_path("none.txt"), "-o", out}, 1, "none.txt");
   refused({"--text", text_, "-o", "/nowhere/x.gguf"}, 1, "/nowhere/x.gguf");
   refused({"--text", text_, "-o", out, "--arch", "bert"}, 1, "'bert'");
   refused({"--text", text_, "-o", out, "--n-embd", "33"}, 1, "33");
@@ -151,23 +151,24 @@ TEST_F(TrainCommand, RefusesBadInput) {
   refused({"--text", text_, "-o", out, "--optimizer", "adma"}, 2, "'adma'");
   refused({"--text", text_, "-o", out, "--schedule", "up"}, 2, "'up'");
   refused({"--text", text_, "-o", out, "--resume"}, 2, "--checkpoint");
-  refused({"--text", text_, "-o", out, "--checkpoint", path_of("none.gguf"), "--resume"}, 1, "none.gguf");
+  refused({"--text", text_, "-o", out, "--checkpoint", testing::temporary_path("none.gguf"), "--resume"}, 1,
+          "none.gguf");
   refused({"--text", text_, "-o", out, "--eval-every", "2"}, 2, "--eval-share");
   refused({"--text", text_, "-o", out, "--vocab-from", "x.gguf", "--vocab-size", "300"}, 2, "--vocab-from");
   refused({"--text", text_, "-o", out, "--vocab-from", text_}, 1, text_);
 }
 
 TEST_F(TrainCommand, DivergenceIsAnErrorAndKeepsTheCheckpoint) {
-  const std::string check = path_of("check.gguf");
-  const ProgramOutput output =
-      run_program(args({"-o", path_of("new.gguf"), "--steps", "400", "--checkpoint", check, "--save-every", "1", "--lr",
-                        "10000", "--optimizer", "sgd", "--clip", "0", "--warmup", "0", "-q"}));
+  const std::string check = testing::temporary_path("check.gguf");
+  const ProgramOutput output = run_program(
+      args({"-o", testing::temporary_path("new.gguf"), "--steps", "400", "--checkpoint", check, "--save-every", "1",
+            "--lr", "10000", "--optimizer", "sgd", "--clip", "0", "--warmup", "0", "-q"}));
   expect_refusal(output, 1, "diverges");
-  EXPECT_FALSE(fs::exists(path_of("new.gguf")));
+  EXPECT_FALSE(fs::exists(testing::temporary_path("new.gguf")));
 }
 
 TEST_F(TrainCommand, FullDiskAtACheckpointKeepsTheLastOne) {
-  const std::string out = path_of("new.gguf"), check = path_of("check.gguf");
+  const std::string out = testing::temporary_path("new.gguf"), check = testing::temporary_path("check.gguf");
   ASSERT_EQ(run_program(args({"-o", out, "--steps", "2", "--checkpoint", check, "-q"})).status, 0);
   fs::remove(out);
   const std::string before = testing::read_all(check);
@@ -188,7 +189,8 @@ class FinetuneCommand : public ::testing::Test {
   void SetUp() override {
     model_ = testing::story_model();
     text_ = testing::write_temporary("tune.txt", lines(300, "Tom the robot sang to the moon"));
-    for (const char* name : {"tuned.gguf", "lora.gguf", "merged.gguf", "q8.gguf"}) fs::remove(path_of(name));
+    for (const char* name : {"tuned.gguf", "lora.gguf", "merged.gguf", "q8.gguf"})
+      fs::remove(testing::temporary_path(name));
   }
   std::string generate(std::vector<std::string> flags, const std::string& model) const {
     flags.insert(flags.begin(), {"run", "-m", model, "-p", "Tom the", "-n", "24", "--temp", "0", "-q"});
@@ -197,7 +199,7 @@ class FinetuneCommand : public ::testing::Test {
     return output.out;
   }
   std::vector<float> logits(std::vector<std::string> flags, const std::string& model) const {
-    const std::string path = path_of("out.logits");
+    const std::string path = testing::temporary_path("out.logits");
     flags.insert(flags.begin(), {"logits", "-m", model, "--tokens", "1,410,436,270,427,261,376", "-o", path, "-q",
                                  "-ctk", "f32", "-ctv", "f32"});
     const ProgramOutput output = run_program(flags);
@@ -212,7 +214,7 @@ class FinetuneCommand : public ::testing::Test {
 };
 
 TEST_F(FinetuneCommand, LoraChangesTheStoriesAsTheTextAsksMergedOrNot) {
-  const std::string lora = path_of("lora.gguf"), merged = path_of("merged.gguf");
+  const std::string lora = testing::temporary_path("lora.gguf"), merged = testing::temporary_path("merged.gguf");
   const ProgramOutput output =
       run_program({"finetune", "-m",      model_, "--text",  text_, "--lora", "--rank", "8",  "-o", lora, "--ctx",
                    "64",       "--batch", "8",    "--steps", "60",  "--lr",   "0.01",   "-t", "2",  "-q"});
@@ -233,7 +235,8 @@ TEST_F(FinetuneCommand, LoraChangesTheStoriesAsTheTextAsksMergedOrNot) {
 }
 
 TEST_F(FinetuneCommand, AllWeightsOfAFloatModelAndAnAdapterOfAQuantizedOne) {
-  const std::string tuned = path_of("tuned.gguf"), q8 = path_of("q8.gguf"), lora = path_of("lora.gguf");
+  const std::string tuned = testing::temporary_path("tuned.gguf"), q8 = testing::temporary_path("q8.gguf"),
+                    lora = testing::temporary_path("lora.gguf");
   const std::vector<std::string> common = {"--text", text_,  "--ctx", "64", "--batch", "4", "--steps",
                                            "30",     "--lr", "0.003", "-t", "2",       "-q"};
   const auto finetune = [&](std::vector<std::string> more) {
@@ -244,7 +247,7 @@ TEST_F(FinetuneCommand, AllWeightsOfAFloatModelAndAnAdapterOfAQuantizedOne) {
   ASSERT_EQ(finetune({"-m", model_, "-o", tuned}).status, 0);
   EXPECT_NE(generate({}, tuned).find("robot"), std::string::npos);
   ASSERT_EQ(run_program({"quantize", model_, q8, "Q8_0", "-q"}).status, 0);
-  expect_refusal(finetune({"-m", q8, "-o", path_of("no.gguf")}), 1, "--lora");
+  expect_refusal(finetune({"-m", q8, "-o", testing::temporary_path("no.gguf")}), 1, "--lora");
   const ProgramOutput adapter = finetune({"-m", q8, "--lora", "-o", lora});
   ASSERT_EQ(adapter.status, 0) << adapter.err;
   EXPECT_NE(generate({"--lora", lora}, q8), generate({}, q8));

@@ -26,8 +26,6 @@ Imatrix small_imatrix() {
   return imatrix;
 }
 
-std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
-
 void expect_equal(const Imatrix& a, const Imatrix& b) {
   EXPECT_EQ(a.datasets, b.datasets);
   EXPECT_EQ(a.n_chunks, b.n_chunks);
@@ -63,18 +61,18 @@ std::string gguf_of(float sum, float count, int32_t chunk_size = 512) {
   return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
-Result<Imatrix> parse(const std::string& text) { return Imatrix::parse(bytes_of(text), "f.dat"); }
+Result<Imatrix> parse_imatrix(const std::string& text) { return Imatrix::parse(bytes_of(text), "f.dat"); }
 
 TEST(Imatrix, GgufFormReadsBackAsWritten) {
   const Imatrix imatrix = small_imatrix();
-  ASSERT_OK(imatrix.save(path_of("a.gguf")));
-  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(path_of("a.gguf")));
+  ASSERT_OK(imatrix.save(testing::temporary_path("a.gguf")));
+  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(testing::temporary_path("a.gguf")));
   expect_equal(imatrix, read);
 }
 
 TEST(Imatrix, GgufFormIsThatOfOtherPrograms) {
-  ASSERT_OK(small_imatrix().save(path_of("a.gguf")));
-  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(path_of("a.gguf")));
+  ASSERT_OK(small_imatrix().save(testing::temporary_path("a.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(testing::temporary_path("a.gguf")));
   EXPECT_EQ(*file->metadata().get<std::string_view>("general.type"), "imatrix");
   EXPECT_EQ(file->metadata().find("imatrix.chunk_count")->type(), GgufType::u32);
   EXPECT_EQ(file->metadata().find("imatrix.chunk_size")->type(), GgufType::u32);
@@ -90,8 +88,8 @@ TEST(Imatrix, GgufFormIsThatOfOtherPrograms) {
 
 TEST(Imatrix, OlderFormKeepsTheMeans) {
   const Imatrix imatrix = small_imatrix();
-  ASSERT_OK(imatrix.save_legacy(path_of("a.dat")));
-  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(path_of("a.dat")));
+  ASSERT_OK(imatrix.save_legacy(testing::temporary_path("a.dat")));
+  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(testing::temporary_path("a.dat")));
   EXPECT_EQ(read.n_chunks, 2u);
   EXPECT_EQ(read.datasets, std::vector<std::string>{"code.txt"});
   EXPECT_EQ(importance_of(read.entries.at("blk.0.ffn_up.weight"), 0), (std::vector<float>{1, 2, 0}));
@@ -102,7 +100,7 @@ TEST(Imatrix, OlderFormKeepsTheMeans) {
 }
 
 TEST(Imatrix, OlderFormStatesMeansTimesCalls) {
-  ASSERT_OK(small_imatrix().save_legacy(path_of("a.dat")));
+  ASSERT_OK(small_imatrix().save_legacy(testing::temporary_path("a.dat")));
   RawGguf want;
   want.number(int32_t{2});
   want.number(int32_t{19}).raw("blk.0.ffn_up.weight").number(int32_t{2}).number(int32_t{3});
@@ -110,16 +108,16 @@ TEST(Imatrix, OlderFormStatesMeansTimesCalls) {
   want.number(int32_t{24}).raw("blk.0.ffn_up_exps.weight").number(int32_t{1}).number(int32_t{4});
   want.number(1.0f).number(0.5f).number(1.0f).number(1.0f);
   want.number(int32_t{2}).number(int32_t{8}).raw("code.txt");
-  EXPECT_EQ(testing::read_all(path_of("a.dat")), want.bytes());
+  EXPECT_EQ(testing::read_all(testing::temporary_path("a.dat")), want.bytes());
 }
 
 TEST(Imatrix, OlderFormWithoutCallsTakesTheValues) {
-  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse(legacy_of(0, {3, 5})));
+  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse_imatrix(legacy_of(0, {3, 5})));
   EXPECT_EQ(importance_of(imatrix.entries.at("w"), 0), (std::vector<float>{3, 5}));
 }
 
 TEST(Imatrix, OlderFormMayEndAfterTheWeights) {
-  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse(legacy_of(4, {8})));
+  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse_imatrix(legacy_of(4, {8})));
   EXPECT_EQ(imatrix.n_chunks, 4u);
   EXPECT_TRUE(imatrix.datasets.empty());
   EXPECT_EQ(importance_of(imatrix.entries.at("w"), 0), std::vector<float>{2});
@@ -128,12 +126,12 @@ TEST(Imatrix, OlderFormMayEndAfterTheWeights) {
 TEST(Imatrix, WeightsThatNoTokenReachedAreLeftOutOfTheOlderForm) {
   Imatrix imatrix = small_imatrix();
   imatrix.entries["blk.0.ffn_up.weight"].counts = {0};
-  ASSERT_OK(imatrix.save_legacy(path_of("a.dat")));
-  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(path_of("a.dat")));
+  ASSERT_OK(imatrix.save_legacy(testing::temporary_path("a.dat")));
+  ASSERT_OK_AND_ASSIGN(const Imatrix read, Imatrix::load(testing::temporary_path("a.dat")));
   EXPECT_EQ(read.entries.size(), 1u);
   imatrix.entries.erase("blk.0.ffn_up_exps.weight");
-  EXPECT_ERROR(imatrix.save_legacy(path_of("none.dat")), "no weight has seen a token");
-  EXPECT_FALSE(std::filesystem::exists(path_of("none.dat")));
+  EXPECT_ERROR(imatrix.save_legacy(testing::temporary_path("none.dat")), "no weight has seen a token");
+  EXPECT_FALSE(std::filesystem::exists(testing::temporary_path("none.dat")));
 }
 
 TEST(Imatrix, AddSumsTokensAndListsTexts) {
@@ -176,35 +174,36 @@ TEST(Imatrix, AddRefusesOtherSizesAndAddsNothing) {
 TEST(Imatrix, SaveRefusesWhatDoesNotFit) {
   Imatrix imatrix;
   imatrix.entries["w"] = {.sums = {1, 2, 3}, .counts = {1, 1}};
-  EXPECT_ERROR(imatrix.save(path_of("bad.gguf")), "weight 'w': 3 sums of 2 matrices");
+  EXPECT_ERROR(imatrix.save(testing::temporary_path("bad.gguf")), "weight 'w': 3 sums of 2 matrices");
   imatrix.entries["w"] = {.sums = {1e39}, .counts = {1}};
-  EXPECT_ERROR(imatrix.save(path_of("bad.gguf")), "weight 'w': 1e+39 is not a finite f32");
+  EXPECT_ERROR(imatrix.save(testing::temporary_path("bad.gguf")), "weight 'w': 1e+39 is not a finite f32");
   imatrix.entries = {{std::string(56, 'w'), {.sums = {1}, .counts = {1}}}};
-  EXPECT_ERROR(imatrix.save(path_of("bad.gguf")), "name of 64 bytes, want 1 to 63");
-  EXPECT_FALSE(std::filesystem::exists(path_of("bad.gguf")));
+  EXPECT_ERROR(imatrix.save(testing::temporary_path("bad.gguf")), "name of 64 bytes, want 1 to 63");
+  EXPECT_FALSE(std::filesystem::exists(testing::temporary_path("bad.gguf")));
 }
 
 TEST(Imatrix, EveryTruncationIsAnError) {
-  ASSERT_OK(small_imatrix().save(path_of("a.gguf")));
-  ASSERT_OK(small_imatrix().save_legacy(path_of("a.dat")));
-  const std::string gguf = testing::read_all(path_of("a.gguf")), legacy = testing::read_all(path_of("a.dat"));
+  ASSERT_OK(small_imatrix().save(testing::temporary_path("a.gguf")));
+  ASSERT_OK(small_imatrix().save_legacy(testing::temporary_path("a.dat")));
+  const std::string gguf = testing::read_all(testing::temporary_path("a.gguf")),
+                    legacy = testing::read_all(testing::temporary_path("a.dat"));
   // The padding after the last tensor may go; the older form may end before its tail or the text's name.
-  for (size_t n = 0; n < gguf.size() - 24; ++n) EXPECT_FALSE(parse(gguf.substr(0, n)).has_value()) << n;
+  for (size_t n = 0; n < gguf.size() - 24; ++n) EXPECT_FALSE(parse_imatrix(gguf.substr(0, n)).has_value()) << n;
   for (size_t n = 0; n < legacy.size(); ++n)
-    EXPECT_EQ(parse(legacy.substr(0, n)).has_value(), n == legacy.size() - 16 || n == legacy.size() - 12) << n;
-  EXPECT_ERROR(parse(legacy + "x"), "1 bytes after the end");
+    EXPECT_EQ(parse_imatrix(legacy.substr(0, n)).has_value(), n == legacy.size() - 16 || n == legacy.size() - 12) << n;
+  EXPECT_ERROR(parse_imatrix(legacy + "x"), "1 bytes after the end");
 }
 
 TEST(Imatrix, EveryChangedByteIsHandled) {
-  ASSERT_OK(small_imatrix().save(path_of("a.gguf")));
-  ASSERT_OK(small_imatrix().save_legacy(path_of("a.dat")));
+  ASSERT_OK(small_imatrix().save(testing::temporary_path("a.gguf")));
+  ASSERT_OK(small_imatrix().save_legacy(testing::temporary_path("a.dat")));
   for (const char* name : {"a.gguf", "a.dat"}) {
-    const std::string good = testing::read_all(path_of(name));
+    const std::string good = testing::read_all(testing::temporary_path(name));
     for (size_t i = 0; i < good.size(); ++i) {
       for (const char value : {'\x00', '\x7f', '\x80', '\xff'}) {
         std::string bad = good;
         bad[i] = value;
-        const auto imatrix = parse(bad);
+        const auto imatrix = parse_imatrix(bad);
         if (!imatrix) continue;
         for (const auto& [weight, entry] : imatrix->entries)
           for (size_t m = 0; m < entry.n_matrices(); ++m)
@@ -220,29 +219,29 @@ TEST(Imatrix, HugeLengthsOfTheOlderFormAreRefused) {
     raw.number(n_entries).number(n_name).raw("w").number(n_calls).number(n_values).number(1.0f);
     return raw.bytes();
   };
-  ASSERT_OK(parse(entry(1, 1, 1, 1)));
+  ASSERT_OK(parse_imatrix(entry(1, 1, 1, 1)));
   for (const int32_t n : {INT32_MAX, INT32_MIN, -1, 0, 2})
-    EXPECT_ERROR(parse(entry(n, 1, 1, 1)), "offset 0: number of weights, got " + std::to_string(n));
+    EXPECT_ERROR(parse_imatrix(entry(n, 1, 1, 1)), "offset 0: number of weights, got " + std::to_string(n));
   for (const int32_t n : {INT32_MAX, INT32_MIN, -1, 0, 64})
-    EXPECT_ERROR(parse(entry(1, n, 1, 1)), "offset 4: bytes of a weight's name, got " + std::to_string(n));
-  for (const int32_t n : {INT32_MIN, -1}) EXPECT_ERROR(parse(entry(1, 1, n, 1)), "number of calls");
-  for (const int32_t n : {INT32_MIN, -1, 0}) EXPECT_ERROR(parse(entry(1, 1, 1, n)), "number of values");
-  EXPECT_ERROR(parse(entry(1, 1, 1, INT32_MAX)), "f.dat: weight 1 of 1: truncated");
+    EXPECT_ERROR(parse_imatrix(entry(1, n, 1, 1)), "offset 4: bytes of a weight's name, got " + std::to_string(n));
+  for (const int32_t n : {INT32_MIN, -1}) EXPECT_ERROR(parse_imatrix(entry(1, 1, n, 1)), "number of calls");
+  for (const int32_t n : {INT32_MIN, -1, 0}) EXPECT_ERROR(parse_imatrix(entry(1, 1, 1, n)), "number of values");
+  EXPECT_ERROR(parse_imatrix(entry(1, 1, 1, INT32_MAX)), "f.dat: weight 1 of 1: truncated");
 }
 
 TEST(Imatrix, ValuesThatAreNoSumsAreRefused) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-  ASSERT_OK(parse(gguf_of(1, 1)));
+  ASSERT_OK(parse_imatrix(gguf_of(1, 1)));
   for (const float bad : {kInf, kNan, -1.0f, -kInf}) {
-    EXPECT_ERROR(parse(legacy_of(1, {1, bad})), "weight 'w': value 1 is ");
-    EXPECT_ERROR(parse(gguf_of(bad, 1)), "tensor 'w.in_sum2': value 0 is ");
-    EXPECT_ERROR(parse(gguf_of(1, bad)), "tensor 'w.counts': value 0 is ");
+    EXPECT_ERROR(parse_imatrix(legacy_of(1, {1, bad})), "weight 'w': value 1 is ");
+    EXPECT_ERROR(parse_imatrix(gguf_of(bad, 1)), "tensor 'w.in_sum2': value 0 is ");
+    EXPECT_ERROR(parse_imatrix(gguf_of(1, bad)), "tensor 'w.counts': value 0 is ");
   }
-  EXPECT_ERROR(parse(gguf_of(1, 1, 0)), "key 'imatrix.chunk_size' is 0");
+  EXPECT_ERROR(parse_imatrix(gguf_of(1, 1, 0)), "key 'imatrix.chunk_size' is 0");
 }
 
 TEST(Imatrix, CountsAreWholeTokens) {
-  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse(gguf_of(6, 2.6f)));
+  ASSERT_OK_AND_ASSIGN(const Imatrix imatrix, parse_imatrix(gguf_of(6, 2.6f)));
   EXPECT_EQ(imatrix.entries.at("w").counts, std::vector<double>{3});
 }
 
@@ -250,11 +249,11 @@ TEST(Imatrix, WeightsThatOccurTwiceAreRefused) {
   RawGguf raw;
   raw.number(int32_t{2});
   for (int i = 0; i < 2; ++i) raw.number(int32_t{1}).raw("w").number(int32_t{1}).number(int32_t{1}).number(1.0f);
-  EXPECT_ERROR(parse(raw.bytes()), "weight 2 of 2: weight 'w' occurs twice");
+  EXPECT_ERROR(parse_imatrix(raw.bytes()), "weight 2 of 2: weight 'w' occurs twice");
 }
 
 TEST(Imatrix, OtherGgufFilesAreRefused) {
-  EXPECT_ERROR(parse(testing::small_gguf()), "f.dat: not an importance matrix: general.type is ''");
+  EXPECT_ERROR(parse_imatrix(testing::small_gguf()), "f.dat: not an importance matrix: general.type is ''");
   for (const char* key : {"imatrix.datasets", "imatrix.chunk_count", "imatrix.chunk_size"}) {
     GgufBuilder builder;
     builder.set("general.type", "imatrix");
@@ -294,8 +293,10 @@ TEST(Imatrix, SumsAndCountsMustFit) {
 }
 
 TEST(Imatrix, ErrorsNameTheFile) {
-  EXPECT_ERROR(Imatrix::load(path_of("absent.dat")), path_of("absent.dat") + ": cannot open");
-  EXPECT_ERROR(Imatrix::load(testing::write_temporary("empty.dat", "")), path_of("empty.dat") + ": truncated");
+  EXPECT_ERROR(Imatrix::load(testing::temporary_path("absent.dat")),
+               testing::temporary_path("absent.dat") + ": cannot open");
+  EXPECT_ERROR(Imatrix::load(testing::write_temporary("empty.dat", "")),
+               testing::temporary_path("empty.dat") + ": truncated");
 }
 
 }  // namespace

@@ -15,8 +15,6 @@ namespace {
 
 using namespace testing;
 
-std::string path_of(const std::string& name) { return (temporary_dir() / name).string(); }
-
 struct Scaled {
   std::string path;
   float scale = 1.0f;
@@ -83,7 +81,7 @@ TEST_P(MergedLora, SaysWhatTheAdaptedModelSays) {
   };
   const std::vector<Scaled> loras = {{write_lora(model, "one.gguf", 4, 8, 1, leave_out), 0.75f},
                                      {write_lora(model, "two.gguf", 3, 0, 2, leave_out), -0.5f}};
-  const std::string merged = path_of("merged.gguf");
+  const std::string merged = temporary_path("merged.gguf");
   ASSERT_OK(merge(model, loras, merged));
   ASSERT_OK_AND_ASSIGN(const auto plain, logits(model));
   ASSERT_OK_AND_ASSIGN(const auto adapted, logits(model, loras));
@@ -101,7 +99,7 @@ class MergeLoraTest : public ::testing::Test {
 bool is_not_query(std::string_view name) { return name.find("attn_q") == std::string_view::npos; }
 
 TEST_F(MergeLoraTest, CopiesEverythingElse) {
-  const std::string lora = write_lora(model_, "q.gguf", 2, 4, 3, is_not_query), out = path_of("copied.gguf");
+  const std::string lora = write_lora(model_, "q.gguf", 2, 4, 3, is_not_query), out = temporary_path("copied.gguf");
   ASSERT_OK(merge(model_, {{lora}}, out));
   ASSERT_OK_AND_ASSIGN(const auto before, GgufFile::open(model_));
   ASSERT_OK_AND_ASSIGN(const auto after, GgufFile::open(out));
@@ -121,9 +119,9 @@ TEST_F(MergeLoraTest, CopiesEverythingElse) {
 TEST_F(MergeLoraTest, GivesTheSameBytesForAnyNumberOfThreads) {
   const auto leave_out = [](std::string_view name) { return name.find("ffn_down") != std::string_view::npos; };
   const std::string lora = write_lora(model_, "threads.gguf", 3, 4, 4, leave_out);
-  ASSERT_OK(merge(model_, {{lora}}, path_of("one.gguf"), DType::q8_0, 1));
-  ASSERT_OK(merge(model_, {{lora}}, path_of("three.gguf"), DType::q8_0, 3));
-  EXPECT_EQ(read_all(path_of("one.gguf")), read_all(path_of("three.gguf")));
+  ASSERT_OK(merge(model_, {{lora}}, temporary_path("one.gguf"), DType::q8_0, 1));
+  ASSERT_OK(merge(model_, {{lora}}, temporary_path("three.gguf"), DType::q8_0, 3));
+  EXPECT_EQ(read_all(temporary_path("one.gguf")), read_all(temporary_path("three.gguf")));
 }
 
 TEST_F(MergeLoraTest, WeightsKeepTheirTypeOrGetTheOneAskedFor) {
@@ -134,7 +132,7 @@ TEST_F(MergeLoraTest, WeightsKeepTheirTypeOrGetTheOneAskedFor) {
     EXPECT_OK(file);
     return (*file)->find_tensor(tensor)->dtype;
   };
-  const std::string out = path_of("typed.gguf");
+  const std::string out = temporary_path("typed.gguf");
   ASSERT_OK(merge(quantized, {{lora}}, out));
   EXPECT_EQ(type_in(out, "blk.0.attn_q.weight"), DType::q8_0);
   ASSERT_OK_AND_ASSIGN(const auto adapted, logits(quantized, {{lora}}));
@@ -147,7 +145,7 @@ TEST_F(MergeLoraTest, WeightsKeepTheirTypeOrGetTheOneAskedFor) {
 }
 
 TEST_F(MergeLoraTest, RefusesWhatIsNotFiniteAndLeavesNothing) {
-  const std::string out = path_of("refused.gguf");
+  const std::string out = temporary_path("refused.gguf");
   const auto refused = [&](const std::vector<float>& a, std::optional<DType> type, const char* why) {
     AdapterFile file = AdapterFile::lora("llama", 1);
     file.add("blk.2.attn_q.weight.lora_a", {64, 1}, a);

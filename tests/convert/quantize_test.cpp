@@ -14,8 +14,6 @@ using testing::count_files_like;
 using testing::quantize_file;
 using testing::SmallFile;
 
-std::string path_of(const std::string& name) { return (testing::temporary_dir() / name).string(); }
-
 QuantizeOptions options_for(FileType type) {
   QuantizeOptions options;
   options.mix.file_type = type;
@@ -35,7 +33,7 @@ SmallFile small_model() {
 
 TEST(Quantize, RowsAreWhatTheEncoderMakesOfThem) {
   const SmallFile model = small_model();
-  const std::string in = model.write("values.gguf"), out = path_of("values-out.gguf");
+  const std::string in = model.write("values.gguf"), out = testing::temporary_path("values-out.gguf");
   ASSERT_OK(quantize_file(in, out, options_for(FileType::q8_0)));
   const auto file = GgufFile::open(out);
   ASSERT_OK(file);
@@ -62,7 +60,7 @@ TEST(Quantize, SameBytesForAnyNumberOfThreads) {
   for (const FileType type : {FileType::q8_0, FileType::q4_0, FileType::q5_1}) {
     std::string first;
     for (const int n_threads : {1, 2, 3}) {
-      const std::string out = path_of("threads-out.gguf");
+      const std::string out = testing::temporary_path("threads-out.gguf");
       ASSERT_OK(quantize_file(in, out, options_for(type), n_threads));
       const std::string bytes = testing::read_all(out);
       if (first.empty()) first = bytes;
@@ -78,7 +76,7 @@ TEST(Quantize, KeysAreCopiedAndAdded) {
   model.builder.set("split.count", uint16_t{0});
   model.builder.set("split.tensors.count", int32_t{5});
   model.builder.set_array("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
-  const std::string in = model.write("keys.gguf"), out = path_of("keys-out.gguf");
+  const std::string in = model.write("keys.gguf"), out = testing::temporary_path("keys-out.gguf");
   Imatrix imatrix;
   imatrix.datasets = {std::string(200, 'd'), "other"};
   imatrix.n_chunks = 7;
@@ -106,7 +104,7 @@ TEST(Quantize, TensorsAreOrderedByLayerThenName) {
   SmallFile model;
   for (const char* name : {"blk.10.b.weight", "blk.2.b.weight", "output.weight", "blk.2.a.weight"})
     model.add(name, {32, 2});
-  const std::string in = model.write("order.gguf"), out = path_of("order-out.gguf");
+  const std::string in = model.write("order.gguf"), out = testing::temporary_path("order-out.gguf");
   ASSERT_OK(quantize_file(in, out, options_for(FileType::q8_0)));
   const auto file = GgufFile::open(out);
   ASSERT_OK(file);
@@ -116,7 +114,7 @@ TEST(Quantize, TensorsAreOrderedByLayerThenName) {
 }
 
 TEST(Quantize, SizeIsKnownBefore) {
-  const std::string in = small_model().write("size.gguf"), out = path_of("size-out.gguf");
+  const std::string in = small_model().write("size.gguf"), out = testing::temporary_path("size-out.gguf");
   for (const FileTypeInfo& row : all_file_types()) {
     const QuantizeOptions options = options_for(row.type);
     const auto files = ModelFiles::open(in);
@@ -133,7 +131,7 @@ TEST(Quantize, SizeIsKnownBefore) {
 class Parts : public ::testing::Test {
  protected:
   void SetUp() override {
-    prefix_ = path_of("parts");
+    prefix_ = testing::temporary_path("parts");
     for (uint32_t i = 0; i < 2; ++i) {
       SmallFile part;
       if (i == 0) part.builder.set("general.name", "both");
@@ -150,7 +148,7 @@ class Parts : public ::testing::Test {
 };
 
 TEST_F(Parts, BecomeOneFile) {
-  const std::string out = path_of("joined.gguf");
+  const std::string out = testing::temporary_path("joined.gguf");
   ASSERT_OK(quantize_file(split_path(prefix_, 0, 2), out, options_for(FileType::q4_0)));
   const auto file = GgufFile::open(out);
   ASSERT_OK(file);
@@ -162,8 +160,8 @@ TEST_F(Parts, BecomeOneFile) {
 TEST_F(Parts, AreKeptOnRequest) {
   QuantizeOptions options = options_for(FileType::q4_0);
   options.keep_split = true;
-  ASSERT_OK(quantize_file(split_path(prefix_, 0, 2), path_of("kept.gguf"), options));
-  const auto files = ModelFiles::open(split_path(path_of("kept"), 0, 2));
+  ASSERT_OK(quantize_file(split_path(prefix_, 0, 2), testing::temporary_path("kept.gguf"), options));
+  const auto files = ModelFiles::open(split_path(testing::temporary_path("kept"), 0, 2));
   ASSERT_OK(files);
   ASSERT_EQ((*files)->tensors().size(), 3u);
   EXPECT_EQ((*files)->tensors()[0].info.name, "blk.1.x.weight");
@@ -185,27 +183,29 @@ TEST(Quantize, NonFiniteSourceIsNamedAndNothingIsLeft) {
     model.data[4][5001] = bad;
     model.data[4][20000] = bad;  // rows that other threads may meet first
     model.data[4][40000] = bad;
-    const std::string in = model.write("bad.gguf"), out = path_of("nonfinite-out.gguf");
+    const std::string in = model.write("bad.gguf"), out = testing::temporary_path("nonfinite-out.gguf");
     EXPECT_ERROR(quantize_file(in, out, options_for(FileType::q4_0), 3),
                  "tensor 'blk.0.ffn_down_exps.weight': element 5000 is ");
     EXPECT_EQ(count_files_like(out), 0u);
   }
   SmallFile norm = small_model();
   norm.data[2][3] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_ERROR(quantize_file(norm.write("bad.gguf"), path_of("nonfinite-out.gguf"), options_for(FileType::q4_0)),
-               "tensor 'output_norm.weight': element 3 is nan, want a finite number");
+  EXPECT_ERROR(
+      quantize_file(norm.write("bad.gguf"), testing::temporary_path("nonfinite-out.gguf"), options_for(FileType::q4_0)),
+      "tensor 'output_norm.weight': element 3 is nan, want a finite number");
 }
 
 TEST(Quantize, ValuesThatF16CannotHoldAreNamed) {
   SmallFile model = small_model();
   model.data[3][300] = 1e6f;
-  EXPECT_ERROR(quantize_file(model.write("large.gguf"), path_of("large-out.gguf"), options_for(FileType::f16)),
-               "tensor 'blk.0.attn_q.weight': element 300 is 1000000, which passes the range of f16");
+  EXPECT_ERROR(
+      quantize_file(model.write("large.gguf"), testing::temporary_path("large-out.gguf"), options_for(FileType::f16)),
+      "tensor 'blk.0.attn_q.weight': element 300 is 1000000, which passes the range of f16");
 }
 
 TEST(Quantize, OutputIsNotTheInput) {
   const std::string in = small_model().write("same.gguf"), before = testing::read_all(in);
-  const std::string hard = path_of("same-hard.gguf"), soft = path_of("same-soft.gguf");
+  const std::string hard = testing::temporary_path("same-hard.gguf"), soft = testing::temporary_path("same-soft.gguf");
   std::filesystem::create_hard_link(in, hard);
   std::filesystem::create_symlink(in, soft);
   for (const std::string& out : {in, hard, soft, testing::temporary_dir().string() + "/./same.gguf"})
@@ -214,8 +214,8 @@ TEST(Quantize, OutputIsNotTheInput) {
 }
 
 TEST(Quantize, QuantizedSourcesAreDecodedFirst) {
-  const std::string in = small_model().write("again.gguf"), q8 = path_of("again-q8.gguf"),
-                    q4 = path_of("again-q4.gguf");
+  const std::string in = small_model().write("again.gguf"), q8 = testing::temporary_path("again-q8.gguf"),
+                    q4 = testing::temporary_path("again-q4.gguf");
   ASSERT_OK(quantize_file(in, q8, options_for(FileType::q8_0)));
   ASSERT_OK(quantize_file(q8, q4, options_for(FileType::q4_0)));
   const auto files = ModelFiles::open(q8);
@@ -231,7 +231,7 @@ TEST(Quantize, QuantizedSourcesAreDecodedFirst) {
 }
 
 TEST(Quantize, ImatrixOfAnotherModelIsRefused) {
-  const std::string in = small_model().write("matrix.gguf"), out = path_of("matrix-out.gguf");
+  const std::string in = small_model().write("matrix.gguf"), out = testing::temporary_path("matrix-out.gguf");
   Imatrix imatrix;
   QuantizeOptions options = options_for(FileType::q4_0);
   options.imatrix = &imatrix;
@@ -248,8 +248,8 @@ TEST(Quantize, ImatrixOfAnotherModelIsRefused) {
 }
 
 TEST(Quantize, ImatrixChangesCodesWhereItHasEntries) {
-  const std::string in = small_model().write("codes.gguf"), plain = path_of("codes-plain.gguf"),
-                    weighted = path_of("codes-weighted.gguf");
+  const std::string in = small_model().write("codes.gguf"), plain = testing::temporary_path("codes-plain.gguf"),
+                    weighted = testing::temporary_path("codes-weighted.gguf");
   Imatrix imatrix;
   auto& entry = imatrix.entries["blk.0.attn_q.weight"];
   entry.counts = {1.0};
@@ -280,7 +280,7 @@ TEST(Quantize, EachExpertIsEncodedWithItsOwnImportance) {
   constexpr size_t kRows = 8200, kRowBytes = 256 / 32 * 20;
   SmallFile model;
   model.add("blk.0.ffn_up_exps.weight", {256, kRows, 3});
-  const std::string in = model.write("experts.gguf"), out = path_of("experts-out.gguf");
+  const std::string in = model.write("experts.gguf"), out = testing::temporary_path("experts-out.gguf");
   Imatrix imatrix;
   ImatrixEntry& entry = imatrix.entries["blk.0.ffn_up_exps.weight"];
   entry.counts = {1.0, 1.0, 1.0};
@@ -316,7 +316,7 @@ TEST(Quantize, TypesThatWantAnImatrixWarn) {
 }
 
 TEST(Quantize, EncodersAndWeightingsDiffer) {
-  const std::string in = small_model().write("kinds.gguf"), out = path_of("kinds-out.gguf");
+  const std::string in = small_model().write("kinds.gguf"), out = testing::temporary_path("kinds-out.gguf");
   QuantizeOptions options = options_for(FileType::q4_1);
   ASSERT_OK(quantize_file(in, out, options));
   const std::string search = testing::read_all(out);
@@ -333,7 +333,7 @@ TEST(Quantize, EncodersAndWeightingsDiffer) {
 }
 
 TEST(Quantize, StopsOnRequestAndLeavesNothing) {
-  const std::string in = small_model().write("stop.gguf"), out = path_of("cancelled.gguf");
+  const std::string in = small_model().write("stop.gguf"), out = testing::temporary_path("cancelled.gguf");
   const auto files = ModelFiles::open(in);
   ASSERT_OK(files);
   const QuantizeOptions options = options_for(FileType::q4_0);

@@ -43,7 +43,7 @@ const std::vector<GradientKernel>& gradient_kernels() {
 constexpr size_t kElementwise = 3;  // the first ones, whose elements depend on nothing but themselves
 
 std::vector<float> run_gradient(const GradientKernel& kernel, const Kernels& k, const std::vector<float>& x,
-                       const std::vector<float>& dy) {
+                                const std::vector<float>& dy) {
   Guarded<float> out(static_cast<int64_t>(x.size()));
   kernel.run(k, x.data(), dy.data(), static_cast<int64_t>(x.size()), out.data());
   EXPECT_TRUE(out.intact()) << kernel.name << " on " << k.isa << " with n " << x.size();
@@ -72,7 +72,8 @@ TEST(GradientKernels, BitsDoNotDependOnThePlaceInTheRow) {
       const GradientKernel& kernel = gradient_kernels()[i];
       const std::vector<float> whole = run_gradient(kernel, *k, x, dy);
       for (size_t j = 0; j < x.size(); ++j)
-        EXPECT_TRUE(same_bits(run_gradient(kernel, *k, {x[j]}, {dy[j]}), {whole[j]})) << kernel.name << " on " << k->isa;
+        EXPECT_TRUE(same_bits(run_gradient(kernel, *k, {x[j]}, {dy[j]}), {whole[j]}))
+            << kernel.name << " on " << k->isa;
     }
 }
 
@@ -83,7 +84,8 @@ TEST(GradientKernels, VectorSetsGiveTheSameBits) {
   for (const int64_t n : kTailLengths) {
     const std::vector<float> x = random_floats(rng, n, 20), dy = random_floats(rng, n, 20);
     for (const GradientKernel& kernel : gradient_kernels())
-      EXPECT_TRUE(same_bits(run_gradient(kernel, *sets[0], x, dy), run_gradient(kernel, *sets[1], x, dy))) << kernel.name << " n " << n;
+      EXPECT_TRUE(same_bits(run_gradient(kernel, *sets[0], x, dy), run_gradient(kernel, *sets[1], x, dy)))
+          << kernel.name << " n " << n;
     if (n == 0) continue;
     const cpu::ExpSums a = sets[0]->gradients->exp_sums(x.data(), n, n - 1);
     const cpu::ExpSums b = sets[1]->gradients->exp_sums(x.data(), n, n - 1);

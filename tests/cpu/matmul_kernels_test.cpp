@@ -170,8 +170,8 @@ AlignedBytes pack_activations(const FormatCase& c, const std::vector<float>& x, 
 }
 
 /// out [n_rows, n_tokens] of one call.
-std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k, const std::vector<float>& x,
-                            int64_t n_tokens, int64_t max_group = 128) {
+std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k,
+                            const std::vector<float>& x, int64_t n_tokens, int64_t max_group = 128) {
   const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
   const AlignedBytes packed = pack_activations(c, x, shape);
   testing::Guarded<float> out(n_rows * n_tokens);

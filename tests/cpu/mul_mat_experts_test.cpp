@@ -35,9 +35,10 @@ std::vector<int32_t> choose(ExpertChoice choice, int64_t n_pairs, int64_t n_expe
   Rng rng(seed);
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < n_pairs; ++i)
-    ids.push_back(choice == ExpertChoice::one   ? static_cast<int32_t>(n_experts - 1)
-                  : choice == ExpertChoice::few ? (i == n_pairs / 2 ? 0 : 2)
-                                          : static_cast<int32_t>(rng.next_u32() % static_cast<uint32_t>(n_experts)));
+    ids.push_back(choice == ExpertChoice::one ? static_cast<int32_t>(n_experts - 1)
+                  : choice == ExpertChoice::few
+                      ? (i == n_pairs / 2 ? 0 : 2)
+                      : static_cast<int32_t>(rng.next_u32() % static_cast<uint32_t>(n_experts)));
   return ids;
 }
 
@@ -105,8 +106,8 @@ void expect_products(DType dtype, const ExpertsCase& c) {
 TEST(MulMatExperts, IsEachExpertsProductForEveryType) {
   for (const DType dtype : weight_types())
     for (const ExpertsCase& c : {ExpertsCase{32, 16, 3, 2, 1, ExpertChoice::random, ExpertInput::tokens},
-                          {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::tokens},
-                          {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::routed}})
+                                 {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::tokens},
+                                 {256, 48, 5, 2, 20, ExpertChoice::random, ExpertInput::routed}})
       expect_products(dtype, c);
 }
 
@@ -191,7 +192,8 @@ TEST(MulMatExperts, ProductsThatReadXInAnotherOrderDoNotJoin) {
   const int64_t k = 64, t = 10;
   const ExpertTensor w(DType::f32, k, 16, 3, 1);
   Rng rng(2);
-  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))},
+                          {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
   GraphRunner runner;
   const OwnedTensor weights = w.place(runner.device(), true);
   GraphBuilder b;
@@ -210,7 +212,8 @@ TEST(MulMatExperts, ActivationsMayStayFloats) {
   const int64_t k = 256, n_rows = 16, n_experts = 3, t = 9;
   const ExpertTensor w(DType::q4_k, k, n_rows, n_experts, 1);
   Rng rng(2);
-  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))}, {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
+  const NamedBytes inputs{{"x", bytes_of(random_values(rng, k * t))},
+                          {"i", bytes_of(choose(ExpertChoice::random, t, 3, 4))}};
   const ExpertTensor exact = [&] {
     ExpertTensor f32(DType::f32, k, n_rows, n_experts, 1);
     f32.weights.bytes = bytes_of(w.weights.values);

@@ -18,11 +18,11 @@ using Doubles = std::vector<double>;
 
 /// An operation with a memory, on inputs that have a row per token.
 struct Layer {
-  std::map<std::string, std::vector<int64_t>> rows;     // extents for one token
-  std::map<std::string, std::vector<int64_t>> weights;  // extents
-  int64_t n_state = 0;                                  // elements of a slot
-  int64_t n_out = 0;                                    // of a token
-  std::function<Value(GraphBuilder&, NamedValues&)> op{};    // "state" and "runs" are there too
+  std::map<std::string, std::vector<int64_t>> rows;        // extents for one token
+  std::map<std::string, std::vector<int64_t>> weights;     // extents
+  int64_t n_state = 0;                                     // elements of a slot
+  int64_t n_out = 0;                                       // of a token
+  std::function<Value(GraphBuilder&, NamedValues&)> op{};  // "state" and "runs" are there too
 };
 
 int64_t count(const std::vector<int64_t>& extents) {
@@ -69,8 +69,8 @@ std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, 
   return fields;
 }
 
-Result<Outcome> run(const Layer& layer, const NamedFloats& values, const GraphRunner& runner, const MicroBatches& batches,
-                    StatePlace place) {
+Result<Outcome> run(const Layer& layer, const NamedFloats& values, const GraphRunner& runner,
+                    const MicroBatches& batches, StatePlace place) {
   // A slot that nobody wrote must not be read.
   const std::vector<float> unwritten(static_cast<size_t>(layer.n_state * kStateSlots), std::nanf(""));
   const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {layer.n_state, kStateSlots},

@@ -12,21 +12,21 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kTokens = 70;
+constexpr int64_t kActivationTokens = 70;
 constexpr Activations kAll[] = {Activations::automatic, Activations::float32, Activations::int8_32,
                                 Activations::int8_64, Activations::int8_128};
 
 SessionOptions options(Activations activations, int64_t n_ubatch = 512, int n_threads = 1) {
   return {.n_ctx = 128,
           .n_ubatch = n_ubatch,
-          .n_outputs = kTokens,
+          .n_outputs = kActivationTokens,
           .activations = activations,
           .threads = {.n_threads = n_threads}};
 }
 
 Result<std::vector<float>> run(const std::shared_ptr<Engine>& engine, const SessionOptions& options) {
   TESSERA_ASSIGN(const auto session, Session::create(engine, options));
-  return logits_of(*session, token_ids(*engine, kTokens));
+  return logits_of(*session, token_ids(*engine, kActivationTokens));
 }
 
 class SessionActivations : public ::testing::TestWithParam<DType> {
@@ -63,7 +63,7 @@ TEST_P(SessionActivations, TakeTheMemoryThatWasPlanned) {
         ASSERT_OK_AND_ASSIGN(const MemoryReport plan,
                              Session::plan(*engine, options(activations, n_ubatch, n_threads)));
         ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options(activations, n_ubatch, n_threads)));
-        ASSERT_OK(session->decode(all_logits(token_ids(*engine, kTokens))));
+        ASSERT_OK(session->decode(all_logits(token_ids(*engine, kActivationTokens))));
         const MemoryReport allocated = session->allocated_memory();
         ASSERT_EQ(plan.parts.size(), allocated.parts.size());
         for (size_t i = 0; i < plan.parts.size(); ++i)
@@ -81,7 +81,8 @@ TEST_P(SessionActivations, ChangeResultsOnlyWhereWeightsAreQuantized) {
   EXPECT_TRUE(same_bits(logits[0], logits[2]));  // these formats' default is groups of 32
   const bool is_quantized = info(GetParam()).is_blocked();
   for (size_t i = 1; i < logits.size(); ++i)
-    for (size_t j = i + 1; j < logits.size(); ++j) EXPECT_NE(same_bits(logits[i], logits[j]), is_quantized) << i << ", " << j;
+    for (size_t j = i + 1; j < logits.size(); ++j)
+      EXPECT_NE(same_bits(logits[i], logits[j]), is_quantized) << i << ", " << j;
 }
 
 // The model's dequantized weights as F32 weights are what float activations compute with: only the order of roundings

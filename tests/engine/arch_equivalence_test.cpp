@@ -11,24 +11,26 @@ namespace {
 
 using namespace testing;
 
-constexpr int32_t kTokens = 24;
+constexpr int32_t kEquivalenceTokens = 24;
 
 /// Logits of a fixed text.
 std::vector<float> logits_of_file(const std::string& path, int64_t n_ctx = 64) {
   const auto engine = load_engine(path);
   EXPECT_OK(engine);
   if (!engine) return {};
-  const auto session = Session::create(
-      *engine,
-      {.n_ctx = n_ctx, .n_outputs = kTokens, .type_k = DType::f32, .type_v = DType::f32, .threads = {.n_threads = 2}});
+  const auto session = Session::create(*engine, {.n_ctx = n_ctx,
+                                                 .n_outputs = kEquivalenceTokens,
+                                                 .type_k = DType::f32,
+                                                 .type_v = DType::f32,
+                                                 .threads = {.n_threads = 2}});
   EXPECT_OK(session);
   if (!session) return {};
-  const auto logits = logits_of(**session, token_ids(**engine, kTokens));
+  const auto logits = logits_of(**session, token_ids(**engine, kEquivalenceTokens));
   EXPECT_OK(logits);
   return logits ? *logits : std::vector<float>{};
 }
 
-double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+double relative_power(const std::vector<float>& got, const std::vector<float>& want) {
   EXPECT_EQ(got.size(), want.size());
   EXPECT_FALSE(want.empty());
   if (got.size() != want.size()) return 1;
@@ -91,8 +93,8 @@ TEST(ArchEquivalence, GranitesFactorsAreFactorsOnWeights) {
       by_weights.scale(layer(il, name), 0.25f * std::sqrt(32.0f));
   }
   const std::vector<float> scaled = logits_of_file(by_keys.write("keys.gguf"));
-  EXPECT_LE(relative_error(scaled, logits_of_file(by_weights.write("weights.gguf"))), kRounding);
-  EXPECT_GE(relative_error(scaled, plain), kVisible);
+  EXPECT_LE(relative_power(scaled, logits_of_file(by_weights.write("weights.gguf"))), kRounding);
+  EXPECT_GE(relative_power(scaled, plain), kVisible);
 }
 
 TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
@@ -102,7 +104,7 @@ TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
   const std::vector<float> without = logits_of_file(m.write("without.gguf"));
   m.keys.set("granite.rope.scaling.finetuned", true);
   m.at("rope_freqs.weight").values.assign(16, 1e30f);  // angles of 0
-  EXPECT_LE(relative_error(logits_of_file(m.write("still.gguf")), without), kRounding);
+  EXPECT_LE(relative_power(logits_of_file(m.write("still.gguf")), without), kRounding);
 }
 
 // Per head the rows of attn_kv_b are k_b's columns, then v_b's rows.
@@ -125,7 +127,7 @@ TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
   m.keys.remove("deepseek2.attention.value_length_mla");
   m.keys.set("deepseek2.attention.key_length", uint32_t{192});
   m.keys.set("deepseek2.attention.value_length", uint32_t{kV});
-  EXPECT_LE(relative_error(logits_of_file(m.write("legacy.gguf")), absorbed), kRounding);
+  EXPECT_LE(relative_power(logits_of_file(m.write("legacy.gguf")), absorbed), kRounding);
 }
 
 // Two heads that are one and the same, with half of the output each.
@@ -149,7 +151,7 @@ TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
     out.values = twice;
     out.shape[0] *= 2;
   }
-  EXPECT_LE(relative_error(logits_of_file(m.write("two.gguf")), one), kRounding);
+  EXPECT_LE(relative_power(logits_of_file(m.write("two.gguf")), one), kRounding);
 }
 
 TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
@@ -160,7 +162,7 @@ TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
   m.keys.set("deepseek2.expert_group_used_count", uint32_t{2});
   EXPECT_TRUE(same_bits(logits_of_file(m.write("all_groups.gguf")), any));
   m.keys.set("deepseek2.expert_group_used_count", uint32_t{1});
-  EXPECT_GE(relative_error(logits_of_file(m.write("one_group.gguf")), any), kVisible);
+  EXPECT_GE(relative_power(logits_of_file(m.write("one_group.gguf")), any), kVisible);
 }
 
 // qwen3moe in glm4moe's clothes.
@@ -178,7 +180,7 @@ TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
   for (const int il : {0, 1}) m.tensors.push_back({layer(il, "exp_probs_b.bias"), {4}, {5, 5, 5, 5}});
   EXPECT_TRUE(same_bits(logits_of_file(m.write("same_bias.gguf")), qwen));
   for (const int il : {0, 1}) m.at(layer(il, "exp_probs_b.bias")).values = {9, 9, 0, 0};
-  EXPECT_GE(relative_error(logits_of_file(m.write("bias.gguf")), qwen), kVisible);
+  EXPECT_GE(relative_power(logits_of_file(m.write("bias.gguf")), qwen), kVisible);
 }
 
 TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
@@ -188,10 +190,10 @@ TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
   m.keys.set("mistral3.attention.temperature_scale", 0.5f);
   m.keys.set("mistral3.rope.scaling.original_context_length", uint32_t{10});
   const std::vector<float> scaled = logits_of_file(m.write("temperature.gguf"));
-  const size_t n_vocab = plain.size() / kTokens, n_same = 10 * n_vocab;
+  const size_t n_vocab = plain.size() / kEquivalenceTokens, n_same = 10 * n_vocab;
   ASSERT_EQ(scaled.size(), plain.size());
   EXPECT_TRUE(same_bits(std::span(scaled).first(n_same), std::span(plain).first(n_same)));
-  EXPECT_GE(relative_error({scaled.begin() + static_cast<ptrdiff_t>(n_same), scaled.end()},
+  EXPECT_GE(relative_power({scaled.begin() + static_cast<ptrdiff_t>(n_same), scaled.end()},
                            {plain.begin() + static_cast<ptrdiff_t>(n_same), plain.end()}),
             kVisible);
 }
@@ -204,7 +206,7 @@ TEST(ArchEquivalence, Phi3sFactorsAreChosenByTheContext) {
   const std::vector<float> long_context = logits_of_file(both, 257), short_context = logits_of_file(both, 256);
   m.at("rope_factors_short.weight").values = m.at("rope_factors_long.weight").values;
   EXPECT_TRUE(same_bits(logits_of_file(m.write("long.gguf"), 256), long_context));
-  EXPECT_GE(relative_error(long_context, short_context), kVisible);
+  EXPECT_GE(relative_power(long_context, short_context), kVisible);
 }
 
 }  // namespace

@@ -39,13 +39,11 @@ void PrintTo(const Model& model, std::ostream* to) { *to << model.name; }
 bool is_attention(const Graph& graph, NodeId id) { return graph[id].op == Op::attention; }
 
 // Without windows; with windows of 16, whose cells are given anew within a batch; where caches are copied to be read.
-INSTANTIATE_TEST_SUITE_P(Models, Overlap,
-                         ::testing::Values(Model{"story"}, Model{"gemma3-dense"}, Model{"gemma3-dense", is_attention}),
-                         [](const auto& instance) {
-                           return std::string(instance.index == 0   ? "plain"
-                                              : instance.index == 1 ? "windows"
-                                                                    : "windows_copied");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Overlap, ::testing::Values(Model{"story"}, Model{"gemma3-dense"}, Model{"gemma3-dense", is_attention}),
+    [](const auto& instance) {
+      return std::string(instance.index == 0 ? "plain" : instance.index == 1 ? "windows" : "windows_copied");
+    });
 
 TEST_P(Overlap, GivesTheBitsOfOneMicroBatchAndOfAnyNumber) {
   for (const int64_t n_ubatch : {1, 7, 64, 200, 599}) {

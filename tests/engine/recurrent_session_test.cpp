@@ -16,13 +16,13 @@ namespace {
 
 using namespace testing;
 
-constexpr int32_t kTokens = 60;
+constexpr int32_t kRecurrentTokens = 60;
 
 class RecurrentSession : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(arch_model(GetParam())));
-    tokens_ = token_ids(*engine_, kTokens);
+    tokens_ = token_ids(*engine_, kRecurrentTokens);
     ASSERT_OK_AND_ASSIGN(session_, open(7));
     ASSERT_OK_AND_ASSIGN(expected_, logits_of(*session_, tokens_));
     ASSERT_OK(session_->clear());
@@ -32,7 +32,7 @@ class RecurrentSession : public ::testing::TestWithParam<const char*> {
     return Session::create(engine_, {.n_ctx = 128,
                                      .n_ubatch = n_ubatch,
                                      .n_sequences = 3,
-                                     .n_outputs = kTokens,
+                                     .n_outputs = kRecurrentTokens,
                                      .n_checkpoints = n_checkpoints,
                                      .threads = {.n_threads = 2}});
   }

@@ -17,14 +17,14 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kTokens = 110;  // two blocks of the cache, 46 tokens into the second
+constexpr int64_t kSameBitsTokens = 110;  // two blocks of the cache, 46 tokens into the second
 
 class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const char*>> {
  protected:
   void SetUp() override {
     path_ = named_model(std::get<1>(GetParam()));
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(path_, {}, isa()));
-    tokens_ = token_ids(*engine_, kTokens);
+    tokens_ = token_ids(*engine_, kSameBitsTokens);
     ASSERT_OK_AND_ASSIGN(const auto session, open());
     ASSERT_OK_AND_ASSIGN(expected_, logits_of(*session, tokens_));
   }
@@ -35,7 +35,7 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
     return {.n_ctx = 128 * n_sequences,
             .n_ubatch = n_ubatch,
             .n_sequences = n_sequences,
-            .n_outputs = kTokens * n_sequences,
+            .n_outputs = kSameBitsTokens * n_sequences,
             .threads = {.n_threads = n_threads}};
   }
   Result<std::unique_ptr<Session>> open(int64_t n_ubatch = 512, int n_threads = 1, int32_t n_sequences = 1) const {
@@ -84,7 +84,7 @@ TEST_P(SameBits, TokenByTokenAfterAPrompt) {
   for (const int n_threads : {1, 2, 3}) {
     ASSERT_OK_AND_ASSIGN(const auto session, open(512, n_threads));
     ASSERT_OK(session->decode(Batch::prompt(tokens(0, 104), 0, 0)));
-    for (int32_t p = 104; p < kTokens; ++p) {
+    for (int32_t p = 104; p < kSameBitsTokens; ++p) {
       ASSERT_OK(session->decode(Batch::prompt(tokens(p, p + 1), p, 0)));
       ASSERT_TRUE(same_bits(session->logits(0), rows(p, p + 1))) << "position " << p << ", " << n_threads << " threads";
     }
@@ -94,7 +94,7 @@ TEST_P(SameBits, TokenByTokenAfterAPrompt) {
 TEST_P(SameBits, WhetherOneTokensLogitsAreWantedOrAll) {
   ASSERT_OK_AND_ASSIGN(const auto session, open());
   ASSERT_OK(session->decode(Batch::prompt(tokens_, 0, 0)));
-  EXPECT_TRUE(same_bits(all_rows(*session), rows(kTokens - 1, kTokens)));
+  EXPECT_TRUE(same_bits(all_rows(*session), rows(kSameBitsTokens - 1, kSameBitsTokens)));
 }
 
 TEST_P(SameBits, BesideOtherSequencesInAnyOrder) {
@@ -102,7 +102,7 @@ TEST_P(SameBits, BesideOtherSequencesInAnyOrder) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(512, 2, 3));
   std::vector<BatchToken> mixed;
   for (int32_t s = 0; s < 3; ++s) {
-    const auto ids = s == 1 ? tokens_ : token_ids(*engine_, kTokens, static_cast<uint32_t>(10 + s));
+    const auto ids = s == 1 ? tokens_ : token_ids(*engine_, kSameBitsTokens, static_cast<uint32_t>(10 + s));
     const Batch batch = all_logits(ids, 0, s);
     mixed.insert(mixed.end(), batch.tokens().begin(), batch.tokens().end());
   }
@@ -119,9 +119,9 @@ TEST_P(SameBits, BesideOtherSequencesInAnyOrder) {
 
 TEST_P(SameBits, InterleavedAcrossMicroBatches) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(7, 1, 2));
-  const auto other = token_ids(*engine_, kTokens, 5);
+  const auto other = token_ids(*engine_, kSameBitsTokens, 5);
   Batch batch;
-  for (int32_t p = 0; p < kTokens; ++p) {
+  for (int32_t p = 0; p < kSameBitsTokens; ++p) {
     batch.add({.token = other[static_cast<size_t>(p)], .position = p, .sequence = 0});
     batch.add({.token = tokens_[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
   }
@@ -145,7 +145,7 @@ TEST_P(SameBits, AfterPartsAreRemovedAndDecodedAgain) {
 
 TEST_P(SameBits, AfterOtherTextsWereInTheCache) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(64, 1));
-  ASSERT_OK(session->decode(all_logits(token_ids(*engine_, kTokens, 77))));
+  ASSERT_OK(session->decode(all_logits(token_ids(*engine_, kSameBitsTokens, 77))));
   ASSERT_OK(session->clear());
   ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, tokens_));
   EXPECT_TRUE(same_bits(logits, expected_));
@@ -232,11 +232,11 @@ TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {
   for (const bool pack : {true, false}) {
     ASSERT_OK_AND_ASSIGN(const auto engine,
                          load_engine(path, {.pack_weights = pack, .threads = {.n_threads = 2}}, isa));
-    const auto tokens = token_ids(*engine, kTokens);
+    const auto tokens = token_ids(*engine, kSameBitsTokens);
     for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {64, 3}}) {
       ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
                                                                         .n_ubatch = n_ubatch,
-                                                                        .n_outputs = kTokens,
+                                                                        .n_outputs = kSameBitsTokens,
                                                                         .type_k = types.k,
                                                                         .type_v = types.v,
                                                                         .threads = {.n_threads = n_threads}}));
@@ -268,9 +268,9 @@ TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
       for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 1}, {2, 2}, {7, 2}, {64, 3}}) {
         ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
                                                                           .n_ubatch = n_ubatch,
-                                                                          .n_outputs = kTokens,
+                                                                          .n_outputs = kSameBitsTokens,
                                                                           .threads = {.n_threads = n_threads}}));
-        ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, token_ids(*engine, kTokens)));
+        ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, token_ids(*engine, kSameBitsTokens)));
         if (expected.empty()) expected = logits;
         ASSERT_TRUE(same_bits(logits, expected))
             << info(dtype).name << ", packed " << pack << ", " << n_ubatch << ", " << n_threads << " threads";
@@ -282,10 +282,11 @@ TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
 TEST(CacheTypes, AreCloseToF32) {
   const std::string path = arch_model("llama-dense");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
-  const auto tokens = token_ids(*engine, kTokens);
+  const auto tokens = token_ids(*engine, kSameBitsTokens);
   const auto logits = [&](DType dtype) -> Result<std::vector<float>> {
-    TESSERA_ASSIGN(const auto session,
-                   Session::create(engine, {.n_ctx = 128, .n_outputs = kTokens, .type_k = dtype, .type_v = dtype}));
+    TESSERA_ASSIGN(
+        const auto session,
+        Session::create(engine, {.n_ctx = 128, .n_outputs = kSameBitsTokens, .type_k = dtype, .type_v = dtype}));
     return logits_of(*session, tokens);
   };
   ASSERT_OK_AND_ASSIGN(const auto exact, logits(DType::f32));

@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kTokens = 70;  // two blocks of the cache
+constexpr int64_t kDeviceTokens = 70;  // two blocks of the cache
 
 Result<std::shared_ptr<Engine>> open_on(const std::shared_ptr<Registry>& registry, const std::string& path,
                                         const PlacementOptions& placement) {
@@ -34,7 +34,7 @@ SessionOptions options_of(int n_threads = 1) {
   return {.n_ctx = 2 * 128,
           .n_ubatch = 33,
           .n_sequences = 2,
-          .n_outputs = 2 * kTokens,
+          .n_outputs = 2 * kDeviceTokens,
           .threads = {.n_threads = n_threads}};
 }
 
@@ -46,13 +46,13 @@ Result<std::vector<float>> logits_of_a_life(const std::shared_ptr<Engine>& engin
     const std::vector<float> more = all_rows(from);
     rows.insert(rows.end(), more.begin(), more.end());
   };
-  const std::vector<int32_t> tokens = token_ids(*engine, kTokens), others = token_ids(*engine, kTokens, 5);
+  const std::vector<int32_t> tokens = token_ids(*engine, kDeviceTokens), others = token_ids(*engine, kDeviceTokens, 5);
   TESSERA_TRY(session->decode(all_logits(tokens)));  // a prefill of three micro-batches
   keep_rows(*session);
   Batch both;  // and two sequences token by token
   for (int32_t p = 0; p < 20; ++p)
     both.add({.token = others[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
-  both.add({.token = 3, .position = kTokens, .sequence = 0, .wants_logits = true});
+  both.add({.token = 3, .position = kDeviceTokens, .sequence = 0, .wants_logits = true});
   TESSERA_TRY(session->decode(both));
   keep_rows(*session);
   TESSERA_TRY(session->decode(Batch::prompt(std::span(others).subspan(20, 1), 20, 1)));
@@ -60,11 +60,11 @@ Result<std::vector<float>> logits_of_a_life(const std::shared_ptr<Engine>& engin
   TESSERA_ASSIGN(const auto state, session->save_state(0));
   TESSERA_ASSIGN(const auto fresh, Session::create(engine, options_of(2)));
   TESSERA_TRY(fresh->restore_state(1, state));
-  TESSERA_TRY(fresh->decode(Batch::prompt(std::span(others).first(1), kTokens + 1, 1)));
+  TESSERA_TRY(fresh->decode(Batch::prompt(std::span(others).first(1), kDeviceTokens + 1, 1)));
   keep_rows(*fresh);
-  TESSERA_TRY(fresh->shift(1, 0, kTokens + 2, 5));
-  TESSERA_TRY(fresh->copy(1, 0, 0, kTokens + 7));
-  TESSERA_TRY(fresh->decode(Batch::prompt(std::span(others).first(1), kTokens + 7, 0)));
+  TESSERA_TRY(fresh->shift(1, 0, kDeviceTokens + 2, 5));
+  TESSERA_TRY(fresh->copy(1, 0, 0, kDeviceTokens + 7));
+  TESSERA_TRY(fresh->decode(Batch::prompt(std::span(others).first(1), kDeviceTokens + 7, 0)));
   keep_rows(*fresh);
   return rows;
 }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int32_t kTokens = 300;
+constexpr int32_t kWindowTokens = 300;
 constexpr uint32_t kWindow = 20;
 
 class WindowTest : public ::testing::Test {
@@ -22,7 +22,7 @@ class WindowTest : public ::testing::Test {
     EditableModel model(original);
     model.builder.set("gemma2.attention.sliding_window", kWindow);
     ASSERT_OK_AND_ASSIGN(engine_, load_engine(model.write("window.gguf")));
-    tokens_ = token_ids(*engine_, kTokens);
+    tokens_ = token_ids(*engine_, kWindowTokens);
     ASSERT_OK_AND_ASSIGN(const auto session, open(512));
     ASSERT_OK_AND_ASSIGN(expected_, logits_of(*session, tokens_));
   }
@@ -32,7 +32,7 @@ class WindowTest : public ::testing::Test {
     return Session::create(engine_, {.n_ctx = n_ctx,
                                      .n_ubatch = n_ubatch,
                                      .n_sequences = n_sequences,
-                                     .n_outputs = 2 * kTokens,
+                                     .n_outputs = 2 * kWindowTokens,
                                      .threads = {.n_threads = n_threads}});
   }
   std::span<const float> rows(int32_t begin, int32_t end) const {
@@ -58,14 +58,14 @@ TEST_F(WindowTest, SameBitsWhetherBlocksWereForgottenOrNot) {
     ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, tokens_));
     EXPECT_TRUE(same_bits(logits, expected_)) << n_ubatch << " per micro-batch, " << n_threads << " threads";
     EXPECT_LT(n_held(*session), 150u);
-    EXPECT_EQ(session->cache().cells(0)->positions.size(), size_t{kTokens});
+    EXPECT_EQ(session->cache().cells(0)->positions.size(), size_t{kWindowTokens});
   }
 }
 
 TEST_F(WindowTest, SameBitsTokenByTokenBesideAnotherSequence) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(64, 2, 2));
-  const auto other = token_ids(*engine_, kTokens, 5);
-  for (int32_t p = 0; p < kTokens; ++p) {
+  const auto other = token_ids(*engine_, kWindowTokens, 5);
+  for (int32_t p = 0; p < kWindowTokens; ++p) {
     Batch batch;
     batch.add({.token = other[static_cast<size_t>(p)], .position = p, .sequence = 0});
     batch.add({.token = tokens_[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
@@ -94,13 +94,13 @@ TEST_F(WindowTest, GoesBackAsFarAsItSays) {
   ASSERT_OK(session->decode(Batch::prompt(tokens_, 0, 0)));
   ASSERT_OK_AND_ASSIGN(const auto before, session->save_state(0));
   const int32_t lowest = *session->lowest_rollback(0);
-  EXPECT_LE(lowest, kTokens - 64);
+  EXPECT_LE(lowest, kWindowTokens - 64);
   EXPECT_ERROR(session->remove(0, lowest - 1, 1024), fmt::format("lowest it can go back to is {}", lowest));
   ASSERT_OK_AND_ASSIGN(const auto after, session->save_state(0));
   EXPECT_EQ(after, before);
   ASSERT_OK(session->remove(0, lowest, 1024));
-  ASSERT_OK(session->decode(all_logits(tokens(lowest, kTokens), lowest)));
-  EXPECT_TRUE(same_bits(all_rows(*session), rows(lowest, kTokens)));
+  ASSERT_OK(session->decode(all_logits(tokens(lowest, kWindowTokens), lowest)));
+  EXPECT_TRUE(same_bits(all_rows(*session), rows(lowest, kWindowTokens)));
   ASSERT_OK(session->remove(0, 0, 1024));
   ASSERT_OK_AND_ASSIGN(const auto again, logits_of(*session, tokens_));
   EXPECT_TRUE(same_bits(again, expected_));
@@ -129,10 +129,10 @@ TEST_F(WindowTest, OnlyWhatIsHeldIsSaved) {
   };
   ASSERT_OK_AND_ASSIGN(const size_t few, bytes_at(0, 1));
   ASSERT_OK_AND_ASSIGN(const size_t two, bytes_at(1, 2));
-  ASSERT_OK_AND_ASSIGN(const size_t all, bytes_at(2, kTokens));
-  const size_t per_token = two - few, lost = kTokens - n_held(*session);
+  ASSERT_OK_AND_ASSIGN(const size_t all, bytes_at(2, kWindowTokens));
+  const size_t per_token = two - few, lost = kWindowTokens - n_held(*session);
   // Half of the layers, and the number of the position, are left out for a position that is forgotten.
-  EXPECT_EQ(few + per_token * (kTokens - 1) - all, lost * ((per_token - 8) / 2 + 4));
+  EXPECT_EQ(few + per_token * (kWindowTokens - 1) - all, lost * ((per_token - 8) / 2 + 4));
 }
 
 TEST_F(WindowTest, ACopyGoesOnLikeItsOriginal) {

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "tessera/eval/log_likelihood.h"
+#include "tests/eval/letters.h"
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
-#include "tests/support/small_vocab.h"
 
 namespace tessera {
 namespace {
@@ -29,15 +29,6 @@ ChoiceTask make_task(const std::string& before, const std::vector<std::string>& 
   ChoiceTask task{.number = 7, .before = before, .after = after, .answers = {}};
   for (const std::string& answer : answers) task.answers.push_back({.text = answer});
   return task;
-}
-
-enum class Bos { add, none };
-
-// 1 is BOS; a to d are 3 to 6; cd is 7.
-std::unique_ptr<const text::Tokenizer> letters(Bos bos) {
-  text::VocabData data = small_vocab({{"a"}, {"b"}, {"c"}, {"d"}, {"cd", 1}});
-  data.add_bos = bos == Bos::add;
-  return make_tokenizer(std::move(data));
 }
 
 ChoiceTokens tokens_of(ChoiceForm form, const ChoiceTask& task, Bos bos = Bos::add) {

@@ -1,10 +1,10 @@
-// Chunks of a text, on a vocabulary of letters; and their decoding, on a model.
+// Chunks of a text, on a vocabulary of four_letters; and their decoding, on a model.
 #include "tessera/eval/chunks.h"
 
 #include <gtest/gtest.h>
 
+#include "tests/eval/letters.h"
 #include "tests/support/engine_support.h"
-#include "tests/support/small_vocab.h"
 
 namespace tessera {
 namespace {
@@ -15,10 +15,8 @@ using eval::ChunkRun;
 using eval::Chunks;
 using Ids = std::vector<int32_t>;
 
-enum class Bos { add, none };
-
-// 1 is BOS; a to d are 3 to 6.
-std::unique_ptr<const text::Tokenizer> letters(Bos bos) {
+// As letters(), without a token of two letters.
+std::unique_ptr<const text::Tokenizer> four_letters(Bos bos) {
   text::VocabData data = small_vocab({{"a"}, {"b"}, {"c"}, {"d"}});
   data.add_bos = bos == Bos::add;
   return make_tokenizer(std::move(data));
@@ -31,7 +29,7 @@ Ids ids_of(const Chunks& chunks, int64_t i) {
 }
 
 TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
-  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::add), "abcdabcdab", {.n_ctx = 4}));
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*four_letters(Bos::add), "abcdabcdab", {.n_ctx = 4}));
   ASSERT_EQ(chunks.size(), 2);  // of 11 tokens, BOS included
   EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5}));
   EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 3, 4, 5}));  // d gave way
@@ -40,17 +38,18 @@ TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
 }
 
 TEST(Chunks, OverlapByTheStrideWithBosInEach) {
-  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::add), "abcdabcda", {.n_ctx = 5, .stride = 2}));
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks,
+                       Chunks::create(*four_letters(Bos::add), "abcdabcda", {.n_ctx = 5, .stride = 2}));
   ASSERT_EQ(chunks.size(), 3);  // of 10 tokens, from 0, 2 and 4 on; the last one is left over
   EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5, 6}));
   EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 5, 6, 3, 4}));
   EXPECT_EQ(ids_of(chunks, 2), (Ids{1, 3, 4, 5, 6}));
-  ASSERT_OK_AND_ASSIGN(const Chunks one, Chunks::create(*letters(Bos::none), "abcda", {.n_ctx = 5, .stride = 4}));
+  ASSERT_OK_AND_ASSIGN(const Chunks one, Chunks::create(*four_letters(Bos::none), "abcda", {.n_ctx = 5, .stride = 4}));
   EXPECT_EQ(one.size(), 1);
 }
 
 TEST(Chunks, OfTokens) {
-  const auto tokenizer = letters(Bos::add);
+  const auto tokenizer = four_letters(Bos::add);
   ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(tokenizer->vocab(), {3, 4, 5, 6, 6, 5, 4, 3}, 4));
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 5, 4, 3}));
@@ -59,23 +58,23 @@ TEST(Chunks, OfTokens) {
 }
 
 TEST(Chunks, RefusesTextThatIsNotUtf8) {
-  EXPECT_ERROR(Chunks::create(*letters(Bos::none),
+  EXPECT_ERROR(Chunks::create(*four_letters(Bos::none),
                               "abcd\xff"
                               "abcd",
                               {.n_ctx = 4}),
                "text: byte 4 (0xff) is not UTF-8");
-  EXPECT_ERROR(Chunks::create(*letters(Bos::none), "abcdabcd\xe2\x82", {.n_ctx = 4}), "byte 8 (0xe2)");
+  EXPECT_ERROR(Chunks::create(*four_letters(Bos::none), "abcdabcd\xe2\x82", {.n_ctx = 4}), "byte 8 (0xe2)");
 }
 
 TEST(Chunks, WithoutBosTheTokensStay) {
-  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*letters(Bos::none), "abcdabcdab", {.n_ctx = 5}));
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*four_letters(Bos::none), "abcdabcdab", {.n_ctx = 5}));
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_EQ(ids_of(chunks, 0), (Ids{3, 4, 5, 6, 3}));
   EXPECT_EQ(ids_of(chunks, 1), (Ids{4, 5, 6, 3, 4}));
 }
 
 TEST(Chunks, SkipsAndLimits) {
-  const auto tokenizer = letters(Bos::none);
+  const auto tokenizer = four_letters(Bos::none);
   const auto create = [&](const ChunkOptions& options) {
     return Chunks::create(*tokenizer, "aaaabbbbccccdddd", options);
   };
@@ -89,7 +88,7 @@ TEST(Chunks, SkipsAndLimits) {
 }
 
 TEST(Chunks, RefusesAShortTextAndBadOptions) {
-  const auto tokenizer = letters(Bos::add);
+  const auto tokenizer = four_letters(Bos::add);
   EXPECT_ERROR(Chunks::create(*tokenizer, "abcdab", {.n_ctx = 4}), "text of 7 tokens, want at least 8");
   EXPECT_OK(Chunks::create(*tokenizer, "abcdabc", {.n_ctx = 4}));
   EXPECT_ERROR(Chunks::create(*tokenizer, "", {.n_ctx = 4}), "want at least 8");

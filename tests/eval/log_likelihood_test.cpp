@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <cmath>
-#include <limits>
 
 #include "tessera/base/rng.h"
 #include "tessera/eval/vector_math.h"
+#include "tests/support/numbers.h"
 #include "tests/support/testing.h"
 
 namespace tessera {
@@ -15,9 +15,6 @@ namespace {
 
 using eval::negative_log_likelihood;
 using eval::softmax_sum;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> random_logits(size_t n, uint64_t seed) {
   Rng rng(seed);
@@ -38,7 +35,7 @@ TEST(Exp4, IsExpToTwoUnitsInTheLastPlace) {
 }
 
 TEST(Exp4, EdgesAndNan) {
-  const eval::F32x4 y = eval::exp4(eval::F32x4{0.0f, -87.5f, -kInfinity, kNan});
+  const eval::F32x4 y = eval::exp4(eval::F32x4{0.0f, -87.5f, -kInf, kNaN});
   EXPECT_EQ(y[0], 1.0f);
   EXPECT_EQ(y[1], 0.0f);
   EXPECT_EQ(y[2], 0.0f);
@@ -46,11 +43,11 @@ TEST(Exp4, EdgesAndNan) {
 }
 
 TEST(Round4, HalvesToEvenAndLargeNumbersStay) {
-  const eval::F32x4 y = eval::round4(eval::F32x4{2.5f, -3.5f, 1e9f, -kInfinity});
+  const eval::F32x4 y = eval::round4(eval::F32x4{2.5f, -3.5f, 1e9f, -kInf});
   EXPECT_EQ(y[0], 2.0f);
   EXPECT_EQ(y[1], -4.0f);
   EXPECT_EQ(y[2], 1e9f);
-  EXPECT_EQ(y[3], -kInfinity);
+  EXPECT_EQ(y[3], -kInf);
 }
 
 TEST(SoftmaxSum, IsThatOfDoublesForAnyLength) {
@@ -64,13 +61,13 @@ TEST(SoftmaxSum, IsThatOfDoublesForAnyLength) {
 }
 
 TEST(SoftmaxSum, IsNotFiniteWhereALogitIsNot) {
-  for (const float bad : {kNan, kInfinity})
+  for (const float bad : {kNaN, kInf})
     for (size_t place = 0; place < 7; ++place) {
       std::vector<float> logits(7, 1.0f);
       logits[place] = bad;
       EXPECT_FALSE(std::isfinite(softmax_sum(logits).log_sum)) << bad << " at " << place;
     }
-  EXPECT_FALSE(std::isfinite(softmax_sum(std::vector<float>(5, -kInfinity)).log_sum));
+  EXPECT_FALSE(std::isfinite(softmax_sum(std::vector<float>(5, -kInf)).log_sum));
 }
 
 TEST(NegativeLogLikelihood, HandCases) {
@@ -87,7 +84,7 @@ TEST(NegativeLogLikelihood, LargeLogitsDoNotOverflow) {
 }
 
 TEST(NegativeLogLikelihood, ATokenThatNeverComesIsInfinitelyUnlikely) {
-  const std::vector<float> logits = {0.0f, -kInfinity, 0.0f};
+  const std::vector<float> logits = {0.0f, -kInf, 0.0f};
   EXPECT_NEAR(negative_log_likelihood(logits, 0), std::log(2.0), 1e-7);
   EXPECT_TRUE(std::isinf(negative_log_likelihood(logits, 1)));
 }

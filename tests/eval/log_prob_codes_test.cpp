@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tessera/base/rng.h"
+#include "tests/support/numbers.h"
 #include "tests/support/testing.h"
 
 namespace tessera {
@@ -17,8 +17,6 @@ using eval::log_prob_row_words;
 using eval::LogProbGrid;
 using eval::row_grid;
 using Words = std::vector<uint16_t>;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Words encoded(std::span<const float> logits) {
   Words words(log_prob_row_words(logits.size()), 0xaaaa);
@@ -72,7 +70,7 @@ TEST(LogProbCodes, ARowIsScaleLeastAndCodes) {
 }
 
 TEST(LogProbCodes, WhatIsSixteenNatsBelowTheHighestIsCut) {
-  const Words words = encoded(std::vector<float>{10.0f, 2.0f, -6.0f, -6.5f, -100.0f, -kInfinity});
+  const Words words = encoded(std::vector<float>{10.0f, 2.0f, -6.0f, -6.5f, -100.0f, -kInf});
   EXPECT_TRUE(grid_of(words).is_cut());
   EXPECT_EQ(words[4], 65535);
   EXPECT_NEAR(words[5], 65535 / 2, 1);
@@ -84,7 +82,7 @@ TEST(LogProbCodes, WhatIsSixteenNatsBelowTheHighestIsCut) {
 
 TEST(LogProbCodes, LogitsThatAreNumbersOnly) {
   EXPECT_ERROR(row_grid(std::vector<float>{1.0f, NAN}), "not a finite number");
-  EXPECT_ERROR(row_grid(std::vector<float>{1.0f, kInfinity}), "not a finite number");
+  EXPECT_ERROR(row_grid(std::vector<float>{1.0f, kInf}), "not a finite number");
 }
 
 TEST(CompareLogProbs, TheSameLogitsDoNotDiffer) {
@@ -145,14 +143,14 @@ TEST(CompareLogProbs, RefusesDamage) {
   };
   for (const auto& [scale, min] :
        {std::pair{NAN, -5.0f}, std::pair{1e-4f, NAN}, std::pair{-1e-4f, -5.0f}, std::pair{1e-4f, 5.0f},
-        std::pair{kInfinity, -5.0f}, std::pair{1e-4f, -kInfinity}, std::pair{0.0f, 0.0f}, std::pair{0.0f, -9.0f}})
+        std::pair{kInf, -5.0f}, std::pair{1e-4f, -kInf}, std::pair{0.0f, 0.0f}, std::pair{0.0f, -9.0f}})
     EXPECT_ERROR(damaged(scale, min), "the base's probabilities are damaged");
   EXPECT_ERROR(compare_log_probs(Words(log_prob_row_words(64)), logits, 0), "damaged: they sum to 64");
 }
 
 TEST(CompareLogProbs, RefusesWhatIsNotFinite) {
   const std::vector<float> base = {0, 0, 0};
-  EXPECT_ERROR(compare_log_probs(encoded(base), std::vector<float>{0, 0, -kInfinity}, 0), "the divergence is infinite");
+  EXPECT_ERROR(compare_log_probs(encoded(base), std::vector<float>{0, 0, -kInf}, 0), "the divergence is infinite");
   EXPECT_ERROR(compare_log_probs(encoded(base), std::vector<float>{0, 0, NAN}, 0), "not a finite number");
 }
 

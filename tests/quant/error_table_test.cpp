@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kRows = 16, kColumns = 1024;
 
 /// Normalised mean squared errors of the reference; 0 where it has no figure.
-struct Row {
+struct ErrorRow {
   DType dtype;
   double none;       // without an imatrix, mean over eight seeds of Gaussian data
   double uniform;    // imatrix of ones, same data
@@ -26,7 +26,7 @@ struct Row {
   double laplace;    // imatrix of ones, Laplace data of deviation 1
 };
 
-constexpr Row kTable[] = {
+constexpr ErrorRow kTable[] = {
     {DType::f16, 4.34e-8, 4.34e-8, 4.32e-8, 4.32e-8},        {DType::bf16, 2.76e-6, 2.76e-6, 2.75e-6, 2.75e-6},
     {DType::q8_0, 2.857e-5, 2.857e-5, 2.848e-5, 4.51e-5},    {DType::q6_k, 3.117e-4, 2.970e-4, 2.566e-4, 4.51e-4},
     {DType::q5_k, 1.300e-3, 1.246e-3, 1.064e-3, 1.77e-3},    {DType::q5_1, 1.428e-3, 1.138e-3, 9.36e-4, 1.59e-3},
@@ -93,7 +93,7 @@ double mean_error(DType dtype, Encoder encode, std::vector<float> q, bool lognor
   return sum / 8;
 }
 
-class ErrorTable : public ::testing::TestWithParam<Row> {
+class ErrorTable : public ::testing::TestWithParam<ErrorRow> {
  protected:
   void SetUp() override { ASSERT_NE(quant::find_format(GetParam().dtype), nullptr); }
   const quant::Format& format() const { return *quant::find_format(GetParam().dtype); }
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ErrorTable, ::testing::ValuesIn(kTable),
 constexpr double kSeedNoise = 1.02;
 
 TEST_P(ErrorTable, SearchIsNotAboveTheReference) {
-  const Row& want = GetParam();
+  const ErrorRow& want = GetParam();
   const DType dtype = want.dtype;
   const double uniform = mean_error(dtype, format().quantize_row, {}, false);
   RecordProperty("search", std::to_string(uniform * 1e6));  // in millionths: docs/formats.md
@@ -133,7 +133,7 @@ TEST_P(ErrorTable, SearchOfTheGoldenRowsIsNotAboveTheReference) {
 }
 
 TEST_P(ErrorTable, CompatIsTheReference) {
-  const Row& want = GetParam();
+  const ErrorRow& want = GetParam();
   const DType dtype = want.dtype;
   const std::vector<float> ones(kColumns, 1.0f);
   if (want.none > 0) {

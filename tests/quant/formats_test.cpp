@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kRows = 16, kColumns = 1024;
+constexpr int64_t kGoldenRows = 16, kGoldenColumns = 1024;
 
 /// The dtypes that are weight formats.
 std::vector<DType> weight_dtypes() {
@@ -48,28 +48,29 @@ TEST_P(GoldenFormat, CompatGivesTheReferenceBytes) {
   if (std::ranges::find(kWithoutSearch, GetParam()) == std::end(kWithoutSearch)) GTEST_SKIP() << "a search";
   const std::string input = testing::read_all(testing::data_path("quants/input.f32")),
                     want = testing::read_all(golden_path(GetParam(), ".q"));
-  const size_t bytes = row_bytes(GetParam(), kColumns);
-  ASSERT_EQ(input.size(), kRows * kColumns * sizeof(float));
-  ASSERT_EQ(want.size(), kRows * bytes);
+  const size_t bytes = row_bytes(GetParam(), kGoldenColumns);
+  ASSERT_EQ(input.size(), kGoldenRows * kGoldenColumns * sizeof(float));
+  ASSERT_EQ(want.size(), kGoldenRows * bytes);
 
-  std::vector<float> x(kRows * kColumns);
+  std::vector<float> x(kGoldenRows * kGoldenColumns);
   std::memcpy(x.data(), input.data(), input.size());
   std::vector<std::byte> got(want.size());
-  for (size_t r = 0; r < kRows; ++r)
+  for (size_t r = 0; r < kGoldenRows; ++r)
     quant::find_format(GetParam())
-        ->quantize_row_compat(x.data() + r * kColumns, nullptr, kColumns, got.data() + r * bytes);
+        ->quantize_row_compat(x.data() + r * kGoldenColumns, nullptr, kGoldenColumns, got.data() + r * bytes);
   for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], bytes_of(want)[i]) << "byte " << i;
 }
 
 TEST_P(GoldenFormat, DequantizesToTheReferenceBits) {
   const std::string rows = testing::read_all(golden_path(GetParam(), ".q")),
                     want = testing::read_all(golden_path(GetParam(), ".deq"));
-  ASSERT_EQ(want.size(), kRows * kColumns * sizeof(float));
+  ASSERT_EQ(want.size(), kGoldenRows * kGoldenColumns * sizeof(float));
 
-  std::vector<float> got(kRows * kColumns);
-  for (size_t r = 0; r < kRows; ++r)
+  std::vector<float> got(kGoldenRows * kGoldenColumns);
+  for (size_t r = 0; r < kGoldenRows; ++r)
     quant::find_format(GetParam())
-        ->dequantize_row(bytes_of(rows) + r * row_bytes(GetParam(), kColumns), kColumns, got.data() + r * kColumns);
+        ->dequantize_row(bytes_of(rows) + r * row_bytes(GetParam(), kGoldenColumns), kGoldenColumns,
+                         got.data() + r * kGoldenColumns);
   for (size_t i = 0; i < got.size(); ++i) {
     uint32_t bits;
     std::memcpy(&bits, want.data() + 4 * i, 4);

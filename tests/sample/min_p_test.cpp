@@ -17,7 +17,8 @@ TEST(MinP, OneKeepsAllThatTieForTheBest) {
 }
 
 TEST(MinP, MinKeepWins) {
-  EXPECT_EQ(ids_of(apply(make_min_p, {.min_keep = 2, .min_p = 1}, logits_of(kMinPProbs))), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(ids_of(apply(make_min_p, {.min_keep = 2, .min_p = 1}, logits_of(kMinPProbs))),
+            (std::vector<int32_t>{1, 3}));
 }
 
 TEST(MinP, OffAtZero) { EXPECT_FALSE(make_with(make_min_p, {.min_p = 0})); }

@@ -18,7 +18,9 @@ TEST(TopP, ExactlyReachedIsEnough) {
 
 TEST(TopP, ZeroKeepsOne) { EXPECT_EQ(ids_of(apply(make_top_p, {.top_p = 0}, logits_of(kTopPProbs))), std::vector{1}); }
 
-TEST(TopP, MinKeepWins) { EXPECT_EQ(apply(make_top_p, {.min_keep = 3, .top_p = 0.1f}, logits_of(kTopPProbs)).size(), 3u); }
+TEST(TopP, MinKeepWins) {
+  EXPECT_EQ(apply(make_top_p, {.min_keep = 3, .top_p = 0.1f}, logits_of(kTopPProbs)).size(), 3u);
+}
 
 TEST(TopP, OffAtOne) { EXPECT_FALSE(make_with(make_top_p, {.top_p = 1})); }
 

@@ -53,6 +53,11 @@ const fs::path& temporary_dir() {
   return owner.path;
 }
 
+std::string temporary_path(const std::string& name) { return (temporary_dir() / name).string(); }
+
+std::string example_plugins_dir() { return TESSERA_BINARY_DIR "/examples/backend"; }
+std::string test_plugins_dir() { return TESSERA_BINARY_DIR "/tests/plugins"; }
+
 std::string write_temporary(const std::string& name, const std::string& bytes) {
   const fs::path path = temporary_dir() / name;
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -69,11 +74,11 @@ std::string read_all(const std::string& path) {
 
 std::string program_path() {
   const char* configured = std::getenv("TESSERA_PROGRAM");
-  return configured != nullptr ? configured : TESSERA_PROGRAM;
+  return configured != nullptr ? configured : TESSERA_BINARY_DIR "/bin/tessera";
 }
 
 std::vector<std::string> program_environment(const std::vector<std::string>& env) {
-  std::vector<std::string> environment = env;  // the first of two entries of one name wins
+  std::vector<std::string> environment = env;      // the first of two entries of one name wins
   environment.emplace_back("TESSERA_DEVICE=cpu");  // where there is a GPU, too
   for (char** e = environ; *e != nullptr; ++e)
     if (std::string_view(*e).substr(0, 8) != "TESSERA_" || std::string_view(*e).substr(0, 11) == "TESSERA_ISA")

@@ -31,6 +31,13 @@ std::string source_dir();
 /// A directory of this test process's own, removed at its end.
 const std::filesystem::path& temporary_dir();
 
+/// The path of a file under temporary_dir(), which need not exist.
+std::string temporary_path(const std::string& name);
+
+/// The folders with the example plugins (examples/backend) and with those of tests/backend/plugins.
+std::string example_plugins_dir();
+std::string test_plugins_dir();
+
 /// Writes bytes to a file under temporary_dir() and returns its path.
 std::string write_temporary(const std::string& name, const std::string& bytes);
 
@@ -48,7 +55,8 @@ struct ProgramOutput {
 /// The built `tessera`.
 std::string program_path();
 
-/// This process's environment without TESSERA_ variables (but TESSERA_ISA), on the CPU, and with `env`, whose entries win.
+/// This process's environment without TESSERA_ variables (but TESSERA_ISA), on the CPU, and with `env`, whose entries
+/// win.
 std::vector<std::string> program_environment(const std::vector<std::string>& env);
 
 /// Runs the built `tessera` with these arguments and this standard input. `env` entries are "NAME=value".

@@ -67,12 +67,12 @@ TestGraph graph_of(const AttentionCase& c) {
 
 TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
   std::vector<AttentionCase> cases = {{.name = "plain"},
-                             {.name = "f32", .type = DType::f32},
-                             {.name = "bf16", .type = DType::bf16},
-                             {.name = "odd dim", .type = DType::f32, .dim = 19},
-                             {.name = "one head each", .n_heads = 2},
-                             {.name = "sinks", .has_sinks = true},
-                             {.name = "bias", .has_bias = true}};
+                                      {.name = "f32", .type = DType::f32},
+                                      {.name = "bf16", .type = DType::bf16},
+                                      {.name = "odd dim", .type = DType::f32, .dim = 19},
+                                      {.name = "one head each", .n_heads = 2},
+                                      {.name = "sinks", .has_sinks = true},
+                                      {.name = "bias", .has_bias = true}};
   cases.push_back({.name = "window", .params = {.scale = 0.3f, .window = 70}});
   cases.push_back({.name = "all to all", .params = {.scale = 0.3f, .causal = false}});
   cases.push_back({.name = "window to both sides", .params = {.scale = 0.3f, .causal = false, .window = 9}});

@@ -132,7 +132,8 @@ void run_expert_sum(const Step& step, Worker& worker) {
   const int64_t per_token = div_ceil(n, kExpertColumns);
   const Range share = worker.share(step.out.shape()[1] * per_token);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t token = i / per_token, begin = i % per_token * kExpertColumns, count = std::min(kExpertColumns, n - begin);
+    const int64_t token = i / per_token, begin = i % per_token * kExpertColumns,
+                  count = std::min(kExpertColumns, n - begin);
     std::array<float, kExpertColumns> sums{};
     for (int64_t slot = 0; slot < n_used; ++slot) {
       const float weight = weights.present() ? weights.row(token)[slot] : 1.0f;

@@ -54,7 +54,8 @@ void run_expert_totals(const Step& step, Worker& worker) {
   const int64_t n = step.out.shape()[0], per_expert = div_ceil(n, kGradColumns);
   const Range share = worker.share(routes.n_experts * per_expert);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t expert = i / per_expert, begin = i % per_expert * kGradColumns, count = std::min(kGradColumns, n - begin);
+    const int64_t expert = i / per_expert, begin = i % per_expert * kGradColumns,
+                  count = std::min(kGradColumns, n - begin);
     const Range rows = routes.of(expert);
     float* out = step.out.row(expert) + begin;
     std::fill_n(out, count, 0.0f);

@@ -17,7 +17,9 @@ constexpr int64_t kGradPieceElements = 1024;
 // Heads of a group are divided in so many parts at most, whose gradients of B and C are added up in the end.
 constexpr int64_t kMaxGroupParts = 16;
 
-int64_t values_per_piece(int64_t n, int64_t n_values) { return std::clamp<int64_t>(kGradPieceElements / n, 1, n_values); }
+int64_t values_per_piece(int64_t n, int64_t n_values) {
+  return std::clamp<int64_t>(kGradPieceElements / n, 1, n_values);
+}
 
 /// What one thread takes through time, in bytes: a multiple of a cache line.
 size_t piece_bytes(const Kernels& kernels, int64_t n_tokens, int64_t n, int64_t n_values) {

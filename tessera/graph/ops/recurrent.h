@@ -16,8 +16,8 @@
 //   delta_net        [k_dim, v_dim, n_heads]
 //   rwkv7            [head_dim (of k), head_dim (of v), n_heads]
 //
-// Gradients go back through the tokens of each run; the state at its beginning is a constant. It is read again, so a run
-// may not write the slot that it reads where gradients are wanted.
+// Gradients go back through the tokens of each run; the state at its beginning is a constant. It is read again, so a
+// run may not write the slot that it reads where gradients are wanted.
 //
 // Each recurrence goes strictly token by token, so that the split into micro-batches does not show in its bits.
 #pragma once

@@ -15,6 +15,8 @@ namespace {
 
 using eval::negative_log_likelihood;
 using eval::softmax_sum;
+using testing::kInf;
+using testing::kNaN;
 
 std::vector<float> random_logits(size_t n, uint64_t seed) {
   Rng rng(seed);

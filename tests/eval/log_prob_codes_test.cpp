@@ -16,6 +16,7 @@ using eval::encode_log_probs;
 using eval::log_prob_row_words;
 using eval::LogProbGrid;
 using eval::row_grid;
+using testing::kInf;
 using Words = std::vector<uint16_t>;
 
 Words encoded(std::span<const float> logits) {

@@ -13,14 +13,14 @@ std::atomic<int64_t> n_allocations{0};
 
 }  // namespace
 
-#ifndef TESSERA_SANITIZED  // sanitizers bring their own
-void* operator new(std::size_t bytes) {
+#ifndef TESSERA_SANITIZED  // sanitizers bring their own; not inlined, or GCC sees new and free() as a mismatch
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++n_allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 #endif
 
 namespace tessera {

@@ -1,5 +1,9 @@
 # tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp, less cpu/kernels, quant/formats and cli/main.cpp
 # tessera_tests(NAME DEPENDS ...)     tests/NAME/*_test.cpp: one fast and one slow executable
+
+# Optimizing code with sanitizers takes three times as long as not doing so. It pays only where tests spend their time.
+set(TESSERA_HOT_LIBRARIES base tensor quant text sample cpu)
+
 function(tessera_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/tessera/${name})
@@ -12,6 +16,9 @@ function(tessera_library name)
   add_library(tessera_${name} STATIC ${units})
   add_library(tessera::${name} ALIAS tessera_${name})
   target_include_directories(tessera_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  if(TESSERA_SANITIZE AND NOT name IN_LIST TESSERA_HOT_LIBRARIES)
+    target_compile_options(tessera_${name} PRIVATE -O0)
+  endif()
   # A folder without sources yet has no library; the levels below are declared first, so what exists is known.
   foreach(depend ${ARG_DEPENDS})
     if(TARGET ${depend})

@@ -4,7 +4,7 @@
 # third of the time. A unit includes its sources by their paths from the project's root, so that the compiler cache finds
 # it from another clone. Two rules follow, and the build checks them:
 #   - names in unnamed namespaces are unique within a folder;
-#   - a source includes all that it uses (-DTESSERA_UNITY=OFF compiles each alone; scripts/test.sh --all does).
+#   - a source includes all that it uses (the preset "debug" compiles each alone).
 option(TESSERA_UNITY "Compile several sources as one translation unit" ON)
 set(TESSERA_UNITY_BYTES 50000 CACHE STRING "Source bytes after which a translation unit is full")
 

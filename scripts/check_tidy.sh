@@ -7,7 +7,7 @@ install_packages scripts/packages-tidy.txt
 # clang compiles here, so that all flags are ones that clang knows. clang 14, Debian 12's own, lacks std::expected.
 cmake -S . -B build/tidy -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS=-Wno-unknown-warning-option -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
-  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF -DTESSERA_WERROR=OFF -DTESSERA_BUILD_TESTS=OFF >/dev/null
+  -DTESSERA_UNITY=OFF -DTESSERA_WERROR=OFF -DTESSERA_BUILD_TESTS=OFF >/dev/null
 if grep -q tessera_vulkan_shaders build/tidy/build.ninja; then
   cmake --build build/tidy --target tessera_vulkan_shaders >/dev/null # sources include them
 fi

@@ -52,9 +52,7 @@ TEST(File, DeviceIsRefused) { EXPECT_ERROR(File::open("/dev/zero"), "is a pipe o
 TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
   const std::string path = fresh_path("fifo");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_ERROR(File::open(path), "is a pipe or device");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_ERROR(File::open(path), "is a pipe or device");  // else it waits forever
 }
 
 TEST(File, SymlinkLoopIsAnError) {

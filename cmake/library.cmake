@@ -40,7 +40,7 @@ function(tessera_tests name)
       add_executable(${target} ${units})
       target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} tessera_testing GTest::gtest GTest::gtest_main)
       add_test(NAME ${name}.${speed} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-      set_tests_properties(${name}.${speed} PROPERTIES LABELS ${speed} TIMEOUT 1200)
+      set_tests_properties(${name}.${speed} PROPERTIES LABELS ${speed} TIMEOUT 3600)
       if(TARGET tessera AND name STREQUAL "cli")  # the tests that run the program
         add_dependencies(${target} tessera)
       endif()

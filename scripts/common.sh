@@ -1,4 +1,4 @@
-# Shared by demo.sh and test.sh: installs what is missing, configures and builds a preset.
+# Shared by the scripts: installs what is missing, configures and builds a preset.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # ccache: another clone of the project finds what this one has compiled.
@@ -25,4 +25,12 @@ build() {
   shift
   cmake --preset "$preset" >&2
   cmake --build --preset "$preset" ${1:+--target "$@"} >&2
+}
+
+# need_program: BUILD_DIR, if it is not set, is build/release, and the program is built there.
+need_program() {
+  if [ -n "${BUILD_DIR:-}" ]; then return; fi
+  BUILD_DIR=build/release
+  install_packages scripts/packages.txt
+  build release tessera
 }

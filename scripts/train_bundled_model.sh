@@ -6,11 +6,7 @@
 set -euo pipefail
 out=$(realpath -m "${1:-build/bundled/tales.gguf}")
 . "$(dirname "$0")/common.sh"
-if [ -z "${BUILD_DIR:-}" ]; then
-  BUILD_DIR=build/release
-  install_packages scripts/packages.txt
-  build release tessera
-fi
+need_program
 work=${WORK_DIR:-build/bundled}
 mkdir -p "$work" "$(dirname "$out")"
 tessera=$BUILD_DIR/bin/tessera

@@ -6,11 +6,7 @@
 set -euo pipefail
 out=$(realpath -m "${1:-build/test_model}")
 . "$(dirname "$0")/common.sh"
-if [ -z "${BUILD_DIR:-}" ]; then
-  BUILD_DIR=build/release
-  install_packages scripts/packages.txt
-  build release tessera
-fi
+need_program
 mkdir -p "$out"
 
 # The tests read text that the model has not seen.

@@ -114,7 +114,7 @@ std::string arch_model(const std::string& name) {
   static std::map<std::string, std::string> written;
   std::string& path = written[name];
   if (path.empty()) {
-    path = (temporary_dir() / (name + ".gguf")).string();
+    path = temporary_path(name + ".gguf");
     EXPECT_OK(write_spec_model(data_path("arch_specs/" + name + ".json"), path));
   }
   return path;

@@ -62,7 +62,7 @@ void expect_seconds(const Tokenizer& tokenizer, std::string_view name, std::stri
   std::printf("%-14.*s %-18s %5.2f s, %zu tokens\n", static_cast<int>(name.size()), name.data(),
               quote_text(unit).c_str(), seconds, tokens->size());
   std::fflush(stdout);
-  // Measured 0.02 to 1.4 s for 2 MB; anything quadratic takes at least minutes.
+  // Measured 0.02 to 1.0 s for 2 MB; anything quadratic takes at least minutes.
   EXPECT_LT(seconds, 12.0 * static_cast<double>(kScale)) << name << " " << quote_text(unit);
   if (!comes_back) return;
   EXPECT_TRUE(detokenize(tokenizer, *tokens).value() == text) << name << " " << quote_text(unit);

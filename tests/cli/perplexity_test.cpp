@@ -20,6 +20,7 @@ using testing::expect_refusal;
 using testing::run_program;
 
 TEST(PerplexityCommand, IsTheGoldenOne) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const json golden = json::parse(testing::read_all(testing::data_path("perplexity.json")));
   TESSERA_SHARED_OR_SKIP(model, golden["model"].get<std::string>());
   for (const json& want : golden["results"]) {

@@ -214,6 +214,7 @@ class FinetuneCommand : public ::testing::Test {
 };
 
 TEST_F(FinetuneCommand, LoraChangesTheStoriesAsTheTextAsksMergedOrNot) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string lora = testing::temporary_path("lora.gguf"), merged = testing::temporary_path("merged.gguf");
   const ProgramOutput output =
       run_program({"finetune", "-m",      model_, "--text",  text_, "--lora", "--rank", "8",  "-o", lora, "--ctx",
@@ -235,6 +236,7 @@ TEST_F(FinetuneCommand, LoraChangesTheStoriesAsTheTextAsksMergedOrNot) {
 }
 
 TEST_F(FinetuneCommand, AllWeightsOfAFloatModelAndAnAdapterOfAQuantizedOne) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string tuned = testing::temporary_path("tuned.gguf"), q8 = testing::temporary_path("q8.gguf"),
                     lora = testing::temporary_path("lora.gguf");
   const std::vector<std::string> common = {"--text", text_,  "--ctx", "64", "--batch", "4", "--steps",

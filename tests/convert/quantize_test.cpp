@@ -58,6 +58,7 @@ TEST(Quantize, SameBytesForAnyNumberOfThreads) {
   model.add("blk.1.ffn_up.weight", {320, 15001});
   const std::string in = model.write("threads.gguf");
   for (const FileType type : {FileType::q8_0, FileType::q4_0, FileType::q5_1}) {
+    if (!testing::runs_all_cases() && type != FileType::q8_0) continue;
     std::string first;
     for (const int n_threads : {1, 2, 3}) {
       const std::string out = testing::temporary_path("threads-out.gguf");

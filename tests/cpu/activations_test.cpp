@@ -165,7 +165,7 @@ std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w,
 }
 
 TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
-  const int64_t k = 256, n_rows = 50;
+  const int64_t k = 256, n_rows = testing::all_or_few(50, 20);
   for (const std::string& isa : cpu::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
     for (const auto& [activations, wanted_group] : {std::pair<Activations, int64_t>{Activations::automatic, 0},
@@ -175,7 +175,7 @@ TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
       for (const int n_threads : {1, 3}) {
         const Cpu cpu(isa, n_threads, activations);
         for (const DType dtype : weight_types())
-          for (const int64_t n_tokens : {2, 30}) {
+          for (const int64_t n_tokens : {2, testing::all_or_few(30, 9)}) {
             const int64_t own_group = kernels->panel_formats[static_cast<size_t>(dtype)]->default_group;
             const int64_t max_group = activations == Activations::automatic ? own_group : wanted_group;
             const Weights w(dtype, k, n_rows, 11);

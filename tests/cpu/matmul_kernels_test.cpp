@@ -212,7 +212,7 @@ double exact_dot(const std::vector<float>& w, const float* x) {
 TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
   Rng rng(1);
   for (const int64_t k : column_counts()) {
-    const int64_t n_rows = 37, n_tokens = 15;
+    const int64_t n_rows = testing::all_or_few(37, 17), n_tokens = testing::all_or_few(15, 7);
     FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
     const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
     const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
@@ -241,7 +241,7 @@ std::vector<float> quantized(const std::vector<float>& x, int64_t group) {
 
 TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
   Rng rng(14);
-  const int64_t n_rows = 21, n_tokens = 21;  // three tiles and a rest
+  const int64_t n_rows = testing::all_or_few(21, 17), n_tokens = testing::all_or_few(21, 7);  // tiles and a rest
   for (const int64_t k : column_counts()) {
     if (k % 32 != 0) continue;
     FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
@@ -273,7 +273,7 @@ TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokensInSmallerGroups) {
   if (is_float()) return;
   Rng rng(15);
-  const int64_t k = 1280, n_rows = 83, n_tokens = 40;
+  const int64_t k = 1280, n_rows = testing::all_or_few(83, 19), n_tokens = 40;
   const AlignedBytes panels = FileRows::random(GetParam(), n_rows, k, rng).packed();
   const auto x = testing::random_floats(rng, k * n_tokens, 3.0f);
   for (const int64_t max_group : {32, 64}) {
@@ -329,7 +329,7 @@ TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
 
 TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokens) {
   Rng rng(3);
-  const int64_t k = is_float() ? 301 : 1280, n_rows = 83, most_tokens = 40;
+  const int64_t k = is_float() ? 301 : 1280, n_rows = testing::all_or_few(83, 19), most_tokens = 40;
   FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
   const AlignedBytes panels = w.packed();
   const auto x = testing::random_floats(rng, k * most_tokens, 3.0f);

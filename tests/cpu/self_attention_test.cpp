@@ -248,7 +248,8 @@ std::map<int64_t, double> slopes_of(const Operands& o) {
   Reference reference(o);
   std::map<int64_t, double> slopes;
   int64_t count = 0;
-  const auto is_due = [&](int64_t step) { return c.n_tokens < 20 || ++count % step == 0; };
+  const int64_t sparser = testing::all_or_few(1, 11);
+  const auto is_due = [&](int64_t step) { return c.n_tokens < 20 || ++count % (step * sparser) == 0; };
   for (int64_t t = 0; t < c.n_tokens; ++t)
     for (int64_t h = 0; h < c.n_heads; ++h)
       for (int64_t i = 0; i < c.k_dim; ++i)

@@ -134,8 +134,8 @@ TEST(Fit, AtEveryLimitThereIsASessionThatFits) {
     const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32, .threads = {.n_threads = 1}};
     const uint64_t full = full_bytes(path, asked);
     std::vector<uint64_t> limits = limits_of_allocations(path, asked);
-    for (uint64_t limit = full + 1000; limit > 0; limit = limit > full / 16 ? limit - full / 16 : 0)
-      limits.push_back(limit);
+    const uint64_t step = full / testing::all_or_few(16, 4);
+    for (uint64_t limit = full + 1000; limit > 0; limit = limit > step ? limit - step : 0) limits.push_back(limit);
     std::ranges::sort(limits, std::ranges::greater());
     std::vector<float> expected;
     int64_t last_offloaded = INT64_MAX;

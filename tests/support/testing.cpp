@@ -19,6 +19,14 @@ namespace fs = std::filesystem;
 
 std::string source_dir() { return TESSERA_SOURCE_DIR; }
 
+bool runs_all_cases() {
+#ifdef TESSERA_SANITIZED
+  return std::getenv("TESSERA_TEST_FULL") != nullptr;
+#else
+  return true;
+#endif
+}
+
 std::string data_path(const std::string& relative) {
   const fs::path path = fs::path(TESSERA_SOURCE_DIR) / "tests/data" / relative;
   EXPECT_TRUE(fs::exists(path)) << "no " << path;

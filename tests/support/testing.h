@@ -12,6 +12,16 @@
 
 namespace tessera::testing {
 
+/// Whether tests run all their cases: yes, but not under sanitizers, where a case takes 10 to 30 times as long. There
+/// TESSERA_TEST_FULL=1 asks for all of them; scripts/slow_checks.json says when that is done.
+bool runs_all_cases();
+
+/// `all` if tests run all their cases, else `few`: how often a test repeats something.
+template <class T>
+T all_or_few(T all, T few) {
+  return runs_all_cases() ? all : few;
+}
+
 /// The path of a file or folder of tests/data: data_path("quants/q4_0.q"). A missing one fails the running test.
 std::string data_path(const std::string& relative);
 
@@ -70,6 +80,11 @@ ProgramOutput run_program(const std::vector<std::string>& args, const std::strin
   const auto var##_found = ::tessera::testing::shared_path(relative);                                    \
   if (!var##_found) GTEST_SKIP() << "no " << (relative) << " under TESSERA_SHARED (default: ../shared)"; \
   const std::string var = *var##_found
+
+/// Skips a test that computes for minutes under sanitizers.
+#define TESSERA_SKIP_UNLESS_ALL_CASES()    \
+  if (!::tessera::testing::runs_all_cases()) \
+  GTEST_SKIP() << "takes minutes under sanitizers: only with TESSERA_TEST_FULL=1"
 
 /// Fails the test with the error's message unless the Result holds a value.
 #define ASSERT_OK(expr)                                                  \

@@ -66,6 +66,7 @@ TEST(Trainer, LossFalls) {
 }
 
 TEST(Trainer, ATinyModelLearnsAHundredLinesByHeart) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   ModelSizes sizes = testing::tiny_sizes();
   sizes.n_embd = 64;
   sizes.n_ff = 128;
@@ -311,6 +312,7 @@ TEST(Trainer, EveryArchitectureThatCanBeMadeLearns) {
 
 // Layers of every kind: recurrent ones, experts, sinks, latent attention.
 TEST(Trainer, ModelsWithStatesAndExpertsLearn) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   constexpr int64_t kCtx = 24, kWindows = 3;
   std::vector<int32_t> tokens, targets;
   for (int32_t i = 0; i < kCtx * kWindows; ++i) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds and tests: test.sh [--fast | --all] [PRESET...]
+# Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
 # Default: every test of the release preset, the fast tests under asan, under tsan those of folders that use threads,
 # and the slow checks that are due (scripts/slow_checks.py says which and when).
 # --fast  leaves slow tests and slow checks out
 # --all   runs every slow check, clang-tidy and the packages too, and records the slow checks that passed
+# --check only these slow checks, and records those that passed
 # PRESET  only the tests of these presets
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
@@ -12,7 +13,8 @@ mode=default
 case ${1:-} in
   --fast) mode=fast labels=fast && shift ;;
   --all) mode=all && shift ;;
-  -*) echo "error: want test.sh [--fast | --all] [PRESET...], got $1" >&2 && exit 2 ;;
+  --check) mode=check && shift ;;
+  -*) echo "error: want test.sh [--fast | --all] [PRESET...] or test.sh --check NAME..., got $1" >&2 && exit 2 ;;
 esac
 presets=("$@")
 if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
@@ -25,23 +27,32 @@ run_tests() {
   local preset=$1
   shift
   echo "== $preset"
-  rm -rf "build/$preset/times"
   GTEST_OUTPUT=json:$PWD/build/$preset/times/ ctest --preset "$preset" -j "$(nproc)" "$@"
 }
+
+# tests_of FOLDER...: a pattern of ctest's for the fast tests of folders.
+tests_of() {
+  local IFS='|'
+  echo "^($*)\.fast"
+}
+
+# Tests of one thread: kernels, of which threads run many; readers of damaged input; pages.
+without_threads='*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:*Page.*'
 
 # test_preset PRESET: builds what the preset's tests need and runs them.
 test_preset() {
   local preset=$1 folders
+  rm -rf "build/$preset/times"
   case $preset in
-    asan)
+    asan)  # the tests of Vulkan are a slow check
       build "$preset"
-      run_tests "$preset" -L fast
+      run_tests "$preset" -L fast -E '^vulkan\.'
       ;;
     tsan)  # only where there are threads
       folders=(base sched cpu convert engine train cli)
       local targets=("${folders[@]/#/test_}")
       build "$preset" tessera "${targets[@]/%/_fast}"
-      run_tests "$preset" -L fast -R "^($(IFS='|' && echo "${folders[*]}"))\."
+      GTEST_FILTER="-$without_threads" run_tests "$preset" -L fast -R "$(tests_of "${folders[@]}")"
       ;;
     *)
       build "$preset"
@@ -56,7 +67,19 @@ slow_check() {
   case $1 in
     every-isa)
       build asan-every-isa test_cpu_fast test_quant_fast
-      run_tests asan-every-isa -R '^(cpu|quant)\.fast$'
+      TESSERA_TEST_FULL=1 run_tests asan-every-isa -R "$(tests_of cpu quant)"
+      ;;
+    all-cases-*)
+      build asan tessera "test_${1#all-cases-}_fast"
+      TESSERA_TEST_FULL=1 run_tests asan -R "$(tests_of "${1#all-cases-}")"
+      ;;
+    vulkan)
+      build asan test_vulkan_fast
+      run_tests asan -R "$(tests_of vulkan)"
+      ;;
+    threads)
+      build tsan test_base_fast test_sched_fast test_cpu_fast
+      TESSERA_TEST_FULL=1 run_tests tsan -R "$(tests_of base sched cpu)"
       ;;
     ten-megabytes)
       build release test_text_slow
@@ -66,18 +89,28 @@ slow_check() {
   esac
 }
 
+# slow_checks NAME...: runs checks and records each that passed.
+slow_checks() {
+  local check
+  for check; do
+    slow_check "$check"
+    scripts/slow_checks.py passed "$check"
+  done
+}
+
+if [ $mode = check ]; then
+  slow_checks "$@"
+  exit
+fi
 scripts/generate_stories.py --self-test
 scripts/slow_checks.py --self-test
 for preset in "${presets[@]}"; do test_preset "$preset"; done
 if [ $# -gt 0 ] || [ $mode = fast ]; then exit; fi
 if [ $mode = all ]; then
-  checks=$(scripts/slow_checks.py all)
-else
-  checks=$(scripts/slow_checks.py due)
-fi
-for check in $checks; do slow_check "$check"; done
-if [ $mode = all ]; then
-  scripts/slow_checks.py passed $checks
+  mapfile -t checks < <(scripts/slow_checks.py all)
+  slow_checks "${checks[@]}"
   scripts/check_tidy.sh
   scripts/package.sh --check
+else
+  for check in $(scripts/slow_checks.py due); do slow_check "$check"; done
 fi

@@ -93,7 +93,8 @@ TEST(Tokenize, BytesThatAreNoUtf8BecomeReplacementCharacters) {
 
 TEST(Tokenize, TenMegabytesOfOneCharacterTakeLinearTime) {
   const std::string vocab = testing::story_model();
-  const ProgramOutput output = run_program({"tokenize", "-m", vocab}, std::string(testing::all_or_few(10'000'000u, 1'000'000u), 'A'));
+  const ProgramOutput output =
+      run_program({"tokenize", "-m", vocab}, std::string(testing::all_or_few(10'000'000u, 1'000'000u), 'A'));
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_LT(output.cpu_seconds, 30);  // some seconds; anything quadratic takes hours
 }

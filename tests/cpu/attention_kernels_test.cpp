@@ -219,7 +219,7 @@ void expect_matches_double(Problem& problem, const std::string& what) {
 
 // Values --------------------------------------------------------------------------
 
-TEST(Attention, HandCase) {
+TEST(AttentionKernels, HandCase) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f32, DType::f32, 2, 3, 1, 1);
     problem.scale = 1;
@@ -238,7 +238,7 @@ TEST(Attention, HandCase) {
 }
 
 // What a query sees and what a score is made of, each alone and all together, at every edge of blocks and tiles.
-TEST(Attention, MatchesDoublePrecisionForEveryRuleOfScores) {
+TEST(AttentionKernels, MatchesDoublePrecisionForEveryRuleOfScores) {
   struct Rule {
     const char* name;
     void (*apply)(Problem&);
@@ -280,7 +280,7 @@ TEST(Attention, MatchesDoublePrecisionForEveryRuleOfScores) {
   }
 }
 
-TEST(Attention, ValuesMayBePartOfTheKeys) {
+TEST(AttentionKernels, ValuesMayBePartOfTheKeys) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType type : kCacheTypes) {
       for (const int v_dim : {96, 64, 21, 1}) {
@@ -294,7 +294,7 @@ TEST(Attention, ValuesMayBePartOfTheKeys) {
   }
 }
 
-TEST(Attention, ASinkTakesTheWholeWeightOrNone) {
+TEST(AttentionKernels, ASinkTakesTheWholeWeightOrNone) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f32, DType::f32, 16, 16, 1, 14);
     problem.store_all(3);
@@ -307,7 +307,7 @@ TEST(Attention, ASinkTakesTheWholeWeightOrNone) {
   }
 }
 
-TEST(Attention, MatchesDoublePrecisionForEveryPairOfDtypes) {
+TEST(AttentionKernels, MatchesDoublePrecisionForEveryPairOfDtypes) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType k_type : kCacheTypes) {
       for (const DType v_type : kCacheTypes) {
@@ -323,7 +323,7 @@ TEST(Attention, MatchesDoublePrecisionForEveryPairOfDtypes) {
   }
 }
 
-TEST(Attention, MatchesDoublePrecisionForOddSizes) {
+TEST(AttentionKernels, MatchesDoublePrecisionForOddSizes) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       for (const auto& [k_dim, v_dim] :
@@ -337,7 +337,7 @@ TEST(Attention, MatchesDoublePrecisionForOddSizes) {
   }
 }
 
-TEST(Attention, MatchesDoublePrecisionForSizesOfOneBlockAndMore) {
+TEST(AttentionKernels, MatchesDoublePrecisionForSizesOfOneBlockAndMore) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType dtype : kCacheTypes) {
       for (const auto& [k_dim, v_dim] : {std::pair{32, 32}, {96, 160}, {256, 64}}) {
@@ -350,7 +350,7 @@ TEST(Attention, MatchesDoublePrecisionForSizesOfOneBlockAndMore) {
   }
 }
 
-TEST(Attention, EveryNumberOfRowsMatchesDoublePrecision) {
+TEST(AttentionKernels, EveryNumberOfRowsMatchesDoublePrecision) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::q8_0, 32, 32, 2, 13);
     problem.store_all(100);
@@ -361,7 +361,7 @@ TEST(Attention, EveryNumberOfRowsMatchesDoublePrecision) {
   }
 }
 
-TEST(Attention, SeesOnlyValidTokensOfPresentBlocks) {
+TEST(AttentionKernels, SeesOnlyValidTokensOfPresentBlocks) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 5, 14);
     for (int p = 0; p < 290; ++p) {
@@ -374,7 +374,7 @@ TEST(Attention, SeesOnlyValidTokensOfPresentBlocks) {
   }
 }
 
-TEST(Attention, RowThatSeesNothingGivesZeros) {
+TEST(AttentionKernels, RowThatSeesNothingGivesZeros) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 70, 2, 15);
     for (int p = 40; p < 100; ++p) problem.store(p);
@@ -385,7 +385,7 @@ TEST(Attention, RowThatSeesNothingGivesZeros) {
   }
 }
 
-TEST(Attention, HugeScoresNeitherOverflowNorLoseTheWinner) {
+TEST(AttentionKernels, HugeScoresNeitherOverflowNorLoseTheWinner) {
   for (const Kernels* k : usable_kernels()) {
     for (const float sign : {1.0f, -1.0f}) {
       Problem problem(*k, DType::f32, DType::f32, 1, 2, 3, 16);
@@ -424,7 +424,7 @@ Problem mixed_problem(const Kernels& k, DType k_type, DType v_type, int dim) {
   return problem;
 }
 
-TEST(Attention, BitsDoNotDependOnTheGroupingOfRows) {
+TEST(AttentionKernels, BitsDoNotDependOnTheGroupingOfRows) {
   for (const Kernels* k : usable_kernels()) {
     for (const auto& [k_type, v_type] : {std::pair{DType::f16, DType::f16},
                                          {DType::q8_0, DType::bf16},
@@ -454,7 +454,7 @@ TEST(Attention, BitsDoNotDependOnTheGroupingOfRows) {
   }
 }
 
-TEST(Attention, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
+TEST(AttentionKernels, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 4, 22);
     problem.store_all(90);
@@ -467,7 +467,7 @@ TEST(Attention, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
   }
 }
 
-TEST(Attention, BitsDoNotDependOnUnderflowBesideOtherRows) {
+TEST(AttentionKernels, BitsDoNotDependOnUnderflowBesideOtherRows) {
   // Weights so small that products with V underflow to -0, beside a row that makes them meet +0.
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f32, DType::f32, 1, 16, 1, 23);
@@ -483,7 +483,7 @@ TEST(Attention, BitsDoNotDependOnUnderflowBesideOtherRows) {
   }
 }
 
-TEST(Attention, BitsDoNotDependOnThePhysicalPlaceOfBlocks) {
+TEST(AttentionKernels, BitsDoNotDependOnThePhysicalPlaceOfBlocks) {
   for (const Kernels* k : usable_kernels()) {
     const auto fill = [&](bool reversed) {
       Problem problem(*k, DType::q8_0, DType::f16, 64, 64, 4, 24);
@@ -497,7 +497,7 @@ TEST(Attention, BitsDoNotDependOnThePhysicalPlaceOfBlocks) {
   }
 }
 
-TEST(Attention, UnwrittenSlotsBesideVisibleTilesDoNotMatter) {
+TEST(AttentionKernels, UnwrittenSlotsBesideVisibleTilesDoNotMatter) {
   for (const Kernels* k : usable_kernels()) {
     for (const int n_rows : {1, 8, 20}) {
       Problem problem(*k, DType::f16, DType::f16, 64, 64, 2, 25);  // unwritten slots are NaN
@@ -509,7 +509,7 @@ TEST(Attention, UnwrittenSlotsBesideVisibleTilesDoNotMatter) {
   }
 }
 
-TEST(Attention, TilesWithoutVisibleTokensAreNotRead) {
+TEST(AttentionKernels, TilesWithoutVisibleTokensAreNotRead) {
   // A tile of K and 16 rows of V take one page each, so reading past the first 16 tokens would fault.
   for (const Kernels* k : usable_kernels()) {
     for (const auto& [dtype, dim] : {std::pair{DType::f32, 64}, {DType::f16, 128}, {DType::bf16, 128}}) {
@@ -532,7 +532,7 @@ TEST(Attention, TilesWithoutVisibleTokensAreNotRead) {
   }
 }
 
-TEST(Attention, VectorSetsGiveTheSameBits) {
+TEST(AttentionKernels, VectorSetsGiveTheSameBits) {
   const auto sets = vector_kernels();
   if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets are usable here";
   for (const DType k_type : kCacheTypes) {

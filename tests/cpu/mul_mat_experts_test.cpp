@@ -115,7 +115,8 @@ TEST(MulMatExperts, ForAnyNumberOfTokensAndAnyChoice) {
   for (const DType dtype : {DType::f32, DType::f16, DType::q8_0, DType::q4_k})
     for (const ExpertInput input : {ExpertInput::tokens, ExpertInput::routed})
       for (const ExpertChoice choice : {ExpertChoice::random, ExpertChoice::one, ExpertChoice::few})
-        for (const int64_t t : {0, 1, 2, 3, 6, 7, 13, testing::all_or_few(40, 14)}) expect_products(dtype, {256, 16, 4, 2, t, choice, input});
+        for (const int64_t t : {0, 1, 2, 3, 6, 7, 13, testing::all_or_few(40, 14)})
+          expect_products(dtype, {256, 16, 4, 2, t, choice, input});
 }
 
 // Experts of 20 rows have no packed form; their last panel is partial.

@@ -82,7 +82,7 @@ ProgramOutput run_program(const std::vector<std::string>& args, const std::strin
   const std::string var = *var##_found
 
 /// Skips a test that computes for minutes under sanitizers.
-#define TESSERA_SKIP_UNLESS_ALL_CASES()    \
+#define TESSERA_SKIP_UNLESS_ALL_CASES()      \
   if (!::tessera::testing::runs_all_cases()) \
   GTEST_SKIP() << "takes minutes under sanitizers: only with TESSERA_TEST_FULL=1"
 

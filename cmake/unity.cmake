@@ -1,7 +1,8 @@
 # tessera_unity(OUT NAME SOURCES ...)   puts several sources into one translation unit; sets OUT to the files to compile
 #
 # Most of a compiler's time here goes into headers, which a unit parses once for all of its sources. A unit includes its
-# sources by their paths from the project's root, so that the compiler cache finds it from another clone. Two rules follow, and the build checks them:
+# sources by their paths from the project's root, so that the compiler cache finds it from another clone. Two rules
+# follow, and the build checks them:
 #   - names in unnamed namespaces are unique within a folder;
 #   - a source includes all that it uses (the preset "debug" compiles each alone).
 option(TESSERA_UNITY "Compile several sources as one translation unit" ON)

@@ -41,6 +41,9 @@ function(tessera_tests name)
       target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} tessera_testing GTest::gtest GTest::gtest_main)
       add_test(NAME ${name}.${speed} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
       set_tests_properties(${name}.${speed} PROPERTIES LABELS ${speed} TIMEOUT 3600)
+      if(TESSERA_SANITIZE AND (speed STREQUAL "slow" OR name STREQUAL "vulkan"))  # slow checks build what they run
+        set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+      endif()
       if(TARGET tessera AND name STREQUAL "cli")  # the tests that run the program
         add_dependencies(${target} tessera)
       endif()

@@ -6,7 +6,7 @@
 #   - names in unnamed namespaces are unique within a folder;
 #   - a source includes all that it uses (the preset "debug" compiles each alone).
 option(TESSERA_UNITY "Compile several sources as one translation unit" ON)
-set(TESSERA_UNITY_BYTES 50000 CACHE STRING "Source bytes after which a translation unit is full")
+set(TESSERA_UNITY_BYTES 200000 CACHE STRING "Source bytes after which a translation unit is full")
 
 function(tessera_unity out name)
   if(NOT TESSERA_UNITY)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
-# Default: every test of the release preset, the fast tests under asan, under tsan those of folders that use threads,
+# Default: every test of the release preset, the fast tests under asan, under tsan those of folders that run threads,
 # and the slow checks that are due (scripts/slow_checks.py says which and when).
 # --fast  leaves slow tests and slow checks out
 # --all   runs every slow check, clang-tidy and the packages too, and records the slow checks that passed
@@ -48,10 +48,10 @@ test_preset() {
       build "$preset"
       run_tests "$preset" -L fast -E '^vulkan\.'
       ;;
-    tsan)  # only where there are threads
-      folders=(base sched cpu convert engine train cli)
+    tsan)  # the folders whose code runs on several threads; what is built on them is a slow check
+      folders=(base sched cpu engine)
       local targets=("${folders[@]/#/test_}")
-      build "$preset" tessera "${targets[@]/%/_fast}"
+      build "$preset" "${targets[@]/%/_fast}"
       GTEST_FILTER="-$without_threads" run_tests "$preset" -L fast -R "$(tests_of "${folders[@]}")"
       ;;
     *)
@@ -80,6 +80,10 @@ slow_check() {
     threads)
       build tsan test_base_fast test_sched_fast test_cpu_fast
       TESSERA_TEST_FULL=1 run_tests tsan -R "$(tests_of base sched cpu)"
+      ;;
+    threads-programs)
+      build tsan tessera test_convert_fast test_train_fast test_cli_fast
+      GTEST_FILTER="-$without_threads" run_tests tsan -R "$(tests_of convert train cli)"
       ;;
     ten-megabytes)
       build release test_text_slow

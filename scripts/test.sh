@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
-# Default: every test of the release preset, the fast tests under asan, under tsan those of folders that run threads,
+# Default: every test of the release preset, the fast tests under asan, under tsan those of base, sched, cpu and engine,
 # and the slow checks that are due (scripts/slow_checks.py says which and when).
 # --fast  leaves slow tests and slow checks out
 # --all   runs every slow check, clang-tidy and the packages too, and records the slow checks that passed
@@ -30,10 +30,13 @@ run_tests() {
   GTEST_OUTPUT=json:$PWD/build/$preset/times/ ctest --preset "$preset" -j "$(nproc)" "$@"
 }
 
-# tests_of FOLDER...: a pattern of ctest's for the fast tests of folders.
-tests_of() {
-  local IFS='|'
-  echo "^($*)\.fast"
+# test_folders PRESET FOLDER...: builds and runs the fast tests of folders.
+test_folders() {
+  local preset=$1
+  shift
+  local programs=("${@/#/test_}")
+  build "$preset" "${programs[@]/%/_fast}"
+  run_tests "$preset" -R "^($(IFS='|' && echo "$*"))\.fast"
 }
 
 # Tests of one thread: kernels, of which threads run many; readers of damaged input; pages.
@@ -41,7 +44,7 @@ without_threads='*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:*Page.*'
 
 # test_preset PRESET: builds what the preset's tests need and runs them.
 test_preset() {
-  local preset=$1 folders
+  local preset=$1
   rm -rf "build/$preset/times"
   case $preset in
     asan)  # the tests of Vulkan are a slow check
@@ -49,10 +52,7 @@ test_preset() {
       run_tests "$preset" -L fast -E '^vulkan\.'
       ;;
     tsan)  # the folders whose code runs on several threads; what is built on them is a slow check
-      folders=(base sched cpu engine)
-      local targets=("${folders[@]/#/test_}")
-      build "$preset" "${targets[@]/%/_fast}"
-      GTEST_FILTER="-$without_threads" run_tests "$preset" -L fast -R "$(tests_of "${folders[@]}")"
+      GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu engine
       ;;
     *)
       build "$preset"
@@ -66,24 +66,19 @@ slow_check() {
   echo "== slow check: $1"
   case $1 in
     every-isa)
-      build asan-every-isa test_cpu_fast test_quant_fast
-      TESSERA_TEST_FULL=1 run_tests asan-every-isa -R "$(tests_of cpu quant)"
+      TESSERA_TEST_FULL=1 test_folders asan-every-isa cpu quant
       ;;
     all-cases-*)
-      build asan tessera "test_${1#all-cases-}_fast"
-      TESSERA_TEST_FULL=1 run_tests asan -R "$(tests_of "${1#all-cases-}")"
+      TESSERA_TEST_FULL=1 test_folders asan "${1#all-cases-}"
       ;;
     vulkan)
-      build asan test_vulkan_fast
-      run_tests asan -R "$(tests_of vulkan)"
+      test_folders asan vulkan
       ;;
     threads)
-      build tsan test_base_fast test_sched_fast test_cpu_fast
-      TESSERA_TEST_FULL=1 run_tests tsan -R "$(tests_of base sched cpu)"
+      TESSERA_TEST_FULL=1 test_folders tsan base sched cpu
       ;;
     threads-programs)
-      build tsan tessera test_convert_fast test_train_fast test_cli_fast
-      GTEST_FILTER="-$without_threads" run_tests tsan -R "$(tests_of convert train cli)"
+      GTEST_FILTER="-$without_threads" test_folders tsan convert train cli
       ;;
     ten-megabytes)
       build release test_text_slow

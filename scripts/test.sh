@@ -39,8 +39,10 @@ test_folders() {
   run_tests "$preset" -R "^($(IFS='|' && echo "$*"))\.fast"
 }
 
+# Tests of pages spend their time in a browser.
+pages='GraphPage.*'
 # Tests of one thread: kernels, of which threads run many; readers of damaged input; pages.
-without_threads='*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:*Page.*'
+without_threads="*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:Fit.AtEvery*:$pages"
 
 # test_preset PRESET: builds what the preset's tests need and runs them.
 test_preset() {
@@ -49,7 +51,7 @@ test_preset() {
   case $preset in
     asan)  # the tests of Vulkan are a slow check
       build "$preset"
-      run_tests "$preset" -L fast -E '^vulkan\.'
+      GTEST_FILTER="-$pages" run_tests "$preset" -L fast -E '^vulkan\.'
       ;;
     tsan)  # the folders whose code runs on several threads; what is built on them is a slow check
       GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu engine
@@ -75,7 +77,7 @@ slow_check() {
       test_folders asan vulkan
       ;;
     threads)
-      TESSERA_TEST_FULL=1 test_folders tsan base sched cpu
+      TESSERA_TEST_FULL=1 test_folders tsan-every-isa base sched cpu
       ;;
     threads-programs)
       GTEST_FILTER="-$without_threads" test_folders tsan convert train cli

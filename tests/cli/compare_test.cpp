@@ -65,6 +65,7 @@ TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
 
 // Layers on both devices: values and the cache's tables go from one to the other.
 TEST(Compare, ASideMayBeSeveralDevices) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();
   if (run_program({"devices"}).out.find(" vulkan:0\n") == std::string::npos) GTEST_SKIP() << "no vulkan:0";
   for (const char* n_layers : {"1", "3"}) {

@@ -94,6 +94,7 @@ TEST(OffloadFlags, SplitAModelOverADevice) {
 }
 
 TEST(OffloadFlags, SplitRowsOverTwoDevices) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();
   const std::vector<std::string> env = {"TESSERA_BACKENDS=" + testing::example_plugins_dir()};
   const auto run = [&](const std::string& command, const std::vector<std::string>& flags) {
@@ -133,6 +134,7 @@ TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
 
 // The device's peaks take 64 MiB, before anything else is there.
 TEST(OffloadFlags, BenchFitsToo) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();
   const ProgramOutput output =
       run_program({"bench", "-m", model, "-p", "16", "-n", "2", "-r", "1", "-dev", "vulkan:0", "-fitt", "68"}, "",

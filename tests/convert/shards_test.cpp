@@ -93,6 +93,7 @@ TEST_F(Shards, FirstMayHoldTheKeysAlone) {
 }
 
 TEST_F(Shards, MoreThanTheFormatCanNumberAreRefused) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const auto files = model(std::vector<int64_t>(65536, 1));
   EXPECT_ERROR(plan_shards(*files, {.max_tensors = 1}), "65536 shards, limit 65535");
   EXPECT_OK(plan_shards(*files, {.max_tensors = 2}));

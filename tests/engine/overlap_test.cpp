@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Overlap, GivesTheBitsOfOneMicroBatchAndOfAnyNumber) {
   for (const int64_t n_ubatch : {1, 7, 64, 200, 599}) {
-    const int64_t n_tokens = std::min(n_ubatch * testing::all_or_few(200, 20), int64_t{600});
+    if (!testing::runs_all_cases() && n_ubatch > 64) continue;
+    const int64_t n_tokens = std::min(n_ubatch * testing::all_or_few(200, 5), int64_t{600});
     const std::vector<int32_t> tokens = token_ids(*engine_, n_tokens);
     ASSERT_OK_AND_ASSIGN(const auto whole, session(600));
     ASSERT_OK(whole->decode(all_logits(tokens)));

@@ -259,7 +259,7 @@ std::vector<ChoiceTask> many_tasks() {
   const std::string story =
       "Once upon a time there was a girl who had a dog. The dog liked to run in the park with a ball. One day ";
   std::vector<ChoiceTask> tasks;
-  for (size_t i = 0; i < testing::all_or_few<size_t>(24, 7); ++i) {
+  for (size_t i = 0; i < testing::all_or_few<size_t>(24, 4); ++i) {
     const std::string before = story.substr(i, 20 + 37 * i % 160);  // across borders of the cache's blocks of 64 tokens
     tasks.push_back(
         make_task(before, {"the dog", "the dog ran home to her mom and dad", "a", "it was sunny. " + story}));

@@ -110,6 +110,7 @@ TEST(GgufFile, ReadsAModelOfLlamaCpp) {
 }
 
 TEST(GgufFile, ReadsEverySharedFile) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   TESSERA_SHARED_OR_SKIP(archs, "golden/archs");
   TESSERA_SHARED_OR_SKIP(vocabs, "vocab");
   size_t n_files = 0;

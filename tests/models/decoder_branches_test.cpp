@@ -219,6 +219,7 @@ void check_rules(TinyModel& m, const Rules& rules, double bound = 1e-11) {
 }
 
 TEST(DecoderBranches, CommandROf64LayersNormsEachHeadByItself) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const Rules rules{.n_layers = 64,
                     .n_heads = 4,
                     .n_heads_kv = 2,
@@ -238,6 +239,7 @@ TEST(DecoderBranches, CommandROfFewerLayersHasNoNormsOfHeads) {
 }
 
 TEST(DecoderBranches, Exaone4Of64BlocksHasWindowsAndLayersWithoutPositions) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   const Rules rules{.n_layers = 64, .is_rms = true, .order = Order::post, .rope_period = 4, .has_window = true};
   TinyModel m = model_of("exaone4", rules, [](int64_t) { return Shape{8}; });
   m.key("attention.sliding_window", kWindow);

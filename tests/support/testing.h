@@ -81,10 +81,10 @@ ProgramOutput run_program(const std::vector<std::string>& args, const std::strin
   if (!var##_found) GTEST_SKIP() << "no " << (relative) << " under TESSERA_SHARED (default: ../shared)"; \
   const std::string var = *var##_found
 
-/// Skips a test that computes for minutes under sanitizers.
+/// Skips a test that takes long under sanitizers.
 #define TESSERA_SKIP_UNLESS_ALL_CASES()      \
   if (!::tessera::testing::runs_all_cases()) \
-  GTEST_SKIP() << "takes minutes under sanitizers: only with TESSERA_TEST_FULL=1"
+  GTEST_SKIP() << "takes long under sanitizers: only with TESSERA_TEST_FULL=1"
 
 /// Fails the test with the error's message unless the Result holds a value.
 #define ASSERT_OK(expr)                                                  \

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tessera/text/detokenize.h"
 #include "tessera/text/pre_tokenizer.h"
@@ -101,18 +102,19 @@ TEST(PreGolden, EveryNameGivesTheReferenceTokens) {
   const std::string strings_path = testing::data_path("tokenizers/strings.json");
   TESSERA_SHARED_OR_SKIP(vocab_path, "vocab/gpt-2.gguf");
   const std::string folder = testing::data_path("tokenizers/pre");
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.insert(entry.path());
+  EXPECT_EQ(files.size(), 58u);
   size_t n_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().stem();
+  for (const std::filesystem::path& file : files) {
+    if (n_files++ % testing::all_or_few<size_t>(1, 8) != 0) continue;
+    const std::string name = file.stem();
     SCOPED_TRACE(name);
-    ++n_files;
     ASSERT_NE(find_pre(name), nullptr);
     ASSERT_OK_AND_ASSIGN(const auto tokenizer, testing::tokenizer_from_gguf(vocab_path, name));
     const bool is_excepted = std::string_view(find_pre(name)->family) == "deepseek-v3" || name == "afmoe";
-    expect_tokens(*tokenizer, strings_path, entry.path(),
-                  is_excepted ? Exception::symbol_after_space : Exception::none);
+    expect_tokens(*tokenizer, strings_path, file, is_excepted ? Exception::symbol_after_space : Exception::none);
   }
-  EXPECT_EQ(n_files, 58u);
 }
 
 }  // namespace

@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <set>
 
+#include "tests/support/engine_support.h"
 #include "tests/support/float_model.h"
 #include "tests/support/spec_model.h"
 
@@ -62,6 +65,49 @@ TEST_F(DecoderLayers, Gemma3HasARopeForWindows) {
         {std::vector<int64_t>(7, 0), std::vector<int>(7, 0)});
 }
 
+/// Heads of half the width. Then a head is not as wide as the model's width per head.
+void halve_heads(FloatModel& m, const std::string& architecture) {
+  for (const char* key : {"key_length", "value_length", "key_length_swa", "value_length_swa"})
+    m.keys.set(architecture + ".attention." + key, 16u);
+  m.keys.set(architecture + ".rope.dimension_count", 16u);
+  for (FloatModel::Entry& entry : m.tensors) {
+    const auto is = [&](std::string_view part) { return entry.name.find(part) != std::string::npos; };
+    if (!is("attn_q") && !is("attn_k") && !is("attn_v") && !is("attn_output")) continue;
+    const bool has_row_per_output = entry.name.ends_with("weight") && !is("attn_output") && !is("norm");
+    entry.shape[has_row_per_output ? 1 : 0] /= 2;
+    entry.values.resize(static_cast<size_t>(entry.shape.n_elements()));
+  }
+}
+
+/// By what a model of n layers multiplies the scores of attention.
+std::set<float> score_scales(const std::string& architecture, int n_layers) {
+  FloatModel m(arch_model(architecture + "-dense"));
+  m.repeat_layer_0(architecture, n_layers);
+  m.drop_scales();
+  halve_heads(m, architecture);
+  const auto engine = load_engine(m.write("scales.gguf"));
+  EXPECT_OK(engine);
+  if (!engine) return {};
+  const auto cache = KvCache::plan((*engine)->device(), {.layers = (*engine)->model().info().kv_layers, .n_ctx = 64});
+  EXPECT_OK(cache);
+  GraphBuilder b;
+  (*engine)->model().build(b, nn::add_batch_inputs(b, **cache, 2, 2), **cache);
+  const auto graph = std::move(b).finish();
+  EXPECT_OK(graph);
+  std::set<float> scales;
+  for (const Node& node : graph->nodes())
+    if (const auto* params = std::get_if<AttentionParams>(&node.params)) scales.insert(params->scale);
+  return scales;
+}
+
+TEST(DecoderScores, OfTheLargestGemmasAreScaledByTheWidthPerHead) {
+  const std::set<float> of_head{1 / std::sqrt(16.0f)}, of_model{1 / std::sqrt(128.0f / 4)};
+  EXPECT_EQ(score_scales("gemma2", 45), of_head);
+  EXPECT_EQ(score_scales("gemma2", 46), of_model);
+  EXPECT_EQ(score_scales("gemma3", 46), of_head);
+  EXPECT_EQ(score_scales("gemma3", 62), of_model);
+}
+
 TEST_F(DecoderLayers, Cohere2TurnsOnlyWhereItHasAWindow) {
   check("cohere2-dense", [](FloatModel& m) { m.repeat_layer_0("cohere2", 5); },
         {{16, 16, 16, 0, 16}, {0, 0, 0, -1, 0}});
@@ -72,14 +118,16 @@ TEST_F(DecoderLayers, GptOssHasAWindowInEveryOther) {
 }
 
 TEST_F(DecoderLayers, Olmo2sWindowsAreNotStretched) {
-  check("olmo2-dense",
-        [](FloatModel& m) {
-          m.keys.set("olmo2.rope.scaling.type", "yarn");
-          m.keys.set("olmo2.rope.scaling.factor", 4.0f);
-        },
-        {{16, 16, 16, 0}, {1, 1, 1, 0}});
-  check("olmo2-dense", [](FloatModel& m) { m.keys.set("olmo2.attention.sliding_window", 0u); },
-        {{0, 0, 0, 0}, {0, 0, 0, 0}});
+  const auto stretch = [](FloatModel& m) {
+    m.keys.set("olmo2.rope.scaling.type", "yarn");
+    m.keys.set("olmo2.rope.scaling.factor", 4.0f);
+  };
+  check("olmo2-dense", stretch, {{16, 16, 16, 0}, {1, 1, 1, 0}});
+  const auto stretch_without_windows = [&](FloatModel& m) {
+    stretch(m);
+    m.keys.set("olmo2.attention.sliding_window", 0u);
+  };
+  check("olmo2-dense", stretch_without_windows, {{0, 0, 0, 0}, {0, 0, 0, 0}});
 }
 
 TEST_F(DecoderLayers, Exaone4HasWindowsIfItHas64Layers) {

@@ -8,7 +8,7 @@ install_packages scripts/packages-tidy.txt
 cmake -S . -B build/tidy -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS=-Wno-unknown-warning-option -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
   -DTESSERA_UNITY=OFF -DTESSERA_WERROR=OFF -DTESSERA_BUILD_TESTS=OFF >/dev/null
-if grep -q tessera_vulkan_shaders build/tidy/build.ninja; then
-  cmake --build build/tidy --target tessera_vulkan_shaders >/dev/null # sources include them
-fi
+generated=(tessera_commit) # sources include what these targets make
+if grep -q tessera_vulkan_shaders build/tidy/build.ninja; then generated+=(tessera_vulkan_shaders); fi
+cmake --build build/tidy --target "${generated[@]}" >/dev/null
 scripts/tidy_units.py build/tidy "$@"

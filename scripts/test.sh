@@ -79,6 +79,9 @@ slow_check() {
     threads)
       TESSERA_TEST_FULL=1 test_folders tsan-every-isa base sched cpu
       ;;
+    threads-engine)
+      TESSERA_TEST_FULL=1 GTEST_FILTER="-$without_threads" test_folders tsan engine
+      ;;
     threads-programs)
       GTEST_FILTER="-$without_threads" test_folders tsan convert train cli
       ;;

@@ -174,6 +174,10 @@ BENCHMARK_CAPTURE(store, q5_1, DType::q5_1)->Arg(128);
 BENCHMARK_CAPTURE(store, q4_0, DType::q4_0)->Arg(128);
 BENCHMARK_CAPTURE(store, iq4_nl, DType::iq4_nl)->Arg(128);
 
+void run(cpu::Elementwise op, const float* a, const float* b, int64_t n, float* out) {
+  kernels().elementwise[static_cast<size_t>(op)]({.a = a, .b = b, .n = n, .out = out});
+}
+
 /// Bytes read and written per second for rows of n floats that stay in the cache.
 template <class Run>
 void element_wise(benchmark::State& state, int n_rows_moved, Run run) {
@@ -189,13 +193,13 @@ void element_wise(benchmark::State& state, int n_rows_moved, Run run) {
 }
 
 void rms_norm(benchmark::State& state) {
-  element_wise(state, 3, [](auto a, auto b, auto n, auto out) { kernels().rms_norm(a, b, n, 1e-5f, out); });
+  element_wise(state, 3, [](auto a, auto b, auto n, auto out) { kernels().norm->rms_norm(a, b, n, 1e-5f, out); });
 }
 void silu(benchmark::State& state) {
-  element_wise(state, 2, [](auto a, auto, auto n, auto out) { kernels().silu(a, n, out); });
+  element_wise(state, 2, [](auto a, auto, auto n, auto out) { run(cpu::Elementwise::silu, a, nullptr, n, out); });
 }
 void swiglu(benchmark::State& state) {
-  element_wise(state, 3, [](auto a, auto b, auto n, auto out) { kernels().swiglu(a, b, n, out); });
+  element_wise(state, 3, [](auto a, auto b, auto n, auto out) { run(cpu::Elementwise::swiglu, a, b, n, out); });
 }
 void rope_adjacent(benchmark::State& state) {
   element_wise(state, 2, [](auto a, auto b, auto n, auto out) { kernels().rope_adjacent(a, b, n, n, out); });

@@ -8,10 +8,6 @@
 
 namespace tessera {
 
-/// The parameters of an operation by name (docs/add_backend.md lists them). A parameter that is added later is left out
-/// where it has the value that changes nothing, so that plugins that do not know it go on.
-void append_params(const OpParams& params, std::vector<tessera_plugin_param>& list);
-
 /// Points into the graph, which must outlive it.
 class PluginGraph {
  public:

@@ -10,7 +10,7 @@
 #include "tessera/cpu/buffers.h"
 #include "tessera/cpu/dispatch.h"
 #include "tessera/cpu/memory.h"
-#include "tessera/cpu/ops/panels.h"
+#include "tessera/cpu/ops/matmul_panels.h"
 #include "tessera/cpu/step.h"
 #include "tessera/graph/op_info.h"
 

@@ -18,6 +18,8 @@ namespace tessera::cpu {
 /// Elements of a row that one thread works on at a time: a multiple of every vector width, large enough to be worth
 /// handing out, small enough that a piece stays in the nearest cache.
 inline constexpr int64_t kPieceElements = 1024;
+/// Floats of a cache line: two threads should not write the same one.
+inline constexpr int64_t kLineFloats = 16;
 
 struct Operand {
   std::byte* data = nullptr;  // null: an absent optional operand
@@ -97,18 +99,29 @@ struct Worker {
   Range share(int64_t n_items) const {
     return is_solo ? Range{0, n_items} : partition(n_items, thread.count, thread.index);
   }
+  void run(Elementwise op, const ElementwiseTask& task) const { kernels.elementwise[static_cast<size_t>(op)](task); }
+  /// sum += x, n elements.
+  void add(const float* x, int64_t n, float* sum) const {
+    run(Elementwise::add, {.a = sum, .b = x, .n = n, .out = sum});
+  }
 };
 
-/// How the CPU runs one operation; each is defined in ops/ and has a row in ops/table.cpp.
+/// How the CPU runs one operation; each is defined in ops/<family>.cpp.
 struct OpKernel {
   /// Whether these operands can be run; null: always.
-  bool (*supports)(const Kernels& kernels, const Graph& graph, const Node& node);
+  bool (*supports)(const Kernels& kernels, const Graph& graph, const Node& node) = nullptr;
   /// Scratch bytes for a step with its operands' types and shapes filled in (data may be null); null: none.
-  size_t (*work_bytes)(const Kernels& kernels, const Step& step);
+  size_t (*work_bytes)(const Kernels& kernels, const Step& step) = nullptr;
   void (*run)(const Step& step, Worker& worker);
   /// Never one thread's alone: its work does not show in the size of its result, or threads meet within it.
   bool takes_all_threads = false;
 };
+
+/// Defined in ops/<family>.cpp for each row of graph/ops.def that names this device.
+namespace op_kernels {
+#define TESSERA_OP(name, family, parameters, devices) extern const OpKernel name;
+#include "tessera/graph/ops.def"
+}  // namespace op_kernels
 
 /// The kernel of an operation; null for leaves and views.
 const OpKernel* kernel_of(Op op);

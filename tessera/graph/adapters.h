@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tessera/tensor/tensor.h"
+#include "tessera/graph/value.h"
 
 namespace tessera {
 
@@ -20,6 +20,13 @@ struct AdapterTerms {
   std::unordered_map<const Tensor*, LowRank> products;  // by weight: what its product with x gets besides
   std::unordered_map<const Tensor*, LowRank> rows;      // by table: row i gets factor * up (row i of down)
   std::vector<const Tensor*> layers;  // [n_embd] for the output of layer i; null, or behind the end: none
+};
+
+/// An adapter of a step, and how much of it each token gets.
+struct ActiveAdapter {
+  const AdapterTerms* terms = nullptr;
+  Value scales{};         // [1, n_tokens]
+  Value wanted_scales{};  // [1, n_outputs] of the tokens whose outputs are wanted; absent where none or all are
 };
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "tessera/graph/gradient.h"
-#include "tessera/graph/op_info.h"
+#include "tessera/graph/op_def.h"
 
 namespace tessera {
 
@@ -33,8 +33,8 @@ class BackwardPass {
         continue;
       }
       Gradient g(b_, *this, id, gradient);
-      if (info(node.op).gradient == nullptr) return g.fail_with(ErrorCode::unsupported, "there is none");
-      info(node.op).gradient(g);
+      if (info(node.op).def->gradient == nullptr) return g.fail_with(ErrorCode::unsupported, "there is none");
+      info(node.op).def->gradient(g);
     }
   }
 
@@ -67,7 +67,7 @@ class BackwardPass {
     for (NodeId id = 0; id <= last; ++id) {
       const Node& node = b_.graph()[id];
       const bool is_parameter = node.op == Op::tensor && parameters.contains(node.tensor);
-      const bool follows = !node.is_leaf() && info(node.op).gradient != gradient_of_constant &&
+      const bool follows = !node.is_leaf() && info(node.op).def->gradient != gradient_of_constant &&
                            std::ranges::any_of(node.inputs(), [&](NodeId source) { return is_dependent(source); });
       is_dependent_.push_back(is_parameter || follows);
     }

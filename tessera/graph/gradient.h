@@ -14,6 +14,10 @@ class Gradient {
 
   /// The operation: its parameters, type, shape.
   const Node& node() const { return node_; }
+  template <class Params>
+  const Params& params() const {
+    return std::get<Params>(node_.params);
+  }
   /// Operand i, and the result. They may be computed anew here, to the same bits.
   Value in(size_t i);
   Value out();

@@ -6,49 +6,57 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
-#include "tessera/graph/ops/add_scaled.h"
 #include "tessera/graph/ops/attention.h"
-#include "tessera/graph/ops/clamp.h"
+#include "tessera/graph/ops/elementwise.h"
 #include "tessera/graph/ops/experts.h"
 #include "tessera/graph/ops/kv.h"
-#include "tessera/graph/ops/layer_norm.h"
+#include "tessera/graph/ops/loss.h"
+#include "tessera/graph/ops/matmul.h"
+#include "tessera/graph/ops/norm.h"
 #include "tessera/graph/ops/optimizer.h"
 #include "tessera/graph/ops/recurrent.h"
-#include "tessera/graph/ops/reshaping.h"
-#include "tessera/graph/ops/rms_norm.h"
 #include "tessera/graph/ops/rope.h"
-#include "tessera/graph/ops/scale.h"
-#include "tessera/graph/ops/soft_cap.h"
-#include "tessera/graph/ops/temperature.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/graph/ops/rows.h"
+#include "tessera/graph/ops/self_attention.h"
+#include "tessera/graph/ops/shape.h"
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
 
 namespace tessera {
 
 enum class Op : uint8_t {
-#define TESSERA_OP(enumerator, name, gradient) enumerator,
+#define TESSERA_OP(name, family, parameters, devices) name,
 #include "tessera/graph/ops.def"
-#undef TESSERA_OP
 };
 
-using OpParams =
-    std::variant<std::monostate, ScaleParams, SoftCapParams, ClampParams, RmsNormParams, LayerNormParams, KvParams,
-                 RopeTableParams, RopeParams, AttentionParams, TopKParams, ExpertWeightsParams, TopGroupsParams,
-                 TemperatureParams, ExpertRoutesParams, ExpertProductParams, L2NormParams, DeltaNetParams,
-                 AddScaledParams, ShapeParams, PlaceParams, ScatterRowsParams, DescendParams>;
+namespace detail {
 
-/// Type and layout of a value: what a shape rule sees of its operands and gives as its result.
-struct TensorSpec {
-  DType dtype = DType::f32;
-  Layout layout;
+template <class... Ts>
+struct TypeList {};
 
-  const Shape& shape() const { return layout.shape; }
+template <class List, class... Ts>
+struct Unique;
+template <class... Us>
+struct Unique<TypeList<Us...>> {
+  using Variant = std::variant<Us...>;
 };
+template <class... Us, class T, class... Ts>
+struct Unique<TypeList<Us...>, T, Ts...>
+    : std::conditional_t<(std::is_same_v<T, Us> || ...), Unique<TypeList<Us...>, Ts...>,
+                         Unique<TypeList<Us..., T>, Ts...>> {};
 
-using NodeId = int32_t;
-inline constexpr NodeId kNoNode = -1;
+}  // namespace detail
+
+/// The parameters of some operation: each type of a row of ops.def once.
+using OpParams = detail::Unique<detail::TypeList<NoParams>
+#define TESSERA_OP(name, family, parameters, devices) , parameters
+#include "tessera/graph/ops.def"
+                                >::Variant;
+
 inline constexpr size_t kMaxSources = 9;
 
 struct Node {

@@ -14,7 +14,7 @@ namespace {
 
 // Invocations that share a row on a GPU: enough to keep its memory busy, few enough that short rows use them.
 constexpr uint32_t kGpuLanes = 64;
-// A row of a product is shared by so many (products.glsl).
+// A row of a product is shared by so many (matmul.glsl).
 constexpr uint32_t kFewestLanes = 8;
 constexpr size_t kGranule = 16;  // shaders read whole words
 

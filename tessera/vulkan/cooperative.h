@@ -10,7 +10,7 @@
 
 namespace tessera::vulkan {
 
-/// Whether a device has what mul_mat_cooperative.comp is written for: matrices of 16 x 16 x 16, f16 summed up in f32,
+/// Whether a device has what matmul_cooperative.comp is written for: matrices of 16 x 16 x 16, f16 summed up in f32,
 /// in subgroups of 32.
 bool has_cooperative_matrices(const Instance& instance, VkPhysicalDevice device,
                               std::span<const VkExtensionProperties> extensions, uint32_t subgroup_size);

@@ -68,7 +68,7 @@ struct StepContext {
 /// How the device runs one operation; each is defined in ops/ and has a row in ops/table.cpp.
 struct OpKernel {
   /// Whether these operands can be run; null: always.
-  bool (*supports)(const Graph& graph, const Node& node);
+  bool (*supports)(const Graph& graph, const Node& node) = nullptr;
   /// Chooses shader, variant, formats, u and n_groups (0: nothing to do); operands are filled in already.
   Result<> (*prepare)(const StepContext& context, Step& step);
   /// Bytes of the device that a node's two dispatches hand over; 0 or null: there is one dispatch.
@@ -76,6 +76,12 @@ struct OpKernel {
   /// The second dispatch, of the same operands.
   Result<> (*prepare_merge)(const StepContext& context, Step& step) = nullptr;
 };
+
+/// Defined in ops/<family>.cpp for each row of graph/ops.def that names this device.
+namespace op_kernels {
+#define TESSERA_OP(name, family, parameters, devices) extern const OpKernel name;
+#include "tessera/graph/ops.def"
+}  // namespace op_kernels
 
 /// The kernel of an operation; null for leaves, views and what has none.
 const OpKernel* kernel_of(Op op);

@@ -11,12 +11,15 @@
 namespace tessera {
 namespace {
 
+using cpu::Elementwise;
 using cpu::Kernels;
+using testing::binary;
 using testing::Guarded;
 using testing::kInf;
 using testing::kTailLengths;
 using testing::random_floats;
 using testing::same_bits;
+using testing::unary;
 using testing::usable_kernels;
 using testing::vector_kernels;
 
@@ -28,28 +31,24 @@ struct RowKernel {
   std::function<void(const Kernels&, const float* a, const float* b, int64_t n, float* out)> run;
 };
 
+constexpr float kNumbers[] = {0.5f, 2.0f};  // of operations with parameters
+
+// The element-wise operations first: element i of their result depends on nothing but element i of the inputs.
 const std::vector<RowKernel>& row_kernels() {
   static const std::vector<RowKernel> kernels = {
-      {"add", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.add(a, b, n, out); }},
-      {"mul", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.mul(a, b, n, out); }},
-      {"scale", [](const Kernels& k, auto a, auto, auto n, auto out) { k.scale(a, 0.3f, n, out); }},
-      {"silu", [](const Kernels& k, auto a, auto, auto n, auto out) { k.silu(a, n, out); }},
-      {"swiglu", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.swiglu(a, b, n, out); }},
-      {"div", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.div(a, b, n, out); }},
-      {"sigmoid", [](const Kernels& k, auto a, auto, auto n, auto out) { k.sigmoid(a, n, out); }},
-      {"gelu", [](const Kernels& k, auto a, auto, auto n, auto out) { k.gelu(a, n, out); }},
-      {"relu_squared", [](const Kernels& k, auto a, auto, auto n, auto out) { k.relu_squared(a, n, out); }},
-      {"soft_cap", [](const Kernels& k, auto a, auto, auto n, auto out) { k.soft_cap(a, 5.0f, n, out); }},
-      {"clamp", [](const Kernels& k, auto a, auto, auto n, auto out) { k.clamp(a, -1.0f, 2.0f, n, out); }},
-      {"geglu", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.geglu(a, b, n, out); }},
-      {"swiglu_oai", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.swiglu_oai(a, b, n, out); }},
-      {"softmax", [](const Kernels& k, auto a, auto, auto n, auto out) { k.softmax(a, n, out); }},
-      {"rms_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rms_norm(a, b, n, 1e-5f, out); }},
+#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices)                                                    \
+  {#name, [](const Kernels& k, auto a, auto b, auto n, auto out) {                                                    \
+     k.elementwise[static_cast<size_t>(Elementwise::name)]({.a = a, .b = b, .params = kNumbers, .n = n, .out = out}); \
+   }},
+#include "tessera/graph/ops.def"
+      {"softmax", [](const Kernels& k, auto a, auto, auto n, auto out) { k.norm->soft_max(a, n, out); }},
+      {"rms_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.norm->rms_norm(a, b, n, 1e-5f, out); }},
       {"rms_norm without weight",
-       [](const Kernels& k, auto a, auto, auto n, auto out) { k.rms_norm(a, nullptr, n, 1e-5f, out); }},
-      {"layer_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.layer_norm(a, b, b, n, 1e-5f, out); }},
-      {"layer_norm without weights",
-       [](const Kernels& k, auto a, auto, auto n, auto out) { k.layer_norm(a, nullptr, nullptr, n, 1e-5f, out); }},
+       [](const Kernels& k, auto a, auto, auto n, auto out) { k.norm->rms_norm(a, nullptr, n, 1e-5f, out); }},
+      {"layer_norm",
+       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.norm->layer_norm(a, b, b, n, 1e-5f, out); }},
+      {"layer_norm without weights", [](const Kernels& k, auto a, auto, auto n,
+                                        auto out) { k.norm->layer_norm(a, nullptr, nullptr, n, 1e-5f, out); }},
       {"rope_adjacent",
        [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_adjacent(a, b, n / 2 * 2, n, out); }},
       {"rope_halves",
@@ -58,8 +57,13 @@ const std::vector<RowKernel>& row_kernels() {
   return kernels;
 }
 
-/// The kernels whose element i depends on nothing but element i of the inputs.
-std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + 13}; }
+constexpr size_t kElementwise = std::to_array<const char*>({
+#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) #name,
+#include "tessera/graph/ops.def"
+                                                           })
+                                    .size();
+
+std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + kElementwise}; }
 
 std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vector<float>& a,
                        const std::vector<float>& b) {
@@ -122,9 +126,9 @@ TEST(ElementwiseKernels, AddMulAndScaleRoundOnce) {
   const std::vector<float> a = random_floats(rng, 100, 1e3f), b = random_floats(rng, 100, 1e-3f);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> sum(100), product(100), scaled(100);
-    k->add(a.data(), b.data(), 100, sum.data());
-    k->mul(a.data(), b.data(), 100, product.data());
-    k->scale(a.data(), 0.7f, 100, scaled.data());
+    binary(*k, Elementwise::add, a.data(), b.data(), 100, sum.data());
+    binary(*k, Elementwise::mul, a.data(), b.data(), 100, product.data());
+    unary(*k, Elementwise::scale, a.data(), 100, scaled.data(), {0.7f});
     for (size_t i = 0; i < 100; ++i) {
       EXPECT_EQ(sum[i], a[i] + b[i]);
       EXPECT_EQ(product[i], a[i] * b[i]);
@@ -137,10 +141,10 @@ TEST(RmsNorm, HandCase) {
   const float x[] = {1, -7}, weight[] = {2, 10};  // mean of squares 25
   for (const Kernels* k : usable_kernels()) {
     float out[2];
-    k->rms_norm(x, weight, 2, 0, out);
+    k->norm->rms_norm(x, weight, 2, 0, out);
     EXPECT_FLOAT_EQ(out[0], 0.4f);
     EXPECT_FLOAT_EQ(out[1], -14.0f);
-    k->rms_norm(x, nullptr, 2, 75, out);  // 25 + 75
+    k->norm->rms_norm(x, nullptr, 2, 75, out);  // 25 + 75
     EXPECT_FLOAT_EQ(out[0], 0.1f);
     EXPECT_FLOAT_EQ(out[1], -0.7f);
   }
@@ -152,7 +156,7 @@ TEST(RmsNorm, MatchesDoublePrecision) {
     for (const int64_t n : kTailLengths) {
       const std::vector<float> x = random_floats(rng, n, 5), weight = random_floats(rng, n, 2);
       std::vector<float> out(x.size());
-      k->rms_norm(x.data(), weight.data(), n, 1e-5f, out.data());
+      k->norm->rms_norm(x.data(), weight.data(), n, 1e-5f, out.data());
       double squares = 0;
       for (const float v : x) squares += double{v} * v;
       const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
@@ -170,7 +174,7 @@ TEST(RmsNorm, ZeroRowStaysZero) {
   const std::vector<float> zeros(20, 0.0f);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> out(20, 1.0f);
-    k->rms_norm(zeros.data(), nullptr, 20, 1e-6f, out.data());
+    k->norm->rms_norm(zeros.data(), nullptr, 20, 1e-6f, out.data());
     EXPECT_EQ(out, zeros);
   }
 }
@@ -179,7 +183,7 @@ TEST(LayerNorm, HandCase) {
   const float x[] = {1, 3, 5, 7}, weight[] = {1, 2, 1, 2}, bias[] = {0, 0, 10, 10};  // mean 4, variance 5
   for (const Kernels* k : usable_kernels()) {
     float out[4];
-    k->layer_norm(x, weight, bias, 4, 4, out);  // 5 + 4: divided by 3
+    k->norm->layer_norm(x, weight, bias, 4, 4, out);  // 5 + 4: divided by 3
     EXPECT_FLOAT_EQ(out[0], -1.0f);
     EXPECT_FLOAT_EQ(out[1], -2.0f / 3);
     EXPECT_FLOAT_EQ(out[2], 10 + 1.0f / 3);
@@ -197,7 +201,7 @@ TEST(LayerNorm, MatchesDoublePrecisionFarFromZero) {
       for (float& v : x) v += 1000;
       const std::vector<float> weight = random_floats(rng, n, 2), bias = random_floats(rng, n, 2);
       std::vector<float> out(x.size());
-      k->layer_norm(x.data(), weight.data(), bias.data(), n, 1e-5f, out.data());
+      k->norm->layer_norm(x.data(), weight.data(), bias.data(), n, 1e-5f, out.data());
       double mean = 0, variance = 0;
       for (const float v : x) mean += double{v} / static_cast<double>(n);
       for (const float v : x) variance += (v - mean) * (v - mean) / static_cast<double>(n);
@@ -216,7 +220,7 @@ TEST(LayerNorm, AConstantRowGivesTheBias) {
   const std::vector<float> x(70, 3.0f), bias(70, 0.25f);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> out(70);
-    k->layer_norm(x.data(), nullptr, bias.data(), 70, 1e-5f, out.data());
+    k->norm->layer_norm(x.data(), nullptr, bias.data(), 70, 1e-5f, out.data());
     EXPECT_EQ(out, bias);
   }
 }
@@ -230,7 +234,7 @@ TEST(Gelu, MatchesDoublePrecision) {
   for (const Kernels* k : usable_kernels()) {
     for (float x = -12.0f; x < 30; x += 0.00371f) {
       float out;
-      k->gelu(&x, 1, &out);
+      unary(*k, Elementwise::gelu, &x, 1, &out);
       const double want = exact_gelu(x);
       // The exponent 2 u is rounded to its ulp, of which e makes a relative error; below -5 the result is under 1e-6.
       const double exponent = std::abs(x) * (1.6 + 0.0714 * double{x} * x);
@@ -243,7 +247,7 @@ TEST(Gelu, SaturatesAtTheEnds) {
   const float x[] = {-kInf, -1e30f, -1e10f, -50.0f, -0.0f, 0.0f, 50.0f, 1e30f, kInf};
   for (const Kernels* k : usable_kernels()) {
     float out[9];
-    k->gelu(x, 9, out);
+    unary(*k, Elementwise::gelu, x, 9, out);
     for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], 0.0f) << k->isa << " at " << x[i];
     for (int i = 6; i < 9; ++i) EXPECT_EQ(out[i], x[i]) << k->isa;
   }
@@ -253,13 +257,13 @@ TEST(Sigmoid, MatchesDoublePrecisionAndSaturates) {
   for (const Kernels* k : usable_kernels()) {
     for (float x = -87.0f; x < 100; x += 0.0371f) {
       float out;
-      k->sigmoid(&x, 1, &out);
+      unary(*k, Elementwise::sigmoid, &x, 1, &out);
       const double want = 1 / (1 + std::exp(-double{x}));
       EXPECT_NEAR(out, want, 4 * kUlp * want) << k->isa << " at " << x;  // as silu
     }
     const float ends[] = {-kInf, -1e30f, 0.0f, 1e30f, kInf};
     float out[5];
-    k->sigmoid(ends, 5, out);
+    unary(*k, Elementwise::sigmoid, ends, 5, out);
     EXPECT_EQ(std::vector<float>(out, out + 5), (std::vector<float>{0, 0, 0.5f, 1, 1}));
   }
 }
@@ -268,7 +272,7 @@ TEST(ReluSquared, IsZeroBelowZero) {
   const float x[] = {-kInf, -3, -0.0f, 0, 0.5f, 3, 1e30f};
   for (const Kernels* k : usable_kernels()) {
     float out[7];
-    k->relu_squared(x, 7, out);
+    unary(*k, Elementwise::relu_squared, x, 7, out);
     EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{0, 0, 0, 0, 0.25f, 9, kInf}));
   }
 }
@@ -277,14 +281,14 @@ TEST(SoftCap, MatchesDoublePrecisionAndStaysBelowTheCap) {
   for (const Kernels* k : usable_kernels()) {
     for (float x = -400.0f; x < 400; x += 0.0937f) {
       float out;
-      k->soft_cap(&x, 30.0f, 1, &out);
+      unary(*k, Elementwise::soft_cap, &x, 1, &out, {30.0f});
       // 4 ulp of tanh, and the roundings of the quotient and the product.
       const double want = 30 * std::tanh(double{x} / 30);
       EXPECT_NEAR(out, want, 6 * kUlp * std::abs(want)) << k->isa << " at " << x;
     }
     const float ends[] = {-kInf, -1e30f, 1e-20f, 1e30f, kInf};
     float out[5];
-    k->soft_cap(ends, 30.0f, 5, out);
+    unary(*k, Elementwise::soft_cap, ends, 5, out, {30.0f});
     EXPECT_EQ(out[0], -30.0f);
     EXPECT_EQ(out[1], -30.0f);
     EXPECT_NEAR(out[2], 1e-20f, 1e-26);
@@ -297,7 +301,7 @@ TEST(Clamp, KeepsWhatIsWithinAndNaN) {
   const float x[] = {-kInf, -2, -1, 0.5f, 1, 2, kInf, std::numeric_limits<float>::quiet_NaN()};
   for (const Kernels* k : usable_kernels()) {
     float out[8];
-    k->clamp(x, -1.0f, 1.0f, 8, out);
+    unary(*k, Elementwise::clamp, x, 8, out, {-1.0f, 1.0f});
     EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{-1, -1, -1, 0.5f, 1, 1, 1}));
     EXPECT_TRUE(std::isnan(out[7])) << k->isa;
   }
@@ -308,7 +312,7 @@ TEST(SwigluOai, BoundsGateAndUp) {
   const std::vector<float> gate = random_floats(rng, 333, 12), up = random_floats(rng, 333, 12);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> out(333);
-    k->swiglu_oai(gate.data(), up.data(), 333, out.data());
+    binary(*k, Elementwise::swiglu_oai, gate.data(), up.data(), 333, out.data());
     for (size_t i = 0; i < out.size(); ++i) {
       const double g = std::min<double>(gate[i], 7), u = std::clamp<double>(up[i], -7, 7);
       const double want = g / (1 + std::exp(-g * double{1.702f})) * (u + 1);
@@ -323,9 +327,9 @@ TEST(Geglu, IsGeluTimesUp) {
   const std::vector<float> gate = random_floats(rng, 77, 10), up = random_floats(rng, 77, 10);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> want(77), got(77);
-    k->gelu(gate.data(), 77, want.data());
-    k->mul(want.data(), up.data(), 77, want.data());
-    k->geglu(gate.data(), up.data(), 77, got.data());
+    unary(*k, Elementwise::gelu, gate.data(), 77, want.data());
+    binary(*k, Elementwise::mul, want.data(), up.data(), 77, want.data());
+    binary(*k, Elementwise::geglu, gate.data(), up.data(), 77, got.data());
     EXPECT_TRUE(same_bits(got, want)) << k->isa;
   }
 }
@@ -334,7 +338,7 @@ TEST(Silu, MatchesDoublePrecision) {
   for (const Kernels* k : usable_kernels()) {
     for (float x = -87.0f; x < 200; x += 0.0371f) {
       float out;
-      k->silu(&x, 1, &out);
+      unary(*k, Elementwise::silu, &x, 1, &out);
       const double want = x / (1 + std::exp(-double{x}));
       // 2 ulp of exp, one rounding each of the sum and the quotient; exp's argument is exact.
       EXPECT_NEAR(out, want, 4 * kUlp * std::abs(want)) << k->isa << " at " << x;
@@ -346,7 +350,7 @@ TEST(Silu, SaturatesAtTheEnds) {
   const float x[] = {-1e30f, -100.0f, 0.0f, 100.0f, 1e30f};
   for (const Kernels* k : usable_kernels()) {
     float out[5];
-    k->silu(x, 5, out);
+    unary(*k, Elementwise::silu, x, 5, out);
     EXPECT_EQ(out[0], 0.0f);
     EXPECT_EQ(out[1], 0.0f);
     EXPECT_EQ(out[2], 0.0f);
@@ -360,9 +364,9 @@ TEST(Swiglu, IsSiluTimesUp) {
   const std::vector<float> gate = random_floats(rng, 77, 10), up = random_floats(rng, 77, 10);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> want(77), got(77);
-    k->silu(gate.data(), 77, want.data());
-    k->mul(want.data(), up.data(), 77, want.data());
-    k->swiglu(gate.data(), up.data(), 77, got.data());
+    unary(*k, Elementwise::silu, gate.data(), 77, want.data());
+    binary(*k, Elementwise::mul, want.data(), up.data(), 77, want.data());
+    binary(*k, Elementwise::swiglu, gate.data(), up.data(), 77, got.data());
     EXPECT_TRUE(same_bits(got, want)) << k->isa;
   }
 }
@@ -373,7 +377,7 @@ TEST(Softmax, MatchesDoublePrecision) {
     for (const int64_t n : kTailLengths) {
       const std::vector<float> x = random_floats(rng, n, 15);
       std::vector<float> out(x.size());
-      k->softmax(x.data(), n, out.data());
+      k->norm->soft_max(x.data(), n, out.data());
       if (n == 0) continue;
       const double highest = *std::max_element(x.begin(), x.end());
       double sum = 0;
@@ -393,7 +397,7 @@ TEST(Softmax, MinusInfinityGetsNothing) {
   const float x[] = {0, -kInf, 0, -kInf};
   for (const Kernels* k : usable_kernels()) {
     float out[4];
-    k->softmax(x, 4, out);
+    k->norm->soft_max(x, 4, out);
     EXPECT_EQ(out[0], 0.5f);
     EXPECT_EQ(out[1], 0.0f);
     EXPECT_EQ(out[2], 0.5f);
@@ -405,7 +409,7 @@ TEST(Softmax, AllMinusInfinityGivesZeros) {
   const std::vector<float> x(19, -kInf);
   for (const Kernels* k : usable_kernels()) {
     std::vector<float> out(19, 1.0f);
-    k->softmax(x.data(), 19, out.data());
+    k->norm->soft_max(x.data(), 19, out.data());
     EXPECT_EQ(out, std::vector<float>(19, 0.0f));
   }
 }
@@ -414,7 +418,7 @@ TEST(Softmax, HugeLogitsDoNotOverflow) {
   const float x[] = {1e30f, 1e30f, -1e30f};
   for (const Kernels* k : usable_kernels()) {
     float out[3];
-    k->softmax(x, 3, out);
+    k->norm->soft_max(x, 3, out);
     EXPECT_EQ(out[0], 0.5f);
     EXPECT_EQ(out[1], 0.5f);
     EXPECT_EQ(out[2], 0.0f);

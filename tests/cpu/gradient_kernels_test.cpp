@@ -10,7 +10,9 @@
 namespace tessera {
 namespace {
 
+using cpu::Elementwise;
 using cpu::Kernels;
+using testing::binary;
 using testing::Guarded;
 using testing::kInf;
 using testing::kTailLengths;
@@ -27,20 +29,23 @@ struct GradientKernel {
 const std::vector<GradientKernel>& gradient_kernels() {
   static const float weight[1000] = {1.0f, -0.5f, 3.0f};
   static const std::vector<GradientKernel> kernels = {
-      {"silu", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->silu_grad(x, dy, n, out); }},
-      {"gelu", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->gelu_grad(x, dy, n, out); }},
-      {"clamp", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->clamp_grad(x, dy, -1, 2, n, out); }},
-      {"soft_max", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->soft_max_grad(x, dy, n, out); }},
+      {"silu", [](auto& k, auto x, auto dy, auto n, auto out) { binary(k, Elementwise::silu_grad, x, dy, n, out); }},
+      {"gelu", [](auto& k, auto x, auto dy, auto n, auto out) { binary(k, Elementwise::gelu_grad, x, dy, n, out); }},
+      {"clamp",
+       [](auto& k, auto x, auto dy, auto n, auto out) {
+         binary(k, Elementwise::clamp_grad, x, dy, n, out, {-1, 2});
+       }},
+      {"soft_max", [](auto& k, auto x, auto dy, auto n, auto out) { k.norm->soft_max_grad(x, dy, n, out); }},
       {"rms_norm",
-       [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->rms_norm_grad(x, weight, dy, n, 1e-5f, out); }},
+       [](auto& k, auto x, auto dy, auto n, auto out) { k.norm->rms_norm_grad(x, weight, dy, n, 1e-5f, out); }},
       {"layer_norm",
-       [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->layer_norm_grad(x, weight, dy, n, 1e-5f, out); }},
-      {"l2_norm", [](auto& k, auto x, auto dy, auto n, auto out) { k.gradients->l2_norm_grad(x, dy, n, 1e-5f, out); }},
-      {"scaled_exp", [](auto& k, auto x, auto, auto n, auto out) { k.gradients->scaled_exp(x, 3.0f, 0.25f, n, out); }},
+       [](auto& k, auto x, auto dy, auto n, auto out) { k.norm->layer_norm_grad(x, weight, dy, n, 1e-5f, out); }},
+      {"l2_norm", [](auto& k, auto x, auto dy, auto n, auto out) { k.norm->l2_norm_grad(x, dy, n, 1e-5f, out); }},
+      {"scaled_exp", [](auto& k, auto x, auto, auto n, auto out) { k.loss->scaled_exp(x, 3.0f, 0.25f, n, out); }},
   };
   return kernels;
 }
-constexpr size_t kElementwise = 3;  // the first ones, whose elements depend on nothing but themselves
+constexpr size_t kFreeElements = 3;  // the first ones, whose elements depend on nothing but themselves
 
 std::vector<float> run_gradient(const GradientKernel& kernel, const Kernels& k, const std::vector<float>& x,
                                 const std::vector<float>& dy) {
@@ -68,7 +73,7 @@ TEST(GradientKernels, BitsDoNotDependOnThePlaceInTheRow) {
   Rng rng(3);
   const std::vector<float> x = random_floats(rng, 70, 9), dy = random_floats(rng, 70, 9);
   for (const Kernels* k : usable_kernels())
-    for (size_t i = 0; i < kElementwise; ++i) {
+    for (size_t i = 0; i < kFreeElements; ++i) {
       const GradientKernel& kernel = gradient_kernels()[i];
       const std::vector<float> whole = run_gradient(kernel, *k, x, dy);
       for (size_t j = 0; j < x.size(); ++j)
@@ -87,8 +92,8 @@ TEST(GradientKernels, VectorSetsGiveTheSameBits) {
       EXPECT_TRUE(same_bits(run_gradient(kernel, *sets[0], x, dy), run_gradient(kernel, *sets[1], x, dy)))
           << kernel.name << " n " << n;
     if (n == 0) continue;
-    const cpu::ExpSums a = sets[0]->gradients->exp_sums(x.data(), n, n - 1);
-    const cpu::ExpSums b = sets[1]->gradients->exp_sums(x.data(), n, n - 1);
+    const cpu::ExpSums a = sets[0]->loss->exp_sums(x.data(), n, n - 1);
+    const cpu::ExpSums b = sets[1]->loss->exp_sums(x.data(), n, n - 1);
     EXPECT_EQ(a.others, b.others);
     EXPECT_EQ(a.target, b.target);
   }
@@ -127,7 +132,7 @@ TEST(ExpSums, LeavesTheTargetOutWhereverItIs) {
       const std::vector<float> x = random_floats(rng, n, 5);
       const double largest = *std::max_element(x.begin(), x.end());
       for (const int64_t target : {int64_t{0}, n / 2, n - 1}) {
-        const cpu::ExpSums sums = k->gradients->exp_sums(x.data(), n, target);
+        const cpu::ExpSums sums = k->loss->exp_sums(x.data(), n, target);
         double others = 0;
         for (int64_t i = 0; i < n; ++i)
           if (i != target) others += std::exp(x[static_cast<size_t>(i)] - largest);
@@ -147,7 +152,7 @@ TEST(TransposeKernel, MovesEachElementAndWritesNothingElse) {
         const std::vector<float> x = random_floats(rng, n_rows * x_stride, 1);
         Guarded<float> out(n * out_stride);
         std::fill_n(out.data(), n * out_stride, 7.0f);
-        k->gradients->transpose(x.data(), x_stride, n, n_rows, out.data(), out_stride);
+        k->transpose(x.data(), x_stride, n, n_rows, out.data(), out_stride);
         EXPECT_TRUE(out.intact());
         const std::vector<float> got = out.values();
         for (int64_t i = 0; i < n; ++i)

@@ -76,4 +76,14 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 /// Lengths around the 16 lanes and the 64 of four accumulators.
 inline constexpr int64_t kTailLengths[] = {0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 127, 130, 1000};
 
+/// Runs a kernel of one or two operands; `numbers` are its parameters.
+inline void unary(const cpu::Kernels& k, cpu::Elementwise op, const float* x, int64_t n, float* out,
+                  std::initializer_list<float> numbers = {}) {
+  k.elementwise[static_cast<size_t>(op)]({.a = x, .params = numbers.begin(), .n = n, .out = out});
+}
+inline void binary(const cpu::Kernels& k, cpu::Elementwise op, const float* a, const float* b, int64_t n, float* out,
+                   std::initializer_list<float> numbers = {}) {
+  k.elementwise[static_cast<size_t>(op)]({.a = a, .b = b, .params = numbers.begin(), .n = n, .out = out});
+}
+
 }  // namespace tessera::testing

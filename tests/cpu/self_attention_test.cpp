@@ -449,7 +449,7 @@ TEST(SelfAttentionRule, WantsAllItsOperands) {
   backward.self_attention_grad(x, x, x, n, n, {}, {}, {});
   EXPECT_ERROR(std::move(backward).finish(), "dy is missing");
   const TensorSpec* operands[6] = {};
-  EXPECT_ERROR(info(Op::self_attention).infer({operands, 6}, AttentionParams{}), "operand 0 is missing");
+  EXPECT_ERROR(infer(Op::self_attention, {operands, 6}, AttentionParams{}), "operand 0 is missing");
 }
 
 }  // namespace

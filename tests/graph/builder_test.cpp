@@ -228,7 +228,7 @@ TEST(KvStore, ResultIsTheCacheItself) {
 TEST(Cast, RefusesATypeWhoseBlocksDoNotFit) {
   GraphBuilder b;
   b.cast(b.input("x", DType::f32, {33, 2}), DType::q8_0);
-  EXPECT_ERROR(std::move(b).finish(), "cast x f32 [33, 2] to q8_0");
+  EXPECT_ERROR(std::move(b).finish(), "cast x f32 [33, 2]: row of 33 elements: q8_0 needs");
 }
 
 }  // namespace

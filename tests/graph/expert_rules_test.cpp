@@ -150,7 +150,7 @@ TEST(ExpertRules, RefuseParametersOfAnotherOperation) {
                               {Op::expert_spread, 3u},
                               {Op::expert_dot, 3u},
                               {Op::expert_weights_grad, 3u}})
-    EXPECT_ERROR(info(op).infer(Operands(operands, n), std::monostate{}), "parameters of another op");
+    EXPECT_ERROR(infer(op, Operands(operands, n), NoParams{}), "parameters of another op");
 }
 
 TEST(Cost, ExpertsThatNoPairCanReachAreNotRead) {

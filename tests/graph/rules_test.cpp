@@ -299,12 +299,12 @@ TEST(Rules, RefuseParametersOfAnotherOperation) {
                               {Op::kv_store, 3u},
                               {Op::kv_load, 2u},
                               {Op::attention, 7u}})
-    EXPECT_ERROR(info(op).infer(Operands(operands, n), std::monostate{}), "parameters of another op");
+    EXPECT_ERROR(infer(op, Operands(operands, n), NoParams{}), "parameters of another op");
 }
 
 TEST(Rules, AreTotalOverTheNumberOfOperands) {
   for (const Op op : {Op::add, Op::silu, Op::mul_mat, Op::get_rows, Op::cast, Op::swiglu})
-    EXPECT_ERROR(info(op).infer({}, std::monostate{}), "operands");
+    EXPECT_ERROR(infer(op, {}, NoParams{}), "operands");
 }
 
 TEST(Cost, CountsMultiplyAddsAndBytesOnce) {

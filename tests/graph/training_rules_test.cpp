@@ -66,7 +66,8 @@ TEST(ScatterRowsRule, WantsAnIdPerRow) {
 
 TEST(ActivationGradientRules, WantTwoEqualShapes) {
   using Method = Value (GraphBuilder::*)(Value, Value);
-  for (const Method method : {&GraphBuilder::silu_grad, &GraphBuilder::gelu_grad, &GraphBuilder::soft_max_grad}) {
+  for (const Method method :
+       {Method(&GraphBuilder::silu_grad), Method(&GraphBuilder::gelu_grad), Method(&GraphBuilder::soft_max_grad)}) {
     expect_shape([=](auto& b) { return (b.*method)(every_other_row(b, 8, 3), f32(b, {8, 3})); }, {8, 3});
     expect_refused([=](auto& b) { return (b.*method)(f32(b, {8, 3}), f32(b, {8})); }, "differ in shape");
     expect_refused([=](auto& b) { return (b.*method)(f16(b, {8}), f32(b, {8})); }, "x is f16");

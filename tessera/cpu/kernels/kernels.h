@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tessera/cpu/kernels/expert_grad.h"
-#include "tessera/cpu/kernels/gradients.h"
+#include "tessera/cpu/kernels/experts_grad.h"
+#include "tessera/cpu/kernels/loss.h"
+#include "tessera/cpu/kernels/norm.h"
+#include "tessera/cpu/kernels/optimizer.h"
 #include "tessera/cpu/kernels/recurrent.h"
 #include "tessera/cpu/kernels/recurrent_grad.h"
 #include "tessera/cpu/kernels/self_attention.h"
@@ -59,10 +61,26 @@ struct PanelFormat {
                    int64_t end, float* out, size_t out_stride);
 };
 
-/// One row set of attention: queries of one KV head against a sequence's blocks.
+/// The operations on each element by itself, in the order of their rows.
+enum class Elementwise {
+#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) name,
+#include "tessera/graph/ops.def"
+};
+
+/// A part of a row: out[i] = f(a[i]) or f(a[i], b[i]). `out` may be an operand.
+struct ElementwiseTask {
+  const float* a;
+  const float* b = nullptr;       // of operations of two operands
+  const float* params = nullptr;  // the operation's numbers, in the order of its parameters
+  int64_t n;
+  float* out;
+};
+using ElementwiseKernel = void (*)(const ElementwiseTask& task);
+
 /// Distances that a row of biases covers: 128 to either side, and what a vector that begins or ends there reaches.
 inline constexpr int kBiasReach = 128 + 15;
 
+/// One row set of attention: queries of one KV head against a sequence's blocks.
 struct AttentionTask {
   // Queries: row i is head_dim floats at q + q_offsets[i] (in floats); its output goes to out + out_offsets[i].
   const float* q;
@@ -118,24 +136,8 @@ struct Kernels {
   // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id), 64 entries.
   const PanelFormat* const* panel_formats;
 
-  // Element-wise work on rows of n floats. Outputs may be the inputs themselves.
-  void (*rms_norm)(const float* x, const float* weight /* or null */, int64_t n, float eps, float* out);
-  void (*layer_norm)(const float* x, const float* weight /* or null */, const float* bias /* or null */, int64_t n,
-                     float eps, float* out);
-  void (*add)(const float* a, const float* b, int64_t n, float* out);
-  void (*mul)(const float* a, const float* b, int64_t n, float* out);
-  void (*div)(const float* a, const float* b, int64_t n, float* out);
-  void (*scale)(const float* x, float factor, int64_t n, float* out);
-  void (*silu)(const float* x, int64_t n, float* out);
-  void (*sigmoid)(const float* x, int64_t n, float* out);
-  void (*gelu)(const float* x, int64_t n, float* out);
-  void (*relu_squared)(const float* x, int64_t n, float* out);
-  void (*soft_cap)(const float* x, float cap, int64_t n, float* out);
-  void (*clamp)(const float* x, float min, float max, int64_t n, float* out);
-  void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
-  void (*geglu)(const float* gate, const float* up, int64_t n, float* out);
-  void (*swiglu_oai)(const float* gate, const float* up, int64_t n, float* out);
-  void (*softmax)(const float* x, int64_t n, float* out);
+  const ElementwiseKernel* elementwise;  // by Elementwise
+  const NormKernels* norm;
   /// Rotates n_rot elements of x by (cos, sin) pairs: adjacent pairs (2i, 2i+1), or halves (i, i + n_rot/2);
   /// elements from n_rot to n are copied.
   void (*rope_adjacent)(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
@@ -147,10 +149,14 @@ struct Kernels {
   // Recurrent layers.
   const RecurrentKernels* recurrent;
 
+  /// out[i * out_stride + row] = x[row * x_stride + i] for n_rows rows of n; strides count floats.
+  void (*transpose)(const float* x, int64_t x_stride, int64_t n, int64_t n_rows, float* out, int64_t out_stride);
+
   // Training.
-  const GradientKernels* gradients;
+  const LossKernels* loss;
+  const OptimizerKernels* optimizer;
   const RecurrentGradKernels* recurrent_grad;
-  const ExpertGradKernels* expert_grad;
+  const ExpertsGradKernels* experts_grad;
 
   // Attention. Indexed by dtype; null where the cache cannot be of that dtype. K and V may differ.
   const KvFormat* const* kv_formats;

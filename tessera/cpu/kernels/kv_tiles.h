@@ -1,4 +1,4 @@
-// Where the elements of a KV cache block lie: kv_format.cpp writes by it, attention.cpp reads by it.
+// Where the elements of a KV cache block lie: kv.cpp writes by it, attention.cpp reads by it.
 //
 // A K block is four tiles of 16 tokens. A tile interleaves the rows of its tokens: of a plain dtype it is
 // [element][16 tokens]; else, per 32 elements, the fields of the file's blocks lie in their order, each [16 tokens]:

@@ -10,53 +10,6 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-namespace {
-
-/// ln(1 + u) for 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3. The first term left out is below 2^-26 of the
-/// sum.
-inline F32x16 log1p_of_unit(F32x16 u) {
-  const F32x16 z = div(u, add(u, F32x16::broadcast(2.0f))), square = mul(z, z);
-  F32x16 p = F32x16::broadcast(1.0f / 15);
-  p = fma(p, square, F32x16::broadcast(1.0f / 13));
-  p = fma(p, square, F32x16::broadcast(1.0f / 11));
-  p = fma(p, square, F32x16::broadcast(1.0f / 9));
-  p = fma(p, square, F32x16::broadcast(1.0f / 7));
-  p = fma(p, square, F32x16::broadcast(1.0f / 5));
-  p = fma(p, square, F32x16::broadcast(1.0f / 3));
-  p = fma(p, square, F32x16::broadcast(1.0f));
-  return mul(add(z, z), p);
-}
-
-/// max(x, 0) + ln(1 + e^-|x|), which no x overflows.
-inline F32x16 softplus(F32x16 x) {
-  const F32x16 rest = log1p_of_unit(exp(sub(F32x16::zero(), abs(x))));
-  return add(max(F32x16::zero(), x), rest);  // a NaN in x is in rest too
-}
-
-}  // namespace
-
-void softplus_row(const float* x, int64_t n, float* out) {
-  for_vectors(n, [=](int64_t i, int count) { store_up_to(softplus(load_up_to(x + i, count)), out + i, count); });
-}
-
-void exp_row(const float* x, int64_t n, float* out) {
-  for_vectors(n, [=](int64_t i, int count) { store_up_to(exp(load_up_to(x + i, count)), out + i, count); });
-}
-
-void l2_norm_row(const float* x, int64_t n, float eps, float* out) {
-  const float squares = striped_sum(n, [=](int64_t i, int count) {
-    const F32x16 v = load_up_to(x + i, count);
-    return mul(v, v);
-  });
-  const float norm = __builtin_sqrtf(squares);
-  const F32x16 factor = F32x16::broadcast(1.0f / (norm < eps ? eps : norm));
-  for_vectors(n, [=](int64_t i, int count) { store_up_to(mul(load_up_to(x + i, count), factor), out + i, count); });
-}
-
-float row_sum(const float* x, int64_t n) {
-  return striped_sum(n, [=](int64_t i, int count) { return load_up_to(x + i, count); });
-}
-
 void causal_conv(const ConvTask& task) {
   const int64_t n_before = task.width - 1;
   // A tap's weights for neighbouring channels lie `width` apart in the file.
@@ -191,10 +144,6 @@ void rwkv7(const Rwkv7Task& task) {
 }
 
 const RecurrentKernels kRecurrentKernels = {
-    .softplus = softplus_row,
-    .exp = exp_row,
-    .l2_norm = l2_norm_row,
-    .row_sum = row_sum,
     .causal_conv = causal_conv,
     .selective_scan = selective_scan,
     .delta_net = delta_net,

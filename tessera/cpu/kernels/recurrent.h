@@ -87,14 +87,6 @@ struct Rwkv7Task {
 };
 
 struct RecurrentKernels {
-  // Rows of n floats; outputs may be the inputs themselves.
-  /// ln(1 + e^x), within a few ulp
-  void (*softplus)(const float* x, int64_t n, float* out);
-  void (*exp)(const float* x, int64_t n, float* out);
-  /// x / max(|x|, eps), |x| the Euclidean norm
-  void (*l2_norm)(const float* x, int64_t n, float eps, float* out);
-  float (*row_sum)(const float* x, int64_t n);
-
   /// out = sum over the last `width` inputs, oldest first, of weight * input, + bias.
   void (*causal_conv)(const ConvTask& task);
   /// state = e^(dt a) state + dt x b;  out = state c + d x  (Gu and Dao 2023; Dao and Gu 2024)

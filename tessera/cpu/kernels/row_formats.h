@@ -1,5 +1,5 @@
 // Rows of numbers as a GGUF file holds them, for the kernels: one struct per dtype, each reading 16 elements
-// as floats and encoding a row of floats. Seen by kernel sources only: convert.cpp, kv_format.cpp,
+// as floats and encoding a row of floats. Seen by kernel sources only: rows.cpp, kv.cpp,
 // attention.cpp.
 //
 // Decoding is exact and encoding gives the same bytes in every instruction set: no operation here rounds

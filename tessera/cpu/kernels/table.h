@@ -18,36 +18,27 @@ extern const PanelFormat kPanelF32, kPanelF16, kPanelQ4_0, kPanelQ4_1, kPanelQ5_
     kPanelIQ4_NL, kPanelIQ3_S, kPanelIQ2_S, kPanelIQ4_XS, kPanelIQ1_M, kPanelBF16, kPanelTQ1_0, kPanelTQ2_0,
     kPanelMXFP4, kPanelNVFP4, kPanelQ1_0, kPanelQ2_0;
 
-// elementwise.cpp
-void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* out);
-void layer_norm(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out);
-void add_rows(const float* a, const float* b, int64_t n, float* out);
-void mul_rows(const float* a, const float* b, int64_t n, float* out);
-void div_rows(const float* a, const float* b, int64_t n, float* out);
-void scale_row(const float* x, float factor, int64_t n, float* out);
-void silu_row(const float* x, int64_t n, float* out);
-void sigmoid_row(const float* x, int64_t n, float* out);
-void gelu_row(const float* x, int64_t n, float* out);
-void relu_squared_row(const float* x, int64_t n, float* out);
-void soft_cap_row(const float* x, float cap, int64_t n, float* out);
-void clamp_row(const float* x, float lowest, float highest, int64_t n, float* out);
-void swiglu_row(const float* gate, const float* up, int64_t n, float* out);
-void geglu_row(const float* gate, const float* up, int64_t n, float* out);
-void swiglu_oai_row(const float* gate, const float* up, int64_t n, float* out);
-void softmax_row(const float* x, int64_t n, float* out);
+// One of each operation family's name
+extern const ElementwiseKernel kElementwiseKernels[];
+extern const NormKernels kNormKernels;
+extern const RecurrentKernels kRecurrentKernels;
+extern const RecurrentGradKernels kRecurrentGradKernels;
+extern const ExpertsGradKernels kExpertsGradKernels;
+extern const LossKernels kLossKernels;
+extern const OptimizerKernels kOptimizerKernels;
+
+// rope.cpp
 void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 void rope_halves(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
 
-extern const RecurrentKernels kRecurrentKernels;          // recurrent.cpp
-extern const GradientKernels kGradientKernels;            // gradients.cpp
-extern const RecurrentGradKernels kRecurrentGradKernels;  // recurrent_grad.cpp
-extern const ExpertGradKernels kExpertGradKernels;        // expert_grad.cpp
+// shape.cpp
+void transpose_rows(const float* x, int64_t x_stride, int64_t n, int64_t n_rows, float* out, int64_t out_stride);
 
-// convert.cpp: rows of plain tensors to and from floats
+// rows.cpp: rows of plain tensors to and from floats
 extern const ByDType<void (*)(const void* row, int64_t n, float* out)> kToF32;
 extern const ByDType<void (*)(const float* x, int64_t n, void* row)> kFromF32;
 
-// kv_format.cpp, attention.cpp
+// kv.cpp, attention.cpp
 extern const ByDType<const KvFormat*> kKvFormats;
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
 size_t attention_scratch_bytes(int k_dim, int v_dim);

@@ -1,4 +1,4 @@
-// Rows whose length is no multiple of a vector's: vectors with fewer elements than lanes, and loops over them.
+// Rows whose length is no multiple of a vector's: vectors with fewer elements than lanes, loops and sums over them.
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +26,29 @@ inline void for_vectors(int64_t n, Piece piece) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) piece(i, kLanes);
   if (i < n) piece(i, lanes_left(n, i));
+}
+
+/// The sum over n elements of what step(accumulator, i, count) adds for `count` of them from i on. Vector v goes to
+/// accumulator v % 4.
+template <class Step>
+inline float four_way_sum(int64_t n, Step step) {
+  F32x16 acc[4] = {F32x16::zero(), F32x16::zero(), F32x16::zero(), F32x16::zero()};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
+    for (int a = 0; a < 4; ++a) acc[a] = step(acc[a], i + a * kLanes, kLanes);
+  for (int a = 0; i < n; ++a, i += kLanes) acc[a] = step(acc[a], i, lanes_left(n, i));
+  return reduce_add(add(add(acc[0], acc[1]), add(acc[2], acc[3])));
+}
+
+/// The largest of n elements; -inf of none.
+inline float max_of(const float* x, int64_t n) {
+  const F32x16 lowest = F32x16::broadcast(-__builtin_inff());
+  F32x16 m = lowest;
+  for_vectors(n, [&](int64_t i, int count) {
+    const F32x16 v = load_up_to(x + i, count);
+    m = max(m, count == kLanes ? v : select_first(count, v, lowest));
+  });
+  return reduce_max(m);
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

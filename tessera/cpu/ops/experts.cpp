@@ -8,7 +8,7 @@
 #include <span>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/ops/routes.h"
+#include "tessera/cpu/ops/experts_routes.h"
 
 namespace tessera::cpu {
 
@@ -150,12 +150,11 @@ void run_expert_sum(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kTopGroups, kTopK, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum;
-const OpKernel kTopGroups{.supports = nullptr, .work_bytes = nullptr, .run = run_top_groups};
-const OpKernel kTopK{.supports = nullptr, .work_bytes = nullptr, .run = run_top_k};
-const OpKernel kExpertWeights{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_weights};
-const OpKernel kExpertRoutes{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_routes};
-const OpKernel kExpertRows{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_rows};
-const OpKernel kExpertSum{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_sum};
+const OpKernel op_kernels::top_groups{.run = run_top_groups};
+const OpKernel op_kernels::top_k{.run = run_top_k};
+const OpKernel op_kernels::expert_weights{.run = run_expert_weights};
+const OpKernel op_kernels::expert_routes{.run = run_expert_routes};
+const OpKernel op_kernels::expert_rows{.run = run_expert_rows};
+const OpKernel op_kernels::expert_sum{.run = run_expert_sum};
 
 }  // namespace tessera::cpu

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/ops/routes.h"
+#include "tessera/cpu/ops/experts_routes.h"
 
 namespace tessera::cpu {
 
@@ -39,13 +39,13 @@ void run_expert_outer(const Step& step, Worker& worker) {
       x_rows[row - rows.begin] = x.row(x_row) + begin;
       y_rows[row - rows.begin] = y.row(row);
     }
-    worker.kernels.expert_grad->outer_product({.x_rows = x_rows,
-                                               .y_rows = y_rows,
-                                               .n_rows = rows.end - rows.begin,
-                                               .n_x = static_cast<int>(std::min<int64_t>(kOuterColumns, n_x - begin)),
-                                               .n_y = y.shape()[0],
-                                               .out = step.out.row(0, expert) + begin,
-                                               .out_stride = n_x});
+    worker.kernels.experts_grad->outer_product({.x_rows = x_rows,
+                                                .y_rows = y_rows,
+                                                .n_rows = rows.end - rows.begin,
+                                                .n_x = static_cast<int>(std::min<int64_t>(kOuterColumns, n_x - begin)),
+                                                .n_y = y.shape()[0],
+                                                .out = step.out.row(0, expert) + begin,
+                                                .out_stride = n_x});
   }
 }
 
@@ -59,8 +59,7 @@ void run_expert_totals(const Step& step, Worker& worker) {
     const Range rows = routes.of(expert);
     float* out = step.out.row(expert) + begin;
     std::fill_n(out, count, 0.0f);
-    for (int64_t row = rows.begin; row < rows.end; ++row)
-      worker.kernels.add(out, step.in[0].row(row) + begin, count, out);
+    for (int64_t row = rows.begin; row < rows.end; ++row) worker.add(step.in[0].row(row) + begin, count, out);
   }
 }
 
@@ -72,7 +71,7 @@ void run_expert_spread(const Step& step, Worker& worker) {
   for (int64_t row = share.begin; row < share.end; ++row) {
     const int64_t token = routes.pairs[row] / n_used, slot = routes.pairs[row] % n_used;
     const float weight = weights.present() ? weights.row(token)[slot] : 1.0f;
-    worker.kernels.scale(x.row(token), weight, x.shape()[0], step.out.row(row));
+    worker.run(Elementwise::scale, {.a = x.row(token), .params = &weight, .n = x.shape()[0], .out = step.out.row(row)});
   }
 }
 
@@ -83,7 +82,7 @@ void run_expert_dot(const Step& step, Worker& worker) {
   const Range share = worker.share(routes.n_pairs);
   for (int64_t pair = share.begin; pair < share.end; ++pair)
     step.out.row(0)[pair] =
-        worker.kernels.expert_grad->dot(y.row(routes.rows[pair]), x.row(pair / n_used), x.shape()[0]);
+        worker.kernels.experts_grad->dot(y.row(routes.rows[pair]), x.row(pair / n_used), x.shape()[0]);
 }
 
 // w[s] = scale * score[s] / sum: with d = dy * scale / sum, score s gets d[s] - sum over the slots of d * score / sum.
@@ -112,13 +111,11 @@ void run_expert_weights_grad(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kExpertOuter, kExpertTotals, kExpertSpread, kExpertDot, kExpertWeightsGrad;
-const OpKernel kExpertOuter{
-    .supports = nullptr, .work_bytes = expert_outer_work_bytes, .run = run_expert_outer, .takes_all_threads = true};
-const OpKernel kExpertTotals{
-    .supports = nullptr, .work_bytes = nullptr, .run = run_expert_totals, .takes_all_threads = true};
-const OpKernel kExpertSpread{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_spread};
-const OpKernel kExpertDot{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_dot, .takes_all_threads = true};
-const OpKernel kExpertWeightsGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_expert_weights_grad};
+const OpKernel op_kernels::expert_outer{
+    .work_bytes = expert_outer_work_bytes, .run = run_expert_outer, .takes_all_threads = true};
+const OpKernel op_kernels::expert_totals{.run = run_expert_totals, .takes_all_threads = true};
+const OpKernel op_kernels::expert_spread{.run = run_expert_spread};
+const OpKernel op_kernels::expert_dot{.run = run_expert_dot, .takes_all_threads = true};
+const OpKernel op_kernels::expert_weights_grad{.run = run_expert_weights_grad};
 
 }  // namespace tessera::cpu

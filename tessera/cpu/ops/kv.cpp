@@ -65,8 +65,7 @@ void run_kv_load(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kKvStore, kKvLoad;
-const OpKernel kKvStore{.supports = supports_kv, .work_bytes = nullptr, .run = run_kv_store};
-const OpKernel kKvLoad{.supports = supports_kv, .work_bytes = nullptr, .run = run_kv_load};
+const OpKernel op_kernels::kv_store{.supports = supports_kv, .run = run_kv_store};
+const OpKernel op_kernels::kv_load{.supports = supports_kv, .run = run_kv_load};
 
 }  // namespace tessera::cpu

@@ -25,7 +25,7 @@ void run_cross_entropy(const Step& step, Worker& worker) {
     loss = 0.0f;
     if (!is_target(step, worker, targets[i])) continue;
     const float* x = logits.row(i);
-    const ExpSums sums = worker.kernels.gradients->exp_sums(x, logits.shape()[0], targets[i]);
+    const ExpSums sums = worker.kernels.loss->exp_sums(x, logits.shape()[0], targets[i]);
     // ln of the sum by what it has beyond 1: a target that is nearly certain keeps the digits of its loss.
     const double beyond_one = sums.others + (static_cast<double>(sums.target) - 1.0);
     loss = static_cast<float>(std::log1p(beyond_one) + (static_cast<double>(sums.largest) - x[targets[i]]));
@@ -46,18 +46,16 @@ void run_cross_entropy_grad(const Step& step, Worker& worker) {
       std::fill_n(out, n, 0.0f);
       continue;
     }
-    const ExpSums sums = worker.kernels.gradients->exp_sums(x, n, targets[i]);
+    const ExpSums sums = worker.kernels.loss->exp_sums(x, n, targets[i]);
     const double factor = static_cast<double>(d_loss) / (sums.others + static_cast<double>(sums.target));
-    worker.kernels.gradients->scaled_exp(x, sums.largest, static_cast<float>(factor), n, out);
+    worker.kernels.loss->scaled_exp(x, sums.largest, static_cast<float>(factor), n, out);
     out[targets[i]] = static_cast<float>(-factor * sums.others);
   }
 }
 
 }  // namespace
 
-extern const OpKernel kCrossEntropy, kCrossEntropyGrad;
-const OpKernel kCrossEntropy{
-    .supports = nullptr, .work_bytes = nullptr, .run = run_cross_entropy, .takes_all_threads = true};
-const OpKernel kCrossEntropyGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_cross_entropy_grad};
+const OpKernel op_kernels::cross_entropy{.run = run_cross_entropy, .takes_all_threads = true};
+const OpKernel op_kernels::cross_entropy_grad{.run = run_cross_entropy_grad};
 
 }  // namespace tessera::cpu

@@ -15,35 +15,33 @@ void run_weighted(const Step& step, const Worker& worker, float eps, Kernel kern
 }
 
 void run_rms_norm_grad(const Step& step, Worker& worker) {
-  run_weighted(step, worker, std::get<RmsNormParams>(step.node->params).eps, worker.kernels.gradients->rms_norm_grad);
+  run_weighted(step, worker, std::get<NormParams>(step.node->params).eps, worker.kernels.norm->rms_norm_grad);
 }
 
 void run_layer_norm_grad(const Step& step, Worker& worker) {
-  run_weighted(step, worker, std::get<LayerNormParams>(step.node->params).eps,
-               worker.kernels.gradients->layer_norm_grad);
+  run_weighted(step, worker, std::get<NormParams>(step.node->params).eps, worker.kernels.norm->layer_norm_grad);
 }
 
 void run_l2_norm_grad(const Step& step, Worker& worker) {
-  const float eps = std::get<L2NormParams>(step.node->params).eps;
+  const float eps = std::get<NormParams>(step.node->params).eps;
   const Range share = worker.share(step.out.shape().n_rows());
   for (int64_t i = share.begin; i < share.end; ++i)
-    worker.kernels.gradients->l2_norm_grad(step.in[0].nth_row(i), step.in[1].nth_row(i), step.out.shape()[0], eps,
-                                           step.out.nth_row(i));
+    worker.kernels.norm->l2_norm_grad(step.in[0].nth_row(i), step.in[1].nth_row(i), step.out.shape()[0], eps,
+                                      step.out.nth_row(i));
 }
 
 void run_soft_max_grad(const Step& step, Worker& worker) {
   const Range share = worker.share(step.out.shape().n_rows());
   for (int64_t i = share.begin; i < share.end; ++i)
-    worker.kernels.gradients->soft_max_grad(step.in[0].nth_row(i), step.in[1].nth_row(i), step.out.shape()[0],
-                                            step.out.nth_row(i));
+    worker.kernels.norm->soft_max_grad(step.in[0].nth_row(i), step.in[1].nth_row(i), step.out.shape()[0],
+                                       step.out.nth_row(i));
 }
 
 }  // namespace
 
-extern const OpKernel kRmsNormGrad, kLayerNormGrad, kL2NormGrad, kSoftMaxGrad;
-const OpKernel kRmsNormGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_rms_norm_grad};
-const OpKernel kLayerNormGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_layer_norm_grad};
-const OpKernel kL2NormGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_l2_norm_grad};
-const OpKernel kSoftMaxGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_soft_max_grad};
+const OpKernel op_kernels::rms_norm_grad{.run = run_rms_norm_grad};
+const OpKernel op_kernels::layer_norm_grad{.run = run_layer_norm_grad};
+const OpKernel op_kernels::l2_norm_grad{.run = run_l2_norm_grad};
+const OpKernel op_kernels::soft_max_grad{.run = run_soft_max_grad};
 
 }  // namespace tessera::cpu

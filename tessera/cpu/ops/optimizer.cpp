@@ -23,15 +23,13 @@ float* at(const Operand& x, int64_t i) { return x.row(0) + i; }
 float number(const Operand& hyper, Hyper which) { return hyper.row(0)[static_cast<size_t>(which)]; }
 
 void run_accumulate(const Step& step, Worker& worker) {
-  for_part(step, worker, [&](int64_t i, int64_t n) {
-    worker.kernels.add(at(step.in[0], i), at(step.in[1], i), n, at(step.in[0], i));
-  });
+  for_part(step, worker, [&](int64_t i, int64_t n) { worker.add(at(step.in[1], i), n, at(step.in[0], i)); });
 }
 
 void run_momentum(const Step& step, Worker& worker) {
   const float beta = number(step.in[2], Hyper::beta1), scale = number(step.in[2], Hyper::gradient_scale);
   for_part(step, worker, [&](int64_t i, int64_t n) {
-    worker.kernels.gradients->momentum(at(step.in[0], i), at(step.in[1], i), beta, scale, n);
+    worker.kernels.optimizer->momentum(at(step.in[0], i), at(step.in[1], i), beta, scale, n);
   });
 }
 
@@ -44,7 +42,7 @@ void run_adam(const Step& step, Worker& worker) {
                                .correction1 = number(hyper, Hyper::correction1),
                                .correction2 = number(hyper, Hyper::correction2)};
   for_part(step, worker, [&](int64_t i, int64_t n) {
-    worker.kernels.gradients->adam(at(step.in[0], i), at(step.in[1], i), at(step.in[2], i), numbers, n,
+    worker.kernels.optimizer->adam(at(step.in[0], i), at(step.in[1], i), at(step.in[2], i), numbers, n,
                                    at(step.out, i));
   });
 }
@@ -55,7 +53,7 @@ void run_descend(const Step& step, Worker& worker) {
   const bool decays = std::get<DescendParams>(step.node->params).decays;
   const float decay = decays ? number(hyper, Hyper::weight_decay) : 0.0f;
   for_part(step, worker, [&](int64_t i, int64_t n) {
-    worker.kernels.gradients->descend(at(step.in[0], i), at(step.in[1], i), rate, decay, n);
+    worker.kernels.optimizer->descend(at(step.in[0], i), at(step.in[1], i), rate, decay, n);
     if (rounded.present())
       worker.kernels.from_f32[static_cast<size_t>(DType::bf16)](at(step.in[0], i), n, rounded.row<uint16_t>(0) + i);
   });
@@ -63,10 +61,9 @@ void run_descend(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kAccumulate, kMomentum, kAdam, kDescend;
-const OpKernel kAccumulate{.supports = nullptr, .work_bytes = nullptr, .run = run_accumulate};
-const OpKernel kMomentum{.supports = nullptr, .work_bytes = nullptr, .run = run_momentum};
-const OpKernel kAdam{.supports = nullptr, .work_bytes = nullptr, .run = run_adam};
-const OpKernel kDescend{.supports = nullptr, .work_bytes = nullptr, .run = run_descend};
+const OpKernel op_kernels::accumulate{.run = run_accumulate};
+const OpKernel op_kernels::momentum{.run = run_momentum};
+const OpKernel op_kernels::adam{.run = run_adam};
+const OpKernel op_kernels::descend{.run = run_descend};
 
 }  // namespace tessera::cpu

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/ops/runs.h"
+#include "tessera/cpu/ops/recurrent_runs.h"
 
 namespace tessera::cpu {
 
@@ -167,44 +167,12 @@ void run_rwkv7(const Step& step, Worker& worker) {
   });
 }
 
-// --- rows
-
-template <auto RecurrentKernels::*kKernel>
-void run_elements(const Step& step, Worker& worker) {
-  const int64_t n = step.out.shape()[0], per_row = std::max<int64_t>(div_ceil(n, kPieceElements), 1);
-  const Range share = worker.share(step.out.shape().n_rows() * per_row);
-  for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t row = i / per_row, begin = i % per_row * kPieceElements;
-    (worker.kernels.recurrent->*kKernel)(step.in[0].nth_row(row) + begin, std::min(kPieceElements, n - begin),
-                                         step.out.nth_row(row) + begin);
-  }
-}
-
-void run_l2_norm(const Step& step, Worker& worker) {
-  const float eps = std::get<L2NormParams>(step.node->params).eps;
-  const Range share = worker.share(step.out.shape().n_rows());
-  for (int64_t i = share.begin; i < share.end; ++i)
-    worker.kernels.recurrent->l2_norm(step.in[0].nth_row(i), step.out.shape()[0], eps, step.out.nth_row(i));
-}
-
-void run_row_sum(const Step& step, Worker& worker) {
-  const Range share = worker.share(step.out.shape().n_rows());
-  for (int64_t i = share.begin; i < share.end; ++i)
-    *step.out.nth_row(i) = worker.kernels.recurrent->row_sum(step.in[0].nth_row(i), step.in[0].shape()[0]);
-}
-
 }  // namespace
 
-extern const OpKernel kCausalConv, kTokenShift, kSelectiveScan, kDeltaNet, kRwkv7, kSoftplus, kExp, kL2Norm, kRowSum;
-const OpKernel kCausalConv{.supports = nullptr, .work_bytes = nullptr, .run = run_causal_conv};
-const OpKernel kTokenShift{.supports = nullptr, .work_bytes = nullptr, .run = run_token_shift};
-const OpKernel kSelectiveScan{
-    .supports = nullptr, .work_bytes = nullptr, .run = run_selective_scan, .takes_all_threads = true};
-const OpKernel kDeltaNet{.supports = nullptr, .work_bytes = nullptr, .run = run_delta_net, .takes_all_threads = true};
-const OpKernel kRwkv7{.supports = nullptr, .work_bytes = nullptr, .run = run_rwkv7, .takes_all_threads = true};
-const OpKernel kSoftplus{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::softplus>};
-const OpKernel kExp{.supports = nullptr, .work_bytes = nullptr, .run = run_elements<&RecurrentKernels::exp>};
-const OpKernel kL2Norm{.supports = nullptr, .work_bytes = nullptr, .run = run_l2_norm};
-const OpKernel kRowSum{.supports = nullptr, .work_bytes = nullptr, .run = run_row_sum};
+const OpKernel op_kernels::causal_conv{.run = run_causal_conv};
+const OpKernel op_kernels::token_shift{.run = run_token_shift};
+const OpKernel op_kernels::selective_scan{.run = run_selective_scan, .takes_all_threads = true};
+const OpKernel op_kernels::delta_net{.run = run_delta_net, .takes_all_threads = true};
+const OpKernel op_kernels::rwkv7{.run = run_rwkv7, .takes_all_threads = true};
 
 }  // namespace tessera::cpu

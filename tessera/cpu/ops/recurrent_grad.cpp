@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/ops/runs.h"
+#include "tessera/cpu/ops/recurrent_runs.h"
 
 namespace tessera::cpu {
 
@@ -339,17 +339,15 @@ void run_rwkv7_grad(const Step& step, Worker& worker) {
 
 }  // namespace
 
-extern const OpKernel kCausalConvGrad, kTokenShiftGrad, kSelectiveScanGrad, kDeltaNetGrad, kRwkv7Grad;
-const OpKernel kCausalConvGrad{
-    .supports = nullptr, .work_bytes = nullptr, .run = run_causal_conv_grad, .takes_all_threads = true};
-const OpKernel kTokenShiftGrad{.supports = nullptr, .work_bytes = nullptr, .run = run_token_shift_grad};
-const OpKernel kSelectiveScanGrad{.supports = nullptr,
-                                  .work_bytes = selective_scan_grad_work_bytes,
-                                  .run = run_selective_scan_grad,
-                                  .takes_all_threads = true};
-const OpKernel kDeltaNetGrad{
-    .supports = nullptr, .work_bytes = delta_net_grad_work_bytes, .run = run_delta_net_grad, .takes_all_threads = true};
-const OpKernel kRwkv7Grad{
-    .supports = nullptr, .work_bytes = rwkv7_grad_work_bytes, .run = run_rwkv7_grad, .takes_all_threads = true};
+const OpKernel op_kernels::causal_conv_grad{.run = run_causal_conv_grad, .takes_all_threads = true};
+const OpKernel op_kernels::token_shift_grad{.run = run_token_shift_grad};
+const OpKernel op_kernels::selective_scan_grad{.supports = nullptr,
+                                               .work_bytes = selective_scan_grad_work_bytes,
+                                               .run = run_selective_scan_grad,
+                                               .takes_all_threads = true};
+const OpKernel op_kernels::delta_net_grad{
+    .work_bytes = delta_net_grad_work_bytes, .run = run_delta_net_grad, .takes_all_threads = true};
+const OpKernel op_kernels::rwkv7_grad{
+    .work_bytes = rwkv7_grad_work_bytes, .run = run_rwkv7_grad, .takes_all_threads = true};
 
 }  // namespace tessera::cpu

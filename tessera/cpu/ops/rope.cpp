@@ -79,10 +79,22 @@ void run_rope(const Step& step, Worker& worker) {
   }
 }
 
+// --- temperature: one value per token
+
+void run_temperature(const Step& step, Worker& worker) {
+  const auto& p = std::get<TemperatureParams>(step.node->params);
+  const auto* positions = step.in[0].row<const int32_t>(0);
+  const Range share = worker.share(step.in[0].shape()[0]);
+  for (int64_t t = share.begin; t < share.end; ++t) {
+    const auto n_steps = static_cast<double>(std::max(positions[t], 0) / p.length);
+    *step.out.row(0, t) = static_cast<float>(1.0 + static_cast<double>(p.beta) * std::log1p(n_steps));
+  }
+}
+
 }  // namespace
 
-extern const OpKernel kRopeTable, kRope;
-const OpKernel kRopeTable{.supports = nullptr, .work_bytes = nullptr, .run = run_rope_table};
-const OpKernel kRope{.supports = nullptr, .work_bytes = rope_work_bytes, .run = run_rope};
+const OpKernel op_kernels::temperature{.run = run_temperature};
+const OpKernel op_kernels::rope_table{.run = run_rope_table};
+const OpKernel op_kernels::rope{.work_bytes = rope_work_bytes, .run = run_rope};
 
 }  // namespace tessera::cpu

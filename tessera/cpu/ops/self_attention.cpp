@@ -247,12 +247,11 @@ void run_self_attention_grad(const Step& step, Worker& worker) { SelfAttentionRu
 
 }  // namespace
 
-extern const OpKernel kSelfAttention, kSelfAttentionGrad;
-const OpKernel kSelfAttention{
-    .supports = nullptr, .work_bytes = self_attention_work_bytes, .run = run_self_attention, .takes_all_threads = true};
-const OpKernel kSelfAttentionGrad{.supports = nullptr,
-                                  .work_bytes = self_attention_work_bytes,
-                                  .run = run_self_attention_grad,
-                                  .takes_all_threads = true};
+const OpKernel op_kernels::self_attention{
+    .work_bytes = self_attention_work_bytes, .run = run_self_attention, .takes_all_threads = true};
+const OpKernel op_kernels::self_attention_grad{.supports = nullptr,
+                                               .work_bytes = self_attention_work_bytes,
+                                               .run = run_self_attention_grad,
+                                               .takes_all_threads = true};
 
 }  // namespace tessera::cpu

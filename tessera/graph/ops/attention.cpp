@@ -4,11 +4,25 @@
 #include <bit>
 #include <cmath>
 
-#include "tessera/graph/op_info.h"
+#include "tessera/graph/op_def.h"
 
 namespace tessera {
 
-Result<> want_attention_params(const AttentionParams& p) {
+Value AttentionOps::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
+                              Value valid, Value sinks, const AttentionParams& params, Value bias) {
+  return add_op(*this, Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias}, params);
+}
+
+void AttentionParams::list(ParamList& params) const {
+  params.number("scale", scale);
+  params.integer("causal", causal);
+  params.integer("window", window);
+  params.number("soft_cap", soft_cap);
+  params.number("max_alibi", max_alibi);
+  params.integer("latent_v", latent_v);
+}
+
+Result<> require_attention_params(const AttentionParams& p) {
   if (!std::isfinite(p.scale)) return fail(ErrorCode::invalid_argument, "scale {} is not finite", p.scale);
   for (const float f : {p.soft_cap, p.max_alibi})
     if (!std::isfinite(f) || f < 0)
@@ -16,6 +30,24 @@ Result<> want_attention_params(const AttentionParams& p) {
   if (p.window < 0 || p.latent_v < 0)
     return fail(ErrorCode::invalid_argument, "window {} or latent V {} is below 0", p.window, p.latent_v);
   return {};
+}
+
+float alibi_slope(float max_alibi, int64_t head, int64_t n_heads) {
+  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
+  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
+  return static_cast<float>(std::exp2(-double{max_alibi} * exponent / static_cast<double>(n)));
+}
+
+int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {
+  const int64_t n = causal ? n_buckets : n_buckets / 2;
+  const int64_t first = !causal && distance > 0 ? n : 0;
+  const int64_t length = causal ? std::max<int64_t>(-distance, 0) : std::abs(distance);
+  const int64_t n_exact = n / 2;
+  if (length < n_exact) return first + length;
+  // In f32, as models are trained: where a bucket begins at a power of two the logarithms' ratio is exact.
+  const auto of_longest = static_cast<float>(kMaxBiasDistance) / static_cast<float>(n_exact);
+  const float share = std::log(static_cast<float>(length) / static_cast<float>(n_exact)) / std::log(of_longest);
+  return first + std::min(n - 1, n_exact + static_cast<int64_t>(share * static_cast<float>(n - n_exact)));
 }
 
 namespace {
@@ -38,40 +70,35 @@ Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
   return v[0];
 }
 
-}  // namespace
-
-Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
-  TESSERA_TRY(want_operands(x, 2, 9));
-  const auto* p = std::get_if<AttentionParams>(&params);
-  if (p == nullptr) return fail(ErrorCode::internal, "parameters of another op");
-  TESSERA_TRY(want_attention_params(*p));
+Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
+  TESSERA_TRY(require_attention_params(p));
   const Shape &q = x[0]->shape(), &k = x[1]->shape();
-  TESSERA_TRY(want_f32_rows(*x[0], "q"));
+  TESSERA_TRY(require_f32_rows(*x[0], "q"));
   if (k[0] != q[0] || q[3] != 1) return fail(ErrorCode::invalid_argument, "q has {} elements, K has {}", q[0], k[0]);
   if (k[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
   if (k[1] != kKvBlockTokens || !is_contiguous(x[1]->dtype, x[1]->layout))
     return fail(ErrorCode::invalid_argument, "K {} is not a contiguous cache", to_string(k));
-  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, *p));
+  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, p));
   if (x.size() < 7 || std::ranges::count(x.subspan(3, 4), nullptr) > 0)
     return fail(ErrorCode::invalid_argument, "positions, slots or block tables are missing");
   const Shape& blocks = x[5]->shape();
   if (k[2] < 1 || q[1] < 1 || q[1] % k[2] != 0)
     return fail(ErrorCode::invalid_argument, "{} query heads for {} KV heads, want a multiple", q[1], k[2]);
-  TESSERA_TRY(want_i32_vector(*x[3], "positions", q[2]));
-  TESSERA_TRY(want_i32_vector(*x[4], "slots", q[2]));
+  TESSERA_TRY(require_i32_vector(*x[3], "positions", q[2]));
+  TESSERA_TRY(require_i32_vector(*x[4], "slots", q[2]));
   if (x[5]->dtype != DType::i32 || x[6]->dtype != DType::i64 || x[6]->shape() != blocks || blocks[2] != 1 ||
       blocks[3] != 1)
     return fail(ErrorCode::invalid_argument, "want blocks i32 and valid i64, both [n_max_blocks, n_slots]");
   if (!is_contiguous(DType::i32, x[5]->layout) || !is_contiguous(DType::i64, x[6]->layout))
     return fail(ErrorCode::invalid_argument, "block tables are not contiguous");
   if (x.size() > 7 && x[7] != nullptr) {
-    TESSERA_TRY(want_f32_rows(*x[7], "sinks"));
+    TESSERA_TRY(require_f32_rows(*x[7], "sinks"));
     if (x[7]->shape() != Shape{q[1]})
       return fail(ErrorCode::invalid_argument, "sinks {}, want one per head, {}", to_string(x[7]->shape()), q[1]);
   }
   if (x.size() > 8 && x[8] != nullptr) {
     const Shape& bias = x[8]->shape();
-    TESSERA_TRY(want_f32_rows(*x[8], "relative bias"));
+    TESSERA_TRY(require_f32_rows(*x[8], "relative bias"));
     if (bias != Shape{q[1], bias[1]} || bias[1] < 4 || bias[1] % 4 != 0)
       return fail(ErrorCode::invalid_argument, "relative bias {}, want {} heads and a multiple of 4 buckets",
                   to_string(bias), q[1]);
@@ -79,22 +106,18 @@ Result<TensorSpec> infer_attention(Operands x, const OpParams& params) {
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
 }
 
-float alibi_slope(float max_alibi, int64_t head, int64_t n_heads) {
-  const auto n = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n_heads)));
-  const double exponent = head < n ? static_cast<double>(head + 1) : static_cast<double>(2 * (head - n) + 1) / 2;
-  return static_cast<float>(std::exp2(-double{max_alibi} * exponent / static_cast<double>(n)));
+// Without the cache: the graph does not know how much of it is filled.
+Cost cost_of_attention(const Graph& graph, const Node& node) {
+  return {.bytes = result_bytes(node) + operand_bytes(graph, node, 0)};
 }
 
-int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {
-  const int64_t n = causal ? n_buckets : n_buckets / 2;
-  const int64_t first = !causal && distance > 0 ? n : 0;
-  const int64_t length = causal ? std::max<int64_t>(-distance, 0) : std::abs(distance);
-  const int64_t n_exact = n / 2;
-  if (length < n_exact) return first + length;
-  // In f32, as models are trained: where a bucket begins at a power of two the logarithms' ratio is exact.
-  const auto of_longest = static_cast<float>(kMaxBiasDistance) / static_cast<float>(n_exact);
-  const float share = std::log(static_cast<float>(length) / static_cast<float>(n_exact)) / std::log(of_longest);
-  return first + std::min(n - 1, n_exact + static_cast<int64_t>(share * static_cast<float>(n - n_exact)));
-}
+}  // namespace
+
+const OpDef op_defs::attention = {.n_operands = {2, 9},
+                                  .infer = shape_rule<infer_attention>,
+                                  .gradient = kForwardOnly,
+                                  .cost = cost_of_attention,
+                                  .in_place = kNoOperand,
+                                  .writes = kNoOperand};
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <cstdint>
 
 #include "tessera/base/result.h"
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
 
 namespace tessera {
 
@@ -16,10 +18,11 @@ struct AttentionParams {
   float max_alibi = 0.0f;  // 0: no slopes (Press et al. 2022); else slope_h falls from 2^(-max_alibi / 2^floor(log2 H))
   // 0: V has a cache of its own. Else there is none, and V is the last latent_v elements of K (latent attention).
   int64_t latent_v = 0;
+  void list(ParamList& params) const;
 };
 
 /// errors: not finite or negative where it makes no sense
-Result<> want_attention_params(const AttentionParams& params);
+Result<> require_attention_params(const AttentionParams& params);
 
 /// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
 /// beyond it take every other term of the series of twice as many.
@@ -32,5 +35,20 @@ inline constexpr int64_t kMaxBiasDistance = 128;
 /// each, longer ones share them, more the longer they are. Causal: keys before the query alone have rows; else half of
 /// the n_buckets rows, a multiple of 4, are for those after it.
 int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal);
+
+/// The part of GraphBuilder that adds attention over the paged cache.
+class AttentionOps {
+ public:
+  /// softmax(scores) V, where a token sees stored positions of its own sequence.
+  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store (v_cache absent where V is part of K);
+  ///   positions, slots i32 [n_tokens];
+  ///   blocks i32 [n_max_blocks, n_slots]: physical block of each logical block of a slot's sequence, or -1;
+  ///   valid i64 [n_max_blocks, n_slots]: bit i = position 64 * block + i is stored
+  ///   sinks [n_heads] or absent: a score per head that takes its share of the softmax and adds nothing
+  ///   bias [n_heads, n_buckets] or absent: added to scores by distance, see bias_bucket()
+  ///   returns [v_dim, n_heads, n_tokens]
+  Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
+                  Value sinks, const AttentionParams& params, Value bias = {});
+};
 
 }  // namespace tessera

@@ -10,10 +10,17 @@
 
 #include <cstdint>
 
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
+
 namespace tessera {
+
+class Graph;
+struct Node;
 
 struct TopKParams {
   int64_t k = 0;
+  void list(ParamList& params) const { params.integer("k", k); }
 };
 
 inline constexpr int64_t kMaxExpertGroups = 512;
@@ -21,11 +28,19 @@ inline constexpr int64_t kMaxExpertGroups = 512;
 struct TopGroupsParams {
   int64_t n_groups = 0;  // to kMaxExpertGroups, of neighbouring experts
   int64_t n_used = 0;    // groups that are kept
+  void list(ParamList& params) const {
+    params.integer("n_groups", n_groups);
+    params.integer("n_used", n_used);
+  }
 };
 
 struct ExpertWeightsParams {
   bool normalize = false;  // divide by the sum of a token's weights, or by kMinExpertWeightSum where that is larger
   float scale = 1.0f;      // then multiply
+  void list(ParamList& params) const {
+    params.integer("normalize", normalize);
+    params.number("scale", scale);
+  }
 };
 
 /// The smallest normal f16: what the reference divides by at the least.
@@ -35,6 +50,10 @@ inline constexpr float kMinExpertWeightSum = 6.103515625e-5f;
 struct ExpertRoutesParams {
   int64_t n_experts = 0;
   int64_t n_tokens = 0;  // of an expert_sum without weights
+  void list(ParamList& params) const {
+    params.integer("n_experts", n_experts);
+    params.integer("n_tokens", n_tokens);
+  }
 };
 
 /// Which row of x a pair reads: its token's, or the one in its own place of the routed order.
@@ -43,6 +62,65 @@ enum class ExpertInput : uint8_t { tokens, routed };
 struct ExpertProductParams {
   int64_t n_experts = 0;
   ExpertInput input = ExpertInput::tokens;
+  void list(ParamList& params) const {
+    params.integer("n_experts", n_experts);
+    params.integer("routed", input == ExpertInput::routed);
+  }
 };
+
+/// Which rows go to which expert. Only expert_routes() makes it, so that its readers may trust it.
+class ExpertRoutes {
+ public:
+  ExpertRoutes() = default;
+  Value value() const { return value_; }
+  int64_t n_experts() const { return n_experts_; }
+  int64_t n_tokens() const { return n_tokens_; }
+
+ private:
+  friend class ExpertOps;
+  friend class Gradient;
+  ExpertRoutes(Value value, int64_t n_experts, int64_t n_tokens)
+      : value_(value), n_experts_(n_experts), n_tokens_(n_tokens) {}
+  Value value_;
+  int64_t n_experts_ = 0;
+  int64_t n_tokens_ = 0;
+};
+
+/// The part of GraphBuilder that adds mixtures of experts.
+class ExpertOps {
+ public:
+  /// The ids of the k largest of each row of scores [n, t], largest first: i32 [k, t]. Of equals the lower id comes
+  /// first; NaN counts as lower than any number.
+  Value top_k(Value scores, int64_t k);
+  /// Scores [n, t] in which all but params.n_used groups of neighbours are -inf: those with the highest sum of their
+  /// two best scores (DeepSeek-V3 2024); of equals the lower group stays.
+  Value top_groups(Value scores, const TopGroupsParams& params);
+  /// scores[id] for the ids [k, t] of each row of scores [n, t], divided by their sum and scaled as params say.
+  Value expert_weights(Value scores, Value ids, const ExpertWeightsParams& params);
+  /// Sorts the pairs of ids [n_used, t] (token and slot) by expert. An id outside [0, n_experts) fails the run.
+  ExpertRoutes expert_routes(Value ids, int64_t n_experts);
+  /// Each pair's row of x times its expert's matrix of weights [k, n, n_experts]: [n, n_pairs], in routed order.
+  /// x [k, t], of which a pair reads its token's row, or [k, n_pairs] in routed order.
+  Value mul_mat_experts(Value weights, Value x, ExpertRoutes routes, ExpertInput input);
+  /// Row e of rows [n, n_experts] for each pair of expert e: [n, n_pairs], in routed order.
+  Value expert_rows(Value rows, ExpertRoutes routes);
+  /// Sum over a token's slots, in their order, of weights [n_used, t] (absent: of 1) times its pairs' rows of y
+  /// [n, n_pairs]: [n, t].
+  Value expert_sum(Value y, Value weights, ExpertRoutes routes);
+  /// Sum over an expert's pairs of (row of x) (row of y)^T: [k, n, n_experts], for x as mul_mat_experts reads it and y
+  /// [n, n_pairs].
+  Value expert_outer(Value x, Value y, ExpertRoutes routes, ExpertInput input);
+  /// Sum over an expert's pairs of their rows of y [n, n_pairs]: [n, n_experts].
+  Value expert_totals(Value y, ExpertRoutes routes);
+  /// Each pair's weight of weights [n_used, t] (absent: 1) times its token's row of x [n, t]: [n, n_pairs].
+  Value expert_spread(Value x, Value weights, ExpertRoutes routes);
+  /// Each pair's row of y [n, n_pairs] times its token's row of x [n, t]: [n_used, t].
+  Value expert_dot(Value y, Value x, ExpertRoutes routes);
+  /// The gradient of expert_weights with respect to scores, for dy [k, t].
+  Value expert_weights_grad(Value scores, Value ids, Value dy, const ExpertWeightsParams& params);
+};
+
+/// Bytes of the weights that a mul_mat_experts reads: of as many experts as its rows can ask for.
+int64_t used_expert_bytes(const Graph& graph, const Node& node);
 
 }  // namespace tessera

@@ -1,8 +1,11 @@
-// The KV cache operations share how a cache tensor is laid out: [dim, 64, n_heads_kv, n_blocks], each block of
-// one head being the backend's own order of 64 tokens. A cell is block * 64 + slot.
+// Reads and writes of a KV cache. A cache tensor is [dim, 64, n_heads_kv, n_blocks]; a block of one head holds 64
+// tokens in the backend's own order. A cell is block * 64 + the token's offset in the block.
 #pragma once
 
 #include <cstdint>
+
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
 
 namespace tessera {
 
@@ -10,9 +13,20 @@ enum class KvSide : uint8_t { k, v };
 
 struct KvParams {
   KvSide side = KvSide::k;
+  void list(ParamList& params) const { params.integer("v", side == KvSide::v); }
 };
 
 /// Tokens of one cache block; a 64-bit mask tells which of them are stored.
 inline constexpr int64_t kKvBlockTokens = 64;
+
+/// The part of GraphBuilder that reads and writes KV caches.
+class KvOps {
+ public:
+  /// Writes x [dim, n_heads_kv, n] (f32, or rows of the cache's dtype) into cells of a cache tensor; cell -1 is
+  /// skipped. Returns the cache, so that readers can depend on the write.
+  Value kv_store(Value cache, Value x, Value cells, KvSide side);
+  /// Cells of a cache as rows of its dtype [dim, n_heads_kv, n].
+  Value kv_load(Value cache, Value cells, KvSide side);
+};
 
 }  // namespace tessera

@@ -3,6 +3,9 @@
 
 #include <cstddef>
 
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
+
 namespace tessera {
 
 /// The numbers of a step, an f32 vector that the caller fills before each run.
@@ -20,6 +23,21 @@ inline constexpr size_t kHyperEntries = 8;
 
 struct DescendParams {
   bool decays = true;
+  void list(ParamList& params) const { params.integer("decays", decays); }
+};
+
+/// The part of GraphBuilder that adds an optimizer's steps, in place in tensors of their own. hyper: see Hyper.
+class OptimizerOps {
+ public:
+  /// sum += x; returns sum.
+  Value accumulate(Value sum, Value x);
+  /// m = beta1 * m + g; returns m.
+  Value momentum(Value m, Value gradient, Value hyper);
+  /// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2; returns the direction
+  /// (m / correction1) / (sqrt(v / correction2) + epsilon) (Kingma and Ba 2015).
+  Value adam(Value m, Value v, Value gradient, Value hyper);
+  /// w -= learning_rate * (direction + weight_decay * w); writes w's values into `rounded` (bf16) too, if present.
+  Value descend(Value w, Value direction, Value hyper, Value rounded, const DescendParams& params);
 };
 
 }  // namespace tessera

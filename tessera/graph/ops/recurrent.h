@@ -24,6 +24,9 @@
 
 #include <cstdint>
 
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
+
 namespace tessera {
 
 /// The widest convolution.
@@ -32,16 +35,49 @@ inline constexpr int64_t kMaxConvWidth = 32;
 /// Integers of a run.
 inline constexpr int64_t kRunFields = 4;
 
-struct L2NormParams {
-  float eps = 0.0f;  // the norm is at least this
-};
-
 /// Which of n_k key heads the value head j of n_v uses: j / (n_v / n_k), or j % n_k.
 enum class KeyHeads : uint8_t { grouped, tiled };
 
 struct DeltaNetParams {
   KeyHeads key_heads = KeyHeads::grouped;
   float scale = 1.0f;  // of the output
+  void list(ParamList& params) const {
+    params.integer("tiled", key_heads == KeyHeads::tiled);
+    params.number("scale", scale);
+  }
+};
+
+/// The part of GraphBuilder that adds recurrent layers.
+class RecurrentOps {
+ public:
+  /// y[c, t] = sum over j of weight[j, c] * x[c, t - (width - 1) + j], + bias; x [n, n_tokens], weight [width, n],
+  /// bias [n] or absent.
+  Value causal_conv(Value x, Value weight, Value bias, Value state, Value runs);
+  /// The row of the token before, less the token's own: [n, n_tokens].
+  Value token_shift(Value x, Value state, Value runs);
+  /// A selective state space (Gu and Dao 2023; Dao and Gu 2024), per head h of group h / (n_heads / n_groups):
+  ///   S[n, p] = e^(dt[h] * a[n, h]) * S[n, p] + dt[h] * x[p, h] * b[n, group]
+  ///   y[p, h] = sum over n of S[n, p] * c[n, group], + d[h] * x[p, h]
+  /// x [head_dim, n_heads, n_tokens]; dt [n_heads, n_tokens]; a [n_state, n_heads] or [1, n_heads];
+  /// b, c [n_state, n_groups, n_tokens]; d [n_heads]
+  Value selective_scan(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs);
+  /// The gated delta rule (Yang et al. 2024), per value head: S is scaled by decay, then S[i, j] += k[i] * beta *
+  /// (v[j] - sum over i of S[i, j] * k[i]), and y[j] = scale * sum over i of S[i, j] * q[i].
+  ///   q, k [k_dim, n_k_heads, n_tokens]; v [v_dim, n_heads, n_tokens]; decay, beta [n_heads, n_tokens]
+  Value delta_net(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs,
+                  const DeltaNetParams& params);
+  /// RWKV-7 (Peng et al. 2025), per head: S[j, i] = S[j, i] * decay[j] + v[i] * k[j] + s[i] * b[j], where s[i] = sum
+  /// over j of S[j, i] * a[j] of the S before; y[i] = sum over j of S[j, i] * r[j]. All [head_dim, n_heads, n_tokens].
+  Value rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs);
+  /// The gradients of these operations, for the same operands. The gradients of the first operands follow each other in
+  /// a flat vector, each contiguous in its operand's shape: x, weight; x, dt, a, b, c, d; q, k, v, decay, beta; r,
+  /// decay, k, v, a, b. token_shift_grad: the gradient of x, in its shape.
+  Value causal_conv_grad(Value x, Value weight, Value state, Value runs, Value dy);
+  Value token_shift_grad(Value dy, Value state, Value runs);
+  Value selective_scan_grad(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs, Value dy);
+  Value delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs, Value dy,
+                       const DeltaNetParams& params);
+  Value rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs, Value dy);
 };
 
 }  // namespace tessera

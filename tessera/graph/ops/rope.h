@@ -1,8 +1,11 @@
-// Rotary position embedding (Su et al. 2021), in two steps: rope_table computes the cosines and sines of a
-// batch's positions once, rope applies them in every layer.
+// Values that depend on positions. Rotary position embedding (Su et al. 2021) takes two steps: rope_table computes the
+// cosines and sines of a batch's positions once, and rope applies them in every layer.
 #pragma once
 
 #include <cstdint>
+
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
 
 namespace tessera {
 
@@ -19,11 +22,37 @@ struct RopeTableParams {
   float yarn_low = 0.0f;   // pairs up to here extrapolate,
   float yarn_high = 0.0f;  // pairs from here on interpolate
   float magnitude = 1.0f;  // cosines and sines are multiplied by this
+  void list(ParamList& params) const;
 };
 
 struct RopeParams {
   RopePairs pairs = RopePairs::adjacent;
   bool inverse = false;  // by the opposite angles: the gradient
+  void list(ParamList& params) const {
+    params.integer("halves", pairs == RopePairs::halves);
+    params.integer("inverse", inverse);
+  }
+};
+
+/// A factor of attention scores that grows with the position (Llama 4).
+struct TemperatureParams {
+  float beta = 0.0f;
+  int64_t length = 1;  // positions of one step
+  void list(ParamList& params) const {
+    params.number("beta", beta);
+    params.integer("length", length);
+  }
+};
+
+/// The part of GraphBuilder that computes with positions.
+class RopeOps {
+ public:
+  /// 1 + beta * ln(1 + floor(position / length)) for positions i32 [n_tokens]: [1, 1, n_tokens].
+  Value temperature(Value positions, const TemperatureParams& params);
+  /// Cosines and sines [n_rot, n_tokens] (pairs) for positions i32 [n_tokens]; freq_factors [n_rot / 2] or absent.
+  Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);
+  /// Rotates the first n_rot elements of each row of x [dim, n_heads, n_tokens]; inverse: by the opposite angles.
+  Value rope(Value x, Value table, RopePairs pairs, bool inverse = false);
 };
 
 }  // namespace tessera

@@ -1,7 +1,8 @@
-// The small operations of a mixture of experts. Their products are in mul_mat.cpp.
+// Operations of a mixture of experts; matmul.cpp computes its products.
 #include "tessera/graph/ops/experts.h"
 
 #include "tessera/vulkan/ops/dispatch.h"
+#include "tessera/vulkan/ops/matmul.h"
 
 namespace tessera::vulkan {
 
@@ -62,14 +63,31 @@ Result<> prepare_expert_sum(const StepContext& context, Step& step) {
   return set_groups(step, context.shape()[1]);
 }
 
+// How many rows an expert gets, only the routes know.
+Result<> prepare_mul_mat_experts(const StepContext& context, Step& step) {
+  const auto& params = std::get<ExpertProductParams>(context.node.params);
+  const Layout &x = context.spec(1).layout, &y = context.node.spec.layout;
+  const int64_t n_pairs = y.shape[1];
+  const bool reads_tokens = params.input == ExpertInput::tokens;
+  if (n_pairs == 0) return {};
+  return prepare_product(context,
+                         {.n_matrices = params.n_experts,
+                          .n_tokens = n_pairs,
+                          .n_at_a_time = div_ceil(n_pairs, params.n_experts),
+                          .x_token = x.nb[1],
+                          .y_token = y.nb[1],
+                          .pairs_per_token = reads_tokens ? n_pairs / std::max<int64_t>(x.shape[1], 1) : 0},
+                         step);
+}
+
 }  // namespace
 
-extern const OpKernel kTopGroups, kTopK, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum;
-const OpKernel kTopGroups{.supports = nullptr, .prepare = prepare_top_groups};
-const OpKernel kTopK{.supports = nullptr, .prepare = prepare_top_k};
-const OpKernel kExpertWeights{.supports = nullptr, .prepare = prepare_expert_weights};
-const OpKernel kExpertRoutes{.supports = nullptr, .prepare = prepare_expert_routes};
-const OpKernel kExpertRows{.supports = nullptr, .prepare = prepare_expert_rows};
-const OpKernel kExpertSum{.supports = supports_expert_sum, .prepare = prepare_expert_sum};
+const OpKernel op_kernels::top_groups{.prepare = prepare_top_groups};
+const OpKernel op_kernels::top_k{.prepare = prepare_top_k};
+const OpKernel op_kernels::expert_weights{.prepare = prepare_expert_weights};
+const OpKernel op_kernels::expert_routes{.prepare = prepare_expert_routes};
+const OpKernel op_kernels::expert_rows{.prepare = prepare_expert_rows};
+const OpKernel op_kernels::expert_sum{.supports = supports_expert_sum, .prepare = prepare_expert_sum};
+const OpKernel op_kernels::mul_mat_experts{.supports = supports_product, .prepare = prepare_mul_mat_experts};
 
 }  // namespace tessera::vulkan

@@ -29,8 +29,7 @@ Result<> prepare_kv(const StepContext& context, Step& step) {
 
 }  // namespace
 
-extern const OpKernel kKvStore, kKvLoad;
-const OpKernel kKvStore{.supports = supports_kv, .prepare = prepare_kv};
-const OpKernel kKvLoad{.supports = supports_kv, .prepare = prepare_kv};
+const OpKernel op_kernels::kv_store{.supports = supports_kv, .prepare = prepare_kv};
+const OpKernel op_kernels::kv_load{.supports = supports_kv, .prepare = prepare_kv};
 
 }  // namespace tessera::vulkan

@@ -46,11 +46,10 @@ Result<> prepare(const StepContext& context, Step& step) {
 
 }  // namespace
 
-extern const OpKernel kCausalConv, kTokenShift, kSelectiveScan, kDeltaNet, kRwkv7;
-const OpKernel kCausalConv{.supports = nullptr, .prepare = prepare<RecurrentOp::causal_conv>};
-const OpKernel kTokenShift{.supports = nullptr, .prepare = prepare<RecurrentOp::token_shift>};
-const OpKernel kSelectiveScan{.supports = nullptr, .prepare = prepare<RecurrentOp::selective_scan>};
-const OpKernel kDeltaNet{.supports = nullptr, .prepare = prepare<RecurrentOp::delta_net>};
-const OpKernel kRwkv7{.supports = nullptr, .prepare = prepare<RecurrentOp::rwkv7>};
+const OpKernel op_kernels::causal_conv{.prepare = prepare<RecurrentOp::causal_conv>};
+const OpKernel op_kernels::token_shift{.prepare = prepare<RecurrentOp::token_shift>};
+const OpKernel op_kernels::selective_scan{.prepare = prepare<RecurrentOp::selective_scan>};
+const OpKernel op_kernels::delta_net{.prepare = prepare<RecurrentOp::delta_net>};
+const OpKernel op_kernels::rwkv7{.prepare = prepare<RecurrentOp::rwkv7>};
 
 }  // namespace tessera::vulkan

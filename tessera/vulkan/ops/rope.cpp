@@ -59,10 +59,18 @@ Result<> prepare_rope(const StepContext& context, Step& step) {
   return set_groups(step, context.shape().n_rows());
 }
 
+Result<> prepare_temperature(const StepContext& context, Step& step) {
+  const auto& params = std::get<TemperatureParams>(context.node.params);
+  step.shader = Shader::rope_temperature;
+  step.params.u[0] = bits(params.beta);
+  step.params.u[1] = count(std::min<int64_t>(params.length, INT32_MAX));
+  return set_groups(step, context.spec(0).shape()[0], context.n_lanes);
+}
+
 }  // namespace
 
-extern const OpKernel kRopeTable, kRope;
-const OpKernel kRopeTable{.supports = supports_rope_table, .prepare = prepare_rope_table};
-const OpKernel kRope{.supports = nullptr, .prepare = prepare_rope};
+const OpKernel op_kernels::rope_table{.supports = supports_rope_table, .prepare = prepare_rope_table};
+const OpKernel op_kernels::rope{.prepare = prepare_rope};
+const OpKernel op_kernels::temperature{.prepare = prepare_temperature};
 
 }  // namespace tessera::vulkan

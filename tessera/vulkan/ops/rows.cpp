@@ -1,4 +1,4 @@
-// get_rows, cast, concat: rows of any type to floats, and floats to rows.
+// get_rows, cast: rows of any type to floats, and floats to rows.
 #include "tessera/vulkan/ops/dispatch.h"
 
 namespace tessera::vulkan {
@@ -22,21 +22,23 @@ bool supports_cast(const Graph& graph, const Node& node) {
 
 Result<> prepare_cast(const StepContext& context, Step& step) {
   if (context.node.spec.dtype == DType::f32) return prepare_get_rows(context, step);
-  step.shader = Shader::narrow;
+  step.shader = Shader::rows_narrow;
   step.format = context.node.spec.dtype;
   return set_groups(step, context.shape().n_elements(), 2 * int64_t{context.n_lanes});
 }
 
-Result<> prepare_concat(const StepContext& context, Step& step) {
-  step.shader = Shader::concat;
-  return set_groups(step, context.shape().n_rows());
+Result<> prepare_add_scaled(const StepContext& context, Step& step) {
+  const auto& params = std::get<AddScaledParams>(context.node.params);
+  step.shader = Shader::rows_add_scaled;
+  step.params.u[0] = bits(params.factor);
+  step.params.u[1] = count(params.n_experts);
+  return set_groups(step, context.shape()[1]);
 }
 
 }  // namespace
 
-extern const OpKernel kGetRows, kCast, kConcat;
-const OpKernel kGetRows{.supports = supports_get_rows, .prepare = prepare_get_rows};
-const OpKernel kCast{.supports = supports_cast, .prepare = prepare_cast};
-const OpKernel kConcat{.supports = nullptr, .prepare = prepare_concat};
+const OpKernel op_kernels::get_rows{.supports = supports_get_rows, .prepare = prepare_get_rows};
+const OpKernel op_kernels::cast{.supports = supports_cast, .prepare = prepare_cast};
+const OpKernel op_kernels::add_scaled{.prepare = prepare_add_scaled};
 
 }  // namespace tessera::vulkan

@@ -4,57 +4,58 @@
 //   u[0]: elements of a piece; u[1], u[2]: the bits of two parameters
 #include "step.glsl"
 #include "math.glsl"
+#include "ops.glsl"  // made of graph/ops.def by cmake/shaders.cmake
 
-// Variants: ElementwiseOp in ops/elementwise.cpp.
 float result_of(float a, float b) {
   const float p = uintBitsToFloat(step.u[1]), q = uintBitsToFloat(step.u[2]);
   switch (kVariant) {
-    case 0u:
+    case kElementwise_add:
       return a + b;
-    case 1u:
+    case kElementwise_mul:
       return a * b;
-    case 2u:
+    case kElementwise_div:
       return a / b;
-    case 3u:
+    case kElementwise_scale:
       return a * p;
-    case 4u:
+    case kElementwise_silu:
       return silu_of(a);
-    case 5u:
+    case kElementwise_sigmoid:
       return sigmoid_of(a);
-    case 6u:
+    case kElementwise_gelu:
       return gelu_of(a);
-    case 7u: {
+    case kElementwise_relu_squared: {
       const float positive = a < 0.0 ? 0.0 : a;
       return positive * positive;
     }
-    case 8u:
+    case kElementwise_soft_cap:
       return p * tanh_of(a / p);
-    case 9u:
+    case kElementwise_clamp:
       return a < p ? p : a > q ? q : a;
-    case 10u:
+    case kElementwise_sqrt:
       return sqrt(a);
-    case 11u:
+    case kElementwise_swiglu:
       return silu_of(a) * b;
-    case 12u:
+    case kElementwise_geglu:
       return gelu_of(a) * b;
-    case 13u: {
+    case kElementwise_swiglu_oai: {
       const float gate = a > 7.0 ? 7.0 : a, up = b < -7.0 ? -7.0 : b > 7.0 ? 7.0 : b;
       return gate / (1.0 + exp(-1.702 * gate)) * (up + 1.0);
     }
-    case 14u:
+    case kElementwise_softplus:
       return softplus_of(a);
-    default:
+    case kElementwise_exp:
       return exp(a);
+    default:
+      return 0.0;
   }
 }
-bool is_binary() { return kVariant <= 2u || kVariant >= 11u && kVariant <= 13u; }
 
 void main() {
   const uint n = step.y.ne[0], per_row = (n + step.u[0] - 1u) / step.u[0], group = group_index();
   if (group >= step.n_groups) return;
   const uint row = group / per_row, begin = group % per_row * step.u[0], end = min(n, begin + step.u[0]);
   Floats a = Floats(nth_row(step.x[0], row)), y = Floats(nth_row(step.y, row));
-  if (!is_binary()) {
+  if (!is_binary(kVariant)) {
     for (uint i = begin + lane(); i < end; i += n_lanes()) y.at[i] = result_of(a.at[i], 0.0);
     return;
   }

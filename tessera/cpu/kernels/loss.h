@@ -1,0 +1,22 @@
+// Kernels of losses (graph/ops/loss.h). Plain declarations only.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::cpu {
+
+/// Of a row of logits: the largest, and the sums of e^(x - largest) over all but the target, and of the target.
+struct ExpSums {
+  float largest;
+  double others;
+  float target;
+};
+
+struct LossKernels {
+  /// 0 <= target < n.
+  ExpSums (*exp_sums)(const float* x, int64_t n, int64_t target);
+  /// e^(x - largest) * factor; `out` may be x.
+  void (*scaled_exp)(const float* x, float largest, float factor, int64_t n, float* out);
+};
+
+}  // namespace tessera::cpu

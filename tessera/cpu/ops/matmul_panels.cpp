@@ -1,0 +1,109 @@
+#include "tessera/cpu/ops/matmul_panels.h"
+
+#include <algorithm>
+
+#include "tessera/base/checked.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Panels that a thread makes at once when weights are not multiplied as they lie: enough for the kernel's row tiles.
+constexpr int64_t kScratchPanels = 4;
+// Bounds on the panels of one unit of work. Multiply-adds of a unit: a fraction of a millisecond on vector units.
+constexpr int64_t kMinChunk = 4, kMaxChunk = 32, kChunksPerThread = 8;
+constexpr int64_t kChunkMacs = int64_t{1} << 26;
+
+}  // namespace
+
+ProductForm product_form(const Kernels& kernels, DType dtype, Activations activations) {
+  const PanelFormat& own = *kernels.panel_formats[static_cast<size_t>(dtype)];
+  switch (activations) {
+    case Activations::float32:
+      if (own.dequantize_panel == nullptr) break;
+      return {*kernels.panel_formats[static_cast<size_t>(DType::f32)], own.default_group};
+    case Activations::int8_32:
+      return {own, 32};
+    case Activations::int8_64:
+      return {own, 64};
+    case Activations::int8_128:
+      return {own, 128};
+    case Activations::automatic:
+      break;
+  }
+  return {own, own.default_group};
+}
+
+size_t panel_scratch_bytes(const Kernels& kernels, const Step& step) {
+  size_t most = Panels(kernels, step.in[0], step.activations).scratch_bytes();
+  for (const Step::Product& product : step.more_products)
+    most = std::max(most, Panels(kernels, product.weights, step.activations).scratch_bytes());
+  return most;
+}
+
+int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_tokens) {
+  const int64_t to_balance = n_panels / (n_threads * kChunksPerThread);
+  const int64_t to_cancel = kChunkMacs / (kPanelRows * k * std::max<int64_t>(n_tokens, 1));
+  return std::clamp(std::min(to_balance, to_cancel), kMinChunk, kMaxChunk);
+}
+
+Panels::Panels(const Kernels& kernels, const Operand& weights, Activations activations)
+    : weights_(weights),
+      stored_(*kernels.panel_formats[static_cast<size_t>(weights.dtype)]),
+      multiplied_(product_form(kernels, weights.dtype, activations).format),
+      is_widened_(&stored_ != &multiplied_) {}
+
+int64_t Panels::n_panels() const { return div_ceil<int64_t>(weights_.shape()[1], kPanelRows); }
+
+// A thread's scratch: panels to multiply, then one packed panel on the way to them.
+size_t Panels::multiplied_bytes() const {
+  return weights_.packed && !is_widened_
+             ? 0
+             : static_cast<size_t>(kScratchPanels) * multiplied_.panel_bytes(weights_.shape()[0]);
+}
+
+size_t Panels::scratch_bytes() const {
+  return multiplied_bytes() + (is_widened_ && !weights_.packed ? stored_.panel_bytes(weights_.shape()[0]) : 0);
+}
+
+void Panels::multiply(int64_t index, int64_t begin, int64_t end, const PackedX& x, float* out, size_t out_stride,
+                      std::byte* scratch) const {
+  const int64_t n_rows = weights_.shape()[1];
+  const auto product = [&](const std::byte* panels, int64_t from, int64_t to) {
+    multiplied_.multiply(panels, std::min(to * kPanelRows, n_rows) - from * kPanelRows, x.shape, x.packed, 0,
+                         x.shape.n_tokens, out + from * kPanelRows, out_stride);
+  };
+  if (multiplied_bytes() == 0) return product(stored_panel(index, begin), begin, end);
+  const size_t panel_bytes = multiplied_.panel_bytes(weights_.shape()[0]);
+  for (int64_t from = begin; from < end; from += kScratchPanels) {
+    const int64_t to = std::min(from + kScratchPanels, end);
+    for (int64_t panel = from; panel < to; ++panel)
+      make_panel(index, panel, scratch + static_cast<size_t>(panel - from) * panel_bytes, scratch + multiplied_bytes());
+    product(scratch, from, to);
+  }
+}
+
+// A panel to multiply; `stored` is scratch for its packed form.
+void Panels::make_panel(int64_t index, int64_t panel, std::byte* multiplied, std::byte* stored) const {
+  if (!is_widened_) return pack_panel(index, panel, multiplied);
+  if (weights_.packed) {
+    stored = stored_panel(index, panel);
+  } else {
+    pack_panel(index, panel, stored);
+  }
+  stored_.dequantize_panel(stored, weights_.shape()[0], reinterpret_cast<float*>(multiplied));
+}
+
+void Panels::pack_panel(int64_t index, int64_t panel, std::byte* packed) const {
+  const int64_t row = panel * kPanelRows;
+  const int64_t n_rows = std::min<int64_t>(kPanelRows, weights_.shape()[1] - row);
+  stored_.pack(weights_.row<const void>(row, index), static_cast<size_t>(weights_.layout.nb[1]),
+               static_cast<int>(n_rows), weights_.shape()[0], packed);
+}
+
+// In packed memory.
+std::byte* Panels::stored_panel(int64_t index, int64_t panel) const {
+  return weights_.data + static_cast<size_t>(index * n_panels() + panel) * stored_.panel_bytes(weights_.shape()[0]);
+}
+
+}  // namespace tessera::cpu

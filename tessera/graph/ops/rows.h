@@ -1,0 +1,45 @@
+// Rows of a table by number, rows of another type, and rows with scales of their own.
+#pragma once
+
+#include "tessera/graph/ops/experts.h"
+#include "tessera/graph/params.h"
+#include "tessera/graph/value.h"
+
+namespace tessera {
+
+struct CastParams {
+  DType dtype = DType::f32;       // of the result
+  void list(ParamList&) const {}  // backends read the result's type
+};
+
+struct ScatterRowsParams {
+  int64_t n_rows = 0;  // of the result
+  void list(ParamList& params) const { params.integer("n_rows", n_rows); }
+};
+
+struct AddScaledParams {
+  float factor = 1.0f;    // of every row, besides its scale
+  int64_t n_experts = 0;  // of the routes; 0: there are none
+  void list(ParamList& params) const {
+    params.number("factor", factor);
+    params.integer("n_experts", n_experts);
+  }
+};
+
+/// The part of GraphBuilder that works on rows of tables.
+class RowOps {
+ public:
+  /// x converted to another dtype, contiguous.
+  Value cast(Value x, DType dtype);
+  /// Rows ids[i] of table [n, n_rows] (any dtype) as f32 [n, n_ids]. An id out of range fails the run.
+  Value get_rows(Value table, Value ids);
+  /// [n, n_rows]: row r is the sum of the rows [n, t] with ids[i] = r, in their order; the inverse of get_rows().
+  /// An id out of range fails the run.
+  Value scatter_rows(Value rows, Value ids, int64_t n_rows);
+  /// y [n, t] plus factor * scales[row] * d, where d [n, t] or [n] and scales [1, t]. A row of scale 0 keeps its bits.
+  Value add_scaled(Value y, Value d, Value scales, float factor = 1.0f);
+  /// The same for y [n, n_pairs] in routed order, with scales [1, t] by token.
+  Value add_scaled(Value y, Value d, Value scales, float factor, ExpertRoutes routes);
+};
+
+}  // namespace tessera

@@ -1,9 +1,0 @@
-#pragma once
-
-namespace tessera {
-
-struct ScaleParams {
-  float factor = 1.0f;
-};
-
-}  // namespace tessera

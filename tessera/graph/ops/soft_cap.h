@@ -1,9 +1,0 @@
-#pragma once
-
-namespace tessera {
-
-struct SoftCapParams {
-  float cap = 1.0f;
-};
-
-}  // namespace tessera

@@ -1,0 +1,38 @@
+// Nodes of a graph by number, and the types and layouts of their values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tessera/tensor/tensor.h"
+
+namespace tessera {
+
+using NodeId = int32_t;
+inline constexpr NodeId kNoNode = -1;
+
+/// Type and layout of a value.
+struct TensorSpec {
+  DType dtype = DType::f32;
+  Layout layout;
+
+  const Shape& shape() const { return layout.shape; }
+};
+
+/// Operands of an operation; null where an optional operand is absent.
+using Operands = std::span<const TensorSpec* const>;
+
+/// A node under construction. Default-constructed: absent (where an operand is optional) or poisoned.
+class Value {
+ public:
+  Value() = default;
+  NodeId id() const { return id_; }
+  bool present() const { return id_ != kNoNode; }
+
+ private:
+  friend class GraphBuilder;
+  explicit Value(NodeId id) : id_(id) {}
+  NodeId id_ = kNoNode;
+};
+
+}  // namespace tessera

@@ -1,0 +1,99 @@
+// Products with weights: a shader for few tokens and one of tiles for many. Both sum up in one order (matmul.glsl),
+// so that a token's bits do not depend on how many there are beside it.
+#include "tessera/vulkan/ops/matmul.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tessera/vulkan/ops/dispatch.h"
+
+namespace tessera::vulkan {
+
+namespace {
+
+// As in matmul.glsl and matmul_tiles.comp.
+constexpr int64_t kLanes = 8, kSegment = 1024, kTile = 32;
+constexpr uint32_t kWideX = 1u << 24, kWideWeights = 1u << 25;
+
+// More tokens are a tile's. A device without lanes to spare reads tiles no faster than rows.
+constexpr int64_t kFewTokens = 8;
+
+// The smallest power of two that holds n, or the most there may be.
+uint32_t power_of_two(int64_t n, uint32_t most) {
+  return static_cast<uint32_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))), most));
+}
+
+// The shape of a workgroup.
+struct GroupShape {
+  uint32_t variant;
+  int64_t n_rows, n_tokens;
+};
+
+// On a processor, where nothing is gained by more invocations, each takes more rows.
+GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
+  const uint32_t at_a_time = power_of_two(n_tokens, kFewTokens);
+  const uint32_t rows = n_lanes == kLanes ? 8 : at_a_time <= 2 ? 2 : 4;
+  const int64_t n_teams = n_lanes / kLanes, n_segments = std::max<int64_t>(div_ceil(k, kSegment), 1);
+  const auto segments = static_cast<uint32_t>(std::bit_floor(static_cast<uint64_t>(std::min(n_segments, n_teams))));
+  return {at_a_time | rows << 8 | segments << 16, n_teams / segments * rows, at_a_time};
+}
+
+}  // namespace
+
+bool supports_product(const Graph& graph, const Node& node) { return has_decoder(graph[node.sources[0]].spec.dtype); }
+
+Result<> prepare_product(const StepContext& context, const Product& product, Step& step) {
+  const TensorSpec& weights = context.spec(0);
+  const bool is_tiled = product.n_at_a_time > kFewTokens && context.n_lanes > kLanes;
+  const GroupShape shape = is_tiled ? GroupShape{0, kTile, kTile}
+                                    : few_tokens_shape(product.n_at_a_time, weights.shape()[0], context.n_lanes);
+  const auto x_strides = static_cast<uint64_t>(product.x_token | product.x_head);
+  const bool wide_x = (step.params.x[1].data | x_strides) % kWideBytes == 0;
+  const bool wide_weights = is_wide(step.params.x[0], weights.dtype);
+  step.shader = !is_tiled ? Shader::matmul : context.cooperates ? Shader::matmul_cooperative : Shader::matmul_tiles;
+  step.variant = shape.variant | (wide_x ? kWideX : 0) | (wide_weights ? kWideWeights : 0);
+  step.format = weights.dtype;
+  const int64_t row_groups = div_ceil(weights.shape()[1], shape.n_rows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, shape.n_tokens) : 1;
+  const int64_t values[] = {row_groups,       n_shares,        product.n_matrices,
+                            product.n_tokens, product.x_token, product.y_token,
+                            product.x_head,   product.y_head,  product.pairs_per_token};
+  for (size_t i = 0; i < std::size(values); ++i) step.params.u[i] = count(values[i]);
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
+}
+
+namespace {
+
+Result<> prepare_mul_mat(const StepContext& context, Step& step) {
+  const Layout& x = context.spec(1).layout;
+  const int64_t n = x.shape[1];
+  return prepare_product(context,
+                         {.n_tokens = n,
+                          .n_at_a_time = n,
+                          .shares_tokens = true,
+                          .x_token = x.nb[1],
+                          .y_token = context.node.spec.layout.nb[1]},
+                         step);
+}
+
+Result<> prepare_mul_mat_heads(const StepContext& context, Step& step) {
+  const Layout &x = context.spec(1).layout, &y = context.node.spec.layout;
+  const int64_t n = x.shape[2];
+  return prepare_product(context,
+                         {.n_matrices = x.shape[1],
+                          .n_tokens = n,
+                          .n_at_a_time = n,
+                          .shares_tokens = true,
+                          .x_token = x.nb[2],
+                          .y_token = y.nb[2],
+                          .x_head = x.nb[1],
+                          .y_head = y.nb[1]},
+                         step);
+}
+
+}  // namespace
+
+const OpKernel op_kernels::mul_mat{.supports = supports_product, .prepare = prepare_mul_mat};
+const OpKernel op_kernels::mul_mat_heads{.supports = supports_product, .prepare = prepare_mul_mat_heads};
+
+}  // namespace tessera::vulkan

@@ -1,0 +1,80 @@
+// An operation's family names its files (graph/ops.def): graph/ops, cpu/ops, cpu/kernels, vulkan/ops and
+// vulkan/shaders have <family>.* or <family>_<part>.* in each room, and nothing else.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "tests/support/testing.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Row {
+  std::string_view name, family, devices;
+};
+constexpr Row kRows[] = {
+#define TESSERA_OP(name, family, parameters, devices) {#name, #family, #devices},
+#include "tessera/graph/ops.def"
+};
+
+bool belongs_to(std::string_view file, std::string_view family) {
+  return file == family || (file.starts_with(family) && file[family.size()] == '_');
+}
+
+// By file, its text.
+std::map<std::string, std::string> files_of(const std::string& room, const std::string& extension) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(testing::source_dir() + "/tessera/" + room))
+    if (entry.path().extension() == extension) files[entry.path().stem()] = testing::read_all(entry.path());
+  return files;
+}
+
+// The one file of a room that defines an operation.
+void expect_home(const std::map<std::string, std::string>& files, const Row& row, const std::string& definition) {
+  std::vector<std::string> homes;
+  for (const auto& [file, text] : files)
+    if (text.find(definition + "::" + std::string(row.name) + "{") != std::string::npos ||
+        text.find(definition + "::" + std::string(row.name) + " =") != std::string::npos)
+      homes.push_back(file);
+  ASSERT_EQ(homes.size(), 1u) << row.name;
+  EXPECT_TRUE(belongs_to(homes[0], row.family)) << row.name << " is defined in " << homes[0];
+}
+
+TEST(Mirror, AnOperationIsDefinedInTheFilesOfItsFamily) {
+  const auto graph = files_of("graph/ops", ".cpp"), cpu = files_of("cpu/ops", ".cpp"),
+             vulkan = files_of("vulkan/ops", ".cpp");
+  for (const Row& row : kRows) {
+    expect_home(graph, row, "op_defs");
+    if (row.family == "elementwise") continue;  // elementwise.cpp generates these kernels from the rows
+    if (row.devices != "none") expect_home(cpu, row, "op_kernels");
+    if (row.devices == "all") expect_home(vulkan, row, "op_kernels");
+  }
+}
+
+TEST(Mirror, EveryFileOfARoomBelongsToAFamily) {
+  std::set<std::string_view> families;
+  for (const Row& row : kRows) families.insert(row.family);
+  // "table" is generated from ops.def; the peak is what the machine can do, not an operation.
+  const std::set<std::string> others = {"table", "peak"};
+  for (const auto& [room, extension] : {std::pair{"graph/ops", ".cpp"},
+                                        {"graph/ops", ".h"},
+                                        {"cpu/ops", ".cpp"},
+                                        {"cpu/kernels", ".cpp"},
+                                        {"vulkan/ops", ".cpp"},
+                                        {"vulkan/shaders", ".comp"}}) {
+    const auto files = files_of(room, extension);
+    EXPECT_GE(files.size(), 10u) << room;
+    for (const auto& [file, text] : files) {
+      const bool fits =
+          std::ranges::any_of(families, [&](std::string_view family) { return belongs_to(file, family); });
+      EXPECT_TRUE(fits || others.contains(file)) << room << "/" << file << extension << " is of no family";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -13,13 +13,13 @@
 namespace tessera::cli {
 
 struct Flag {
-  std::string name;                               // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
-  std::vector<std::string> aliases;               // "-c"
-  std::string value;                              // "N", "START END" for two words; empty for a switch
-  std::string help;                               // one line
-  std::string default_text;                       // as help prints it; empty: none
-  bool is_common = false;                         // shown by -h, not only by --help-all
-  std::function<Result<>(std::string_view)> set;  // the text of the value; "" for a switch
+  std::string name;                                 // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
+  std::vector<std::string> aliases{};               // "-c"
+  std::string value{};                              // "N", "START END" for two words; empty for a switch
+  std::string help{};                               // one line
+  std::string default_text{};                       // as help prints it; empty: none
+  bool is_common = false;                           // shown by -h, not only by --help-all
+  std::function<Result<>(std::string_view)> set{};  // the text of the value; "" for a switch
 };
 
 struct FlagTable {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <random>
 
 #include "tessera/app/app.h"
 #include "tessera/app/bundled_model.h"
@@ -80,8 +79,6 @@ std::function<Result<>(std::string_view)> set_numa_policy(NumaPolicy& target) {
     return {};
   };
 }
-
-constexpr float kMaxReal = 1e30f;
 
 }  // namespace
 
@@ -232,100 +229,6 @@ Result<> ContextArgs::check() {
   static_cast<void>(set_thread_affinity(cpus & usable));  // if refused, the threads try and tell
   if (!has_threads) session.threads.n_threads = default_thread_count(cpus & usable);
   return {};
-}
-
-// A flag a line, as a table.
-// clang-format off
-void SamplingArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
-  sample::SamplerParams& p = params;
-  constexpr int32_t kMaxInt = INT32_MAX;
-  f.push_back({"--seed", {"-s"}, "N", "seed of the random numbers; -1: a new one", "-1", true, set_integer(p.seed, -1, INT64_MAX)});
-  f.push_back({"--temp", {"--temperature"}, "X", "temperature; 0: always the most probable token", "0.8", true,
-               set_real(p.temp, -kMaxReal, kMaxReal)});
-  f.push_back({"--top-k", {}, "N", "keep the N most probable tokens; 0: all", "40", true, set_integer(p.top_k, -1, kMaxInt)});
-  f.push_back({"--top-p", {}, "X", "keep the most probable tokens that sum to X; 1: all", "0.95", true,
-               set_real(p.top_p, -kMaxReal, kMaxReal)});
-  f.push_back({"--min-p", {}, "X", "keep tokens at least X times as probable as the best; 0: all", "0.05", true,
-               set_real(p.min_p, -kMaxReal, kMaxReal)});
-  f.push_back({"--typical", {"--typical-p"}, "X", "locally typical sampling; 1: off", "1", false,
-               set_real(p.typ_p, -kMaxReal, kMaxReal)});
-  f.push_back({"--top-nsigma", {"--top-n-sigma"}, "X", "keep logits within X standard deviations of the best; -1: off", "-1",
-               false, set_real(p.top_n_sigma, -kMaxReal, kMaxReal)});
-  f.push_back({"--xtc-probability", {}, "X", "chance to exclude the top choices; 0: off", "0", false,
-               set_real(p.xtc_probability, -kMaxReal, kMaxReal)});
-  f.push_back({"--xtc-threshold", {}, "X", "probability from which XTC excludes", "0.1", false,
-               set_real(p.xtc_threshold, -kMaxReal, kMaxReal)});
-  f.push_back({"--dynatemp-range", {}, "X", "range of the dynamic temperature; 0: off", "0", false,
-               set_real(p.dynatemp_range, -kMaxReal, kMaxReal)});
-  f.push_back({"--dynatemp-exp", {}, "X", "exponent of the dynamic temperature", "1", false,
-               set_real(p.dynatemp_exponent, -kMaxReal, kMaxReal)});
-  f.push_back({"--repeat-last-n", {}, "N", "tokens that penalties look back; 0: off, -1: the context", "64", false,
-               set_integer(p.repeat_last_n, -1, kMaxInt)});
-  f.push_back({"--repeat-penalty", {}, "X", "divide the logits of tokens that occurred; 1: off", "1", false,
-               set_real(p.repeat_penalty, -kMaxReal, kMaxReal)});
-  f.push_back({"--presence-penalty", {}, "X", "lower tokens that occurred; 0: off", "0", false,
-               set_real(p.presence_penalty, -kMaxReal, kMaxReal)});
-  f.push_back({"--frequency-penalty", {}, "X", "lower tokens per occurrence; 0: off", "0", false,
-               set_real(p.frequency_penalty, -kMaxReal, kMaxReal)});
-  f.push_back({"--dry-multiplier", {}, "X", "DRY repetition penalty; 0: off", "0", false,
-               set_real(p.dry_multiplier, -kMaxReal, kMaxReal)});
-  f.push_back({"--dry-base", {}, "X", "DRY base", "1.75", false, set_real(p.dry_base, -kMaxReal, kMaxReal)});
-  f.push_back({"--dry-allowed-length", {}, "N", "repetitions up to this length are free", "2", false,
-               set_integer(p.dry_allowed_length, INT32_MIN, kMaxInt)});
-  f.push_back({"--dry-penalty-last-n", {}, "N", "tokens that DRY looks back; 0: off, -1: the context", "64", false,
-               set_integer(p.dry_penalty_last_n, -1, kMaxInt)});
-  // The first one given replaces the defaults, as users know it.
-  f.push_back({"--dry-sequence-breaker", {}, "TEXT", "text that ends a repetition; 'none': no breakers", "\\n : \" *", false,
-               [&p, is_first = true](std::string_view text) mutable -> Result<> {
-                 if (is_first) p.dry_sequence_breakers.clear();
-                 is_first = false;
-                 if (text != "none") p.dry_sequence_breakers.emplace_back(text);
-                 return {};
-               }});
-  f.push_back({"--mirostat", {}, "N", "0: off, 1, 2: the version", "0", false, set_integer(p.mirostat, 0, 2)});
-  f.push_back({"--mirostat-ent", {}, "X", "mirostat's target surprise (tau)", "5", false,
-               set_real(p.mirostat_tau, -kMaxReal, kMaxReal)});
-  f.push_back({"--mirostat-lr", {}, "X", "mirostat's learning rate (eta)", "0.1", false,
-               set_real(p.mirostat_eta, -kMaxReal, kMaxReal)});
-  f.push_back({"--logit-bias", {"-l"}, "ID(+|-)X", "add X to the logit of a token; may be repeated", "", false,
-               [&p](std::string_view text) -> Result<> {
-                 const size_t sign = text.find_first_of("+-", 1);
-                 if (sign == std::string_view::npos)
-                   return fail(ErrorCode::invalid_argument, "'{}': want TOKEN_ID+BIAS or TOKEN_ID-BIAS", text);
-                 TESSERA_ASSIGN(const int64_t id, parse_integer(text.substr(0, sign), 0, INT32_MAX));
-                 const bool is_ban = text.substr(sign) == "-inf";
-                 // from_chars takes no plus sign.
-                 const std::string_view number = text.substr(text[sign] == '+' ? sign + 1 : sign);
-                 TESSERA_ASSIGN(const float bias, is_ban ? Result<float>(-std::numeric_limits<float>::infinity())
-                                                         : parse_real(number, -kMaxReal, kMaxReal));
-                 p.logit_bias.push_back({static_cast<int32_t>(id), bias});
-                 return {};
-               }});
-  f.push_back({"--samplers", {}, "NAMES", "samplers in their order, separated by ';'", "the default chain", false,
-               set_string(samplers)});
-  f.push_back({"--sampling-seq", {"--sampler-seq"}, "LETTERS", "samplers in their order, as letters", "edskypmxt", false,
-               set_string(sampling_letters)});
-  f.push_back({"--ignore-eos", {}, "", "go on after tokens that end a text", "", false, set_switch(ignore_eos)});
-}
-// clang-format on
-
-Result<> SamplingArgs::check() {
-  if (!samplers.empty() && !sampling_letters.empty())
-    return fail(ErrorCode::invalid_argument, "--samplers and --sampling-seq: give one of them");
-  if (!samplers.empty()) {
-    TESSERA_ASSIGN(params.order, sample::parse_sampler_names(samplers));
-  }
-  if (!sampling_letters.empty()) {
-    TESSERA_ASSIGN(params.order, sample::parse_sampler_letters(sampling_letters));
-  }
-  return sample::validate(params);
-}
-
-sample::SamplerParams SamplingArgs::seeded() const {
-  sample::SamplerParams seeded = params;
-  if (seeded.seed < 0) seeded.seed = std::random_device()();
-  return seeded;
 }
 
 Result<std::unique_ptr<Registry>> open_registry() {

@@ -1,4 +1,4 @@
-// The flags that commands share: the model and how to load it, the context, the threads, the samplers. Names and
+// The flags that commands share: the model and how to load it, the context, the threads. Names and
 // defaults are those that GGUF users know.
 #pragma once
 
@@ -9,7 +9,6 @@
 #include "tessera/cli/adapter_args.h"
 #include "tessera/cli/command.h"
 #include "tessera/engine/fit.h"
-#include "tessera/sample/params.h"
 
 namespace tessera::cli {
 
@@ -46,18 +45,6 @@ struct ContextArgs {
   /// isolate, the calling thread stays there from here on, and so do the threads that it starts (those that load too)
   /// and the memory that they fill. Errors: invalid_argument.
   Result<> check();
-};
-
-struct SamplingArgs {
-  sample::SamplerParams params;
-  std::string samplers, sampling_letters;
-  bool ignore_eos = false;
-
-  void add_to(FlagTable& table);
-  /// Resolves the order of samplers and checks all parameters. Errors: invalid_argument.
-  Result<> check();
-  /// The parameters with a seed drawn if none was given.
-  sample::SamplerParams seeded() const;
 };
 
 /// An engine with its adapters and a session with the memory that was planned for them, and the registry they live on.

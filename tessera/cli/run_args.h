@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/sampling_args.h"
 #include "tessera/cli/text_args.h"
 #include "tessera/engine/generate.h"
 

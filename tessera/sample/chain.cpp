@@ -13,7 +13,6 @@ std::unique_ptr<Sampler> make_sampler(SamplerKind kind, const SamplerContext& co
   case SamplerKind::enumerator:                                \
     return make_##enumerator(context);
 #include "tessera/sample/samplers.def"
-#undef TESSERA_SAMPLER
   }
   return nullptr;
 }

@@ -11,7 +11,6 @@ namespace {
 constexpr SamplerInfo kSamplers[] = {
 #define TESSERA_SAMPLER(enumerator, name, letter, description) {SamplerKind::enumerator, name, letter, description},
 #include "tessera/sample/samplers.def"
-#undef TESSERA_SAMPLER
 };
 
 // Samplers of the reference that tessera has not built: an order that names one is told so.

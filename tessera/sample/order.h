@@ -14,7 +14,6 @@ namespace tessera::sample {
 enum class SamplerKind : uint8_t {
 #define TESSERA_SAMPLER(enumerator, name, letter, description) enumerator,
 #include "tessera/sample/samplers.def"
-#undef TESSERA_SAMPLER
 };
 
 struct SamplerInfo {

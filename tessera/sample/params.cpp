@@ -9,45 +9,13 @@
 namespace tessera::sample {
 namespace {
 
-template <class T>
-struct Field {
-  std::string_view name;
-  T SamplerParams::*member;
-  T min;
-  T max;
+constexpr SamplingParam kParams[] = {
+#define TESSERA_SAMPLING_PARAM(type, name, initial, min, max, description) \
+  {#name, description, &SamplerParams::name, min, max},
+#include "tessera/sample/samplers.def"
 };
 
-constexpr Field<float> kRealFields[] = {
-    {"temp", &SamplerParams::temp, -1000, 1000},
-    {"dynatemp_range", &SamplerParams::dynatemp_range, 0, 1000},
-    {"dynatemp_exponent", &SamplerParams::dynatemp_exponent, 0, 1000},
-    {"top_p", &SamplerParams::top_p, 0, 1},
-    {"min_p", &SamplerParams::min_p, 0, 1},
-    {"typ_p", &SamplerParams::typ_p, 0, 1},
-    {"top_n_sigma", &SamplerParams::top_n_sigma, -1, 1000},
-    {"xtc_probability", &SamplerParams::xtc_probability, 0, 1},
-    {"xtc_threshold", &SamplerParams::xtc_threshold, 0, 1},
-    {"repeat_penalty", &SamplerParams::repeat_penalty, 0.001f, 1000},
-    {"presence_penalty", &SamplerParams::presence_penalty, -1000, 1000},
-    {"frequency_penalty", &SamplerParams::frequency_penalty, -1000, 1000},
-    {"dry_multiplier", &SamplerParams::dry_multiplier, 0, 1000},
-    {"dry_base", &SamplerParams::dry_base, 1, 1000},
-    {"mirostat_tau", &SamplerParams::mirostat_tau, 0, 100},
-    {"mirostat_eta", &SamplerParams::mirostat_eta, 0, 10},
-};
-
-constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
-
-constexpr Field<int32_t> kIntegerFields[] = {
-    {"n_prev", &SamplerParams::n_prev, 0, 1 << 20},
-    {"min_keep", &SamplerParams::min_keep, 0, kInt32Max},
-    {"top_k", &SamplerParams::top_k, -1, kInt32Max},
-    {"repeat_last_n", &SamplerParams::repeat_last_n, -1, kInt32Max},
-    {"dry_allowed_length", &SamplerParams::dry_allowed_length, 1, kInt32Max},
-    {"dry_penalty_last_n", &SamplerParams::dry_penalty_last_n, -1, kInt32Max},
-    {"mirostat", &SamplerParams::mirostat, 0, 2},
-};
-
+constexpr int32_t kMaxPrevious = 1 << 20;
 constexpr int64_t kMaxSeed = std::numeric_limits<uint32_t>::max();
 constexpr size_t kMaxBreakers = 256;
 constexpr size_t kMaxBreakerBytes = 256;
@@ -85,11 +53,17 @@ Result<> validate_lists(const SamplerParams& params) {
 
 }  // namespace
 
+std::span<const SamplingParam> sampling_params() { return kParams; }
+
 Result<> validate(const SamplerParams& params) {
-  for (const auto& field : kRealFields)
-    TESSERA_TRY(check_range(field.name, params.*field.member, field.min, field.max));
-  for (const auto& field : kIntegerFields)
-    TESSERA_TRY(check_range(field.name, params.*field.member, field.min, field.max));
+  for (const SamplingParam& param : kParams)
+    TESSERA_TRY(std::visit(
+        [&]<class T>(T SamplerParams::*member) {
+          return check_range(param.name, params.*member, static_cast<T>(param.min), static_cast<T>(param.max));
+        },
+        param.member));
+  TESSERA_TRY(check_range("n_prev", params.n_prev, 0, kMaxPrevious));
+  TESSERA_TRY(check_range("min_keep", params.min_keep, 0, INT32_MAX));
   TESSERA_TRY(check_range<int64_t>("seed", params.seed, -1, kMaxSeed));
   return validate_lists(params);
 }

@@ -56,6 +56,5 @@ struct SamplerContext {
 #define TESSERA_SAMPLER(enumerator, name, letter, description) \
   std::unique_ptr<Sampler> make_##enumerator(const SamplerContext& context);
 #include "tessera/sample/samplers.def"
-#undef TESSERA_SAMPLER
 
 }  // namespace tessera::sample

@@ -8,42 +8,12 @@
 namespace tessera::sample {
 namespace {
 
-struct Real {
-  const char* name;
-  float SamplerParams::*field;
-};
-constexpr Real kReals[] = {
-    {"temp", &SamplerParams::temp},
-    {"dynatemp_range", &SamplerParams::dynatemp_range},
-    {"dynatemp_exponent", &SamplerParams::dynatemp_exponent},
-    {"top_p", &SamplerParams::top_p},
-    {"min_p", &SamplerParams::min_p},
-    {"typ_p", &SamplerParams::typ_p},
-    {"top_n_sigma", &SamplerParams::top_n_sigma},
-    {"xtc_probability", &SamplerParams::xtc_probability},
-    {"xtc_threshold", &SamplerParams::xtc_threshold},
-    {"repeat_penalty", &SamplerParams::repeat_penalty},
-    {"presence_penalty", &SamplerParams::presence_penalty},
-    {"frequency_penalty", &SamplerParams::frequency_penalty},
-    {"dry_multiplier", &SamplerParams::dry_multiplier},
-    {"dry_base", &SamplerParams::dry_base},
-    {"mirostat_tau", &SamplerParams::mirostat_tau},
-    {"mirostat_eta", &SamplerParams::mirostat_eta},
-};
-
-struct Integer {
-  const char* name;
-  int32_t SamplerParams::*field;
-};
-constexpr Integer kIntegers[] = {
-    {"n_prev", &SamplerParams::n_prev},
-    {"min_keep", &SamplerParams::min_keep},
-    {"top_k", &SamplerParams::top_k},
-    {"repeat_last_n", &SamplerParams::repeat_last_n},
-    {"dry_allowed_length", &SamplerParams::dry_allowed_length},
-    {"dry_penalty_last_n", &SamplerParams::dry_penalty_last_n},
-    {"mirostat", &SamplerParams::mirostat},
-};
+// f(name, member) for each number of SamplerParams that is a T.
+template <class T, class F>
+void for_each_number(F f) {
+  for (const SamplingParam& param : sampling_params())
+    if (const auto* member = std::get_if<T SamplerParams::*>(&param.member)) f(param.name, *member);
+}
 
 /// Samples a few tokens; any outcome but a crash, a hang or an allocation by the parameters will do.
 void exercise(SamplerParams params) {
@@ -71,23 +41,29 @@ TEST(SamplerParams, DefaultsAreTheReferences) {
 }
 
 TEST(SamplerParams, NotFiniteIsRefusedInEveryRealField) {
-  for (const Real& real : kReals) {
+  size_t n = 0;
+  for_each_number<float>([&](std::string_view name, float SamplerParams::*member) {
+    ++n;
     for (const float value : {kNan, kInf, -kInf, 3e38f, -3e38f}) {
       SamplerParams params;
-      params.*real.field = value;
-      EXPECT_ERROR(validate(params), std::string(real.name) + ": got ");
+      params.*member = value;
+      EXPECT_ERROR(validate(params), std::string(name) + ": got ");
     }
-  }
+  });
+  EXPECT_GE(n, 16u);
 }
 
 TEST(SamplerParams, IntMinIsRefusedInEveryIntegerField) {
-  for (const Integer& integer : kIntegers) {
+  const auto refuses = [](std::string_view name, int32_t SamplerParams::*member) {
     for (const int32_t value : {std::numeric_limits<int32_t>::min(), -2}) {
       SamplerParams params;
-      params.*integer.field = value;
-      EXPECT_ERROR(validate(params), std::string(integer.name) + ": got " + std::to_string(value) + ", range ");
+      params.*member = value;
+      EXPECT_ERROR(validate(params), std::string(name) + ": got " + std::to_string(value) + ", range ");
     }
-  }
+  };
+  for_each_number<int32_t>(refuses);
+  refuses("n_prev", &SamplerParams::n_prev);
+  refuses("min_keep", &SamplerParams::min_keep);
 }
 
 TEST(SamplerParams, WhatValidatePassesAChainSurvives) {
@@ -102,20 +78,17 @@ TEST(SamplerParams, WhatValidatePassesAChainSurvives) {
     base.xtc_probability = 1;
     base.typ_p = 0.9f;
     base.dynatemp_range = 0.5f;
-    for (const Real& real : kReals) {
-      for (const float value : real_values) {
+    const auto sweep = [&](auto member, auto values) {
+      for (const auto value : values) {
         SamplerParams params = base;
-        params.*real.field = value;
+        params.*member = value;
         if (validate(params)) exercise(params);
       }
-    }
-    for (const Integer& integer : kIntegers) {
-      for (const int32_t value : integer_values) {
-        SamplerParams params = base;
-        params.*integer.field = value;
-        if (validate(params)) exercise(params);
-      }
-    }
+    };
+    for_each_number<float>([&](std::string_view, auto member) { sweep(member, std::span(real_values)); });
+    for_each_number<int32_t>([&](std::string_view, auto member) { sweep(member, std::span(integer_values)); });
+    sweep(&SamplerParams::n_prev, std::span(integer_values));
+    sweep(&SamplerParams::min_keep, std::span(integer_values));
   }
 }
 

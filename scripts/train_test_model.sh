@@ -10,8 +10,8 @@ need_program
 mkdir -p "$out"
 
 # The tests read text that the model has not seen.
-scripts/generate_stories.py --seed 2 --bytes 60000 --separator "" --out "$out/stories.txt"
-scripts/generate_stories.py --seed 1 --bytes 5000000 --out "$out/training.txt"
+data/tales/generate_stories.py --seed 2 --bytes 60000 --separator "" --out "$out/stories.txt"
+data/tales/generate_stories.py --seed 1 --bytes 5000000 --out "$out/training.txt"
 "$BUILD_DIR/bin/tessera" train --text "$out/training.txt" -o "$out/trained.gguf" --model-name story \
   --tokenizer spm --vocab-size 512 --arch llama --n-layers 5 --n-embd 64 --n-heads 8 --n-heads-kv 4 --n-ff 172 \
   --untied --ctx 256 --batch 2 --optimizer adamw --lr 1e-2 --weight-decay 0.01 --epochs 1 --seed 1 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the training text of the bundled model: stories and paragraphs made from the grammars in scripts/stories.
+"""Writes the training text of the bundled model: stories and paragraphs made from the grammars in data/tales/stories.
 
-Usage: scripts/generate_stories.py --bytes N [--seed N] [--out FILE] [--separator LINE]
-       scripts/generate_stories.py --self-test
+Usage: data/tales/generate_stories.py --bytes N [--seed N] [--out FILE] [--separator LINE]
+       data/tales/generate_stories.py --self-test
 The same seed gives the same bytes on every machine. A line "<|endoftext|>" stands after each text.
 """
 

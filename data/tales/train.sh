@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Makes data/tales.gguf again, the model that is part of the program, from nothing: text, vocabulary, weights, quantized.
-#   train_bundled_model.sh [OUT.gguf]     default: build/bundled/tales.gguf; says whether it is the file in data/
+#   train.sh [OUT.gguf]     default: build/bundled/tales.gguf; says whether it is the file in data/
 # The same file on every machine with AVX-512, whatever the number of threads; another instruction set sums in another order.
 # BUILD_DIR (default: build/release, built here) has our program, WORK_DIR (default: build/bundled) keeps text, checkpoint and loss curve.
 set -euo pipefail
 out=$(realpath -m "${1:-build/bundled/tales.gguf}")
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/../../scripts/common.sh"
 need_program
 work=${WORK_DIR:-build/bundled}
 mkdir -p "$work" "$(dirname "$out")"
 tessera=$BUILD_DIR/bin/tessera
 
-scripts/generate_stories.py --seed 1 --bytes 30000000 --out "$work/text.txt"
+data/tales/generate_stories.py --seed 1 --bytes 30000000 --out "$work/text.txt"
 resume=()
 [ ! -f "$work/checkpoint.gguf" ] || resume=(--resume)
 "$tessera" train --text "$work/text.txt" -o "$work/tales-f32.gguf" --model-name tales \

@@ -18,12 +18,9 @@ struct Spelling {
   std::string_view alias = "";
 };
 constexpr Spelling kSpellings[] = {
-    {"temp", "--temp", "--temperature"},
-    {"dynatemp_exponent", "--dynatemp-exp"},
-    {"typ_p", "--typical", "--typical-p"},
-    {"top_n_sigma", "--top-nsigma", "--top-n-sigma"},
-    {"mirostat_tau", "--mirostat-ent"},
-    {"mirostat_eta", "--mirostat-lr"},
+    {"temp", "--temp", "--temperature"},   {"dynatemp_exponent", "--dynatemp-exp"},
+    {"typ_p", "--typical", "--typical-p"}, {"top_n_sigma", "--top-nsigma", "--top-n-sigma"},
+    {"mirostat_tau", "--mirostat-ent"},    {"mirostat_eta", "--mirostat-lr"},
 };
 constexpr std::string_view kCommon[] = {"temp", "top_k", "top_p", "min_p"};
 

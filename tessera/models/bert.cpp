@@ -15,8 +15,8 @@ class Bert final : public Encoder {
     position_embd_ = weights_.need("position_embd.weight", {info_.n_embd, info_.n_ctx_train}, Op::get_rows);
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l = Encoder::list_layer(il);
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Encoder::list_layer(il);
     l.ffn = plain_ffn(il, nn::Activation::gelu);
     return l;
   }
@@ -25,7 +25,7 @@ class Bert final : public Encoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_bert(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Bert>(files, rope, encoder_traits("bert", RopePart::none));
+  return create_transformer<Bert>(files, rope, encoder_traits("bert", RopePart::none));
 }
 
 }  // namespace tessera

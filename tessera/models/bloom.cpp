@@ -1,5 +1,5 @@
 // bloom: layer norms, also of the embeddings; ALiBi instead of rope, GELU, biases everywhere.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -7,18 +7,15 @@ namespace {
 
 constexpr float kMaxAlibi = 8.0f;
 
-class Bloom final : public Decoder {
+class Bloom final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   void list_more() override { embd_norm_ = norm("token_embd_norm", {info_.n_embd}); }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn = plain_ffn(il, nn::Activation::gelu)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
     l.attention.params.max_alibi = kMaxAlibi;
     return l;
   }
@@ -27,8 +24,12 @@ class Bloom final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_bloom(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Bloom>(files, rope,
-                               {.architecture = "bloom", .norm = nn::NormKind::layer, .rope = RopePart::none});
+  return create_transformer<Bloom>(files, rope,
+                                   {.architecture = "bloom",
+                                    .ffn = FfnForm::plain,
+                                    .activation = nn::Activation::gelu,
+                                    .norm = nn::NormKind::layer,
+                                    .rope = RopePart::none});
 }
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 // cohere2: Command R7B and A. As command-r; three of four layers have a window and rope, the fourth sees everything and
 // knows no positions.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -8,9 +8,9 @@ namespace {
 
 constexpr int64_t kCohere2Period = 4;  // the last layer of each sees everything
 
-class Cohere2 final : public Decoder {
+class Cohere2 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -20,13 +20,13 @@ class Cohere2 final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
     alternate_window(l.attention, il, kCohere2Period, nn::kNoRope);
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, n, n, l);
   }
@@ -35,7 +35,7 @@ class Cohere2 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_cohere2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Cohere2>(
+  return create_transformer<Cohere2>(
       files, rope, {.architecture = "cohere2", .norm = nn::NormKind::layer, .output = OutputWeights::embedding});
 }
 

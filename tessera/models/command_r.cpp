@@ -1,6 +1,6 @@
 // command-r: Command R and R+. Attention and SwiGLU side by side on one layer norm without bias; logits are multiplied
 // by a constant; R+ norms the heads of q and k with weights for each.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -8,9 +8,9 @@ namespace {
 
 constexpr int64_t kLayersPlus = 64;  // models of so many layers have norms of heads
 
-class CommandR final : public Decoder {
+class CommandR final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -19,8 +19,8 @@ class CommandR final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
     if (n_layers_ >= kLayersPlus) {
       nn::Attention& a = l.attention;
       a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim, a.n_heads});
@@ -29,7 +29,7 @@ class CommandR final : public Decoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, n, n, l);
   }
@@ -38,7 +38,7 @@ class CommandR final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_command_r(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<CommandR>(
+  return create_transformer<CommandR>(
       files, rope, {.architecture = "command-r", .norm = nn::NormKind::layer, .output = OutputWeights::embedding});
 }
 

@@ -7,7 +7,7 @@
 // K is stored with its rotated part first, q likewise: a dot product does not care, and V is the end of K.
 #include <cmath>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -50,9 +50,9 @@ Value repeat_head(GraphBuilder& b, Value x, int64_t n_heads) {
   return b.view(x, layout, 0);
 }
 
-class DeepSeek2 final : public Decoder {
+class DeepSeek2 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -67,15 +67,15 @@ class DeepSeek2 final : public Decoder {
     if (head_k_dim_ <= n_rot_)
       return fail(ErrorCode::mismatch, "{}: rope.dimension_count {}: want less than the key length, {}", files_.name(),
                   n_rot_, head_k_dim_);
-    TESSERA_TRY(want_experts());
+    TESSERA_TRY(require_experts());
     TESSERA_TRY(read_experts());
     TESSERA_TRY(read_score_scale());
     return read_temperature(info_.ropes[0].config.original_context);
   }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     latents_.push_back(list_latent(il));
-    DecoderLayer l{
+    TransformerLayer l{
         .attn_norm = norm(il, "attn_norm"), .attention = list_attention(il), .ffn_norm = norm(il, "ffn_norm")};
     if (il < n_dense_) {
       l.ffn = gated_ffn(il);
@@ -86,7 +86,7 @@ class DeepSeek2 final : public Decoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     x = s.residual(x, attend(s, s.norm(x, l.attn_norm), l.attention, latents_[static_cast<size_t>(s.layer)]));
     return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
   }
@@ -149,7 +149,7 @@ class DeepSeek2 final : public Decoder {
     return a;
   }
 
-  Value attend(DecoderStep& s, Value x, const nn::Attention& a, const Latent& w) const {
+  Value attend(LayerBuilder& s, Value x, const nn::Attention& a, const Latent& w) const {
     GraphBuilder& b = s.b;
     const int64_t n_tokens = b.spec(x).shape()[1], n_nope = head_k_dim_ - n_rot_;
     const Value q_rows = w.q.weight != nullptr ? nn::linear(b, x, w.q)
@@ -194,7 +194,7 @@ class DeepSeek2 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_deepseek2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<DeepSeek2>(files, rope, {.architecture = "deepseek2"});
+  return create_transformer<DeepSeek2>(files, rope, {.architecture = "deepseek2"});
 }
 
 }  // namespace tessera

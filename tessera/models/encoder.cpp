@@ -21,18 +21,18 @@ void Encoder::list_more() {
   embd_norm_ = norm("token_embd_norm", {info_.n_embd});
 }
 
-DecoderLayer Encoder::list_layer(int64_t il) {
+TransformerLayer Encoder::list_layer(int64_t il) {
   return {.attn_post_norm = norm(il, "attn_output_norm"),
           .attention = attention(il),
           .ffn_post_norm = norm(il, "layer_output_norm")};
 }
 
-Value Encoder::layer(DecoderStep& s, Value x, const DecoderLayer& l) const {
+Value Encoder::layer(LayerBuilder& s, Value x, const TransformerLayer& l) const {
   x = s.norm(s.residual(x, s.attend(x, l.attention)), l.attn_post_norm);
   return s.norm(s.residual(x, s.ffn(x, l)), l.ffn_post_norm);
 }
 
-Value Encoder::embed(DecoderStep& s) const {
+Value Encoder::embed(LayerBuilder& s) const {
   GraphBuilder& b = s.b;
   const Value types = nn::vector_f32(b, *token_types_);
   Layout first = b.spec(types).layout;

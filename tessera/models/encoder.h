@@ -1,29 +1,29 @@
-// What the BERT family has in common: embeddings of tokens, of token type 0 and, in some, of positions, with a norm;
-// layers that are normed after attention and after the feed-forward block; no final norm and no output layer.
+// The base of the BERT family: embeddings of tokens, of token type 0 and, in some models, of positions, then a norm;
+// layers with norms after attention and after the feed-forward block; no final norm and no output layer.
 #pragma once
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
-class Encoder : public Decoder {
+class Encoder : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  /// token_types and token_embd_norm; an architecture may add to them.
+  /// Lists token_types and token_embd_norm. Architectures may add weights.
   void list_more() override;
-  /// Attention and the norms; the feed-forward block is the architecture's.
-  DecoderLayer list_layer(int64_t il) override;
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override;
-  Value embed(DecoderStep& s) const override;
+  /// Lists attention and norms. Architectures add the feed-forward block.
+  TransformerLayer list_layer(int64_t il) override;
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override;
+  Value embed(LayerBuilder& s) const override;
 
  private:
   const Tensor* token_types_ = nullptr;  // [n_embd, n_types]
 };
 
 /// Layer norms, all-to-all attention, no output layer.
-inline DecoderTraits encoder_traits(std::string_view architecture, RopePart rope) {
+inline TransformerTraits encoder_traits(std::string_view architecture, RopePart rope) {
   return {.architecture = architecture,
           .norm = nn::NormKind::layer,
           .rope = rope,

@@ -1,6 +1,6 @@
 // exaone4: norms only after attention and feed-forward block, and of the heads of q and k. The 32B model: three of four
 // layers have a window and rope, the fourth sees everything and knows no positions.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -9,9 +9,9 @@ namespace {
 constexpr int64_t kBlocks32B = 64;
 constexpr int64_t kExaone4Period = 4;  // the last layer of each sees everything
 
-class Exaone4 final : public Decoder {
+class Exaone4 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -21,11 +21,11 @@ class Exaone4 final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
-                   .attention = attention(il),
-                   .ffn_post_norm = norm(il, "post_ffw_norm"),
-                   .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
+                       .attention = attention(il),
+                       .ffn_post_norm = norm(il, "post_ffw_norm"),
+                       .ffn = gated_ffn(il)};
     add_head_norms(l.attention, il);
     if (window_ > 0) alternate_window(l.attention, il, kExaone4Period, nn::kNoRope);
     return l;
@@ -35,7 +35,7 @@ class Exaone4 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_exaone4(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Exaone4>(files, rope, {.architecture = "exaone4", .pairs = RopePairs::halves});
+  return create_transformer<Exaone4>(files, rope, {.architecture = "exaone4", .pairs = RopePairs::halves});
 }
 
 }  // namespace tessera

@@ -1,22 +1,22 @@
 // falcon: attention and feed-forward block side by side on one layer norm (7B), or attention on a second one (40B);
 // GELU.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Falcon final : public Decoder {
+class Falcon final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     second_norms_.push_back(maybe_norm(block(il, "attn_norm_2"), {info_.n_embd}));
     return {.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = plain_ffn(il, nn::Activation::gelu)};
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::Norm& second = second_norms_[static_cast<size_t>(s.layer)];
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, second.present() ? s.norm(x, second) : n, n, l);
@@ -29,7 +29,7 @@ class Falcon final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_falcon(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Falcon>(
+  return create_transformer<Falcon>(
       files, rope,
       {.architecture = "falcon", .norm = nn::NormKind::layer, .rope = RopePart::whole, .pairs = RopePairs::halves});
 }

@@ -3,7 +3,7 @@
 // 1 added.
 #include <cmath>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -11,9 +11,9 @@ namespace {
 
 constexpr int64_t kGemma2Layers27B = 46;  // its scores are scaled by the width per head, not by the head's own
 
-class Gemma2 final : public Decoder {
+class Gemma2 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -25,13 +25,13 @@ class Gemma2 final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attn_post_norm = norm(il, "post_attention_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn_post_norm = norm(il, "post_ffw_norm"),
-                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
+                       .attn_post_norm = norm(il, "post_attention_norm"),
+                       .attention = attention(il),
+                       .ffn_norm = norm(il, "ffn_norm"),
+                       .ffn_post_norm = norm(il, "post_ffw_norm"),
+                       .ffn = gated_ffn(il, nn::Activation::gelu)};
     nn::Attention& a = l.attention;
     a.params.soft_cap = score_cap_;
     if (n_layers_ == kGemma2Layers27B)
@@ -47,7 +47,7 @@ class Gemma2 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gemma2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Gemma2>(
+  return create_transformer<Gemma2>(
       files, rope, {.architecture = "gemma2", .pairs = RopePairs::halves, .output = OutputWeights::embedding});
 }
 

@@ -2,7 +2,7 @@
 // rope of their own that is not stretched.
 #include <cmath>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -11,9 +11,9 @@ namespace {
 constexpr int64_t kGemma3Period = 6;      // the last layer of each sees everything
 constexpr int64_t kGemma3Layers27B = 62;  // its scores are scaled by the width per head, not by the head's own
 
-class Gemma3 final : public Decoder {
+class Gemma3 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -24,13 +24,13 @@ class Gemma3 final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attn_post_norm = norm(il, "post_attention_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn_post_norm = norm(il, "post_ffw_norm"),
-                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
+                       .attn_post_norm = norm(il, "post_attention_norm"),
+                       .attention = attention(il),
+                       .ffn_norm = norm(il, "ffn_norm"),
+                       .ffn_post_norm = norm(il, "post_ffw_norm"),
+                       .ffn = gated_ffn(il, nn::Activation::gelu)};
     nn::Attention& a = l.attention;
     add_head_norms(a, il);
     if (n_layers_ == kGemma3Layers27B)
@@ -43,7 +43,7 @@ class Gemma3 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gemma3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Gemma3>(files, rope, {.architecture = "gemma3", .pairs = RopePairs::halves});
+  return create_transformer<Gemma3>(files, rope, {.architecture = "gemma3", .pairs = RopePairs::halves});
 }
 
 }  // namespace tessera

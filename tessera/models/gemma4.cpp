@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -20,9 +20,9 @@ struct Extra {
   const Tensor* output_scale = nullptr;  // [1]
 };
 
-class Gemma4 final : public Decoder {
+class Gemma4 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -50,13 +50,13 @@ class Gemma4 final : public Decoder {
     per_layer_norm_ = norm("per_layer_proj_norm", {n_per_layer_});
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attn_post_norm = norm(il, "post_attention_norm"),
-                   .attention = list_attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn_post_norm = norm(il, "post_ffw_norm"),
-                   .ffn = gated_ffn(il, nn::Activation::gelu)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
+                       .attn_post_norm = norm(il, "post_attention_norm"),
+                       .attention = list_attention(il),
+                       .ffn_norm = norm(il, "ffn_norm"),
+                       .ffn_post_norm = norm(il, "post_ffw_norm"),
+                       .ffn = gated_ffn(il, nn::Activation::gelu)};
     Extra extra{.has_kv = il < first_shared_,
                 .output_scale = weights_.maybe(block(il, "layer_output_scale.weight"), {1}, Op::mul)};
     if (weights_.has(block(il, "ffn_gate_inp.weight"))) {
@@ -76,9 +76,9 @@ class Gemma4 final : public Decoder {
     return l;
   }
 
-  Value embed(DecoderStep& s) const override {
+  Value embed(LayerBuilder& s) const override {
     GraphBuilder& b = s.b;
-    const Value x = Decoder::embed(s);
+    const Value x = Transformer::embed(s);
     if (n_per_layer_ == 0) return x;
     const Shape shape{n_per_layer_, n_layers_, b.spec(x).shape()[1]};
     const Value rows =
@@ -89,7 +89,7 @@ class Gemma4 final : public Decoder {
     return x;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const Extra& extra = extras_[static_cast<size_t>(s.layer)];
     x = s.residual(x, s.norm(attend(s, s.norm(x, l.attn_norm), l.attention, extra), l.attn_post_norm));
     x = s.residual(x, s.norm(feed_forward(s, x, l, extra), l.ffn_post_norm));
@@ -153,7 +153,7 @@ class Gemma4 final : public Decoder {
     return a;
   }
 
-  static Value attend(DecoderStep& s, Value x, const nn::Attention& a, const Extra& extra) {
+  static Value attend(LayerBuilder& s, Value x, const nn::Attention& a, const Extra& extra) {
     GraphBuilder& b = s.b;
     const int64_t n_tokens = b.spec(x).shape()[1];
     const auto product = [&](const nn::Linear& w, int64_t dim, int64_t n_heads) {
@@ -169,7 +169,7 @@ class Gemma4 final : public Decoder {
     return nn::linear(b, s.wanted(nn::attend(b, nn::rotate(b, heads, a, s.ropes), a, s.in, s.cache)), a.out);
   }
 
-  Value feed_forward(DecoderStep& s, Value x, const DecoderLayer& l, const Extra& extra) const {
+  Value feed_forward(LayerBuilder& s, Value x, const TransformerLayer& l, const Extra& extra) const {
     const Value dense = nn::ffn(s.b, s.norm(x, l.ffn_norm), l.ffn);
     if (l.experts.router.weight == nullptr) return dense;
     const Value scaled = s.b.scale(s.b.rms_norm(x, Value(), eps_), 1.0f / embedding_scale_);
@@ -179,7 +179,7 @@ class Gemma4 final : public Decoder {
     return s.b.add(s.norm(dense, extra.dense_post_norm), s.norm(chosen, extra.experts_post_norm));
   }
 
-  Value per_layer(DecoderStep& s, Value x, const Extra& extra) const {
+  Value per_layer(LayerBuilder& s, Value x, const Extra& extra) const {
     GraphBuilder& b = s.b;
     const Layout all = b.spec(s.shared).layout;
     const Value mine =
@@ -202,8 +202,8 @@ class Gemma4 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gemma4(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Gemma4>(files, rope,
-                                {.architecture = "gemma4", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
+  return create_transformer<Gemma4>(
+      files, rope, {.architecture = "gemma4", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
 }
 
 }  // namespace tessera

@@ -1,19 +1,19 @@
 // glm4: GLM 4 0414 and GLM 4.1V on text. Norms before and after attention and feed-forward block, fused gate and up,
 // partial rope; where the file has sections, rope is over halves (text has one position for all sections).
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Glm4 final : public Decoder {
+class Glm4 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override { return read_rope_sections(); }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     return {.attn_norm = norm(il, "attn_norm"),
             .attn_post_norm = norm(il, "post_attention_norm"),
             .attention = attention(il),
@@ -26,7 +26,7 @@ class Glm4 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_glm4(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Glm4>(files, rope, {.architecture = "glm4"});
+  return create_transformer<Glm4>(files, rope, {.architecture = "glm4"});
 }
 
 }  // namespace tessera

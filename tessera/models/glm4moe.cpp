@@ -1,19 +1,19 @@
 // glm4moe: GLM 4.5 and 4.6. Partial rope over halves, optional norms of the heads of q and k; dense layers first, then
 // experts beside a shared one, chosen by sigmoids plus a bias. The norm before the feed-forward block is named
 // post_attention_norm.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Glm4Moe final : public Decoder {
+class Glm4Moe final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
-    TESSERA_TRY(want_experts());
+    TESSERA_TRY(require_experts());
     TESSERA_TRY(read_rope_sections());
     TESSERA_ASSIGN(n_dense_, hp_.integer_or("leading_dense_block_count", 0, 0, kMaxLayers));
     TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
@@ -22,8 +22,8 @@ class Glm4Moe final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{
         .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "post_attention_norm")};
     l.attention.q_norm = maybe_norm(block(il, "attn_q_norm"), {k_dim_});
     l.attention.k_norm = maybe_norm(block(il, "attn_k_norm"), {k_dim_});
@@ -44,7 +44,7 @@ class Glm4Moe final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_glm4moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Glm4Moe>(files, rope, {.architecture = "glm4moe", .pairs = RopePairs::halves});
+  return create_transformer<Glm4Moe>(files, rope, {.architecture = "glm4moe", .pairs = RopePairs::halves});
 }
 
 }  // namespace tessera

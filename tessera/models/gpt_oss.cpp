@@ -1,29 +1,29 @@
 // gpt-oss: experts in every layer with biases and a bounded SwiGLU, chosen by their logits and weighted by a softmax
 // over the chosen; every head has a sink; every other layer has a window.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class GptOss final : public Decoder {
+class GptOss final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
-    TESSERA_TRY(want_experts());
+    TESSERA_TRY(require_experts());
     TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
     TESSERA_ASSIGN(window_, hp_.integer("attention.sliding_window", 1, kMaxContext));
     TESSERA_ASSIGN(window_rope_, window_rope({.base = info_.ropes[0].config.freq_base}));
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "post_attention_norm"),
-                   .experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax_of_chosen})};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
+                       .attention = attention(il),
+                       .ffn_norm = norm(il, "post_attention_norm"),
+                       .experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax_of_chosen})};
     l.experts.activation = nn::Activation::swiglu_oai;
     l.attention.sinks = weights_.need(block(il, "attn_sinks.weight"), {l.attention.n_heads}, Op::attention);
     alternate_window(l.attention, il, 2);
@@ -37,8 +37,8 @@ class GptOss final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gpt_oss(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<GptOss>(files, rope,
-                                {.architecture = "gpt-oss", .pairs = RopePairs::halves, .output = OutputWeights::own});
+  return create_transformer<GptOss>(
+      files, rope, {.architecture = "gpt-oss", .pairs = RopePairs::halves, .output = OutputWeights::own});
 }
 
 }  // namespace tessera

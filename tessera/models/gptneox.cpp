@@ -1,14 +1,14 @@
 // gptneox: Pythia and GPT-NeoX. Layer norms, partial rope, GELU; attention and feed-forward block side by side with a
 // norm each, or one after the other.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Gptneox final : public Decoder {
+class Gptneox final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -16,15 +16,8 @@ class Gptneox final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    return {.attn_norm = norm(il, "attn_norm"),
-            .attention = attention(il),
-            .ffn_norm = norm(il, "ffn_norm"),
-            .ffn = plain_ffn(il, nn::Activation::gelu)};
-  }
-
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
-    return is_parallel_ ? s.parallel(x, s.norm(x, l.attn_norm), s.norm(x, l.ffn_norm), l) : Decoder::layer(s, x, l);
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
+    return is_parallel_ ? s.parallel(x, s.norm(x, l.attn_norm), s.norm(x, l.ffn_norm), l) : Transformer::layer(s, x, l);
   }
 
  private:
@@ -34,11 +27,13 @@ class Gptneox final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gptneox(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Gptneox>(files, rope,
-                                 {.architecture = "gptneox",
-                                  .norm = nn::NormKind::layer,
-                                  .pairs = RopePairs::halves,
-                                  .output = OutputWeights::own});
+  return create_transformer<Gptneox>(files, rope,
+                                     {.architecture = "gptneox",
+                                      .ffn = FfnForm::plain,
+                                      .activation = nn::Activation::gelu,
+                                      .norm = nn::NormKind::layer,
+                                      .pairs = RopePairs::halves,
+                                      .output = OutputWeights::own});
 }
 
 }  // namespace tessera

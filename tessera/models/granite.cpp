@@ -1,14 +1,14 @@
 // granite and granitemoe: as llama, with constants on embeddings, scores, what each block adds, and logits. With
 // experts a shared one may stand beside them; weights are a softmax's, divided by their sum.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Granite final : public Decoder {
+class Granite final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -20,8 +20,9 @@ class Granite final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{
+        .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
     if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
     if (!has_rope_) l.attention.rope = nn::kNoRope;
     add_ffn_or_experts(l, il);
@@ -37,11 +38,11 @@ class Granite final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_granite(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Granite>(files, rope, {.architecture = "granite", .rope = RopePart::whole});
+  return create_transformer<Granite>(files, rope, {.architecture = "granite", .rope = RopePart::whole});
 }
 
 Result<std::unique_ptr<Model>> create_granitemoe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Granite>(files, rope, {.architecture = "granitemoe", .rope = RopePart::whole});
+  return create_transformer<Granite>(files, rope, {.architecture = "granitemoe", .rope = RopePart::whole});
 }
 
 }  // namespace tessera

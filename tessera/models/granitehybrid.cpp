@@ -1,15 +1,15 @@
 // granitehybrid: Granite 4. Layers without KV heads are Mamba 2 mixers, the others attention, with rope only where the
 // file says so; each is followed by a SwiGLU block or experts beside a shared one. Embeddings, scores, what layers add
 // and logits have factors as in granite.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
 namespace {
 
-class GraniteHybrid final : public RecurrentDecoder {
+class GraniteHybrid final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override {
@@ -22,8 +22,8 @@ class GraniteHybrid final : public RecurrentDecoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm")};
     mixers_.push_back(is_recurrent(il) ? mamba2(il) : nn::Mamba2{});
     if (!is_recurrent(il)) {
       l.attention = attention(il);
@@ -36,7 +36,7 @@ class GraniteHybrid final : public RecurrentDecoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::Mamba2& m = mixers_[static_cast<size_t>(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     const Value y =
@@ -54,7 +54,7 @@ class GraniteHybrid final : public RecurrentDecoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_granitehybrid(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<GraniteHybrid>(files, rope, {.architecture = "granitehybrid", .min_heads_kv = 0});
+  return create_transformer<GraniteHybrid>(files, rope, {.architecture = "granitehybrid", .min_heads_kv = 0});
 }
 
 }  // namespace tessera

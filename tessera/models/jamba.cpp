@@ -1,21 +1,21 @@
 // jamba: layers without KV heads are Mamba mixers with norms of dt, B and C, the others attention without rope; each is
 // followed by a SwiGLU block, or by experts where the layer has a router, whose weights are a softmax's and do not sum
 // to 1.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
 namespace {
 
-class Jamba final : public RecurrentDecoder {
+class Jamba final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override { return read_ssm_keys(Groups::none); }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm")};
     nn::Mamba m;
     if (is_recurrent(il)) {
       m = mamba(il);
@@ -35,7 +35,7 @@ class Jamba final : public RecurrentDecoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::Mamba& m = mixers_[static_cast<size_t>(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     x = s.residual(
@@ -50,7 +50,7 @@ class Jamba final : public RecurrentDecoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_jamba(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Jamba>(files, rope, {.architecture = "jamba", .rope = RopePart::none, .min_heads_kv = 0});
+  return create_transformer<Jamba>(files, rope, {.architecture = "jamba", .rope = RopePart::none, .min_heads_kv = 0});
 }
 
 }  // namespace tessera

@@ -1,15 +1,15 @@
 // lfm2, lfm2moe: layers without KV heads are gated short convolutions, the others attention with norms of q and k per
 // head and rope over halves; each is followed by a SwiGLU block. In lfm2moe layers from leading_dense_block_count on
 // are mixtures, whose experts are chosen with a bias. The norm before the output is named token_embd_norm.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
 namespace {
 
-class Lfm2 final : public RecurrentDecoder {
+class Lfm2 final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override {
@@ -23,8 +23,8 @@ class Lfm2 final : public RecurrentDecoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm")};
     mixers_.push_back(is_recurrent(il) ? short_conv(il) : nn::ShortConv{});
     if (!is_recurrent(il)) {
       l.attention = attention(il);
@@ -39,7 +39,7 @@ class Lfm2 final : public RecurrentDecoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::ShortConv& m = mixers_[static_cast<size_t>(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     x = s.residual(x, m.state_layer < 0 ? s.attend(h, l.attention)
@@ -64,7 +64,7 @@ class Lfm2 final : public RecurrentDecoder {
 
 Result<std::unique_ptr<Model>> create_lfm2_kind(const ModelFiles& files, const RopeOverrides& rope,
                                                 std::string_view name) {
-  return create_decoder<Lfm2>(
+  return create_transformer<Lfm2>(
       files, rope,
       {.architecture = name, .pairs = RopePairs::halves, .output_norm = "token_embd_norm", .min_heads_kv = 0});
 }

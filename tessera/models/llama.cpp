@@ -1,19 +1,20 @@
 // llama: Llama 1 to 3, Mistral, SmolLM and all that store themselves as such. Pre-norm blocks with RMS norm,
 // adjacent-pair rope over the whole head, grouped-query attention and SwiGLU; optional biases. With experts (Mixtral):
 // every layer is a mixture, weights are a softmax's, divided by their sum.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Llama final : public Decoder {
+class Llama final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{
+        .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
     add_ffn_or_experts(l, il);
     return l;
   }
@@ -22,8 +23,8 @@ class Llama final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_llama(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Llama>(files, rope,
-                               {.architecture = "llama", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
+  return create_transformer<Llama>(files, rope,
+                                   {.architecture = "llama", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
 }
 
 }  // namespace tessera

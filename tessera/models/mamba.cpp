@@ -1,14 +1,14 @@
 // mamba: Mamba (Gu and Dao 2023) and Falcon Mamba. A layer is one mixer, x += out(mamba(norm(x))); there is no
 // attention, no feed-forward block and no rope. Falcon Mamba norms dt, B and C, without weights.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
 namespace {
 
-class Mamba final : public RecurrentDecoder {
+class Mamba final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override {
@@ -16,7 +16,7 @@ class Mamba final : public RecurrentDecoder {
     return read_ssm_keys(Groups::none);
   }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     nn::Mamba m = mamba(il);
     m.has_norms = has_norms_;
     m.dt_norm = m.b_norm = m.c_norm = {.eps = eps_};
@@ -24,7 +24,7 @@ class Mamba final : public RecurrentDecoder {
     return {.attn_norm = norm(il, "attn_norm")};
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::Mamba& m = mixers_[static_cast<size_t>(s.layer)];
     const Value y = nn::mamba(s.b, s.norm(x, l.attn_norm), m, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(y), m.out));
@@ -38,7 +38,7 @@ class Mamba final : public RecurrentDecoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_mamba(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Mamba>(files, rope, {.architecture = "mamba", .rope = RopePart::none, .min_heads_kv = 0});
+  return create_transformer<Mamba>(files, rope, {.architecture = "mamba", .rope = RopePart::none, .min_heads_kv = 0});
 }
 
 }  // namespace tessera

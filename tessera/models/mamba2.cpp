@@ -1,24 +1,24 @@
 // mamba2: Mamba 2 (Dao and Gu 2024) and Codestral Mamba. A layer is one mixer, x += out(mamba2(norm(x))); there is no
 // attention, no feed-forward block and no rope.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
 namespace {
 
-class Mamba2 final : public RecurrentDecoder {
+class Mamba2 final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override { return read_mamba2_keys(); }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     mixers_.push_back(mamba2(il));
     return {.attn_norm = norm(il, "attn_norm")};
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::Mamba2& m = mixers_[static_cast<size_t>(s.layer)];
     const Value y = nn::mamba2(s.b, s.norm(x, l.attn_norm), m, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(y), m.out));
@@ -31,7 +31,7 @@ class Mamba2 final : public RecurrentDecoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_mamba2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Mamba2>(files, rope, {.architecture = "mamba2", .rope = RopePart::none, .min_heads_kv = 0});
+  return create_transformer<Mamba2>(files, rope, {.architecture = "mamba2", .rope = RopePart::none, .min_heads_kv = 0});
 }
 
 }  // namespace tessera

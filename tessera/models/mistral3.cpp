@@ -1,14 +1,14 @@
 // mistral3: Ministral 3 and Mistral Large 3 dense. As llama; q grows with the logarithm of the position beyond the
 // trained context, and YaRN's bounds and magnitude are the file's.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Mistral3 final : public Decoder {
+class Mistral3 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -16,8 +16,9 @@ class Mistral3 final : public Decoder {
     return read_temperature(info_.ropes[0].config.original_context);
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{
+        .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
     add_ffn_or_experts(l, il);
     return l;
   }
@@ -26,8 +27,8 @@ class Mistral3 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_mistral3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Mistral3>(files, rope,
-                                  {.architecture = "mistral3", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
+  return create_transformer<Mistral3>(
+      files, rope, {.architecture = "mistral3", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
 }
 
 }  // namespace tessera

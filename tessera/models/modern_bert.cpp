@@ -9,9 +9,9 @@ namespace {
 
 constexpr int64_t kModernBertPeriod = 3;  // the first layer of each sees everything
 
-class ModernBert final : public Decoder {
+class ModernBert final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -30,11 +30,11 @@ class ModernBert final : public Decoder {
     rank_.activation = nn::RankHead::Activation::gelu;
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = il == 0 ? nn::Norm{} : norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn = fused_ffn(il, activation_)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = il == 0 ? nn::Norm{} : norm(il, "attn_norm"),
+                       .attention = attention(il),
+                       .ffn_norm = norm(il, "ffn_norm"),
+                       .ffn = fused_ffn(il, activation_)};
     if (window_ > 0 && (period_ == 0 || il % period_ != 0)) {
       l.attention.params.window = window_ / 2 + 1;  // keys at a distance of window / 2 are seen
       l.attention.rope = window_rope_;
@@ -50,9 +50,9 @@ class ModernBert final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_modern_bert(const ModelFiles& files, const RopeOverrides& rope) {
-  DecoderTraits traits = encoder_traits("modern-bert", RopePart::some);
+  TransformerTraits traits = encoder_traits("modern-bert", RopePart::some);
   traits.output_norm = "output_norm";
-  return create_decoder<ModernBert>(files, rope, traits);
+  return create_transformer<ModernBert>(files, rope, traits);
 }
 
 }  // namespace tessera

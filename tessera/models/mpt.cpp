@@ -1,14 +1,14 @@
 // mpt: layer norms, ALiBi instead of rope, bounded q, k and v, GELU; optionally learned positions, norms of q and k,
 // and divisors of the activation (AWQ).
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Mpt final : public Decoder {
+class Mpt final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -21,11 +21,8 @@ class Mpt final : public Decoder {
     position_embd_ = weights_.maybe("position_embd.weight", {info_.n_embd, info_.n_ctx_train}, Op::get_rows);
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn = plain_ffn(il, nn::Activation::gelu)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
     l.attention.params.max_alibi = max_alibi_;
     l.attention.clamp = clamp_;
     if (weights_.has(block(il, "attn_q_norm.weight"))) add_whole_norms(l.attention, il);
@@ -41,7 +38,12 @@ class Mpt final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_mpt(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Mpt>(files, rope, {.architecture = "mpt", .norm = nn::NormKind::layer, .rope = RopePart::none});
+  return create_transformer<Mpt>(files, rope,
+                                 {.architecture = "mpt",
+                                  .ffn = FfnForm::plain,
+                                  .activation = nn::Activation::gelu,
+                                  .norm = nn::NormKind::layer,
+                                  .rope = RopePart::none});
 }
 
 }  // namespace tessera

@@ -10,8 +10,8 @@ class NomicBert final : public Encoder {
   using Encoder::Encoder;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l = Encoder::list_layer(il);
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Encoder::list_layer(il);
     l.ffn = gated_ffn(il);
     return l;
   }
@@ -20,7 +20,7 @@ class NomicBert final : public Encoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_nomic_bert(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<NomicBert>(files, rope, encoder_traits("nomic-bert", RopePart::some));
+  return create_transformer<NomicBert>(files, rope, encoder_traits("nomic-bert", RopePart::some));
 }
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 // olmo2: OLMo 2 and 3. Norms only after attention and feed-forward block; q and k are normed over all heads. OLMo 3:
 // three of four layers have a window and a rope that is not stretched.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -8,9 +8,9 @@ namespace {
 
 constexpr int64_t kOlmo2Period = 4;  // the last layer of each sees everything
 
-class Olmo2 final : public Decoder {
+class Olmo2 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -20,11 +20,11 @@ class Olmo2 final : public Decoder {
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
-                   .attention = attention(il),
-                   .ffn_post_norm = norm(il, "post_ffw_norm"),
-                   .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_post_norm = norm(il, "post_attention_norm"),
+                       .attention = attention(il),
+                       .ffn_post_norm = norm(il, "post_ffw_norm"),
+                       .ffn = gated_ffn(il)};
     add_whole_norms(l.attention, il);
     if (window_ > 0) alternate_window(l.attention, il, kOlmo2Period);
     return l;
@@ -34,8 +34,8 @@ class Olmo2 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_olmo2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Olmo2>(files, rope,
-                               {.architecture = "olmo2", .pairs = RopePairs::halves, .output = OutputWeights::own});
+  return create_transformer<Olmo2>(files, rope,
+                                   {.architecture = "olmo2", .pairs = RopePairs::halves, .output = OutputWeights::own});
 }
 
 }  // namespace tessera

@@ -1,23 +1,23 @@
 // olmoe: as llama with experts in every layer, whose weights are a softmax's over all, as they are; q and k are normed
 // over all heads.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Olmoe final : public Decoder {
+class Olmoe final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  Result<> read_keys() override { return want_experts(); }
+  Result<> read_keys() override { return require_experts(); }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = false})};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
+                       .attention = attention(il),
+                       .ffn_norm = norm(il, "ffn_norm"),
+                       .experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = false})};
     add_whole_norms(l.attention, il);
     // Its products for q, k and v have neither bias nor, but for NVFP4, scale: what a file has of them is not used.
     for (nn::Linear* w : {&l.attention.q, &l.attention.k, &l.attention.v}) {
@@ -31,8 +31,8 @@ class Olmoe final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_olmoe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Olmoe>(files, rope,
-                               {.architecture = "olmoe", .pairs = RopePairs::halves, .output = OutputWeights::own});
+  return create_transformer<Olmoe>(files, rope,
+                                   {.architecture = "olmoe", .pairs = RopePairs::halves, .output = OutputWeights::own});
 }
 
 }  // namespace tessera

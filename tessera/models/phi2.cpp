@@ -1,20 +1,20 @@
 // phi2: attention and feed-forward block side by side on one layer norm; biases everywhere, also on the output.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Phi2 final : public Decoder {
+class Phi2 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     return {.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = plain_ffn(il, nn::Activation::gelu)};
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, n, n, l);
   }
@@ -23,7 +23,7 @@ class Phi2 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_phi2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Phi2>(
+  return create_transformer<Phi2>(
       files, rope,
       {.architecture = "phi2", .norm = nn::NormKind::layer, .pairs = RopePairs::halves, .output = OutputWeights::own});
 }

@@ -1,24 +1,24 @@
 // qwen2moe: Qwen 1.5 and 2 with experts. As qwen2; weights of the chosen experts are a softmax's over all, as they are,
 // and a shared expert is added through a scalar gate.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Qwen2Moe final : public Decoder {
+class Qwen2Moe final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
-    TESSERA_TRY(want_experts());
+    TESSERA_TRY(require_experts());
     TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
     TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(n_ff_.empty() ? 0 : n_ff_[0] / n_experts_used_));
     return {};
   }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     return {
         .attn_norm = norm(il, "attn_norm"),
         .attention = attention(il),
@@ -36,7 +36,7 @@ class Qwen2Moe final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_qwen2moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Qwen2Moe>(
+  return create_transformer<Qwen2Moe>(
       files, rope, {.architecture = "qwen2moe", .pairs = RopePairs::halves, .output = OutputWeights::own});
 }
 

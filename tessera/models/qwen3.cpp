@@ -1,20 +1,17 @@
 // qwen3: as qwen2 without biases; the heads of q and k are normed before they are rotated.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class Qwen3 final : public Decoder {
+class Qwen3 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
     add_head_norms(l.attention, il);
     return l;
   }
@@ -29,8 +26,8 @@ class Qwen3 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_qwen3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Qwen3>(files, rope,
-                               {.architecture = "qwen3", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
+  return create_transformer<Qwen3>(files, rope,
+                                   {.architecture = "qwen3", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
 }
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
@@ -16,10 +16,10 @@ namespace {
 
 enum class Family : uint8_t { qwen3next, qwen35 };
 
-class Qwen3Next : public RecurrentDecoder {
+class Qwen3Next : public RecurrentModel {
  public:
-  Qwen3Next(const ModelFiles& files, const DecoderTraits& traits, const RopeOverrides& overrides)
-      : RecurrentDecoder(files, traits, overrides),
+  Qwen3Next(const ModelFiles& files, const TransformerTraits& traits, const RopeOverrides& overrides)
+      : RecurrentModel(files, traits, overrides),
         family_(traits.architecture == "qwen3next" ? Family::qwen3next : Family::qwen35) {}
 
  protected:
@@ -39,8 +39,8 @@ class Qwen3Next : public RecurrentDecoder {
     return read_layer_kinds();
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm")};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm")};
     mixers_.push_back(is_linear_[static_cast<size_t>(il)] ? delta_net(il) : nn::DeltaNet{});
     if (!is_linear_[static_cast<size_t>(il)]) l.attention = gated_attention(il);
     l.ffn_norm = norm(il, "post_attention_norm");
@@ -54,7 +54,7 @@ class Qwen3Next : public RecurrentDecoder {
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const nn::DeltaNet& m = mixers_[static_cast<size_t>(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     const Value y = m.state_layer < 0 ? attend(s, h, l.attention)
@@ -144,7 +144,7 @@ class Qwen3Next : public RecurrentDecoder {
     return a;
   }
 
-  Value attend(DecoderStep& s, Value x, const nn::Attention& a) const {
+  Value attend(LayerBuilder& s, Value x, const nn::Attention& a) const {
     GraphBuilder& b = s.b;
     const int64_t dim = a.k_dim, n_tokens = b.spec(x).shape()[1];
     const Value all = nn::linear(b, x, a.q), k = nn::linear(b, x, a.k), v = nn::linear(b, x, a.v);
@@ -166,7 +166,7 @@ class Qwen3Next : public RecurrentDecoder {
 
 Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope,
                                                      std::string_view name) {
-  return create_decoder<Qwen3Next>(files, rope, {.architecture = name, .pairs = RopePairs::halves});
+  return create_transformer<Qwen3Next>(files, rope, {.architecture = name, .pairs = RopePairs::halves});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // rwkv7: RWKV 7 (Peng et al. 2025). Layer norms; a layer is time mixing, x += out(mix(norm(x))), then channel mixing,
 // x += value(relu(key(shifted norm(x)))^2). There is no attention and no rope. The first layer's v goes into those of
 // the others.
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
@@ -9,9 +9,9 @@ namespace {
 
 constexpr int64_t kMaxRank = 4096;
 
-class Rwkv7 final : public RecurrentDecoder {
+class Rwkv7 final : public RecurrentModel {
  public:
-  using RecurrentDecoder::RecurrentDecoder;
+  using RecurrentModel::RecurrentModel;
 
  protected:
   Result<> read_keys() override {
@@ -28,7 +28,7 @@ class Rwkv7 final : public RecurrentDecoder {
 
   void list_more() override { embd_norm_ = norm("token_embd_norm", {info_.n_embd}); }
 
-  DecoderLayer list_layer(int64_t il) override {
+  TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
     const int64_t states = add_state_layer({n, n, n * head_dim_});
     time_mixes_.push_back(time_mix(il, states));
@@ -39,7 +39,7 @@ class Rwkv7 final : public RecurrentDecoder {
     return {.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "attn_norm_2")};
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const auto i = static_cast<size_t>(s.layer);
     const nn::Rwkv7TimeMix& time = time_mixes_[i];
     const nn::Rwkv7ChannelMix& channel = channel_mixes_[i];
@@ -95,12 +95,12 @@ class Rwkv7 final : public RecurrentDecoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_rwkv7(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<Rwkv7>(files, rope,
-                               {.architecture = "rwkv7",
-                                .norm = nn::NormKind::layer,
-                                .rope = RopePart::none,
-                                .output = OutputWeights::own,
-                                .min_heads_kv = 0});
+  return create_transformer<Rwkv7>(files, rope,
+                                   {.architecture = "rwkv7",
+                                    .norm = nn::NormKind::layer,
+                                    .rope = RopePart::none,
+                                    .output = OutputWeights::own,
+                                    .min_heads_kv = 0});
 }
 
 }  // namespace tessera

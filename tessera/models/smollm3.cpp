@@ -1,20 +1,17 @@
 // smollm3: as llama; every fourth layer knows no positions.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-class SmolLm3 final : public Decoder {
+class SmolLm3 final : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l{.attn_norm = norm(il, "attn_norm"),
-                   .attention = attention(il),
-                   .ffn_norm = norm(il, "ffn_norm"),
-                   .ffn = gated_ffn(il)};
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
     if ((il + 1) % 4 == 0) l.attention.rope = nn::kNoRope;
     return l;
   }
@@ -23,7 +20,7 @@ class SmolLm3 final : public Decoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_smollm3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<SmolLm3>(files, rope, {.architecture = "smollm3", .rope = RopePart::whole});
+  return create_transformer<SmolLm3>(files, rope, {.architecture = "smollm3", .rope = RopePart::whole});
 }
 
 }  // namespace tessera

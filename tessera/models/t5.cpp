@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kMaxBuckets = 1024;
 
-class T5Encoder : public Decoder {
+class T5Encoder : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
   Result<> read_keys() override {
@@ -32,9 +32,9 @@ class T5Encoder : public Decoder {
   }
 
   void list_more() override { bias_ = relative_bias("enc"); }
-  DecoderLayer list_layer(int64_t il) override { return stack_layer("enc", il, n_ff(il), bias_); }
+  TransformerLayer list_layer(int64_t il) override { return stack_layer("enc", il, n_ff(il), bias_); }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     return feed_forward(s, s.residual(x, s.attend(s.norm(x, l.attn_norm), l.attention)), l);
   }
 
@@ -61,21 +61,21 @@ class T5Encoder : public Decoder {
     return a;
   }
 
-  DecoderLayer stack_layer(std::string_view stack, int64_t il, int64_t n_ff, const Tensor* bias) {
+  TransformerLayer stack_layer(std::string_view stack, int64_t il, int64_t n_ff, const Tensor* bias) {
     const int64_t n_embd = info_.n_embd;
     const auto name = [&](const char* what) { return fmt::format("{}.blk.{}.{}", stack, il, what); };
-    DecoderLayer l{.attn_norm = norm(name("attn_norm"), {n_embd}),
-                   .attention = heads(name("attn")),
-                   .ffn_norm = norm(name("ffn_norm"), {n_embd}),
-                   .ffn = {.up = linear(name("ffn_up"), n_embd, n_ff),
-                           .down = linear(name("ffn_down"), n_ff, n_embd),
-                           .activation = nn::Activation::gelu}};
+    TransformerLayer l{.attn_norm = norm(name("attn_norm"), {n_embd}),
+                       .attention = heads(name("attn")),
+                       .ffn_norm = norm(name("ffn_norm"), {n_embd}),
+                       .ffn = {.up = linear(name("ffn_up"), n_embd, n_ff),
+                               .down = linear(name("ffn_down"), n_ff, n_embd),
+                               .activation = nn::Activation::gelu}};
     l.attention.relative_bias = bias;
     if (weights_.has(name("ffn_gate.weight"))) l.ffn.gate = linear(name("ffn_gate"), n_embd, n_ff);
     return l;
   }
 
-  static Value feed_forward(DecoderStep& s, Value x, const DecoderLayer& l) {
+  static Value feed_forward(LayerBuilder& s, Value x, const TransformerLayer& l) {
     const Value n = s.norm(x, l.ffn_norm);
     if (l.ffn.gate.weight != nullptr) return s.residual(x, s.ffn(n, l));
     const Value hidden = s.b.clamp(nn::linear(s.b, n, l.ffn.up), 0.0f, FLT_MAX);  // ReLU
@@ -134,13 +134,13 @@ class T5 final : public T5Encoder {
     decoder_bias_ = relative_bias("dec");
   }
 
-  DecoderLayer list_layer(int64_t il) override {
-    DecoderLayer l = stack_layer("dec", il, n_ff(0), decoder_bias_);
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = stack_layer("dec", il, n_ff(0), decoder_bias_);
     l.attention.params.causal = true;
     return l;
   }
 
-  Value layer(DecoderStep& s, Value x, const DecoderLayer& l) const override {
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     GraphBuilder& b = s.b;
     const auto& [cross_norm, cross] = cross_[static_cast<size_t>(s.layer)];
     const nn::Heads self = nn::project(b, s.norm(x, l.attn_norm), l.attention);
@@ -158,14 +158,14 @@ class T5 final : public T5Encoder {
   };
 
   Value encoded(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-    DecoderStep s(b, in, cache, n_encoder_layers_);
+    LayerBuilder s(b, in, cache, n_encoder_layers_);
     Value x = embed(s);
     for (; s.layer < n_encoder_layers_; ++s.layer) x = T5Encoder::layer(s, x, encoder_[static_cast<size_t>(s.layer)]);
     return s.norm(x, encoder_norm_);
   }
 
   int64_t n_encoder_layers_ = 0;
-  std::vector<DecoderLayer> encoder_;
+  std::vector<TransformerLayer> encoder_;
   nn::Norm encoder_norm_;
   std::vector<Cross> cross_;  // by layer of the decoder
   const Tensor* decoder_bias_ = nullptr;
@@ -174,17 +174,17 @@ class T5 final : public T5Encoder {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_t5(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<T5>(files, rope,
-                            {.architecture = "t5", .rope = RopePart::none, .output_norm = "dec.output_norm"});
+  return create_transformer<T5>(files, rope,
+                                {.architecture = "t5", .rope = RopePart::none, .output_norm = "dec.output_norm"});
 }
 
 Result<std::unique_ptr<Model>> create_t5encoder(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_decoder<T5Encoder>(files, rope,
-                                   {.architecture = "t5encoder",
-                                    .rope = RopePart::none,
-                                    .output = OutputWeights::none,
-                                    .output_norm = "enc.output_norm",
-                                    .is_causal = false});
+  return create_transformer<T5Encoder>(files, rope,
+                                       {.architecture = "t5encoder",
+                                        .rope = RopePart::none,
+                                        .output = OutputWeights::none,
+                                        .output_norm = "enc.output_norm",
+                                        .is_causal = false});
 }
 
 }  // namespace tessera

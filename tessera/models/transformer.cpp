@@ -1,4 +1,4 @@
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace tessera {
 
 // --- the graph
 
-Value DecoderStep::wanted(Value x) {
+Value LayerBuilder::wanted(Value x) {
   if (layer + 1 < n_layers_ || !x.present()) return x;
   if (!in.outputs.present()) {
     b.stop();
@@ -22,13 +22,13 @@ Value DecoderStep::wanted(Value x) {
   return n_rows == n_outputs ? x : b.get_rows(x, in.outputs);
 }
 
-Value DecoderStep::attend(Value x, const nn::Attention& a) {
+Value LayerBuilder::attend(Value x, const nn::Attention& a) {
   nn::Heads heads = nn::rotate(b, nn::project(b, x, a), a, ropes);
   if (q_factors.present()) heads.q = b.mul(heads.q, q_factors);
   return nn::linear(b, wanted(nn::attend(b, heads, a, in, cache)), a.out);
 }
 
-Value DecoderStep::ffn(Value x, const DecoderLayer& l) {
+Value LayerBuilder::ffn(Value x, const TransformerLayer& l) {
   if (l.experts.router.weight == nullptr) return nn::ffn(b, x, l.ffn);
   const Value y = nn::experts(b, x, l.experts);
   if (l.shared_expert.down.weight == nullptr) return y;
@@ -37,21 +37,21 @@ Value DecoderStep::ffn(Value x, const DecoderLayer& l) {
   return b.add(y, shared);
 }
 
-Value DecoderStep::residual(Value x, Value y) {
+Value LayerBuilder::residual(Value x, Value y) {
   return b.add(wanted(x), residual_scale == 1.0f ? y : b.scale(y, residual_scale));
 }
 
-Value DecoderStep::parallel(Value x, Value attn_input, Value ffn_input, const DecoderLayer& l) {
+Value LayerBuilder::parallel(Value x, Value attn_input, Value ffn_input, const TransformerLayer& l) {
   const Value y = attend(attn_input, l.attention);
   return residual(x, b.add(y, ffn(wanted(ffn_input), l)));
 }
 
-Value Decoder::layer(DecoderStep& s, Value x, const DecoderLayer& l) const {
+Value Transformer::layer(LayerBuilder& s, Value x, const TransformerLayer& l) const {
   x = s.residual(x, s.norm(s.attend(s.norm(x, l.attn_norm), l.attention), l.attn_post_norm));
   return s.residual(x, s.norm(s.ffn(s.norm(x, l.ffn_norm), l), l.ffn_post_norm));
 }
 
-Value Decoder::embed(DecoderStep& s) const {
+Value Transformer::embed(LayerBuilder& s) const {
   Value x = s.b.get_rows(s.b.tensor(*token_embd_), s.in.tokens);
   if (embedding_scale_ != 1.0f) x = s.b.scale(x, embedding_scale_);
   if (position_embd_ != nullptr) x = s.b.add(x, s.b.get_rows(s.b.tensor(*position_embd_), s.in.positions));
@@ -59,8 +59,8 @@ Value Decoder::embed(DecoderStep& s) const {
 }
 
 // The layers and the final norm.
-Value Decoder::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  DecoderStep s(b, in, cache, n_layers_);
+Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  LayerBuilder s(b, in, cache, n_layers_);
   for (const nn::Rope& rope : info_.ropes)
     s.ropes.push_back(
         {nn::rope_table(b, in.positions, rope, cache.config().n_ctx, nn::RopeMagnitude::applied), rope.config.pairs});
@@ -74,22 +74,22 @@ Value Decoder::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCa
   return s.norm(x, output_norm_);
 }
 
-Value Decoder::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+Value Transformer::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
   Value x = nn::linear(b, final_rows(b, in, cache), output_);
   if (logit_scale_ != 1.0f) x = b.scale(x, logit_scale_);
   if (final_soft_cap_ != 0.0f) x = b.soft_cap(x, final_soft_cap_);
   return b.output(x, "logits");
 }
 
-Value Decoder::build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+Value Transformer::build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
   return b.output(final_rows(b, in, cache), "embeddings");
 }
 
-Value Decoder::build_rank(GraphBuilder& b, Value x) const { return b.output(nn::rank(b, x, rank_), "scores"); }
+Value Transformer::build_rank(GraphBuilder& b, Value x) const { return b.output(nn::rank(b, x, rank_), "scores"); }
 
 // --- keys
 
-Result<> Decoder::read() {
+Result<> Transformer::read() {
   info_.architecture = traits_.architecture;
   TESSERA_TRY(read_common_keys());
   TESSERA_TRY(read_heads());
@@ -106,7 +106,7 @@ Result<> Decoder::read() {
   return finish_cache_layers();
 }
 
-Result<> Decoder::read_common_keys() {
+Result<> Transformer::read_common_keys() {
   TESSERA_ASSIGN(info_.name, files_.metadata().get_or<std::string_view>(keys::kName, ""));
   TESSERA_ASSIGN(info_.n_vocab, hp_.n_vocab());
   TESSERA_ASSIGN(info_.n_ctx_train, hp_.integer("context_length", 1, kMaxContext));
@@ -127,7 +127,7 @@ Result<> Decoder::read_common_keys() {
   return {};
 }
 
-Result<> Decoder::read_pooling() {
+Result<> Transformer::read_pooling() {
   TESSERA_ASSIGN(info_.is_causal, hp_.flag_or("attention.causal", true));
   info_.is_causal = info_.is_causal && traits_.is_causal;
   info_.has_logits = traits_.output != OutputWeights::none;
@@ -139,7 +139,7 @@ Result<> Decoder::read_pooling() {
   return {};
 }
 
-Result<> Decoder::read_heads() {
+Result<> Transformer::read_heads() {
   const int64_t min_heads = traits_.min_heads_kv;
   TESSERA_ASSIGN(n_heads_, hp_.per_layer("attention.head_count", n_blocks_, min_heads, kMaxHeads));
   n_heads_kv_ = n_heads_;
@@ -160,7 +160,7 @@ Result<> Decoder::read_heads() {
   return {};
 }
 
-Result<> Decoder::read_main_rope() {
+Result<> Transformer::read_main_rope() {
   TESSERA_ASSIGN(nn::RopeConfig config, hp_.rope(info_.n_ctx_train, overrides_));
   config.pairs = traits_.pairs;
   TESSERA_ASSIGN(config.n_rot, hp_.integer_or("rope.dimension_count", k_dim_, 2, kMaxHeadDim));
@@ -172,38 +172,38 @@ Result<> Decoder::read_main_rope() {
   return {};
 }
 
-int Decoder::add_rope(const nn::RopeConfig& config) {
+int Transformer::add_rope(const nn::RopeConfig& config) {
   const auto found = std::ranges::find(info_.ropes, config, &nn::Rope::config);
   const auto index = static_cast<int>(found - info_.ropes.begin());
   if (found == info_.ropes.end()) info_.ropes.push_back({.config = config});
   return index;
 }
 
-Result<int> Decoder::window_rope(const WindowRope& absent) {
+Result<int> Transformer::window_rope(const WindowRope& absent) {
   nn::RopeConfig config = info_.ropes[0].config;
   TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", absent.base, 1.0f + 1e-3f, 1e12f));
   if (!absent.is_stretched) config.factor = 1.0f;
   return add_rope(config);
 }
 
-Result<int64_t> Decoder::window(int64_t absent) {
+Result<int64_t> Transformer::window(int64_t absent) {
   return hp_.integer_or("attention.sliding_window", absent, 0, kMaxContext);
 }
 
-Result<> Decoder::want_experts() {
+Result<> Transformer::require_experts() {
   if (n_experts_ > 0) return {};
   TESSERA_TRY(hp_.integer("expert_count", 1, kMaxExperts));
   return {};
 }
 
-Result<int64_t> Decoder::n_ff_experts(int64_t absent) {
+Result<int64_t> Transformer::n_ff_experts(int64_t absent) {
   TESSERA_ASSIGN(const int64_t n, hp_.integer_or("expert_feed_forward_length", 0, 0, kMaxWidth));
   if (n > 0) return n;
   if (absent > 0) return absent;
   return hp_.integer("expert_feed_forward_length", 1, kMaxWidth);
 }
 
-Result<nn::Router> Decoder::router_from_keys(nn::Gating absent) {
+Result<nn::Router> Transformer::router_from_keys(nn::Gating absent) {
   nn::Router router;
   TESSERA_ASSIGN(const int64_t gating,
                  hp_.integer_or("expert_gating_func", 0, 0, static_cast<int64_t>(nn::Gating::sqrt_softplus)));
@@ -221,7 +221,7 @@ Result<nn::Router> Decoder::router_from_keys(nn::Gating absent) {
   return router;
 }
 
-Result<> Decoder::read_yarn_keys() {
+Result<> Transformer::read_yarn_keys() {
   nn::RopeConfig& config = info_.ropes[0].config;
   const auto read = [&](float& value, std::string_view key, float min, float max, bool is_given) -> Result<> {
     if (is_given) return {};
@@ -235,14 +235,14 @@ Result<> Decoder::read_yarn_keys() {
   return read(config.yarn_log_multiplier, "rope.scaling.yarn_log_multiplier", 0.0f, 1e3f, false);
 }
 
-Result<> Decoder::read_temperature(int64_t length) {
+Result<> Transformer::read_temperature(int64_t length) {
   TESSERA_ASSIGN(temperature_.beta, hp_.real_or("attention.temperature_scale", 0.0f, -1e3f, 1e3f));
   TESSERA_ASSIGN(const int64_t given, hp_.integer_or("attention.temperature_length", 0, 0, kMaxContext));
   temperature_.length = given > 0 ? given : length;
   return {};
 }
 
-Result<> Decoder::read_rope_sections() {
+Result<> Transformer::read_rope_sections() {
   constexpr size_t kSections = 4;
   if (!hp_.has("rope.dimension_sections")) return {};
   TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", kSections, 0, kMaxHeadDim));
@@ -257,7 +257,7 @@ Result<> Decoder::read_rope_sections() {
   return {};
 }
 
-Result<> Decoder::read_multipliers() {
+Result<> Transformer::read_multipliers() {
   // 0 means "not scaled".
   const auto factor = [&](std::string_view key) { return hp_.real_or(key, 0.0f, 0.0f, 1e6f); };
   TESSERA_ASSIGN(const float embedding_scale, factor("embedding_scale"));
@@ -268,18 +268,18 @@ Result<> Decoder::read_multipliers() {
   return {};
 }
 
-int64_t Decoder::n_ff(int64_t il) {
+int64_t Transformer::n_ff(int64_t il) {
   if (!n_ff_.empty() && n_ff_[static_cast<size_t>(il)] > 0) return n_ff_[static_cast<size_t>(il)];
   const auto missing = hp_.per_layer("feed_forward_length", n_blocks_, 1, kMaxWidth);
   if (!missing) weights_.fail_with(missing.error());
   return 1;
 }
 
-Result<> Decoder::finish_cache_layers() {
+Result<> Transformer::finish_cache_layers() {
   info_.kv_ropes.assign(info_.kv_layers.size(), nn::kNoRope);
   info_.kv_blocks.assign(info_.kv_layers.size(), -1);
   for (size_t il = 0; il < layers_.size(); ++il) {
-    const DecoderLayer& layer = layers_[il];
+    const TransformerLayer& layer = layers_[il];
     if (layer.attention.cache_layer < 0) continue;
     const auto i = static_cast<size_t>(layer.attention.cache_layer);
     if (info_.kv_blocks[i] < 0) info_.kv_blocks[i] = static_cast<int64_t>(il);

@@ -218,7 +218,7 @@ void check_rules(TinyModel& m, const Rules& rules, double bound = 1e-11) {
       m, [&](const TinyModel& model, std::span<const int32_t> tokens) { return forward(model, tokens, rules); }, bound);
 }
 
-TEST(DecoderBranches, CommandROf64LayersNormsEachHeadByItself) {
+TEST(TransformerBranches, CommandROf64LayersNormsEachHeadByItself) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   const Rules rules{.n_layers = 64,
                     .n_heads = 4,
@@ -232,13 +232,13 @@ TEST(DecoderBranches, CommandROf64LayersNormsEachHeadByItself) {
   check_rules(m, rules, 1e-10);  // of 64 layers
 }
 
-TEST(DecoderBranches, CommandROfFewerLayersHasNoNormsOfHeads) {
+TEST(TransformerBranches, CommandROfFewerLayersHasNoNormsOfHeads) {
   const Rules rules{.n_layers = 2, .order = Order::side_by_side, .is_adjacent = true, .is_output_embedding = true};
   TinyModel m = model_of("command-r", rules);
   check_rules(m, rules);
 }
 
-TEST(DecoderBranches, Exaone4Of64BlocksHasWindowsAndLayersWithoutPositions) {
+TEST(TransformerBranches, Exaone4Of64BlocksHasWindowsAndLayersWithoutPositions) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   const Rules rules{.n_layers = 64, .is_rms = true, .order = Order::post, .rope_period = 4, .has_window = true};
   TinyModel m = model_of("exaone4", rules, [](int64_t) { return Shape{8}; });
@@ -246,20 +246,20 @@ TEST(DecoderBranches, Exaone4Of64BlocksHasWindowsAndLayersWithoutPositions) {
   check_rules(m, rules, 1e-10);  // of 64 layers
 }
 
-TEST(DecoderBranches, Exaone4OfFewerBlocksSeesEverything) {
+TEST(TransformerBranches, Exaone4OfFewerBlocksSeesEverything) {
   const Rules rules{.n_layers = 5, .is_rms = true, .order = Order::post};
   TinyModel m = model_of("exaone4", rules, [](int64_t) { return Shape{8}; });
   m.key("attention.sliding_window", kWindow);
   check_rules(m, rules);
 }
 
-TEST(DecoderBranches, SmolLm3sFourthLayersKnowNoPositions) {
+TEST(TransformerBranches, SmolLm3sFourthLayersKnowNoPositions) {
   const Rules rules{.n_layers = 9, .is_rms = true, .is_adjacent = true, .rope_period = 4};
   TinyModel m = model_of("smollm3", rules);
   check_rules(m, rules);
 }
 
-TEST(DecoderBranches, StableLmWithoutASecondNormIsSideBySide) {
+TEST(TransformerBranches, StableLmWithoutASecondNormIsSideBySide) {
   for (const bool has_head_norms : {false, true}) {
     const Rules rules{.n_heads = 4, .n_heads_kv = 2, .order = Order::side_by_side, .n_rot = 4};
     TinyModel m = has_head_norms ? model_of("stablelm", rules,
@@ -271,13 +271,13 @@ TEST(DecoderBranches, StableLmWithoutASecondNormIsSideBySide) {
   }
 }
 
-TEST(DecoderBranches, StableLmWithASecondNormIsSerial) {
+TEST(TransformerBranches, StableLmWithASecondNormIsSerial) {
   const Rules rules{.n_rot = 4, .has_biases = true};
   TinyModel m = model_of("stablelm", rules);
   check_rules(m, rules);
 }
 
-TEST(DecoderBranches, GptNeoxsKeySaysWhetherBlocksAreSideBySide) {
+TEST(TransformerBranches, GptNeoxsKeySaysWhetherBlocksAreSideBySide) {
   for (const Order order : {Order::two_norms, Order::serial}) {
     const Rules rules{.n_heads = 2, .n_heads_kv = 2, .order = order, .n_rot = 4, .is_gated = false, .has_biases = true};
     TinyModel m = model_of("gptneox", rules, {}, true);
@@ -286,7 +286,7 @@ TEST(DecoderBranches, GptNeoxsKeySaysWhetherBlocksAreSideBySide) {
   }
 }
 
-TEST(DecoderBranches, MptNormsAllHeadsTogether) {
+TEST(TransformerBranches, MptNormsAllHeadsTogether) {
   for (const bool is_fused : {true, false}) {
     const Rules rules{.n_heads = 3, .n_heads_kv = 3, .n_rot = 0, .max_alibi = 8, .clamp = 0.7, .is_gated = false};
     TinyModel m = model_of(

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 namespace tessera {
 
-std::string Decoder::block(int64_t il, std::string_view name) { return fmt::format("blk.{}.{}", il, name); }
+std::string Transformer::block(int64_t il, std::string_view name) { return fmt::format("blk.{}.{}", il, name); }
 
-bool Decoder::applies_ffn_scale(const Tensor* weight) const {
+bool Transformer::applies_ffn_scale(const Tensor* weight) const {
   return traits_.ffn_scales == FfnScales::all || (weight != nullptr && weight->dtype == DType::nvfp4);
 }
 
-nn::Linear Decoder::linear(const std::string& name, int64_t n_in, int64_t n_out, nn::ScaleOf scale_of) {
+nn::Linear Transformer::linear(const std::string& name, int64_t n_in, int64_t n_out, nn::ScaleOf scale_of) {
   nn::Linear layer{.weight = weights_.need(name + ".weight", {n_in, n_out}, Op::mul_mat),
                    .bias = weights_.maybe(name + ".bias", {n_out}, Op::add),
                    .scale_of = scale_of};
@@ -23,7 +23,7 @@ nn::Linear Decoder::linear(const std::string& name, int64_t n_in, int64_t n_out,
   return layer;
 }
 
-nn::Norm Decoder::norm(const std::string& name, const Shape& shape) {
+nn::Norm Transformer::norm(const std::string& name, const Shape& shape) {
   const Op use = traits_.norm == nn::NormKind::rms ? Op::rms_norm : Op::layer_norm;
   return {.kind = traits_.norm,
           .weight = weights_.need(name + ".weight", shape, use),
@@ -31,11 +31,11 @@ nn::Norm Decoder::norm(const std::string& name, const Shape& shape) {
           .eps = eps_};
 }
 
-nn::Norm Decoder::maybe_norm(const std::string& name, const Shape& shape) {
+nn::Norm Transformer::maybe_norm(const std::string& name, const Shape& shape) {
   return weights_.has(name + ".weight") ? norm(name, shape) : nn::Norm{};
 }
 
-void Decoder::list_outer() {
+void Transformer::list_outer() {
   const Shape table{info_.n_embd, info_.n_vocab};
   token_embd_ = weights_.need("token_embd.weight", table, Op::get_rows);
   if (!traits_.output_norm.empty()) output_norm_ = norm(std::string(traits_.output_norm), {info_.n_embd});
@@ -43,7 +43,7 @@ void Decoder::list_outer() {
   if (!info_.ropes.empty()) list_rope_factors();
 }
 
-void Decoder::list_output() {
+void Transformer::list_output() {
   const Shape table{info_.n_embd, info_.n_vocab};
   if (traits_.output == OutputWeights::own)
     output_.weight = weights_.need("output.weight", table, Op::mul_mat);
@@ -56,7 +56,7 @@ void Decoder::list_output() {
   output_.bias = weights_.maybe("output.bias", {info_.n_vocab}, Op::add);
 }
 
-void Decoder::list_rank_head() {
+void Transformer::list_rank_head() {
   const int64_t n_embd = info_.n_embd;
   int64_t n_labels = 1;
   if (const GgufValue* labels = files_.metadata().find(hp_.full_key("classifier.output_labels")); labels != nullptr) {
@@ -74,7 +74,7 @@ void Decoder::list_rank_head() {
   info_.n_scores = rank_.n_scores();
 }
 
-void Decoder::list_rope_factors() {
+void Transformer::list_rope_factors() {
   nn::Rope& rope = info_.ropes[0];
   const Shape shape{rope.config.n_rot / 2};
   rope.factors = weights_.maybe("rope_freqs.weight", shape, Op::rope_table);
@@ -83,7 +83,7 @@ void Decoder::list_rope_factors() {
   rope.long_factors = weights_.maybe("rope_factors_long.weight", shape, Op::rope_table);
 }
 
-nn::Attention Decoder::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
+nn::Attention Transformer::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
   const auto i = static_cast<size_t>(il);
   const int64_t n_embd = info_.n_embd, n_q = k_dim * n_heads_[i], n_k = k_dim * n_heads_kv_[i],
                 n_v = v_dim * n_heads_kv_[i];
@@ -106,48 +106,65 @@ nn::Attention Decoder::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
   return a;
 }
 
-void Decoder::add_head_norms(nn::Attention& a, int64_t il) {
+void Transformer::add_head_norms(nn::Attention& a, int64_t il) {
   a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim});
   a.k_norm = norm(block(il, "attn_k_norm"), {a.k_dim});
 }
 
-void Decoder::add_whole_norms(nn::Attention& a, int64_t il) {
+void Transformer::add_whole_norms(nn::Attention& a, int64_t il) {
   a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim * a.n_heads});
   a.k_norm = norm(block(il, "attn_k_norm"), {a.k_dim * a.n_heads_kv});
 }
 
-nn::Ffn Decoder::gated_ffn(int64_t il, nn::Activation activation) {
+TransformerLayer Transformer::list_layer(int64_t il) {
+  const auto dense_ffn = [&] {
+    switch (traits_.ffn) {
+      case FfnForm::fused:
+        return fused_ffn(il, traits_.activation);
+      case FfnForm::plain:
+        return plain_ffn(il, traits_.activation);
+      default:
+        return gated_ffn(il, traits_.activation);
+    }
+  };
+  return {.attn_norm = norm(il, "attn_norm"),
+          .attention = attention(il),
+          .ffn_norm = norm(il, "ffn_norm"),
+          .ffn = dense_ffn()};
+}
+
+nn::Ffn Transformer::gated_ffn(int64_t il, nn::Activation activation) {
   nn::Ffn ffn = plain_ffn(il, activation);
   ffn.gate = linear(block(il, "ffn_gate"), info_.n_embd, n_ff(il), nn::ScaleOf::sum);
   return ffn;
 }
 
-nn::Ffn Decoder::fused_ffn(int64_t il, nn::Activation activation) {
+nn::Ffn Transformer::fused_ffn(int64_t il, nn::Activation activation) {
   return {.up = linear(block(il, "ffn_up"), info_.n_embd, 2 * n_ff(il), nn::ScaleOf::sum),
           .down = linear(block(il, "ffn_down"), n_ff(il), info_.n_embd, nn::ScaleOf::sum),
           .activation = activation};
 }
 
-nn::Ffn Decoder::plain_ffn(int64_t il, nn::Activation activation) {
+nn::Ffn Transformer::plain_ffn(int64_t il, nn::Activation activation) {
   return {.up = linear(block(il, "ffn_up"), info_.n_embd, n_ff(il), nn::ScaleOf::sum),
           .down = linear(block(il, "ffn_down"), n_ff(il), info_.n_embd, nn::ScaleOf::sum),
           .activation = activation};
 }
 
-nn::Ffn Decoder::shared_expert(int64_t il, int64_t n_ff) {
+nn::Ffn Transformer::shared_expert(int64_t il, int64_t n_ff) {
   return {.gate = linear(block(il, "ffn_gate_shexp"), info_.n_embd, n_ff, nn::ScaleOf::sum),
           .up = linear(block(il, "ffn_up_shexp"), info_.n_embd, n_ff, nn::ScaleOf::sum),
           .down = linear(block(il, "ffn_down_shexp"), n_ff, info_.n_embd, nn::ScaleOf::sum)};
 }
 
-nn::ExpertLinear Decoder::expert_linear(const std::string& name, int64_t n_in, int64_t n_out) {
+nn::ExpertLinear Transformer::expert_linear(const std::string& name, int64_t n_in, int64_t n_out) {
   nn::ExpertLinear layer{.weight = weights_.need(name + ".weight", {n_in, n_out, n_experts_}, Op::mul_mat_experts),
                          .bias = weights_.maybe(name + ".bias", {n_out, n_experts_}, Op::expert_rows)};
   if (applies_ffn_scale(layer.weight)) layer.scale = weights_.maybe(name + ".scale", {n_experts_}, Op::expert_rows);
   return layer;
 }
 
-nn::Experts Decoder::experts(int64_t il, int64_t n_ff, const nn::Router& router) {
+nn::Experts Transformer::experts(int64_t il, int64_t n_ff, const nn::Router& router) {
   const int64_t n_embd = info_.n_embd;
   nn::Experts e{.router = router};
   e.router.weight = weights_.need(block(il, "ffn_gate_inp.weight"), {n_embd, n_experts_}, Op::mul_mat);
@@ -165,14 +182,14 @@ nn::Experts Decoder::experts(int64_t il, int64_t n_ff, const nn::Router& router)
   return e;
 }
 
-void Decoder::add_ffn_or_experts(DecoderLayer& layer, int64_t il) {
+void Transformer::add_ffn_or_experts(TransformerLayer& layer, int64_t il) {
   if (n_experts_ > 0)
     layer.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
   else
     layer.ffn = gated_ffn(il);
 }
 
-void Decoder::alternate_window(nn::Attention& a, int64_t il, int64_t period, int full_rope) const {
+void Transformer::alternate_window(nn::Attention& a, int64_t il, int64_t period, int full_rope) const {
   const bool has_window = il % period < period - 1;
   a.params.window = has_window ? window_ : 0;
   a.rope = has_window ? window_rope_ : full_rope;

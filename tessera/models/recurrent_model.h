@@ -1,7 +1,7 @@
-// What architectures with recurrent layers have in common: their keys, and the lists of their mixers' weights.
+// The base of architectures with recurrent layers: their keys, and the lists of weights of their mixers.
 #pragma once
 
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 #include "tessera/nn/recurrent.h"
 
 namespace tessera {
@@ -15,15 +15,15 @@ struct SsmKeys {
   int64_t n_groups = 0;
 };
 
-class RecurrentDecoder : public Decoder {
+class RecurrentModel : public Transformer {
  public:
-  using Decoder::Decoder;
+  using Transformer::Transformer;
 
  protected:
-  /// Errors: a key that is missing or out of range. A key that is not wanted is not read.
+  /// Errors: a key is missing or out of range. ssm.group_count is read only if wanted.
   enum class Groups : uint8_t { none, wanted };
   Result<> read_ssm_keys(Groups groups);
-  /// Also that heads divide the width and groups the heads.
+  /// The same with groups. Errors also: heads do not divide the width, or groups the heads.
   Result<> read_mamba2_keys();
 
   /// Layers without KV heads are recurrent.
@@ -34,7 +34,7 @@ class RecurrentDecoder : public Decoder {
   /// ssm_in, ssm_conv1d, ssm_dt.bias, ssm_a, ssm_d, ssm_norm, ssm_out.
   nn::Mamba2 mamba2(int64_t il);
 
-  /// The next recurrent layer, which keeps states of so many elements each.
+  /// Adds a recurrent layer with states of these numbers of elements; returns its index.
   int64_t add_state_layer(std::vector<int64_t> n_elements);
 
   SsmKeys ssm_;

@@ -1,4 +1,4 @@
-#include "tessera/models/recurrent_decoder.h"
+#include "tessera/models/recurrent_model.h"
 
 namespace tessera {
 
@@ -8,7 +8,7 @@ constexpr int64_t kMaxState = 4096;
 
 }  // namespace
 
-Result<> RecurrentDecoder::read_ssm_keys(Groups groups) {
+Result<> RecurrentModel::read_ssm_keys(Groups groups) {
   TESSERA_ASSIGN(ssm_.conv_width, hp_.integer("ssm.conv_kernel", 2, kMaxConvWidth));
   TESSERA_ASSIGN(ssm_.n_inner, hp_.integer("ssm.inner_size", 1, kMaxWidth));
   TESSERA_ASSIGN(ssm_.n_state, hp_.integer("ssm.state_size", 1, kMaxState));
@@ -19,7 +19,7 @@ Result<> RecurrentDecoder::read_ssm_keys(Groups groups) {
   return {};
 }
 
-Result<> RecurrentDecoder::read_mamba2_keys() {
+Result<> RecurrentModel::read_mamba2_keys() {
   TESSERA_TRY(read_ssm_keys(Groups::wanted));
   if (ssm_.n_inner % ssm_.rank != 0 || ssm_.rank % ssm_.n_groups != 0)
     return fail(ErrorCode::mismatch,
@@ -28,13 +28,13 @@ Result<> RecurrentDecoder::read_mamba2_keys() {
   return {};
 }
 
-int64_t RecurrentDecoder::add_state_layer(std::vector<int64_t> n_elements) {
+int64_t RecurrentModel::add_state_layer(std::vector<int64_t> n_elements) {
   info_.recurrent_layers.push_back({std::move(n_elements)});
   info_.recurrent_blocks.push_back(static_cast<int64_t>(layers_.size()));
   return static_cast<int64_t>(info_.recurrent_layers.size()) - 1;
 }
 
-nn::Mamba RecurrentDecoder::mamba(int64_t il) {
+nn::Mamba RecurrentModel::mamba(int64_t il) {
   const auto& [width, n, n_state, rank, n_groups] = ssm_;
   return {.in = linear(block(il, "ssm_in"), info_.n_embd, 2 * n),
           .conv = {.weight = weights_.need(block(il, "ssm_conv1d.weight"), {width, n}, Op::causal_conv),
@@ -50,7 +50,7 @@ nn::Mamba RecurrentDecoder::mamba(int64_t il) {
           .state_layer = add_state_layer({(width - 1) * n, n_state * n})};
 }
 
-nn::Mamba2 RecurrentDecoder::mamba2(int64_t il) {
+nn::Mamba2 RecurrentModel::mamba2(int64_t il) {
   const auto& [width, n, n_state, n_heads, n_groups] = ssm_;
   const int64_t n_conv = n + 2 * n_groups * n_state;
   return {.in = linear(block(il, "ssm_in"), info_.n_embd, n + n_conv + n_heads),

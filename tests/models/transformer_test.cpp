@@ -1,6 +1,6 @@
 // What architectures say of their layers: windows, ropes and shapes in the cache, for files with more layers or other
 // keys than the references have.
-#include "tessera/models/decoder.h"
+#include "tessera/models/transformer.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ Layers layers_of(const ModelInfo& info) {
   return layers;
 }
 
-class DecoderLayers : public ::testing::Test {
+class TransformerLayers : public ::testing::Test {
  protected:
   void check(const std::string& file, const std::function<void(FloatModel&)>& change, const Layers& want) {
     const std::string path = arch_model(file);
@@ -50,16 +50,16 @@ class DecoderLayers : public ::testing::Test {
   }
 };
 
-TEST_F(DecoderLayers, SmolLm3HasNoPositionsInEveryFourth) {
+TEST_F(TransformerLayers, SmolLm3HasNoPositionsInEveryFourth) {
   check("smollm3-dense", [](FloatModel& m) { m.repeat_layer_0("smollm3", 8); },
         {std::vector<int64_t>(8, 0), {0, 0, 0, -1, 0, 0, 0, -1}});
 }
 
-TEST_F(DecoderLayers, Gemma2HasAWindowInEveryOther) {
+TEST_F(TransformerLayers, Gemma2HasAWindowInEveryOther) {
   check("gemma2-dense", [](FloatModel& m) { m.repeat_layer_0("gemma2", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
 }
 
-TEST_F(DecoderLayers, Gemma3HasARopeForWindows) {
+TEST_F(TransformerLayers, Gemma3HasARopeForWindows) {
   check("gemma3-dense", [](FloatModel&) {}, {{16, 16, 16, 16, 16, 0, 16}, {1, 1, 1, 1, 1, 0, 1}});
   check("gemma3-dense", [](FloatModel& m) { m.keys.remove("gemma3.attention.sliding_window"); },
         {std::vector<int64_t>(7, 0), std::vector<int>(7, 0)});
@@ -108,16 +108,16 @@ TEST(DecoderScores, OfTheLargestGemmasAreScaledByTheWidthPerHead) {
   EXPECT_EQ(score_scales("gemma3", 62), of_model);
 }
 
-TEST_F(DecoderLayers, Cohere2TurnsOnlyWhereItHasAWindow) {
+TEST_F(TransformerLayers, Cohere2TurnsOnlyWhereItHasAWindow) {
   check("cohere2-dense", [](FloatModel& m) { m.repeat_layer_0("cohere2", 5); },
         {{16, 16, 16, 0, 16}, {0, 0, 0, -1, 0}});
 }
 
-TEST_F(DecoderLayers, GptOssHasAWindowInEveryOther) {
+TEST_F(TransformerLayers, GptOssHasAWindowInEveryOther) {
   check("gpt-oss-moe", [](FloatModel& m) { m.repeat_layer_0("gpt-oss", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
 }
 
-TEST_F(DecoderLayers, Olmo2sWindowsAreNotStretched) {
+TEST_F(TransformerLayers, Olmo2sWindowsAreNotStretched) {
   const auto stretch = [](FloatModel& m) {
     m.keys.set("olmo2.rope.scaling.type", "yarn");
     m.keys.set("olmo2.rope.scaling.factor", 4.0f);
@@ -130,7 +130,7 @@ TEST_F(DecoderLayers, Olmo2sWindowsAreNotStretched) {
   check("olmo2-dense", stretch_without_windows, {{0, 0, 0, 0}, {0, 0, 0, 0}});
 }
 
-TEST_F(DecoderLayers, Exaone4HasWindowsIfItHas64Layers) {
+TEST_F(TransformerLayers, Exaone4HasWindowsIfItHas64Layers) {
   check("exaone4-dense", [](FloatModel&) {}, {{0, 0}, {0, 0}});
   Layers want;
   for (int il = 0; il < 64; ++il) {
@@ -141,7 +141,7 @@ TEST_F(DecoderLayers, Exaone4HasWindowsIfItHas64Layers) {
       "exaone4-dense", [](FloatModel& m) { m.repeat_layer_0("exaone4", 64); }, want);
 }
 
-TEST_F(DecoderLayers, LayersThatPredictMoreTokensAreLeftOut) {
+TEST_F(TransformerLayers, LayersThatPredictMoreTokensAreLeftOut) {
   check("glm4-dense",
         [](FloatModel& m) {
           m.repeat_layer_0("glm4", 3);
@@ -150,7 +150,7 @@ TEST_F(DecoderLayers, LayersThatPredictMoreTokensAreLeftOut) {
         {{0, 0}, {0, 0}});
 }
 
-TEST_F(DecoderLayers, DeepSeekKeepsOneVectorPerToken) {
+TEST_F(TransformerLayers, DeepSeekKeepsOneVectorPerToken) {
   const std::string path = arch_model("deepseek2-moe");
   std::unique_ptr<ModelFiles> files;
   ASSERT_OK_AND_ASSIGN(const auto model, changed(
@@ -159,7 +159,7 @@ TEST_F(DecoderLayers, DeepSeekKeepsOneVectorPerToken) {
 }
 
 // Command R+ norms heads; without those weights it is refused.
-TEST(Decoder, CommandRPlusIsToldByItsLayers) {
+TEST(Transformer, CommandRPlusIsToldByItsLayers) {
   const std::string path = arch_model("command-r-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_OK(changed(
@@ -169,7 +169,7 @@ TEST(Decoder, CommandRPlusIsToldByItsLayers) {
                "tensor blk.0.attn_q_norm.weight [32, 4] is missing");
 }
 
-TEST(Decoder, AFourthSectionOfRopeIsNotSupported) {
+TEST(Transformer, AFourthSectionOfRopeIsNotSupported) {
   const std::string path = arch_model("glm4-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_ERROR(changed(
@@ -181,7 +181,7 @@ TEST(Decoder, AFourthSectionOfRopeIsNotSupported) {
                "the fourth section begins at pair 12 of 16");
 }
 
-TEST(Decoder, TiedOutputIsTheEmbedding) {
+TEST(Transformer, TiedOutputIsTheEmbedding) {
   const std::string path = arch_model("qwen2-dense");
   std::unique_ptr<ModelFiles> files;
   EXPECT_OK(changed(
@@ -192,7 +192,7 @@ TEST(Decoder, TiedOutputIsTheEmbedding) {
                "tensor output.weight [128, 256] is missing");
 }
 
-TEST(Decoder, GroupsOfExpertsMustBeLargeEnough) {
+TEST(Transformer, GroupsOfExpertsMustBeLargeEnough) {
   const std::string path = arch_model("deepseek2-moe");
   std::unique_ptr<ModelFiles> files;
   const auto with_groups = [&](uint32_t n, uint32_t n_used) {

@@ -1,12 +1,13 @@
-// Memory of a set of tensors in one or more types of buffers: planned while they are listed, allocated when they are
-// needed. An engine has one for its model, an adapter and a cache one each for their own.
+// Memory of a set of tensors in one or more types of buffers. The plan is made without memory and has every byte;
+// allocating takes exactly those bytes.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
+#include "tessera/backend/buffer.h"
 
 namespace tessera {
 
@@ -17,22 +18,35 @@ struct TypeBytes {
 
 class TensorMemory {
  public:
-  /// The tensor, which must outlive this, will lie in a buffer of this type.
+  /// Adds a tensor, which must outlive this, to the buffers of a type.
   void add(Tensor& tensor, const BufferType& type);
-  /// Places what was added. Errors: those of TensorPlacement::plan().
+  /// Gives each tensor its buffer type and offset: by type, in the order of add(). A new buffer begins where the type's
+  /// largest one is full. Errors: limit (a tensor larger than that); a tensor that the type cannot hold.
   Result<> plan();
-  /// Allocates what was planned, anew after an attempt that failed. Errors: out_of_memory.
+  /// Allocates the planned buffers and points each tensor at its own. May be called again after an error. Errors:
+  /// out_of_memory; the tensors then have no buffers.
   Result<> allocate(BufferUsage usage);
+  /// Sets all allocated bytes. Errors: those of Buffer::clear().
+  Result<> clear(std::byte value);
 
-  /// By type of buffer, in the order in which types were first added; the bytes allocated are those planned.
+  /// Bytes by type of buffer, in the order in which types were first added.
   std::vector<TypeBytes> planned() const;
   std::vector<TypeBytes> allocated() const;
-  std::span<const MultiBuffer> buffers() const { return buffers_; }
+  /// Several per type if a type's largest buffer is too small.
+  std::span<const std::unique_ptr<Buffer>> buffers() const { return buffers_; }
 
  private:
+  struct Part {
+    const BufferType* type;
+    size_t bytes = 0;
+    std::vector<Tensor*> tensors{};
+  };
+
+  Result<> plan(Tensor& tensor, const BufferType& type);
+
   std::vector<std::pair<const BufferType*, std::vector<Tensor*>>> added_;
-  std::vector<TensorPlacement> placements_;
-  std::vector<MultiBuffer> buffers_;  // of placements_
+  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;  // of parts_
 };
 
 /// The sum over all types.

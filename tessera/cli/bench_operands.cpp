@@ -78,10 +78,9 @@ Result<OperandCopies> OperandCopies::create(const BufferType& type, std::span<co
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(spec.dtype, spec.shape));
       made.tensors_.push_back({.name = "operand", .dtype = spec.dtype, .layout = layout});
     }
-  std::vector<Tensor*> all;
-  for (Tensor& tensor : made.tensors_) all.push_back(&tensor);
-  TESSERA_ASSIGN(const TensorPlacement placement, TensorPlacement::plan(type, std::move(all)));
-  TESSERA_ASSIGN(made.memory_, placement.allocate(BufferUsage::any));
+  for (Tensor& tensor : made.tensors_) made.memory_.add(tensor, type);
+  TESSERA_TRY(made.memory_.plan());
+  TESSERA_TRY(made.memory_.allocate(BufferUsage::any));
   for (size_t i = 0; i < specs.size(); ++i) TESSERA_TRY(made.fill(specs[i], i, backend));
   return made;
 }

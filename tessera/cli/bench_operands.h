@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 
 namespace tessera::cli {
 
@@ -48,7 +48,7 @@ class OperandCopies {
 
   std::vector<Tensor> tensors_;  // copy by copy
   size_t n_operands_ = 0;
-  MultiBuffer memory_;
+  TensorMemory memory_;
 };
 
 }  // namespace tessera::cli

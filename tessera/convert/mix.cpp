@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "tessera/convert/mix_rules.h"
 #include "tessera/gguf/keys.h"
+#include "tessera/gguf/weight_name.h"
 
 namespace tessera::convert {
 
@@ -138,13 +138,8 @@ DType fitting_type(DType wanted, int64_t n) {
 }
 
 int64_t layer_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "blk.";
-  if (!name.starts_with(kPrefix)) return -1;
-  int32_t layer = -1;
-  const char* begin = name.data() + kPrefix.size();
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), layer);
-  const bool is_layer = error == std::errc() && end != name.data() + name.size() && *end == '.' && *begin != '-';
-  return is_layer ? layer : -1;
+  const WeightName parts = parse_weight_name(name);
+  return parts.is_of_layer() && *parts.layer <= INT32_MAX ? *parts.layer : -1;
 }
 
 bool wants_imatrix(std::string_view name, DType dtype, FileType file_type) {

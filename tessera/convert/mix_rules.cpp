@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/gguf/weight_name.h"
+
 namespace tessera::convert {
 
 namespace {
@@ -26,16 +28,17 @@ bool is_70b(const MixModel& model) {
 }  // namespace
 
 Role role_of(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (name == "output.weight") return Role::output;
   if (is_embedding(name)) return Role::embedding;
-  if (has("attn_qkv.weight") || has("attn_kv_b.weight") || has("attn_v.weight")) return Role::v;
-  if (has("attn_k.weight")) return Role::k;
-  if (has("attn_q.weight")) return Role::q;
-  if (has("attn_output.weight")) return Role::attn_output;
-  if (has("ffn_up")) return Role::up;
-  if (has("ffn_gate")) return Role::gate;
-  if (has("ffn_down")) return Role::down;
+  const WeightName parts = parse_weight_name(name);
+  const auto is_matrix = [&](std::string_view role) { return parts.kind == "weight" && parts.role.ends_with(role); };
+  if (is_matrix("attn_qkv") || is_matrix("attn_kv_b") || is_matrix("attn_v")) return Role::v;
+  if (is_matrix("attn_k")) return Role::k;
+  if (is_matrix("attn_q")) return Role::q;
+  if (is_matrix("attn_output")) return Role::attn_output;
+  if (parts.role.contains("ffn_up")) return Role::up;
+  if (parts.role.contains("ffn_gate")) return Role::gate;
+  if (parts.role.contains("ffn_down")) return Role::down;
   return Role::other;
 }
 

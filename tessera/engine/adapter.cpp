@@ -33,7 +33,7 @@ const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use, const Weigh
                 .dtype = source.info.dtype,
                 .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // the reader has checked it
   beside_.push_back(beside);
-  return &weights_.emplace_back(Weight{std::move(tensor), use, &source}).tensor;
+  return &weights_.emplace_back(std::move(tensor), use, &source).tensor;
 }
 
 // --- LoRA
@@ -150,7 +150,7 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
   const auto i = static_cast<size_t>(*layer);
   if (terms_.layers.size() <= i) terms_.layers.resize(i + 1);
   // It lies with the first of the layer's weights.
-  const auto is_of_layer = [&](const Weight& weight) { return layer_of_weight(weight.tensor.name) == layer; };
+  const auto is_of_layer = [&](const Weight& weight) { return weight.name.layer == layer; };
   const auto& weights = engine_.model().weights().weights();
   const auto beside = std::ranges::find_if(weights, is_of_layer);
   terms_.layers[i] = add(tensor, Op::add_scaled, beside == weights.end() ? &weights.front() : &*beside);

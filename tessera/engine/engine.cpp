@@ -124,9 +124,8 @@ void Engine::lock_all() {
   const auto lock = [&](const std::byte* data, size_t bytes) {
     if (bytes != 0 && ::mlock(data, bytes) != 0) failed += bytes;
   };
-  for (const MultiBuffer& buffer : memory_.buffers())
-    for (const auto& part : buffer.parts())
-      if (part->base() != nullptr) lock(part->base(), part->size());
+  for (const auto& buffer : memory_.buffers())
+    if (buffer->base() != nullptr) lock(buffer->base(), buffer->size());
   for (const Weight* weight : in_place_) lock(files_->data(*weight->source).data(), weight->source->info.n_bytes);
   if (failed != 0)
     warnings_.push_back(fmt::format(

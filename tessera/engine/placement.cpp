@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
-#include "tessera/graph/builder.h"
+#include "tessera/backend/weight_support.h"
 
 namespace tessera {
 
@@ -24,27 +23,9 @@ bool same_name(std::string_view a, std::string_view b) {
 
 bool has_memory(const Device& device) { return &device.buffer_type().device() == &device; }
 
-// Whether a device multiplies by such a weight (or looks up its rows) where it lies.
-bool can_run(const Device& device, Op use, Tensor tensor, const BufferType& type) {
+bool can_use_in(const Device& device, Op use, Tensor tensor, const BufferType& type) {
   tensor.buffer_type = &type;
-  const Shape& shape = tensor.shape();
-  constexpr int64_t kTokens = 64;  // some devices take large products only
-  GraphBuilder b;
-  const Value w = b.tensor(tensor);
-  if (use == Op::mul_mat && shape[2] == 1) {
-    b.mul_mat(w, b.input("x", DType::f32, {shape[0], kTokens}));
-  } else if (use == Op::mul_mat_heads) {
-    b.mul_mat_heads(w, b.input("x", DType::f32, {shape[0], shape[2], kTokens}));
-  } else if (use == Op::mul_mat_experts) {
-    const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {1, kTokens}), shape[2]);
-    b.mul_mat_experts(w, b.input("x", DType::f32, {shape[0], kTokens}), routes, ExpertInput::tokens);
-  } else if (use == Op::get_rows) {
-    b.get_rows(w, b.input("ids", DType::i32, {kTokens}));
-  } else {
-    return true;
-  }
-  const auto graph = std::move(b).finish();
-  return !graph || device.supports(*graph, graph->size() - 1);
+  return can_use_weight(device, use, tensor);
 }
 
 bool can_hold(const BufferType& type, const Tensor& tensor) {
@@ -54,32 +35,7 @@ bool can_hold(const BufferType& type, const Tensor& tensor) {
 
 bool is_product(Op use) { return use == Op::mul_mat || use == Op::mul_mat_heads || use == Op::mul_mat_experts; }
 
-bool is_token_table(std::string_view name) { return name == "token_embd.weight"; }
-
-bool is_expert(std::string_view name) {
-  return name.find("_exps.") != std::string_view::npos || name.find("_chexps.") != std::string_view::npos;
-}
-
-// Weights in front of the layers, and behind them; what is neither (factors of ropes) goes with the first layer.
-bool is_input(const Weight& weight) { return weight.use == Op::get_rows; }
-bool is_output(const Weight& weight) {
-  const std::string_view name = weight.tensor.name;
-  return is_token_table(name) || name.starts_with("output") || name.starts_with("cls") ||
-         name.starts_with("enc.output") || name.starts_with("dec.output");
-}
-
 }  // namespace
-
-std::optional<int64_t> layer_of_weight(std::string_view name) {
-  constexpr std::string_view kBlock = "blk.";
-  const size_t at = name.find(kBlock);
-  if (at == std::string_view::npos || (at != 0 && name[at - 1] != '.')) return std::nullopt;
-  const std::string_view rest = name.substr(at + kBlock.size());
-  int64_t layer = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-  if (error != std::errc() || end == rest.data() + rest.size() || *end != '.' || layer < 0) return std::nullopt;
-  return layer;
-}
 
 Result<ModelPlacement> ModelPlacement::create(const Registry& registry, const ModelInfo& model,
                                               const PlacementOptions& options) {
@@ -201,12 +157,12 @@ const ModelPlacement::Rule* ModelPlacement::rule_for(const std::string& name) co
 }
 
 const Device& ModelPlacement::device_of(const Weight& weight) const {
-  const std::string& name = weight.tensor.name;
-  const std::optional<int64_t> layer = layer_of_weight(name);
-  if (layer && *layer < n_cpu_expert_layers_ && is_expert(name)) return cpu();
-  if (layer) return entry(std::min(*layer, n_entries() - 2));
-  if (is_input(weight)) return cpu();
-  return entry(is_output(weight) ? n_entries() - 1 : 0);
+  const WeightName& name = weight.name;
+  if (name.layer && *name.layer < n_cpu_expert_layers_ && name.is_expert()) return cpu();
+  if (name.layer) return entry(std::min(*name.layer, n_entries() - 2));
+  if (weight.use == Op::get_rows) return cpu();
+  // Weights that are neither in front of the layers nor behind them, such as factors of ropes, go with the first layer.
+  return entry(name.is_output() || name.is_token_table() ? n_entries() - 1 : 0);
 }
 
 const BufferType& ModelPlacement::device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const {
@@ -216,7 +172,7 @@ const BufferType& ModelPlacement::device_type(const Device& device, Op use, cons
 // A device that works in plain memory multiplies by what lies there.
 const BufferType& ModelPlacement::cpu_type(Op use, const Tensor& tensor, bool pack) const {
   if (!pack) return cpu().buffer_type();
-  const bool helps = helper_ != nullptr && use == Op::mul_mat && can_run(*helper_, use, tensor, cpu().buffer_type());
+  const bool helps = helper_ != nullptr && use == Op::mul_mat && can_use_in(*helper_, use, tensor, cpu().buffer_type());
   return helps ? helper_->weight_buffer_type(use, tensor.dtype, tensor.shape())
                : cpu().weight_buffer_type(use, tensor.dtype, tensor.shape());
 }
@@ -236,9 +192,9 @@ Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pac
   const Device& device = rule != nullptr ? *rule->device : device_of(weight);
   if (&device == &cpu()) return &cpu_type(weight.use, tensor, pack);
   const BufferType& type = device_type(device, weight.use, tensor, pack);
-  const bool is_both = weight.use == Op::mul_mat && is_token_table(tensor.name);
-  const bool is_fit = can_hold(type, tensor) && can_run(device, weight.use, tensor, type) &&
-                      (!is_both || can_run(device, Op::get_rows, tensor, type));
+  const bool is_both = weight.use == Op::mul_mat && weight.name.is_token_table();
+  const bool is_fit = can_hold(type, tensor) && can_use_in(device, weight.use, tensor, type) &&
+                      (!is_both || can_use_in(device, Op::get_rows, tensor, type));
   return is_fit ? &type : &cpu_type(weight.use, tensor, pack);
 }
 
@@ -247,7 +203,7 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
   constexpr int64_t kRows = 16;
   const Tensor& whole = weight.tensor;
   const Shape& shape = whole.shape();
-  const bool is_matrix = weight.use == Op::mul_mat && shape[2] == 1 && shape[3] == 1 && !is_token_table(whole.name);
+  const bool is_matrix = weight.use == Op::mul_mat && shape[2] == 1 && shape[3] == 1 && !weight.name.is_token_table();
   if (!splits_rows_ || homes_.size() < 2 || !is_matrix || rule_for(whole.name) != nullptr ||
       &device_of(weight) != main_)
     return {};
@@ -261,7 +217,7 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
                 .dtype = whole.dtype,
                 .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value()};  // smaller than the whole
     part.buffer_type = &device_type(*home.device, weight.use, part, pack);
-    if (!can_hold(*part.buffer_type, part) || !can_run(*home.device, weight.use, part, *part.buffer_type)) return {};
+    if (!can_hold(*part.buffer_type, part) || !can_use_in(*home.device, weight.use, part, *part.buffer_type)) return {};
     parts.push_back(std::move(part));
     begin = end;
   }
@@ -271,7 +227,7 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
 const BufferType& ModelPlacement::type_beside(const Weight& weight, const Tensor& tensor, Op use) const {
   const Device& device = weight.tensor.buffer_type->device();
   const BufferType& type = device.weight_buffer_type(use, tensor.dtype, tensor.shape());
-  return can_hold(type, tensor) && can_run(device, use, tensor, type) ? type : cpu_type(use, tensor, true);
+  return can_hold(type, tensor) && can_use_in(device, use, tensor, type) ? type : cpu_type(use, tensor, true);
 }
 
 }  // namespace tessera

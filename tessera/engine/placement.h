@@ -103,7 +103,4 @@ class ModelPlacement {
   bool offload_caches_ = true;
 };
 
-/// The number in "blk.3.", of a stack that may have a name; nothing: not a weight of a layer.
-std::optional<int64_t> layer_of_weight(std::string_view name);
-
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/limits.h"
 #include "tessera/gguf/printable.h"
+#include "tessera/gguf/weight_name.h"
 
 namespace tessera {
 
@@ -60,8 +61,7 @@ Result<std::unique_ptr<ModelFiles>> ModelFiles::blueprint(std::span<const std::b
 }
 
 bool ModelFiles::wants(std::string_view tensor) const {
-  if (tensor.starts_with("blk.")) tensor.remove_prefix(std::min(tensor.find('.', 4) + 1, tensor.size()));
-  return std::ranges::find(optional_, tensor) != optional_.end();
+  return std::ranges::find(optional_, parse_weight_name(tensor).within_layer) != optional_.end();
 }
 
 Result<std::unique_ptr<ModelFiles>> ModelFiles::parse(std::span<const std::byte> bytes, std::string name) {

@@ -33,7 +33,7 @@ const Tensor* WeightTable::add(const std::string& name, const Shape& shape, Op u
     return nullptr;
   }
   Tensor tensor{.name = name, .dtype = dtype, .layout = *layout};
-  return &weights_.emplace_back(Weight{std::move(tensor), use, source}).tensor;
+  return &weights_.emplace_back(std::move(tensor), use, source).tensor;
 }
 
 void WeightTable::also_multiplies(const Tensor* tensor) {

@@ -1,5 +1,5 @@
-// The weights of a model: what the architecture asks for by name and shape, matched against what the file has.
-// Errors stick, so an architecture lists its weights plainly and asks once at the end.
+// The weights of a model: those that the architecture lists by name and shape, found in the file. The first error is
+// kept, so an architecture lists its weights plainly and checks once at the end.
 #pragma once
 
 #include <deque>
@@ -7,15 +7,23 @@
 #include <string>
 
 #include "tessera/gguf/split.h"
+#include "tessera/gguf/weight_name.h"
 #include "tessera/graph/node.h"
 
 namespace tessera {
 
+/// A weight of a model. Its address is stable: `name` has views into tensor.name.
 struct Weight {
+  Weight(Tensor what, Op used_by, const ModelFiles::Tensor* from)
+      : tensor(std::move(what)), use(used_by), source(from), name(parse_weight_name(tensor.name)) {}
+  Weight(const Weight&) = delete;
+  Weight& operator=(const Weight&) = delete;
+
   Tensor tensor;
-  Op use = Op::mul_mat;                        // what it is an operand of: decides which memory suits it
-  const ModelFiles::Tensor* source = nullptr;  // null in a blueprint
-  std::vector<Tensor> row_parts{};             // where its rows lie in several memories: tensor.row_parts
+  Op use;                            // the operation that reads it, which decides its memory
+  const ModelFiles::Tensor* source;  // null in a blueprint
+  WeightName name;
+  std::vector<Tensor> row_parts{};  // of a weight with rows in several memories: tensor.row_parts
 };
 
 class WeightTable {

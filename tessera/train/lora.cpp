@@ -12,14 +12,6 @@ namespace tessera::train {
 namespace {
 
 constexpr int64_t kMaxRank = 4096;
-constexpr std::string_view kEnding = ".weight";
-
-// "attn_q" of "blk.3.attn_q.weight"
-std::string_view short_name(std::string_view name) {
-  if (name.starts_with("blk.")) name.remove_prefix(std::min(name.find('.', 4) + 1, name.size()));
-  if (name.ends_with(kEnding)) name.remove_suffix(kEnding.size());
-  return name;
-}
 
 Result<Tensor> matrix(std::string name, const Shape& shape) {
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, shape));
@@ -38,8 +30,9 @@ Result<std::unique_ptr<Lora>> Lora::create(const Model& model, const LoraOptions
   std::set<std::string_view> found;
   for (const Weight& weight : model.weights().weights()) {
     const Shape& w = weight.tensor.shape();
-    const auto target = std::ranges::find(options.targets, short_name(weight.tensor.name));
-    if (target == options.targets.end() || weight.use != Op::mul_mat || w[2] != 1 || w[3] != 1) continue;
+    const auto target = std::ranges::find(options.targets, weight.name.role);
+    const bool is_target = target != options.targets.end() && weight.name.stack.empty() && weight.name.kind == "weight";
+    if (!is_target || weight.use != Op::mul_mat || w[2] != 1 || w[3] != 1) continue;
     found.insert(*target);
     TESSERA_ASSIGN(Tensor down, matrix(weight.tensor.name + ".lora_a", {w[0], options.rank}));
     TESSERA_ASSIGN(Tensor up, matrix(weight.tensor.name + ".lora_b", {options.rank, w[1]}));

@@ -35,27 +35,26 @@ void Parameters::add(Tensor& weight, Rule rule, bool decays) {
 }
 
 Result<> Parameters::plan(const BufferType& type) {
-  std::vector<Tensor*> weights = frozen_, gradients, moments;
+  for (Tensor* tensor : frozen_) weights_.add(*tensor, type);
   for (Parameter& p : parameters_) {
-    weights.push_back(p.weight);
-    gradients.push_back(&p.gradient);
-    moments.push_back(&p.moment1);
-    if (n_moments(p.rule) > 1) moments.push_back(&p.moment2);
-    if (p.is_rounded()) moments.push_back(&p.exact);
+    weights_.add(*p.weight, type);
+    gradients_.add(p.gradient, type);
+    moments_.add(p.moment1, type);
+    if (n_moments(p.rule) > 1) moments_.add(p.moment2, type);
+    if (p.is_rounded()) moments_.add(p.exact, type);
   }
-  TESSERA_ASSIGN(weights_, TensorPlacement::plan(type, std::move(weights)));
-  TESSERA_ASSIGN(gradients_, TensorPlacement::plan(type, std::move(gradients)));
-  TESSERA_ASSIGN(moments_, TensorPlacement::plan(type, std::move(moments)));
+  for (TensorMemory* memory : {&weights_, &gradients_, &moments_}) TESSERA_TRY(memory->plan());
   return {};
 }
 
-ParameterBytes Parameters::bytes() const { return {weights_.bytes(), gradients_.bytes(), moments_.bytes()}; }
+ParameterBytes Parameters::bytes() const {
+  return {total_bytes(weights_.planned()), total_bytes(gradients_.planned()), total_bytes(moments_.planned())};
+}
 
 Result<> Parameters::allocate() {
-  TESSERA_ASSIGN(weight_buffers_, weights_.allocate(BufferUsage::weights));
-  TESSERA_ASSIGN(gradient_buffers_, gradients_.allocate(BufferUsage::any));
-  TESSERA_ASSIGN(moment_buffers_, moments_.allocate(BufferUsage::any));
-  return {};
+  TESSERA_TRY(weights_.allocate(BufferUsage::weights));
+  TESSERA_TRY(gradients_.allocate(BufferUsage::any));
+  return moments_.allocate(BufferUsage::any);
 }
 
 int64_t Parameters::n_elements() const {

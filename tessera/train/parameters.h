@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/backend/allocate.h"
 #include "tessera/backend/backend.h"
+#include "tessera/backend/tensor_memory.h"
 #include "tessera/base/cancel.h"
 #include "tessera/train/optimizer.h"
 
@@ -52,7 +52,7 @@ class Parameters {
   const std::deque<Parameter>& all() const { return parameters_; }
   int64_t n_elements() const;
 
-  Result<> clear_gradients() { return gradient_buffers_.clear(std::byte{0}); }
+  Result<> clear_gradients() { return gradients_.clear(std::byte{0}); }
   /// The square root of the sum of all gradients' squares, which are summed in double in one order.
   Result<double> gradient_norm();
 
@@ -63,8 +63,7 @@ class Parameters {
  private:
   std::deque<Parameter> parameters_;  // addresses are stable: graphs name the tensors
   std::vector<Tensor*> frozen_;
-  TensorPlacement weights_, gradients_, moments_;
-  MultiBuffer weight_buffers_, gradient_buffers_, moment_buffers_;
+  TensorMemory weights_, gradients_, moments_;
   std::vector<float> chunk_;
 };
 

@@ -139,7 +139,7 @@ Result<> Trainer::list_candidates(std::vector<Candidate>& candidates) {
                   "file in F32, F16 or BF16",
                   tensor.name, info(stored).name);
     TESSERA_TRY(lay_out(tensor, options_.rounds_weights && is_matrix(tensor) ? DType::bf16 : DType::f32));
-    const bool is_of_layer = weight.use == Op::mul_mat && tensor.name.starts_with("blk.");
+    const bool is_of_layer = weight.use == Op::mul_mat && weight.name.is_of_layer();
     candidates.push_back({&tensor, is_of_layer && is_matrix(tensor)});
   }
   if (options_.lora == nullptr) return {};

@@ -238,12 +238,5 @@ TEST(Placement, ACacheTypeThatADeviceCannotKeepIsAnError) {
   }
 }
 
-TEST(Placement, NumbersOfLayersAreReadFromNames) {
-  EXPECT_EQ(layer_of_weight("blk.12.attn_q.weight"), 12);
-  EXPECT_EQ(layer_of_weight("dec.blk.0.attn_q.weight"), 0);
-  for (const char* name : {"output.weight", "xblk.1.a", "blk.x.a", "blk.1", "blk.99999999999999999999.a", "blk.-1.a"})
-    EXPECT_EQ(layer_of_weight(name), std::nullopt) << name;
-}
-
 }  // namespace
 }  // namespace tessera

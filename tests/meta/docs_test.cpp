@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <regex>
-#include <set>
 #include <sstream>
 #include <string>
 
@@ -16,11 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxColumns = 120;
-
-// Files written before this rule. A file that follows it now leaves the list, and none joins.
-const std::set<std::string> kOlderThanTheRule = {
-    "adapters.md", "add_backend.md", "add_model.md", "devices.md", "graph.md", "offload.md", "performance.md", "training.md",
-};
 
 std::vector<fs::path> pages() {
   std::vector<fs::path> all;
@@ -52,10 +46,7 @@ TEST(Docs, LinesHaveAtMost120Columns) {
   EXPECT_GT(pages().size(), 10u);
   for (const fs::path& page : pages()) {
     const int line = long_line(testing::read_all(page));
-    if (kOlderThanTheRule.contains(page.filename()))
-      EXPECT_NE(line, 0) << page << " has no long lines: take it off kOlderThanTheRule";
-    else
-      EXPECT_EQ(line, 0) << page << ":" << line << ": more than " << kMaxColumns << " columns";
+    EXPECT_EQ(line, 0) << page << ":" << line << ": more than " << kMaxColumns << " columns";
   }
 }
 

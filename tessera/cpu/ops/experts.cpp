@@ -1,5 +1,5 @@
 // The small operations of a mixture of experts: choosing experts, sorting pairs by expert, and adding up what the
-// experts say. Their products are in mul_mat_experts.cpp.
+// experts say. Their products are in experts_matmul.cpp.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tessera/backend/allocate.h"
+#include "tessera/backend/tensor_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -25,6 +25,7 @@ class SmallType final : public BufferType {
   }
 
   mutable std::vector<size_t> sizes;
+  mutable int n_cleared = 0;
 
  private:
   class Empty final : public Buffer {
@@ -33,7 +34,10 @@ class SmallType final : public BufferType {
     std::byte* base() override { return nullptr; }
     Result<> set(const Tensor&, size_t, std::span<const std::byte>) override { return {}; }
     Result<> get(const Tensor&, size_t, std::span<std::byte>) override { return {}; }
-    Result<> clear(std::byte) override { return {}; }
+    Result<> clear(std::byte) override {
+      ++static_cast<const SmallType&>(type()).n_cleared;
+      return {};
+    }
     Result<> reset() override { return fail(ErrorCode::io, "cannot"); }
   };
   size_t max_size_;
@@ -44,86 +48,109 @@ Tensor bytes_tensor(const std::string& name, int64_t n) {
   return {.name = name, .dtype = DType::i8, .layout = contiguous_layout(DType::i8, {n}).value()};
 }
 
-std::vector<Tensor*> pointers(std::vector<Tensor>& tensors) {
-  std::vector<Tensor*> all;
-  for (Tensor& tensor : tensors) all.push_back(&tensor);
-  return all;
+// Memory of tensors in one type, in their order.
+TensorMemory memory_of(std::vector<Tensor>& tensors, const BufferType& type) {
+  TensorMemory memory;
+  for (Tensor& tensor : tensors) memory.add(tensor, type);
+  return memory;
 }
 
-TEST(TensorPlacement, OffsetsAreAlignedAndInOrder) {
+TEST(TensorMemory, OffsetsAreAlignedAndInOrder) {
   const SmallType type(1000);
   std::vector<Tensor> tensors{bytes_tensor("a", 1), bytes_tensor("b", 33), bytes_tensor("c", 64)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
   EXPECT_EQ(tensors[0].offset, 0u);
   EXPECT_EQ(tensors[1].offset, 32u);
   EXPECT_EQ(tensors[2].offset, 96u);
-  EXPECT_EQ(placement.bytes(), 160u);
+  EXPECT_EQ(total_bytes(memory.planned()), 160u);
   EXPECT_EQ(tensors[0].buffer_type, &type);
   EXPECT_EQ(tensors[0].buffer, nullptr);
   EXPECT_TRUE(type.sizes.empty());  // planning allocates nothing
 }
 
-TEST(TensorPlacement, AllocatesExactlyThePlannedBytes) {
+TEST(TensorMemory, AllocatesExactlyThePlannedBytes) {
   const SmallType type(128);
   std::vector<Tensor> tensors{bytes_tensor("a", 100), bytes_tensor("b", 20), bytes_tensor("c", 128),
                               bytes_tensor("d", 1)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
-  ASSERT_OK_AND_ASSIGN(const MultiBuffer buffers, placement.allocate(BufferUsage::weights));
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
+  ASSERT_OK(memory.allocate(BufferUsage::weights));
   EXPECT_EQ(type.sizes, (std::vector<size_t>{128, 32, 128, 32}));
-  EXPECT_EQ(buffers.size(), placement.bytes());
+  EXPECT_EQ(total_bytes(memory.allocated()), total_bytes(memory.planned()));
+  ASSERT_EQ(memory.planned().size(), 1u);  // four buffers of one type
 }
 
-TEST(TensorPlacement, ANewPartBeginsWhereTheLargestBufferIsFull) {
+TEST(TensorMemory, ANewPartBeginsWhereTheLargestBufferIsFull) {
   const SmallType type(96);
   std::vector<Tensor> tensors{bytes_tensor("a", 32), bytes_tensor("b", 64), bytes_tensor("c", 32),
                               bytes_tensor("d", 96)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
-  ASSERT_OK_AND_ASSIGN(const MultiBuffer buffers, placement.allocate(BufferUsage::weights));
-  ASSERT_EQ(buffers.parts().size(), 3u);
-  EXPECT_EQ(tensors[0].buffer, buffers.parts()[0].get());
-  EXPECT_EQ(tensors[1].buffer, buffers.parts()[0].get());
-  EXPECT_EQ(tensors[2].buffer, buffers.parts()[1].get());
-  EXPECT_EQ(tensors[3].buffer, buffers.parts()[2].get());
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
+  ASSERT_OK(memory.allocate(BufferUsage::weights));
+  ASSERT_EQ(memory.buffers().size(), 3u);
+  EXPECT_EQ(tensors[0].buffer, memory.buffers()[0].get());
+  EXPECT_EQ(tensors[1].buffer, memory.buffers()[0].get());
+  EXPECT_EQ(tensors[2].buffer, memory.buffers()[1].get());
+  EXPECT_EQ(tensors[3].buffer, memory.buffers()[2].get());
   EXPECT_EQ(tensors[3].offset, 0u);
 }
 
-TEST(TensorPlacement, RefusesATensorLargerThanTheLargestBuffer) {
+TEST(TensorMemory, RefusesATensorLargerThanTheLargestBuffer) {
   const SmallType type(96);
   std::vector<Tensor> tensors{bytes_tensor("big", 97)};
-  EXPECT_ERROR(TensorPlacement::plan(type, pointers(tensors)),
-               "tensor big: 97 bytes, the largest small buffer holds 96");
+  EXPECT_ERROR(memory_of(tensors, type).plan(), "tensor big: 97 bytes, the largest small buffer holds 96");
 }
 
-TEST(TensorPlacement, RefusesASizeThatOverflowsWhenItIsRoundedUp) {
+TEST(TensorMemory, RefusesASizeThatOverflowsWhenItIsRoundedUp) {
   const SmallType type(SIZE_MAX);
   std::vector<Tensor> tensors{bytes_tensor("a", INT64_MAX), bytes_tensor("b", INT64_MAX)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
-  ASSERT_OK(placement.allocate(BufferUsage::any));
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
+  ASSERT_OK(memory.allocate(BufferUsage::any));
   EXPECT_EQ(type.sizes.size(), 2u);  // 2^63 each: both do not fit one size_t
 }
 
-TEST(TensorPlacement, NamesTheTensorThatTheTypeCannotHold) {
+TEST(TensorMemory, NamesTheTensorThatTheTypeCannotHold) {
   const SmallType type(1000);
   std::vector<Tensor> tensors{bytes_tensor("odd", 1)};
   tensors[0].dtype = DType::q8_0;
-  EXPECT_ERROR(TensorPlacement::plan(type, pointers(tensors)), "odd: ");
+  EXPECT_ERROR(memory_of(tensors, type).plan(), "odd: ");
 }
 
-TEST(TensorPlacement, AFailedPartLeavesTheTensorsWithoutBuffer) {
+TEST(TensorMemory, AFailedPartLeavesTheTensorsWithoutBuffer) {
   const SmallType type(96, 1);
   std::vector<Tensor> tensors{bytes_tensor("a", 96), bytes_tensor("b", 96)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
-  EXPECT_ERROR(placement.allocate(BufferUsage::any), "no more");
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
+  EXPECT_ERROR(memory.allocate(BufferUsage::any), "no more");
   EXPECT_EQ(tensors[0].buffer, nullptr);
 }
 
-TEST(MultiBuffer, PassesOnWhatAPartRefuses) {
+TEST(TensorMemory, GroupsTensorsByTypeInOrderOfFirstUse) {
+  const SmallType first(1000), second(1000);
+  std::vector<Tensor> tensors{bytes_tensor("a", 32), bytes_tensor("b", 64), bytes_tensor("c", 96)};
+  TensorMemory memory;
+  memory.add(tensors[0], first);
+  memory.add(tensors[1], second);
+  memory.add(tensors[2], first);
+  ASSERT_OK(memory.plan());
+  const std::vector<TypeBytes> planned = memory.planned();
+  ASSERT_EQ(planned.size(), 2u);
+  EXPECT_EQ(planned[0].type, &first);
+  EXPECT_EQ(planned[0].bytes, 128u);
+  EXPECT_EQ(planned[1].bytes, 64u);
+  EXPECT_EQ(tensors[2].offset, 32u);
+}
+
+TEST(TensorMemory, ClearsEveryBuffer) {
   const SmallType type(96);
-  std::vector<Tensor> tensors{bytes_tensor("a", 96)};
-  ASSERT_OK_AND_ASSIGN(const auto placement, TensorPlacement::plan(type, pointers(tensors)));
-  ASSERT_OK_AND_ASSIGN(MultiBuffer buffers, placement.allocate(BufferUsage::any));
-  EXPECT_OK(buffers.clear(std::byte{0}));
-  EXPECT_ERROR(buffers.reset(), "cannot");
+  std::vector<Tensor> tensors{bytes_tensor("a", 96), bytes_tensor("b", 96)};
+  TensorMemory memory = memory_of(tensors, type);
+  ASSERT_OK(memory.plan());
+  ASSERT_OK(memory.allocate(BufferUsage::any));
+  EXPECT_OK(memory.clear(std::byte{0}));
+  EXPECT_EQ(type.n_cleared, 2);
 }
 
 TEST(WantRange, RefusesWhatLeavesTheTensor) {

@@ -6,7 +6,7 @@
 
 #include "tessera/blas/backend.h"
 #include "tessera/blas/library.h"
-#include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/matmul_testing.h"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/blas/backend.h"
-#include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/matmul_testing.h"
 #include "tests/sched/two_devices.h"
 
 namespace tessera {

@@ -10,7 +10,7 @@
 
 #include "tessera/tensor/dtype.h"
 #include "tests/cpu/kernels_testing.h"
-#include "tests/cpu/kv_types.h"
+#include "tests/cpu/kv_testing.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tessera/cpu/buffers.h"
-#include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/matmul_testing.h"
 #include "tests/cpu/smaps.h"
 
 namespace tessera {

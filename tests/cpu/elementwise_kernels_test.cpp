@@ -1,125 +1,44 @@
-// The element-wise kernels of every usable instruction set against double-precision references.
+// The kernels on each element by itself, of every usable instruction set, against double-precision references.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numbers>
 
-#include "tests/cpu/kernels_testing.h"
+#include "tests/cpu/row_kernels_testing.h"
 #include "tests/support/numbers.h"
 
 namespace tessera {
 namespace {
 
+using namespace testing;
+
 using cpu::Elementwise;
 using cpu::Kernels;
 using testing::binary;
-using testing::Guarded;
-using testing::kInf;
-using testing::kTailLengths;
-using testing::random_floats;
-using testing::same_bits;
 using testing::unary;
-using testing::usable_kernels;
-using testing::vector_kernels;
-
-constexpr double kUlp = 0x1p-23;
-
-/// One kernel over two input rows, e.g. add; those with one input ignore the second.
-struct RowKernel {
-  const char* name;
-  std::function<void(const Kernels&, const float* a, const float* b, int64_t n, float* out)> run;
-};
 
 constexpr float kNumbers[] = {0.5f, 2.0f};  // of operations with parameters
 
-// The element-wise operations first: element i of their result depends on nothing but element i of the inputs.
-const std::vector<RowKernel>& row_kernels() {
-  static const std::vector<RowKernel> kernels = {
+const RowKernels& elementwise_kernels() {
+  static const RowKernels kernels = {
 #define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices)                                                    \
   {#name, [](const Kernels& k, auto a, auto b, auto n, auto out) {                                                    \
      k.elementwise[static_cast<size_t>(Elementwise::name)]({.a = a, .b = b, .params = kNumbers, .n = n, .out = out}); \
    }},
 #include "tessera/graph/ops.def"
-      {"softmax", [](const Kernels& k, auto a, auto, auto n, auto out) { k.norm->soft_max(a, n, out); }},
-      {"rms_norm", [](const Kernels& k, auto a, auto b, auto n, auto out) { k.norm->rms_norm(a, b, n, 1e-5f, out); }},
-      {"rms_norm without weight",
-       [](const Kernels& k, auto a, auto, auto n, auto out) { k.norm->rms_norm(a, nullptr, n, 1e-5f, out); }},
-      {"layer_norm",
-       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.norm->layer_norm(a, b, b, n, 1e-5f, out); }},
-      {"layer_norm without weights", [](const Kernels& k, auto a, auto, auto n,
-                                        auto out) { k.norm->layer_norm(a, nullptr, nullptr, n, 1e-5f, out); }},
-      {"rope_adjacent",
-       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_adjacent(a, b, n / 2 * 2, n, out); }},
-      {"rope_halves",
-       [](const Kernels& k, auto a, auto b, auto n, auto out) { k.rope_halves(a, b, n / 2 * 2, n, out); }},
   };
   return kernels;
 }
 
-constexpr size_t kElementwise = std::to_array<const char*>({
-#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) #name,
-#include "tessera/graph/ops.def"
-                                                           })
-                                    .size();
+TEST(ElementwiseKernels, WriteOnlyTheirRowAtEveryLength) { expect_only_the_row_is_written(elementwise_kernels()); }
 
-std::vector<RowKernel> independent_kernels() { return {row_kernels().begin(), row_kernels().begin() + kElementwise}; }
-
-std::vector<float> run(const RowKernel& kernel, const Kernels& k, const std::vector<float>& a,
-                       const std::vector<float>& b) {
-  Guarded<float> out(static_cast<int64_t>(a.size()));
-  kernel.run(k, a.data(), b.data(), static_cast<int64_t>(a.size()), out.data());
-  EXPECT_TRUE(out.intact()) << kernel.name << " on " << k.isa << " with n " << a.size();
-  return out.values();
-}
-
-TEST(ElementwiseKernels, WriteOnlyTheirRowAtEveryLength) {
-  Rng rng(1);
-  for (const Kernels* k : usable_kernels()) {
-    for (const RowKernel& kernel : row_kernels()) {
-      for (const int64_t n : kTailLengths) run(kernel, *k, random_floats(rng, n, 3), random_floats(rng, n, 3));
-    }
-  }
-}
-
-TEST(ElementwiseKernels, OutputMayBeTheInput) {
-  Rng rng(2);
-  for (const Kernels* k : usable_kernels()) {
-    for (const RowKernel& kernel : row_kernels()) {
-      for (const int64_t n : kTailLengths) {
-        std::vector<float> a = random_floats(rng, n, 3);
-        const std::vector<float> b = random_floats(rng, n, 3), apart = run(kernel, *k, a, b);
-        kernel.run(*k, a.data(), b.data(), n, a.data());
-        EXPECT_TRUE(same_bits(a, apart)) << kernel.name << " on " << k->isa << " with n " << n;
-      }
-    }
-  }
-}
+TEST(ElementwiseKernels, OutputMayBeTheInput) { expect_output_may_be_the_first_input(elementwise_kernels()); }
 
 TEST(ElementwiseKernels, BitsDoNotDependOnThePlaceInTheRow) {
-  Rng rng(3);
-  const std::vector<float> a = random_floats(rng, 70, 9), b = random_floats(rng, 70, 9);
-  for (const Kernels* k : usable_kernels()) {
-    for (const RowKernel& kernel : independent_kernels()) {
-      const std::vector<float> whole = run(kernel, *k, a, b);
-      for (size_t i = 0; i < a.size(); ++i) {
-        EXPECT_TRUE(same_bits(run(kernel, *k, {a[i]}, {b[i]}), {whole[i]})) << kernel.name << " on " << k->isa;
-      }
-    }
-  }
+  expect_the_same_bits_at_any_place(elementwise_kernels());
 }
 
-TEST(ElementwiseKernels, VectorSetsGiveTheSameBits) {
-  const auto sets = vector_kernels();
-  if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets are usable here";
-  Rng rng(4);
-  for (const RowKernel& kernel : row_kernels()) {
-    for (const int64_t n : kTailLengths) {
-      const std::vector<float> a = random_floats(rng, n, 20), b = random_floats(rng, n, 20);
-      EXPECT_TRUE(same_bits(run(kernel, *sets[0], a, b), run(kernel, *sets[1], a, b))) << kernel.name << " n " << n;
-    }
-  }
-}
+TEST(ElementwiseKernels, VectorSetsGiveTheSameBits) { expect_vector_sets_agree(elementwise_kernels()); }
 
 TEST(ElementwiseKernels, AddMulAndScaleRoundOnce) {
   Rng rng(5);
@@ -134,94 +53,6 @@ TEST(ElementwiseKernels, AddMulAndScaleRoundOnce) {
       EXPECT_EQ(product[i], a[i] * b[i]);
       EXPECT_EQ(scaled[i], a[i] * 0.7f);
     }
-  }
-}
-
-TEST(RmsNorm, HandCase) {
-  const float x[] = {1, -7}, weight[] = {2, 10};  // mean of squares 25
-  for (const Kernels* k : usable_kernels()) {
-    float out[2];
-    k->norm->rms_norm(x, weight, 2, 0, out);
-    EXPECT_FLOAT_EQ(out[0], 0.4f);
-    EXPECT_FLOAT_EQ(out[1], -14.0f);
-    k->norm->rms_norm(x, nullptr, 2, 75, out);  // 25 + 75
-    EXPECT_FLOAT_EQ(out[0], 0.1f);
-    EXPECT_FLOAT_EQ(out[1], -0.7f);
-  }
-}
-
-TEST(RmsNorm, MatchesDoublePrecision) {
-  Rng rng(6);
-  for (const Kernels* k : usable_kernels()) {
-    for (const int64_t n : kTailLengths) {
-      const std::vector<float> x = random_floats(rng, n, 5), weight = random_floats(rng, n, 2);
-      std::vector<float> out(x.size());
-      k->norm->rms_norm(x.data(), weight.data(), n, 1e-5f, out.data());
-      double squares = 0;
-      for (const float v : x) squares += double{v} * v;
-      const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
-      // Half the relative error of the sum (64 partials of n/64 terms, a tree of 6) and 5 roundings after it.
-      const double tolerance = (static_cast<double>(n) / 64 + 6) / 2 + 5;
-      for (size_t i = 0; i < x.size(); ++i) {
-        const double want = x[i] * factor * weight[i];
-        EXPECT_NEAR(out[i], want, tolerance * kUlp * std::abs(want)) << k->isa << " n " << n;
-      }
-    }
-  }
-}
-
-TEST(RmsNorm, ZeroRowStaysZero) {
-  const std::vector<float> zeros(20, 0.0f);
-  for (const Kernels* k : usable_kernels()) {
-    std::vector<float> out(20, 1.0f);
-    k->norm->rms_norm(zeros.data(), nullptr, 20, 1e-6f, out.data());
-    EXPECT_EQ(out, zeros);
-  }
-}
-
-TEST(LayerNorm, HandCase) {
-  const float x[] = {1, 3, 5, 7}, weight[] = {1, 2, 1, 2}, bias[] = {0, 0, 10, 10};  // mean 4, variance 5
-  for (const Kernels* k : usable_kernels()) {
-    float out[4];
-    k->norm->layer_norm(x, weight, bias, 4, 4, out);  // 5 + 4: divided by 3
-    EXPECT_FLOAT_EQ(out[0], -1.0f);
-    EXPECT_FLOAT_EQ(out[1], -2.0f / 3);
-    EXPECT_FLOAT_EQ(out[2], 10 + 1.0f / 3);
-    EXPECT_FLOAT_EQ(out[3], 12.0f);
-  }
-}
-
-// The mean is far from 0 beside the spread: what subtracting the square of the mean would lose.
-TEST(LayerNorm, MatchesDoublePrecisionFarFromZero) {
-  Rng rng(16);
-  for (const Kernels* k : usable_kernels()) {
-    for (const int64_t n : kTailLengths) {
-      if (n < 2) continue;
-      std::vector<float> x = random_floats(rng, n, 5);
-      for (float& v : x) v += 1000;
-      const std::vector<float> weight = random_floats(rng, n, 2), bias = random_floats(rng, n, 2);
-      std::vector<float> out(x.size());
-      k->norm->layer_norm(x.data(), weight.data(), bias.data(), n, 1e-5f, out.data());
-      double mean = 0, variance = 0;
-      for (const float v : x) mean += double{v} / static_cast<double>(n);
-      for (const float v : x) variance += (v - mean) * (v - mean) / static_cast<double>(n);
-      const double factor = 1 / std::sqrt(variance + 1e-5);
-      for (size_t i = 0; i < x.size(); ++i) {
-        // The mean is off by some roundings of 1000, more for more partial sums; differences are of some units.
-        const double mean_error = (static_cast<double>(n) / 64 + 8) * 1000 * kUlp / 2;
-        EXPECT_NEAR(out[i], (x[i] - mean) * factor * weight[i] + bias[i], 3 * mean_error * factor * 2 + 1e-5)
-            << k->isa << " n " << n;
-      }
-    }
-  }
-}
-
-TEST(LayerNorm, AConstantRowGivesTheBias) {
-  const std::vector<float> x(70, 3.0f), bias(70, 0.25f);
-  for (const Kernels* k : usable_kernels()) {
-    std::vector<float> out(70);
-    k->norm->layer_norm(x.data(), nullptr, bias.data(), 70, 1e-5f, out.data());
-    EXPECT_EQ(out, bias);
   }
 }
 
@@ -371,108 +202,47 @@ TEST(Swiglu, IsSiluTimesUp) {
   }
 }
 
-TEST(Softmax, MatchesDoublePrecision) {
-  Rng rng(8);
-  for (const Kernels* k : usable_kernels()) {
-    for (const int64_t n : kTailLengths) {
-      const std::vector<float> x = random_floats(rng, n, 15);
-      std::vector<float> out(x.size());
-      k->norm->soft_max(x.data(), n, out.data());
-      if (n == 0) continue;
-      const double highest = *std::max_element(x.begin(), x.end());
-      double sum = 0;
-      for (const float v : x) sum += std::exp(v - highest);
-      for (size_t i = 0; i < x.size(); ++i) {
-        const double want = std::exp(x[i] - highest) / sum;
-        // x - max is off by up to 2^-24 of 30; exp by 2 ulp, likewise the sum; n/16 + 4 additions; the
-        // quotient.
-        const double tolerance = 2 * (15 + 2) + static_cast<double>(n) / 16 + 5;
-        EXPECT_NEAR(out[i], want, tolerance * kUlp * want) << k->isa << " n " << n;
-      }
+// --- gradients; what they compute between the ends of the number line, gradient_test.cpp checks
+
+/// Of x and dy.
+const RowKernels& slope_kernels() {
+  static const RowKernels kernels = {
+      {"silu", [](auto& k, auto x, auto dy, auto n, auto out) { binary(k, Elementwise::silu_grad, x, dy, n, out); }},
+      {"gelu", [](auto& k, auto x, auto dy, auto n, auto out) { binary(k, Elementwise::gelu_grad, x, dy, n, out); }},
+      {"clamp",
+       [](auto& k, auto x, auto dy, auto n, auto out) {
+         binary(k, Elementwise::clamp_grad, x, dy, n, out, {-1, 2});
+       }},
+  };
+  return kernels;
+}
+
+TEST(ElementwiseGradientKernels, OutputMayBeEitherInput) { expect_output_may_be_either_input(slope_kernels()); }
+
+TEST(ElementwiseGradientKernels, BitsDoNotDependOnThePlaceInTheRow) {
+  expect_the_same_bits_at_any_place(slope_kernels());
+}
+
+TEST(ElementwiseGradientKernels, VectorSetsGiveTheSameBits) { expect_vector_sets_agree(slope_kernels()); }
+
+// The slopes are 0 on the far left and 1 on the far right, and no intermediate overflows into NaN.
+TEST(ElementwiseGradientKernels, SlopesSaturateAtTheEnds) {
+  const std::vector<float> x{-3e38f, -1e30f, -1e10f, -600, -100, 100, 600, 1e10f, 1e30f, 3e38f}, ones(10, 1.0f);
+  for (const Kernels* k : usable_kernels())
+    for (const size_t which : {0, 1}) {
+      const std::vector<float> slope = run_row(slope_kernels()[which], *k, x, ones);
+      for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(slope[i], 0.0f, 1e-30f) << k->isa << " at " << x[i];
+      for (size_t i = 5; i < 10; ++i) EXPECT_EQ(slope[i], 1.0f) << k->isa << " at " << x[i];
     }
-  }
 }
 
-TEST(Softmax, MinusInfinityGetsNothing) {
-  const float x[] = {0, -kInf, 0, -kInf};
-  for (const Kernels* k : usable_kernels()) {
-    float out[4];
-    k->norm->soft_max(x, 4, out);
-    EXPECT_EQ(out[0], 0.5f);
-    EXPECT_EQ(out[1], 0.0f);
-    EXPECT_EQ(out[2], 0.5f);
-    EXPECT_EQ(out[3], 0.0f);
-  }
-}
+// All but clamp's, which is 0 out of the bounds.
+TEST(ElementwiseGradientKernels, NaNStaysNaN) { expect_nan_stays_nan({slope_kernels()[0], slope_kernels()[1]}); }
 
-TEST(Softmax, AllMinusInfinityGivesZeros) {
-  const std::vector<float> x(19, -kInf);
-  for (const Kernels* k : usable_kernels()) {
-    std::vector<float> out(19, 1.0f);
-    k->norm->soft_max(x.data(), 19, out.data());
-    EXPECT_EQ(out, std::vector<float>(19, 0.0f));
-  }
-}
-
-TEST(Softmax, HugeLogitsDoNotOverflow) {
-  const float x[] = {1e30f, 1e30f, -1e30f};
-  for (const Kernels* k : usable_kernels()) {
-    float out[3];
-    k->norm->soft_max(x, 3, out);
-    EXPECT_EQ(out[0], 0.5f);
-    EXPECT_EQ(out[1], 0.5f);
-    EXPECT_EQ(out[2], 0.0f);
-  }
-}
-
-/// Rope's partner of element i and the pair's number, by the definitions of the two layouts.
-struct RopePair {
-  int64_t first, second;
-};
-
-std::vector<float> rope_reference(const std::vector<float>& x, const std::vector<float>& cos_sin, int64_t n_rot,
-                                  const std::function<RopePair(int64_t)>& pair_of) {
-  std::vector<float> out = x;
-  for (int64_t i = 0; i < n_rot / 2; ++i) {
-    const auto [first, second] = pair_of(i);
-    const float a = x[static_cast<size_t>(first)], b = x[static_cast<size_t>(second)];
-    const float c = cos_sin[static_cast<size_t>(2 * i)], s = cos_sin[static_cast<size_t>(2 * i + 1)];
-    out[static_cast<size_t>(first)] = a * c - b * s;
-    out[static_cast<size_t>(second)] = a * s + b * c;
-  }
-  return out;
-}
-
-TEST(Rope, AdjacentRotatesNeighboursAndCopiesTheRest) {
-  Rng rng(9);
-  for (const Kernels* k : usable_kernels()) {
-    for (const int64_t n_rot : {0, 2, 6, 32, 34, 64, 128}) {
-      const std::vector<float> x = random_floats(rng, n_rot + 5, 2), cos_sin = random_floats(rng, n_rot, 1);
-      std::vector<float> out(x.size());
-      k->rope_adjacent(x.data(), cos_sin.data(), n_rot, n_rot + 5, out.data());
-      EXPECT_EQ(out, rope_reference(x, cos_sin, n_rot,
-                                    [](int64_t i) {
-                                      return RopePair{2 * i, 2 * i + 1};
-                                    }))
-          << k->isa << " n_rot " << n_rot;
-    }
-  }
-}
-
-TEST(Rope, HalvesRotatesAcrossTheHalvesAndCopiesTheRest) {
-  Rng rng(10);
-  for (const Kernels* k : usable_kernels()) {
-    for (const int64_t n_rot : {0, 2, 6, 32, 34, 64, 128}) {
-      const std::vector<float> x = random_floats(rng, n_rot + 5, 2), cos_sin = random_floats(rng, n_rot, 1);
-      std::vector<float> out(x.size());
-      k->rope_halves(x.data(), cos_sin.data(), n_rot, n_rot + 5, out.data());
-      EXPECT_EQ(out, rope_reference(x, cos_sin, n_rot,
-                                    [=](int64_t i) {
-                                      return RopePair{i, i + n_rot / 2};
-                                    }))
-          << k->isa << " n_rot " << n_rot;
-    }
-  }
+TEST(ClampGrad, PassesWhatIsWithinTheBoundsAndOnThem) {
+  const std::vector<float> x{-kInf, -2, -1, 0.5f, 2, 2.5f, kInf}, dy(7, 4.0f);
+  for (const Kernels* k : usable_kernels())
+    EXPECT_EQ(run_row(slope_kernels()[2], *k, x, dy), (std::vector<float>{0, 0, 4, 4, 4, 0, 0}));
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ GradientCase product_case(int64_t k, int64_t n, ExpertInput input, DType dtype =
                      c.leaf()},
           .build = [=](GraphBuilder& b,
                        const Values& v) { return b.mul_mat_experts(v[0], v[1], c.routes(b, v[2]), input); },
-          .reference = [=](const Leaves& l) { return products(c, l[0], l[1], k, n, input); }};
+          .reference = [=](const Leaves& l) { return products(c, l[0], l[1], k, n, input); },
+          .gradient_ops = dtype == DType::f32 ? std::vector{Op::expert_outer} : std::vector<Op>{}};
 }
 
 TEST(ExpertGradients, OfProductsWithRowsOfTokens) { check_gradients(product_case(5, 7, ExpertInput::tokens)); }
@@ -81,7 +82,8 @@ TEST(ExpertGradients, OfRowsOfExperts) {
                          for (const int64_t pair : c.pairs())
                            for (int64_t i = 0; i < n; ++i) y.push_back(at(l[0], c.expert_of(pair), n, i));
                          return y;
-                       }});
+                       },
+                   .gradient_ops = {Op::expert_totals}});
 }
 
 TEST(ExpertGradients, OfSumsOverATokensPairs) {
@@ -101,7 +103,8 @@ TEST(ExpertGradients, OfSumsOverATokensPairs) {
                      l[1][static_cast<size_t>(pair)] * at(l[0], row, n, i);
                }
              return y;
-           }});
+           },
+       .gradient_ops = {Op::expert_spread, Op::expert_dot}});
 }
 
 GradientCase weights_case(const ExpertWeightsParams& params, float low, float high) {
@@ -120,7 +123,8 @@ GradientCase weights_case(const ExpertWeightsParams& params, float low, float hi
                     y[i] *= double{params.scale} / divisor;
                 }
                 return y;
-              }};
+              },
+          .gradient_ops = {Op::expert_weights_grad}};
 }
 
 TEST(ExpertGradients, OfChosenScores) { check_gradients(weights_case({.scale = 1.5f}, -1.0f, 1.0f)); }

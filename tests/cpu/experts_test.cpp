@@ -96,6 +96,36 @@ TEST(ExpertWeights, AnIdOutOfRangeFailsTheRun) {
   EXPECT_ERROR(expert_weights({1, 2, 3}, {-1, 0}, 1, {}), "expert -1, want 0 to 2");
 }
 
+// --- groups
+
+TEST(TopGroups, KeepsTheGroupsWithTheBestTwo) {
+  run_everywhere(
+      [](const Device&) {
+        GraphBuilder b;
+        b.output(b.top_groups(b.input("x", DType::f32, {6, 3}), {.n_groups = 3, .n_used = 2}), "y");
+        return std::move(b).finish().value();
+      },
+      // Sums 5, 6, 4; then equals, of which the lower stay; then negative ones.
+      {{"x", bytes_of<float>({5, 0, 3, 3, 1, 3, 1, 1, 2, 0, 0, 2, -1, -9, -2, -3, -4, -5})}},
+      [](const auto& y) {
+        EXPECT_EQ(
+            y, (std::vector<float>{5, 0, 3, 3, -kInf, -kInf, 1, 1, 2, 0, -kInf, -kInf, -kInf, -kInf, -2, -3, -4, -5}));
+      });
+}
+
+TEST(TopGroups, OfOneExpertAreTheBestExperts) {
+  run_everywhere(
+      [](const Device&) {
+        GraphBuilder b;
+        b.output(b.top_groups(b.input("x", DType::f32, {4}), {.n_groups = 4, .n_used = 2}), "y");
+        return std::move(b).finish().value();
+      },
+      {{"x", bytes_of<float>({1, 4, 2, 3})}},
+      [](const auto& y) {
+        EXPECT_EQ(y, (std::vector<float>{-kInf, 4, -kInf, 3}));
+      });
+}
+
 // --- routes, seen through what reads them
 
 TEST(ExpertRoutes, RowsAreSortedByExpertAndThenByPair) {
@@ -164,16 +194,6 @@ TEST(ExpertSum, AddsInTheOrderOfSlots) {
         {{"i", bytes_of(ids)}, {"y", bytes_of(y)}, {"w", bytes_of(w)}},
         [&](const Floats& sums) { EXPECT_EQ(sums, want); });
   }
-}
-
-TEST(Sigmoid, IsOneOverOnePlusExp) {
-  const Floats x = {0, 1, -1, 20, -20, 100, -100, kInf, -kInf};
-  GraphRunner runner;
-  GraphBuilder b;
-  b.output(b.sigmoid(b.input("x", DType::f32, {9})), "y");
-  ASSERT_OK_AND_ASSIGN(const auto y, runner.run_y(std::move(b).finish().value(), {{"x", bytes_of(x)}}));
-  for (size_t i = 0; i < x.size(); ++i)
-    EXPECT_NEAR(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i]))), 1e-7) << x[i];  // half a unit of the last place
 }
 
 }  // namespace

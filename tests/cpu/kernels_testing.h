@@ -73,6 +73,9 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
+/// The distance from 1 to the next float.
+inline constexpr double kUlp = 0x1p-23;
+
 /// Lengths around the 16 lanes and the 64 of four accumulators.
 inline constexpr int64_t kTailLengths[] = {0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 127, 130, 1000};
 

@@ -77,7 +77,8 @@ GradientCase conv_case(int64_t n, int64_t width, int32_t t, bool has_bias) {
               s.erase(s.begin(), s.begin() + static_cast<ptrdiff_t>(n));
             });
             return y;
-          }};
+          },
+      .gradient_ops = {Op::causal_conv_grad}};
 }
 
 TEST(RecurrentGradients, OfConvolutions) {
@@ -101,7 +102,8 @@ TEST(RecurrentGradients, OfTokenShifts) {
                            }
                          });
                          return y;
-                       }});
+                       },
+                   .gradient_ops = {Op::token_shift_grad}});
 }
 
 // --- selective_scan
@@ -143,7 +145,8 @@ GradientCase scan_case(const ScanSizes& z) {
                     }
                 });
                 return y;
-              }};
+              },
+          .gradient_ops = {Op::selective_scan_grad}};
 }
 
 TEST(RecurrentGradients, OfScansWithAStateOfTheirOwnDecays) {
@@ -198,7 +201,8 @@ GradientCase delta_case(const DeltaSizes& z) {
                   }
                 });
                 return y;
-              }};
+              },
+          .gradient_ops = {Op::delta_net_grad}};
 }
 
 TEST(RecurrentGradients, OfDeltaNets) {
@@ -244,7 +248,8 @@ GradientCase rwkv7_case(int64_t dim, int64_t heads, int32_t t) {
               }
             });
             return y;
-          }};
+          },
+      .gradient_ops = {Op::rwkv7_grad}};
 }
 
 TEST(RecurrentGradients, OfRwkv7) { check_gradients(rwkv7_case(6, 3, 13)); }

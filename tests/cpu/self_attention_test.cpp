@@ -403,54 +403,5 @@ TEST(SelfAttentionRun, RefusesPositionsOutOfRange) {
   }
 }
 
-struct Shapes {
-  Shape q{8, 4, 3}, k{8, 2, 3};
-  std::optional<Shape> v = Shape{6, 2, 3};
-  int64_t n_positions = 3, n_sequences = 3;
-  std::optional<Shape> sinks{};
-  Shape dy{6, 4, 3};
-  AttentionParams params{};
-};
-
-void expect_refused(const Shapes& s, const std::string& why) {
-  GraphBuilder b;
-  const auto f32 = [&](const Shape& shape) { return b.input("x", DType::f32, shape); };
-  b.self_attention_grad(f32(s.q), f32(s.k), s.v ? f32(*s.v) : Value(), b.input("p", DType::i32, {s.n_positions}),
-                        b.input("i", DType::i32, {s.n_sequences}), s.sinks ? f32(*s.sinks) : Value(), f32(s.dy),
-                        s.params);
-  EXPECT_ERROR(std::move(b).finish(), why);
-}
-
-TEST(SelfAttentionRule, RefusesWhatDoesNotFit) {
-  expect_refused({.k = {7, 2, 3}}, "K [7, 2, 3] for q [8, 4, 3]");
-  expect_refused({.k = {8, 2, 4}}, "K [8, 2, 4] for q [8, 4, 3]");
-  expect_refused({.k = {8, 3, 3}}, "4 query heads for 3 KV heads");
-  expect_refused({.k = {8, 0, 3}}, "4 query heads for 0 KV heads");
-  expect_refused({.q = {0, 4, 3}, .k = {0, 2, 3}}, "heads are empty");
-  expect_refused({.v = Shape{6, 1, 3}}, "V [6, 1, 3] beside K [8, 2, 3]");
-  expect_refused({.v = Shape{0, 2, 3}}, "heads are empty");
-  expect_refused({.v = {}}, "no V, and 0 of K's 8 elements as V");
-  expect_refused({.v = {}, .params = {.latent_v = 9}}, "no V, and 9 of K's 8");
-  expect_refused({.params = {.latent_v = 6}}, "V beside a V that is part of K");
-  expect_refused({.n_positions = 2}, "positions has 2 entries, want 3");
-  expect_refused({.n_sequences = 4}, "sequences has 4 entries, want 3");
-  expect_refused({.sinks = Shape{3}}, "sinks [3], want one per head, 4");
-  expect_refused({.dy = {6, 4, 2}}, "dy [6, 4, 2], want [6, 4, 3]");
-  expect_refused({.params = {.window = -1}}, "window -1");
-}
-
-TEST(SelfAttentionRule, WantsAllItsOperands) {
-  GraphBuilder b;
-  const Value q = b.input("q", DType::f32, {8, 4, 3}), i = b.input("i", DType::i32, {3});
-  b.self_attention(q, q, q, i, {}, {}, {});
-  EXPECT_ERROR(std::move(b).finish(), "positions or sequences are missing");
-  GraphBuilder backward;
-  const Value x = backward.input("q", DType::f32, {8, 4, 3}), n = backward.input("i", DType::i32, {3});
-  backward.self_attention_grad(x, x, x, n, n, {}, {}, {});
-  EXPECT_ERROR(std::move(backward).finish(), "dy is missing");
-  const TensorSpec* operands[6] = {};
-  EXPECT_ERROR(infer(Op::self_attention, {operands, 6}, AttentionParams{}), "operand 0 is missing");
-}
-
 }  // namespace
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// What the tests of shape rules share: inputs of a type, and checks of what a rule gives or refuses.
+// What the tests of shape rules share: inputs of a type, graphs that are valid, and checks of what a rule gives or
+// refuses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,6 +39,21 @@ inline void expect_refused(const Build& build, const char* why) {
   GraphBuilder b;
   build(b);
   EXPECT_ERROR(std::move(b).finish(), why);
+}
+
+/// The graph of a builder, which is valid.
+inline Graph finished(GraphBuilder& b) {
+  auto graph = std::move(b).finish();
+  EXPECT_OK(graph);
+  return graph ? std::move(*graph) : Graph();
+}
+
+/// An operation on x and dy, e.g. silu_grad: both are f32 and have one shape, which the result has too.
+inline void expect_two_equal_shapes(Value (GraphBuilder::*op)(Value, Value)) {
+  expect_shape([=](auto& b) { return (b.*op)(every_other_row(b, 8, 3), f32(b, {8, 3})); }, {8, 3});
+  expect_refused([=](auto& b) { return (b.*op)(f32(b, {8, 3}), f32(b, {8})); }, "differ in shape");
+  expect_refused([=](auto& b) { return (b.*op)(f16(b, {8}), f32(b, {8})); }, "x is f16");
+  expect_refused([=](auto& b) { return (b.*op)(f32(b, {8}), f16(b, {8})); }, "dy is f16");
 }
 
 }  // namespace tessera::testing

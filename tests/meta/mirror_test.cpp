@@ -1,5 +1,6 @@
 // An operation's family names its files (graph/ops.def): graph/ops, cpu/ops, cpu/kernels, vulkan/ops and
-// vulkan/shaders have <family>.* or <family>_<part>.* in each room, and nothing else.
+// vulkan/shaders have <family>.* or <family>_<part>.* in each room, and nothing else. Its tests are in
+// <family>_test.cpp or <family>_<part>_test.cpp of tests/graph, tests/cpu and tests/vulkan.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,9 +27,10 @@ bool belongs_to(std::string_view file, std::string_view family) {
 }
 
 // By file, its text.
-std::map<std::string, std::string> files_of(const std::string& room, const std::string& extension) {
+std::map<std::string, std::string> files_of(const std::string& room, const std::string& extension,
+                                            const std::string& root = "tessera") {
   std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(testing::source_dir() + "/tessera/" + room))
+  for (const auto& entry : fs::directory_iterator(testing::source_dir() + "/" + root + "/" + room))
     if (entry.path().extension() == extension) files[entry.path().stem()] = testing::read_all(entry.path());
   return files;
 }
@@ -73,6 +75,37 @@ TEST(Mirror, EveryFileOfARoomBelongsToAFamily) {
           std::ranges::any_of(families, [&](std::string_view family) { return belongs_to(file, family); });
       EXPECT_TRUE(fits || others.contains(file)) << room << "/" << file << extension << " is of no family";
     }
+  }
+}
+
+// Whether a test builds the operation, expects it in a graph or calls its kernel.
+bool names(const std::string& text, std::string_view op) {
+  const auto has = [&](std::string_view before, std::string_view after) {
+    return text.find(std::string(before).append(op).append(after)) != std::string::npos;
+  };
+  for (const std::string_view builder : {"b.", "g.", "norm->"})
+    if (has(builder, "(")) return true;
+  for (const std::string_view scope : {"Op::", "Elementwise::", "GraphBuilder::"})
+    for (const std::string_view end : {",", ")", "}", ";"})
+      if (has(scope, end)) return true;
+  return false;
+}
+
+void expect_test(const std::map<std::string, std::string>& files, const Row& row, std::string_view folder) {
+  const bool is_tested = std::ranges::any_of(files, [&](const auto& file) {
+    return file.first.ends_with("_test") && belongs_to(file.first, row.family) && names(file.second, row.name);
+  });
+  EXPECT_TRUE(is_tested) << "no tests/" << folder << "/" << row.family << "*_test.cpp names " << row.name;
+}
+
+TEST(Mirror, AnOperationIsTestedInTheFilesOfItsFamily) {
+  const auto graph = files_of("graph", ".cpp", "tests"), cpu = files_of("cpu", ".cpp", "tests"),
+             vulkan = files_of("vulkan", ".cpp", "tests");
+  for (const Row& row : kRows) {
+    if (row.family == "leaf") continue;
+    expect_test(graph, row, "graph");
+    if (row.devices != "none") expect_test(cpu, row, "cpu");
+    if (row.devices == "all") expect_test(vulkan, row, "vulkan");
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "tessera/graph/autodiff.h"
+#include "tessera/graph/op_info.h"
 #include "tessera/quant/formats.h"
 #include "tests/support/graph_runner.h"
 
@@ -33,6 +34,7 @@ struct GradientCase {
   std::function<Value(GraphBuilder&, const std::vector<Value>&)> build{};
   /// y's elements from those of the leaves.
   std::function<std::vector<double>(const std::vector<std::vector<double>>&)> reference{};
+  std::vector<Op> gradient_ops{};    // operations that compute the gradients
   double forward_tolerance = 1e-5;   // of y's largest magnitude
   double gradient_tolerance = 1e-4;  // of the largest magnitude of a parameter's gradient
   uint64_t seed = 1;
@@ -182,6 +184,9 @@ inline void check_gradients(const GradientCase& c) {
     const GradientLeaves leaves(c, setting.runner.device());
     auto graph = build_with_gradients(c, leaves);
     ASSERT_OK(graph);
+    for (const Op op : c.gradient_ops)
+      ASSERT_TRUE(std::ranges::find(graph->nodes(), op, &Node::op) != graph->nodes().end())
+          << tessera::info(op).name << " computes no gradient";
     NamedBytes inputs = leaves.inputs();
     inputs["dy"] = bytes_of(dy);
     const auto outputs = setting.runner.run(std::move(*graph), inputs);

@@ -75,6 +75,33 @@ TEST_F(VulkanExperts, ProductsAndSumsAreTheCpus) {
   expect_as_on_cpu(test, 1e-11, "experts");  // sums in another order, the sum of weights may cancel
 }
 
+// Some experts with many rows and some with none.
+TEST_F(VulkanExperts, ProductsOnTilesAreTheCpus) {
+  Rng rng(3);
+  constexpr int64_t kTokens = 43;
+  constexpr int64_t kExperts = 4, kUsed = 2, kIn = 1100, kOut = 37;
+  std::vector<int32_t> ids;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    ids.push_back(1);
+    ids.push_back(t % 3 == 0 ? 0 : 3);
+  }
+  const TestGraph experts{
+      .tensors = {{"up", DType::f32, {kIn, kOut, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
+                  {"down", DType::f32, {kOut, kIn, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))}},
+      .build =
+          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+            const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {kUsed, kTokens}), kExperts);
+            const Value h =
+                b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {kIn, kTokens}), routes, ExpertInput::tokens);
+            b.output(b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed), "y");
+          },
+      .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
+  expect_as_on_cpu(experts, 1e-11, "mul_mat_experts", vulkan_device_of_64_lanes());  // sums in another order
+  ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*vulkan_device_of_64_lanes(), experts));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs rows, run_on(*vulkan_device(), experts));
+  EXPECT_EQ(tiles.outputs.at("y"), rows.outputs.at("y"));
+}
+
 TEST_F(VulkanExperts, AnExpertThatDoesNotExistFailsTheRun) {
   EXPECT_ERROR(
       run_on(*vulkan_device(),

@@ -123,5 +123,16 @@ TEST_F(VulkanKvOdd, NaNsAndInfinities) {
   }
 }
 
+TEST_F(VulkanKvOdd, AnUnsupportedNodeIsNamed) {
+  EXPECT_ERROR(run_on(*vulkan_device(), {.tensors = {{"cache", DType::q4_k, {256, 64, 1, 1}, {}}},
+                                         .build =
+                                             [](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                               b.output(b.kv_load(tensors[0], b.input("c", DType::i32, {1}), KvSide::k),
+                                                        "y");
+                                             },
+                                         .inputs = {}}),
+               "vulkan:0 cannot run kv_load cache q4_K [256, 64]");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -29,6 +29,20 @@ TEST(ExpertWeightsRule, TakesScoresAndIdsOfTheSameTokens) {
   expect_refused([&](auto& b) { return b.expert_weights(f32(b, {8, 3}), i32(b, {2, 3}), {.scale = inf}); }, "scale");
 }
 
+TEST(TopGroupsRule, WantsGroupsOfOneSize) {
+  const auto groups = [](auto& b, int64_t n, int64_t n_used) {
+    return b.top_groups(f32(b, {12, 5}), {.n_groups = n, .n_used = n_used});
+  };
+  expect_shape([&](auto& b) { return groups(b, 4, 4); }, {12, 5});
+  expect_shape([&](auto& b) { return groups(b, 12, 1); }, {12, 5});
+  expect_refused([&](auto& b) { return groups(b, 5, 2); }, "2 of 5 groups of 12 experts");
+  expect_refused([&](auto& b) { return groups(b, 4, 5); }, "5 of 4 groups");
+  expect_refused([&](auto& b) { return groups(b, 4, 0); }, "0 of 4 groups");
+  expect_refused([&](auto& b) { return groups(b, 0, 0); }, "0 of 0 groups");
+  expect_refused([](auto& b) { return b.top_groups(f32(b, {1024}), {.n_groups = 1024, .n_used = 1}); },
+                 "of 1024 groups");
+}
+
 TEST(ExpertRoutesRule, WantsAMatrixOfIds) {
   const auto routes = [](const Shape& ids, int64_t n_experts) {
     return [=](GraphBuilder& b) {

@@ -1,4 +1,4 @@
-// Attention with a relative bias (T5): its buckets, and scores against double precision.
+// Attention with a relative bias (T5): scores against double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,27 +9,6 @@ namespace tessera {
 namespace {
 
 using namespace testing;
-
-TEST(BiasBucket, SharesRowsAmongLongDistances) {
-  // 32 rows, both sides: each of distances 0 to 7, then from these on.
-  constexpr int64_t kFirstOfBucket[] = {8, 12, 16, 23, 32, 46, 64, 91};
-  for (int64_t d = 0; d < 300; ++d) {
-    int64_t bucket = std::min<int64_t>(d, 7);
-    for (const int64_t first : kFirstOfBucket) bucket += d >= first ? 1 : 0;
-    EXPECT_EQ(bias_bucket(-d, 32, false), bucket) << d;
-    EXPECT_EQ(bias_bucket(d, 32, false), d == 0 ? 0 : 16 + bucket) << d;
-  }
-}
-
-TEST(BiasBucket, OfCausalAttentionHasNoneForLaterKeys) {
-  for (const int64_t d : {0, 1, 100}) EXPECT_EQ(bias_bucket(d, 32, true), 0);
-  for (int64_t d = 0; d < 16; ++d) EXPECT_EQ(bias_bucket(-d, 32, true), d);
-  EXPECT_EQ(bias_bucket(-16, 32, true), 16);
-  EXPECT_EQ(bias_bucket(-32, 32, true), 21);  // 16 + floor(16 * ln 2 / ln 8)
-  EXPECT_EQ(bias_bucket(-112, 32, true), 30);
-  EXPECT_EQ(bias_bucket(-113, 32, true), 31);
-  EXPECT_EQ(bias_bucket(-100000, 32, true), 31);
-}
 
 // One sequence of 300 tokens, 4 heads on 2 KV heads.
 class RelativeBias : public ::testing::TestWithParam<bool> {
@@ -100,21 +79,6 @@ TEST_P(RelativeBias, IsAddedToTheScores) {
 
 INSTANTIATE_TEST_SUITE_P(Both, RelativeBias, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "causal" : "bidirectional"; });
-
-TEST(RelativeBiasRule, RefusesWhatDoesNotFit) {
-  const auto refused = [](const Shape& bias, const char* why) {
-    GraphBuilder b;
-    const Shape cache{8, 64, 2, 3};
-    b.attention(b.input("q", DType::f32, {8, 4, 2}), b.input("k", DType::f32, cache), b.input("v", DType::f32, cache),
-                b.input("p", DType::i32, {2}), b.input("s", DType::i32, {2}), b.input("b", DType::i32, {3}),
-                b.input("m", DType::i64, {3}), {}, {}, b.input("bias", DType::f32, bias));
-    EXPECT_ERROR(std::move(b).finish(), why);
-  };
-  refused({3, 32}, "relative bias [3, 32], want 4 heads and a multiple of 4 buckets");
-  refused({4, 30}, "relative bias [4, 30], want 4 heads");
-  refused({4, 0}, "relative bias [4, 0], want 4 heads");
-  refused({4, 32, 2}, "relative bias [4, 32, 2], want 4 heads");
-}
 
 }  // namespace
 }  // namespace tessera

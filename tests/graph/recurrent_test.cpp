@@ -169,16 +169,6 @@ TEST(RecurrentGradientRules, RefuseAMissingOperand) {
     EXPECT_ERROR(infer(op, {}, NoParams{}), "operands");
 }
 
-TEST(RecurrentRowRules, KeepOrSumRows) {
-  expect_shape([](auto& b) { return b.softplus(f32(b, {4, 3, 2})); }, {4, 3, 2});
-  expect_shape([](auto& b) { return b.exp(f32(b, {4, 0})); }, {4, 0});
-  expect_shape([](auto& b) { return b.l2_norm(f32(b, {4, 3}), 1e-6f); }, {4, 3});
-  expect_shape([](auto& b) { return b.row_sum(f32(b, {4, 3, 2})); }, {1, 3, 2});
-  expect_refused([](auto& b) { return b.softplus(i32(b, {4})); }, "x is i32, want f32");
-  expect_refused([](auto& b) { return b.l2_norm(f32(b, {4}), 0.0f); }, "eps 0, want a finite value > 0");
-  expect_refused([](auto& b) { return b.l2_norm(f32(b, {4}), std::numeric_limits<float>::quiet_NaN()); }, "eps nan");
-}
-
 TEST(RecurrentCost, CountsOneSlotOfTheState) {
   GraphBuilder b;
   const Value y = scan([](Scan& s) { s.state = {60, 1000}; })(b);

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "tessera/base/checked.h"
-#include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/matmul_testing.h"
 
 namespace tessera {
 namespace {
@@ -222,6 +222,37 @@ TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
         }
       }
     }
+}
+
+// What products of experts build on: T packed rows are, word by word, T rows packed by themselves.
+TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
+  const int64_t k = 256;
+  Rng rng(11);
+  for (const std::string& isa : cpu::usable_isas()) {
+    const cpu::Kernels& kernels = *cpu::select_kernels(isa).value();
+    for (const DType dtype : weight_types()) {
+      const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(dtype)];
+      for (int64_t n = 1; n <= format.token_tile; ++n) {
+        const std::vector<float> x = random_values(rng, k * n);
+        const auto packed = [&](const float* rows, int64_t count) {
+          const cpu::ActivationShape shape{.k = k, .n_tokens = count, .max_group = format.default_group};
+          std::vector<uint32_t> words(format.activation_bytes(shape) / 4);
+          format.pack_activations(rows, static_cast<size_t>(k) * sizeof(float), shape, 0, count, words.data());
+          return words;
+        };
+        const cpu::ActivationShape sixteen{.k = k, .n_tokens = 16, .max_group = format.default_group};
+        ASSERT_EQ(format.activation_bytes(sixteen) % 64, 0u);
+        const size_t n_words = format.activation_bytes(sixteen) / 64;
+        const auto tile = packed(x.data(), n);
+        for (int64_t row = 0; row < n; ++row) {
+          const auto single = packed(x.data() + row * k, 1);
+          for (size_t word = 0; word < n_words; ++word)
+            ASSERT_EQ(tile[word * static_cast<size_t>(n) + static_cast<size_t>(row)], single[word])
+                << isa << " " << info(dtype).name << " row " << row << " of " << n << ", word " << word;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,102 +1,16 @@
-// kv_store, kv_load and attention as operations over a paged cache with holes.
+// Attention as an operation over a paged cache with holes.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <optional>
 
-#include "tessera/cpu/dispatch.h"
-#include "tests/cpu/kv_types.h"
+#include "tests/cpu/kv_testing.h"
 #include "tests/support/graph_runner.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
-
-/// What a cache makes of rows of 32 floats; the same on every instruction set.
-std::vector<float> as_stored(DType dtype, const std::vector<float>& x) {
-  const cpu::Kernels& kernels = **cpu::select_kernels("");
-  const auto n = static_cast<int64_t>(x.size()), id = static_cast<int64_t>(dtype);
-  Bytes row(nbytes(dtype, {n}).value());
-  std::vector<float> y(x.size());
-  kernels.from_f32[id](x.data(), n, row.data());
-  kernels.to_f32[id](row.data(), n, y.data());
-  return y;
-}
-
-TEST(KvOps, LoadReturnsWhatStoreWrote) {
-  const std::vector<int32_t> cells{130, 0, 63, -1, 64, 191};  // -1 is skipped
-  const std::vector<int32_t> stored{130, 0, 63, 64, 191};
-  Rng rng(1);
-  const std::vector<float> x = random_values(rng, 32 * 2 * 6, 2.0f);
-  for (const DType dtype : kCacheTypes)
-    for (const KvSide side : {KvSide::k, KvSide::v})
-      run_everywhere(
-          [&](const Device&) {
-            GraphBuilder b;
-            const Value cache =
-                b.kv_store(b.input("cache", dtype, {32, 64, 2, 3}), b.input("x", DType::f32, {32, 2, 6}),
-                           b.input("cells", DType::i32, {6}), side);
-            const Value rows = b.kv_load(cache, b.input("stored", DType::i32, {5}), side);
-            b.output(b.cast(rows, DType::f32), "y");
-            return std::move(b).finish().value();
-          },
-          {{"cache", Bytes(nbytes(dtype, {32, 64, 2, 3}).value())},
-           {"x", bytes_of(x)},
-           {"cells", bytes_of(cells)},
-           {"stored", bytes_of(stored)}},
-          [&](const std::vector<float>& y) {
-            const std::vector<float> rounded = as_stored(dtype, x);
-            std::vector<double> expected;
-            for (const int token : {0, 1, 2, 4, 5})
-              expected.insert(expected.end(), rounded.begin() + token * 64, rounded.begin() + (token + 1) * 64);
-            expect_near(y, expected, 0);
-          });
-}
-
-TEST(KvOps, RowsMoveBetweenCachesUnchanged) {
-  Rng rng(2);
-  for (const DType dtype : kCacheTypes)
-    for (const KvSide side : {KvSide::k, KvSide::v}) {
-      GraphRunner runner;
-      const Shape shape{32, 64, 2, 2};
-      GraphBuilder b;
-      const Value cells = b.input("cells", DType::i32, {3});
-      const Value a = b.kv_store(b.input("a", dtype, shape), b.input("x", DType::f32, {32, 2, 3}), cells, side);
-      const Value rows = b.output(b.kv_load(a, cells, side), "rows");
-      const Value other = b.input("other", DType::i32, {3});
-      const Value moved = b.kv_store(b.input("b", dtype, shape), rows, other, side);
-      b.output(b.kv_load(moved, other, side), "back");
-      const Bytes empty(nbytes(dtype, shape).value());
-      ASSERT_OK_AND_ASSIGN(const auto out,
-                           runner.run(std::move(b).finish().value(), {{"a", empty},
-                                                                      {"b", empty},
-                                                                      {"x", bytes_of(random_values(rng, 192))},
-                                                                      {"cells", bytes_of<int32_t>({1, 66, 127})},
-                                                                      {"other", bytes_of<int32_t>({127, 3, 64})}}));
-      EXPECT_EQ(out.at("rows"), out.at("back")) << info(dtype).name;
-    }
-}
-
-TEST(KvOps, ACellOutOfRangeIsAnError) {
-  for (const int32_t bad : {-2, 128, 1 << 30}) {
-    GraphRunner runner("", 2);
-    const auto run = [&](bool is_store) {
-      GraphBuilder b;
-      const Value cache = b.input("c", DType::f32, {8, 64, 1, 2}), cells = b.input("cells", DType::i32, {2});
-      if (is_store)
-        b.output(b.kv_store(cache, b.input("x", DType::f32, {8, 1, 2}), cells, KvSide::k), "y");
-      else
-        b.output(b.kv_load(cache, cells, KvSide::k), "y");
-      return runner.run(std::move(b).finish().value(),
-                        {{"c", Bytes(8 * 64 * 2 * 4)}, {"x", Bytes(64)}, {"cells", bytes_of<int32_t>({0, bad})}});
-    };
-    EXPECT_ERROR(run(true), "cell " + std::to_string(bad) + ", want 0 to 127");
-    EXPECT_ERROR(run(false), "cell " + std::to_string(bad) + ", want 0 to 127");
-  }
-}
-
-// --- attention
 
 // Two sequences: 0 has positions 0-99 less a hole, 1 has positions 60-69 only; their blocks lie in no order.
 struct Scene {
@@ -185,7 +99,7 @@ TEST(Attention, SeesTheStoredPositionsUpToItsOwn) {
     run_everywhere([&](const Device&) { return Scene::graph(dtype, 0.5f); }, scene.inputs(dtype),
                    [&](const std::vector<float>& y) {
                      Scene rounded = scene;
-                     rounded.k = as_stored(dtype, scene.k), rounded.v = as_stored(dtype, scene.v);
+                     rounded.k = as_cached(dtype, scene.k), rounded.v = as_cached(dtype, scene.v);
                      expect_near(y, rounded.reference(0.5f), 1e-5);  // exp and sums of f32
                    });
 }

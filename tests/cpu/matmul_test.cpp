@@ -8,7 +8,7 @@
 #include <deque>
 #include <thread>
 
-#include "tests/cpu/mul_mat_testing.h"
+#include "tests/cpu/matmul_testing.h"
 
 namespace tessera {
 namespace {
@@ -194,6 +194,66 @@ TEST(MulMat, ScratchNeverShrinksForMoreTokens) {
         before = bytes;
       }
     }
+}
+
+// --- a matrix per head
+
+// Packed weights and plain ones, x as rows of a wider matrix; the same bits for each token alone.
+TEST(MulMatHeads, GivesEachHeadItsMatrix) {
+  constexpr int64_t kIn = 40, kOut = 21, kHeads = 3, kWide = 50;
+  Rng rng(3);
+  const Shape shape{kIn, kOut, kHeads};
+  const std::vector<float> w = random_values(rng, shape.n_elements());
+  for (const int64_t n_tokens : {0, 1, 2, 37}) {
+    const std::vector<float> x = random_values(rng, kWide * kHeads * n_tokens);
+    std::vector<double> expected;
+    for (int64_t t = 0; t < n_tokens; ++t)
+      for (int64_t h = 0; h < kHeads; ++h)
+        for (int64_t o = 0; o < kOut; ++o) {
+          double sum = 0;
+          for (int64_t i = 0; i < kIn; ++i)
+            sum += double{w[static_cast<size_t>((h * kOut + o) * kIn + i)]} *
+                   double{x[static_cast<size_t>((t * kHeads + h) * kWide + 5 + i)]};
+          expected.push_back(sum);
+        }
+    std::vector<float> first;
+    for (const bool is_packed : {false, true})
+      for (const int n_threads : {1, 3}) {
+        GraphRunner runner("", n_threads);
+        const BufferType& type = is_packed ? runner.device().weight_buffer_type(Op::mul_mat_heads, DType::f32, shape)
+                                           : runner.device().buffer_type();
+        const OwnedTensor weights(type, "w", DType::f32, shape, bytes_of(w));
+        GraphBuilder b;
+        const Value wide = b.input("x", DType::f32, {kWide, kHeads, n_tokens});
+        Layout layout = b.spec(wide).layout;
+        layout.shape[0] = kIn;
+        b.output(b.mul_mat_heads(b.tensor(weights.tensor), b.view(wide, layout, 20)), "y");
+        ASSERT_OK_AND_ASSIGN(const auto y, runner.run_y(std::move(b).finish().value(), {{"x", bytes_of(x)}}));
+        expect_near(y, expected, 1e-5);  // f32 sums of 40 products
+        if (first.empty()) first = y;
+        EXPECT_TRUE(same_bytes(y, first)) << is_packed << " " << n_threads;
+      }
+  }
+}
+
+TEST(MulMatHeads, OfATokenDoesNotDependOnOthers) {
+  const Shape shape{32, 16, 2};
+  Rng rng(4);
+  const std::vector<float> w = random_values(rng, shape.n_elements()), x = random_values(rng, 32 * 2 * 20);
+  const auto run = [&](const std::vector<float>& rows) {
+    GraphRunner runner("", 2);
+    const OwnedTensor weights(runner.device().weight_buffer_type(Op::mul_mat_heads, DType::f32, shape), "w", DType::f32,
+                              shape, bytes_of(w));
+    GraphBuilder b;
+    const auto n = static_cast<int64_t>(rows.size()) / 64;
+    b.output(b.mul_mat_heads(b.tensor(weights.tensor), b.input("x", DType::f32, {32, 2, n})), "y");
+    return runner.run_y(std::move(b).finish().value(), {{"x", bytes_of(rows)}}).value();
+  };
+  const std::vector<float> together = run(x);
+  for (int64_t t = 0; t < 20; ++t) {
+    const std::vector<float> alone = run({x.begin() + t * 64, x.begin() + (t + 1) * 64});
+    EXPECT_TRUE(same_bytes(alone, {together.begin() + t * 32, together.begin() + (t + 1) * 32})) << t;
+  }
 }
 
 // --- cancellation

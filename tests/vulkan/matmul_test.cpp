@@ -1,9 +1,8 @@
 // Products on the device: shapes that leave no tile, chunk or segment whole, few and many tokens, workgroups of eight
-// and of 64 invocations (where many tokens are a tile's). A token's bits are the same everywhere.
+// and of 64 invocations (where many tokens are a tile's), every weight format. A token's bits are the same everywhere.
 #include <algorithm>
 
-#include "tessera/quant/formats.h"
-#include "tests/vulkan/vulkan_support.h"
+#include "tests/vulkan/formats_testing.h"
 
 namespace tessera {
 namespace {
@@ -76,10 +75,68 @@ TEST_P(VulkanProductShapes, BitsDoNotDependOnTokensBesideOrLanes) {
     }
 }
 
-using VulkanProductKinds = VulkanTest;
+class VulkanFormats : public VulkanTest, public ::testing::WithParamInterface<DType> {};
 
-// Matrices by heads and by experts, x not aligned to 16 bytes, some experts with many rows and some with none.
-TEST_F(VulkanProductKinds, HeadsAndExpertsOnTiles) {
+INSTANTIATE_TEST_SUITE_P(All, VulkanFormats, ::testing::ValuesIn(weight_formats()),
+                         [](const auto& info) { return std::string(tessera::info(info.param).name); });
+
+// The sizes leave no tile whole: rows, tokens, and (of floats) columns. A token's bits do not depend on the others.
+TEST_P(VulkanFormats, ProductsOfAnyNumberOfTokens) {
+  const DType dtype = GetParam();
+  Rng rng(2);
+  const int64_t k = info(dtype).is_blocked() ? 512 : 203, n = 11, n_most = 19;
+  const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+  const std::vector<float> x = random_values(rng, k * n_most);
+  std::vector<float> all;
+  // A shader is made for each number of tokens at a time, which takes longer than it runs: all for two formats only.
+  std::vector<int64_t> numbers = {n_most, 1, 0};
+  if (dtype == DType::f32 || dtype == DType::q4_k) numbers = {n_most, 1, 2, 4, 5, 8, 0};
+  for (const int64_t n_tokens : numbers) {
+    const std::vector<float> some(x.begin(), x.begin() + k * n_tokens);
+    ASSERT_OK_AND_ASSIGN(
+        const TestOutputs got,
+        run_on(*vulkan_device(), {.tensors = {{"w", dtype, {k, n}, matrix.bytes}},
+                                  .build =
+                                      [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                        b.output(b.mul_mat(tensors[0], b.input("x", DType::f32, {k, n_tokens})), "y");
+                                      },
+                                  .inputs = {{"x", bytes_of(some)}}}));
+    const auto y = values_of<float>(got.outputs.at("y"));
+    if (n_tokens == n_most) {
+      all = y;
+      std::vector<float> expected;
+      for (int64_t t = 0; t < n_tokens; ++t)
+        for (int64_t row = 0; row < n; ++row) {
+          double sum = 0;
+          for (int64_t i = 0; i < k; ++i)
+            sum += double{matrix.values[static_cast<size_t>(row * k + i)]} * x[static_cast<size_t>(t * k + i)];
+          expected.push_back(static_cast<float>(sum));
+        }
+      EXPECT_LE(relative_error(y, expected), 1e-12);  // sums in f32
+    }
+    EXPECT_TRUE(same_bytes(y, {all.begin(), all.begin() + n * n_tokens})) << n_tokens;
+  }
+}
+
+using VulkanProducts = VulkanTest;
+
+TEST_F(VulkanProducts, HeadsHaveMatricesOfTheirOwn) {
+  Rng rng(3);
+  for (const int64_t n_tokens : {1, 9})
+    expect_as_on_cpu({.tensors = {{"w", DType::f32, {40, 21, 3}, bytes_of(random_values(rng, 40 * 21 * 3))}},
+                      .build =
+                          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                            const Value wide = b.input("x", DType::f32, {50, 3, n_tokens});
+                            Layout layout = b.spec(wide).layout;
+                            layout.shape[0] = 40;
+                            b.output(b.mul_mat_heads(tensors[0], b.view(wide, layout, 20)), "y");
+                          },
+                      .inputs = {{"x", bytes_of(random_values(rng, 50 * 3 * n_tokens))}}},
+                     1e-12, "mul_mat_heads");
+}
+
+// x is not aligned to 16 bytes.
+TEST_F(VulkanProducts, HeadsOnTiles) {
   Rng rng(3);
   constexpr int64_t kTokens = 43;
   expect_as_on_cpu({.tensors = {{"w", DType::f32, {40, 21, 3}, bytes_of(random_values(rng, 40 * 21 * 3))}},
@@ -92,27 +149,6 @@ TEST_F(VulkanProductKinds, HeadsAndExpertsOnTiles) {
                         },
                     .inputs = {{"x", bytes_of(random_values(rng, 50 * 3 * kTokens))}}},
                    1e-12, "mul_mat_heads", vulkan_device_of_64_lanes());
-  constexpr int64_t kExperts = 4, kUsed = 2, kIn = 1100, kOut = 37;
-  std::vector<int32_t> ids;
-  for (int32_t t = 0; t < kTokens; ++t) {
-    ids.push_back(1);
-    ids.push_back(t % 3 == 0 ? 0 : 3);
-  }
-  const TestGraph experts{
-      .tensors = {{"up", DType::f32, {kIn, kOut, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
-                  {"down", DType::f32, {kOut, kIn, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))}},
-      .build =
-          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
-            const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {kUsed, kTokens}), kExperts);
-            const Value h =
-                b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {kIn, kTokens}), routes, ExpertInput::tokens);
-            b.output(b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed), "y");
-          },
-      .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
-  expect_as_on_cpu(experts, 1e-11, "mul_mat_experts", vulkan_device_of_64_lanes());  // sums in another order
-  ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*vulkan_device_of_64_lanes(), experts));
-  ASSERT_OK_AND_ASSIGN(const TestOutputs rows, run_on(*vulkan_device(), experts));
-  EXPECT_EQ(tiles.outputs.at("y"), rows.outputs.at("y"));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tests/cpu/kernels_testing.h"
-#include "tests/cpu/kv_types.h"
+#include "tests/cpu/kv_testing.h"
 
 namespace tessera {
 namespace {

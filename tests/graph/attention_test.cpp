@@ -1,0 +1,102 @@
+// The shape rule of attention with the paged cache, and the buckets of its relative bias.
+#include <optional>
+
+#include "tests/graph/rules_support.h"
+#include "tests/support/numbers.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+struct AttentionShapes {
+  Shape q{8, 4, 3};
+  Shape k{8, 64, 2, 5};
+  Shape v{6, 64, 2, 5};
+  int64_t n_positions = 3, n_slots = 3;
+  Shape blocks{4, 2}, valid{4, 2};
+  DType blocks_type = DType::i32, valid_type = DType::i64;
+  AttentionParams params{};
+  bool has_v = true;
+  std::optional<Shape> sinks{};
+};
+
+Build attention(const AttentionShapes& s) {
+  return [=](GraphBuilder& b) {
+    return b.attention(f32(b, s.q), f16(b, s.k), s.has_v ? f16(b, s.v) : Value(), i32(b, s.n_positions),
+                       i32(b, s.n_slots), b.input("blocks", s.blocks_type, s.blocks),
+                       b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params);
+  };
+}
+
+TEST(AttentionRule, GivesValuesPerHeadAndToken) {
+  expect_shape(attention({}), {6, 4, 3});
+  expect_shape(attention({.q = {8, 4, 0}, .n_positions = 0, .n_slots = 0}), {6, 4, 0});
+}
+
+TEST(AttentionRule, ValuesMayBePartOfTheKeys) {
+  expect_shape(attention({.params = {.latent_v = 5}, .has_v = false}), {5, 4, 3});
+  expect_refused(attention({.params = {.latent_v = 9}, .has_v = false}), "no V cache, and 9 of K's 8 elements as V");
+  expect_refused(attention({.has_v = false}), "no V cache, and 0 of K's 8");
+  expect_refused(attention({.params = {.latent_v = 5}}), "a V cache beside a V that is part of K");
+}
+
+TEST(AttentionRule, RefusesWhatDoesNotFit) {
+  expect_refused(attention({.q = {7, 4, 3}}), "q has 7 elements, K has 8");
+  expect_refused(attention({.q = {8, 3, 3}}), "3 query heads for 2 KV heads");
+  expect_refused(attention({.q = {8, 0, 3}}), "0 query heads");
+  expect_refused(attention({.q = {0, 4, 3}, .k = {0, 64, 2, 5}}), "heads are empty");
+  expect_refused(attention({.v = {0, 64, 2, 5}}), "heads are empty");
+  expect_refused(attention({.k = {8, 64, 0, 5}, .v = {6, 64, 0, 5}}), "4 query heads for 0 KV heads");
+  expect_refused(attention({.k = {8, 32, 2, 5}}), "K [8, 32, 2, 5] is not a contiguous cache");
+  expect_refused(attention({.v = {6, 64, 2, 4}}), "K and V caches differ");
+  expect_refused(attention({.n_positions = 2}), "positions has 2 entries, want 3");
+  expect_refused(attention({.n_slots = 4}), "slots has 4 entries, want 3");
+  expect_refused(attention({.valid = {3, 2}}), "want blocks i32 and valid i64");
+  expect_refused(attention({.blocks_type = DType::i64}), "want blocks i32 and valid i64");
+  expect_refused(attention({.valid_type = DType::i32}), "want blocks i32 and valid i64");
+  expect_refused(attention({.params = {.scale = kNaN}}), "scale");
+  expect_refused(attention({.params = {.window = -1}}), "window -1");
+  expect_refused(attention({.params = {.soft_cap = -1}}), "attention parameter -1");
+  expect_refused(attention({.params = {.max_alibi = kNaN}}), "attention parameter");
+  expect_refused(attention({.sinks = Shape{3}}), "sinks [3], want one per head, 4");
+}
+
+TEST(BiasBucket, SharesRowsAmongLongDistances) {
+  // 32 rows, both sides: each of distances 0 to 7, then from these on.
+  constexpr int64_t kFirstOfBucket[] = {8, 12, 16, 23, 32, 46, 64, 91};
+  for (int64_t d = 0; d < 300; ++d) {
+    int64_t bucket = std::min<int64_t>(d, 7);
+    for (const int64_t first : kFirstOfBucket) bucket += d >= first ? 1 : 0;
+    EXPECT_EQ(bias_bucket(-d, 32, false), bucket) << d;
+    EXPECT_EQ(bias_bucket(d, 32, false), d == 0 ? 0 : 16 + bucket) << d;
+  }
+}
+
+TEST(BiasBucket, OfCausalAttentionHasNoneForLaterKeys) {
+  for (const int64_t d : {0, 1, 100}) EXPECT_EQ(bias_bucket(d, 32, true), 0);
+  for (int64_t d = 0; d < 16; ++d) EXPECT_EQ(bias_bucket(-d, 32, true), d);
+  EXPECT_EQ(bias_bucket(-16, 32, true), 16);
+  EXPECT_EQ(bias_bucket(-32, 32, true), 21);  // 16 + floor(16 * ln 2 / ln 8)
+  EXPECT_EQ(bias_bucket(-112, 32, true), 30);
+  EXPECT_EQ(bias_bucket(-113, 32, true), 31);
+  EXPECT_EQ(bias_bucket(-100000, 32, true), 31);
+}
+
+TEST(RelativeBiasRule, RefusesWhatDoesNotFit) {
+  const auto refused = [](const Shape& bias, const char* why) {
+    GraphBuilder b;
+    const Shape cache{8, 64, 2, 3};
+    b.attention(b.input("q", DType::f32, {8, 4, 2}), b.input("k", DType::f32, cache), b.input("v", DType::f32, cache),
+                b.input("p", DType::i32, {2}), b.input("s", DType::i32, {2}), b.input("b", DType::i32, {3}),
+                b.input("m", DType::i64, {3}), {}, {}, b.input("bias", DType::f32, bias));
+    EXPECT_ERROR(std::move(b).finish(), why);
+  };
+  refused({3, 32}, "relative bias [3, 32], want 4 heads and a multiple of 4 buckets");
+  refused({4, 30}, "relative bias [4, 30], want 4 heads");
+  refused({4, 0}, "relative bias [4, 0], want 4 heads");
+  refused({4, 32, 2}, "relative bias [4, 32, 2], want 4 heads");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -18,7 +18,7 @@ namespace tessera {
 
 namespace {
 
-// Beside the program, where it is installed and where it is built; and what TESSERA_BACKENDS names.
+// Plugins are searched in the folder of the installed or built program and at the paths in TESSERA_BACKENDS.
 PluginSearch plugin_search() {
   PluginSearch search{.folders = {}, .paths = {}, .reserved = {"cpu", "blas", "vulkan", "cuda"}};
   std::error_code error;
@@ -30,7 +30,7 @@ PluginSearch plugin_search() {
   return search;
 }
 
-// Vulkan's first: plugins may be as slow as their authors like.
+// Vulkan devices come first because devices of plugins may be arbitrarily slow.
 FoundDevices find_devices() {
   std::vector<std::unique_ptr<Device>> devices;
 #ifdef TESSERA_HAVE_VULKAN
@@ -45,8 +45,8 @@ FoundDevices find_devices() {
   return {std::move(devices), std::move(plugins.notes)};
 }
 
-// Opening Vulkan takes a tenth of a second, which a machine without a GPU need not wait at each start. Plugins may have
-// devices of any kind.
+// Opening Vulkan costs a tenth of a second at each start, which this check avoids on a machine without a GPU. Plugins
+// may have devices of any kind.
 bool may_find_gpus() {
   const PluginSearch search = plugin_search();
   const auto exists = [](const auto& path) {

@@ -1,4 +1,4 @@
-// The composition root: the only place that names concrete backends.
+// The composition root: the only code that names concrete backends.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// A registry of the devices of this machine. isa: the CPU's instruction set by name, or "" for the best.
+/// Creates a registry of the devices of this machine. isa: an instruction set of the CPU by name, or "" for the best.
 /// Errors: invalid_argument (isa).
 Result<std::unique_ptr<Registry>> create_registry(const std::string& isa);
 

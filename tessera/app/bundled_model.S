@@ -1,4 +1,4 @@
-// The file as it is, in read-only data: pages of it are read when they are touched.
+// The model file, unchanged, in read-only data. Its pages are loaded on first access.
   .section .rodata
   .global tessera_bundled_model_begin
   .global tessera_bundled_model_end

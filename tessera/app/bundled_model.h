@@ -1,4 +1,4 @@
-// The model that is part of the program, so that it shows something without any file: see data/README.md.
+// The model inside the program, which allows a first run without any file. See data/README.md.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace tessera {
 
 inline constexpr std::string_view kBundledModelName = "tales.gguf (bundled)";
 
-/// The bytes of its GGUF file; they live as long as the program.
+/// The bytes of its GGUF file, valid for the lifetime of the program.
 std::span<const std::byte> bundled_model();
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// A cursor over bytes from outside. Every read checks what is left first; a failed read leaves the cursor
-// where it was and says at which offset the input ended.
+// A reader for untrusted bytes. Every read first checks that enough bytes are left. A failed read does not move the
+// reader, and its error names the offset at which the input ended.
 #pragma once
 
 #include <cstddef>

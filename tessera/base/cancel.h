@@ -1,6 +1,5 @@
-// The request to stop: one flag shared between whoever asks (a signal handler, another thread) and the work
-// that polls it. Asking is a lock-free store, so it is safe in a signal handler; nothing is interrupted by
-// force.
+// A flag that requests a stop. It is shared between the requester (a signal handler, another thread) and the work,
+// which polls it. A request is a lock-free store, so signal handlers may make it. Nothing is interrupted by force.
 #pragma once
 
 #include <atomic>
@@ -12,7 +11,7 @@ class CancelToken {
   void cancel() noexcept { cancelled_.store(true, std::memory_order_release); }
   bool cancelled() const noexcept { return cancelled_.load(std::memory_order_acquire); }
 
-  /// Makes the token usable again; only while no work polls it.
+  /// Makes the token usable again. Call it only while no work polls the token.
   void reset() noexcept { cancelled_.store(false, std::memory_order_release); }
 
  private:

@@ -31,7 +31,7 @@ bool lists(std::string_view comma_separated, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// "max", "-1" and what is not a number mean "no limit" in these files.
+// In these files "max", "-1" and text that is not a number mean "no limit".
 std::optional<uint64_t> parse_limit(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -52,7 +52,7 @@ uint64_t stat_value(const std::string& path, std::string_view name) {
 
 enum class Version { v1, v2 };
 
-// One hierarchy that governs this process: where it is mounted and where in it the process's group lies.
+// A hierarchy that governs this process: its mount point, and the process's group in it.
 struct Hierarchy {
   Version version;
   std::string mount;
@@ -74,8 +74,8 @@ std::optional<std::string> group_path(std::string_view cgroup_file, Version vers
   return std::nullopt;
 }
 
-// A container often sees its own group mounted as if it were the root: then the path of /proc/self/cgroup
-// begins with the mount's root, or lies outside of it and only the mount itself can be read.
+// A container often has its own group mounted as if it were the root. The path in /proc/self/cgroup then begins with
+// the mount's root, or is outside of it. In the second case only the mount itself can be read.
 std::string group_below_mount(std::string group, std::string_view mount_root) {
   if (mount_root != "/") {
     const bool inside =
@@ -106,7 +106,7 @@ std::vector<Hierarchy> find_hierarchies(const std::string& root, std::string_vie
   return found;
 }
 
-// Applies `narrow` to the process's group and all groups above it: each one's limit binds.
+// Applies `narrow` to the process's group and to all groups above it, because the limit of each of them binds.
 template <class Narrow>
 void for_each_group(const std::string& root, std::string_view controller, Narrow narrow) {
   for (const Hierarchy& hierarchy : find_hierarchies(root, controller)) {

@@ -1,5 +1,5 @@
-// What the control groups of this process (version 1, 2 or both) leave it of the machine: a container with
-// 2 CPUs and 4 GiB still sees all of the host in /proc. Called by cpu_info.
+// CPU and memory limits that control groups (version 1, 2 or both) set for this process. In a container with 2 CPUs and
+// 4 GiB, /proc still shows the whole host. Called by cpu_info.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct CgroupLimits {
   uint64_t memory_free_bytes = std::numeric_limits<uint64_t>::max();  // page cache counts as free
 };
 
-/// The tightest limits on the way from this process's groups up to the mounted root; no limit where
-/// a file is missing or unreadable. `root` is put before every path (tests bring a tree of their own).
+/// Returns the tightest limits among this process's groups and the groups above them, up to the mounted root. A missing
+/// or unreadable file sets no limit. `root` is a prefix for every path (tests pass a directory of their own).
 CgroupLimits cgroup_limits(const std::string& root = "");
 
 }  // namespace tessera

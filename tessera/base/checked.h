@@ -1,5 +1,5 @@
-// Overflow-checked arithmetic for every number that comes from outside: a size is computed here before
-// anything is allocated or indexed with it.
+// Overflow-checked arithmetic for every number that comes from outside. A size is computed with it before it is used to
+// allocate or index.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return r;
 }
 
-/// a rounded up to a multiple of step (> 0), if that is representable.
+/// Rounds a up to a multiple of step (> 0). Empty if the result is not representable.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_round_up(T a, T step) {
   const auto padded = checked_add<T>(a, step - 1);
@@ -31,7 +31,7 @@ constexpr std::optional<T> checked_round_up(T a, T step) {
   return *padded / step * step;
 }
 
-/// The value as a To, if it is in To's range.
+/// Converts the value to To. Empty if it is out of To's range.
 template <std::integral To, std::integral From>
 constexpr std::optional<To> checked_cast(From value) {
   if (!std::in_range<To>(value)) return std::nullopt;
@@ -44,7 +44,7 @@ constexpr T div_ceil(T a, T b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-/// a rounded up to a multiple of b; for trusted values (a + b does not overflow).
+/// Rounds a up to a multiple of b. For trusted values only: a + b must not overflow.
 template <std::integral T>
 constexpr T round_up(T a, T b) {
   return div_ceil(a, b) * b;

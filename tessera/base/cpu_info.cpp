@@ -58,7 +58,7 @@ struct CpuidLeaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-// All zero when the CPU does not have the leaf.
+// All zero if the CPU does not have the leaf.
 CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   CpuidLeaf r;
   __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
@@ -67,8 +67,8 @@ CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf = 0) {
 
 bool bit(uint32_t word, int i) { return (word >> i & 1) != 0; }
 
-// XCR0: the register states that the operating system saves. The instruction exists only with OSXSAVE; the
-// intrinsic would need this file to be compiled for such CPUs.
+// XCR0: the register states that the operating system saves. The instruction exists only with OSXSAVE. Its intrinsic
+// would require compiling this file for CPUs that have it.
 uint64_t read_xcr0() {
   uint32_t low, high;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -83,12 +83,12 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// The trimmed text of a small file, "" if it cannot be read.
+// The trimmed text of a small file, or "" if it cannot be read.
 std::string read_word(const std::string& path) {
   return std::string(trim(read_file(path, kMaxCpuFileBytes).value_or("")));
 }
 
-// "48K", "2048K", "1M", "512": bytes; 0 for anything else.
+// Parses "48K", "2048K", "1M" or "512" as bytes. Returns 0 for any other text.
 uint64_t parse_size(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -116,7 +116,8 @@ uint64_t meminfo_bytes(std::string_view meminfo, std::string_view name) {
   return 0;
 }
 
-// The set in a file of /sys; nothing if it cannot be read, is not a list, or has no CPU of the mask.
+// The CPUs of the mask that a file of /sys lists. Empty if the file cannot be read, is not a list, or lists no CPU of
+// the mask.
 std::optional<CpuMask> read_cpus(const std::string& path, const CpuMask& mask) {
   const auto listed = CpuMask::from_list(read_word(path));
   if (!listed) return std::nullopt;
@@ -124,18 +125,18 @@ std::optional<CpuMask> read_cpus(const std::string& path, const CpuMask& mask) {
   return common.empty() ? std::nullopt : std::optional(common);
 }
 
-// One CPU of each physical core.
+// The first CPU of each physical core.
 std::vector<int> core_cpus(const CpuMask& cpus, const std::string& root) {
   std::vector<int> cores;
   for (const int cpu : cpus.cpus()) {
     const auto siblings = read_cpus(cpu_dir(cpu, root) + "/topology/thread_siblings_list", cpus);
-    // Without a plausible list the CPU counts as a core of its own.
+    // Without a plausible list, the CPU counts as a separate core.
     if (!siblings || !siblings->contains(cpu) || siblings->cpus().front() == cpu) cores.push_back(cpu);
   }
   return cores;
 }
 
-// A number that one of these files has for every CPU, or 1 for each where none does.
+// The capacity or maximum frequency of each core, from the first file that every core has; otherwise 1 for each.
 std::vector<uint64_t> core_speeds(const std::vector<int>& cores, const std::string& root) {
   const auto is_plausible = [](uint64_t speed) { return speed > 0 && speed <= UINT32_MAX; };
   for (const std::string_view file : {"cpu_capacity", "cpufreq/cpuinfo_max_freq"}) {
@@ -146,9 +147,9 @@ std::vector<uint64_t> core_speeds(const std::vector<int>& cores, const std::stri
   return std::vector<uint64_t>(cores.size(), 1);
 }
 
-// The cores that are worth a thread each. Where all have equal parts of a step, n threads are as fast as n times the
-// slowest of them: so the cores near the fastest count, and slower ones only where a quarter is won by that reckoning
-// (their vector units are narrower than their clock and capacity tell).
+// The number of cores that are worth a thread. Each thread gets an equal part of a step, so n threads are as fast as n
+// times the slowest core. All cores near the fastest count. Slower cores count only if this estimate rises by a
+// quarter, because their vector units are narrower than their clock and capacity suggest.
 int count_fast_cores(const CpuMask& cpus, const std::string& root) {
   std::vector<uint64_t> speeds = core_speeds(core_cpus(cpus, root), root);
   std::ranges::sort(speeds, std::greater{});
@@ -237,7 +238,7 @@ int n_physical_cores(const CpuMask& cpus, const std::string& root) {
 
 int default_thread_count(const CpuMask& cpus, const std::string& root) {
   CpuMask usable = read_cpus(root + "/sys/devices/system/cpu/online", cpus).value_or(cpus);
-  // Of Intel's hybrid CPUs: those of the performance cores.
+  // On Intel's hybrid CPUs, only the performance cores.
   usable = read_cpus(root + "/sys/devices/cpu_core/cpus", usable).value_or(usable);
   const int n_cores = std::min(count_fast_cores(usable, root), ThreadPool::kMaxThreads);
   return std::max(1, static_cast<int>(std::min(cgroup_limits(root).n_cpus, static_cast<double>(n_cores))));

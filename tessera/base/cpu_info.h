@@ -1,6 +1,6 @@
-// The machine as this process may use it: instruction sets, CPUs, caches, memory. Asked at start-up by the
-// kernel dispatch, the thread pool's owner and the memory plan. Nothing here is inline: the kernels that are
-// compiled for newer CPUs must not bring along a second copy of the code that decides whether to run them.
+// The hardware that this process may use: instruction sets, CPUs, caches and memory. Read at start-up by the kernel
+// dispatch, the creator of the thread pool and the memory plan. No function here is inline, because kernels compiled
+// for newer CPUs must not contain a second copy of the code that decides whether to run them.
 #pragma once
 
 #include <bit>
@@ -14,8 +14,8 @@ namespace tessera {
 
 static_assert(std::endian::native == std::endian::little, "GGUF data is used in place: little-endian hosts only");
 
-/// Instruction sets that both the CPU and the operating system support (the registers are saved on a switch).
-/// All false on other architectures than x86-64. AMX also needs the process's permission request
+/// Instruction sets that both the CPU and the operating system support (the system saves their registers on a context
+/// switch). All false on architectures other than x86-64. AMX also needs a permission request by the process
 /// (arch_prctl).
 struct CpuFeatures {
   bool ssse3 = false, sse4_1 = false, sse4_2 = false, popcnt = false;
@@ -26,30 +26,30 @@ struct CpuFeatures {
   bool amx_tile = false, amx_int8 = false, amx_bf16 = false;
 };
 
-/// Asks the CPU; a virtual machine may trap each question, so ask once.
+/// Queries the CPU. Call it once and keep the result: a virtual machine may trap each query.
 CpuFeatures cpu_features();
 
-/// Whether a CPU runs what cmake/isa.cmake compiles for a set: every feature that the set's compiler flags name.
+/// True if the CPU has every feature that cmake/isa.cmake enables in the compiler flags of an instruction set.
 bool runs_avx2_code(const CpuFeatures& features);
 bool runs_avx512_code(const CpuFeatures& features);
 
-/// "ssse3 sse4_1 avx2 ...": the names of /proc/cpuinfo.
+/// "ssse3 sse4_1 avx2 ...": feature names as in /proc/cpuinfo.
 std::string to_string(const CpuFeatures& features);
 
-/// The processor's own name, or "unknown".
+/// The brand name of the processor, or "unknown".
 std::string cpu_brand();
 
-// The functions below read /sys and /proc; `root` is put before every path (tests bring a tree of their own).
+// The functions below read /sys and /proc. `root` is a prefix for every path (tests pass a directory of their own).
 
-/// Physical cores with at least one CPU in the mask: hyperthreads of one core count once.
+/// Number of physical cores with at least one CPU in the mask. Hyperthreads of one core count once.
 int n_physical_cores(const CpuMask& cpus, const std::string& root = "");
 
-/// Threads for compute-bound work on these CPUs: one per physical core that is online, without cores that would hold
-/// up the others (Intel's efficiency cores, little cores), bounded by the whole CPUs of the cgroup's quota (a throttled
-/// thread holds up all others at the next barrier). 1 to ThreadPool::kMaxThreads.
+/// Number of threads for compute-bound work on these CPUs, from 1 to ThreadPool::kMaxThreads. It is one per online
+/// physical core, without cores that would slow down the others (Intel's efficiency cores, little cores). It does not
+/// exceed the number of whole CPUs in the cgroup's quota: a throttled thread delays all others at the next barrier.
 int default_thread_count(const CpuMask& cpus = thread_affinity(), const std::string& root = "");
 
-/// Caches that one CPU sees; 0 where unknown.
+/// Sizes of the caches that one CPU uses; 0 if unknown.
 struct CacheSizes {
   size_t l1d_bytes = 0;
   size_t l2_bytes = 0;
@@ -57,10 +57,10 @@ struct CacheSizes {
 };
 CacheSizes cache_sizes(int cpu, const std::string& root = "");
 
-/// Memory of the machine, or of the cgroup where that is less; 0 where unknown.
+/// Memory of the machine, or of the cgroup if that is less; 0 if unknown.
 struct MemoryInfo {
   uint64_t total_bytes = 0;
-  uint64_t available_bytes = 0;  // without swapping; page cache counts
+  uint64_t available_bytes = 0;  // without swapping; page cache counts as available
 };
 MemoryInfo memory_info(const std::string& root = "");
 

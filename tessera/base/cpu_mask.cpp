@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxCpus = CpuMask::kMaxCpus;
 
-// The kernel's form is an array of longs; a cpu_set_t would end at 1024 CPUs.
+// The system call reads an array of longs. The type cpu_set_t is limited to 1024 CPUs.
 static_assert(sizeof(unsigned long) == sizeof(uint64_t));
 cpu_set_t* kernel_form(uint64_t* words) { return reinterpret_cast<cpu_set_t*>(words); }
 const cpu_set_t* kernel_form(const uint64_t* words) { return reinterpret_cast<const cpu_set_t*>(words); }

@@ -1,5 +1,5 @@
-// Sets of logical CPUs: as users write them (hex masks, ranges), as /sys lists them, and as the kernel
-// schedules by them. Called by cpu_info, thread_pool and the command line.
+// Sets of logical CPUs, with the text formats of users (hex masks, ranges) and /sys and the word format of the kernel.
+// Used by cpu_info, thread_pool and the command line.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ class CpuMask {
 
   CpuMask() = default;
 
-  /// "F", "0xF": bit i is CPU i. Errors: no digits, a character that is not hex, a CPU beyond kMaxCpus, no
-  /// CPU set.
+  /// Parses "F" or "0xF", where bit i is CPU i. Errors: no digits, a character that is not hex, a CPU beyond kMaxCpus,
+  /// no CPU set.
   static Result<CpuMask> from_hex(std::string_view text);
 
-  /// "0-3", "0-3,8", "5": the form of /sys and taskset. "-3" starts at 0, "4-" runs to the last CPU there can
-  /// be. Errors: empty, not a number, a CPU beyond kMaxCpus, an end before its start.
+  /// Parses "0-3", "0-3,8" or "5", the format of /sys and taskset. "-3" starts at 0, and "4-" ends at the highest
+  /// possible CPU. Errors: empty, not a number, a CPU beyond kMaxCpus, an end before its start.
   static Result<CpuMask> from_list(std::string_view text);
 
   void add(int cpu) { words_[static_cast<size_t>(cpu) / 64] |= bit(cpu); }  // 0 <= cpu < kMaxCpus
@@ -45,20 +45,20 @@ class CpuMask {
  private:
   friend CpuMask thread_affinity();
   friend Result<> set_thread_affinity(const CpuMask& mask);
-  using Words = std::array<uint64_t, kMaxCpus / 64>;  // as the kernel takes them
+  using Words = std::array<uint64_t, kMaxCpus / 64>;  // the word format of the kernel
 
   static uint64_t bit(int cpu) { return uint64_t{1} << (cpu % 64); }
 
   Words words_{};
 };
 
-/// The mask as from_list() reads it: "0-3,8"; "none" when empty.
+/// Formats the mask for from_list(), such as "0-3,8"; "none" when empty.
 std::string to_string(const CpuMask& mask);
 
-/// The CPUs that the calling thread may run on. At least one.
+/// The CPUs on which the calling thread may run. At least one.
 CpuMask thread_affinity();
 
-/// Restricts the calling thread to these CPUs; allocates only for an error. Errors: none of them is usable, or the
+/// Restricts the calling thread to these CPUs. Allocates only for an error. Errors: none of the CPUs is usable, or the
 /// system refuses.
 Result<> set_thread_affinity(const CpuMask& mask);
 

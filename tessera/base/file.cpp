@@ -35,14 +35,14 @@ Result<> write_all(int fd, const std::string& path, uint64_t offset, std::span<c
   return {};
 }
 
-// The live maps, readable from a signal handler: a slot's address is published last and withdrawn first.
+// The live maps, readable from a signal handler. The address in a slot is published last and withdrawn first.
 struct MapSlot {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<size_t> size{0};
   std::array<char, 512> path{};
 };
 constexpr size_t kMaxTrackedMaps = 256;
-std::array<MapSlot, kMaxTrackedMaps> g_maps;  // the one exception to "no globals": a signal has no context
+std::array<MapSlot, kMaxTrackedMaps> g_maps;  // an exception to "no globals": a signal handler has no context
 std::atomic_flag g_maps_lock = ATOMIC_FLAG_INIT;
 
 void track_map(const std::byte* data, size_t size, const std::string& path) {
@@ -201,7 +201,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
   if (fd < 0) return io_error(path, "cannot create");
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  ::fchmod(fd, 0666 & ~mask);  // mkostemp gives 0600; users expect what their umask says
+  ::fchmod(fd, 0666 & ~mask);  // mkostemp gives 0600, but users expect the mode of their umask
   return AtomicFile(fd, path, std::move(temporary));
 }
 
@@ -223,7 +223,7 @@ Result<> AtomicFile::commit() {
   const int fd = std::exchange(fd_, -1);
   const bool synced = ::fsync(fd) == 0;
   auto outcome = synced ? Result<>{} : Result<>(io_error(path_, "cannot write"));
-  // close() reports a full disk late on some file systems.
+  // On some file systems close() is the first call to report a full disk.
   if (::close(fd) != 0 && outcome) outcome = io_error(path_, "cannot write");
   if (outcome && ::rename(temporary_.c_str(), path_.c_str()) != 0)
     outcome = io_error(path_, "cannot rename into place");

@@ -1,5 +1,5 @@
-// Files: whole-file read-only maps, positioned reads, and output that appears only when it is complete.
-// Paths that are directories, pipes or devices are refused by name; every error names its path.
+// Files: read-only maps of whole files, positioned reads, and output files that appear only when they are complete.
+// Directories, pipes and devices are refused with a message that names their kind. Every error names its path.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class File {
   uint64_t size() const { return size_; }
   int descriptor() const { return fd_; }
 
-  /// Fills `into` from `offset` on; an error if the file ends before.
+  /// Fills `into` with the bytes from `offset` on. Fails if the file ends too early.
   Result<> read_at(uint64_t offset, std::span<std::byte> into) const;
 
  private:
@@ -35,8 +35,8 @@ class File {
   std::string path_;
 };
 
-/// A whole file mapped read-only. If the file shrinks while mapped, a read faults with SIGBUS:
-/// find_mapped_path() lets the program's handler name the file.
+/// A whole file mapped read-only. If the file shrinks while it is mapped, a read raises SIGBUS. With find_mapped_path()
+/// a signal handler can then name the file.
 class MappedFile {
  public:
   static Result<std::unique_ptr<MappedFile>> map(const File& file);
@@ -46,7 +46,7 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  /// Drops the pages of [offset, offset + n) from this process: they are read again when touched.
+  /// Drops the pages of [offset, offset + n) from this process. A later access reads them again.
   void discard(uint64_t offset, uint64_t n) const;
 
  private:
@@ -56,14 +56,14 @@ class MappedFile {
   std::string path_;
 };
 
-/// The path of the mapped file that holds this address, or nullptr. Async-signal-safe.
+/// Returns the path of the mapped file that contains this address, or nullptr. Async-signal-safe.
 const char* find_mapped_path(const void* address);
 
-/// The whole of a regular file or of a pipe (at most max_bytes) as a string. Errors: also cancelled, when a signal
-/// interrupts the wait for a pipe or terminal and `cancel` says so.
+/// Reads a whole regular file or pipe (at most max_bytes) into a string. Returns the error `cancelled` if a signal
+/// interrupts the wait for a pipe or terminal and `cancel` is set.
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const CancelToken* cancel = nullptr);
 
-/// Writes to a temporary file beside `path`; commit() renames it into place, else nothing is left behind.
+/// Writes to a temporary file beside `path`. commit() renames it into place; without commit() nothing is left behind.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::string& path);

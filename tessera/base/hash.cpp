@@ -9,7 +9,7 @@ constexpr uint64_t kPrime = 0x100000001b3u;
 }
 
 Hash64& Hash64::add(uint64_t value) {
-  // The multiply carries low bits up only; the rotation brings high bits back down for the next word.
+  // Multiplication propagates low bits upwards only. The rotation moves high bits back down for the next word.
   state_ = (state_ ^ value) * kPrime;
   state_ = (state_ << 29) | (state_ >> 35);
   return *this;

@@ -1,5 +1,5 @@
-// A 64-bit hash for fingerprints and checksums of our own files (FNV-1a over 8-byte words with a final
-// mix). It guards against accidents, not against an attacker.
+// A 64-bit hash for fingerprints and checksums of our own files: FNV-1a over 8-byte words with a final mix. It detects
+// accidental changes, not attacks.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned long kMaxNodes = 1024;  // Linux has no more; it wants room for as many as it was built for
+constexpr unsigned long kMaxNodes = 1024;  // maximum in Linux; the mask must hold all nodes of its build
 constexpr unsigned long kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 
@@ -43,7 +43,7 @@ Result<std::vector<int>> memory_nodes() {
 
 Result<> interleave_pages(std::span<std::byte> mapping) {
   TESSERA_ASSIGN(const AllowedNodes allowed, allowed_nodes());
-  // The call takes one bit less than it is told of.
+  // The system call uses one bit less than its argument.
   const long refused =
       ::syscall(SYS_mbind, mapping.data(), mapping.size(), MPOL_INTERLEAVE, allowed.mask.data(), kMaxNodes + 1, 0);
   if (refused != 0 && allowed.nodes.size() > 1)

@@ -1,5 +1,5 @@
-// Memory nodes as the system's memory policy sees them; used by the CPU's memory that is spread over nodes. Which CPUs
-// belong to a node is numa.h's.
+// Memory nodes in the memory policy of the operating system. Used by the CPU buffer type that is spread over nodes.
+// numa.h lists the CPUs of each node.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace tessera {
 
-/// The numbers of the nodes on which this process may have memory; {0} where the system knows no nodes.
-/// Errors: unsupported (the system refuses to tell).
+/// The numbers of the nodes on which this process may have memory; {0} if the system has no notion of nodes. Errors:
+/// unsupported (the system refuses the query).
 Result<std::vector<int>> memory_nodes();
 
-/// Asks that the pages of a mapping that was not touched yet lie on all of memory_nodes() in turn (large pages as a
-/// whole). It starts on a page. Errors: unsupported (the system refuses, and there are several nodes).
+/// Asks the system to distribute the pages of an untouched mapping round robin over memory_nodes() (a large page stays
+/// whole). The mapping starts at a page boundary. Errors: unsupported (the system refuses, and there are several
+/// nodes).
 Result<> interleave_pages(std::span<std::byte> mapping);
 
 }  // namespace tessera

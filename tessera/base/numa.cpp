@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxNodeFileBytes = 1 << 16;
 
-// The set in a file of /sys; empty if it cannot be read or is not a list.
+// The set in a file of /sys, or an empty set if the file cannot be read or is not a list.
 CpuMask read_list(const std::string& path) {
   std::string text = read_file(path, kMaxNodeFileBytes).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -25,7 +25,7 @@ CpuMask read_list(const std::string& path) {
 std::vector<CpuMask> numa_nodes(const CpuMask& cpus, const std::string& root) {
   const std::string dir = root + "/sys/devices/system/node";
   std::vector<CpuMask> nodes;
-  // Numbers of nodes come in the same form as those of CPUs, and there are not more of them.
+  // Node numbers have the same format as CPU numbers, and there are no more nodes than CPUs.
   for (const int node : read_list(dir + "/online").cpus())
     if (const CpuMask mine = read_list(fmt::format("{}/node{}/cpulist", dir, node)) & cpus; !mine.empty())
       nodes.push_back(mine);

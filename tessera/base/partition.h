@@ -1,4 +1,4 @@
-// How work is divided: a pure function of (items, parts, index), so that no result depends on who ran it.
+// Division of work as a pure function of (items, parts, index), so that results do not depend on the executing thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Errors as values. Everything that a file, prompt, flag, request, device or clock can cause is returned as
-// a Result<T>; nothing below the command line throws, aborts, exits or prints.
+// Errors as values. Every failure that a file, prompt, flag, request, device or clock can cause is returned as a
+// Result<T>. Code below the command line does not throw, abort, exit or print.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,22 +12,22 @@
 namespace tessera {
 
 enum class ErrorCode {
-  invalid_argument,  // the caller's value is out of its range
+  invalid_argument,  // a value of the caller is out of its range
   not_found,         // a file, key, tensor or name does not exist
   io,                // the operating system refused a read, write or map
-  format,            // bytes that are not what their format says
-  limit,             // a stated bound would be passed
-  unsupported,       // well-formed, but not built
-  mismatch,          // two things that must fit do not
+  format,            // bytes that violate their format
+  limit,             // a documented bound would be exceeded
+  unsupported,       // well-formed, but not implemented
+  mismatch,          // two things that must match do not
   out_of_memory,     // an allocation failed or does not fit the budget
   cancelled,         // stopped on request
-  internal,          // a bug of ours
+  internal,          // a bug in tessera
 };
 
 /// "format", "out of memory", ...
 std::string_view to_string(ErrorCode code);
 
-/// One failure: a code for programs, a line for people ("WHAT: where, got, limit").
+/// One failure: a code for programs and a line of text for people ("WHAT: where, got, limit").
 class Error {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -50,7 +50,7 @@ namespace detail {
 std::unexpected<Error> vfail(ErrorCode code, fmt::string_view format, fmt::format_args args);
 }
 
-/// The failed Result with a formatted message: return fail(ErrorCode::format, "rank {}, limit 4", rank);
+/// Returns a failed Result with a formatted message: return fail(ErrorCode::format, "rank {}, limit 4", rank);
 template <class... Args>
 std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
   return detail::vfail(code, format, fmt::make_format_args(args...));
@@ -71,14 +71,14 @@ std::unexpected<Error> forward_error(Result<T>& result, std::string_view context
 #define TESSERA_CONCAT_INNER(a, b) a##b
 #define TESSERA_CONCAT(a, b) TESSERA_CONCAT_INNER(a, b)
 
-/// TESSERA_TRY(expr): returns from the enclosing function with expr's error, if it has one.
+/// TESSERA_TRY(expr): returns from the enclosing function with expr's error, if any.
 #define TESSERA_TRY(expr)                                                          \
   do {                                                                             \
     if (auto tessera_result = (expr); !tessera_result) [[unlikely]]                \
       return std::unexpected<::tessera::Error>(std::move(tessera_result).error()); \
   } while (false)
 
-/// TESSERA_ASSIGN(auto x, expr): x = the value of expr, or returns with its error.
+/// TESSERA_ASSIGN(auto x, expr): assigns the value of expr to x, or returns with its error.
 #define TESSERA_ASSIGN(target, expr) TESSERA_ASSIGN_INNER(TESSERA_CONCAT(tessera_result_, __LINE__), target, expr)
 #define TESSERA_ASSIGN_INNER(tmp, target, expr)                       \
   auto tmp = (expr);                                                  \

@@ -1,4 +1,4 @@
-// The one random number generator: PCG32 (O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient
+// The only random number generator of the project: PCG32 (O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient
 // Statistically Good Algorithms"). The same seed gives the same numbers on every machine and build.
 #pragma once
 
@@ -28,7 +28,7 @@ class Rng {
     return static_cast<double>((high << 26) | low) * 0x1p-53;
   }
 
-  /// Uniform in [lo, hi]; hi itself only by rounding.
+  /// Uniform in [lo, hi]; hi itself occurs only through rounding.
   float next_float(float lo, float hi) { return lo + (hi - lo) * static_cast<float>(next_double()); }
 
  private:

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxPatternBytes = 1024;
-// The product of all repetition counts: libc expands "{n}" into n copies.
+// Limit of the product of all repetition counts, because libc expands "{n}" into n copies.
 constexpr uint64_t kMaxRepetitions = 4096;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -48,7 +48,7 @@ Result<> check_cost(std::string_view pattern) {
   return {};
 }
 
-// What POSIX does not know: \d, and (?: for a group.
+// Translates syntax that POSIX lacks: \d, and (?: for a group.
 std::string to_posix(std::string_view pattern) {
   std::string out;
   bool in_brackets = false;
@@ -88,7 +88,7 @@ Result<TensorPattern> TensorPattern::compile(std::string_view pattern) {
   TESSERA_TRY(check_cost(pattern));
   auto compiled = std::make_unique<Compiled>();
   const std::string posix = to_posix(pattern);
-  // regcomp() frees what it made when it fails, and leaves what regfree() takes.
+  // When regcomp() fails, it frees its memory and leaves a structure that regfree() accepts.
   const int error = ::regcomp(&compiled->regex, posix.c_str(), REG_EXTENDED | REG_NOSUB | REG_ICASE);
   if (error != 0) {
     std::array<char, 128> text{};

@@ -1,5 +1,6 @@
-// A regular expression that picks tensors by name, from the command line. POSIX extended, with the \d, \w, \s and (?:
-// of other dialects, in any case, matching anywhere in the name; what can take exponential time or memory is refused.
+// A regular expression that selects tensors by name, from the command line. The syntax is POSIX extended plus \d, \w,
+// \s and (?: of other dialects. It ignores case and matches anywhere in the name. Patterns that could need exponential
+// time or memory are refused.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace tessera {
 
 class TensorPattern {
  public:
-  /// Errors: invalid_argument, which says what is wrong with it.
+  /// Errors: invalid_argument, with a description of the problem.
   static Result<TensorPattern> compile(std::string_view pattern);
 
   bool matches(std::string_view name) const;

@@ -33,11 +33,11 @@ void relax_cpu() {
 #endif
 }
 
-// Whether the condition came true within the time. Mostly plain loads: a long row of PAUSE instructions makes
-// a hypervisor take the CPU away, and each costs up to 140 cycles. On a busy machine the thread that we wait
-// for may be queued behind us on this very CPU. So we let others run between the rounds (of about 1 us): at
-// once where that is known, else after a while. Without it two threads that share a CPU wait out the limit at
-// every barrier.
+// Spins until the condition holds. Returns false if it did not within the limit. Most iterations are plain loads: each
+// PAUSE costs up to 140 cycles, and a long series of them makes a hypervisor deschedule the CPU. On a busy machine the
+// awaited thread may be queued behind this one on the same CPU, so this function yields between rounds (of about 1 us).
+// It yields at once if that is known, otherwise after a while. Without the yield, two threads that share a CPU would
+// spin for the whole limit at every barrier.
 template <class Condition, class Blocking>
 bool spin_until(Condition holds, Blocking blocks_the_other, nanoseconds limit) {
   if (holds()) return true;
@@ -71,8 +71,8 @@ std::string_view to_string(Priority priority) {
   return "unknown";
 }
 
-// Sets the calling thread's priority; errno's value on failure. Only realtime leaves the fair scheduler: a
-// spinning real-time thread starves whatever else needs its CPU.
+// Sets the calling thread's priority. Returns errno's value on failure. Only `realtime` leaves the fair scheduler,
+// because a spinning real-time thread starves all other threads on its CPU.
 int set_priority(Priority priority) {
   if (priority == Priority::normal) return 0;
   if (priority == Priority::realtime) {
@@ -81,11 +81,11 @@ int set_priority(Priority priority) {
     return ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &parameter);
   }
   const int nice = priority == Priority::low ? 10 : priority == Priority::medium ? -5 : -10;
-  // On Linux "process 0" is the calling thread.
+  // On Linux, process 0 means the calling thread here.
   return ::setpriority(PRIO_PROCESS, 0, nice) == 0 ? 0 : errno;
 }
 
-// Each thread on a CPU of its own among those that it shares with its neighbours, round robin.
+// One CPU for each thread, round robin among the CPUs that it shares with its neighbours.
 std::vector<CpuMask> one_cpu_each(const std::vector<CpuMask>& shared) {
   std::vector<CpuMask> own(shared.size());
   for (size_t i = 0, n_before = 0; i < shared.size(); ++i) {
@@ -96,7 +96,7 @@ std::vector<CpuMask> one_cpu_each(const std::vector<CpuMask>& shared) {
   return own;
 }
 
-// Whether no threads have to take turns on a CPU. Those with the same CPUs are neighbours.
+// True if no threads have to share a CPU. Consecutive threads with equal masks are neighbours.
 bool has_cpu_each(const std::vector<CpuMask>& shared) {
   for (size_t begin = 0, end = 0; begin < shared.size(); begin = end) {
     while (end < shared.size() && shared[end] == shared[begin]) ++end;
@@ -105,7 +105,7 @@ bool has_cpu_each(const std::vector<CpuMask>& shared) {
   return true;
 }
 
-// Keeps the calling thread on some CPUs for as long as this lives.
+// Restricts the calling thread to some CPUs during the lifetime of this object.
 class CallerPlacement {
  public:
   explicit CallerPlacement(const CpuMask& cpus) : previous_(thread_affinity()) {
@@ -114,7 +114,7 @@ class CallerPlacement {
   CallerPlacement(const CallerPlacement&) = delete;
   CallerPlacement& operator=(const CallerPlacement&) = delete;
   ~CallerPlacement() {
-    // The CPUs were the thread's own before; if the system took them away since, there is nothing better to do.
+    // The thread had these CPUs before. If the system has withdrawn them since, there is no better choice.
     if (is_moved_) static_cast<void>(set_thread_affinity(previous_));
   }
 
@@ -178,7 +178,7 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options, std::vector<CpuMask> cp
       cpus_(std::move(cpus)),
       places_caller_(places_caller),
       priority_(options.priority),
-      // With more threads than CPUs a spinning thread takes the CPU from the one that it waits for.
+      // With more threads than CPUs, a spinning thread occupies the CPU of the thread that it waits for.
       idle_spin_(has_cpu_each ? kSpinPerPollLevel * options.poll : Nanoseconds::zero()),
       barrier_spin_(has_cpu_each ? kBarrierSpin : Nanoseconds::zero()),
       slots_(std::make_unique<Slot[]>(static_cast<size_t>(n_threads_))),
@@ -243,7 +243,7 @@ void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& o
     for (int i = 1; i < n; ++i) start_thread(slots_[static_cast<size_t>(i)], epoch_);
   }
   work(context);
-  epoch_ = context.epoch_ + 1;  // the next run's start differs from this one's in any case
+  epoch_ = context.epoch_ + 1;  // so that the start of the next run differs from this one
   if (n > 1) {
     arrive(0, n, epoch_);
     wait_for_all(n, epoch_);
@@ -258,7 +258,7 @@ void ThreadPool::arrive(int index, int n_threads, uint64_t epoch) {
   Slot& slot = slots_[static_cast<size_t>(index)];
   slot.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   slot.epoch.store(epoch);
-  // Only the last one wakes the sleepers: its store comes after all others, so it sees them all.
+  // Only the last thread to arrive wakes the sleepers: its store comes after all others, so it sees all of them.
   if (barrier_bell_.has_sleepers() && find_late(n_threads, epoch) == nullptr) barrier_bell_.ring();
 }
 
@@ -280,7 +280,7 @@ const ThreadPool::Slot* ThreadPool::find_late(int n_threads, uint64_t epoch) con
 void ThreadContext::barrier() {
   ++epoch_;
   if (index == 0) {
-    // The counter of the next phase served the last but one, which everybody left before this phase began.
+    // The counter of the next phase was used two phases ago, and all threads left that phase before this one began.
     auto& next = pool_.chunks_[epoch_ & 1].next;
     if (next.load(std::memory_order_relaxed) != 0) next.store(0, std::memory_order_relaxed);
   }
@@ -290,9 +290,10 @@ void ThreadContext::barrier() {
 }
 
 bool ThreadContext::barrier_and_check_cancel() {
-  // Two answers in turn: thread 0 cannot overwrite one before all have passed the next barrier.
+  // The answers alternate between two variables: thread 0 cannot overwrite one before all threads have passed the next
+  // barrier.
   bool& answer = pool_.cancelled_at_[(epoch_ + 1) & 1];
-  if (index == 0 && answer != cancelled()) answer = !answer;  // usually no store: the line stays shared
+  if (index == 0 && answer != cancelled()) answer = !answer;  // usually no store: the cache line stays shared
   barrier();
   return answer;
 }

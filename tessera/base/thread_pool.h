@@ -1,10 +1,10 @@
-// The engine's threads. run() calls one function on n threads at once (the caller is thread 0) and returns
-// when all are done; inside, the threads meet at barriers and may share out chunks of work. Used by the CPU
-// backend, the converters and the trainer; one run at a time, and none from inside a run.
+// The engine's threads. run() calls one function on n threads at once (the caller is thread 0) and returns when all
+// calls have returned. Inside, the threads can meet at barriers and share chunks of work. Used by the CPU backend, the
+// converters and the trainer. Only one run at a time is allowed, and no run may start from inside a run.
 //
-// A barrier is an epoch per thread on a cache line of its own: arriving is one store, waiting is reading the
-// others'. Whoever waits too long sleeps in the kernel, so more threads than CPUs are slow but never stuck.
-// One thread costs a few nanoseconds per run and never touches the kernel.
+// A barrier consists of one epoch counter per thread on separate cache lines. Arriving is one store, and waiting reads
+// the other counters. A thread that waits too long sleeps in the kernel, so more threads than CPUs are slow but make
+// progress. With one thread, a run costs a few nanoseconds and makes no system call.
 #pragma once
 
 #include <array>
@@ -25,14 +25,14 @@
 namespace tessera {
 
 enum class Placement {
-  shared,  // every thread may use every CPU of the mask, or of its node where there is a NUMA policy
-  strict,  // thread i stays on the i-th CPU of these, round robin
+  shared,  // every thread may use every CPU of the mask, or of its node under a NUMA policy
+  strict,  // thread i stays on the i-th of these CPUs, round robin
 };
 
 enum class Priority { low, normal, medium, high, realtime };
 
 struct ThreadPoolOptions {
-  int n_threads = 1;  // with the caller of run(); 1 to ThreadPool::kMaxThreads
+  int n_threads = 1;  // including the caller of run(); 1 to ThreadPool::kMaxThreads
   CpuMask cpus = {};  // empty: the threads inherit the CPUs of the creating thread
   NumaPolicy numa = NumaPolicy::none;
   Placement placement = Placement::shared;
@@ -44,7 +44,7 @@ struct ThreadPoolOptions {
 class ThreadContext;
 
 struct RunOptions {
-  int n_threads = 0;                    // 0: all; more than the pool has: all
+  int n_threads = 0;                    // 0 or more than the pool has: all threads
   const CancelToken* cancel = nullptr;  // polled by the work through its ThreadContext
 };
 
@@ -52,7 +52,8 @@ class ThreadPool {
  public:
   static constexpr int kMaxThreads = 512;
 
-  /// Starts the threads. Errors: an option out of its range, no usable CPU in the mask, a thread is refused.
+  /// Starts the threads. Errors: an option out of its range, no usable CPU in the mask, a thread that cannot be
+  /// started.
   static Result<std::unique_ptr<ThreadPool>> create(const ThreadPoolOptions& options);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -60,16 +61,16 @@ class ThreadPool {
 
   int size() const { return n_threads_; }
 
-  /// What of the placement or priority could not be had (the pool works without); "" if nothing.
+  /// Thread affinity or priority that could not be applied; "" if none. Not fatal: the pool works without it.
   const std::string& warning() const { return warning_; }
 
-  /// Calls work once on each of n threads and returns when all calls have returned. What the caller wrote
-  /// before is visible to the work, what the work wrote is visible after. The work does not throw. Resumes a
-  /// paused pool. Where the options leave thread 0 fewer CPUs than the pool's creator has, the caller stays on these
-  /// for the run (3 system calls, about 10 us); its priority is its own.
+  /// Calls work once on each of n threads and returns when all calls have returned. Writes of the caller before run()
+  /// are visible to the work, and writes of the work are visible afterwards. The work must not throw. Resumes a paused
+  /// pool. If the options give thread 0 fewer CPUs than the pool's creator has, the caller is restricted to these
+  /// during the run (3 system calls, about 10 us). The caller's priority does not change.
   void run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options = {}) noexcept;
 
-  /// Idle threads sleep at once, without spinning, until resume() or the next run(). Safe from any thread.
+  /// Makes idle threads sleep at once, without spinning, until resume() or the next run(). Safe from any thread.
   void pause() { paused_.store(true); }
   void resume() { paused_.store(false); }
 
@@ -77,8 +78,8 @@ class ThreadPool {
   friend class ThreadContext;
   using Nanoseconds = std::chrono::nanoseconds;
 
-  // Where threads sleep until a condition holds that others make true: those store first, then ring if
-  // somebody sleeps. All is sequentially consistent: they see the sleeper, or the sleeper sees the condition.
+  // Lets threads sleep until another thread makes a condition true. That thread first stores, then rings if there are
+  // sleepers. All accesses are sequentially consistent: either it sees the sleeper, or the sleeper sees the condition.
   class Doorbell {
    public:
     template <class Condition>
@@ -92,10 +93,10 @@ class ThreadPool {
   };
 
   struct Slot {
-    alignas(64) std::atomic<uint64_t> epoch{0};  // barriers reached; written by its thread
-    std::atomic<int> cpu{-1};                    // where its thread was then: a hint for those who wait
+    alignas(64) std::atomic<uint64_t> epoch{0};  // number of barriers reached; written by its thread
+    std::atomic<int> cpu{-1};                    // CPU of its thread at that time, a hint for waiting threads
     alignas(64) std::atomic<uint64_t> start{0};  // first epoch of the run to join; written by run()
-    Doorbell bell;                               // where its thread sleeps between runs
+    Doorbell bell;                               // its thread sleeps here between runs
     std::string warning;
   };
 
@@ -120,8 +121,8 @@ class ThreadPool {
   static bool is_on_this_cpu(const Slot& slot);
 
   const int n_threads_;
-  const std::vector<CpuMask> cpus_;  // of each thread; none is empty
-  const bool places_caller_;         // for each run
+  const std::vector<CpuMask> cpus_;  // per thread; none is empty
+  const bool places_caller_;         // true: run() changes the affinity of its caller
   const Priority priority_;
   const Nanoseconds idle_spin_;
   const Nanoseconds barrier_spin_;
@@ -130,35 +131,35 @@ class ThreadPool {
   std::unique_ptr<Slot[]> slots_;
   std::vector<std::thread> threads_;
   Job job_;                             // of the current run; written while all its threads wait for their start
-  uint64_t epoch_ = 1;                  // of thread 0 between runs
+  uint64_t epoch_ = 1;                  // thread 0's epoch between runs
   std::array<bool, 2> cancelled_at_{};  // thread 0's answer at even and odd epochs
-  std::array<ChunkCounter, 2> chunks_;  // of even and odd epochs
-  alignas(64) Doorbell barrier_bell_;   // where threads of a run sleep for the others
+  std::array<ChunkCounter, 2> chunks_;  // for even and odd epochs
+  alignas(64) Doorbell barrier_bell_;   // threads of a run sleep here while they wait for the others
   alignas(64) std::atomic<bool> paused_;
 };
 
-/// What a thread of a run knows of it. All threads of a run pass the same barriers in the same order.
+/// The view of a run from one of its threads. All threads of a run must pass the same barriers in the same order.
 class ThreadContext {
  public:
   const int index;  // 0 is the thread that called run()
   const int count;
 
-  /// Returns when all threads have called it; what they wrote before is visible after.
+  /// Returns when all threads have called it. Writes before the call are visible to all threads after it.
   void barrier();
 
-  /// A barrier with one answer for all, sampled as thread 0 arrives: true when the run is to stop.
+  /// A barrier that gives all threads the same answer, sampled when thread 0 arrives: true if the run should stop.
   [[nodiscard]] bool barrier_and_check_cancel();
 
-  /// Whether the run is to stop. Threads may see it at different times: whoever stops early still goes on to
-  /// the next barrier, where all agree.
+  /// True if the run should stop. Threads may observe the change at different times. A thread that stops early must
+  /// still reach the next barrier, where all threads agree.
   bool cancelled() const { return cancel_ != nullptr && cancel_->cancelled(); }
 
-  /// 0, 1, 2, ...: each number goes to one thread only. Every barrier starts anew at 0.
+  /// Returns 0, 1, 2, ... Each number is given to one thread only. Counting restarts at 0 after every barrier.
   int64_t next_chunk() {
     std::atomic<int64_t>& next = pool_.chunks_[epoch_ & 1].next;
     if (count > 1) return next.fetch_add(1, std::memory_order_relaxed);
     const int64_t chunk =
-        next.load(std::memory_order_relaxed);  // alone: a locked addition would cost more than small work
+        next.load(std::memory_order_relaxed);  // one thread: an atomic addition would cost more than a small chunk
     next.store(chunk + 1, std::memory_order_relaxed);
     return chunk;
   }

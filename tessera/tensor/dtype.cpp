@@ -25,7 +25,7 @@ constexpr std::array<uint8_t, kIdLimit> kRowOfId = [] {
   return rows;
 }();
 
-// Types that GGUF once had: what to tell the owner of such a file.
+// Types that were removed from GGUF. Error messages for old files name them.
 std::string_view removed_name(uint32_t id) {
   switch (id) {
     case 4:

@@ -29,8 +29,8 @@ Result<size_t> row_bytes(DType dtype, int64_t n) {
 
 Result<size_t> nbytes(DType dtype, const Shape& shape) {
   TESSERA_ASSIGN(const size_t row, row_bytes(dtype, shape[0]));
-  // An extent of 0 counts as 1 here: it must not hide an overflow, for strides and row counts are products of
-  // some of the extents.
+  // An extent of 0 counts as 1 here. Strides and row counts are products of some of the extents, so a 0 must not hide
+  // the overflow of another product.
   int64_t elements = std::max<int64_t>(shape[0], 1);
   int64_t bytes = std::max(static_cast<int64_t>(row), info(dtype).block_bytes);
   for (int i = 1; i < kMaxRank; ++i) {

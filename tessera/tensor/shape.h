@@ -1,5 +1,5 @@
 // Shapes and layouts. A shape is written innermost first, as GGUF stores it: a matrix that maps n_in values to n_out
-// is [n_in, n_out]. A layout adds a byte stride per dimension, so views and permutations cost nothing.
+// values is [n_in, n_out]. A layout adds a stride in bytes per dimension, so views and permutations copy nothing.
 #pragma once
 
 #include <array>
@@ -30,9 +30,9 @@ struct Shape {
   int64_t& operator[](int i) { return ne[static_cast<size_t>(i)]; }
   bool operator==(const Shape&) const = default;
 
-  /// Number of elements; for shapes that were checked (nbytes() succeeded).
+  /// Number of elements. For checked shapes only (nbytes() succeeded).
   int64_t n_elements() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
-  /// Number of rows, i.e. of runs of ne[0] elements.
+  /// Number of rows of ne[0] elements.
   int64_t n_rows() const { return ne[1] * ne[2] * ne[3]; }
   bool empty() const { return n_elements() == 0; }
 };
@@ -43,12 +43,12 @@ std::string to_string(const Shape& shape);
 /// Bytes of one row of n elements. Errors: n negative or not a multiple of the type's block; overflow.
 Result<size_t> row_bytes(DType dtype, int64_t n);
 
-/// Bytes of a contiguous tensor. Errors: as row_bytes(), a negative extent, more than 2^63 - 1 elements or bytes
-/// (counted with 1 for an extent of 0, so that no product of extents or stride overflows either).
+/// Bytes of a contiguous tensor. Errors: as row_bytes(), a negative extent, more than 2^63 - 1 elements or bytes. An
+/// extent of 0 counts as 1 in these limits, so no product of extents and no stride can overflow either.
 Result<size_t> nbytes(DType dtype, const Shape& shape);
 
-/// A shape and the distance in bytes between neighbours in each dimension. For blocked types nb[0] is
-/// the distance between blocks, and dimension 0 is always contiguous.
+/// A shape and the distance in bytes between neighbours in each dimension. For blocked types nb[0] is the distance
+/// between blocks. Dimension 0 is always contiguous.
 struct Layout {
   Shape shape;
   std::array<int64_t, kMaxRank> nb{0, 0, 0, 0};
@@ -56,16 +56,16 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// Row-major without gaps. Errors as nbytes().
+/// The row-major layout without gaps. Errors: as nbytes().
 Result<Layout> contiguous_layout(DType dtype, const Shape& shape);
 
-/// True when elements lie without gaps in row-major order (extents of 1 may have any stride).
+/// True if the elements are in row-major order without gaps (extents of 1 may have any stride).
 bool is_contiguous(DType dtype, const Layout& layout);
 
-/// True when the elements of each row lie without gaps.
+/// True if the elements of each row have no gaps between them.
 bool has_contiguous_rows(DType dtype, const Layout& layout);
 
-/// Bytes from the first to one past the last byte that the layout reaches.
+/// Bytes from the start to the end of the memory that the layout covers.
 size_t span_bytes(DType dtype, const Layout& layout);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A tensor: a type, a layout, and where its bytes are. It has no operations: those are graph nodes.
+// A tensor: an element type, a layout, and the location of its bytes. Operations on tensors are graph nodes.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct Tensor {
   std::string name;
   DType dtype = DType::f32;
   Layout layout;
-  const BufferType* buffer_type = nullptr;  // where it will be: known when planned
-  Buffer* buffer = nullptr;                 // where it is: null until allocated, so that planning needs no memory
-  size_t offset = 0;                        // bytes from the buffer's base
-  // A matrix whose rows lie in several memories: its parts in the order of the rows. Then it has no buffer itself.
+  const BufferType* buffer_type = nullptr;  // its buffer type, known after planning
+  Buffer* buffer = nullptr;                 // null until allocated, so that planning needs no memory
+  size_t offset = 0;                        // bytes from the start of the buffer
+  // The parts of a matrix whose rows are in several memories, in row order. Such a matrix has no buffer of its own.
   const std::vector<Tensor>* row_parts = nullptr;
 
   const Shape& shape() const { return layout.shape; }

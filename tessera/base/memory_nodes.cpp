@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned long kMaxNodes = 1024;  // maximum in Linux; the mask must hold all nodes of its build
+constexpr unsigned long kMaxNodes = 1024;  // maximum of Linux; the mask must cover all nodes of the kernel build
 constexpr unsigned long kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 

@@ -1,7 +1,7 @@
-// Words come from the pre-tokenizer; a word is its bytes (or code points, where tokens are spelled in UTF-8), and the
-// merges of the file are applied to it in their order. Symbols are token ids; what only merges name has ids after
-// those. The merges are sorted by (left, right), so that a lookup is a binary search among those of one left symbol,
-// which no file can make slow.
+// The pre-tokenizer cuts the text into words. A word starts as bytes (or as code points, if tokens are spelled in
+// UTF-8), and the merges of the file are applied to it in their order. Symbols are token ids; symbols that only occur
+// in merges get ids after those of the tokens. The merges are sorted by (left, right), so a lookup is a binary search
+// among the merges of one left symbol. No file can make that slow.
 #include "tessera/text/bpe.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_;
   size_t max_token_bytes_ = 0;
   std::array<uint32_t, 256> byte_symbols_{};
-  std::vector<uint32_t> first_;  // by left symbol: where its merges start in merges_
+  std::vector<uint32_t> first_;  // by left symbol: index of its first merge in merges_
   std::vector<Merge> merges_;
 };
 
@@ -69,7 +69,7 @@ Result<> BpeTokenizer::prepare() {
   return prepare_merges();
 }
 
-/// Numbers every symbol that a merge or a byte has, and sorts the merges; of two for one pair the first counts.
+/// Numbers every symbol of a merge or byte, and sorts the merges. If a pair has two merges, the first counts.
 Result<> BpeTokenizer::prepare_merges() {
   std::map<std::string, uint32_t, std::less<>> others;
   const auto symbol_of = [&](std::string_view text) -> uint32_t {
@@ -123,7 +123,7 @@ std::optional<int32_t> BpeTokenizer::find_token(std::string_view text) const {
   return id && is_textual(vocab().type(*id)) ? id : std::nullopt;
 }
 
-/// The token that a whole word is; spelled is scratch.
+/// The token that spells a whole word, if there is one; spelled is scratch memory.
 std::optional<int32_t> BpeTokenizer::find_whole(std::string_view word, std::string& spelled) const {
   if (word.size() > max_token_bytes_) return std::nullopt;
   if (has(kRawUtf8)) return find_token(word);
@@ -180,14 +180,15 @@ void BpeTokenizer::encode_word(std::string_view word, MergeList& list, std::stri
   list.merge(word.size(), [this](const MergeSymbol& left, const MergeSymbol& right, size_t) {
     return join(left.value, right.value);
   });
-  // The visitor never fails.
+  // The visitor cannot fail.
   static_cast<void>(list.for_each([&](const MergeSymbol& symbol, size_t end) -> Result<> {
     emit(symbol.value, word.substr(symbol.begin, end - symbol.begin), out);
     return {};
   }));
 }
 
-/// The token of a symbol; else its bytes; where they are not all tokens, unknown; where there is none, those that are.
+/// Appends the token of a symbol. A symbol that is not a token becomes its byte tokens. If some of these are missing,
+/// it becomes the unknown token, or the existing byte tokens if the vocabulary has no unknown token.
 void BpeTokenizer::emit(uint32_t symbol, std::string_view bytes, std::vector<int32_t>& out) const {
   if (is_token(symbol)) {
     out.push_back(static_cast<int32_t>(symbol));

@@ -1,5 +1,5 @@
-// The signs in which GPT-2's byte-level vocabularies spell bytes: the printable bytes of Latin-1 are themselves, and
-// the others in order are U+0100 and on.
+// Code points that represent bytes in GPT-2's byte-level vocabularies. Printable bytes of Latin-1 represent themselves;
+// the others, in order, are U+0100 and up.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ constexpr bool is_its_own_sign(uint32_t byte) {
 
 struct ByteSigns {
   std::array<uint32_t, 256> sign{};         // by byte: a code point
-  std::array<int16_t, kEndOfSigns> byte{};  // by code point; -1: no sign
+  std::array<int16_t, kEndOfSigns> byte{};  // by code point; -1: represents no byte
 };
 
 constexpr ByteSigns make_byte_signs() {

@@ -1,5 +1,5 @@
-// A unit of the double array: bits 0 to 7 and 31 its label, bit 8 whether a value stands below it, bits 10 to 30 the
-// offset of its children (times 256 with bit 9); a value is bits 0 to 30 of its unit.
+// Layout of a unit of the double array: bits 0 to 7 and 31 are its label, and bit 8 is set if a value is below it. Bits
+// 10 to 30 are the offset of its children, times 256 if bit 9 is set. In a value unit, bits 0 to 30 are the value.
 #include "tessera/text/charsmap.h"
 
 #include <algorithm>

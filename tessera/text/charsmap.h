@@ -1,6 +1,6 @@
-// SentencePiece's compiled normalisation (tokenizer.ggml.precompiled_charsmap): which bytes a text has in place of
-// others. The blob is the length of a trie in bytes (u32, little-endian), the trie as a double array of u32 (Yata's
-// darts-clone), and strings that end with NUL. It comes from a file: every index is checked where it is used.
+// SentencePiece's compiled normalisation (tokenizer.ggml.precompiled_charsmap), which maps byte sequences to
+// replacements. The blob consists of the length of a trie in bytes (u32, little-endian), the trie as a double array of
+// u32 (Yata's darts-clone), and NUL-terminated strings. The blob is untrusted: every index is checked at its use.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,23 @@
 
 namespace tessera::text {
 
-/// A longer run of bytes is never replaced as one: it bounds the work per byte (SentencePiece's own are below 20).
+/// Longest byte sequence that is replaced as a whole. It bounds the work per byte (sequences in SentencePiece's own
+/// maps are shorter than 20).
 inline constexpr size_t kMaxReplacedBytes = 256;
 
 class Charsmap {
  public:
   Charsmap() = default;  // replaces nothing
 
-  /// Error: format for a blob whose lengths do not fit it.
+  /// Error: format, if the lengths in the blob do not match its size.
   static Result<Charsmap> create(std::span<const uint8_t> blob);
 
   struct Replacement {
-    size_t n_bytes;  // of the text that is replaced
+    size_t n_bytes;  // of the text to replace
     std::string_view text;
   };
 
-  /// What stands for the longest beginning of text that has a replacement; n_bytes 0: nothing does.
+  /// Returns the replacement of the longest prefix of text that has one. n_bytes is 0 if there is none.
   Replacement find(std::string_view text) const;
 
  private:

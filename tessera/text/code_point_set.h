@@ -1,4 +1,4 @@
-// A set of code points as sorted disjoint ranges: what a class of a pattern means. Used while patterns are compiled.
+// A set of code points as sorted disjoint ranges: the meaning of a character class. Used while patterns are compiled.
 #pragma once
 
 #include <cstdint>

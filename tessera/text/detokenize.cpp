@@ -1,4 +1,4 @@
-// The prefix rule in reverse, and the cut between finished and unfinished UTF-8.
+// Reverses the space-prefix rule, and separates complete from incomplete UTF-8.
 #include "tessera/text/detokenize.h"
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace tessera::text {
 namespace {
 
-/// The bytes at the end of text that are the beginning of a code point.
+/// The number of bytes at the end of text that begin an incomplete code point.
 size_t n_unfinished_bytes(std::string_view text) {
   for (size_t n = 1; n <= 3 && n <= text.size(); ++n) {
     const Utf8Step step = next_utf8(text.substr(text.size() - n));

@@ -1,5 +1,5 @@
-// Tokens to text: a whole sequence at once, or a stream of valid UTF-8 while a model generates.
-// The space that the tokenizer put in front of a text is taken off where it put it.
+// Converts tokens to text: a whole sequence at once, or a stream of valid UTF-8 during generation. A space that the
+// tokenizer added in front of a text is removed again.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace tessera::text {
 
 struct DetokenizeOptions {
-  bool render_special = false;  // show control and unknown tokens as their text, else as nothing
-  bool at_start = true;         // the tokens begin a text; false: they continue one, whose first space counts
+  bool render_special = false;  // render control and unknown tokens as their text, else as nothing
+  bool at_start = true;         // the tokens begin a text; false: they continue one, and a leading space is kept
 };
 
-/// Appends one token after another to a text; keeps what the prefix rule needs to know between them.
+/// Appends tokens to a text one by one, and stores the state of the space-prefix rule between them.
 class PieceWriter {
  public:
   /// The tokenizer must outlive the writer.
@@ -29,18 +29,19 @@ class PieceWriter {
  private:
   const Tokenizer* tokenizer_;
   DetokenizeOptions options_;
-  bool strip_space_;  // the tokenizer would have put a space in front of text here
+  bool strip_space_;  // the tokenizer would have added a space in front of text here
 };
 
-/// The text of the tokens, byte for byte: not UTF-8 where byte tokens make none. For SPM vocabularies with
-/// all byte tokens, detokenize(tokenize(x)) = x unless x holds U+2581, which is their space.
+/// Returns the text of the tokens, byte for byte. It is not valid UTF-8 if byte tokens form invalid sequences. For SPM
+/// vocabularies with all byte tokens, detokenize(tokenize(x)) = x unless x contains U+2581, which represents a space
+/// there.
 /// Error: invalid_argument for an id that is not a token.
 Result<std::string> detokenize(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
                                DetokenizeOptions options = {});
 
-/// The same for tokens that arrive one by one. All that it returns is valid UTF-8: an unfinished code point
-/// (at most 3 bytes) is held back until the next token completes it, and bytes that cannot become one turn
-/// into U+FFFD. The returned parts together are to_valid_utf8(detokenize(tokens)).
+/// The same for tokens that arrive one by one. All returned text is valid UTF-8. An incomplete code point (at most 3
+/// bytes) is held back until the next token completes it. Bytes that cannot form a code point become U+FFFD. The
+/// returned parts together equal to_valid_utf8(detokenize(tokens)).
 class DetokenizeStream {
  public:
   /// The tokenizer must outlive the stream.
@@ -49,7 +50,7 @@ class DetokenizeStream {
   /// Error: invalid_argument for an id that is not a token.
   Result<std::string> push(int64_t id);
 
-  /// What is held back, as U+FFFD; the stream is then empty.
+  /// Returns the bytes held back, as U+FFFD, and leaves the stream empty.
   std::string finish();
 
  private:

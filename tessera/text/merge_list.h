@@ -1,5 +1,5 @@
-// Merging adjacent symbols best rank first, the leftmost of equals first, until no pair can be merged: the heart of
-// SPM and BPE. n symbols take n log n time and 24 n bytes, and 8 bytes for each pair that waits.
+// Merges adjacent symbols in order of rank (leftmost first among equal ranks) until no pair can be merged. This is the
+// core of SPM and BPE. For n symbols it needs O(n log n) time, 24 n bytes, and 8 bytes per pending pair.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 struct MergeSymbol {
   uint32_t begin;                 // its first byte in the text
-  uint32_t value;                 // what the caller knows it by
+  uint32_t value;                 // the caller's name for the symbol
   uint32_t previous = kNoSymbol;  // its neighbours in the text
   uint32_t next = kNoSymbol;
-  uint32_t joined = 0;      // the value of it and the next one together, unless rank is kNoRank
-  uint32_t rank = kNoRank;  // of that pair: smaller is merged sooner
+  uint32_t joined = 0;      // value of this symbol merged with the next one, unless rank is kNoRank
+  uint32_t rank = kNoRank;  // of that pair: a smaller rank is merged sooner
 };
 
-/// A pair that may be merged: its rank, and the value of the result. kNoRank: it may not.
+/// A candidate pair: its rank, and the value of the merged symbol. kNoRank: the pair must not be merged.
 struct Joined {
   uint32_t rank = kNoRank;
   uint32_t value = 0;
@@ -37,8 +37,8 @@ class MergeList {
     if (i > 0) symbols_[i - 1].next = i;
   }
 
-  /// Merges all that can be. join(left, right, end) returns a Joined, where end is the first byte after right, or
-  /// n_bytes for the last symbol.
+  /// Merges all pairs that can be merged. join(left, right, end) returns a Joined, where end is the position after the
+  /// last byte of right (n_bytes for the last symbol).
   template <class Join>
   void merge(size_t n_bytes, const Join& join) {
     n_bytes_ = static_cast<uint32_t>(n_bytes);
@@ -50,7 +50,8 @@ class MergeList {
     }
   }
 
-  /// Calls visit(symbol, end) for what is left, in order; a failed Result from it ends the walk and is returned.
+  /// Calls visit(symbol, end) for the remaining symbols in order. If visit returns a failed Result, the iteration stops
+  /// and returns it.
   template <class Visit>
   auto for_each(const Visit& visit) const -> decltype(visit(MergeSymbol{}, size_t{})) {
     for (uint32_t i = symbols_.empty() ? kNoSymbol : 0; i != kNoSymbol; i = symbols_[i].next)
@@ -59,7 +60,7 @@ class MergeList {
   }
 
  private:
-  static constexpr size_t kFewSymbols = 24;  // up to here a scan for the best pair beats a queue
+  static constexpr size_t kFewSymbols = 24;  // up to this length, a scan for the best pair is faster than a queue
 
   uint32_t end_of(const MergeSymbol& symbol) const {
     return symbol.next == kNoSymbol ? n_bytes_ : symbols_[symbol.next].begin;
@@ -76,7 +77,7 @@ class MergeList {
     symbol.joined = joined.value;
   }
 
-  /// The symbol and the next one become one; both its pairs are new.
+  /// Merges the symbol with the next one, and proposes the two new pairs.
   template <class Join>
   void merge_at(uint32_t left, const Join& join) {
     MergeSymbol& symbol = symbols_[left];
@@ -101,7 +102,7 @@ class MergeList {
     }
   }
 
-  // The queue is a heap of rank * 2^32 + symbol. An entry is stale when its symbol has another rank by now.
+  // The queue is a heap of rank * 2^32 + symbol. An entry is stale if the rank of its symbol has changed since.
   template <class Join>
   void merge_many(const Join& join) {
     queue_.clear();

@@ -1,4 +1,4 @@
-// A model without vocabulary still loads and runs on token ids; only text is refused.
+// A model without vocabulary still loads and runs on token ids. Only text is refused.
 #include "tessera/text/no_vocab.h"
 
 #include <utility>

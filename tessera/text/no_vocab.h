@@ -7,7 +7,7 @@
 
 namespace tessera::text {
 
-/// Tokenizing any text but "" is an error that says why; pieces are empty.
+/// Tokenizing any text except "" fails with an explanation. Pieces of tokens are empty.
 Result<std::unique_ptr<const Tokenizer>> make_no_vocab_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

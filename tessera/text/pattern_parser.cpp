@@ -1,4 +1,5 @@
-// Recursive descent to a tree, then the tree to steps: a repeat emits its tree as often as it counts.
+// Recursive descent into a tree, which is then compiled to steps. A repeat emits the steps of its operand once per
+// repetition.
 #include "tessera/text/pattern_parser.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ struct Node {
 
 enum class Case { as_written, ignored };
 
-// NOLINTBEGIN(misc-no-recursion): patterns are our own, so their nesting is bounded.
+// NOLINTBEGIN(misc-no-recursion): all patterns are constants of this program, so their nesting is bounded.
 class Parser {
  public:
   explicit Parser(std::string_view pattern) : pattern_(pattern) {}
@@ -104,7 +105,7 @@ class Parser {
     return Node{kind, std::move(set)};
   }
 
-  // One of ? * + {n} {m,n}, and the + of possessive repeats.
+  // Parses one of ? * + {n} {m,n}, and the + of possessive repeats.
   Result<Node> parse_repeat(Node atom) {
     Node repeat{Node::Kind::repeat};
     if (skip("?")) {
@@ -137,7 +138,7 @@ class Parser {
     return count;
   }
 
-  /// The code point of x{HHHH}.
+  /// Parses the code point of x{HHHH}.
   Result<uint32_t> parse_hex() {
     const char* begin = pattern_.data() + at_ + 2;
     const char* limit = pattern_.data() + pattern_.size();
@@ -148,7 +149,7 @@ class Parser {
     return code_point;
   }
 
-  /// One code point, escape or [class].
+  /// Parses one code point, escape or [class].
   Result<CodePointSet> parse_one() {
     if (skip("[")) return parse_class();
     if (next_is("\\")) return parse_escape();
@@ -226,7 +227,7 @@ class Parser {
     return CodePointSet(std::array<CodePointRange, 1>{{{first, last}}});
   }
 
-  // ASCII letters of the other case, and the long s, which folds to s.
+  // The ASCII letters of the other case, and the long s, which folds to s.
   static CodePointSet other_case(const CodePointSet& set) {
     std::vector<CodePointRange> others;
     for (const CodePointRange& range : set.ranges()) {
@@ -288,7 +289,7 @@ class Emitter {
     return static_cast<uint32_t>(sets.size() - 1);
   }
 
-  /// A fork to the next step and, later set, to another.
+  /// Appends a fork to the next step and to another step, which is set later.
   uint32_t push_fork() {
     program_.steps.push_back({Kind::fork, here() + 1, here() + 1});
     return here() - 1;

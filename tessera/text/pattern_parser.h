@@ -1,10 +1,12 @@
-// The patterns that models publish for their pre-tokenizers, as a program for an ordered (leftmost, first
-// alternative) matcher. Called by SplitPattern, which turns the program into a table.
+// Parses the patterns that models publish for their pre-tokenizers. The result is a program for an ordered matcher
+// (leftmost, first alternative). SplitPattern compiles the program to a table.
 //
-// Understood: code points, . is one too, \r \n \t \x{HHHH} and escaped signs, \s \S \d, \p{L} \p{Lu} \p{Han}, [classes]
-// with ranges, ^ and &&[class], (?:groups), (?i:groups) and plain groups, |, the repeats ? * + {n} {m,n} (possessive
-// ones too, which mean the same in these patterns), and as the last thing of an alternative (?!x), (?=x) of one class
-// or $.
+// Supported syntax:
+//   code points, including . as itself; \r \n \t \x{HHHH} and escaped punctuation
+//   \s \S \d, \p{L} \p{Lu} \p{Han}, [classes] with ranges, ^ and &&[class]
+//   (?:groups), (?i:groups), plain groups and |
+//   the repeats ? * + {n} {m,n}, and possessive ones (equivalent in these patterns)
+//   at the end of an alternative: $, or (?!x) and (?=x) with a single class
 #pragma once
 
 #include <cstdint>
@@ -18,10 +20,10 @@ namespace tessera::text {
 
 struct PatternStep {
   enum class Kind : uint8_t {
-    set,       // the next code point is in sets[a]; go on to the next step
-    fork,      // go on to steps a and b, a first
-    look,      // the next code point, if there is one, is in sets[a] (then a match), nothing is consumed
-    look_not,  // there is no next code point, or it is not in sets[a] (then a match)
+    set,       // if the next code point is in sets[a], consumes it and continues with the next step
+    fork,      // continues with steps a and b, a first
+    look,      // matches if there is a next code point and it is in sets[a]; consumes nothing
+    look_not,  // matches if there is no next code point or it is not in sets[a]
     match,
   };
   Kind kind;
@@ -30,11 +32,12 @@ struct PatternStep {
 };
 
 struct PatternProgram {
-  std::vector<PatternStep> steps;  // starts at step 0
+  std::vector<PatternStep> steps;  // the program starts at step 0
   std::vector<CodePointSet> sets;
 };
 
-/// Error: invalid_argument for what is not understood, with its place. Patterns are our own: nesting is not limited.
+/// Error: invalid_argument for unsupported syntax, with its position. Nesting is not limited, because all patterns are
+/// constants of this program.
 Result<PatternProgram> parse_pattern(std::string_view pattern);
 
 }  // namespace tessera::text

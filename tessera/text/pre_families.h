@@ -1,10 +1,11 @@
-// The stages of each family of pre-tokenizers: the patterns as the models' own tokenizer files have them, in the
-// syntax of pattern_parser.h, and cuts that are no pattern. Read by pre_tokenizer.cpp.
+// The stages of each family of pre-tokenizers: patterns from the tokenizer files of the models, in the syntax of
+// pattern_parser.h, and cuts that are not patterns. Used by pre_tokenizer.cpp.
 #pragma once
 
 #include <string_view>
 
-// Shared parts. o200k's words are letters with marks, upper case before lower case, and a contraction after them.
+// Shared parts. Words of o200k are letters with marks, upper case before lower case, optionally followed by a
+// contraction.
 #define TESSERA_PRE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define TESSERA_PRE_SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define TESSERA_PRE_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
@@ -18,7 +19,7 @@
 #define TESSERA_PRE_O200K(digits)                                                       \
   TESSERA_PRE_CASED(TESSERA_PRE_UPPER, TESSERA_PRE_LOWER, TESSERA_PRE_CONTRACTIONS "?") \
   "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" TESSERA_PRE_SPACES
-// A sign of ASCII may lead an ASCII word; runs of signs and symbols are words.
+// An ASCII punctuation mark may precede an ASCII word. Runs of punctuation and symbols are words.
 #define TESSERA_PRE_DEEPSEEK_V3                                                                       \
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
   "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" TESSERA_PRE_SPACES
@@ -32,10 +33,10 @@ namespace tessera::text {
 
 struct FamilyStage {
   std::string_view family;
-  std::string_view stage;  // a pattern, or the name of another cut after an @
+  std::string_view stage;  // a pattern, or @ and the name of another cut
 };
 
-// A family's stages stand together, in the order in which they cut.
+// The stages of a family are consecutive, in the order in which they cut.
 inline constexpr FamilyStage kFamilyStages[] = {
     {"gpt2", TESSERA_PRE_GPT2},
     {"llama3", TESSERA_PRE_WORDS("\\p{N}{1,3}")},
@@ -45,8 +46,8 @@ inline constexpr FamilyStage kFamilyStages[] = {
     {"minicpm5", "\\p{N}{1,3}"},
     {"minicpm5", TESSERA_PRE_WORDS("\\p{N}+")},
     {"jais2", TESSERA_PRE_WORDS("\\p{N}{1,3}")},
-    // The model's pattern ends in \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}, which would look for
-    // the end of a long run again for each of its blocks.
+    // The model's pattern ends in \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}. As a pattern it
+    // would search for the end of a long run again for each block of the run.
     {"jais2", "@space_blocks"},
     {"qwen35", TESSERA_PRE_CONTRACTIONS
      "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" TESSERA_PRE_SPACES},
@@ -68,7 +69,7 @@ inline constexpr FamilyStage kFamilyStages[] = {
     {"falcon", TESSERA_PRE_GPT2},
     {"falcon", "[0-9][0-9][0-9]"},
     {"deepseek-llm", "[\\r\\n]"},
-    {"deepseek-llm",  // the cased letters of some Unicode
+    {"deepseek-llm",  // the cased letters of some version of Unicode
      "\\s?[\\x{41}-\\x{5A}\\x{61}-\\x{7A}\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"
      "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}"
      "\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}\\x{3A3}-\\x{3F5}\\x{3F7}-\\x{481}\\x{48A}-\\x{52F}\\x{531}-\\x{556}"

@@ -1,5 +1,5 @@
-// Every stage cuts a piece off the front of what the stage before it gave, so that the pieces in work are one per
-// stage.
+// Each stage cuts one piece at a time off the front of a piece of the previous stage, so at most one piece per stage is
+// in progress.
 #include "tessera/text/pre_tokenizer.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ bool starts_with(std::string_view text, uint32_t categories) {
   return !text.empty() && (bit_of(category_of(next_code_point(text).code_point)) & categories) != 0;
 }
 
-/// The bytes of the run of these categories that text starts with, and its code points.
+/// The length in bytes and in code points of the run of these categories at the start of text.
 std::pair<size_t, size_t> run_of(std::string_view text, uint32_t categories) {
   size_t n_bytes = 0;
   size_t n = 0;
@@ -65,7 +65,8 @@ size_t cut_pattern(const SplitPattern& pattern, std::string_view text, size_t& n
   return text.size();
 }
 
-/// A group of a number, or all up to the next number. in_run: text starts inside a number, at a group of three.
+/// Returns the length of a group of digits, or of all text up to the next number. in_run: text starts inside a number,
+/// at a group of three.
 size_t cut_digits(Kind kind, std::string_view text, bool& in_run) {
   const uint32_t digits = kind == Kind::digits ? kNumbers : kDecimal;
   if (std::exchange(in_run, false) && starts_with(text, digits)) {
@@ -86,7 +87,7 @@ size_t cut_digits(Kind kind, std::string_view text, bool& in_run) {
   return at;
 }
 
-/// White space at the end of text begins here.
+/// Returns the offset at which the white space at the end of text begins.
 size_t cut_trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
@@ -99,7 +100,8 @@ size_t cut_trailing_space(std::string_view text) {
   return end == 0 ? text.size() : end;
 }
 
-/// A block of white space; all of a piece that has other things, or newlines, which the stage before put at its end.
+/// Returns the length of a block of white space. A piece with other characters is returned whole, and so is a piece
+/// that ends in newlines (the previous stage puts newlines at the end of a piece).
 size_t cut_space_blocks(std::string_view text, bool& in_run) {
   if (!std::exchange(in_run, false)) {
     if (text.back() == '\n' || text.back() == '\r') return text.size();

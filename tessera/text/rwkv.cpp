@@ -1,4 +1,4 @@
-// Over bytes, the longest token each time. GGUF files have the tokens as Python writes bytes: \n, \x00, \\ and so on.
+// Greedy longest match over bytes. GGUF files store the tokens in Python's notation of bytes: \n, \x00, \\ and so on.
 #include "tessera/text/rwkv.h"
 
 #include <utility>
@@ -17,7 +17,7 @@ int hex_value(char c) {
   return -1;
 }
 
-/// The bytes that Python's notation stands for; a \ that starts nothing known is itself.
+/// Decodes Python's byte notation. A backslash that starts no known escape represents itself.
 std::string unescape(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

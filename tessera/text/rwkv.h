@@ -7,7 +7,7 @@
 
 namespace tessera::text {
 
-/// Needs vocab->has_text(). Errors: those of TokenTrie::create(); limit for too much text.
+/// Needs vocab->has_text(). Errors: as TokenTrie::create(); limit for too much text.
 Result<std::unique_ptr<const Tokenizer>> make_rwkv_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

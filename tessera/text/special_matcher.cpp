@@ -1,5 +1,5 @@
-// The sorted texts serve as a trie: each further byte of the input narrows the range of entries that share
-// the prefix read so far.
+// The sorted texts serve as a trie. Each further byte of the input narrows the range of entries that share the prefix
+// read so far.
 #include "tessera/text/special_matcher.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::optional<SpecialMatcher::Match> SpecialMatcher::match_at(std::string_view t
   auto low = entries_.begin();
   auto high = entries_.end();
   for (size_t depth = 0; begin + depth < text.size(); ++depth) {
-    // All of [low, high) share `depth` bytes with the text, and those no longer than that come first.
+    // All entries in [low, high) share `depth` bytes with the text. Entries of exactly that length come first.
     const auto byte = static_cast<uint8_t>(text[begin + depth]);
     const auto byte_of = [depth](const Entry& e) {
       return depth < e.text.size() ? static_cast<int>(static_cast<uint8_t>(e.text[depth])) : -1;

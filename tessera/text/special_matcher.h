@@ -1,5 +1,5 @@
-// Finds special tokens (control, unknown, user-defined) that are spelled out in a text. Called by Tokenizer
-// before the text between them is tokenized. Borrows the vocabulary's texts, which must outlive it.
+// Finds special tokens (control, unknown, user-defined) that are spelled out in a text. Called by Tokenizer before it
+// tokenizes the text between them. Borrows the vocabulary's texts, which must outlive this object.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tessera::text {
 
-/// A special token whose text is longer is never recognised in a text: it bounds the work per byte.
+/// Longest text of a special token that is recognised in a text. It bounds the work per byte.
 inline constexpr size_t kMaxSpecialBytes = 256;
 
 class SpecialMatcher {
@@ -26,8 +26,8 @@ class SpecialMatcher {
 
   explicit SpecialMatcher(const Vocab& vocab);
 
-  /// The first special token in text at or after `from`, the longest of those that start there.
-  /// parse_special false finds the user-defined ones only.
+  /// Returns the first special token in text at or after `from`; among tokens that start at the same byte, the longest.
+  /// If parse_special is false, only user-defined tokens are found.
   std::optional<Match> find(std::string_view text, size_t from, bool parse_special) const;
 
  private:

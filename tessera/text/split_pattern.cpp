@@ -7,16 +7,16 @@
 namespace tessera::text {
 namespace {
 
-constexpr uint16_t kAccept = 0x8000;  // the match may end before what this transition reads
+constexpr uint16_t kAccept = 0x8000;  // the match may end before the code point of this transition
 constexpr uint16_t kDead = 0;
 constexpr uint16_t kStart = 1;
 constexpr size_t kMaxSets = 64;
 constexpr size_t kMaxClasses = 255;
 constexpr size_t kNBlocks = (kMaxCodePoint + 1) / 256;
 
-using Steps = std::vector<uint32_t>;  // indices of set, look and match steps, first alternative first
+using Steps = std::vector<uint32_t>;  // indices of set, look and match steps, in order of precedence
 
-/// Appends what `from` leads to without reading anything, but for what is there already.
+/// Appends all steps reachable from `from` without reading a code point, except for those already seen.
 void follow(const PatternProgram& program, uint32_t from, Steps& out, std::vector<bool>& seen) {
   Steps stack{from};
   while (!stack.empty()) {
@@ -47,7 +47,7 @@ Result<SplitPattern> SplitPattern::compile(std::string_view pattern) {
 Result<> SplitPattern::build_classes(const PatternProgram& program) {
   if (program.sets.size() > kMaxSets)
     return fail(ErrorCode::limit, "pattern: {} sets, limit {}", program.sets.size(), kMaxSets);
-  // Where any set starts or ends, its bit flips.
+  // Bit i flips wherever set i starts or ends.
   std::map<uint32_t, uint64_t> flips{{0, 0}, {kMaxCodePoint + 1, 0}};
   for (size_t i = 0; i < program.sets.size(); ++i) {
     for (const CodePointRange& range : program.sets[i].ranges()) {

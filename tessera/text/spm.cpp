@@ -1,9 +1,9 @@
-// SentencePiece's greedy merging (Kudo and Richardson 2018): spaces become U+2581, the text starts as code
-// points, and of all adjacent pairs that make a token the one with the best score is merged, the leftmost on
-// ties, until none is left. What is no token then is spelled in byte tokens.
-// A pair of adjacent bytes that occurs inside no token can never be merged across, so the text is first cut
-// there (8 KiB table); in prose that leaves words. A segment of n code points takes 32 n bytes (symbols and queue)
-// before the vectors' slack, and n log n time.
+// SentencePiece's greedy merging (Kudo and Richardson 2018). Spaces become U+2581, and the text starts as code points.
+// Of all adjacent pairs that form a token, the pair with the best score is merged (the leftmost on ties), until no pair
+// is left. Remaining symbols that are not tokens are spelled in byte tokens.
+// A pair of adjacent bytes that occurs inside no token can never be merged across. The text is therefore first cut at
+// such pairs (8 KiB table), which leaves words in prose. A segment of n code points needs 32 n bytes (symbols and
+// queue, without the slack of the vectors) and O(n log n) time.
 #include "tessera/text/spm.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class SpmTokenizer final : public Tokenizer {
 
   std::bitset<65536> joined_;  // pairs of adjacent bytes inside any textual token
   size_t max_token_bytes_ = 0;
-  std::vector<uint32_t> ranks_;  // by token: how many distinct scores are better
+  std::vector<uint32_t> ranks_;  // by token: number of distinct better scores
 };
 
 SpmTokenizer::SpmTokenizer(std::shared_ptr<const Vocab> vocab) : Tokenizer(std::move(vocab)) {
@@ -73,7 +73,7 @@ std::optional<int32_t> SpmTokenizer::find_textual(std::string_view text) const {
   return id && is_textual(vocab().type(*id)) ? id : std::nullopt;
 }
 
-/// The first boundary of code points after `begin` that no token spans.
+/// The first code point boundary after `begin` that no token spans.
 size_t SpmTokenizer::segment_end(std::string_view text, size_t begin) const {
   size_t end = begin;
   do {
@@ -111,7 +111,8 @@ Result<> SpmTokenizer::encode(std::string_view text, bool after_special, std::ve
   return {};
 }
 
-/// The token of a symbol; a code point that is none in bytes, or unknown if the bytes are not all there.
+/// Appends the token of a symbol. A code point without a token becomes byte tokens, or the unknown token if some of
+/// these are missing.
 Result<> SpmTokenizer::emit(std::string_view symbol, std::vector<int32_t>& out) const {
   if (const auto id = find_textual(symbol)) {
     out.push_back(*id);

@@ -1,5 +1,5 @@
-// Many short strings in one block: bytes end to end and the offset of each (4 bytes per string instead of
-// 32). Used for the tokens and merges of a vocabulary; at most 2^32 - 1 bytes, which its caller checks.
+// Many short strings in one allocation: consecutive bytes, and the end offset of each string (4 bytes per string
+// instead of 32). Used for the tokens and merges of a vocabulary. Limited to 2^32 - 1 bytes, which the caller checks.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class StringPool {
 
   size_t size() const { return ends_.size(); }
 
-  /// String i < size(), borrowed from the pool.
+  /// String i, i < size(), borrowed from the pool.
   std::string_view operator[](size_t i) const {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(bytes_).substr(begin, ends_[i] - begin);

@@ -1,4 +1,4 @@
-// Built level by level from the sorted texts: a node is a range of texts that share their first bytes.
+// Built level by level from the sorted texts. A node is a range of texts that share their first bytes.
 #include "tessera/text/token_trie.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ Result<TokenTrie> TokenTrie::create(std::vector<Entry> entries) {
     size_t begin, end;
   };
   TokenTrie trie;
-  std::vector<Span> level{{0, entries.size()}};  // of the nodes that are the last level.size() ones
+  std::vector<Span> level{{0, entries.size()}};  // of the last level.size() nodes
   for (size_t depth = 0; !level.empty(); ++depth) {
     const size_t first_node = trie.nodes_.size() - level.size();
     std::vector<Span> next;

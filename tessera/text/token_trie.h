@@ -1,5 +1,6 @@
-// The texts of tokens as a tree by bytes: finds all tokens that a text starts with, one step per byte. Used by the
-// tokenizers that match whole tokens (WPM, UGM, RWKV). The children of a node stand together, sorted by their byte.
+// The texts of tokens as a tree by bytes. It finds all tokens that are prefixes of a text, with one step per byte. Used
+// by the tokenizers that match whole tokens (WPM, UGM, RWKV). The children of a node are consecutive and sorted by
+// byte.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace tessera::text {
 
-/// A longer token is never matched in a text: it bounds the work per byte of text.
+/// Longest token that is matched in a text. It bounds the work per byte of text.
 inline constexpr size_t kMaxMatchBytes = 512;
 inline constexpr size_t kMaxTrieNodes = size_t{1} << 26;
 
@@ -29,17 +30,17 @@ class TokenTrie {
     bool operator==(const Match&) const = default;
   };
 
-  /// Of entries with one text the first counts; empty texts and those above kMaxMatchBytes are left out.
-  /// Error: limit above kMaxTrieNodes.
+  /// If several entries have the same text, the first counts. Empty texts and texts longer than kMaxMatchBytes are left
+  /// out. Error: limit above kMaxTrieNodes.
   static Result<TokenTrie> create(std::vector<Entry> entries);
 
-  /// The child of a node by the next byte, 0 for none; node 0 is the root.
+  /// Returns the child of a node for the next byte, or 0 if there is none. Node 0 is the root.
   uint32_t child(uint32_t node, char byte) const;
 
-  /// The token that ends at a node, -1 for none.
+  /// The token whose text ends at a node, or -1.
   int32_t id(uint32_t node) const { return nodes_[node].id; }
 
-  /// The longest token that text starts with.
+  /// The longest token that is a prefix of text.
   std::optional<Match> longest(std::string_view text) const;
 
  private:
@@ -50,7 +51,7 @@ class TokenTrie {
     int32_t id = -1;
   };
   std::vector<Node> nodes_{1};
-  std::array<uint32_t, 256> roots_{};  // the root's children, by byte
+  std::array<uint32_t, 256> roots_{};  // children of the root by byte
 };
 
 }  // namespace tessera::text

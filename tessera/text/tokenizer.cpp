@@ -1,4 +1,4 @@
-// The table of tokenizers, and the split of a text at its special tokens.
+// The table of tokenizers, and the splitting of a text at its special tokens.
 #include "tessera/text/tokenizer.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::create(std::shared_ptr<const
     if (row.model == vocab->model()) return row.make(std::move(vocab));
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.model);
   }
-  return fail(ErrorCode::unsupported, "tokenizer.ggml.model: {}, built are {}", quote_text(vocab->model()), names);
+  return fail(ErrorCode::unsupported, "tokenizer.ggml.model: {}, supported: {}", quote_text(vocab->model()), names);
 }
 
 Result<std::vector<int32_t>> Tokenizer::tokenize(std::string_view text, TokenizeOptions options) const {

@@ -1,6 +1,6 @@
-// The text is normalised (the file's character map, white space, U+2581 for spaces) and cut into the tokens whose
-// scores have the largest sum, by dynamic programming over its bytes. Where no token is a code point, it is unknown at
-// a score 10 below the worst token's. One pass keeps 16 bytes per byte of text.
+// The text is normalised (character map of the file, white space, U+2581 for spaces). It is then cut into the tokens
+// whose scores have the largest sum, by dynamic programming over its bytes. A code point that is not a token counts as
+// unknown, with a score 10 below that of the worst token. One pass needs 16 bytes per byte of text.
 #include "tessera/text/ugm.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr double kUnknownPenalty = 10.0;
 constexpr int32_t kUnknown = -1;
 
-// The best way to the end of a byte: its score, and the last token of that way.
+// The best segmentation of the text up to a byte: its score, and its last token.
 struct Best {
   double score = -std::numeric_limits<double>::infinity();
   int32_t id = kUnknown;
@@ -62,12 +62,13 @@ Result<> UgmTokenizer::prepare() {
   return {};
 }
 
-/// The text with replacements and U+2581 for spaces, of which a run is one and none stands at the ends where the
-/// vocabulary removes extra white space; a space is put in front where it adds one.
+/// Replaces characters by the character map and spaces by U+2581. If the vocabulary removes extra white space, runs of
+/// spaces become one, and spaces at both ends are dropped. If the vocabulary adds a space prefix, a space is added in
+/// front.
 Result<std::string> UgmTokenizer::normalize(std::string_view text, bool after_special) const {
   const bool removes = vocab().remove_extra_whitespaces();
   std::string out;
-  bool wants_space = after_special && vocab().add_space_prefix();  // before the next thing that is no space
+  bool wants_space = after_special && vocab().add_space_prefix();  // before the next character that is not a space
   const auto append = [&](std::string_view part) {
     for (const char c : part) {
       if (c == ' ' && removes) {
@@ -98,7 +99,7 @@ Result<std::string> UgmTokenizer::normalize(std::string_view text, bool after_sp
   return out;
 }
 
-/// By end: the best way to the first i bytes. Of equal ways the one whose last token is longest counts.
+/// best[i] is the best segmentation of the first i bytes. On equal scores, the one with the longest last token wins.
 std::vector<Best> UgmTokenizer::best_ways(std::string_view text) const {
   std::vector<Best> best(text.size() + 1);
   best[0].score = 0;
@@ -131,7 +132,7 @@ Result<> UgmTokenizer::encode(std::string_view text, bool after_special, std::ve
   std::vector<uint32_t> ends;
   for (size_t end = normalized.size(); end > 0; end -= best[end].n_bytes) ends.push_back(static_cast<uint32_t>(end));
   size_t unknown_begin = 0;
-  size_t n_unknown = 0;  // bytes: neighbours are one unknown token
+  size_t n_unknown = 0;  // bytes: adjacent unknown code points form one unknown token
   for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
     const Best& step = best[*end];
     if (step.id == kUnknown) {
@@ -145,7 +146,7 @@ Result<> UgmTokenizer::encode(std::string_view text, bool after_special, std::ve
   return emit_unknown(std::string_view(normalized).substr(unknown_begin, n_unknown), out);
 }
 
-/// The byte tokens of text that no token spells, or one unknown token where the bytes are not all there.
+/// Appends the byte tokens of text that no token spells, or one unknown token if some byte tokens are missing.
 Result<> UgmTokenizer::emit_unknown(std::string_view text, std::vector<int32_t>& out) const {
   if (text.empty()) return {};
   const size_t n_before = out.size();

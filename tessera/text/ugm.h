@@ -7,7 +7,7 @@
 
 namespace tessera::text {
 
-/// Needs vocab->has_text(). Errors: those of Charsmap::create() and TokenTrie::create().
+/// Needs vocab->has_text(). Errors: as Charsmap::create() and TokenTrie::create().
 Result<std::unique_ptr<const Tokenizer>> make_ugm_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

@@ -1,5 +1,5 @@
-// Lookups by binary search in the generated runs: a few dozen nanoseconds, which only words of WPM vocabularies and
-// the building of pre-tokenizers pay.
+// Lookups by binary search in the generated runs. A lookup costs a few dozen nanoseconds, and only words of WPM
+// vocabularies and the construction of pre-tokenizers need it.
 #include "tessera/text/unicode.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A table-free UTF-8 reader: the lead byte gives the length and the range of the second byte (RFC 3629),
-// which is where overlong forms, surrogates and values past U+10FFFF show.
+// A UTF-8 reader without tables. The lead byte determines the length and the valid range of the second byte (RFC 3629).
+// That range excludes overlong forms, surrogates and values above U+10FFFF.
 #include "tessera/text/utf8.h"
 
 #include <fmt/format.h>

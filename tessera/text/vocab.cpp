@@ -1,5 +1,5 @@
-// Checks a file's vocabulary and builds its lookups. The index is one open-addressing table of ids at most
-// half full; a run of kMaxProbes entries means texts made to collide, and is refused, so a lookup is bounded.
+// Checks a file's vocabulary and builds its lookups. The index is one open-addressing table of ids, at most half full.
+// A run of kMaxProbes entries indicates texts constructed to collide and is refused, so lookup time is bounded.
 #include "tessera/text/vocab.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct SpecialDefault {
   int32_t id;
 };
 
-// What a tokenizer model means where its file is silent. An unlisted model has the last row's.
+// Defaults of a tokenizer model for keys that the file lacks. The last row applies to models not listed.
 struct ModelDefaults {
   std::string_view model;
   bool add_bos, add_eos, add_space_prefix;
@@ -48,7 +48,7 @@ constexpr std::array<std::string_view, kNSpecialTokens> kSpecialNames{
     "bos", "eos",     "unknown", "seperator", "padding", "cls",     "mask",   "eot",
     "eom", "fim_pre", "fim_suf", "fim_mid",   "fim_pad", "fim_rep", "fim_sep"};
 
-// Texts that end a turn or a document in the models that have them as special tokens.
+// Texts of special tokens that end a turn or a document.
 // clang-format off
 constexpr std::array<std::string_view, 22> kEndTexts{
     "</s>", "<|endoftext|>", "<|end_of_text|>", "<|end_of_turn|>", "<|im_end|>", "<|end|>", "<|eot_id|>", "<|eot|>",
@@ -64,7 +64,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// The byte of "<0xHH>", exactly that form.
+/// The byte of a text of exactly the form "<0xHH>".
 std::optional<uint8_t> parse_byte_text(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   const int high = hex_digit(text[3]);
@@ -90,7 +90,7 @@ Result<> pack(const std::vector<std::string_view>& strings, std::string_view key
 Result<std::shared_ptr<const Vocab>> Vocab::create(VocabData data) {
   std::shared_ptr<Vocab> vocab(new Vocab);
   const ModelDefaults& defaults = defaults_of(data.model);
-  if (data.model == "gemma4") {  // its files may say otherwise, but the model needs BOS, and has one way to cut words
+  if (data.model == "gemma4") {  // the model needs BOS and has only one pre-tokenizer, even if the file differs
     data.pre = data.model;
     data.add_bos = true;
   }
@@ -138,7 +138,7 @@ Result<> Vocab::set_tokens(VocabData& data) {
   return pack(data.merges, "tokenizer.ggml.merges", merges_);
 }
 
-// A token typed as byte whose text is not <0xHH> spells its text like any other.
+// A token with type byte whose text is not <0xHH> spells its text like a normal token.
 Result<> Vocab::set_types(const std::optional<std::vector<int32_t>>& types) {
   constexpr auto kLast = static_cast<int32_t>(TokenType::byte);
   traits_.resize(n_tokens_);
@@ -180,7 +180,7 @@ Result<> Vocab::set_special_ids(const VocabData& data) {
   return {};
 }
 
-/// The slot of `text`, or the free one where it belongs.
+/// The slot of `text`, or the free slot in which to insert it.
 Result<size_t> Vocab::find_slot(std::string_view text) const {
   const size_t mask = index_.size() - 1;
   const size_t first = std::hash<std::string_view>{}(text);
@@ -224,7 +224,7 @@ bool Vocab::is_eog(int64_t id) const {
   return contains(id) && std::binary_search(eog_ids_.begin(), eog_ids_.end(), static_cast<int32_t>(id));
 }
 
-// A user-defined token with an end text becomes control: user text must not spell the end of a turn.
+// A user-defined token with an end text becomes a control token, because user text must not spell the end of a turn.
 void Vocab::set_eog() {
   using enum SpecialToken;
   for (const SpecialToken which : {eos, eot, eom, fim_pad, fim_repo, fim_separator})
@@ -236,15 +236,15 @@ void Vocab::set_eog() {
     type = TokenType::control;
     eog_ids_.push_back(static_cast<int32_t>(i));
   }
-  // gpt-oss ends a message with <|end|> and goes on to the next one; <|return|> and <|call|> end its turn.
+  // gpt-oss ends a message with <|end|> and continues with the next message. <|return|> and <|call|> end its turn.
   const auto end = find("<|end|>");
   if (end && find("<|return|>") && find("<|call|>")) std::erase(eog_ids_, *end);
   std::sort(eog_ids_.begin(), eog_ids_.end());
   eog_ids_.erase(std::unique(eog_ids_.begin(), eog_ids_.end()), eog_ids_.end());
 }
 
-// Files do not say which special tokens swallow the whitespace beside them; the model's family does: Phi-3's
-// to their right (but for three), and the <mask> of some embedding models to its left.
+// Files do not record which special tokens absorb adjacent white space; it depends on the model family. Special tokens
+// of Phi-3 (all but three) absorb it to their right, and the <mask> of some embedding models to its left.
 void Vocab::set_strip_rules(const VocabData& data) {
   std::string name = data.name;
   for (char& c : name)

@@ -1,6 +1,6 @@
-// A vocabulary: tokens, their scores and kinds, the special ids and the flags of its tokenizer, checked once
-// in create() and immutable after, so that any number of threads share it. engine/vocab_loader fills
-// VocabData from a GGUF file. Invariant: every id stored or returned is in [0, n_tokens()).
+// A vocabulary: tokens, their scores and types, the ids of special tokens and the flags of the tokenizer. It is checked
+// once in create() and immutable afterwards, so any number of threads may share it. engine/vocab_loader fills VocabData
+// from a GGUF file. Invariant: every stored or returned id is in [0, n_tokens()).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline constexpr size_t kMaxVocabBytes = size_t{1} << 30;
 /// Values as stored in tokenizer.ggml.token_type; undefined is read as normal.
 enum class TokenType : uint8_t { undefined, normal, unknown, control, user_defined, unused, byte };
 
-/// True for tokens that ordinary text may become; control, unknown and byte tokens never spell text.
+/// True for tokens that ordinary text may become. Control, unknown and byte tokens never spell text.
 constexpr bool is_textual(TokenType type) {
   return type != TokenType::unknown && type != TokenType::control && type != TokenType::byte;
 }
@@ -51,36 +51,37 @@ inline constexpr size_t kNSpecialTokens = 15;
 /// True for tokenizer.ggml.model of a model that has token ids but no texts for them.
 constexpr bool is_model_without_vocab(std::string_view model) { return model == "no_vocab" || model == "none"; }
 
-/// What a file says, unchecked. An absent optional takes the default of the tokenizer model.
+/// Contents of a file, unchecked. An absent optional gets the default of the tokenizer model.
 struct VocabData {
   std::string model;         // tokenizer.ggml.model: "llama", "gpt2", ..., "no_vocab"
   std::string pre;           // tokenizer.ggml.pre
   std::string architecture;  // general.architecture and general.name decide a few tokens' whitespace rules
   std::string name;
-  uint64_t n_tokens = 0;                      // read only for a model without vocabulary; else tokens.size()
-  std::vector<std::string_view> tokens;       // these and merges are borrowed until create() returns
+  uint64_t n_tokens = 0;                      // only for a model without vocabulary; otherwise tokens.size()
+  std::vector<std::string_view> tokens;       // tokens and merges are borrowed until create() returns
   std::optional<std::vector<float>> scores;   // absent: all 0
-  std::optional<std::vector<int32_t>> types;  // absent: all normal, but <0xHH> is a byte token
+  std::optional<std::vector<int32_t>> types;  // absent: all normal, except that <0xHH> is a byte token
   std::vector<std::string_view> merges;
   std::array<std::optional<int64_t>, kNSpecialTokens> special_ids;  // by SpecialToken; -1 and 2^32-1: absent
   std::optional<bool> add_bos, add_eos, add_sep, add_space_prefix, remove_extra_whitespaces;
-  bool lowercase = true;          // WPM: words lose their capitals
-  bool strip_accents = true;      // WPM: and their accents
+  bool lowercase = true;          // WPM: convert words to lower case
+  bool strip_accents = true;      // WPM: remove accents
   std::vector<uint8_t> charsmap;  // tokenizer.ggml.precompiled_charsmap: see charsmap.h
 };
 
 class Vocab {
  public:
-  /// Checks and packs `data`. Errors name the GGUF key and the token:
+  /// Checks and packs `data`. Error messages name the GGUF key and the token.
   ///   limit     more than kMaxTokens tokens, or kMaxVocabBytes of tokens or of merges
-  ///   mismatch  scores or types of another length than tokens
-  ///   format    no tokens; a type not in 0..6; a NaN score; a special id out of range (padding, which
-  ///             nothing emits, is dropped instead: real files have it one past the end); two normal, two
-  ///             user-defined or two byte tokens with one text. Other duplicates are padding or aliases in
-  ///             real files and harmless: find() prefers the one that spells text, then the lowest id.
+  ///   mismatch  the number of scores or types differs from the number of tokens
+  ///   format    no tokens; a type not in 0..6; a NaN score; a special id out of range; two normal, two
+  ///             user-defined or two byte tokens with one text
+  /// An out-of-range padding id is dropped instead: real files have one past the end, and no text produces it. Other
+  /// duplicates are accepted, because real files contain them as padding or aliases. For these find() prefers a token
+  /// that spells text, then the lowest id.
   static Result<std::shared_ptr<const Vocab>> create(VocabData data);
 
-  /// False for a model without vocabulary: it has n_tokens ids and nothing else.
+  /// False for a model without vocabulary, which has n_tokens ids but no texts.
   bool has_text() const { return has_text_; }
   size_t n_tokens() const { return n_tokens_; }
   bool contains(int64_t id) const { return id >= 0 && static_cast<uint64_t>(id) < n_tokens_; }
@@ -89,21 +90,22 @@ class Vocab {
   const std::string& pre() const { return pre_; }
   const StringPool& merges() const { return merges_; }
 
-  // Of one token, contains(id); the texts are as stored (U+2581 for a space in SPM). Need has_text().
+  // Properties of one token; require contains(id) and has_text(). Texts are as stored (U+2581 for a space in SPM).
   std::string_view text(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
   float score(int32_t id) const { return scores_.empty() ? 0.0f : scores_[static_cast<size_t>(id)]; }
   TokenType type(int32_t id) const { return traits_[static_cast<size_t>(id)].type; }
   bool strips_left(int32_t id) const { return traits_[static_cast<size_t>(id)].strips_left; }
   bool strips_right(int32_t id) const { return traits_[static_cast<size_t>(id)].strips_right; }
 
-  /// True for the tokens that end a generation: eos, eot, eom, the fill-in-the-middle ends, and special
-  /// tokens with a well-known end text such as <|im_end|>. False for any id that is not a token.
+  /// True for the tokens that end a generation: eos, eot, eom, the fill-in-the-middle ends, and special tokens with a
+  /// well-known end text such as <|im_end|>. False for ids that are not tokens.
   bool is_eog(int64_t id) const;
 
-  /// The token with exactly this text, textual ones first; never a byte token, and nothing for "".
+  /// Returns the token with exactly this text, textual tokens first. Never returns a byte token. Returns nothing for
+  /// "".
   std::optional<int32_t> find(std::string_view text) const;
 
-  /// The token <0xHH> of a byte.
+  /// The token <0xHH> of a byte, if there is one.
   std::optional<int32_t> byte_token(uint8_t byte) const;
 
   /// The byte of a token of type byte.
@@ -144,7 +146,7 @@ class Vocab {
   StringPool merges_;
   std::vector<float> scores_;
   std::vector<Traits> traits_;
-  std::vector<int32_t> index_;    // open addressing on the text's hash: ids, -1 for free; a power of two
+  std::vector<int32_t> index_;    // open addressing by hash of the text: ids, -1 for free; size is a power of two
   std::vector<int32_t> eog_ids_;  // sorted
   std::array<int32_t, 256> byte_tokens_{};
   std::array<std::optional<int32_t>, kNSpecialTokens> special_ids_;

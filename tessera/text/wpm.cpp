@@ -1,6 +1,6 @@
-// Words are cut at white space, around punctuation and around Chinese characters; they lose accents and capitals. Each
-// is then spelled by the longest token that it starts with, again and again, or is unknown as a whole. GGUF files write
-// U+2581 before tokens that start a word, and leave away BERT's ## before those that do not.
+// Words are cut at white space, around punctuation and around Chinese characters. Accents are removed, and letters
+// become lower case. Each word is then spelled by the longest matching token, repeatedly, or is unknown as a whole. In
+// GGUF files, tokens that start a word begin with U+2581, and the others lack BERT's ## prefix.
 #include "tessera/text/wpm.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace tessera::text {
 namespace {
 
-// BERT's Chinese characters: blocks of Han, one of which starts later in the library that the models were trained with.
+// BERT's Chinese characters: blocks of Han. One block starts later in the library with which the models were trained.
 constexpr std::array<CodePointRange, 8> kChinese{{{0x3400, 0x4DBF},
                                                   {0x4E00, 0x9FFF},
                                                   {0xF900, 0xFAFF},
@@ -66,7 +66,7 @@ Result<> WpmTokenizer::prepare() {
   return {};
 }
 
-// BERT's sequences always start and end with these, whatever add_bos and add_eos say.
+// BERT's sequences always start and end with these tokens, regardless of add_bos and add_eos.
 std::optional<int32_t> WpmTokenizer::first_token() const {
   const auto bos = vocab().special(SpecialToken::bos);
   return bos ? bos : vocab().special(SpecialToken::cls);
@@ -98,7 +98,7 @@ Result<> WpmTokenizer::encode(std::string_view text, bool /*after_special*/, std
   return encode_word(word, out);
 }
 
-/// Appends the tokens of a word, which starts with kSpaceSign, and clears it to that.
+/// Appends the tokens of a word, which starts with kSpaceSign, and resets the word to that sign.
 Result<> WpmTokenizer::encode_word(std::string& word, std::vector<int32_t>& out) const {
   if (word.size() == kSpaceSign.size()) return {};
   const size_t n_before = out.size();

@@ -7,7 +7,7 @@
 
 namespace tessera::text {
 
-/// Needs vocab->has_text(). Errors: those of TokenTrie::create().
+/// Needs vocab->has_text(). Errors: as TokenTrie::create().
 Result<std::unique_ptr<const Tokenizer>> make_wpm_tokenizer(std::shared_ptr<const Vocab> vocab);
 
 }  // namespace tessera::text

@@ -103,7 +103,7 @@ TEST(Tokenizer, AMaskTokenSwallowsTheWhitespaceToItsLeft) {
 TEST(Tokenizer, AModelThatIsNotBuiltIsAnErrorThatListsThose) {
   VocabData data = small_vocab({{"a"}});
   data.model = "klingon";
-  EXPECT_ERROR(Tokenizer::create(Vocab::create(data).value()), "\"klingon\", built are llama");
+  EXPECT_ERROR(Tokenizer::create(Vocab::create(data).value()), "\"klingon\", supported: llama");
 }
 
 TEST(Tokenizer, WithoutVocabularyOnlyTextIsRefused) {

@@ -11,7 +11,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 float without_nan(float logit) { return logit == logit ? logit : -kInfinity; }
 
-/// Without branches and of constant length: compilers vectorise it.
+/// Without branches and of constant length, so that compilers vectorise it.
 template <size_t n>
 bool any_above(const float* values, float threshold) {
   int n_above = 0;
@@ -19,10 +19,9 @@ bool any_above(const float* values, float threshold) {
   return n_above > 0;
 }
 
-/// The n best of dense logits into `out`, sorted. One pass with a threshold: a token enters only if it beats
-/// the n-th best so far, so on 128k logits nearly all cost one comparison. The scan is in order of ids, so a
-/// later token that merely ties is the worse one. Tokens are dropped when room for as many again is used up,
-/// O(1) each.
+/// Writes the n best of dense logits to `out`, sorted. It is one pass with a threshold: a token enters only if it beats
+/// the n-th best so far, so nearly all of 128k logits cost one comparison. The scan is in ascending order of ids, so on
+/// a tie the later token is the worse one. When `out` is full, all but the n best are dropped, at O(1) per token.
 void select_top(std::span<const float> logits, size_t n, std::vector<Candidate>& out) {
   constexpr size_t kBlock = 32;
   constexpr size_t kMinRoom = 256;
@@ -83,7 +82,7 @@ void Candidates::divide_logits(double temperature) {
     if (!std::isfinite(item.logit)) continue;
     item.logit = static_cast<float>(std::clamp(static_cast<double>(item.logit) / temperature, -kMax, kMax));
   }
-  // Logits that were different may have become equal: then the ids decide, and the sorted front is not
+  // Different logits may have become equal. Their order then depends on the ids, so the sorted front may no longer be
   // sorted.
   n_sorted_ = 0;
   has_probs_ = false;
@@ -157,7 +156,7 @@ void Candidates::keep_indices(std::span<const uint32_t> indices) {
   if (indices.size() == items_.size()) return;
   for (size_t i = 0; i < indices.size(); ++i) items_[i] = items_[indices[i]];
   items_.resize(indices.size());
-  // What is left of the sorted front is still better than the rest.
+  // The rest of the sorted front is still better than the other items.
   n_sorted_ = static_cast<size_t>(std::ranges::lower_bound(indices, n_sorted_) - indices.begin());
   has_probs_ = false;
 }
@@ -170,7 +169,7 @@ double Candidates::softmax() {
   double previous = 0, sum = 0;
   for (Candidate& item : items_) {
     previous += item.prob;
-    // +inf minus +inf has no value; the best weigh 1 in any case.
+    // +inf minus +inf is undefined. The best items have weight 1 in any case.
     item.prob = item.logit == max ? 1 : std::exp(static_cast<double>(item.logit) - static_cast<double>(max));
     sum += item.prob;
   }
@@ -186,7 +185,7 @@ void Candidates::draw(Rng& rng) {
   double sum = 0;
   for (const Candidate& item : items_) {
     if (item.prob == 0) continue;
-    selected_ = item;  // rounding may leave the sum of all just below the target: then the last one stays
+    selected_ = item;  // rounding may leave the total just below the target; the last item is selected then
     sum += item.prob;
     if (sum > target) return;
   }

@@ -1,11 +1,10 @@
-// The tokens still in the running for the next place, on which every sampler works.
+// The candidates for the next token, on which every sampler works.
 //
-// They start dense, as the logits indexed by token, so that a penalty touches only its tokens and a top-k
-// reads 4 bytes per token; the first sampler that needs a list builds one from what is left. Nothing is ever
-// sorted further than a sampler asks. Logits are never NaN. A token at -inf has probability 0 and never
-// enters the list. Exponentials, sums and probabilities are in double, in the order of the list, which the
-// input determines; ties of logits go to the lower id. The buffers are reused: after the first assign() of a
-// size nothing is allocated.
+// They start dense, as logits indexed by token, so that a penalty touches only its tokens and a top-k reads 4 bytes per
+// token. The first sampler that needs a list builds it from the remaining tokens. Sorting stops where a sampler needs
+// no more. Logits are never NaN. A token at -inf has probability 0 and never enters the list. Exponentials, sums and
+// probabilities are computed in double, in the order of the list, which depends only on the input. On equal logits the
+// lower id comes first. The buffers are reused: after the first assign() of a size, nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +25,13 @@ struct Candidate {
   double prob;  // valid after softmax()
 };
 
-/// The order of a sorted list: greater logit first, on a tie the lower id; a total order, so a sort has one
+/// The order of a sorted list: greater logit first, then lower id. It is a total order, so sorting has one possible
 /// result.
 inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-/// Makes items[0, n) the n first by `less`, in order, where items[0, sorted) already are the first.
+/// Moves the first n items by `less` to items[0, n), in order. items[0, sorted) must already be the first ones.
 template <class T, class Less>
 void extend_sorted(std::span<T> items, size_t sorted, size_t n, Less less) {
   if (n <= sorted) return;
@@ -43,20 +42,20 @@ void extend_sorted(std::span<T> items, size_t sorted, size_t n, Less less) {
 
 class Candidates {
  public:
-  /// Starts over with all tokens: token i has logits[i]; NaN counts as -inf.
+  /// Starts over with all tokens. Token i has logits[i], and NaN counts as -inf.
   void assign(std::span<const float> logits);
 
-  /// Replaces the logit of each ids[i] still in the running by f(i, logit), NaN counting as -inf. ids ascend
-  /// strictly and are below the count of assigned logits.
+  /// Replaces the logit of each remaining token ids[i] by f(i, logit), where NaN counts as -inf. ids must be strictly
+  /// ascending and below the number of assigned logits.
   void adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f);
 
-  /// Divides every logit by temperature > 0, which keeps the order; finite logits stay finite.
+  /// Divides every logit by temperature > 0, which preserves the order. Finite logits stay finite.
   void divide_logits(double temperature);
 
-  /// The greatest logit, -inf when no token is left.
+  /// The greatest logit, or -inf if no token remains.
   float max_logit() const;
 
-  /// Calls f(logit) for every token in the running, in a fixed order; -inf may be among them.
+  /// Calls f(logit) for every remaining token, in a fixed order. Logits of -inf may be included.
   template <class F>
   void for_each_logit(F f) const {
     if (dense_now_) {
@@ -66,16 +65,16 @@ class Candidates {
     }
   }
 
-  /// Keeps the n best, sorted; all of them, in any order, where there are no more than n.
+  /// Keeps the n best, sorted. If there are at most n, keeps all of them in any order.
   void keep_top(size_t n);
 
-  /// Keeps logits >= threshold, or the min_keep best where those are more.
+  /// Keeps logits >= threshold, but at least the min_keep best.
   void keep_logits_from(double threshold, size_t min_keep);
 
-  /// The list, in its present order. The caller does not keep it over another call.
+  /// The list in its current order. Valid until the next call.
   std::span<const Candidate> items();
 
-  /// Makes the first n of items() the n best, sorted; returns items(). Probabilities move along.
+  /// Moves the n best to the front of items(), sorted, together with their probabilities. Returns items().
   std::span<const Candidate> sort_first(size_t n);
 
   /// Keeps the first n of items(), n <= its size.
@@ -84,28 +83,28 @@ class Candidates {
   /// Drops the first n of items(), n <= its size.
   void drop_first(size_t n);
 
-  /// Keeps the items() at these indices, which ascend strictly, in their order.
+  /// Keeps the items() at these strictly ascending indices, in their order.
   void keep_indices(std::span<const uint32_t> indices);
 
-  /// Computes prob of each item, relative to those left: they sum to 1. With a logit of +inf, those at +inf
-  /// share the probability. Removes all where none has a probability. Returns the sum of the previous prob of
-  /// the items, the share that what was removed since the last softmax() left over.
+  /// Computes prob of each item relative to the remaining items, so that they sum to 1. If some logits are +inf, their
+  /// tokens share all probability. If no item has a probability, all are removed. Returns the sum of the previous prob
+  /// of the remaining items, that is, the share not removed since the last softmax().
   double softmax();
 
-  /// Draws an item by its probability and selects it; no selection when none is left. Uses one random number.
+  /// Draws an item by its probability and selects it. Selects nothing if no item remains. Uses one random number.
   void draw(Rng& rng);
 
-  /// The chosen token with its probability; what the last sampler of a chain leaves.
+  /// The chosen token with its probability, set by the last sampler of a chain.
   const std::optional<Candidate>& selected() const { return selected_; }
 
  private:
   void build_list();
 
-  std::vector<float> dense_;      // logits by token, while dense_now_
-  std::vector<Candidate> items_;  // the list, once not dense_now_
+  std::vector<float> dense_;      // logits by token, while dense_now_ is set
+  std::vector<Candidate> items_;  // the list, once dense_now_ is false
   size_t n_sorted_ = 0;           // items_[0, n_sorted_) are the best, sorted
   bool dense_now_ = false;
-  bool has_probs_ = false;  // prob belongs to the present logits and items
+  bool has_probs_ = false;  // prob matches the current logits and items
   std::optional<Candidate> selected_;
 };
 

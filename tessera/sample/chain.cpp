@@ -1,4 +1,4 @@
-// Which samplers a chain has, and running them.
+// Construction and execution of sampler chains.
 #include "tessera/sample/chain.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::unique_ptr<Sampler> make_sampler(SamplerKind kind, const SamplerContext& co
   return nullptr;
 }
 
-/// All steps from the bias to the choice; those that are off are among them.
+/// All steps from the bias to the choice, including those that are turned off.
 std::vector<SamplerKind> steps_of(const SamplerParams& params) {
   const bool is_greedy = params.temp < kMinTemperature;
   std::vector<SamplerKind> steps = {SamplerKind::logit_bias};

@@ -1,6 +1,6 @@
-// A chain of samplers turns logits into a token: logit_bias, the steps in their order, then dist or greedy;
-// with mirostat, logit_bias, temperature and mirostat. One chain belongs to one sequence and to one thread at
-// a time. The same parameters, seed, logits and accepted tokens give the same tokens on every run.
+// A chain of samplers, which turns logits into a token. It runs logit_bias, the steps in their order, then dist or
+// greedy. With mirostat it runs logit_bias, temperature and mirostat. A chain belongs to one sequence and is used by
+// one thread at a time. Equal parameters, seed, logits and accepted tokens give equal tokens on every run.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +20,32 @@ namespace tessera::sample {
 
 class Chain {
  public:
-  /// A chain for sequences of at most n_ctx tokens; "last n" parameters of -1 look back n_ctx.
-  /// Errors: invalid_argument as of validate(), for seed -1 (the caller draws one), a biased token that does
-  /// not exist, an empty vocabulary, or n_ctx < 1.
+  /// Creates a chain for sequences of at most n_ctx tokens. "last n" parameters of -1 cover n_ctx tokens. Errors:
+  /// invalid_argument as in validate(), for seed -1 (the caller draws one), a biased token that does not exist, an
+  /// empty vocabulary, or n_ctx < 1.
   static Result<std::unique_ptr<Chain>> create(const SamplerParams& params, std::shared_ptr<const VocabView> vocab,
                                                int32_t n_ctx);
 
-  /// The next token for logits [n_tokens]; it is not yet part of the text (accept() it). NaN counts as -inf;
-  /// tokens at +inf share all probability. No allocation after the first call. Errors: mismatch for a wrong
-  /// count; invalid_argument where every token ends at -inf.
+  /// Returns the next token for logits [n_tokens]. The token joins the text only by accept(). NaN counts as -inf, and
+  /// tokens at +inf share all probability. Does not allocate after the first call. Errors: mismatch for a wrong number
+  /// of logits; invalid_argument if every token ends at -inf.
   Result<int32_t> sample(std::span<const float> logits);
 
-  /// A token joins the text, sampled or of the prompt. Error: invalid_argument when it does not exist.
+  /// Adds a token to the text, whether sampled or from the prompt. Error: invalid_argument if it does not exist.
   Result<> accept(int32_t token);
 
-  /// Back to the state at creation, with its seed.
+  /// Returns to the state at creation, including the seed.
   void reset();
 
-  /// A copy with the same text and random state: both go on alike. It has no candidates before it samples.
+  /// Returns a copy with the same text and random state, which will behave like the original. The copy has no
+  /// candidates until it samples.
   std::unique_ptr<Chain> clone() const;
 
-  /// What the last sample() chose from: the n most probable with their probabilities after the whole chain,
-  /// most probable first, all summing to 1. Valid until the next call.
+  /// Returns the n most probable candidates of the last sample() with their probabilities after the whole chain, most
+  /// probable first. The probabilities of all candidates sum to 1. Valid until the next call.
   std::span<const Candidate> top_candidates(size_t n);
 
-  /// The accepted tokens that the chain remembers: at least the last n_prev.
+  /// The accepted tokens stored by the chain: at least the last n_prev.
   const History& history() const { return history_; }
 
  private:

@@ -1,8 +1,8 @@
-// dry, "don't repeat yourself" (p-e-w 2024, text-generation-webui pull request 5677): a token that would
-// continue a copy of earlier text loses multiplier * base ^ (n - allowed_length), n being the length of the
-// copy so far, if that is at least allowed_length. A copy does not reach back over a sequence breaker, and a
-// token that holds one is never penalised. Breakers are found in the text, not in its tokens: how the text
-// was tokenised does not matter.
+// dry, "don't repeat yourself" (p-e-w 2024, text-generation-webui pull request 5677): a penalty for tokens that would
+// continue a copy of earlier text. Let n be the length of the copy so far. If n is at least allowed_length, the logit
+// is reduced by multiplier * base ^ (n - allowed_length). A copy does not extend back across a sequence breaker, and a
+// token that contains one is never penalised. Breakers are searched in the text instead of its tokens, so the
+// tokenization does not matter.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -34,7 +34,7 @@ class Dry : public CopyableSampler<Dry> {
     candidates.adjust(ids_, [&](size_t i, float logit) {
       if (holds_breaker(ids_[i])) return logit;
       const auto excess = static_cast<double>(copies_[i].length) - static_cast<double>(allowed_length_);
-      // Bounded, so that a logit of +inf does not become NaN.
+      // Bounded so that a logit of +inf does not become NaN.
       const double penalty =
           std::min(multiplier_ * std::pow(base_, excess), static_cast<double>(std::numeric_limits<float>::max()));
       return logit - static_cast<float>(penalty);
@@ -63,14 +63,14 @@ class Dry : public CopyableSampler<Dry> {
     int32_t length;
   };
 
-  /// match_[i] = for how many tokens, going back, the text that ends i tokens ago equals the text that ends
-  /// now. The Z algorithm (Gusfield 1997) on the reversed text: linear, where repetition makes the direct way
-  /// quadratic.
+  /// match_[i] is the length of the longest common suffix of the current text and the text without its last i tokens.
+  /// It is computed by the Z algorithm (Gusfield 1997) on the reversed text. The algorithm is linear; the direct method
+  /// is quadratic on repetitive text.
   void find_matches() {
     const auto n = static_cast<int32_t>(recent_.size());
     const auto at = [&](int32_t age) { return recent_[static_cast<size_t>(age)]; };
     match_.assign(recent_.size(), 0);
-    // [begin, end) is the match found so far that reaches furthest.
+    // [begin, end) is the match with the greatest end so far.
     for (int32_t i = 1, begin = 0, end = 0; i < n; ++i) {
       int32_t length = i < end ? std::min(end - i, match_[static_cast<size_t>(i - begin)]) : 0;
       while (i + length < n && at(length) == at(i + length)) ++length;
@@ -79,8 +79,7 @@ class Dry : public CopyableSampler<Dry> {
     }
   }
 
-  /// Fills copies_ with the longest copy that each token would continue, and ids_ with those tokens,
-  /// ascending.
+  /// Fills copies_ with the longest copy that each token would continue, and ids_ with those tokens in ascending order.
   void collect_copies() {
     copies_.clear();
     for (size_t i = 1; i < match_.size(); ++i) {
@@ -108,10 +107,10 @@ class Dry : public CopyableSampler<Dry> {
   double base_;
   size_t allowed_length_;
   std::vector<std::string> breakers_;
-  size_t n_tail_bytes_ = 0;  // of the text, as many as a breaker may have begun with
+  size_t n_tail_bytes_ = 0;  // bytes at the end of the text that may begin a breaker
 
-  std::string text_;             // its last n_tail_bytes_
-  size_t n_unbroken_ = 0;        // tokens since the one that ended a breaker
+  std::string text_;             // the last n_tail_bytes_ of the text
+  size_t n_unbroken_ = 0;        // tokens since the end of the last breaker
   std::vector<int32_t> recent_;  // the window, latest token first
   std::vector<int32_t> match_;
   std::vector<Copy> copies_;

@@ -1,5 +1,5 @@
-// greedy: takes the most probable token, the lowest id on a tie. It is the limit of temperature 0, so the
-// token is left alone with probability 1.
+// greedy: chooses the most probable token, the lowest id on a tie. It is the limit of temperature 0, so only this token
+// remains, with probability 1.
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {

@@ -1,4 +1,4 @@
-// The latest accepted tokens of a chain, in a ring whose size is fixed when the chain is created.
+// The last accepted tokens of a chain, in a ring buffer whose size is fixed when the chain is created.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ class History {
 
   size_t size() const { return size_; }
 
-  /// The token `age` tokens before the latest, which has age 0; age < size().
+  /// The token that is `age` tokens older than the latest one; age < size().
   int32_t operator[](size_t age) const { return ring_[(next_ + ring_.size() - 1 - age) % ring_.size()]; }
 
   void push(int32_t token) {

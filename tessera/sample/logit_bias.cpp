@@ -1,4 +1,5 @@
-// logit_bias: adds a constant to the logits of given tokens; -infinity bans one. Biases of one token add up.
+// logit_bias: adds a constant to the logits of given tokens. A bias of -infinity bans a token. Several biases of one
+// token add up.
 #include <map>
 
 #include "tessera/sample/sampler.h"

@@ -1,6 +1,5 @@
-// min_p: keeps tokens at least min_p times as probable as the most probable one (Nguyen et al. 2024, "Turning
-// Up the Heat: Min-p Sampling"). A ratio of probabilities is a difference of logits, so nothing is
-// normalised.
+// min_p: keeps tokens at least min_p times as probable as the most probable one (Nguyen et al. 2024, "Turning Up the
+// Heat: Min-p Sampling"). A ratio of probabilities is a difference of logits, so no normalisation is needed.
 #include <cmath>
 
 #include "tessera/sample/sampler.h"

@@ -1,11 +1,11 @@
-// mirostat 1: a top-k whose k makes the expected surprise mu, were the probabilities by rank a Zipf law with
-// the exponent s that is estimated from the first 100 ranks (Basu et al. 2021, algorithm 1).
+// mirostat 1: a top-k whose expected surprise is mu (Basu et al. 2021, algorithm 1). k is computed as if the
+// probabilities by rank followed a Zipf law. Its exponent s is estimated from the first 100 ranks.
 #include "tessera/sample/surprise_control.h"
 
 namespace tessera::sample {
 namespace {
 
-constexpr size_t kRanks = 100;  // m of the paper
+constexpr size_t kRanks = 100;  // m in the paper
 
 class Mirostat : public CopyableSampler<Mirostat> {
  public:
@@ -15,7 +15,8 @@ class Mirostat : public CopyableSampler<Mirostat> {
   void apply(Candidates& candidates, const History&, Rng& rng) override {
     candidates.softmax();
     const double k = estimate_k(zipf_exponent(candidates.sort_first(kRanks)));
-    // Far from a Zipf law k can be anything, NaN too: at least one token, at most all.
+    // For distributions far from a Zipf law, k can be any value, even NaN. It is clamped to at least one token and at
+    // most all.
     const auto n_left = static_cast<double>(candidates.items().size());
     candidates.keep_top(k >= 1 ? static_cast<size_t>(std::min(k, n_left)) : 1);
     control_.draw(candidates, rng);

@@ -1,5 +1,5 @@
-// mirostat 2: keeps the tokens whose surprise -log2 p is at most mu, at least the most probable (the second
-// version by the authors of Basu et al. 2021, without the estimate of a Zipf law).
+// mirostat 2: keeps the tokens whose surprise -log2 p is at most mu, and at least the most probable one. This is the
+// second version by the authors of Basu et al. 2021, without the estimate of a Zipf law.
 #include "tessera/sample/surprise_control.h"
 
 namespace tessera::sample {
@@ -28,7 +28,7 @@ class MirostatV2 : public CopyableSampler<MirostatV2> {
 
  private:
   SurpriseControl control_;
-  std::vector<uint32_t> kept_;  // kept between tokens so that nothing is allocated
+  std::vector<uint32_t> kept_;  // a member so that its memory is reused for every token
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The table of samplers and the two spellings of an order. A step may stand in an order once, which also
-// bounds the chain that a hostile order can ask for.
+// The table of samplers and the two notations of an order. A step may appear in an order only once, which also bounds
+// the length of a chain.
 #include "tessera/sample/order.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr SamplerInfo kSamplers[] = {
 #include "tessera/sample/samplers.def"
 };
 
-// Samplers of the reference that tessera has not built: an order that names one is told so.
+// Samplers of llama.cpp that tessera does not implement. An order that names one gets an error of its own.
 struct UnbuiltSampler {
   std::string_view name;
   char letter;
@@ -33,22 +33,22 @@ std::string known_steps() {
   return known;
 }
 
-/// Appends the step that matches(row), whose spelling in the order is `text`.
+/// Appends the step that matches(row). `text` is its spelling in the order.
 template <class Matches>
 Result<> append_step(std::vector<SamplerKind>& order, std::string_view text, const Matches& matches) {
-  // A hostile spelling is shown escaped, and only its beginning.
+  // An untrusted spelling is printed escaped and truncated.
   const std::string_view shown = text.substr(0, 40);
   if (const auto* row = std::ranges::find_if(kSamplers, matches); row != std::end(kSamplers)) {
     if (row->letter == '\0')
       return fail(ErrorCode::invalid_argument, "samplers: {:?} is not a step to arrange: it {}; steps: {}", shown,
                   row->description, known_steps());
     if (std::ranges::find(order, row->kind) != order.end())
-      return fail(ErrorCode::invalid_argument, "samplers: {:?} stands in the order twice, limit 1", shown);
+      return fail(ErrorCode::invalid_argument, "samplers: {:?} appears twice in the order, limit 1", shown);
     order.push_back(row->kind);
     return {};
   }
   if (const auto* row = std::ranges::find_if(kUnbuilt, matches); row != std::end(kUnbuilt))
-    return fail(ErrorCode::unsupported, "samplers: {:?} is {}, which is not built; steps: {}", shown, row->what,
+    return fail(ErrorCode::unsupported, "samplers: {:?} is {}, which is not supported; steps: {}", shown, row->what,
                 known_steps());
   return fail(ErrorCode::invalid_argument, "samplers: {:?} is unknown; steps: {}", shown, known_steps());
 }
@@ -80,7 +80,7 @@ Result<std::vector<SamplerKind>> parse_sampler_names(std::string_view text) {
 Result<std::vector<SamplerKind>> parse_sampler_letters(std::string_view text) {
   std::vector<SamplerKind> order;
   for (size_t i = 0; i < text.size(); ++i) {
-    // Rows without a letter hold '\0', which a text may hold as well.
+    // Rows without a letter contain '\0', which the text may contain too.
     const auto matches = [&](const auto& row) { return row.letter != '\0' && row.letter == text[i]; };
     TESSERA_TRY(append_step(order, text.substr(i, 1), matches));
   }

@@ -1,5 +1,5 @@
-// The samplers by name and letter, and the order of a chain's steps as --samplers and --sampling-seq write
-// it. Read by the chain, the parameters and the command line. The table itself is samplers.def.
+// The samplers by name and letter, and the order of a chain's steps in the notations of --samplers and --sampling-seq.
+// Used by the chain, the parameters and the command line. The table itself is samplers.def.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ enum class SamplerKind : uint8_t {
 struct SamplerInfo {
   SamplerKind kind;
   std::string_view name;
-  char letter;  // '\0': not a step that can be arranged
+  char letter;  // '\0': not a step that users can arrange
   std::string_view description;
 };
 
-/// Every sampler, in the order of samplers.def; the enumerator is the index.
+/// Every sampler, in the order of samplers.def. The enumerator is the index.
 std::span<const SamplerInfo> sampler_table();
 
 /// penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature
 std::vector<SamplerKind> default_order();
 
-/// The order written as names with ';' between them; "" is the order without steps.
-/// Errors: invalid_argument for an unknown or repeated name, with the known ones; unsupported for a sampler
-/// that the reference has and tessera has not built.
+/// Parses an order written as names separated by ';'. "" is the order without steps. Errors: invalid_argument for an
+/// unknown or repeated name, with a list of the known ones; unsupported for a sampler of llama.cpp that tessera does
+/// not implement.
 Result<std::vector<SamplerKind>> parse_sampler_names(std::string_view text);
 
-/// The order written as letters ("edskypmxt"); errors as for names.
+/// Parses an order written as letters ("edskypmxt"). Errors: as parse_sampler_names().
 Result<std::vector<SamplerKind>> parse_sampler_letters(std::string_view text);
 
 }  // namespace tessera::sample

@@ -1,5 +1,5 @@
-// The ranges of the sampling parameters. They are wide, and such that no formula of a sampler divides by
-// zero, overflows an integer or allocates without bound inside them.
+// The ranges of the sampling parameters. They are wide, but within them no formula of a sampler divides by zero,
+// overflows an integer or allocates without bound.
 #include "tessera/sample/params.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr size_t kMaxBiases = size_t{1} << 20;
 
 template <class T>
 Result<> check_range(std::string_view name, T value, T min, T max) {
-  // Written so that NaN, which compares false, fails.
+  // This form of the comparison also rejects NaN, which compares false.
   if (!(value >= min && value <= max))
     return fail(ErrorCode::invalid_argument, "{}: got {}, range {} to {}", name, value, min, max);
   return {};
@@ -46,7 +46,7 @@ Result<> validate_lists(const SamplerParams& params) {
       return fail(ErrorCode::invalid_argument, "order: entry {} is {}, not a step to arrange", i, kind);
     if (std::find(params.order.begin(), params.order.begin() + static_cast<ptrdiff_t>(i), params.order[i]) !=
         params.order.begin() + static_cast<ptrdiff_t>(i))
-      return fail(ErrorCode::invalid_argument, "order: {} stands in it twice, limit 1", sampler_table()[kind].name);
+      return fail(ErrorCode::invalid_argument, "order: {} appears twice, limit 1", sampler_table()[kind].name);
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// The parameters of a chain with the defaults of llama.cpp, as flags and requests fill them in. Creating a chain
-// validates them.
+// The parameters of a chain with the defaults of llama.cpp, set from flags and requests. They are validated when a
+// chain is created.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace tessera::sample {
 
-/// Below this a temperature means the most probable token: logits that differ by 1e-4 are then e^100 apart.
+/// A temperature below this selects the most probable token. Logits that differ by 1e-4 would differ by a factor of
+/// e^100 at it.
 inline constexpr float kMinTemperature = 1e-6f;
 
 struct LogitBias {
@@ -23,9 +24,9 @@ struct LogitBias {
 };
 
 struct SamplerParams {
-  int64_t seed = -1;     // -1: random; whoever creates the chain draws one
-  int32_t n_prev = 64;   // tokens that the chain's history holds at least
-  int32_t min_keep = 0;  // candidates that top_k, typ_p, top_p, min_p and xtc leave at least
+  int64_t seed = -1;     // -1: random; the creator of the chain draws one
+  int32_t n_prev = 64;   // minimum number of tokens in the chain's history
+  int32_t min_keep = 0;  // minimum number of candidates that top_k, typ_p, top_p, min_p and xtc leave
   std::vector<SamplerKind> order = default_order();
 
 #define TESSERA_SAMPLING_PARAM(type, name, initial, min, max, description) type name = initial;
@@ -35,7 +36,7 @@ struct SamplerParams {
   std::vector<LogitBias> logit_bias = {};
 };
 
-/// A number of SamplerParams: a row of samplers.def.
+/// A numeric field of SamplerParams: a row of samplers.def.
 struct SamplingParam {
   std::string_view name;
   std::string_view description;
@@ -45,8 +46,8 @@ struct SamplingParam {
 };
 std::span<const SamplingParam> sampling_params();
 
-/// Error: invalid_argument at the first field out of its range (NaN and infinities are out of every one),
-/// with the field, its value and the range.
+/// Error: invalid_argument at the first field out of its range, with the field, its value and the range. NaN and
+/// infinities are out of every range.
 Result<> validate(const SamplerParams& params);
 
 }  // namespace tessera::sample

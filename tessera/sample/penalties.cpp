@@ -1,6 +1,6 @@
-// penalties: for tokens among the last n of the text, with c the times each occurs there. The logit is
-// divided by the repeat penalty if positive and multiplied by it if not (Keskar et al. 2019, "CTRL"); then c
-// * frequency and once presence are subtracted (as in OpenAI's API).
+// penalties: lowers the logits of tokens that occur among the last n of the text. A positive logit is divided by the
+// repeat penalty, any other is multiplied by it (Keskar et al. 2019, "CTRL"). Then the number of occurrences *
+// frequency is subtracted, and presence once (as in OpenAI's API).
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -25,7 +25,8 @@ class Penalties : public CopyableSampler<Penalties> {
     });
   }
 
-  // The counts follow the text, so a step costs the distinct tokens of the window, not its length.
+  // The counts are updated with the text, so the cost of a step depends on the distinct tokens of the window, not on
+  // its length.
   void accept(int32_t token, const History& history) override {
     add(token, 1);
     if (history.size() >= window_) add(history[window_ - 1], -1);

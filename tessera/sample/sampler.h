@@ -1,5 +1,5 @@
-// One step of a chain. A sampler is a row of samplers.def and the file of its name, which defines its class
-// and make_<enumerator>(); only the chain calls them. Params are validated before a sampler sees them.
+// One step of a chain. A sampler consists of a row of samplers.def and a source file, which defines its class and
+// make_<enumerator>(). Only the chain calls samplers, after it has validated the parameters.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  /// Changes logits, removes candidates, or (the last of a chain) selects one. `history` is the tokens so
-  /// far. Copes with any logits and with no candidate left.
+  /// Changes logits, removes candidates or, as the last sampler of a chain, selects one. `history` contains the tokens
+  /// so far. Handles any logits, and an empty set of candidates.
   virtual void apply(Candidates& candidates, const History& history, Rng& rng) = 0;
 
-  /// `token` joins the text; `history` is the tokens before it.
+  /// Records that `token` joins the text. `history` contains the tokens before it.
   virtual void accept(int32_t token, const History& history) = 0;
 
-  /// Back to the state at creation.
+  /// Returns to the state at creation.
   virtual void reset() = 0;
 
   virtual std::unique_ptr<Sampler> clone() const = 0;
 };
 
-/// A sampler whose clone is its copy: class TopK : public CopyableSampler<TopK>. Most keep no state over
+/// A sampler whose clone() is a copy: class TopK : public CopyableSampler<TopK>. By default it keeps no state across
 /// tokens.
 template <class Derived>
 class CopyableSampler : public Sampler {
@@ -41,18 +41,18 @@ class CopyableSampler : public Sampler {
   }
 };
 
-/// What a sampler is made from; it copies what it needs.
+/// The inputs of a sampler's constructor, which copies the needed parts.
 struct SamplerContext {
   const SamplerParams& params;
   std::shared_ptr<const VocabView> vocab;
-  size_t n_ctx;  // the most tokens that a history holds
+  size_t n_ctx;  // maximum length of a history in tokens
 
-  /// The tokens that a "last n" parameter looks back on: -1 is the whole context.
+  /// Number of tokens that a "last n" parameter covers; -1 means the whole context.
   size_t window(int32_t last_n) const { return last_n < 0 ? n_ctx : std::min(static_cast<size_t>(last_n), n_ctx); }
   size_t min_keep() const { return static_cast<size_t>(params.min_keep); }
 };
 
-/// make_top_k(context) and so on, one per row: the sampler, or null where the parameters turn it off.
+/// make_top_k(context) and so on, one per row. Returns the sampler, or null if the parameters turn it off.
 #define TESSERA_SAMPLER(enumerator, name, letter, description) \
   std::unique_ptr<Sampler> make_##enumerator(const SamplerContext& context);
 #include "tessera/sample/samplers.def"

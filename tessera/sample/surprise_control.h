@@ -1,5 +1,5 @@
-// What both versions of mirostat (Basu et al. 2021, "Mirostat: A Neural Text Decoding Algorithm that Directly
-// Controls Perplexity") share: after each token the limit mu moves against the error of its surprise, in
+// The part common to both versions of mirostat (Basu et al. 2021, "Mirostat: A Neural Text Decoding Algorithm that
+// Directly Controls Perplexity"). After each token, the limit mu moves against the error of the token's surprise, in
 // bits.
 #pragma once
 
@@ -17,9 +17,8 @@ class SurpriseControl {
   double mu() const { return mu_; }
   void reset() { mu_ = 2 * tau_; }
 
-  /// Draws from the candidates that the caller left, and learns from the surprise of the token. As in the
-  /// paper that is its surprise under the whole distribution, the one whose softmax() came last, not the
-  /// truncated one.
+  /// Draws from the remaining candidates and adjusts mu by the surprise of the token. As in the paper, this is the
+  /// surprise under the whole distribution (that of the previous softmax()), not under the truncated one.
   void draw(Candidates& candidates, Rng& rng) {
     const double share = candidates.softmax();
     candidates.draw(rng);

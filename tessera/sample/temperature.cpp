@@ -1,7 +1,6 @@
-// temperature: divides the logits by T. With a range r > 0 (dynamic temperature, Zhu et al. 2023, arXiv
-// 2309.02772) T = min + (max - min) * (H / ln n) ^ exponent, where H is the entropy of the n candidates, min
-// = max(0, temp - r) and max = temp + r. A temperature below kMinTemperature never comes here: the chain is
-// then greedy.
+// temperature: divides the logits by T. With a range r > 0 (dynamic temperature, Zhu et al. 2023, arXiv 2309.02772), T
+// = min + (max - min) * (H / ln n) ^ exponent, where H is the entropy of the n candidates, min = max(0, temp - r) and
+// max = temp + r. Temperatures below kMinTemperature do not occur here, because the chain is then greedy.
 #include <cmath>
 
 #include "tessera/sample/sampler.h"

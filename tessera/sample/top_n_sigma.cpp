@@ -1,5 +1,5 @@
-// top_n_sigma: keeps logits within n standard deviations of the greatest (Tang et al. 2024, "Top-n-sigma: Not
-// All Logits Are You Need"). The deviation is that of the finite logits, as of a whole population.
+// top_n_sigma: keeps logits within n standard deviations of the greatest (Tang et al. 2024, "Top-n-sigma: Not All
+// Logits Are You Need"). The deviation is the population standard deviation of the finite logits.
 #include <cmath>
 
 #include "tessera/sample/sampler.h"
@@ -16,7 +16,7 @@ class TopNSigma : public CopyableSampler<TopNSigma> {
   }
 
  private:
-  /// 0 where no logit is finite.
+  /// 0 if no logit is finite.
   static double deviation(const Candidates& candidates) {
     double sum = 0, n_finite = 0;
     candidates.for_each_logit([&](float logit) {

@@ -1,4 +1,4 @@
-// top_p: keeps the fewest most probable tokens whose probabilities sum to at least p (Holtzman et al. 2020,
+// top_p: keeps the smallest number of most probable tokens whose probabilities sum to at least p (Holtzman et al. 2020,
 // "The Curious Case of Neural Text Degeneration").
 #include "tessera/sample/sampler.h"
 
@@ -15,7 +15,7 @@ class TopP : public CopyableSampler<TopP> {
     double sum = 0;
     size_t n_sorted = 0;
     for (size_t i = 0; i < items.size(); ++i) {
-      // The answer is mostly a few tokens: sort as far as the sum needs.
+      // Usually a few tokens suffice, so the list is sorted only as far as the sum requires.
       if (i == n_sorted) items = candidates.sort_first(n_sorted = std::max<size_t>(64, 2 * n_sorted));
       sum += items[i].prob;
       if (sum >= p_ && i + 1 >= min_keep_) return candidates.keep_first(i + 1);

@@ -1,5 +1,5 @@
-// typ_p: keeps the fewest tokens that sum to at least typ_p, taking first those whose information -ln p is
-// nearest to the entropy (Meister et al. 2023, "Locally Typical Sampling").
+// typ_p: keeps the smallest number of tokens that sum to at least typ_p. Tokens whose information -ln p is nearest to
+// the entropy come first (Meister et al. 2023, "Locally Typical Sampling").
 #include <cmath>
 
 #include "tessera/sample/sampler.h"
@@ -34,7 +34,7 @@ class Typical : public CopyableSampler<Typical> {
     uint32_t index;
   };
 
-  /// Sorts ranked_ as far as needed and returns how many of its first are kept.
+  /// Sorts ranked_ as far as needed and returns how many of its first entries are kept.
   size_t count_kept(std::span<const Candidate> items) {
     const auto nearer = [](const Ranked& a, const Ranked& b) {
       return a.distance != b.distance ? a.distance < b.distance : a.id < b.id;
@@ -54,7 +54,7 @@ class Typical : public CopyableSampler<Typical> {
 
   double p_;
   size_t min_keep_;
-  std::vector<Ranked> ranked_;  // kept between tokens so that nothing is allocated
+  std::vector<Ranked> ranked_;  // a member so that its memory is reused for every token
   std::vector<uint32_t> kept_;
 };
 

@@ -1,5 +1,5 @@
-// What sampling needs to know of a vocabulary; engine implements it over its tokenizer. Immutable: chains on
-// several threads share one.
+// The view of a vocabulary that sampling needs. The engine implements it over its tokenizer. Immutable, so chains on
+// several threads may share one.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ class VocabView {
  public:
   virtual ~VocabView() = default;
 
-  /// The count of tokens, which is the count of logits.
+  /// Number of tokens, which equals the number of logits.
   virtual int32_t n_tokens() const = 0;
 
-  /// Appends the bytes that a token stands for, 0 <= id < n_tokens(); they need not be whole characters.
+  /// Appends the bytes of a token, 0 <= id < n_tokens(). They need not be whole characters.
   virtual void append_piece(int32_t id, std::string& out) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// xtc, "exclude top choices" (p-e-w 2024, text-generation-webui pull request 6335): with a given probability,
-// of the tokens with at least the threshold's probability all but the least probable are removed.
+// xtc, "exclude top choices" (p-e-w 2024, text-generation-webui pull request 6335): with a given probability, it
+// considers the tokens with at least the threshold's probability and removes all of them but the least probable.
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -11,7 +11,7 @@ class Xtc : public CopyableSampler<Xtc> {
       : probability_(probability), threshold_(threshold), min_keep_(min_keep) {}
 
   void apply(Candidates& candidates, const History&, Rng& rng) override {
-    // One number per token whatever the candidates are: a run can be compared with another step by step.
+    // One random number per token, whatever the candidates, so that two runs can be compared step by step.
     if (rng.next_double() >= probability_) return;
     candidates.softmax();
     const auto items = candidates.items();

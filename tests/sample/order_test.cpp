@@ -46,8 +46,8 @@ TEST(SamplerOrder, HostileNameIsShownEscapedAndCut) {
 }
 
 TEST(SamplerOrder, UnbuiltSamplerIsToldFromUnknown) {
-  EXPECT_ERROR(parse_sampler_names("infill"), "fill-in-the-middle models, which is not built");
-  EXPECT_ERROR(parse_sampler_letters("a"), "target probability, which is not built");
+  EXPECT_ERROR(parse_sampler_names("infill"), "fill-in-the-middle models, which is not supported");
+  EXPECT_ERROR(parse_sampler_letters("a"), "target probability, which is not supported");
   const auto result = parse_sampler_names("grammar");
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code(), ErrorCode::unsupported);

@@ -125,7 +125,7 @@ TEST(SamplerParams, OrderHoldsStepsOnly) {
   params.order = {static_cast<SamplerKind>(200)};
   EXPECT_ERROR(validate(params), "order: entry 0 is 200");
   params.order = {SamplerKind::top_k, SamplerKind::top_k};
-  EXPECT_ERROR(validate(params), "order: top_k stands in it twice");
+  EXPECT_ERROR(validate(params), "order: top_k appears twice");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-// The fewest bytes that an element takes: a string has its length, an array its type and its length.
+// Minimum size of an element in bytes. A string has at least its length, an array its type and its length.
 uint64_t min_element_bytes(GgufType type) {
   if (type == GgufType::string) return 8;
   if (type == GgufType::array) return 12;
@@ -19,12 +19,12 @@ uint64_t min_element_bytes(GgufType type) {
 
 }  // namespace
 
-// An array of which the header was read.
+// An array whose header has been read.
 struct GgufDecoder::OpenArray {
   GgufType element_type;
   uint64_t n_elements;
   size_t begin;                       // offset of the first element
-  std::vector<GgufValue> elements{};  // of an array of arrays: those that are complete
+  std::vector<GgufValue> elements{};  // of an array of arrays: the completed elements
 };
 
 Result<uint64_t> GgufDecoder::count(std::string_view what, uint64_t min_item_bytes, uint64_t limit) {
@@ -114,7 +114,7 @@ Result<GgufValue> GgufDecoder::read_flat(OpenArray& open, std::string_view what,
     return GgufValue::arrays(since(open.begin), storage.nested.back());
   }
   if (open.element_type != GgufType::string) {
-    const uint64_t n_bytes = open.n_elements * scalar_bytes(open.element_type);  // count() has bounded it
+    const uint64_t n_bytes = open.n_elements * scalar_bytes(open.element_type);  // cannot overflow: count() checked it
     TESSERA_ASSIGN(const std::span<const std::byte> bytes, take(what, n_bytes));
     if (open.element_type == GgufType::boolean) TESSERA_TRY(check_bools(bytes, what));
     return GgufValue::scalars(open.element_type, bytes);

@@ -1,6 +1,6 @@
-// Reads the items that a GGUF file is made of from untrusted bytes. Every length and count is compared with
-// its limit and with the bytes left before it is used. Errors read "offset N: WHAT, got X, limit Y" or, where
-// the input ends too early, "offset N: WHAT: truncated at byte SIZE: ...".
+// Reads the elementary items of a GGUF file from untrusted bytes. Every length and count is compared with its limit and
+// with the bytes left before it is used. Errors have the form "offset N: WHAT, got X, limit Y". If the input ends too
+// early, the form is "offset N: WHAT: truncated at byte SIZE: ...".
 #pragma once
 
 #include <bit>
@@ -18,8 +18,8 @@ namespace tessera {
 
 static_assert(std::endian::native == std::endian::little, "values are read and written as they lie in memory");
 
-/// What array values point into, besides the file: offsets of strings and values of inner arrays. Lives as
-/// long as the values; may be moved.
+/// Memory besides the file to which array values point: offsets of strings, and values of inner arrays. It must live as
+/// long as the values, and may be moved.
 struct GgufArrayStorage {
   std::vector<std::vector<uint64_t>> starts;
   std::vector<std::vector<GgufValue>> nested;
@@ -32,7 +32,7 @@ class GgufDecoder {
 
   size_t offset() const { return in_.offset(); }
 
-  /// Where a text that string() returned lies in the input.
+  /// Offset in the input of a text that string() returned.
   size_t offset_of(std::string_view text) const {
     return static_cast<size_t>(reinterpret_cast<const std::byte*>(text.data()) - bytes_.data());
   }
@@ -43,15 +43,15 @@ class GgufDecoder {
     return in_.read<T>();
   }
 
-  /// A u64 count of items of at least min_item_bytes (> 0) each: at most `limit`, and no more than can be
-  /// left.
+  /// Reads a u64 count of items of at least min_item_bytes (> 0) each. The count must not exceed `limit`, nor the
+  /// number of items that fit into the bytes left.
   Result<uint64_t> count(std::string_view what, uint64_t min_item_bytes, uint64_t limit);
 
-  /// A string of at most max_bytes, borrowed from the input.
+  /// Reads a string of at most max_bytes, borrowed from the input.
   Result<std::string_view> string(std::string_view what, uint64_t max_bytes);
 
-  /// A type id and the value that follows it. Arrays may be nested; their depth is bounded, and an explicit
-  /// stack holds it.
+  /// Reads a type id and the value that follows it. Arrays may be nested; their depth is bounded, and an explicit stack
+  /// replaces recursion.
   Result<GgufValue> value(std::string_view what, GgufArrayStorage& storage);
 
  private:

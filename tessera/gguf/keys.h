@@ -1,5 +1,5 @@
-// Names of GGUF metadata keys that are common to all architectures. A model's own keys are its architecture's
-// name, a dot and a suffix: arch_key("llama", "block_count").
+// Names of GGUF metadata keys that are common to all architectures. Keys specific to a model consist of its
+// architecture's name, a dot and a suffix: arch_key("llama", "block_count").
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ inline constexpr std::string_view kAlignment = "general.alignment";
 inline constexpr std::string_view kAdapterType = "adapter.type";
 inline constexpr std::string_view kAdapterLoraAlpha = "adapter.lora.alpha";  // f32
 inline constexpr std::string_view kAdapterInvocationTokens = "adapter.alora.invocation_tokens";
-inline constexpr std::string_view kControlVectorHint = "controlvector.model_hint";  // architecture it was made for
+inline constexpr std::string_view kControlVectorHint = "controlvector.model_hint";  // architecture of the model
 
 inline constexpr std::string_view kSplitNo = "split.no";                       // u16, from 0
 inline constexpr std::string_view kSplitCount = "split.count";                 // u16

@@ -1,6 +1,5 @@
-// The bounds of what the GGUF reader accepts. All are far above what real files hold; they exist so that a
-// hostile file costs an error, not memory or time. Where the format itself sets the number, the comment says
-// so.
+// Limits of the GGUF reader. All are far above the values in real files. They ensure that a hostile file causes an
+// error instead of excessive memory or time. Limits that the format itself defines are marked.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +24,7 @@ inline constexpr uint64_t kGgufDefaultAlignment = 32;  // set by the format
 inline constexpr uint64_t kGgufMinAlignment = 8;       // set by the format
 inline constexpr uint64_t kGgufMaxAlignment = 1u << 20;
 
-// The fewest bytes that an item takes in a file: a count is compared with the bytes left before anything is
-// reserved.
+// Minimum size of an item in a file. Counts are compared with the bytes left before memory is reserved.
 inline constexpr uint64_t kGgufMinKeyBytes = 8 + 1 + 4 + 1;         // length, one letter, type, a u8
 inline constexpr uint64_t kGgufMinTensorBytes = 8 + 1 + 4 + 4 + 8;  // length, one letter, rank 0, type, offset
 

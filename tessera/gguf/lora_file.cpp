@@ -40,7 +40,7 @@ Result<> LoraFile::read_keys(const ModelFiles& base) {
     return fail(ErrorCode::mismatch, "{}: an adapter for architecture {}, the model {} is {}", name(),
                 quote_name(architecture), base.name(), quote_name(of_base));
   if (metadata.find(keys::kAdapterInvocationTokens) != nullptr)
-    return fail(ErrorCode::unsupported, "{}: adapters that some tokens switch on (key '{}') are not built", name(),
+    return fail(ErrorCode::unsupported, "{}: adapters that some tokens switch on (key '{}') are not supported", name(),
                 keys::kAdapterInvocationTokens);
   TESSERA_ASSIGN(alpha_, metadata.get_or<float>(keys::kAdapterLoraAlpha, 0.0f));
   if (!std::isfinite(alpha_))

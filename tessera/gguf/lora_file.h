@@ -1,6 +1,6 @@
 // A LoRA adapter in a GGUF file (Hu et al. 2021): pairs of small matrices for some weights of one base model. The
-// engine adds their products to a running model, export-lora adds them to the weights. Once open() has returned, every
-// pair fits its weight.
+// engine adds their products to a running model, and export-lora adds them to the weights. After open() has succeeded,
+// every pair matches the shape of its weight.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace tessera {
 
-/// What is added to a weight W [n_in, n_out]: up (down x) beside W x. down [n_in, rank], up [rank, n_out], with experts
-/// a matrix for each. For the table of token embeddings [n, n_vocab]: up (row i of down) beside row i of W; down
-/// [rank, n_vocab], up [rank, n].
+/// A pair of matrices that adapts a weight W [n_in, n_out]: the result W x becomes W x + factor * up (down x). down is
+/// [n_in, rank] and up is [rank, n_out], or one such matrix per expert. For the table of token embeddings [n, n_vocab],
+/// row i of W becomes row i + factor * up (row i of down), where down is [rank, n_vocab] and up is [rank, n].
 struct LoraPair {
   const ModelFiles::Tensor* weight = nullptr;  // of the base model
   const ModelFiles::Tensor* down = nullptr;    // "NAME.lora_a"
@@ -26,16 +26,16 @@ struct LoraPair {
 
 class LoraFile {
  public:
-  /// Opens an adapter for a model; `base` outlives it. Errors: those of ModelFiles::open(); mismatch (another
-  /// architecture, a weight that the model does not have, another shape); format (no adapter, a matrix without its
-  /// other, alpha); unsupported (another kind of adapter, other tensors); limit (rank).
+  /// Opens an adapter for a model. `base` must outlive it. Errors: as ModelFiles::open(); mismatch (another
+  /// architecture, a weight that the model does not have, another shape); format (not an adapter, a matrix without its
+  /// partner, alpha); unsupported (another kind of adapter, other tensors); limit (rank).
   static Result<LoraFile> open(const std::string& path, const ModelFiles& base);
 
   const ModelFiles& files() const { return *files_; }
   const std::string& name() const { return files_->name(); }
   /// In the order of the file.
   std::span<const LoraPair> pairs() const { return pairs_; }
-  /// What a pair's product is multiplied by: alpha / rank, or 1 where the file has no alpha.
+  /// The factor of a pair's product: alpha / rank, or 1 if the file has no alpha.
   float factor(const LoraPair& pair) const { return alpha_ == 0.0f ? 1.0f : alpha_ / static_cast<float>(pair.rank); }
 
  private:

@@ -27,7 +27,7 @@ constexpr std::string_view kHtml =
     "/resolve/, "
     "not /blob/)";
 
-// The old magics were numbers, so they lie in the file back to front.
+// The old magics were written as little-endian numbers, so their letters are reversed in the file.
 constexpr std::array<Foreign, 14> kForeign = {{
     {"lmgg", kOldGgml},
     {"fmgg", kOldGgml},
@@ -60,7 +60,7 @@ bool starts_with_html(std::string_view text) {
   return starts("<!doctype html") || starts("<html") || starts("<head") || starts("<?xml");
 }
 
-// A safetensors file is the length of its JSON header, then the header.
+// A safetensors file begins with the length of its JSON header, followed by the header.
 bool is_safetensors(std::string_view text) {
   uint64_t n_header = 0;
   if (text.size() <= sizeof(n_header) || text[sizeof(n_header)] != '{') return false;

@@ -1,5 +1,5 @@
-// Tells a GGUF file from what users have in its place: other model formats, downloads that went wrong. Called
-// by the reader.
+// Distinguishes GGUF files from files that users often pass by mistake: other model formats and failed downloads.
+// Called by the reader.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tessera {
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr size_t kGgufMagicBytes = kGgufMagic.size();
 
-/// An error unless the bytes start with "GGUF". It names the format found and says how to get a GGUF file.
+/// Fails unless the bytes start with "GGUF". The error names the format found and explains how to get a GGUF file.
 Result<> check_gguf_magic(std::span<const std::byte> bytes);
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ Result<std::string_view> read_key(GgufDecoder& in, uint64_t i) {
 Result<Metadata> Metadata::read(GgufDecoder& in, uint64_t n_keys, std::string file_name) {
   Metadata metadata;
   metadata.file_name_ = std::move(file_name);
-  std::vector<NameIndex::Entry> names;  // grows with what is read, not with what the header states
+  std::vector<NameIndex::Entry> names;  // grows with the entries read, not with the count in the header
   for (uint64_t i = 0; i < n_keys; ++i) {
     TESSERA_ASSIGN(const std::string_view key, read_key(in, i));
     const std::string what = "value of key " + quote_name(key);

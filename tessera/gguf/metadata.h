@@ -1,6 +1,6 @@
-// The metadata of a GGUF file: key-value pairs in file order, with typed access. A model reads its
-// hyperparameters and a tokenizer its vocabulary from here. Keys and values borrow their bytes from the file;
-// errors name file and key.
+// The metadata of a GGUF file: key-value pairs in file order, with typed access. Models read their hyperparameters from
+// it, and tokenizers their vocabulary. Keys and values borrow their bytes from the file. Errors name the file and the
+// key.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ class Metadata {
   Metadata(Metadata&&) = default;  // a copy's arrays would point into the original's storage
   Metadata& operator=(Metadata&&) = default;
 
-  /// Reads n_keys pairs, which `in` has found room for. Keys are printable ASCII and unique.
+  /// Reads n_keys pairs; n_keys was returned by in.count(). Keys must be printable ASCII and unique.
   static Result<Metadata> read(GgufDecoder& in, uint64_t n_keys, std::string file_name);
 
   std::span<const Entry> entries() const { return entries_; }
@@ -35,20 +35,20 @@ class Metadata {
   /// The value of a key, or nullptr.
   const GgufValue* find(std::string_view key) const;
 
-  /// The value as a T, converted as GgufValue::as() does. Errors: not_found, and those of as().
+  /// Returns the value as a T, converted as in GgufValue::as(). Errors: not_found; as as().
   template <GgufScalar T>
   Result<T> get(std::string_view key) const {
     return converted(key, [](const GgufValue& value) { return value.as<T>(); });
   }
 
-  /// As get(), with a value for a key that is absent. A key of the wrong type is still an error.
+  /// Like get(), but returns `absent` if the key is missing. A key of the wrong type is still an error.
   template <GgufScalar T>
   Result<T> get_or(std::string_view key, T absent) const {
     if (find(key) == nullptr) return absent;
     return get<T>(key);
   }
 
-  /// An array as a vector. Errors: not_found, and those of GgufValue::as_vector().
+  /// Returns an array as a vector. Errors: not_found; as GgufValue::as_vector().
   template <GgufScalar T>
   Result<std::vector<T>> get_vector(std::string_view key) const {
     return converted(key, [](const GgufValue& value) { return value.as_vector<T>(); });

@@ -1,5 +1,5 @@
-// Finds a key or a tensor by name: the names sorted, so that no choice of names makes it slow. Used by the
-// metadata, a file's tensors, and the tensors of a split model.
+// Finds a key or tensor by name. The index is a sorted list, so no choice of names makes it slow. Used by the metadata,
+// the tensors of a file and the tensors of a split model.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class NameIndex {
     return at->position;
   }
 
-  /// Two positions with the same name, the lower first, if there are any.
+  /// Returns two positions with the same name, the lower first, if there are any.
   std::optional<std::pair<uint32_t, uint32_t>> duplicate() const {
     const auto at = std::ranges::adjacent_find(entries_, std::ranges::equal_to{}, &Entry::name);
     if (at == entries_.end()) return std::nullopt;

@@ -13,7 +13,8 @@ uint32_t byte_at(std::string_view text, size_t i) { return static_cast<unsigned 
 
 bool is_continuation(std::string_view text, size_t i) { return i < text.size() && (byte_at(text, i) & 0xC0) == 0x80; }
 
-// Bytes of the printable character at i, or 0: for controls, and for what is not shortest-form UTF-8.
+// Length in bytes of the printable character at i. Returns 0 for control characters and for bytes that are not
+// shortest-form UTF-8.
 size_t printable_bytes(std::string_view text, size_t i) {
   const uint32_t lead = byte_at(text, i);
   if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : 0;

@@ -40,7 +40,7 @@ Result<std::string_view> read_tensor_name(GgufDecoder& in, uint64_t i) {
   return name;
 }
 
-// Extents that the file leaves out are 1. Rank 0 is a scalar: converters write it for NumPy's 0-d arrays.
+// Extents that the file omits are 1. Rank 0 is a scalar, which converters write for NumPy's 0-d arrays.
 Result<Shape> read_shape(GgufDecoder& in, std::string_view what) {
   const size_t at = in.offset();
   TESSERA_ASSIGN(const uint32_t rank, in.number<uint32_t>(what));
@@ -129,7 +129,7 @@ Result<> GgufFile::read_alignment() {
 }
 
 Result<> GgufFile::read_tensors(GgufDecoder& in, uint64_t n_tensors) {
-  std::vector<NameIndex::Entry> names;  // grows with what is read, not with what the header states
+  std::vector<NameIndex::Entry> names;  // grows with the entries read, not with the count in the header
   for (uint64_t i = 0; i < n_tensors; ++i) {
     TESSERA_ASSIGN(const GgufTensor tensor, read_tensor_info(in, i));
     tensors_.push_back(tensor);
@@ -143,8 +143,7 @@ Result<> GgufFile::read_tensors(GgufDecoder& in, uint64_t n_tensors) {
   return {};
 }
 
-// Turns offsets in the data section into offsets in the file. The padding after the last tensor may be
-// missing.
+// Converts offsets in the data section to offsets in the file. The padding after the last tensor may be missing.
 Result<> GgufFile::place_tensors(uint64_t infos_end) {
   data_offset_ = tensors_.empty() ? infos_end : round_up(infos_end, alignment_);
   for (GgufTensor& tensor : tensors_) {

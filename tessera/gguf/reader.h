@@ -1,6 +1,6 @@
-// A GGUF file, opened: metadata, tensor list, and the tensors' bytes in place. The engine loads weights from
-// it; inspect, quantize, split and merge read it. Once open() or parse() has returned, every tensor's range
-// is inside the file, aligned, and disjoint from the others, and no value can be read out of bounds.
+// An open GGUF file: metadata, tensor list, and the bytes of the tensors in place. The engine loads weights from it,
+// and inspect, quantize, split and merge read it. After open() or parse() has succeeded, the range of every tensor is
+// inside the file, aligned, and disjoint from the others. No value can be read out of bounds.
 #pragma once
 
 #include <cstddef>
@@ -26,31 +26,30 @@ struct GgufTensor {
   std::string_view name;  // borrowed from the file
   DType dtype = DType::f32;
   Shape shape;               // every extent at least 1
-  uint64_t data_offset = 0;  // from the start of the data section, as the file states it
+  uint64_t data_offset = 0;  // from the start of the data section, as stored in the file
   uint64_t file_offset = 0;  // from the start of the file
   uint64_t n_bytes = 0;
 };
 
 class GgufFile {
  public:
-  /// Maps and parses a file. Errors start with the path: not_found, io, and those of parse().
+  /// Maps and parses a file. Errors start with the path: not_found, io, and the errors of parse().
   static Result<std::unique_ptr<GgufFile>> open(const std::string& path);
 
-  /// Parses bytes, which outlive the result. Errors start with the name: format (damaged, truncated, or
-  /// another format), limit, unsupported (version, byte order, tensor type); one line "NAME: offset N: what,
-  /// got X, limit Y".
+  /// Parses bytes, which must outlive the result. Errors are one line "NAME: offset N: what, got X, limit Y": format
+  /// (damaged, truncated, or another format), limit, unsupported (version, byte order, tensor type).
   static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes, std::string name);
 
   const std::string& name() const { return name_; }
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
-  /// Where the data section starts, in bytes from the start of the file.
+  /// Start of the data section, in bytes from the start of the file.
   uint64_t data_offset() const { return data_offset_; }
   const Metadata& metadata() const { return metadata_; }
 
-  /// In file order.
+  /// All tensors in file order.
   std::span<const GgufTensor> tensors() const { return tensors_; }
-  /// The tensor of this name, or nullptr.
+  /// The tensor with this name, or nullptr.
   const GgufTensor* find_tensor(std::string_view name) const;
 
   /// The bytes of one of tensors(), in place.

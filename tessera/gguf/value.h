@@ -1,6 +1,6 @@
-// A metadata value of a GGUF file: one of 13 types. Values borrow their bytes from the file (a vocabulary is
-// not copied); the decoder has checked every length, and access never reads a length from the file again, so
-// even a file that is rewritten while it is mapped cannot send a read out of bounds.
+// A metadata value of a GGUF file, of one of 13 types. Values borrow their bytes from the file, so a vocabulary is not
+// copied. The decoder has checked every length, and access never reads a length from the file again. Even a file that
+// is overwritten while it is mapped cannot cause a read out of bounds.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-/// The type of a value; the number is its id in the file.
+/// The type of a value. The enum value is its id in the file.
 enum class GgufType : uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
 /// The type with this id, if there is one.
@@ -31,14 +31,14 @@ std::string_view to_string(GgufType type);
 /// Bytes of a scalar of this type; 0 for strings and arrays.
 size_t scalar_bytes(GgufType type);
 
-/// The C++ types that values convert to and are written from.
+/// The C++ types to which values convert and from which they are written.
 template <class T>
 concept GgufScalar =
     std::same_as<T, bool> || std::same_as<T, uint8_t> || std::same_as<T, int8_t> || std::same_as<T, uint16_t> ||
     std::same_as<T, int16_t> || std::same_as<T, uint32_t> || std::same_as<T, int32_t> || std::same_as<T, uint64_t> ||
     std::same_as<T, int64_t> || std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::string_view>;
 
-/// The GGUF type that a C++ type is written as.
+/// The GGUF type in which a C++ type is written.
 template <GgufScalar T>
 constexpr GgufType gguf_type_of() {
   if constexpr (std::same_as<T, bool>) return GgufType::boolean;
@@ -57,36 +57,36 @@ constexpr GgufType gguf_type_of() {
 
 class GgufValue {
  public:
-  /// A scalar of scalar_bytes(type) little-endian bytes, or a string of these bytes.
+  /// A scalar of scalar_bytes(type) little-endian bytes, or a string of the given bytes.
   static GgufValue scalar(GgufType type, std::span<const std::byte> bytes);
-  /// An array of scalars, back to back.
+  /// An array of scalars without gaps.
   static GgufValue scalars(GgufType element_type, std::span<const std::byte> bytes);
-  /// An array of strings as the file encodes it. String i lies in [starts[i] + 8, starts[i + 1]); starts
-  /// outlives this.
+  /// An array of strings in the encoding of the file. String i is in [starts[i] + 8, starts[i + 1]). starts must
+  /// outlive the value.
   static GgufValue strings(std::span<const std::byte> bytes, std::span<const uint64_t> starts);
-  /// An array of arrays; elements outlives this.
+  /// An array of arrays. elements must outlive the value.
   static GgufValue arrays(std::span<const std::byte> bytes, std::span<const GgufValue> elements);
 
   GgufType type() const { return type_; }
   bool is_array() const { return type_ == GgufType::array; }
 
-  /// The type of an array's elements (of a scalar: its own).
+  /// The type of an array's elements, or the type of a scalar.
   GgufType element_type() const { return element_type_; }
   /// Number of elements of an array; 1 otherwise.
   size_t size() const { return n_elements_; }
   /// Element i < size() of an array, in constant time.
   GgufValue operator[](size_t i) const;
 
-  /// A string's bytes, a scalar's bytes, or an array's elements as the file encodes them.
+  /// The bytes of a string or scalar, or an array's elements in the encoding of the file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  /// The value as a T. An integer of any width gives any integer type that can hold it, f32 and f64 give both
-  /// floating types; nothing else converts. Errors: mismatch (another type), limit (an integer out of T's
-  /// range).
+  /// Converts the value to T. An integer of any width converts to any integer type that can represent it. f32 and f64
+  /// convert to both floating types. Nothing else converts. Errors: mismatch (another type), limit (an integer out of
+  /// T's range).
   template <GgufScalar T>
   Result<T> as() const;
 
-  /// An array as a vector; every element converts as in as(), which also gives the errors.
+  /// Converts an array to a vector. Conversion and errors of every element are those of as().
   template <GgufScalar T>
   Result<std::vector<T>> as_vector() const;
 
@@ -114,11 +114,11 @@ class GgufValue {
   GgufType element_type_;
 };
 
-/// The value on one line: numbers, true and false, strings quoted and escaped, at most max_elements of an
-/// array; arrays inside arrays as their type and size.
+/// Formats the value on one line: numbers, true and false, quoted and escaped strings, and at most max_elements of an
+/// array. Inner arrays are shown as their type and size.
 std::string to_string(const GgufValue& value, size_t max_elements = 8, size_t max_string_bytes = 120);
 
-// The recursion ends: only the error message reads a value, and as the value's own type.
+// The recursion ends, because only the error message reads a value, and it does so with the value's own type.
 template <GgufScalar T>
 Result<T> GgufValue::as() const {  // NOLINT(misc-no-recursion)
   constexpr std::string_view kNoFit = "{} {} does not fit {}";

@@ -1,7 +1,7 @@
-// Writes GGUF files: collect keys and tensors in a GgufBuilder, then stream the tensors' data through a
-// GgufWriter. Used by quantize, convert, split, merge and the trainer. Version 3, little-endian, alignment 32
-// without its key (several tools pad to 32 whatever the key says), zero padding after every tensor, the last
-// one included.
+// Writes GGUF files: callers collect keys and tensors in a GgufBuilder, then stream the data of the tensors through a
+// GgufWriter. Used by quantize, convert, split, merge and the trainer. The format is version 3, little-endian. The
+// alignment is 32 and its key is omitted, because several tools pad to 32 regardless of the key. Every tensor,
+// including the last, is padded with zeros.
 #pragma once
 
 #include <concepts>
@@ -25,8 +25,8 @@
 
 namespace tessera {
 
-/// What stands before the data. A key that is set again keeps its place and takes the new type and value.
-/// Keys and names are checked when the header is made.
+/// The part of a file before the data. A key that is set again keeps its position and gets the new type and value. Keys
+/// and names are checked when the header is built.
 class GgufBuilder {
  public:
   /// Sets a key to a value of exactly this type: 3 is an i32, uint32_t{3} a u32, text a string.
@@ -46,17 +46,17 @@ class GgufBuilder {
     put({std::string(key), GgufType::array, std::move(encoded)});
   }
 
-  /// Sets a key to a value read from a file, unchanged. Error: unsupported for arrays of arrays, which other
-  /// programs do not read.
+  /// Sets a key to a value read from a file, unchanged. Error: unsupported for arrays of arrays, which other programs
+  /// do not read.
   Result<> set_value(std::string_view key, const GgufValue& value);
 
-  /// set_value() of every entry but the alignment, which is always 32 here.
+  /// Calls set_value() for every entry except the alignment, which is always 32 here.
   Result<> set_all(const Metadata& metadata);
 
   /// Removes a key, if it is there.
   void remove(std::string_view key);
 
-  /// Appends a tensor. Errors: a name that is empty or too long; an extent below 1; those of nbytes().
+  /// Appends a tensor. Errors: a name that is empty or too long; an extent below 1; as nbytes().
   Result<> add_tensor(std::string_view name, DType dtype, const Shape& shape);
 
   struct TensorEntry {
@@ -68,18 +68,18 @@ class GgufBuilder {
   };
   std::span<const TensorEntry> tensors() const { return tensors_; }
 
-  /// The file's bytes up to its data section, padded. Errors: a key that no reader would take; a tensor name
-  /// that was added twice.
+  /// The bytes of the file up to its data section, padded. Errors: a key that readers would refuse; a tensor name that
+  /// was added twice.
   Result<std::vector<std::byte>> header() const;
 
  private:
   struct KeyEntry {
     std::string key;
     GgufType type;
-    std::vector<std::byte> encoded;  // all that follows the type
+    std::vector<std::byte> encoded;  // all bytes after the type
   };
 
-  // GgufScalar types are themselves; whatever else converts to text is a string.
+  // A GgufScalar type is written as itself. Any other type that converts to text is written as a string.
   template <class T>
   static constexpr GgufType type_of = [] {
     if constexpr (GgufScalar<T>)
@@ -93,7 +93,7 @@ class GgufBuilder {
     if constexpr (std::is_arithmetic_v<T>) {
       static_assert(GgufScalar<T>, "no GGUF type has this C++ type");
       const size_t at = out.size();
-      out.resize(at + sizeof(T));  // insert() of a range gets a false overflow warning from GCC 12
+      out.resize(at + sizeof(T));  // insert() of a range triggers a false overflow warning in GCC 12
       std::memcpy(out.data() + at, &value, sizeof(T));
     } else {
       static_assert(std::convertible_to<const T&, std::string_view>);
@@ -110,21 +110,21 @@ class GgufBuilder {
   uint64_t n_data_bytes_ = 0;
 };
 
-/// Streams a file to disk. It appears under its path only by finish(); a writer that is dropped before leaves
-/// nothing.
+/// Streams a file to disk. The file appears under its path only after finish(). A writer destroyed before that leaves
+/// nothing behind.
 class GgufWriter {
  public:
   /// Writes the builder's header. Errors: those of header() and AtomicFile.
   static Result<GgufWriter> create(const std::string& path, const GgufBuilder& builder);
 
-  /// Writes the next bytes of the current tensor, which begins after the last byte of the one before. Tensors
-  /// come in the order they were added. Error: more bytes than the tensor has left.
+  /// Writes the next bytes of the current tensor. After its last byte, the next tensor is current. Tensors are written
+  /// in the order in which they were added. Error: more bytes than the tensor has left.
   Result<> append(std::span<const std::byte> bytes);
 
-  /// Writes one whole tensor. Errors: it is not the next one, or the number of bytes is not its size.
+  /// Writes one whole tensor. Errors: it is not the next one, or the number of bytes differs from its size.
   Result<> write_tensor(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Makes the file appear. Error: a tensor's data is missing.
+  /// Moves the file to its path. Error: data of a tensor is missing.
   Result<> finish();
 
  private:
@@ -138,7 +138,7 @@ class GgufWriter {
   uint64_t n_written_ = 0;  // of tensor i_tensor_
 };
 
-/// The same file in memory: data[i] is the data of tensor i.
+/// Builds the same file in memory; data[i] is the data of tensor i.
 Result<std::vector<std::byte>> gguf_to_bytes(const GgufBuilder& builder,
                                              std::span<const std::span<const std::byte>> data);
 

@@ -76,7 +76,8 @@ TEST_F(LoraFileTest, RefusesFilesThatAreNoAdapterOfTheModel) {
           "key 'adapter.lora.alpha' is nan, want a finite number");
   refused([](auto& b) { b.set("adapter.lora.alpha", std::numeric_limits<float>::infinity()); }, "is inf");
   refused([](auto& b) { b.set("adapter.lora.alpha", "16"); }, "adapter.lora.alpha");
-  refused([](auto& b) { b.set_array("adapter.alora.invocation_tokens", std::vector<int32_t>{1}); }, "are not built");
+  refused([](auto& b) { b.set_array("adapter.alora.invocation_tokens", std::vector<int32_t>{1}); },
+          "are not supported");
 }
 
 TEST_F(LoraFileTest, RefusesTensorsThatDoNotFit) {

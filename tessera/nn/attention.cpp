@@ -26,7 +26,7 @@ Heads split_projection(GraphBuilder& b, Value x, const Attention& a) {
 
 Heads three_projections(GraphBuilder& b, Value x, const Attention& a) {
   const int64_t n_tokens = b.spec(x).shape()[1];
-  // The three products stand together: a backend packs or quantizes x once for them.
+  // The three products are consecutive, so that a backend packs or quantizes x once for all of them.
   const Value q = b.mul_mat(b.tensor(*a.q.weight), x);
   const Value k = b.mul_mat(b.tensor(*a.k.weight), x);
   const Value v = b.mul_mat(b.tensor(*a.v.weight), x);
@@ -69,7 +69,7 @@ Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const R
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache) {
   if (in.groups.empty() || !in.cache(a.cache_layer).cells.present()) return attend_to_batch(b, heads, a, in);
   const CacheInputs& at = in.cache(a.cache_layer);
-  // Stored before it is attended to, so that what a token sees does not depend on how a batch was split.
+  // K and V are stored before the attention, so that a token's result does not depend on how a batch was split.
   Value k_cache = b.tensor(cache.k(a.cache_layer));
   if (heads.k.present()) k_cache = b.kv_store(k_cache, heads.k, at.cells, KvSide::k);
   Value v_cache = a.params.latent_v > 0 ? Value() : b.tensor(cache.v(a.cache_layer));

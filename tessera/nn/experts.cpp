@@ -18,7 +18,7 @@ Value scores_of(GraphBuilder& b, Value logits, Gating gating) {
   return logits;
 }
 
-// Scale and bias of each row's expert, on the product y.
+// Applies scale and bias of each row's expert to the product y.
 Value finish(GraphBuilder& b, Value y, const ExpertLinear& layer, const ExpertRoutes& routes) {
   if (layer.scale != nullptr) {
     const Value scales = b.reshape(vector_f32(b, *layer.scale), {1, layer.scale->shape()[0]});
@@ -35,7 +35,7 @@ Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& rou
     const auto [gate, up] = halves(b, finish(b, product(e.gate_up), e.gate_up, routes));
     return activate(b, gate, up, e.activation);
   }
-  // The two products stand together: a backend packs or quantizes x once for them.
+  // The two products are consecutive, so that a backend packs or quantizes x once for both.
   const Value gate = product(e.gate), up = product(e.up);
   return activate(b, finish(b, gate, e.gate, routes), finish(b, up, e.up, routes), e.activation);
 }
@@ -52,7 +52,7 @@ Routed route(GraphBuilder& b, Value x, const Router& router) {
   const ExpertRoutes routes = b.expert_routes(ids, router.n_experts);
   if (router.gating != Gating::softmax_of_chosen)
     return {routes, b.expert_weights(scores, ids, {.normalize = router.normalize, .scale = router.scale})};
-  // Their sum is 1: normalizing would change nothing.
+  // The softmax sums to 1, so normalizing would not change it.
   const Value weights = b.soft_max(b.expert_weights(scores, ids, {}));
   return {routes, router.scale == 1.0f ? weights : b.scale(weights, router.scale)};
 }

@@ -13,7 +13,7 @@ Value activate(GraphBuilder& b, Value x, Activation activation) {
     case Activation::relu_squared:
       return b.relu_squared(x);
     case Activation::swiglu_oai:
-      break;  // only with a gate
+      break;  // always has a gate
   }
   b.fail_with(Error(ErrorCode::internal, "an activation that wants a gate"));
   return {};
@@ -21,7 +21,7 @@ Value activate(GraphBuilder& b, Value x, Activation activation) {
 
 Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
   if (ffn.gate.weight != nullptr) {
-    // The two products stand together: a backend packs or quantizes x once for them.
+    // The two products are consecutive, so that a backend packs or quantizes x once for both.
     const Value gate = b.mul_mat(b.tensor(*ffn.gate.weight), x);
     const Value up = b.mul_mat(b.tensor(*ffn.up.weight), x);
     return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation);

@@ -5,16 +5,16 @@
 
 namespace tessera::nn {
 
-/// What the gate, or without one the only product, goes through.
+/// The activation of the gate, or of the only product if there is no gate.
 enum class Activation : uint8_t { silu, gelu, relu_squared, swiglu_oai };
 
-/// down(act(gate x) * up x); without a gate down(act(up x)).
+/// down(act(gate x) * up x); without a gate, down(act(up x)).
 struct Ffn {
-  Linear gate{};  // no weight: none, unless up has twice the rows that down takes:
-  Linear up{};    // then its first half is the gate
+  Linear gate{};  // may be absent. If up then has twice the rows of down's input,
+  Linear up{};    // the first half of up is the gate
   Linear down{};
   Activation activation = Activation::silu;
-  const Tensor* divisor = nullptr;  // [n_ff] or null: the activation's outputs are divided by it
+  const Tensor* divisor = nullptr;  // [n_ff] or null: divides the activation's outputs
 };
 
 Value ffn(GraphBuilder& b, Value x, const Ffn& ffn);
@@ -22,7 +22,7 @@ Value ffn(GraphBuilder& b, Value x, const Ffn& ffn);
 /// act(gate) * up.
 Value activate(GraphBuilder& b, Value gate, Value up, Activation activation);
 
-/// The halves of each row of x [2 n, t], as views.
+/// Views of the two halves of each row of x [2 n, t].
 struct Halves {
   Value first, second;
 };

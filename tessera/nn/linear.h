@@ -1,11 +1,11 @@
-// Linear layers and norms, with weights that may be absent.
+// Linear layers and norms. Weights may be absent.
 #pragma once
 
 #include "tessera/graph/builder.h"
 
 namespace tessera::nn {
 
-/// What a layer's scale multiplies: GGUF files mean the product in attention, and product plus bias in feed-forward
+/// Operand of a layer's scale. In GGUF files it is the product in attention, and product plus bias in feed-forward
 /// blocks.
 enum class ScaleOf : uint8_t { product, sum };
 
@@ -18,12 +18,12 @@ struct Linear {
   ScaleOf scale_of = ScaleOf::product;
 };
 
-/// A weight vector as f32, converted where the file has it in another type.
+/// A weight vector as f32, converted if the file has another type.
 Value vector_f32(GraphBuilder& b, const Tensor& weight);
 
 Value linear(GraphBuilder& b, Value x, const Linear& layer);
 
-/// Scale and bias on the product y of a layer: for products that stand together before this is done to them.
+/// Applies scale and bias to the product y of a layer. For products that must be consecutive before that.
 Value finish_linear(GraphBuilder& b, Value y, const Linear& layer);
 
 /// RMS norm with a weight vector [n].

@@ -29,7 +29,7 @@ Value head_norm(GraphBuilder& b, Value x, const Norm& n) {
     const Value y = b.mul(weightless(n, b, x), vector_f32(b, *n.weight));
     return n.bias == nullptr ? y : b.add(y, vector_f32(b, *n.bias));
   }
-  // The heads of a token are neighbours, whatever lies between tokens.
+  // The heads of a token are adjacent, even if tokens are not.
   const int64_t token_bytes = layout.nb[2], all_bytes = token_bytes * n_tokens;
   const Value rows =
       b.view(x, {.shape = {dim * n_heads, n_tokens}, .nb = {layout.nb[0], token_bytes, all_bytes, all_bytes}}, 0);

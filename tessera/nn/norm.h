@@ -13,15 +13,15 @@ struct Norm {
   const Tensor* bias = nullptr;    // null: 0
   float eps = 0.0f;
 
-  /// Whether the file has it: norms that may be absent.
+  /// True if the file has this norm. For optional norms.
   bool present() const { return weight != nullptr; }
 };
 
-/// Each row of x by itself; weight and bias [n].
+/// Normalizes each row of x separately; weight and bias [n].
 Value norm(GraphBuilder& b, Value x, const Norm& norm);
 
-/// x [dim, n_heads, t], as the weight's shape says: [dim] is every head's, [dim, n_heads] has a row for each head, and
-/// with [dim * n_heads] the heads of a token are one vector.
+/// Normalizes x [dim, n_heads, t] as the shape of the weight implies. [dim] is shared by all heads, and [dim, n_heads]
+/// has one row per head. With [dim * n_heads] the heads of a token are normalized as one vector.
 Value head_norm(GraphBuilder& b, Value x, const Norm& norm);
 
 }  // namespace tessera::nn

@@ -1,4 +1,4 @@
-// From the embeddings of a text's tokens to one vector, and the head that turns it into scores.
+// Pooling of token embeddings to one vector per text, and the head that computes scores from it.
 #pragma once
 
 #include <span>
@@ -10,22 +10,22 @@
 
 namespace tessera::nn {
 
-/// Numbered as in GGUF files. rank: the scores of the model's head.
+/// Values are those of GGUF files. rank: the scores of the model's head.
 enum class Pooling : uint8_t { none, mean, cls, last, rank };
 inline constexpr int64_t kNPoolings = 5;
 
-/// "none", "mean", "cls", "last" or "rank". Errors: invalid_argument, naming these.
+/// Parses "none", "mean", "cls", "last" or "rank". Errors: invalid_argument, with these names.
 Result<Pooling> pooling_from_name(std::string_view name);
 
-/// The tokens of a text of n_tokens > 0 whose embeddings are needed: all, the first or the last. Not for rank.
+/// The tokens whose embeddings are needed for a text of n_tokens > 0: all, the first or the last. Not for rank.
 Range pooled_tokens(Pooling pooling, int64_t n_tokens);
 
-/// The mean of rows [mean.size(), n], n > 0: sums in double, in the order of the rows.
+/// The mean of the n > 0 rows of rows [mean.size(), n]. Sums are computed in double, in row order.
 void mean_of_rows(std::span<const float> rows, std::span<float> mean);
 
-/// scores = output(norm(act(dense x))), of which each part may be absent; softmax of them where the model wants it.
+/// scores = output(norm(act(dense x))), where each part may be absent, followed by a softmax if the model requires it.
 struct RankHead {
-  Pooling pooling = Pooling::cls;  // of the vector x; not rank
+  Pooling pooling = Pooling::cls;  // computes the vector x; not rank
   Linear dense{};
   Norm norm{};
   Linear output{};
@@ -36,7 +36,7 @@ struct RankHead {
   int64_t n_scores() const;
 };
 
-/// x [n_embd, n]; returns [n_scores, n].
+/// Returns the scores [n_scores, n] of x [n_embd, n].
 Value rank(GraphBuilder& b, Value x, const RankHead& head);
 
 }  // namespace tessera::nn

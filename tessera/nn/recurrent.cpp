@@ -13,7 +13,7 @@ Value scan(GraphBuilder& b, const BatchInputs& in, int64_t layer, Value x, Value
   return b.selective_scan(x, dt, a, bs, cs, d, in.state(b, layer, 1), in.runs);
 }
 
-// The last two dimensions of a weight, as one vector.
+// The last two dimensions of a weight as one vector.
 Value flat(GraphBuilder& b, const Tensor& weight) {
   return b.reshape(vector_f32(b, weight), {weight.shape().n_elements()});
 }
@@ -81,7 +81,7 @@ Value mamba2(GraphBuilder& b, Value x, const Mamba2& m, const BatchInputs& in) {
 
 namespace {
 
-// Columns [first, first + n) of each key head's part of `all` [n_k parts, t], together: [n * n_k, t].
+// Columns [first, first + n) of each key head's part of `all` [n_k parts, t], concatenated: [n * n_k, t].
 Value of_key_heads(GraphBuilder& b, Value all, int64_t n_k, int64_t first, int64_t n) {
   const Layout layout = b.spec(all).layout;
   const int64_t n_tokens = layout.shape[1], part_bytes = layout.shape[0] / n_k * layout.nb[0];
@@ -95,7 +95,7 @@ struct Qkv {
   Value q, k, v;  // [dim, heads, t]
 };
 
-// Rows [first, first + n) of the convolution on channels x [n, t], in a state of their own.
+// Rows [first, first + n) of the convolution on channels x [n, t], with a separate state.
 Value part_of_conv(GraphBuilder& b, Value x, const DeltaNet& m, int64_t first, const BatchInputs& in, int64_t kind) {
   const Value all = vector_f32(b, *m.conv.weight);
   Layout layout = b.spec(all).layout;
@@ -169,9 +169,9 @@ Value low_rank(GraphBuilder& b, Value x, const LowRank& m, Value (*activation)(G
 
 Value minus(GraphBuilder& b, Value x, Value y) { return b.add(x, b.scale(y, -1.0f)); }
 
-constexpr float kDecayScale = -0.606531f;  // -e^(-1/2): a token's decay is e^(this * sigmoid)
-constexpr float kHeadNormEps = 64e-5f;     // of the heads' outputs
-constexpr float kRemovedKeyEps = 1e-12f;   // the norm of a removed key is at least this
+constexpr float kDecayScale = -0.606531f;  // -e^(-1/2): a token's decay is e^(kDecayScale * sigmoid)
+constexpr float kHeadNormEps = 64e-5f;     // for the heads' outputs
+constexpr float kRemovedKeyEps = 1e-12f;   // lower bound of the norm of a removed key
 
 }  // namespace
 
@@ -201,7 +201,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
                           b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 2), in.runs);
   Value out = b.reshape(b.layer_norm(y, Value(), Value(), kHeadNormEps), shape);
   out = b.add(b.mul(out, flat(b, *m.norm_weight)), flat(b, *m.norm_bias));
-  // What a token says of itself, head by head.
+  // The contribution of a token's own key and value, per head.
   const Value bonus = b.row_sum(as_heads(b.mul(b.mul(r, k), flat(b, *m.r_k))));
   out = b.add(out, b.reshape(b.mul(as_heads(v), bonus), shape));
   if (m.g.up.weight == nullptr) return out;

@@ -1,5 +1,5 @@
-// Layers that mix tokens through a state (graph/ops/recurrent.h) instead of attention. Each takes normed x [n_embd, t]
-// and returns what its output projection takes.
+// Layers that mix tokens through a state (graph/ops/recurrent.h) instead of attention. Each computes the input of its
+// output projection from normed x [n_embd, t].
 #pragma once
 
 #include "tessera/nn/inputs.h"
@@ -8,9 +8,9 @@
 
 namespace tessera::nn {
 
-/// n neighbouring elements of each row of y, from `first` on.
+/// Views n adjacent elements of each row of y, from `first` on.
 Value columns(GraphBuilder& b, Value y, int64_t first, int64_t n);
-/// The same as heads [dim, n_heads, t].
+/// The same view as heads [dim, n_heads, t].
 Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads);
 
 struct CausalConv {
@@ -18,10 +18,10 @@ struct CausalConv {
   const Tensor* bias = nullptr;    // [n] or null
 };
 
-/// A convolution in the place of a layer's state `kind`.
+/// A convolution whose past inputs are kept in a layer's state `kind`.
 Value causal_conv(GraphBuilder& b, Value x, const CausalConv& conv, const BatchInputs& in, int64_t layer, int64_t kind);
 
-/// LFM2's gated short convolution: [B | C | X] = in x; C * conv(B * X). State 0 is the convolution's.
+/// LFM2's gated short convolution: [B | C | X] = in x; C * conv(B * X). The convolution uses state 0.
 struct ShortConv {
   Linear in{};
   CausalConv conv{};
@@ -30,13 +30,13 @@ struct ShortConv {
 };
 Value short_conv(GraphBuilder& b, Value x, const ShortConv& mixer, const BatchInputs& in);
 
-/// Mamba (Gu and Dao 2023): [x | z] = in x; x = silu(conv(x)); [dt | B | C] = x_proj x, each normed where the layer
-/// says so; dt = softplus(dt_proj dt); y = scan; y * silu(z). State 0 is the convolution's, 1 the scan's.
+/// Mamba (Gu and Dao 2023): [x | z] = in x; x = silu(conv(x)); [dt | B | C] = x_proj x, each normed if has_norms; dt =
+/// softplus(dt_proj dt); y = scan; y * silu(z). The convolution uses state 0, the scan state 1.
 struct Mamba {
   Linear in{};
   CausalConv conv{};
   Linear x_proj{};
-  bool has_norms = false;  // of dt, B and C; without weights where these are null
+  bool has_norms = false;  // of dt, B and C, also if the norms below have no weights
   Norm dt_norm{}, b_norm{}, c_norm{};
   Linear dt_proj{};
   const Tensor* a = nullptr;  // [n_state, n_inner]
@@ -48,28 +48,30 @@ struct Mamba {
 Value mamba(GraphBuilder& b, Value x, const Mamba& mixer, const BatchInputs& in);
 
 /// Mamba 2 (Dao and Gu 2024): [z | xBC | dt] = in x; [x | B | C] = silu(conv(xBC)); dt = softplus(dt + bias); y = scan
-/// with one decay per head; norm of y * silu(z), group by group. States as Mamba's.
+/// with one decay per head; norm of y * silu(z) within each group. States are those of Mamba.
 struct Mamba2 {
   Linear in{};
   CausalConv conv{};
   const Tensor* dt_bias = nullptr;  // [n_heads]
   const Tensor* a = nullptr;        // [1, n_heads]
   const Tensor* d = nullptr;        // [1, n_heads]
-  Norm norm{};                      // [n_inner / n_groups, n_groups]; no weight: none
+  Norm norm{};                      // [n_inner / n_groups, n_groups]; no weight: no norm
   Linear out{};
   int64_t n_inner = 0, n_state = 0, n_heads = 0, n_groups = 0;
   int64_t state_layer = -1;
 };
 Value mamba2(GraphBuilder& b, Value x, const Mamba2& mixer, const BatchInputs& in);
 
-/// The gated delta net (Yang et al. 2024) of Qwen 3 Next: [q | k | v] = silu(conv(qkv x)); q and k of norm 1 per head;
-/// decay e^(a softplus(alpha + bias)), beta sigmoid(beta); norm of each head of the recurrence's output, * silu(z).
-/// State 0 is the convolution's, 1 the recurrence's; where one product gives q, k, v and z per key head, the channels
-/// of q, k and v have convolutions in states 0, 2 and 3.
+/// The gated delta net (Yang et al. 2024) of Qwen 3 Next: [q | k | v] = silu(conv(qkv x)); q and k are scaled to norm 1
+/// per head; decay e^(a softplus(alpha + bias)), beta sigmoid(beta); norm of each head of the recurrence's output, *
+/// silu(z). The convolution uses state 0, the recurrence state 1. If one product computes q, k, v and z per key head,
+/// the channels of q, k and v have separate convolutions in states 0, 2 and 3.
 struct DeltaNet {
-  // [q | k | v] and z; or in one (qkv has no weight): per key head its q, k, and its value heads' v and z.
+  // [q | k | v] and z. Or one product, per key head: its q, its k, and its value heads' v and z (qkv has no weight
+  // then).
   Linear qkv{}, z{}, qkvz{};
-  // alpha and beta; or in one (these have no weight): per key head its value heads' beta, then alpha.
+  // alpha and beta. Or one product, per key head: its value heads' beta, then alpha (alpha and beta have no weight
+  // then).
   Linear alpha{}, beta{}, beta_alpha{};
   CausalConv conv{};
   const Tensor* dt_bias = nullptr;  // [n_v_heads]
@@ -78,32 +80,33 @@ struct DeltaNet {
   Linear out{};
   int64_t dim = 0, n_k_heads = 0, n_v_heads = 0;
   KeyHeads key_heads = KeyHeads::grouped;
-  float eps = 0.0f;  // q and k are divided by this at least
+  float eps = 0.0f;  // lower bound of the divisor of q and k
   int64_t state_layer = -1;
 };
 Value delta_net(GraphBuilder& b, Value x, const DeltaNet& mixer, const BatchInputs& in);
 
-/// A product of two small matrices: up act(down x), + bias.
+/// A product with two small matrices: up act(down x) + bias.
 struct LowRank {
   Linear down{}, up{};
   const Tensor* bias = nullptr;  // [n] or null
 };
 
-/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the last token's x, 2 the recurrence's.
+/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token, state 2 the recurrence's.
 struct Rwkv7TimeMix {
-  const Tensor* lerp = nullptr;  // [n_embd, 1, 1, 5 or 6]: of r, w, k, v, a, and g where there is one
+  const Tensor* lerp = nullptr;  // [n_embd, 1, 1, 5 or 6]: for r, w, k, v, a, and g if present
   Linear r{}, k{}, v{};
-  LowRank w{}, a{}, v_mix{}, g{};  // v_mix in all layers but the first; g where the model has it
+  LowRank w{}, a{}, v_mix{}, g{};                               // v_mix in all layers but the first; g in some models
   const Tensor *k_k = nullptr, *k_a = nullptr, *r_k = nullptr;  // [n_embd]
-  const Tensor *norm_weight = nullptr, *norm_bias = nullptr;    // [n_embd]: of each head's outputs
+  const Tensor *norm_weight = nullptr, *norm_bias = nullptr;    // [n_embd]: for the heads' outputs
   Linear out{};
   int64_t head_dim = 0, n_heads = 0;
   int64_t state_layer = -1;
 };
-/// v_first: the first layer's v, which that layer (it is absent there) fills in.
+/// v_first: v of the first layer. It is absent in the call for the first layer, which sets it.
 Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& mixer, const BatchInputs& in, Value& v_first);
 
-/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the token before - x)))^2. State 1 is the last token's x.
+/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the previous token - x)))^2. State 1 is the x of the last
+/// token.
 struct Rwkv7ChannelMix {
   const Tensor* lerp = nullptr;  // [n_embd]
   Linear key{}, value{};

@@ -10,7 +10,7 @@ namespace tessera::nn {
 
 namespace {
 
-// The (fractional) pair index whose wave turns `turns` times within the original context.
+// The (fractional) index of the pair that makes `turns` turns within the original context.
 double pair_of_turns(const RopeConfig& c, double turns) {
   const double context = static_cast<double>(c.original_context);
   return static_cast<double>(c.n_rot) * std::log(context / (turns * 2 * std::numbers::pi)) /

@@ -1,4 +1,4 @@
-// Rope parameters of a model, from its hyperparameters.
+// Rope parameters of a model, computed from its hyperparameters.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace tessera::nn {
 
 enum class RopeScaling : uint8_t { none, linear, yarn, longrope };
 
-/// "none", "linear", "yarn" or "longrope". Errors: unsupported, naming what is known.
+/// Parses "none", "linear", "yarn" or "longrope". Errors: unsupported, with the known names.
 Result<RopeScaling> rope_scaling_from_name(std::string_view name);
 
 struct RopeConfig {
@@ -19,39 +19,40 @@ struct RopeConfig {
   int64_t n_rot = 0;
   float freq_base = 10000.0f;
   RopeScaling scaling = RopeScaling::none;
-  float factor = 1.0f;           // the context is stretched by this; positions are divided by it
-  int64_t original_context = 0;  // tokens the model was trained on (YaRN, longrope)
+  float factor = 1.0f;           // the context is stretched by this factor: positions are divided by it
+  int64_t original_context = 0;  // context length of the training in tokens (YaRN, longrope)
   float attn_factor = 1.0f;
-  float yarn_ext = -1.0f;            // share of extrapolation; < 0: 1 for YaRN, else 0
-  float yarn_beta_fast = 32.0f;      // pairs that turn more often than this within the original context extrapolate,
-  float yarn_beta_slow = 1.0f;       // pairs that turn less often interpolate
-  float yarn_log_multiplier = 0.0f;  // the magnitude is divided by 1 + 0.1 * this * ln(factor)
+  float yarn_ext = -1.0f;            // share of extrapolation; < 0: 1 for YaRN, 0 otherwise
+  float yarn_beta_fast = 32.0f;      // pairs with more turns than this within the original context extrapolate
+  float yarn_beta_slow = 1.0f;       // pairs with fewer turns than this interpolate
+  float yarn_log_multiplier = 0.0f;  // divides the magnitude by 1 + 0.1 * this * ln(factor)
 
   bool operator==(const RopeConfig&) const = default;
 };
 
-/// The operation's parameters. YaRN (Peng et al. 2023): pair i turns c(i) times within the original context; the
-/// ramp runs between the pairs for beta_fast and beta_slow, and the magnitude grows by 1 + 0.1 ln(factor).
+/// The parameters of the operation. YaRN (Peng et al. 2023): pair i makes c(i) turns within the original context. The
+/// ramp is between the pairs for beta_fast and beta_slow, and the magnitude is multiplied by 1 + 0.1 ln(factor).
 RopeTableParams rope_table_params(const RopeConfig& config);
 
 /// One of the rotations that a model's layers use.
 struct Rope {
   RopeConfig config;
   const Tensor* factors = nullptr;       // per-pair divisors of the angles [n_rot / 2], or null
-  const Tensor* long_factors = nullptr;  // those for contexts above config.original_context, or null: factors
+  const Tensor* long_factors = nullptr;  // the same for contexts above config.original_context; null: factors
 
-  /// Longrope's choice is by the context a session is made for, not by positions: K in the cache stays as it was. As
-  /// users of llama.cpp know it, contexts count in steps of 256 tokens.
+  /// The factors for a session with n_ctx tokens. Longrope's choice depends on the context length of the session, not
+  /// on positions, because K in the cache does not change later. Context lengths count in steps of 256 tokens, as in
+  /// llama.cpp.
   const Tensor* factors_for(int64_t n_ctx) const {
     return long_factors != nullptr && round_up<int64_t>(n_ctx, 256) > config.original_context ? long_factors : factors;
   }
 };
 
-/// No rotation, where an index into a model's ropes stands.
+/// Index that means no rotation.
 inline constexpr int kNoRope = -1;
 
-/// Cosines and sines of `positions` for a session of n_ctx tokens per sequence. magnitude: whether they are multiplied
-/// by the rope's, which K in the cache carries already.
+/// Computes cosines and sines of `positions` for a session of n_ctx tokens per sequence. They are multiplied by the
+/// rope's magnitude unless it is left out, which is needed if K in the cache already contains it.
 enum class RopeMagnitude : uint8_t { applied, left_out };
 Value rope_table(GraphBuilder& b, Value positions, const Rope& rope, int64_t n_ctx, RopeMagnitude magnitude);
 

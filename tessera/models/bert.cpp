@@ -1,4 +1,4 @@
-// bert: BERT, RoBERTa and what is distilled from them: learned positions, GELU, biases everywhere.
+// bert: BERT, RoBERTa and models distilled from them. Learned positions, GELU, biases everywhere.
 #include "tessera/models/encoder.h"
 
 namespace tessera {

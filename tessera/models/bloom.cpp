@@ -1,4 +1,4 @@
-// bloom: layer norms, also of the embeddings; ALiBi instead of rope, GELU, biases everywhere.
+// bloom: layer norms, also of the embeddings. ALiBi instead of rope, GELU, biases everywhere.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

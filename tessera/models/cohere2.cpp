@@ -1,12 +1,12 @@
-// cohere2: Command R7B and A. As command-r; three of four layers have a window and rope, the fourth sees everything and
-// knows no positions.
+// cohere2: Command R7B and A. Like command-r, except that three of four layers have a window and rope. The fourth has
+// neither: full attention without positions.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr int64_t kCohere2Period = 4;  // the last layer of each sees everything
+constexpr int64_t kCohere2Period = 4;  // the last layer of each period has no window
 
 class Cohere2 final : public Transformer {
  public:

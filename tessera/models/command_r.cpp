@@ -1,12 +1,12 @@
-// command-r: Command R and R+. Attention and SwiGLU side by side on one layer norm without bias; logits are multiplied
-// by a constant; R+ norms the heads of q and k with weights for each.
+// command-r: Command R and R+. Attention and SwiGLU are parallel and share one layer norm without bias. Logits are
+// multiplied by a constant. R+ norms the heads of q and k with a separate weight row per head.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr int64_t kLayersPlus = 64;  // models of so many layers have norms of heads
+constexpr int64_t kLayersPlus = 64;  // models with this many layers have norms of heads
 
 class CommandR final : public Transformer {
  public:

@@ -1,10 +1,10 @@
-// deepseek2: DeepSeek V2, V3, R1 and others with multi-head latent attention (DeepSeek-AI 2024). Keys and values are
-// products of one latent vector per token. Files of today hold those products split so that they may be applied to q
-// and to what heads give instead: then only the latent vector and the rotated part of the key are cached, and all heads
-// share them. Older files hold one product, whose keys and values are cached for each head. Dense layers come first,
-// then experts, chosen within groups, beside a shared one.
+// deepseek2: DeepSeek V2, V3, R1 and other models with multi-head latent attention (DeepSeek-AI 2024). Keys and values
+// are products of one latent vector per token. Current files store these products separately, so that they can be
+// applied to q and to the heads' outputs instead (absorbed). The cache then stores only the latent vector and the
+// rotated part of the key, which all heads share. Older files store one product, and the cache stores keys and values
+// of each head. Dense layers come first. The other layers have experts, chosen within groups, and a shared expert.
 //
-// K is stored with its rotated part first, q likewise: a dot product does not care, and V is the end of K.
+// K and q are stored with the rotated part first. This does not change the dot product, and V is then the end of K.
 #include <cmath>
 
 #include "tessera/models/transformer.h"
@@ -15,24 +15,24 @@ namespace {
 
 /// A layer's projections.
 struct Latent {
-  nn::Linear q{};  // or through a vector of low rank:
+  nn::Linear q{};  // absent if q is a product of two matrices, q_a and q_b
   nn::Linear q_a{}, q_b{};
   nn::Norm q_a_norm{};
-  nn::Linear kv_a{};  // [n_embd, n_latent + n_rot]: the latent vector, and the part of the key that is rotated
+  nn::Linear kv_a{};  // [n_embd, n_latent + n_rot]: the latent vector, and the rotated part of the key
   nn::Norm kv_a_norm{};
   const Tensor* k_b = nullptr;  // [n_nope, n_latent, n_heads]
   const Tensor* v_b = nullptr;  // [n_latent, v_dim, n_heads]
-  nn::Linear kv_b{};            // or [n_latent, n_heads * (n_nope + v_dim)]
+  nn::Linear kv_b{};            // instead of k_b and v_b: [n_latent, n_heads * (n_nope + v_dim)]
 };
 
-/// `count` elements of each row of x from `first` on.
+/// Views `count` elements of each row of x, from `first` on.
 Value part_of_rows(GraphBuilder& b, Value x, int64_t first, int64_t count) {
   Layout layout = b.spec(x).layout;
   layout.shape[0] = count;
   return b.view(x, layout, static_cast<size_t>(first * layout.nb[0]));
 }
 
-/// x [n, t] as the one head of each token.
+/// Views x [n, t] as a single head per token.
 Value as_head(GraphBuilder& b, Value x) {
   const Layout layout = b.spec(x).layout;
   const int64_t token_bytes = layout.nb[1], n_tokens = layout.shape[1];
@@ -42,7 +42,7 @@ Value as_head(GraphBuilder& b, Value x) {
       0);
 }
 
-/// x [n, 1, t], the same for n_heads heads.
+/// Repeats x [n, 1, t] for n_heads heads, as a view.
 Value repeat_head(GraphBuilder& b, Value x, int64_t n_heads) {
   Layout layout = b.spec(x).layout;
   layout.shape[1] = n_heads;
@@ -96,15 +96,15 @@ class DeepSeek2 final : public Transformer {
     TESSERA_ASSIGN(n_dense_, hp_.integer_or("leading_dense_block_count", 0, 0, kMaxLayers));
     TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
     TESSERA_ASSIGN(n_shared_, hp_.integer("expert_shared_count", 0, kMaxExperts));
-    // GLM 4.7 Flash does not say that its scores are sigmoids.
+    // The files of GLM 4.7 Flash do not specify that its scores are sigmoids.
     const bool is_glm_flash = (n_layers_ == 47 || n_layers_ == 48) && info_.n_vocab == 154880;
     TESSERA_ASSIGN(router_, router_from_keys(is_glm_flash ? nn::Gating::sigmoid : nn::Gating::softmax));
     return {};
   }
 
-  // YaRN's magnitude: where the file has a multiplier of the logarithm, it is in the scores alone.
+  // YaRN's magnitude. If the file has a multiplier of the logarithm, the magnitude applies only to the scores.
   Result<> read_score_scale() {
-    constexpr float kStoredShare = 0.1f;  // the file has a tenth of the multiplier
+    constexpr float kStoredShare = 0.1f;  // files store a tenth of the multiplier
     nn::RopeConfig& config = info_.ropes[0].config;
     TESSERA_ASSIGN(const float stored, hp_.real_or("rope.scaling.yarn_log_multiplier", 0.0f, 0.0f, 1e3f));
     if (stored != 0.0f) config.yarn_log_multiplier = 1.0f;
@@ -157,7 +157,7 @@ class DeepSeek2 final : public Transformer {
     const Value q = b.reshape(q_rows, {head_k_dim_, a.n_heads, n_tokens});
     const Value kv = nn::linear(b, x, w.kv_a);
     const Value latent = s.norm(part_of_rows(b, kv, 0, n_latent_), w.kv_a_norm);
-    // What is rotated of q and k.
+    // The rotated parts of q and k.
     const nn::Heads rotated =
         nn::rotate(b, {part_of_rows(b, q, n_nope, n_rot_), as_head(b, part_of_rows(b, kv, n_latent_, n_rot_)), Value()},
                    a, s.ropes);
@@ -183,7 +183,7 @@ class DeepSeek2 final : public Transformer {
   }
 
   int64_t n_rot_ = 0, n_latent_ = 0, n_latent_q_ = 0;
-  int64_t head_k_dim_ = 0, head_v_dim_ = 0;  // of a head before anything is absorbed
+  int64_t head_k_dim_ = 0, head_v_dim_ = 0;  // per head, without absorption
   bool is_absorbed_ = false;
   float score_scale_ = 1.0f;
   int64_t n_dense_ = 0, n_ff_experts_ = 0, n_shared_ = 0;

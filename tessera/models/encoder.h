@@ -1,5 +1,6 @@
-// The base of the BERT family: embeddings of tokens, of token type 0 and, in some models, of positions, then a norm;
-// layers with norms after attention and after the feed-forward block; no final norm and no output layer.
+// The base class of the BERT family. The input is the sum of the embeddings of tokens, of token type 0 and, in some
+// models, of positions, followed by a norm. Layers have norms after attention and after the feed-forward block. There
+// is no final norm and no output layer.
 #pragma once
 
 #include "tessera/models/transformer.h"
@@ -11,9 +12,9 @@ class Encoder : public Transformer {
   using Transformer::Transformer;
 
  protected:
-  /// Lists token_types and token_embd_norm. Architectures may add weights.
+  /// Lists token_types and token_embd_norm. Architectures may list more weights.
   void list_more() override;
-  /// Lists attention and norms. Architectures add the feed-forward block.
+  /// Lists attention and norms. Architectures list the feed-forward block.
   TransformerLayer list_layer(int64_t il) override;
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override;
   Value embed(LayerBuilder& s) const override;
@@ -22,7 +23,7 @@ class Encoder : public Transformer {
   const Tensor* token_types_ = nullptr;  // [n_embd, n_types]
 };
 
-/// Layer norms, all-to-all attention, no output layer.
+/// Layer norms, bidirectional attention, no output layer.
 inline TransformerTraits encoder_traits(std::string_view architecture, RopePart rope) {
   return {.architecture = architecture,
           .norm = nn::NormKind::layer,

@@ -1,5 +1,5 @@
-// exaone4: norms only after attention and feed-forward block, and of the heads of q and k. The 32B model: three of four
-// layers have a window and rope, the fourth sees everything and knows no positions.
+// exaone4: norms only after attention and after the feed-forward block, and norms of the heads of q and k. In the 32B
+// model, three of four layers have a window and rope. The fourth has neither: full attention without positions.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kBlocks32B = 64;
-constexpr int64_t kExaone4Period = 4;  // the last layer of each sees everything
+constexpr int64_t kExaone4Period = 4;  // the last layer of each period has no window
 
 class Exaone4 final : public Transformer {
  public:

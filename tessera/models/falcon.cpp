@@ -1,5 +1,5 @@
-// falcon: attention and feed-forward block side by side on one layer norm (7B), or attention on a second one (40B);
-// GELU.
+// falcon: attention and feed-forward block are parallel and share one layer norm (7B), or attention has a second one
+// (40B). GELU.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// gemma: GELU gated; embeddings are multiplied by sqrt(n_embd) and are the output layer too. Norms are stored with 1
-// added.
+// gemma: gated GELU. Embeddings are multiplied by sqrt(n_embd) and also serve as the output layer. Norm weights are
+// stored with 1 added.
 #include <cmath>
 
 #include "tessera/models/transformer.h"

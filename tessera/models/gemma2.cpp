@@ -1,6 +1,6 @@
-// gemma2: norms before and after attention and feed-forward block, GELU gated; every other layer has a window; scores
-// and logits are capped; embeddings are multiplied by sqrt(n_embd) and are the output layer too. Norms are stored with
-// 1 added.
+// gemma2: norms before and after attention and feed-forward block, and gated GELU. Every other layer has a window.
+// Scores and logits are capped. Embeddings are multiplied by sqrt(n_embd) and also serve as the output layer. Norm
+// weights are stored with 1 added.
 #include <cmath>
 
 #include "tessera/models/transformer.h"
@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kGemma2Layers27B = 46;  // its scores are scaled by the width per head, not by the head's own
+constexpr int64_t kGemma2Layers27B = 46;  // 27B: scores are scaled by n_embd / n_heads, not by the head size
 
 class Gemma2 final : public Transformer {
  public:

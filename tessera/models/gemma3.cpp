@@ -1,5 +1,5 @@
-// gemma3: as gemma2 without the cap on scores; heads of q and k are normed; five of six layers have a window, and a
-// rope of their own that is not stretched.
+// gemma3: like gemma2 without the cap on scores, plus norms of the heads of q and k. Five of six layers have a window
+// and a separate rope without scaling.
 #include <cmath>
 
 #include "tessera/models/transformer.h"
@@ -8,8 +8,8 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kGemma3Period = 6;      // the last layer of each sees everything
-constexpr int64_t kGemma3Layers27B = 62;  // its scores are scaled by the width per head, not by the head's own
+constexpr int64_t kGemma3Period = 6;      // the last layer of each period has no window
+constexpr int64_t kGemma3Layers27B = 62;  // 27B: scores are scaled by n_embd / n_heads, not by the head size
 
 class Gemma3 final : public Transformer {
  public:

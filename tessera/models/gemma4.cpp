@@ -1,6 +1,7 @@
-// gemma4: as gemma3 with norms stored as they are, scores not scaled, V normed without a weight; layers with a window
-// and without differ in heads and rope; the last layers use K and V of an earlier one; optionally a vector per token
-// and layer beside the embedding, experts beside the dense block, and a factor on each layer's result.
+// gemma4: like gemma3, with these differences. Norm weights are stored without 1 added, scores are not scaled, and V is
+// normed without a weight. Layers with and without a window differ in heads and rope. The last layers use K and V of an
+// earlier layer. Some models have a vector per token and layer beside the embedding, experts beside the dense block, or
+// a factor on each layer's result.
 #include <cmath>
 #include <numbers>
 
@@ -10,9 +11,9 @@ namespace tessera {
 
 namespace {
 
-/// What a layer has beside the common.
+/// The weights of a layer besides the common ones.
 struct Extra {
-  bool has_kv = true;  // else an earlier layer's K and V are used
+  bool has_kv = true;  // false: the layer uses K and V of an earlier layer
   nn::Norm dense_post_norm{}, experts_norm{}, experts_post_norm{};
   const Tensor* router_scale = nullptr;  // [n_embd]
   nn::Linear per_layer_gate{}, per_layer_out{};
@@ -108,7 +109,7 @@ class Gemma4 final : public Transformer {
                   "{}: rope.dimension_count_swa {} and key length {}: want an even number of that "
                   "at most",
                   files_.name(), config.n_rot, window_k_dim_);
-    // Not add_rope(): an equal one has factors that are not for these layers.
+    // Not add_rope(): an equal rope may exist whose factors do not apply to these layers.
     info_.ropes.push_back({.config = config});
     return {};
   }
@@ -142,7 +143,7 @@ class Gemma4 final : public Transformer {
     return a;
   }
 
-  // The layer whose K and V are used must be of the same kind.
+  // A layer may use K and V only of a layer of the same kind.
   nn::Attention checked_sharing(int64_t il, const nn::Attention& a) {
     const auto from = static_cast<size_t>(a.cache_layer);
     const KvLayerShape wanted{.n_heads_kv = a.n_heads_kv, .k_dim = a.k_dim, .v_dim = a.v_dim};

@@ -1,5 +1,5 @@
-// glm4: GLM 4 0414 and GLM 4.1V on text. Norms before and after attention and feed-forward block, fused gate and up,
-// partial rope; where the file has sections, rope is over halves (text has one position for all sections).
+// glm4: GLM 4 0414, and GLM 4.1V on text. Norms before and after attention and feed-forward block, fused gate and up,
+// partial rope. If the file has rope sections, rope pairs halves (in text all sections have the same position).
 #include "tessera/models/transformer.h"
 
 namespace tessera {

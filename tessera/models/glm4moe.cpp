@@ -1,6 +1,6 @@
-// glm4moe: GLM 4.5 and 4.6. Partial rope over halves, optional norms of the heads of q and k; dense layers first, then
-// experts beside a shared one, chosen by sigmoids plus a bias. The norm before the feed-forward block is named
-// post_attention_norm.
+// glm4moe: GLM 4.5 and 4.6. Partial rope over halves, optional norms of the heads of q and k. Dense layers come first.
+// The other layers have experts, chosen by sigmoids plus a bias, and a shared expert. The norm before the feed-forward
+// block is named post_attention_norm.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,4 +1,5 @@
-// gpt2: layer norms, learned positions, GELU, biases everywhere, tied output unless the file has one.
+// gpt2: layer norms, learned positions, GELU, biases everywhere. The output layer is the embedding unless the file has
+// its own.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// gpt-oss: experts in every layer with biases and a bounded SwiGLU, chosen by their logits and weighted by a softmax
-// over the chosen; every head has a sink; every other layer has a window.
+// gpt-oss: every layer has experts with biases and a clamped SwiGLU. They are chosen by their logits and weighted by a
+// softmax over the chosen ones. Every head has a sink, and every other layer has a window.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

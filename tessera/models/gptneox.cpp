@@ -1,5 +1,5 @@
-// gptneox: Pythia and GPT-NeoX. Layer norms, partial rope, GELU; attention and feed-forward block side by side with a
-// norm each, or one after the other.
+// gptneox: Pythia and GPT-NeoX. Layer norms, partial rope, GELU. Attention and feed-forward block are parallel with a
+// norm each, or sequential.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

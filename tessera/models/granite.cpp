@@ -1,5 +1,5 @@
-// granite and granitemoe: as llama, with constants on embeddings, scores, what each block adds, and logits. With
-// experts a shared one may stand beside them; weights are a softmax's, divided by their sum.
+// granite and granitemoe: like llama, with constant factors on embeddings, scores, the output of each block, and
+// logits. With experts there may be a shared expert; the routing weights are a softmax divided by its sum.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
-// granitehybrid: Granite 4. Layers without KV heads are Mamba 2 mixers, the others attention, with rope only where the
-// file says so; each is followed by a SwiGLU block or experts beside a shared one. Embeddings, scores, what layers add
-// and logits have factors as in granite.
+// granitehybrid: Granite 4. Layers without KV heads are Mamba 2 mixers. The others are attention, with rope only if the
+// file enables it. Each is followed by a SwiGLU block, or by experts with a shared expert. Embeddings, scores, layer
+// outputs and logits have factors as in granite.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {

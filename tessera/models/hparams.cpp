@@ -75,7 +75,7 @@ Result<nn::RopeConfig> HparamReader::rope(int64_t n_ctx_train, const RopeOverrid
   TESSERA_ASSIGN(config.original_context,
                  integer_or("rope.scaling.original_context_length", n_ctx_train, 1, kMaxContext));
   TESSERA_ASSIGN(config.attn_factor, real_or("rope.scaling.attn_factor", 1.0f, 1e-6f, 1e6f));
-  // 0 means "not scaled"; the older key is read where the newer one is absent.
+  // 0 means "not scaled". The older key is read if the newer one is absent.
   TESSERA_ASSIGN(const float older, real_or("rope.scale_linear", 0.0f, 0.0f, kMaxFactor));
   TESSERA_ASSIGN(const float factor, real_or("rope.scaling.factor", older, 0.0f, kMaxFactor));
   config.factor = factor == 0.0f ? 1.0f : factor;

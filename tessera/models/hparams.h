@@ -1,5 +1,5 @@
-// Hyperparameters of an architecture, read from "{arch}.key" with the bounds that keep every later size and
-// index in range. Errors name file, key, value and bound.
+// Hyperparameters of an architecture, read from "{arch}.key". Bounds on the values keep every later size and index in
+// range. Errors name file, key, value and bound.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class HparamReader {
  public:
   HparamReader(const ModelFiles& files, std::string_view architecture) : files_(files), architecture_(architecture) {}
 
-  /// An integer in [min, max].
+  /// An integer in [min, max]. The _or functions below return `absent` if the key is missing.
   Result<int64_t> integer(std::string_view key, int64_t min, int64_t max) const;
   Result<int64_t> integer_or(std::string_view key, int64_t absent, int64_t min, int64_t max) const;
   /// One integer in [min, max] per layer, from a scalar or an array of n_layers.
@@ -30,9 +30,9 @@ class HparamReader {
   bool has(std::string_view key) const;
   std::string full_key(std::string_view key) const;
 
-  /// Entries of the vocabulary: the token list's, else .vocab_size, else the rows of token_embd.
+  /// Size of the vocabulary: length of the token list, else .vocab_size, else the number of rows of token_embd.
   Result<int64_t> n_vocab() const;
-  /// The .rope.* keys, with overrides in their place. n_rot and the pairs are the architecture's.
+  /// The .rope.* keys, replaced by the given overrides. The architecture sets n_rot and the pairs.
   Result<nn::RopeConfig> rope(int64_t n_ctx_train, const RopeOverrides& overrides) const;
 
  private:

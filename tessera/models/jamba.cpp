@@ -1,6 +1,6 @@
-// jamba: layers without KV heads are Mamba mixers with norms of dt, B and C, the others attention without rope; each is
-// followed by a SwiGLU block, or by experts where the layer has a router, whose weights are a softmax's and do not sum
-// to 1.
+// jamba: layers without KV heads are Mamba mixers with norms of dt, B and C. The others are attention without rope.
+// Each is followed by a SwiGLU block, or by experts if the layer has a router. Routing weights are a softmax that is
+// not normalized over the chosen experts.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
-// lfm2, lfm2moe: layers without KV heads are gated short convolutions, the others attention with norms of q and k per
-// head and rope over halves; each is followed by a SwiGLU block. In lfm2moe layers from leading_dense_block_count on
-// are mixtures, whose experts are chosen with a bias. The norm before the output is named token_embd_norm.
+// lfm2, lfm2moe: layers without KV heads are gated short convolutions. The others are attention with norms of q and k
+// per head and rope over halves. Each is followed by a SwiGLU block. In lfm2moe, layers from leading_dense_block_count
+// on are mixtures, whose experts are chosen with a bias. The norm before the output is named token_embd_norm.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
-// llama: Llama 1 to 3, Mistral, SmolLM and all that store themselves as such. Pre-norm blocks with RMS norm,
-// adjacent-pair rope over the whole head, grouped-query attention and SwiGLU; optional biases. With experts (Mixtral):
-// every layer is a mixture, weights are a softmax's, divided by their sum.
+// llama: Llama 1 to 3, Mistral, SmolLM and all models stored under that name. Pre-norm blocks with RMS norm,
+// adjacent-pair rope over the whole head, grouped-query attention and SwiGLU; optional biases. With experts (Mixtral),
+// every layer is a mixture, and the routing weights are a softmax divided by its sum.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Model>> create_model(const ModelFiles& files, const RopeO
     if (architecture.name == wanted) return architecture.create(files, rope);
     fmt::format_to(std::back_inserter(known), "{}{}", known.empty() ? "" : ", ", architecture.name);
   }
-  return fail(ErrorCode::unsupported, "{}: architecture {} is not built (there are: {})", files.name(),
+  return fail(ErrorCode::unsupported, "{}: architecture {} is not supported (supported: {})", files.name(),
               quote_name(wanted), known);
 }
 

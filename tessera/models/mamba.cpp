@@ -1,5 +1,5 @@
-// mamba: Mamba (Gu and Dao 2023) and Falcon Mamba. A layer is one mixer, x += out(mamba(norm(x))); there is no
-// attention, no feed-forward block and no rope. Falcon Mamba norms dt, B and C, without weights.
+// mamba: Mamba (Gu and Dao 2023) and Falcon Mamba. A layer is one mixer, x += out(mamba(norm(x))), without attention,
+// feed-forward block or rope. Falcon Mamba norms dt, B and C, without weights.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// mamba2: Mamba 2 (Dao and Gu 2024) and Codestral Mamba. A layer is one mixer, x += out(mamba2(norm(x))); there is no
-// attention, no feed-forward block and no rope.
+// mamba2: Mamba 2 (Dao and Gu 2024) and Codestral Mamba. A layer is one mixer, x += out(mamba2(norm(x))), without
+// attention, feed-forward block or rope.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {

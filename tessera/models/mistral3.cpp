@@ -1,5 +1,5 @@
-// mistral3: Ministral 3 and Mistral Large 3 dense. As llama; q grows with the logarithm of the position beyond the
-// trained context, and YaRN's bounds and magnitude are the file's.
+// mistral3: Ministral 3 and Mistral Large 3 dense. Like llama, except that q is multiplied by a factor that grows with
+// the logarithm of the position beyond the trained context. YaRN's bounds and magnitude are read from the file.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

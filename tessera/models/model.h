@@ -1,5 +1,5 @@
-// A model: hyperparameters, weights, and the graph of one decoding step. One file per architecture implements
-// this; the engine loads the weights and runs the graph without knowing which.
+// A model: hyperparameters, weights, and the graph of one decode step. Each architecture implements this interface in
+// its own file. The engine loads the weights and runs the graph without depending on the architecture.
 #pragma once
 
 #include <memory>
@@ -24,23 +24,23 @@ struct ModelInfo {
   std::vector<KvLayerShape> kv_layers;
   std::vector<RecurrentLayerShape> recurrent_layers;
   std::vector<nn::Rope> ropes;
-  std::vector<KvLayerShape> encoder_layers;  // of an encoder beside the decoder, then of what the decoder sees of it
-  std::vector<int64_t> kv_blocks, recurrent_blocks;  // by layer of either cache: the model's layer that writes it
-  int32_t start_token = 0;                           // with which the text of a decoder that has an encoder begins
-  std::vector<int> kv_ropes;  // by layer of the cache: which of the ropes its K is rotated by, or nn::kNoRope
-  bool is_causal = true;      // false: tokens see all of their sequence, which is computed at once
-  bool has_logits = true;     // false: embeddings are all it gives
-  std::optional<nn::Pooling> pooling{};         // of embeddings, where the file says so
-  nn::Pooling rank_pooling = nn::Pooling::cls;  // of what the rank head takes
-  int64_t n_scores = 0;                         // that the rank head gives; 0: there is none
+  std::vector<KvLayerShape> encoder_layers;          // of an encoder, then of the decoder's attention to its output
+  std::vector<int64_t> kv_blocks, recurrent_blocks;  // by layer of either cache: the block of the model that writes it
+  int32_t start_token = 0;                           // first token of the text of a decoder with an encoder
+  std::vector<int> kv_ropes;  // by layer of the cache: index of the rope of its K, or nn::kNoRope
+  bool is_causal = true;      // false: tokens attend to their whole sequence, which must be in one micro-batch
+  bool has_logits = true;     // false: the model computes only embeddings
+  std::optional<nn::Pooling> pooling{};         // of embeddings, if the file defines it
+  nn::Pooling rank_pooling = nn::Pooling::cls;  // of the input of the rank head
+  int64_t n_scores = 0;                         // number of outputs of the rank head; 0: no rank head
 
-  /// The model reads a prompt with an encoder and writes with a decoder. Embeddings are then the encoder's.
+  /// True if an encoder reads the prompt and a decoder generates. Embeddings are then the encoder's.
   bool has_encoder() const { return !encoder_layers.empty(); }
-  /// Whether embeddings are of tokens that see only those before them.
+  /// True if the embedding of a token depends only on the token and those before it.
   bool embeds_causally() const { return is_causal && !has_encoder(); }
 };
 
-/// Rope settings that replace the file's.
+/// Rope settings that replace those of the file.
 struct RopeOverrides {
   std::optional<nn::RopeScaling> scaling{};
   std::optional<float> factor{}, freq_base{};
@@ -57,15 +57,15 @@ class Model {
   WeightTable& weights() { return weights_; }
   const WeightTable& weights() const { return weights_; }
 
-  /// Adds the decoding step of a micro-batch: embeds in.tokens, stores their K and V, and returns the logits
-  /// [n_vocab, n_outputs] of in.outputs; an absent value when none are wanted.
+  /// Adds the decode step of a micro-batch to the graph: it embeds in.tokens, stores their K and V, and returns the
+  /// logits [n_vocab, n_outputs] of in.outputs. Returns an absent value if there are no outputs.
   virtual Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
-  /// The same step with the embeddings [n_embd, n_outputs] of in.outputs, which logits would be made of, as its result.
+  /// The same step, which returns the embeddings [n_embd, n_outputs] of in.outputs (the input of the output layer).
   virtual Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
-  /// Only where info().has_encoder(): runs the encoder on prompts that are whole in the micro-batch, and stores what
-  /// the decoder sees of them in `cache`, of encoder_layers. in.outputs are all tokens.
+  /// Only if info().has_encoder(). Runs the encoder on prompts that are complete in the micro-batch, and stores its K
+  /// and V for the decoder in `cache`, a cache of encoder_layers. in.outputs are all tokens.
   virtual void build_encoder(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {}
-  /// The scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only where info().n_scores > 0.
+  /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0.
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 
  protected:
@@ -73,9 +73,9 @@ class Model {
   WeightTable weights_;
 };
 
-/// Creates the model that general.architecture names: reads its keys and lists its weights, loads nothing. The files
-/// must outlive the model. Errors: not_found, mismatch and limit for keys and tensors; unsupported (an architecture
-/// that is not built, naming those that are).
+/// Creates the model of the architecture in general.architecture. Reads its keys and lists its weights, but loads no
+/// data. The files must outlive the model. Errors: not_found, mismatch and limit for keys and tensors; unsupported for
+/// an unknown architecture, with a list of the supported ones.
 Result<std::unique_ptr<Model>> create_model(const ModelFiles& files, const RopeOverrides& rope);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// modern-bert: ModernBERT. Norms before attention and feed-forward block, and of the embeddings, which the first
-// attention takes as they are; two of three layers see a window to both sides and have a rope of their own.
+// modern-bert: ModernBERT. Norms of the embeddings, and before attention and feed-forward block. The first attention
+// has no norm of its own. Two of three layers have a symmetric window and a separate rope.
 #include "tessera/gguf/keys.h"
 #include "tessera/models/encoder.h"
 
@@ -7,7 +7,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kModernBertPeriod = 3;  // the first layer of each sees everything
+constexpr int64_t kModernBertPeriod = 3;  // the first layer of each period has no window
 
 class ModernBert final : public Transformer {
  public:
@@ -36,7 +36,7 @@ class ModernBert final : public Transformer {
                        .ffn_norm = norm(il, "ffn_norm"),
                        .ffn = fused_ffn(il, activation_)};
     if (window_ > 0 && (period_ == 0 || il % period_ != 0)) {
-      l.attention.params.window = window_ / 2 + 1;  // keys at a distance of window / 2 are seen
+      l.attention.params.window = window_ / 2 + 1;  // includes keys at a distance of window / 2
       l.attention.rope = window_rope_;
     }
     return l;

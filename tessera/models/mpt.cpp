@@ -1,5 +1,5 @@
-// mpt: layer norms, ALiBi instead of rope, bounded q, k and v, GELU; optionally learned positions, norms of q and k,
-// and divisors of the activation (AWQ).
+// mpt: layer norms, ALiBi instead of rope, clamped q, k and v, GELU. Optional learned positions, norms of q and k, and
+// divisors of the activation (AWQ).
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -32,7 +32,7 @@ class Mpt final : public Transformer {
 
  private:
   float max_alibi_ = 0.0f;
-  float clamp_ = 0.0f;  // 0: none
+  float clamp_ = 0.0f;  // 0: no clamp
 };
 
 }  // namespace

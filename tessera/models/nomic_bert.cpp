@@ -1,4 +1,4 @@
-// nomic-bert: as bert, with rope instead of learned positions and SwiGLU, without biases.
+// nomic-bert: like bert, with rope instead of learned positions and SwiGLU, without biases.
 #include "tessera/models/encoder.h"
 
 namespace tessera {

@@ -1,12 +1,12 @@
-// olmo2: OLMo 2 and 3. Norms only after attention and feed-forward block; q and k are normed over all heads. OLMo 3:
-// three of four layers have a window and a rope that is not stretched.
+// olmo2: OLMo 2 and 3. Norms only after attention and after the feed-forward block. q and k are normed over all heads.
+// In OLMo 3, three of four layers have a window and a rope without scaling.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr int64_t kOlmo2Period = 4;  // the last layer of each sees everything
+constexpr int64_t kOlmo2Period = 4;  // the last layer of each period has no window
 
 class Olmo2 final : public Transformer {
  public:

@@ -1,5 +1,5 @@
-// olmoe: as llama with experts in every layer, whose weights are a softmax's over all, as they are; q and k are normed
-// over all heads.
+// olmoe: like llama with experts in every layer. Routing weights are a softmax over all experts, not normalized over
+// the chosen ones. q and k are normed over all heads.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -19,7 +19,7 @@ class Olmoe final : public Transformer {
                        .ffn_norm = norm(il, "ffn_norm"),
                        .experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = false})};
     add_whole_norms(l.attention, il);
-    // Its products for q, k and v have neither bias nor, but for NVFP4, scale: what a file has of them is not used.
+    // The products for q, k and v have no bias, and a scale only for NVFP4. Any others in the file are ignored.
     for (nn::Linear* w : {&l.attention.q, &l.attention.k, &l.attention.v}) {
       w->bias = nullptr;
       if (w->weight != nullptr && w->weight->dtype != DType::nvfp4) w->scale = nullptr;

@@ -1,4 +1,4 @@
-// phi2: attention and feed-forward block side by side on one layer norm; biases everywhere, also on the output.
+// phi2: attention and feed-forward block are parallel and share one layer norm. Biases everywhere, also on the output.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// phi3: Phi 3 to 4. RMS norms, fused gate and up, rope over a part of the head, for long contexts with factors per
-// pair. The sliding window in its files is not used, as in llama.cpp.
+// phi3: Phi 3 to 4. RMS norms, fused gate and up, and rope over a part of the head, with factors per pair for long
+// contexts. The sliding window in its files is not used, as in llama.cpp.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-// qwen2: Qwen 1.5 to 2.5. As llama with biases on q, k and v, and rope over halves.
+// qwen2: Qwen 1.5 to 2.5. Like llama with biases on q, k and v, and rope over halves.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// qwen2moe: Qwen 1.5 and 2 with experts. As qwen2; weights of the chosen experts are a softmax's over all, as they are,
-// and a shared expert is added through a scalar gate.
+// qwen2moe: Qwen 1.5 and 2 with experts. Like qwen2; routing weights are a softmax over all experts, not normalized
+// over the chosen ones. A shared expert is added through a scalar gate.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -30,7 +30,7 @@ class Qwen2Moe final : public Transformer {
 
  private:
   int64_t n_ff_experts_ = 0;
-  int64_t n_ff_shared_ = 0;  // 0: as the dense block's
+  int64_t n_ff_shared_ = 0;  // 0: size of the dense block
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// qwen3: as qwen2 without biases; the heads of q and k are normed before they are rotated.
+// qwen3: like qwen2 without biases. The heads of q and k are normed before they are rotated.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -16,7 +16,7 @@ class Qwen3 final : public Transformer {
     return l;
   }
 
-  // Rerankers: the shares of the last token's labels.
+  // Rerankers compute a softmax over the labels of the last token.
   void list_more() override {
     rank_.pooling = nn::Pooling::last;
     rank_.has_soft_max = true;

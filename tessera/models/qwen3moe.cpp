@@ -1,4 +1,4 @@
-// qwen3moe: as qwen3 with experts in every layer; the weights of the chosen are divided by their sum.
+// qwen3moe: like qwen3 with experts in every layer. The weights of the chosen experts are divided by their sum.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

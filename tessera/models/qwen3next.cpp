@@ -1,9 +1,9 @@
-// qwen3next, qwen35, qwen35moe: three of four layers are gated delta nets, the fourth is attention whose heads are
-// multiplied by the sigmoid of a gate, which the projection of q gives beside it. Norms of q and k per head, rope over
-// halves of a part of the head. The norm before the feed-forward block is named post_attention_norm. qwen3next and
-// qwen35moe have experts in every layer, beside a shared one with a scalar gate; qwen35 is dense. In qwen35 and
-// qwen35moe value head j belongs to key head j % n_k, in qwen3next to j / (n_v / n_k). Norms but ssm_norm are stored
-// with 1 added.
+// qwen3next, qwen35, qwen35moe: three of four layers are gated delta nets. The fourth is attention, whose heads are
+// multiplied by the sigmoid of a gate. The projection of q also computes that gate. q and k are normed per head, and
+// rope is over halves of a part of the head. The norm before the feed-forward block is named post_attention_norm.
+// qwen3next and qwen35moe have experts in every layer, beside a shared one with a scalar gate; qwen35 is dense. Value
+// head j belongs to key head j % n_k in qwen35 and qwen35moe, and to j / (n_v / n_k) in qwen3next. Norm weights except
+// ssm_norm are stored with 1 added.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -64,8 +64,9 @@ class Qwen3Next : public RecurrentModel {
   }
 
  private:
-  // Text has one position where images have three; pairs that rope.dimension_sections gives to a fourth would not be
-  // rotated. Pair i is height's or width's where i % 3 is 1 or 2, time's where it is 0, as far as their sections reach.
+  // Checks that text, which has one position where images have three, rotates all pairs: pairs of a fourth section of
+  // rope.dimension_sections would not be rotated. Within the length of the sections, pair i belongs to time, height or
+  // width for i % 3 = 0, 1 or 2.
   Result<> want_one_position() {
     TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", 4, 0, kMaxHeadDim));
     for (int64_t pair = 0; pair < info_.ropes[0].config.n_rot / 2; ++pair)
@@ -121,7 +122,7 @@ class Qwen3Next : public RecurrentModel {
     return m;
   }
 
-  // As attention(), but q's product gives [q | gate] for each head.
+  // Like attention(), but the product of q computes [q | gate] for each head.
   nn::Attention gated_attention(int64_t il) {
     const auto i = static_cast<size_t>(il);
     const int64_t n_embd = info_.n_embd, n_heads = n_heads_[i], n_kv = n_heads_kv_[i];

@@ -1,6 +1,6 @@
-// rwkv7: RWKV 7 (Peng et al. 2025). Layer norms; a layer is time mixing, x += out(mix(norm(x))), then channel mixing,
-// x += value(relu(key(shifted norm(x)))^2). There is no attention and no rope. The first layer's v goes into those of
-// the others.
+// rwkv7: RWKV 7 (Peng et al. 2025). Layer norms. A layer is time mixing, x += out(mix(norm(x))), then channel mixing, x
+// += value(relu(key(shifted norm(x)))^2). There is no attention and no rope. v of each later layer is interpolated with
+// v of the first layer.
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -45,7 +45,7 @@ class Rwkv7 final : public RecurrentModel {
     const nn::Rwkv7ChannelMix& channel = channel_mixes_[i];
     const Value y = nn::rwkv7_time_mix(s.b, s.norm(x, l.attn_norm), time, s.in, s.shared);
     x = s.b.add(x, nn::linear(s.b, y, time.out));
-    // Channel mixing remembers the last token's x: only its result may leave out tokens.
+    // Channel mixing stores the last token's x, so only its result may be reduced to the output tokens.
     const Value h = nn::rwkv7_channel_mix(s.b, s.norm(x, l.ffn_norm), channel, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(h), channel.value));
   }
@@ -55,7 +55,7 @@ class Rwkv7 final : public RecurrentModel {
     return weights_.need(block(il, name) + ".weight", {info_.n_embd}, use);
   }
 
-  // time_mix_{which}1, _2, and the bias _0 where there is one.
+  // time_mix_{which}1, time_mix_{which}2, and the bias time_mix_{which}0 if there is one.
   nn::LowRank low_rank(int64_t il, std::string_view which, int64_t rank, bool has_bias) {
     const std::string name = block(il, "time_mix_") + std::string(which);
     const int64_t n = info_.n_embd;
@@ -82,7 +82,7 @@ class Rwkv7 final : public RecurrentModel {
         .head_dim = head_dim_,
         .n_heads = n / head_dim_,
         .state_layer = states};
-    if (il > 0) m.v_mix = low_rank(il, "v", rank_v_, true);  // the first layer's are stored but not used
+    if (il > 0) m.v_mix = low_rank(il, "v", rank_v_, true);  // files store the first layer's, which is not used
     if (rank_g_ > 0) m.g = low_rank(il, "g", rank_g_, false);
     return m;
   }

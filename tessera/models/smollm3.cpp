@@ -1,4 +1,4 @@
-// smollm3: as llama; every fourth layer knows no positions.
+// smollm3: like llama; every fourth layer has no rope.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// stablelm: layer norms, partial rope, SwiGLU; StableLM 2 12B norms the heads of q and k with weights for each and runs
-// attention and feed-forward block side by side.
+// stablelm: layer norms, partial rope, SwiGLU. StableLM 2 12B norms the heads of q and k with a separate weight row per
+// head, and its attention and feed-forward block are parallel.
 #include "tessera/models/transformer.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// t5 and t5encoder (Raffel et al. 2020): RMS norms, positions by a bias of scores that depends on the distance and that
-// all layers of a stack share, scores that are not scaled; GELU with a gate (T5 1.1) or ReLU without. The decoder's
+// t5 and t5encoder (Raffel et al. 2020): RMS norms, and GELU with a gate (T5 1.1) or ReLU without. Positions enter as a
+// bias of the scores that depends on the distance. All layers of a stack share it. Scores are not scaled. The decoder's
 // layers attend to themselves, then to the encoder's output, whose K and V the encoder's graph stores.
 #include <fmt/format.h>
 
@@ -38,13 +38,13 @@ class T5Encoder : public Transformer {
     return feed_forward(s, s.residual(x, s.attend(s.norm(x, l.attn_norm), l.attention)), l);
   }
 
-  // --- what both stacks have
+  // --- common to both stacks
 
   const Tensor* relative_bias(std::string_view stack) {
     return weights_.need(fmt::format("{}.blk.0.attn_rel_b.weight", stack), {n_heads_[0], n_buckets_}, Op::attention);
   }
 
-  /// NAME_q, NAME_k, NAME_v, NAME_o; a layer of the cache, the first that is free.
+  /// NAME_q, NAME_k, NAME_v, NAME_o. Uses the first free layer of the cache.
   nn::Attention heads(const std::string& name) {
     const int64_t n_embd = info_.n_embd, n_q = k_dim_ * n_heads_[0], n_v = v_dim_ * n_heads_[0];
     nn::Attention a{.q = linear(name + "_q", n_embd, n_q),
@@ -116,8 +116,8 @@ class T5 final : public T5Encoder {
     info_.n_layers = n_layers_;
     TESSERA_ASSIGN(const int64_t start, hp_.integer_or("decoder_start_token_id", 0, 0, info_.n_vocab - 1));
     info_.start_token = static_cast<int32_t>(start);
-    // Where the output layer is the embedding, what it takes is scaled as T5 was trained; the source of the fact sheet
-    // leaves this out, which changes the temperature but not the order of tokens.
+    // If the output layer is the embedding, its input is scaled as in the training of T5. llama.cpp omits this, which
+    // changes the temperature but not the order of tokens.
     if (!weights_.has("output.weight")) logit_scale_ = 1.0f / std::sqrt(static_cast<float>(info_.n_embd));
     return {};
   }
@@ -151,7 +151,7 @@ class T5 final : public T5Encoder {
   }
 
  private:
-  /// Attention to the encoder's output: K and V are in layers of the encoder's cache.
+  /// Attention to the encoder's output. K and V are in layers of the encoder's cache.
   struct Cross {
     nn::Norm norm;
     nn::Attention attention;

@@ -17,7 +17,7 @@ Value LayerBuilder::wanted(Value x) {
     b.stop();
     return {};
   }
-  // Outputs are in order, each once: where all are wanted there is nothing to take out.
+  // Outputs are in order and distinct. If all tokens are outputs, x is returned unchanged.
   const int64_t n_rows = b.spec(x).shape()[1], n_outputs = b.spec(in.outputs).shape()[0];
   return n_rows == n_outputs ? x : b.get_rows(x, in.outputs);
 }
@@ -58,7 +58,7 @@ Value Transformer::embed(LayerBuilder& s) const {
   return s.norm(x, embd_norm_);
 }
 
-// The layers and the final norm.
+// Builds the layers and the final norm.
 Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
   LayerBuilder s(b, in, cache, n_layers_);
   for (const nn::Rope& rope : info_.ropes)
@@ -131,7 +131,7 @@ Result<> Transformer::read_pooling() {
   TESSERA_ASSIGN(info_.is_causal, hp_.flag_or("attention.causal", true));
   info_.is_causal = info_.is_causal && traits_.is_causal;
   info_.has_logits = traits_.output != OutputWeights::none;
-  constexpr int64_t kUnspecified = 0xffffffff;  // -1 in a key without a sign
+  constexpr int64_t kUnspecified = 0xffffffff;  // -1 in a key of unsigned type
   if (hp_.has("pooling_type") && !hp_.integer("pooling_type", kUnspecified, kUnspecified)) {
     TESSERA_ASSIGN(const int64_t type, hp_.integer("pooling_type", 0, nn::kNPoolings - 1));
     info_.pooling = static_cast<nn::Pooling>(type);
@@ -284,7 +284,7 @@ Result<> Transformer::finish_cache_layers() {
     const auto i = static_cast<size_t>(layer.attention.cache_layer);
     if (info_.kv_blocks[i] < 0) info_.kv_blocks[i] = static_cast<int64_t>(il);
     info_.kv_ropes[i] = layer.attention.rope;
-    // What is not causal is in the cache for one micro-batch only: there is nothing to forget.
+    // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.
     info_.kv_layers[i].window = info_.is_causal ? layer.attention.params.window : 0;
   }
   return {};

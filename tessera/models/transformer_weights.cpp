@@ -1,4 +1,4 @@
-// The lists of weights that architectures share.
+// Lists of weights that several architectures share.
 #include <fmt/format.h>
 
 #include <algorithm>

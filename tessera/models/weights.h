@@ -1,5 +1,5 @@
-// The weights of a model: those that the architecture lists by name and shape, found in the file. The first error is
-// kept, so an architecture lists its weights plainly and checks once at the end.
+// The weights of a model: the tensors that the architecture requests by name and shape, matched with those of the file.
+// The first error is kept, so an architecture lists its weights without checks and calls finish() once at the end.
 #pragma once
 
 #include <deque>

@@ -181,7 +181,7 @@ TEST(HostileFiles, Item11HyperparametersThatContradict) {
           {"no architecture", [](auto& m) { m.builder.remove("general.architecture"); },
            "key 'general.architecture': missing"},
           {"unknown", [](auto& m) { m.builder.set("general.architecture", "\x1b[31mllama"); },
-           "architecture '\\x1b[31mllama' is not built"},
+           "architecture '\\x1b[31mllama' is not supported"},
           {"kv heads", [](auto& m) { m.builder.set("llama.attention.head_count_kv", 3u); }, "8 heads for 3 KV heads"},
           {"heads array",
            [](auto& m) { m.builder.set_array("llama.attention.head_count", std::vector<uint32_t>(4, 8)); },

@@ -299,7 +299,7 @@ TEST(Llama, ScalingComesFromTheFileUnlessOverridden) {
 }
 
 TEST(Loader, AnUnknownArchitectureListsTheKnown) {
-  expect_refused(with("general.architecture", "abacus"), "architecture 'abacus' is not built (there are: llama",
+  expect_refused(with("general.architecture", "abacus"), "architecture 'abacus' is not supported (supported: llama",
                  ErrorCode::unsupported);
 }
 

@@ -45,10 +45,10 @@ class BackwardPass {
     sum = sum.present() ? b_.add(sum, d) : d;
   }
 
-  /// The value of a node of the forward pass: the node itself where it stays, else a copy that is computed now.
+  /// The value of a node of the forward pass: the node itself if it stays, else a copy that is computed now.
   Value value(NodeId id) {
     if (id == kNoNode) return {};
-    std::vector<NodeId> open{id};  // not recursive: a chain is as long as the graph
+    std::vector<NodeId> open{id};  // not recursive: a chain may be as long as the graph
     while (!open.empty()) {
       const NodeId top = open.back();
       const size_t before = open.size();
@@ -73,8 +73,8 @@ class BackwardPass {
     }
   }
 
-  // Leaves, checkpoints, what follows the last of these, and what no parameter has a part in (tables of positions,
-  // which all layers read).
+  // True for leaves, checkpoints, nodes after the last checkpoint, and nodes that depend on no parameter (tables of
+  // positions, which all layers read).
   bool stays(NodeId id) const {
     return checkpoints_.empty() || id > checkpoints_.back() || b_.graph()[id].is_leaf() || !is_dependent(id) ||
            std::ranges::binary_search(checkpoints_, id);
@@ -93,8 +93,8 @@ class BackwardPass {
   GraphBuilder& b_;
   const GradientSink& sink_;
   std::vector<NodeId> checkpoints_;  // ascending
-  std::vector<Value> gradients_;     // by node, until it has been gone through
-  std::vector<bool> is_dependent_;   // by node: whether a parameter has a part in it
+  std::vector<Value> gradients_;     // by node, until the node has been processed
+  std::vector<bool> is_dependent_;   // by node: true if it depends on a parameter
   std::unordered_map<NodeId, Value> copies_;
 };
 

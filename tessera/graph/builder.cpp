@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-constexpr size_t kMaxNodes = 1u << 20;  // far above any model; bounds what a hostile block_count can build
+constexpr size_t kMaxNodes = 1u << 20;  // far above any model; bounds the graph of a hostile block_count
 
 }  // namespace
 
@@ -101,7 +101,7 @@ const LowRank* GraphBuilder::find_term(const std::unordered_map<const Tensor*, L
   return found == terms.end() ? nullptr : &found->second;
 }
 
-// Where as many outputs as tokens are wanted, they are all tokens in their order.
+// If there are as many outputs as tokens, the outputs are all tokens in order, so both kinds of scales agree.
 Value GraphBuilder::scales_of(const ActiveAdapter& adapter, int64_t n) {
   for (const Value scales : {adapter.scales, adapter.wanted_scales})
     if (scales.present() && spec(scales).shape()[1] == n) return scales;

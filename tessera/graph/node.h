@@ -1,5 +1,5 @@
-// A graph is a list of nodes in execution order; a node is an operation on earlier nodes. Backends read it,
-// passes rewrite it, the scheduler plans its memory.
+// A graph is a list of nodes in execution order. A node is an operation on earlier nodes. Backends read the graph,
+// passes rewrite it, and the scheduler plans its memory.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ struct Unique<TypeList<Us...>, T, Ts...>
 
 }  // namespace detail
 
-/// The parameters of some operation: each type of a row of ops.def once.
+/// The parameters of some operation. The variant contains each parameter type of ops.def once.
 using OpParams = detail::Unique<detail::TypeList<NoParams>
 #define TESSERA_OP(name, family, parameters, devices) , parameters
 #include "tessera/graph/ops.def"
@@ -62,18 +62,18 @@ inline constexpr size_t kMaxSources = 9;
 struct Node {
   Op op = Op::input;
   TensorSpec spec;
-  std::array<NodeId, kMaxSources> sources{};  // the first n_sources; kNoNode for an absent optional operand
+  std::array<NodeId, kMaxSources> sources{};  // the first n_sources are used; kNoNode for an absent optional operand
   uint8_t n_sources = 0;
   bool is_output = false;
-  NodeId alias_of = kNoNode;       // this node's bytes are bytes of that node's (views, in-place stores)
-  size_t alias_offset = 0;         // bytes from that node's first byte
-  const Tensor* tensor = nullptr;  // Op::tensor: where the bytes are
+  NodeId alias_of = kNoNode;       // node whose memory contains this node's bytes (views, in-place stores)
+  size_t alias_offset = 0;         // in bytes, from the first byte of alias_of
+  const Tensor* tensor = nullptr;  // Op::tensor: the tensor with the bytes
   OpParams params{};
   std::string name{};
 
   std::span<const NodeId> inputs() const { return {sources.data(), n_sources}; }
   bool is_leaf() const { return op == Op::input || op == Op::tensor; }
-  /// Whether something is computed here: neither a leaf nor a view.
+  /// True if the node computes something, that is, if it is neither a leaf nor a view.
   bool is_work() const { return !is_leaf() && op != Op::view; }
 };
 
@@ -83,7 +83,7 @@ class Graph {
   const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
   NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
 
-  /// The node whose bytes this node's are: itself unless it is an alias (of an alias ...).
+  /// The node that owns the memory of this node: the node itself unless it is an alias (of an alias ...).
   NodeId storage(NodeId id) const {
     while ((*this)[id].alias_of != kNoNode) id = (*this)[id].alias_of;
     return id;

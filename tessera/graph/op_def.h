@@ -1,4 +1,4 @@
-// What the graph knows of an operation. Each operation defines one OpDef in ops/<family>.cpp, beside its shape rule.
+// The graph's definition of an operation. Each operation defines one OpDef in ops/<family>.cpp, beside its shape rule.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// How many operands there are; the first `min` are present, the others may be absent.
+/// The number of operands. The first `min` must be present, the others may be absent.
 struct OperandCount {
   consteval OperandCount(size_t n) : min(n), max(n) {}
   consteval OperandCount(size_t least, size_t most) : min(least), max(most) {}
@@ -34,7 +34,7 @@ consteval OperandSet operands(Index... indices) {
 }
 inline constexpr OperandSet kNoOperand = operands();
 
-/// A member of OpDef without a default: an operation that omits it does not compile.
+/// A member of OpDef without a default, so that an operation that omits it does not compile.
 template <class Function>
 class Rule {
  public:
@@ -47,23 +47,24 @@ class Rule {
 
 struct OpDef {
   OperandCount n_operands;
-  /// Type and layout of the result, or why these operands are refused. Total: any operands, any parameters.
+  /// Returns type and layout of the result, or an error that explains why the operands are refused. Total: accepts any
+  /// operands and parameters.
   Rule<Result<TensorSpec> (*)(Operands, const OpParams&)> infer;
-  /// Adds the gradients of the operands to the graph (gradient.h). kForwardOnly: the operation cannot lie between a
-  /// parameter and a loss; gradient_of_constant: no operand gets a gradient.
+  /// Adds the gradients of the operands to the graph (gradient.h). kForwardOnly: the operation must not occur between a
+  /// parameter and a loss. gradient_of_constant: no operand gets a gradient.
   Rule<void (*)(Gradient&)> gradient;
   Rule<Cost (*)(const Graph&, const Node&)> cost;
-  /// The result may take the bytes of these operands: each element or row is read before it is written.
+  /// Operands whose memory the result may reuse, because each element or row is read before it is written.
   OperandSet in_place;
-  /// The operation changes the bytes of these operands: a cache, a state, a parameter.
+  /// Operands whose bytes the operation changes: a cache, a state, a parameter.
   OperandSet writes;
 };
 
-/// The gradient of a result that depends on its operands in steps, or whose operands are no floats: zero.
+/// The zero gradient, for a result that is a step function of its operands, or whose operands are not floats.
 void gradient_of_constant(Gradient& g);
 inline constexpr void (*kForwardOnly)(Gradient&) = nullptr;
 
-/// Makes an OpDef::infer of a rule on the operation's own parameters, infer(operands, const Params&), or on none.
+/// Converts a rule to OpDef::infer. The rule is infer(operands, const Params&), or infer(operands) without parameters.
 template <auto kRule>
 struct ShapeRule;
 template <Result<TensorSpec> (*kRule)(Operands)>
@@ -81,25 +82,25 @@ struct ShapeRule<kRule> {
 template <auto kRule>
 inline constexpr auto shape_rule = ShapeRule<kRule>::infer;
 
-// Costs that operations share.
+// Costs that several operations share.
 
-/// Every operand is read and the result is written once.
+/// Each operand is read once and the result is written once.
 Cost cost_of_memory(const Graph& graph, const Node& node);
 /// The same, with a multiply-add for each element of the first operand.
 Cost cost_of_each_element(const Graph& graph, const Node& node);
-/// Only as many rows as the result has are read.
+/// Reads only as many rows as the result has.
 Cost cost_of_copied_rows(const Graph& graph, const Node& node);
-/// The result's bytes, and those of operand i (0 if it is absent).
+/// The size in bytes of the result, and of operand i (0 if it is absent).
 int64_t result_bytes(const Node& node);
 int64_t operand_bytes(const Graph& graph, const Node& node, size_t i);
 
-// Checks that shape rules share.
+// Checks that several shape rules share.
 
-/// error unless the operand is f32 with contiguous rows.
+/// Fails unless the operand is f32 with contiguous rows.
 Result<> require_f32_rows(const TensorSpec& spec, std::string_view what);
-/// error unless the operand is a contiguous vector of n i32 (n < 0: of any length).
+/// Fails unless the operand is a contiguous i32 vector of length n (n < 0: of any length).
 Result<> require_i32_vector(const TensorSpec& spec, std::string_view what, int64_t n);
-/// error unless the operand is a contiguous matrix of i32.
+/// Fails unless the operand is a contiguous i32 matrix.
 Result<> require_i32_matrix(const TensorSpec& spec, std::string_view what);
 namespace op_defs {
 

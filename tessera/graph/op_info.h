@@ -18,18 +18,19 @@ struct OpInfo {
 
 const OpInfo& info(Op op);
 
-/// Type and layout of an operation's result. Total: any operands, any parameters. Errors: why they are refused.
+/// Returns type and layout of an operation's result. Total: accepts any operands and parameters. Errors explain why the
+/// operands are refused.
 Result<TensorSpec> infer(Op op, Operands operands, const OpParams& params);
 
-/// True when the result may take the place of source i (same bytes, element-wise or row-wise use).
+/// True if the result may use the memory of source i, because elements or rows are processed separately.
 bool may_run_in_place(Op op, size_t source);
 
-/// True when the node changes the bytes of its source i: a cache, a state, a parameter.
+/// True if the node changes the bytes of its source i: a cache, a state, a parameter.
 bool writes_operand(const Node& node, size_t source);
-/// By storage: whether some node of the graph changes its bytes so.
+/// By storage: true if some node of the graph changes its bytes in this way.
 std::vector<bool> changed_storages(const Graph& graph);
 
-/// Multiply-adds and bytes read and written: what a perfect kernel would do.
+/// Multiply-adds, and bytes read and written, of a perfect kernel.
 struct Cost {
   int64_t macs = 0;
   int64_t bytes = 0;
@@ -44,7 +45,7 @@ ParamList list_params(const OpParams& params);
 std::string describe(const Graph& graph, NodeId id);
 std::string describe(const Graph& graph, Op op, std::span<const NodeId> sources);
 
-/// A contiguous result of a shape rule.
+/// The spec of a contiguous result, for shape rules.
 Result<TensorSpec> contiguous(DType dtype, const Shape& shape);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Parameters of an operation by name, for backends that are plugins and for kernels that take them as numbers.
+// Parameters of an operation by name, for plugin backends and for kernels that read them as numbers.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace tessera {
 
 struct Param {
   const char* name;
-  int64_t integer;  // 0 for a number that is not an integer
+  int64_t integer;  // 0 if the number is not an integer
   double number;
 };
 
@@ -32,7 +32,7 @@ class ParamList {
   size_t n_ = 0;
 };
 
-/// Of operations without parameters.
+/// For operations without parameters.
 struct NoParams {
   void list(ParamList&) const {}
 };

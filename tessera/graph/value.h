@@ -1,4 +1,4 @@
-// Nodes of a graph by number, and the types and layouts of their values.
+// Node ids of a graph, and the types and layouts of values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TensorSpec {
 /// Operands of an operation; null where an optional operand is absent.
 using Operands = std::span<const TensorSpec* const>;
 
-/// A node under construction. Default-constructed: absent (where an operand is optional) or poisoned.
+/// A node under construction. A default-constructed value is an absent optional operand, or poisoned.
 class Value {
  public:
   Value() = default;

@@ -44,7 +44,7 @@ int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {
   const int64_t length = causal ? std::max<int64_t>(-distance, 0) : std::abs(distance);
   const int64_t n_exact = n / 2;
   if (length < n_exact) return first + length;
-  // In f32, as models are trained: where a bucket begins at a power of two the logarithms' ratio is exact.
+  // In f32, as in training. If a bucket begins at a power of two, the ratio of the logarithms is exact.
   const auto of_longest = static_cast<float>(kMaxBiasDistance) / static_cast<float>(n_exact);
   const float share = std::log(static_cast<float>(length) / static_cast<float>(n_exact)) / std::log(of_longest);
   return first + std::min(n - 1, n_exact + static_cast<int64_t>(share * static_cast<float>(n - n_exact)));
@@ -52,7 +52,7 @@ int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal) {
 
 namespace {
 
-/// Elements of a V vector, from its cache or as part of K's.
+/// Elements of a V vector, which has its own cache or is part of K.
 Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
   const Shape& k = x[1]->shape();
   if (x[2] == nullptr) {
@@ -106,7 +106,7 @@ Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
 }
 
-// Without the cache: the graph does not know how much of it is filled.
+// Without the bytes of the cache: the graph does not know how much of it is filled.
 Cost cost_of_attention(const Graph& graph, const Node& node) {
   return {.bytes = result_bytes(node) + operand_bytes(graph, node, 0)};
 }

@@ -8,43 +8,44 @@
 
 namespace tessera {
 
-/// What a score is made of and which tokens a query sees. The score of query q (position p_q, head h) and key k is
+/// The formula of a score, and the keys that a query attends to. The score of query q (position p_q, head h) and key k
+/// is
 ///   s = scale * q k;  s = soft_cap * tanh(s / soft_cap);  s -= slope_h * |p_q - p_k|;  s += bias of h and p_k - p_q
 struct AttentionParams {
   float scale = 1.0f;
-  bool causal = true;      // keys after the query are not seen
-  int64_t window = 0;      // > 0: only keys with |p_q - p_k| < window are seen
+  bool causal = true;      // no attention to keys after the query
+  int64_t window = 0;      // > 0: attention only to keys with |p_q - p_k| < window
   float soft_cap = 0.0f;   // 0: none
   float max_alibi = 0.0f;  // 0: no slopes (Press et al. 2022); else slope_h falls from 2^(-max_alibi / 2^floor(log2 H))
-  // 0: V has a cache of its own. Else there is none, and V is the last latent_v elements of K (latent attention).
+  // 0: V has a cache of its own. > 0: there is no V cache, and V is the last latent_v elements of K (latent attention).
   int64_t latent_v = 0;
   void list(ParamList& params) const;
 };
 
-/// errors: not finite or negative where it makes no sense
+/// Errors: a parameter is not finite, or negative without meaning.
 Result<> require_attention_params(const AttentionParams& params);
 
-/// ALiBi's slope of a head (Press et al. 2022): a geometric series over the largest power of two of heads; the heads
-/// beyond it take every other term of the series of twice as many.
+/// ALiBi's slope of a head (Press et al. 2022). The slopes are a geometric series over the largest power of two of
+/// heads. The remaining heads use every other term of the series for twice as many heads.
 float alibi_slope(float max_alibi, int64_t head, int64_t n_heads);
 
-/// From this distance on all keys have one bias.
+/// All keys at this distance or farther have the same bias.
 inline constexpr int64_t kMaxBiasDistance = 128;
 
-/// The row of a relative bias (Raffel et al. 2020) for a key at `distance` = p_k - p_q. Short distances have a row
-/// each, longer ones share them, more the longer they are. Causal: keys before the query alone have rows; else half of
-/// the n_buckets rows, a multiple of 4, are for those after it.
+/// The row of a relative bias (Raffel et al. 2020) for a key at `distance` = p_k - p_q. Each short distance has a row;
+/// longer distances share rows, in groups that grow with the distance. If causal, only keys before the query have rows.
+/// Otherwise half of the n_buckets rows, a multiple of 4, are for keys after it.
 int64_t bias_bucket(int64_t distance, int64_t n_buckets, bool causal);
 
 /// The part of GraphBuilder that adds attention over the paged cache.
 class AttentionOps {
  public:
-  /// softmax(scores) V, where a token sees stored positions of its own sequence.
-  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as kv_store (v_cache absent where V is part of K);
+  /// Returns softmax(scores) V. A token attends to stored positions of its own sequence.
+  ///   q [k_dim, n_heads, n_tokens]; k_cache, v_cache as in kv_store (v_cache absent if V is part of K);
   ///   positions, slots i32 [n_tokens];
   ///   blocks i32 [n_max_blocks, n_slots]: physical block of each logical block of a slot's sequence, or -1;
   ///   valid i64 [n_max_blocks, n_slots]: bit i = position 64 * block + i is stored
-  ///   sinks [n_heads] or absent: a score per head that takes its share of the softmax and adds nothing
+  ///   sinks [n_heads] or absent: an extra score per head in the softmax, without a value
   ///   bias [n_heads, n_buckets] or absent: added to scores by distance, see bias_bucket()
   ///   returns [v_dim, n_heads, n_tokens]
   Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,

@@ -175,7 +175,7 @@ consteval OpDef binary(void (*gradient)(Gradient&), OperandSet in_place) {
 
 }  // namespace
 
-// The second operand of these may be smaller than the result.
+// The second operand of these operations may be smaller than the result, so only the first may be overwritten.
 const OpDef op_defs::add = binary<infer_binary>(gradient_add, operands(0));
 const OpDef op_defs::mul = binary<infer_mul>(gradient_mul, operands(0));
 const OpDef op_defs::div = binary<infer_binary>(gradient_div, operands(0));

@@ -1,4 +1,4 @@
-// Operations on each element by itself, of one or two operands of f32.
+// Element-wise operations on one or two f32 operands.
 #pragma once
 
 #include "tessera/graph/params.h"
@@ -28,7 +28,7 @@ struct ClampParams {
 /// The part of GraphBuilder that adds element-wise operations.
 class ElementwiseOps {
  public:
-  /// a + b, a * b, a / b; b is repeated where its extent is 1 (for add and div: along any dimension but the innermost).
+  /// a + b, a * b, a / b. b is repeated along dimensions in which its extent is 1 (add, div: except the innermost).
   Value add(Value a, Value b);
   Value mul(Value a, Value b);
   Value div(Value a, Value b);
@@ -44,7 +44,7 @@ class ElementwiseOps {
   Value relu_squared(Value x);
   /// cap * tanh(x / cap)
   Value soft_cap(Value x, float cap);
-  /// x, or the nearer bound if x is beyond it. NaN stays NaN.
+  /// x, or the nearest bound if x is out of range. NaN stays NaN.
   Value clamp(Value x, float min, float max);
   Value sqrt(Value x);
   /// ln(1 + e^x)

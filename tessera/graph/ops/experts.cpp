@@ -73,11 +73,12 @@ Value ExpertOps::expert_weights_grad(Value scores, Value ids, Value dy, const Ex
 namespace {
 
 constexpr int64_t kMaxExperts = int64_t{1} << 16;
-constexpr int64_t kMaxPairs = int64_t{1} << 30;  // numbers of pairs are i32
+constexpr int64_t kMaxPairs = int64_t{1} << 30;  // pair numbers are i32
 
 bool is_matrix(const Shape& shape) { return shape[2] == 1 && shape[3] == 1; }
 
-/// The pairs of routes among n_experts, where a matrix per expert is given. Errors: not such a vector.
+/// The number of pairs of routes among n_experts, given n_given matrices. Errors: not such a vector, or another number
+/// of experts.
 Result<int64_t> n_pairs_of(const TensorSpec& routes, int64_t n_experts, int64_t n_given) {
   TESSERA_TRY(require_i32_vector(routes, "routes", -1));
   if (n_given != n_experts)
@@ -89,7 +90,7 @@ Result<int64_t> n_pairs_of(const TensorSpec& routes, int64_t n_experts, int64_t 
   return rest / 2;
 }
 
-/// error unless x of n_rows can be what the pairs read.
+/// Fails unless x of n_rows matches the rows that the pairs read.
 Result<> require_rows_of_pairs(int64_t n_rows, int64_t n_pairs, ExpertInput input) {
   const bool fits = input == ExpertInput::routed ? n_rows == n_pairs
                     : n_rows == 0                ? n_pairs == 0
@@ -98,7 +99,7 @@ Result<> require_rows_of_pairs(int64_t n_rows, int64_t n_pairs, ExpertInput inpu
   return {};
 }
 
-/// error unless the pairs are those of n_tokens, with as many weights if there are any.
+/// Fails unless the pairs belong to n_tokens, with as many weights if there are any.
 Result<> require_slots(const TensorSpec* weights, int64_t n_pairs, int64_t n_tokens) {
   if (n_tokens < 0) return fail(ErrorCode::invalid_argument, "{} tokens", n_tokens);
   if (weights == nullptr) return require_rows_of_pairs(n_tokens, n_pairs, ExpertInput::tokens);
@@ -229,7 +230,7 @@ Result<TensorSpec> infer_expert_weights_grad(Operands x, const ExpertWeightsPara
   return contiguous(DType::f32, x[0]->shape());
 }
 
-// Scores that were left out are -inf, which a clamp to finite numbers does not let through.
+// Excluded scores are -inf. The gradient of a clamp to finite numbers is 0 for them.
 void gradient_top_groups(Gradient& g) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   g.give(0, g.b.clamp_grad(g.out(), g.dy(), -kLargest, kLargest));
@@ -239,7 +240,7 @@ void gradient_expert_weights(Gradient& g) {
   g.give(0, g.b.expert_weights_grad(g.in(0), g.in(1), g.dy(), g.params<ExpertWeightsParams>()));
 }
 
-// Expert by expert as mul_mat's.
+// Like the gradient of mul_mat, for each expert.
 void gradient_mul_mat_experts(Gradient& g) {
   const ExpertInput input = g.params<ExpertProductParams>().input;
   const ExpertRoutes routes = g.routes(2);
@@ -265,7 +266,7 @@ Cost cost_of_mul_mat_experts(const Graph& graph, const Node& node) {
                    operand_bytes(graph, node, 2)};
 }
 
-// x times y of each pair.
+// The product x times y of each pair.
 Cost cost_of_expert_outer(const Graph& graph, const Node& node) {
   Cost cost = cost_of_memory(graph, node);
   cost.macs = node.spec.shape()[0] * graph[node.sources[1]].spec.shape().n_elements();

@@ -44,7 +44,7 @@ Result<TensorSpec> infer_kv_load(Operands x, const KvParams&) {
   return contiguous(x[0]->dtype, {x[0]->shape()[0], x[0]->shape()[2], x[1]->shape()[0]});
 }
 
-// The rows are read and written; the rest of the cache is not touched.
+// Only the rows are read and written; the rest of the cache is not accessed.
 Cost cost_of_kv_store(const Graph& graph, const Node& node) { return {.bytes = 2 * operand_bytes(graph, node, 1)}; }
 
 }  // namespace

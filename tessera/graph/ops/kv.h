@@ -1,5 +1,5 @@
-// Reads and writes of a KV cache. A cache tensor is [dim, 64, n_heads_kv, n_blocks]; a block of one head holds 64
-// tokens in the backend's own order. A cell is block * 64 + the token's offset in the block.
+// Reads and writes of a KV cache. A cache tensor is [dim, 64, n_heads_kv, n_blocks]. A block of one head contains 64
+// tokens in an order that the backend chooses. A cell is block * 64 + the block offset of the token.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct KvParams {
   void list(ParamList& params) const { params.integer("v", side == KvSide::v); }
 };
 
-/// Tokens of one cache block; a 64-bit mask tells which of them are stored.
+/// Tokens per cache block. A 64-bit mask records which of them are stored.
 inline constexpr int64_t kKvBlockTokens = 64;
 
 /// The part of GraphBuilder that reads and writes KV caches.
 class KvOps {
  public:
-  /// Writes x [dim, n_heads_kv, n] (f32, or rows of the cache's dtype) into cells of a cache tensor; cell -1 is
+  /// Writes x [dim, n_heads_kv, n] (f32, or rows of the cache's dtype) into cells of a cache tensor. Cell -1 is
   /// skipped. Returns the cache, so that readers can depend on the write.
   Value kv_store(Value cache, Value x, Value cells, KvSide side);
-  /// Cells of a cache as rows of its dtype [dim, n_heads_kv, n].
+  /// Reads cells of a cache as rows of its dtype [dim, n_heads_kv, n].
   Value kv_load(Value cache, Value cells, KvSide side);
 };
 

@@ -1,4 +1,4 @@
-// Nodes that compute nothing and have no operands: whoever adds one gives its type and layout.
+// Nodes without operands, which compute nothing. The code that adds one sets its type and layout.
 #include "tessera/graph/op_def.h"
 
 namespace tessera {

@@ -45,13 +45,13 @@ Result<TensorSpec> infer_mul_mat_heads(Operands x) {
   return contiguous(DType::f32, {w[1], a[1], a[2]});
 }
 
-// Both are products too: dx = W^T dy, and dW = x dy^T, a sum over tokens.
+// Both gradients are products: dx = W^T dy, and dW = x dy^T, a sum over tokens.
 void gradient_mul_mat(Gradient& g) {
   if (g.wants(1)) g.give(1, g.b.mul_mat(g.b.transpose(g.in(0)), g.dy()));
   if (g.wants(0)) g.give(0, g.b.mul_mat(g.b.transpose(g.in(1)), g.b.transpose(g.dy())));
 }
 
-// x with its last two dimensions exchanged: a view.
+// A view of x with its last two dimensions exchanged.
 Value swap_outer(GraphBuilder& b, Value x) {
   Layout layout = b.spec(x).layout;
   std::swap(layout.shape[1], layout.shape[2]);
@@ -59,7 +59,7 @@ Value swap_outer(GraphBuilder& b, Value x) {
   return b.view(x, layout, 0);
 }
 
-// Per head as mul_mat's: with tokens innermost in both operands, dW comes out as [k, n_heads, n].
+// Like the gradient of mul_mat, per head. With tokens innermost in both operands, dW is computed as [k, n_heads, n].
 void gradient_mul_mat_heads(Gradient& g) {
   if (g.wants(1)) g.give(1, g.b.mul_mat_heads(g.b.transpose(g.in(0)), g.dy()));
   if (!g.wants(0)) return;

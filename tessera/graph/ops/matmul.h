@@ -1,4 +1,4 @@
-// Products of matrices.
+// Matrix products.
 #pragma once
 
 #include "tessera/graph/value.h"

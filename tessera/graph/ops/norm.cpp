@@ -40,7 +40,7 @@ Result<> require_eps(const NormParams& p) {
   return {};
 }
 
-// A weight or bias of a norm of n elements, or none.
+// Checks an optional weight or bias of a norm of n elements.
 Result<> require_weight(const TensorSpec* weight, std::string_view what, int64_t n) {
   if (weight == nullptr) return {};
   TESSERA_TRY(require_f32_rows(*weight, what));
@@ -49,7 +49,7 @@ Result<> require_weight(const TensorSpec* weight, std::string_view what, int64_t
   return {};
 }
 
-// x, and if there are any a weight and a bias.
+// Operands: x, and optionally a weight and a bias.
 Result<TensorSpec> infer_weighted_norm(Operands x, const NormParams& p) {
   TESSERA_TRY(require_f32_rows(*x[0], "x"));
   const int64_t n = x[0]->shape()[0];
@@ -117,7 +117,7 @@ void gradient_layer_norm(Gradient& g) {
   if (g.wants(2)) g.give_sum(2, g.dy());
 }
 
-// An operation on each row by itself.
+// An operation on each row separately.
 template <auto kInfer>
 consteval OpDef of_rows(OperandCount n_operands, void (*gradient)(Gradient&), OperandSet in_place) {
   return {.n_operands = n_operands,

@@ -1,4 +1,4 @@
-// Norms and softmax of each row, and sums along one dimension, of f32.
+// Norms and softmax of each row, and sums along one dimension, all f32.
 #pragma once
 
 #include "tessera/graph/params.h"
@@ -25,7 +25,7 @@ class NormOps {
   Value l2_norm(Value x, float eps);
   /// The sum of each row: [1, ...].
   Value row_sum(Value x);
-  /// Sum over all rows of x^2, column by column: [n]. The sums run in f32 in the order of the rows.
+  /// Sum over all rows of x^2, separately for each column: [n]. The sums are computed in f32 in row order.
   Value sum_squares(Value x);
   /// The gradient with respect to x of soft_max(x) = y, and of the norms above.
   Value soft_max_grad(Value y, Value dy);

@@ -20,7 +20,7 @@ Value OptimizerOps::descend(Value w, Value direction, Value hyper, Value rounded
 
 namespace {
 
-// error unless the first n_same operands are f32 of one shape without gaps.
+// Fails unless the first n_same operands are f32, contiguous and of one shape.
 Result<> require_same(Operands x, size_t n_same) {
   for (size_t i = 0; i < n_same; ++i)
     if (x[i]->dtype != DType::f32 || !is_contiguous(x[i]->dtype, x[i]->layout) || x[i]->shape() != x[0]->shape())

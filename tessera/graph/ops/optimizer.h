@@ -1,4 +1,4 @@
-// Steps of an optimizer. They write tensors of their own (parameters, moments, sums of gradients) in place.
+// Operations of an optimizer step. They write tensors (parameters, moments, sums of gradients) in place.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-/// The numbers of a step, an f32 vector that the caller fills before each run.
+/// The numbers of a step: an f32 vector that the caller fills before each run.
 enum class Hyper : size_t {
-  gradient_scale,  // gradients are multiplied by it first: their mean, clipped
+  gradient_scale,  // first factor of gradients: takes their mean and clips them
   learning_rate,
-  weight_decay,  // of parameters that decay, times the learning rate (Loshchilov and Hutter 2019)
-  beta1,         // momentum; of adam the first moment's
+  weight_decay,  // for parameters that decay, times the learning rate (Loshchilov and Hutter 2019)
+  beta1,         // momentum; in adam that of the first moment
   beta2,
   epsilon,
   correction1,  // 1 - beta1^step, 1 - beta2^step
@@ -26,7 +26,7 @@ struct DescendParams {
   void list(ParamList& params) const { params.integer("decays", decays); }
 };
 
-/// The part of GraphBuilder that adds an optimizer's steps, in place in tensors of their own. hyper: see Hyper.
+/// The part of GraphBuilder that adds optimizer steps, which change tensors in place. hyper: see Hyper.
 class OptimizerOps {
  public:
   /// sum += x; returns sum.
@@ -36,7 +36,7 @@ class OptimizerOps {
   /// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2; returns the direction
   /// (m / correction1) / (sqrt(v / correction2) + epsilon) (Kingma and Ba 2015).
   Value adam(Value m, Value v, Value gradient, Value hyper);
-  /// w -= learning_rate * (direction + weight_decay * w); writes w's values into `rounded` (bf16) too, if present.
+  /// w -= learning_rate * (direction + weight_decay * w). Also writes w to `rounded` (bf16), if present.
   Value descend(Value w, Value direction, Value hyper, Value rounded, const DescendParams& params);
 };
 

@@ -55,7 +55,7 @@ Value RecurrentOps::rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, 
 
 namespace {
 
-// That state holds the product of `extents` per slot, and runs are those of n_tokens.
+// Checks that state has the product of `extents` elements per slot, and that runs belong to n_tokens.
 Result<> require_memory(const TensorSpec& state, std::initializer_list<int64_t> extents, const TensorSpec& runs,
                         int64_t n_tokens) {
   std::optional<int64_t> n_elements = 1;
@@ -151,7 +151,7 @@ Result<TensorSpec> infer_rwkv7(Operands x) {
   return contiguous(DType::f32, r);
 }
 
-// A result that holds the gradients of the first n operands, one after another.
+// A result that contains the gradients of the first n operands, one after another.
 Result<TensorSpec> all_gradients(Operands x, size_t n) {
   std::optional<int64_t> n_elements = 0;
   for (const TensorSpec* spec : x.first(n))
@@ -160,14 +160,14 @@ Result<TensorSpec> all_gradients(Operands x, size_t n) {
   return contiguous(DType::f32, {*n_elements});
 }
 
-// error unless the operands but the last are operation `forward`'s, and the last, dy, has the shape of its result.
+// Fails unless the last operand, dy, has the shape of the result of `forward` on the other operands.
 Result<> require_gradient(Op forward, Operands x, const OpParams& params) {
   TESSERA_ASSIGN(const TensorSpec y, infer(forward, x.first(x.size() - 1), params));
   if (x.back() == nullptr) return fail(ErrorCode::invalid_argument, "dy is missing");
   return require_shape(*x.back(), "dy", y.shape());
 }
 
-// Gives the first n operands their parts of `all`.
+// Gives each of the first n operands its part of `all`.
 void give_parts(Gradient& g, Value all, size_t n) {
   size_t offset = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -205,8 +205,8 @@ void gradient_rwkv7(Gradient& g) {
   give_parts(g, g.b.rwkv7_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy()), 6);
 }
 
-// A recurrent step reads one slot of the state and writes one at the least, whatever the runs say. Each element of a
-// slot's row takes part in `per_element` multiply-adds for each element of the result.
+// A recurrent step reads one slot of the state and writes one, at the least; the actual number depends on the runs.
+// Each element of a slot's row takes part in `per_element` multiply-adds for each element of the result.
 Cost cost_of_recurrence(const Graph& graph, const Node& node, size_t state, int64_t per_element) {
   Cost cost{.macs = per_element * node.spec.shape().n_elements(), .bytes = result_bytes(node)};
   for (size_t i = 0; i < node.n_sources; ++i)
@@ -230,17 +230,17 @@ Cost cost_of_causal_conv(const Graph& graph, const Node& node) {
 
 Cost cost_of_token_shift(const Graph& graph, const Node& node) { return cost_of_recurrence(graph, node, 1, 0); }
 
-// The input, the state, the output.
+// The parts of the cost: input, state, output.
 Cost cost_of_selective_scan(const Graph& graph, const Node& node) {
   return cost_of_recurrence(graph, node, 6, 3 * row_length(graph, node, 3));
 }
 
-// Decay, recall, update, the output.
+// The parts of the cost: decay, recall, update, output.
 Cost cost_of_delta_net(const Graph& graph, const Node& node) {
   return cost_of_recurrence(graph, node, 5, 4 * row_length(graph, node, 0));
 }
 
-// Decay, the removed value, its removal, the new value, the output.
+// The parts of the cost: decay, the removed value, its removal, the new value, output.
 Cost cost_of_rwkv7(const Graph& graph, const Node& node) {
   return cost_of_recurrence(graph, node, 6, 5 * node.spec.shape()[0]);
 }
@@ -298,7 +298,7 @@ const OpDef op_defs::selective_scan =
 const OpDef op_defs::delta_net = forward<infer_delta_net>(7, gradient_delta_net, cost_of_delta_net, operands(5));
 const OpDef op_defs::rwkv7 = forward<infer_rwkv7>(8, gradient_rwkv7, cost_of_rwkv7, operands(6));
 const OpDef op_defs::causal_conv_grad = backward<infer_gradients<Op::causal_conv, 2>>(5, cost_of_causal_conv_grad);
-// dy stands in the place of x, whose values do not matter.
+// dy replaces x, whose values do not affect the gradient.
 const OpDef op_defs::token_shift_grad = backward<shape_rule<infer_token_shift>>(3, cost_of_token_shift_grad);
 const OpDef op_defs::selective_scan_grad =
     backward<infer_gradients<Op::selective_scan, 6>>(9, cost_of_selective_scan_grad);

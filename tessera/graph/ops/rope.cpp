@@ -58,7 +58,7 @@ Result<TensorSpec> infer_rope(Operands x, const RopeParams&) {
   return contiguous(DType::f32, a);
 }
 
-// A rotation's transpose is its inverse, scaled by the table's magnitude as it is.
+// The transpose of a rotation is its inverse. The table's magnitude is a common factor and stays the same.
 void gradient_rope(Gradient& g) {
   const auto& [pairs, inverse] = g.params<RopeParams>();
   g.give(0, g.b.rope(g.dy(), g.in(1), pairs, !inverse));

@@ -94,7 +94,7 @@ void gradient_add_scaled(Gradient& g) {
   g.give(0, g.dy());
   const auto& params = g.params<AddScaledParams>();
   if (!g.wants(1) && !g.wants(2)) return;
-  // With routes a row's scale is its token's.
+  // With routes, the scale of a row is that of its token.
   const auto by_row = [&](Value scales) {
     return params.n_experts == 0 ? scales : g.b.expert_spread(scales, Value(), g.routes(3));
   };

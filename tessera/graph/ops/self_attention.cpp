@@ -26,10 +26,10 @@ SelfAttentionOffsets self_attention_offsets(const Shape& q, const Shape& k, cons
 
 namespace {
 
-// Operands of both: q, k, v or none, positions, sequences, sinks or none.
+// Operands of both operations: q, k, v or none, positions, sequences, sinks or none.
 constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 3, kSequences = 4, kSinks = 5, kDy = 6;
 
-/// Elements of a V vector, of its own or as part of K's.
+/// Elements of a V vector, which is an operand or part of K.
 Result<int64_t> self_v_dim(Operands x, const AttentionParams& p) {
   const Shape& k = x[kK]->shape();
   if (x[kV] == nullptr) {
@@ -46,7 +46,7 @@ Result<int64_t> self_v_dim(Operands x, const AttentionParams& p) {
   return v[0];
 }
 
-/// The shape of the outputs.
+/// Checks the operands and returns the shape of the outputs.
 Result<Shape> check(Operands x, const AttentionParams& p, size_t n_operands) {
   TESSERA_TRY(require_attention_params(p));
   if (x.size() < n_operands || x[kPositions] == nullptr || x[kSequences] == nullptr)
@@ -105,21 +105,21 @@ void gradient_self_attention(Gradient& g) {
   give(kSinks, at.dsinks);
 }
 
-// The pairs of tokens of all heads, as if all tokens were one sequence's.
+// The number of pairs of tokens over all heads, as if all tokens belonged to one sequence.
 int64_t pairs_of_tokens(const Graph& graph, const Node& node) {
   const Shape& q = graph[node.sources[kQ]].spec.shape();
   const auto& params = std::get<AttentionParams>(node.params);
   return q[1] * (params.causal ? q[2] * (q[2] + 1) / 2 : q[2] * q[2]);
 }
 
-// Scores, and sums of values.
+// The cost of scores and of sums of values.
 Cost cost_of_self_attention(const Graph& graph, const Node& node) {
   Cost cost = cost_of_memory(graph, node);
   cost.macs = pairs_of_tokens(graph, node) * (graph[node.sources[kQ]].spec.shape()[0] + node.spec.shape()[0]);
   return cost;
 }
 
-// Scores, dq and dk; the gradients of the weights, and dv.
+// The cost of scores, dq and dk, plus that of the gradients of the weights and dv.
 Cost cost_of_self_attention_grad(const Graph& graph, const Node& node) {
   Cost cost = cost_of_memory(graph, node);
   const Shape &q = graph[node.sources[kQ]].spec.shape(), &dy = graph[node.sources[kDy]].spec.shape();

@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-// The builder, if it still adds nodes and x is present; an absent x is an error.
+// The builder, or null if it adds no more nodes or x is absent. An absent x is an error.
 GraphBuilder* builder_with(ShapeOps& ops, Value x, std::string_view what) {
   GraphBuilder& b = builder_of(ops);
   if (b.adds_nothing()) return nullptr;
@@ -48,7 +48,7 @@ Value ShapeOps::view(Value x, const Layout& layout, size_t offset) {
                                                        b->graph()[x.id()].name, to_string(from.shape()), why)));
     return Value();
   };
-  // Bounds in checked arithmetic: extents and strides may come from a file.
+  // Bounds in checked arithmetic, because extents and strides may come from a file.
   if (!nbytes(from.dtype, layout.shape)) return refuse("shape is not possible for this type");
   int64_t reach =
       row_bytes(from.dtype, layout.shape[0]) ? static_cast<int64_t>(*row_bytes(from.dtype, layout.shape[0])) : 0;
@@ -133,11 +133,11 @@ Result<TensorSpec> infer_repeated(Operands x, const Shape& shape, bool grows) {
 Result<TensorSpec> infer_sum_to(Operands x, const ShapeParams& p) { return infer_repeated(x, p.shape, false); }
 Result<TensorSpec> infer_repeat(Operands x, const ShapeParams& p) { return infer_repeated(x, p.shape, true); }
 
-// True if the dimensions nest: then no two elements lie in one place.
+// True if the dimensions nest, which implies that no two elements share an address.
 bool is_injective(const Layout& layout) {
   std::array<int, kMaxRank> order{0, 1, 2, 3};
   std::ranges::sort(order, {}, [&](int i) { return layout.nb[static_cast<size_t>(i)]; });
-  int64_t reach = 0;  // bytes that the dimensions so far span
+  int64_t reach = 0;  // bytes spanned by the dimensions so far
   for (const int i : order) {
     if (layout.shape[i] == 1) continue;
     const int64_t stride = layout.nb[static_cast<size_t>(i)];
@@ -170,7 +170,7 @@ void gradient_view(Gradient& g) {
     return g.give(0, g.b.reshape(g.dy(), of.shape()));
   if (is_contiguous(of.dtype, of.layout))
     return g.give(0, g.b.place(g.dy(), {of.shape(), g.node().spec.layout, g.node().alias_offset}));
-  // The view's strides are those of its source's memory, gaps included: so it is placed there.
+  // The view's strides, including gaps, refer to its source's memory, so dy is placed in a copy of that layout.
   const auto n = static_cast<int64_t>(span_bytes(of.dtype, of.layout) / sizeof(float));
   const Value spread = g.b.place(g.dy(), {Shape{n}, g.node().spec.layout, g.node().alias_offset});
   g.give(0, g.b.cast(g.b.view(spread, of.layout, 0), DType::f32));

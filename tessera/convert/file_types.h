@@ -1,5 +1,5 @@
-// The mixes that users name ("Q4_K_M"): the table of file_types.def as an enum and look-ups. A mix is a default dtype
-// and the rules of mix.h.
+// The mixes that users name ("Q4_K_M"): the table of file_types.def as an enum and lookup functions. A mix is a default
+// dtype plus the rules of mix.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct FileTypeInfo {
   std::string_view name;
   std::string_view alias;  // "" if it has none
   uint32_t id;             // general.file_type
-  DType dtype;             // of tensors that no rule names
+  DType dtype;             // of tensors without a rule
 };
 
 const FileTypeInfo& info(FileType type);
@@ -31,16 +31,16 @@ const FileTypeInfo& info(FileType type);
 /// In the order of the table.
 std::span<const FileTypeInfo> all_file_types();
 
-/// The mix of a name or alias, in any case, or of its id in decimal ("15").
+/// Returns the mix with a name or alias, in upper or lower case, or with an id in decimal ("15").
 std::optional<FileType> file_type_from_name(std::string_view text);
 
-/// The mix that a file of mostly this dtype is called, if there is one.
+/// Returns the mix that names a file of mostly this dtype, if there is one.
 std::optional<FileType> file_type_of(DType dtype);
 
-/// Whether weights are stored in this type: floats and blocks, not integers or the types of activations.
+/// True for types of weights: floats and blocks, but not integers or types of activations.
 bool is_weight_type(DType dtype);
 
-/// The type that weights can have of a name as users write it ("q6_k", "Q6_K").
+/// Returns the weight type with a name as users write it ("q6_k", "Q6_K").
 std::optional<DType> weight_type_from_name(std::string_view name);
 
 }  // namespace tessera::convert

@@ -13,13 +13,14 @@ namespace tessera::convert {
 
 namespace {
 
-// What a tensor may become, beside staying as it is. Blocks of 32 and f16 are for rows that longer blocks do not
-// divide.
+// Candidate types of a tensor, besides its current type. Blocks of 32 and f16 serve rows that are not whole blocks of
+// longer formats.
 constexpr DType kLadder[] = {DType::iq2_xxs, DType::iq2_xs, DType::iq2_s,  DType::q2_k, DType::iq3_xxs, DType::q3_k,
                              DType::iq3_s,   DType::iq4_xs, DType::iq4_nl, DType::q4_k, DType::q4_1,    DType::q5_0,
                              DType::q5_k,    DType::q5_1,   DType::q6_k,   DType::q8_0, DType::f16};
 
-// Of a tensor, in whole rows: errors differ by some percent between rows, and between types by a factor of 1.1 or more.
+// Sample size of a tensor, in whole rows. Errors differ by some percent between rows, but by a factor of 1.1 or more
+// between types.
 constexpr int64_t kSampleValues = int64_t{1} << 15;
 constexpr int64_t kMinSampleRows = 4;
 
@@ -29,7 +30,7 @@ bool is_free(const PlannedTensor& tensor) {
   return tensor.reason != MixReason::kept && tensor.reason != MixReason::asked;
 }
 
-// The points of one tensor. Runs on one thread, so a sum has one order.
+// Measures the points of one tensor. It runs on one thread, so that sums have a fixed order.
 class Measurement {
  public:
   Measurement(const ModelFiles& files, const PlannedTensor& tensor, const QuantizeOptions& options)
@@ -68,7 +69,7 @@ class Measurement {
       const int64_t row = i * (n_rows / n_sample) + (i * (n_rows % n_sample) + n_rows / 2) / n_sample;
       if (const auto fault = coder.read(data.data() + static_cast<size_t>(row) * row_bytes))
         return std::unexpected(to_error(*fault, files_, tensor_, row));
-      if (coder.write(importance, row, encoded.data())) return HUGE_VAL;  // passes the type's range
+      if (coder.write(importance, row, encoded.data())) return HUGE_VAL;  // exceeds the range of the type
       to.dequantize_row(encoded.data(), shape_[0], decoded.data());
       const std::span<const float> x = coder.values(), q = importance.weights(row);
       for (size_t j = 0; j < x.size(); ++j) {
@@ -89,13 +90,13 @@ class Measurement {
 
 using Points = std::vector<SizePoint>;
 
-// The input's pages count as ours while they are mapped in.
+// Mapped pages of the input count as memory of this process, so they are released.
 void forget(const ModelFiles& files, const ModelFiles::Tensor& tensor) {
   if (const MappedFile* map = files.files()[tensor.file]->map())
     map->discard(tensor.info.file_offset, tensor.info.n_bytes);
 }
 
-// The points of every free tensor of the plan, and none for the others.
+// The points of every free tensor of the plan; none for the others.
 Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizePlan& plan,
                                         const QuantizeOptions& options, const WorkContext& context) {
   std::vector<Result<Points>> measured(plan.tensors.size());
@@ -109,7 +110,7 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
   std::vector<size_t> free;
   for (size_t i = 0; i < plan.tensors.size(); ++i)
     if (is_free(plan.tensors[i])) free.push_back(i);
-  // A tensor a thread and turn: the bar moves between turns.
+  // Each turn gives every thread a few tensors; progress is reported between turns.
   const auto n_turn = static_cast<size_t>(context.threads.size()) * 4;
   for (size_t begin = 0; begin < free.size(); begin += n_turn) {
     const size_t n = std::min(n_turn, free.size() - begin);
@@ -134,13 +135,13 @@ std::vector<SizePoint> lower_hull(std::vector<SizePoint> points) {
   std::ranges::sort(points, [](const SizePoint& a, const SizePoint& b) {
     return std::tuple(a.n_bytes, a.error) < std::tuple(b.n_bytes, b.error);
   });
-  // What the error falls by per byte from a to b.
+  // Decrease of the error per byte from a to b.
   const auto slope = [](const SizePoint& a, const SizePoint& b) {
     return (a.error - b.error) / static_cast<double>(b.n_bytes - a.n_bytes);
   };
   std::vector<SizePoint> hull;
   for (const SizePoint& point : points) {
-    if (!hull.empty() && point.error >= hull.back().error) continue;  // no better, and not smaller
+    if (!hull.empty() && point.error >= hull.back().error) continue;  // larger without a smaller error
     while (hull.size() >= 2 && slope(hull[hull.size() - 2], hull.back()) <= slope(hull.back(), point)) hull.pop_back();
     hull.push_back(point);
   }
@@ -178,7 +179,7 @@ std::vector<size_t> spend_bytes(std::span<const std::vector<SizePoint>> hulls, u
 
 Result<> fit_size(const ModelFiles& files, QuantizePlan& plan, const QuantizeOptions& options, uint64_t max_bytes,
                   const WorkContext& context) {
-  // The header's size does not depend on the types.
+  // The size of the header does not depend on the types.
   TESSERA_ASSIGN(uint64_t n_fixed, output_bytes(files, plan, options));
   TESSERA_ASSIGN(std::vector<Points> points, measure_all(files, plan, options, context));
   std::vector<size_t> tensors;

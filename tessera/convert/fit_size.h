@@ -1,5 +1,5 @@
-// Chooses the types of a model's tensors for a file of at most a given size: each tensor's error is measured for every
-// type of a ladder, then bytes go where they lower the sum of errors the most.
+// Chooses the types of a model's tensors for a file of at most a given size. It measures each tensor's error for every
+// type of a ladder, then spends bytes where they reduce the sum of errors the most.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace tessera::convert {
 
-/// Sets the types in the plan, except of tensors that are kept or whose type a flag names, and the file type to that of
-/// most bytes. A tensor's error is sum w (x - value)^2 / sum w x^2 over a sample of its rows, times its elements: with
-/// an importance matrix that is the share of its outputs' energy that is lost. The output is never larger than
-/// max_bytes. Errors: limit (names the smallest size possible); a value that is not finite; cancelled.
+/// Sets the types in the plan, except for tensors that are kept or whose type is set by a flag. Sets the file type to
+/// the type with the most bytes. A tensor's error is sum w (x - value)^2 / sum w x^2 over a sample of its rows, times
+/// its number of elements. With an importance matrix it is the lost share of the energy of its outputs. The output is
+/// never larger than max_bytes. Errors: limit (names the smallest possible size); a value that is not finite;
+/// cancelled.
 Result<> fit_size(const ModelFiles& files, QuantizePlan& plan, const QuantizeOptions& options, uint64_t max_bytes,
                   const WorkContext& context);
 
@@ -22,12 +23,12 @@ struct SizePoint {
   double error = 0;
 };
 
-/// Of a tensor's points those worth considering, from the fewest bytes on: the lower convex hull, on which each step to
-/// the next lowers the error less per byte than the one before.
+/// Returns the useful points of a tensor in ascending order of bytes: the lower convex hull. On it, each step to the
+/// next point reduces the error by less per byte than the previous step.
 std::vector<SizePoint> lower_hull(std::vector<SizePoint> points);
 
-/// Steps along the hulls, the steepest first, while the sum of bytes is at most max_bytes: the position reached in
-/// each. Every hull holds a point, and the sum of the first ones is within max_bytes.
+/// Takes steps along the hulls, the steepest first, while the sum of bytes is at most max_bytes. Returns the position
+/// reached in each hull. Every hull must contain a point, and the sum of their first points must be within max_bytes.
 std::vector<size_t> spend_bytes(std::span<const std::vector<SizePoint>> hulls, uint64_t max_bytes);
 
 }  // namespace tessera::convert

@@ -29,11 +29,11 @@ constexpr std::string_view kSumsSuffix = ".in_sum2";
 constexpr std::string_view kCountsSuffix = ".counts";
 constexpr std::string_view kGgufMagic = "GGUF";
 
-// The fewest bytes of an entry of the older form: two lengths, one letter, the count of calls, one value.
+// Minimum size of an entry of the older format: two lengths, one letter, the count of calls, one value.
 constexpr size_t kMinLegacyEntryBytes = 4 + 1 + 4 + 4 + 4;
 constexpr uint32_t kMaxDatasetBytes = 1u << 16;
 
-// f32 values as doubles. Error: format, naming the first that no sum of squares can be.
+// Reads f32 values as doubles. Error: format, with the first value that cannot be a sum of squares.
 Result<std::vector<double>> read_values(std::span<const std::byte> bytes) {
   std::vector<double> values(bytes.size() / sizeof(float));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -54,7 +54,7 @@ Result<std::vector<double>> read_tensor(const GgufFile& file, const GgufTensor& 
   return values;
 }
 
-// The entry of the weight whose sums are this tensor.
+// Reads the entry of the weight to which these sums belong.
 Result<ImatrixEntry> read_entry(const GgufFile& file, const GgufTensor& sums, const std::string& weight) {
   const GgufTensor* counts = file.find_tensor(weight + std::string(kCountsSuffix));
   if (counts == nullptr)
@@ -95,7 +95,7 @@ Result<Imatrix> parse_gguf(const GgufFile& file) {
   return imatrix;
 }
 
-// A number of the older form, which is an i32 but never below `min`.
+// Reads a number of the older format. It is an i32 that must not be below `min`.
 Result<uint32_t> read_count(ByteReader& in, std::string_view what, uint32_t min, uint64_t max) {
   const size_t at = in.offset();
   TESSERA_ASSIGN(const int32_t value, in.read<int32_t>());
@@ -111,7 +111,8 @@ Result<std::string> read_text(ByteReader& in, std::string_view what, uint32_t mi
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-// One entry of the older form: means times the number of calls. The counts become tokens, of chunks of chunk_size.
+// Reads one entry of the older format: means times the number of calls. Counts are converted to tokens, with chunk_size
+// tokens per chunk.
 Result<uint32_t> read_legacy_entry(ByteReader& in, Imatrix& imatrix) {
   constexpr auto kMaxCount = static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
   TESSERA_ASSIGN(std::string name, read_text(in, "bytes of a weight's name", 1, kGgufMaxTensorNameBytes));
@@ -124,7 +125,7 @@ Result<uint32_t> read_legacy_entry(ByteReader& in, Imatrix& imatrix) {
   entry.sums = std::move(*values);
   if (n_calls > 0)
     for (double& sum : entry.sums) sum *= imatrix.chunk_size;
-  // Without calls the values are taken as they are.
+  // Without calls, the values are used unchanged.
   entry.counts = {n_calls > 0 ? static_cast<double>(n_calls) * imatrix.chunk_size : 1.0};
   const auto [at, is_new] = imatrix.entries.emplace(std::move(name), std::move(entry));
   if (!is_new) return fail(ErrorCode::format, "weight {} occurs twice", quote_name(at->first));
@@ -140,7 +141,7 @@ Result<Imatrix> parse_legacy(ByteReader in) {
     if (!n_calls) return forward_error(n_calls, fmt::format("weight {} of {}", i + 1, n_entries));
     imatrix.n_chunks = std::max(imatrix.n_chunks, *n_calls);
   }
-  if (in.remaining() == 0) return imatrix;  // the oldest programs end here
+  if (in.remaining() == 0) return imatrix;  // the oldest programs write no more
   TESSERA_ASSIGN(imatrix.n_chunks, read_count(in, "number of chunks", 0, std::numeric_limits<int32_t>::max()));
   if (in.remaining() == 0) return imatrix;
   TESSERA_ASSIGN(std::string dataset, read_text(in, "bytes of the text's name", 0, kMaxDatasetBytes));
@@ -173,7 +174,7 @@ Result<std::vector<float>> narrowed(std::span<const double> values) {
 
 double largest_count(const ImatrixEntry& entry) { return *std::ranges::max_element(entry.counts); }
 
-// The entry as the older form has it: one count, of chunks, and values of mean * count.
+// The entry in the older format: one count, in chunks, and values of mean * count.
 Result<std::vector<float>> legacy_values(const ImatrixEntry& entry, double n_calls) {
   std::vector<float> values;
   values.reserve(entry.sums.size());
@@ -218,7 +219,7 @@ Result<> append_legacy_entry(std::vector<std::byte>& out, const std::string& nam
   return {};
 }
 
-// Whether the sizes of two entries of one weight let them be added.
+// True if the sizes of two entries of a weight allow their addition.
 bool is_addable(const ImatrixEntry& a, const ImatrixEntry& b) {
   const size_t n = std::max(a.counts.size(), b.counts.size());
   return a.sums.size() == b.sums.size() && !a.counts.empty() && !b.counts.empty() && a.sums.size() % n == 0 &&

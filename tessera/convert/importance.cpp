@@ -10,15 +10,15 @@ namespace tessera::convert {
 
 namespace {
 
-// Columns that the text hardly reached would else be rounded to anything: at this floor the weighted error stays the
-// same and the plain error of the codebook formats falls by a third (design/quantizers.md, 6).
+// Lower bound of weights. Without it, the rounding of columns with almost no activations would be arbitrary. It does
+// not change the weighted error, and it reduces the plain error of the codebook formats by a third.
 constexpr double kFloor = 1e-2;
 
 void append_weights(std::span<const float> values, std::vector<float>& out) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value);
   const double mean = sum / static_cast<double>(values.size());
-  // A float's mean can lie below the smallest double's inverse: then nothing was seen.
+  // The mean of floats can be below the smallest double with a finite inverse; such a mean counts as no activations.
   const double scale = mean > 1e-300 && std::isfinite(mean) ? 1.0 / mean : 0.0;
   for (const float value : values)
     out.push_back(scale == 0.0 ? 1.0f : static_cast<float>(std::max(kFloor, static_cast<double>(value) * scale)));

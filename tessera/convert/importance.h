@@ -1,5 +1,5 @@
-// How much the columns of a tensor matter, from an importance matrix: found by name, checked against the tensor's
-// shape, and put in the form that the encoders want.
+// The importance of a tensor's columns, from an importance matrix: looked up by name, checked against the tensor's
+// shape, and converted for the encoders.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,30 @@
 
 namespace tessera::convert {
 
-/// Which entries of an importance matrix are used.
+/// Selects the entries of an importance matrix that are used.
 struct ImatrixFilter {
-  std::vector<std::string> include;  // if any: only names that contain one of these
-  std::vector<std::string> exclude;  // no names that contain one of these
+  std::vector<std::string> include;  // if not empty: only names that contain one of these
+  std::vector<std::string> exclude;  // excludes names that contain one of these
 };
 
 void apply(const ImatrixFilter& filter, Imatrix& imatrix);
 
 class TensorImportance {
  public:
-  /// None: every column matters the same.
+  /// No importance: all columns have equal weight.
   TensorImportance() = default;
 
-  /// Of one tensor. An embedding that does not fit is left out. Errors: mismatch (the matrix is of another model).
+  /// The importance of one tensor. An embedding of another shape is ignored. Errors: mismatch (the matrix belongs to
+  /// another model).
   static Result<TensorImportance> of(const ImatrixEntry& entry, std::string_view tensor_name, const Shape& shape);
 
   bool empty() const { return values_.empty(); }
 
-  /// As collected: mean squared activations [ne0] of row i's matrix; empty if there are none.
+  /// The collected values: mean squared activations [ne0] of row i's matrix. Empty if there are none.
   std::span<const float> row(int64_t i) const { return slice(values_, i); }
 
-  /// For a search of least weighted error: of mean 1 and nowhere below 1e-2, so that no column is given up.
+  /// Weights for a search of least weighted error: their mean is 1 and each is at least 1e-2, so that no column is
+  /// ignored.
   std::span<const float> weights(int64_t i) const { return slice(weights_, i); }
 
  private:

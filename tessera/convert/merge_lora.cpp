@@ -10,7 +10,7 @@ namespace tessera::convert {
 
 namespace {
 
-// Columns of a piece: a constant, so that the compiler makes vectors of the loops.
+// Columns per iteration: a constant, so that the compiler vectorises the loops.
 constexpr size_t kColumns = 64;
 
 Result<std::vector<float>> decode(const LoraFile& lora, const ModelFiles::Tensor& tensor) {
@@ -26,7 +26,7 @@ Result<std::vector<float>> decode(const LoraFile& lora, const ModelFiles::Tensor
               quote_name(tensor.info.name), bad - values.begin(), *bad);
 }
 
-// x [n, m] as [m, n].
+// Returns x [n, m] transposed to [m, n].
 std::vector<float> transposed(const std::vector<float>& x, size_t n) {
   std::vector<float> result(x.size());
   const size_t m = x.size() / n;

@@ -1,5 +1,5 @@
-// Merges LoRA adapters into a model's weights (`tessera export-lora`): W + scale * factor * up down, row by row,
-// through the machinery of quantize. What no adapter changes is copied byte for byte.
+// Merges LoRA adapters into a model's weights (`tessera export-lora`): W + scale * factor * up down, row by row, with
+// the code of quantize. Tensors without an adapter are copied byte for byte.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,20 @@ namespace tessera::convert {
 
 class LoraMerge final : public RowEdit {
  public:
-  /// Decodes the matrices of an adapter and adds it, times scale. Its file may be closed afterwards. Errors:
+  /// Decodes the matrices of an adapter and adds the adapter times scale. Its file may be closed afterwards. Errors:
   /// unsupported (a type without decoder); format (a value that is not finite).
   Result<> add(const LoraFile& lora, float scale);
 
-  /// Makes a plan that copies everything one that changes these weights: each keeps its type, or becomes `type`.
-  /// Errors: mismatch (rows that are no whole blocks of the type).
+  /// Converts a plan that copies all tensors to one that edits the adapted weights. Each keeps its type, or becomes
+  /// `type`. Errors: mismatch (rows that are not whole blocks of the type).
   Result<> apply_to(QuantizePlan& plan, std::optional<DType> type) const;
 
   void edit(std::string_view tensor, int64_t row, std::span<float> values) const override;
 
  private:
-  // Row i of a weight gets factor * sum over j of coefficients[i, j] * basis[j].
+  // Adds factor * sum over j of coefficients[i, j] * basis[j] to row i of a weight.
   struct Term {
-    int64_t rank = 0, n_rows = 0;  // of a matrix: an expert's
+    int64_t rank = 0, n_rows = 0;  // of one matrix (expert)
     int64_t width = 0;
     float factor = 1.0f;
     std::vector<float> coefficients{};  // [rank, all rows]

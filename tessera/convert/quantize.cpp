@@ -12,9 +12,10 @@ namespace tessera::convert {
 
 namespace {
 
-// Values that are encoded between two writes: some MB of output, so that threads meet rarely and little is held.
+// Number of values encoded between two writes. It gives some MB of output, so that synchronization is rare and little
+// memory is used.
 constexpr int64_t kBatchValues = int64_t{1} << 22;
-// Values that a thread takes at a time: a millisecond or more of any encoder.
+// Number of values that a thread encodes at a time. Any encoder needs at least a millisecond for it.
 constexpr int64_t kChunkValues = int64_t{1} << 14;
 
 Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
@@ -30,8 +31,8 @@ Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) 
   return {};
 }
 
-// The tensors of one output after the other: a batch of rows is encoded by all threads, the caller's among them once it
-// has written the batch before.
+// Processes the tensors of an output in order. All threads encode a batch of rows; the caller's thread first writes the
+// previous batch.
 class TensorStream {
  public:
   TensorStream(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
@@ -85,7 +86,7 @@ class TensorStream {
 
   Result<> write_rest(GgufWriter& writer) { return writer.append(std::exchange(unwritten_, {})); }
 
-  // The output's bytes of n rows, valid until the call after the next; writes those of the call before.
+  // Returns the output bytes of n rows, valid until the call after the next. Writes the bytes of the previous call.
   Result<std::span<const std::byte>> encode(int64_t begin, int64_t n, GgufWriter& writer) {
     const std::span<const std::byte> source = source_rows(begin, n);
     if (coders_.empty()) {
@@ -103,7 +104,7 @@ class TensorStream {
         if (thread.cancelled()) return;
         for (int64_t row = at; row < std::min(n, at + n_chunk_rows); ++row) {
           const auto fault = encode_row(coders_[index], source, begin, row);
-          // The first of the batch is reported, whoever meets it.
+          // The first fault of the batch is reported, whichever thread finds it.
           if (fault && (!faults[index] || begin + row < faults[index]->row)) faults[index] = {begin + row, *fault};
         }
       }
@@ -130,7 +131,7 @@ class TensorStream {
     return coder.write(*importance_, begin + row, batch_.data() + static_cast<size_t>(row) * to_row_bytes_);
   }
 
-  // The input's pages count as ours while they are mapped in.
+  // Mapped pages of the input count as memory of this process, so they are released.
   void forget(int64_t begin, int64_t n) {
     const auto n_bytes = static_cast<uint64_t>(n) * from_row_bytes_;
     n_bytes_done_ += n_bytes;
@@ -146,9 +147,9 @@ class TensorStream {
   const PlannedTensor* tensor_ = nullptr;
   const TensorImportance* importance_ = nullptr;
   size_t from_row_bytes_ = 0, to_row_bytes_ = 0;
-  std::vector<RowCoder> coders_;            // one a thread; none where rows are copied unread
-  std::vector<std::byte> batch_, written_;  // being encoded, being written
-  std::span<const std::byte> unwritten_;    // of written_, or of the input
+  std::vector<RowCoder> coders_;            // one per thread; none if rows are copied without decoding
+  std::vector<std::byte> batch_, written_;  // rows being encoded, rows being written
+  std::span<const std::byte> unwritten_;    // part of written_ or of the input
 };
 
 }  // namespace
@@ -183,7 +184,7 @@ Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, cons
   for (size_t part = 0; part < writers.size(); ++part) {
     Result<> finished = writers[part].finish();
     if (finished) continue;
-    for (size_t i = 0; i < part; ++i) ::unlink(paths[i].c_str());  // parts of nothing
+    for (size_t i = 0; i < part; ++i) ::unlink(paths[i].c_str());  // remove parts of an incomplete output
     return forward_error(finished);
   }
   return {};

@@ -1,6 +1,6 @@
-// Quantizes a model file: plan_quantize() decides the type of every tensor and knows the output's size,
-// write_quantized() streams the tensors through the encoders. A few MB of buffers whatever the model; the same bytes
-// for any number of threads; the output appears only when it is complete.
+// Quantizes a model file. plan_quantize() decides the type of every tensor, which determines the size of the output.
+// write_quantized() streams the tensors through the encoders. Buffers need a few MB for any model. The output has the
+// same bytes for any number of threads and appears only when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace tessera::convert {
 
-/// Changes the values of weights on their way from the input to the output.
+/// Changes the values of weights between input and output.
 class RowEdit {
  public:
   virtual ~RowEdit() = default;
-  /// Changes row `row` of a tensor in place; several threads call at once.
+  /// Changes row `row` of a tensor in place. Called from several threads at once.
   virtual void edit(std::string_view tensor, int64_t row, std::span<float> values) const = 0;
 };
 
@@ -33,9 +33,9 @@ struct QuantizeOptions {
   EncoderOptions encoder;
   bool keep_split = false;           // one output per input part
   const Imatrix* imatrix = nullptr;  // borrowed
-  const RowEdit* edit = nullptr;     // borrowed: of the tensors that the plan says are edited
-  std::string imatrix_path;          // for the record in the output
-  std::string program_version;       // likewise
+  const RowEdit* edit = nullptr;     // borrowed: edits the tensors that the plan marks as edited
+  std::string imatrix_path;          // recorded in the output
+  std::string program_version;       // recorded in the output
 };
 
 struct PlannedTensor {
@@ -51,51 +51,52 @@ struct PlannedTensor {
 
 struct QuantizePlan {
   std::vector<PlannedTensor> tensors;  // in the order of the output
-  std::optional<FileType> file_type;   // of the output; none: as in the input
+  std::optional<FileType> file_type;   // of the output; none: the same as the input
   uint32_t n_parts = 1;
 
   uint64_t n_bytes_before() const;
   uint64_t n_bytes_after() const;
 };
 
-/// Which type each tensor gets by options.mix. Errors: metadata that no model has; a matrix of another model.
+/// Chooses the type of each tensor by options.mix. Errors: inconsistent metadata; an importance matrix of another
+/// model.
 Result<QuantizePlan> plan_quantize(const ModelFiles& files, const QuantizeOptions& options);
 
-/// What the user should know before: quality that is lost, an importance matrix that is missing or does not cover all.
+/// Returns warnings for the user: loss of quality, or an importance matrix that is missing or incomplete.
 std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOptions& options);
 
-/// What stands before the data of a part of the output. Errors: metadata that cannot be written.
+/// Returns the header of a part of the output. Errors: metadata that cannot be written.
 Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                                   uint32_t part);
 
-/// The bytes of the files that the plan gives, all parts together. Errors: metadata that cannot be written.
+/// Returns the total size of all output files of the plan. Errors: metadata that cannot be written.
 Result<uint64_t> output_bytes(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options);
 
-/// The paths of the plan's parts, given that of the output.
+/// Returns the paths of the plan's parts for an output path.
 std::vector<std::string> output_paths(const QuantizePlan& plan, const std::string& path);
 
-/// Error: an output of the plan is a file of the input, whatever name it has.
+/// Fails if an output of the plan is a file of the input, under whatever name.
 Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path);
 
 struct WorkContext {
   ThreadPool& threads;
   const CancelToken* cancel = nullptr;
-  FunctionRef<void(float)> progress;  // share of the work that is done
+  FunctionRef<void(float)> progress;  // called with the completed share of the work
 };
 
-/// Writes the output. Errors: those of want_other_files(); a value that is not finite; a type without encoder or
-/// decoder; io; cancelled. After an error nothing is left.
+/// Writes the output. Errors: as want_other_files(); a value that is not finite; a type without encoder or decoder; io;
+/// cancelled. After an error no output remains.
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context);
 
 /// The importance of a tensor's columns; empty without an importance matrix or entry. Errors: mismatch.
 Result<TensorImportance> importance_of(const Imatrix* imatrix, const GgufTensor& tensor);
 
-/// The format of a type, or null where it cannot decode; where it cannot encode.
+/// The format of a type, or null if it has no decoder (first) or no encoder (second).
 const quant::Format* find_decoder(DType dtype);
 const quant::Format* find_encoder(DType dtype, const EncoderOptions& options);
 
-/// The error that a fault in row i of a tensor is.
+/// Converts a fault in row i of a tensor to an error.
 Error to_error(const RowFault& fault, const ModelFiles& files, const PlannedTensor& tensor, int64_t i);
 
 }  // namespace tessera::convert

@@ -1,4 +1,4 @@
-// What quantizing will do: types, sizes, keys and warnings.
+// The plan of a quantization: types, sizes, keys and warnings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace tessera::convert {
 namespace {
 
 constexpr uint32_t kQuantizationVersion = 2;
-constexpr size_t kMaxRecordBytes = 127;  // of texts about the importance matrix, as llama-quantize cuts them
+constexpr size_t kMaxRecordBytes = 127;  // for texts about the importance matrix, truncated as in llama-quantize
 
-// The order of the output, which the rules' counters depend on: by layer, then by name.
+// The order of the output, on which the counters of the rules depend: by layer, then by name.
 std::vector<PlannedTensor> in_order(const ModelFiles& files, bool keep_parts) {
   std::vector<PlannedTensor> tensors;
   for (const ModelFiles::Tensor& tensor : files.tensors())
@@ -34,7 +34,7 @@ std::vector<PlannedTensor> in_order(const ModelFiles& files, bool keep_parts) {
 
 bool uses_imatrix(const PlannedTensor& tensor) { return !tensor.is_copied() && info(tensor.to).is_blocked(); }
 
-// Finds out early that the matrix is of another model.
+// Detects a matrix of another model before any work is done.
 Result<> check_imatrix(const QuantizePlan& plan, const Imatrix& imatrix) {
   if (imatrix.entries.empty()) return {};
   bool names_any = false;

@@ -13,9 +13,9 @@ constexpr uint32_t kExponent = 0x7f800000u;
 
 bool is_finite_bits(float value) { return (std::bit_cast<uint32_t>(value) & kExponent) != kExponent; }
 
-// The first value that is infinite or no number, or -1.
+// Index of the first value that is infinite or NaN, or -1.
 int64_t find_non_finite(std::span<const float> values) {
-  // The largest exponents of four lanes: a row is read for this at the speed of a copy.
+  // Computes the largest exponents of four lanes, so that this check of a row is as fast as a copy.
   using Bits [[gnu::vector_size(16)]] = int32_t;
   Bits largest{};
   size_t i = 0;
@@ -64,7 +64,7 @@ std::span<const float> RowCoder::weights(const TensorImportance& importance, int
   for (const float x : values_) sum += static_cast<double>(x) * static_cast<double>(x);
   const double mean = sum / static_cast<double>(values_.size());
   if (!(mean > 0.0)) return q;
-  // Divided by sigma, which changes no choice within the row and keeps the weights in a float's range.
+  // Divided by sigma. This changes no choice within the row and keeps the weights in the range of a float.
   for (size_t j = 0; j < values_.size(); ++j) {
     const double x = static_cast<double>(values_[j]), w = q.empty() ? 1.0 : static_cast<double>(q[j]);
     scratch_[j] = static_cast<float>(w * std::sqrt(1.0 + x * x / mean));

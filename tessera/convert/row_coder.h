@@ -1,5 +1,5 @@
-// One row of a tensor from its type to another: the step that quantizing a file and measuring a candidate type share.
-// Each thread has its own.
+// Converts one row of a tensor from one type to another. Shared by quantization of a file and measurement of candidate
+// types. Each thread has its own RowCoder.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 namespace tessera::convert {
 
 enum class EncoderKind : uint8_t {
-  search,      // least weighted error
-  compatible,  // ggml's rule or search
+  search,      // minimizes the weighted error
+  compatible,  // uses the rule or search of ggml
 };
 
 enum class Weighting : uint8_t {
@@ -30,9 +30,9 @@ struct EncoderOptions {
   Weighting weighting = Weighting::error;
 };
 
-/// What is wrong with a row, and where.
+/// A fault in a row, and its position.
 struct RowFault {
-  enum class Kind : uint8_t { source, result };  // a source value, or what it became, is not finite
+  enum class Kind : uint8_t { source, result };  // a source value, or its encoding, is not finite
   Kind kind = Kind::source;
   int64_t column = 0;
   float value = 0;  // of the source
@@ -40,10 +40,10 @@ struct RowFault {
 
 class RowCoder {
  public:
-  /// Rows of n elements; `to` may be null where rows are only read.
+  /// Converts rows of n elements. `to` may be null if rows are only read.
   RowCoder(const quant::Format& from, const quant::Format* to, DType to_type, int64_t n, const EncoderOptions& options);
 
-  /// Decodes a row and checks that it is finite. values() holds it afterwards.
+  /// Decodes a row into values() and checks that it is finite.
   std::optional<RowFault> read(const std::byte* row);
   std::span<const float> values() const { return values_; }
 
@@ -53,7 +53,7 @@ class RowCoder {
   /// Encodes values() as row i of the tensor.
   std::optional<RowFault> write(const TensorImportance& importance, int64_t i, std::byte* row);
 
-  /// The weights that errors of row i count with, [n]; empty: 1 everywhere. Valid until the next call.
+  /// The weights of the errors in row i, [n]. Empty: 1 everywhere. Valid until the next call.
   std::span<const float> weights(const TensorImportance& importance, int64_t i);
 
  private:

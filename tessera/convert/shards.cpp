@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory beside the outputs, on the same file system: files are completed in it and then only renamed. It goes,
-// with what is left in it, when the object does.
+// A directory beside the outputs, on the same file system. Files are completed in it and then only renamed. The
+// destructor removes the directory with any remaining files.
 class StagingDirectory {
  public:
   static Result<StagingDirectory> create(const std::string& prefix) {
@@ -40,7 +40,7 @@ class StagingDirectory {
 
   std::string file(size_t i) const { return fmt::format("{}/{}", path_, i); }
 
-  /// Gives file i the path targets[i], the last first; on an error, none stays.
+  /// Renames file i to targets[i], the last one first. On an error, removes the files already renamed.
   Result<> publish(std::span<const std::string> targets) const {
     for (size_t i = targets.size(); i-- > 0;) {
       std::error_code error;
@@ -64,7 +64,7 @@ Result<> want_absent(const std::string& path) {
   return fail(ErrorCode::invalid_argument, "{}: exists already; remove it first", path);
 }
 
-// Copies tensors, piece by piece, and counts what was copied.
+// Copies tensors piece by piece, and counts the copied bytes.
 class Copier {
  public:
   Copier(const ModelFiles& model, const CopyProgress& progress) : model_(model), progress_(progress) {}
@@ -101,7 +101,7 @@ Result<> write_file(const ModelFiles& model, std::span<const ModelFiles::Tensor>
   return writer.finish();
 }
 
-// The model's keys but those of a split.
+// Sets the model's keys except those of a split.
 Result<> set_model_keys(GgufBuilder& builder, const ModelFiles& model) {
   Result<> set = builder.set_all(model.metadata());
   if (!set) return forward_error(set, model.name());
@@ -150,7 +150,7 @@ Result<> write_shards(const ModelFiles& model, std::span<const Shard> shards, co
     const auto tensors = model.tensors().subspan(shards[i].first_tensor, shards[i].n_tensors);
     TESSERA_TRY(write_file(model, tensors, builder, staging.file(i), copier));
   }
-  for (const std::string& target : targets) TESSERA_TRY(want_absent(target));  // copying took its time
+  for (const std::string& target : targets) TESSERA_TRY(want_absent(target));  // may have appeared meanwhile
   return staging.publish(targets);
 }
 

@@ -22,7 +22,7 @@ namespace tessera::convert {
 
 namespace {
 
-// Whole blocks of one tensor.
+// A range of whole blocks in one tensor.
 struct Piece {
   const ModelFiles::Tensor* tensor;
   uint64_t offset;
@@ -50,7 +50,7 @@ std::unexpected<Error> fault_in(const ModelFiles& model, const Piece& piece, con
               block / (tensor.shape[0] / type.block_elements), fault.what);
 }
 
-// The fault of the first piece that has one; pieces before it are always searched.
+// The fault in the first piece that has one. Pieces before it are always checked.
 class FirstFault {
  public:
   bool is_after(size_t piece) const { return piece > piece_; }
@@ -86,7 +86,7 @@ constexpr std::array<std::string_view, 10> kSamples = {
 
 constexpr std::string_view kSpmSpace = "\xE2\x96\x81";
 
-// What a token of an SPM vocabulary spells.
+// The text that a token of an SPM vocabulary spells.
 std::string spelt(std::string_view token) {
   std::string text;
   while (!token.empty()) {
@@ -103,7 +103,7 @@ bool has_all_byte_tokens(const text::Vocab& vocab) {
   return true;
 }
 
-// Whether a user's token takes the whitespace beside it away.
+// True if a user-defined token removes the whitespace beside it.
 bool strips_whitespace(const text::Vocab& vocab) {
   for (size_t i = 0; i < vocab.n_tokens(); ++i) {
     const auto id = static_cast<int32_t>(i);
@@ -218,7 +218,7 @@ Result<ReferenceLogits::RowError> ReferenceLogits::compare(size_t i, std::span<c
     const double difference = static_cast<double>(logits[j]) - static_cast<double>(want);
     error += difference * difference;
     power += static_cast<double>(want) * static_cast<double>(want);
-    // A difference that is not a number stays, so the comparison is the wrong way round.
+    // The negated comparison is also true for NaN.
     if (!(std::abs(difference) <= found.max_difference)) found.max_difference = std::abs(difference);
     if (want > highest) highest = want, top = j;
   }

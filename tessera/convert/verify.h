@@ -1,5 +1,5 @@
-// Whether a model file can be trusted, for `tessera verify`: values, tokenizer, logits against a reference. That the
-// file's structure is sound, opening it has shown.
+// Checks of a model file for `tessera verify`: values, tokenizer, and logits against a reference. The structure of the
+// file was checked when it was opened.
 #pragma once
 
 #include <cstddef>
@@ -16,33 +16,33 @@
 
 namespace tessera::convert {
 
-/// Called with the share of the bytes that are checked, 0 to 1; returns false to stop.
+/// Called with the share of the checked bytes, 0 to 1. Returns false to stop.
 using VerifyProgress = std::function<bool(float)>;
 
-/// Looks at every block of every tensor, on all threads. Errors: format, naming file, tensor and block of the first
-/// fault, the same for any number of threads; cancelled.
+/// Checks every block of every tensor, on all threads. Errors: format, with file, tensor and block of the first fault,
+/// independent of the number of threads; cancelled.
 Result<> check_values(const ModelFiles& model, ThreadPool& threads, const VerifyProgress& progress = {});
 
-/// Blocks of all tensors; elements count as blocks where a type has none.
+/// Number of blocks of all tensors. In types without blocks each element counts as one.
 uint64_t count_blocks(const ModelFiles& model);
 
-/// Turns texts into tokens and back: sentences in several scripts, control characters, and what each normal token of
-/// the vocabulary stands for. Returns how many; 0 where the tokenizer need not give texts back (it normalises them, or
-/// has no token for some bytes). Error: format, naming the text that comes back as another.
+/// Converts texts to tokens and back: sentences in several scripts, control characters, and the text of each normal
+/// token of the vocabulary. Returns the number of texts. Returns 0 if the tokenizer does not guarantee a round trip (it
+/// normalises texts, or has no token for some bytes). Error: format, with the text that changed.
 Result<size_t> check_round_trips(const text::Tokenizer& tokenizer);
 
-/// Logits as `tessera logits` writes them: int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab].
+/// Reference logits in the format of `tessera logits`: int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab].
 class ReferenceLogits {
  public:
-  /// How far the logits after one token are from the reference's.
+  /// The deviation of the logits after one token from the reference.
   struct RowError {
-    double nmse = 0;            // sum of squared differences over sum of squares; not a number if all were 0
-    double max_difference = 0;  // the largest of one logit; not a number if a logit is none
-    bool same_top = false;      // the highest logit is of the same token
+    double nmse = 0;            // sum of squared differences over sum of squares; NaN if all were 0
+    double max_difference = 0;  // largest difference of one logit; NaN if a logit is NaN
+    bool same_top = false;      // the same token has the highest logit
   };
 
-  /// Reads a file's bytes, which outlive the result. Errors start with the name: format (another size than the header
-  /// says, an id that is none of the n_vocab tokens).
+  /// Parses the bytes of a file, which must outlive the result. Errors start with the name: format (the size does not
+  /// match the header, an id outside the n_vocab tokens).
   static Result<ReferenceLogits> parse(std::span<const std::byte> bytes, std::string name);
 
   std::span<const int32_t> ids() const { return ids_; }
@@ -52,7 +52,7 @@ class ReferenceLogits {
   /// not finite).
   Result<RowError> compare(size_t i, std::span<const float> logits);
 
-  /// Of all that was compared: sum of squared differences over sum of squares. Not a number if all were 0 or none.
+  /// Sum of squared differences over sum of squares, for all compared logits. NaN if all were 0 or none was compared.
   double nmse() const;
 
  private:

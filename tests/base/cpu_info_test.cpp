@@ -72,7 +72,7 @@ TEST(CpuInfo, QuotaBoundsTheThreadCount) {
       .add("cg/cpu.max", "50000 100000\n");
   EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 1);
   root.add("cg/cpu.max", "150000 100000\n");
-  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 1);  // the second would wait for half of each period
+  EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 1);  // a second thread would wait for half of each period
   root.add("cg/cpu.max", "350000 100000\n");
   EXPECT_EQ(default_thread_count(cpus("0-7"), root.path()), 3);
   EXPECT_EQ(default_thread_count(cpus("0-1"), root.path()), 2);
@@ -99,7 +99,7 @@ TEST(CpuInfo, OfflineCpusGetNoThread) {
 
 TEST(CpuInfo, EfficiencyCoresGetNoThread) {
   FakeRoot root("hybrid");
-  // 4 performance cores of 2 hyperthreads, 8 efficiency cores whose clock alone would let them join.
+  // 4 performance cores with 2 hyperthreads each, and 8 efficiency cores, which would count by their clock alone.
   root.add("sys/devices/cpu_core/cpus", "0-7\n").add("sys/devices/cpu_atom/cpus", "8-15\n");
   for (int cpu = 0; cpu < 16; ++cpu) {
     const int first = cpu / 2 * 2;
@@ -109,7 +109,7 @@ TEST(CpuInfo, EfficiencyCoresGetNoThread) {
   }
   EXPECT_EQ(default_thread_count(cpus("0-15"), root.path()), 4);
   EXPECT_EQ(default_thread_count(cpus("6-15"), root.path()), 1);
-  EXPECT_EQ(default_thread_count(cpus("8-15"), root.path()), 8);  // where there is nothing else
+  EXPECT_EQ(default_thread_count(cpus("8-15"), root.path()), 8);  // if there are no other cores
 }
 
 FakeRoot with_speeds(const std::string& name, const std::string& file, const std::vector<int>& speeds) {
@@ -129,7 +129,7 @@ TEST(CpuInfo, LittleCoresJoinOnlyWhereTheyWinAQuarter) {
   EXPECT_EQ(count({1024, 870, 870, 870, 330, 330, 330, 330}), 4);             // 4 x 870 beats 8 x 330
   EXPECT_EQ(count({530, 530, 530, 530, 1024, 1024, 1024, 1024}), 4);          // 8 x 530 is 4 % more
   EXPECT_EQ(count({1024, 1024, 660, 660, 660, 660}), 6);                      // 6 x 660 is 93 % more
-  EXPECT_EQ(count({1024, 1024, 600, 600, 600, 600, 600, 600, 100, 100}), 8);  // and those of 100 never
+  EXPECT_EQ(count({1024, 1024, 600, 600, 600, 600, 600, 600, 100, 100}), 8);  // cores of 100 never count
   EXPECT_EQ(count({1024, 700, 700, 700, 400, 400}), 4);                       // 6 x 400 is less
   EXPECT_EQ(count({1024, 1024, 800}), 3);
   EXPECT_EQ(count({1024, 1000, 980, 950, 900, 860, 800, 769}), 8);  // near equals

@@ -1,4 +1,4 @@
-// A tree of small files that stands for "/": what /sys and /proc of another machine would say.
+// A directory tree of small files that replaces "/", with the contents of /sys and /proc of another machine.
 #pragma once
 
 #include <fstream>

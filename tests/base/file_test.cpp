@@ -52,7 +52,7 @@ TEST(File, DeviceIsRefused) { EXPECT_ERROR(File::open("/dev/zero"), "is a pipe o
 TEST(File, FifoIsRefusedWithoutWaitingForAWriter) {
   const std::string path = fresh_path("fifo");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_ERROR(File::open(path), "is a pipe or device");  // else it waits forever
+  EXPECT_ERROR(File::open(path), "is a pipe or device");  // else it would wait forever
 }
 
 TEST(File, SymlinkLoopIsAnError) {
@@ -187,7 +187,7 @@ TEST(ReadFile, WaitForAPipeEndsWhenASignalCancels) {
   CancelToken cancel;
   auto reading = std::async(std::launch::async, [&] {
     const auto self = ::pthread_self();
-    // A signal may come before the wait begins, so they are sent until it has ended.
+    // A signal may arrive before the wait begins, so signals are sent until the wait has ended.
     std::jthread caller([&, self](std::stop_token stop) {
       cancel.cancel();
       for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(5)))
@@ -209,8 +209,7 @@ TEST(AtomicFile, RefusesDirectoriesAndDevices) {
 
 TEST(AtomicFile, FullDiskIsAnErrorAndKeepsTheOldFile) {
   const std::string path = testing::write_temporary("disk_full", "old");
-  // A limit on the file's size refuses the write as a full disk does; the signal that goes with it is
-  // ignored.
+  // A limit on the file size refuses the write as a full disk does. The accompanying signal is ignored.
   const auto old_handler = ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -19,16 +19,15 @@ constexpr uint32_t kAllBits16 = 1u << 16;
 
 bool is_nan16(uint32_t bits, uint32_t infinity) { return (bits & 0x7fff) > infinity; }
 
-// The value of the half by its definition, in double.
+// The value of a half by its definition, in double.
 double f16_value(uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10 & 31), mantissa = static_cast<int>(bits & 1023);
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// The nearest half of a finite float by search over all finite halves: slow and obviously right.
-// Magnitudes of halves ascend with their bits, and 0x7c00 stands for 2^16: there infinity begins after
-// rounding.
+// The nearest half of a finite float, by search over all finite halves: slow but simple. Magnitudes of halves are in
+// ascending order of their bits. 0x7c00 represents 2^16 here, where rounding to infinity begins.
 uint16_t nearest_f16(float f) {
   const double x = std::fabs(static_cast<double>(f));
   uint32_t low = 0, high = 0x7c00;
@@ -132,7 +131,7 @@ TEST(Bfloat, EveryValueRoundTrips) {
 TEST(Bfloat, RoundsToTheNearestWithTiesToEven) {
   Rng rng(2);
   for (int i = 0; i < 500000; ++i) {
-    // A third of the patterns are exact ties, which random bits would hardly hit.
+    // A third of the patterns are exact ties, which random bits almost never produce.
     uint32_t bits = rng.next_u32() & 0x7fffffffu;
     if (i % 3 == 0) bits = (bits & 0xffff0000u) | 0x8000u;
     const auto f = std::bit_cast<float>(bits);

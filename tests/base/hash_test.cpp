@@ -12,7 +12,7 @@ namespace {
 uint64_t hash_of(std::string_view text) { return Hash64().add(text).value(); }
 
 TEST(Hash, ValuesAreStable) {
-  // Files carry these hashes: they may never change. Computed independently with Python integers.
+  // Files contain these hashes, so they must never change. Computed independently with Python integers.
   EXPECT_EQ(Hash64().value(), 0x2180a92350d49cceu);
   EXPECT_EQ(hash_of(""), 0xf9d92b85cff70f1au);
   EXPECT_EQ(hash_of("tessera"), 0x542f811c1aa5c4beu);
@@ -29,7 +29,7 @@ TEST(Hash, EveryBitOfTheInputChangesHalfTheOutput) {
     n_changed += std::popcount(before ^ hash_of(text));
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
   }
-  // 320 flips of 64 output bits: mean 10240, deviation 72 for independent bits; ten of them.
+  // 320 flips of 64 output bits: for independent bits the mean is 10240 and the deviation 72. Ten deviations.
   EXPECT_NEAR(n_changed, 10240, 720);
 }
 

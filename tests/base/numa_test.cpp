@@ -16,7 +16,7 @@ std::vector<std::string> texts(const std::vector<CpuMask>& masks) {
 
 using Texts = std::vector<std::string>;
 
-// Two sockets with hyperthreads, and a node of memory only between them.
+// Two sockets with hyperthreads, and a memory node without CPUs between them.
 FakeRoot two_sockets(const std::string& name) {
   FakeRoot root(name);
   root.add("sys/devices/system/node/online", "0-2\n")

@@ -36,9 +36,8 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Every thread writes its cell, meets the others, and checks all cells: a barrier that lets one through
-// early, or does not publish the writes, shows here (and in the thread sanitizer, for the cells are plain
-// integers).
+// Every thread writes its cell, passes the barrier, and checks all cells. A barrier that releases a thread early, or
+// does not publish the writes, fails this test (and the thread sanitizer, because the cells are plain integers).
 int count_stale_reads(ThreadPool& pool, int n_threads, int n_rounds) {
   std::vector<int> cells(at(n_threads), -1), n_stale(at(n_threads), 0);
   pool.run(
@@ -109,7 +108,7 @@ TEST(ThreadPool, BarrierOutlastsItsSpinning) {
   std::vector<int> cells(2, 0);
   pool->run([&](ThreadContext& context) {
     for (int round = 1; round <= 5; ++round) {
-      // Much longer than the spin of 200 us: the other one sleeps in the kernel, each in turn.
+      // Much longer than the spin of 200 us, so that the other thread sleeps in the kernel. The threads alternate.
       if (context.index == round % 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       cells[at(context.index)] = round;
       context.barrier();
@@ -312,7 +311,8 @@ TEST(ThreadPool, EveryNumaPolicyKeepsThreadsOnUsableCpus) {
 }
 
 #ifdef __x86_64__
-// In a child process in which the system refuses every placement: 0 when each pool tells and works all the same.
+// Runs in a child process in which the system refuses every thread affinity. Returns 0 if each pool reports that and
+// still works.
 int run_without_placement() {
   constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -353,7 +353,7 @@ TEST(ThreadPool, LowPriorityAppliesToWorkersOnly) {
 }
 
 TEST(ThreadPool, RefusedPriorityIsAWarning) {
-  // Without the privilege the system refuses; with it (root) the priority holds. Either way the pool works.
+  // Without the privilege the system refuses. With it (root), the priority applies. The pool works in both cases.
   for (const Priority priority : {Priority::medium, Priority::high, Priority::realtime}) {
     const auto pool = make_pool({.n_threads = 2, .priority = priority});
     bool raised = false;

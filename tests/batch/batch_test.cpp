@@ -34,7 +34,7 @@ TEST(Split, PartsFollowOneAnotherAndHoldAtMostUbatchTokens) {
         ASSERT_EQ(part.begin, next);
         ASSERT_GT(part.size(), 0);
         ASSERT_LE(part.size(), n_ubatch);
-        ASSERT_TRUE(part.size() == n_ubatch || part.end == n);  // only the last is short
+        ASSERT_TRUE(part.size() == n_ubatch || part.end == n);  // only the last part may be shorter
         next = part.end;
       }
       ASSERT_EQ(next, n);

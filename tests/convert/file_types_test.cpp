@@ -21,7 +21,7 @@ TEST(FileTypes, NamesInAnyCaseAliasesAndNumbers) {
     EXPECT_EQ(file_type_from_name(text), std::nullopt) << text;
 }
 
-// The ids that files carry are those of llama.cpp.
+// Ids in files are those of llama.cpp.
 TEST(FileTypes, Ids) {
   const std::pair<const char*, uint32_t> ids[] = {
       {"F16", 1},     {"Q4_0", 2},    {"Q4_1", 3},     {"Q8_0", 7},    {"Q5_0", 8},    {"Q5_1", 9},     {"Q2_K", 10},

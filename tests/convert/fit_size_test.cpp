@@ -1,4 +1,4 @@
-// The best mix for a size: the trade-off by hand, and files that fit.
+// The best mix for a size: the trade-off computed by hand, and files within the size.
 #include "tessera/convert/fit_size.h"
 
 #include <limits>
@@ -119,7 +119,7 @@ TEST_F(FitSize, FlagsAndNormsAreLeftAlone) {
     EXPECT_EQ(nbytes(tensor.to, tensor.source.info.shape).value(), tensor.n_bytes);
 }
 
-// A tensor whose rows are multiples of one pattern is stored well by few bits; the bytes go to the other.
+// A tensor whose rows are multiples of one pattern needs few bits, so the bytes are spent on the other tensor.
 TEST_F(FitSize, BytesGoWhereTheErrorIs) {
   SmallFile model;
   model.add("blk.0.a.weight", {256, 64});

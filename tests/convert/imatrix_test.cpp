@@ -1,4 +1,4 @@
-// Importance matrices: both file forms written and read back, added together, and files that are damaged.
+// Importance matrices: both file formats written and read back, addition, and damaged files.
 #include "tessera/convert/imatrix.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using testing::bytes_of;
 using testing::RawGguf;
 
-// Two weights: a plain one of 3 columns and one of 2 experts, the second of which no token reached.
+// Two weights: a plain one with 3 columns, and one with 2 experts, the second without tokens.
 Imatrix small_imatrix() {
   Imatrix imatrix;
   imatrix.entries["blk.0.ffn_up.weight"] = {.sums = {1024, 2048, 0}, .counts = {1024}};
@@ -38,7 +38,7 @@ void expect_equal(const Imatrix& a, const Imatrix& b) {
   }
 }
 
-// The older form by hand: one weight "w" of these values.
+// A file in the older format built by hand: one weight "w" with these values.
 std::string legacy_of(int32_t n_calls, std::initializer_list<float> values) {
   RawGguf raw;
   raw.number(int32_t{1}).number(int32_t{1}).raw("w").number(n_calls).number(static_cast<int32_t>(values.size()));
@@ -96,7 +96,7 @@ TEST(Imatrix, OlderFormKeepsTheMeans) {
   EXPECT_EQ(read.entries.at("blk.0.ffn_up.weight").counts, std::vector<double>{1024});
   const ImatrixEntry& experts = read.entries.at("blk.0.ffn_up_exps.weight");
   EXPECT_EQ(importance_of(experts, 0, 2), (std::vector<float>{1, 0.5f}));
-  EXPECT_EQ(importance_of(experts, 1, 2), (std::vector<float>{1, 1}));  // no token: all columns count the same
+  EXPECT_EQ(importance_of(experts, 1, 2), (std::vector<float>{1, 1}));  // no token: all columns have equal weight
 }
 
 TEST(Imatrix, OlderFormStatesMeansTimesCalls) {
@@ -187,7 +187,7 @@ TEST(Imatrix, EveryTruncationIsAnError) {
   ASSERT_OK(small_imatrix().save_legacy(testing::temporary_path("a.dat")));
   const std::string gguf = testing::read_all(testing::temporary_path("a.gguf")),
                     legacy = testing::read_all(testing::temporary_path("a.dat"));
-  // The padding after the last tensor may go; the older form may end before its tail or the text's name.
+  // The padding after the last tensor may be missing. The older format may end before its tail or the dataset's name.
   for (size_t n = 0; n < gguf.size() - 24; ++n) EXPECT_FALSE(parse_imatrix(gguf.substr(0, n)).has_value()) << n;
   for (size_t n = 0; n < legacy.size(); ++n)
     EXPECT_EQ(parse_imatrix(legacy.substr(0, n)).has_value(), n == legacy.size() - 16 || n == legacy.size() - 12) << n;

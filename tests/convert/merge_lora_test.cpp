@@ -1,5 +1,5 @@
-// Merging adapters into weights: a merged model says what the model with the adapter says, architecture by
-// architecture; what no adapter names is copied.
+// Merging adapters into weights. For each architecture, a merged model must compute the same as the model with the
+// adapter. Tensors without an adapter are copied.
 #include "tessera/convert/merge_lora.h"
 
 #include <cmath>
@@ -50,7 +50,7 @@ Result<std::vector<float>> logits(const std::string& model, std::vector<Scaled> 
   return logits_of(*session, token_ids(*engine, 12));
 }
 
-// The root of the squared errors' sum beside that of the squares.
+// The root of the sum of squared errors divided by the sum of squares.
 double relative_error(std::span<const float> a, std::span<const float> b) {
   EXPECT_EQ(a.size(), b.size());
   double error = 0, power = 0;
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MergedLora,
                            return name;
                          });
 
-// With an adapter for every matrix that is multiplied, experts and tied embeddings among them.
+// An adapter for every matrix of a product, including experts and tied embeddings.
 TEST_P(MergedLora, SaysWhatTheAdaptedModelSays) {
   const std::string model = named_model(GetParam());
   const auto leave_out = [](std::string_view name) {

@@ -1,5 +1,5 @@
-// Which type each tensor gets: expectations written by hand from the rules of design/quantizers.md, 3, for models of
-// every kind that a rule tells apart.
+// The type of each tensor in a mix. Expectations were written by hand from the rules of llama-quantize, for models of
+// every kind that a rule distinguishes.
 #include "tessera/convert/mix.h"
 
 #include <fmt/format.h>
@@ -100,7 +100,7 @@ class Chosen {
   DType of(const std::string& name) const { return by_name_.at(name).dtype; }
   MixReason why(const std::string& name) const { return by_name_.at(name).reason; }
 
-  // Of a part such as "attn_v": the only type it has in all layers, or "mixed".
+  // Returns the type of a part such as "attn_v" in all layers, or "mixed".
   std::string all(const std::string& part) const {
     const std::string first(info(layer(0, part)).name);
     for (int64_t i = 1; i < n_layers_; ++i)
@@ -108,7 +108,7 @@ class Chosen {
     return first;
   }
 
-  // The layers in which a part has a type.
+  // Returns the layers in which a part has a type.
   std::set<int64_t> layers_with(const std::string& part, DType type) const {
     std::set<int64_t> layers;
     for (int64_t i = 0; i < n_layers_; ++i)
@@ -192,7 +192,7 @@ TEST(Mix, CountersOfTheSmallerKMixes) {
   EXPECT_EQ(q2.all("attn_v"), "q2_K");
 }
 
-// The order of the file counts: blk.10 comes after blk.9, not after blk.1.
+// The order of the file matters: blk.10 comes after blk.9, not after blk.1.
 TEST(Mix, LayersAreOrderedAsNumbers) {
   EXPECT_EQ(layer_of("blk.10.attn_v.weight"), 10);
   EXPECT_EQ(layer_of("token_embd.weight"), -1);
@@ -291,7 +291,7 @@ TEST(Mix, EightExperts) {
   EXPECT_EQ(two.all("attn_output"), "q5_K");
 }
 
-// Layers without experts have no down tensors of that name: the layer's number counts, not the tensors seen.
+// Layers without experts have no down tensors of that name, so the layer's number counts, not the number of tensors.
 TEST(Mix, ManyExpertsCountLayersByName) {
   SmallModel model = make({.n_heads_kv = 8, .n_experts = 64});
   model.add("blk.8.ffn_down_shexp.weight", {512, 512});

@@ -1,4 +1,4 @@
-// Small models to quantize, and what is left in a directory afterwards.
+// Small models to quantize, and a check of the remaining files in a directory.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ inline std::vector<float> normal_values(uint64_t seed, size_t n) {
   std::vector<float> values(n);
   for (float& value : values) {
     value = 0;
-    for (int i = 0; i < 4; ++i) value += rng.next_float(-0.5f, 0.5f);  // near enough to a normal distribution
+    for (int i = 0; i < 4; ++i) value += rng.next_float(-0.5f, 0.5f);  // approximately a normal distribution
   }
   return values;
 }
@@ -54,7 +54,7 @@ inline Result<> quantize_file(const std::string& input, const std::string& outpu
   return convert::write_quantized(*files, plan, options, output, {*threads, nullptr, progress});
 }
 
-/// Files whose names begin with this one's: itself and what was left half written.
+/// Files whose names begin with the name of this file: the file itself and incomplete ones.
 inline size_t count_files_like(const std::string& path) {
   const std::filesystem::path like(path);
   size_t n = 0;

@@ -1,4 +1,4 @@
-// From one model file to another: values, metadata, parts, the same bytes for any number of threads, and what stops it.
+// Quantization of a model file: values, metadata, parts, equal bytes for any number of threads, and errors.
 #include "tessera/convert/quantize.h"
 
 #include <cmath>
@@ -52,7 +52,7 @@ TEST(Quantize, RowsAreWhatTheEncoderMakesOfThem) {
   EXPECT_TRUE(std::ranges::equal((*file)->data(*norm), std::as_bytes(std::span(model.data[2]))));
 }
 
-// More values than are encoded between two writes, in rows that do not divide the pieces evenly.
+// More values than one batch between two writes, in rows that do not divide the pieces evenly.
 TEST(Quantize, SameBytesForAnyNumberOfThreads) {
   SmallFile model = small_model();
   model.add("blk.1.ffn_up.weight", {320, 15001});
@@ -182,7 +182,7 @@ TEST(Quantize, NonFiniteSourceIsNamedAndNothingIsLeft) {
     SmallFile model = small_model();
     model.data[4][5000] = bad;
     model.data[4][5001] = bad;
-    model.data[4][20000] = bad;  // rows that other threads may meet first
+    model.data[4][20000] = bad;  // other threads may encode these rows first
     model.data[4][40000] = bad;
     const std::string in = model.write("bad.gguf"), out = testing::temporary_path("nonfinite-out.gguf");
     EXPECT_ERROR(quantize_file(in, out, options_for(FileType::q4_0), 3),
@@ -359,7 +359,7 @@ TEST(Importance, EachExpertHasItsSlice) {
   const auto is = [](std::span<const float> got, float a, float b) { return got[0] == a && got[1] == b; };
   EXPECT_TRUE(is(importance->row(0), 1, 3));
   EXPECT_TRUE(is(importance->row(3), 1, 3));
-  EXPECT_TRUE(is(importance->row(4), 1, 1));  // no token reached it
+  EXPECT_TRUE(is(importance->row(4), 1, 1));  // an expert without tokens
   EXPECT_TRUE(is(importance->row(8), 0, 5));
   EXPECT_TRUE(is(importance->weights(0), 0.5f, 1.5f));
   EXPECT_TRUE(is(importance->weights(4), 1, 1));
@@ -371,7 +371,7 @@ TEST(Importance, OneCountForAllMatrices) {
   const auto importance = TensorImportance::of(entry, "w", {2, 5, 2});
   ASSERT_OK(importance);
   EXPECT_EQ(importance->weights(0)[1], 1.5f);
-  EXPECT_EQ(importance->weights(5)[0], 1.0f);  // all zero: nothing is known
+  EXPECT_EQ(importance->weights(5)[0], 1.0f);  // all zero: no information
 }
 
 TEST(Importance, FilterKeepsOrDropsByName) {

@@ -1,4 +1,4 @@
-// Splitting and merging: where shards end, that nothing of a model is lost, and that failures leave nothing behind.
+// Splitting and merging: the limits of shards, complete copies of a model, and no files left after failures.
 #include "tessera/convert/shards.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Shards : public ::testing::Test {
     return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()));
   }
 
-  // A model of i8 tensors of these many bytes, t0 and so on, whose bytes are their position and number.
+  // A model of i8 tensors with these numbers of bytes, named t0 and so on. Their bytes depend on position and number.
   std::unique_ptr<ModelFiles> model(const std::vector<int64_t>& sizes) {
     GgufBuilder builder;
     builder.set(keys::kArchitecture, "llama");
@@ -103,7 +103,7 @@ TEST_F(Shards, AreOneModelWithAllKeysAndTensors) {
   const auto files = model({5, 40, 100});
   ASSERT_OK_AND_ASSIGN(const auto shards, plan_shards(*files, {.max_tensors = 2, .is_first_tensorless = true}));
   ASSERT_OK(write_shards(*files, shards, prefix()));
-  EXPECT_EQ(n_files(), 4u);  // and the input: nothing else stays
+  EXPECT_EQ(n_files(), 4u);  // including the input: no other file remains
   ASSERT_OK_AND_ASSIGN(const auto read, ModelFiles::open(split_path(prefix(), 0, 3)));
   EXPECT_EQ(read->metadata().find(keys::kSplitNo)->type(), GgufType::u16);
   EXPECT_EQ(read->metadata().find(keys::kSplitCount)->type(), GgufType::u16);

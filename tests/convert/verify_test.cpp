@@ -1,5 +1,5 @@
-// What `tessera verify` finds: the first bad block, whatever the number of threads; texts that do not come back; files
-// of logits that are damaged.
+// The checks of `tessera verify`: the first bad block for any number of threads, texts without a round trip, and
+// damaged files of logits.
 #include "tessera/convert/verify.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(CheckValues, StopsWhenAsked) {
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
 }
 
-// An SPM vocabulary of unknown, the space, byte tokens and these normal tokens.
+// An SPM vocabulary of the unknown token, the space, byte tokens and these normal tokens.
 Result<std::unique_ptr<const text::Tokenizer>> spm(const std::vector<std::string_view>& normal, int n_byte_tokens = 256,
                                                    std::string_view space = "\xE2\x96\x81") {
   text::VocabData data;
@@ -100,7 +100,7 @@ Result<std::unique_ptr<const text::Tokenizer>> spm(const std::vector<std::string
   return text::Tokenizer::create(std::move(vocab));
 }
 
-// Gives q, which is in none of the sentences, back as p.
+// Detokenizes q, which occurs in none of the sentences, to p.
 class Lossy final : public text::Tokenizer {
  public:
   Lossy(std::shared_ptr<const text::Vocab> vocab, std::shared_ptr<const text::Tokenizer> inner)

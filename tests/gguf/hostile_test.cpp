@@ -1,5 +1,5 @@
-// Malformed files: every one is refused with a message that names what, where and the limit, at once and
-// without allocating by a length that the file merely states.
+// Malformed files. Each is refused immediately, with a message that names the field, the position and the limit, and
+// without allocating by a length in the file.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace {
 std::atomic<size_t> g_allocated_bytes{0};
 }
 
-// Counts what the whole test program allocates. Not inlined: GCC would see free() called on what new
-// returned.
+// Counts the allocations of the whole test program. Not inlined: GCC would otherwise warn about free() on a result of
+// new.
 [[gnu::noinline]] void* operator new(size_t n) {
   g_allocated_bytes += n;
   if (void* memory = std::malloc(n != 0 ? n : 1)) return memory;
@@ -37,7 +37,7 @@ constexpr uint64_t kHuge = ~uint64_t{0};
 struct Case {
   std::string_view name;
   std::function<std::string()> bytes;
-  std::string_view message;  // a telling part
+  std::string_view message;  // a significant part
 };
 
 std::string with_tensor(const std::function<void(RawGguf&)>& info, size_t n_data = 256) {
@@ -178,7 +178,7 @@ TEST(GgufHostile, EveryMalformedFileIsRefusedAtOnceInOneLine) {
     const auto start = std::chrono::steady_clock::now();
     const auto file = parse(bytes);
     const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(g_allocated_bytes - before, 2 * bytes.size() + 1'000'000);  // what is freed again counts too
+    EXPECT_LT(g_allocated_bytes - before, 2 * bytes.size() + 1'000'000);  // includes memory that was freed again
     EXPECT_LT(ms.count(), 100);
     ASSERT_FALSE(file.has_value());
     const std::string& message = file.error().message();
@@ -194,7 +194,7 @@ TEST(GgufHostile, EveryPrefixIsReportedAsTruncated) {
   const GgufTensor& last = file->tensors().back();
   const size_t n_needed = last.file_offset + last.n_bytes;
   for (size_t n = 0; n < n_needed; ++n) {
-    // A copy of exactly n bytes, so that the address sanitizer sees a read past it.
+    // A copy of exactly n bytes, so that the address sanitizer detects a read past it.
     const std::vector<char> prefix(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
     EXPECT_ERROR(parse({prefix.data(), prefix.size()}), "truncated at byte " + std::to_string(n));
   }

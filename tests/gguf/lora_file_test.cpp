@@ -1,4 +1,4 @@
-// What LoRA files may be: every way in which one does not fit a model is refused in one line.
+// LoRA files: every mismatch with a model is refused with a one-line message.
 #include "tessera/gguf/lora_file.h"
 
 #include <limits>

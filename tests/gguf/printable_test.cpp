@@ -14,10 +14,10 @@ TEST(Printable, EscapesControls) {
 
 TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\xff"), "\\xff");
-  EXPECT_EQ(printable("\xe6\xa8"), "\\xe6\\xa8");                    // cut off
+  EXPECT_EQ(printable("\xe6\xa8"), "\\xe6\\xa8");                    // truncated
   EXPECT_EQ(printable("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");           // not the shortest form
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // surrogate
-  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // above U+10FFFF
 }
 
 TEST(Printable, CutsLongText) {

@@ -1,5 +1,5 @@
-// GGUF bytes by hand, right or wrong: an independent statement of the format for the reader's and the
-// writer's tests, and the source of malformed files. What is appended is not checked.
+// Builds GGUF bytes by hand, valid or not: an independent implementation of the format for the tests of reader and
+// writer, and the source of malformed files. Appended bytes are not checked.
 #pragma once
 
 #include <cstdint>
@@ -86,8 +86,8 @@ inline std::string small_gguf() {
   return g.bytes();
 }
 
-/// Reads everything that a parsed file offers, so that a sanitizer sees any access out of bounds. The sum
-/// keeps the reads from being optimised away.
+/// Reads everything that a parsed file offers, so that a sanitizer detects any access out of bounds. The sum prevents
+/// the compiler from removing the reads.
 inline uint64_t touch_everything(const GgufFile& file) {
   uint64_t sum = file.version() + file.alignment() + file.data_offset();
   const auto touch = [&](std::span<const std::byte> bytes) {

@@ -70,7 +70,7 @@ TEST(GgufFile, AcceptsGapsAndAnyOrderOfOffsets) {
   EXPECT_OK(parse(bytes));
 }
 
-// Converters write NumPy's 0-d arrays with no extents, and llama.cpp reads them.
+// Converters write NumPy's 0-d arrays without extents, and llama.cpp reads them.
 TEST(GgufFile, ReadsRankZeroAsAScalar) {
   const std::string bytes = RawGguf(1, 0).tensor("scale", {}, 0, 0).data(4).bytes();
   ASSERT_OK_AND_ASSIGN(const auto file, parse(bytes));

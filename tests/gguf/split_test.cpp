@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint32_t kParts = 3;
 
-// Writes the parts of a model of three tensors, t0 to t2, in a directory of the test's own. `change` may
-// alter a part.
+// Writes the parts of a model of three tensors, t0 to t2, in a separate directory of the test. `change` may alter a
+// part.
 class SplitTest : public ::testing::Test {
  protected:
   using Change = std::function<void(uint32_t part, GgufBuilder& builder, std::string& tensor)>;

@@ -186,7 +186,7 @@ TEST(GgufBuilder, DoesNotWriteNestedArrays) {
   EXPECT_ERROR(builder.set_all(file->metadata()), "key 'nested': an array of arrays is not written");
 }
 
-// The files were written by llama.cpp's own library and scripts: the same content gives the same bytes.
+// The files were written by llama.cpp's own library and scripts. The same content must give the same bytes.
 TEST(GgufWriter, RewritesSharedFilesBitForBit) {
   TESSERA_SHARED_OR_SKIP(archs, "golden/archs");
   TESSERA_SHARED_OR_SKIP(model, "models/stories260K.gguf");

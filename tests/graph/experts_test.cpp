@@ -1,4 +1,4 @@
-// The shape rules of a mixture of experts: what they accept and give, and each thing they refuse.
+// The shape rules of mixture-of-experts operations: accepted operands with their results, and each refusal.
 #include <limits>
 
 #include "tests/graph/rules_support.h"
@@ -77,7 +77,7 @@ TEST(MulMatExpertsRule, RefusesWhatDoesNotFit) {
   expect_refused(product({0, 5, 4}, {0, 3}, {2, 3}, ExpertInput::tokens), "rows are empty");
   expect_refused(product({32, 5, 4, 2}, {32, 3}, {2, 3}, ExpertInput::tokens), "want weights [k, n, n_experts]");
   expect_refused(product({32, 5, 4}, {32, 3, 2}, {2, 3}, ExpertInput::tokens), "want weights [k, n, n_experts]");
-  // Two experts fewer are as many entries as one pair more.
+  // Two experts fewer give the same number of entries as one pair more.
   expect_refused(product({32, 5, 2}, {32, 7}, {2, 3}, ExpertInput::routed), "weights of 2 experts, routes of 4");
 }
 

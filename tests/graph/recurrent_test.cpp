@@ -1,4 +1,4 @@
-// The shape rules of recurrent layers: what they accept and give, and each thing they refuse.
+// The shape rules of recurrent layers: accepted operands with their results, and each refusal.
 #include <limits>
 
 #include "tests/graph/rules_support.h"

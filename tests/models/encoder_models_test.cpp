@@ -1,5 +1,5 @@
-// The BERT family as tiny files of random weights: the embeddings of all tokens against the formulas in double
-// precision, and files that say too little or too much.
+// The BERT family as tiny files of random weights. The embeddings of all tokens are compared with the formulas in
+// double precision. Files with missing or unexpected parts are refused.
 #include "tests/support/engine_support.h"
 #include "tests/support/tiny_encoder.h"
 
@@ -18,7 +18,7 @@ std::vector<int32_t> some_tokens(size_t n, int32_t step) {
 
 class EncoderModels : public ::testing::TestWithParam<const char*> {};
 
-// f32 throughout: what differs is the rounding of sums of some tens of terms, in four layers.
+// f32 throughout, so the difference is the rounding of sums of some tens of terms, in four layers.
 constexpr double kTolerance = 2e-4;
 
 void check(TinyEncoder& tiny) {
@@ -30,7 +30,7 @@ void check(TinyEncoder& tiny) {
                                                                     .embeddings = true,
                                                                     .type_k = DType::f32,
                                                                     .type_v = DType::f32}));
-  // More tokens than a block of the cache, and in a sequence beside another.
+  // More tokens than a block of the cache, with another sequence beside it.
   for (const auto& [n, sequence] : {std::pair{70, 0}, std::pair{1, 1}, std::pair{11, 1}}) {
     const std::vector<int32_t> tokens = some_tokens(static_cast<size_t>(n), 7 + sequence);
     ASSERT_OK(session->remove(sequence, 0, 256));

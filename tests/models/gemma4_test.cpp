@@ -1,5 +1,5 @@
-// gemma4 as tiny files of random weights: logits against the formulas in double precision, and files whose parts do not
-// fit together.
+// gemma4 as tiny files of random weights. Logits are compared with the formulas in double precision. Files with
+// inconsistent parts are refused.
 #include <numbers>
 
 #include "tests/support/tiny_models.h"
@@ -14,7 +14,7 @@ constexpr int64_t kLayers = 6, kGemma4Ff = 20, kFfExperts = 10, kPerLayer = 5, k
 constexpr float kFullBase = 5000.0f;
 
 struct Variant {
-  int64_t n_shared = 0;  // of the last layers
+  int64_t n_shared = 0;  // number of last layers
   bool has_per_layer = false;
   int64_t first_with_experts = kLayers;
   bool is_gate_in_up = false;
@@ -45,7 +45,7 @@ Vec with_rope(Vec x, int64_t position, bool has_window, const Variant& v) {
   const int64_t n_rot = has_window && v.has_window_rope ? 4 : dim;
   const double base = has_window ? (v.has_window_rope ? 300.0 : 10000.0) : double{kFullBase};
   for (int64_t i = 0; i < n_rot / 2; ++i) {
-    if (!has_window && i >= kRotated) continue;  // the others' angles are divided by 1e30
+    if (!has_window && i >= kRotated) continue;  // angles of the others are divided by 1e30
     const double angle =
         static_cast<double>(position) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(n_rot));
     double& a = x[static_cast<size_t>(i)];
@@ -256,7 +256,7 @@ TinyModel model_of(const Variant& v) {
 
 void check_gemma4(const Variant& variant) {
   TinyModel m = model_of(variant);
-  // Six layers, each with norms of as few as five elements: errors of some 5e-6, squared.
+  // Six layers with norms of as few as five elements: errors of about 5e-6, squared.
   check(
       m, [&](const TinyModel& model, std::span<const int32_t> tokens) { return logits(model, tokens, variant); },
       1e-10);

@@ -1,5 +1,5 @@
-// Gated delta nets (Qwen 3 Next and 3.5) and RWKV 7: logits against the formulas in double precision, and the same bits
-// however tokens are batched.
+// Gated delta nets (Qwen 3 Next and 3.5) and RWKV 7. Logits are compared with the formulas in double precision and must
+// have the same bits for any batching of the tokens.
 #include "tests/support/tiny_models.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-// What the llama architecture asks of a file: keys, tensors, and what it says when they are wrong.
+// Keys and tensors that the llama architecture requires of a file, and the errors if they are wrong.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ struct SmallLlama {
   }
 };
 
-/// Writes the file that `change` makes of the small one, and opens it.
+/// Applies `change` to the small file, writes and opens it.
 Result<std::unique_ptr<ModelFiles>> files_of(const std::function<void(SmallLlama&)>& change) {
   SmallLlama llama;
   change(llama);
@@ -140,7 +140,7 @@ TEST(Llama, EveryNeededTensorIsMissedByName) {
 
 TEST(Llama, EveryTensorOfAnotherShapeIsRefused) {
   for (const auto& [name, shape] : SmallLlama().tensors) {
-    if (name == "token_embd.weight") continue;  // its rows are the vocabulary: see below
+    if (name == "token_embd.weight") continue;  // its number of rows is the vocabulary size: see below
     Shape other = shape;
     other[0] += 8;
     const std::string why =
@@ -201,7 +201,7 @@ TEST(Llama, RopeTurnsTheWholeHead) {
   expect_refused(with("llama.attention.key_length", uint32_t{7}), "key length 7", ErrorCode::mismatch);
 }
 
-/// The small file with 4 experts of which a token uses 2.
+/// The small file with 4 experts, of which each token uses 2.
 void add_experts(SmallLlama& m) {
   m.builder.set("llama.expert_count", uint32_t{4});
   m.builder.set("llama.expert_used_count", uint32_t{2});
@@ -214,7 +214,7 @@ void add_experts(SmallLlama& m) {
   for (int il = 0; il < 2; ++il) m.tensors.emplace_back(fmt::format("blk.{}.ffn_gate_inp.weight", il), Shape{16, 4});
 }
 
-/// add_experts, then another change.
+/// add_experts, followed by another change.
 std::function<void(SmallLlama&)> experts_and(const std::function<void(SmallLlama&)>& change) {
   return [=](SmallLlama& m) {
     add_experts(m);

@@ -1,5 +1,5 @@
-// Gradients of whole models with recurrent layers and experts: the loss, taken a step along the gradient of one weight,
-// changes by the step times the gradient's length. Two windows are computed at once, each from a zero state.
+// Gradients of whole models with recurrent layers and experts. After a step along the gradient of one weight, the loss
+// must change by the step times the gradient's length. Two windows are computed at once, each from a zero state.
 #include <cmath>
 
 #include "tessera/cache/recurrent.h"
@@ -16,7 +16,7 @@ using namespace testing::tiny;
 
 constexpr int32_t kGradientWindow = 9, kWindows = 2, kBatch = kGradientWindow * kWindows;
 
-/// A model with its weights as f32 in plain memory, and what a graph for training takes.
+/// A model with its weights as f32 in plain memory, and the inputs of a training graph.
 class TrainedModel {
  public:
   Result<> open(const std::string& path) {
@@ -58,7 +58,7 @@ class TrainedModel {
     return tensor.buffer->set(tensor, 0, std::as_bytes(std::span(values)));
   }
 
-  /// The sum of the losses of all tokens, and where wanted the gradient of each weight by its name.
+  /// The sum of the losses of all tokens and, on request, the gradient of each weight by name.
   Result<double> loss(std::map<std::string, std::vector<float>>* gradients = nullptr) {
     GraphBuilder b;
     nn::BatchInputs in;
@@ -125,8 +125,9 @@ class TrainedModel {
   std::unique_ptr<RecurrentCache> states_;
 };
 
-// Steps are short, so that no choice of experts turns within one: it would show. (For other tokens one does: from i * 7
-// a choice in layer 1 of llama-moe turns, and every slope before it is off by the same jump of the loss.)
+// Steps are so short that the choice of experts does not change within one, which would be visible. (It does change for
+// other tokens: from i * 7 a choice in layer 1 of llama-moe changes, and every slope before it is off by the same jump
+// of the loss.)
 void check_model(const std::string& path) {
   TrainedModel model;
   ASSERT_OK(model.open(path));
@@ -142,7 +143,7 @@ void check_model(const std::string& path) {
     for (const float v : d) square += double{v} * v;
     const double length = std::sqrt(square);
     ASSERT_TRUE(std::isfinite(length)) << tensor->name;
-    // The loss is 18 values of about 4, each right to some 1e-7 of it: 1 % of a difference of 0.001.
+    // The loss is a sum of 18 values of about 4, each correct to a relative 1e-7. That is 1 % of a difference of 0.001.
     if (length < 0.05) continue;
     const std::vector<float> values = model.values(tensor);
     const double step = std::min(1e-2, 3e-3 / length);

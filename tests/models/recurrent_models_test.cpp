@@ -1,5 +1,5 @@
-// Mamba and what is built from it and from short convolutions, where there is no golden file: logits against the
-// formulas in double precision, and the same bits however tokens are batched.
+// Mamba and other models with Mamba layers or short convolutions, where there is no golden file. Logits are compared
+// with the formulas in double precision and must have the same bits for any batching of the tokens.
 #include "tests/support/tiny_models.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-// T5 as tiny files of random weights: the encoder's embeddings and the decoder's logits against the formulas in double
-// precision, and the same bits however tokens come.
+// T5 as tiny files of random weights. The encoder's embeddings and the decoder's logits are compared with the formulas
+// in double precision and must have the same bits for any batching of the tokens.
 #include "tests/support/tiny_t5.h"
 
 #include "tessera/engine/embedding.h"
@@ -59,7 +59,7 @@ TEST(T5, EmbeddingsOfAModelWithADecoderAreOfWholeTexts) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
   const std::vector<std::vector<int32_t>> texts = {token_ids(*engine, 100), token_ids(*engine, 30, 2)};
   SessionOptions given;
-  given.n_ubatch = 16;  // less than a text
+  given.n_ubatch = 16;  // less than the length of a text
   ASSERT_OK_AND_ASSIGN(const auto options, embedding_session(*engine, texts, nn::Pooling::mean, given));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
   const auto expect_mean = [&](size_t i, std::span<const float> values) -> Result<> {
@@ -104,7 +104,7 @@ void check_decoder(TinyT5 tiny) {
         error += difference * difference;
         power += expected[t][i] * expected[t][i];
       }
-    EXPECT_LE(error / power, 1e-11);  // f32 against double: relative errors of some 1e-7, squared
+    EXPECT_LE(error / power, 1e-11);  // f32 against double: relative errors of about 1e-7, squared
     EXPECT_GT(power, 1);
   }
 }
@@ -162,7 +162,7 @@ TEST_F(T5Sessions, SequencesHavePromptsOfTheirOwn) {
   ASSERT_OK(session_->clear());
   ASSERT_OK(session_->encode(2, other));
   ASSERT_OK(session_->encode(1, other));
-  ASSERT_OK(session_->encode(1, prompt_));  // in its place
+  ASSERT_OK(session_->encode(1, prompt_));  // replaces the prompt
   Batch batch;
   for (size_t t = 0; t < n; ++t)
     for (const int32_t sequence : {1, 2})
@@ -184,7 +184,7 @@ TEST_F(T5Sessions, ACopyHasThePromptToo) {
   ASSERT_OK(session_->encode(1, std::span(prompt_).first(3)));
   ASSERT_OK(session_->copy(0, 1, 0, 30));
   ASSERT_OK(session_->copy(0, 0, 0, 30));
-  ASSERT_OK(session_->encode(0, std::span(prompt_).first(2)));  // the copy stays as it is
+  ASSERT_OK(session_->encode(0, std::span(prompt_).first(2)));  // the copy does not change
   ASSERT_OK(session_->decode(all_logits(std::span(tokens_).subspan(30), 30, 1)));
   EXPECT_TRUE(same_bits(all_rows(*session_), std::span(expected).last(10 * TinyT5::kVocab)));
 }

@@ -1,5 +1,5 @@
-// The branches of common decoders that no golden file takes: models of many layers, blocks side by side, norms of
-// heads, layers without positions. Logits against one forward pass in double precision that has them all.
+// Branches of common decoders that no golden file covers: models of many layers, parallel blocks, norms of heads,
+// layers without positions. Logits are compared with one forward pass in double precision that implements all of them.
 #include "tests/support/tiny_models.h"
 
 namespace tessera {
@@ -12,8 +12,8 @@ constexpr int64_t kFf = 20, kWindow = 6;
 
 enum class Order {
   serial,        // x += attention(norm(x)), x += ffn(norm(x))
-  side_by_side,  // both take norm(x)
-  two_norms,     // the same, each with a norm of its own
+  side_by_side,  // both inputs are norm(x)
+  two_norms,     // the same, with a separate norm for each
   post,          // x += norm(attention(x)), x += norm(ffn(x))
 };
 
@@ -24,10 +24,10 @@ struct Rules {
   Order order = Order::serial;
   int64_t n_rot = 8;
   bool is_adjacent = false;
-  int64_t rope_period = 0;  // > 0: the last layer of each has no rope
-  bool has_window = false;  // in layers that have rope
+  int64_t rope_period = 0;  // > 0: the last layer of each period has no rope
+  bool has_window = false;  // in layers with rope
   double max_alibi = 0, clamp = 0;
-  bool is_gated = true;  // with SiLU; else GELU
+  bool is_gated = true;  // with SiLU; otherwise GELU
   bool has_biases = false;
   bool is_output_embedding = false;
   double logit_scale = 1;
@@ -49,8 +49,8 @@ Vec normed(const TinyModel& m, const std::string& name, const Vec& x, const Rule
   return m.has(name + ".bias") ? plus(y, vector_of(m, name + ".bias")) : y;
 }
 
-/// All heads of a token through the norm that the shape of its weight means: [dim] the same for each, [dim, n_heads]
-/// one for each, [dim * n_heads] all together.
+/// Applies the norm that the shape of its weight implies to all heads of a token: [dim] is the same for each head,
+/// [dim, n_heads] has one row per head, and [dim * n_heads] norms all heads together.
 Vec heads_normed(const TinyModel& m, const std::string& name, const Vec& x, const Rules& r) {
   if (!m.has(name + ".weight")) return x;
   const Vec weight = vector_of(m, name + ".weight");
@@ -98,7 +98,7 @@ Rows attention(const TinyModel& m, int64_t il, const Rows& x, const Rules& r) {
     Vec out;
     for (int64_t h = 0; h < r.n_heads; ++h) {
       const int64_t at = h / (r.n_heads / r.n_heads_kv) * r.dim;
-      // ALiBi: a series of powers of two for the largest power of two of heads, then every other of a finer one.
+      // ALiBi: a series of powers of two for the largest power of two of heads, then every other term of a finer one.
       const auto n = static_cast<double>(r.n_heads >= 2 ? 2 : 1);
       const double slope = static_cast<double>(h) < n ? std::exp2(-r.max_alibi * static_cast<double>(h + 1) / n)
                                                       : std::exp2(-r.max_alibi / 2 / n);
@@ -165,7 +165,7 @@ Rows forward(const TinyModel& m, std::span<const int32_t> tokens, const Rules& r
   });
 }
 
-// A file with what all of them have; q_norm is the shape of attn_q_norm for so many heads.
+// A file with the common parts; q_norm is the shape of attn_q_norm for the given number of heads.
 TinyModel model_of(const std::string& architecture, const Rules& r, const std::function<Shape(int64_t)>& q_norm = {},
                    bool is_fused = false) {
   TinyModel m(architecture, r.n_layers);
@@ -229,7 +229,7 @@ TEST(TransformerBranches, CommandROf64LayersNormsEachHeadByItself) {
                     .logit_scale = 0.0625};
   TinyModel m = model_of("command-r", rules, [](int64_t n_heads) { return Shape{8, n_heads}; });
   m.key("logit_scale", 0.0625f);
-  check_rules(m, rules, 1e-10);  // of 64 layers
+  check_rules(m, rules, 1e-10);  // 64 layers
 }
 
 TEST(TransformerBranches, CommandROfFewerLayersHasNoNormsOfHeads) {
@@ -243,7 +243,7 @@ TEST(TransformerBranches, Exaone4Of64BlocksHasWindowsAndLayersWithoutPositions) 
   const Rules rules{.n_layers = 64, .is_rms = true, .order = Order::post, .rope_period = 4, .has_window = true};
   TinyModel m = model_of("exaone4", rules, [](int64_t) { return Shape{8}; });
   m.key("attention.sliding_window", kWindow);
-  check_rules(m, rules, 1e-10);  // of 64 layers
+  check_rules(m, rules, 1e-10);  // 64 layers
 }
 
 TEST(TransformerBranches, Exaone4OfFewerBlocksSeesEverything) {

@@ -1,5 +1,5 @@
-// What architectures say of their layers: windows, ropes and shapes in the cache, for files with more layers or other
-// keys than the references have.
+// Windows, ropes and cache shapes of the layers of each architecture, for files with more layers or other keys than the
+// golden files.
 #include "tessera/models/transformer.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace testing;
 
-/// The model of a reference's file after a change.
+/// The model of a golden file after a change.
 Result<std::unique_ptr<Model>> changed(const std::string& path, const std::function<void(FloatModel&)>& change,
                                        std::unique_ptr<ModelFiles>& files) {
   FloatModel m(path);
@@ -65,7 +65,7 @@ TEST_F(TransformerLayers, Gemma3HasARopeForWindows) {
         {std::vector<int64_t>(7, 0), std::vector<int>(7, 0)});
 }
 
-/// Heads of half the width. Then a head is not as wide as the model's width per head.
+/// Heads of half the width, so that the head size differs from n_embd / n_heads.
 void halve_heads(FloatModel& m, const std::string& architecture) {
   for (const char* key : {"key_length", "value_length", "key_length_swa", "value_length_swa"})
     m.keys.set(architecture + ".attention." + key, 16u);
@@ -79,7 +79,7 @@ void halve_heads(FloatModel& m, const std::string& architecture) {
   }
 }
 
-/// By what a model of n layers multiplies the scores of attention.
+/// The factor of attention scores in a model of n layers.
 std::set<float> score_scales(const std::string& architecture, int n_layers) {
   FloatModel m(arch_model(architecture + "-dense"));
   m.repeat_layer_0(architecture, n_layers);
@@ -158,7 +158,7 @@ TEST_F(TransformerLayers, DeepSeekKeepsOneVectorPerToken) {
   EXPECT_EQ(model->info().kv_layers, (std::vector<KvLayerShape>(2, {.n_heads_kv = 1, .k_dim = 576, .v_dim = 0})));
 }
 
-// Command R+ norms heads; without those weights it is refused.
+// Command R+ norms heads, so a file without those weights is refused.
 TEST(Transformer, CommandRPlusIsToldByItsLayers) {
   const std::string path = arch_model("command-r-dense");
   std::unique_ptr<ModelFiles> files;

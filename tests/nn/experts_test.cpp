@@ -17,7 +17,7 @@ using namespace testing;
 
 constexpr int64_t kWidth = 12, kExperts = 6, kUsed = 3, kTokens = 9;
 
-/// Tensors of floats in memory of their own.
+/// Owns the memory of float tensors.
 struct Tensors {
   const Tensor* add(const std::string& name, const Shape& shape, float limit = 1.0f) {
     values[name] = random_values(rng, shape.n_elements(), limit);
@@ -37,7 +37,7 @@ struct Choice {
   std::vector<double> weights;
 };
 
-/// What the router does to one token's logits, in double.
+/// The router's computation for the logits of one token, in double.
 Choice choose(std::vector<double> logits, const std::vector<float>& selection_bias, const nn::Router& router) {
   std::vector<double> scores = logits;
   const auto soft_max = [](std::vector<double>& x) {
@@ -143,7 +143,7 @@ TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
     }
     want.insert(want.end(), sum.begin(), sum.end());
   }
-  expect_near(y, want, 2e-5);  // f32 sums of some ten products of some ten in size, three layers deep
+  expect_near(y, want, 2e-5);  // f32 sums of about ten products of magnitude ten, three layers deep
 }
 
 }  // namespace

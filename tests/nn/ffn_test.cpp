@@ -1,4 +1,4 @@
-// Feed-forward blocks: gated, with the gate in the same product, and without.
+// Feed-forward blocks: with a gate, with a gate in the same product, and without a gate.
 #include "tessera/nn/ffn.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ class Ffns : public ::testing::Test {
                      divisor_ = random_values(rng_, kHidden);
 };
 
-constexpr double kTolerance = 1e-5;  // f32 sums of some ten products, twice
+constexpr double kTolerance = 1e-5;  // f32 sums of about ten products, twice
 
 double gelu(double x) { return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 

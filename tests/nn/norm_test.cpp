@@ -1,4 +1,4 @@
-// Norms with and without weights, and the three shapes of weights that norms of heads have.
+// Norms with and without weights, and the three weight shapes of head norms.
 #include "tessera/nn/norm.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Norms : public ::testing::TestWithParam<nn::NormKind> {
     return &owned_.back().tensor;
   }
 
-  /// x in rows of n, each normed by itself.
+  /// x in rows of n, each normed separately.
   std::vector<double> normed(const std::vector<float>& x, int64_t n) const {
     std::vector<double> y(x.begin(), x.end());
     for (size_t row = 0; row < y.size(); row += static_cast<size_t>(n)) {
@@ -59,12 +59,12 @@ TEST_P(Norms, HaveAWeightABiasOrNeither) {
       std::vector<double> want = normed(x, kDim);
       for (size_t i = 0; i < want.size(); ++i)
         want[i] = want[i] * (has_weight ? double{w[i % kDim]} : 1.0) + (has_bias ? double{c[i % kDim]} : 0.0);
-      expect_near(y, want, 1e-5);  // f32 roundings of values of some units
+      expect_near(y, want, 1e-5);  // f32 rounding of values of magnitude 1 to 10
     }
 }
 
 TEST_P(Norms, OfHeadsAreAsTheWeightsShapeSays) {
-  // Heads are a part of wider rows, as of a product that gives q, k and v.
+  // Heads are a part of wider rows, as in a product that computes q, k and v.
   constexpr int64_t kWide = kDim * kHeads + 5;
   const std::vector<float> wide = random_values(rng_, kWide * kNormTokens, 3.0f);
   std::vector<float> x;

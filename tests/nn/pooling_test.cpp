@@ -44,13 +44,13 @@ TEST(Pooling, MeanIsColumnByColumn) {
 }
 
 TEST(Pooling, MeanIsSummedInDouble) {
-  const std::vector<float> rows = {3e8f, 1, 1, -3e8f};  // in f32 the ones would vanish
+  const std::vector<float> rows = {3e8f, 1, 1, -3e8f};  // in f32 the ones would be lost
   std::vector<float> mean(1);
   nn::mean_of_rows(rows, mean);
   EXPECT_EQ(mean[0], 0.5f);
 }
 
-// One embedding of two elements through small heads, by hand.
+// One embedding of two elements through small heads, computed by hand.
 std::vector<float> scores(const GraphRunner& runner, const nn::RankHead& head, const std::vector<float>& x) {
   GraphBuilder b;
   b.output(nn::rank(b, b.input("x", DType::f32, {2, 1}), head), "y");
@@ -88,7 +88,7 @@ TEST(RankHead, MayHaveGeluAndANorm) {
   const nn::RankHead head{.dense = {.weight = &dense.tensor},
                           .norm = {.kind = nn::NormKind::layer, .weight = &weight.tensor, .eps = 0.0f},
                           .activation = nn::RankHead::Activation::gelu};
-  // GELU keeps 2 above -1; of two values the norm makes 1 and -1.
+  // GELU leaves 2 larger than -1. The norm maps two values to 1 and -1.
   expect_near(scores(runner, head, {2, -1}), {3, -5}, 1e-5);
 }
 

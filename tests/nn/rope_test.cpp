@@ -43,7 +43,7 @@ TEST(RopeTableParams, YarnByHand) {
 }
 
 TEST(RopeTableParams, TheRampStaysWithinThePairs) {
-  // So short a context that no pair turns once.
+  // A context so short that no pair makes a full turn.
   const RopeTableParams p =
       rope_table_params({.n_rot = 8, .scaling = RopeScaling::yarn, .factor = 2.0f, .original_context = 4});
   EXPECT_EQ(p.yarn_low, 0.0f);

@@ -1,4 +1,4 @@
-// Attention of a batch without a cache, as training has it: the op it becomes, and what it refuses.
+// Attention of a batch without a cache, as in training: the operation that it builds, and refused cases.
 #include <gtest/gtest.h>
 
 #include "tessera/nn/attention.h"

@@ -1,4 +1,4 @@
-// The working set: selection against a full sort, ties, values that are not numbers, reuse.
+// The candidates: selection compared with a full sort, ties, NaN and infinite logits, reuse.
 #include "tessera/sample/candidates.h"
 
 #include "tests/sample/sample_support.h"
@@ -6,7 +6,7 @@
 namespace tessera::sample {
 namespace {
 
-/// All tokens by a plain sort.
+/// Sorts all tokens.
 std::vector<int32_t> ids_by_sort(const std::vector<float>& logits) {
   std::vector<int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -24,7 +24,7 @@ std::vector<int32_t> ids_in_list(std::span<const Candidate> items) {
 TEST(Candidates, KeepTopEqualsAFullSortForEveryN) {
   Rng rng(21);
   for (const size_t n_tokens : {1u, 2u, 31u, 32u, 33u, 1000u, 5000u}) {
-    // Few different values, so that most cuts go through a tie.
+    // Few distinct values, so that most cuts hit a tie.
     std::vector<float> logits(n_tokens);
     for (float& logit : logits) logit = static_cast<float>(rng.next_u32() % 50);
     const auto sorted = ids_by_sort(logits);

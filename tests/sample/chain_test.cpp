@@ -18,7 +18,7 @@ std::map<int32_t, double> all_probs(Chain& chain) {
   return probs;
 }
 
-/// The default chain with a repeat penalty, as its definition reads: sort all, cut, normalise.
+/// The default chain with a repeat penalty, implemented by its definition: sort all, cut, normalise.
 std::map<int32_t, double> reference_chain(const SamplerParams& params, const std::vector<float>& logits,
                                           const std::vector<int32_t>& text) {
   struct Token {
@@ -73,8 +73,8 @@ TEST(Chain, DefaultAgreesWithAPlainReference) {
     ASSERT_OK_AND_ASSIGN(const int32_t token, chain->sample(logits));
     const auto want = reference_chain(params, logits, text);
     EXPECT_TRUE(want.contains(token));
-    // Penalised and scaled logits are rounded to float, 2^-24 of at most 15: 1e-6 in a logit, so in a
-    // probability.
+    // Penalised and scaled logits are rounded to float, with an error of 2^-24 of at most 15: 1e-6 in a logit, and so
+    // in a probability.
     expect_same_probs(all_probs(*chain), want, 2e-6);
   }
 }
@@ -94,7 +94,7 @@ TEST(Chain, ProbabilitiesSumToOneAndDescend) {
 }
 
 TEST(Chain, OrderOfStepsIsObeyed) {
-  // After division by 4 every token passes min_p 0.5; before it, only the best does.
+  // After division by 4 every token passes min_p 0.5. Before it, only the best does.
   const std::vector<float> logits = {0, 1, 2};
   SamplerParams params = seeded();
   params.temp = 4;
@@ -205,7 +205,7 @@ TEST(Chain, CreateChecksWhatItIsGiven) {
   EXPECT_ERROR(Chain::create(params, vocab, 16), "logit_bias: token 4, range 0 to 3");
 }
 
-/// 60 tokens over logits that depend on the step only.
+/// Samples 60 tokens from logits that depend only on the step.
 std::vector<int32_t> generate(Chain& chain) {
   Rng rng(74);
   std::vector<int32_t> tokens;

@@ -1,4 +1,4 @@
-// dist: the tokens drawn have the distribution of the probabilities.
+// dist: tokens are drawn with the distribution of the probabilities.
 #include "tests/sample/sample_support.h"
 
 namespace tessera::sample {
@@ -22,8 +22,8 @@ TEST(Dist, FrequenciesFitTheProbabilities) {
     const double expected = probs[i] * kDraws;
     chi_square += (counts[i] - expected) * (counts[i] - expected) / expected;
   }
-  // 7 degrees of freedom: a right sampler passes 24.3 once in 1000 seeds, and this seed is fixed;
-  // probabilities wrong by 2 % of one token of 0.3 already give about 17 more.
+  // 7 degrees of freedom: a correct sampler exceeds 24.3 for one seed in 1000, and this seed is fixed. An error of 2 %
+  // in the probability 0.3 of one token already adds about 17.
   EXPECT_LT(chi_square, 24.3);
 }
 

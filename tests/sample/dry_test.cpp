@@ -1,10 +1,10 @@
-// dry against its definition, and against comparing all pairs of places directly.
+// dry against its definition, and against a direct comparison of all pairs of positions.
 #include "tests/sample/sample_support.h"
 
 namespace tessera::sample {
 namespace {
 
-// Tokens are letters; '|' stands for itself and is a breaker.
+// Tokens are letters; '|' is its own token and a breaker.
 constexpr std::string_view kLetters = "abcdefgh|";
 
 class DryChain {
@@ -29,7 +29,7 @@ class DryChain {
     history_.clear();
   }
 
-  /// What each token loses; tokens that lose nothing are absent.
+  /// The penalty of each token; tokens without a penalty are absent.
   std::map<int32_t, float> penalties() {
     Candidates candidates;
     candidates.assign(std::vector<float>(n_tokens_, 0.0f));
@@ -108,7 +108,7 @@ TEST(Dry, OnlyTheLastNAreSearched) {
   params.dry_penalty_last_n = 4;
   DryChain chain(params);
   chain.accept("abcdab");
-  EXPECT_EQ(chain.penalties(), Lost{});  // "cdab" holds "ab" once
+  EXPECT_EQ(chain.penalties(), Lost{});  // "cdab" contains "ab" once
 }
 
 TEST(Dry, ResetForgetsTheText) {
@@ -141,7 +141,7 @@ TEST(Dry, OffWithoutMultiplierOrWindow) {
   EXPECT_FALSE(make_with(make_dry, {.dry_multiplier = 1, .dry_penalty_last_n = 0}));
 }
 
-/// The definition: every earlier place is compared with the end, token by token, back to a breaker.
+/// The definition: every earlier position is compared with the end, token by token, back to a breaker.
 Lost naive(const std::vector<int32_t>& text, size_t window, int32_t allowed) {
   const auto breaker = static_cast<int32_t>(kLetters.find('|'));
   const size_t first = text.size() - std::min(window, text.size());
@@ -168,7 +168,7 @@ TEST(Dry, AgreesWithComparingAllPlaces) {
     DryChain chain(params);
     std::vector<int32_t> text;
     for (int i = 0; i < 80; ++i) {
-      // Two letters repeat much; the breaker comes now and then.
+      // Two letters repeat often; a breaker occurs sometimes.
       const auto token = static_cast<int32_t>(rng.next_u32() % 16 == 0 ? 8 : rng.next_u32() % 2);
       text.push_back(token);
       chain.accept(token);

@@ -1,11 +1,11 @@
-// Both versions of mirostat: by hand, and in a loop where the surprise must settle at tau.
+// Both versions of mirostat: values computed by hand, and a loop in which the surprise must settle at tau.
 #include "tests/sample/sample_support.h"
 
 namespace tessera::sample {
 namespace {
 
-/// The surprise, in bits under the whole distribution, of n sampled tokens on average; the first fifth is the
-/// time to settle.
+/// The average surprise of n sampled tokens, in bits under the whole distribution. The first fifth is settling time and
+/// not counted.
 double mean_surprise(int32_t version, float tau, int n) {
   SamplerParams params = seeded();
   params.mirostat = version;
@@ -14,8 +14,8 @@ double mean_surprise(int32_t version, float tau, int n) {
   constexpr size_t kTokens = 4000;
   auto chain = Chain::create(params, std::make_shared<TestVocab>(kTokens), 64);
   EXPECT_OK(chain);
-  // A Zipf law of exponent 1, as of words, disturbed anew for each token: an entropy of about 9 bits, and 3.2
-  // bits for the most probable token, below which no truncation can bring the surprise.
+  // A Zipf law of exponent 1, like that of words, disturbed for each token. The entropy is about 9 bits. The most
+  // probable token has 3.2 bits, and no truncation can reduce the surprise below that.
   Rng rng(61);
   std::vector<float> logits(kTokens);
   double sum = 0;
@@ -29,9 +29,9 @@ double mean_surprise(int32_t version, float tau, int n) {
   return sum / (n - n / 5);
 }
 
-// mu moves by eta * (surprise - tau), so the errors since it settled sum to its movement / eta: with mu
-// within 10 of where it began to count and eta 0.1, at most 100 bits over 960 tokens, 0.1 each; in practice a
-// quarter of that.
+// mu moves by eta * (surprise - tau), so the sum of the errors since settling is the movement of mu / eta. With mu
+// within 10 of its value at the start of counting and eta 0.1, the sum is at most 100 bits over 960 tokens, 0.1 each.
+// In practice it is a quarter of that.
 constexpr double kSurpriseTolerance = 0.1;
 
 TEST(Mirostat, SurpriseSettlesAtTau) {
@@ -73,7 +73,7 @@ TEST(Mirostat, SurvivesDistributionsWithoutAZipfLaw) {
 }
 
 TEST(Mirostat, SurvivesEndlessCertainty) {
-  // Without any surprise mu grows for ever.
+  // Without any surprise, mu grows without bound.
   for (const int32_t version : {1, 2}) {
     SamplerParams params = seeded();
     params.mirostat = version;

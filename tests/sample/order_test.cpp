@@ -1,4 +1,4 @@
-// The table of samplers and both spellings of an order.
+// The table of samplers and both notations of an order.
 #include "tessera/sample/order.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Defaults and ranges: every numeric field is swept with hostile values.
+// Defaults and ranges. Every numeric field is tested with hostile values.
 #include "tessera/sample/params.h"
 
 #include <limits>
@@ -8,14 +8,14 @@
 namespace tessera::sample {
 namespace {
 
-// f(name, member) for each number of SamplerParams that is a T.
+// Calls f(name, member) for each number of SamplerParams of type T.
 template <class T, class F>
 void for_each_number(F f) {
   for (const SamplingParam& param : sampling_params())
     if (const auto* member = std::get_if<T SamplerParams::*>(&param.member)) f(param.name, *member);
 }
 
-/// Samples a few tokens; any outcome but a crash, a hang or an allocation by the parameters will do.
+/// Samples a few tokens. Any outcome is accepted except a crash, a hang or an unbounded allocation.
 void exercise(SamplerParams params) {
   params.seed = 3;
   auto chain = Chain::create(params, std::make_shared<TestVocab>(16), 32);
@@ -69,7 +69,7 @@ TEST(SamplerParams, IntMinIsRefusedInEveryIntegerField) {
 TEST(SamplerParams, WhatValidatePassesAChainSurvives) {
   const float real_values[] = {0, -1, 1, 1e-7f, -1e-7f, 1e-45f, 0.5f, 100, 1000};
   const int32_t integer_values[] = {-1, 0, 1, 2, 1 << 20, std::numeric_limits<int32_t>::max()};
-  // The switches that bring the rest of the fields into play.
+  // Settings that activate the other fields.
   for (const int32_t mirostat : {0, 1, 2}) {
     SamplerParams base;
     base.mirostat = mirostat;

@@ -1,10 +1,10 @@
-// penalties against their definition, and against counting the window anew for each token.
+// penalties against their definition, and against a new count of the window for each token.
 #include "tests/sample/sample_support.h"
 
 namespace tessera::sample {
 namespace {
 
-/// The logits after the sampler has seen `text`, whose latest window of n counts.
+/// The logits after the sampler has accepted `text`, of which the last n tokens count.
 std::map<int32_t, float> penalised(const SamplerParams& params, const std::vector<int32_t>& text,
                                    const std::vector<float>& logits) {
   const auto sampler = make_with(make_penalties, params, logits.size());

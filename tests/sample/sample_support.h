@@ -1,5 +1,5 @@
-// What the tests of samplers share: a small vocabulary, random logits, one sampler run on its own, and a
-// plain double-precision softmax to compare with.
+// Shared by the tests of samplers: a small vocabulary, random logits, a run of a single sampler, and a plain
+// double-precision softmax for comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace tessera::sample {
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Probabilities are a handful of double operations, each within 2^-52 of exact, on values up to 1.
+/// Probabilities result from a few double operations, each within 2^-52 of exact, on values up to 1.
 inline constexpr double kProbTolerance = 1e-12;
 
 class TestVocab : public VocabView {
@@ -36,7 +36,7 @@ class TestVocab : public VocabView {
 
 using Make = std::unique_ptr<Sampler> (*)(const SamplerContext&);
 
-/// The sampler of these parameters; null when they turn it off.
+/// The sampler of these parameters; null if they turn it off.
 inline std::unique_ptr<Sampler> make_with(Make make, const SamplerParams& params, size_t n_tokens = 8) {
   return make({params, std::make_shared<TestVocab>(n_tokens), 1024});
 }
@@ -60,7 +60,7 @@ inline std::vector<int32_t> ids_of(const std::map<int32_t, double>& probs) {
   return ids;
 }
 
-/// Logits whose softmax is these probabilities, but for rounding to float.
+/// Logits whose softmax equals these probabilities, except for rounding to float.
 inline std::vector<float> logits_of(const std::vector<double>& probs) {
   std::vector<float> logits;
   for (const double p : probs) logits.push_back(static_cast<float>(std::log(p)));
@@ -88,7 +88,7 @@ inline void expect_same_probs(const std::map<int32_t, double>& got, const std::m
   for (const auto& [id, p] : want) EXPECT_NEAR(got.at(id), p, tolerance) << "token " << id;
 }
 
-/// A truncation must depend on the logits alone: moving token i to perm(i) must move the result along.
+/// A truncation must depend only on the logits: moving token i to perm(i) must move the result accordingly.
 inline void expect_permutable(Make make, const SamplerParams& params) {
   Rng rng(11);
   const auto logits = random_logits(97, rng);

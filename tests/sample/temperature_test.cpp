@@ -21,8 +21,8 @@ TEST(Temperature, BelowTheLeastIsLeftToGreedy) {
 }
 
 TEST(Temperature, DynamicIsGreatestWhenAllAreEquallyProbable) {
-  // The entropy is ln n, so T = temp + range; the logits are equal, so it must be seen in a second
-  // distribution: with the exponent 0, T = temp + range whatever the entropy.
+  // The entropy is ln n, so T = temp + range. Equal logits do not show T, so a second distribution is needed. With
+  // exponent 0, T = temp + range for any entropy.
   const SamplerParams params = {.temp = 1, .dynatemp_range = 0.5f, .dynatemp_exponent = 0};
   const auto probs = apply(make_temperature, params, {0, 3});
   EXPECT_NEAR(probs.at(1), 1 / (1 + std::exp(-3 / 1.5)), 1e-7);  // logits are stored as float
@@ -40,7 +40,7 @@ TEST(Temperature, DynamicFollowsTheEntropy) {
 }
 
 TEST(Temperature, DynamicMayReachZero) {
-  // range > temp and next to no entropy: T is 0 but for rounding, which must not divide by zero.
+  // range > temp and almost no entropy: T is 0 except for rounding, which must not divide by zero.
   const SamplerParams params = {.temp = 0.5f, .dynatemp_range = 2, .dynatemp_exponent = 1};
   EXPECT_NEAR(apply(make_temperature, params, {0, 1000}).at(1), 1, kProbTolerance);
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMax = INT64_MAX;
 
-// Products of four extents below 2^63 overflow even 128 bits, so the oracle stops as soon as it passes 2^63.
+// Products of four extents below 2^63 overflow even 128 bits, so the reference stops when it exceeds 2^63.
 std::optional<int64_t> product(std::initializer_list<int64_t> factors) {
   __int128 p = 1;
   for (const int64_t factor : factors) {
@@ -32,7 +32,7 @@ std::optional<size_t> expected_nbytes(DType dtype, const Shape& s) {
 }
 
 int64_t random_extent(Rng& rng, int64_t block) {
-  // Small, around a power of two up to 2^62, or an edge; mostly whole blocks.
+  // Small, near a power of two up to 2^62, or an edge case; mostly whole blocks.
   switch (rng.next_u32() % 8) {
     case 0:
       return 0;
@@ -69,7 +69,7 @@ TEST(Shape, NbytesAgreesWithWideIntegersOnRandomShapes) {
 }
 
 TEST(Shape, CheckedShapesHaveSafeCountsAndStrides) {
-  // Under the undefined-behaviour sanitizer any overflow in these stops the test.
+  // Under the undefined-behaviour sanitizer, any overflow in these calls stops the test.
   Rng rng(2);
   for (int i = 0; i < 100000; ++i) {
     const DTypeInfo& row = all_dtypes()[rng.next_u32() % all_dtypes().size()];

@@ -73,7 +73,7 @@ TEST(Bpe, AMalformedMergeIsAnErrorThatNamesIt) {
 }
 
 TEST(Bpe, BytesAreTheirSigns) {
-  // U+0120 is the sign of a space, U+010A of a newline, U+00C3 and U+00A9 of the bytes of e-acute.
+  // U+0120 represents a space, U+010A a newline, U+00C3 and U+00A9 the bytes of e-acute.
   const VocabData data =
       bpe_vocab({{"\xC4\xA0"}, {"\xC4\x8A"}, {"\xC3\x83"}, {"\xC2\xA9"}, {"\xC3\x83\xC2\xA9"}}, {"\xC3\x83 \xC2\xA9"});
   EXPECT_EQ(ids(data, " \n\xC3\xA9\xC3"), (Ids{3, 4, 7, 5}));
@@ -100,7 +100,7 @@ TEST(Bpe, ABytesOfNoTokenIsUnknownWhereThereIsOneAndElseLeftOut) {
 }
 
 TEST(Bpe, LongWordsMergeLikeShortOnes) {
-  // The queue against merging step by step, the lowest rank first, leftmost on ties; seed 1.
+  // Compares the queue with step-by-step merging, lowest rank first, leftmost on ties. Seed 1.
   const std::vector<std::string_view> merges{"a b", "b a", "ab a", "a a", "ba ba", "aba b", "c a", "aa c"};
   const VocabData data =
       bpe_vocab({{"a"}, {"b"}, {"c"}, {"ab"}, {"ba"}, {"aba"}, {"aa"}, {"baba"}, {"abab"}, {"ca"}, {"aac"}}, merges);
@@ -179,7 +179,7 @@ TEST(Bpe, Gemma4SpellsTokensInUtf8AndBytesInHex) {
                              {"\xE2\x96\x81 a"});
   data.model = "gemma4";
   data.special_ids[static_cast<size_t>(SpecialToken::bos)] = 1;
-  data.add_bos = false;  // the model needs it all the same
+  data.add_bos = false;  // the model needs it anyway
   EXPECT_EQ(ids(data, "a a\n\n\xC3\xA9", {.add_special = true}), (Ids{1, 3, 5, 7, 8, 9}));
   EXPECT_EQ(detokenize(*make_tokenizer(data), Ids{3, 5, 7, 8, 9}).value(), "a a\n\n\xC3\xA9");
   EXPECT_TRUE(make_tokenizer(data)->warnings().empty());

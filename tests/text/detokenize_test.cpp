@@ -126,7 +126,7 @@ TEST(DetokenizeStream, AnIdThatIsNoTokenIsAnErrorAndChangesNothing) {
   EXPECT_EQ(stream.push(kByte0 + 0xA9).value(), "\xC3\xA9");
 }
 
-// Any text as byte tokens, so that every byte is a token of its own: each split of each code point occurs.
+// Any text as byte tokens, so that every byte is a separate token and each split of each code point occurs.
 TEST(DetokenizeStream, ThePartsAreValidAndTogetherTheValidText) {
   const auto tokenizer = prefix_tokenizer();
   for (const std::string_view text : {"a\xC3\xA9\xE2\x96\x82\xF0\x9F\x98\x80z", "\xF0\x9F\xE2\x96",

@@ -1,5 +1,5 @@
-// The tokens of real vocabularies, and of every pre-tokenizer on GPT-2's, as llama.cpp computes them; and their way
-// back to text.
+// Tokens of real vocabularies, and of every pre-tokenizer on GPT-2's vocabulary, compared with llama.cpp. Also
+// detokenization of these tokens.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,14 +19,14 @@ namespace {
 struct Golden {
   std::string_view name;
   std::string_view file;
-  bool loses_text = false;  // the tokenizer does not keep case, accents or spaces
+  bool loses_text = false;  // the tokenizer does not preserve case, accents or spaces
 };
 void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
 
-/// Lines of the reference that the models' own rules contradict: docs/tokenizers.md has the reasons.
+/// Lines of the reference that contradict the models' own rules. docs/tokenizers.md gives the reasons.
 enum class Exception {
   none,
-  symbol_after_space,  // the reference takes "~" for no symbol (\p{S}), so that " ~" is cut in two
+  symbol_after_space,  // the reference does not count "~" as a symbol (\p{S}), so it cuts " ~" in two
   decomposed_letters,  // the reference drops all but the first part of a Hangul syllable, and spacing marks
 };
 
@@ -42,7 +42,7 @@ bool is_excepted(Exception exception, std::string_view text) {
   return false;
 }
 
-/// Compares all strings with a file of tokens; what is excepted must differ, so that no exception outlives its reason.
+/// Compares all strings with a file of tokens. Excepted strings must differ, so that no exception outlives its reason.
 void expect_tokens(const Tokenizer& tokenizer, const std::string& strings_path, const std::string& tokens_path,
                    Exception exception) {
   const auto strings = nlohmann::json::parse(testing::read_all(strings_path));
@@ -83,7 +83,7 @@ TEST_P(VocabGolden, TextSurvivesTheRoundTrip) {
   ASSERT_OK_AND_ASSIGN(const auto tokenizer, testing::tokenizer_from_gguf(vocab_path));
   const bool is_spm = tokenizer->vocab().model() == "llama";
   for (const std::string text : nlohmann::json::parse(testing::read_all(strings_path))) {
-    if (is_spm && text.find("\xE2\x96\x81") != std::string::npos) continue;             // SPM writes its spaces so
+    if (is_spm && text.find("\xE2\x96\x81") != std::string::npos) continue;  // SPM's representation of a space
     if (GetParam().name == "falcon" && text.find('\v') != std::string::npos) continue;  // it has no token for this byte
     EXPECT_EQ(detokenize(*tokenizer, tokenizer->tokenize(text).value()).value(), text);
   }

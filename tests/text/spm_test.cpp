@@ -37,7 +37,7 @@ TEST(Spm, ATokenWithoutAChainOfMergesIsNotReached) {
 }
 
 TEST(Spm, TheCutsBetweenSegmentsChangeNothing) {
-  // Against merging the whole text step by step, best score first, leftmost on ties; seed 1.
+  // Compared with step-by-step merging of the whole text, best score first, leftmost on ties. Seed 1.
   const std::vector<SmallToken> tokens{{"a"},
                                        {"b"},
                                        {"c"},

@@ -1,4 +1,4 @@
-// What all tokenizers share, seen through small SPM vocabularies.
+// The behaviour common to all tokenizers, tested with small SPM vocabularies.
 #include "tessera/text/tokenizer.h"
 
 #include <gtest/gtest.h>

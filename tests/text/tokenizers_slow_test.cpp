@@ -1,6 +1,7 @@
-// Megabytes of one thing through every kind of tokenizer and every family of pre-tokenizers: time stays near linear,
-// the stack constant, and the text comes back. Times are of this thread's processor time, which other programs on the
-// machine hardly change. TESSERA_TEST_FULL=1 (scripts/slow_checks.json: ten-megabytes) has five times the bytes.
+// Megabytes of repetitive text through every kind of tokenizer and every family of pre-tokenizers. Time must stay
+// nearly linear and the stack constant, and the text must survive a round trip. Times are processor times of this
+// thread, which other programs on the machine hardly affect. TESSERA_TEST_FULL=1 (scripts/slow_checks.json:
+// ten-megabytes) uses five times the bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Letters, digits, spaces, newlines, signs, other scripts, emoji and what joins them, bytes that are not UTF-8.
+// Letters, digits, spaces, newlines, punctuation, other scripts, emoji and joiners, bytes that are not UTF-8.
 constexpr std::string_view kUnits[] = {"A",
                                        "a",
                                        "\n",
@@ -62,7 +63,7 @@ void expect_seconds(const Tokenizer& tokenizer, std::string_view name, std::stri
   std::printf("%-14.*s %-18s %5.2f s, %zu tokens\n", static_cast<int>(name.size()), name.data(),
               quote_text(unit).c_str(), seconds, tokens->size());
   std::fflush(stdout);
-  // Measured 0.02 to 1.0 s for 2 MB; anything quadratic takes at least minutes.
+  // Measured 0.02 to 1.0 s for 2 MB. A quadratic algorithm would need at least minutes.
   EXPECT_LT(seconds, 12.0 * static_cast<double>(kScale)) << name << " " << quote_text(unit);
   if (!comes_back) return;
   EXPECT_TRUE(detokenize(tokenizer, *tokens).value() == text) << name << " " << quote_text(unit);
@@ -98,7 +99,7 @@ TEST(Slow, OneThingInEveryFamilyOfPreTokenizersTakesLinearTime) {
     ASSERT_OK_AND_ASSIGN(const auto pre, PreTokenizer::create(family));
     double slowest = 0;
     for (const std::string_view unit : kUnits) {
-      for (const std::string_view end : {"", "x", "\n"}) {  // what follows may decide what the run is
+      for (const std::string_view end : {"", "x", "\n"}) {  // the following text may affect the cut of the run
         const std::string text = repeated(unit, kNFamilyBytes).append(end);
         const double start = thread_seconds();
         PreTokenizer::Words words(pre, text);
@@ -106,8 +107,8 @@ TEST(Slow, OneThingInEveryFamilyOfPreTokenizersTakesLinearTime) {
         for (auto word = words.next(); !word.empty(); word = words.next()) n_bytes += word.size();
         const double seconds = thread_seconds() - start;
         EXPECT_EQ(n_bytes, text.size()) << family << " " << quote_text(unit);
-        // Measured at most 0.04 s for 200 kB. A search to the end of the run for every 512 bytes took 21 s for 1 MB, so
-        // a fifth of the bytes would take a twenty-fifth of that.
+        // Measured at most 0.04 s for 200 kB. A search to the end of the run for every 512 bytes took 21 s for 1 MB.
+        // For a fifth of the bytes that would be a twenty-fifth of the time.
         EXPECT_LT(seconds, kScale == 1 ? 0.5 : 8) << family << " " << quote_text(unit);
         slowest = std::max(slowest, seconds);
       }

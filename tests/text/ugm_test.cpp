@@ -36,7 +36,7 @@ TEST(Ugm, TheBestSumOfScoresWins) {
 }
 
 TEST(Ugm, TheWaysAreTheBestOfAll) {
-  // Against trying every way; seed 1.
+  // Compared with a search of all segmentations. Seed 1.
   const VocabData data = ugm_vocab({{"a", -1}, {"b", -1.25}, {"ab", -2}, {"ba", -1.75}, {"aba", -2.5}, {"bb", -3}});
   const auto vocab = Vocab::create(data).value();
   const auto tokenizer = make_tokenizer(data);
@@ -99,7 +99,8 @@ TEST(Ugm, TextComesBack) {
   EXPECT_EQ(detokenize(*tokenizer, tokenizer->tokenize("ab a").value()).value(), "ab a");
 }
 
-/// A map that has "B" for "A": unit 0 leads to unit 'A' (label 'A', a leaf below it), whose value is a string's place.
+/// A map from "A" to "B". Unit 0 leads to unit 'A' (label 'A', with a leaf below it), whose value is the offset of a
+/// string.
 std::vector<uint8_t> small_charsmap(uint32_t value, std::string_view strings) {
   std::vector<uint32_t> trie(256);
   trie[0] = 0;                              // offset 0: the child by 'A' is unit 0x41
@@ -144,7 +145,7 @@ TEST(Ugm, ACharacterMapWhoseLengthsDoNotFitIsAnError) {
 }
 
 TEST(Ugm, AnyCharacterMapEnds) {
-  std::mt19937 random(1);  // bytes that mean anything, cycles among them
+  std::mt19937 random(1);  // random bytes, including cycles
   for (int round = 0; round < 200; ++round) {
     std::vector<uint8_t> blob{0, 4, 0, 0};
     for (int i = 0; i < 1024 + 64; ++i) blob.push_back(static_cast<uint8_t>(random() % (round % 2 == 0 ? 256 : 4)));

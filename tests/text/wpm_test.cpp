@@ -13,7 +13,7 @@ using testing::make_tokenizer;
 using testing::small_vocab;
 using Ids = std::vector<int32_t>;
 
-#define START "\xE2\x96\x81"  // what GGUF files write before the tokens that start a word
+#define START "\xE2\x96\x81"  // prefix of tokens that start a word in GGUF files
 
 /// <unk> is 0, <s> 1 and </s> 2; then 3 "_ab", 4 "_a", 5 "b", 6 "bc", 7 "_,", 8 the Chinese character 9 "_x".
 VocabData wpm_vocab() {

@@ -11,7 +11,7 @@ namespace tessera::convert {
 
 namespace {
 
-// Small tensors to which errors do great harm, and those that no matrix product reads.
+// Small tensors that are very sensitive to errors, and tensors that no matrix product reads.
 constexpr std::string_view kKeptParts[] = {
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup", "laurel", "per_layer_model_proj",
     "ssm_conv1d", "shortconv.conv.weight", "indexer.k_proj.weight", "indexer.q_proj.weight", "attn_rel_b.weight",
@@ -33,7 +33,7 @@ bool is_kept(const MixTensor& tensor, const MixOptions& options) {
                              [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
-// What a flag says of this tensor and no rule can change.
+// The type that a flag sets for this tensor. Rules cannot change it.
 std::optional<DType> asked_type(std::string_view name, const MixOptions& options) {
   const Role role = role_of(name);
   if (role == Role::embedding && options.embedding_type) return options.embedding_type;
@@ -43,7 +43,7 @@ std::optional<DType> asked_type(std::string_view name, const MixOptions& options
   return std::nullopt;
 }
 
-// The next type to try where rows of one are no whole blocks.
+// The next type to try if rows are not whole blocks.
 DType next_wider(DType dtype) {
   using enum DType;
   switch (dtype) {
@@ -73,7 +73,7 @@ DType next_wider(DType dtype) {
   }
 }
 
-// A key's number for layer 0.
+// The value of a key for layer 0.
 Result<int64_t> first_of(const Metadata& metadata, const std::string& key, int64_t absent) {
   const GgufValue* value = metadata.find(key);
   if (value == nullptr || !value->is_array()) return metadata.get_or<int64_t>(key, absent);

@@ -8,7 +8,7 @@ namespace tessera::convert {
 
 namespace {
 
-// Mixes below 3 bits have rules of their own.
+// Mixes below 3 bits have separate rules.
 bool is_tiny(FileType type) {
   using enum FileType;
   return type == iq1_s || type == iq1_m || type == iq2_xxs || type == iq2_xs || type == iq2_s || type == iq2_m;
@@ -18,7 +18,7 @@ bool is_embedding(std::string_view name) {
   return name == "token_embd.weight" || name == "per_layer_token_embd.weight";
 }
 
-// The sizes at which 8 query heads share a KV head: attn_v is small there and worth more bits.
+// The sizes at which 8 query heads share a KV head. attn_v is small there and worth more bits.
 bool is_70b(const MixModel& model) {
   if (model.arch == "llama") return model.n_layers == 80 && model.n_heads != model.n_heads_kv;
   if (model.arch == "jais2") return model.n_layers == 68;
@@ -77,7 +77,7 @@ DType MixRules::next(const MixTensor& tensor) {
   }
 }
 
-// With experts, a layer may have several tensors of one role, or none: the name says which layer it is.
+// With experts, a layer may have several tensors of one role, or none, so the layer number is read from the name.
 MixRules::Position MixRules::position(const MixTensor& tensor, int64_t& n_seen) const {
   const int64_t n_before = n_seen++;
   const int64_t layer = model_.n_experts > 1 ? layer_of(tensor.name) : -1;
@@ -120,7 +120,7 @@ DType MixRules::tiny_type(Role role) {
   if (role == Role::v) return n_query_groups_ >= 4 || model_.n_experts >= 4 ? DType::q4_k : better;
   if (role == Role::k) return has_8_experts_ ? DType::q4_k : base_;
   if (role == Role::down) {
-    // Counts tensors even where the others look at the layer.
+    // Counts tensors, although the other rules use the layer number.
     const int64_t n_before = n_down_seen_++;
     return n_before < model_.n_layers / 8 ? better : base_;
   }
@@ -133,7 +133,7 @@ DType MixRules::tiny_type(Role role) {
 DType MixRules::v_type() {
   const int64_t n_before = n_v_seen_++;
   const Position position{.i = n_before, .n = n_v_};
-  const bool is_shared = n_query_groups_ >= 4;  // by many query heads: its bits count several times
+  const bool is_shared = n_query_groups_ >= 4;  // by many query heads, so each of its bits has more effect
   DType type = base_;
   switch (options_.file_type) {
     case FileType::q2_k:

@@ -1,26 +1,26 @@
-// The rules of the mixes: which tensors of a model get another type than the default. Called by choose_types() for one
-// tensor after the other, since some rules count.
+// The rules of the mixes: the tensors of a model that get another type than the default. choose_types() calls them for
+// one tensor after the other, because some rules count.
 #pragma once
 
 #include "tessera/convert/mix.h"
 
 namespace tessera::convert {
 
-/// What a tensor is for, by its name.
+/// The role of a tensor, derived from its name.
 enum class Role : uint8_t { output, embedding, v, k, q, attn_output, up, gate, down, other };
 
 Role role_of(std::string_view tensor_name);
 
 class MixRules {
  public:
-  /// All borrowed.
+  /// Borrows all arguments.
   MixRules(std::span<const MixTensor> tensors, const MixModel& model, const MixOptions& options);
 
-  /// The type of the next tensor that the rules decide on.
+  /// Returns the type of the next tensor to which the rules apply.
   DType next(const MixTensor& tensor);
 
  private:
-  // Position of a layer among all: what "the first eighth" and "more bits" ask for.
+  // Position of a layer among all layers, for rules such as "the first eighth" and "more bits".
   struct Position {
     int64_t i = 0;
     int64_t n = 0;

@@ -103,7 +103,7 @@ Result<> ModelFiles::open_parts(const std::string& first_path) {
   return {};
 }
 
-// Whether a file found by its name is that part of this model.
+// Checks that a file found by its name is that part of this model.
 Result<> ModelFiles::check_part(const GgufFile& part, uint32_t no, uint32_t count) const {
   TESSERA_ASSIGN(const uint64_t part_no, part.metadata().get<uint64_t>(keys::kSplitNo));
   TESSERA_ASSIGN(const uint64_t part_count, part.metadata().get<uint64_t>(keys::kSplitCount));
@@ -126,7 +126,7 @@ Result<> ModelFiles::merge_tensors() {
     for (const GgufTensor& tensor : files_[i]->tensors()) {
       names.push_back({tensor.name, static_cast<uint32_t>(tensors_.size())});
       tensors_.push_back({.file = i, .info = tensor});
-      n_tensor_bytes_ += tensor.n_bytes;  // cannot wrap: each lies in a file
+      n_tensor_bytes_ += tensor.n_bytes;  // cannot overflow: each tensor is inside a file
     }
   }
   index_ = NameIndex(std::move(names));
@@ -134,7 +134,7 @@ Result<> ModelFiles::merge_tensors() {
     return fail(ErrorCode::mismatch, "{}: tensor {} is also in {}: these are not parts of one model",
                 files_[tensors_[twice->second].file]->name(), quote_name(tensors_[twice->first].info.name),
                 files_[tensors_[twice->first].file]->name());
-  if (files_.size() == 1) return {};  // GgufFile has counted
+  if (files_.size() == 1) return {};  // GgufFile has checked the count
   TESSERA_ASSIGN(const uint64_t n_stated, metadata().get_or<uint64_t>(keys::kSplitTensorsCount, tensors_.size()));
   if (n_stated != tensors_.size())
     return fail(ErrorCode::mismatch, "{}: {}, got {}, but the {} parts hold {} tensors", name(),

@@ -1,6 +1,5 @@
-// A model's files as one: a single GGUF file, or the parts PREFIX-00001-of-00005.gguf and so on of a split
-// one. The engine, inspect, quantize and merge open models through it. All parts have been checked against
-// each other.
+// The files of a model as one: a single GGUF file, or the parts PREFIX-00001-of-00005.gguf and so on of a split model.
+// The engine, inspect, quantize and merge open models through it. All parts have been checked for consistency.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@
 
 namespace tessera {
 
-/// A part's file name, taken apart. no counts from 0; the name in the file from 1.
+/// The components of a part's file name. no counts from 0, but the number in the file name counts from 1.
 struct SplitName {
   std::string prefix;
   uint32_t no = 0;
@@ -28,7 +27,7 @@ struct SplitName {
 /// "PREFIX-00001-of-00005.gguf" for no = 0, count = 5.
 std::string split_path(std::string_view prefix, uint32_t no, uint32_t count);
 
-/// The reverse of split_path(), or nothing where the path does not have that form.
+/// The reverse of split_path(). Returns nothing if the path does not have that form.
 std::optional<SplitName> parse_split_path(std::string_view path);
 
 class ModelFiles {
@@ -38,30 +37,30 @@ class ModelFiles {
     GgufTensor info;
   };
 
-  /// Opens a model by its only file or by its first part; the other parts lie beside it. Errors: those of
-  /// GgufFile::open(); invalid_argument (not the first part; names the first); not_found (a part, by its
-  /// path); mismatch (a part of another model or place, a tensor in two parts, another number of tensors than
-  /// stated).
+  /// Opens a model by its only file or by its first part; the other parts must be beside it. Errors: as
+  /// GgufFile::open(); invalid_argument (not the first part; names the first); not_found (a part, by its path);
+  /// mismatch (a part of another model or with another number, a tensor in two parts, a number of tensors that differs
+  /// from the stated one).
   static Result<std::unique_ptr<ModelFiles>> open(const std::string& path);
-  /// A model of one file that is in memory already; the bytes outlive the result. Errors: those of GgufFile::parse();
+  /// Parses a model of one file in memory. The bytes must outlive the result. Errors: as GgufFile::parse();
   /// invalid_argument (a part of a split model).
   static Result<std::unique_ptr<ModelFiles>> parse(std::span<const std::byte> bytes, std::string name);
 
-  /// A model that is still to be made: keys and no tensors. bytes are those of a GGUF file and outlive the result.
-  /// Of the tensors that an architecture may do without, or has under several names, it is to have those of `optional`,
-  /// named without the "blk.N." of a layer. Errors: those of GgufFile::parse().
+  /// Creates a model without tensors, which is yet to be initialized. bytes are a GGUF file with its keys and must
+  /// outlive the result. Some tensors of an architecture may be absent or have several names. The model will have those
+  /// listed in `optional`, by names without the "blk.N." of a layer. Errors: as GgufFile::parse().
   static Result<std::unique_ptr<ModelFiles>> blueprint(std::span<const std::byte> bytes, std::string name,
                                                        std::vector<std::string> optional);
   bool is_blueprint() const { return is_blueprint_; }
-  /// Of a blueprint: whether this tensor, which may be absent, is to be made.
+  /// For a blueprint: true if this optional tensor will be created.
   bool wants(std::string_view tensor) const;
 
-  /// The metadata of the first part, which describes the model.
+  /// The metadata of the first part, which describes the whole model.
   const Metadata& metadata() const { return files_[0]->metadata(); }
   const std::string& name() const { return files_[0]->name(); }
   std::span<const std::unique_ptr<GgufFile>> files() const { return files_; }
 
-  /// Those of all parts, in order of (part, position in the part).
+  /// The tensors of all parts, in order of (part, position in the part).
   std::span<const Tensor> tensors() const { return tensors_; }
   const Tensor* find_tensor(std::string_view name) const;
   std::span<const std::byte> data(const Tensor& tensor) const { return files_[tensor.file]->data(tensor.info); }

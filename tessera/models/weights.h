@@ -1,5 +1,5 @@
-// The weights of a model: the tensors that the architecture requests by name and shape, matched with those of the file.
-// The first error is kept, so an architecture lists its weights without checks and calls finish() once at the end.
+// The weights of a model: what the architecture asks for by name and shape, matched against what the file has.
+// Errors stick, so an architecture lists its weights plainly and asks once at the end.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Inputs of a decoder graph for a micro-batch. Only these change from run to run. The tables of the cache are tensors
-// owned by the cache.
+// What a decoder graph takes for each micro-batch. Only these change from run to run; the cache's tables are
+// tensors of the cache itself.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,23 +12,23 @@
 
 namespace tessera::nn {
 
-/// Inputs of the layers that share an attention window.
+/// Of the layers that share an attention window.
 struct CacheInputs {
-  Value cells;   // i32 [n_tokens]: cell of the cache for each token's K and V
-  Value blocks;  // i32 [n_max_blocks, n_sequences], owned by the cache
-  Value valid;   // i64 [n_max_blocks, n_sequences], owned by the cache
+  Value cells;   // i32 [n_tokens]: where each token's K and V go in the cache
+  Value blocks;  // i32 [n_max_blocks, n_sequences], of the cache
+  Value valid;   // i64 [n_max_blocks, n_sequences], of the cache
 };
 
 struct BatchInputs {
   Value tokens;                        // i32 [n_tokens]
   Value positions;                     // i32 [n_tokens]
   Value sequences;                     // i32 [n_tokens]
-  Value outputs;                       // i32 [n_outputs]: the tokens with logits; absent if there are none
-  std::vector<CacheInputs> groups;     // by group of the cache; absent values for groups without layers
+  Value outputs;                       // i32 [n_outputs]: the tokens whose logits are wanted; absent when none are
+  std::vector<CacheInputs> groups;     // by group of the cache; absent values where no layer is in it
   std::vector<size_t> group_of_layer;  // by layer of the cache
   Value runs;                          // i32: ops/recurrent.h; absent without recurrent layers
   const RecurrentCache* states = nullptr;
-  CacheInputs encoded;               // of the encoder's cache, without cells; absent without an encoder
+  CacheInputs encoded;               // of the encoder's cache, without cells; absent where there is none
   const KvCache* encoder = nullptr;  // K and V of the encoder's output
 
   const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[static_cast<size_t>(layer)]]; }
@@ -59,7 +59,7 @@ inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64
   return in;
 }
 
-/// Adds the inputs of a decoder that attends to an encoder's output.
+/// For a decoder that attends to an encoder's output.
 inline void add_encoder_inputs(GraphBuilder& b, BatchInputs& in, const KvCache& encoder) {
   const KvGroup& group = encoder.groups()[0];
   in.encoded.blocks = b.tensor(group.blocks());

@@ -1,4 +1,4 @@
-// Element types: the table of dtype.def as an enum and lookup functions. The enum value of a type is its GGUF id.
+// Element types: the table of dtype.def as an enum and a lookup. A type's value is its GGUF id.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,22 @@ enum class DType : uint8_t {
 struct DTypeInfo {
   DType dtype;
   std::string_view name;
-  int64_t block_elements;  // elements per block; a row is a whole number of blocks
+  int64_t block_elements;  // elements that one block holds; rows are a whole number of blocks
   int64_t block_bytes;
 
   bool is_blocked() const { return block_elements > 1; }
 };
 
-/// The table row of a type. Every DType has one.
+/// The row of a type. Every DType has one.
 const DTypeInfo& info(DType dtype);
 
 /// All types, in order of their GGUF ids.
 std::span<const DTypeInfo> all_dtypes();
 
-/// Returns the type with a GGUF id. Fails for ids that are unknown or were removed from the format.
+/// The type of a GGUF id; an error for ids that are unknown or were removed from the format.
 Result<DType> dtype_from_gguf_id(uint32_t id);
 
-/// Returns the type with a name as users write it ("q8_0", "Q8_0"), if there is one.
+/// The type of a name as users write it ("q8_0", "Q8_0"), if there is one.
 std::optional<DType> dtype_from_name(std::string_view name);
 
 }  // namespace tessera

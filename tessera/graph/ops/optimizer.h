@@ -10,10 +10,10 @@ namespace tessera {
 
 /// The numbers of a step: an f32 vector that the caller fills before each run.
 enum class Hyper : size_t {
-  gradient_scale,  // first factor of gradients: takes their mean and clips them
+  gradient_scale,  // first factor of gradients, for their mean and for clipping
   learning_rate,
   weight_decay,  // for parameters that decay, times the learning rate (Loshchilov and Hutter 2019)
-  beta1,         // momentum; in adam that of the first moment
+  beta1,         // momentum; in adam the decay of the first moment
   beta2,
   epsilon,
   correction1,  // 1 - beta1^step, 1 - beta2^step

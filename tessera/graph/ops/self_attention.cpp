@@ -119,7 +119,7 @@ Cost cost_of_self_attention(const Graph& graph, const Node& node) {
   return cost;
 }
 
-// The cost of scores, dq and dk, plus that of the gradients of the weights and dv.
+// The cost of scores, dq and dk, plus the cost of the gradients of the weights and dv.
 Cost cost_of_self_attention_grad(const Graph& graph, const Node& node) {
   Cost cost = cost_of_memory(graph, node);
   const Shape &q = graph[node.sources[kQ]].spec.shape(), &dy = graph[node.sources[kDy]].spec.shape();

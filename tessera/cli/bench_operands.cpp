@@ -62,7 +62,7 @@ Result<> fill_cache(const Tensor& cache, KvSide side, Backend& backend) {
     std::iota(ids.begin(), ids.end(), static_cast<int32_t>(block * kBlockTokens));
     TESSERA_TRY(x_place.buffer->set(x_place, 0, values));
     TESSERA_TRY(cells_place.buffer->set(cells_place, 0, std::as_bytes(std::span(ids))));
-    TESSERA_TRY(executor.run(*prepared, nullptr));
+    TESSERA_TRY(executor.run(*prepared));
   }
   return {};
 }

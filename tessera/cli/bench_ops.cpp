@@ -285,7 +285,7 @@ class OpBench {
     const auto sample = [&](int64_t n_runs) -> Result<double> {
       const auto start = std::chrono::steady_clock::now();
       for (int64_t i = 0; i < n_runs; ++i) {
-        TESSERA_TRY(executor.run(*ring[next], &cancel_));
+        TESSERA_TRY(executor.run(*ring[next], {.cancel = &cancel_}));
         next = (next + 1) % ring.size();
       }
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -157,7 +157,7 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
       TESSERA_ASSIGN(const std::vector<std::byte> bytes, operand(from));
       TESSERA_TRY(place.buffer->set(place, 0, bytes));
     }
-    TESSERA_TRY(executor.run(*prepared, nullptr));
+    TESSERA_TRY(executor.run(*prepared));
     if (!is_compared(graph, id)) continue;
     TESSERA_ASSIGN(const std::vector<std::byte> got, bytes_at(prepared->place(result)));
     nodes.push_back(compared(graph, id, want.bytes.at(id), got, name, layers[static_cast<size_t>(id)]));

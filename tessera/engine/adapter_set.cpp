@@ -85,11 +85,11 @@ AdapterSet::Inputs AdapterSet::add_to(GraphBuilder& b, Mask mask, const nn::Batc
 }
 
 Result<> AdapterSet::fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens,
-                          size_t lane) {
+                          size_t pipeline_slot) {
   for (const auto& [adapter, input] : inputs) {
     of_tokens_.clear();
     for (const BatchToken& token : tokens) of_tokens_.push_back(scale(token.sequence, adapter));
-    TESSERA_TRY(set_input(graph, input, of_tokens_, lane));
+    TESSERA_TRY(set_input(graph, input, of_tokens_, pipeline_slot));
   }
   return {};
 }

@@ -43,7 +43,8 @@ class AdapterSet {
 
   /// Makes a graph one of these adapters: before anything of the model is added.
   Inputs add_to(GraphBuilder& b, Mask mask, const nn::BatchInputs& in) const;
-  Result<> fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens, size_t lane = 0);
+  Result<> fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens,
+                size_t pipeline_slot = 0);
 
   /// Whether a graph of all adapters has the terms of every weight that it uses. Errors: unsupported.
   Result<> want_terms(const Graph& graph) const;

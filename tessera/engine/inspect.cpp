@@ -96,12 +96,14 @@ Result<Schedule> Session::step_schedule(int64_t n_tokens, int64_t n_outputs) con
 Result<> Session::run_step(PreparedGraph& graph, int64_t n_tokens, int64_t n_outputs, const CancelToken* cancel) {
   if (step_observer_) {
     const auto begin = std::chrono::steady_clock::now();
-    TESSERA_ASSIGN(const RunLog log, executor_->run_logged(graph, cancel));
+    RunLog log;
+    TESSERA_TRY(executor_->run(graph, {.cancel = cancel, .log = &log}));
     step_observer_({graph, log, begin, n_tokens, n_outputs});
     return {};
   }
-  if (!options_.watch.see) return executor_->run(graph, cancel);
-  return executor_->run(graph, cancel, [&](NodeId id, const Tensor&) { return options_.watch.see(graph, id); });
+  GraphRunOptions options{.cancel = cancel};
+  if (options_.watch.see) options.observe = [&](NodeId id, const Tensor&) { return options_.watch.see(graph, id); };
+  return executor_->run(graph, options);
 }
 
 }  // namespace tessera

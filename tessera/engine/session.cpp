@@ -268,7 +268,7 @@ Result<Session::Decoder*> Session::prepared(const StepShape& shape, size_t n_lan
 Result<Session::Decoder*> Session::find_or_prepare(const StepShape& shape, size_t n_lanes) {
   Decoder& decoder = decoders_[shape];
   decoder.last_use = ++n_runs_;
-  if (decoder.graph == nullptr || decoder.graph->n_lanes() < n_lanes) {
+  if (decoder.graph == nullptr || decoder.graph->n_pipeline_slots() < n_lanes) {
     auto graph = decode_graph(shape, decoder);
     auto made = graph ? executor_->prepare(std::move(*graph), n_lanes)
                       : Result<std::unique_ptr<PreparedGraph>>(forward_error(graph));
@@ -293,7 +293,7 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   TESSERA_TRY(want_prompts(batch.tokens()));
   TESSERA_ASSIGN(const std::vector<Range> parts, parts_of(batch));
   if (auto done = decode_parts(batch.tokens(), parts, cancel); !done) {
-    for (size_t lane = 0; lane < n_lanes_; ++lane) std::ignore = executor_->finish(lane);
+    for (size_t slot = 0; slot < n_lanes_; ++slot) std::ignore = executor_->wait(slot);
     TESSERA_TRY(cache_->rollback());
     if (states_ != nullptr) states_->discard();
     return done;
@@ -380,7 +380,7 @@ Result<Session::Part> Session::begin_part(std::span<const BatchToken> tokens, si
     TESSERA_TRY(set_input(graph, decoder.in.runs, runs_, lane));
   }
   if (n_lanes > 1) {
-    TESSERA_TRY(executor_->start(graph, lane, cancel));
+    TESSERA_TRY(executor_->start(graph, {.pipeline_slot = lane, .cancel = cancel}));
   } else {
     TESSERA_TRY(run_step(graph, n_tokens, part.n_outputs, cancel));
   }
@@ -388,7 +388,7 @@ Result<Session::Part> Session::begin_part(std::span<const BatchToken> tokens, si
 }
 
 Result<> Session::end_part(const Part& part, size_t lane) {
-  TESSERA_TRY(executor_->finish(lane));
+  TESSERA_TRY(executor_->wait(lane));
   const PreparedGraph& graph = *part.decoder->graph;
   if (options_.observer) TESSERA_TRY(observe(graph));
   if (part.n_outputs == 0) return {};
@@ -447,7 +447,7 @@ Result<std::vector<float>> Session::rank(std::span<const float> embedding, const
   }
   const Tensor& x = ranker_.graph->place(ranker_.x.id());
   TESSERA_TRY(x.buffer->set(x, 0, std::as_bytes(embedding)));
-  TESSERA_TRY(executor_->run(*ranker_.graph, cancel));
+  TESSERA_TRY(executor_->run(*ranker_.graph, {.cancel = cancel}));
   std::vector<float> scores(static_cast<size_t>(model_->info().n_scores));
   const Tensor& place = ranker_.graph->place(ranker_.scores.id());
   TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(scores))));
@@ -546,7 +546,7 @@ Result<> Session::move_group(size_t group, const CellMoves& moves) {
       ints_.assign(n, moves.delta);
       TESSERA_TRY(set_input(*mover.graph, mover.delta, ints_));
     }
-    TESSERA_TRY(executor_->run(*mover.graph, nullptr));
+    TESSERA_TRY(executor_->run(*mover.graph));
   }
   return {};
 }

@@ -125,7 +125,7 @@ Result<> Session::run_layer_io(const KvCache& cache, bool store, int64_t layer, 
     for (const Side& side : sides)
       if (const Tensor& place = prepared->place(side.rows.id()); store)
         TESSERA_TRY(place.buffer->set(place, 0, side.bytes));
-    TESSERA_TRY(executor_->run(*prepared, nullptr));
+    TESSERA_TRY(executor_->run(*prepared));
     for (const Side& side : sides)
       if (const Tensor& place = prepared->place(side.rows.id()); !store)
         TESSERA_TRY(place.buffer->get(place, 0, side.bytes));

@@ -14,8 +14,8 @@ Result<size_t> padded(const BufferType& type, size_t bytes) {
   return *rounded;
 }
 
-// Whether every value of a schedule fits where the plan of the reference puts the node of the same number: then that
-// plan serves, since lifetimes depend on the nodes and their memories alone.
+// Whether every value of a schedule fits in the place of the same node in the plan of the reference. Then that plan
+// serves, since lifetimes depend only on the nodes and their memories.
 bool fits_plan_of(const Schedule& schedule, const Schedule& reference, const std::vector<size_t>& memory_of) {
   const Graph &graph = schedule.graph, &larger = reference.graph;
   if (graph.size() != larger.size()) return false;
@@ -41,8 +41,8 @@ void RunLog::append(const RunLog& other) {
   nodes.insert(nodes.end(), other.nodes.begin(), other.nodes.end());
 }
 
-Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_lanes)
-    : backends_(std::move(backends)), options_(std::move(options)), flights_(n_lanes) {
+Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_pipeline_slots)
+    : backends_(std::move(backends)), options_(std::move(options)), runs_(n_pipeline_slots) {
   for (const Backend* backend : backends_) {
     const Device& device = backend->device();
     devices_.push_back(&device);
@@ -54,7 +54,7 @@ Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size
 }
 
 Executor::~Executor() {
-  streams_.clear();  // what goes on needs all the rest
+  streams_.clear();  // runs in flight use all other members
 }
 
 Result<Executor::Planned> Executor::plan(Graph graph) const {
@@ -100,12 +100,12 @@ Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
     const Graph graph = slice_graph(schedule, slice, ids);
     TESSERA_ASSIGN(const size_t work, work_of_graph(b, graph));
     sizes.work[b] = std::max(sizes.work[b], work);
-    // What a device without memory of its own takes may depend on shapes: smaller graphs leave it to that of the
-    // memory.
-    const auto home = std::ranges::find(devices_, &memories_[memory_of_[b]]->device());
-    const auto h = static_cast<size_t>(home - devices_.begin());
-    if (h == b || home == devices_.end()) continue;
-    if (const auto at_home = work_of_graph(h, graph)) sizes.work[h] = std::max(sizes.work[h], *at_home);
+    // A device without memory of its own may support only large shapes. The primary device of its memory then runs
+    // the smaller graphs, and needs scratch for them too.
+    const auto found = std::ranges::find(devices_, &memories_[memory_of_[b]]->device());
+    const auto primary = static_cast<size_t>(found - devices_.begin());
+    if (primary == b || found == devices_.end()) continue;
+    if (const auto bytes = work_of_graph(primary, graph)) sizes.work[primary] = std::max(sizes.work[primary], *bytes);
   }
   return sizes;
 }
@@ -119,9 +119,9 @@ Result<Executor::Sizes> Executor::largest_sizes(std::span<const Planned> planned
   }
   std::vector<size_t> totals;
   for (const size_t values : most.values) {
-    const auto lanes = checked_mul(values, flights_.size());
-    if (!lanes) return fail(ErrorCode::limit, "compute buffer: size overflows");
-    totals.push_back(*lanes);
+    const auto all_slots = checked_mul(values, runs_.size());
+    if (!all_slots) return fail(ErrorCode::limit, "compute buffer: size overflows");
+    totals.push_back(*all_slots);
   }
   for (size_t b = 0; b < backends_.size(); ++b) {
     size_t& total = totals[memory_of_[b]];
@@ -134,7 +134,7 @@ Result<Executor::Sizes> Executor::largest_sizes(std::span<const Planned> planned
 
 std::vector<ComputeBytes> Executor::by_memory(const Sizes& sizes) const {
   std::vector<ComputeBytes> bytes;
-  for (size_t m = 0; m < memories_.size(); ++m) bytes.push_back({memories_[m], sizes.values[m] * flights_.size(), 0});
+  for (size_t m = 0; m < memories_.size(); ++m) bytes.push_back({memories_[m], sizes.values[m] * runs_.size(), 0});
   for (size_t b = 0; b < backends_.size(); ++b) bytes[memory_of_[b]].work += sizes.work[b];
   return bytes;
 }
@@ -161,8 +161,8 @@ std::vector<size_t> Executor::reserved_bytes() const {
   return bytes;
 }
 
-// Best fit is not monotone: a smaller graph could come out larger than what was reserved for the largest. Then it is
-// laid out as the largest is.
+// Best fit is not monotone: the plan of a smaller graph can exceed the reserved bytes. Such a graph gets the plan of
+// the largest.
 Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
   TESSERA_ASSIGN(Planned own, plan(std::move(graph)));
   size_t full = 0;
@@ -177,17 +177,17 @@ Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
               reserved_.values[full]);
 }
 
-// The values of a memory come first, lane by lane, behind them the scratch of each backend that works there.
+// A compute buffer holds the values of each pipeline slot, then the scratch of each backend that uses this memory.
 BufferRange Executor::work_of(size_t backend) const {
   if (reserved_.work[backend] == 0) return {};
   const size_t m = memory_of_[backend];
-  size_t offset = reserved_.values[m] * flights_.size();
+  size_t offset = reserved_.values[m] * runs_.size();
   for (size_t b = 0; b < backend; ++b)
     if (memory_of_[b] == m) offset += reserved_.work[b];
   return {buffers_[m].get(), offset, reserved_.work[backend]};
 }
 
-Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t lane) const {
+Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const {
   const Graph& graph = prepared.schedule_.graph;
   const NodeId storage = graph.storage(id);
   Tensor place{.name = graph[id].name, .dtype = graph[id].spec.dtype, .layout = graph[id].spec.layout};
@@ -199,12 +199,12 @@ Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t lane)
     const size_t m = memory_of_[static_cast<size_t>(prepared.schedule_.assignment.device(storage))];
     place.buffer_type = memories_[m];
     place.buffer = m < buffers_.size() ? buffers_[m].get() : nullptr;
-    place.offset = lane * reserved_.values[m] + prepared.memories_[m].offsets[static_cast<size_t>(id)];
+    place.offset = pipeline_slot * reserved_.values[m] + prepared.memories_[m].offsets[static_cast<size_t>(id)];
   }
   return place;
 }
 
-Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_lanes) {
+Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_pipeline_slots) {
   auto prepared = std::make_unique<PreparedGraph>();
   TESSERA_ASSIGN(Planned planned, plan_into_reserved(std::move(graph)));
   prepared->schedule_ = std::move(planned.schedule);
@@ -215,59 +215,60 @@ Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_l
     for (size_t i = 0; i < schedule.slices.size(); ++i)
       prepared->slice_graphs_[i].graph = slice_graph(schedule, schedule.slices[i], prepared->slice_graphs_[i].ids);
   }
-  prepared->lanes_.resize(std::min(n_lanes, flights_.size()));
-  for (size_t l = 0; l < prepared->lanes_.size(); ++l) {
-    PreparedGraph::Lane& lane = prepared->lanes_[l];
-    for (NodeId id = 0; id < schedule.graph.size(); ++id) lane.places.push_back(place_of(*prepared, id, l));
-    TESSERA_TRY(compile(*prepared, lane));
+  prepared->slots_.resize(std::min(n_pipeline_slots, runs_.size()));
+  for (size_t slot = 0; slot < prepared->slots_.size(); ++slot) {
+    PreparedGraph::BoundGraph& bound = prepared->slots_[slot];
+    for (NodeId id = 0; id < schedule.graph.size(); ++id) bound.places.push_back(place_of(*prepared, id, slot));
+    TESSERA_TRY(compile(*prepared, bound));
   }
   return prepared;
 }
 
-Result<> Executor::compile(PreparedGraph& prepared, PreparedGraph::Lane& lane) const {
+Result<> Executor::compile(PreparedGraph& prepared, PreparedGraph::BoundGraph& bound) const {
   const Schedule& schedule = prepared.schedule_;
-  lane.slices.resize(schedule.slices.size());
+  bound.slices.resize(schedule.slices.size());
   for (size_t i = 0; i < schedule.slices.size(); ++i) {
     const auto b = static_cast<size_t>(schedule.slices[i].device);
-    PreparedGraph::CompiledSlice& slice = lane.slices[i];
+    PreparedGraph::CompiledSlice& slice = bound.slices[i];
     if (schedule.ids.empty()) {
-      TESSERA_ASSIGN(slice.plan, backends_[b]->compile(schedule.graph, lane.places, work_of(b)));
+      TESSERA_ASSIGN(slice.plan, backends_[b]->compile(schedule.graph, bound.places, work_of(b)));
       continue;
     }
     const auto& [graph, ids] = prepared.slice_graphs_[i];
-    for (const NodeId id : ids) slice.places.push_back(lane.places[static_cast<size_t>(id)]);
+    for (const NodeId id : ids) slice.places.push_back(bound.places[static_cast<size_t>(id)]);
     TESSERA_ASSIGN(slice.plan, backends_[b]->compile(graph, slice.places, work_of(b)));
   }
   return {};
 }
 
-Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t lane) const {
+Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t pipeline_slot) const {
   for (const Snapshot& snapshot : prepared.schedule_.snapshots) {
-    const Tensor& to = prepared.scheduled_place(snapshot.input, lane);
+    const Tensor& to = prepared.scheduled_place(snapshot.input, pipeline_slot);
     TESSERA_TRY(to.buffer->copy(*snapshot.tensor, to));
   }
   return {};
 }
 
-Result<> Executor::copy_inputs(PreparedGraph& prepared, size_t lane, size_t slice, const LogPart& log) const {
+Result<> Executor::copy_inputs(PreparedGraph& prepared, size_t slice, size_t pipeline_slot, const LogPart& log) const {
   for (const NodeId copy : prepared.schedule_.slices[slice].copies) {
     const double begin = log.us();
-    const Tensor& to = prepared.scheduled_place(copy, lane);
-    TESSERA_TRY(to.buffer->copy(prepared.scheduled_place(prepared.schedule_.graph[copy].sources[0], lane), to));
+    const Tensor& to = prepared.scheduled_place(copy, pipeline_slot);
+    const NodeId source = prepared.schedule_.graph[copy].sources[0];
+    TESSERA_TRY(to.buffer->copy(prepared.scheduled_place(source, pipeline_slot), to));
     if (log.to != nullptr) log.to->copies.push_back({copy, begin, log.us() - begin});
   }
   return {};
 }
 
-Result<> Executor::compute(PreparedGraph& prepared, size_t lane, size_t slice, const CancelToken* cancel,
+Result<> Executor::compute(PreparedGraph& prepared, size_t slice, const GraphRunOptions& options,
                            const LogPart& log) const {
   Backend& backend = *backends_[static_cast<size_t>(prepared.schedule_.slices[slice].device)];
-  GraphPlan& plan = *prepared.lanes_[lane].slices[slice].plan;
-  if (log.to == nullptr) return backend.run(plan, cancel);
+  GraphPlan& plan = *prepared.slots_[options.pipeline_slot].slices[slice].plan;
+  if (log.to == nullptr) return backend.run(plan, options.cancel);
   const double begin = log.us();
-  auto times = backend.run_timed(plan, cancel);
+  auto times = backend.run_timed(plan, options.cancel);
   if (!times && times.error().code() == ErrorCode::unsupported) {
-    TESSERA_TRY(backend.run(plan, cancel));
+    TESSERA_TRY(backend.run(plan, options.cancel));
     times = std::vector<NodeTime>();
   }
   if (!times) return forward_error(times);
@@ -280,109 +281,98 @@ Result<> Executor::compute(PreparedGraph& prepared, size_t lane, size_t slice, c
   return {};
 }
 
-Result<> Executor::run(PreparedGraph& prepared, const CancelToken* cancel) {
-  return run_all(prepared, cancel, nullptr);
-}
-
-Result<RunLog> Executor::run_logged(PreparedGraph& prepared, const CancelToken* cancel) {
-  RunLog log;
-  TESSERA_TRY(run_all(prepared, cancel, &log));
-  return log;
-}
-
-Result<> Executor::run_all(PreparedGraph& prepared, const CancelToken* cancel, RunLog* log) {
-  if (!prepared.schedule_.overlaps) return run_in_order(prepared, cancel, {}, log);
-  TESSERA_TRY(start(prepared, 0, cancel, log));
-  return finish(0);
-}
-
-Result<> Executor::run_in_order(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log) {
+Result<> Executor::run(PreparedGraph& prepared, const GraphRunOptions& options) {
+  if (prepared.schedule_.overlaps && !options.observe) {
+    TESSERA_TRY(start(prepared, options));
+    return wait(options.pipeline_slot);
+  }
   const std::vector<Slice>& slices = prepared.schedule_.slices;
-  const LogPart part{log, Clock::now()};
-  TESSERA_TRY(take_snapshots(prepared, 0));
+  if (options.log != nullptr) *options.log = {};
+  const LogPart log{options.log, Clock::now()};
+  TESSERA_TRY(take_snapshots(prepared, options.pipeline_slot));
   for (size_t i = 0; i < slices.size(); ++i) {
-    TESSERA_TRY(copy_inputs(prepared, 0, i, part));
-    TESSERA_TRY(compute(prepared, 0, i, cancel, part));
-    if (see && slices[i].watched != kNoNode) TESSERA_TRY(see(slices[i].watched, prepared.place(slices[i].watched)));
+    TESSERA_TRY(copy_inputs(prepared, i, options.pipeline_slot, log));
+    TESSERA_TRY(compute(prepared, i, options, log));
+    if (const NodeId watched = slices[i].watched; options.observe && watched != kNoNode)
+      TESSERA_TRY(options.observe(watched, prepared.place(watched, options.pipeline_slot)));
   }
   return {};
 }
 
-Result<> Executor::start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel, RunLog* log) {
+Result<> Executor::start(PreparedGraph& prepared, const GraphRunOptions& options) {
   while (streams_.size() < backends_.size()) {
     TESSERA_ASSIGN(auto stream, Stream::create());
     streams_.push_back(std::move(stream));
   }
   {
     std::unique_lock lock(mutex_);
-    const auto may_go_beside = [&](const Flight& other) {
+    const auto may_overlap = [&](const InFlightRun& other) {
       const bool is_over = other.prepared == nullptr || other.n_done == other.prepared->schedule_.slices.size();
       return is_over || !(prepared.schedule_.copies_state || other.prepared->schedule_.copies_state);
     };
-    changed_.wait(lock, [&] { return std::ranges::all_of(flights_, may_go_beside); });
+    changed_.wait(lock, [&] { return std::ranges::all_of(runs_, may_overlap); });
   }
-  TESSERA_TRY(take_snapshots(prepared, lane));
+  TESSERA_TRY(take_snapshots(prepared, options.pipeline_slot));
+  if (options.log != nullptr) *options.log = {};
   {
     const std::lock_guard lock(mutex_);
-    Flight& flight = flights_[lane];
-    flight.prepared = &prepared;
-    flight.cancel = cancel;
-    flight.log = log;
-    flight.begin = Clock::now();
-    flight.n_done = 0;
-    flight.n_ended.assign(backends_.size(), 0);
-    flight.n_copied.assign(backends_.size(), 0);
+    InFlightRun& run = runs_[options.pipeline_slot];
+    run.prepared = &prepared;
+    run.options = options;
+    run.begin = Clock::now();
+    run.n_done = 0;
+    run.n_ended.assign(backends_.size(), 0);
+    run.n_copied.assign(backends_.size(), 0);
   }
   for (size_t i = 0; i < prepared.schedule_.slices.size(); ++i)
     streams_[static_cast<size_t>(prepared.schedule_.slices[i].device)]->post(
-        [this, lane, i] { run_in_flight(lane, i); });
+        [this, slot = options.pipeline_slot, i] { run_when_ready(slot, i); });
   return {};
 }
 
-// On its backend's stream. Streams take slices in the order of their starts and each waits only for those before it, so
-// the first that is not done can always go on.
-void Executor::run_in_flight(size_t lane, size_t slice) {
+// Called on the stream of the slice's backend. Streams take slices in the order of the starts, and a slice waits only
+// for earlier ones. So the first unfinished slice can always proceed.
+void Executor::run_when_ready(size_t pipeline_slot, size_t slice) {
   std::unique_lock lock(mutex_);
-  Flight& flight = flights_[lane];
-  PreparedGraph& prepared = *flight.prepared;
-  const CancelToken* cancel = flight.cancel;
+  InFlightRun& run = runs_[pipeline_slot];
+  PreparedGraph& prepared = *run.prepared;
   const Slice& planned = prepared.schedule_.slices[slice];
   const auto device = static_cast<size_t>(planned.device);
   changed_.wait(lock, [&] {
-    return std::ranges::equal(flight.n_ended, planned.ended, std::ranges::greater_equal()) &&
-           std::ranges::equal(flight.n_copied, planned.copied, std::ranges::greater_equal());
+    return std::ranges::equal(run.n_ended, planned.ended, std::ranges::greater_equal()) &&
+           std::ranges::equal(run.n_copied, planned.copied, std::ranges::greater_equal());
   });
-  const bool goes_on = !flight.error;
+  const bool is_needed = !run.error;
   RunLog log;  // of this slice
-  const LogPart part{flight.log == nullptr ? nullptr : &log, flight.begin};
+  const LogPart part{run.options.log == nullptr ? nullptr : &log, run.begin};
   Result<> done;
-  if (goes_on) {
+  if (is_needed) {
     lock.unlock();
-    done = copy_inputs(prepared, lane, slice, part);
+    done = copy_inputs(prepared, slice, pipeline_slot, part);
     lock.lock();
   }
-  ++flight.n_copied[device];
-  if (goes_on && done) {
+  ++run.n_copied[device];
+  if (is_needed && done) {
     changed_.notify_all();
     lock.unlock();
-    done = compute(prepared, lane, slice, cancel, part);
+    done = compute(prepared, slice, run.options, part);
     lock.lock();
   }
-  if (flight.log != nullptr) flight.log->append(log);
-  if (!done && !flight.error) flight.error = std::move(done).error();
-  ++flight.n_ended[device];
-  ++flight.n_done;
+  if (run.options.log != nullptr) run.options.log->append(log);
+  if (!done && !run.error) run.error = std::move(done).error();
+  ++run.n_ended[device];
+  ++run.n_done;
   changed_.notify_all();
 }
 
-Result<> Executor::finish(size_t lane) {
+Result<> Executor::wait(size_t pipeline_slot) {
   std::unique_lock lock(mutex_);
-  Flight& flight = flights_[lane];
-  if (flight.prepared == nullptr) return {};
-  changed_.wait(lock, [&] { return flight.n_done == flight.prepared->schedule_.slices.size(); });
-  flight.prepared = nullptr;
-  if (!flight.error) return {};
-  return std::unexpected(*std::exchange(flight.error, std::nullopt));
+  InFlightRun& run = runs_[pipeline_slot];
+  if (run.prepared == nullptr) return {};
+  changed_.wait(lock, [&] { return run.n_done == run.prepared->schedule_.slices.size(); });
+  run.prepared = nullptr;
+  if (!run.error) return {};
+  return std::unexpected(*std::exchange(run.error, std::nullopt));
 }
 
 }  // namespace tessera

@@ -1,11 +1,11 @@
-// Runs graphs on one or more backends, out of one compute buffer per memory. Reserve the worst case once, from graphs
-// of the largest shapes; every later graph is planned into these buffers, and running never allocates.
+// Runs graphs on one or more backends, out of one compute buffer per memory. The caller reserves the worst case once,
+// from graphs of the largest shapes. Every later graph is planned into these buffers, so running never allocates.
 //
-// Slices that need not wait for one another (sched/schedule.h) run at the same time, on a thread per backend. With
-// several lanes, each with values of its own, runs overlap too: start() one on a lane while that of another goes on.
-// Each backend works on one slice at a time, in the order in which they were started, so a run sees what those before
-// it left in caches of the same device, and nothing of those behind it. A run that copies such a cache to another
-// device has no other beside it.
+// Slices that do not depend on one another (sched/schedule.h) run at the same time, on one thread per backend. Whole
+// runs overlap too, if the executor has several pipeline slots: each slot has values of its own, and start() begins a
+// run on one slot while another slot is busy. A backend works on one slice at a time, in the order of the starts. So a
+// run sees the caches of its device as the runs before it left them, and nothing of later runs. A run that copies such
+// a cache to another device never overlaps with another run.
 #pragma once
 
 #include <chrono>
@@ -38,32 +38,36 @@ struct ComputeBytes {
 /// A graph with memory and compiled plans; made by Executor::prepare, kept and run again.
 class PreparedGraph {
  public:
-  /// The graph that was given.
+  /// The graph as the caller gave it.
   const Graph& graph() const { return schedule_.given ? *schedule_.given : schedule_.graph; }
-  /// Where the value of a node of graph() lies.
-  const Tensor& place(NodeId id, size_t lane = 0) const { return scheduled_place(schedule_.id_of(id), lane); }
-  size_t n_lanes() const { return lanes_.size(); }
+  /// The memory of the value of a node of graph().
+  const Tensor& place(NodeId id, size_t pipeline_slot = 0) const {
+    return scheduled_place(schedule_.id_of(id), pipeline_slot);
+  }
+  /// Pipeline slots that the graph can run on, counted from slot 0.
+  size_t n_pipeline_slots() const { return slots_.size(); }
 
-  /// How it runs, and where the values of schedule().graph lie in each memory (see Executor::memories()).
+  /// The slices of the graph; memory(i) places the values of schedule().graph in Executor::memories()[i].
   const Schedule& schedule() const { return schedule_; }
   const MemoryPlan& memory(size_t i = 0) const { return memories_[i]; }
   const std::vector<MemoryPlan>& memories() const { return memories_; }
-  /// Where the value of a node of schedule().graph lies.
-  const Tensor& scheduled_place(NodeId id, size_t lane = 0) const {
-    return lanes_[lane].places[static_cast<size_t>(id)];
+  /// The memory of the value of a node of schedule().graph.
+  const Tensor& scheduled_place(NodeId id, size_t pipeline_slot = 0) const {
+    return slots_[pipeline_slot].places[static_cast<size_t>(id)];
   }
 
  private:
   friend class Executor;
   struct SliceGraph {
-    Graph graph;              // its own; empty where the whole schedule is one slice
+    Graph graph;              // empty if the whole schedule is one slice
     std::vector<NodeId> ids;  // of its nodes in the schedule's graph
   };
   struct CompiledSlice {
     std::vector<Tensor> places;
     std::unique_ptr<GraphPlan> plan;
   };
-  struct Lane {
+  // The graph bound to the values of one pipeline slot.
+  struct BoundGraph {
     std::vector<Tensor> places;  // of the schedule's graph
     std::vector<CompiledSlice> slices;
   };
@@ -71,18 +75,18 @@ class PreparedGraph {
   Schedule schedule_;
   std::vector<MemoryPlan> memories_;
   std::vector<SliceGraph> slice_graphs_;
-  std::vector<Lane> lanes_;
+  std::vector<BoundGraph> slots_;
 };
 
 /// Fills an input of a prepared graph: a span or vector of its elements.
 template <std::ranges::contiguous_range Values>
-Result<> set_input(const PreparedGraph& graph, Value input, const Values& values, size_t lane = 0) {
-  const Tensor& place = graph.place(input.id(), lane);
+Result<> set_input(const PreparedGraph& graph, Value input, const Values& values, size_t pipeline_slot = 0) {
+  const Tensor& place = graph.place(input.id(), pipeline_slot);
   return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
 }
 
-/// What happened when in a run, in microseconds from its begin, device by device in the order in which it did. Nodes
-/// are those of PreparedGraph::schedule().
+/// Timeline of one run: per device, in execution order, in microseconds since its start. Nodes are those of
+/// PreparedGraph::schedule().
 struct RunLog {
   struct Slice {
     size_t index;
@@ -90,62 +94,62 @@ struct RunLog {
   };
   std::vector<Slice> slices;
   std::vector<NodeTime> copies;
-  std::vector<NodeTime> nodes;  // of devices that can tell
+  std::vector<NodeTime> nodes;  // only of devices that measure nodes
 
   void append(const RunLog& other);
 };
 
-/// Sees a watched node (of PreparedGraph::graph()) and its value while the run goes on behind it; an error ends the
-/// run.
-using SeeNode = std::function<Result<>(NodeId, const Tensor&)>;
+/// Called with a watched node of PreparedGraph::graph() and its value, before later nodes can overwrite it. An error
+/// ends the run.
+using NodeObserver = std::function<Result<>(NodeId, const Tensor&)>;
+
+struct GraphRunOptions {
+  size_t pipeline_slot = 0;             // whose values are read and written; below n_pipeline_slots()
+  const CancelToken* cancel = nullptr;  // null: the run cannot be cancelled
+  RunLog* log = nullptr;                // is replaced by the timeline of the run; null: nothing is measured
+  NodeObserver observe{};  // called for the nodes of ScheduleOptions::watch; slices then run one after another
+};
 
 class Executor {
  public:
   /// The backends must outlive the executor.
   explicit Executor(Backend& backend) : Executor({&backend}, {}) {}
-  /// In order of priority, not empty; the last takes what no other does (sched/assign.h). What options.watch names can
-  /// be seen by run(). Each lane takes the values' bytes anew.
-  Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_lanes = 1);
+  /// Backends in order of priority, at least one; the last runs the nodes that no other can (sched/assign.h). Each
+  /// pipeline slot has a copy of all values, so compute buffers grow with n_pipeline_slots.
+  Executor(std::vector<Backend*> backends, ScheduleOptions options, size_t n_pipeline_slots = 1);
   Executor(const Executor&) = delete;
   ~Executor();
 
   const std::vector<const Device*>& devices() const { return devices_; }
-  /// The memories that values lie in: of the backends, each once.
+  /// The memories of the backends, each once.
   const std::vector<const BufferType*>& memories() const { return memories_; }
 
-  /// How a graph would run here. Errors: those of assign().
+  /// The slices of a graph on these devices. Errors: those of assign().
   Result<Schedule> schedule(Graph graph) const { return make_schedule(std::move(graph), devices_, options_); }
 
-  /// What the largest of these graphs takes, by memory: the sizes of the compute buffers that hold each of them.
-  /// Allocates nothing.
+  /// Bytes of the compute buffers that hold each of these graphs, by memory. Allocates nothing.
   Result<std::vector<ComputeBytes>> measure(std::span<const Graph> graphs) const;
 
-  /// Allocates the compute buffers for the largest shapes that will be run, once, before anything is prepared. A later
-  /// graph of the same nodes with smaller values always fits.
+  /// Allocates the compute buffers for the largest shapes that will run. Called once, before prepare(). A later graph
+  /// with the same nodes and smaller values always fits.
   Result<> reserve(std::span<const Graph> largest);
-  /// By memory.
+  /// Bytes of the compute buffers, by memory.
   std::vector<size_t> reserved_bytes() const;
 
-  /// Places and compiles a graph, for the first n_lanes lanes. Errors: limit when it does not fit what was reserved;
-  /// those of assign().
-  Result<std::unique_ptr<PreparedGraph>> prepare(Graph graph, size_t n_lanes = 1);
+  /// Places and compiles a graph for the first n_pipeline_slots slots. Errors: limit (it does not fit in the reserved
+  /// memory); those of assign().
+  Result<std::unique_ptr<PreparedGraph>> prepare(Graph graph, size_t n_pipeline_slots = 1);
 
-  /// On lane 0, while nothing that was started goes on. Errors: those of Backend::run and of copies between devices.
-  Result<> run(PreparedGraph& prepared, const CancelToken* cancel);
-  /// The same slice by slice, and shows the watched nodes as they are made.
-  Result<> run(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see) {
-    return see ? run_in_order(prepared, cancel, see, nullptr) : run(prepared, cancel);
-  }
-  /// The same as the first, and tells when what happened.
-  Result<RunLog> run_logged(PreparedGraph& prepared, const CancelToken* cancel);
+  /// Runs a graph to its end. No started run may be unfinished. Errors: those of Backend::run, of copies between
+  /// devices and of options.observe.
+  Result<> run(PreparedGraph& prepared, const GraphRunOptions& options = {});
 
-  /// Begins a run on a lane of which none goes on, with the inputs and snapshots of now; the graph, the inputs' places
-  /// and the token stay untouched until finish(). Errors: out_of_memory (no threads).
-  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel) {
-    return start(prepared, lane, cancel, nullptr);
-  }
-  /// Waits for the end of the run on a lane, if one goes on. Errors: those of the run.
-  Result<> finish(size_t lane);
+  /// Starts an asynchronous run on an idle pipeline slot; inputs and snapshots are captured now. The graph, its inputs,
+  /// the token and the log must stay untouched until wait(). options.observe must be empty. Errors: out_of_memory (no
+  /// thread can be made).
+  Result<> start(PreparedGraph& prepared, const GraphRunOptions& options);
+  /// Waits for the end of the run on a pipeline slot; an idle slot succeeds. Errors: those of the run.
+  Result<> wait(size_t pipeline_slot);
 
  private:
   struct Planned {
@@ -159,7 +163,7 @@ class Executor {
   };
 
   using Clock = std::chrono::steady_clock;
-  // Where a run is logged that began then; null: nowhere.
+  // Where a run is logged, with the time of its start; null: nowhere.
   struct LogPart {
     RunLog* to;
     Clock::time_point begin;
@@ -176,16 +180,12 @@ class Executor {
   std::vector<ComputeBytes> by_memory(const Sizes& sizes) const;
   Result<Planned> plan_into_reserved(Graph graph) const;
   BufferRange work_of(size_t backend) const;
-  Tensor place_of(const PreparedGraph& prepared, NodeId id, size_t lane) const;
-  Result<> compile(PreparedGraph& prepared, PreparedGraph::Lane& lane) const;
-  Result<> take_snapshots(PreparedGraph& prepared, size_t lane) const;
-  Result<> copy_inputs(PreparedGraph& prepared, size_t lane, size_t slice, const LogPart& log) const;
-  Result<> compute(PreparedGraph& prepared, size_t lane, size_t slice, const CancelToken* cancel,
-                   const LogPart& log) const;
-  Result<> run_all(PreparedGraph& prepared, const CancelToken* cancel, RunLog* log);
-  Result<> run_in_order(PreparedGraph& prepared, const CancelToken* cancel, const SeeNode& see, RunLog* log);
-  Result<> start(PreparedGraph& prepared, size_t lane, const CancelToken* cancel, RunLog* log);
-  void run_in_flight(size_t lane, size_t slice);
+  Tensor place_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const;
+  Result<> compile(PreparedGraph& prepared, PreparedGraph::BoundGraph& bound) const;
+  Result<> take_snapshots(PreparedGraph& prepared, size_t pipeline_slot) const;
+  Result<> copy_inputs(PreparedGraph& prepared, size_t slice, size_t pipeline_slot, const LogPart& log) const;
+  Result<> compute(PreparedGraph& prepared, size_t slice, const GraphRunOptions& options, const LogPart& log) const;
+  void run_when_ready(size_t pipeline_slot, size_t slice);
 
   std::vector<Backend*> backends_;
   std::vector<const Device*> devices_;
@@ -196,19 +196,17 @@ class Executor {
   std::vector<std::unique_ptr<Buffer>> buffers_;  // by memory
   std::vector<Planned> largest_;
 
-  // A run that was started.
-  struct Flight {
-    PreparedGraph* prepared = nullptr;  // null: none
-    const CancelToken* cancel = nullptr;
-    RunLog* log = nullptr;
+  struct InFlightRun {
+    PreparedGraph* prepared = nullptr;  // null: the slot is idle
+    GraphRunOptions options{};
     Clock::time_point begin{};
     std::vector<uint32_t> n_ended, n_copied;  // slices, by device
-    size_t n_done = 0;                        // slices that have ended, of all
+    size_t n_done = 0;                        // slices that have ended, of all devices
     std::optional<Error> error{};
   };
-  std::mutex mutex_;  // of flights_
+  std::mutex mutex_;  // of runs_
   std::condition_variable changed_;
-  std::vector<Flight> flights_;                   // by lane
+  std::vector<InFlightRun> runs_;                 // by pipeline slot
   std::vector<std::unique_ptr<Stream>> streams_;  // by backend; made for the first start()
 };
 

@@ -290,7 +290,7 @@ Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in
   if (in.batch.runs.present()) TESSERA_TRY(set_input(graph, in.batch.runs, runs_));
   TESSERA_TRY(set_input(graph, in.d_loss, ones_));
   if (in.scales.present()) TESSERA_TRY(set_input(graph, in.scales, ones_));
-  TESSERA_TRY(executor_->run(graph, cancel));
+  TESSERA_TRY(executor_->run(graph, {.cancel = cancel}));
   const Tensor& place = graph.place(in.losses.id());
   TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(losses_))));
   Losses losses;
@@ -334,7 +334,7 @@ Result<StepResult> Trainer::step(const Examples& examples, int64_t i, float lear
     TESSERA_TRY(set_input(*update_, hyper, values));
   }
   // Not cancelled half way: parameters are all of one step.
-  TESSERA_TRY(executor_->run(*update_, nullptr));
+  TESSERA_TRY(executor_->run(*update_));
   return result;
 }
 

@@ -344,7 +344,8 @@ TEST(ExampleBackend, TellsWhenEachNodeRan) {
   ASSERT_OK(executor.reserve({&graph, 1}));
   ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
   ASSERT_OK(set_input(*prepared, x, std::vector<float>(64 * 64)));
-  ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+  RunLog log;
+  ASSERT_OK(executor.run(*prepared, {.log = &log}));
   ASSERT_EQ(log.nodes.size(), 2u);
   EXPECT_EQ(log.nodes[0].node, 1);
   EXPECT_EQ(log.nodes[1].node, 2);

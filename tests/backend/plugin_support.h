@@ -39,7 +39,7 @@ inline Result<std::vector<float>> run_y_on(const std::vector<const Device*>& dev
   TESSERA_TRY(executor.reserve({&graph, 1}));
   TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
   TESSERA_TRY(set_inputs(*prepared, inputs));
-  TESSERA_TRY(executor.run(*prepared, cancel));
+  TESSERA_TRY(executor.run(*prepared, {.cancel = cancel}));
   TESSERA_ASSIGN(const NamedBytes outputs, outputs_of(*prepared));
   return values_of<float>(outputs.at("y"));
 }

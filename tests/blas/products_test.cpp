@@ -56,7 +56,7 @@ class BlasProducts : public ::testing::TestWithParam<const char*> {
     TESSERA_TRY(executor.reserve({&graph, 1}));
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
     TESSERA_TRY(set_input(*prepared, in, x));
-    TESSERA_TRY(executor.run(*prepared, cancel));
+    TESSERA_TRY(executor.run(*prepared, {.cancel = cancel}));
     const Tensor& place = prepared->place(y.id());
     Bytes bytes(nbytes(place.dtype, place.shape()).value());
     TESSERA_TRY(place.buffer->get(place, 0, bytes));

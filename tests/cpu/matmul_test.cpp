@@ -277,7 +277,7 @@ TEST(MulMat, IsCancelledInTheMiddle) {
   });
   const Tensor& y = prepared->place(graph.size() - 1);
   ASSERT_OK(y.buffer->clear(kUntouched));
-  const auto done = executor.run(*prepared, &cancel);
+  const auto done = executor.run(*prepared, {.cancel = &cancel});
   EXPECT_ERROR(done, "cancelled");
   EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
   // The last rows come last: the work was given up before it reached them.

@@ -88,13 +88,13 @@ TEST_P(Overlap, AnErrorOnTheWayLeavesTheSessionAsItWas) {
   EXPECT_TRUE(same_bits(all_rows(*parts), all_rows(*whole)));
 }
 
-// Each lane has values of its own.
+// Each pipeline slot has values of its own.
 TEST_P(Overlap, TakesTheComputeMemoryThatThePlanSays) {
   const SessionOptions options{.n_ctx = 256, .n_ubatch = 32, .n_outputs = 1};
   ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*engine_, options));
   ASSERT_OK_AND_ASSIGN(const auto made, Session::create(engine_, options));
   EXPECT_EQ(plan.total(), made->allocated_memory().total());
-  SessionOptions observed = options;  // one lane: each micro-batch is looked at
+  SessionOptions observed = options;  // one slot: each micro-batch is observed
   observed.observer = [](std::string_view, std::span<const float>, int64_t) {};
   ASSERT_OK_AND_ASSIGN(const MemoryReport one, Session::plan(*engine_, observed));
   EXPECT_GT(plan.bytes(MemoryPart::Kind::compute), one.bytes(MemoryPart::Kind::compute));

@@ -45,7 +45,7 @@ TEST(Executor, RunNeverAllocates) {
       ASSERT_OK(executor.reserve({&graph, 1}));
       ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));  // its inputs are zeros
       const int64_t before = n_allocations;
-      const auto done = executor.run(*prepared, nullptr);
+      const auto done = executor.run(*prepared);
       const int64_t allocated = n_allocations - before;
       ASSERT_OK(done);
       EXPECT_EQ(allocated, 0) << n_threads << " threads, " << n_tokens << " tokens";

@@ -182,7 +182,8 @@ TEST_F(RowSplitTest, ALogTellsWhatWasAtTheSameTime) {
   ASSERT_OK(executor.reserve({&graph, 1}));
   ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
   ASSERT_OK(set_inputs(*prepared, inputs()));
-  ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+  RunLog log;
+  ASSERT_OK(executor.run(*prepared, {.log = &log}));
   EXPECT_EQ(meeting.n_met(), 2);
   const std::vector<Slice>& slices = prepared->schedule().slices;
   ASSERT_EQ(log.slices.size(), slices.size());

@@ -294,19 +294,18 @@ TEST(TwoDevices, WatchedValuesAreThoseOfARunThatKeepsAll) {
     ASSERT_OK(executor.reserve({&shared.graph, 1}));
     ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(shared.graph));
     size_t n_seen = 0;
-    const SeeNode see = [&](NodeId id, const Tensor& place) -> Result<> {
+    const NodeObserver observe = [&](NodeId id, const Tensor& place) -> Result<> {
       Bytes bytes(span_bytes(place.dtype, place.layout));
       TESSERA_TRY(place.buffer->get(place, 0, bytes));
       EXPECT_EQ(bytes, kept.at(names[static_cast<size_t>(id)])) << "seed " << seed << ", node " << id;
       ++n_seen;
       return {};
     };
-    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_with(executor, *prepared, inputs, see));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_with(executor, *prepared, inputs, observe));
     EXPECT_EQ(outputs, expected);
     EXPECT_GT(n_seen, 5u);
-    const auto stopped = executor.run(*prepared, nullptr, [](NodeId, const Tensor&) -> Result<> {
-      return fail(ErrorCode::cancelled, "seen enough");
-    });
+    const auto stop = [](NodeId, const Tensor&) -> Result<> { return fail(ErrorCode::cancelled, "seen enough"); };
+    const auto stopped = executor.run(*prepared, {.observe = stop});
     EXPECT_ERROR(stopped, "seen enough");
   }
 }
@@ -317,7 +316,8 @@ TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
   Executor executor = two.executor({.pin = [](const Graph&, NodeId id) { return std::optional<int>(id / 8 % 2); }});
   ASSERT_OK(executor.reserve({&graph, 1}));
   ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
-  ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+  RunLog log;
+  for (int run = 0; run < 2; ++run) ASSERT_OK(executor.run(*prepared, {.log = &log}));  // of the last run alone
   const Schedule& schedule = prepared->schedule();
   ASSERT_EQ(log.slices.size(), schedule.slices.size());
   EXPECT_EQ(log.copies.size(), schedule.n_copies());
@@ -331,28 +331,28 @@ TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
   for (const NodeTime& time : log.nodes) EXPECT_LT(time.node, schedule.graph.size());
 }
 
-// --- lanes
+// --- pipeline slots
 
-// The outputs of runs that follow one another on the lanes of a graph, as many at a time as it has.
-Result<std::vector<NamedBytes>> run_in_lanes(Executor& executor, PreparedGraph& prepared, size_t n_runs,
+// Runs a graph n_runs times, as many runs at a time as it has pipeline slots, and returns the outputs of each.
+Result<std::vector<NamedBytes>> run_in_slots(Executor& executor, PreparedGraph& prepared, size_t n_runs,
                                              const std::function<NamedBytes(size_t)>& inputs) {
   std::vector<NamedBytes> outputs;
-  const size_t n_lanes = prepared.n_lanes();
-  for (size_t run = 0; run < n_runs + n_lanes; ++run) {
-    const size_t lane = run % n_lanes;
-    TESSERA_TRY(executor.finish(lane));
-    if (run >= n_lanes) {
-      TESSERA_ASSIGN(outputs.emplace_back(), outputs_of(prepared, lane));
+  const size_t n_slots = prepared.n_pipeline_slots();
+  for (size_t run = 0; run < n_runs + n_slots; ++run) {
+    const size_t slot = run % n_slots;
+    TESSERA_TRY(executor.wait(slot));
+    if (run >= n_slots) {
+      TESSERA_ASSIGN(outputs.emplace_back(), outputs_of(prepared, slot));
     }
     if (run >= n_runs) continue;
-    TESSERA_TRY(set_inputs(prepared, inputs(run), lane));
-    TESSERA_TRY(executor.start(prepared, lane, nullptr));
+    TESSERA_TRY(set_inputs(prepared, inputs(run), slot));
+    TESSERA_TRY(executor.start(prepared, {.pipeline_slot = slot}));
   }
   return outputs;
 }
 
 // Each layer adds to a tensor of its own device in place: a later run finds what those before it left.
-TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
+TEST(PipelineSlots, RunsThatOverlapSeeThoseBeforeThem) {
   const TwoDevices two;
   const std::vector<float> zeros(kN * kN, 0.0f);
   OwnedTensor first(two.device(0).buffer_type(), "first", DType::f32, {kN, kN}, bytes_of(zeros));
@@ -366,27 +366,27 @@ TEST(Lanes, RunsThatOverlapSeeThoseBeforeThem) {
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
   constexpr size_t kRuns = 30;
   std::vector<NamedBytes> expected;
-  for (const size_t n_lanes : {1, 2, 3}) {
+  for (const size_t n_slots : {1, 2, 3}) {
     ASSERT_OK(first.tensor.buffer->set(first.tensor, 0, bytes_of(zeros)));
     ASSERT_OK(second.tensor.buffer->set(second.tensor, 0, bytes_of(zeros)));
-    Executor executor = two.executor({}, n_lanes);
+    Executor executor = two.executor({}, n_slots);
     ASSERT_OK(executor.reserve({&graph, 1}));
     ASSERT_OK_AND_ASSIGN(const std::vector<ComputeBytes> bytes, executor.measure({&graph, 1}));
     EXPECT_EQ(executor.reserved_bytes(), (std::vector<size_t>{bytes[0].total(), bytes[1].total()}));
-    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_slots));
     ASSERT_EQ(prepared->schedule().slices.size(), 2u);
-    ASSERT_EQ(prepared->n_lanes(), n_lanes);
-    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_lanes(executor, *prepared, kRuns, [](size_t run) {
+    ASSERT_EQ(prepared->n_pipeline_slots(), n_slots);
+    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_slots(executor, *prepared, kRuns, [](size_t run) {
                            Rng rng(run);
                            return NamedBytes{{"x", bytes_of(testing::random_values(rng, kN * kN))}};
                          }));
-    if (n_lanes == 1) expected = outputs;
-    EXPECT_EQ(outputs, expected) << n_lanes << " lanes";
+    if (n_slots == 1) expected = outputs;
+    EXPECT_EQ(outputs, expected) << n_slots << " slots";
   }
 }
 
 // The second device copies, late, what the first changes in place: the next run must not have changed it by then.
-TEST(Lanes, AStateThatIsCopiedIsThatOfItsRun) {
+TEST(PipelineSlots, AStateThatIsCopiedIsThatOfItsRun) {
   const TwoDevices two;
   HookedBackend late(two.backend(1), [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
   OwnedTensor state(two.device(0).buffer_type(), "state", DType::f32, {kN}, bytes_of(std::vector<float>(kN)));
@@ -400,21 +400,21 @@ TEST(Lanes, AStateThatIsCopiedIsThatOfItsRun) {
   }};
   constexpr size_t kRuns = 12;
   std::vector<NamedBytes> expected;
-  for (const size_t n_lanes : {1, 2, 3}) {
+  for (const size_t n_slots : {1, 2, 3}) {
     ASSERT_OK(state.tensor.buffer->set(state.tensor, 0, bytes_of(std::vector<float>(kN))));
-    Executor executor({&two.backend(0), &late}, options, n_lanes);
+    Executor executor({&two.backend(0), &late}, options, n_slots);
     ASSERT_OK(executor.reserve({&graph, 1}));
-    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_lanes));
+    ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, n_slots));
     EXPECT_TRUE(prepared->schedule().copies_state);
-    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_lanes(executor, *prepared, kRuns, [](size_t run) {
+    ASSERT_OK_AND_ASSIGN(const auto outputs, run_in_slots(executor, *prepared, kRuns, [](size_t run) {
                            return NamedBytes{{"x", bytes_of(std::vector<float>(kN, 1.0f + static_cast<float>(run)))}};
                          }));
-    if (n_lanes == 1) expected = outputs;
-    EXPECT_EQ(outputs, expected) << n_lanes << " lanes";
+    if (n_slots == 1) expected = outputs;
+    EXPECT_EQ(outputs, expected) << n_slots << " slots";
   }
 }
 
-TEST(Lanes, AnErrorIsOfItsRunAlone) {
+TEST(PipelineSlots, AnErrorIsOfItsRunAlone) {
   const TwoDevices two;
   OwnedTensor table(two.device(0).buffer_type(), "table", DType::f32, {kN, 4},
                     bytes_of(std::vector<float>(4 * kN, 1.0f)));
@@ -429,19 +429,19 @@ TEST(Lanes, AnErrorIsOfItsRunAlone) {
   ASSERT_EQ(prepared->schedule().slices.size(), 2u);
   ASSERT_OK(set_inputs(*prepared, {{"ids", bytes_of(std::vector<int32_t>{4})}}, 0));
   ASSERT_OK(set_inputs(*prepared, {{"ids", bytes_of(std::vector<int32_t>{3})}}, 1));
-  ASSERT_OK(executor.start(*prepared, 0, nullptr));
-  ASSERT_OK(executor.start(*prepared, 1, nullptr));
-  EXPECT_ERROR(executor.finish(0), "row 4, want 0 to 3");
-  EXPECT_OK(executor.finish(1));
-  EXPECT_OK(executor.finish(0));  // none goes on
+  ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 0}));
+  ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 1}));
+  EXPECT_ERROR(executor.wait(0), "row 4, want 0 to 3");
+  EXPECT_OK(executor.wait(1));
+  EXPECT_OK(executor.wait(0));  // none goes on
   CancelToken cancel;
   cancel.cancel();
-  ASSERT_OK(executor.start(*prepared, 1, &cancel));
-  EXPECT_EQ(executor.finish(1).error().code(), ErrorCode::cancelled);
+  ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 1, .cancel = &cancel}));
+  EXPECT_EQ(executor.wait(1).error().code(), ErrorCode::cancelled);
 }
 
 // What changes after start() is not seen by the run, on either device.
-TEST(Lanes, SnapshotsAreOfTheBegin) {
+TEST(PipelineSlots, SnapshotsAreOfTheBegin) {
   const TwoDevices two;
   OwnedTensor table(two.device(0).buffer_type(), "table", DType::f32, {kN}, bytes_of(std::vector<float>(kN, 1)));
   GraphBuilder b;
@@ -459,9 +459,9 @@ TEST(Lanes, SnapshotsAreOfTheBegin) {
     for (const float value : {2.0f, 5.0f}) {
       ASSERT_OK(table.tensor.buffer->set(table.tensor, 0, bytes_of(std::vector<float>(kN, value))));
       ASSERT_OK(set_inputs(*prepared, {{"x", bytes_of(std::vector<float>(kN, 1))}}));
-      ASSERT_OK(executor.start(*prepared, 0, nullptr));
+      ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 0}));
       if (is_snapshot) ASSERT_OK(table.tensor.buffer->set(table.tensor, 0, bytes_of(std::vector<float>(kN, 100))));
-      ASSERT_OK(executor.finish(0));
+      ASSERT_OK(executor.wait(0));
       ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared));
       EXPECT_EQ(outputs.at("y"), bytes_of(std::vector<float>(kN, 1 + 2 * value)));
     }

@@ -57,8 +57,8 @@ class TwoDevices {
   const Device& device(size_t i) const { return *devices_[i]; }
   std::vector<const Device*> devices() const { return {devices_[0].get(), devices_[1].get()}; }
   Backend& backend(size_t i) const { return *backends_[i]; }
-  Executor executor(ScheduleOptions options = {}, size_t n_lanes = 1) const {
-    return Executor({backends_[0].get(), backends_[1].get()}, std::move(options), n_lanes);
+  Executor executor(ScheduleOptions options = {}, size_t n_pipeline_slots = 1) const {
+    return Executor({backends_[0].get(), backends_[1].get()}, std::move(options), n_pipeline_slots);
   }
 
  private:
@@ -109,9 +109,9 @@ inline std::string slices_of(const Schedule& schedule) {
 
 /// Fills all inputs, runs, and reads all outputs by name.
 inline Result<NamedBytes> run_with(Executor& executor, PreparedGraph& prepared, const NamedBytes& inputs,
-                                   const SeeNode& see = {}) {
+                                   const NodeObserver& observe = {}) {
   TESSERA_TRY(set_inputs(prepared, inputs));
-  TESSERA_TRY(executor.run(prepared, nullptr, see));
+  TESSERA_TRY(executor.run(prepared, {.observe = observe}));
   return outputs_of(prepared);
 }
 

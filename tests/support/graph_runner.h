@@ -67,23 +67,23 @@ struct OwnedTensor {
 };
 
 /// `inputs` names every input of the graph.
-inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inputs, size_t lane = 0) {
+inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inputs, size_t pipeline_slot = 0) {
   const Graph& g = prepared.graph();
   for (NodeId id = 0; id < g.size(); ++id) {
     if (g[id].op != Op::input) continue;
-    const Tensor& place = prepared.place(id, lane);
+    const Tensor& place = prepared.place(id, pipeline_slot);
     TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
   }
   return {};
 }
 
 /// The bytes of all outputs by name.
-inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t lane = 0) {
+inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t pipeline_slot = 0) {
   const Graph& g = prepared.graph();
   NamedBytes outputs;
   for (NodeId id = 0; id < g.size(); ++id) {
     if (!g[id].is_output) continue;
-    const Tensor& place = prepared.place(id, lane);
+    const Tensor& place = prepared.place(id, pipeline_slot);
     Bytes& bytes = outputs[g[id].name];
     bytes.resize(span_bytes(place.dtype, place.layout));
     TESSERA_TRY(place.buffer->get(place, 0, bytes));
@@ -106,7 +106,7 @@ class GraphRunner {
     TESSERA_TRY(executor.reserve({&graph, 1}));
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
     TESSERA_TRY(set_inputs(*prepared, inputs));
-    TESSERA_TRY(executor.run(*prepared, cancel));
+    TESSERA_TRY(executor.run(*prepared, {.cancel = cancel}));
     return outputs_of(*prepared);
   }
 

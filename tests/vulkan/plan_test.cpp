@@ -28,7 +28,7 @@ Result<float> run_chain(Executor& executor, PreparedGraph& prepared, const Chain
   const Tensor &from = prepared.place(chain.x), &to = prepared.place(chain.y);
   const std::vector<float> values(static_cast<size_t>(from.shape().n_elements()), x);
   TESSERA_TRY(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
-  TESSERA_TRY(executor.run(prepared, nullptr));
+  TESSERA_TRY(executor.run(prepared));
   float y = 0;
   TESSERA_TRY(to.buffer->get(to, 0, std::as_writable_bytes(std::span(&y, 1))));
   return y;
@@ -120,7 +120,8 @@ TEST_F(VulkanPlans, TimesOfNodesAreTold) {
     const Tensor &from = prepared->place(chain.x), &to = prepared->place(chain.y);
     const std::vector<float> values(100'000, 3.0f);
     ASSERT_OK(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
-    ASSERT_OK_AND_ASSIGN(const RunLog log, executor.run_logged(*prepared, nullptr));
+    RunLog log;
+    ASSERT_OK(executor.run(*prepared, {.log = &log}));
     ASSERT_EQ(log.nodes.size(), 5u);
     for (size_t i = 0; i < log.nodes.size(); ++i) {
       EXPECT_EQ(chain.graph[log.nodes[i].node].op, Op::scale);

@@ -93,7 +93,7 @@ TEST_F(VulkanTransfers, GoOnBesideGraphsThatRun) {
       for (int round = 0; round < kRounds; ++round) {
         const std::vector<float> values(1000, static_cast<float>(round));
         expect(set_input(**prepared, x, values).has_value());
-        expect(executor.run(**prepared, nullptr).has_value());
+        expect(executor.run(**prepared).has_value());
         const Tensor& place = (*prepared)->place(y.id());
         std::vector<float> got(1000);
         expect(place.buffer->get(place, 0, std::as_writable_bytes(std::span(got))).has_value());

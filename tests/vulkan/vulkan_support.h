@@ -131,7 +131,7 @@ inline Result<TestOutputs> run_on(const Device& device, const TestGraph& test, i
       const Tensor& place = prepared->place(id);
       TESSERA_TRY(place.buffer->set(place, 0, test.inputs.at(g[id].name)));
     }
-    TESSERA_TRY(executor.run(*prepared, nullptr));
+    TESSERA_TRY(executor.run(*prepared));
   }
   for (NodeId id = 0; id < g.size(); ++id) {
     if (!g[id].is_output) continue;

@@ -64,7 +64,7 @@ void KvGroup::hold_from(int32_t sequence, int64_t logical) {
   first = std::min(first, logical);
 }
 
-// Gives the entry a block that no other sequence reads; the pool has one free where that takes a new one.
+// Gives the entry a block that no other sequence reads. The pool must have a free block if a new one is needed.
 Result<> KvGroup::make_writable(int32_t sequence, int64_t logical) {
   Entry& e = entry(sequence, logical);
   if (e.block < 0) {
@@ -114,21 +114,21 @@ void KvGroup::cells(int32_t sequence, std::vector<int32_t>& positions, std::vect
   for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
     const Entry& e = entry(sequence, logical);
     for (uint64_t rest = e.valid; rest != 0; rest &= rest - 1) {
-      const int32_t slot = std::countr_zero(rest);
-      positions.push_back(static_cast<int32_t>(logical) * kBlock + slot);
-      cells.push_back(e.block * kBlock + slot);
+      const int32_t block_offset = std::countr_zero(rest);
+      positions.push_back(static_cast<int32_t>(logical) * kBlock + block_offset);
+      cells.push_back(e.block * kBlock + block_offset);
     }
   }
 }
 
-Result<> KvGroup::want_blocks(int64_t n) const {
+Result<> KvGroup::require_blocks(int64_t n) const {
   if (n <= pool_.n_free()) return {};
   const std::string of = window_ == 0 ? "" : " of layers with a window of " + std::to_string(window_);
   return fail(ErrorCode::limit, "the KV cache{} is full: {} blocks of {} tokens needed, {} of {} free", of, n, kBlock,
               pool_.n_free(), pool_.n_blocks());
 }
 
-// One per entry that has none or shares one. But where all who share a block write, the last of them keeps it.
+// One per entry without a block or with a shared one. If all entries that share a block write, the last keeps it.
 int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
   struct Touched {
     int32_t block;
@@ -184,7 +184,7 @@ int64_t KvGroup::n_own_blocks(int32_t sequence) const {
   return n;
 }
 
-// Marked one by one, so that a position that comes twice among the tokens is found too; undone if one is.
+// Positions are marked one by one, so that a position that comes twice is found too. An error undoes the marks.
 Result<> KvGroup::mark(std::span<const BatchToken> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     Entry& e = entry(tokens[i].sequence, tokens[i].position / kBlock);
@@ -266,8 +266,8 @@ Result<CellMoves> KvGroup::copy(int32_t from, int32_t to, int64_t begin, int64_t
   return moves;
 }
 
-// Blocks are kept where they are: a target cell is unused, or was read before it is written, because tokens move in
-// the order in which they lead. Blocks that fall empty are released last; the moves still read them.
+// Blocks stay in their entries. Tokens move in the direction of the shift, first ones first, so a target cell is unused
+// or already read. Blocks that become empty are released last, because the moves still read them.
 Result<CellMoves> KvGroup::shift(int32_t sequence, int64_t begin, int64_t end, int32_t delta) {
   CellMoves moves{.from = {}, .to = {}, .delta = delta};
   std::vector<int32_t> positions, all_cells, shifted;

@@ -1,5 +1,5 @@
-// The tables of the layers that share an attention window: which physical block of their K and V holds which positions
-// of each sequence. KvCache keeps one group per window and decides; a group carries out.
+// The tables of layers with the same attention window: they map the positions of each sequence to physical blocks of K
+// and V. KvCache has one group per window. It checks all arguments, and its groups carry out the changes.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@
 
 namespace tessera {
 
-/// Data to be moved after a change of tables, at once: cell from[i] to cell to[i], K rotated by `delta` positions.
-/// Chunks of any size, taken in order, may be moved one after another if each is read before it is written.
+/// Cells to move after a change of the tables: cell from[i] to cell to[i], with K rotated by `delta` positions. They
+/// may be moved in chunks of any size, in order, if each chunk is read before it is written.
 struct CellMoves {
   std::vector<int32_t> from;
   std::vector<int32_t> to;
   int32_t delta = 0;
 };
 
-/// Bits of the slots of logical block `block` that lie in [begin, end).
+/// Bits of the block offsets of logical block `block` whose positions are in [begin, end).
 uint64_t range_bits(int64_t block, int64_t begin, int64_t end);
 
 class KvGroup {
@@ -31,7 +31,7 @@ class KvGroup {
     int64_t n_max_blocks = 0;  // logical blocks per sequence
     int32_t n_sequences = 0;
   };
-  /// window 0: all stored positions are held. `suffix` tells the tables' names apart.
+  /// window 0: all stored positions are held. `suffix` is appended to the names of the tables.
   KvGroup(int64_t window, const Size& size, const std::string& suffix);
 
   int64_t window() const { return window_; }
@@ -46,27 +46,27 @@ class KvGroup {
   /// Adds a tensor of K or V [dim, 64, n_heads_kv, n_blocks], which must stay where it is.
   void add_data(const Tensor& tensor) { data_.push_back(&tensor); }
   bool has_data() const { return !data_.empty(); }
-  /// Once the tensors have memory: all tables empty.
+  /// Empties all tables. Called once the tensors have memory.
   Result<> reset();
 
-  // --- what is held
+  // --- queries
 
   bool holds(int32_t sequence, int32_t position) const;
   uint64_t valid_bits(int32_t sequence, int64_t logical) const { return entry(sequence, logical).valid; }
-  /// The valid bits of all logical blocks: as they are, without [begin, end), or with [begin, end) moved by delta.
+  /// The valid bits of all logical blocks: now, without [begin, end), or with [begin, end) moved by delta.
   std::vector<uint64_t> image(int32_t sequence) const;
   std::vector<uint64_t> image_without(int32_t sequence, int64_t begin, int64_t end) const;
   std::vector<uint64_t> image_shifted(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const;
   /// The held positions of a sequence, ascending, and the cell of each.
   void cells(int32_t sequence, std::vector<int32_t>& positions, std::vector<int32_t>& cells) const;
 
-  // --- room: blocks that an operation takes before it gives any back
+  // --- room: blocks that an operation takes before it releases any
 
-  Result<> want_blocks(int64_t n) const;
+  Result<> require_blocks(int64_t n) const;
   int64_t blocks_to_store(std::span<const BatchToken> tokens) const;
   int64_t blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const;
   int64_t blocks_to_shift(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const;
-  /// Blocks that removing a sequence would give back.
+  /// Blocks that the removal of a sequence would release.
   int64_t n_own_blocks(int32_t sequence) const;
 
   // --- changes; sequences and positions are in range, and there is room
@@ -79,7 +79,7 @@ class KvGroup {
   void settle(std::span<const BatchToken> tokens);
   Result<> remove(int32_t sequence, int64_t begin, int64_t end);
   enum class Which : uint8_t { all, fresh };
-  /// Gives up the blocks that lie wholly before a position.
+  /// Releases the blocks whose positions are all before a position.
   Result<> forget_before(int32_t sequence, int64_t position, Which which);
   /// See KvCache.
   Result<CellMoves> copy(int32_t from, int32_t to, int64_t begin, int64_t end);
@@ -88,7 +88,7 @@ class KvGroup {
  private:
   struct Entry {
     int32_t block = -1;
-    bool is_fresh = false;  // all it holds is of the batch that is being decoded
+    bool is_fresh = false;  // all its positions are of the batch that is being decoded
     uint64_t valid = 0;
   };
 

@@ -46,10 +46,10 @@ std::vector<BatchToken> tokens_at(int32_t sequence, std::span<const int32_t> pos
 // Blocks that n neighbouring positions lie in, wherever they begin.
 int64_t blocks_spanned(int64_t n) { return div_ceil(n, kKvBlockTokens) + 1; }
 
-// A group without a window has room for n_ctx tokens: every sequence may leave its last block partly empty, so with one
-// more block each they always fit. With a window a sequence holds at the most what its next tokens and those of a
-// rollback see, and, while a batch is decoded, as much again of the batch: what was there before stays until the
-// batch has succeeded.
+// A group without a window has room for n_ctx tokens. Every sequence may leave its last block partly empty, so n_ctx
+// tokens always fit with one more block for each further sequence. In a group with a window, a sequence holds at most
+// the positions that its next tokens and a rollback see. While a batch is decoded it holds as many again of the batch,
+// because the old positions stay until the batch has succeeded.
 int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
   const int64_t all = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1;
   if (window == 0) return all;
@@ -57,10 +57,10 @@ int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
   return std::min(all, config.n_sequences * (blocks_spanned(held) + blocks_spanned(held + config.n_ubatch)));
 }
 
-Result<> want_side(const Device& device, DType dtype, KvSide side, int64_t dim) {
+Result<> require_side(const Device& device, DType dtype, KvSide side, int64_t dim) {
   if (device.supports_kv(dtype, side, dim)) return {};
   const int64_t block = info(dtype).block_elements;
-  // Whether it is the size alone: another size of this type would do.
+  // Only the size is wrong if the device supports another size of this type.
   const bool is_size = dim % block != 0 && device.supports_kv(dtype, side, block);
   const std::string reason = is_size ? fmt::format(": want a multiple of {}", block) : "";
   return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
@@ -103,6 +103,14 @@ Result<> KvCache::add_groups() {
   return {};
 }
 
+Result<KvTokenBytes> KvCache::token_bytes(int64_t layer) const {
+  const KvLayerShape& shape = config_.layers[static_cast<size_t>(layer)];
+  TESSERA_ASSIGN(const size_t k, row_bytes(config_.type_k, shape.k_dim));
+  TESSERA_ASSIGN(const size_t v, row_bytes(config_.type_v, shape.v_dim));
+  const auto n_heads = static_cast<size_t>(shape.n_heads_kv);
+  return KvTokenBytes{k * n_heads, v * n_heads};
+}
+
 const Device& KvCache::device_of(size_t layer, const Device& otherwise) const {
   return config_.devices.empty() ? otherwise : *config_.devices[layer];
 }
@@ -112,7 +120,7 @@ Result<> KvCache::add_layers(const Device& device) {
   v_.resize(config_.layers.size());
   for (size_t il = 0; il < config_.layers.size(); ++il) {
     const KvLayerShape& shape = config_.layers[il];
-    const Device& home = device_of(il, device);
+    const Device& of_layer = device_of(il, device);
     KvGroup& group = groups_[group_of_layer_[il]];
     for (const KvSide side : {KvSide::k, KvSide::v}) {
       const bool is_k = side == KvSide::k;
@@ -121,11 +129,11 @@ Result<> KvCache::add_layers(const Device& device) {
       Tensor& tensor = (is_k ? k_ : v_)[il];
       tensor.name = fmt::format("cache.{}.{}", is_k ? "k" : "v", il);
       tensor.dtype = is_k ? config_.type_k : config_.type_v;
-      TESSERA_TRY(want_side(home, tensor.dtype, side, dim));
+      TESSERA_TRY(require_side(of_layer, tensor.dtype, side, dim));
       TESSERA_ASSIGN(tensor.layout,
                      contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, group.n_blocks()}));
       group.add_data(tensor);
-      memory_.add(tensor, home.buffer_type());
+      memory_.add(tensor, of_layer.buffer_type());
     }
   }
   return {};
@@ -133,18 +141,18 @@ Result<> KvCache::add_layers(const Device& device) {
 
 Result<> KvCache::add_tables(const Device& device) {
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const Device* home = nullptr;
+    const Device* of_group = nullptr;
     for (size_t il = 0; il < config_.layers.size(); ++il) {
       if (group_of_layer_[il] != g) continue;
       const Device& of_layer = device_of(il, device);
-      home = home == nullptr || home == &of_layer ? &of_layer : &device;
-      if (home != &of_layer) break;
+      of_group = of_group == nullptr || of_group == &of_layer ? &of_layer : &device;
+      if (of_group != &of_layer) break;
     }
-    if (home == nullptr) home = &device;
+    if (of_group == nullptr) of_group = &device;
     for (Tensor* table : {&groups_[g].blocks(), &groups_[g].valid()}) {
       TESSERA_ASSIGN(table->layout,
                      contiguous_layout(table->dtype, {div_ceil(config_.n_ctx, kKvBlockTokens), config_.n_sequences}));
-      memory_.add(*table, home->buffer_type());
+      memory_.add(*table, of_group->buffer_type());
     }
   }
   return {};
@@ -156,17 +164,17 @@ Result<> KvCache::allocate() {
   return {};
 }
 
-// --- what may be done
+// --- checks
 
-Result<> KvCache::want_sequence(int32_t sequence) const {
+Result<> KvCache::require_sequence(int32_t sequence) const {
   if (sequence < 0 || sequence >= config_.n_sequences)
     return fail(ErrorCode::invalid_argument, "sequence {}, want 0 to {}", sequence, config_.n_sequences - 1);
   return {};
 }
 
-Result<> KvCache::want_positions(std::span<const BatchToken> tokens) const {
+Result<> KvCache::require_positions(std::span<const BatchToken> tokens) const {
   for (const BatchToken& t : tokens) {
-    TESSERA_TRY(want_sequence(t.sequence));
+    TESSERA_TRY(require_sequence(t.sequence));
     if (t.position < 0 || t.position >= config_.n_ctx)
       return fail(ErrorCode::invalid_argument, "position {} of sequence {}, want 0 to {} (the context size less 1)",
                   t.position, t.sequence, config_.n_ctx - 1);
@@ -190,8 +198,8 @@ bool KvCache::sees_forgotten(const KvGroup& group, int32_t sequence, int64_t pos
   return false;
 }
 
-// A token that follows the one before it sees nothing that is older.
-Result<> KvCache::want_seen(std::span<const BatchToken> tokens) const {
+// A token that directly follows its predecessor sees no older position than that one.
+Result<> KvCache::require_visible(std::span<const BatchToken> tokens) const {
   for (const KvGroup& group : groups_)
     for (size_t i = 0; group.window() > 0 && i < tokens.size(); ++i) {
       const BatchToken& t = tokens[i];
@@ -202,11 +210,11 @@ Result<> KvCache::want_seen(std::span<const BatchToken> tokens) const {
   return {};
 }
 
-// images: the valid bits of each group after an operation that takes positions of `sequence`.
-Result<> KvCache::want_seen_after(const char* operation, int32_t sequence,
-                                  std::span<const std::vector<uint64_t>> images) const {
+// images: the valid bits of each group after an operation on positions of `sequence`.
+Result<> KvCache::require_visible_after(const char* operation, int32_t sequence,
+                                        std::span<const std::vector<uint64_t>> images) const {
   const std::vector<uint64_t>& stored = images[0];
-  int64_t end = 0;  // where the sequence will go on
+  int64_t end = 0;  // the next position of the sequence
   for (size_t i = stored.size(); i-- > 0 && end == 0;)
     if (stored[i] != 0) end = static_cast<int64_t>(i) * kKvBlockTokens + kKvBlockTokens - std::countl_zero(stored[i]);
   for (size_t g = 1; g < groups_.size(); ++g) {
@@ -225,16 +233,16 @@ Result<> KvCache::want_seen_after(const char* operation, int32_t sequence,
 Result<> KvCache::reserve(std::span<const BatchToken> tokens, std::vector<std::vector<int32_t>>& cells) {
   cells.resize(groups_.size());
   for (std::vector<int32_t>& of_group : cells) of_group.clear();
-  TESSERA_TRY(want_positions(tokens));
-  TESSERA_TRY(want_seen(tokens));
-  // What this batch stored and no longer sees is given up at once, so that a batch of any size needs no more than two
-  // windows; what was there before it stays for rollback().
+  TESSERA_TRY(require_positions(tokens));
+  TESSERA_TRY(require_visible(tokens));
+  // Positions that this batch has stored and no longer sees are dropped at once, so that a batch of any size needs at
+  // most two windows. Older positions stay for rollback().
   if (groups_.size() > 1)
     for (const SequenceSpan& span : spans_of(tokens))
       for (KvGroup& group : std::span(groups_).subspan(1))
         TESSERA_TRY(
             group.forget_before(span.sequence, span.low - kRollbackTokens - group.window() + 1, KvGroup::Which::fresh));
-  for (const KvGroup& group : groups_) TESSERA_TRY(group.want_blocks(group.blocks_to_store(tokens)));
+  for (const KvGroup& group : groups_) TESSERA_TRY(group.require_blocks(group.blocks_to_store(tokens)));
   for (KvGroup& group : groups_) TESSERA_TRY(group.mark(tokens));
   pending_.insert(pending_.end(), tokens.begin(), tokens.end());
   for (size_t g = 0; g < groups_.size(); ++g) TESSERA_TRY(groups_[g].place(tokens, cells[g]));
@@ -261,7 +269,7 @@ Result<> KvCache::rollback() {
 // --- sequences
 
 Result<> KvCache::remove(int32_t sequence, int32_t begin, int32_t end) {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
   const auto low = min_position(sequence), high = max_position(sequence);
   const bool is_tail = low && *low < begin && begin <= *high && *high < end;
   for (const KvGroup& group : groups_)
@@ -272,7 +280,7 @@ Result<> KvCache::remove(int32_t sequence, int32_t begin, int32_t end) {
 }
 
 Result<> KvCache::keep(int32_t sequence) {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
   for (int32_t other = 0; other < config_.n_sequences; ++other)
     if (other != sequence) TESSERA_TRY(remove(other, 0, static_cast<int32_t>(config_.n_ctx)));
   return {};
@@ -285,8 +293,8 @@ Result<> KvCache::clear() {
 }
 
 Result<std::vector<CellMoves>> KvCache::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
-  TESSERA_TRY(want_sequence(from));
-  TESSERA_TRY(want_sequence(to));
+  TESSERA_TRY(require_sequence(from));
+  TESSERA_TRY(require_sequence(to));
   std::vector<CellMoves> moves(groups_.size());
   if (from == to) return moves;
   std::vector<std::vector<uint64_t>> images;  // of `to`, afterwards
@@ -301,9 +309,9 @@ Result<std::vector<CellMoves>> KvCache::copy(int32_t from, int32_t to, int32_t b
                     logical * kKvBlockTokens + std::countr_zero(wanted & images.back()[i]), to);
       images.back()[i] |= wanted;
     }
-    TESSERA_TRY(group.want_blocks(group.blocks_to_copy(from, to, begin, end)));
+    TESSERA_TRY(group.require_blocks(group.blocks_to_copy(from, to, begin, end)));
   }
-  TESSERA_TRY(want_seen_after("copy", from, images));
+  TESSERA_TRY(require_visible_after("copy", from, images));
   for (size_t g = 0; g < groups_.size(); ++g) {
     TESSERA_ASSIGN(moves[g], groups_[g].copy(from, to, begin, end));
   }
@@ -328,17 +336,17 @@ Result<std::vector<CellMoves>> KvCache::shift(int32_t sequence, int32_t begin, i
   std::vector<std::vector<uint64_t>> images;
   for (const KvGroup& group : groups_) {
     images.push_back(group.image_shifted(sequence, begin, end, delta));
-    TESSERA_TRY(group.want_blocks(group.blocks_to_shift(sequence, begin, end, delta)));
+    TESSERA_TRY(group.require_blocks(group.blocks_to_shift(sequence, begin, end, delta)));
   }
-  TESSERA_TRY(want_seen_after("shift", sequence, images));
+  TESSERA_TRY(require_visible_after("shift", sequence, images));
   for (size_t g = 0; g < groups_.size(); ++g) {
     TESSERA_ASSIGN(moves[g], groups_[g].shift(sequence, begin, end, delta));
   }
   return moves;
 }
 
-Result<> KvCache::want_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const {
-  TESSERA_TRY(want_sequence(sequence));
+Result<> KvCache::require_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const {
+  TESSERA_TRY(require_sequence(sequence));
   for (size_t g = 0; g < groups_.size(); ++g) {
     int64_t n_blocks = 0;
     for (size_t i = 0; i < positions[g].size(); ++i) {
@@ -349,8 +357,8 @@ Result<> KvCache::want_replaceable(int32_t sequence, std::span<const std::vector
         return fail(ErrorCode::invalid_argument, "position {} is held but not stored", p);
       if (i == 0 || positions[g][i - 1] / kKvBlockTokens != p / kKvBlockTokens) ++n_blocks;
     }
-    TESSERA_TRY(want_positions(tokens_at(sequence, positions[g])));
-    TESSERA_TRY(groups_[g].want_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
+    TESSERA_TRY(require_positions(tokens_at(sequence, positions[g])));
+    TESSERA_TRY(groups_[g].require_blocks(n_blocks - groups_[g].n_own_blocks(sequence)));
   }
   return {};
 }
@@ -358,7 +366,7 @@ Result<> KvCache::want_replaceable(int32_t sequence, std::span<const std::vector
 Result<> KvCache::replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
                           std::vector<std::vector<int32_t>>& cells) {
   cells.assign(groups_.size(), {});
-  TESSERA_TRY(want_replaceable(sequence, positions));
+  TESSERA_TRY(require_replaceable(sequence, positions));
   for (size_t g = 0; g < groups_.size(); ++g) {
     const std::vector<BatchToken> tokens = tokens_at(sequence, positions[g]);
     TESSERA_TRY(groups_[g].remove(sequence, 0, config_.n_ctx));
@@ -370,14 +378,14 @@ Result<> KvCache::replace(int32_t sequence, std::span<const std::vector<int32_t>
 }
 
 Result<KvCache::Cells> KvCache::cells(int32_t sequence, size_t group) const {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
   Cells found;
   groups_[group].cells(sequence, found.positions, found.cells);
   return found;
 }
 
 std::optional<int32_t> KvCache::min_position(int32_t sequence) const {
-  if (!want_sequence(sequence)) return std::nullopt;
+  if (!require_sequence(sequence)) return std::nullopt;
   for (int64_t logical = 0; logical * kKvBlockTokens < config_.n_ctx; ++logical)
     if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
       return static_cast<int32_t>(logical * kKvBlockTokens + std::countr_zero(valid));
@@ -385,7 +393,7 @@ std::optional<int32_t> KvCache::min_position(int32_t sequence) const {
 }
 
 std::optional<int32_t> KvCache::max_position(int32_t sequence) const {
-  if (!want_sequence(sequence)) return std::nullopt;
+  if (!require_sequence(sequence)) return std::nullopt;
   for (int64_t logical = div_ceil(config_.n_ctx, kKvBlockTokens) - 1; logical >= 0; --logical)
     if (const uint64_t valid = groups_[0].valid_bits(sequence, logical); valid != 0)
       return static_cast<int32_t>(logical * kKvBlockTokens + kKvBlockTokens - 1 - std::countl_zero(valid));
@@ -393,7 +401,7 @@ std::optional<int32_t> KvCache::max_position(int32_t sequence) const {
 }
 
 std::optional<int32_t> KvCache::lowest_rollback(int32_t sequence) const {
-  if (!want_sequence(sequence)) return std::nullopt;
+  if (!require_sequence(sequence)) return std::nullopt;
   int64_t lowest = 0;
   for (const KvGroup& group : groups_)
     for (int64_t logical = div_ceil(config_.n_ctx, kKvBlockTokens) - 1; group.window() > 0 && logical >= 0; --logical) {

@@ -1,15 +1,16 @@
 // The paged KV cache: keys and values of many sequences in blocks of 64 tokens.
 //
-// Position p of a sequence lies in slot p % 64 of the physical block that the sequence's table names for p / 64. So
-// where a token lies within its block depends on its position alone, attention can go through blocks in an order that
-// depends on positions alone, and results are the same bits whatever else the cache holds or held.
+// The table of a sequence names a physical block for each 64 positions: position p is at block offset p % 64 of the
+// block of entry p / 64. So the offset of a token in its block depends only on its position, and attention visits
+// blocks in an order that depends only on positions. Results are the same bits whatever else the cache holds or held.
 //
-// Layers with one attention window share tables (KvGroup). Group 0 holds every stored position, also where no layer is
-// without a window: it knows what is stored. A group with a window forgets blocks that no later token can see, but
-// keeps what a sequence that goes back by kRollbackTokens will see. A stored position that a window group does not hold
-// is forgotten there; whatever would see such a position is refused, so forgetting never changes a result.
+// Layers with the same attention window share tables (KvGroup). Group 0 holds every stored position, even if all layers
+// have a window: it is the record of the stored positions. A group with a window forgets blocks that no later token can
+// see, but keeps the positions that a sequence sees after it has gone back by kRollbackTokens. The cache refuses every
+// token that would see a forgotten position, so forgetting never changes a result.
 //
-// The cache keeps tables; data moves only through graphs (kv_store) and the cell moves that copy() and shift() ask for.
+// The cache keeps the tables. Keys and values change only in graphs (kv_store), and in the cell moves that copy() and
+// shift() return.
 #pragma once
 
 #include <memory>
@@ -43,14 +44,20 @@ struct KvCacheConfig {
 
 inline constexpr int32_t kMaxSequences = 1024;
 inline constexpr int64_t kMaxContext = int64_t{1} << 24;
-/// By so many positions a sequence can always go back.
+/// Minimum rollback depth, in positions.
 inline constexpr int64_t kRollbackTokens = 64;
+
+/// Bytes of the K and the V of one token in one layer, all heads.
+struct KvTokenBytes {
+  size_t k = 0;
+  size_t v = 0;  // 0: the layer has no V of its own
+};
 
 class KvCache {
  public:
-  /// Computes layout and size; allocates nothing. Layers lie on config.devices, or all on this device; the tables of a
-  /// group lie with its layers where those are on one device, else on this one. Errors: invalid_argument (a type that
-  /// a layer's device cannot keep, a context or number of sequences out of range).
+  /// Computes layout and size; allocates nothing. Layers are on config.devices, or all on `device`. The tables of a
+  /// group are on the device of its layers, or on `device` if the layers are on several. Errors: invalid_argument (a
+  /// type that a layer's device cannot keep, a context or number of sequences out of range).
   static Result<std::unique_ptr<KvCache>> plan(const Device& device, KvCacheConfig config);
 
   const KvCacheConfig& config() const { return config_; }
@@ -64,22 +71,24 @@ class KvCache {
 
   const Tensor& k(int64_t layer) const { return k_[static_cast<size_t>(layer)]; }
   bool has_v(int64_t layer) const { return config_.layers[static_cast<size_t>(layer)].v_dim > 0; }
-  /// Only where has_v().
+  /// Only if has_v().
   const Tensor& v(int64_t layer) const { return v_[static_cast<size_t>(layer)]; }
   std::span<const KvGroup> groups() const { return groups_; }
   size_t group_of(int64_t layer) const { return group_of_layer_[static_cast<size_t>(layer)]; }
+  /// Errors: limit (the size overflows).
+  Result<KvTokenBytes> token_bytes(int64_t layer) const;
 
   // --- decoding: a batch is reserved in parts, then commit() or rollback() ends it
 
-  /// Whether sequences and positions are in range.
-  Result<> want_positions(std::span<const BatchToken> tokens) const;
-  /// Makes room for a micro-batch and marks its positions stored; cells[g] gets each token's cell in group g.
+  /// Refuses sequences and positions that are out of range. Errors: invalid_argument.
+  Result<> require_positions(std::span<const BatchToken> tokens) const;
+  /// Makes room for a micro-batch and marks its positions stored. cells[g] gets the cell of each token in group g.
   /// Errors: invalid_argument (a sequence or position out of range, a position stored already, or one that would see
   /// forgotten positions); limit (the cache is full). After an error nothing of the micro-batch is stored.
   Result<> reserve(std::span<const BatchToken> tokens, std::vector<std::vector<int32_t>>& cells);
-  /// The batch is done: window groups forget what is out of sight.
+  /// The batch has succeeded: groups with a window forget positions that no later token can see.
   Result<> commit();
-  /// The batch failed: the cache holds what it held before.
+  /// The batch has failed: the cache holds the same positions as before it.
   Result<> rollback();
 
   // --- sequences, between batches; ranges of positions are [begin, end)
@@ -90,16 +99,17 @@ class KvCache {
   /// Forgets all other sequences.
   Result<> keep(int32_t sequence);
   Result<> clear();
-  /// Gives `to` the positions of `from` in the range. Whole blocks are shared until one of them writes; cells of blocks
-  /// that `to` has already are to be moved, per group. Errors: `to` has some of these positions, or would end where
-  /// forgotten positions are seen; limit (full).
+  /// Gives `to` the positions of `from` in the range. Whole blocks are shared until one of the sequences writes. If
+  /// `to` has a block already, the caller moves the returned cells, by group. Errors: invalid_argument (`to` has some
+  /// of these positions, or would see forgotten positions); limit (full).
   Result<std::vector<CellMoves>> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
-  /// Adds delta to the positions in the range. Errors: a position would leave [0, n_ctx) or meet one that
-  /// stays; the sequence would end where forgotten positions are seen; limit (full).
+  /// Adds delta to the positions in the range. The caller moves the returned cells, by group. Errors: invalid_argument
+  /// (a position would leave [0, n_ctx) or meet one that stays, or the sequence would see forgotten positions); limit
+  /// (full).
   Result<std::vector<CellMoves>> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
-  /// Replaces a sequence: group g holds positions[g], ascending; group 0 has all. cells as reserve().
-  /// Errors: as reserve(); after an error the sequence is as it was. The first says whether the second will succeed.
-  Result<> want_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const;
+  /// Replaces a sequence: group g then holds positions[g], ascending, and group 0 all of them. cells as in reserve().
+  /// Errors: as reserve(); after an error the sequence is as it was. replace() succeeds if require_replaceable() does.
+  Result<> require_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const;
   Result<> replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
                    std::vector<std::vector<int32_t>>& cells);
 
@@ -113,8 +123,8 @@ class KvCache {
   /// The lowest and highest stored positions.
   std::optional<int32_t> min_position(int32_t sequence) const;
   std::optional<int32_t> max_position(int32_t sequence) const;
-  /// Positions from here on may be removed to the end and decoded anew; 0 where nothing is forgotten. No value: there
-  /// is no such sequence.
+  /// The lowest position from which a sequence can be removed to its end and decoded anew; 0 if no position is
+  /// forgotten. No value: no such sequence.
   std::optional<int32_t> lowest_rollback(int32_t sequence) const;
 
  private:
@@ -123,10 +133,10 @@ class KvCache {
   Result<> add_layers(const Device& device);
   Result<> add_tables(const Device& device);
   const Device& device_of(size_t layer, const Device& otherwise) const;
-  Result<> want_sequence(int32_t sequence) const;
-  Result<> want_seen(std::span<const BatchToken> tokens) const;
-  Result<> want_seen_after(const char* operation, int32_t sequence,
-                           std::span<const std::vector<uint64_t>> images) const;
+  Result<> require_sequence(int32_t sequence) const;
+  Result<> require_visible(std::span<const BatchToken> tokens) const;
+  Result<> require_visible_after(const char* operation, int32_t sequence,
+                                 std::span<const std::vector<uint64_t>> images) const;
   bool sees_forgotten(const KvGroup& group, int32_t sequence, int64_t position) const;
   Error forgotten(const std::string& what, int64_t position, int32_t sequence, const KvGroup& group) const;
 
@@ -134,7 +144,7 @@ class KvCache {
   std::vector<KvGroup> groups_;
   std::vector<size_t> group_of_layer_;
   std::vector<BatchToken> pending_;  // of the batch that is being decoded
-  std::vector<Tensor> k_, v_;        // by layer; where a layer has no V, an empty tensor
+  std::vector<Tensor> k_, v_;        // by layer; an empty tensor if a layer has no V
   TensorMemory memory_;
 };
 

@@ -17,8 +17,8 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
     return fail(ErrorCode::invalid_argument, "{} checkpoints, want 0 to {}", config.n_checkpoints, kMaxCheckpoints);
   if (!config.devices.empty() && config.devices.size() != config.layers.size())
     return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
-  const int32_t n_slots = 2 * config.n_sequences + config.n_checkpoints;
-  std::unique_ptr<RecurrentCache> cache(new RecurrentCache(n_slots));
+  const int32_t n_state_slots = 2 * config.n_sequences + config.n_checkpoints;
+  std::unique_ptr<RecurrentCache> cache(new RecurrentCache(n_state_slots));
   cache->sequences_.resize(static_cast<size_t>(config.n_sequences));
   cache->pending_.resize(static_cast<size_t>(config.n_sequences));
   cache->states_.resize(config.layers.size());
@@ -26,11 +26,11 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
     const std::vector<int64_t>& n_elements = config.layers[il].n_elements;
     cache->states_[il].reserve(n_elements.size());  // their addresses are kept
     for (size_t kind = 0; kind < n_elements.size(); ++kind) {
-      TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {n_elements[kind], n_slots}));
+      TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {n_elements[kind], n_state_slots}));
       cache->states_[il].push_back(
           {.name = fmt::format("state.{}.{}", kind, il), .dtype = DType::f32, .layout = layout});
-      const Device& home = config.devices.empty() ? device : *config.devices[il];
-      cache->memory_.add(cache->states_[il].back(), home.buffer_type());
+      const Device& of_layer = config.devices.empty() ? device : *config.devices[il];
+      cache->memory_.add(cache->states_[il].back(), of_layer.buffer_type());
       const auto sum = checked_add(cache->state_bytes_, static_cast<size_t>(layout.nb[1]));
       if (!sum) return fail(ErrorCode::limit, "recurrent state: size overflows");
       cache->state_bytes_ = *sum;
@@ -45,19 +45,19 @@ int64_t RecurrentCache::n_run_entries(int64_t n_tokens) const {
   return kRunFields * std::min<int64_t>(n_tokens, config_.n_sequences) + n_tokens;
 }
 
-Result<> RecurrentCache::want_sequence(int32_t sequence) const {
+Result<> RecurrentCache::require_sequence(int32_t sequence) const {
   if (sequence < 0 || sequence >= config_.n_sequences)
     return fail(ErrorCode::invalid_argument, "sequence {}, want 0 to {}", sequence, config_.n_sequences - 1);
   return {};
 }
 
-Result<> RecurrentCache::want_next_positions(std::span<const BatchToken> tokens) const {
+Result<> RecurrentCache::require_next_positions(std::span<const BatchToken> tokens) const {
   std::vector<std::optional<int32_t>> last(sequences_.size());
   for (const BatchToken& t : tokens) {
-    TESSERA_TRY(want_sequence(t.sequence));
+    TESSERA_TRY(require_sequence(t.sequence));
     std::optional<int32_t>& previous = last[static_cast<size_t>(t.sequence)];
     const Pending& pending = pending_[static_cast<size_t>(t.sequence)];
-    if (!previous) previous = pending.slot >= 0 ? pending.last : last_position(t.sequence);
+    if (!previous) previous = pending.state_slot >= 0 ? pending.last : last_position(t.sequence);
     if (previous && t.position != int64_t{*previous} + 1)
       return fail(ErrorCode::invalid_argument,
                   "position {} of sequence {} after {}: a recurrent model takes a sequence's tokens in order",
@@ -68,11 +68,13 @@ Result<> RecurrentCache::want_next_positions(std::span<const BatchToken> tokens)
 }
 
 Result<> RecurrentCache::reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& runs) {
-  TESSERA_TRY(want_next_positions(tokens));
+  runs.clear();
+  if (config_.layers.empty()) return {};
+  TESSERA_TRY(require_next_positions(tokens));
   const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t n_entries = n_run_entries(n_tokens);
   runs.assign(static_cast<size_t>(n_entries), 0);
-  // Tokens sorted by sequence; those of a sequence stay in order.
+  // Tokens are sorted by sequence; the tokens of a sequence keep their order.
   const auto order = std::span(runs).last(tokens.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   const auto sequence_of = [&](int32_t i) { return tokens[static_cast<size_t>(i)].sequence; };
@@ -82,13 +84,14 @@ Result<> RecurrentCache::reserve(std::span<const BatchToken> tokens, std::vector
     const int32_t sequence = sequence_of(order[begin]);
     for (end = begin + 1; end < order.size() && sequence_of(order[end]) == sequence;) ++end;
     Pending& pending = pending_[static_cast<size_t>(sequence)];
-    int32_t read = pending.slot;
+    int32_t read = pending.state_slot;
     if (read < 0) {
-      read = at(sequence).slot;
-      pending = {.slot = pool_.take(), .first = tokens[static_cast<size_t>(order[begin])].position, .last = 0};
+      read = at(sequence).state_slot;
+      pending = {.state_slot = pool_.take(), .first = tokens[static_cast<size_t>(order[begin])].position, .last = 0};
     }
     pending.last = tokens[static_cast<size_t>(order[end - 1])].position;
-    for (const int32_t value : {static_cast<int32_t>(begin), static_cast<int32_t>(end - begin), read, pending.slot})
+    for (const int32_t value :
+         {static_cast<int32_t>(begin), static_cast<int32_t>(end - begin), read, pending.state_slot})
       runs[field++] = value;
   }
   return {};
@@ -97,14 +100,14 @@ Result<> RecurrentCache::reserve(std::span<const BatchToken> tokens, std::vector
 void RecurrentCache::commit() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     Pending& pending = pending_[i];
-    if (pending.slot < 0) continue;
+    if (pending.state_slot < 0) continue;
     Sequence& sequence = sequences_[i];
-    if (sequence.slot >= 0) {
-      pool_.release(sequence.slot);
+    if (sequence.state_slot >= 0) {
+      pool_.release(sequence.state_slot);
     } else {
       sequence.first = pending.first;
     }
-    sequence.slot = pending.slot;
+    sequence.state_slot = pending.state_slot;
     sequence.last = pending.last;
     pending = {};
   }
@@ -112,14 +115,14 @@ void RecurrentCache::commit() {
 
 void RecurrentCache::discard() {
   for (Pending& pending : pending_) {
-    if (pending.slot >= 0) pool_.release(pending.slot);
+    if (pending.state_slot >= 0) pool_.release(pending.state_slot);
     pending = {};
   }
 }
 
 // Whether the range has none, or all, of the positions.
 bool RecurrentCache::is_outside(const Sequence& s, int32_t begin, int32_t end) {
-  return s.slot < 0 || begin >= end || begin > s.last || end <= s.first;
+  return s.state_slot < 0 || begin >= end || begin > s.last || end <= s.first;
 }
 bool RecurrentCache::is_whole(const Sequence& s, int32_t begin, int32_t end) {
   return begin <= s.first && end > s.last;
@@ -127,20 +130,20 @@ bool RecurrentCache::is_whole(const Sequence& s, int32_t begin, int32_t end) {
 
 void RecurrentCache::drop_checkpoints_after(Sequence& sequence, int32_t last) {
   while (!sequence.checkpoints.empty() && sequence.checkpoints.back().last > last) {
-    pool_.release(sequence.checkpoints.back().slot);
+    pool_.release(sequence.checkpoints.back().state_slot);
     sequence.checkpoints.pop_back();
     --n_checkpoints_;
   }
 }
 
 void RecurrentCache::forget(Sequence& sequence) {
-  if (sequence.slot >= 0) pool_.release(sequence.slot);
-  sequence.slot = -1;
+  if (sequence.state_slot >= 0) pool_.release(sequence.state_slot);
+  sequence.state_slot = -1;
   drop_checkpoints_after(sequence, -1);
 }
 
-Result<> RecurrentCache::want_removable(int32_t sequence, int32_t begin, int32_t end) const {
-  TESSERA_TRY(want_sequence(sequence));
+Result<> RecurrentCache::require_removable(int32_t sequence, int32_t begin, int32_t end) const {
+  TESSERA_TRY(require_sequence(sequence));
   const Sequence& s = at(sequence);
   if (is_outside(s, begin, end) || is_whole(s, begin, end)) return {};
   if (end <= s.last)
@@ -156,7 +159,7 @@ Result<> RecurrentCache::want_removable(int32_t sequence, int32_t begin, int32_t
 }
 
 Result<> RecurrentCache::remove(int32_t sequence, int32_t begin, int32_t end) {
-  TESSERA_TRY(want_removable(sequence, begin, end));
+  TESSERA_TRY(require_removable(sequence, begin, end));
   Sequence& s = at(sequence);
   if (is_outside(s, begin, end)) return {};
   if (is_whole(s, begin, end)) {
@@ -164,38 +167,38 @@ Result<> RecurrentCache::remove(int32_t sequence, int32_t begin, int32_t end) {
     return {};
   }
   drop_checkpoints_after(s, begin - 1);
-  pool_.release(s.slot);
-  s.slot = s.checkpoints.back().slot;
+  pool_.release(s.state_slot);
+  s.state_slot = s.checkpoints.back().state_slot;
   s.last = s.checkpoints.back().last;
-  pool_.share(s.slot);
+  pool_.share(s.state_slot);
   return {};
 }
 
-Result<> RecurrentCache::want_copyable(int32_t from, int32_t to, int32_t begin, int32_t end) const {
-  TESSERA_TRY(want_sequence(from));
-  TESSERA_TRY(want_sequence(to));
+Result<> RecurrentCache::require_copyable(int32_t from, int32_t to, int32_t begin, int32_t end) const {
+  TESSERA_TRY(require_sequence(from));
+  TESSERA_TRY(require_sequence(to));
   const Sequence& s = at(from);
   if (from == to || is_outside(s, begin, end)) return {};
   if (!is_whole(s, begin, end))
     return fail(ErrorCode::invalid_argument,
                 "positions {} to {} of sequence {} (it has {} to {}): a recurrent state is copied whole", begin,
                 end - 1, from, s.first, s.last);
-  if (at(to).slot >= 0)
+  if (at(to).state_slot >= 0)
     return fail(ErrorCode::invalid_argument, "sequence {} has a state already: remove it first", to);
   return {};
 }
 
 Result<> RecurrentCache::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
-  TESSERA_TRY(want_copyable(from, to, begin, end));
+  TESSERA_TRY(require_copyable(from, to, begin, end));
   const Sequence& s = at(from);
   if (from == to || is_outside(s, begin, end)) return {};
-  pool_.share(s.slot);
-  at(to) = {.slot = s.slot, .first = s.first, .last = s.last};
+  pool_.share(s.state_slot);
+  at(to) = {.state_slot = s.state_slot, .first = s.first, .last = s.last};
   return {};
 }
 
-Result<> RecurrentCache::want_shiftable(int32_t sequence, int32_t begin, int32_t end) const {
-  TESSERA_TRY(want_sequence(sequence));
+Result<> RecurrentCache::require_shiftable(int32_t sequence, int32_t begin, int32_t end) const {
+  TESSERA_TRY(require_sequence(sequence));
   const Sequence& s = at(sequence);
   if (is_outside(s, begin, end) || is_whole(s, begin, end)) return {};
   return fail(ErrorCode::invalid_argument,
@@ -204,7 +207,7 @@ Result<> RecurrentCache::want_shiftable(int32_t sequence, int32_t begin, int32_t
 }
 
 Result<> RecurrentCache::shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta) {
-  TESSERA_TRY(want_shiftable(sequence, begin, end));
+  TESSERA_TRY(require_shiftable(sequence, begin, end));
   Sequence& s = at(sequence);
   if (is_outside(s, begin, end)) return {};
   s.first += delta;
@@ -214,69 +217,71 @@ Result<> RecurrentCache::shift(int32_t sequence, int32_t begin, int32_t end, int
 }
 
 Result<> RecurrentCache::checkpoint(int32_t sequence) {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
+  if (config_.layers.empty()) return {};
   Sequence& s = at(sequence);
-  if (s.slot < 0) return fail(ErrorCode::invalid_argument, "sequence {} has no state to keep", sequence);
+  if (s.state_slot < 0) return fail(ErrorCode::invalid_argument, "sequence {} has no state to keep", sequence);
   if (!s.checkpoints.empty() && s.checkpoints.back().last == s.last) return {};
   if (n_checkpoints_ == config_.n_checkpoints)
     return fail(ErrorCode::limit, "all {} checkpoints are taken", config_.n_checkpoints);
-  pool_.share(s.slot);
-  s.checkpoints.push_back({.last = s.last, .slot = s.slot});
+  pool_.share(s.state_slot);
+  s.checkpoints.push_back({.last = s.last, .state_slot = s.state_slot});
   ++n_checkpoints_;
   return {};
 }
 
 Result<> RecurrentCache::drop_checkpoints(int32_t sequence) {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
   drop_checkpoints_after(at(sequence), -1);
   return {};
 }
 
 std::vector<int32_t> RecurrentCache::checkpoints(int32_t sequence) const {
   std::vector<int32_t> lasts;
-  if (!want_sequence(sequence)) return lasts;
+  if (!require_sequence(sequence)) return lasts;
   for (const Checkpoint& checkpoint : at(sequence).checkpoints) lasts.push_back(checkpoint.last);
   return lasts;
 }
 
 std::optional<int32_t> RecurrentCache::last_position(int32_t sequence) const {
-  if (!want_sequence(sequence) || at(sequence).slot < 0) return std::nullopt;
+  if (!require_sequence(sequence) || at(sequence).state_slot < 0) return std::nullopt;
   return at(sequence).last;
 }
 
 Result<> RecurrentCache::save(int32_t sequence, std::span<std::byte> bytes) const {
-  TESSERA_TRY(want_sequence(sequence));
-  if (at(sequence).slot < 0 || bytes.size() != state_bytes_)
+  TESSERA_TRY(require_sequence(sequence));
+  if (at(sequence).state_slot < 0 || bytes.size() != state_bytes_)
     return fail(ErrorCode::internal, "sequence {} has no state of {} bytes", sequence, bytes.size());
   for (const std::vector<Tensor>& layer : states_)
     for (const Tensor& tensor : layer) {
       const auto n = static_cast<size_t>(tensor.layout.nb[1]);
-      TESSERA_TRY(tensor.buffer->get(tensor, static_cast<size_t>(at(sequence).slot) * n, bytes.first(n)));
+      TESSERA_TRY(tensor.buffer->get(tensor, static_cast<size_t>(at(sequence).state_slot) * n, bytes.first(n)));
       bytes = bytes.subspan(n);
     }
   return {};
 }
 
 Result<> RecurrentCache::restore(int32_t sequence, int32_t first, int32_t last, std::span<const std::byte> bytes) {
-  TESSERA_TRY(want_sequence(sequence));
+  TESSERA_TRY(require_sequence(sequence));
+  if (config_.layers.empty()) return {};
   if (bytes.size() != state_bytes_)
     return fail(ErrorCode::internal, "{} bytes of state, want {}", bytes.size(), state_bytes_);
-  const int32_t slot = pool_.take();  // one is free: nothing is pending
+  const int32_t state_slot = pool_.take();  // one is free: nothing is pending
   const auto write = [&]() -> Result<> {
     for (const std::vector<Tensor>& layer : states_)
       for (const Tensor& tensor : layer) {
         const auto n = static_cast<size_t>(tensor.layout.nb[1]);
-        TESSERA_TRY(tensor.buffer->set(tensor, static_cast<size_t>(slot) * n, bytes.first(n)));
+        TESSERA_TRY(tensor.buffer->set(tensor, static_cast<size_t>(state_slot) * n, bytes.first(n)));
         bytes = bytes.subspan(n);
       }
     return {};
   };
   if (auto written = write(); !written) {
-    pool_.release(slot);
+    pool_.release(state_slot);
     return written;
   }
   forget(at(sequence));
-  at(sequence) = {.slot = slot, .first = first, .last = last};
+  at(sequence) = {.state_slot = state_slot, .first = first, .last = last};
   return {};
 }
 

@@ -1,12 +1,13 @@
-// The state of recurrent layers: per layer some tensors f32 [n_elements, n_slots]; a sequence's state is one slot of
-// all of them.
+// The states of recurrent layers: per layer some tensors f32 [n_elements, n_state_slots]. A sequence's state is one
+// state slot: the same column of all tensors.
 //
-// A slot that a sequence or a checkpoint names is not written: a batch begins from the sequence's slot, writes another,
-// and the sequence moves there when the whole batch has succeeded. So copies and checkpoints are references, and an
-// error leaves all as it was. At most every sequence has a slot and writes another: two per sequence, and one per
-// checkpoint, are enough.
+// A batch never writes a state slot that a sequence or a checkpoint refers to. It reads the sequence's slot and writes
+// another one, and the sequence moves there when the whole batch has succeeded. So copies and checkpoints are
+// references, and an error leaves every state as it was. Two slots per sequence and one per checkpoint are enough.
 //
-// A state cannot be wound back: it is at its last position, or where a checkpoint was taken.
+// A state cannot go back: it is at its last position, or at a checkpoint.
+//
+// A cache without layers takes no memory, holds no state and refuses no position.
 #pragma once
 
 #include <memory>
@@ -49,83 +50,84 @@ class RecurrentCache {
 
   // --- for graphs
 
-  /// State `kind` of a layer, f32 [n_elements, n_slots].
+  /// State `kind` of a layer, f32 [n_elements, n_state_slots].
   const Tensor& state(int64_t layer, int64_t kind) const {
     return states_[static_cast<size_t>(layer)][static_cast<size_t>(kind)];
   }
-  /// Integers of the runs (graph/ops/recurrent.h) of a micro-batch.
+  /// Number of integers that describe the runs (graph/ops/recurrent.h) of a micro-batch.
   int64_t n_run_entries(int64_t n_tokens) const;
 
-  // --- decoding: micro-batches are reserved one after another, then the batch is committed or discarded.
+  // --- decoding: a batch is reserved in micro-batches, then commit() or discard() ends it
 
-  /// Where the next micro-batch's tokens find and leave their states. All or nothing.
-  /// Errors: invalid_argument (a sequence out of range; a position that does not follow its sequence's last).
+  /// Assigns state slots to the next micro-batch; `runs` gets the slots that each sequence reads and writes. Without
+  /// layers `runs` is empty. Errors: invalid_argument (a sequence out of range; a position that does not follow the
+  /// last one of its sequence). After an error nothing of the micro-batch is reserved.
   Result<> reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& runs);
-  /// What was reserved is computed: the sequences move on.
+  /// The batch has succeeded: its states take the place of the old ones.
   void commit();
-  /// What was reserved is forgotten: the sequences are where they were.
+  /// The batch has failed: every sequence keeps its old state.
   void discard();
 
   // --- sequences; ranges of positions are [begin, end)
 
-  /// Whether remove(), copy() and shift() would succeed. Errors: invalid_argument, saying what can be done.
-  Result<> want_removable(int32_t sequence, int32_t begin, int32_t end) const;
-  Result<> want_copyable(int32_t from, int32_t to, int32_t begin, int32_t end) const;
-  Result<> want_shiftable(int32_t sequence, int32_t begin, int32_t end) const;
+  /// Refuses arguments with which remove(), copy() or shift() would fail. Errors: invalid_argument, with the reason.
+  Result<> require_removable(int32_t sequence, int32_t begin, int32_t end) const;
+  Result<> require_copyable(int32_t from, int32_t to, int32_t begin, int32_t end) const;
+  Result<> require_shiftable(int32_t sequence, int32_t begin, int32_t end) const;
 
-  /// Forgets the positions in the range: all that a sequence has, or all after a checkpoint.
+  /// Forgets the positions in the range: all positions of a sequence, or all after a checkpoint.
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
-  /// `to`, which has nothing, shares all that `from` has; without its checkpoints.
+  /// `to`, which has no state, shares the state of `from`, without its checkpoints.
   Result<> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
-  /// Adds delta to the positions in the range, which has all of them or none; the state stays.
+  /// Adds delta to the positions of a sequence, if the range has all of them; the state stays the same.
   Result<> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
 
-  /// Keeps the state after the last position, so that remove() can go back to it. Errors: invalid_argument (the
-  /// sequence has no state); limit (n_checkpoints are kept already).
+  /// Keeps the state after the last position, so that remove() can go back to it. Without layers nothing is kept.
+  /// Errors: invalid_argument (no such sequence, or it has no state); limit (n_checkpoints are kept already).
   Result<> checkpoint(int32_t sequence);
   Result<> drop_checkpoints(int32_t sequence);
   /// The last positions of a sequence's checkpoints, ascending.
   std::vector<int32_t> checkpoints(int32_t sequence) const;
 
-  /// The last position; nothing where the sequence has no state.
+  /// The last position; no value if the sequence has no state.
   std::optional<int32_t> last_position(int32_t sequence) const;
 
   // --- state as bytes
 
   size_t state_bytes() const { return state_bytes_; }
-  /// The state of a sequence that has one, into state_bytes() bytes.
+  /// Copies the state of a sequence, which must have one, to state_bytes() bytes.
   Result<> save(int32_t sequence, std::span<std::byte> bytes) const;
-  /// Gives a sequence, in the place of what it has, the state after positions first to last.
+  /// Replaces the state of a sequence by a saved one, after positions first to last. Without layers nothing happens.
   Result<> restore(int32_t sequence, int32_t first, int32_t last, std::span<const std::byte> bytes);
 
  private:
   struct Checkpoint {
     int32_t last;
-    int32_t slot;
+    int32_t state_slot;
   };
   struct Sequence {
-    int32_t slot = -1;  // -1: no state
+    int32_t state_slot = -1;  // -1: no state
     int32_t first = 0, last = 0;
     std::vector<Checkpoint> checkpoints{};  // ascending
   };
-  /// Where a sequence is while a batch is computed.
+  // A sequence in the batch that is being computed.
   struct Pending {
-    int32_t slot = -1;  // -1: the batch has none of its tokens yet
+    int32_t state_slot = -1;  // that the batch writes; -1: the batch has no token of the sequence yet
     int32_t first = 0, last = 0;
   };
 
-  explicit RecurrentCache(int32_t n_slots) : pool_(n_slots) {}
+  explicit RecurrentCache(int32_t n_state_slots) : pool_(n_state_slots) {}
   Sequence& at(int32_t sequence) { return sequences_[static_cast<size_t>(sequence)]; }
   const Sequence& at(int32_t sequence) const { return sequences_[static_cast<size_t>(sequence)]; }
-  Result<> want_sequence(int32_t sequence) const;
-  Result<> want_next_positions(std::span<const BatchToken> tokens) const;
+  Result<> require_sequence(int32_t sequence) const;
+  Result<> require_next_positions(std::span<const BatchToken> tokens) const;
   static bool is_outside(const Sequence& sequence, int32_t begin, int32_t end);
   static bool is_whole(const Sequence& sequence, int32_t begin, int32_t end);
   void forget(Sequence& sequence);
   void drop_checkpoints_after(Sequence& sequence, int32_t last);
 
   RecurrentCacheConfig config_;
-  BlockPool pool_;
+  BlockPool pool_;  // of state slots
   std::vector<Sequence> sequences_;
   std::vector<Pending> pending_;  // by sequence
   int32_t n_checkpoints_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxAdapters = 64;  // bits of a mask
 
-Result<> want_scale(const Adapter& adapter, float scale) {
+Result<> require_scale(const Adapter& adapter, float scale) {
   if (std::isfinite(scale)) return {};
   return fail(ErrorCode::invalid_argument, "{}: scale {}, want a finite number", adapter.name(), scale);
 }
@@ -27,7 +27,7 @@ Result<AdapterSet> AdapterSet::create(const Engine& engine, std::vector<SessionA
   for (const auto& [adapter, scale] : set.adapters_) {
     if (&adapter->engine() != &engine)
       return fail(ErrorCode::mismatch, "{}: opened for another model", adapter->name());
-    TESSERA_TRY(want_scale(*adapter, scale));
+    TESSERA_TRY(require_scale(*adapter, scale));
   }
   set.n_sequences_ = n_sequences;
   for (int32_t sequence = 0; sequence < n_sequences; ++sequence)
@@ -61,7 +61,7 @@ Result<> AdapterSet::set(int32_t sequence, std::span<const AdapterScale> scales)
   for (const auto& [adapter, scale] : scales) {
     if (adapter >= adapters_.size())
       return fail(ErrorCode::invalid_argument, "adapter {}, the session has {}", adapter, adapters_.size());
-    TESSERA_TRY(want_scale(*adapters_[adapter].adapter, scale));
+    TESSERA_TRY(require_scale(*adapters_[adapter].adapter, scale));
     wanted[adapter] = scale;
   }
   for (size_t i = 0; i < wanted.size(); ++i) this->scale(sequence, i) = wanted[i];
@@ -94,7 +94,7 @@ Result<> AdapterSet::fill(const PreparedGraph& graph, const Inputs& inputs, std:
   return {};
 }
 
-Result<> AdapterSet::want_terms(const Graph& graph) const {
+Result<> AdapterSet::require_terms(const Graph& graph) const {
   std::unordered_set<const Tensor*> used;
   for (const Node& node : graph.nodes())
     if (node.tensor != nullptr) used.insert(node.tensor);

@@ -47,7 +47,7 @@ class AdapterSet {
                 size_t pipeline_slot = 0);
 
   /// Whether a graph of all adapters has the terms of every weight that it uses. Errors: unsupported.
-  Result<> want_terms(const Graph& graph) const;
+  Result<> require_terms(const Graph& graph) const;
 
  private:
   float& scale(int32_t sequence, size_t adapter) {

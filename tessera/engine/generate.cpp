@@ -30,7 +30,7 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
   if (n_prompt > session_.n_ctx())
     return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (-c sets it)", n_prompt,
                 session_.n_ctx());
-  if (options_.context_shift) TESSERA_TRY(session_.want_shiftable());
+  if (options_.context_shift) TESSERA_TRY(session_.require_shiftable());
   if (options_.context_shift && session_.is_recurrent())
     return fail(ErrorCode::unsupported,
                 "{}: the context cannot be shifted: recurrent layers cannot forget single tokens",

@@ -5,7 +5,6 @@
 #include <new>
 
 #include "tessera/base/half.h"
-#include "tessera/engine/session.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -81,29 +80,6 @@ std::vector<int> layers_of(const Graph& graph) {
     layers.push_back(node.is_leaf() ? layer_in(node.name) : current);
   }
   return layers;
-}
-
-Result<std::unique_ptr<const Session>> Session::plan_session(const Engine& engine, const SessionOptions& options) {
-  return prepare(engine, options);
-}
-
-Result<Schedule> Session::step_schedule(int64_t n_tokens, int64_t n_outputs) const {
-  Decoder decoder;
-  TESSERA_ASSIGN(Graph graph, decode_graph({n_tokens, n_outputs, adapters_.initial()}, decoder));
-  return executor_->schedule(std::move(graph));
-}
-
-Result<> Session::run_step(PreparedGraph& graph, int64_t n_tokens, int64_t n_outputs, const CancelToken* cancel) {
-  if (step_observer_) {
-    const auto begin = std::chrono::steady_clock::now();
-    RunLog log;
-    TESSERA_TRY(executor_->run(graph, {.cancel = cancel, .log = &log}));
-    step_observer_({graph, log, begin, n_tokens, n_outputs});
-    return {};
-  }
-  GraphRunOptions options{.cancel = cancel};
-  if (options_.watch.see) options.observe = [&](NodeId id, const Tensor&) { return options_.watch.see(graph, id); };
-  return executor_->run(graph, options);
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// To look into a session's steps: when what happened in a run, and the values of chosen nodes while the rest runs as
-// ever. Nothing of it is needed to compute; docs/graph.md shows it.
+// Hooks to observe steps: timings, and values of selected nodes. They change no result; docs/graph.md shows how to use
+// them.
 #pragma once
 
 #include <chrono>
@@ -12,31 +12,32 @@
 
 namespace tessera {
 
-/// A micro-batch that was computed. References hold during the call.
+/// A micro-batch that was computed. References are valid during the call.
 struct StepView {
   const PreparedGraph& graph;
   const RunLog& log;
-  std::chrono::steady_clock::time_point begin;  // of the log's times
+  std::chrono::steady_clock::time_point begin;  // time 0 of the log
   int64_t n_tokens = 0;
   int64_t n_outputs = 0;
 };
 using StepObserver = std::function<void(const StepView&)>;
 
-/// Values to see while steps run. A node that is wanted ends a slice of the schedule; what is seen are the very bytes,
-/// in the memory of the device that made them: graph.place(id) says where. Results do not change for it.
+/// Values to observe while steps run. A watched node ends its slice of the schedule, so the callback sees the original
+/// memory, graph.place(id), before a later node overwrites it. Results do not change.
 struct ValueWatch {
-  WatchNode wants{};                                            // of a step's graph; empty: none
-  std::function<Result<>(const PreparedGraph&, NodeId)> see{};  // an error ends the step; called in order of nodes
+  WatchNode wants{};                                            // selects nodes of a step's graph; empty: none
+  std::function<Result<>(const PreparedGraph&, NodeId)> see{};  // called in order of nodes; an error ends the step
 };
 
-/// The value of a node of graph.graph(), as floats. Errors: unsupported (of a type that is no float); out_of_memory.
+/// The value of a node of graph.graph(), converted to floats. Errors: unsupported (not f32, f16, bf16 or i32);
+/// out_of_memory.
 Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id);
 
-/// A name for people: the node's own, else that of the weight it works with, else its operation's.
+/// A readable name: of the node itself, else of the weight or cache that it uses, else of its operation.
 std::string label_of(const Graph& graph, NodeId id);
 
-/// The layer of each node, by the names of the weights and caches that it and the nodes before it use; -1: before the
-/// first or behind the last.
+/// The layer of each node, from the names of the weights and caches that it and earlier nodes use. -1: the node is
+/// before the first layer or after the last.
 std::vector<int> layers_of(const Graph& graph);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What a decoder graph takes for each micro-batch. Only these change from run to run; the cache's tables are
+// The inputs of a decoder's graph for one micro-batch. Only they change from run to run; the tables of the cache are
 // tensors of the cache itself.
 #pragma once
 
@@ -6,15 +6,14 @@
 
 #include <vector>
 
-#include "tessera/cache/paged.h"
-#include "tessera/cache/recurrent.h"
+#include "tessera/cache/sequence_memory.h"
 #include "tessera/graph/builder.h"
 
 namespace tessera::nn {
 
-/// Of the layers that share an attention window.
+/// Inputs of the layers with the same attention window.
 struct CacheInputs {
-  Value cells;   // i32 [n_tokens]: where each token's K and V go in the cache
+  Value cells;   // i32 [n_tokens]: the cell of the cache that gets each token's K and V
   Value blocks;  // i32 [n_max_blocks, n_sequences], of the cache
   Value valid;   // i64 [n_max_blocks, n_sequences], of the cache
 };
@@ -23,12 +22,12 @@ struct BatchInputs {
   Value tokens;                        // i32 [n_tokens]
   Value positions;                     // i32 [n_tokens]
   Value sequences;                     // i32 [n_tokens]
-  Value outputs;                       // i32 [n_outputs]: the tokens whose logits are wanted; absent when none are
-  std::vector<CacheInputs> groups;     // by group of the cache; absent values where no layer is in it
+  Value outputs;                       // i32 [n_outputs]: the tokens whose logits are wanted; absent if none are
+  std::vector<CacheInputs> groups;     // by group of the cache; absent values if no layer is in it
   std::vector<size_t> group_of_layer;  // by layer of the cache
   Value runs;                          // i32: ops/recurrent.h; absent without recurrent layers
   const RecurrentCache* states = nullptr;
-  CacheInputs encoded;               // of the encoder's cache, without cells; absent where there is none
+  CacheInputs encoded;               // of the encoder's cache, without cells; absent without encoder
   const KvCache* encoder = nullptr;  // K and V of the encoder's output
 
   const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[static_cast<size_t>(layer)]]; }
@@ -36,9 +35,8 @@ struct BatchInputs {
   Value state(GraphBuilder& b, int64_t layer, int64_t kind) const { return b.tensor(states->state(layer, kind)); }
 };
 
-/// `states` is null for models without recurrent layers.
-inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64_t n_tokens, int64_t n_outputs,
-                                    const RecurrentCache* states = nullptr) {
+/// The inputs of a model that keeps nothing but K and V.
+inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64_t n_tokens, int64_t n_outputs) {
   BatchInputs in;
   in.tokens = b.input("tokens", DType::i32, {n_tokens});
   in.positions = b.input("positions", DType::i32, {n_tokens});
@@ -54,17 +52,21 @@ inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64
   }
   for (size_t il = 0; il < cache.config().layers.size(); ++il)
     in.group_of_layer.push_back(cache.group_of(static_cast<int64_t>(il)));
-  in.states = states;
-  if (states != nullptr) in.runs = b.input("runs", DType::i32, {states->n_run_entries(n_tokens)});
   return in;
 }
 
-/// For a decoder that attends to an encoder's output.
-inline void add_encoder_inputs(GraphBuilder& b, BatchInputs& in, const KvCache& encoder) {
-  const KvGroup& group = encoder.groups()[0];
+/// The inputs of a decoder, with the states of its recurrent layers and the output of its encoder, if it has them.
+inline BatchInputs add_batch_inputs(GraphBuilder& b, const SequenceMemory& memory, int64_t n_tokens,
+                                    int64_t n_outputs) {
+  BatchInputs in = add_batch_inputs(b, memory.kv(), n_tokens, n_outputs);
+  in.states = &memory.states();
+  if (memory.is_recurrent()) in.runs = b.input("runs", DType::i32, {in.states->n_run_entries(n_tokens)});
+  if (!memory.has_encoder()) return in;
+  const KvGroup& group = memory.prompts().groups()[0];
   in.encoded.blocks = b.tensor(group.blocks());
   in.encoded.valid = b.tensor(group.valid());
-  in.encoder = &encoder;
+  in.encoder = &memory.prompts();
+  return in;
 }
 
 }  // namespace tessera::nn

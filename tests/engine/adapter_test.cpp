@@ -211,7 +211,7 @@ TEST_F(AdapterTest, RefusesAGraphThatPassesItBy) {
   GraphBuilder b;
   b.output(b.cast(b.tensor(weight->tensor), DType::f32), "y");
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
-  EXPECT_ERROR(set.want_terms(graph), "cannot follow what the model does with " + weight->tensor.name);
+  EXPECT_ERROR(set.require_terms(graph), "cannot follow what the model does with " + weight->tensor.name);
 }
 
 // --- control vectors

@@ -140,7 +140,7 @@ TEST(Embedding, ASequenceOfAnEncoderIsComputedAtOnce) {
       for (int32_t p = 0; p < n; ++p) batch.add({.token = 5, .position = p, .sequence = sequence});
     return session->decode(batch);
   };
-  EXPECT_ERROR(decode({{0, 9}}), "a sequence of 9 tokens, micro-batch of 8 (-ub)");
+  EXPECT_ERROR(decode({{0, 9}}), "a sequence of 9 tokens, micro-batch of 8 (n_ubatch)");
   EXPECT_ERROR(decode({{0, 2}, {1, 1}, {0, 2}}), "sequence 0 comes in pieces");
   EXPECT_OK(decode({{0, 5}, {1, 5}, {2, 3}}));  // two micro-batches
   EXPECT_ERROR(decode({{1, 1}}), "sequence 1 comes in pieces");

@@ -144,7 +144,7 @@ TEST_F(SessionTest, ModelsWithLearnedPositionsAreNotShifted) {
   model.data.emplace_back(sizeof(float));
   ASSERT_OK_AND_ASSIGN(engine_, load_engine(model.write("positions.gguf")));
   ASSERT_OK_AND_ASSIGN(const auto session, open({.n_ctx = 64}));
-  EXPECT_ERROR(session->want_shiftable(), "llama: tokens cannot be shifted: they are stored with learned positions");
+  EXPECT_ERROR(session->require_shiftable(), "llama: tokens cannot be shifted: they are stored with learned positions");
   ASSERT_OK(session->decode(Batch::prompt(std::span(tokens_).first(20), 0, 0)));
   EXPECT_ERROR(session->shift(0, 0, 20, 1), "cannot be shifted");
   ASSERT_OK_AND_ASSIGN(const auto chain, sample::Chain::create({.seed = 1, .temp = 0}, sampling_vocab(engine_), 64));

@@ -1,0 +1,35 @@
+// The options of a session.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/engine/adapter.h"
+#include "tessera/engine/inspect.h"
+
+namespace tessera {
+
+/// Observes the inputs of the products with the model's weights: for each column of a weight, the sum of squares over
+/// the n_tokens inputs of one micro-batch.
+using ProductObserver = std::function<void(std::string_view weight, std::span<const float> sums, int64_t n_tokens)>;
+
+struct SessionOptions {
+  int64_t n_ctx = 0;          // tokens over all sequences; 0: the context that the model was trained with
+  int64_t n_ubatch = 512;     // most tokens of a micro-batch
+  int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
+  int64_t n_outputs = 1;      // most rows of logits or embeddings of one decode()
+  bool embeddings = false;    // rows are embeddings instead of logits
+  int32_t n_checkpoints = 0;  // of recurrent states: see Session::checkpoint()
+  DType type_k = DType::f16;  // of the KV cache
+  DType type_v = DType::f16;
+  Activations activations = Activations::automatic;
+  ThreadPoolOptions threads{};
+  std::vector<SessionAdapter> adapters{};  // scales apply to all sequences; see Session::set_adapters()
+  ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none
+  ValueWatch watch{};          // values to observe while steps run
+};
+
+}  // namespace tessera

@@ -66,11 +66,11 @@ class Backend {
   /// range in the data).
   virtual Result<> run(GraphPlan& plan, const CancelToken* cancel) = 0;
 
-  /// run(), and when each node ran: several that run as one are told as the first of them.
-  /// Errors: those of run(); unsupported (this backend cannot tell).
+  /// Like run(), and returns when each node ran; fused nodes are reported under the first. Errors: those of run();
+  /// unsupported (this backend cannot measure nodes).
   virtual Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel);
 
-  /// What of the threads' placement or priority could not be had (the backend works without); "" if nothing.
+  /// Thread affinity or priority that could not be applied, which is not fatal; "" if none.
   virtual std::string_view warning() const { return {}; }
 };
 
@@ -133,25 +133,24 @@ struct FoundDevices {
 class Registry {
  public:
   void add(std::unique_ptr<Device> device) { devices_.push_back(std::move(device)); }
-  /// Devices that take a while to find and come before those that were added: looked for once, when devices are listed
-  /// or a name is asked for that none of those has.
+  /// Slow discovery, run once: on listing devices or on an unknown name. Its devices precede the registered ones.
   using Finder = std::function<FoundDevices()>;
-  /// may_find_gpus: quickly, whether some of them could be of kind gpu.
+  /// may_find_gpus: a quick check whether the discovery could find devices of kind gpu.
   void set_finder(Finder finder, bool (*may_find_gpus)() = nullptr) {
     finder_ = std::move(finder);
     may_find_gpus_ = may_find_gpus;
   }
 
-  /// A device for those who name it: made when find() is first asked for it, and never among devices().
+  /// An opt-in device: find() creates it when its name is first asked for, and devices() never lists it.
   using Maker = std::function<Result<std::unique_ptr<Device>>()>;
   void add_named(std::string name, Maker make) { named_.push_back({std::move(name), std::move(make), nullptr}); }
 
   std::span<const std::unique_ptr<Device>> devices() const;
-  /// Those of kind gpu; looks for them only where there may be some.
+  /// Devices of kind gpu. Runs the discovery only if it could find some.
   std::vector<const Device*> gpus() const;
-  /// What the search had to say, if there was one.
+  /// The notes of the discovery, if it has run.
   std::vector<std::string> notes() const;
-  /// The names of the devices for those who name them, here or not.
+  /// Names of opt-in devices, available or not.
   std::vector<std::string> named() const;
   /// Errors: not_found, listing the names there are; that of a named device's maker.
   Result<const Device*> find(std::string_view name) const;

@@ -1,6 +1,6 @@
-// The adapters of a session: how much of each every sequence gets, and so which of them a micro-batch needs. Scales are
-// inputs of a step by token: sequences with other adapters, or none, are computed together and get what they would get
-// alone.
+// The adapters of a session: the scale of each for every sequence, and the adapters that a micro-batch needs. Scales
+// are inputs of a step, by token. So sequences with different adapters are computed together, and each gets the bits
+// that it would get alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-/// One adapter of a session, by its place in SessionOptions::adapters, and its scale; 0: not at all.
+/// One adapter of a session, by its index in SessionOptions::adapters, and its scale; 0: not applied.
 struct AdapterScale {
   size_t adapter = 0;
   float scale = 1.0f;
@@ -25,7 +25,7 @@ class AdapterSet {
  public:
   /// Bit i: adapter i takes part.
   using Mask = uint64_t;
-  /// The scales [1, n_tokens] that a graph takes, by adapter.
+  /// The scales [1, n_tokens] that are inputs of a graph, by adapter.
   using Inputs = std::vector<std::pair<size_t, Value>>;
 
   AdapterSet() = default;
@@ -34,19 +34,22 @@ class AdapterSet {
 
   std::span<const SessionAdapter> adapters() const { return adapters_; }
   Mask all() const;
-  /// Those with which sequences begin.
+  /// Adapters whose scale in SessionOptions is not 0.
   Mask initial() const;
+  /// Adapters whose scale is not 0 for the sequence of some token.
   Mask used_by(std::span<const BatchToken> tokens) const;
 
-  /// The scales of a sequence; adapters that are not named get 0. Errors: invalid_argument; then nothing changes.
+  /// Sets the scales of a sequence; adapters that are not named get 0. Errors: invalid_argument (sequence, adapter,
+  /// scale); then nothing changes.
   Result<> set(int32_t sequence, std::span<const AdapterScale> scales);
 
-  /// Makes a graph one of these adapters: before anything of the model is added.
+  /// Adds the terms of adapters to a graph; called before the model adds its nodes. Returns the inputs to fill().
   Inputs add_to(GraphBuilder& b, Mask mask, const nn::BatchInputs& in) const;
+  /// Sets the scales of a micro-batch. Errors: those of Buffer::set().
   Result<> fill(const PreparedGraph& graph, const Inputs& inputs, std::span<const BatchToken> tokens,
                 size_t pipeline_slot = 0);
 
-  /// Whether a graph of all adapters has the terms of every weight that it uses. Errors: unsupported.
+  /// Refuses a graph of all adapters that uses an adapted weight without its terms. Errors: unsupported.
   Result<> require_terms(const Graph& graph) const;
 
  private:

@@ -42,9 +42,9 @@ Result<ModelPlacement> ModelPlacement::create(const Registry& registry, const Mo
   ModelPlacement placement;
   TESSERA_ASSIGN(placement.devices_, find_devices(registry, options));
   for (const Device* device : placement.devices_)
-    if (!has_memory(*device)) placement.helper_ = device;
+    if (!has_memory(*device)) placement.memoryless_ = device;
   TESSERA_TRY(placement.add_rules(registry, options));
-  TESSERA_TRY(placement.set_homes(options));
+  TESSERA_TRY(placement.set_shares(options));
   placement.place_entries(model, options);
   placement.n_cpu_expert_layers_ = options.n_cpu_expert_layers;
   placement.offload_caches_ = options.offload_caches;
@@ -93,30 +93,30 @@ Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOpti
   return {};
 }
 
-Result<> ModelPlacement::set_homes(const PlacementOptions& options) {
+Result<> ModelPlacement::set_shares(const PlacementOptions& options) {
   for (const Device* device : devices_)
-    if (device != devices_.back() && has_memory(*device)) homes_.push_back({device, 0});
-  if (homes_.empty()) return {};
-  if (options.shares.size() > homes_.size())
-    return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), homes_.size());
-  if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(homes_.size()))
-    return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, homes_.size() - 1);
-  main_ = homes_[static_cast<size_t>(options.main_device)].device;
+    if (device != devices_.back() && has_memory(*device)) shares_.push_back({device, 0});
+  if (shares_.empty()) return {};
+  if (options.shares.size() > shares_.size())
+    return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), shares_.size());
+  if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(shares_.size()))
+    return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, shares_.size() - 1);
+  main_ = shares_[static_cast<size_t>(options.main_device)].device;
   splits_rows_ = options.split == SplitMode::row;
-  if (options.split == SplitMode::none) homes_ = {{main_, 1}};
+  if (options.split == SplitMode::none) shares_ = {{main_, 1}};
 
   double sum = 0;
-  for (size_t d = 0; d < homes_.size(); ++d) {
-    const double free = static_cast<double>(std::max<uint64_t>(homes_[d].device->memory().free_bytes, 1));
+  for (size_t d = 0; d < shares_.size(); ++d) {
+    const double free = static_cast<double>(std::max<uint64_t>(shares_[d].device->memory().free_bytes, 1));
     const double share = options.split == SplitMode::none || options.shares.empty() ? free
                          : d < options.shares.size()                                ? double{options.shares[d]}
                                                                                     : 0;
     if (share < 0 || !std::isfinite(share))
       return fail(ErrorCode::invalid_argument, "a device's share is {}, want at least 0", share);
-    homes_[d].share_end = sum += share;
+    shares_[d].share_end = sum += share;
   }
   if (sum <= 0) return fail(ErrorCode::invalid_argument, "the devices' shares sum to 0");
-  for (Home& home : homes_) home.share_end /= sum;
+  for (DeviceShare& share : shares_) share.share_end /= sum;
   return {};
 }
 
@@ -125,14 +125,14 @@ Result<> ModelPlacement::set_homes(const PlacementOptions& options) {
 void ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
   const int64_t n_entries = model.n_layers + 1;
   entries_.assign(static_cast<size_t>(n_entries), &cpu());
-  if (homes_.empty()) return;
+  if (shares_.empty()) return;
   const int64_t n_asked = options.n_gpu_layers == kAutoLayers ? n_entries : options.n_gpu_layers;
   const int64_t n_offloaded = std::clamp<int64_t>(n_asked, 0, n_entries);
   for (int64_t i = 0; i < n_offloaded; ++i) {
     const double at = static_cast<double>(i) / static_cast<double>(n_offloaded);
-    const auto home = std::ranges::find_if(
-        homes_, [&](double up_to) { return up_to > at; }, &Home::share_end);
-    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = splits_rows_ ? main_ : home->device;
+    const auto found = std::ranges::find_if(
+        shares_, [&](double up_to) { return up_to > at; }, &DeviceShare::share_end);
+    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = splits_rows_ ? main_ : found->device;
   }
 }
 
@@ -172,8 +172,9 @@ const BufferType& ModelPlacement::device_type(const Device& device, Op use, cons
 // A device that works in plain memory multiplies by what lies there.
 const BufferType& ModelPlacement::cpu_type(Op use, const Tensor& tensor, bool pack) const {
   if (!pack) return cpu().buffer_type();
-  const bool helps = helper_ != nullptr && use == Op::mul_mat && can_use_in(*helper_, use, tensor, cpu().buffer_type());
-  return helps ? helper_->weight_buffer_type(use, tensor.dtype, tensor.shape())
+  const bool helps =
+      memoryless_ != nullptr && use == Op::mul_mat && can_use_in(*memoryless_, use, tensor, cpu().buffer_type());
+  return helps ? memoryless_->weight_buffer_type(use, tensor.dtype, tensor.shape())
                : cpu().weight_buffer_type(use, tensor.dtype, tensor.shape());
 }
 
@@ -204,20 +205,20 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
   const Tensor& whole = weight.tensor;
   const Shape& shape = whole.shape();
   const bool is_matrix = weight.use == Op::mul_mat && shape[2] == 1 && shape[3] == 1 && !weight.name.is_token_table();
-  if (!splits_rows_ || homes_.size() < 2 || !is_matrix || rule_for(whole.name) != nullptr ||
+  if (!splits_rows_ || shares_.size() < 2 || !is_matrix || rule_for(whole.name) != nullptr ||
       &device_of(weight) != main_)
     return {};
   std::vector<Tensor> parts;
   int64_t begin = 0;
-  for (const Home& home : homes_) {
-    const auto n_panels = static_cast<int64_t>(std::llround(static_cast<double>(shape[1] / kRows) * home.share_end));
-    const int64_t end = home.share_end >= 1 ? shape[1] : std::max(begin, n_panels * kRows);
+  for (const DeviceShare& share : shares_) {
+    const auto n_panels = static_cast<int64_t>(std::llround(static_cast<double>(shape[1] / kRows) * share.share_end));
+    const int64_t end = share.share_end >= 1 ? shape[1] : std::max(begin, n_panels * kRows);
     if (begin == end) continue;
     Tensor part{.name = fmt::format("{}[{}:{}]", whole.name, begin, end),
                 .dtype = whole.dtype,
                 .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value()};  // smaller than the whole
-    part.buffer_type = &device_type(*home.device, weight.use, part, pack);
-    if (!can_hold(*part.buffer_type, part) || !can_use_in(*home.device, weight.use, part, *part.buffer_type)) return {};
+    part.buffer_type = &device_type(*share.device, weight.use, part, pack);
+    if (!can_hold(*part.buffer_type, part) || !can_use_in(*share.device, weight.use, part, *part.buffer_type)) return {};
     parts.push_back(std::move(part));
     begin = end;
   }

@@ -83,21 +83,21 @@ class ModelPlacement {
   void place_entries(const ModelInfo& model, const PlacementOptions& options);
   const Rule* rule_for(const std::string& name) const;
   const Device& device_of(const Weight& weight) const;
-  Result<> set_homes(const PlacementOptions& options);
+  Result<> set_shares(const PlacementOptions& options);
   const BufferType& device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const;
   const BufferType& cpu_type(Op use, const Tensor& tensor, bool pack) const;
 
-  struct Home {
+  struct DeviceShare {
     const Device* device;
-    double share_end;  // of the sum of all shares, up to and with its own
+    double share_end;  // sum of all shares up to and including this one, as a part of the total
   };
 
   std::vector<const Device*> devices_;
-  std::vector<Home> homes_;  // those that hold layers or rows, but the CPU
+  std::vector<DeviceShare> shares_;  // devices that hold layers or rows, except the CPU
   const Device* main_ = nullptr;
   bool splits_rows_ = false;
   std::vector<const Device*> entries_;  // n_layers + 1
-  const Device* helper_ = nullptr;      // works in the CPU's plain memory: products lie there for it
+  const Device* memoryless_ = nullptr;  // a device without memory of its own: it multiplies in the CPU's plain memory
   std::vector<Rule> rules_;
   int64_t n_cpu_expert_layers_ = 0;
   bool offload_caches_ = true;

@@ -16,7 +16,7 @@ std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {
   std::vector<int64_t> blocks;
   const int64_t n_encoder = static_cast<int64_t>(model.encoder_layers.size()) - model.n_layers;
   for (int64_t i = 0; i < n_encoder; ++i) blocks.push_back(i);
-  for (int64_t i = 0; i < model.n_layers && model.has_encoder(); ++i) blocks.push_back(i);
+  for (int64_t i = 0; i < model.n_layers; ++i) blocks.push_back(i);
   return blocks;
 }
 

@@ -126,13 +126,13 @@ Result<std::vector<Graph>> StepGraphs::largest_graphs() const {
 
 // The graph of some adapters can exceed the reserved memory. The graph of all adapters fits, and computes the same
 // bits.
-Result<PreparedStep*> StepGraphs::decode_step(const StepShape& shape, size_t n_pipeline_slots) {
+Result<const PreparedStep*> StepGraphs::decode_step(const StepShape& shape, size_t n_pipeline_slots) {
   auto step = find_or_prepare(shape, n_pipeline_slots);
   if (step || shape.adapters == 0 || shape.adapters == adapters_.all()) return step;
   return find_or_prepare({shape.n_tokens, shape.n_outputs, adapters_.all()}, n_pipeline_slots);
 }
 
-Result<PreparedStep*> StepGraphs::find_or_prepare(const StepShape& shape, size_t n_pipeline_slots) {
+Result<const PreparedStep*> StepGraphs::find_or_prepare(const StepShape& shape, size_t n_pipeline_slots) {
   KeptStep& kept = decoders_[shape];
   PreparedStep& step = kept.step;
   kept.last_use = ++n_uses_;
@@ -152,7 +152,7 @@ Result<PreparedStep*> StepGraphs::find_or_prepare(const StepShape& shape, size_t
   return &step;
 }
 
-Result<PreparedStep*> StepGraphs::encode_step(const StepShape& shape) {
+Result<const PreparedStep*> StepGraphs::encode_step(const StepShape& shape) {
   if (encoder_.graph == nullptr || encoder_.shape != shape) {
     encoder_ = {.shape = shape};
     TESSERA_ASSIGN(Graph graph, build_encoder(encoder_));

@@ -54,9 +54,9 @@ class StepGraphs {
 
   /// The step of a shape, prepared for some pipeline slots; valid until the next call. Errors: limit (it does not fit
   /// in the reserved memory); those of the model's builder and of Executor::prepare().
-  Result<PreparedStep*> decode_step(const StepShape& shape, size_t n_pipeline_slots);
+  Result<const PreparedStep*> decode_step(const StepShape& shape, size_t n_pipeline_slots);
   /// The same for an encoder. Only the last shape is kept.
-  Result<PreparedStep*> encode_step(const StepShape& shape);
+  Result<const PreparedStep*> encode_step(const StepShape& shape);
   /// Sets all inputs of a step in a pipeline slot.
   Result<> set_inputs(const PreparedStep& step, std::span<const BatchToken> tokens, const Reservation& reservation,
                       size_t pipeline_slot = 0);
@@ -65,6 +65,10 @@ class StepGraphs {
   Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel);
 
  private:
+  struct KeptStep {
+    PreparedStep step;
+    uint64_t last_use = 0;
+  };
   // The rank head on one embedding.
   struct Ranker {
     std::unique_ptr<PreparedGraph> graph;
@@ -77,7 +81,7 @@ class StepGraphs {
   Result<Graph> build_decoder(PreparedStep& step) const;
   Result<Graph> build_encoder(PreparedStep& step) const;
   Result<Graph> build_ranker(Ranker& ranker) const;
-  Result<PreparedStep*> find_or_prepare(const StepShape& shape, size_t n_pipeline_slots);
+  Result<const PreparedStep*> find_or_prepare(const StepShape& shape, size_t n_pipeline_slots);
 
   const Model& model_;
   const SessionOptions& options_;
@@ -87,10 +91,6 @@ class StepGraphs {
   size_t n_pipeline_slots_ = 1;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<CellGraphs> cells_;
-  struct KeptStep {
-    PreparedStep step;
-    uint64_t last_use = 0;
-  };
   std::map<StepShape, KeptStep> decoders_;
   uint64_t n_uses_ = 0;
   PreparedStep encoder_;

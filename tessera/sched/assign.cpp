@@ -54,22 +54,22 @@ class Assigner {
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode && writes_operand(node, i))
         if (const Tensor* tensor = tensor_behind(node.sources[i])) return fix_to_store(id, node.sources[i], *tensor);
-    // Of several tensors the first counts: weights, tables, K.
+    // The first tensor counts: weights, tables, K.
     for (const NodeId source : node.inputs()) {
       const Tensor* tensor = source == kNoNode ? nullptr : tensor_behind(source);
       if (tensor == nullptr) continue;
-      const int home = home_of(tensor->buffer_type, devices_);
-      if (home < 0 || !supports(home, id)) continue;
-      at(id) = {home, Cause::reads, graph_.storage(source)};
+      const int primary = primary_device(tensor->buffer_type, devices_);
+      if (primary < 0 || !supports(primary, id)) continue;
+      at(id) = {primary, Cause::reads, graph_.storage(source)};
       return {};
     }
     return {};
   }
 
   Result<> fix_to_store(NodeId id, NodeId source, const Tensor& tensor) {
-    const int home = home_of(tensor.buffer_type, devices_);
-    if (home >= 0 && supports(home, id)) {
-      at(id) = {home, Cause::stores, graph_.storage(source)};
+    const int primary = primary_device(tensor.buffer_type, devices_);
+    if (primary >= 0 && supports(primary, id)) {
+      at(id) = {primary, Cause::stores, graph_.storage(source)};
       return {};
     }
     for (int d = 0; d <= last(); ++d)
@@ -80,7 +80,7 @@ class Assigner {
     return fail(ErrorCode::unsupported, "no device can run {} where {} lies", describe(graph_, id), tensor.name);
   }
 
-  // Nodes without a device get that of the last node before (or behind) them that has one.
+  // A node without a device gets the device of the nearest earlier (or later) node that has one.
   void expand(Direction direction, bool any_device) {
     NodeId neighbour = kNoNode;
     for (NodeId i = 0; i < graph_.size(); ++i) {
@@ -107,7 +107,7 @@ class Assigner {
       at(id) = {best, Cause::operands, kNoNode};
     }
     if (const NodeId value = value_stored_into(id); value != kNoNode) {
-      // It changes the value where that is.
+      // The node changes the value in place.
       const int d = memory_of(value);
       if (!device(at(id).device).can_use(device(d).buffer_type())) {
         if (!supports(d, id))
@@ -130,7 +130,7 @@ class Assigner {
       }
   }
 
-  // Operands that need no copy there; those whose place is not known yet count as such.
+  // The number of operands that need no copy on device d. Operands without a device yet count as well.
   int n_usable(int d, NodeId id) const {
     int n = 0;
     for (const NodeId source : graph_[id].inputs()) {
@@ -157,7 +157,7 @@ class Assigner {
     return kNoNode;
   }
 
-  // The device in whose memory a value lies. An input lies with its first reader, which is here at the latest.
+  // The device of a value. An input is on the device of its first reader, which has a device by now.
   int memory_of(NodeId storage) const {
     if (graph_[storage].op != Op::input) return at(storage).device;
     for (NodeId id = storage + 1; id < graph_.size(); ++id)
@@ -167,7 +167,7 @@ class Assigner {
   }
 
   void follow() {
-    for (NodeId id = graph_.size() - 1; id >= 0; --id) {  // back to front: the first reader is the last to say so
+    for (NodeId id = graph_.size() - 1; id >= 0; --id) {  // back to front: the first reader is set last
       if (!graph_[id].is_work()) continue;
       for (const NodeId source : graph_[id].inputs()) {
         if (source == kNoNode) continue;
@@ -179,8 +179,8 @@ class Assigner {
       if (graph_[id].is_work()) continue;
       const NodeId storage = graph_.storage(id);
       if (graph_[id].op == Op::tensor) {
-        const int home = home_of(graph_[id].tensor->buffer_type, devices_);
-        at(id) = {home < 0 ? last() : home, Cause::follows, kNoNode};
+        const int primary = primary_device(graph_[id].tensor->buffer_type, devices_);
+        at(id) = {primary < 0 ? last() : primary, Cause::follows, kNoNode};
       } else if (id != storage) {
         at(id) = {at(storage).device, Cause::follows, storage};
       } else if (at(id).device < 0) {
@@ -201,7 +201,7 @@ std::string_view name_of(Cause cause) {
   return kNames[static_cast<size_t>(cause)];
 }
 
-int home_of(const BufferType* type, std::span<const Device* const> devices) {
+int primary_device(const BufferType* type, std::span<const Device* const> devices) {
   if (type == nullptr) return -1;
   auto found = std::ranges::find(devices, &type->device());
   if (found == devices.end()) found = std::ranges::find_if(devices, [&](auto* d) { return d->can_use(*type); });

@@ -1,10 +1,10 @@
-// Which device runs each node of a graph. Devices are in order of priority; the last, as a rule the CPU, takes what is
-// left. The passes:
-//   1. fixed: a node that stores into a tensor, or reads one (weights, caches), runs where that lies; pins come first
-//   2. expanded: nodes that nothing fixes run where their neighbours do, first those of all devices but the last
-//   3. placed: what is left runs where most of its operands can be used; a node moves to a device of higher priority
-//      that works in the same memory
-//   4. followed: inputs lie where they are first read, views where their values do
+// The assignment of each node of a graph to a device. Devices are in order of priority. The last one, usually the CPU,
+// runs all nodes that no other device runs. The passes:
+//   1. fixed: nodes that write or read a tensor (weight, cache) run on the tensor's device; pins come first
+//   2. expanded: free nodes join their neighbours, first the neighbours on any device but the last
+//   3. placed: the remaining nodes run on the device that can use most of their operands; a node moves to a device of
+//      higher priority that works in the same memory
+//   4. followed: an input is on the device of its first reader, a view on the device of its value
 // A device gets no node that it does not support.
 #pragma once
 
@@ -20,15 +20,15 @@
 
 namespace tessera {
 
-/// Why a node is where it is.
+/// The reason for the device of a node.
 enum class Cause : uint8_t {
-  pinned,    // the caller said so
-  stores,    // into `reason`, a tensor or a value there
-  reads,     // `reason`, a tensor there
-  expanded,  // `reason`, its neighbour in the graph, is there
-  operands,  // most of its operands can be used there
+  pinned,    // by the caller
+  stores,    // into `reason`, a tensor or a value on this device
+  reads,     // `reason`, a tensor on this device
+  expanded,  // `reason`, its neighbour in the graph, is on this device
+  operands,  // this device can use most of its operands
   upgraded,  // a device of higher priority works in the same memory
-  follows,   // `reason`: what a view is of, or the first reader of an input; of a tensor: where it lies
+  follows,   // `reason`, the value of a view or the first reader of an input; of a tensor: its own device
 };
 std::string_view name_of(Cause cause);
 
@@ -43,16 +43,16 @@ struct Assignment {
   int device(NodeId id) const { return entries[static_cast<size_t>(id)].device; }
 };
 
-/// The device that a node must run on; nothing where it may run anywhere.
+/// The device that a node must run on; no value: any device.
 using PinNode = std::function<std::optional<int>(const Graph&, NodeId)>;
 
 /// Errors: unsupported (a node that no device can run, or not the one it must run on).
 Result<Assignment> assign(const Graph& graph, std::span<const Device* const> devices, const PinNode& pin = {});
 
-/// The device in whose memory a tensor of this type lies, else the first that can use it; -1: none.
-int home_of(const BufferType* type, std::span<const Device* const> devices);
+/// The primary device of a memory: its own device, else the first device that can use it; -1: none.
+int primary_device(const BufferType* type, std::span<const Device* const> devices);
 
-/// A line per node that runs somewhere: the node, its device, the cause. For people.
+/// Readable text with a line per node that runs: the node, its device, the cause.
 std::string describe(const Graph& graph, const Assignment& assignment, std::span<const Device* const> devices);
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ class FreeList {
       if (best->bytes == 0) holes_.erase(best);
       return offset;
     }
-    // Nothing fits: grow, beginning with the last hole where it touches the end.
+    // No hole fits: the buffer grows, from the last hole on if that touches the end.
     size_t offset = end_;
     if (!holes_.empty() && holes_.back().offset + holes_.back().bytes == end_) {
       offset = holes_.back().offset;
@@ -97,7 +97,7 @@ class Planner {
 
   bool is_stored(NodeId id) const { return is_stored_[index(id)]; }
 
-  // A value is used by the readers of all its aliases; one that nobody reads lives for its own node only.
+  // The readers of all aliases of a value read it. A value without readers lives for its own node only.
   void find_last_uses() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       last_use_[index(id)] = id;
@@ -123,7 +123,7 @@ class Planner {
     return {};
   }
 
-  // An operand whose last reader is this node, and whose bytes the result can overwrite as it goes.
+  // An operand whose last reader is this node, and whose bytes the result can overwrite element by element.
   NodeId operand_to_replace(NodeId id) const {
     const Node& node = graph_[id];
     for (size_t i = 0; i < node.n_sources; ++i) {
@@ -146,7 +146,7 @@ class Planner {
     return false;
   }
 
-  // Gives back what was last read by node id: its operands, and itself if nobody reads it.
+  // Releases the values whose last reader is node id: its operands, and its own value if nobody reads it.
   void release_dead(NodeId id) {
     release_if_last(id, id);
     for (const NodeId source : graph_[id].inputs())

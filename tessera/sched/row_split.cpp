@@ -59,21 +59,22 @@ class RowSplitter {
     return leaf;
   }
 
-  // The parts of a product, and of those behind it with the same x: elsewhere first, then those at home.
+  // The parts of a product and of later products with the same x: first parts on other devices, then on the primary
+  // one.
   void multiply_all(NodeId first) {
     const NodeId x = graph_[first].sources[1];
     std::vector<NodeId> group = {first};
     if (!changed_[static_cast<size_t>(graph_.storage(x))])
       for (NodeId id = first + 1; id < graph_.size(); ++id)
         if (is_split_product(id) && graph_[id].sources[1] == x) group.push_back(id);
-    for (const bool at_home : {false, true})
+    for (const bool on_primary : {false, true})
       for (const NodeId id : group) {
         const NodeId matrix = graph_[id].sources[0];
         const std::vector<Tensor>& parts = parts_of(matrix);
         std::vector<Value>& products = products_[static_cast<size_t>(id)];
         products.resize(parts.size());
         for (size_t i = 0; i < parts.size(); ++i) {
-          if ((parts[i].buffer_type == graph_[matrix].tensor->buffer_type) != at_home) continue;
+          if ((parts[i].buffer_type == graph_[matrix].tensor->buffer_type) != on_primary) continue;
           const Value product = builder_.mul_mat(part(matrix, i), builder_.at(new_id(x)));
           products[i] = builder_.name(product, parts[i].name);
         }

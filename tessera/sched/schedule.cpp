@@ -48,8 +48,9 @@ class Splitter {
  private:
   const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
 
-  // As far as nodes run on one device; the slice has none where nothing is left that runs. It ends before a node that
-  // waits for a later slice than those before it do: these need not wait.
+  // The end of the slice that begins here: the next node of another device. The slice has no device if no node is left
+  // that runs. It also ends before a node that waits for a later slice than its predecessors, so that these can start
+  // earlier.
   NodeId end_of_slice(NodeId begin, Slice& slice) const {
     size_t n_waited_for = 0;
     for (NodeId id = begin; id < graph_.size(); ++id) {
@@ -66,7 +67,7 @@ class Splitter {
     return graph_.size();
   }
 
-  // How many slices there are up to the last that wrote what a node copies.
+  // The number of slices up to the last one that wrote a value which the node copies.
   size_t n_up_to_writer(NodeId id) const {
     size_t last = 0;
     for (const NodeId source : graph_[id].inputs()) {
@@ -124,7 +125,7 @@ class Splitter {
     views_.clear();
   }
 
-  // The node that stands for `source` where `device` reads it.
+  // The node that `device` reads instead of `source`: itself, a copy, or a view of a copy.
   NodeId readable(NodeId source, int device) {
     if (!needs_copy(source, device)) return new_id(source);
     const NodeId storage = graph_.storage(source);
@@ -141,7 +142,7 @@ class Splitter {
   }
 
   void add(NodeId id, int device) {
-    if (new_id(id) != kNoNode) return;  // a leaf that a copy has asked for
+    if (new_id(id) != kNoNode) return;  // a leaf that a copy has added
     Node node = graph_[id];
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode)
@@ -168,7 +169,7 @@ class Splitter {
   Schedule schedule_;
   std::vector<NodeId> new_ids_;  // by node of the given graph
   SliceWaits waits_;
-  std::map<std::pair<NodeId, int>, NodeId> copies_;  // (storage, device): the copy that is there now
+  std::map<std::pair<NodeId, int>, NodeId> copies_;  // by (storage, device): the latest copy
   std::map<NodeId, NodeId> views_;                   // of copies, in the slice that is being made
 };
 
@@ -182,7 +183,7 @@ size_t Schedule::n_copies() const {
 
 namespace {
 
-// What callers say of nodes of the given graph, for one whose products are split.
+// The options, which name nodes of the given graph, for the graph whose products are split.
 ScheduleOptions for_split(const ScheduleOptions& options, const Graph& given, const RowSplit& split) {
   ScheduleOptions of_split{.pin = {}, .watch = {}, .snapshot = options.snapshot};
   const auto id_of = [&](NodeId id) { return split.given[static_cast<size_t>(id)]; };
@@ -208,7 +209,7 @@ Result<Schedule> split_slices(const Graph& graph, std::span<const Device* const>
 Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devices, const ScheduleOptions& options) {
   TESSERA_ASSIGN(const std::optional<RowSplit> split, split_rows(graph));
   if (devices.size() == 1 && !split && !options.watch && !options.snapshot) {
-    // Whatever it holds: the backend says what it cannot run.
+    // The nodes are not checked here: the backend refuses those that it cannot run.
     Schedule whole;
     whole.assignment.entries.assign(static_cast<size_t>(graph.size()), {.device = 0});
     whole.slices.push_back({.device = 0, .begin = 0, .end = graph.size(), .copies = {}, .watched = kNoNode});
@@ -250,7 +251,7 @@ class SliceGraph {
       node.is_output |= read_later_[static_cast<size_t>(graph_.storage(id))];
       append(id, std::move(node));
     }
-    return std::move(builder_).finish().value();  // of nodes as they are: nothing can be refused
+    return std::move(builder_).finish().value();  // cannot fail: the nodes were checked before
   }
 
  private:
@@ -268,7 +269,7 @@ class SliceGraph {
     return local_[static_cast<size_t>(id)] = builder_.append(std::move(node));
   }
 
-  // The node here that stands for one that may come from outside.
+  // The local node of a node of the schedule; an input if it is of another slice.
   NodeId operand(NodeId id) {
     if (local(id) != kNoNode) return local(id);
     const NodeId storage = graph_.storage(id);

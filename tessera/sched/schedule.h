@@ -1,7 +1,7 @@
-// A graph over several devices: its nodes in their order, cut into slices of one device each, with copies of what a
-// slice reads from elsewhere in front of it. What is copied to a device stays there for later slices, but for what
-// nodes change in place, which each slice copies anew. A slice waits for those whose values it copies, not for all
-// before it: so devices that share no memory may run at the same time.
+// A graph over several devices. Its nodes, in their order, are cut into slices of one device each. Copies of the values
+// that a slice reads from other devices precede the slice. A copied value stays on the device for later slices, unless
+// a node changes the value in place: then each slice copies it anew. A slice waits only for the slices whose values it
+// copies, so devices that share no memory can run at the same time.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +12,43 @@
 
 namespace tessera {
 
-/// Nodes [begin, end) of the schedule's graph: copies first, then what the device runs as one. Leaves may lie between.
+/// Nodes [begin, end) of the schedule's graph: first copies, then the nodes that the device runs as one graph. Leaves
+/// may stand between them.
 struct Slice {
   int device = 0;
   NodeId begin = 0, end = 0;
-  std::vector<NodeId> copies;  // from the device of each one's source
-  NodeId watched = kNoNode;    // of the given graph: its last node, if that is watched
-  // By device: how many of its slices must have ended, and how many must have made their copies (after that their
-  // sources may be overwritten), before this one begins. Those of one device run in their order.
+  std::vector<NodeId> copies;  // from the device of each source
+  NodeId watched = kNoNode;    // the last node, as a node of the given graph, if it is watched
+  // Per device, how many of its slices must have finished, and how many must have copied their inputs, before this
+  // slice begins. Copied sources may be overwritten. Slices of one device run in their order.
   std::vector<uint32_t> ended{}, copied{};
 };
 
-/// A tensor as it is when a run begins, for one device.
+/// A copy of a tensor for one device, made when a run starts.
 struct Snapshot {
-  NodeId input = kNoNode;  // of the schedule's graph: stands for the tensor where the device reads it
+  NodeId input = kNoNode;  // of the schedule's graph: holds the copy, and replaces the tensor in the device's slices
   const Tensor* tensor = nullptr;
 };
 
 struct Schedule {
-  Graph graph;                 // the given one with copies
-  std::optional<Graph> given;  // where that differs
+  Graph graph;                 // the given graph with copies
+  std::optional<Graph> given;  // absent if it equals `graph`
   Assignment assignment;       // of this graph's nodes
-  std::vector<NodeId> ids;     // by node of the given graph: its number in this (sched/row_split.h); empty: the same
+  std::vector<NodeId> ids;     // by node of the given graph: its number in `graph` (sched/row_split.h); empty: the same
   std::vector<Slice> slices;
   std::vector<Snapshot> snapshots;
   bool overlaps = false;      // some slices may run at the same time
-  bool copies_state = false;  // some slice copies a tensor that nodes change: what is copied depends on other runs
+  bool copies_state = false;  // some slice copies a tensor that nodes change, so the copy depends on other runs
 
   NodeId id_of(NodeId given) const { return ids.empty() ? given : ids[static_cast<size_t>(given)]; }
   size_t n_copies() const;
 };
 
-/// Nodes (of the given graph) to cut behind, so that their values can be seen before anything overwrites them.
+/// Selects nodes of the given graph that end a slice, so that their values can be read before they are overwritten.
 using WatchNode = std::function<bool(const Graph&, NodeId)>;
 
-/// Tensors that change while a graph runs (tables of a cache, when the next micro-batch is already planned): each
-/// device gets them as they were when the run began.
+/// Selects tensors that change while a graph runs, such as tables of a cache while the next micro-batch is reserved.
+/// Each device reads a copy that is made when the run starts.
 using SnapshotTensor = std::function<bool(const Tensor&)>;
 
 struct ScheduleOptions {
@@ -59,8 +60,8 @@ struct ScheduleOptions {
 /// Errors: those of split_rows() and assign().
 Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devices, const ScheduleOptions& options);
 
-/// The nodes of a slice as a graph of their own: values from outside are inputs, values that are read later are
-/// outputs. `ids` gets the number of each of its nodes in the schedule's graph.
+/// The nodes of a slice as a separate graph: values from other slices are inputs, values that later slices read are
+/// outputs. `ids` gets the number of each node in the schedule's graph.
 Graph slice_graph(const Schedule& schedule, const Slice& slice, std::vector<NodeId>& ids);
 
 }  // namespace tessera

@@ -33,13 +33,14 @@ bool SliceWaits::add_slice(Slice& slice, NodeId begin, NodeId end) {
   slice.copied.resize(devices_.size());
   for (size_t other = 0; other < devices_.size(); ++other) {
     if (other == own) continue;
-    // Without copies nothing tells who reads what where: those that share memory keep their order.
+    // Devices with shared memory make no copies from which dependencies could be found, so their slices keep their
+    // order.
     const Device &a = *devices_[own], &b = *devices_[other];
     if (a.can_use(b.buffer_type()) || b.can_use(a.buffer_type())) slice.ended[other] = n_slices_[other];
     slice.copied[other] = n_up_to_copier_[other][own];
   }
-  const bool is_beside = !slices_.empty() && slices_.back().device != own &&
-                         slice.ended[slices_.back().device] < n_slices_[slices_.back().device];
+  const bool can_overlap = !slices_.empty() && slices_.back().device != own &&
+                           slice.ended[slices_.back().device] < n_slices_[slices_.back().device];
   slices_.push_back({own, n_slices_[own]++});
   for (NodeId id = begin; id < end; ++id) {
     const Node& node = graph_[id];
@@ -49,7 +50,7 @@ bool SliceWaits::add_slice(Slice& slice, NodeId begin, NodeId end) {
       if (node.sources[i] != kNoNode && writes_operand(node, i))
         n_up_to_writer_[static_cast<size_t>(graph_.storage(node.sources[i]))] = slices_.size();
   }
-  return is_beside;
+  return can_overlap;
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What each slice of a schedule waits for, found while slices are made one after another.
+// The slices that each slice of a schedule waits for, found while the slices are made in their order.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@ class SliceWaits {
  public:
   SliceWaits(const Graph& graph, std::span<const Device* const> devices);
 
-  /// How many slices there are up to the last that wrote what lies in this storage; 0: none did.
+  /// The number of slices up to the last one that wrote this storage; 0: none did.
   size_t n_up_to_writer(NodeId storage) const { return n_up_to_writer_[static_cast<size_t>(storage)]; }
-  /// The slice that is being made copies what lies in this storage, in this memory: it waits for the slice that wrote
-  /// it, for a tensor for all that may write there; and whoever may overwrite it will wait for the copy.
+  /// The slice that is being made copies a storage in this memory. It waits for the slice that wrote the storage, or,
+  /// if that is a tensor, for all slices that may write it. Later slices that may overwrite it wait for the copy.
   void add_copy(Slice& slice, NodeId storage, const BufferType& memory);
-  /// The slice is made: it runs nodes [begin, end) of the graph. Whether it may run beside the one before.
+  /// Completes the slice, which runs nodes [begin, end) of the graph. Returns whether it can overlap with the slice
+  /// before it.
   bool add_slice(Slice& slice, NodeId begin, NodeId end);
 
  private:
   struct Made {
     size_t device;
-    uint32_t number;  // among those of its device
+    uint32_t number;  // among the slices of its device
   };
 
   const Graph& graph_;
@@ -33,7 +34,7 @@ class SliceWaits {
   std::vector<Made> slices_;
   std::vector<uint32_t> n_slices_;  // by device
   std::vector<std::vector<uint32_t>>
-      n_up_to_copier_;  // [to][from]: slices of `to` up to the last that copied from there
+      n_up_to_copier_;  // [to][from]: slices of `to` up to the last that copied from `from`
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// A thread that does what it is given, in that order: the executor has one for each backend, so that devices work at
-// the same time though each backend runs to the end of what it is asked.
+// A thread that runs tasks in the order in which they are posted. The executor has one per backend: a backend's run()
+// blocks until it is done, and devices must work at the same time.
 #pragma once
 
 #include <condition_variable>
@@ -15,9 +15,9 @@ namespace tessera {
 
 class Stream {
  public:
-  /// Errors: out_of_memory (the system has no thread to give).
+  /// Errors: out_of_memory (the system refuses a thread).
   static Result<std::unique_ptr<Stream>> create();
-  /// When all that was posted is done.
+  /// Waits until all posted tasks are done.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -351,6 +351,40 @@ Result<std::vector<NamedBytes>> run_in_slots(Executor& executor, PreparedGraph& 
   return outputs;
 }
 
+// run() and start() read the inputs of their slot, and a log or an observer sees its values.
+TEST(PipelineSlots, EachRunHasTheValuesOfItsSlot) {
+  const TwoDevices two;
+  GraphBuilder b;
+  const Value x = b.input("x", DType::f32, {kN});
+  const Value h = b.scale(x, 2.0f);
+  b.output(b.scale(h, 5.0f), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  Executor executor = two.executor({.pin = [](const Graph&, NodeId id) { return std::optional<int>(id % 2); },
+                                    .watch = [&](const Graph&, NodeId id) { return id == h.id(); }},
+                                   2);
+  ASSERT_OK(executor.reserve({&graph, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph, 2));
+  const auto filled = [](float value) { return bytes_of(std::vector<float>(kN, value)); };
+  for (const size_t slot : {0, 1})
+    ASSERT_OK(set_inputs(*prepared, {{"x", filled(1.0f + static_cast<float>(slot))}}, slot));
+  for (const size_t slot : {1, 0}) {
+    const float value = 1.0f + static_cast<float>(slot);
+    Bytes observed(kN * sizeof(float));
+    const NodeObserver observe = [&](NodeId id, const Tensor& place) {
+      EXPECT_EQ(id, h.id());
+      return place.buffer->get(place, 0, observed);
+    };
+    ASSERT_OK(executor.run(*prepared, {.pipeline_slot = slot, .observe = observe}));
+    EXPECT_EQ(observed, filled(2 * value));
+    ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, outputs_of(*prepared, slot));
+    EXPECT_EQ(outputs.at("y"), filled(10 * value));
+    RunLog log;
+    ASSERT_OK(executor.start(*prepared, {.pipeline_slot = slot, .log = &log}));
+    ASSERT_OK(executor.wait(slot));
+    EXPECT_EQ(log.slices.size(), prepared->schedule().slices.size());
+  }
+}
+
 // Each layer adds to a tensor of its own device in place: a later run finds what those before it left.
 TEST(PipelineSlots, RunsThatOverlapSeeThoseBeforeThem) {
   const TwoDevices two;

@@ -7,7 +7,7 @@ namespace {
 constexpr float kMaxScale = 1e6f;
 constexpr int64_t kMaxLayer = 1 << 16;
 
-std::function<Result<>(std::string_view)> add_file(std::vector<ScaledFile>& files) {
+std::function<Result<>(std::string_view)> add_file(std::vector<AdapterSource>& files) {
   return [&files](std::string_view text) -> Result<> {
     if (text.empty()) return fail(ErrorCode::invalid_argument, "want a file, got ''");
     files.push_back({.path = std::string(text)});
@@ -15,7 +15,7 @@ std::function<Result<>(std::string_view)> add_file(std::vector<ScaledFile>& file
   };
 }
 
-std::function<Result<>(std::string_view)> add_scaled_file(std::vector<ScaledFile>& files) {
+std::function<Result<>(std::string_view)> add_scaled_file(std::vector<AdapterSource>& files) {
   return [&files](std::string_view text) -> Result<> {
     const size_t colon = text.rfind(':');
     if (colon == std::string_view::npos || colon == 0)
@@ -41,37 +41,19 @@ std::function<Result<>(std::string_view)> layers_setter(LayerSpan& layers) {
 
 // A flag a line, as a table.
 // clang-format off
-void add_lora_flags(FlagTable& table, std::vector<ScaledFile>& loras) {
+void add_lora_flags(FlagTable& table, std::vector<AdapterSource>& loras) {
   auto& f = table.flags;
   f.push_back({"--lora", {}, "FILE", "add a LoRA adapter; may be repeated", "", true, add_file(loras)});
   f.push_back({"--lora-scaled", {}, "FILE:SCALE", "add a LoRA adapter times SCALE; may be repeated", "", true, add_scaled_file(loras)});
 }
 
-void AdapterArgs::add_to(FlagTable& table) {
-  add_lora_flags(table, loras);
+void add_adapter_flags(FlagTable& table, AdapterSources& adapters) {
+  add_lora_flags(table, adapters.loras);
   auto& f = table.flags;
-  f.push_back({"--control-vector", {}, "FILE", "add a control vector to the layers' outputs; may be repeated", "", false, add_file(control_vectors)});
-  f.push_back({"--control-vector-scaled", {}, "FILE:SCALE", "add a control vector times SCALE; may be repeated", "", false, add_scaled_file(control_vectors)});
-  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, layers_setter(layers)});
+  f.push_back({"--control-vector", {}, "FILE", "add a control vector to the layers' outputs; may be repeated", "", false, add_file(adapters.control_vectors)});
+  f.push_back({"--control-vector-scaled", {}, "FILE:SCALE", "add a control vector times SCALE; may be repeated", "", false, add_scaled_file(adapters.control_vectors)});
+  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, layers_setter(adapters.layers)});
 }
 // clang-format on
-
-Result<std::vector<SessionAdapter>> open_adapters(const AdapterArgs& args, const Engine& engine) {
-  std::vector<SessionAdapter> adapters;
-  for (const auto& [path, scale] : args.loras) {
-    TESSERA_ASSIGN(auto adapter, Adapter::open_lora(engine, path));
-    adapters.push_back({std::move(adapter), scale});
-  }
-  for (const auto& [path, scale] : args.control_vectors) {
-    TESSERA_ASSIGN(auto adapter, Adapter::open_control_vector(engine, path, args.layers));
-    adapters.push_back({std::move(adapter), scale});
-  }
-  return adapters;
-}
-
-Result<> load_adapters(std::span<const SessionAdapter> adapters) {
-  for (const SessionAdapter& adapter : adapters) TESSERA_TRY(adapter.adapter->load());
-  return {};
-}
 
 }  // namespace tessera::cli

@@ -178,7 +178,7 @@ Result<> ChoiceArgs::run(const ModelArgs& model, ContextArgs& context, const Tex
   const std::vector<ChoiceTask> tasks = eval::sample_choice_tasks(form(), std::move(*parsed), n_wanted_tasks());
   TESSERA_ASSIGN(const Outcome outcome, measure(form(), tasks, model, context, process));
   if (!is_json) return print(format_score(form(), outcome.score));
-  const std::string head = fmt::format("\"model\": {}, \"file\": {}, \"test\": {}", json_quoted(model.path),
+  const std::string head = fmt::format("\"model\": {}, \"file\": {}, \"test\": {}", json_quoted(model.options.path),
                                        json_quoted(path), json_quoted(mode_flag().substr(2)));
   return print_json(head, form(), tasks, outcome);
 }

@@ -227,7 +227,8 @@ class BenchCommand final : public Command {
       return {};
     }
     TESSERA_TRY(model_.check());
-    TESSERA_TRY(set_list(models_, [](std::string_view text) { return Result<std::string>(text); })(model_.path));
+    TESSERA_TRY(
+        set_list(models_, [](std::string_view text) { return Result<std::string>(text); })(model_.options.path));
     for (const int64_t n : n_prompt_)
       if (n > 0) loads_.push_back({.n_prompt = n});
     for (const int64_t n : n_gen_)
@@ -242,7 +243,7 @@ class BenchCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const auto registry, open_registry());
-    TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.engine.placement));
+    TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.options.engine.placement));
     const Device* device = devices.front();
     TESSERA_ASSIGN(BenchMachine machine, measure_machine(*device));
     BenchReport report(ops_.pattern ? BenchTable::ops : BenchTable::models, format_, machine);
@@ -253,7 +254,7 @@ class BenchCommand final : public Command {
       return report.end();
     }
     for (const std::string& path : models_) {
-      TESSERA_ASSIGN(const LoadedModel model, load(*registry, path, process));
+      TESSERA_ASSIGN(const LoadedModel model, load(registry, path, process));
       for (const Test& test : tests(model.adapters)) {
         TESSERA_ASSIGN(const BenchRow row, measure(model.engine, test, machine, process));
         TESSERA_TRY(report.add(row));
@@ -310,21 +311,21 @@ class BenchCommand final : public Command {
   }
 
   // A model, loaded once it is known that every test fits beside it.
-  Result<LoadedModel> load(const Registry& registry, const std::string& path, Context& process) const {
-    EngineOptions options = model_.engine;
-    options.threads = context_.session.threads;
-    options.threads.n_threads = static_cast<int>(std::ranges::max(n_threads_));
-    LoadedModel model;
-    TESSERA_ASSIGN(model.engine, Engine::open(registry, path, options));
-    TESSERA_ASSIGN(model.adapters, open_adapters(model_.adapters, *model.engine));
-    TESSERA_TRY(fit_largest(model, process));
-    TESSERA_TRY(load_weights(*model.engine, process));
-    TESSERA_TRY(load_adapters(model.adapters));
+  Result<LoadedModel> load(std::shared_ptr<const Registry> registry, const std::string& path,
+                           const Context& process) const {
+    ModelOptions options = model_options(model_, context_);
+    options.path = path;
+    options.engine.threads.n_threads = static_cast<int>(std::ranges::max(n_threads_));
+    TESSERA_ASSIGN(LoadedModel model, tessera::open_model(std::move(registry), options));
+    LoadDisplay display(process);
+    const LoadEvents events = display.events();
+    TESSERA_TRY(fit_largest(model, events));
+    TESSERA_TRY(load_weights(model, events));
     return model;
   }
 
   // The model lies where the largest test fits; the others do too, or say so.
-  Result<> fit_largest(const LoadedModel& model, Context& process) const {
+  Result<> fit_largest(const LoadedModel& model, const LoadEvents& events) const {
     const std::vector<Test> all = tests(model.adapters);
     const Test* largest = nullptr;
     uint64_t most = 0;
@@ -332,8 +333,8 @@ class BenchCommand final : public Command {
       TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
       if (largest == nullptr || report.total() > most) std::tie(largest, most) = std::pair(&test, report.total());
     }
-    TESSERA_ASSIGN(const Fitted fitted, fit(*model.engine, model.adapters, largest->session, model_.fit));
-    if (!fitted.choice.empty() && !process.quiet) log(fitted.choice);
+    TESSERA_ASSIGN(const Fitted fitted, fit(*model.engine, model.adapters, largest->session, model_.options.fit));
+    if (!fitted.choice.empty()) events.on_choice(fitted.choice);
     for (const Test& test : all) {
       TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
       TESSERA_TRY(want_memory(*model.engine, report));

@@ -74,7 +74,7 @@ class CompareCommand final : public Command {
 
   Result<> check() override {
     TESSERA_TRY(model_.check());
-    if (model_.engine.placement.devices.empty()) model_.engine.placement.devices = {"cpu"};
+    if (model_.options.engine.placement.devices.empty()) model_.options.engine.placement.devices = {"cpu"};
     return context_.check();
   }
 
@@ -109,7 +109,7 @@ class CompareCommand final : public Command {
   }
 
  private:
-  std::string first_side() const { return fmt::format("{}", fmt::join(model_.engine.placement.devices, ",")); }
+  std::string first_side() const { return fmt::format("{}", fmt::join(model_.options.engine.placement.devices, ",")); }
 
   std::string other_side(const Registry& registry) const {
     for (const auto& device : registry.devices())
@@ -119,11 +119,11 @@ class CompareCommand final : public Command {
 
   Result<LoadedModel> open_other(const SideChoice& choice) const {
     ModelArgs model = model_;
-    model.engine.placement.devices = {choice.device};
+    model.options.engine.placement.devices = {choice.device};
     if (choice.isa.empty()) return open_model(model, context_);
     auto registry = create_registry(choice.isa);
     if (!registry) return forward_error(registry, "--with");
-    return open_model(model, context_, std::move(*registry));
+    return tessera::open_model(std::move(*registry), model_options(model, context_));
   }
 
   static Result<> load(LoadedModel& model, ContextArgs context, StepRecorder& recorder, Context& process) {

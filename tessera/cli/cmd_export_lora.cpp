@@ -101,7 +101,7 @@ class ExportLoraCommand final : public Command {
   }
 
   std::string model_, output_;
-  std::vector<ScaledFile> loras_;
+  std::vector<AdapterSource> loras_;
   std::optional<DType> type_;
   int32_t n_threads_ = 1;
   NumaPolicy numa_ = NumaPolicy::none;

@@ -162,8 +162,9 @@ Result<> PerplexityCommand::go_over(ChunkWork& work, const Context& process, eva
 }
 
 std::string PerplexityCommand::json_head(const ChunkWork& work) const {
-  return fmt::format("\"model\": {}, \"text\": {}, \"context\": {}, \"chunks\": {}", json_quoted(args_.model.path),
-                     json_quoted(args_.text.file), work.chunks.n_ctx(), work.chunks.size());
+  return fmt::format("\"model\": {}, \"text\": {}, \"context\": {}, \"chunks\": {}",
+                     json_quoted(args_.model.options.path), json_quoted(args_.text.file), work.chunks.n_ctx(),
+                     work.chunks.size());
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class VerifyCommand final : public Command {
     table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {
       if (!is_first) return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one model at a time", text);
       is_first = false;
-      model_.path = text;
+      model_.options.path = text;
       return {};
     };
     return table;
@@ -71,7 +71,7 @@ class VerifyCommand final : public Command {
 
   Result<> run(Context& process) override {
     Findings found;
-    TESSERA_ASSIGN(const auto files, ModelFiles::open(model_.path));
+    TESSERA_ASSIGN(const auto files, ModelFiles::open(model_.options.path));
     TESSERA_TRY(check_values(*files, process, found));
     TESSERA_TRY(check_tokenizer(*files, process, found));
     if (!reference_.empty()) TESSERA_TRY(check_logits(process, found));

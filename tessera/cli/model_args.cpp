@@ -8,7 +8,7 @@
 #include "tessera/app/app.h"
 #include "tessera/app/bundled_model.h"
 #include "tessera/base/cpu_info.h"
-#include "tessera/cli/console.h"
+#include "tessera/cli/adapter_args.h"
 #include "tessera/cli/offload_args.h"
 #include "tessera/cli/schedule_log.h"
 
@@ -122,11 +122,12 @@ void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
 // A flag a line, as a table.
 // clang-format off
 void ModelArgs::add_to(FlagTable& table) {
-  add_model_flag(table, path, may_be_bundled ? "the bundled one" : "");
+  add_model_flag(table, options.path, may_be_bundled ? "the bundled one" : "");
   auto& f = table.flags;
+  EngineOptions& engine = options.engine;
   f.push_back({"--load-mode", {"-lm"}, "MODE", "none (read), mmap, mlock, mmap+mlock", "mmap", false, set_load_mode(engine)});
   f.push_back({"--no-mmap", {}, "", "read the file instead of mapping it", "", false,
-               [this](std::string_view) -> Result<> {
+               [&engine](std::string_view) -> Result<> {
                  engine.load = LoadMode::read;
                  return {};
                }});
@@ -134,7 +135,7 @@ void ModelArgs::add_to(FlagTable& table) {
   f.push_back({"--no-repack", {"-nr"}, "", "use weights where they lie instead of packing them", "", false,
                set_switch(engine.pack_weights, false)});
   f.push_back({"--check-tensors", {}, "", "refuse weights that are not finite", "", false, set_switch(engine.check_tensors)});
-  add_offload_flags(table, engine.placement, fit);
+  add_offload_flags(table, engine.placement, options.fit);
   RopeOverrides& rope = engine.rope;
   f.push_back({"--rope-scaling", {}, "KIND", "none, linear, yarn", "the model's", false,
                [&rope](std::string_view text) -> Result<> {
@@ -161,7 +162,7 @@ void ModelArgs::add_to(FlagTable& table) {
                set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f)});
   f.push_back({"--yarn-beta-slow", {}, "X", "YaRN: turns up to which pairs interpolate", "1", false,
                set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f)});
-  adapters.add_to(table);
+  add_adapter_flags(table, options.adapters);
 }
 // clang-format on
 
@@ -231,74 +232,56 @@ Result<> ContextArgs::check() {
   return {};
 }
 
-Result<std::unique_ptr<Registry>> open_registry() {
+Result<std::shared_ptr<Registry>> open_registry() {
   const char* isa = std::getenv("TESSERA_ISA");
   auto registry = create_registry(isa == nullptr ? "" : isa);
   if (!registry) return forward_error(registry, "TESSERA_ISA");
   return registry;
 }
 
+ModelOptions model_options(const ModelArgs& model, const ContextArgs& context) {
+  ModelOptions options = model.options;
+  options.engine.threads = context.session.threads;
+  options.fit.fits_ubatch = !context.has_ubatch;
+  if (!options.path.empty()) return options;
+  options.path = kBundledModelName;
+  options.bytes = bundled_model();
+  return options;
+}
+
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context) {
   TESSERA_ASSIGN(auto registry, open_registry());
-  return open_model(model, context, std::move(registry));
+  return tessera::open_model(std::move(registry), model_options(model, context));
 }
 
-Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, std::unique_ptr<Registry> registry) {
-  LoadedModel opened;
-  opened.registry = std::move(registry);
-  opened.fit = model.fit;
-  EngineOptions options = model.engine;
-  options.threads = context.session.threads;
-  TESSERA_ASSIGN(auto files, model.path.empty() ? ModelFiles::parse(bundled_model(), std::string(kBundledModelName))
-                                                : ModelFiles::open(model.path));
-  TESSERA_ASSIGN(opened.engine, Engine::open(*opened.registry, std::move(files), options));
-  TESSERA_ASSIGN(opened.adapters, open_adapters(model.adapters, *opened.engine));
-  return opened;
+LoadEvents LoadDisplay::events() {
+  return {.progress =
+              [this](float share) {
+                if (!bar_) bar_.emplace("loading", process_.quiet);
+                bar_->update(share);
+                return !process_.interrupt.cancelled();
+              },
+          .on_choice = [this](std::string_view line) { show(line); },
+          .on_warning = [this](std::string_view line) { show(fmt::format("warning: {}", line)); }};
 }
 
-Result<> load_weights(Engine& engine, Context& process) {
-  {
-    ProgressBar bar("loading", process.quiet);
-    TESSERA_TRY(engine.load([&](float share) {
-      bar.update(share);
-      return !process.interrupt.cancelled();
-    }));
-  }
-  for (const std::string& warning : engine.warnings())
-    if (!process.quiet) log("warning: " + warning);
-  return {};
+void LoadDisplay::show(std::string_view line) {
+  bar_.reset();
+  if (!process_.quiet) log(line);
 }
 
-FitOptions fit_of(const LoadedModel& opened, const ContextArgs& context) {
-  const ModelInfo& model = opened.engine->model().info();
-  FitOptions fit = opened.fit;
-  fit.fits_context = context.session.n_ctx == 0;
-  // What is not causal computes a sequence at once.
-  fit.fits_ubatch = !context.has_ubatch && !context.session.embeddings && model.embeds_causally();
-  return fit;
-}
-
-Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process) {
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process) {
   for (const std::string& note : opened.registry->notes())
     if (process.verbose) log(note);
-  const auto load = [&](const SessionOptions& options) -> Result<std::unique_ptr<Session>> {
-    TESSERA_TRY(load_weights(*opened.engine, process));
-    TESSERA_TRY(load_adapters(opened.adapters));
-    return Session::create(opened.engine, options);
-  };
-  const auto tell = [&](const std::string& line) {
-    if (!process.quiet) log(line);
-  };
-  TESSERA_ASSIGN(opened.session,
-                 load_fitted(*opened.engine, opened.adapters, context.session, fit_of(opened, context), load, tell));
-  if (const std::string_view warning = opened.session->warning(); !warning.empty() && !process.quiet)
-    log(fmt::format("warning: {}", warning));
+  LoadDisplay display(process);
+  TESSERA_TRY(tessera::load_session(opened, context.session, display.events()));
   return context.log_schedule ? log_schedules(*opened.session) : Result<>{};
 }
 
-Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process) {
+Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {
   TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
-  if (model.path.empty() && !process.quiet) log("no model given, so this is the bundled one; -m FILE takes yours");
+  if (model.options.path.empty() && !process.quiet)
+    log("no model given, so this is the bundled one; -m FILE takes yours");
   TESSERA_TRY(load_session(loaded, context, process));
   return loaded;
 }

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "tessera/cli/adapter_args.h"
 #include "tessera/cli/command.h"
-#include "tessera/engine/fit.h"
+#include "tessera/cli/console.h"
+#include "tessera/engine/loaded_model.h"
 
 namespace tessera::cli {
 
@@ -21,14 +21,11 @@ Result<> want_model(const std::string& path);
 void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
 struct ModelArgs {
-  std::string path{};                                  // empty: the bundled model
-  bool may_be_bundled = false;                         // else a path must be given
-  EngineOptions engine{.placement = {.devices = {}}};  // by default each GPU there is
-  FitOptions fit{};
-  AdapterArgs adapters{};
+  bool may_be_bundled = false;  // where no path is given
+  ModelOptions options{};
 
   void add_to(FlagTable& table);
-  Result<> check() const { return may_be_bundled ? Result<>{} : want_model(path); }
+  Result<> check() const { return may_be_bundled ? Result<>{} : want_model(options.path); }
 };
 
 struct ContextArgs {
@@ -47,38 +44,37 @@ struct ContextArgs {
   Result<> check();
 };
 
-/// An engine with its adapters and a session with the memory that was planned for them, and the registry they live on.
-struct LoadedModel {
-  std::unique_ptr<Registry> registry;
-  std::shared_ptr<Engine> engine;
-  std::vector<SessionAdapter> adapters;  // that sessions on it begin with
-  std::unique_ptr<Session> session;
-  FitOptions fit;
-};
-
 /// The registry of this machine; TESSERA_ISA picks the instruction set.
-Result<std::unique_ptr<Registry>> open_registry();
+Result<std::shared_ptr<Registry>> open_registry();
 
-/// What may be chosen for a session of this context: what no flag has set.
-FitOptions fit_of(const LoadedModel& opened, const ContextArgs& context);
+/// What open_model() of the library takes, on the threads of the context.
+ModelOptions model_options(const ModelArgs& model, const ContextArgs& context);
 
 /// Opens a model and its adapters without loading them, on the devices of open_registry().
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
-/// The same on other devices.
-Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, std::unique_ptr<Registry> registry);
+
+/// Shows on stderr how a model is loaded: progress, choices, warnings.
+class LoadDisplay {
+ public:
+  explicit LoadDisplay(const Context& process) : process_(process) {}
+  /// The display outlives them.
+  LoadEvents events();
+
+ private:
+  void show(std::string_view line);
+
+  const Context& process_;
+  std::optional<ProgressBar> bar_;
+};
+
+/// Loads an opened model and makes its session, as the library's load_session(), with progress on stderr.
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process);
+
+/// open_model() and load_session().
+Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process);
 
 /// "auto", "f32", "int8-32", ...
 std::optional<Activations> activations_from_name(std::string_view name);
-
-/// Loads an opened model's weights, with progress on stderr. Errors: those of Engine::load.
-Result<> load_weights(Engine& engine, Context& process);
-
-/// Loads an opened model and its adapters and makes its session, with progress on stderr. Errors: also out_of_memory,
-/// when the plan does not fit what the machine has left, before anything is loaded.
-Result<> load_session(LoadedModel& opened, const ContextArgs& context, Context& process);
-
-/// open_model() and load_session().
-Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, Context& process);
 
 /// As many threads as the session's, for work on its results: they sleep while the session computes.
 Result<std::unique_ptr<ThreadPool>> create_side_threads(const ContextArgs& context);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/function_ref.h"
 
 namespace tessera {
 
@@ -12,7 +13,28 @@ namespace {
 
 constexpr int64_t kContextStep = 256;
 constexpr int64_t kLeastUbatch = 16;
-constexpr int kMaxAttempts = 6;
+
+struct Planned {
+  SessionOptions session;
+  MemoryReport report;
+};
+
+// The longest context up to `most` whose plan fits, from one that does. Bytes grow with the context: halves the
+// interval between the longest that fits and `most`, which may fit too.
+Result<Planned> largest_context(Planned longest, int64_t most,
+                                FunctionRef<Result<MemoryReport>(const SessionOptions&)> plan,
+                                FunctionRef<bool(const MemoryReport&)> fits) {
+  for (int64_t step = div_ceil(most - longest.session.n_ctx, kContextStep); step > 0; step /= 2) {
+    while (longest.session.n_ctx < most) {
+      SessionOptions longer = longest.session;
+      longer.n_ctx = std::min(most, longer.n_ctx + step * kContextStep);
+      TESSERA_ASSIGN(MemoryReport report, plan(longer));
+      if (!fits(report)) break;
+      longest = {std::move(longer), std::move(report)};
+    }
+  }
+  return longest;
+}
 
 class Fitter {
  public:
@@ -20,7 +42,10 @@ class Fitter {
          const FitOptions& options)
       : engine_(engine), adapters_(adapters), options_(options), placement_(engine.placement_options()), asked_(asked) {
     asked_.adapters.assign(adapters.begin(), adapters.end());
-    if (asked_.n_ctx == 0) asked_.n_ctx = engine.model().info().n_ctx_train;
+    fits_context_ = asked_.n_ctx == 0;
+    if (fits_context_) asked_.n_ctx = engine.model().info().n_ctx_train;
+    // A model that is not causal computes a sequence at once.
+    fits_ubatch_ = options.fits_ubatch && !asked_.embeddings && engine.model().info().embeds_causally();
     for (const Device* device : engine.devices()) {
       const uint64_t free = device->memory().free_bytes;
       const bool is_cpu = device == &engine.placement().cpu();
@@ -42,14 +67,14 @@ class Fitter {
     TESSERA_ASSIGN(MemoryReport report, plan(0, settings));
     if (is_as_asked(report)) return Fitted{settings, std::move(report), ""};
     why_ = describe_lack(report);
-    const int64_t floor = options_.fits_context ? std::min(asked_.n_ctx, options_.least_ctx) : asked_.n_ctx;
+    const int64_t floor = fits_context_ ? std::min(asked_.n_ctx, options_.least_ctx) : asked_.n_ctx;
     settings.n_ctx = floor;
     int64_t level = 0;
     while (true) {
       TESSERA_ASSIGN(level, first_level(settings));
       TESSERA_ASSIGN(report, plan(level, settings));
-      if (fits(report, true)) return largest_context(level, settings, std::move(report));
-      if (!options_.fits_ubatch || settings.n_ubatch <= kLeastUbatch) break;
+      if (fits(report, true)) return lengthened(level, {settings, std::move(report)});
+      if (!fits_ubatch_ || settings.n_ubatch <= kLeastUbatch) break;
       settings.n_ubatch /= 2;
     }
     // The margin is a wish.
@@ -117,19 +142,12 @@ class Fitter {
     return low;
   }
 
-  // Bytes grow with the context: halves the interval between what fits and what was asked for, which may fit too.
-  Result<Fitted> largest_context(int64_t level, SessionOptions settings, MemoryReport report) {
-    for (int64_t step = div_ceil(asked_.n_ctx - settings.n_ctx, kContextStep); step > 0; step /= 2) {
-      while (settings.n_ctx < asked_.n_ctx) {
-        SessionOptions longer = settings;
-        longer.n_ctx = std::min(asked_.n_ctx, settings.n_ctx + step * kContextStep);
-        TESSERA_ASSIGN(MemoryReport more, plan(level, longer));
-        if (!fits(more, true)) break;
-        settings = longer;
-        report = std::move(more);
-      }
-    }
-    return finish(settings, std::move(report));
+  Result<Fitted> lengthened(int64_t level, Planned planned) {
+    TESSERA_ASSIGN(planned, largest_context(
+                                std::move(planned), asked_.n_ctx,
+                                [&](const SessionOptions& settings) { return plan(level, settings); },
+                                [&](const MemoryReport& report) { return fits(report, true); }));
+    return finish(planned.session, std::move(planned.report));
   }
 
   std::string describe_lack(const MemoryReport& report) const {
@@ -157,6 +175,7 @@ class Fitter {
   const FitOptions& options_;
   const PlacementOptions placement_;
   SessionOptions asked_;
+  bool fits_context_ = false, fits_ubatch_ = false;
   std::vector<Budget> budgets_;
   int64_t n_entries_ = 0;        // that may be taken from devices
   int64_t n_expert_levels_ = 0;  // layers whose experts may be taken first
@@ -164,47 +183,43 @@ class Fitter {
   std::string why_;
 };
 
-// So much that the fullest device is planned for three quarters of what it was.
-uint64_t larger_margin(const Engine& engine, const MemoryReport& report, uint64_t margin) {
-  for (const Device* device : engine.devices()) {
-    if (device == &engine.placement().cpu()) continue;
-    const uint64_t wanted = report.bytes_of(device->name()) / 4 * 3, free = device->memory().free_bytes;
-    margin = std::max(margin, free - std::min(free, wanted));
-  }
-  return margin;
-}
-
 }  // namespace
 
 Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, const SessionOptions& asked,
                    const FitOptions& options) {
   if (options.is_on) return Fitter(engine, adapters, asked, options).run();
-  Fitted fitted{.session = asked, .report = {}, .choice = ""};
+  Fitted fitted{.session = asked, .report = {}};
   fitted.session.adapters.assign(adapters.begin(), adapters.end());
   TESSERA_ASSIGN(fitted.report, Session::plan(engine, fitted.session));
   TESSERA_TRY(want_memory(engine, fitted.report));
   return fitted;
 }
 
-Result<std::unique_ptr<Session>> load_fitted(Engine& engine, std::span<const SessionAdapter> adapters,
-                                             const SessionOptions& asked, FitOptions options, const LoadSession& load,
-                                             const std::function<void(const std::string&)>& tell) {
-  const PlacementOptions placement = engine.placement_options();
-  for (int attempt = 1;; ++attempt) {
-    TESSERA_ASSIGN(const Fitted fitted, fit(engine, adapters, asked, options));
-    if (!fitted.choice.empty()) tell(fitted.choice);
-    auto session = load(fitted.session);
-    const bool is_last = attempt == kMaxAttempts || engine.placement().n_offloaded() == 0;
-    if (session || session.error().code() != ErrorCode::out_of_memory || !options.is_on || is_last ||
-        placement.n_gpu_layers != kAutoLayers)
-      return session;
-    tell("fit: less is tried: " + session.error().message());
-    // What was loaded is given back before the devices are asked again.
-    TESSERA_TRY(engine.place(placement));
-    for (const SessionAdapter& one : adapters) TESSERA_TRY(one.adapter->place());
-    options.margin_bytes =
-        attempt + 1 == kMaxAttempts ? UINT64_MAX : larger_margin(engine, fitted.report, options.margin_bytes);
-  }
+Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes) {
+  const bool is_fixed = asked.n_ctx != 0;
+  const int64_t most = is_fixed ? asked.n_ctx : engine.model().info().n_ctx_train;
+  const auto plan = [&](const SessionOptions& settings) { return Session::plan(engine, settings); };
+  const auto fits = [&](const MemoryReport& report) { return report.total() <= bytes; };
+  uint64_t least = UINT64_MAX;
+  for (const int64_t floor : {FitOptions{}.least_ctx, kContextStep})
+    for (const bool q8_cache : {false, true}) {
+      SessionOptions settings = asked;
+      settings.n_ctx = is_fixed ? most : std::min(most, floor);
+      if (q8_cache) settings.type_k = settings.type_v = DType::q8_0;
+      for (; settings.n_ubatch >= 1; settings.n_ubatch /= 2) {
+        auto smallest = plan(settings);
+        if (!smallest && !q8_cache) return forward_error(smallest);
+        if (!smallest) break;  // this model's heads do not fit the blocks of q8_0
+        least = std::min<uint64_t>(least, smallest->total());
+        if (fits(*smallest)) {
+          TESSERA_ASSIGN(auto found, largest_context({settings, std::move(*smallest)}, most, plan, fits));
+          return Fitted{.session = std::move(found.session), .report = std::move(found.report)};
+        }
+        if (settings.n_ubatch <= kLeastUbatch) break;
+      }
+    }
+  return fail(ErrorCode::out_of_memory, "{}: nothing fits in {} bytes: the least that was found takes {}",
+              engine.files().name(), bytes, least);
 }
 
 }  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tessera/engine/loaded_model.h"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+constexpr int kMaxAttempts = 6;
+
+void tell(const std::function<void(std::string_view)>& event, std::string_view line) {
+  if (event && !line.empty()) event(line);
+}
+
+// A margin with which the fullest device is planned for three quarters of the bytes it was planned for.
+uint64_t larger_margin(const Engine& engine, const MemoryReport& report, uint64_t margin) {
+  for (const Device* device : engine.devices()) {
+    if (device == &engine.placement().cpu()) continue;
+    const uint64_t wanted = report.bytes_of(device->name()) / 4 * 3, free = device->memory().free_bytes;
+    margin = std::max(margin, free - std::min(free, wanted));
+  }
+  return margin;
+}
+
+}  // namespace
+
+Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const ModelOptions& options) {
+  LoadedModel model{.registry = std::move(registry), .fit = options.fit};
+  TESSERA_ASSIGN(auto files, options.bytes.empty() ? ModelFiles::open(options.path)
+                                                   : ModelFiles::parse(options.bytes, options.path));
+  TESSERA_ASSIGN(model.engine, Engine::open(*model.registry, std::move(files), options.engine));
+  for (const auto& [path, scale] : options.adapters.loras) {
+    TESSERA_ASSIGN(auto adapter, Adapter::open_lora(*model.engine, path));
+    model.adapters.push_back({std::move(adapter), scale});
+  }
+  for (const auto& [path, scale] : options.adapters.control_vectors) {
+    TESSERA_ASSIGN(auto adapter, Adapter::open_control_vector(*model.engine, path, options.adapters.layers));
+    model.adapters.push_back({std::move(adapter), scale});
+  }
+  return model;
+}
+
+Result<> load_weights(LoadedModel& model, const LoadEvents& events) {
+  TESSERA_TRY(model.engine->load(events.progress));
+  for (const std::string& warning : model.engine->warnings()) tell(events.on_warning, warning);
+  for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->load());
+  return {};
+}
+
+Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events) {
+  Engine& engine = *model.engine;
+  const PlacementOptions placement = engine.placement_options();
+  FitOptions options = model.fit;
+  for (int attempt = 1;; ++attempt) {
+    TESSERA_ASSIGN(const Fitted fitted, fit(engine, model.adapters, asked, options));
+    tell(events.on_choice, fitted.choice);
+    auto loaded = load_weights(model, events);
+    auto session = loaded ? Session::create(model.engine, fitted.session) : forward_error(loaded);
+    if (session) {
+      model.session = std::move(*session);
+      tell(events.on_warning, model.session->warning());
+      return {};
+    }
+    const bool is_last = attempt == kMaxAttempts || engine.placement().n_offloaded() == 0;
+    if (session.error().code() != ErrorCode::out_of_memory || !options.is_on || is_last ||
+        placement.n_gpu_layers != kAutoLayers)
+      return forward_error(session);
+    tell(events.on_choice, "fit: less is tried: " + session.error().message());
+    // What was loaded is given back before the devices are asked again.
+    TESSERA_TRY(engine.place(placement));
+    for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
+    options.margin_bytes =
+        attempt + 1 == kMaxAttempts ? UINT64_MAX : larger_margin(engine, fitted.report, options.margin_bytes);
+  }
+}
+
+}  // namespace tessera

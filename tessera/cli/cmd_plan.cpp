@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
 #include "tessera/cli/schedule_log.h"
 
@@ -54,7 +55,7 @@ class PlanCommand final : public Command {
     asked.adapters = model.adapters;
     asked.embeddings = !model.engine->model().info().has_logits;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
-    if (!plan.choice.empty() && !process.quiet) log(plan.choice);
+    if (!plan.choice.empty() && !process.quiet) log(with_flags(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
     if (args_.context.log_schedule) TESSERA_TRY(log_schedules(*model.engine, plan.session));
     return json_ ? print_json(plan) : print_plain(plan);
@@ -68,7 +69,7 @@ class PlanCommand final : public Command {
       const PlacementOptions placement = model.engine->placement_options();
       auto fitted = fit(*model.engine, model.adapters, asked, model.fit);
       if (fitted || fitted.error().code() != ErrorCode::out_of_memory) return fitted;
-      if (!process.quiet) log("warning: " + fitted.error().message());
+      if (!process.quiet) log("warning: " + with_flags(fitted.error().message()));
       TESSERA_TRY(model.engine->place(placement));
       for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
     }

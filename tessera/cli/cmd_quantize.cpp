@@ -6,6 +6,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/json_text.h"
+#include "tessera/cli/option_flags.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/convert/fit_size.h"
 #include "tessera/gguf/printable.h"
@@ -58,7 +59,7 @@ class QuantizeCommand final : public Command {
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
     if (args_.size) TESSERA_TRY(fit(*files, plan, options, *threads, process));
     if (!process.quiet)
-      for (const std::string& warning : convert::warnings_of(plan, options)) log("warning: " + warning);
+      for (const std::string& warning : convert::warnings_of(plan, options)) log("warning: " + with_flags(warning));
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(*files, plan, options));
     if (args_.dry_run) return args_.json ? print_json(*files, plan, n_bytes) : print(table_of(*files, plan, n_bytes));
     if (process.verbose) log(table_of(*files, plan, n_bytes));

@@ -10,6 +10,7 @@
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/adapter_args.h"
 #include "tessera/cli/offload_args.h"
+#include "tessera/cli/option_flags.h"
 #include "tessera/cli/schedule_log.h"
 
 namespace tessera::cli {
@@ -267,7 +268,7 @@ LoadEvents LoadDisplay::events() {
 
 void LoadDisplay::show(std::string_view line) {
   bar_.reset();
-  if (!process_.quiet) log(line);
+  if (!process_.quiet) log(with_flags(line));
 }
 
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process) {

@@ -12,6 +12,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/help.h"
+#include "tessera/cli/option_flags.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -46,7 +47,7 @@ extern "C" void on_bus_error(int, siginfo_t* info, void*) {
 
 int report(const Error& error, int status) {
   // One line of valid text without control characters, whatever bytes a name in it had.
-  std::string line = "error: " + text::to_valid_utf8(error.message());
+  std::string line = "error: " + text::to_valid_utf8(with_flags(error.message()));
   for (size_t i = 0; i < line.size(); ++i) {
     const auto c = static_cast<unsigned char>(line[i]);
     const bool is_c1 = c == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0;  // U+0080 to U+009F

@@ -8,6 +8,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/loss_svg.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/option_flags.h"
 #include "tessera/cli/train_args.h"
 #include "tessera/cli/train_log.h"
 #include "tessera/cli/train_progress.h"
@@ -128,7 +129,8 @@ Result<> run_training(const TrainArgs& args, const Training& training, Context& 
   if (!args.svg.empty() && !curve.steps.empty()) TESSERA_TRY(write_loss_svg(args.svg, curve));
   TESSERA_TRY(losses.finish());
   // The program says nothing of its own when it is interrupted.
-  if (!outcome && outcome.error().code() == ErrorCode::cancelled && !process.quiet) log(outcome.error().message());
+  if (!outcome && outcome.error().code() == ErrorCode::cancelled && !process.quiet)
+    log(with_flags(outcome.error().message()) + (args.checkpoint.empty() ? "" : "; --resume goes on"));
   TESSERA_TRY(std::move(outcome));
   TESSERA_TRY(train::write_trained(args.output, training.files, *trainer, args.type));
   if (!process.quiet) log(fmt::format("{}: written", args.output));

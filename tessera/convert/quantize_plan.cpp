@@ -111,7 +111,7 @@ std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOpt
   if (n_unweighted > 0)
     warnings.push_back(count_of(n_unweighted) + " without an entry in the importance matrix: quantized unweighted");
   if (n_wanting > 0)
-    warnings.push_back(count_of(n_wanting) + " of types that are poor without an importance matrix (--imatrix)");
+    warnings.push_back(count_of(n_wanting) + " of types that are poor without an importance matrix (option imatrix)");
   return warnings;
 }
 

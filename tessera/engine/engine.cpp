@@ -149,7 +149,8 @@ Result<> want_memory(const Engine& engine, const MemoryReport& report) {
   for (const Device* device : engine.devices()) {
     const uint64_t wanted = report.bytes_of(device->name()), free = device->memory().free_bytes;
     if (free == 0 || wanted <= free) continue;
-    return fail(ErrorCode::out_of_memory, "{}: {} bytes needed, {} available on {} (a smaller context, -c, needs less)",
+    return fail(ErrorCode::out_of_memory,
+                "{}: {} bytes needed, {} available on {} (a smaller context, option n_ctx, needs less)",
                 engine.files().name(), wanted, free, device->name());
   }
   return {};

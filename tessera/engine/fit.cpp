@@ -158,16 +158,17 @@ class Fitter {
   }
 
   Fitted finish(const SessionOptions& settings, MemoryReport report) const {
-    std::string flags;
+    std::string options;
     const PlacementOptions& placement = engine_.placement_options();
     if (placement.n_gpu_layers != placement_.n_gpu_layers)
-      flags += fmt::format(" -ngl {} (of {})", engine_.placement().n_offloaded(), n_entries_);
+      options += fmt::format(" option n_gpu_layers {} (of {})", engine_.placement().n_offloaded(), n_entries_);
     if (placement.n_cpu_expert_layers != placement_.n_cpu_expert_layers)
-      flags += fmt::format(" -ncmoe {}", placement.n_cpu_expert_layers);
-    if (settings.n_ctx != asked_.n_ctx) flags += fmt::format(" -c {} (of {})", settings.n_ctx, asked_.n_ctx);
+      options += fmt::format(" option n_cpu_expert_layers {}", placement.n_cpu_expert_layers);
+    if (settings.n_ctx != asked_.n_ctx)
+      options += fmt::format(" option n_ctx {} (of {})", settings.n_ctx, asked_.n_ctx);
     if (settings.n_ubatch != asked_.n_ubatch)
-      flags += fmt::format(" -ub {} (of {})", settings.n_ubatch, asked_.n_ubatch);
-    return {settings, std::move(report), flags.empty() ? "" : fmt::format("fit:{}: {}", flags, why_)};
+      options += fmt::format(" option n_ubatch {} (of {})", settings.n_ubatch, asked_.n_ubatch);
+    return {settings, std::move(report), options.empty() ? "" : fmt::format("fit:{}: {}", options, why_)};
   }
 
   Engine& engine_;

@@ -28,7 +28,7 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
   if (prompt.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   if (n_prompt > session_.n_ctx())
-    return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (-c sets it)", n_prompt,
+    return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (option n_ctx sets it)", n_prompt,
                 session_.n_ctx());
   if (options_.context_shift) TESSERA_TRY(session_.require_shiftable());
   if (options_.context_shift && session_.is_recurrent())
@@ -103,7 +103,7 @@ Result<> Generator::make_room() {
     if (most < 1)
       return fail(ErrorCode::limit,
                   "the context of {} tokens cannot be shifted with {} kept: layers with a window of {} hold not all of "
-                  "those (--keep, -c)",
+                  "those (option n_keep, option n_ctx)",
                   session_.n_ctx(), keep, window);
   }
   const auto discard = static_cast<int32_t>(std::clamp<int64_t>((position_ - keep) / 2, 1, most));

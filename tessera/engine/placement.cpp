@@ -82,7 +82,7 @@ Result<> ModelPlacement::add_rules(const Registry& registry, const PlacementOpti
         if (type->name() != device->name()) known.push_back(type->name());
     }
     if (const auto other = registry.find(target))
-      return fail(ErrorCode::invalid_argument, "device {} is not among those used (--device)", target);
+      return fail(ErrorCode::invalid_argument, "device {} is not among those used (option devices)", target);
     return fail(ErrorCode::not_found, "no device or memory named {} (there are: {})", target, fmt::join(known, ", "));
   };
   for (const PlacementRule& rule : options.rules) {

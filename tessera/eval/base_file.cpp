@@ -110,7 +110,7 @@ Result<> BaseFile::read_header() {
   if (size < sizeof header) return fail(ErrorCode::format, "{} bytes, too short for a base file", size);
   TESSERA_TRY(file_.read_at(0, bytes_of_object(header)));
   if (header.magic != kMagic)
-    return fail(ErrorCode::format, "not a file of log-probabilities (--kl-divergence-base writes one)");
+    return fail(ErrorCode::format, "not a file of log-probabilities (option base_file writes one)");
   if (header.n_ctx < kMinChunkTokens || header.n_ctx > kMaxContext)
     return fail(ErrorCode::format, "chunks of {} tokens, want {} to {}", header.n_ctx, kMinChunkTokens, kMaxContext);
   if (header.n_vocab < 1 || header.n_chunks < 1)

@@ -22,7 +22,7 @@ Result<std::vector<std::vector<int32_t>>> tokenize_texts(const text::Tokenizer& 
   for (const ChoiceAnswer& answer : task.answers) {
     TESSERA_ASSIGN(auto tokens, tokenizer.tokenize(task.before + answer.text + task.after, {.add_special = true}));
     if (size_of(tokens) > n_max_tokens)
-      return fail(ErrorCode::limit, "{} tokens with answer {}, want at most {} (-c sets it)", tokens.size(),
+      return fail(ErrorCode::limit, "{} tokens with answer {}, want at most {} (option n_ctx sets it)", tokens.size(),
                   texts.size() + 1, n_max_tokens);
     if (tokens.empty()) return fail(ErrorCode::format, "no token with answer {}", texts.size() + 1);
     texts.push_back(std::move(tokens));

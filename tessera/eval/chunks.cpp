@@ -45,10 +45,11 @@ Result<Chunks> Chunks::create(const text::Tokenizer& tokenizer, std::string_view
   const auto n_tokens = static_cast<int64_t>(tokens->size());
   const int64_t n_whole = n_tokens < n_ctx ? 0 : (n_tokens - n_ctx) / stride + 1;
   if (options.stride == 0 && n_whole < 2)
-    return fail(ErrorCode::limit, "text of {} tokens, want at least {}: two chunks of {} (-c sets it)", n_tokens,
-                2 * n_ctx, n_ctx);
+    return fail(ErrorCode::limit, "text of {} tokens, want at least {}: two chunks of {} (option n_ctx sets it)",
+                n_tokens, 2 * n_ctx, n_ctx);
   if (n_whole < 1)
-    return fail(ErrorCode::limit, "text of {} tokens, want at least {}: one chunk (-c sets it)", n_tokens, n_ctx);
+    return fail(ErrorCode::limit, "text of {} tokens, want at least {}: one chunk (option n_ctx sets it)", n_tokens,
+                n_ctx);
   if (options.n_skip >= n_whole)
     return fail(ErrorCode::limit, "text of {} chunks of {} tokens: none is left after {} that are skipped", n_whole,
                 n_ctx, options.n_skip);

@@ -203,8 +203,10 @@ Result<RunState> load_checkpoint(const std::string& path, Trainer& trainer, cons
     return fail(ErrorCode::mismatch, "{}: a checkpoint of another model, or of other weights of it", path);
   TESSERA_ASSIGN(const auto data, metadata.get<uint64_t>(kDataKey));
   if (data != identity.data)
-    return fail(ErrorCode::mismatch, "{}: a checkpoint of training on another text, or of another --ctx or --seed",
-                path);
+    return fail(
+        ErrorCode::mismatch,
+        "{}: a checkpoint of training on another text, or with another context (option n_ctx) or seed (option seed)",
+        path);
   TESSERA_ASSIGN(const auto optimizer, metadata.get<std::string_view>(kOptimizerKey));
   if (optimizer != to_string(trainer.options().optimizer.kind))
     return fail(ErrorCode::mismatch, "{}: a checkpoint of optimizer {}, not {}", path, optimizer,

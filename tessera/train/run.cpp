@@ -31,7 +31,7 @@ Result<> TrainingRun::resume(const std::string& path) {
 }
 
 std::string TrainingRun::where() const {
-  if (options_.checkpoint_path.empty()) return "no checkpoints are written: --checkpoint FILE";
+  if (options_.checkpoint_path.empty()) return "no checkpoints are written without option checkpoint_path";
   if (saved_step_ < 0) return "there is no checkpoint yet";
   return fmt::format("the checkpoint {} of step {} is as it was", options_.checkpoint_path, saved_step_);
 }
@@ -62,8 +62,9 @@ Result<> TrainingRun::watch(double loss) {
   s.n_bad_steps = s.mean_loss > limit ? s.n_bad_steps + 1 : 0;
   if (s.n_bad_steps < kMaxBadSteps) return {};
   return fail(ErrorCode::limit,
-              "training diverges at step {}: the loss is {:.3f}, at its best {:.3f}: a smaller --lr ({})", s.n_steps,
-              s.mean_loss, s.best_loss, where());
+              "training diverges at step {}: the loss is {:.3f}, at its best {:.3f}: a smaller learning rate, option "
+              "schedule.peak ({})",
+              s.n_steps, s.mean_loss, s.best_loss, where());
 }
 
 Result<> TrainingRun::evaluate(const RunEvents& events, const CancelToken* cancel) {
@@ -101,9 +102,7 @@ Result<> TrainingRun::run(const RunEvents& events, const CancelToken* cancel) {
   const auto stopped = [&]() -> Result<> {
     TESSERA_TRY(save(events));
     return fail(ErrorCode::cancelled, "stopped after step {} of {} ({})", state_.n_steps, options_.schedule.n_steps,
-                options_.checkpoint_path.empty()
-                    ? where()
-                    : fmt::format("go on with --resume: {} has it", options_.checkpoint_path));
+                options_.checkpoint_path.empty() ? where() : fmt::format("{} has it", options_.checkpoint_path));
   };
   while (state_.n_steps < options_.schedule.n_steps) {
     const float learning_rate = options_.schedule.learning_rate(state_.n_steps);
@@ -111,8 +110,9 @@ Result<> TrainingRun::run(const RunEvents& events, const CancelToken* cancel) {
     auto result = one_step(cancel);
     if (!result && result.error().code() == ErrorCode::cancelled) return stopped();
     if (!result && result.error().code() == ErrorCode::limit)
-      return fail(ErrorCode::limit, "training diverges at step {}: {}: a smaller --lr ({})", state_.n_steps + 1,
-                  result.error().message(), where());
+      return fail(ErrorCode::limit,
+                  "training diverges at step {}: {}: a smaller learning rate, option schedule.peak ({})",
+                  state_.n_steps + 1, result.error().message(), where());
     if (!result) return forward_error(result, fmt::format("step {}", state_.n_steps + 1));
     const std::chrono::duration<double> elapsed = Clock::now() - start;
     if (events.on_step)

@@ -134,10 +134,11 @@ Result<> Trainer::list_candidates(std::vector<Candidate>& candidates) {
     TESSERA_TRY(lay_out(tensor, stored));
     if (options_.lora != nullptr || !is_learnable(weight)) continue;
     if (!is_float(stored))
-      return fail(ErrorCode::unsupported,
-                  "tensor {} is {}: of a quantized model only an adapter can be trained (--lora); all weights need a "
-                  "file in F32, F16 or BF16",
-                  tensor.name, info(stored).name);
+      return fail(
+          ErrorCode::unsupported,
+          "tensor {} is {}: of a quantized model only an adapter can be trained (option lora); all weights need a "
+          "file in F32, F16 or BF16",
+          tensor.name, info(stored).name);
     TESSERA_TRY(lay_out(tensor, options_.rounds_weights && is_matrix(tensor) ? DType::bf16 : DType::f32));
     const bool is_of_layer = weight.use == Op::mul_mat && weight.name.is_of_layer();
     candidates.push_back({&tensor, is_of_layer && is_matrix(tensor)});

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <locale>
 
+#include "tessera/cli/option_flags.h"
 #include "tests/support/testing.h"
 
 namespace tessera::cli {
@@ -167,6 +168,14 @@ TEST(Args, IdsAreSeparatedByCommasSpacesOrBoth) {
   EXPECT_ERROR(parse_ids("1,,2"), "token 1: '' is not a whole number");
   EXPECT_ERROR(parse_ids("1,"), "nothing follows the comma");
   EXPECT_ERROR(parse_ids("[1, 2"), "'[1' is not a whole number");
+}
+
+TEST(OptionFlags, MessagesNameTheFlagsOfOptions) {
+  EXPECT_EQ(with_flags("600 tokens, the context holds 512 (option n_ctx sets it)"),
+            "600 tokens, the context holds 512 (-c sets it)");
+  EXPECT_EQ(with_flags("option n_gpu_layers 3 option schedule.peak, option n_keep"), "-ngl 3 --lr, --keep");
+  for (const std::string_view same : {"", "option ", "option n_ctxx", "an option", "n_ctx", "unknown option of"})
+    EXPECT_EQ(with_flags(same), same);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ TEST(Fit, ShortensTheContextFirst) {
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.model.engine, {}, {}, options));
   EXPECT_EQ(fitted.session.n_ctx, 1024);
   EXPECT_EQ(opened.model.engine->placement().n_offloaded(), 6);
-  EXPECT_EQ(fitted.choice, fmt::format("fit: -c 1024 (of 2048): fake:0 has {} bytes free, {} were wanted", limit,
-                                       full_bytes(path, {.n_ctx = 2048})));
+  EXPECT_EQ(fitted.choice, fmt::format("fit: option n_ctx 1024 (of 2048): fake:0 has {} bytes free, {} were wanted",
+                                       limit, full_bytes(path, {.n_ctx = 2048})));
 }
 
 TEST(Fit, TakesLayersFromTheDeviceNext) {
@@ -38,7 +38,7 @@ TEST(Fit, TakesLayersFromTheDeviceNext) {
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full - 1));
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.model.engine, {}, asked, {.margin_bytes = 0}));
   EXPECT_EQ(opened.model.engine->placement().n_offloaded(), 5);
-  EXPECT_NE(fitted.choice.find("fit: -ngl 5 (of 6): fake:0 has "), std::string::npos) << fitted.choice;
+  EXPECT_NE(fitted.choice.find("fit: option n_gpu_layers 5 (of 6): fake:0 has "), std::string::npos) << fitted.choice;
   // The margin stays free.
   ASSERT_OK_AND_ASSIGN(const Opened wide, open_with(path, full + 999));
   ASSERT_OK(fit(*wide.model.engine, {}, asked, {.margin_bytes = 1000}));
@@ -52,7 +52,7 @@ TEST(Fit, TakesExpertsBeforeLayers) {
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.model.engine, {}, asked, {.margin_bytes = 0}));
   EXPECT_EQ(opened.model.engine->placement_options().n_cpu_expert_layers, 1);
   EXPECT_EQ(opened.model.engine->placement().n_offloaded(), opened.model.engine->placement().n_entries());
-  EXPECT_NE(fitted.choice.find("-ncmoe 1"), std::string::npos) << fitted.choice;
+  EXPECT_NE(fitted.choice.find("option n_cpu_expert_layers 1"), std::string::npos) << fitted.choice;
 }
 
 TEST(Fit, ChangesNothingThatTheUserSet) {

@@ -177,7 +177,7 @@ TEST(Placement, RulesComeFirstAndTheFirstThatMatchesCounts) {
   EXPECT_NE(memory({{"x", "gpu7"}}, "x").find("no device or memory named gpu7 (there are: a, b, cpu, cpu-packed"),
             std::string::npos);
   EXPECT_EQ(memory_of(*registry, {.devices = {"a"}, .rules = {{"x", "b"}}}, "x"),
-            "device b is not among those used (--device)");
+            "device b is not among those used (option devices)");
 }
 
 TEST(Placement, ExpertsMayStayOnTheCpu) {

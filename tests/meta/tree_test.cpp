@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "tests/support/testing.h"
 
@@ -40,6 +42,30 @@ TEST(Tree, EveryFolderHasItsTests) {
       for (const auto& file : fs::directory_iterator(tests)) has_tests |= file.path().string().ends_with("_test.cpp");
     EXPECT_TRUE(has_tests) << "tessera/" << folder << " has no tests/" << folder << "/*_test.cpp";
   }
+}
+
+// Programs other than the command line show the library's messages too: they name options ("option n_ctx"), and the
+// command line has a flag for each.
+TEST(Tree, MessagesOfTheLibraryNameOptionsAndNoFlags) {
+  const fs::path tessera = fs::path(testing::source_dir()) / "tessera";
+  const std::string table = testing::read_all(tessera / "cli" / "option_flags.cpp");
+  const std::regex literal("\"(?:[^\"\\\\\n]|\\\\.)*\""), flag("[\" (]--[a-z]|[ (]-(?:c|b|ngl|ncmoe|t|m)\\b"),
+      option("option ([a-z_.]*[a-z])");
+  size_t n_options = 0;
+  for (const fs::path& path : sources()) {
+    if (!path.string().starts_with(tessera.string()) || path.string().starts_with((tessera / "cli").string())) continue;
+    std::istringstream lines(testing::read_all(path));
+    for (std::string line; std::getline(lines, line);) {
+      const std::string code = line.substr(0, line.find("// "));
+      for (std::sregex_iterator text(code.begin(), code.end(), literal), end; text != end; ++text) {
+        const std::string found = text->str();
+        EXPECT_FALSE(std::regex_search(found, flag)) << path << ": " << found;
+        for (std::sregex_iterator name(found.begin(), found.end(), option); name != end; ++name, ++n_options)
+          EXPECT_NE(table.find("{\"" + (*name)[1].str() + "\", \"-"), std::string::npos) << path << ": " << found;
+      }
+    }
+  }
+  EXPECT_GE(n_options, 10u);
 }
 
 int run_checker(const std::string& arguments, const std::string& report) {

@@ -38,7 +38,7 @@ struct Bound {
   double seconds = 0;
 };
 
-Bound bound(const BenchOpRow& row, const DevicePeaks& peaks) {
+Bound bound(const observe::BenchOpRow& row, const DevicePeaks& peaks) {
   const double compute = row.macs * 1e-9 / (row.is_int8 ? peaks.int8_gmacs : peaks.f32_gmacs);
   const double read = row.bytes * 1e-9 / peaks.read_gbps;
   if (read >= compute) return {"read", read};
@@ -101,7 +101,7 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
           {"samples_ts", rates}};
 }
 
-Json to_json(const BenchOpRow& row, const BenchMachine& machine) {
+Json to_json(const observe::BenchOpRow& row, const BenchMachine& machine) {
   const Summary time = summarize(row.seconds);
   const DevicePeaks& peaks = machine.peaks.at(row.n_threads);
   std::vector<double> samples_us;
@@ -155,7 +155,7 @@ std::string md_line(const BenchRow& row) {
       100 * row.bound_seconds / seconds);
 }
 
-std::string md_line(const BenchOpRow& row, const DevicePeaks& peaks) {
+std::string md_line(const observe::BenchOpRow& row, const DevicePeaks& peaks) {
   const double seconds = summarize(row.seconds).median;
   const std::string streamed = row.streamed_bytes > 0 ? fmt::format("{:.1f}", row.streamed_bytes * 1e-6) : "cached";
   return fmt::format(
@@ -211,7 +211,7 @@ Result<> BenchReport::add(const BenchRow& row) {
   return format_ == BenchFormat::md ? print(md_line(row)) : print_json(to_json(row, machine_));
 }
 
-Result<> BenchReport::add(const BenchOpRow& row) {
+Result<> BenchReport::add(const observe::BenchOpRow& row) {
   return format_ == BenchFormat::md ? print(md_line(row, machine_.peaks.at(row.n_threads)))
                                     : print_json(to_json(row, machine_));
 }

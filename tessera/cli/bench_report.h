@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/backend/backend.h"
-#include "tessera/base/result.h"
+#include "tessera/observe/bench_ops.h"
 
 namespace tessera::cli {
 
@@ -36,19 +35,7 @@ struct BenchRow {
   double bound_seconds = 0;     // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
 };
 
-/// One operation, run by itself.
-struct BenchOpRow {
-  std::string op, type, shape;
-  int64_t n_tokens = 0;
-  int n_threads = 0;
-  std::vector<double> seconds{};  // of one run, in each repetition; at least one
-  bool is_int8 = false;           // the multiply-adds are those of integers
-  double macs = 0;                // multiply-adds of one run
-  double bytes = 0;               // that one run reads and writes
-  double streamed_bytes = 0;  // of weights or cache that pass by until the same are read again; 0: operands stay cached
-};
-
-enum class BenchTable : uint8_t { models, ops };  // rows are BenchRow, or BenchOpRow
+enum class BenchTable : uint8_t { models, ops };  // rows are BenchRow, or observe::BenchOpRow
 
 class BenchReport {
  public:
@@ -58,7 +45,7 @@ class BenchReport {
   /// Each prints at once. Errors: io.
   Result<> begin() const;
   Result<> add(const BenchRow& row);
-  Result<> add(const BenchOpRow& row);
+  Result<> add(const observe::BenchOpRow& row);
   Result<> end() const;
 
  private:

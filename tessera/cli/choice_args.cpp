@@ -7,7 +7,7 @@
 
 #include "tessera/cli/console.h"
 #include "tessera/cli/count_progress.h"
-#include "tessera/cli/json_text.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -178,8 +178,9 @@ Result<> ChoiceArgs::run(const ModelArgs& model, ContextArgs& context, const Tex
   const std::vector<ChoiceTask> tasks = eval::sample_choice_tasks(form(), std::move(*parsed), n_wanted_tasks());
   TESSERA_ASSIGN(const Outcome outcome, measure(form(), tasks, model, context, process));
   if (!is_json) return print(format_score(form(), outcome.score));
-  const std::string head = fmt::format("\"model\": {}, \"file\": {}, \"test\": {}", json_quoted(model.options.path),
-                                       json_quoted(path), json_quoted(mode_flag().substr(2)));
+  const std::string head =
+      fmt::format("\"model\": {}, \"file\": {}, \"test\": {}", text::json_quoted(model.options.path),
+                  text::json_quoted(path), text::json_quoted(mode_flag().substr(2)));
   return print_json(head, form(), tasks, outcome);
 }
 

@@ -7,11 +7,10 @@
 #include <map>
 #include <tuple>
 
-#include "tessera/cli/bench_ops.h"
 #include "tessera/cli/bench_report.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/cli/schedule_log.h"
+#include "tessera/observe/bench_ops.h"
 
 namespace tessera::cli {
 
@@ -57,9 +56,9 @@ Setter set_weight_types(std::vector<DType>& list) {
   });
 }
 
-Result<OpSizes> op_sizes_from_name(std::string_view name) {
-  if (name == "model") return OpSizes::model;
-  if (name == "small") return OpSizes::small;
+Result<observe::OpSizes> op_sizes_from_name(std::string_view name) {
+  if (name == "model") return observe::OpSizes::model;
+  if (name == "small") return observe::OpSizes::small;
   return fail(ErrorCode::invalid_argument, "'{}' is not one of model, small", name);
 }
 
@@ -250,7 +249,8 @@ class BenchCommand final : public Command {
     TESSERA_TRY(report.begin());
     if (ops_.pattern) {
       for (const int64_t n : n_threads_)
-        TESSERA_TRY(bench_ops(*device, ops_, backend_options(n), process.interrupt, report));
+        TESSERA_TRY(observe::bench_ops(*device, ops_, backend_options(n), process.interrupt,
+                                       [&](const observe::BenchOpRow& row) { return report.add(row); }));
       return report.end();
     }
     for (const std::string& path : models_) {
@@ -345,7 +345,7 @@ class BenchCommand final : public Command {
   Result<BenchRow> measure(const std::shared_ptr<Engine>& engine, const Test& test, const BenchMachine& machine,
                            Context& process) const {
     TESSERA_ASSIGN(const auto session, Session::create(engine, test.session));
-    if (context_.log_schedule) TESSERA_TRY(log_schedules(*session));
+    TESSERA_TRY(context_.log_schedules(*session));
     BenchRow row = describe(*engine, test);
     TESSERA_TRY(add_cost(row, *session, machine.peaks.at(row.n_threads)));
     Measurement measurement(*session, test, context_.n_batch, process.interrupt);
@@ -422,7 +422,7 @@ class BenchCommand final : public Command {
   std::vector<Workload> prompt_gen_;
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
-  OpBenchOptions ops_;
+  observe::OpBenchOptions ops_;
   bool warm_up_ = true;
   std::vector<std::string> models_;  // resolved by check(), as is what follows
   std::vector<Workload> loads_;

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/app.h"
-#include "tessera/cli/compare_run.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/observe/compare_run.h"
 
 namespace tessera::cli {
 
@@ -58,7 +58,7 @@ class CompareCommand final : public Command {
                  "",
                  true,
                  [this](std::string_view) -> Result<> {
-                   mode_ = CompareMode::each;
+                   mode_ = observe::CompareMode::each;
                    return {};
                  }});
     f.push_back({"--top", {}, "N", "nodes to print; 0: all", "20", true, set_integer(n_top_, 0, INT64_MAX)});
@@ -79,7 +79,7 @@ class CompareCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    StepRecorder wants, gets;
+    observe::StepRecorder wants, gets;
     TESSERA_ASSIGN(LoadedModel reference, open_model(model_, context_));
     if (with_.empty()) with_ = other_side(*reference.registry);
     const SideChoice choice = parse_side(with_);
@@ -95,12 +95,12 @@ class CompareCommand final : public Command {
     TESSERA_ASSIGN(const int32_t next, run_steps(*reference.session, tokens, {}, wants, process.interrupt));
     // Also where each node will be run by itself: its caches then have the tables of these tokens.
     TESSERA_TRY(run_steps(*other.session, tokens, next, gets, process.interrupt));
-    std::vector<ComparedNode> nodes;
+    std::vector<observe::ComparedNode> nodes;
     for (size_t i = 0; i < wants.steps().size(); ++i) {
       TESSERA_ASSIGN(auto of_step, compare(i, tokens, wants, gets, *other.session, context));
       std::ranges::move(of_step, std::back_inserter(nodes));
     }
-    std::ranges::stable_sort(nodes, std::ranges::greater(), &ComparedNode::nmse);
+    std::ranges::stable_sort(nodes, std::ranges::greater(), &observe::ComparedNode::nmse);
     TESSERA_TRY(json_ ? print_json(nodes) : print_table(nodes));
     if (limit_ && !nodes.empty() && !(nodes.front().nmse <= static_cast<double>(*limit_)))
       return fail(ErrorCode::mismatch, "NMSE of {:.3g} in the {} step at node {}, {}: limit {:.3g}", nodes.front().nmse,
@@ -126,7 +126,7 @@ class CompareCommand final : public Command {
     return tessera::open_model(std::move(*registry), model_options(model, context_));
   }
 
-  static Result<> load(LoadedModel& model, ContextArgs context, StepRecorder& recorder, Context& process) {
+  static Result<> load(LoadedModel& model, ContextArgs context, observe::StepRecorder& recorder, Context& process) {
     context.session.watch = recorder.watch();
     return load_session(model, context, process);
   }
@@ -150,7 +150,7 @@ class CompareCommand final : public Command {
   // The encoder's step where there is one, the prompt, and one token more: `next`, else the session's choice, which it
   // gives back.
   static Result<int32_t> run_steps(Session& session, std::span<const int32_t> tokens, std::optional<int32_t> next,
-                                   StepRecorder& recorder, const CancelToken& cancel) {
+                                   observe::StepRecorder& recorder, const CancelToken& cancel) {
     recorder.clear();
     if (session.has_encoder()) {
       recorder.begin_step();
@@ -167,14 +167,15 @@ class CompareCommand final : public Command {
     return token;
   }
 
-  Result<std::vector<ComparedNode>> compare(size_t i, std::span<const int32_t> tokens, const StepRecorder& wants,
-                                            const StepRecorder& gets, const Session& other,
-                                            const ContextArgs& context) const {
+  Result<std::vector<observe::ComparedNode>> compare(size_t i, std::span<const int32_t> tokens,
+                                                     const observe::StepRecorder& wants,
+                                                     const observe::StepRecorder& gets, const Session& other,
+                                                     const ContextArgs& context) const {
     const size_t n_decoder_steps = wants.steps().size() - (other.has_encoder() ? 1 : 0);
     const size_t first = wants.steps().size() - n_decoder_steps;
     const std::string name = i < first ? "encode" : i == first ? "prefill" : "decode";
-    if (mode_ == CompareMode::whole) return compare_recorded(wants.steps()[i], gets.steps()[i], name);
-    if (i < first) return std::vector<ComparedNode>{};
+    if (mode_ == observe::CompareMode::whole) return observe::compare_recorded(wants.steps()[i], gets.steps()[i], name);
+    if (i < first) return std::vector<observe::ComparedNode>{};
     std::vector<std::unique_ptr<Backend>> backends;
     for (const Device* device : other.executor().devices()) {
       TESSERA_ASSIGN(auto backend, device->create_backend({.threads = context.session.threads,
@@ -183,13 +184,13 @@ class CompareCommand final : public Command {
     }
     TESSERA_ASSIGN(const Schedule schedule,
                    other.step_schedule(i == first ? static_cast<int64_t>(tokens.size()) : 1, 1));
-    return compare_each(wants.steps()[i], other, schedule, backends, name);
+    return observe::compare_each(wants.steps()[i], other, schedule, backends, name);
   }
 
-  Result<> print_table(std::span<const ComparedNode> nodes) const {
+  Result<> print_table(std::span<const observe::ComparedNode> nodes) const {
     std::vector<std::vector<std::string>> rows = {{"nmse", "largest", "step", "node", "layer", "operation"}};
     const size_t n = n_top_ == 0 ? nodes.size() : std::min(nodes.size(), static_cast<size_t>(n_top_));
-    for (const ComparedNode& node : nodes.first(n))
+    for (const observe::ComparedNode& node : nodes.first(n))
       rows.push_back({fmt::format("{:.2e}", node.nmse), fmt::format("{:.2e}", node.largest_difference), node.step,
                       std::to_string(node.node), node.layer < 0 ? "" : std::to_string(node.layer), node.operation});
     const auto n_same = std::ranges::count_if(nodes, [](const auto& node) { return node.nmse == 0; });
@@ -197,10 +198,10 @@ class CompareCommand final : public Command {
                                                             first_side(), with_, nodes.size(), n_same));
   }
 
-  Result<> print_json(std::span<const ComparedNode> nodes) const {
+  Result<> print_json(std::span<const observe::ComparedNode> nodes) const {
     using Json = nlohmann::ordered_json;
     Json list = Json::array();
-    for (const ComparedNode& node : nodes)  // an infinite error is null
+    for (const observe::ComparedNode& node : nodes)  // an infinite error is null
       list.push_back({{"step", node.step},
                       {"node", node.node},
                       {"op", node.op},
@@ -216,7 +217,7 @@ class CompareCommand final : public Command {
   ModelArgs model_{.may_be_bundled = true};
   ContextArgs context_;
   std::string with_, prompt_;
-  CompareMode mode_ = CompareMode::whole;
+  observe::CompareMode mode_ = observe::CompareMode::whole;
   int64_t n_top_ = 20;
   std::optional<float> limit_;
   bool json_ = false;

@@ -6,6 +6,7 @@
 #include "tessera/cli/text_args.h"
 #include "tessera/cli/vocab_args.h"
 #include "tessera/text/detokenize.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -49,7 +50,7 @@ class DetokenizeCommand final : public Command {
     for (size_t i = 0; i < lists.size(); ++i) {
       auto text = text::detokenize(*tokenizer, lists[i], options);
       if (!text) return forward_error(text, fmt::format("list {}", i));
-      TESSERA_TRY(out.append((i == 0 ? "" : ",\n") + json_quoted(*text)));
+      TESSERA_TRY(out.append((i == 0 ? "" : ",\n") + text::json_quoted(*text)));
     }
     TESSERA_TRY(out.append("]\n"));
     return out.finish();

@@ -7,8 +7,8 @@
 
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
-#include "tessera/cli/graph_report.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/observe/graph_report.h"
 
 namespace tessera::cli {
 
@@ -27,7 +27,7 @@ Result<GraphFormat> format_of(std::string_view path) {
 }
 
 // Keeps the faster one of the same step.
-void keep_faster(std::vector<GraphStep>& steps, size_t i, GraphStep step) {
+void keep_faster(std::vector<observe::GraphStep>& steps, size_t i, observe::GraphStep step) {
   if (i == steps.size())
     steps.push_back(std::move(step));
   else if (step.run_us < steps[i].run_us)
@@ -68,10 +68,10 @@ class GraphCommand final : public Command {
     TESSERA_ASSIGN(LoadedModel model, open_model(model_, context_));
     context_.session.embeddings = !model.engine->model().info().has_logits;
     TESSERA_TRY(load_session(model, context_, process));
-    TESSERA_ASSIGN(const GraphReport report, measure(*model.session, process.interrupt));
-    const std::string text = format_ == GraphFormat::page  ? graph_page(report)
-                             : format_ == GraphFormat::dot ? graph_dot(report)
-                                                           : graph_json(report) + "\n";
+    TESSERA_ASSIGN(const observe::GraphReport report, measure(*model.session, process.interrupt));
+    const std::string text = format_ == GraphFormat::page  ? observe::graph_page(report)
+                             : format_ == GraphFormat::dot ? observe::graph_dot(report)
+                                                           : observe::graph_json(report) + "\n";
     if (output_.empty()) return print(text);
     TESSERA_ASSIGN(AtomicFile file, AtomicFile::create(output_));
     TESSERA_TRY(file.write(std::as_bytes(std::span(text))));
@@ -87,15 +87,15 @@ class GraphCommand final : public Command {
     return n_prompt_ > 0 ? n_prompt_ : std::min(kUsualPrefill, most);
   }
 
-  Result<GraphReport> measure(Session& session, const CancelToken& cancel) const {
+  Result<observe::GraphReport> measure(Session& session, const CancelToken& cancel) const {
     const Engine& engine = session.engine();
-    GraphReport report{.model = std::filesystem::path(engine.files().name()).filename().string(),
-                       .architecture = engine.model().info().architecture,
-                       .devices = session.executor().devices(),
-                       .memories = session.executor().memories(),
-                       .reserved_bytes = session.executor().reserved_bytes(),
-                       .buffers = session.allocated_memory(),
-                       .steps = {}};
+    observe::GraphReport report{.model = std::filesystem::path(engine.files().name()).filename().string(),
+                                .architecture = engine.model().info().architecture,
+                                .devices = session.executor().devices(),
+                                .memories = session.executor().memories(),
+                                .reserved_bytes = session.executor().reserved_bytes(),
+                                .buffers = session.allocated_memory(),
+                                .steps = {}};
     if (const auto name = engine.files().metadata().get<std::string_view>("general.name"); name && !name->empty())
       report.model = fmt::format("{} ({})", *name, report.model);
     TESSERA_ASSIGN(const int64_t n_tokens, prefill_tokens(session));
@@ -106,7 +106,7 @@ class GraphCommand final : public Command {
       size_t n_steps = 0;
       std::string title;
       session.observe_steps(
-          [&](const StepView& view) { keep_faster(report.steps, n_steps++, copy_step(view, title)); });
+          [&](const StepView& view) { keep_faster(report.steps, n_steps++, observe::copy_step(view, title)); });
       TESSERA_TRY(session.clear());
       title = "encode";
       if (session.has_encoder()) TESSERA_TRY(session.encode(0, tokens, &cancel));

@@ -7,11 +7,11 @@
 #include <map>
 
 #include "tessera/cli/console.h"
-#include "tessera/cli/json_text.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/engine/tensor_values.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -57,7 +57,7 @@ std::string type_name(const GgufValue& value) {
 std::string json_scalar(const GgufValue& value) {
   switch (value.type()) {
     case GgufType::string:
-      return json_quoted(*value.as<std::string_view>());
+      return text::json_quoted(*value.as<std::string_view>());
     case GgufType::boolean:
       return *value.as<bool>() ? "true" : "false";
     case GgufType::f32: {
@@ -204,8 +204,8 @@ class InspectCommand final : public Command {
       TESSERA_TRY(out.append("\"keys\": {"));
       std::string_view separator = "\n";
       for (const Metadata::Entry& entry : files.metadata().entries()) {
-        TESSERA_TRY(out.append(fmt::format("{}  {}: {{\"type\": \"{}\", \"value\": ", separator, json_quoted(entry.key),
-                                           to_string(entry.value.type()))));
+        TESSERA_TRY(out.append(fmt::format("{}  {}: {{\"type\": \"{}\", \"value\": ", separator,
+                                           text::json_quoted(entry.key), to_string(entry.value.type()))));
         TESSERA_TRY(append_json(out, entry.value));
         TESSERA_TRY(out.append("}"));
         separator = ",\n";
@@ -218,7 +218,7 @@ class InspectCommand final : public Command {
       for (const ModelFiles::Tensor& tensor : files.tensors()) {
         TESSERA_TRY(out.append(fmt::format(
             "{}  {{\"name\": {}, \"type\": \"{}\", \"shape\": {}, \"n_bytes\": {}, \"part\": {}, \"offset\": {}}}",
-            separator, json_quoted(tensor.info.name), info(tensor.info.dtype).name, to_string(tensor.info.shape),
+            separator, text::json_quoted(tensor.info.name), info(tensor.info.dtype).name, to_string(tensor.info.shape),
             tensor.info.n_bytes, tensor.file, tensor.info.file_offset)));
         separator = ",\n";
       }
@@ -229,7 +229,7 @@ class InspectCommand final : public Command {
 
   static std::string json_summary(const ModelFiles& files) {
     std::vector<std::string> names, formats;
-    for (const auto& file : files.files()) names.push_back(json_quoted(file->name()));
+    for (const auto& file : files.files()) names.push_back(text::json_quoted(file->name()));
     for (const auto& [dtype, share] : shares_of_formats(files))
       formats.push_back(fmt::format("\"{}\": {{\"n_tensors\": {}, \"n_bytes\": {}}}", info(dtype).name, share.n_tensors,
                                     share.n_bytes));
@@ -238,9 +238,9 @@ class InspectCommand final : public Command {
         "\n\"files\": [{}],\n\"version\": {},\n\"alignment\": {},\n\"architecture\": {},\n\"name\": "
         "{},\n\"n_parameters\": {},\n"
         "\"n_bytes\": {},\n\"formats\": {{{}}},\n",
-        fmt::join(names, ", "), first.version(), first.alignment(), json_quoted(text_of(files, keys::kArchitecture)),
-        json_quoted(text_of(files, keys::kName)), count_parameters(files), count_file_bytes(files),
-        fmt::join(formats, ", "));
+        fmt::join(names, ", "), first.version(), first.alignment(),
+        text::json_quoted(text_of(files, keys::kArchitecture)), text::json_quoted(text_of(files, keys::kName)),
+        count_parameters(files), count_file_bytes(files), fmt::join(formats, ", "));
   }
 
   std::string path_, dump_;

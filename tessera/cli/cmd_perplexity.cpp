@@ -6,8 +6,8 @@
 #include "tessera/cli/chunk_args.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/count_progress.h"
-#include "tessera/cli/json_text.h"
 #include "tessera/cli/kl_report.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -144,7 +144,7 @@ Result<> PerplexityCommand::compare(Context& process) {
       [&] { return fmt::format("{}, KLD = {:.6f}", running_ppl(divergence.perplexity()), divergence.mean_kl()); }));
   const eval::KlStatistics statistics = divergence.statistics();
   if (!is_json_) return print(format_kl_statistics(statistics));
-  return print(fmt::format("{{{}, \"base\": {}, {}}}\n", json_head(work), json_quoted(base_path_),
+  return print(fmt::format("{{{}, \"base\": {}, {}}}\n", json_head(work), text::json_quoted(base_path_),
                            kl_statistics_json(statistics)));
 }
 
@@ -163,8 +163,8 @@ Result<> PerplexityCommand::go_over(ChunkWork& work, const Context& process, eva
 
 std::string PerplexityCommand::json_head(const ChunkWork& work) const {
   return fmt::format("\"model\": {}, \"text\": {}, \"context\": {}, \"chunks\": {}",
-                     json_quoted(args_.model.options.path), json_quoted(args_.text.file), work.chunks.n_ctx(),
-                     work.chunks.size());
+                     text::json_quoted(args_.model.options.path), text::json_quoted(args_.text.file),
+                     work.chunks.n_ctx(), work.chunks.size());
 }
 
 }  // namespace

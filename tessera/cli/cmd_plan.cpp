@@ -7,7 +7,6 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
-#include "tessera/cli/schedule_log.h"
 
 namespace tessera::cli {
 
@@ -57,7 +56,10 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
     if (!plan.choice.empty() && !process.quiet) log(with_flags(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
-    if (args_.context.log_schedule) TESSERA_TRY(log_schedules(*model.engine, plan.session));
+    if (args_.context.log_schedule) {
+      TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));
+      TESSERA_TRY(args_.context.log_schedules(*session));
+    }
     return json_ ? print_json(plan) : print_plain(plan);
   }
 

@@ -5,11 +5,11 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
-#include "tessera/cli/json_text.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/convert/fit_size.h"
 #include "tessera/gguf/printable.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -111,19 +111,19 @@ class QuantizeCommand final : public Command {
 
   static Result<> print_json(const ModelFiles& files, const convert::QuantizePlan& plan, uint64_t n_bytes) {
     Output out;
-    TESSERA_TRY(
-        out.append(fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
-                               "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
-                               "\"tensors\": [",
-                               plan.file_type ? json_quoted(info(*plan.file_type).name) : "null", count_values(files),
-                               count_bytes(files), n_bytes, plan.n_bytes_before(), plan.n_bytes_after())));
+    TESSERA_TRY(out.append(
+        fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
+                    "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
+                    "\"tensors\": [",
+                    plan.file_type ? text::json_quoted(info(*plan.file_type).name) : "null", count_values(files),
+                    count_bytes(files), n_bytes, plan.n_bytes_before(), plan.n_bytes_after())));
     std::string_view separator = "\n";
     for (const convert::PlannedTensor& tensor : plan.tensors) {
       const GgufTensor& source = tensor.source.info;
       TESSERA_TRY(out.append(fmt::format(
           "{}  {{\"name\": {}, \"shape\": {}, \"from\": \"{}\", \"to\": \"{}\", \"n_bytes\": {}, \"reason\": \"{}\"}}",
-          separator, json_quoted(source.name), to_string(source.shape), info(source.dtype).name, info(tensor.to).name,
-          tensor.n_bytes, to_string(tensor.reason))));
+          separator, text::json_quoted(source.name), to_string(source.shape), info(source.dtype).name,
+          info(tensor.to).name, tensor.n_bytes, to_string(tensor.reason))));
       separator = ",\n";
     }
     TESSERA_TRY(out.append("\n]\n}\n"));

@@ -4,7 +4,7 @@
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/run_args.h"
-#include "tessera/cli/trace_events.h"
+#include "tessera/observe/trace_events.h"
 
 namespace tessera::cli {
 
@@ -36,15 +36,15 @@ class TraceCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
-    const auto begin = TraceEvents::Clock::now();
-    TraceEvents trace(begin);
+    const auto begin = observe::TraceEvents::Clock::now();
+    observe::TraceEvents trace(begin);
     TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
     trace.add_devices(model.session->executor().devices());
-    const auto loaded = TraceEvents::Clock::now();
+    const auto loaded = observe::TraceEvents::Clock::now();
     trace.add_phase("load", begin, loaded);
     auto tokens = model.engine->tokenizer().tokenize(prompt, {.add_special = true, .parse_special = args_.special});
     if (!tokens) return forward_error(tokens, "prompt");
-    trace.add_phase("tokenize", loaded, TraceEvents::Clock::now());
+    trace.add_phase("tokenize", loaded, observe::TraceEvents::Clock::now());
     TESSERA_TRY(generate(model, *tokens, trace, process.interrupt));
     TESSERA_ASSIGN(AtomicFile file, AtomicFile::create(output_));
     const std::string json = std::move(trace).json();
@@ -55,7 +55,7 @@ class TraceCommand final : public Command {
  private:
   static constexpr int64_t kUsualTokens = 32;
 
-  Result<> generate(const LoadedModel& model, std::span<const int32_t> tokens, TraceEvents& trace,
+  Result<> generate(const LoadedModel& model, std::span<const int32_t> tokens, observe::TraceEvents& trace,
                     const CancelToken& cancel) {
     TESSERA_ASSIGN(const auto chain, sample::Chain::create(args_.sampling.seeded(), sampling_vocab(model.engine),
                                                            static_cast<int32_t>(model.session->n_ctx())));
@@ -66,11 +66,11 @@ class TraceCommand final : public Command {
     });
     Result<> done = generator.start(tokens, &cancel);
     while (done) {
-      const auto begin = TraceEvents::Clock::now();
+      const auto begin = observe::TraceEvents::Clock::now();
       Result<int32_t> token = generator.next(&cancel);
       if (!token) done = forward_error(token);
       if (!token || *token < 0) break;
-      trace.add_phase("sample", std::max(begin, trace.last_end()), TraceEvents::Clock::now());
+      trace.add_phase("sample", std::max(begin, trace.last_end()), observe::TraceEvents::Clock::now());
     }
     model.session->observe_steps({});
     return done;

@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "tessera/cli/console.h"
-#include "tessera/cli/json_text.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/reference_logits.h"
 #include "tessera/convert/verify.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
+#include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
 
@@ -146,7 +146,7 @@ class VerifyCommand final : public Command {
                                    found.n_bytes, found.n_blocks);
     if (const auto& vocabulary = found.vocabulary)
       text += fmt::format(R"(, "tokenizer": {{"model": {}, "n_tokens": {}, "n_round_trips": {}}})",
-                          json_quoted(vocabulary->model), vocabulary->n_tokens, vocabulary->n_round_trips);
+                          text::json_quoted(vocabulary->model), vocabulary->n_tokens, vocabulary->n_round_trips);
     if (const auto& reference = found.reference)
       text += fmt::format(R"(, "reference": {{"n_tokens": {}, "nmse": {}, "positions": {}}})", reference->ids().size(),
                           reference->nmse(), position_json(*reference));

@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/text/utf8.h"
-
 namespace tessera::cli {
 
 namespace {
@@ -113,7 +111,5 @@ Result<std::vector<std::vector<int32_t>>> parse_json_id_lists(std::string_view t
   TESSERA_TRY(reader.read(text));
   return std::move(reader.lists);
 }
-
-std::string json_quoted(std::string_view text) { return nlohmann::json(text::to_valid_utf8(text)).dump(); }
 
 }  // namespace tessera::cli

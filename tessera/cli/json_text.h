@@ -17,7 +17,4 @@ Result<std::vector<std::string>> parse_json_texts(std::string_view text);
 /// [[1, 2], [3]]. Errors: format; limit (an id that is no int32_t).
 Result<std::vector<std::vector<int32_t>>> parse_json_id_lists(std::string_view text);
 
-/// The text as a JSON string; bytes that are not UTF-8 become U+FFFD.
-std::string json_quoted(std::string_view text);
-
 }  // namespace tessera::cli

@@ -11,7 +11,7 @@
 #include "tessera/cli/adapter_args.h"
 #include "tessera/cli/offload_args.h"
 #include "tessera/cli/option_flags.h"
-#include "tessera/cli/schedule_log.h"
+#include "tessera/observe/schedule_log.h"
 
 namespace tessera::cli {
 
@@ -233,6 +233,13 @@ Result<> ContextArgs::check() {
   return {};
 }
 
+Result<> ContextArgs::log_schedules(const Session& session) const {
+  if (!log_schedule) return {};
+  TESSERA_ASSIGN(const std::string text, observe::describe_schedules(session));
+  log(text);
+  return {};
+}
+
 Result<std::shared_ptr<Registry>> open_registry() {
   const char* isa = std::getenv("TESSERA_ISA");
   auto registry = create_registry(isa == nullptr ? "" : isa);
@@ -276,7 +283,7 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Con
     if (process.verbose) log(note);
   LoadDisplay display(process);
   TESSERA_TRY(tessera::load_session(opened, context.session, display.events()));
-  return context.log_schedule ? log_schedules(*opened.session) : Result<>{};
+  return context.log_schedules(*opened.session);
 }
 
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {

@@ -42,6 +42,8 @@ struct ContextArgs {
   /// isolate, the calling thread stays there from here on, and so do the threads that it starts (those that load too)
   /// and the memory that they fill. Errors: invalid_argument.
   Result<> check();
+  /// With --log-sched, tells on stderr how a session computes its steps. Errors: those of Session::step_schedule().
+  Result<> log_schedules(const Session& session) const;
 };
 
 /// The registry of this machine; TESSERA_ISA picks the instruction set.

@@ -1,4 +1,4 @@
-#include "tessera/cli/bench_ops.h"
+#include "tessera/observe/bench_ops.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/cpu_info.h"
-#include "tessera/cli/bench_operands.h"
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/observe/bench_operands.h"
 #include "tessera/sched/executor.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -317,7 +317,7 @@ class OpBench {
 }  // namespace
 
 Result<> bench_ops(const Device& device, const OpBenchOptions& options, const BackendOptions& backend_options,
-                   const CancelToken& cancel, BenchReport& report) {
+                   const CancelToken& cancel, FunctionRef<Result<>(const BenchOpRow&)> add) {
   const std::vector<OpCase> cases = matching_cases(device, options, backend_options.activations);
   if (cases.empty())
     return fail(ErrorCode::not_found, "no operation matches; names are as \"mul_mat q4_K 2048x2048 t512\"");
@@ -326,9 +326,9 @@ Result<> bench_ops(const Device& device, const OpBenchOptions& options, const Ba
   for (const OpCase& op_case : cases) {
     TESSERA_ASSIGN(BenchOpRow row, bench.measure(op_case));
     row.n_threads = backend_options.threads.n_threads;
-    TESSERA_TRY(report.add(row));
+    TESSERA_TRY(add(row));
   }
   return {};
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,4 +1,4 @@
-#include "tessera/cli/compare_run.h"
+#include "tessera/observe/compare_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "tessera/base/half.h"
 #include "tessera/graph/op_info.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -165,4 +165,4 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
   return nodes;
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,14 +1,14 @@
 // The page: page/graph.html with its style, its scripts and the report's JSON put in where it names them.
 #include <utility>
 
-#include "tessera/cli/graph_report.h"
+#include "tessera/observe/graph_report.h"
 
 // page/page.S places the files between these.
 extern "C" const char tessera_page_html_begin[], tessera_page_html_end[], tessera_page_css_begin[],
     tessera_page_css_end[], tessera_page_report_begin[], tessera_page_report_end[], tessera_page_js_begin[],
     tessera_page_js_end[];
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -45,4 +45,4 @@ std::string graph_page(const GraphReport& report) {
   return page += html.substr(done);
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,4 +1,4 @@
-#include "tessera/cli/bench_operands.h"
+#include "tessera/observe/bench_operands.h"
 
 #include <cstring>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include "tessera/graph/builder.h"
 #include "tessera/sched/executor.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -101,4 +101,4 @@ Result<> OperandCopies::fill(const OperandSpec& spec, size_t operand, Backend& b
   return {};
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,4 +1,4 @@
-#include "tessera/cli/graph_layout.h"
+#include "tessera/observe/graph_layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "tessera/engine/inspect.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -216,4 +216,4 @@ NodeId drawn_source(const Graph& graph, NodeId source) {
 
 GraphLayout layout_graph(const Schedule& schedule) { return Layouter(schedule).run(); }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

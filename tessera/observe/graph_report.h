@@ -7,7 +7,7 @@
 
 #include "tessera/engine/session.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 struct GraphStep {
   std::string title;  // "prefill"
@@ -42,4 +42,4 @@ std::string graph_dot(const GraphReport& report);
 /// One page that needs nothing from elsewhere. Whatever names hold stays text.
 std::string graph_page(const GraphReport& report);
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -7,7 +7,7 @@
 
 #include "tessera/sched/schedule.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 struct GraphLayout {
   // Of a node's box and between boxes, in the drawing's units.
@@ -41,4 +41,4 @@ GraphLayout layout_graph(const Schedule& schedule);
 /// The node that a drawing has in place of a source: what a view is of; kNoNode where that is a leaf.
 NodeId drawn_source(const Graph& graph, NodeId source);
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -9,7 +9,7 @@
 
 #include "tessera/engine/session.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 enum class CompareMode : uint8_t {
   whole,  // the second session runs the step by itself, so that errors add up as they do in use
@@ -61,4 +61,4 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
                                                std::span<const std::unique_ptr<Backend>> backends,
                                                const std::string& name);
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,13 +1,13 @@
-#include "tessera/cli/graph_report.h"
+#include "tessera/observe/graph_report.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tessera/cli/graph_layout.h"
 #include "tessera/engine/inspect.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/observe/graph_layout.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -166,4 +166,4 @@ std::string graph_json(const GraphReport& report) {
   return all.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -1,5 +1,5 @@
 // The report of a step over two devices: slices, copies and causes as the schedule has them, in JSON and in DOT.
-#include "tessera/cli/graph_report.h"
+#include "tessera/observe/graph_report.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,8 @@ class GraphReportTest : public ::testing::Test {
     report_.memories = session_->executor().memories();
     report_.reserved_bytes = session_->executor().reserved_bytes();
     report_.buffers = session_->allocated_memory();
-    session_->observe_steps([&](const StepView& view) { report_.steps.push_back(cli::copy_step(view, "prefill")); });
+    session_->observe_steps(
+        [&](const StepView& view) { report_.steps.push_back(observe::copy_step(view, "prefill")); });
     ASSERT_OK(session_->decode(Batch::prompt(testing::token_ids(*engine_, 20), 0, 0)));
     ASSERT_EQ(report_.steps.size(), 1u);
   }
@@ -34,11 +35,11 @@ class GraphReportTest : public ::testing::Test {
   std::shared_ptr<Registry> registry_;
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Session> session_;
-  cli::GraphReport report_;
+  observe::GraphReport report_;
 };
 
 TEST_F(GraphReportTest, SlicesAndCopiesAreTheSchedules) {
-  const json report = json::parse(cli::graph_json(report_));
+  const json report = json::parse(observe::graph_json(report_));
   const json& step = report["steps"][0];
   ASSERT_EQ(report["devices"].size(), 2u);
   EXPECT_EQ(report["devices"][0]["name"], "fake:0");
@@ -74,7 +75,7 @@ TEST_F(GraphReportTest, SlicesAndCopiesAreTheSchedules) {
 }
 
 TEST_F(GraphReportTest, OnlyDevicesThatCanTellHaveTimesOfNodes) {
-  const json report = json::parse(cli::graph_json(report_));
+  const json report = json::parse(observe::graph_json(report_));
   size_t n_timed = 0;
   for (const json& node : report["steps"][0]["nodes"]) {
     if (!node.contains("time") || node["op"] == "copy") continue;
@@ -85,7 +86,7 @@ TEST_F(GraphReportTest, OnlyDevicesThatCanTellHaveTimesOfNodes) {
 }
 
 TEST_F(GraphReportTest, DotHasAClusterForEachSlice) {
-  const std::string dot = cli::graph_dot(report_);
+  const std::string dot = observe::graph_dot(report_);
   EXPECT_NE(dot.find("label=\"slice 0: cpu\""), std::string::npos);
   EXPECT_NE(dot.find("label=\"slice 1: fake:0\""), std::string::npos);
   EXPECT_NE(dot.find("style=\"filled,dashed\""), std::string::npos);

@@ -9,7 +9,7 @@
 
 #include "tessera/engine/inspect.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 class TraceEvents {
  public:
@@ -41,4 +41,4 @@ class TraceEvents {
   std::string events_;
 };
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

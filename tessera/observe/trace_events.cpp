@@ -1,14 +1,14 @@
-#include "tessera/cli/trace_events.h"
+#include "tessera/observe/trace_events.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/cli/json_text.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/text/json_quoted.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -20,9 +20,9 @@ int track_of(int device) { return 3 + 2 * device; }
 
 std::string facts_of(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
-  return fmt::format(R"("node":{},"label":{},"type":{},"shape":{},"bytes":{})", id, json_quoted(label_of(graph, id)),
-                     json_quoted(info(node.spec.dtype).name), json_quoted(to_string(node.spec.shape())),
-                     span_bytes(node.spec.dtype, node.spec.layout));
+  return fmt::format(R"("node":{},"label":{},"type":{},"shape":{},"bytes":{})", id,
+                     text::json_quoted(label_of(graph, id)), text::json_quoted(info(node.spec.dtype).name),
+                     text::json_quoted(to_string(node.spec.shape())), span_bytes(node.spec.dtype, node.spec.layout));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void TraceEvents::add_track(int track, std::string_view name) {
       std::back_inserter(events_),
       ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{0},\"args\":{{\"name\":{1}}}}}"
       ",\n{{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":1,\"tid\":{0},\"args\":{{\"sort_index\":{0}}}}}",
-      track, json_quoted(name));
+      track, text::json_quoted(name));
 }
 
 // Begin and end are rounded to nanoseconds, so that what ends when another begins does so in the text too.
@@ -56,7 +56,7 @@ void TraceEvents::add(std::string_view name, std::string_view category, int trac
   fmt::format_to(std::back_inserter(events_),
                  ",\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{}.{:03},\"dur\":{}.{:03},"
                  "\"args\":{{{}}}}}",
-                 json_quoted(name), category, track, begin / 1000, begin % 1000, ns / 1000, ns % 1000, arguments);
+                 text::json_quoted(name), category, track, begin / 1000, begin % 1000, ns / 1000, ns % 1000, arguments);
 }
 
 void TraceEvents::add_phase(std::string_view name, Clock::time_point begin, Clock::time_point end) {
@@ -88,4 +88,4 @@ std::string TraceEvents::json() && {
   return fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n", std::move(events_));
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

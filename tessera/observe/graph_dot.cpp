@@ -1,13 +1,13 @@
 // The graph of steps in the language of Graphviz.
 #include <fmt/format.h>
 
-#include "tessera/cli/graph_layout.h"
-#include "tessera/cli/graph_report.h"
 #include "tessera/engine/inspect.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/observe/graph_layout.h"
+#include "tessera/observe/graph_report.h"
 #include "tessera/text/utf8.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 namespace {
 
@@ -99,4 +99,4 @@ std::string graph_dot(const GraphReport& report) {
   return text + "}\n";
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

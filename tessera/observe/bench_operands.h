@@ -10,7 +10,7 @@
 #include "tessera/backend/backend.h"
 #include "tessera/backend/tensor_memory.h"
 
-namespace tessera::cli {
+namespace tessera::observe {
 
 enum class OperandContent : uint8_t {
   codes,    // random bytes of any type
@@ -51,4 +51,4 @@ class OperandCopies {
   TensorMemory memory_;
 };
 
-}  // namespace tessera::cli
+}  // namespace tessera::observe

@@ -2,14 +2,15 @@
 // converts and describes such files.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "tessera/base/file.h"
 #include "tessera/cli/chunk_args.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/count_progress.h"
-#include "tessera/cli/imatrix_collector.h"
-#include "tessera/cli/imatrix_statistics.h"
+#include "tessera/convert/imatrix_statistics.h"
+#include "tessera/eval/imatrix_collector.h"
 
 namespace tessera::cli {
 
@@ -21,6 +22,27 @@ Result<Form> form_from_name(std::string_view name) {
   if (name == "gguf") return Form::gguf;
   if (name == "dat") return Form::dat;
   return fail(ErrorCode::invalid_argument, "'{}' is not a format (gguf, dat)", name);
+}
+
+std::string layer_name(int64_t layer) { return layer < 0 ? "-" : std::to_string(layer); }
+
+std::string format_statistics(const convert::Imatrix& imatrix) {
+  const std::vector<convert::ImatrixStatistics> all = convert::statistics_of(imatrix);
+  std::vector<std::vector<std::string>> weights = {
+      {"layer", "weight", "sum", "mean", "min", "max", "deviation", "active", "columns", "entropy", "of most"}};
+  for (const convert::ImatrixStatistics& s : all) {
+    const double most = std::log2(static_cast<double>(s.n_columns));
+    weights.push_back({layer_name(s.layer), s.weight, fmt::format("{:.4g}", s.sum), fmt::format("{:.4g}", s.mean),
+                       fmt::format("{:.4g}", s.min), fmt::format("{:.4g}", s.max), fmt::format("{:.4g}", s.deviation),
+                       fmt::format("{:.2f}%", 100 * s.active_share), std::to_string(s.n_columns),
+                       fmt::format("{:.4f}", s.entropy),
+                       s.n_columns > 1 ? fmt::format("{:.2f}%", 100 * s.entropy / most) : "-"});
+  }
+  std::vector<std::vector<std::string>> layers = {{"layer", "weights", "sum", "mean", "active"}};
+  for (const convert::LayerStatistics& s : convert::layers_of(all))
+    layers.push_back({layer_name(s.layer), std::to_string(s.n_weights), fmt::format("{:.4g}", s.sum),
+                      fmt::format("{:.4g}", s.mean), fmt::format("{:.2f}%", 100 * s.active_share)});
+  return format_table(weights, "rlrrrrrrrrr") + "\n" + format_table(layers, "rrrrr");
 }
 
 class ImatrixCommand final : public Command {
@@ -39,7 +61,7 @@ class ImatrixCommand final : public Command {
   Result<> read_inputs();
   Result<> resume();
   Result<> collect(Context& process);
-  Result<> compute(ChunkWork& work, const ImatrixCollector& collector, Context& process);
+  Result<> compute(ChunkWork& work, const eval::ImatrixCollector& collector, Context& process);
   int64_t end_of_group(int64_t begin, const ChunkWork& work) const;
   Result<> save(const std::string& path) const;
   Result<convert::Imatrix> total() const;
@@ -162,8 +184,8 @@ Result<> ImatrixCommand::collect(Context& process) {
   collected_.datasets = {text_name()};
   collected_.chunk_size = static_cast<uint32_t>(args_.chunks.n_ctx);
   TESSERA_TRY(resume());
-  ImatrixCollector collector(collected_,
-                             process_output_ ? ImatrixCollector::Output::collect : ImatrixCollector::Output::skip);
+  eval::ImatrixCollector collector(
+      collected_, process_output_ ? eval::ImatrixCollector::Output::collect : eval::ImatrixCollector::Output::skip);
   args_.context.session.observer = [&](std::string_view weight, std::span<const float> sums, int64_t n_tokens) {
     collector.observe(weight, sums, n_tokens);
   };
@@ -172,7 +194,7 @@ Result<> ImatrixCommand::collect(Context& process) {
   return compute(work, collector, process);
 }
 
-Result<> ImatrixCommand::compute(ChunkWork& work, const ImatrixCollector& collector, Context& process) {
+Result<> ImatrixCommand::compute(ChunkWork& work, const eval::ImatrixCollector& collector, Context& process) {
   const eval::Chunks& chunks = work.chunks;
   const bool is_whole = collected_.n_chunks == 0;
   eval::Perplexity perplexity;

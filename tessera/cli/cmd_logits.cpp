@@ -6,8 +6,8 @@
 
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/logits_report.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/cli/reference_logits.h"
 
 namespace tessera::cli {
 
@@ -53,14 +53,14 @@ class LogitsCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    std::optional<ReferenceFile> reference;
+    std::optional<eval::ReferenceLogits> reference;
     if (!reference_.empty()) {
-      TESSERA_ASSIGN(reference, ReferenceFile::open(reference_));
+      TESSERA_ASSIGN(reference, eval::ReferenceLogits::open(reference_));
       if (ids_.empty()) ids_.assign(reference->ids().begin(), reference->ids().end());
       if (!std::ranges::equal(ids_, reference->ids()))
         return fail(ErrorCode::mismatch, "{}: holds the logits of other tokens", reference_);
     }
-    fit_to_logits(context_.session, ids_.size());
+    eval::fit_to_logits(context_.session, ids_.size());
     TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
     std::optional<AtomicFile> file;
     if (!output_.empty()) {
@@ -72,7 +72,7 @@ class LogitsCommand final : public Command {
       TESSERA_TRY(file->write(std::as_bytes(std::span(ids_))));
     }
     TESSERA_TRY(
-        for_each_logits(*model.session, ids_, process.interrupt, [&](std::span<const float> logits) -> Result<> {
+        eval::for_each_logits(*model.session, ids_, process.interrupt, [&](std::span<const float> logits) -> Result<> {
           if (reference) TESSERA_TRY(reference->compare_next(logits));
           return file ? file->write(std::as_bytes(logits)) : Result<>{};
         }));

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/logits_report.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/cli/reference_logits.h"
 #include "tessera/convert/verify.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"
@@ -29,7 +29,7 @@ struct Findings {
     uint64_t n_round_trips = 0;
   };
   std::optional<Vocabulary> vocabulary;
-  std::optional<ReferenceFile> reference;
+  std::optional<eval::ReferenceLogits> reference;
 };
 
 class VerifyCommand final : public Command {
@@ -109,15 +109,15 @@ class VerifyCommand final : public Command {
   }
 
   Result<> check_logits(Context& process, Findings& found) {
-    TESSERA_ASSIGN(ReferenceFile reference, ReferenceFile::open(reference_));
-    fit_to_logits(context_.session, reference.ids().size());
+    TESSERA_ASSIGN(eval::ReferenceLogits reference, eval::ReferenceLogits::open(reference_));
+    eval::fit_to_logits(context_.session, reference.ids().size());
     TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
-    TESSERA_TRY(for_each_logits(*model.session, reference.ids(), process.interrupt,
-                                [&](std::span<const float> logits) { return reference.compare_next(logits); }));
+    TESSERA_TRY(eval::for_each_logits(*model.session, reference.ids(), process.interrupt,
+                                      [&](std::span<const float> logits) { return reference.compare_next(logits); }));
     const double nmse = reference.nmse();
     if (!(nmse <= static_cast<double>(max_nmse_))) {
       const auto rows = reference.rows();
-      const auto worst = std::ranges::max_element(rows, {}, &convert::ReferenceLogits::RowError::nmse);
+      const auto worst = std::ranges::max_element(rows, {}, &eval::ReferenceLogits::RowError::nmse);
       return fail(ErrorCode::mismatch,
                   "{}: the model's logits differ: normalised mean squared error {:.3g}, limit {:.3g} (worst: {:.3g} at "
                   "position {})",

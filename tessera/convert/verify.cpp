@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
 
-#include "tessera/base/bytes.h"
-#include "tessera/base/checked.h"
 #include "tessera/gguf/printable.h"
 #include "tessera/quant/validate.h"
 #include "tessera/text/detokenize.h"
@@ -175,60 +170,5 @@ Result<size_t> check_round_trips(const text::Tokenizer& tokenizer) {
   }
   return n;
 }
-
-Result<ReferenceLogits> ReferenceLogits::parse(std::span<const std::byte> bytes, std::string name) {
-  ReferenceLogits reference;
-  ByteReader in(bytes);
-  auto n = in.read<int32_t>();
-  auto n_vocab = in.read<int32_t>();
-  if (!n || !n_vocab) return fail(ErrorCode::format, "{}: {} bytes are no logits", name, bytes.size());
-  if (*n < 1 || *n_vocab < 1)
-    return fail(ErrorCode::format, "{}: {} tokens of a vocabulary of {}: no logits of `tessera logits`", name, *n,
-                *n_vocab);
-  const auto n_rows = static_cast<uint64_t>(*n), n_columns = static_cast<uint64_t>(*n_vocab);
-  const auto n_numbers = checked_mul(n_rows, n_columns + 1);  // an id and its logits
-  const auto n_bytes = n_numbers ? checked_mul<uint64_t>(*n_numbers, sizeof(float)) : std::nullopt;
-  if (!n_bytes || *n_bytes != in.remaining())
-    return fail(ErrorCode::format, "{}: {} bytes are not the logits of {} tokens of a vocabulary of {}", name,
-                bytes.size(), *n, *n_vocab);
-  for (uint64_t i = 0; i < n_rows; ++i) {
-    TESSERA_ASSIGN(const int32_t id, in.read<int32_t>());
-    if (id < 0 || id >= *n_vocab)
-      return fail(ErrorCode::format, "{}: token {} is {}, want 0 to {}", name, i, id, *n_vocab - 1);
-    reference.ids_.push_back(id);
-  }
-  TESSERA_ASSIGN(reference.logits_, in.take(in.remaining()));
-  reference.n_vocab_ = *n_vocab;
-  reference.name_ = std::move(name);
-  return reference;
-}
-
-Result<ReferenceLogits::RowError> ReferenceLogits::compare(size_t i, std::span<const float> logits) {
-  if (std::cmp_not_equal(logits.size(), n_vocab_))
-    return fail(ErrorCode::mismatch, "{}: logits of {} tokens, the model has {}", name_, n_vocab_, logits.size());
-  const auto row = logits_.subspan(i * logits.size_bytes(), logits.size_bytes());
-  RowError found;
-  double error = 0, power = 0;
-  float highest = -std::numeric_limits<float>::infinity();
-  size_t top = 0;
-  for (size_t j = 0; j < logits.size(); ++j) {
-    float want;
-    std::memcpy(&want, row.data() + j * sizeof(float), sizeof(float));
-    if (!std::isfinite(want)) return fail(ErrorCode::format, "{}: logit {} after token {} is {}", name_, j, i, want);
-    const double difference = static_cast<double>(logits[j]) - static_cast<double>(want);
-    error += difference * difference;
-    power += static_cast<double>(want) * static_cast<double>(want);
-    // The negated comparison is also true for NaN.
-    if (!(std::abs(difference) <= found.max_difference)) found.max_difference = std::abs(difference);
-    if (want > highest) highest = want, top = j;
-  }
-  error_ += error;
-  power_ += power;
-  found.nmse = error / power;
-  found.same_top = std::ranges::max_element(logits) == logits.begin() + static_cast<ptrdiff_t>(top);
-  return found;
-}
-
-double ReferenceLogits::nmse() const { return error_ / power_; }
 
 }  // namespace tessera::convert

@@ -36,11 +36,8 @@ int layer_in(std::string_view name) {
 
 }  // namespace
 
-Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id) try {
-  const Tensor& place = graph.place(id);
-  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
-  TESSERA_TRY(place.buffer->get(place, 0, bytes));
-  switch (place.dtype) {
+std::optional<std::vector<float>> floats_of(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
     case DType::f32:
       return converted<float>(bytes, [](float x) { return x; });
     case DType::f16:
@@ -50,9 +47,19 @@ Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id) tr
     case DType::i32:
       return converted<int32_t>(bytes, [](int32_t x) { return static_cast<float>(x); });
     default:
-      return fail(ErrorCode::unsupported, "{} is {}, want f32, f16, bf16 or i32", label_of(graph.graph(), id),
-                  info(place.dtype).name);
+      return std::nullopt;
   }
+}
+
+Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id) try {
+  const Tensor& place = graph.place(id);
+  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
+  TESSERA_TRY(place.buffer->get(place, 0, bytes));
+  auto values = floats_of(place.dtype, bytes);
+  if (!values)
+    return fail(ErrorCode::unsupported, "{} is {}, want f32, f16, bf16 or i32", label_of(graph.graph(), id),
+                info(place.dtype).name);
+  return std::move(*values);
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "no memory for the values of {}", label_of(graph.graph(), id));
 }

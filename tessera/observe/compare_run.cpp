@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "tessera/base/half.h"
+#include "tessera/eval/nmse.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera::observe {
@@ -12,20 +11,6 @@ namespace tessera::observe {
 namespace {
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
-
-std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes) {
-  std::vector<float> values(bytes.size() / (dtype == DType::f32 ? sizeof(float) : sizeof(uint16_t)));
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t half = 0;
-    if (dtype == DType::f32)
-      std::memcpy(&values[i], &bytes[i * sizeof(float)], sizeof(float));
-    else
-      std::memcpy(&half, &bytes[i * sizeof half], sizeof half);
-    if (dtype == DType::f16) values[i] = f16_to_f32(half);
-    if (dtype == DType::bf16) values[i] = bf16_to_f32(half);
-  }
-  return values;
-}
 
 Result<std::vector<std::byte>> bytes_at(const Tensor& place) {
   std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
@@ -42,7 +27,7 @@ bool makes_value(const Graph& graph, NodeId id) {
 ComparedNode compared(const Graph& graph, NodeId id, std::span<const std::byte> want, std::span<const std::byte> got,
                       const std::string& step, int layer) {
   const DType dtype = graph[id].spec.dtype;
-  const std::vector<float> a = floats_of(dtype, want), b = floats_of(dtype, got);
+  const std::vector<float> a = *floats_of(dtype, want), b = *floats_of(dtype, got);
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i)
     largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
@@ -68,19 +53,15 @@ Result<> want_same_graphs(const Graph& a, const Graph& b) {
 }  // namespace
 
 double nmse(std::span<const float> want, std::span<const float> got) {
-  double error = 0, sum = 0;
+  eval::SquaredError sum;
   for (size_t i = 0; i < want.size(); ++i) {
     const auto a = static_cast<double>(want[i]), b = static_cast<double>(got[i]);
-    if (a == b || (std::isnan(a) && std::isnan(b))) {  // minus infinity is a value of router scores
-      sum += std::isfinite(a) ? a * a : 0;
-      continue;
-    }
-    error += (b - a) * (b - a);
-    sum += a * a;
+    const bool is_same = a == b || (std::isnan(a) && std::isnan(b));  // minus infinity is a value of router scores
+    if (!is_same) sum.add(a, b);
+    if (is_same && std::isfinite(a)) sum.power += a * a;
   }
-  if (error == 0) return 0;
-  const double ratio = error / sum;
-  return std::isfinite(ratio) ? ratio : HUGE_VAL;
+  if (sum.error == 0) return 0;
+  return std::isfinite(sum.nmse()) ? sum.nmse() : HUGE_VAL;
 }
 
 bool is_compared(const Graph& graph, NodeId id) {

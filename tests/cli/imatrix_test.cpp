@@ -1,12 +1,8 @@
 // tessera imatrix: what is collected, saved on the way, gone on with, merged, converted and described.
 #include "tessera/convert/imatrix.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
-#include "tessera/cli/imatrix_collector.h"
-#include "tessera/cli/imatrix_statistics.h"
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
 
@@ -14,7 +10,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using cli::ImatrixCollector;
 using convert::Imatrix;
 using testing::expect_refusal;
 using testing::run_program;
@@ -204,53 +199,6 @@ TEST_F(ImatrixCommand, NamesTheWeightWhoseInputsAreNotFinite) {
 TEST_F(ImatrixCommand, AnOutputThatCannotBeWrittenIsRefusedBeforeTheWork) {
   const auto output = run_program({"imatrix", "-m", model_, "-f", text_, "-o", path("none") + "/a.gguf"});
   expect_refusal(output, 1, "none/a.gguf: cannot create");
-}
-
-// --- parts
-
-TEST(ImatrixCollector, RefusesAnotherNumberOfColumns) {
-  Imatrix imatrix;
-  ImatrixCollector collector(imatrix, ImatrixCollector::Output::skip);
-  collector.observe("blk.0.a.weight", std::vector<float>{1, 2}, 3);
-  collector.observe("output.weight", std::vector<float>{1, 2}, 3);
-  collector.observe("blk.0.a.weight", std::vector<float>{10, 20}, 4);
-  EXPECT_OK(collector.status());
-  EXPECT_EQ(imatrix.entries.size(), 1u);
-  EXPECT_EQ(imatrix.entries.at("blk.0.a.weight").sums, (std::vector<double>{11, 22}));
-  EXPECT_EQ(imatrix.entries.at("blk.0.a.weight").counts, (std::vector<double>{7}));
-  collector.observe("blk.0.a.weight", std::vector<float>{1, 2, 3}, 3);
-  EXPECT_ERROR(collector.status(), "blk.0.a.weight: 3 columns, but 2 in 1 matrices");
-}
-
-// A term far below the sum's f32 spacing still counts.
-TEST(ImatrixCollector, AddsInDoublePrecision) {
-  Imatrix imatrix;
-  ImatrixCollector collector(imatrix, ImatrixCollector::Output::skip);
-  collector.observe("blk.0.a.weight", std::vector<float>{1e9f}, 1);
-  for (int i = 0; i < 1000; ++i) collector.observe("blk.0.a.weight", std::vector<float>{1.0f}, 1);
-  EXPECT_EQ(imatrix.entries.at("blk.0.a.weight").sums[0], 1e9 + 1000);
-}
-
-TEST(ImatrixStatistics, HandCase) {
-  Imatrix imatrix;
-  imatrix.entries["blk.12.a.weight"] = {.sums = {8, 4, 4, 0}, .counts = {4}};
-  imatrix.entries["blk.3.b.weight"] = {.sums = {2, 2, 9, 9}, .counts = {2, 0}};
-  imatrix.entries["output.weight"] = {.sums = {1}, .counts = {1}};
-  const auto all = cli::statistics_of(imatrix);
-  ASSERT_EQ(all.size(), 3u);
-  EXPECT_EQ(all[0].layer, -1);
-  EXPECT_EQ(all[1].weight, "blk.3.b.weight");
-  EXPECT_EQ(all[1].n_columns, 2u);  // no token has reached the other matrix
-  EXPECT_EQ(all[1].sum, 2);
-  const cli::ImatrixStatistics& s = all[2];  // means 2, 1, 1, 0
-  EXPECT_EQ(s.layer, 12);
-  EXPECT_EQ(s.sum, 4);
-  EXPECT_EQ(s.mean, 1);
-  EXPECT_EQ(s.min, 0);
-  EXPECT_EQ(s.max, 2);
-  EXPECT_NEAR(s.deviation, std::sqrt(0.5), 1e-12);
-  EXPECT_EQ(s.active_share, 0.75);
-  EXPECT_NEAR(s.entropy, 1.5, 1e-12);  // shares 1/2, 1/4, 1/4
 }
 
 }  // namespace

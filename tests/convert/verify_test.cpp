@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -148,64 +147,6 @@ TEST(CheckRoundTrips, VocabulariesThatCannotSpellEveryTextAreLeftAlone) {
   EXPECT_EQ(*check_round_trips(*no_byte), 0u);
   ASSERT_OK_AND_ASSIGN(const auto no_space, spm({"a"}, 256, "b"));
   EXPECT_EQ(*check_round_trips(*no_space), 0u);
-}
-
-std::string logits_of(int32_t n, int32_t n_vocab, std::initializer_list<int32_t> ids,
-                      std::initializer_list<float> logits) {
-  RawGguf raw;
-  raw.number(n).number(n_vocab);
-  for (const int32_t id : ids) raw.number(id);
-  for (const float logit : logits) raw.number(logit);
-  return raw.bytes();
-}
-
-Result<ReferenceLogits> parse_logits(const std::string& text) {
-  return ReferenceLogits::parse(bytes_of(text), "f.logits");
-}
-
-TEST(ReferenceLogits, ErrorIsThatOfAllLogits) {
-  const std::string text = logits_of(2, 3, {2, 0}, {1, 2, 2, 0, 0, 4});
-  ASSERT_OK_AND_ASSIGN(ReferenceLogits reference, parse_logits(text));
-  EXPECT_TRUE(std::ranges::equal(reference.ids(), std::vector<int32_t>{2, 0}));
-  EXPECT_EQ(reference.n_vocab(), 3);
-  const std::vector<float> first = {1, 2, 3}, second = {0, 2, 4};
-  ASSERT_OK(reference.compare(0, first));
-  ASSERT_OK(reference.compare(1, second));
-  EXPECT_DOUBLE_EQ(reference.nmse(), (1.0 + 4.0) / 25.0);
-}
-
-TEST(ReferenceLogits, EqualLogitsGiveZeroAndNansNeverPass) {
-  const std::string text = logits_of(1, 2, {1}, {1, -1});
-  ASSERT_OK_AND_ASSIGN(ReferenceLogits same, parse_logits(text));
-  const std::vector<float> logits = {1, -1}, bad = {1, std::nanf("")};
-  ASSERT_OK(same.compare(0, logits));
-  EXPECT_EQ(same.nmse(), 0.0);
-  ASSERT_OK_AND_ASSIGN(ReferenceLogits other, parse_logits(text));
-  ASSERT_OK(other.compare(0, bad));
-  EXPECT_TRUE(std::isnan(other.nmse()));
-}
-
-TEST(ReferenceLogits, DamagedFilesAreRefused) {
-  const std::string good = logits_of(1, 2, {1}, {1, -1});
-  ASSERT_OK(parse_logits(good));
-  for (size_t n = 0; n < good.size(); ++n) EXPECT_ERROR(parse_logits(good.substr(0, n)), "f.logits: ");
-  EXPECT_ERROR(parse_logits(good + "x"), "21 bytes are not the logits of 1 tokens of a vocabulary of 2");
-  for (const int32_t n : {INT32_MAX, 2})
-    EXPECT_ERROR(parse_logits(logits_of(n, 2, {1}, {1, -1})), "are not the logits of");
-  for (const int32_t n : {INT32_MIN, -1, 0}) {
-    EXPECT_ERROR(parse_logits(logits_of(n, 2, {1}, {1, -1})), "no logits of `tessera logits`");
-    EXPECT_ERROR(parse_logits(logits_of(1, n, {1}, {1, -1})), "no logits of `tessera logits`");
-  }
-  EXPECT_ERROR(parse_logits(logits_of(INT32_MAX, INT32_MAX, {1}, {1, -1})), "are not the logits of");
-  for (const int32_t id : {-1, 2}) EXPECT_ERROR(parse_logits(logits_of(1, 2, {id}, {1, -1})), "token 0 is ");
-}
-
-TEST(ReferenceLogits, OtherVocabulariesAndInfinitiesAreRefused) {
-  const std::string text = logits_of(1, 2, {1}, {1, std::numeric_limits<float>::infinity()});
-  ASSERT_OK_AND_ASSIGN(ReferenceLogits reference, parse_logits(text));
-  const std::vector<float> two(2), three(3);
-  EXPECT_ERROR(reference.compare(0, two), "f.logits: logit 1 after token 0 is inf");
-  EXPECT_ERROR(reference.compare(0, three), "logits of 2 tokens, the model has 3");
 }
 
 }  // namespace

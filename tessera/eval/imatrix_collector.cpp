@@ -1,11 +1,11 @@
-#include "tessera/cli/imatrix_collector.h"
+#include "tessera/eval/imatrix_collector.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-namespace tessera::cli {
+namespace tessera::eval {
 
 void ImatrixCollector::observe(std::string_view weight, std::span<const float> sums, int64_t n_tokens) {
   const bool is_wanted = weight.starts_with("blk.") || (output_ == Output::collect && weight == "output.weight");
@@ -34,4 +34,4 @@ Result<> ImatrixCollector::status() const {
   return {};
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::eval

@@ -1,4 +1,4 @@
-// Adds what a session observes to an importance matrix: the glue between the engine and convert. Used by imatrix.
+// Adds what a session observes (SessionOptions::observer) to an importance matrix. Used by `tessera imatrix`.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "tessera/convert/imatrix.h"
 
-namespace tessera::cli {
+namespace tessera::eval {
 
 class ImatrixCollector {
  public:
@@ -29,4 +29,4 @@ class ImatrixCollector {
   std::optional<Error> error_;
 };
 
-}  // namespace tessera::cli
+}  // namespace tessera::eval

@@ -1,12 +1,13 @@
-// What an importance matrix says of a model, as tables: per weight and per layer. Used by imatrix --show-statistics.
+// Statistics of an importance matrix, by weight and by layer. Used by `tessera imatrix --show-statistics`.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tessera/convert/imatrix.h"
 
-namespace tessera::cli {
+namespace tessera::convert {
 
 /// Of the mean squared inputs of a weight's columns, over all matrices that tokens have reached.
 struct ImatrixStatistics {
@@ -19,9 +20,17 @@ struct ImatrixStatistics {
 };
 
 /// Layer by layer, in a layer the largest sum first.
-std::vector<ImatrixStatistics> statistics_of(const convert::Imatrix& imatrix);
+std::vector<ImatrixStatistics> statistics_of(const Imatrix& imatrix);
 
-/// The tables as text.
-std::string format_statistics(const convert::Imatrix& imatrix);
+/// The sums over the weights of one layer.
+struct LayerStatistics {
+  int64_t layer = -1;
+  size_t n_weights = 0;
+  double sum = 0, mean = 0;
+  double active_share = 0;
+};
 
-}  // namespace tessera::cli
+/// Layer by layer.
+std::vector<LayerStatistics> layers_of(std::span<const ImatrixStatistics> weights);
+
+}  // namespace tessera::convert

@@ -1,0 +1,50 @@
+// Single operations: a row for each that matches, as it is measured.
+#include "tessera/observe/bench_ops.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/cpu/backend.h"
+#include "tests/support/testing.h"
+
+namespace tessera::observe {
+namespace {
+
+class BenchOps : public ::testing::Test {
+ protected:
+  Result<std::vector<BenchOpRow>> rows(std::string_view pattern, size_t n_most = SIZE_MAX) {
+    OpBenchOptions options{.pattern = {}, .types = {DType::q4_0}, .sizes = OpSizes::small, .n_repetitions = 2};
+    TESSERA_ASSIGN(options.pattern, TensorPattern::compile(pattern));
+    std::vector<BenchOpRow> rows;
+    const CancelToken cancel;
+    TESSERA_TRY(bench_ops(*device_, options, {.threads = {.n_threads = 1}}, cancel,
+                          [&](const BenchOpRow& row) -> Result<> {
+                            if (rows.size() == n_most) return fail(ErrorCode::io, "the sink is full");
+                            rows.push_back(row);
+                            return {};
+                          }));
+    return rows;
+  }
+  std::unique_ptr<Device> device_ = cpu::create_device("").value();
+};
+
+TEST_F(BenchOps, EachMatchIsARow) {
+  ASSERT_OK_AND_ASSIGN(const auto all, rows("^mul_mat q4_0 256x32"));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].op, "mul_mat");
+  EXPECT_EQ(all[0].type, "q4_0");
+  EXPECT_EQ(all[0].n_tokens, 1);
+  EXPECT_EQ(all[1].n_tokens, 16);
+  for (const BenchOpRow& row : all) {
+    EXPECT_EQ(row.seconds.size(), 2u);
+    EXPECT_EQ(row.n_threads, 1);
+    EXPECT_EQ(row.macs, 256.0 * 32 * static_cast<double>(row.n_tokens));
+  }
+}
+
+TEST_F(BenchOps, StopsAtAnErrorOfTheSink) {
+  EXPECT_ERROR(rows("^mul_mat q4_0", 1), "the sink is full");
+  EXPECT_ERROR(rows("nothing"), "no operation matches");
+}
+
+}  // namespace
+}  // namespace tessera::observe

@@ -7,7 +7,7 @@ namespace {
 constexpr float kMaxScale = 1e6f;
 constexpr int64_t kMaxLayer = 1 << 16;
 
-std::function<Result<>(std::string_view)> add_file(std::vector<AdapterSource>& files) {
+Setter add_file(std::vector<AdapterSource>& files) {
   return [&files](std::string_view text) -> Result<> {
     if (text.empty()) return fail(ErrorCode::invalid_argument, "want a file, got ''");
     files.push_back({.path = std::string(text)});
@@ -15,7 +15,7 @@ std::function<Result<>(std::string_view)> add_file(std::vector<AdapterSource>& f
   };
 }
 
-std::function<Result<>(std::string_view)> add_scaled_file(std::vector<AdapterSource>& files) {
+Setter add_scaled_file(std::vector<AdapterSource>& files) {
   return [&files](std::string_view text) -> Result<> {
     const size_t colon = text.rfind(':');
     if (colon == std::string_view::npos || colon == 0)
@@ -26,7 +26,7 @@ std::function<Result<>(std::string_view)> add_scaled_file(std::vector<AdapterSou
   };
 }
 
-std::function<Result<>(std::string_view)> layers_setter(LayerSpan& layers) {
+Setter layers_setter(LayerSpan& layers) {
   return [&layers](std::string_view text) -> Result<> {
     const size_t space = text.find(' ');
     if (space == std::string_view::npos)
@@ -39,21 +39,21 @@ std::function<Result<>(std::string_view)> layers_setter(LayerSpan& layers) {
 
 }  // namespace
 
-// A flag a line, as a table.
-// clang-format off
 void add_lora_flags(FlagTable& table, std::vector<AdapterSource>& loras) {
-  auto& f = table.flags;
-  f.push_back({"--lora", {}, "FILE", "add a LoRA adapter; may be repeated", "", true, add_file(loras)});
-  f.push_back({"--lora-scaled", {}, "FILE:SCALE", "add a LoRA adapter times SCALE; may be repeated", "", true, add_scaled_file(loras)});
+  table.common("--lora", "FILE", "add a LoRA adapter; may be repeated", add_file(loras));
+  table.common("--lora-scaled", "FILE:SCALE", "add a LoRA adapter times SCALE; may be repeated",
+               add_scaled_file(loras));
 }
 
 void add_adapter_flags(FlagTable& table, AdapterSources& adapters) {
   add_lora_flags(table, adapters.loras);
-  auto& f = table.flags;
-  f.push_back({"--control-vector", {}, "FILE", "add a control vector to the layers' outputs; may be repeated", "", false, add_file(adapters.control_vectors)});
-  f.push_back({"--control-vector-scaled", {}, "FILE:SCALE", "add a control vector times SCALE; may be repeated", "", false, add_scaled_file(adapters.control_vectors)});
-  f.push_back({"--control-vector-layer-range", {}, "START END", "the layers that control vectors are added to, first and last, from 0", "all", false, layers_setter(adapters.layers)});
+  table.rare("--control-vector", "FILE", "add a control vector to the layers' outputs; may be repeated",
+             add_file(adapters.control_vectors));
+  table.rare("--control-vector-scaled", "FILE:SCALE", "add a control vector times SCALE; may be repeated",
+             add_scaled_file(adapters.control_vectors));
+  table.rare("--control-vector-layer-range", "START END",
+             "the layers that control vectors are added to, first and last, from 0", layers_setter(adapters.layers),
+             "all");
 }
-// clang-format on
 
 }  // namespace tessera::cli

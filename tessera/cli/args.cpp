@@ -52,6 +52,24 @@ bool looks_like_flag(std::string_view arg) {
 
 }  // namespace
 
+void FlagTable::add(Shown shown, std::string_view names, std::string value, std::string help, Setter setter,
+                    std::optional<std::string> default_text) {
+  Flag flag{.name = std::string(names.substr(0, names.find(' '))),
+            .aliases = {},
+            .value = std::move(value),
+            .help = std::move(help),
+            .default_text = default_text ? std::move(*default_text) : std::move(setter.default_text),
+            .shown = shown,
+            .set = std::move(setter.set)};
+  for (size_t space; (space = names.find(' ')) != std::string_view::npos;) {
+    names.remove_prefix(space + 1);
+    flag.aliases.emplace_back(names.substr(0, names.find(' ')));
+  }
+  flags.push_back(std::move(flag));
+}
+
+Flag& FlagTable::at(std::string_view name) { return *std::ranges::find(flags, name, &Flag::name); }
+
 Result<> parse(const FlagTable& table, std::span<const std::string_view> args) {
   TESSERA_TRY(set_from_environment(table));
   bool flags_ended = false;
@@ -195,40 +213,52 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   return ids;
 }
 
-std::function<Result<>(std::string_view)> set_switch(bool& target, bool value) {
-  return [&target, value](std::string_view) -> Result<> {
+Setter set_switch(bool& target, bool value) {
+  return Setter([&target, value](std::string_view) -> Result<> {
     target = value;
     return {};
-  };
+  });
 }
 
-std::function<Result<>(std::string_view)> set_string(std::string& target) {
-  return [&target](std::string_view text) -> Result<> {
+Setter set_string(std::string& target) {
+  const auto set = [&target](std::string_view text) -> Result<> {
     target = text;
     return {};
   };
+  return Setter(set, target);
 }
 
-std::function<Result<>(std::string_view)> set_integer(int64_t& target, int64_t min, int64_t max) {
-  return [&target, min, max](std::string_view text) -> Result<> {
+Setter set_integer(int64_t& target, int64_t min, int64_t max) {
+  const auto set = [&target, min, max](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(target, parse_integer(text, min, max));
     return {};
   };
+  return Setter(set, fmt::format("{}", target));
 }
 
-std::function<Result<>(std::string_view)> set_integer(int32_t& target, int32_t min, int32_t max) {
-  return [&target, min, max](std::string_view text) -> Result<> {
+Setter set_integer(int32_t& target, int32_t min, int32_t max) {
+  const auto set = [&target, min, max](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(const int64_t value, parse_integer(text, min, max));
     target = static_cast<int32_t>(value);
     return {};
   };
+  return Setter(set, fmt::format("{}", target));
 }
 
-std::function<Result<>(std::string_view)> set_real(float& target, float min, float max) {
-  return [&target, min, max](std::string_view text) -> Result<> {
+Setter set_real(float& target, float min, float max) {
+  const auto set = [&target, min, max](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(target, parse_real(text, min, max));
     return {};
   };
+  return Setter(set, fmt::format("{}", target));
+}
+
+Setter noting(bool& is_given, Setter setter) {
+  const auto set = [&is_given, set = std::move(setter.set)](std::string_view text) {
+    is_given = true;
+    return set(text);
+  };
+  return Setter(set, std::move(setter.default_text));
 }
 
 }  // namespace tessera::cli

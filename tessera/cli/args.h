@@ -3,29 +3,65 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/result.h"
 
 namespace tessera::cli {
 
+/// Sets what a flag is bound to from the text of its value; "" for a switch.
+using SetValue = std::function<Result<>(std::string_view)>;
+
+/// How a flag sets its target, and what the target is without the flag.
+struct Setter {
+  SetValue set;
+  std::string default_text{};
+
+  template <class F>
+  requires std::is_invocable_r_v<Result<>, F&, std::string_view> Setter(F function, std::string text = {})
+      : set(std::move(function)), default_text(std::move(text)) {}
+};
+
+enum class Shown : uint8_t { always, with_all };  // by -h; only by --help-all
+
 struct Flag {
-  std::string name;                                 // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
-  std::vector<std::string> aliases{};               // "-c"
-  std::string value{};                              // "N", "START END" for two words; empty for a switch
-  std::string help{};                               // one line
-  std::string default_text{};                       // as help prints it; empty: none
-  bool is_common = false;                           // shown by -h, not only by --help-all
-  std::function<Result<>(std::string_view)> set{};  // the text of the value; "" for a switch
+  std::string name;                  // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
+  std::vector<std::string> aliases;  // "-c"
+  std::string value;                 // "N", "START END" for two words; empty for a switch
+  std::string help;                  // one line
+  std::string default_text;          // as help prints it; empty: none
+  Shown shown = Shown::with_all;
+  SetValue set;
 };
 
 struct FlagTable {
   std::vector<Flag> flags;
   std::string positional;  // "IN.gguf"; empty: none are taken
   std::function<Result<>(std::string_view)> add_positional;
+
+  /// Adds a flag that -h shows. names: "--ctx-size -c", the aliases last. Help prints the value that the target has now
+  /// as the default, or default_text in its place ("": none).
+  void common(std::string_view names, std::string value, std::string help, Setter setter,
+              std::optional<std::string> default_text = {}) {
+    add(Shown::always, names, std::move(value), std::move(help), std::move(setter), std::move(default_text));
+  }
+  /// Adds a flag that only --help-all shows.
+  void rare(std::string_view names, std::string value, std::string help, Setter setter,
+            std::optional<std::string> default_text = {}) {
+    add(Shown::with_all, names, std::move(value), std::move(help), std::move(setter), std::move(default_text));
+  }
+  /// A flag that the table has.
+  Flag& at(std::string_view name);
+
+ private:
+  void add(Shown shown, std::string_view names, std::string value, std::string help, Setter setter,
+           std::optional<std::string> default_text);
 };
 
 /// Sets the flags of an argument list, after those that the environment sets. "--flag value" and "--flag=value"; "--"
@@ -40,12 +76,15 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 
 // Setters for common kinds of values. They and the bounds they check outlive the table.
 
-std::function<Result<>(std::string_view)> set_switch(bool& target, bool value = true);
-std::function<Result<>(std::string_view)> set_string(std::string& target);
-std::function<Result<>(std::string_view)> set_integer(int64_t& target, int64_t min, int64_t max);
-std::function<Result<>(std::string_view)> set_integer(int32_t& target, int32_t min, int32_t max);
+Setter set_switch(bool& target, bool value = true);
+Setter set_string(std::string& target);
+Setter set_integer(int64_t& target, int64_t min, int64_t max);
+Setter set_integer(int32_t& target, int32_t min, int32_t max);
 /// A finite number; '.' is the decimal point in every locale.
-std::function<Result<>(std::string_view)> set_real(float& target, float min, float max);
+Setter set_real(float& target, float min, float max);
+
+/// The same setter, which also notes that its flag was given.
+Setter noting(bool& is_given, Setter setter);
 
 Result<int64_t> parse_integer(std::string_view text, int64_t min, int64_t max);
 Result<float> parse_real(std::string_view text, float min, float max);

@@ -116,26 +116,19 @@ Result<> print_json(const std::string& head, ChoiceForm form, std::span<const Ch
 }  // namespace
 
 void ChoiceArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
-  const auto add_mode = [&](std::string name, std::string help, bool& is_mode) {
-    f.push_back({std::move(name), {}, "", std::move(help), "", true, set_switch(is_mode)});
+  const auto add_mode = [&](std::string_view name, std::string help, bool& is_mode) {
+    table.common(name, "", std::move(help), set_switch(is_mode));
   };
-  const auto add_count = [&](std::string name, std::string default_text, int64_t& n) {
-    f.push_back({std::move(name),
-                 {},
-                 "N",
-                 "tasks to take at random; 0: all",
-                 std::move(default_text),
-                 false,
-                 set_integer(n, 0, INT64_MAX)});
+  const auto add_count = [&](std::string_view name, int64_t& n) {
+    table.rare(name, "N", "tasks to take at random; 0: all", set_integer(n, 0, INT64_MAX));
   };
   add_mode("--hellaswag", "instead: which of four endings (the file: six lines a task)", is_hellaswag);
-  add_count("--hellaswag-tasks", "400", n_hellaswag_tasks);
+  add_count("--hellaswag-tasks", n_hellaswag_tasks);
   add_mode("--winogrande", "instead: which of two names (the file: CSV)", is_winogrande);
-  add_count("--winogrande-tasks", "0", n_winogrande_tasks);
+  add_count("--winogrande-tasks", n_winogrande_tasks);
   add_mode("--multiple-choice", "instead: which of several answers (the file: binary)", is_multiple_choice);
-  add_count("--multiple-choice-tasks", "0", n_multiple_choice_tasks);
-  f.push_back({"--binary-file", {"-bf"}, "FILE", "the tasks' file, as -f", "", false, set_string(binary_path)});
+  add_count("--multiple-choice-tasks", n_multiple_choice_tasks);
+  table.rare("--binary-file -bf", "FILE", "the tasks' file, as -f", set_string(binary_path));
 }
 
 std::string_view ChoiceArgs::mode_flag() const {

@@ -3,30 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tessera/cli/console.h"
 
 namespace tessera::cli {
 
 void ChunkArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
   model.add_to(table);
   text.add_to(table);
   context.add_to(table);
-  Flag& size = *std::ranges::find(f, "--ctx-size", &Flag::name);
+  Flag& size = table.at("--ctx-size");
   size.help = "tokens of a chunk of text; of a choice's text, the most";
-  size.default_text = "512";
-  size.set = [this, set = set_integer(chunks.n_ctx, eval::kMinChunkTokens, kMaxContext)](std::string_view value) {
-    is_size_given = true;
-    return set(value);
-  };
-  f.push_back({"--chunks",
-               {},
-               "N",
-               "the most chunks of the text to go over; -1: all",
-               "-1",
-               true,
-               set_integer(chunks.n_max_chunks, -1, INT64_MAX)});
+  Setter setter = noting(is_size_given, set_integer(chunks.n_ctx, eval::kMinChunkTokens, kMaxContext));
+  size.default_text = std::move(setter.default_text);
+  size.set = std::move(setter.set);
+  table.common("--chunks", "N", "the most chunks of the text to go over; -1: all",
+               set_integer(chunks.n_max_chunks, -1, INT64_MAX));
 }
 
 Result<> ChunkArgs::check() {

@@ -1,6 +1,7 @@
 // tessera bench: prefill and decode speed, or single operations (--ops). Lists of values make a cross product of tests;
 // each row is printed as it is measured, beside what the machine could do at its measured peaks.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,8 +16,6 @@
 namespace tessera::cli {
 
 namespace {
-
-using Setter = std::function<Result<>(std::string_view)>;
 
 // Replaces the list by the items of "1,2,3".
 template <class T, class Parse>
@@ -34,18 +33,12 @@ Setter set_list(std::vector<T>& list, Parse parse) {
 }
 
 Setter set_integers(std::vector<int64_t>& list, int64_t min, int64_t max) {
-  return set_list(list, [min, max](std::string_view text) { return parse_integer(text, min, max); });
+  Setter setter = set_list(list, [min, max](std::string_view text) { return parse_integer(text, min, max); });
+  setter.default_text = fmt::format("{}", fmt::join(list, ","));
+  return setter;
 }
 
-Setter set_types(std::vector<DType>& list) {
-  return set_list(list, [](std::string_view text) -> Result<DType> {
-    const auto dtype = dtype_from_name(text);
-    if (!dtype)
-      return fail(ErrorCode::invalid_argument,
-                  "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
-    return *dtype;
-  });
-}
+Setter set_types(std::vector<DType>& list) { return set_list(list, cache_type_from_name); }
 
 // Types of weights. Which of them a device multiplies, it says itself.
 Setter set_weight_types(std::vector<DType>& list) {
@@ -71,11 +64,11 @@ Result<BenchFormat> format_from_name(std::string_view name) {
 }
 
 // A shared flag that takes a list here.
-void take_list(FlagTable& table, std::string_view name, Setter set) {
-  Flag& flag = *std::ranges::find(table.flags, name, &Flag::name);
+void take_list(FlagTable& table, std::string_view name, Setter setter) {
+  Flag& flag = table.at(name);
   flag.value += ",...";
-  flag.set = std::move(set);
-  flag.is_common = true;
+  flag.set = std::move(setter.set);
+  flag.shown = Shown::always;
 }
 
 struct Workload {
@@ -141,75 +134,41 @@ class BenchCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
-    auto& f = table.flags;
     model_.add_to(table);
-    f.front().value += ",...";
-    f.push_back({"--n-prompt",
-                 {"-p"},
-                 "N,...",
-                 "tests that prefill N tokens; 0: none",
-                 "512",
-                 true,
-                 set_integers(n_prompt_, 0, kMaxContext)});
-    f.push_back({"--n-gen",
-                 {"-n"},
-                 "N,...",
-                 "tests that generate N tokens; 0: none",
-                 "128",
-                 true,
-                 set_integers(n_gen_, 0, kMaxContext)});
-    f.push_back({"--prompt-gen",
-                 {"-pg"},
-                 "P,G",
-                 "a test that prefills P tokens and generates G; may be repeated",
-                 "",
-                 true,
-                 [this](std::string_view text) { return add_prompt_gen(text); }});
-    f.push_back({"--n-depth",
-                 {"-d"},
-                 "N,...",
-                 "tokens in the cache before a test begins",
-                 "0",
-                 true,
-                 set_integers(n_depth_, 0, kMaxContext)});
-    f.push_back({"--repetitions",
-                 {"-r"},
-                 "N",
-                 "how often each test is measured",
-                 "5",
-                 true,
-                 set_integer(n_repetitions_, 1, 10000)});
-    f.push_back(
-        {"--output", {"-o"}, "FORMAT", "md, csv, json, jsonl", "md", true, [this](std::string_view text) -> Result<> {
-           TESSERA_ASSIGN(format_, format_from_name(text));
-           return {};
-         }});
-    f.push_back({"--no-warmup", {}, "", "measure from the first run on", "", false, set_switch(warm_up_, false)});
-    f.push_back({"--ops",
-                 {},
-                 "REGEX",
+    table.flags.front().value += ",...";
+    table.common("--n-prompt -p", "N,...", "tests that prefill N tokens; 0: none",
+                 set_integers(n_prompt_, 0, kMaxContext));
+    table.common("--n-gen -n", "N,...", "tests that generate N tokens; 0: none", set_integers(n_gen_, 0, kMaxContext));
+    table.common("--prompt-gen -pg", "P,G", "a test that prefills P tokens and generates G; may be repeated",
+                 [this](std::string_view text) { return add_prompt_gen(text); });
+    table.common("--n-depth -d", "N,...", "tokens in the cache before a test begins",
+                 set_integers(n_depth_, 0, kMaxContext));
+    table.common("--repetitions -r", "N", "how often each test is measured", set_integer(n_repetitions_, 1, 10000));
+    table.common(
+        "--output -o", "FORMAT", "md, csv, json, jsonl",
+        [this](std::string_view text) -> Result<> {
+          TESSERA_ASSIGN(format_, format_from_name(text));
+          return {};
+        },
+        "md");
+    table.rare("--no-warmup", "", "measure from the first run on", set_switch(warm_up_, false));
+    table.common("--ops", "REGEX",
                  "bench single operations instead of a model: those with a name that matches, as 'mul_mat q4_K "
                  "2048x2048 t512'; '.': all",
-                 "",
-                 true,
                  [this](std::string_view text) -> Result<> {
                    TESSERA_ASSIGN(ops_.pattern, TensorPattern::compile(text));
                    return {};
-                 }});
-    f.push_back(
-        {"--ops-types", {}, "TYPE,...", "types of weights for --ops", "all", false, set_weight_types(ops_.types)});
-    f.push_back({"--ops-size",
-                 {},
-                 "SIZE",
-                 "model: sizes of a 1b model; small: to see that all runs",
-                 "model",
-                 false,
-                 [this](std::string_view text) -> Result<> {
-                   TESSERA_ASSIGN(ops_.sizes, op_sizes_from_name(text));
-                   return {};
-                 }});
+                 });
+    table.rare("--ops-types", "TYPE,...", "types of weights for --ops", set_weight_types(ops_.types), "all");
+    table.rare(
+        "--ops-size", "SIZE", "model: sizes of a 1b model; small: to see that all runs",
+        [this](std::string_view text) -> Result<> {
+          TESSERA_ASSIGN(ops_.sizes, op_sizes_from_name(text));
+          return {};
+        },
+        "model");
     context_.add_to(table);
-    std::erase_if(f, [](const Flag& flag) { return flag.name == "--ctx-size"; });  // follows from each test
+    std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });  // follows from each test
     take_list(table, "--threads", set_integers(n_threads_, 1, ThreadPool::kMaxThreads));
     take_list(table, "--ubatch-size", set_integers(n_ubatch_, 1, 1 << 16));
     take_list(table, "--cache-type-k", set_types(type_k_));
@@ -227,7 +186,7 @@ class BenchCommand final : public Command {
     }
     TESSERA_TRY(model_.check());
     TESSERA_TRY(
-        set_list(models_, [](std::string_view text) { return Result<std::string>(text); })(model_.options.path));
+        set_list(models_, [](std::string_view text) { return Result<std::string>(text); }).set(model_.options.path));
     for (const int64_t n : n_prompt_)
       if (n > 0) loads_.push_back({.n_prompt = n});
     for (const int64_t n : n_gen_)
@@ -266,7 +225,7 @@ class BenchCommand final : public Command {
  private:
   Result<> add_prompt_gen(std::string_view text) {
     std::vector<int64_t> both;
-    TESSERA_TRY(set_integers(both, 1, kMaxContext)(text));
+    TESSERA_TRY(set_integers(both, 1, kMaxContext).set(text));
     if (both.size() != 2) return fail(ErrorCode::invalid_argument, "'{}', want two numbers P,G", text);
     prompt_gen_.push_back({both[0], both[1]});
     return {};

@@ -36,38 +36,21 @@ class CompareCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     model_.add_to(table);
-    auto& f = table.flags;
-    f.push_back({"--with",
-                 {},
-                 "NAME",
+    table.common("--with", "NAME",
                  "the other side: a device, cpu:ISA (cpu:scalar, ...), or cpu:ACTIVATIONS (cpu:f32, cpu:int8-32, ...)",
-                 "another device, else cpu:scalar",
-                 true,
-                 set_string(with_)});
-    f.push_back({"--prompt",
-                 {"-p"},
-                 "TEXT",
-                 "what to compute",
-                 fmt::format("{} tokens", kUsualTokens),
-                 true,
-                 set_string(prompt_)});
-    f.push_back({"--each",
-                 {},
-                 "",
-                 "each node with the first side's operands: the errors of single operations",
-                 "",
-                 true,
+                 set_string(with_), "another device, else cpu:scalar");
+    table.common("--prompt -p", "TEXT", "what to compute", set_string(prompt_), fmt::format("{} tokens", kUsualTokens));
+    table.common("--each", "", "each node with the first side's operands: the errors of single operations",
                  [this](std::string_view) -> Result<> {
                    mode_ = observe::CompareMode::each;
                    return {};
-                 }});
-    f.push_back({"--top", {}, "N", "nodes to print; 0: all", "20", true, set_integer(n_top_, 0, INT64_MAX)});
-    f.push_back(
-        {"--limit", {}, "X", "exit status 1 if an NMSE is above", "", true, [this](std::string_view text) -> Result<> {
-           TESSERA_ASSIGN(limit_, parse_real(text, 0, 1e30f));
-           return {};
-         }});
-    f.push_back({"--json", {}, "", "print JSON: all nodes", "", true, set_switch(json_)});
+                 });
+    table.common("--top", "N", "nodes to print; 0: all", set_integer(n_top_, 0, INT64_MAX));
+    table.common("--limit", "X", "exit status 1 if an NMSE is above", [this](std::string_view text) -> Result<> {
+      TESSERA_ASSIGN(limit_, parse_real(text, 0, 1e30f));
+      return {};
+    });
+    table.common("--json", "", "print JSON: all nodes", set_switch(json_));
     context_.add_to(table);
     return table;
   }

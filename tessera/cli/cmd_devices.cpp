@@ -84,7 +84,7 @@ class DevicesCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
-    table.flags.push_back({"--json", {}, "", "print JSON", "", true, set_switch(json_)});
+    table.common("--json", "", "print JSON", set_switch(json_));
     return table;
   }
 

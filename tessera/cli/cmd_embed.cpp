@@ -15,7 +15,7 @@ namespace {
 
 enum class Format : uint8_t { json, array, raw };
 
-std::function<Result<>(std::string_view)> set_format(Format& target) {
+Setter set_format(Format& target) {
   return [&target](std::string_view text) -> Result<> {
     constexpr std::pair<std::string_view, Format> kNames[] = {
         {"json", Format::json}, {"array", Format::array}, {"raw", Format::raw}};
@@ -77,34 +77,23 @@ class EmbedCommand final : public Command {
 
 FlagTable EmbedCommand::flags() {
   FlagTable table;
-  auto& f = table.flags;
   model_.add_to(table);
   text_.add_to(table);
-  f.back().help = "a file with a text per line; without -p and -f they are read from stdin";
-  f.push_back({"--pooling",
-               {},
-               "KIND",
-               "none (a vector per token), mean, cls (first token), last, rank (scores of QUERY<tab>DOCUMENT)",
-               "the model's, or mean",
-               true,
-               [this](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(pooling_, nn::pooling_from_name(text));
-                 return {};
-               }});
-  f.push_back({"--embd-normalize",
-               {},
-               "N",
+  table.flags.back().help = "a file with a text per line; without -p and -f they are read from stdin";
+  table.common(
+      "--pooling", "KIND",
+      "none (a vector per token), mean, cls (first token), last, rank (scores of QUERY<tab>DOCUMENT)",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(pooling_, nn::pooling_from_name(text));
+        return {};
+      },
+      "the model's, or mean");
+  table.common("--embd-normalize", "N",
                "-1: as they are; 0: largest magnitude 32760; 1: taxicab; 2: Euclidean; N: p-norm",
-               "2",
-               true,
-               set_integer(norm_, -1, 1024)});
-  f.push_back({"--embd-output-format",
-               {},
-               "KIND",
-               "json (as OpenAI's), array (of arrays), raw (a line of numbers per vector)",
-               "json",
-               true,
-               set_format(format_)});
+               set_integer(norm_, -1, 1024));
+  table.common("--embd-output-format", "KIND",
+               "json (as OpenAI's), array (of arrays), raw (a line of numbers per vector)", set_format(format_),
+               "json");
   context_.add_to(table);
   return table;
 }

@@ -22,29 +22,17 @@ class ExportLoraCommand final : public Command {
     FlagTable table;
     add_model_flag(table, model_);
     add_lora_flags(table, loras_);
-    auto& f = table.flags;
-    f.push_back({"--output", {"-o"}, "FILE", "the merged model", "", true, set_string(output_)});
-    f.push_back({"--type",
-                 {},
-                 "TYPE",
-                 "type of the weights that are merged, e.g. f16",
-                 "each weight's own",
-                 true,
-                 [this](std::string_view text) -> Result<> {
-                   type_ = convert::weight_type_from_name(text);
-                   if (!type_)
-                     return fail(ErrorCode::invalid_argument, "'{}' is not a type of weights, e.g. f16", text);
-                   return {};
-                 }});
-    f.push_back(
-        {"--keep-split", {}, "", "one output for each part of a split input", "", false, set_switch(keep_split_)});
-    f.push_back({"--threads",
-                 {"-t"},
-                 "N",
-                 "threads",
-                 fmt::format("{} here", n_threads_),
-                 true,
-                 set_integer(n_threads_, 1, ThreadPool::kMaxThreads)});
+    table.common("--output -o", "FILE", "the merged model", set_string(output_));
+    table.common(
+        "--type", "TYPE", "type of the weights that are merged, e.g. f16",
+        [this](std::string_view text) -> Result<> {
+          type_ = convert::weight_type_from_name(text);
+          if (!type_) return fail(ErrorCode::invalid_argument, "'{}' is not a type of weights, e.g. f16", text);
+          return {};
+        },
+        "each weight's own");
+    table.rare("--keep-split", "", "one output for each part of a split input", set_switch(keep_split_));
+    add_threads_flag(table, n_threads_);
     add_numa_flag(table, numa_);
     return table;
   }

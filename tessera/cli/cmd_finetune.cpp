@@ -37,32 +37,26 @@ class FinetuneCommand final : public Command {
   train::LoraOptions lora_;
 };
 
-// A flag a line, as a table.
-// clang-format off
 FlagTable FinetuneCommand::flags() {
   FlagTable table;
   add_model_flag(table, model_);
-  auto& f = table.flags;
-  const auto option = [this](std::function<Result<>(std::string_view)> set) {
-    return [this, set = std::move(set)](std::string_view text) -> Result<> {
-      has_lora_option_ = true;
-      return set(text);
-    };
-  };
-  f.push_back({"--lora", {}, "", "train an adapter beside the weights, which may be quantized", "", true, set_switch(is_lora_)});
-  f.push_back({"--rank", {}, "N", "rank of the adapter", "8", true, option(set_integer(lora_.rank, 1, 4096))});
-  f.push_back({"--alpha", {}, "X", "the adapter counts alpha / rank", "16", true, option(set_real(lora_.alpha, 1e-6f, 1e6f))});
-  f.push_back({"--targets", {}, "NAMES", "matrices that it is beside, e.g. attn_q,attn_v", "those of attention and feed-forward", true,
-               option([this](std::string_view text) -> Result<> {
-                 lora_.targets = split_names(text);
-                 lora_.has_default_targets = false;
-                 if (lora_.targets.empty()) return fail(ErrorCode::invalid_argument, "want names, e.g. attn_q,attn_v");
-                 return {};
-               })});
+  table.common("--lora", "", "train an adapter beside the weights, which may be quantized", set_switch(is_lora_));
+  table.common("--rank", "N", "rank of the adapter", noting(has_lora_option_, set_integer(lora_.rank, 1, 4096)));
+  table.common("--alpha", "X", "the adapter counts alpha / rank",
+               noting(has_lora_option_, set_real(lora_.alpha, 1e-6f, 1e6f)));
+  table.common("--targets", "NAMES", "matrices that it is beside, e.g. attn_q,attn_v",
+               noting(has_lora_option_,
+                      [this](std::string_view text) -> Result<> {
+                        lora_.targets = split_names(text);
+                        lora_.has_default_targets = false;
+                        if (lora_.targets.empty())
+                          return fail(ErrorCode::invalid_argument, "want names, e.g. attn_q,attn_v");
+                        return {};
+                      }),
+               "those of attention and feed-forward");
   args_.add_to(table);
   return table;
 }
-// clang-format on
 
 Result<> FinetuneCommand::check() {
   TESSERA_TRY(want_model(model_));

@@ -39,21 +39,10 @@ class GraphCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     model_.add_to(table);
-    auto& f = table.flags;
-    f.push_back({"--output",
-                 {"-o"},
-                 "FILE",
-                 "F.html: a page to look at; F.dot, F.gv: for Graphviz; F.json: the page's data",
-                 "DOT on stdout",
-                 true,
-                 set_string(output_)});
-    f.push_back({"--n-prompt",
-                 {"-p"},
-                 "N",
-                 "tokens of the prefill step",
-                 fmt::format("{}, or as many as fit", kUsualPrefill),
-                 true,
-                 set_integer(n_prompt_, 1, kMaxContext)});
+    table.common("--output -o", "FILE", "F.html: a page to look at; F.dot, F.gv: for Graphviz; F.json: the page's data",
+                 set_string(output_), "DOT on stdout");
+    table.common("--n-prompt -p", "N", "tokens of the prefill step", set_integer(n_prompt_, 1, kMaxContext),
+                 fmt::format("{}, or as many as fit", kUsualPrefill));
     context_.add_to(table);
     return table;
   }

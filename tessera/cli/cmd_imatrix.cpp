@@ -79,55 +79,29 @@ class ImatrixCommand final : public Command {
 
 FlagTable ImatrixCommand::flags() {
   FlagTable table;
-  auto& f = table.flags;
   args_.add_to(table);
-  f.push_back({"--output", {"-o"}, "FILE", "the file to write", "imatrix.gguf", true, set_string(output_)});
-  f.push_back({"--output-format",
-               {},
-               "FORMAT",
-               "gguf, dat",
-               "by the file's suffix",
-               true,
-               [this](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(given_form_, form_from_name(text));
-                 return {};
-               }});
-  f.push_back({"--output-frequency",
-               {"-ofreq"},
-               "N",
-               "save after every N chunks",
-               "10",
-               false,
-               set_integer(output_every_, 1, INT64_MAX)});
-  f.push_back({"--save-frequency",
-               {},
-               "N",
-               "also keep FILE.at_N after every N chunks; 0: none",
-               "0",
-               true,
-               set_integer(snapshot_every_, 0, INT64_MAX)});
-  f.push_back({"--in-file",
-               {},
-               "FILE",
-               "add this matrix; may be repeated; without a text that is all",
-               "",
-               true,
+  table.common("--output -o", "FILE", "the file to write", set_string(output_), "imatrix.gguf");
+  table.common(
+      "--output-format", "FORMAT", "gguf, dat",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(given_form_, form_from_name(text));
+        return {};
+      },
+      "by the file's suffix");
+  table.rare("--output-frequency -ofreq", "N", "save after every N chunks", set_integer(output_every_, 1, INT64_MAX));
+  table.common("--save-frequency", "N", "also keep FILE.at_N after every N chunks; 0: none",
+               set_integer(snapshot_every_, 0, INT64_MAX));
+  table.common("--in-file", "FILE", "add this matrix; may be repeated; without a text that is all",
                [this](std::string_view text) -> Result<> {
                  inputs_.emplace_back(text);
                  return {};
-               }});
-  f.push_back(
-      {"--resume", {}, "", "go on where the output file ends, with the same text", "", true, set_switch(resumes_)});
-  f.push_back({"--chunk",
-               {"--from-chunk"},
-               "N",
-               "chunks to skip at the text's beginning",
-               "0",
-               true,
-               set_integer(args_.chunks.n_skip, 0, INT64_MAX)});
-  f.push_back({"--process-output", {}, "", "also collect output.weight", "", true, set_switch(process_output_)});
-  f.push_back({"--no-ppl", {}, "", "no perplexity on the way", "", true, set_switch(has_ppl_, false)});
-  f.push_back({"--show-statistics", {}, "", "print tables of the matrix", "", true, set_switch(shows_statistics_)});
+               });
+  table.common("--resume", "", "go on where the output file ends, with the same text", set_switch(resumes_));
+  table.common("--chunk --from-chunk", "N", "chunks to skip at the text's beginning",
+               set_integer(args_.chunks.n_skip, 0, INT64_MAX));
+  table.common("--process-output", "", "also collect output.weight", set_switch(process_output_));
+  table.common("--no-ppl", "", "no perplexity on the way", set_switch(has_ppl_, false));
+  table.common("--show-statistics", "", "print tables of the matrix", set_switch(shows_statistics_));
   return table;
 }
 

@@ -104,12 +104,11 @@ class InspectCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     add_model_flag(table, path_);
-    auto& f = table.flags;
-    f.push_back({"--json", {}, "", "print JSON, with all elements of arrays", "", true, set_switch(json_)});
-    f.push_back({"--keys", {}, "", "only the keys", "", true, set_switch(keys_)});
-    f.push_back({"--tensors", {}, "", "only the tensors", "", true, set_switch(tensors_)});
-    f.push_back({"--dump", {}, "TENSOR", "print the values of a tensor, a row a line", "", true, set_string(dump_)});
-    f.push_back({"--raw", {}, "", "with --dump: little-endian 32-bit floats", "", true, set_switch(raw_)});
+    table.common("--json", "", "print JSON, with all elements of arrays", set_switch(json_));
+    table.common("--keys", "", "only the keys", set_switch(keys_));
+    table.common("--tensors", "", "only the tensors", set_switch(tensors_));
+    table.common("--dump", "TENSOR", "print the values of a tensor, a row a line", set_string(dump_));
+    table.common("--raw", "", "with --dump: little-endian 32-bit floats", set_switch(raw_));
     table.positional = "[FILE]";
     table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {
       if (!is_first) return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one file at a time", text);

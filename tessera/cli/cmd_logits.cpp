@@ -18,25 +18,15 @@ class LogitsCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     model_.add_to(table);
-    table.flags.push_back(
-        {"--tokens", {}, "1,2,3", "the token ids", "", true, [this](std::string_view text) -> Result<> {
-           TESSERA_ASSIGN(ids_, parse_ids(text));
-           return {};
-         }});
-    table.flags.push_back({"--output",
-                           {"-o"},
-                           "FILE",
-                           "int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab]",
-                           "",
-                           true,
-                           set_string(output_)});
-    table.flags.push_back({"--reference",
-                           {},
-                           "FILE",
-                           "print the error against this file's logits, per position; its tokens if --tokens is absent",
-                           "",
-                           true,
-                           set_string(reference_)});
+    table.common("--tokens", "1,2,3", "the token ids", [this](std::string_view text) -> Result<> {
+      TESSERA_ASSIGN(ids_, parse_ids(text));
+      return {};
+    });
+    table.common("--output -o", "FILE", "int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab]",
+                 set_string(output_));
+    table.common("--reference", "FILE",
+                 "print the error against this file's logits, per position; its tokens if --tokens is absent",
+                 set_string(reference_));
     context_.add_to(table);
     return table;
   }

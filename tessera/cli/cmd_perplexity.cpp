@@ -38,41 +38,23 @@ class PerplexityCommand final : public Command {
 
 FlagTable PerplexityCommand::flags() {
   FlagTable table;
-  auto& f = table.flags;
   args_.add_to(table);
-  f.push_back({"--ppl-stride",
-               {},
-               "N",
+  table.common("--ppl-stride", "N",
                "overlapping chunks, each N tokens on, of which the last N are scored; 0: none overlap",
-               "0",
-               true,
-               set_integer(args_.chunks.stride, 0, kMaxContext)});
-  f.push_back({"--kl-divergence-base",
-               {"--save-all-logits"},
-               "FILE",
+               set_integer(args_.chunks.stride, 0, kMaxContext));
+  table.common("--kl-divergence-base --save-all-logits", "FILE",
                "write the model's log-probabilities; with --kl-divergence: those to compare with",
-               "",
-               true,
-               set_string(base_path_)});
-  f.push_back({"--kl-divergence",
-               {},
-               "",
-               "compare with the base file: divergence, change of perplexity and probabilities",
-               "",
-               true,
-               set_switch(compares_)});
+               set_string(base_path_));
+  table.common("--kl-divergence", "", "compare with the base file: divergence, change of perplexity and probabilities",
+               set_switch(compares_));
   choices_.add_to(table);
-  f.push_back({"--reference-activations",
-               {},
-               "",
+  table.common("--reference-activations", "",
                "multiply with activations as floats instead of 8-bit codes (slow): what --activations f32 does",
-               "",
-               true,
                [this](std::string_view) -> Result<> {
                  args_.context.session.activations = Activations::float32;
                  return {};
-               }});
-  f.push_back({"--json", {}, "", "print a JSON object", "", true, set_switch(is_json_)});
+               });
+  table.common("--json", "", "print a JSON object", set_switch(is_json_));
   return table;
 }
 

@@ -31,18 +31,14 @@ class PlanCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
-    table.flags.push_back({"--memory",
-                           {},
-                           "SIZE",
-                           "find settings that fit, e.g. 12G (2^30) or 12GB (10^9): the largest context "
-                           "(or -c), then a smaller micro-batch, then a q8_0 cache",
-                           "",
-                           true,
-                           [this](std::string_view text) -> Result<> {
-                             TESSERA_ASSIGN(memory_, parse_bytes(text));
-                             return {};
-                           }});
-    table.flags.push_back({"--json", {}, "", "print JSON", "", true, set_switch(json_)});
+    table.common("--memory", "SIZE",
+                 "find settings that fit, e.g. 12G (2^30) or 12GB (10^9): the largest context "
+                 "(or -c), then a smaller micro-batch, then a q8_0 cache",
+                 [this](std::string_view text) -> Result<> {
+                   TESSERA_ASSIGN(memory_, parse_bytes(text));
+                   return {};
+                 });
+    table.common("--json", "", "print JSON", set_switch(json_));
     return table;
   }
 
@@ -54,7 +50,7 @@ class PlanCommand final : public Command {
     asked.adapters = model.adapters;
     asked.embeddings = !model.engine->model().info().has_logits;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
-    if (!plan.choice.empty() && !process.quiet) log(with_flags(plan.choice));
+    if (!plan.choice.empty() && !process.quiet) log(with_flag_names(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
     if (args_.context.log_schedule) {
       TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));
@@ -71,7 +67,7 @@ class PlanCommand final : public Command {
       const PlacementOptions placement = model.engine->placement_options();
       auto fitted = fit(*model.engine, model.adapters, asked, model.fit);
       if (fitted || fitted.error().code() != ErrorCode::out_of_memory) return fitted;
-      if (!process.quiet) log("warning: " + with_flags(fitted.error().message()));
+      if (!process.quiet) log("warning: " + with_flag_names(fitted.error().message()));
       TESSERA_TRY(model.engine->place(placement));
       for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
     }

@@ -59,7 +59,8 @@ class QuantizeCommand final : public Command {
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
     if (args_.size) TESSERA_TRY(fit(*files, plan, options, *threads, process));
     if (!process.quiet)
-      for (const std::string& warning : convert::warnings_of(plan, options)) log("warning: " + with_flags(warning));
+      for (const std::string& warning : convert::warnings_of(plan, options))
+        log("warning: " + with_flag_names(warning));
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(*files, plan, options));
     if (args_.dry_run) return args_.json ? print_json(*files, plan, n_bytes) : print(table_of(*files, plan, n_bytes));
     if (process.verbose) log(table_of(*files, plan, n_bytes));

@@ -29,32 +29,16 @@ class SplitCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
-    auto& f = table.flags;
-    f.push_back({"--split-max-tensors",
-                 {},
-                 "N",
-                 "tensors in a shard",
-                 "128; with --split-max-size: any number",
-                 true,
-                 set_integer(max_tensors_, 1, int64_t{kGgufMaxTensors})});
-    f.push_back({"--split-max-size",
-                 {},
-                 "N(M|G)",
-                 "bytes of tensors in a shard, in decimal units",
-                 "",
-                 true,
+    table.common("--split-max-tensors", "N", "tensors in a shard",
+                 set_integer(max_tensors_, 1, int64_t{kGgufMaxTensors}), "128; with --split-max-size: any number");
+    table.common("--split-max-size", "N(M|G)", "bytes of tensors in a shard, in decimal units",
                  [this](std::string_view text) -> Result<> {
                    TESSERA_ASSIGN(limits_.max_bytes, parse_shard_bytes(text));
                    return {};
-                 }});
-    f.push_back({"--no-tensor-first-split",
-                 {},
-                 "",
-                 "the first shard holds the keys alone",
-                 "",
-                 true,
-                 set_switch(limits_.is_first_tensorless)});
-    f.push_back({"--dry-run", {}, "", "print the shards and write nothing", "", true, set_switch(is_dry_run_)});
+                 });
+    table.common("--no-tensor-first-split", "", "the first shard holds the keys alone",
+                 set_switch(limits_.is_first_tensorless));
+    table.common("--dry-run", "", "print the shards and write nothing", set_switch(is_dry_run_));
     paths_.add_to(table, "IN.gguf", "OUT_PREFIX");
     return table;
   }

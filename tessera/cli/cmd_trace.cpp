@@ -17,15 +17,7 @@ class TraceCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
-    table.flags.push_back({"--output",
-                           {"-o"},
-                           "FILE",
-                           "the trace, for ui.perfetto.dev or chrome://tracing",
-                           "",
-                           true,
-                           set_string(output_)});
-    for (Flag& flag : table.flags)
-      if (flag.name == "--predict") flag.default_text = std::to_string(kUsualTokens);
+    table.common("--output -o", "FILE", "the trace, for ui.perfetto.dev or chrome://tracing", set_string(output_));
     return table;
   }
 

@@ -34,35 +34,35 @@ class TrainCommand final : public Command {
   std::string vocab_from_;
 };
 
-// A flag a line, as a table.
-// clang-format off
 FlagTable TrainCommand::flags() {
   FlagTable table;
-  auto& f = table.flags;
-  f.push_back({"--arch", {}, "NAME", "architecture: " + train::blueprint_architectures(), sizes_.architecture, true,
-               set_string(sizes_.architecture)});
-  f.push_back({"--model-name", {}, "TEXT", "general.name of the file", "", false, set_string(sizes_.name)});
-  f.push_back({"--n-layers", {}, "N", "layers", "4", true, set_integer(sizes_.n_layers, 1, 512)});
-  f.push_back({"--n-embd", {}, "N", "width of the embeddings", "128", true, set_integer(sizes_.n_embd, 1, 1 << 20)});
-  f.push_back({"--n-heads", {}, "N", "heads of attention", "4", true, set_integer(sizes_.n_heads, 1, 4096)});
-  f.push_back({"--n-heads-kv", {}, "N", "heads of keys and values", "--n-heads", true, set_integer(sizes_.n_heads_kv, 1, 4096)});
-  f.push_back({"--n-ff", {}, "N", "width of the feed-forward blocks", "8/3 of --n-embd; 4 times without a gate", true,
-               set_integer(sizes_.n_ff, 1, 1 << 20)});
-  f.push_back({"--rope-freq-base", {}, "X", "base of the rotary positions", "10000", false, set_real(sizes_.rope_base, 1.01f, 1e9f)});
-  f.push_back({"--untied", {}, "", "weights of the output layer's own, not the embedding's", "", false, set_switch(sizes_.ties_output, false)});
-  f.push_back({"--tokenizer", {}, "KIND", "vocabulary that is trained from the text: bpe, spm", "bpe", true,
-               [this](std::string_view text) -> Result<> {
-                 if (text != "bpe" && text != "spm") return fail(ErrorCode::invalid_argument, "'{}': want bpe or spm", text);
-                 tokenizer_.kind = text == "bpe" ? train::TokenizerKind::bpe : train::TokenizerKind::spm;
-                 return {};
-               }});
-  f.push_back({"--vocab-size", {}, "N", "its tokens", fmt::format("{}", kDefaultVocab), true,
-               set_integer(n_vocab_, 1, static_cast<int64_t>(train::kMaxTrainedVocab))});
-  f.push_back({"--vocab-from", {}, "FILE", "the vocabulary of this model instead", "", true, set_string(vocab_from_)});
+  table.common("--arch", "NAME", "architecture: " + train::blueprint_architectures(), set_string(sizes_.architecture),
+               sizes_.architecture);
+  table.rare("--model-name", "TEXT", "general.name of the file", set_string(sizes_.name));
+  table.common("--n-layers", "N", "layers", set_integer(sizes_.n_layers, 1, 512));
+  table.common("--n-embd", "N", "width of the embeddings", set_integer(sizes_.n_embd, 1, 1 << 20));
+  table.common("--n-heads", "N", "heads of attention", set_integer(sizes_.n_heads, 1, 4096));
+  table.common("--n-heads-kv", "N", "heads of keys and values", set_integer(sizes_.n_heads_kv, 1, 4096), "--n-heads");
+  table.common("--n-ff", "N", "width of the feed-forward blocks", set_integer(sizes_.n_ff, 1, 1 << 20),
+               "8/3 of --n-embd; 4 times without a gate");
+  table.rare("--rope-freq-base", "X", "base of the rotary positions", set_real(sizes_.rope_base, 1.01f, 1e9f));
+  table.rare("--untied", "", "weights of the output layer's own, not the embedding's",
+             set_switch(sizes_.ties_output, false));
+  table.common(
+      "--tokenizer", "KIND", "vocabulary that is trained from the text: bpe, spm",
+      [this](std::string_view text) -> Result<> {
+        if (text != "bpe" && text != "spm") return fail(ErrorCode::invalid_argument, "'{}': want bpe or spm", text);
+        tokenizer_.kind = text == "bpe" ? train::TokenizerKind::bpe : train::TokenizerKind::spm;
+        return {};
+      },
+      "bpe");
+  table.common("--vocab-size", "N", "its tokens",
+               set_integer(n_vocab_, 1, static_cast<int64_t>(train::kMaxTrainedVocab)),
+               fmt::format("{}", kDefaultVocab));
+  table.common("--vocab-from", "FILE", "the vocabulary of this model instead", set_string(vocab_from_));
   args_.add_to(table);
   return table;
 }
-// clang-format on
 
 Result<> TrainCommand::check() {
   TESSERA_TRY(args_.check());

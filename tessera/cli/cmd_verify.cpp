@@ -37,22 +37,11 @@ class VerifyCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     model_.add_to(table);
-    auto& f = table.flags;
-    f.push_back({"--json", {}, "", "print JSON", "", true, set_switch(json_)});
-    f.push_back({"--reference",
-                 {},
-                 "FILE",
-                 "logits of this model, as `tessera logits` writes them",
-                 "",
-                 true,
-                 set_string(reference_)});
-    f.push_back({"--max-nmse",
-                 {},
-                 "X",
-                 "the largest normalised mean squared error of the logits",
-                 "0.01",
-                 true,
-                 set_real(max_nmse_, 0.0f, 1e30f)});
+    table.common("--json", "", "print JSON", set_switch(json_));
+    table.common("--reference", "FILE", "logits of this model, as `tessera logits` writes them",
+                 set_string(reference_));
+    table.common("--max-nmse", "X", "the largest normalised mean squared error of the logits",
+                 set_real(max_nmse_, 0.0f, 1e30f));
     context_.add_to(table);
     table.positional = "[MODEL.gguf]";
     table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {

@@ -44,17 +44,16 @@ int usage_error(const std::string& message) {
 }  // namespace
 
 void add_common_flags(FlagTable& table, Context& context, HelpRequest& help) {
-  auto& f = table.flags;
-  f.push_back({"--quiet", {"-q"}, "", "no logs, no progress", "", true, set_switch(context.quiet)});
-  f.push_back({"--verbose", {"-v"}, "", "more logs", "", true, set_switch(context.verbose)});
-  f.push_back({"--help", {"-h"}, "", "this help", "", true, [&help](std::string_view) -> Result<> {
-                 help = std::max(help, HelpRequest::common);
-                 return {};
-               }});
-  f.push_back({"--help-all", {}, "", "help with every flag", "", true, [&help](std::string_view) -> Result<> {
-                 help = HelpRequest::all;
-                 return {};
-               }});
+  table.common("--quiet -q", "", "no logs, no progress", set_switch(context.quiet));
+  table.common("--verbose -v", "", "more logs", set_switch(context.verbose));
+  table.common("--help -h", "", "this help", [&help](std::string_view) -> Result<> {
+    help = std::max(help, HelpRequest::common);
+    return {};
+  });
+  table.common("--help-all", "", "help with every flag", [&help](std::string_view) -> Result<> {
+    help = HelpRequest::all;
+    return {};
+  });
 }
 
 std::string help_text(const CommandInfo& command, const FlagTable& table, HelpRequest request) {
@@ -62,7 +61,7 @@ std::string help_text(const CommandInfo& command, const FlagTable& table, HelpRe
                                  table.positional, command.summary);
   bool any_hidden = false;
   for (const Flag& flag : table.flags) {
-    if (request == HelpRequest::all || flag.is_common)
+    if (request == HelpRequest::all || flag.shown == Shown::always)
       text += flag_line(flag);
     else
       any_hidden = true;

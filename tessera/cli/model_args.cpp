@@ -17,18 +17,15 @@ namespace tessera::cli {
 
 namespace {
 
-std::function<Result<>(std::string_view)> set_cache_type(DType& target) {
-  return [&target](std::string_view text) -> Result<> {
-    const auto dtype = dtype_from_name(text);
-    if (!dtype)
-      return fail(ErrorCode::invalid_argument,
-                  "'{}' is not a type (f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl)", text);
-    target = *dtype;
+Setter set_cache_type(DType& target) {
+  const auto set = [&target](std::string_view text) -> Result<> {
+    TESSERA_ASSIGN(target, cache_type_from_name(text));
     return {};
   };
+  return Setter(set, std::string(info(target).name));
 }
 
-std::function<Result<>(std::string_view)> set_load_mode(EngineOptions& options) {
+Setter set_load_mode(EngineOptions& options) {
   return [&options](std::string_view text) -> Result<> {
     if (text == "mmap" || text == "mmap+mlock") {
       options.load = LoadMode::mmap;
@@ -42,7 +39,7 @@ std::function<Result<>(std::string_view)> set_load_mode(EngineOptions& options) 
   };
 }
 
-std::function<Result<>(std::string_view)> set_priority(Priority& target) {
+Setter set_priority(Priority& target) {
   return [&target](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(const int64_t level, parse_integer(text, -1, 3));
     target = static_cast<Priority>(level + 1);
@@ -50,7 +47,7 @@ std::function<Result<>(std::string_view)> set_priority(Priority& target) {
   };
 }
 
-std::function<Result<>(std::string_view)> set_activations(Activations& target) {
+Setter set_activations(Activations& target) {
   return [&target](std::string_view text) -> Result<> {
     const auto activations = activations_from_name(text);
     if (!activations)
@@ -61,7 +58,7 @@ std::function<Result<>(std::string_view)> set_activations(Activations& target) {
 }
 
 template <class T>
-std::function<Result<>(std::string_view)> set_optional_real(std::optional<T>& target, float min, float max) {
+Setter set_optional_real(std::optional<T>& target, float min, float max) {
   return [&target, min, max](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(const float value, parse_real(text, min, max));
     target = static_cast<T>(value);
@@ -69,7 +66,7 @@ std::function<Result<>(std::string_view)> set_optional_real(std::optional<T>& ta
   };
 }
 
-std::function<Result<>(std::string_view)> set_numa_policy(NumaPolicy& target) {
+Setter set_numa_policy(NumaPolicy& target) {
   return [&target](std::string_view text) -> Result<> {
     constexpr std::pair<std::string_view, NumaPolicy> kNames[] = {
         {"distribute", NumaPolicy::distribute}, {"isolate", NumaPolicy::isolate}, {"numactl", NumaPolicy::numactl}};
@@ -83,6 +80,11 @@ std::function<Result<>(std::string_view)> set_numa_policy(NumaPolicy& target) {
 
 }  // namespace
 
+Result<DType> cache_type_from_name(std::string_view name) {
+  if (const auto dtype = dtype_from_name(name)) return *dtype;
+  return fail(ErrorCode::invalid_argument, "'{}' is not a type ({})", name, kCacheTypes);
+}
+
 std::optional<Activations> activations_from_name(std::string_view name) {
   constexpr std::pair<std::string_view, Activations> kNames[] = {{"auto", Activations::automatic},
                                                                  {"f32", Activations::float32},
@@ -95,13 +97,8 @@ std::optional<Activations> activations_from_name(std::string_view name) {
 }
 
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent) {
-  table.flags.push_back({"--model",
-                         {"-m"},
-                         "FILE",
-                         "the GGUF model, or the first of its parts",
-                         std::string(absent),
-                         true,
-                         set_string(path)});
+  table.common("--model -m", "FILE", "the GGUF model, or the first of its parts", set_string(path),
+               std::string(absent));
 }
 
 Result<> want_model(const std::string& path) {
@@ -109,106 +106,97 @@ Result<> want_model(const std::string& path) {
   return {};
 }
 
-void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
-  table.flags.push_back({"--numa",
-                         {},
-                         "POLICY",
-                         "distribute: threads spread over the memory nodes; isolate: all on the node of the start; "
-                         "numactl: on the CPUs given by numactl",
-                         "the system places them",
-                         false,
-                         set_numa_policy(policy)});
+void add_threads_flag(FlagTable& table, int32_t& n_threads) {
+  table.common("--threads -t", "N", "threads", set_integer(n_threads, 1, ThreadPool::kMaxThreads),
+               fmt::format("{} here", n_threads));
 }
 
-// A flag a line, as a table.
-// clang-format off
+void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
+  table.rare("--numa", "POLICY",
+             "distribute: threads spread over the memory nodes; isolate: all on the node of the start; "
+             "numactl: on the CPUs given by numactl",
+             set_numa_policy(policy), "the system places them");
+}
+
 void ModelArgs::add_to(FlagTable& table) {
   add_model_flag(table, options.path, may_be_bundled ? "the bundled one" : "");
-  auto& f = table.flags;
   EngineOptions& engine = options.engine;
-  f.push_back({"--load-mode", {"-lm"}, "MODE", "none (read), mmap, mlock, mmap+mlock", "mmap", false, set_load_mode(engine)});
-  f.push_back({"--no-mmap", {}, "", "read the file instead of mapping it", "", false,
-               [&engine](std::string_view) -> Result<> {
-                 engine.load = LoadMode::read;
-                 return {};
-               }});
-  f.push_back({"--mlock", {}, "", "keep the weights in memory", "", false, set_switch(engine.lock_memory)});
-  f.push_back({"--no-repack", {"-nr"}, "", "use weights where they lie instead of packing them", "", false,
-               set_switch(engine.pack_weights, false)});
-  f.push_back({"--check-tensors", {}, "", "refuse weights that are not finite", "", false, set_switch(engine.check_tensors)});
+  table.rare("--load-mode -lm", "MODE", "none (read), mmap, mlock, mmap+mlock", set_load_mode(engine), "mmap");
+  table.rare("--no-mmap", "", "read the file instead of mapping it", [&engine](std::string_view) -> Result<> {
+    engine.load = LoadMode::read;
+    return {};
+  });
+  table.rare("--mlock", "", "keep the weights in memory", set_switch(engine.lock_memory));
+  table.rare("--no-repack -nr", "", "use weights where they lie instead of packing them",
+             set_switch(engine.pack_weights, false));
+  table.rare("--check-tensors", "", "refuse weights that are not finite", set_switch(engine.check_tensors));
   add_offload_flags(table, engine.placement, options.fit);
   RopeOverrides& rope = engine.rope;
-  f.push_back({"--rope-scaling", {}, "KIND", "none, linear, yarn", "the model's", false,
-               [&rope](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(rope.scaling, nn::rope_scaling_from_name(text));
-                 return {};
-               }});
-  f.push_back({"--rope-scale", {}, "X", "stretch the context by this factor", "the model's", false,
-               set_optional_real(rope.factor, 1e-4f, 65536.0f)});
-  f.push_back({"--rope-freq-scale", {}, "X", "the inverse of --rope-scale", "the model's", false,
-               [&rope](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(const float scale, parse_real(text, 1.0f / 65536.0f, 1e4f));
-                 rope.factor = 1.0f / scale;
-                 return {};
-               }});
-  f.push_back({"--rope-freq-base", {}, "X", "base of the rotation frequencies", "the model's", false,
-               set_optional_real(rope.freq_base, 1.0f, 1e12f)});
-  f.push_back({"--yarn-orig-ctx", {}, "N", "YaRN: context the model was trained with", "the model's", false,
-               set_optional_real(rope.original_context, 1.0f, 1.6e7f)});
-  f.push_back({"--yarn-ext-factor", {}, "X", "YaRN: share of extrapolation", "the model's", false,
-               set_optional_real(rope.yarn_ext, 0.0f, 1.0f)});
-  f.push_back({"--yarn-attn-factor", {}, "X", "YaRN: magnitude", "the model's", false,
-               set_optional_real(rope.attn_factor, 1e-6f, 1e6f)});
-  f.push_back({"--yarn-beta-fast", {}, "X", "YaRN: turns from which pairs extrapolate", "32", false,
-               set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f)});
-  f.push_back({"--yarn-beta-slow", {}, "X", "YaRN: turns up to which pairs interpolate", "1", false,
-               set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f)});
+  table.rare(
+      "--rope-scaling", "KIND", "none, linear, yarn",
+      [&rope](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(rope.scaling, nn::rope_scaling_from_name(text));
+        return {};
+      },
+      "the model's");
+  table.rare("--rope-scale", "X", "stretch the context by this factor", set_optional_real(rope.factor, 1e-4f, 65536.0f),
+             "the model's");
+  table.rare(
+      "--rope-freq-scale", "X", "the inverse of --rope-scale",
+      [&rope](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const float scale, parse_real(text, 1.0f / 65536.0f, 1e4f));
+        rope.factor = 1.0f / scale;
+        return {};
+      },
+      "the model's");
+  table.rare("--rope-freq-base", "X", "base of the rotation frequencies",
+             set_optional_real(rope.freq_base, 1.0f, 1e12f), "the model's");
+  table.rare("--yarn-orig-ctx", "N", "YaRN: context the model was trained with",
+             set_optional_real(rope.original_context, 1.0f, 1.6e7f), "the model's");
+  table.rare("--yarn-ext-factor", "X", "YaRN: share of extrapolation", set_optional_real(rope.yarn_ext, 0.0f, 1.0f),
+             "the model's");
+  table.rare("--yarn-attn-factor", "X", "YaRN: magnitude", set_optional_real(rope.attn_factor, 1e-6f, 1e6f),
+             "the model's");
+  table.rare("--yarn-beta-fast", "X", "YaRN: turns from which pairs extrapolate",
+             set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f), "32");
+  table.rare("--yarn-beta-slow", "X", "YaRN: turns up to which pairs interpolate",
+             set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f), "1");
   add_adapter_flags(table, options.adapters);
 }
-// clang-format on
 
 ContextArgs::ContextArgs() { session.threads.n_threads = default_thread_count(); }
 
-// A flag a line, as a table.
-// clang-format off
 void ContextArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
-  f.push_back({"--ctx-size", {"-c"}, "N", "tokens of context", "0: the model's", true,
-               set_integer(session.n_ctx, 0, kMaxContext)});
-  f.push_back({"--batch-size", {"-b"}, "N", "prompt tokens per call", "2048", false, set_integer(n_batch, 1, kMaxContext)});
-  f.push_back({"--ubatch-size", {"-ub"}, "N", "tokens computed at once", "512", false,
-               [this, set = set_integer(session.n_ubatch, 1, 1 << 16)](std::string_view text) -> Result<> {
-                 has_ubatch = true;
-                 return set(text);
-               }});
-  f.push_back({"--cache-type-k", {"-ctk"}, "TYPE", "type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", "f16", false,
-               set_cache_type(session.type_k)});
-  f.push_back({"--cache-type-v", {"-ctv"}, "TYPE", "type of the V cache", "f16", false, set_cache_type(session.type_v)});
-  f.push_back({"--activations", {}, "TYPE",
-               "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values", "auto: as the format needs", false,
-               set_activations(session.activations)});
-  f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", session.threads.n_threads), true,
-               [this, set = set_integer(session.threads.n_threads, 1, ThreadPool::kMaxThreads)](std::string_view text) -> Result<> {
-                 has_threads = true;
-                 return set(text);
-               }});
-  f.push_back({"--cpu-mask", {"-C"}, "HEX", "CPUs to run on, as a mask", "", false, set_string(cpu_mask)});
-  f.push_back({"--cpu-range", {"-Cr"}, "LO-HI", "CPUs to run on, as a range", "", false, set_string(cpu_range)});
-  f.push_back({"--cpu-strict", {}, "0|1", "1: each thread stays on its own CPU", "0", false,
-               [this](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(const int64_t strict, parse_integer(text, 0, 1));
-                 session.threads.placement = strict == 1 ? Placement::strict : Placement::shared;
-                 return {};
-               }});
-  f.push_back({"--prio", {}, "N", "-1 low, 0 normal, 1 medium, 2 high, 3 realtime", "0", false,
-               set_priority(session.threads.priority)});
-  f.push_back({"--poll", {}, "N", "0 to 100: how long idle threads wait awake", "50", false,
-               set_integer(session.threads.poll, 0, 100)});
+  table.common("--ctx-size -c", "N", "tokens of context", set_integer(session.n_ctx, 0, kMaxContext), "0: the model's");
+  table.rare("--batch-size -b", "N", "prompt tokens per call", set_integer(n_batch, 1, kMaxContext));
+  table.rare("--ubatch-size -ub", "N", "tokens computed at once",
+             noting(has_ubatch, set_integer(session.n_ubatch, 1, 1 << 16)));
+  table.rare("--cache-type-k -ctk", "TYPE", fmt::format("type of the K cache: {}", kCacheTypes),
+             set_cache_type(session.type_k));
+  table.rare("--cache-type-v -ctv", "TYPE", "type of the V cache", set_cache_type(session.type_v));
+  table.rare("--activations", "TYPE",
+             "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values",
+             set_activations(session.activations), "auto: as the format needs");
+  add_threads_flag(table, session.threads.n_threads);
+  Flag& threads = table.at("--threads");
+  threads.set = noting(has_threads, {std::move(threads.set)}).set;
+  table.rare("--cpu-mask -C", "HEX", "CPUs to run on, as a mask", set_string(cpu_mask));
+  table.rare("--cpu-range -Cr", "LO-HI", "CPUs to run on, as a range", set_string(cpu_range));
+  table.rare(
+      "--cpu-strict", "0|1", "1: each thread stays on its own CPU",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const int64_t strict, parse_integer(text, 0, 1));
+        session.threads.placement = strict == 1 ? Placement::strict : Placement::shared;
+        return {};
+      },
+      "0");
+  table.rare("--prio", "N", "-1 low, 0 normal, 1 medium, 2 high, 3 realtime", set_priority(session.threads.priority),
+             "0");
+  table.rare("--poll", "N", "0 to 100: how long idle threads wait awake", set_integer(session.threads.poll, 0, 100));
   add_numa_flag(table, session.threads.numa);
-  f.push_back({"--log-sched", {}, "", "tell on stderr which device runs each node of a step, and why", "", false,
-               set_switch(log_schedule)});
+  table.rare("--log-sched", "", "tell on stderr which device runs each node of a step, and why",
+             set_switch(log_schedule));
 }
-// clang-format on
 
 Result<> ContextArgs::check() {
   if (!cpu_mask.empty() && !cpu_range.empty())
@@ -275,7 +263,7 @@ LoadEvents LoadDisplay::events() {
 
 void LoadDisplay::show(std::string_view line) {
   bar_.reset();
-  if (!process_.quiet) log(with_flags(line));
+  if (!process_.quiet) log(with_flag_names(line));
 }
 
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process) {

@@ -8,6 +8,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
+#include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
 
 namespace tessera::cli {
@@ -17,6 +18,8 @@ void add_model_flag(FlagTable& table, std::string& path, std::string_view absent
 /// Whether one was given. Errors: invalid_argument.
 Result<> want_model(const std::string& path);
 
+/// --threads, which every command with threads of its own has.
+void add_threads_flag(FlagTable& table, int32_t& n_threads);
 /// --numa, which every command with --threads has.
 void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
@@ -30,7 +33,7 @@ struct ModelArgs {
 
 struct ContextArgs {
   SessionOptions session;
-  int64_t n_batch = 2048;
+  int64_t n_batch = GenerateOptions{}.n_batch;
   std::string cpu_mask, cpu_range;
   bool has_threads = false;  // --threads was given
   bool has_ubatch = false;   // --ubatch-size was given
@@ -74,6 +77,11 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Con
 
 /// open_model() and load_session().
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process);
+
+/// The types of a KV cache. Which of them a device has, it says itself.
+inline constexpr std::string_view kCacheTypes = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl";
+/// Errors: invalid_argument, listing them.
+Result<DType> cache_type_from_name(std::string_view name);
 
 /// "auto", "f32", "int8-32", ...
 std::optional<Activations> activations_from_name(std::string_view name);

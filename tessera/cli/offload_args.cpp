@@ -85,32 +85,40 @@ Result<> set_margin(FitOptions& fit, std::string_view text) {
 
 }  // namespace
 
-// A flag a line, as a table.
-// clang-format off
 void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions& fit) {
-  auto& f = table.flags;
-  const auto add = [&](std::string name, std::vector<std::string> aliases, std::string value, std::string help, std::string default_text, bool is_common, auto set) {
-    f.push_back({std::move(name), std::move(aliases), std::move(value), std::move(help), std::move(default_text), is_common, std::move(set)});
+  const auto placed = [&placement](auto set) {
+    return [&placement, set](std::string_view text) { return set(placement, text); };
   };
-  const auto placed = [&placement](auto set) { return [&placement, set](std::string_view text) { return set(placement, text); }; };
   const auto fitted = [&fit](auto set) { return [&fit, set](std::string_view text) { return set(fit, text); }; };
-  add("--device", {"-dev"}, "LIST", "devices to run on, in order of preference; none: the CPU alone", "auto: the GPUs there are", true, placed(set_devices));
-  add("--n-gpu-layers", {"-ngl", "--gpu-layers"}, "N", "layers on devices, the last ones first, the output being one more; auto, all", "auto: as many as fit", true, placed(set_layers));
-  add("--split-mode", {"-sm"}, "MODE", "over several devices: none (one has all), layer, row (of each matrix)", "layer", false, placed(set_split));
-  add("--tensor-split", {"-ts"}, "LIST", "how much of the model each device gets, e.g. 3,1", "by free memory", false, placed(set_shares));
-  add("--main-gpu", {"-mg"}, "N", "the device that has all with -sm none, and all but the rows with -sm row, counted from 0", "0", false, set_integer(placement.main_device, 0, INT32_MAX));
-  add("--override-tensor", {"-ot"}, "REGEX=WHERE,...", "weights whose names match lie on this device or in this memory; may be repeated", "", false, placed(add_rules));
-  add("--cpu-moe", {"-cmoe"}, "", "keep the experts of all layers on the CPU", "", false,
-      [&placement](std::string_view) -> Result<> {
-        placement.n_cpu_expert_layers = kAllLayers;
-        return {};
-      });
-  add("--n-cpu-moe", {"-ncmoe"}, "N", "keep the experts of the first N layers on the CPU", "0", false, set_integer(placement.n_cpu_expert_layers, 0, kMaxLayerFlag));
-  add("--no-kv-offload", {"-nkvo"}, "", "keep the cache, and so attention, on the CPU", "", false, set_switch(placement.offload_caches, false));
-  add("--fit", {"-fit"}, "on|off", "choose layers, context and micro-batch so that they fit, where no flag sets them", "on", false, fitted(set_fit));
-  add("--fit-target", {"-fitt"}, "MIB", "what --fit leaves free on each device", "1024; of the CPU's at most 1/16", false, fitted(set_margin));
-  add("--fit-ctx", {"-fitc"}, "N", "the least context that --fit chooses", "4096", false, set_integer(fit.least_ctx, 1, kMaxContext));
+  table.common("--device -dev", "LIST", "devices to run on, in order of preference; none: the CPU alone",
+               placed(set_devices), "auto: the GPUs there are");
+  table.common("--n-gpu-layers -ngl --gpu-layers", "N",
+               "layers on devices, the last ones first, the output being one more; auto, all", placed(set_layers),
+               "auto: as many as fit");
+  table.rare("--split-mode -sm", "MODE", "over several devices: none (one has all), layer, row (of each matrix)",
+             placed(set_split), "layer");
+  table.rare("--tensor-split -ts", "LIST", "how much of the model each device gets, e.g. 3,1", placed(set_shares),
+             "by free memory");
+  table.rare("--main-gpu -mg", "N",
+             "the device that has all with -sm none, and all but the rows with -sm row, counted from 0",
+             set_integer(placement.main_device, 0, INT32_MAX));
+  table.rare("--override-tensor -ot", "REGEX=WHERE,...",
+             "weights whose names match lie on this device or in this memory; may be repeated", placed(add_rules));
+  table.rare("--cpu-moe -cmoe", "", "keep the experts of all layers on the CPU",
+             [&placement](std::string_view) -> Result<> {
+               placement.n_cpu_expert_layers = kAllLayers;
+               return {};
+             });
+  table.rare("--n-cpu-moe -ncmoe", "N", "keep the experts of the first N layers on the CPU",
+             set_integer(placement.n_cpu_expert_layers, 0, kMaxLayerFlag));
+  table.rare("--no-kv-offload -nkvo", "", "keep the cache, and so attention, on the CPU",
+             set_switch(placement.offload_caches, false));
+  table.rare("--fit -fit", "on|off", "choose layers, context and micro-batch so that they fit, where no flag sets them",
+             fitted(set_fit), "on");
+  table.rare("--fit-target -fitt", "MIB", "what --fit leaves free on each device", fitted(set_margin),
+             "1024; of the CPU's at most 1/16");
+  table.rare("--fit-ctx -fitc", "N", "the least context that --fit chooses",
+             set_integer(fit.least_ctx, 1, kMaxContext));
 }
-// clang-format on
 
 }  // namespace tessera::cli

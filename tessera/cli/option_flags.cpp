@@ -26,7 +26,7 @@ constexpr std::string_view kMark = "option ";
 
 }  // namespace
 
-std::string with_flags(std::string_view message) {
+std::string with_flag_names(std::string_view message) {
   std::string text;
   for (size_t at = 0; (at = message.find(kMark)) != std::string_view::npos;) {
     const size_t begin = at + kMark.size();

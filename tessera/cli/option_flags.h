@@ -7,6 +7,6 @@
 namespace tessera::cli {
 
 /// The message with each "option n_ctx" of it as the flag, "-c". Names without a flag stay.
-std::string with_flags(std::string_view message);
+std::string with_flag_names(std::string_view message);
 
 }  // namespace tessera::cli

@@ -47,7 +47,7 @@ extern "C" void on_bus_error(int, siginfo_t* info, void*) {
 
 int report(const Error& error, int status) {
   // One line of valid text without control characters, whatever bytes a name in it had.
-  std::string line = "error: " + text::to_valid_utf8(with_flags(error.message()));
+  std::string line = "error: " + text::to_valid_utf8(with_flag_names(error.message()));
   for (size_t i = 0; i < line.size(); ++i) {
     const auto c = static_cast<unsigned char>(line[i]);
     const bool is_c1 = c == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0;  // U+0080 to U+009F

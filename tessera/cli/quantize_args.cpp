@@ -50,14 +50,14 @@ Result<DType> parse_weight_type(std::string_view text) {
   return unknown_name("a type of weights", text, known);
 }
 
-std::function<Result<>(std::string_view)> set_weight_type(std::optional<DType>& target) {
+Setter set_weight_type(std::optional<DType>& target) {
   return [&target](std::string_view text) -> Result<> {
     TESSERA_ASSIGN(target, parse_weight_type(text));
     return {};
   };
 }
 
-std::function<Result<>(std::string_view)> add_text(std::vector<std::string>& target) {
+Setter add_text(std::vector<std::string>& target) {
   return [&target](std::string_view text) -> Result<> {
     if (text.empty()) return fail(ErrorCode::invalid_argument, "want a part of a name, got ''");
     target.emplace_back(text);
@@ -75,22 +75,20 @@ Result<SizeTarget> parse_size(std::string_view text) {
 
 QuantizeArgs::QuantizeArgs() { n_threads = default_thread_count(); }
 
-// A flag a line, as a table.
-// clang-format off
 void QuantizeArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
   convert::MixOptions& mix = options.mix;
-  f.push_back({"--imatrix", {}, "FILE", "importance matrix: which columns of each weight matter", "", true, set_string(imatrix_path)});
-  f.push_back({"--size", {}, "SIZE", "the best mix of types in a file of this size, e.g. 4.5G, 700M, 4.5bpw", "", true,
+  table.common("--imatrix", "FILE", "importance matrix: which columns of each weight matter", set_string(imatrix_path));
+  table.common("--size", "SIZE", "the best mix of types in a file of this size, e.g. 4.5G, 700M, 4.5bpw",
                [this](std::string_view text) -> Result<> {
                  TESSERA_ASSIGN(size, parse_size(text));
                  return {};
-               }});
-  f.push_back({"--dry-run", {}, "", "print types and sizes, write nothing", "", true, set_switch(dry_run)});
-  f.push_back({"--json", {}, "", "with --dry-run: as JSON", "", true, set_switch(json)});
-  f.push_back({"--pure", {}, "", "the same type for all weights", "", true, set_switch(mix.pure)});
-  f.push_back({"--tensor-type", {"-tt"}, "REGEX=TYPE", "the type of tensors whose name matches; may be repeated, the first match wins",
-               "", true, [&mix](std::string_view text) -> Result<> {
+               });
+  table.common("--dry-run", "", "print types and sizes, write nothing", set_switch(dry_run));
+  table.common("--json", "", "with --dry-run: as JSON", set_switch(json));
+  table.common("--pure", "", "the same type for all weights", set_switch(mix.pure));
+  table.common("--tensor-type -tt", "REGEX=TYPE",
+               "the type of tensors whose name matches; may be repeated, the first match wins",
+               [&mix](std::string_view text) -> Result<> {
                  const size_t equals = text.rfind('=');
                  if (equals == std::string_view::npos || equals == 0)
                    return fail(ErrorCode::invalid_argument, "'{}': want REGEX=TYPE, e.g. attn_v=q8_0", text);
@@ -98,31 +96,32 @@ void QuantizeArgs::add_to(FlagTable& table) {
                  TESSERA_ASSIGN(auto pattern, TensorPattern::compile(text.substr(0, equals)));
                  mix.tensor_types.push_back({std::move(pattern), type});
                  return {};
-               }});
-  f.push_back({"--output-tensor-type", {}, "TYPE", "the type of output.weight", "", true, set_weight_type(mix.output_type)});
-  f.push_back({"--token-embedding-type", {}, "TYPE", "the type of token_embd.weight", "", true, set_weight_type(mix.embedding_type)});
-  f.push_back({"--leave-output-tensor", {}, "", "keep output.weight as it is", "", true, set_switch(mix.keep_output)});
-  f.push_back({"--include-weights", {}, "NAME", "use the importance of tensors with NAME only; may be repeated", "", false,
-               add_text(imatrix_filter.include)});
-  f.push_back({"--exclude-weights", {}, "NAME", "ignore the importance of tensors with NAME; may be repeated", "", false,
-               add_text(imatrix_filter.exclude)});
-  f.push_back({"--weighting", {}, "KIND", "error: errors count by importance; magnitude: those of large weights more", "error", false,
-               [this](std::string_view text) -> Result<> {
-                 if (text != "error" && text != "magnitude")
-                   return fail(ErrorCode::invalid_argument, "'{}': want error or magnitude", text);
-                 options.encoder.weighting = text == "error" ? convert::Weighting::error : convert::Weighting::magnitude;
-                 return {};
-               }});
-  f.push_back({"--compat", {}, "", "choose codes as ggml does, instead of by least error", "", false,
-               [this](std::string_view) -> Result<> {
-                 options.encoder.kind = convert::EncoderKind::compatible;
-                 return {};
-               }});
-  f.push_back({"--keep-split", {}, "", "one output for each part of a split input", "", false, set_switch(options.keep_split)});
-  f.push_back({"--allow-requantize", {}, "", "accepted for older scripts: quantized input is always taken, with a warning", "", false,
-               [](std::string_view) -> Result<> { return {}; }});
-  f.push_back({"--threads", {"-t"}, "N", "threads", fmt::format("{} here", n_threads), true,
-               set_integer(n_threads, 1, ThreadPool::kMaxThreads)});
+               });
+  table.common("--output-tensor-type", "TYPE", "the type of output.weight", set_weight_type(mix.output_type));
+  table.common("--token-embedding-type", "TYPE", "the type of token_embd.weight", set_weight_type(mix.embedding_type));
+  table.common("--leave-output-tensor", "", "keep output.weight as it is", set_switch(mix.keep_output));
+  table.rare("--include-weights", "NAME", "use the importance of tensors with NAME only; may be repeated",
+             add_text(imatrix_filter.include));
+  table.rare("--exclude-weights", "NAME", "ignore the importance of tensors with NAME; may be repeated",
+             add_text(imatrix_filter.exclude));
+  table.rare(
+      "--weighting", "KIND", "error: errors count by importance; magnitude: those of large weights more",
+      [this](std::string_view text) -> Result<> {
+        if (text != "error" && text != "magnitude")
+          return fail(ErrorCode::invalid_argument, "'{}': want error or magnitude", text);
+        options.encoder.weighting = text == "error" ? convert::Weighting::error : convert::Weighting::magnitude;
+        return {};
+      },
+      "error");
+  table.rare("--compat", "", "choose codes as ggml does, instead of by least error",
+             [this](std::string_view) -> Result<> {
+               options.encoder.kind = convert::EncoderKind::compatible;
+               return {};
+             });
+  table.rare("--keep-split", "", "one output for each part of a split input", set_switch(options.keep_split));
+  table.rare("--allow-requantize", "", "accepted for older scripts: quantized input is always taken, with a warning",
+             [](std::string_view) -> Result<> { return {}; });
+  add_threads_flag(table, n_threads);
   add_numa_flag(table, numa);
   table.positional = "IN.gguf OUT.gguf TYPE [THREADS]";
   table.add_positional = [this](std::string_view text) -> Result<> {
@@ -130,7 +129,6 @@ void QuantizeArgs::add_to(FlagTable& table) {
     return {};
   };
 }
-// clang-format on
 
 Result<> QuantizeArgs::check() {
   TESSERA_TRY(take_words());

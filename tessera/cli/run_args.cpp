@@ -5,32 +5,15 @@ namespace tessera::cli {
 void RunArgs::add_to(FlagTable& table) {
   model.add_to(table);
   prompt.add_to(table);
-  auto& f = table.flags;
-  f.push_back({"--predict",
-               {"-n", "--n-predict"},
-               "N",
-               "tokens to generate; -1: until the text ends",
-               "-1",
-               true,
-               set_integer(generate.n_predict, -1, INT32_MAX)});
-  f.push_back({"--echo", {}, "", "print the prompt first", "", true, set_switch(echo)});
-  f.push_back(
-      {"--special", {"-sp"}, "", "print special tokens, and read them in the prompt", "", false, set_switch(special)});
-  f.push_back({"--ids", {}, "", "print token ids instead of text", "", false, set_switch(print_ids)});
-  f.push_back({"--keep",
-               {},
-               "N",
-               "tokens of the prompt that a context shift keeps; -1: all",
-               "0",
-               false,
-               set_integer(generate.n_keep, -1, kMaxContext)});
-  f.push_back({"--context-shift",
-               {},
-               "",
-               "when the context is full, forget its older half",
-               "",
-               false,
-               set_switch(generate.context_shift)});
+  table.common("--predict -n --n-predict", "N", "tokens to generate; -1: until the text ends",
+               set_integer(generate.n_predict, -1, INT32_MAX));
+  table.common("--echo", "", "print the prompt first", set_switch(echo));
+  table.rare("--special -sp", "", "print special tokens, and read them in the prompt", set_switch(special));
+  table.rare("--ids", "", "print token ids instead of text", set_switch(print_ids));
+  table.rare("--keep", "N", "tokens of the prompt that a context shift keeps; -1: all",
+             set_integer(generate.n_keep, -1, kMaxContext));
+  table.rare("--context-shift", "", "when the context is full, forget its older half",
+             set_switch(generate.context_shift));
   context.add_to(table);
   sampling.add_to(table);
 }

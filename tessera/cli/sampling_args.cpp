@@ -11,79 +11,77 @@ namespace {
 
 constexpr float kMaxReal = 1e30f;  // the parameters have narrower ranges of their own
 
-// Flags that are not the parameter's name with dashes: GGUF users know them by these.
+// The flags of a parameter, if they are not its name with dashes: GGUF users know it by these.
 struct Spelling {
   std::string_view param;
-  std::string_view flag;
-  std::string_view alias = "";
+  std::string_view names;
 };
 constexpr Spelling kSpellings[] = {
-    {"temp", "--temp", "--temperature"},   {"dynatemp_exponent", "--dynatemp-exp"},
-    {"typ_p", "--typical", "--typical-p"}, {"top_n_sigma", "--top-nsigma", "--top-n-sigma"},
-    {"mirostat_tau", "--mirostat-ent"},    {"mirostat_eta", "--mirostat-lr"},
+    {"temp", "--temp --temperature"},
+    {"dynatemp_exponent", "--dynatemp-exp"},
+    {"typ_p", "--typical --typical-p"},
+    {"top_n_sigma", "--top-nsigma --top-n-sigma"},
+    {"mirostat_tau", "--mirostat-ent"},
+    {"mirostat_eta", "--mirostat-lr"},
 };
 constexpr std::string_view kCommon[] = {"temp", "top_k", "top_p", "min_p"};
 
+std::string flag_names(std::string_view param) {
+  const auto* spelling = std::ranges::find(kSpellings, param, &Spelling::param);
+  if (spelling != std::end(kSpellings)) return std::string(spelling->names);
+  std::string name = "--" + std::string(param);
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 // The flag of a number: a row of sample/samplers.def.
-Flag flag_of(const sample::SamplingParam& param, sample::SamplerParams& params) {
-  Flag flag{.name = "--" + std::string(param.name), .help = std::string(param.description)};
-  std::ranges::replace(flag.name, '_', '-');
-  const auto* spelling = std::ranges::find(kSpellings, param.name, &Spelling::param);
-  if (spelling != std::end(kSpellings)) {
-    flag.name = spelling->flag;
-    if (!spelling->alias.empty()) flag.aliases.emplace_back(spelling->alias);
-  }
-  flag.is_common = std::ranges::find(kCommon, param.name) != std::end(kCommon);
-  if (const auto* real = std::get_if<float sample::SamplerParams::*>(&param.member)) {
-    flag.value = "X";
-    flag.default_text = fmt::format("{}", params.**real);
-    flag.set = set_real(params.**real, -kMaxReal, kMaxReal);
-  } else {
-    const auto integer = std::get<int32_t sample::SamplerParams::*>(param.member);
-    flag.value = "N";
-    flag.default_text = fmt::format("{}", params.*integer);
-    flag.set = set_integer(params.*integer, static_cast<int32_t>(param.min), static_cast<int32_t>(param.max));
-  }
-  return flag;
+void add_flag(FlagTable& table, const sample::SamplingParam& param, sample::SamplerParams& params) {
+  const auto* real = std::get_if<float sample::SamplerParams::*>(&param.member);
+  const auto* integer = std::get_if<int32_t sample::SamplerParams::*>(&param.member);
+  const Setter setter = real != nullptr ? set_real(params.**real, -kMaxReal, kMaxReal)
+                                        : set_integer(params.**integer, static_cast<int32_t>(param.min),
+                                                      static_cast<int32_t>(param.max));
+  const bool is_common = std::ranges::find(kCommon, param.name) != std::end(kCommon);
+  const auto add = is_common ? &FlagTable::common : &FlagTable::rare;
+  (table.*add)(flag_names(param.name), real != nullptr ? "X" : "N", std::string(param.description), setter, {});
 }
 
 }  // namespace
 
-// clang-format off
 void SamplingArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
   sample::SamplerParams& p = params;
-  f.push_back({"--seed", {"-s"}, "N", "seed of the random numbers; -1: a new one", "-1", true, set_integer(p.seed, -1, INT64_MAX)});
-  for (const sample::SamplingParam& param : sample::sampling_params()) f.push_back(flag_of(param, p));
+  table.common("--seed -s", "N", "seed of the random numbers; -1: a new one", set_integer(p.seed, -1, INT64_MAX));
+  for (const sample::SamplingParam& param : sample::sampling_params()) add_flag(table, param, p);
   // The first one given replaces the defaults, as users know it.
-  f.push_back({"--dry-sequence-breaker", {}, "TEXT", "text that ends a repetition; 'none': no breakers", "\\n : \" *", false,
-               [&p, is_first = true](std::string_view text) mutable -> Result<> {
-                 if (is_first) p.dry_sequence_breakers.clear();
-                 is_first = false;
-                 if (text != "none") p.dry_sequence_breakers.emplace_back(text);
-                 return {};
-               }});
-  f.push_back({"--logit-bias", {"-l"}, "ID(+|-)X", "add X to the logit of a token; may be repeated", "", false,
-               [&p](std::string_view text) -> Result<> {
-                 const size_t sign = text.find_first_of("+-", 1);
-                 if (sign == std::string_view::npos)
-                   return fail(ErrorCode::invalid_argument, "'{}': want TOKEN_ID+BIAS or TOKEN_ID-BIAS", text);
-                 TESSERA_ASSIGN(const int64_t id, parse_integer(text.substr(0, sign), 0, INT32_MAX));
-                 const bool is_ban = text.substr(sign) == "-inf";
-                 // from_chars takes no plus sign.
-                 const std::string_view number = text.substr(text[sign] == '+' ? sign + 1 : sign);
-                 TESSERA_ASSIGN(const float bias, is_ban ? Result<float>(-std::numeric_limits<float>::infinity())
-                                                         : parse_real(number, -kMaxReal, kMaxReal));
-                 p.logit_bias.push_back({static_cast<int32_t>(id), bias});
-                 return {};
-               }});
-  f.push_back({"--samplers", {}, "NAMES", "samplers in their order, separated by ';'", "the default chain", false,
-               set_string(samplers)});
-  f.push_back({"--sampling-seq", {"--sampler-seq"}, "LETTERS", "samplers in their order, as letters", "edskypmxt", false,
-               set_string(sampling_letters)});
-  f.push_back({"--ignore-eos", {}, "", "go on after tokens that end a text", "", false, set_switch(ignore_eos)});
+  table.rare(
+      "--dry-sequence-breaker", "TEXT", "text that ends a repetition; 'none': no breakers",
+      [&p, is_first = true](std::string_view text) mutable -> Result<> {
+        if (is_first) p.dry_sequence_breakers.clear();
+        is_first = false;
+        if (text != "none") p.dry_sequence_breakers.emplace_back(text);
+        return {};
+      },
+      "\\n : \" *");
+  table.rare("--logit-bias -l", "ID(+|-)X", "add X to the logit of a token; may be repeated",
+             [&p](std::string_view text) -> Result<> {
+               const size_t sign = text.find_first_of("+-", 1);
+               if (sign == std::string_view::npos)
+                 return fail(ErrorCode::invalid_argument, "'{}': want TOKEN_ID+BIAS or TOKEN_ID-BIAS", text);
+               TESSERA_ASSIGN(const int64_t id, parse_integer(text.substr(0, sign), 0, INT32_MAX));
+               const bool is_ban = text.substr(sign) == "-inf";
+               // from_chars takes no plus sign.
+               const std::string_view number = text.substr(text[sign] == '+' ? sign + 1 : sign);
+               TESSERA_ASSIGN(const float bias, is_ban ? Result<float>(-std::numeric_limits<float>::infinity())
+                                                       : parse_real(number, -kMaxReal, kMaxReal));
+               p.logit_bias.push_back({static_cast<int32_t>(id), bias});
+               return {};
+             });
+  table.rare("--samplers", "NAMES", "samplers in their order, separated by ';'", set_string(samplers),
+             "the default chain");
+  table.rare("--sampling-seq --sampler-seq", "LETTERS", "samplers in their order, as letters",
+             set_string(sampling_letters), "edskypmxt");
+  table.rare("--ignore-eos", "", "go on after tokens that end a text", set_switch(ignore_eos));
 }
-// clang-format on
 
 Result<> SamplingArgs::check() {
   if (!samplers.empty() && !sampling_letters.empty())

@@ -10,18 +10,11 @@ Result<std::string> read_text(const std::string& path, const Context& process) {
 }
 
 void TextArgs::add_to(FlagTable& table) {
-  auto& f = table.flags;
-  f.push_back({"--prompt", {"-p"}, "TEXT", "the text", "", true, [this](std::string_view given) -> Result<> {
-                 text = given;
-                 return {};
-               }});
-  f.push_back({"--file",
-               {"-f"},
-               "FILE",
-               "the text's file; without -p and -f it is read from stdin",
-               "",
-               true,
-               set_string(file)});
+  table.common("--prompt -p", "TEXT", "the text", [this](std::string_view given) -> Result<> {
+    text = given;
+    return {};
+  });
+  table.common("--file -f", "FILE", "the text's file; without -p and -f it is read from stdin", set_string(file));
 }
 
 Result<> TextArgs::check() const {

@@ -130,7 +130,7 @@ Result<> run_training(const TrainArgs& args, const Training& training, Context& 
   TESSERA_TRY(losses.finish());
   // The program says nothing of its own when it is interrupted.
   if (!outcome && outcome.error().code() == ErrorCode::cancelled && !process.quiet)
-    log(with_flags(outcome.error().message()) + (args.checkpoint.empty() ? "" : "; --resume goes on"));
+    log(with_flag_names(outcome.error().message()) + (args.checkpoint.empty() ? "" : "; --resume goes on"));
   TESSERA_TRY(std::move(outcome));
   TESSERA_TRY(train::write_trained(args.output, training.files, *trainer, args.type));
   if (!process.quiet) log(fmt::format("{}: written", args.output));

@@ -8,8 +8,8 @@ namespace tessera::cli {
 
 void VocabArgs::add_to(FlagTable& table, std::string_view json_help, std::string_view special_help) {
   add_model_flag(table, path);
-  table.flags.push_back({"--json", {}, "", std::string(json_help), "", true, set_switch(json)});
-  table.flags.push_back({"--special", {"-sp"}, "", std::string(special_help), "", true, set_switch(special)});
+  table.common("--json", "", std::string(json_help), set_switch(json));
+  table.common("--special -sp", "", std::string(special_help), set_switch(special));
 }
 
 Result<> VocabArgs::check() const { return want_model(path); }

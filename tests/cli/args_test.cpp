@@ -20,10 +20,10 @@ struct Parsed {
 
   FlagTable table() {
     FlagTable table;
-    table.flags.push_back({"--count", {"-c", "-cnt"}, "N", "", "", true, set_integer(count, 0, 100)});
-    table.flags.push_back({"--real", {"-r"}, "X", "", "", true, set_real(real, -10.0f, 10.0f)});
-    table.flags.push_back({"--switch-it", {"-s"}, "", "", "", true, set_switch(on)});
-    table.flags.push_back({"--text", {}, "T", "", "", true, set_string(text)});
+    table.common("--count -c -cnt", "N", "", set_integer(count, 0, 100), "");
+    table.common("--real -r", "X", "", set_real(real, -10.0f, 10.0f), "");
+    table.common("--switch-it -s", "", "", set_switch(on));
+    table.common("--text", "T", "", set_string(text));
     return table;
   }
   Result<> parse(std::vector<std::string_view> args) { return cli::parse(table(), args); }
@@ -170,12 +170,42 @@ TEST(Args, IdsAreSeparatedByCommasSpacesOrBoth) {
   EXPECT_ERROR(parse_ids("[1, 2"), "'[1' is not a whole number");
 }
 
+TEST(FlagTable, DefaultsAreThoseOfTheTargets) {
+  int64_t count = 7;
+  float share = 0.05f;
+  std::string text = "abc";
+  bool on = true, is_given = false;
+  FlagTable table;
+  table.common("--count -c -cnt", "N", "how many", set_integer(count, 0, 100));
+  table.rare("--share", "X", "how much", set_real(share, 0, 1));
+  table.rare("--text", "T", "", set_string(text));
+  table.rare("--off", "", "", set_switch(on, false));
+  table.rare("--other", "N", "", noting(is_given, set_integer(count, 0, 100)), "as --count says");
+  EXPECT_EQ(table.flags[0].name, "--count");
+  EXPECT_EQ(table.flags[0].aliases, (std::vector<std::string>{"-c", "-cnt"}));
+  EXPECT_EQ(table.flags[0].shown, Shown::always);
+  EXPECT_EQ(table.flags[1].shown, Shown::with_all);
+  EXPECT_TRUE(table.flags[1].aliases.empty());
+  for (const auto& [name, text_of_default] : {std::pair<std::string, std::string>{"--count", "7"},
+                                              {"--share", "0.05"},
+                                              {"--text", "abc"},
+                                              {"--off", ""},
+                                              {"--other", "as --count says"}})
+    EXPECT_EQ(table.at(name).default_text, text_of_default) << name;
+  const std::vector<std::string_view> args = {"--count", "8"}, more = {"--other", "9"};
+  ASSERT_OK(parse(table, args));
+  EXPECT_FALSE(is_given);
+  ASSERT_OK(parse(table, more));
+  EXPECT_TRUE(is_given);
+  EXPECT_EQ(count, 9);
+}
+
 TEST(OptionFlags, MessagesNameTheFlagsOfOptions) {
-  EXPECT_EQ(with_flags("600 tokens, the context holds 512 (option n_ctx sets it)"),
+  EXPECT_EQ(with_flag_names("600 tokens, the context holds 512 (option n_ctx sets it)"),
             "600 tokens, the context holds 512 (-c sets it)");
-  EXPECT_EQ(with_flags("option n_gpu_layers 3 option schedule.peak, option n_keep"), "-ngl 3 --lr, --keep");
+  EXPECT_EQ(with_flag_names("option n_gpu_layers 3 option schedule.peak, option n_keep"), "-ngl 3 --lr, --keep");
   for (const std::string_view same : {"", "option ", "option n_ctxx", "an option", "n_ctx", "unknown option of"})
-    EXPECT_EQ(with_flags(same), same);
+    EXPECT_EQ(with_flag_names(same), same);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-# tessera_isa_sources(TARGET DIR [OPTIONS ...]): compiles every DIR/*.cpp once per instruction set into TARGET.
+# tessera_isa_sources(TARGET DIR [SOURCES ...] [OPTIONS ...]): compiles every DIR/*.cpp and the sources once per
+# instruction set into TARGET.
 #
 # Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avx512) and puts all that it defines into that
 # namespace; cpu/dispatch and quant/formats.cpp pick one at run time. A kernel source includes no header that has inline code outside
@@ -20,10 +21,10 @@ set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f
   -Wno-uninitialized -Wno-maybe-uninitialized)
 
 function(tessera_isa_sources target dir)
-  cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;OPTIONS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp)
   foreach(isa ${TESSERA_ISAS})
-    add_library(${target}_${isa} OBJECT ${sources})
+    add_library(${target}_${isa} OBJECT ${sources} ${ARG_SOURCES})
     target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(${target}_${isa} PRIVATE TESSERA_ISA_NAMESPACE=${isa} TESSERA_ISA_${isa}=1)
     target_compile_options(${target}_${isa} PRIVATE ${TESSERA_ISA_FLAGS_${isa}} ${ARG_OPTIONS})

@@ -27,13 +27,14 @@ function(tessera_shaders target dir)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/shaders)
   file(MAKE_DIRECTORY ${out})
   tessera_shader_ops(${out}/ops.glsl)
+  tessera_shader_formats(${out})
   set(arrays "")
   set(compiled "")
   foreach(shader ${shaders})
     get_filename_component(name ${shader} NAME_WE)
     add_custom_command(
       OUTPUT ${out}/${name}.inc
-      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.2 -O -Werror -mfmt=c -I ${out} -MD -MF ${out}/${name}.d
+      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.2 -O -Werror -mfmt=c -I ${out} -I ${dir} -MD -MF ${out}/${name}.d
         -o ${out}/${name}.inc ${shader}
       DEPENDS ${shader}
       DEPFILE ${out}/${name}.d

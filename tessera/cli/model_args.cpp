@@ -82,7 +82,7 @@ Setter set_numa_policy(NumaPolicy& target) {
 
 Result<DType> cache_type_from_name(std::string_view name) {
   if (const auto dtype = dtype_from_name(name)) return *dtype;
-  return fail(ErrorCode::invalid_argument, "'{}' is not a type ({})", name, kCacheTypes);
+  return fail(ErrorCode::invalid_argument, "'{}' is not a type ({})", name, kv_format_names());
 }
 
 std::optional<Activations> activations_from_name(std::string_view name) {
@@ -171,7 +171,7 @@ void ContextArgs::add_to(FlagTable& table) {
   table.rare("--batch-size -b", "N", "prompt tokens per call", set_integer(n_batch, 1, kMaxContext));
   table.rare("--ubatch-size -ub", "N", "tokens computed at once",
              noting(has_ubatch, set_integer(session.n_ubatch, 1, 1 << 16)));
-  table.rare("--cache-type-k -ctk", "TYPE", fmt::format("type of the K cache: {}", kCacheTypes),
+  table.rare("--cache-type-k -ctk", "TYPE", "type of the K cache: " + kv_format_names(),
              set_cache_type(session.type_k));
   table.rare("--cache-type-v -ctv", "TYPE", "type of the V cache", set_cache_type(session.type_v));
   table.rare("--activations", "TYPE",

@@ -79,7 +79,6 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Con
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process);
 
 /// The types of a KV cache. Which of them a device has, it says itself.
-inline constexpr std::string_view kCacheTypes = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl";
 /// Errors: invalid_argument, listing them.
 Result<DType> cache_type_from_name(std::string_view name);
 

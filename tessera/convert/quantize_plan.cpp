@@ -178,10 +178,7 @@ Result<TensorImportance> importance_of(const Imatrix* imatrix, const GgufTensor&
   return TensorImportance::of(entry->second, tensor.name, tensor.shape);
 }
 
-const quant::Format* find_decoder(DType dtype) {
-  const quant::Format* format = quant::find_format(dtype);
-  return format != nullptr && format->dequantize_row != nullptr ? format : nullptr;
-}
+const quant::Format* find_decoder(DType dtype) { return quant::find_format(dtype); }
 
 const quant::Format* find_encoder(DType dtype, const EncoderOptions& options) {
   const quant::Format* format = find_decoder(dtype);

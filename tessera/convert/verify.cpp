@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tessera/gguf/printable.h"
-#include "tessera/quant/validate.h"
+#include "tessera/quant/formats.h"
 #include "tessera/text/detokenize.h"
 
 namespace tessera::convert {

@@ -80,7 +80,7 @@ Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const 
 
 Result<> Adapter::plan_transposed(const LoraPair& pair) {
   const quant::Format* format = quant::find_format(pair.up->info.dtype);
-  if (format == nullptr || format->dequantize_row == nullptr)
+  if (format == nullptr)
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name(), quote_name(pair.up->info.name),
                 info(pair.up->info.dtype).name);
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {pair.up->info.shape[1], pair.rank}));

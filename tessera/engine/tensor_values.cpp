@@ -13,7 +13,7 @@ Result<> read_values(const ModelFiles& files, const ModelFiles::Tensor& tensor,
   constexpr int64_t kPieceValues = 16384;  // whole blocks of every type
   const DTypeInfo& type = info(tensor.info.dtype);
   const quant::Format* format = quant::find_format(tensor.info.dtype);
-  if (format == nullptr || format->dequantize_row == nullptr)
+  if (format == nullptr)
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", files.files()[tensor.file]->name(),
                 quote_name(tensor.info.name), type.name);
   // Rows are whole blocks without gaps, so the tensor is one run of blocks.

@@ -1,5 +1,6 @@
 #include "tessera/engine/weight_loader.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <mutex>
@@ -15,24 +16,20 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 // A piece ends on a whole panel of every packed form (16 rows; more is harmless).
 constexpr int64_t kPieceRows = 64;
 
-// The first value that is not finite, by the scalar truth of the format; one block at a time.
+// The first value that is not finite: of the blocks with a fault, the first that decodes to one.
 Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
   const DTypeInfo& type = info(tensor.dtype);
   const quant::Format* format = quant::find_format(tensor.dtype);
-  if (format == nullptr || format->dequantize_row == nullptr) return {};
+  if (format == nullptr) return {};
   const auto block_bytes = static_cast<size_t>(type.block_bytes);
-  // Types of one element a block are checked 256 at a time, for speed.
-  const size_t step = type.is_blocked() ? block_bytes : 256 * block_bytes;
-  std::vector<float> values(step / block_bytes * static_cast<size_t>(type.block_elements));
-  for (size_t at = 0; at < bytes.size(); at += step) {
-    const size_t n_blocks = std::min(step, bytes.size() - at) / block_bytes;
-    const auto n = static_cast<int64_t>(n_blocks) * type.block_elements;
-    format->dequantize_row(bytes.data() + at, n, values.data());
-    for (int64_t i = 0; i < n; ++i)
-      if (!std::isfinite(values[static_cast<size_t>(i)]))
-        return fail(ErrorCode::format, "tensor {}: block {}: value {} is {}", tensor.name,
-                    (offset + at) / block_bytes + static_cast<size_t>(i / type.block_elements), i % type.block_elements,
-                    values[static_cast<size_t>(i)]);
+  std::vector<float> values(static_cast<size_t>(type.block_elements));
+  for (size_t at = 0; const auto fault = quant::first_fault(tensor.dtype, bytes.subspan(at)); at += block_bytes) {
+    at += static_cast<size_t>(fault->block) * block_bytes;
+    format->dequantize_row(bytes.data() + at, type.block_elements, values.data());
+    const auto bad = std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
+    if (bad != values.end())
+      return fail(ErrorCode::format, "tensor {}: block {}: value {} is {}", tensor.name, (offset + at) / block_bytes,
+                  bad - values.begin(), *bad);
   }
   return {};
 }

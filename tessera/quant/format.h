@@ -9,6 +9,13 @@
 
 namespace tessera::quant {
 
+/// A block that holds a value which is not finite, and which of its fields is not ("scale is not finite").
+struct BlockFault {
+  int64_t block;  // an element, for types without blocks; -1: there is none
+  const char* what;
+};
+
+/// The first three are null where the type is no format of weights.
 struct Format {
   /// Decodes a row of n elements (whole blocks), exactly as the format defines each value in f32. Any bytes are a row.
   void (*dequantize_row)(const void* row, int64_t n, float* out);
@@ -20,8 +27,9 @@ struct Format {
   /// Encodes as ggml does: by its rule, or its search, with its use of the importance q_j >= 0 of each column (null: no
   /// imatrix). The same bytes as ggml for formats without a search; elsewhere sums may run in another order than there.
   void (*quantize_row_compat)(const float* x, const float* importance, int64_t n, void* row);
-};
 
-inline constexpr int kMaxFormats = 64;  // indexed by GGUF type id
+  /// The first of n blocks that is not finite. Any bytes are blocks. Null where any bytes are finite.
+  BlockFault (*first_fault)(const void* blocks, int64_t n);
+};
 
 }  // namespace tessera::quant

@@ -47,14 +47,29 @@ const InstructionSet& best_set() {
   return best;
 }
 
+const Format& format_of(const InstructionSet& set, DType dtype) { return *(*set.formats)[static_cast<size_t>(dtype)]; }
+
+const Format* weight_format(const InstructionSet& set, DType dtype) {
+  return info(dtype).is_format ? &format_of(set, dtype) : nullptr;
+}
+
 }  // namespace
 
-const Format* find_format(DType dtype) { return (*best_set().formats)[static_cast<size_t>(dtype)]; }
+const Format* find_format(DType dtype) { return weight_format(best_set(), dtype); }
 
 const Format* find_format(DType dtype, std::string_view isa) {
   for (const InstructionSet& set : kInstructionSets)
-    if (set.name == isa) return (*set.formats)[static_cast<size_t>(dtype)];
+    if (set.name == isa) return weight_format(set, dtype);
   return nullptr;
+}
+
+std::optional<BlockFault> first_fault(DType dtype, std::span<const std::byte> blocks) {
+  const Format& format = format_of(best_set(), dtype);
+  if (format.first_fault == nullptr) return std::nullopt;
+  const BlockFault fault =
+      format.first_fault(blocks.data(), static_cast<int64_t>(blocks.size()) / info(dtype).block_bytes);
+  if (fault.block < 0) return std::nullopt;
+  return fault;
 }
 
 std::vector<std::string_view> usable_isas() {

@@ -2,6 +2,8 @@
 // tested against the decoders.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,10 @@ const Format* find_format(DType dtype);
 
 /// The same compiled for one of usable_isas(). Results do not depend on it.
 const Format* find_format(DType dtype, std::string_view isa);
+
+/// The first of these whole blocks that is not finite, if there is one. Any bytes are valid input; what is left over
+/// after the last whole block is ignored. `tessera verify` runs it over whole files.
+std::optional<BlockFault> first_fault(DType dtype, std::span<const std::byte> blocks);
 
 /// The instruction sets that formats are compiled for and this CPU has, worst first.
 std::vector<std::string_view> usable_isas();

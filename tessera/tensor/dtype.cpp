@@ -1,25 +1,30 @@
 #include "tessera/tensor/dtype.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
+#include <iterator>
+#include <ranges>
+#include <vector>
 
 namespace tessera {
 
 namespace {
 
 constexpr DTypeInfo kDTypes[] = {
-#define TESSERA_DTYPE(enumerator, name, id, block_elements, block_bytes) \
-  {DType::enumerator, name, block_elements, block_bytes},
+#define TESSERA_DTYPE(name, symbol, text, id, elements, bytes) {DType::name, text, elements, bytes},
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) {DType::name, text, elements, bytes, true},
+#define TESSERA_KV_FORMAT(name, symbol, text, id, elements, bytes) {DType::name, text, elements, bytes, true, true},
 #include "tessera/tensor/dtype.def"
-#undef TESSERA_DTYPE
 };
 
-constexpr size_t kIdLimit = 64;
 constexpr uint8_t kNoRow = 255;
 
-constexpr std::array<uint8_t, kIdLimit> kRowOfId = [] {
-  std::array<uint8_t, kIdLimit> rows{};
+constexpr std::array<uint8_t, kDTypeLimit> kRowOfId = [] {
+  std::array<uint8_t, kDTypeLimit> rows{};
   rows.fill(kNoRow);
   for (size_t i = 0; i < std::size(kDTypes); ++i) rows[static_cast<size_t>(kDTypes[i].dtype)] = static_cast<uint8_t>(i);
   return rows;
@@ -59,6 +64,15 @@ const DTypeInfo& info(DType dtype) { return kDTypes[kRowOfId[static_cast<size_t>
 
 std::span<const DTypeInfo> all_dtypes() { return kDTypes; }
 
+std::string kv_format_names() {
+  std::vector<DTypeInfo> rows;
+  std::ranges::copy_if(kDTypes, std::back_inserter(rows), &DTypeInfo::is_kv_format);
+  std::ranges::stable_sort(rows, std::greater(), [](const DTypeInfo& row) {
+    return static_cast<double>(row.block_bytes) / static_cast<double>(row.block_elements);
+  });
+  return fmt::format("{}", fmt::join(rows | std::views::transform(&DTypeInfo::name), ", "));
+}
+
 Result<DType> dtype_from_gguf_id(uint32_t id) {
   if (const std::string_view removed = removed_name(id); !removed.empty())
     return fail(ErrorCode::unsupported, "type {} ({}) was removed from GGUF: quantize the model again from {}", id,
@@ -66,8 +80,9 @@ Result<DType> dtype_from_gguf_id(uint32_t id) {
                 id >= 36   ? "IQ4_NL"
                 : id >= 31 ? "Q4_0"
                            : "the original");
-  if (id >= kIdLimit || kRowOfId[id] == kNoRow)
-    return fail(ErrorCode::unsupported, "type {} is not a GGUF tensor type (known: 0 to 42)", id);
+  if (id >= kRowOfId.size() || kRowOfId[id] == kNoRow)
+    return fail(ErrorCode::unsupported, "type {} is not a GGUF tensor type (known: 0 to {})", id,
+                static_cast<int>(std::rbegin(kDTypes)->dtype));
   return static_cast<DType>(id);
 }
 

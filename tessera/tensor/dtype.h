@@ -1,27 +1,25 @@
-// Element types: the table of dtype.def as an enum and a lookup. A type's value is its GGUF id.
+// Element types: lookups in the table of dtype.def.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/result.h"
+#include "tessera/tensor/dtype_rows.h"
 
 namespace tessera {
-
-enum class DType : uint8_t {
-#define TESSERA_DTYPE(enumerator, name, id, block_elements, block_bytes) enumerator = id,
-#include "tessera/tensor/dtype.def"
-#undef TESSERA_DTYPE
-};
 
 struct DTypeInfo {
   DType dtype;
   std::string_view name;
   int64_t block_elements;  // elements that one block holds; rows are a whole number of blocks
   int64_t block_bytes;
+  bool is_format = false;     // weights can be stored as it
+  bool is_kv_format = false;  // the KV cache too
 
   bool is_blocked() const { return block_elements > 1; }
 };
@@ -31,6 +29,9 @@ const DTypeInfo& info(DType dtype);
 
 /// All types, in order of their GGUF ids.
 std::span<const DTypeInfo> all_dtypes();
+
+/// The names of the types that the KV cache can have, the largest first: "f32, f16, ...".
+std::string kv_format_names();
 
 /// The type of a GGUF id; an error for ids that are unknown or were removed from the format.
 Result<DType> dtype_from_gguf_id(uint32_t id);

@@ -98,7 +98,7 @@ class VulkanDevice final : public Device {
     return kernel != nullptr && fits(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
   }
   bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
-    return dim >= 1 && dim <= kMaxHeadDim && is_kv_format(dtype) && row_bytes(dtype, dim).has_value();
+    return dim >= 1 && dim <= kMaxHeadDim && info(dtype).is_kv_format && row_bytes(dtype, dim).has_value();
   }
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte>) const override {
     return fail(ErrorCode::unsupported, "{} has no use for the host's memory", name_);

@@ -86,11 +86,7 @@ namespace op_kernels {
 /// The kernel of an operation; null for leaves, views and what has none.
 const OpKernel* kernel_of(Op op);
 
-/// Whether rows of a dtype can be decoded (formats.glsl).
-bool has_decoder(DType dtype);
-
-/// What a KV cache's rows can be (encode.glsl), and elements of a head that attention.comp has room for.
-bool is_kv_format(DType dtype);
+/// Elements of a head that attention.comp has room for.
 inline constexpr int64_t kMaxHeadDim = 1024;
 
 }  // namespace tessera::vulkan

@@ -95,7 +95,7 @@ TEST(Transpose, DecodesEveryType) {
   Rng rng(11);
   const std::vector<float> values = random_values(rng, kColumns * kRows);
   int n_types = 0;
-  for (int id = 0; id < quant::kMaxFormats; ++id) {
+  for (int id = 0; id < kDTypeLimit; ++id) {
     const auto dtype = static_cast<DType>(id);
     const quant::Format* format = quant::find_format(dtype);
     if (format == nullptr) continue;

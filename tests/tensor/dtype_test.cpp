@@ -49,6 +49,15 @@ TEST(DType, ListIsInOrderOfIds) {
   }
 }
 
+TEST(DType, WeightsHaveAllTypesButThoseOfNumbersAndActivations) {
+  const std::set<std::string_view> others = {"q8_1", "q8_K", "i8", "i16", "i32", "i64", "f64"};
+  for (const DTypeInfo& row : all_dtypes()) EXPECT_NE(row.is_format, others.contains(row.name)) << row.name;
+}
+
+TEST(DType, FormatsOfTheCacheAreNamedLargestFirst) {
+  EXPECT_EQ(kv_format_names(), "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl");
+}
+
 TEST(DType, RemovedIdsNameTheirFormat) {
   EXPECT_ERROR(dtype_from_gguf_id(4), "type 4 (Q4_2) was removed");
   EXPECT_ERROR(dtype_from_gguf_id(5), "type 5 (Q4_3) was removed");

@@ -143,8 +143,9 @@ Plan make_plan(const AttentionTask& task, int k_dtype, int v_dtype, void* scratc
   // vectors.
   const bool many_groups = plan.n_groups > 2;
   plan.latent_v = task.v_base == nullptr;
-  plan.convert_k = plan.latent_v || (many_groups && k_dtype != 0);
-  plan.convert_v = !plan.latent_v && ((many_groups && v_dtype != 0) || plan.v_dim != task.v_dim);
+  constexpr int kF32 = static_cast<int>(DType::f32);
+  plan.convert_k = plan.latent_v || (many_groups && k_dtype != kF32);
+  plan.convert_v = !plan.latent_v && ((many_groups && v_dtype != kF32) || plan.v_dim != task.v_dim);
   plan.stored_keys = kKeyKernels.of_dtype[k_dtype];
   plan.stored_values = plan.latent_v ? &kValues<RowF32> : kValueKernels.of_dtype[v_dtype];
   plan.keys = plan.convert_k ? &kKeys<RowF32> : plan.stored_keys;

@@ -133,7 +133,7 @@ struct KvFormat {
 struct Kernels {
   const char* isa;  // "scalar", "avx2", "avx512"
 
-  // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id), 64 entries.
+  // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id).
   const PanelFormat* const* panel_formats;
 
   const ElementwiseKernel* elementwise;  // by Elementwise
@@ -172,7 +172,5 @@ struct Kernels {
   int64_t (*peak_bf16)(int64_t n);  // the CPU must have avx512_bf16; does nothing in sets that know no such dot product
   int64_t (*peak_read)(const void* data, size_t bytes);
 };
-
-inline constexpr int kMaxDTypes = 64;
 
 }  // namespace tessera::cpu

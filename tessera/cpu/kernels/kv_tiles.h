@@ -138,25 +138,10 @@ struct NibbleTileReader {
   }
 };
 
-template <>
-struct TileReader<RowQ4_0> : NibbleTileReader<RowQ4_0> {
-  using NibbleTileReader::NibbleTileReader;
-};
-template <>
-struct TileReader<RowQ4_1> : NibbleTileReader<RowQ4_1> {
-  using NibbleTileReader::NibbleTileReader;
-};
-template <>
-struct TileReader<RowQ5_0> : NibbleTileReader<RowQ5_0> {
-  using NibbleTileReader::NibbleTileReader;
-};
-template <>
-struct TileReader<RowQ5_1> : NibbleTileReader<RowQ5_1> {
-  using NibbleTileReader::NibbleTileReader;
-};
-template <>
-struct TileReader<RowIQ4_NL> : NibbleTileReader<RowIQ4_NL> {
-  using NibbleTileReader::NibbleTileReader;
+template <class Row>
+requires requires { Row::kHasFifthBit; }
+struct TileReader<Row> : NibbleTileReader<Row> {
+  using NibbleTileReader<Row>::NibbleTileReader;
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

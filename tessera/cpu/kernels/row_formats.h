@@ -313,15 +313,10 @@ struct RowIQ4_NL : NibbleRow<RowIQ4_NL, false, false> {
 template <class Entry>
 constexpr auto make_row_table() {
   ByDType<decltype(Entry::template of<RowF32>())> table;
-  table.of_dtype[0] = Entry::template of<RowF32>();
-  table.of_dtype[1] = Entry::template of<RowF16>();
-  table.of_dtype[2] = Entry::template of<RowQ4_0>();
-  table.of_dtype[3] = Entry::template of<RowQ4_1>();
-  table.of_dtype[6] = Entry::template of<RowQ5_0>();
-  table.of_dtype[7] = Entry::template of<RowQ5_1>();
-  table.of_dtype[8] = Entry::template of<RowQ8_0>();
-  table.of_dtype[20] = Entry::template of<RowIQ4_NL>();
-  table.of_dtype[30] = Entry::template of<RowBF16>();
+#define TESSERA_KV_FORMAT(name, symbol, text, id, n_elements, n_bytes) \
+  table.of_dtype[id] = Entry::template of<Row##symbol>();              \
+  static_assert(Row##symbol::kBlock == n_elements && Row##symbol::bytes(n_elements) == n_bytes);
+#include "tessera/tensor/dtype.def"
   return table;
 }
 

@@ -3,20 +3,19 @@
 #pragma once
 
 #include "tessera/cpu/kernels/kernels.h"
+#include "tessera/tensor/dtype_rows.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// Indexed by GGUF type id (tensor/dtype.def, which kernel sources do not include).
+/// Indexed by GGUF type id.
 template <class T>
 struct ByDType {
-  T of_dtype[kMaxDTypes] = {};
+  T of_dtype[kDTypeLimit] = {};
 };
 
-// matmul_*.cpp: one per weight dtype
-extern const PanelFormat kPanelF32, kPanelF16, kPanelQ4_0, kPanelQ4_1, kPanelQ5_0, kPanelQ5_1, kPanelQ8_0, kPanelQ2_K,
-    kPanelQ3_K, kPanelQ4_K, kPanelQ5_K, kPanelQ6_K, kPanelIQ2_XXS, kPanelIQ2_XS, kPanelIQ3_XXS, kPanelIQ1_S,
-    kPanelIQ4_NL, kPanelIQ3_S, kPanelIQ2_S, kPanelIQ4_XS, kPanelIQ1_M, kPanelBF16, kPanelTQ1_0, kPanelTQ2_0,
-    kPanelMXFP4, kPanelNVFP4, kPanelQ1_0, kPanelQ2_0;
+// matmul_<format>.cpp, which cmake/formats.cmake writes where blocks have several elements
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) extern const PanelFormat kPanel##symbol;
+#include "tessera/tensor/dtype.def"
 
 // One of each operation family's name
 extern const ElementwiseKernel kElementwiseKernels[];

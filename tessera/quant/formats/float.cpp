@@ -1,4 +1,5 @@
 // f32, f16, bf16: rows of plain floats, rounded to nearest even. A NaN stays one, overflow gives infinity.
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/table.h"
 
@@ -32,8 +33,10 @@ void copy_out(const void* row, int64_t n, float* out) { memcpy(out, row, static_
 
 }  // namespace
 
-constexpr Format kF32 = {copy_out, copy_in, copy_in};
-constexpr Format kF16 = {decode_row<f16_to_f32>, encode_row<f32_to_f16>, encode_row<f32_to_f16>};
-constexpr Format kBF16 = {decode_row<bf16_to_f32>, encode_row<f32_to_bf16>, encode_row<f32_to_bf16>};
+constexpr Format kF32 = {copy_out, copy_in, copy_in, value_fault<uint32_t, is_f32_fault>};
+constexpr Format kF16 = {decode_row<f16_to_f32>, encode_row<f32_to_f16>, encode_row<f32_to_f16>,
+                         value_fault<uint16_t, is_f16_fault>};
+constexpr Format kBF16 = {decode_row<bf16_to_f32>, encode_row<f32_to_bf16>, encode_row<f32_to_bf16>,
+                          value_fault<uint16_t, is_bf16_fault>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 
 #include "tessera/quant/codebooks.h"
 #include "tessera/quant/formats/codebook_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/iq1_compat.h"
 #include "tessera/quant/formats/table.h"
 
@@ -39,10 +40,18 @@ struct Traits {
   }
 };
 
+uint16_t d_of(const BlockIQ1_M& block) {
+  uint32_t bits = 0;
+  for (int i = 0; i < 4; ++i) bits |= static_cast<uint32_t>(block.scales[i] >> 12) << 4 * i;
+  return static_cast<uint16_t>(bits);
+}
+
+BlockFault first_fault(const void* blocks, int64_t n) {
+  return {first_where(n, [=](int64_t i) { return is_f16_fault(d_of(block_at<BlockIQ1_M>(blocks, i))); }), kScaleFault};
+}
+
 void decode(const BlockIQ1_M& block, float* out) {
-  uint32_t d_bits = 0;
-  for (int i = 0; i < 4; ++i) d_bits |= static_cast<uint32_t>(block.scales[i] >> 12) << 4 * i;
-  const float d = f16_to_f32(static_cast<uint16_t>(d_bits));
+  const float d = f16_to_f32(d_of(block));
   for (int g = 0; g < 32; ++g, out += 8) {
     const float scale = d * static_cast<float>(2 * (block.scales[g / 8] >> 3 * (g / 2 % 4) & 7) + 1);
     const int high = nibble(block.qh, g);
@@ -53,10 +62,7 @@ void decode(const BlockIQ1_M& block, float* out) {
 
 }  // namespace
 
-constexpr Format kIQ1_M = {
-    decode_row<BlockIQ1_M, decode>,
-    encode_row<Traits, Search<Traits>::encode>,
-    encode_row<Traits, Iq1Compat<Traits>::encode>,
-};
+constexpr Format kIQ1_M = {decode_row<BlockIQ1_M, decode>, encode_row<Traits, Search<Traits>::encode>,
+                           encode_row<Traits, Iq1Compat<Traits>::encode>, first_fault};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

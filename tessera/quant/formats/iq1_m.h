@@ -4,15 +4,17 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockIQ1_M {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::iq1_m).elements;
 
   uint8_t qs[32];      // low bits of the points, one for each 8
   uint8_t qh[16];      // nibbles, one for each 8: bits 8 to 10 of the point, 1 where the shift is down
   uint16_t scales[4];  // four s (3 bits each, lowest first), then four bits of d (f16, lowest first)
 };
-static_assert(sizeof(BlockIQ1_M) == 56);
+static_assert(sizeof(BlockIQ1_M) == block_size(DType::iq1_m).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 
 #include "tessera/quant/codebooks.h"
 #include "tessera/quant/formats/codebook_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/iq1_compat.h"
 #include "tessera/quant/formats/table.h"
 
@@ -52,10 +53,7 @@ void decode(const BlockIQ1_S& block, float* out) {
 
 }  // namespace
 
-constexpr Format kIQ1_S = {
-    decode_row<BlockIQ1_S, decode>,
-    encode_row<Traits, Search<Traits>::encode>,
-    encode_row<Traits, Iq1Compat<Traits>::encode>,
-};
+constexpr Format kIQ1_S = {decode_row<BlockIQ1_S, decode>, encode_row<Traits, Search<Traits>::encode>,
+                           encode_row<Traits, Iq1Compat<Traits>::encode>, scale_fault<&BlockIQ1_S::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -4,15 +4,17 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockIQ1_S {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::iq1_s).elements;
 
   uint16_t d;      // f16
   uint8_t qs[32];  // low bits of the points, one for each 8
   uint16_t qh[8];  // for each 32: bits 8 to 10 of four points, lowest first, s (3 bits), 1 where the shift is down
 };
-static_assert(sizeof(BlockIQ1_S) == 50);
+static_assert(sizeof(BlockIQ1_S) == block_size(DType::iq1_s).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

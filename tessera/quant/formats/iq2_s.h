@@ -4,10 +4,12 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockIQ2_S {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::iq2_s).elements;
 
   uint16_t d;      // f16
   uint8_t qs[32];  // low bits of the points, one for each 8
@@ -15,6 +17,6 @@ struct BlockIQ2_S {
   uint8_t qh[8];      // bits 8 and 9 of four points, lowest first
   uint8_t scales[8];  // nibbles: s of each 16
 };
-static_assert(sizeof(BlockIQ2_S) == 82);
+static_assert(sizeof(BlockIQ2_S) == block_size(DType::iq2_s).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 #include "tessera/quant/codebooks.h"
 #include "tessera/quant/formats/codebook_compat.h"
 #include "tessera/quant/formats/codebook_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
@@ -53,10 +54,7 @@ void decode(const BlockIQ2_XS& block, float* out) {
 
 }  // namespace
 
-constexpr Format kIQ2_XS = {
-    decode_row<BlockIQ2_XS, decode>,
-    encode_row<Traits, Search<Traits>::encode>,
-    encode_row<Traits, Compat<Traits>::encode>,
-};
+constexpr Format kIQ2_XS = {decode_row<BlockIQ2_XS, decode>, encode_row<Traits, Search<Traits>::encode>,
+                            encode_row<Traits, Compat<Traits>::encode>, scale_fault<&BlockIQ2_XS::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

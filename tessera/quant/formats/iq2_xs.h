@@ -4,15 +4,17 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockIQ2_XS {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::iq2_xs).elements;
 
   uint16_t d;         // f16
   uint16_t qs[32];    // for each 8: 9 bits of point, 7 bits of sign index
   uint8_t scales[8];  // nibbles: s of each 16
 };
-static_assert(sizeof(BlockIQ2_XS) == 74);
+static_assert(sizeof(BlockIQ2_XS) == block_size(DType::iq2_xs).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

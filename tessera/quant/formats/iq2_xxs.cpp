@@ -3,6 +3,7 @@
 #include "tessera/quant/codebooks.h"
 #include "tessera/quant/formats/codebook_compat.h"
 #include "tessera/quant/formats/codebook_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
@@ -62,10 +63,7 @@ void decode(const BlockIQ2_XXS& block, float* out) {
 
 }  // namespace
 
-constexpr Format kIQ2_XXS = {
-    decode_row<BlockIQ2_XXS, decode>,
-    encode_row<Traits, Search<Traits>::encode>,
-    encode_row<Traits, Compat<Traits>::encode>,
-};
+constexpr Format kIQ2_XXS = {decode_row<BlockIQ2_XXS, decode>, encode_row<Traits, Search<Traits>::encode>,
+                             encode_row<Traits, Compat<Traits>::encode>, scale_fault<&BlockIQ2_XXS::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -4,10 +4,12 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockIQ3_S {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::iq3_s).elements;
 
   uint16_t d;      // f16
   uint8_t qs[64];  // low bits of the points, one for each 4
@@ -15,6 +17,6 @@ struct BlockIQ3_S {
   uint8_t signs[32];
   uint8_t scales[4];  // nibbles: s of each 32
 };
-static_assert(sizeof(BlockIQ3_S) == 110);
+static_assert(sizeof(BlockIQ3_S) == block_size(DType::iq3_s).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 #include "tessera/quant/codebooks.h"
 #include "tessera/quant/formats/codebook_compat.h"
 #include "tessera/quant/formats/codebook_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
@@ -59,10 +60,7 @@ void decode(const BlockIQ3_XXS& block, float* out) {
 
 }  // namespace
 
-constexpr Format kIQ3_XXS = {
-    decode_row<BlockIQ3_XXS, decode>,
-    encode_row<Traits, Search<Traits>::encode>,
-    encode_row<Traits, Compat<Traits>::encode>,
-};
+constexpr Format kIQ3_XXS = {decode_row<BlockIQ3_XXS, decode>, encode_row<Traits, Search<Traits>::encode>,
+                             encode_row<Traits, Compat<Traits>::encode>, scale_fault<&BlockIQ3_XXS::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

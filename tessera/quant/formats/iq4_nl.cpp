@@ -1,6 +1,7 @@
 // As q4_0 with other levels, none of which is 0.
 #include "tessera/quant/formats/iq4_nl.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/iq4.h"
 #include "tessera/quant/formats/table.h"
 
@@ -49,6 +50,6 @@ void decode_block(const BlockIQ4_NL& block, float* out) {
 }  // namespace
 
 constexpr Format kIQ4_NL = {decode_blocks<BlockIQ4_NL, decode_block>, encode_groups<BlockIQ4_NL, encode_blocks>,
-                            encode_groups<BlockIQ4_NL, encode_blocks_compat>};
+                            encode_groups<BlockIQ4_NL, encode_blocks_compat>, scale_fault<&BlockIQ4_NL::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 // turns the integer scales that lose least for a common d and the d that is best for them.
 #include "tessera/quant/formats/iq4_xs.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/iq4.h"
 #include "tessera/quant/formats/table.h"
 
@@ -120,6 +121,6 @@ void decode_block(const BlockIQ4_XS& block, float* out) {
 
 constexpr Format kIQ4_XS = {decode_blocks<BlockIQ4_XS, decode_block>,
                             encode_groups<BlockIQ4_XS, encode_blocks, kSupers>,
-                            encode_groups<BlockIQ4_XS, encode_blocks_compat, kSupers>};
+                            encode_groups<BlockIQ4_XS, encode_blocks_compat, kSupers>, scale_fault<&BlockIQ4_XS::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

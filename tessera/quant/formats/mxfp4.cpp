@@ -2,6 +2,7 @@
 // and the next one, which does not.
 #include "tessera/quant/formats/mxfp4.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/fp4.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/table.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kElements = BlockMXFP4::kElements;
 constexpr int32_t kLargestExponent = 252;  // 12 * 2^(e - 128) is finite
+constexpr int kNan = 255;
 
 /// v * 2^(128 - e), exact but where it leaves the range of f32. The factor itself may be 2^128: two halves.
 [[gnu::always_inline]] inline F32x16 divide_by_scale(F32x16 v, I32x16 e) {
@@ -67,9 +69,27 @@ void decode_block(const BlockMXFP4& block, float* out) {
   }
 }
 
+/// The largest exponents overflow with the larger codes.
+bool is_fault(const BlockMXFP4& block) {
+  if (block.e == kNan) return true;
+  float values[kElements];
+  decode_block(block, values);
+  bool any = false;
+  for (const float v : values) any |= is_f32_fault(bits_of(v));
+  return any;
+}
+
+BlockFault first_fault(const void* blocks, int64_t n) {
+  const int64_t bad = first_where(n, [=](int64_t i) {
+    return field_at(blocks, i, &BlockMXFP4::e) > kLargestExponent && is_fault(block_at<BlockMXFP4>(blocks, i));
+  });
+  if (bad < 0) return {-1, nullptr};
+  return {bad, field_at(blocks, bad, &BlockMXFP4::e) == kNan ? kScaleFault : kValueFault};
+}
+
 }  // namespace
 
 constexpr Format kMXFP4 = {decode_blocks<BlockMXFP4, decode_block>, encode_groups<BlockMXFP4, encode_blocks>,
-                           encode_groups<BlockMXFP4, encode_blocks_by_rule>};
+                           encode_groups<BlockMXFP4, encode_blocks_by_rule>, first_fault};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

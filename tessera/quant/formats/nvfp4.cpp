@@ -87,7 +87,8 @@ void decode_block(const BlockNVFP4& block, float* out) {
 
 }  // namespace
 
+// Every byte is a finite scale, so there are no faults.
 constexpr Format kNVFP4 = {decode_blocks<BlockNVFP4, decode_block>, encode_groups<BlockNVFP4, encode_blocks, kBlocks>,
-                           encode_groups<BlockNVFP4, encode_blocks_by_rule, kBlocks>};
+                           encode_groups<BlockNVFP4, encode_blocks_by_rule, kBlocks>, nullptr};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

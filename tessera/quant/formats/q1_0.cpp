@@ -1,6 +1,7 @@
 // The best d for given signs is the weighted mean of the magnitudes; ggml's rule is the plain mean.
 #include "tessera/quant/formats/q1_0.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/magnitudes.h"
 #include "tessera/quant/formats/table.h"
 
@@ -40,6 +41,6 @@ void decode_block(const BlockQ1_0& block, float* out) {
 }  // namespace
 
 constexpr Format kQ1_0 = {decode_blocks<BlockQ1_0, decode_block>, encode_groups<BlockQ1_0, encode_block, 1>,
-                          encode_groups<BlockQ1_0, encode_block_by_rule, 1>};
+                          encode_groups<BlockQ1_0, encode_block_by_rule, 1>, scale_fault<&BlockQ1_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

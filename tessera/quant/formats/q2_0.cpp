@@ -1,6 +1,7 @@
 // Levels -1, 0, 1, 2. The search tries either sign of d, since both are legal; ggml's rule never uses the last level.
 #include "tessera/quant/formats/q2_0.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -60,6 +61,6 @@ void decode_block(const BlockQ2_0& block, float* out) {
 }  // namespace
 
 constexpr Format kQ2_0 = {decode_blocks<BlockQ2_0, decode_block>, encode_groups<BlockQ2_0, encode_blocks>,
-                          encode_groups<BlockQ2_0, encode_blocks_by_rule>};
+                          encode_groups<BlockQ2_0, encode_blocks_by_rule>, scale_fault<&BlockQ2_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -4,15 +4,17 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockQ2_K {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::q2_k).elements;
 
   uint8_t scales[16];  // ls, lm << 4
   uint8_t qs[64];
   uint16_t d, dmin;  // f16
 };
-static_assert(sizeof(BlockQ2_K) == 84);
+static_assert(sizeof(BlockQ2_K) == block_size(DType::q2_k).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,5 +1,6 @@
 #include "tessera/quant/formats/q3_k.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/k_compat.h"
 #include "tessera/quant/formats/k_search.h"
@@ -88,6 +89,6 @@ void decode_row(const void* from, int64_t n, float* out) {
 
 }  // namespace
 
-constexpr Format kQ3_K = {decode_row, encode_row, encode_row_compat};
+constexpr Format kQ3_K = {decode_row, encode_row, encode_row_compat, scale_fault<&BlockQ3_K::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

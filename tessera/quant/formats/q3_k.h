@@ -4,16 +4,18 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockQ3_K {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::q3_k).elements;
 
   uint8_t hmask[32];
   uint8_t qs[64];
   uint8_t scales[12];  // of ls + 32: sub-block b's low 4 bits in b % 8, shift 4 (b / 8); high 2 in 8 + b % 4, 2 (b / 4)
   uint16_t d;          // f16
 };
-static_assert(sizeof(BlockQ3_K) == 110);
+static_assert(sizeof(BlockQ3_K) == block_size(DType::q3_k).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 #include "tessera/quant/formats/q4_0.h"
 
 #include "tessera/quant/formats/compat_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -71,6 +72,6 @@ void decode_block(const BlockQ4_0& block, float* out) {
 }  // namespace
 
 constexpr Format kQ4_0 = {decode_blocks<BlockQ4_0, decode_block>, encode_groups<BlockQ4_0, encode_blocks>,
-                          encode_row_compat};
+                          encode_row_compat, scale_fault<&BlockQ4_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

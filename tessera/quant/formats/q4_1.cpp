@@ -2,6 +2,7 @@
 #include "tessera/quant/formats/q4_1.h"
 
 #include "tessera/quant/formats/compat_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -70,6 +71,6 @@ void decode_block(const BlockQ4_1& block, float* out) {
 }  // namespace
 
 constexpr Format kQ4_1 = {decode_blocks<BlockQ4_1, decode_block>, encode_groups<BlockQ4_1, encode_blocks>,
-                          encode_row_compat};
+                          encode_row_compat, scale_and_min_fault<&BlockQ4_1::d, &BlockQ4_1::m>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -4,15 +4,17 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockQ4_K {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::q4_k).elements;
 
   uint16_t d, dmin;    // f16
   uint8_t scales[12];  // k_scales.h
   uint8_t qs[128];
 };
-static_assert(sizeof(BlockQ4_K) == 144);
+static_assert(sizeof(BlockQ4_K) == block_size(DType::q4_k).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 #include "tessera/quant/formats/q5_0.h"
 
 #include "tessera/quant/formats/compat_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -74,6 +75,6 @@ void decode_block(const BlockQ5_0& block, float* out) {
 }  // namespace
 
 constexpr Format kQ5_0 = {decode_blocks<BlockQ5_0, decode_block>, encode_groups<BlockQ5_0, encode_blocks>,
-                          encode_row_compat};
+                          encode_row_compat, scale_fault<&BlockQ5_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 #include "tessera/quant/formats/q5_1.h"
 
 #include "tessera/quant/formats/compat_search.h"
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -73,6 +74,6 @@ void decode_block(const BlockQ5_1& block, float* out) {
 }  // namespace
 
 constexpr Format kQ5_1 = {decode_blocks<BlockQ5_1, decode_block>, encode_groups<BlockQ5_1, encode_blocks>,
-                          encode_row_compat};
+                          encode_row_compat, scale_and_min_fault<&BlockQ5_1::d, &BlockQ5_1::m>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,5 +1,6 @@
 #include "tessera/quant/formats/q5_k.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/k_compat.h"
 #include "tessera/quant/formats/k_scales.h"
@@ -85,6 +86,7 @@ void decode_row(const void* from, int64_t n, float* out) {
 
 }  // namespace
 
-constexpr Format kQ5_K = {decode_row, encode_row, encode_row_compat};
+constexpr Format kQ5_K = {decode_row, encode_row, encode_row_compat,
+                          scale_and_min_fault<&BlockQ5_K::d, &BlockQ5_K::dmin>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

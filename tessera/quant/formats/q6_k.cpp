@@ -1,5 +1,6 @@
 #include "tessera/quant/formats/q6_k.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/k_compat.h"
 #include "tessera/quant/formats/k_search.h"
@@ -78,6 +79,6 @@ void decode_row(const void* from, int64_t n, float* out) {
 
 }  // namespace
 
-constexpr Format kQ6_K = {decode_row, encode_row, encode_row_compat};
+constexpr Format kQ6_K = {decode_row, encode_row, encode_row_compat, scale_fault<&BlockQ6_K::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -5,16 +5,18 @@
 
 #include <stdint.h>
 
+#include "tessera/tensor/dtype_rows.h"
+
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct BlockQ6_K {
-  static constexpr int kElements = 256;
+  static constexpr int kElements = block_size(DType::q6_k).elements;
 
   uint8_t ql[128];
   uint8_t qh[64];
   int8_t scales[16];
   uint16_t d;  // f16
 };
-static_assert(sizeof(BlockQ6_K) == 210);
+static_assert(sizeof(BlockQ6_K) == block_size(DType::q6_k).bytes);
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -1,6 +1,7 @@
 // The search uses all 256 codes; ggml's rule leaves -128 out.
 #include "tessera/quant/formats/q8_0.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/scale_search.h"
 #include "tessera/quant/formats/table.h"
 
@@ -51,6 +52,6 @@ void decode_block(const BlockQ8_0& block, float* out) {
 }  // namespace
 
 constexpr Format kQ8_0 = {decode_blocks<BlockQ8_0, decode_block>, encode_groups<BlockQ8_0, encode_blocks>,
-                          encode_groups<BlockQ8_0, encode_blocks_by_rule>};
+                          encode_groups<BlockQ8_0, encode_blocks_by_rule>, scale_fault<&BlockQ8_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 // up: multiplying by 3 brings the next trit to the top.
 #include "tessera/quant/formats/tq1_0.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 #include "tessera/quant/formats/ternary.h"
 
@@ -61,6 +62,6 @@ void decode_block(const BlockTQ1_0& block, float* out) {
 }  // namespace
 
 constexpr Format kTQ1_0 = {decode_blocks<BlockTQ1_0, decode_block>, encode_groups<BlockTQ1_0, encode_block, 1>,
-                           encode_groups<BlockTQ1_0, encode_block_by_rule, 1>};
+                           encode_groups<BlockTQ1_0, encode_block_by_rule, 1>, scale_fault<&BlockTQ1_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

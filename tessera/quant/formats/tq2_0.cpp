@@ -1,6 +1,7 @@
 // The values of tq1_0 in two bits each.
 #include "tessera/quant/formats/tq2_0.h"
 
+#include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 #include "tessera/quant/formats/ternary.h"
 
@@ -35,6 +36,6 @@ void decode_block(const BlockTQ2_0& block, float* out) {
 }  // namespace
 
 constexpr Format kTQ2_0 = {decode_blocks<BlockTQ2_0, decode_block>, encode_groups<BlockTQ2_0, encode_block, 1>,
-                           encode_groups<BlockTQ2_0, encode_block_by_rule, 1>};
+                           encode_groups<BlockTQ2_0, encode_block_by_rule, 1>, scale_fault<&BlockTQ2_0::d>};
 
 }  // namespace tessera::quant::TESSERA_ISA_NAMESPACE

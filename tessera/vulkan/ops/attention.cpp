@@ -17,7 +17,7 @@ constexpr int64_t kSplitBlocks = 8;      // as in attention.glsl
 constexpr int64_t kMaxSplitTokens = 16;  // more tokens keep a device busy without
 constexpr int64_t kSmallGroup = 8;       // elements that shaders decode at a time
 
-bool is_readable(const TensorSpec& cache) { return is_kv_format(cache.dtype) && cache.shape()[0] <= kMaxHeadDim; }
+bool is_readable(const TensorSpec& cache) { return info(cache.dtype).is_kv_format && cache.shape()[0] <= kMaxHeadDim; }
 
 bool supports_attention(const Graph& graph, const Node& node) {
   for (const size_t side : {1u, 2u})

@@ -1,7 +1,6 @@
 // What the operations share to describe a dispatch.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 
 #include "tessera/base/checked.h"
@@ -16,8 +15,8 @@ inline constexpr uint64_t kWideBytes = 16;
 
 /// Whether rows can be read 16 bytes at a time, as formats_wide.glsl does.
 inline bool is_wide(const OperandParams& rows, DType dtype) {
-  constexpr DType kFormats[] = {DType::f32, DType::f16, DType::bf16, DType::q4_k, DType::q5_k};
-  return std::ranges::find(kFormats, dtype) != std::end(kFormats) &&
+  const DTypeInfo& type = info(dtype);
+  return type.is_format && (!type.is_blocked() || type.block_bytes % int64_t{kWideBytes} == 0) &&
          (rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3]) % kWideBytes == 0;
 }
 

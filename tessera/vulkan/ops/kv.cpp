@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kHalf = 2;  // bytes; what shaders read and write of a row that begins within a word
 
 bool supports_kv(const Graph& graph, const Node& node) {
-  if (!is_kv_format(graph[node.sources[0]].spec.dtype)) return false;
+  if (!info(graph[node.sources[0]].spec.dtype).is_kv_format) return false;
   if (node.op == Op::kv_load) return true;
   const Layout& rows = graph[node.sources[1]].spec.layout;
   return rows.nb[1] % int64_t{kHalf} == 0 && rows.nb[2] % int64_t{kHalf} == 0 &&

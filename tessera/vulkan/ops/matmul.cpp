@@ -40,7 +40,9 @@ GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
 
 }  // namespace
 
-bool supports_product(const Graph& graph, const Node& node) { return has_decoder(graph[node.sources[0]].spec.dtype); }
+bool supports_product(const Graph& graph, const Node& node) {
+  return info(graph[node.sources[0]].spec.dtype).is_format;
+}
 
 Result<> prepare_product(const StepContext& context, const Product& product, Step& step) {
   const TensorSpec& weights = context.spec(0);

@@ -5,7 +5,9 @@ namespace tessera::vulkan {
 
 namespace {
 
-bool supports_get_rows(const Graph& graph, const Node& node) { return has_decoder(graph[node.sources[0]].spec.dtype); }
+bool supports_get_rows(const Graph& graph, const Node& node) {
+  return info(graph[node.sources[0]].spec.dtype).is_format;
+}
 
 Result<> prepare_get_rows(const StepContext& context, Step& step) {
   step.shader = Shader::rows;
@@ -17,7 +19,7 @@ bool is_narrow(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16
 
 bool supports_cast(const Graph& graph, const Node& node) {
   const DType from = graph[node.sources[0]].spec.dtype, to = node.spec.dtype;
-  return to == DType::f32 ? has_decoder(from) : from == DType::f32 && is_narrow(to);
+  return to == DType::f32 ? info(from).is_format : from == DType::f32 && is_narrow(to);
 }
 
 Result<> prepare_cast(const StepContext& context, Step& step) {

@@ -28,47 +28,6 @@ const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share what i
 shared vec4 values[kMaxDim / 4u];
 shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBlockTokens / 2u];
 
-/// decode8 of what a cache can be: the fewer formats, the sooner a driver has compiled this.
-void decode_kv(uint format, bool is_wide, uint64_t row, uint i, uint count, out float v[8]) {
-  switch (format) {
-    case 0u:
-      if (is_wide)
-        decode_wide_f32(row, i, v);
-      else
-        decode_f32(row, i, count, v);
-      break;
-    case 1u:
-      if (is_wide)
-        decode_wide_half(row, i, false, v);
-      else
-        decode_f16(row, i, count, v);
-      break;
-    case 2u:
-      decode_q4_0(row, i, v);
-      break;
-    case 3u:
-      decode_q4_1(row, i, v);
-      break;
-    case 6u:
-      decode_q5_0(row, i, v);
-      break;
-    case 7u:
-      decode_q5_1(row, i, v);
-      break;
-    case 8u:
-      decode_q8_0(row, i, v);
-      break;
-    case 20u:
-      decode_iq4_nl(row, i, v);
-      break;
-    default:
-      if (is_wide)
-        decode_wide_half(row, i, true, v);
-      else
-        decode_bf16(row, i, count, v);
-  }
-}
-
 // The same for all invocations.
 uint head, head_kv, k_dim, v_dim, first, end;
 int position;
@@ -106,7 +65,7 @@ void products(uint t, uint seen, out float sums[kAtOnce]) {
     [[unroll]] for (uint a = 0; a < kAtOnce; ++a) {
       if ((seen >> t + a & 1u) == 0u) continue;
       float v[8];
-      decode_kv(kFormat, kWideK, keys[a], i, count, v);
+      decode8_kv(kFormat, kWideK, keys[a], i, count, v);
       for (uint n = 0; n < 8u; ++n) sums[a] = fma(v[n], q[n], sums[a]);
     }
   }
@@ -150,7 +109,7 @@ uint n_token_shares() { return clamp(n_lanes() / n_value_groups(), 1u, kBlockTok
 
 void values_at(uint j, uint i, uint count, out float v[8]) {
   const uint64_t row = v_rows + uint64_t(j * (kVInK ? step.x[1].nb[1] : step.x[2].nb[1]));
-  decode_kv(kVInK ? kFormat : kFormat2, kWideV, row, kVInK ? step.u[4] + i : i, kHasTails ? count : 8u, v);
+  decode8_kv(kVInK ? kFormat : kFormat2, kWideV, row, kVInK ? step.u[4] + i : i, kHasTails ? count : 8u, v);
 }
 
 void add_values(float keep) {

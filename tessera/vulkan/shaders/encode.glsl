@@ -4,23 +4,8 @@
 
 /// Halves of a block, lowest byte first; block_halves of them count.
 struct Block {
-  uint halves[17];
+  uint halves[kMostBlockHalves];
 };
-
-uint block_halves(uint format) {
-  switch (format) {
-    case 3u:
-      return 10u;  // q4_1
-    case 6u:
-      return 11u;  // q5_0
-    case 7u:
-      return 12u;  // q5_1
-    case 8u:
-      return 17u;  // q8_0
-    default:
-      return 9u;  // q4_0, iq4_nl
-  }
-}
 
 uint scale_half(float f) { return isnan(f) ? 0x7e00u : half_of_float(f); }
 float inverse_or_zero(float d) { return d != 0.0 ? 1.0 / d : 0.0; }
@@ -145,26 +130,12 @@ void encode_iq4_nl(float x[32], inout Block block) {
   put_nibbles(codes, 1u, block);
 }
 
-void encode_block(uint format, float x[32], out Block block) {
-  for (uint h = 0; h < 17u; ++h) block.halves[h] = 0u;
-  switch (format) {
-    case 2u:
-      encode_symmetric(x, 8.0, block);
-      break;
-    case 3u:
-      encode_affine(x, 15.0, block);
-      break;
-    case 6u:
-      encode_symmetric(x, 16.0, block);
-      break;
-    case 7u:
-      encode_affine(x, 31.0, block);
-      break;
-    case 8u:
-      encode_q8_0(x, block);
-      break;
-    case 20u:
-      encode_iq4_nl(x, block);
-      break;
-  }
-}
+void encode_q4_0(float x[32], inout Block block) { encode_symmetric(x, 8.0, block); }
+void encode_q4_1(float x[32], inout Block block) { encode_affine(x, 15.0, block); }
+void encode_q5_0(float x[32], inout Block block) { encode_symmetric(x, 16.0, block); }
+void encode_q5_1(float x[32], inout Block block) { encode_affine(x, 31.0, block); }
+
+// Of each format of the cache that has blocks, a case of
+//   uint block_halves(uint format)
+//   void encode_block(uint format, float x[32], inout Block block)
+#include "formats_encode.glsl"

@@ -1,6 +1,8 @@
 // Eight neighbouring elements of a row in any storage format as floats. Fields are read from the whole words that hold
 // them: rows have the alignment of their format, which may be a byte, and no device feature is needed.
 
+#include "formats_rows.glsl"
+
 /// a: a multiple of 4.
 uint word_at(uint64_t a) { return Words(a).at[0]; }
 uint byte_at(uint64_t a) { return word_at(a & ~3ul) >> 8u * uint(a & 3ul) & 255u; }
@@ -86,124 +88,8 @@ uvec2 k_scales(uint64_t scales, uint b) {
   return uvec2(low & 15u | byte_at(scales + b - 4ul) >> 6u << 4u, low >> 4u | byte_at(scales + b) >> 6u << 4u);
 }
 
-#include "formats/bf16.glsl"
-#include "formats/f16.glsl"
-#include "formats/f32.glsl"
-#include "formats/iq1_m.glsl"
-#include "formats/iq1_s.glsl"
-#include "formats/iq2_s.glsl"
-#include "formats/iq2_xs.glsl"
-#include "formats/iq2_xxs.glsl"
-#include "formats/iq3_s.glsl"
-#include "formats/iq3_xxs.glsl"
-#include "formats/iq4_nl.glsl"
-#include "formats/iq4_xs.glsl"
-#include "formats/mxfp4.glsl"
-#include "formats/nvfp4.glsl"
-#include "formats/q1_0.glsl"
-#include "formats/q2_0.glsl"
-#include "formats/q2_k.glsl"
-#include "formats/q3_k.glsl"
-#include "formats/q4_0.glsl"
-#include "formats/q4_1.glsl"
-#include "formats/q4_k.glsl"
-#include "formats/q5_0.glsl"
-#include "formats/q5_1.glsl"
-#include "formats/q5_k.glsl"
-#include "formats/q6_k.glsl"
-#include "formats/q8_0.glsl"
-#include "formats/tq1_0.glsl"
-#include "formats/tq2_0.glsl"
-
-/// Elements i to i + 7 of a row, i a multiple of 8 where the format has blocks. Of rows of floats only `count` are read,
-/// the others are 0. `format` is a specialization constant: one case stays.
-void decode8(uint format, uint64_t row, uint i, uint count, out float v[8]) {
-  switch (format) {
-    case 0u:
-      decode_f32(row, i, count, v);
-      break;
-    case 1u:
-      decode_f16(row, i, count, v);
-      break;
-    case 2u:
-      decode_q4_0(row, i, v);
-      break;
-    case 3u:
-      decode_q4_1(row, i, v);
-      break;
-    case 6u:
-      decode_q5_0(row, i, v);
-      break;
-    case 7u:
-      decode_q5_1(row, i, v);
-      break;
-    case 8u:
-      decode_q8_0(row, i, v);
-      break;
-    case 10u:
-      decode_q2_k(row, i, v);
-      break;
-    case 11u:
-      decode_q3_k(row, i, v);
-      break;
-    case 12u:
-      decode_q4_k(row, i, v);
-      break;
-    case 13u:
-      decode_q5_k(row, i, v);
-      break;
-    case 14u:
-      decode_q6_k(row, i, v);
-      break;
-    case 16u:
-      decode_iq2_xxs(row, i, v);
-      break;
-    case 17u:
-      decode_iq2_xs(row, i, v);
-      break;
-    case 18u:
-      decode_iq3_xxs(row, i, v);
-      break;
-    case 19u:
-      decode_iq1_s(row, i, v);
-      break;
-    case 20u:
-      decode_iq4_nl(row, i, v);
-      break;
-    case 21u:
-      decode_iq3_s(row, i, v);
-      break;
-    case 22u:
-      decode_iq2_s(row, i, v);
-      break;
-    case 23u:
-      decode_iq4_xs(row, i, v);
-      break;
-    case 29u:
-      decode_iq1_m(row, i, v);
-      break;
-    case 30u:
-      decode_bf16(row, i, count, v);
-      break;
-    case 34u:
-      decode_tq1_0(row, i, v);
-      break;
-    case 35u:
-      decode_tq2_0(row, i, v);
-      break;
-    case 39u:
-      decode_mxfp4(row, i, v);
-      break;
-    case 40u:
-      decode_nvfp4(row, i, v);
-      break;
-    case 41u:
-      decode_q1_0(row, i, v);
-      break;
-    case 42u:
-      decode_q2_0(row, i, v);
-      break;
-    default:
-      for (uint n = 0; n < 8; ++n) v[n] = 0.0;
-  }
-}
+// Of each format, its file and a case of
+//   void decode8(uint format, uint64_t row, uint i, uint count, out float v[8])
+// Elements i to i + 7 of a row, i a multiple of 8 where the format has blocks. Of rows of floats only `count` are read,
+// the others are 0. `format` is a specialization constant: one case stays.
+#include "formats_decode.glsl"

@@ -12,6 +12,9 @@ uvec2 wide_k_scales(uvec4 head, uint b) {
   return uvec2(low & 15u | byte_of(head, b) >> 6u << 4u, low >> 4u | byte_of(head, 4u + b) >> 6u << 4u);
 }
 
+// decode_wide_<name> of each format of floats, and of each whose blocks are multiples of 16 bytes. Macros where formats
+// share a function: glslc makes more instructions of a function that hands on to another.
+
 void decode_wide_f32(uint64_t row, uint i, out float v[8]) {
   Quads from = Quads(row + uint64_t(i) * 4ul);
   const uvec4 a = from.at[0], b = from.at[1];
@@ -27,8 +30,11 @@ void decode_wide_half(uint64_t row, uint i, bool is_bf16, out float v[8]) {
     v[n] = is_bf16 ? uintBitsToFloat(bits << 16u) : float_of_half(bits);
   }
 }
+#define decode_wide_f16(row, i, v) decode_wide_half(row, i, false, v)
+#define decode_wide_bf16(row, i, v) decode_wide_half(row, i, true, v)
+
 void decode_wide_k(uint64_t row, uint i, bool has_fifth, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * (has_fifth ? 176ul : 144ul);
+  const uint64_t block = row + uint64_t(i / kElements_q4_k) * (has_fifth ? kBytes_q5_k : kBytes_q4_k);
   const uvec4 head = Quads(block).at[0];
   const uint b = (i & 255u) / 32u;
   const uvec2 scales = wide_k_scales(head, b);
@@ -42,26 +48,11 @@ void decode_wide_k(uint64_t row, uint i, bool has_fifth, out float v[8]) {
     v[n] = a * float(low[n / 4u] >> shift & 15u | (high[n / 4u] >> shift & 1u) << 4u) - m;
   }
 }
+#define decode_wide_q4_k(row, i, v) decode_wide_k(row, i, false, v)
+#define decode_wide_q5_k(row, i, v) decode_wide_k(row, i, true, v)
 
-/// Of the formats whose blocks are multiples of 16 bytes (is_wide of ops/dispatch.h knows which).
-void decode8_wide(uint format, uint64_t row, uint i, out float v[8]) {
-  switch (format) {
-    case 0u:
-      decode_wide_f32(row, i, v);
-      break;
-    case 1u:
-      decode_wide_half(row, i, false, v);
-      break;
-    case 12u:
-      decode_wide_k(row, i, false, v);
-      break;
-    case 13u:
-      decode_wide_k(row, i, true, v);
-      break;
-    case 30u:
-      decode_wide_half(row, i, true, v);
-      break;
-    default:
-      for (uint n = 0; n < 8u; ++n) v[n] = 0.0;
-  }
-}
+// Each of them is a case of
+//   void decode8_wide(uint format, uint64_t row, uint i, out float v[8])
+// A cache's formats are the cases of both this and decode8: the fewer formats, the sooner a driver has compiled it.
+//   void decode8_kv(uint format, bool is_wide, uint64_t row, uint i, uint count, out float v[8])
+#include "formats_decode_wide.glsl"

@@ -42,7 +42,7 @@ void copy_row(uint64_t from, uint64_t to, uint n_bytes) {
 /// Elements 2i and 2i + 1 of a row of n as two halves of the cache's format, f16 or bf16.
 uint narrowed(Floats from, uint i, uint n) {
   const float low = from.at[2u * i], high = 2u * i + 1u < n ? from.at[2u * i + 1u] : 0.0;
-  return kFormat == 1u ? half_of_float(low) | half_of_float(high) << 16u
+  return kFormat == kFormat_f16 ? half_of_float(low) | half_of_float(high) << 16u
                        : bf16_of_float(low) | bf16_of_float(high) << 16u;
 }
 
@@ -95,7 +95,7 @@ void main() {
   const uint64_t from = row_of(step.x[1], head, token, 0u);
   if (kFormat2 == kFormat)
     copy_row(from, cached, step.u[0]);
-  else if (kFormat == 1u || kFormat == 30u)
+  else if (kFormat == kFormat_f16 || kFormat == kFormat_bf16)
     narrow_row(Floats(from), cached, dim);
   else
     encode_row(Floats(from), cached, dim);

@@ -8,7 +8,7 @@
 uint encoded(uint i, uint n_elements) {
   if (i >= n_elements) return 0u;
   const float v = Floats(nth_row(step.x[0], i / step.y.ne[0])).at[i % step.y.ne[0]];
-  return kFormat == 1u ? half_of_float(v) : bf16_of_float(v);
+  return kFormat == kFormat_f16 ? half_of_float(v) : bf16_of_float(v);
 }
 
 void main() {

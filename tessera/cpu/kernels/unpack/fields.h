@@ -5,8 +5,16 @@
 #include <string.h>
 
 #include "tessera/cpu/kernels/int8_dot.h"
+#include "tessera/tensor/dtype_rows.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+/// What a row's block is in the file; the panel of a format derives from it.
+template <DType kDType>
+struct FileBlock {
+  static constexpr int kColumns = block_size(kDType).elements;
+  static constexpr size_t kFileBytes = block_size(kDType).bytes;
+};
 
 /// The bytes of sixteen rows, word by word: N vectors for 4N bytes of each row, moved as they are.
 template <int N>

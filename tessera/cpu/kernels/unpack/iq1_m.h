@@ -5,10 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ1_M {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes =
-      56;  // 32 bytes of grid index, 16 of index bits 8-10 and signs of delta, 8 of scales
+/// A row in the file: 32 bytes of grid index, 16 of index bits 8-10 and signs of delta, 8 of scales.
+struct PanelIQ1_M : FileBlock<DType::iq1_m> {
   static constexpr int kMaxCode = kIq1MaxCode, kOffset = kIq1Offset;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;

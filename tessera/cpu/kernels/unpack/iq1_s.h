@@ -5,10 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ1_S {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes =
-      50;  // f16 d, 32 bytes of grid index, 8 u16: index bits 8-10, 3-bit scale, sign of delta
+/// A row in the file: f16 d, 32 bytes of grid index, 8 u16: index bits 8-10, 3-bit scale, sign of delta.
+struct PanelIQ1_S : FileBlock<DType::iq1_s> {
   static constexpr int kMaxCode = kIq1MaxCode, kOffset = kIq1Offset;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;

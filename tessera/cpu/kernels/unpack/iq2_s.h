@@ -5,10 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ2_S {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes =
-      82;  // f16 d, 32 bytes of grid index, 32 of signs, 8 of index bits 8-9, 8 of scales
+/// A row in the file: f16 d, 32 bytes of grid index, 32 of signs, 8 of index bits 8-9, 8 of scales.
+struct PanelIQ2_S : FileBlock<DType::iq2_s> {
   static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;

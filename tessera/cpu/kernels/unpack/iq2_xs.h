@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ2_XS {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 74;  // f16 d, 32 u16 of 9-bit grid index and 7-bit signs, 8 bytes of scales
+/// A row in the file: f16 d, 32 u16 of 9-bit grid index and 7-bit signs, 8 bytes of scales.
+struct PanelIQ2_XS : FileBlock<DType::iq2_xs> {
   static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = false;

@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ2_XXS {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 66;  // f16 d; per 32 columns 4 grid bytes, u32: four 7-bit signs, 4-bit scale
+/// A row in the file: f16 d; per 32 columns 4 grid bytes, u32: four 7-bit signs, 4-bit scale.
+struct PanelIQ2_XXS : FileBlock<DType::iq2_xxs> {
   static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;

@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ3_S {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 110;  // f16 d, 64 bytes of grid index, 8 of ninth bits, 32 of signs, 4 of scales
+/// A row in the file: f16 d, 64 bytes of grid index, 8 of ninth bits, 32 of signs, 4 of scales.
+struct PanelIQ3_S : FileBlock<DType::iq3_s> {
   static constexpr int kMaxCode = 31, kOffset = 16;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;

@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ3_XXS {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 98;  // f16 d, 64 grid bytes, 8 u32: four 7-bit signs, 4-bit scale
+/// A row in the file: f16 d, 64 grid bytes, 8 u32: four 7-bit signs, 4-bit scale.
+struct PanelIQ3_XXS : FileBlock<DType::iq3_xxs> {
   static constexpr int kMaxCode = 126, kOffset = 64;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;

@@ -8,9 +8,8 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 /// The format's values, 128 higher.
 inline constexpr uint8_t kIq4Codes[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
-struct PanelIQ4_NL {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 18;  // f16 scale, 16 bytes of codes
+/// A row in the file: f16 scale, 16 bytes of codes.
+struct PanelIQ4_NL : FileBlock<DType::iq4_nl> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

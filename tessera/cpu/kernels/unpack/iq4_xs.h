@@ -6,9 +6,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelIQ4_XS {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 136;  // f16 d, u16 scales_h, 4 bytes scales_l, 128 bytes of codes
+/// A row in the file: f16 d, u16 scales_h, 4 bytes scales_l, 128 bytes of codes.
+struct PanelIQ4_XS : FileBlock<DType::iq4_xs> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

@@ -7,9 +7,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelMXFP4 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 17;  // exponent byte, 16 bytes of codes
+/// A row in the file: exponent byte, 16 bytes of codes.
+struct PanelMXFP4 : FileBlock<DType::mxfp4> {
   static constexpr int kMaxCode = 24, kOffset = 12;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

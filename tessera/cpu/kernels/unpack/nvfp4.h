@@ -7,9 +7,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelNVFP4 {
-  static constexpr int kColumns = 64;
-  static constexpr size_t kFileBytes = 36;  // 4 scale bytes, 32 bytes of codes
+/// A row in the file: 4 scale bytes, 32 bytes of codes.
+struct PanelNVFP4 : FileBlock<DType::nvfp4> {
   static constexpr int kMaxCode = 24, kOffset = 12;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = true;

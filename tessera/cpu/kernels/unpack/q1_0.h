@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ1_0 {
-  static constexpr int kColumns = 128;
-  static constexpr size_t kFileBytes = 18;  // f16 scale, 16 bytes: one bit per column
+/// A row in the file: f16 scale, 16 bytes: one bit per column.
+struct PanelQ1_0 : FileBlock<DType::q1_0> {
   static constexpr int kMaxCode = 2, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

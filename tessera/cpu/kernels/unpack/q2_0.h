@@ -6,9 +6,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ2_0 {
-  static constexpr int kColumns = 64;
-  static constexpr size_t kFileBytes = 18;  // f16 scale, 16 bytes: two bits per column
+/// A row in the file: f16 scale, 16 bytes: two bits per column.
+struct PanelQ2_0 : FileBlock<DType::q2_0> {
   static constexpr int kMaxCode = 3, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

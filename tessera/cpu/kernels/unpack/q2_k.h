@@ -6,9 +6,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ2_K {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 84;  // 16 bytes of scales and minima, 64 bytes of codes, f16 d, f16 dmin
+/// A row in the file: 16 bytes of scales and minima, 64 bytes of codes, f16 d, f16 dmin.
+struct PanelQ2_K : FileBlock<DType::q2_k> {
   static constexpr int kMaxCode = 45, kOffset = 0;
   static constexpr int kScales = 1, kMins = 2;
   static constexpr bool kTilesUnpack = true;

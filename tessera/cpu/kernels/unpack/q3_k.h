@@ -7,9 +7,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ3_K {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 110;  // 32 bytes of high bits, 64 bytes of low bits, 12 bytes of scales, f16 d
+/// A row in the file: 32 bytes of high bits, 64 bytes of low bits, 12 bytes of scales, f16 d.
+struct PanelQ3_K : FileBlock<DType::q3_k> {
   static constexpr int kMaxCode = 255, kOffset = 127;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

@@ -6,13 +6,12 @@
 
 #include <string.h>
 
-#include "tessera/cpu/kernels/int8_dot.h"
+#include "tessera/cpu/kernels/unpack/fields.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ4_0 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 18;  // f16 scale, 16 bytes of codes
+/// A row in the file: f16 scale, 16 bytes of codes.
+struct PanelQ4_0 : FileBlock<DType::q4_0> {
   static constexpr int kMaxCode = 15, kOffset = 8;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

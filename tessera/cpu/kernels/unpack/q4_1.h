@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ4_1 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 20;  // f16 scale, f16 minimum, 16 bytes of codes
+/// A row in the file: f16 scale, f16 minimum, 16 bytes of codes.
+struct PanelQ4_1 : FileBlock<DType::q4_1> {
   static constexpr int kMaxCode = 15, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
   static constexpr bool kTilesUnpack = true;

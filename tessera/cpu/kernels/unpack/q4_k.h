@@ -7,9 +7,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ4_K {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 144;  // f16 d, f16 dmin, 12 bytes of scales, 128 bytes of nibbles
+/// A row in the file: f16 d, f16 dmin, 12 bytes of scales, 128 bytes of nibbles.
+struct PanelQ4_K : FileBlock<DType::q4_k> {
   static constexpr int kMaxCode = 15, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
   static constexpr bool kTilesUnpack = true;

@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ5_0 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 22;  // f16 scale, u32 of fifth bits, 16 bytes of low nibbles
+/// A row in the file: f16 scale, u32 of fifth bits, 16 bytes of low nibbles.
+struct PanelQ5_0 : FileBlock<DType::q5_0> {
   static constexpr int kMaxCode = 31, kOffset = 16;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

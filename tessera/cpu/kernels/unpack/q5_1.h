@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ5_1 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 24;  // f16 scale, f16 minimum, u32 of fifth bits, 16 bytes of low nibbles
+/// A row in the file: f16 scale, f16 minimum, u32 of fifth bits, 16 bytes of low nibbles.
+struct PanelQ5_1 : FileBlock<DType::q5_1> {
   static constexpr int kMaxCode = 31, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
   static constexpr bool kTilesUnpack = true;

@@ -7,10 +7,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ5_K {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes =
-      176;  // f16 d, f16 dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes of nibbles
+/// A row in the file: f16 d, f16 dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes of nibbles.
+struct PanelQ5_K : FileBlock<DType::q5_k> {
   static constexpr int kMaxCode = 31, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
   static constexpr bool kTilesUnpack = true;

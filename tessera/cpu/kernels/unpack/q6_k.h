@@ -6,10 +6,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ6_K {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes =
-      210;  // 128 bytes of nibbles, 64 bytes of high bits, 16 signed bytes of scales, f16 d
+/// A row in the file: 128 bytes of nibbles, 64 bytes of high bits, 16 signed bytes of scales, f16 d.
+struct PanelQ6_K : FileBlock<DType::q6_k> {
   static constexpr int kMaxCode = 63, kOffset = 32;
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = true;

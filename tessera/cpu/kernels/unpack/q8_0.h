@@ -6,13 +6,12 @@
 
 #include <string.h>
 
-#include "tessera/cpu/kernels/int8_dot.h"
+#include "tessera/cpu/kernels/unpack/fields.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelQ8_0 {
-  static constexpr int kColumns = 32;
-  static constexpr size_t kFileBytes = 34;  // f16 scale, 32 signed bytes
+/// A row in the file: f16 scale, 32 signed bytes.
+struct PanelQ8_0 : FileBlock<DType::q8_0> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

@@ -6,9 +6,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelTQ1_0 {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 54;  // 48 bytes of five digits, 4 bytes of four, f16 scale
+/// A row in the file: 48 bytes of five digits, 4 bytes of four, f16 scale.
+struct PanelTQ1_0 : FileBlock<DType::tq1_0> {
   static constexpr int kMaxCode = 2, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = false;

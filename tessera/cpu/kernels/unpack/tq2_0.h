@@ -5,9 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-struct PanelTQ2_0 {
-  static constexpr int kColumns = 256;
-  static constexpr size_t kFileBytes = 66;  // 64 bytes of codes, f16 scale
+/// A row in the file: 64 bytes of codes, f16 scale.
+struct PanelTQ2_0 : FileBlock<DType::tq2_0> {
   static constexpr int kMaxCode = 3, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;

@@ -1,6 +1,6 @@
 // iq1_m: its block is described in quant/formats/iq1_m.h.
 void decode_iq1_m(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * 56ul, scales = block + 48ul;
+  const uint64_t block = row + uint64_t(i / kElements_iq1_m) * kBytes_iq1_m, scales = block + 48ul;
   const uint g = (i & 255u) / 8u, high = byte_at(block + 32ul + g / 2u) >> 4u * (g & 1u) & 15u;
   uint d = 0u;
   for (uint n = 0; n < 4; ++n) d |= half_at(scales + 2u * n) >> 12u << 4u * n;

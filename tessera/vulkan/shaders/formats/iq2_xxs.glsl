@@ -1,6 +1,6 @@
 // iq2_xxs: its block is described in quant/formats/iq2_xxs.h.
 void decode_iq2_xxs(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * 66ul;
+  const uint64_t block = row + uint64_t(i / kElements_iq2_xxs) * kBytes_iq2_xxs;
   const uint g = (i & 255u) / 8u;
   const uint64_t part = block + 2ul + uint64_t(g / 4u * 8u);
   const uint word = bytes_at(part + 4ul), point = kTableIq2xxs + 2u * byte_at(part + uint64_t(g & 3u));

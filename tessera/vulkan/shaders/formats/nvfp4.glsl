@@ -1,6 +1,6 @@
 // nvfp4: its block is described in quant/formats/nvfp4.h.
 void decode_nvfp4(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 64u) * 36ul;
+  const uint64_t block = row + uint64_t(i / kElements_nvfp4) * kBytes_nvfp4;
   const uint s = (i & 63u) / 16u, code = byte_at(block + s) & 127u, e = code >> 3u;
   // Half of E4M3, the levels being doubled; 0x7f is no number.
   const float normal = uintBitsToFloat((e + 119u) << 23u | (code & 7u) << 20u);

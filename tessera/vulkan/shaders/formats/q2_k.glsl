@@ -1,6 +1,6 @@
 // q2_k: its block is described in quant/formats/q2_k.h.
 void decode_q2_k(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * 84ul;
+  const uint64_t block = row + uint64_t(i / kElements_q2_k) * kBytes_q2_k;
   const uint b = (i & 255u) / 16u, scales = byte_at(block + b);
   const float a = f16_at(block + 80ul) * float(scales & 15u), m = f16_at(block + 82ul) * float(scales >> 4u);
   uint q[8];

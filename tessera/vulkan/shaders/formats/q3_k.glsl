@@ -1,6 +1,6 @@
 // q3_k: its block is described in quant/formats/q3_k.h.
 void decode_q3_k(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * 110ul, scales = block + 96ul;
+  const uint64_t block = row + uint64_t(i / kElements_q3_k) * kBytes_q3_k, scales = block + 96ul;
   const uint b = (i & 255u) / 16u, at = 16u * (b & 1u) + (i & 8u);
   const uint low = byte_at(scales + b % 8u) >> 4u * (b / 8u) & 15u;
   const uint high = byte_at(scales + 8ul + b % 4u) >> 2u * (b / 4u) & 3u;

@@ -1,6 +1,6 @@
 // q4_1: its block is described in quant/formats/q4_1.h.
 void decode_q4_1(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 32u) * 20ul;
+  const uint64_t block = row + uint64_t(i / kElements_q4_1) * kBytes_q4_1;
   const float d = f16_at(block), m = f16_at(block + 2ul);
   uint q[8];
   nibbles_of(block + 4ul, i & 31u, q);

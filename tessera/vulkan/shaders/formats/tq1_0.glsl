@@ -1,6 +1,6 @@
 // tq1_0: its block is described in quant/formats/tq1_0.h.
 void decode_tq1_0(uint64_t row, uint i, out float v[8]) {
-  const uint64_t block = row + uint64_t(i / 256u) * 54ul;
+  const uint64_t block = row + uint64_t(i / kElements_tq1_0) * kBytes_tq1_0;
   const float d = f16_at(block + 52ul);
   for (uint n = 0; n < 8; ++n) {
     const uint e = (i & 255u) + n;

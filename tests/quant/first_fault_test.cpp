@@ -1,6 +1,4 @@
 // Faults of stored weights: each dtype's good block, and each of its scales made infinite and NaN.
-#include "tessera/quant/validate.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -142,7 +140,7 @@ TEST(FirstFault, TypesWithoutFaultsTakeAnyBytes) {
 TEST(FirstFault, AgreesWithTheDecoders) {
   for (const Field& field : all_fields()) {
     const Format* format = find_format(field.dtype);
-    if (format == nullptr || format->dequantize_row == nullptr) continue;
+    if (format == nullptr) continue;
     const DTypeInfo& type = info(field.dtype);
     std::vector<std::byte> block(static_cast<size_t>(type.block_bytes), std::byte{0x5a});
     std::vector<float> values(static_cast<size_t>(type.block_elements));
@@ -187,10 +185,10 @@ TEST(FirstFault, MxFp4ValuesThatOverflowAreFaults) {
   EXPECT_FALSE(with(252, 0x77));  // 12 * 2^124
   EXPECT_FALSE(with(253, 0x55));  // 6 * 2^125
   ASSERT_TRUE(with(253, 0x06));   // 8 * 2^125 = 2^128
-  EXPECT_EQ(with(253, 0x06)->what, "value is not finite");
+  EXPECT_STREQ(with(253, 0x06)->what, "value is not finite");
   EXPECT_TRUE(with(254, 0xc0));  // -4 * 2^126 in the upper half
   EXPECT_FALSE(with(254, 0x30));
-  EXPECT_EQ(with(255, 0)->what, "scale is not finite");
+  EXPECT_STREQ(with(255, 0)->what, "scale is not finite");
 }
 
 TEST(FirstFault, NothingAndPartsOfBlocksAreGood) {

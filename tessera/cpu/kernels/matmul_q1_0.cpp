@@ -1,9 +1,0 @@
-// Panels of q1_0 weights: see matmul_int8.h and unpack/q1_0.h.
-#include "tessera/cpu/kernels/matmul_int8.h"
-#include "tessera/cpu/kernels/unpack/q1_0.h"
-
-namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-constexpr PanelFormat kPanelQ1_0 = int8_panel_format<PanelQ1_0>();
-
-}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -24,6 +24,7 @@
 #include "tessera/base/checked.h"
 #include "tessera/base/rng.h"
 #include "tessera/cpu/dispatch.h"
+#include "tessera/isa/sets.h"
 #include "tessera/quant/formats.h"
 
 namespace tessera {
@@ -189,7 +190,7 @@ void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dty
 }
 
 const bool kRegistered = [] {
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     const cpu::Kernels* kernels = *cpu::select_kernels(isa);
     for (const DTypeInfo& type : all_dtypes()) {
       const DType dtype = type.dtype;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/rng.h"
+#include "tessera/isa/sets.h"
 #include "tessera/quant/formats.h"
 
 namespace tessera {
@@ -45,7 +46,7 @@ void encode(benchmark::State& state, Encoder encoder, bool weighted) {
 
 [[maybe_unused]] const bool kRegistered = [] {
   for (const DTypeInfo& info : all_dtypes())
-    for (const std::string_view isa : quant::usable_isas()) {
+    for (const std::string_view isa : isa::usable_isas()) {
       const quant::Format* format = quant::find_format(info.dtype, isa);
       if (format == nullptr) continue;
       const auto add = [&](std::string_view kind, Encoder encoder, bool weighted) {

@@ -2,8 +2,8 @@
 # instruction set into TARGET.
 #
 # Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avx512) and puts all that it defines into that
-# namespace; cpu/dispatch and quant/formats.cpp pick one at run time. A kernel source includes no header that has inline code outside
-# that namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
+# namespace; isa/sets.cpp picks one at run time. Such a source includes no header that has inline code outside that
+# namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(isas_default scalar avx2 avx512)
 else()
@@ -19,6 +19,13 @@ set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f
   -mavx512vl -mavx512vnni -mprefer-vector-width=512
   # GCC 12 warns of the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
   -Wno-uninitialized -Wno-maybe-uninitialized)
+
+# tessera_isa_sets(TARGET): its sources may read isa/sets.def.
+function(tessera_isa_sets target)
+  foreach(isa ${TESSERA_ISAS})
+    target_compile_definitions(${target} PRIVATE TESSERA_HAVE_${isa}=1)
+  endforeach()
+endfunction()
 
 function(tessera_isa_sources target dir)
   cmake_parse_arguments(ARG "" "" "SOURCES;OPTIONS" ${ARGN})
@@ -38,6 +45,6 @@ function(tessera_isa_sources target dir)
       endif()
     endif()
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
-    target_compile_definitions(${target} PRIVATE TESSERA_HAVE_${isa}=1)
   endforeach()
+  tessera_isa_sets(${target})
 endfunction()

@@ -13,6 +13,7 @@
 #include "tessera/cpu/ops/matmul_panels.h"
 #include "tessera/cpu/step.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/isa/sets.h"
 
 namespace tessera::cpu {
 
@@ -271,7 +272,7 @@ class CpuDevice final : public Device {
   }
   std::vector<std::pair<std::string, std::string>> properties() const override {
     return {{"isa", kernels_.isa},
-            {"usable_isas", fmt::format("{}", fmt::join(usable_isas(), " "))},
+            {"usable_isas", fmt::format("{}", fmt::join(isa::usable_isas(), " "))},
             {"cores", std::to_string(n_physical_cores(thread_affinity()))},
             {"threads_default", std::to_string(default_thread_count())},
             {"features", to_string(cpu_features())}};

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tessera/isa/sets.h"
 #include "tests/cpu/smaps.h"
 #include "tests/support/graph_runner.h"
 
@@ -29,7 +30,7 @@ class CpuBuffers : public ::testing::TestWithParam<std::string> {
   }
   std::unique_ptr<Device> device_;
 };
-INSTANTIATE_TEST_SUITE_P(Isa, CpuBuffers, ::testing::ValuesIn(cpu::usable_isas()));
+INSTANTIATE_TEST_SUITE_P(Isa, CpuBuffers, ::testing::ValuesIn(isa::usable_isas()));
 
 TEST_P(CpuBuffers, HostMemoryIsZeroedAndAligned) {
   for (const size_t n : {size_t{1}, size_t{4096}, size_t{5} << 20}) {

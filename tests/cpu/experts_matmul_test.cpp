@@ -72,7 +72,7 @@ void expect_products(DType dtype, const ExpertsCase& c) {
   const int64_t n_x = by_token ? c.t : c.n_used * c.t;
   Rng rng(5);
   const std::vector<float> x = random_values(rng, c.k * n_x);
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     std::vector<float> first;
     for (const bool is_packed : {true, false})
       for (const int n_threads : {1, 3}) {
@@ -135,7 +135,7 @@ TEST(MulMatExperts, ATokensResultDoesNotDependOnItsNeighbours) {
   const std::vector<float> x = random_values(rng, k * t);
   for (const DType dtype : weight_types()) {
     const ExpertTensor w(dtype, k, n_rows, n_experts, 7);
-    for (const std::string& isa : cpu::usable_isas()) {
+    for (const std::string& isa : isa::usable_isas()) {
       GraphRunner runner(isa, 2);
       const OwnedTensor weights = w.place(runner.device(), true);
       // Rows by pair: unit weights of one slot pick each pair's row out of the routed order.
@@ -248,7 +248,7 @@ TEST(MulMatExperts, ActivationsMayStayFloats) {
 }
 
 TEST(MulMatExperts, ScratchNeverShrinksForMoreTokens) {
-  for (const std::string& isa : cpu::usable_isas())
+  for (const std::string& isa : isa::usable_isas())
     for (const DType dtype : {DType::f32, DType::q8_0, DType::q4_k})
       for (const ExpertInput input : {ExpertInput::tokens, ExpertInput::routed}) {
         GraphRunner runner(isa, 4);

@@ -10,6 +10,7 @@
 
 #include "tessera/base/rng.h"
 #include "tessera/cpu/dispatch.h"
+#include "tessera/isa/sets.h"
 #include "tests/support/testing.h"
 
 namespace tessera::testing {
@@ -17,7 +18,7 @@ namespace tessera::testing {
 /// The kernels of every instruction set usable here, scalar first.
 inline std::vector<const cpu::Kernels*> usable_kernels() {
   std::vector<const cpu::Kernels*> all;
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     const auto kernels = cpu::select_kernels(isa);
     EXPECT_OK(kernels);
     if (kernels) all.push_back(*kernels);

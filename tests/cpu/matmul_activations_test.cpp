@@ -76,7 +76,7 @@ void expect_product(const Weights& w, const std::vector<float>& x, const std::ve
 }
 
 TEST(Activations, AsFloatsLoseNothingForEveryTypePackedOrNot) {
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     std::deque<Cpu> cpus;
     for (const int n_threads : {1, 3}) cpus.emplace_back(isa, n_threads, Activations::float32);
     for (const DType dtype : weight_types())
@@ -166,7 +166,7 @@ std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w,
 
 TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
   const int64_t k = 256, n_rows = testing::all_or_few(50, 20);
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
     for (const auto& [activations, wanted_group] : {std::pair<Activations, int64_t>{Activations::automatic, 0},
                                                     {Activations::int8_128, 128},
@@ -197,7 +197,7 @@ TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
 
 // What docs/quality.md says: fine groups where they cost nothing.
 TEST(Activations, GroupsOfFormatsByDefault) {
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
     const auto group_of = [&](DType dtype) {
       return kernels->panel_formats[static_cast<size_t>(dtype)]->default_group;
@@ -208,7 +208,7 @@ TEST(Activations, GroupsOfFormatsByDefault) {
 }
 
 TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
-  for (const std::string& isa : cpu::usable_isas())
+  for (const std::string& isa : isa::usable_isas())
     for (const Activations activations : {Activations::float32, Activations::int8_32, Activations::int8_64}) {
       const Cpu cpu(isa, 4, activations);
       for (const DType dtype : weight_types()) {
@@ -228,7 +228,7 @@ TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
 TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
   const int64_t k = 256;
   Rng rng(11);
-  for (const std::string& isa : cpu::usable_isas()) {
+  for (const std::string& isa : isa::usable_isas()) {
     const cpu::Kernels& kernels = *cpu::select_kernels(isa).value();
     for (const DType dtype : weight_types()) {
       const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(dtype)];

@@ -15,6 +15,7 @@
 #include "tessera/base/checked.h"
 #include "tessera/base/half.h"
 #include "tessera/cpu/dispatch.h"
+#include "tessera/isa/sets.h"
 #include "tessera/quant/formats.h"
 #include "tests/cpu/kernels_testing.h"
 
@@ -549,7 +550,7 @@ TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
 }
 
 TEST(MatmulKernelsAcrossIsas, DispatchNamesWhatIsUsable) {
-  const auto isas = cpu::usable_isas();
+  const auto isas = isa::usable_isas();
   ASSERT_FALSE(isas.empty());
   EXPECT_EQ(isas.front(), "scalar");
   ASSERT_OK_AND_ASSIGN(const Kernels* best, cpu::select_kernels(""));

@@ -23,7 +23,7 @@ TEST(MulMat, IsTheProductForEveryTypePackedOrNot) {
       const Weights w(dtype, k, n_rows, 3);
       Rng rng(5);
       const std::vector<float> x = random_values(rng, k * t);
-      for (const std::string& isa : cpu::usable_isas()) {
+      for (const std::string& isa : isa::usable_isas()) {
         std::vector<float> first;
         for (const bool is_packed : {true, false})
           for (const int n_threads : {1, 2, 3}) {
@@ -59,7 +59,7 @@ TEST(MulMat, ATokensResultDoesNotDependOnItsNeighbours) {
     const Weights w(dtype, k, n_rows, 7);
     Rng rng(9);
     const std::vector<float> x = random_values(rng, k * t);
-    for (const std::string& isa : cpu::usable_isas()) {
+    for (const std::string& isa : isa::usable_isas()) {
       GraphRunner runner(isa, 2);
       const OwnedTensor weights(type_for(runner.device(), true, dtype, w.shape), "w", dtype, w.shape, w.bytes);
       const auto product = [&](int64_t begin, int64_t n) {
@@ -182,7 +182,7 @@ TEST(MulMat, AProductThatIsDeadBeforeTheNextDoesNotJoinIt) {
 }
 
 TEST(MulMat, ScratchNeverShrinksForMoreTokens) {
-  for (const std::string& isa : cpu::usable_isas())
+  for (const std::string& isa : isa::usable_isas())
     for (const DType dtype : weight_types()) {
       GraphRunner runner(isa, 4);
       size_t before = 0;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tessera/cpu/dispatch.h"
+#include "tessera/isa/sets.h"
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
@@ -81,7 +81,7 @@ void check_same_bits(const std::shared_ptr<Engine>& engine, Pooling pooling) {
 }
 
 TEST(Embedding, OfATextIsTheSameBitsWithAnyOthers) {
-  for (const std::string& isa : cpu::usable_isas())
+  for (const std::string& isa : isa::usable_isas())
     for (const char* architecture : {"bert", "nomic-bert", "modern-bert"}) {
       SCOPED_TRACE(isa + " " + architecture);
       const auto engine = load_tiny(TinyEncoder(architecture), isa);

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "tessera/base/rng.h"
-#include "tessera/cpu/dispatch.h"
+#include "tessera/isa/sets.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
 
@@ -60,7 +60,7 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
 
 /// Sanitizers see the same memory and threads with any instruction set; tests/cpu run all of them.
 std::vector<std::string> tested_isas() {
-  std::vector<std::string> isas = cpu::usable_isas();
+  std::vector<std::string> isas = isa::usable_isas();
   if (!testing::runs_all_cases()) isas.erase(isas.begin(), isas.end() - 1);
   return isas;
 }

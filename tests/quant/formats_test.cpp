@@ -1,5 +1,6 @@
 // The scalar truth against golden rows of the formats' reference implementation, and against hostile values.
 #include "tessera/quant/formats.h"
+#include "tessera/isa/sets.h"
 
 #include <gtest/gtest.h>
 
@@ -134,7 +135,7 @@ TEST(Formats, AnyBitPatternEncodesToTheSameBytesOnEveryInstructionSet) {
   for (const DType dtype : weight_dtypes()) {
     for (const float* w : {static_cast<const float*>(nullptr), static_cast<const float*>(weights.data())}) {
       std::vector<std::byte> first, first_compat;
-      for (const std::string_view isa : quant::usable_isas()) {
+      for (const std::string_view isa : isa::usable_isas()) {
         const quant::Format& format = *quant::find_format(dtype, isa);
         std::vector<std::byte> row(row_bytes(dtype, n)), compat(row.size());
         format.quantize_row(x.data(), w, n, row.data());
@@ -174,7 +175,7 @@ TEST(Formats, AnyBytesDecodeAlikeOnEveryInstructionSet) {
     std::vector<std::byte> row(row_bytes(dtype, 4096));
     for (std::byte& b : row) b = static_cast<std::byte>(rng.next_u32() >> 24);
     std::vector<uint32_t> first;
-    for (const std::string_view isa : quant::usable_isas()) {
+    for (const std::string_view isa : isa::usable_isas()) {
       std::vector<uint32_t> bits(4096);
       quant::find_format(dtype, isa)->dequantize_row(row.data(), 4096, reinterpret_cast<float*>(bits.data()));
       if (first.empty()) first = bits;

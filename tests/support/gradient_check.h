@@ -12,6 +12,7 @@
 
 #include "tessera/graph/autodiff.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/isa/sets.h"
 #include "tessera/quant/formats.h"
 #include "tests/support/graph_runner.h"
 
@@ -112,7 +113,7 @@ class GradientLeaves {
 inline std::deque<Setting>& float_settings() {
   static std::deque<Setting> settings = [] {
     std::deque<Setting> all;
-    for (const std::string& isa : cpu::usable_isas())
+    for (const std::string& isa : isa::usable_isas())
       for (const int n_threads : {1, 2, 3})
         all.push_back(
             {.isa = isa, .n_threads = n_threads, .runner = GraphRunner(isa, n_threads, Activations::float32)});

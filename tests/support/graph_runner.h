@@ -16,8 +16,8 @@
 
 #include "tessera/base/rng.h"
 #include "tessera/cpu/backend.h"
-#include "tessera/cpu/dispatch.h"
 #include "tessera/graph/builder.h"
+#include "tessera/isa/sets.h"
 #include "tessera/sched/executor.h"
 #include "tests/support/testing.h"
 
@@ -131,7 +131,7 @@ struct Setting {
 inline std::deque<Setting>& all_settings() {
   static std::deque<Setting> settings = [] {
     std::deque<Setting> all;
-    for (const std::string& isa : cpu::usable_isas())
+    for (const std::string& isa : isa::usable_isas())
       for (const int n_threads : {1, 2, 3}) all.push_back({.isa = isa, .n_threads = n_threads});
     return all;
   }();

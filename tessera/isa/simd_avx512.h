@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 
 inline __mmask16 first_lanes(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1u << (n > 0 ? n : 0)) - 1u); }
 
@@ -146,4 +146,4 @@ inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   return {_mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), x.v)};
 }
 
-}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE
+}  // namespace tessera::isa::TESSERA_ISA_NAMESPACE

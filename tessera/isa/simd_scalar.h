@@ -5,57 +5,12 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+#include "tessera/isa/half.h"
 
-inline float f16_value(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1fu, mantissa = h & 0x3ffu;
-  uint32_t bits;
-  if (exponent == 0x1f) {
-    bits = 0x7f800000u | (mantissa != 0 ? 0x400000u : 0u) | (mantissa << 13);
-  } else if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    memcpy(&bits, &magnitude, 4);
-  } else {
-    bits = ((exponent + 112) << 23) | (mantissa << 13);
-  }
-  bits |= sign;
-  float f;
-  memcpy(&f, &bits, 4);
-  return f;
-}
+namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 
-inline uint16_t f16_bits(float f) {
-  uint32_t bits;
-  memcpy(&bits, &f, 4);
-  const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x38800000u) {
-    float sum;
-    memcpy(&sum, &magnitude, 4);
-    sum += 0.5f;
-    uint32_t sum_bits;
-    memcpy(&sum_bits, &sum, 4);
-    return static_cast<uint16_t>(sign | (sum_bits - 0x3f000000u));
-  }
-  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
-}
-
-inline float bf16_value(uint16_t h) {
-  const uint32_t bits = static_cast<uint32_t>(h) << 16;
-  float f;
-  memcpy(&f, &bits, 4);
-  return f;
-}
-
-inline uint16_t bf16_bits(float f) {
-  uint32_t bits;
-  memcpy(&bits, &f, 4);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
+inline float f16_value(uint16_t h) { return f16_to_f32(h); }
+inline uint16_t f16_bits(float f) { return f32_to_f16(f); }
 
 struct F32x16 {
   float v[16];
@@ -88,12 +43,12 @@ struct F32x16 {
   }
   static F32x16 load_bf16(const uint16_t* p) {
     F32x16 r;
-    for (int i = 0; i < 16; ++i) r.v[i] = bf16_value(p[i]);
+    for (int i = 0; i < 16; ++i) r.v[i] = bf16_to_f32(p[i]);
     return r;
   }
   static F32x16 load_bf16_partial(const uint16_t* p, int n) {
     F32x16 r = zero();
-    for (int i = 0; i < n; ++i) r.v[i] = bf16_value(p[i]);
+    for (int i = 0; i < n; ++i) r.v[i] = bf16_to_f32(p[i]);
     return r;
   }
   /// Signed bytes as floats.
@@ -114,10 +69,10 @@ struct F32x16 {
     for (int i = 0; i < n; ++i) p[i] = f16_bits(v[i]);
   }
   void store_bf16(uint16_t* p) const {
-    for (int i = 0; i < 16; ++i) p[i] = bf16_bits(v[i]);
+    for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(v[i]);
   }
   void store_bf16_partial(uint16_t* p, int n) const {
-    for (int i = 0; i < n; ++i) p[i] = bf16_bits(v[i]);
+    for (int i = 0; i < n; ++i) p[i] = f32_to_bf16(v[i]);
   }
 };
 
@@ -270,4 +225,4 @@ inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   return r;
 }
 
-}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE
+}  // namespace tessera::isa::TESSERA_ISA_NAMESPACE

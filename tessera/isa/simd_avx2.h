@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 
 /// All bits set in the lanes i of 8 with i < n.
 inline __m256i first_lanes(int n) {
@@ -230,4 +230,4 @@ inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   return {exp_finish8(x.lo, p.lo, n.lo), exp_finish8(x.hi, p.hi, n.hi)};
 }
 
-}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE
+}  // namespace tessera::isa::TESSERA_ISA_NAMESPACE

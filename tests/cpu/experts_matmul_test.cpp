@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 
+#include "tessera/isa/sets.h"
 #include "tests/cpu/matmul_testing.h"
 
 namespace tessera {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <thread>
 
+#include "tessera/isa/sets.h"
 #include "tests/cpu/matmul_testing.h"
 
 namespace tessera {

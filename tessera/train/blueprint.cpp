@@ -23,9 +23,9 @@ struct Row {
   std::string_view epsilon_key;
   Ffn ffn;
   bool has_rope;
-  bool has_kv_heads;                         // fewer KV heads than heads are possible
-  bool always_ties;                          // the output layer's weights
-  std::array<std::string_view, 8> optional;  // tensors that files of this architecture have, and may be absent
+  bool has_kv_heads;                         // allows fewer KV heads than heads
+  bool always_ties;                          // the output layer always shares the embedding's weights
+  std::array<std::string_view, 8> optional;  // optional tensors that files of this architecture usually have
 };
 
 constexpr std::string_view kRmsEpsilon = "attention.layer_norm_rms_epsilon";
@@ -43,7 +43,7 @@ constexpr std::array kRows = {
 // clang-format on
 
 constexpr float kEpsilon = 1e-5f;
-constexpr float kDeviation = 0.55f;  // times 1 / sqrt(n_in): 0.02 at the 768 of GPT-2
+constexpr float kDeviation = 0.55f;  // times 1 / sqrt(n_in): 0.02 at GPT-2's width of 768
 constexpr int64_t kMaxSize = int64_t{1} << 20;
 
 Result<const Row*> find_row(std::string_view architecture) {
@@ -107,8 +107,8 @@ void set_keys(GgufBuilder& keys, const ModelSizes& s, const Row& row) {
   keys.set(keys::arch_key(s.architecture, "rope.freq_base"), s.rope_base);
 }
 
-// Irwin and Hall's sum of twelve, which is near enough to normal and the same on every machine: it takes no function of
-// a mathematics library.
+// The Irwin-Hall sum of twelve uniform values approximates a normal distribution. It calls no function of the
+// mathematics library, so the result is the same on every machine.
 float next_normal(Rng& rng) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += rng.next_u32() * 0x1p-32;

@@ -59,7 +59,7 @@ std::vector<std::byte> encoded(const std::vector<float>& values, DType type) {
   return bytes;
 }
 
-// Tensors of a file in the making: learned ones in a type, others as they are in their file.
+// The tensors of a file to be written: learned tensors are converted to a type, others are copied from their file.
 class TensorList {
  public:
   explicit TensorList(const ModelFiles& files) : files_(files) {}
@@ -69,7 +69,7 @@ class TensorList {
     entries_.push_back({std::string(source.info.name), source.info.shape, nullptr, source.info.dtype, &source});
   }
 
-  // `before_it_appears` is called when all has been written and the file is about to take its place.
+  // Calls `before_it_appears` when the file is complete, before it replaces the file at `path`.
   Result<> write(const std::string& path, GgufBuilder& builder, FunctionRef<Result<>()> before_it_appears) const {
     for (const Entry& entry : entries_) TESSERA_TRY(builder.add_tensor(entry.name, entry.type, entry.shape));
     TESSERA_ASSIGN(GgufWriter writer, GgufWriter::create(path, builder));
@@ -97,7 +97,7 @@ class TensorList {
   std::vector<Entry> entries_;
 };
 
-// The tensors of the model: learned ones in `type` if they are matrices.
+// Adds all tensors of the model. Learned matrices are stored as `type`.
 void add_model(TensorList& list, const ModelFiles& files, const Trainer& trainer, DType type) {
   std::unordered_map<std::string_view, const Parameter*> learned;
   for (const Parameter& p : trainer.parameters().all()) learned[p.name()] = &p;
@@ -113,7 +113,7 @@ void add_model(TensorList& list, const ModelFiles& files, const Trainer& trainer
     for (const Parameter& p : trainer.parameters().all()) add(p);
 }
 
-// What was learned, with its keys: an adapter, else the model.
+// Adds the result of training with its keys: the adapter if there is one, else the model.
 Result<> add_learned(GgufBuilder& builder, TensorList& list, const ModelFiles& files, const Trainer& trainer,
                      DType type) {
   if (trainer.options().lora != nullptr) {
@@ -128,7 +128,7 @@ Result<> add_learned(GgufBuilder& builder, TensorList& list, const ModelFiles& f
 
 std::string kept_path(const std::string& path, int64_t i) { return fmt::format("{}.{}", path, i); }
 
-// PATH.1 becomes PATH.2 and so on, and PATH is PATH.1 too, until another takes its place.
+// Renames PATH.1 to PATH.2 and so on, and links PATH.1 to PATH. PATH stays until the new checkpoint replaces it.
 Result<> keep_earlier(const std::string& path, int64_t n_keep) {
   std::error_code error;
   if (n_keep < 1 || !fs::exists(path, error)) return {};

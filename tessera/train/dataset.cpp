@@ -56,7 +56,7 @@ Result<> Dataset::add(const TextPiece& piece, const text::Tokenizer& tokenizer) 
     if (const auto id = vocab.special(bos); id && vocab.add_bos()) tokens_.push_back(*id);
   }
   std::string_view text = piece.text;
-  // A document is cut in front of a space, which the tokenizer puts there itself.
+  // Long documents are cut in front of a space. Remove it if the tokenizer adds one.
   if (!piece.begins_document && tokenizer.adds_space_prefix() && text.starts_with(' ')) text.remove_prefix(1);
   TESSERA_ASSIGN(const auto tokens, tokenizer.tokenize(text, {.parse_special = options_.parse_special}));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());

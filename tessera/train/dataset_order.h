@@ -1,5 +1,5 @@
-// The order in which an epoch visits the windows of a dataset: a permutation that is computed, not stored, so that a
-// run that resumes at any step needs nothing but the step's number.
+// The order in which an epoch visits the windows of a dataset. The permutation is computed, not stored, so a run can
+// resume at any step from the step's number alone.
 #pragma once
 
 #include <array>
@@ -7,19 +7,19 @@
 
 namespace tessera::train {
 
-/// A permutation of [0, n) that a key chooses: a balanced Feistel network (Luby and Rackoff 1988) over the smallest
-/// even number of bits that holds n; what lands outside [0, n) is sent through it again (Black and Rogaway 2002).
+/// A permutation of [0, n), selected by a key: a balanced Feistel network (Luby and Rackoff 1988) over the smallest
+/// even number of bits that holds n. Results outside [0, n) pass through it again (Black and Rogaway 2002).
 class Permutation {
  public:
   /// n > 0, at most 2^62.
   Permutation(uint64_t n, uint64_t key);
 
-  /// Where i < n goes. Constant memory; fewer than four passes in the mean, for small n kMinDomain / n.
+  /// Returns the image of i < n. Uses constant memory. Fewer than four passes on average; for small n, 256 / n passes.
   uint64_t operator()(uint64_t i) const;
 
  private:
   static constexpr int kRounds = 6;
-  // Halves of a bit or two would leave most permutations out of reach.
+  // With halves of one or two bits, most permutations would be unreachable.
   static constexpr int kMinHalfBits = 4;
 
   uint64_t n_;

@@ -1,5 +1,5 @@
-// Low-rank adapters that are learned while the model's own weights stay as they are (Hu et al. 2021), quantized ones
-// too: W x + (alpha / rank) * up (down x).
+// Trains low-rank adapters while the model's own weights, which may be quantized, stay fixed (Hu et al. 2021):
+// W x + (alpha / rank) * up (down x).
 #pragma once
 
 #include <deque>
@@ -17,22 +17,22 @@ struct LoraOptions {
   /// Names of matrices without "blk.N." and ".weight": "attn_q", "ffn_up", "output".
   std::vector<std::string> targets = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
                                       "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
-  bool has_default_targets = true;  // then those that the model does not have are no error
+  bool has_default_targets = true;  // targets absent from the model are skipped; if false they are an error
 };
 
 class Lora {
  public:
-  /// Pairs for the model's matrices of these names. The model outlives this. Errors: invalid_argument (rank, alpha);
-  /// not_found (a target, none at all).
+  /// Creates a pair of tensors for each matrix of the model with one of these names. The model outlives this. Errors:
+  /// invalid_argument (rank, alpha); not_found (no matrix for a target, or for any of them).
   static Result<std::unique_ptr<Lora>> create(const Model& model, const LoraOptions& options);
 
   const AdapterTerms& terms() const { return terms_; }
-  /// NAME.lora_a [n_in, rank] and NAME.lora_b [rank, n_out], in turn, in the order of the model's weights.
+  /// NAME.lora_a [n_in, rank] and NAME.lora_b [rank, n_out] alternately, in the order of the model's weights.
   std::deque<Tensor>& tensors() { return tensors_; }
   const LoraOptions& options() const { return options_; }
 
-  /// First values of one of tensors(): of lora_a uniform within 1 / sqrt(n_in), of lora_b 0, so that the model begins
-  /// as it is.
+  /// Returns the initial values of one of tensors(). lora_a is uniform within 1 / sqrt(n_in). lora_b is 0, so the
+  /// adapter does not change the model at first.
   static std::vector<float> initial_values(const Tensor& tensor, uint64_t seed);
 
  private:

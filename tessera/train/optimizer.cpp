@@ -9,15 +9,15 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"adamw", "sgd", "muon"};
 
-// x / |x|, its singular values brought near to 1 by five steps of a Newton-Schulz iteration with the coefficients of
-// Jordan et al. 2024 ("Muon"); the factor gives entries the size of AdamW's (Liu et al. 2025).
+// Normalizes x and brings its singular values near 1 by five steps of a Newton-Schulz iteration with the coefficients
+// of Jordan et al. 2024 ("Muon"). The final factor scales the entries to the magnitude of AdamW's (Liu et al. 2025).
 Value orthogonalized(GraphBuilder& b, Value x) {
   constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f, kEpsilon = 1e-7f, kSize = 0.2f;
   constexpr int kSteps = 5;
   const Shape shape = b.spec(x).shape();
   const bool is_tall = shape[1] > shape[0];
   x = b.reshape(b.l2_norm(b.reshape(x, {shape.n_elements()}), kEpsilon), shape);
-  if (is_tall) x = b.transpose(x);  // products of rows are then the smaller ones
+  if (is_tall) x = b.transpose(x);  // makes the Gram matrix the smaller of the two possible ones
   for (int i = 0; i < kSteps; ++i) {
     const Value gram = b.mul_mat(x, x);
     const Value polynomial = b.add(b.scale(gram, kB), b.scale(b.mul_mat(gram, gram), kC));

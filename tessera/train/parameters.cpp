@@ -10,11 +10,11 @@ namespace tessera::train {
 
 namespace {
 
-constexpr size_t kChunk = size_t{1} << 16;  // floats that are read at once
-constexpr size_t kLanes = 8;                // sums that a chunk's squares go to in turn
+constexpr size_t kChunk = size_t{1} << 16;  // floats per read
+constexpr size_t kLanes = 8;                // partial sums that accumulate a chunk's squares in turn
 
 Tensor beside(const Tensor& weight, std::string_view ending) {
-  // The shape has been laid out before, in a type that is no wider than f32.
+  // Expected to succeed: the weight already has a layout of this shape, in a type no wider than f32.
   Tensor tensor;
   tensor.name = weight.name + std::string(ending);
   if (auto layout = contiguous_layout(DType::f32, weight.shape())) tensor.layout = *layout;

@@ -1,5 +1,5 @@
-// What a training session learns, and the tensors that belong to it: values, gradients, moments. All lie in the
-// device's plain memory, which is planned first and then allocated.
+// The parameters of a training session with their tensors: values, gradients and moments. All are in the device's
+// default memory, which is planned first and then allocated. Used by Trainer.
 #pragma once
 
 #include <deque>
@@ -15,8 +15,8 @@
 namespace tessera::train {
 
 struct Parameter {
-  Tensor* weight = nullptr;  // what the graph reads: f32, or bf16 with its f32 values in `exact`
-  Tensor exact{};            // only of a bf16 weight
+  Tensor* weight = nullptr;  // read by the graph: f32, or bf16 with its f32 values in `exact`
+  Tensor exact{};            // only for a bf16 weight
   Tensor gradient{}, moment1{}, moment2{};
   Rule rule = Rule::adam;
   bool decays = true;
@@ -24,7 +24,7 @@ struct Parameter {
   const std::string& name() const { return weight->name; }
   const Shape& shape() const { return weight->shape(); }
   bool is_rounded() const { return weight->dtype == DType::bf16; }
-  /// The f32 values that are learned.
+  /// The learned values in f32.
   const Tensor& values() const { return is_rounded() ? exact : *weight; }
 };
 
@@ -32,20 +32,20 @@ struct Parameter {
 struct ParameterBytes {
   size_t weights = 0;  // learned or not
   size_t gradients = 0;
-  size_t moments = 0;  // and f32 values of bf16 weights
+  size_t moments = 0;  // including the f32 values of bf16 weights
 };
 
 class Parameters {
  public:
-  /// A weight that is learned; its dtype is f32 or bf16. It outlives this. Before plan().
+  /// Adds a learned weight of type f32 or bf16, which outlives this. Call before plan().
   void add(Tensor& weight, Rule rule, bool decays);
-  /// A weight that stays as it is.
+  /// Adds a weight that training does not change.
   void add_frozen(Tensor& weight) { frozen_.push_back(&weight); }
 
-  /// Gives every tensor its place. Errors: limit (sizes).
+  /// Assigns every tensor its buffer and offset. Errors: limit (sizes).
   Result<> plan(const BufferType& type);
   ParameterBytes bytes() const;
-  /// Allocates what was planned. Errors: out_of_memory.
+  /// Allocates the planned buffers. Errors: out_of_memory.
   Result<> allocate();
 
   std::deque<Parameter>& all() { return parameters_; }
@@ -56,12 +56,12 @@ class Parameters {
   /// The square root of the sum of all gradients' squares, which are summed in double in one order.
   Result<double> gradient_norm();
 
-  /// Sets learned values, rounding them where the graph reads bf16.
+  /// Sets the learned values, and their rounded copy if the graph reads bf16.
   static Result<> set_values(Parameter& parameter, std::span<const float> values);
   static Result<std::vector<float>> get_values(const Tensor& tensor);
 
  private:
-  std::deque<Parameter> parameters_;  // addresses are stable: graphs name the tensors
+  std::deque<Parameter> parameters_;  // a deque keeps addresses stable: graphs point to the tensors
   std::vector<Tensor*> frozen_;
   TensorMemory weights_, gradients_, moments_;
   std::vector<float> chunk_;

@@ -10,8 +10,8 @@ namespace tessera::train {
 
 namespace {
 
-// Divergence: the running mean of the loss stays this far above the best it has been.
-constexpr double kMeanShare = 0.1;  // of the newest loss in the mean
+// A run has diverged if the running mean of the loss stays this far above its lowest value.
+constexpr double kMeanShare = 0.1;  // weight of the newest loss in the mean
 constexpr double kWorseFactor = 3.0, kWorseBy = 2.0, kWorseThanFirst = 1.0;
 constexpr int64_t kMaxBadSteps = 20;
 

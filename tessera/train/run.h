@@ -1,4 +1,5 @@
-// A run of training: steps over a dataset by a schedule, evaluations, checkpoints, and when to give up.
+// A training run: steps over a dataset with a learning rate schedule, evaluations, checkpoints, and detection of
+// divergence. Used by `tessera train`.
 #pragma once
 
 #include <functional>
@@ -11,12 +12,12 @@
 namespace tessera::train {
 
 struct RunOptions {
-  int64_t n_batch_windows = 8;    // of a step
-  Schedule schedule{};            // and how many steps there are
-  int64_t eval_every = 0;         // steps; 0: only at the end
-  std::string checkpoint_path{};  // empty: none are written
-  int64_t save_every = 0;         // steps; 0: only at the end
-  int64_t n_keep = 0;             // earlier checkpoints
+  int64_t n_batch_windows = 8;    // per step
+  Schedule schedule{};            // also sets the number of steps
+  int64_t eval_every = 0;         // in steps; 0: only at the end
+  std::string checkpoint_path{};  // empty: no checkpoints
+  int64_t save_every = 0;         // in steps; 0: only at the end
+  int64_t n_keep = 0;             // number of earlier checkpoints to keep
 };
 
 struct StepReport {
@@ -27,7 +28,7 @@ struct StepReport {
   double seconds = 0;
 };
 
-/// Called on the thread that runs.
+/// Callbacks, invoked on the thread that calls TrainingRun::run().
 struct RunEvents {
   std::function<void(const StepReport&)> on_step{};
   std::function<void(int64_t step, double loss)> on_eval{};
@@ -36,15 +37,15 @@ struct RunEvents {
 
 class TrainingRun {
  public:
-  /// All outlive the run. The trainer has its memory and its first values.
+  /// All arguments but `options` outlive the run. The trainer is allocated and initialized.
   TrainingRun(Trainer& trainer, const Dataset& data, const ModelFiles& files, const RunOptions& options);
 
-  /// Goes on where a checkpoint was written. Errors: those of load_checkpoint().
+  /// Restores the state from a checkpoint. Errors: the errors of load_checkpoint().
   Result<> resume(const std::string& path);
   const RunState& state() const { return state_; }
 
-  /// Runs all steps that are left. Errors: cancelled (after a checkpoint of the last whole step); limit (it diverges:
-  /// no checkpoint is written of that); those of the files.
+  /// Runs the remaining steps. Errors: cancelled (after writing a checkpoint of the last complete step); limit (the
+  /// loss diverges; no checkpoint of the diverged state is written); errors of the files.
   Result<> run(const RunEvents& events, const CancelToken* cancel);
 
  private:

@@ -1,4 +1,4 @@
-// The learning rate of a step: it rises linearly during the warm-up, then follows a shape down to a floor.
+// The learning rate of each step: a linear warm-up, then a constant, linear or cosine decay to a floor.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Schedule {
   int64_t n_warmup_steps = 0;
   int64_t n_steps = 1;
 
-  /// Of step 0 <= i < n_steps; steps behind the last have the floor.
+  /// Returns the rate of step i >= 0. Steps from n_steps on have the rate of the last step.
   float learning_rate(int64_t i) const;
 };
 

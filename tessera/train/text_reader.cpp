@@ -1,5 +1,5 @@
-// The buffer has room for two pieces and is filled again only when neither a separator nor a whole piece is in what is
-// left of it, so that short documents do not move it each time.
+// The buffer has room for two pieces. It is refilled only if its remaining part contains neither a separator nor a
+// whole piece, so that short documents do not move its contents each time.
 #include "tessera/train/text_reader.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool is_of_a_word(char c) {
 
 constexpr std::string_view kLineEnds = "\r\n";
 
-/// Where to cut a piece that is too long: after 1 to all of its bytes.
+/// Returns the length at which to cut a piece that is too long, from 1 to its whole size.
 size_t cut_of(std::string_view text) {
   for (size_t at = text.size() - 1; at-- > 1;)
     if (text[at] == ' ' && is_of_a_word(text[at - 1]) && is_of_a_word(text[at + 1])) return at;

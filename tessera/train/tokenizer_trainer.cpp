@@ -100,7 +100,7 @@ void write_vocab(GgufBuilder& builder, const TrainedVocab& vocab) {
   builder.set_array(keys::kTokens, vocab.tokens);
   if (vocab.kind == TokenizerKind::spm) builder.set_array(keys::kScores, vocab.scores);
   builder.set_array(keys::kTokenTypes, type_ids(vocab));
-  if (vocab.kind == TokenizerKind::bpe) builder.set_array(keys::kMerges, vocab.merges);  // readers want it, if empty
+  if (vocab.kind == TokenizerKind::bpe) builder.set_array(keys::kMerges, vocab.merges);  // required even if empty
   builder.set(keys::kBosId, id(vocab.bos));
   builder.set(keys::kEosId, id(vocab.eos));
   if (vocab.unknown) builder.set(keys::kUnknownId, id(*vocab.unknown));

@@ -16,7 +16,7 @@ constexpr size_t kNBytes = 256;
 constexpr std::string_view kBos = "<|begin_of_text|>";
 constexpr std::string_view kEos = "<|end_of_text|>";
 
-/// The bytes in the order of their signs, as GPT-2's vocabulary has them.
+/// Returns the bytes in the order of the printable characters that GPT-2's vocabulary spells them with.
 std::array<uint8_t, kNBytes> bytes_by_sign() {
   std::array<uint8_t, kNBytes> bytes;
   std::iota(bytes.begin(), bytes.end(), uint8_t{0});

@@ -1,6 +1,6 @@
-// Counts only shrink while a pair waits in the queue, but for those of pairs with a new symbol, which are pushed after
-// each merge. So a first entry whose count is the pair's own is the best there is; an older one goes back with the
-// count of today. No step depends on the order of a hash table.
+// The count of a queued pair can only shrink. Only pairs with a new symbol grow, and these are pushed after each merge.
+// So if the count of the first entry equals the pair's current count, that pair is the most frequent one. An entry with
+// an outdated count is pushed again with the current count. No step depends on the order of a hash table.
 #include "tessera/train/tokenizer_trainer_merges.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ std::optional<uint32_t> MergeTrainer::pop() {
     queue_.pop_back();
     Pair& pair = pairs_[entry.pair];
     if (entry.n == pair.n) return entry.pair;
-    if (entry.n != pair.n_queued) continue;  // there is a newer one
+    if (entry.n != pair.n_queued) continue;  // a newer entry exists
     pair.n_queued = 0;
     touch(entry.pair);
     push_touched();

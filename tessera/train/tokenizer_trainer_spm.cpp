@@ -1,7 +1,7 @@
-// SentencePiece's BPE (Kudo and Richardson 2018) as Llama's vocabulary was made: spaces are U+2581 and begin words,
-// digits stand alone, letters are not joined with signs, rare code points are spelled in bytes. Whether a word ends
-// between two code points depends on these two alone, so no token spans such a place, and the tokenizer, which knows no
-// words, never merges across it either.
+// SentencePiece's BPE (Kudo and Richardson 2018) with the rules of Llama's vocabulary. Spaces are U+2581 and begin
+// words, digits are separate words, letters are not joined with punctuation, rare code points are spelled in bytes.
+// Whether a word ends between two code points depends only on these two, so no token contains such a boundary. The
+// tokenizer does not split text into words, but for this reason never merges across a boundary either.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ bool ends_word(Kind left, Kind right) {
   return left != right;
 }
 
-/// The words of a piece; returns the bytes that are not UTF-8, which are in none.
+/// Counts the words of a piece. Returns the number of bytes that are not UTF-8, which belong to no word.
 uint64_t add_words(const TextPiece& piece, bool has_prefix, WordCounts& counts) {
   uint64_t n_invalid_bytes = 0;
   std::string word;
@@ -75,7 +75,7 @@ uint64_t add_words(const TextPiece& piece, bool has_prefix, WordCounts& counts) 
 
 using CountedTexts = std::vector<std::pair<std::string_view, uint64_t>>;
 
-/// The code points that get a token, the sign for spaces first, then by frequency: at most n_most.
+/// Returns at most n_most code points that get a token: the space symbol, then the others by frequency.
 std::vector<std::string> choose_code_points(const CountedTexts& words, double coverage, size_t n_most) {
   TextMap<uint64_t> counts;
   uint64_t n_all = 0;
@@ -106,7 +106,7 @@ std::vector<std::string> choose_code_points(const CountedTexts& words, double co
   return chosen;
 }
 
-/// Gives the trainer the words, cut at code points without a token; returns the bytes of those.
+/// Adds the words to the trainer, cut at code points without a token. Returns the number of bytes of these code points.
 uint64_t give_words(const CountedTexts& words, const std::vector<std::string>& symbols, MergeTrainer& trainer) {
   TextMap<uint32_t> ids;
   for (const std::string& symbol : symbols) ids.emplace(symbol, static_cast<uint32_t>(ids.size()));

@@ -1,4 +1,4 @@
-// What the two kinds of tokenizers share while they are trained: the words of a text and how often each occurs.
+// Shared by the trainers of both kinds of tokenizers: the words of a text with their counts, and the loop of merges.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace tessera::train {
 
-/// A longer word is cut: a merge takes time for each word that it occurs in, and a text without spaces is one word.
+/// Longer words are cut. A merge scans each word that contains it, and a text without spaces would be a single word.
 inline constexpr size_t kMaxWordSymbols = 64;
 
-/// Lets a map with std::string keys be asked with views.
+/// A transparent hash, which allows looking up views in a map with std::string keys.
 struct TextHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -37,14 +37,15 @@ class WordCounts {
   }
   size_t size() const { return counts_.size(); }
 
-  /// The words by their bytes, so that nothing depends on the table's order. Valid while nothing is added.
+  /// Returns the words sorted by their bytes, independent of the hash table's order. The views are valid until the next
+  /// add().
   std::vector<std::pair<std::string_view, uint64_t>> sorted() const;
 
  private:
   TextMap<uint64_t> counts_;
 };
 
-/// Reads a text to its end: visit gets each piece. Errors: format where there is nothing; limit; the source's.
+/// Reads a text to its end and calls visit for each piece. Errors: format (empty text); limit; errors of the source.
 struct CountedText {
   WordCounts words;
   uint64_t n_bytes = 0;
@@ -52,7 +53,7 @@ struct CountedText {
 using PieceVisitor = FunctionRef<void(const TextPiece&, WordCounts&)>;
 Result<CountedText> count_words(TextSource next, PieceVisitor visit, const CancelToken* cancel);
 
-/// Merges until the trainer has n_symbols or no pair occurs twice. visit gets each merge. Error: cancelled.
+/// Merges until the trainer has n_symbols or no pair occurs twice. Calls visit for each merge. Errors: cancelled.
 using MergeVisitor = FunctionRef<void(const MergeTrainer::Merge&)>;
 Result<> merge_up_to(size_t n_symbols, MergeTrainer& trainer, MergeVisitor visit, const CancelToken* cancel);
 

@@ -19,7 +19,7 @@ constexpr int64_t kMaxMicroTokens = int64_t{1} << 20;
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-// Rope's factors, which files bring along, are not learned.
+// The RoPE factors stored in model files are constants.
 bool is_learnable(const Weight& weight) { return weight.use != Op::rope_table; }
 
 bool is_matrix(const Tensor& tensor) { return tensor.shape()[1] > 1; }
@@ -95,7 +95,7 @@ Result<> Trainer::plan_caches() {
   return {};
 }
 
-// Learned is what the loss depends on; all else stays as it is.
+// Learns the candidates that the loss depends on. All other weights are frozen.
 Result<> Trainer::list_parameters() {
   std::vector<Candidate> candidates;
   TESSERA_TRY(list_candidates(candidates));
@@ -161,7 +161,7 @@ Value Trainer::build_losses(GraphBuilder& b, Inputs& in) const {
   in.batch.outputs = b.input("outputs", DType::i32, {t});
   in.targets = b.input("targets", DType::i32, {t});
   in.d_loss = b.input("d_loss", DType::f32, {1, t});
-  // Without cells: attention is among the tokens of the batch.
+  // No cache cells: tokens attend only to the tokens of the batch.
   in.batch.groups.resize(cache_->groups().size());
   for (size_t il = 0; il < cache_->config().layers.size(); ++il)
     in.batch.group_of_layer.push_back(cache_->group_of(static_cast<int64_t>(il)));
@@ -273,7 +273,7 @@ Result<> Trainer::want_examples(const Examples& examples) const {
   return {};
 }
 
-// A pass has room for n_micro_windows; where there are fewer, the rest has no targets.
+// A pass always computes n_micro_windows windows. Missing windows are filled with tokens without targets.
 Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in, const Examples& examples,
                                           const CancelToken* cancel) {
   const auto n = static_cast<size_t>(n_tokens()), n_ctx = static_cast<size_t>(options_.n_ctx);

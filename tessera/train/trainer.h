@@ -1,6 +1,6 @@
-// Steps of training: a model's own graph with its gradients, run over micro-batches, and the graph that then updates
-// the parameters. Everything is planned before memory is taken; results are the same bits for any number of threads,
-// and with or without recomputation.
+// Training steps: the model's graph with its gradients, run over micro-batches, then a graph that updates the
+// parameters. All memory is planned before it is allocated. Results are bit-identical for any number of threads, and
+// with or without recomputation.
 #pragma once
 
 #include <memory>
@@ -19,53 +19,54 @@
 namespace tessera::train {
 
 struct TrainerOptions {
-  int64_t n_ctx = 256;          // tokens of a window
-  int64_t n_micro_windows = 8;  // windows that are computed at once
-  bool recomputes = false;      // keep the layers' outputs only, and compute the rest anew on the way back
-  bool rounds_weights = false;  // matrices that are multiplied are bf16, what is learned f32
-  float clip = 1.0f;            // most that the norm of all gradients may be; 0: any
+  int64_t n_ctx = 256;          // tokens per window
+  int64_t n_micro_windows = 8;  // windows per micro-batch
+  bool recomputes = false;      // keep only the outputs of layers and recompute the rest in the backward pass
+  bool rounds_weights = false;  // multiply by bf16 copies of the matrices; the learned values stay f32
+  float clip = 1.0f;            // largest norm of all gradients; 0: no clipping
   OptimizerOptions optimizer{};
-  Lora* lora = nullptr;  // what is learned instead of the model's weights; outlives the trainer
+  Lora* lora = nullptr;  // if set, trained instead of the model's weights; outlives the trainer
   ThreadPoolOptions threads{};
 };
 
-/// Windows of n_ctx tokens, one after another, and what should follow each token; -1: anything.
+/// Consecutive windows of n_ctx tokens, with the next token as the target of each; -1: ignored.
 struct Examples {
   std::span<const int32_t> tokens, targets;
 };
 
 struct StepResult {
   double loss = 0;           // mean over the targets
-  double gradient_norm = 0;  // of the mean, before clipping
+  double gradient_norm = 0;  // of the gradient of the mean loss, before clipping
 };
 
 struct TrainingBytes {
   ParameterBytes parameters;
-  size_t compute = 0;  // and the states of recurrent layers
+  size_t compute = 0;  // including the states of recurrent layers
   size_t total() const { return parameters.weights + parameters.gradients + parameters.moments + compute; }
 };
 
 class Trainer {
  public:
-  /// Plans everything, takes no memory but for tables. Device and model outlive the trainer, which gives the model's
-  /// weights their places. Errors: unsupported (a quantized file without LoRA, an operation without gradient, a model
-  /// that gives no logits); invalid_argument (options).
+  /// Plans all buffers without allocating them, and assigns the model's weights to buffers. Device and model outlive
+  /// the trainer. Errors: unsupported (a quantized file without LoRA, an operation without gradient, a model without
+  /// logits); invalid_argument (options).
   static Result<std::unique_ptr<Trainer>> create(const Device& device, Model& model, const TrainerOptions& options);
 
   const TrainerOptions& options() const { return options_; }
   TrainingBytes bytes() const {
     return {parameters_.bytes(), compute_bytes_ + (states_ == nullptr ? 0 : states_->bytes())};
   }
-  /// Takes the memory. Errors: out_of_memory.
+  /// Allocates the planned buffers. Errors: out_of_memory.
   Result<> allocate();
-  /// Fills the weights: of a blueprint with first values, else from the model's files; the pairs of LoRA with theirs.
+  /// Fills the weights, with initial values for a blueprint, else from the model's files. LoRA pairs get their initial
+  /// values.
   Result<> initialize(const ModelFiles& files, uint64_t seed);
 
-  /// One step, the i-th (from 0) of all. After an error, also cancelled, parameters are as they were before. Errors:
-  /// invalid_argument (other than whole windows, no targets); limit (loss or gradients that are not finite).
+  /// Computes step i (from 0) of the run. After an error or cancellation the parameters are unchanged. Errors:
+  /// invalid_argument (incomplete windows, no targets); limit (loss or gradients are not finite).
   Result<StepResult> step(const Examples& examples, int64_t i, float learning_rate,
                           const CancelToken* cancel = nullptr);
-  /// The sum of the losses, and how many there are.
+  /// The sum and number of losses.
   struct Losses {
     double sum = 0;
     int64_t n = 0;
@@ -84,7 +85,7 @@ class Trainer {
     nn::BatchInputs batch;
     Value targets, d_loss, losses, scales;
   };
-  // What may be learned; is_layer_matrix: what Muon is for.
+  // A tensor that could be learned. is_layer_matrix: Muon applies to it.
   struct Candidate {
     Tensor* tensor;
     bool is_layer_matrix;
@@ -105,9 +106,9 @@ class Trainer {
   TrainerOptions options_;
   const Device* device_ = nullptr;
   Model* model_ = nullptr;
-  std::unique_ptr<KvCache> cache_;          // its shape: training keeps nothing in it
-  std::unique_ptr<RecurrentCache> states_;  // where windows leave their last states; null: no recurrent layers
-  std::vector<int32_t> runs_;               // each window is a run from a state of zeros
+  std::unique_ptr<KvCache> cache_;          // describes the layers; never allocated, training stores no keys or values
+  std::unique_ptr<RecurrentCache> states_;  // receives the final states of windows; null: no recurrent layers
+  std::vector<int32_t> runs_;               // each window is a run that starts from a state of zeros
   Parameters parameters_;
   std::vector<const Tensor*> learned_;  // the weights of parameters_
   std::unique_ptr<Backend> backend_;

@@ -1,5 +1,6 @@
-// Memory of a device. A BufferType says how tensors lie in it (its rules are known before anything is allocated); a
-// Buffer is a piece of it. Data enters and leaves in the form that files have; a type may store it otherwise (packed).
+// Memory of a device. A BufferType defines the layout of tensors in memory, known before anything is allocated. A
+// Buffer is an allocation of that type. Data is written and read in the layout of model files; a type may store it in
+// another layout (packed).
 #pragma once
 
 #include <cstddef>
@@ -28,20 +29,20 @@ class Buffer {
   size_t size() const { return size_; }
   BufferUsage usage() const { return usage_; }
 
-  /// The address of the first byte, or null where the host cannot address this memory.
+  /// Returns the address of the first byte, or null if the host cannot address this memory.
   virtual std::byte* base() = 0;
 
-  /// Bytes [offset, offset + bytes.size()) of a tensor in file form. The tensor lies in this buffer.
-  /// Errors: the range leaves the tensor, or (packed types) does not start and end on whole panels of rows.
+  /// Writes or reads bytes [offset, offset + bytes.size()) of a tensor in file layout. The tensor is in this buffer.
+  /// Errors: the range exceeds the tensor, or (packed types) does not start and end at a panel of rows.
   virtual Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) = 0;
   virtual Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) = 0;
 
-  /// All of `from` (any buffer) into `to` (in this one), both contiguous. Errors: types or shapes differ.
+  /// Copies all of `from` (in any buffer) to `to` (in this buffer), both contiguous. Errors: types or shapes differ.
   virtual Result<> copy(const Tensor& from, const Tensor& to);
 
   /// Sets every byte.
   virtual Result<> clear(std::byte value) = 0;
-  /// Gives the pages back to the system: contents become zero, the address stays.
+  /// Returns the pages to the operating system. Contents become zero, the address stays the same.
   virtual Result<> reset() = 0;
 
  private:
@@ -50,7 +51,7 @@ class Buffer {
   BufferUsage usage_;
 };
 
-/// Bytes of a buffer.
+/// A range of bytes in a buffer.
 struct BufferRange {
   Buffer* buffer = nullptr;  // null: none
   size_t offset = 0;
@@ -65,20 +66,20 @@ class BufferType {
   virtual const Device& device() const = 0;
   /// Offsets of tensors are multiples of this.
   virtual size_t alignment() const = 0;
-  /// The largest buffer that can be allocated at once.
+  /// Bytes of the largest buffer that can be allocated at once.
   virtual size_t max_size() const = 0;
-  /// Bytes that a tensor occupies. Errors: this type cannot hold it; overflow.
+  /// Returns the bytes that a tensor occupies. Errors: this type cannot hold it; overflow.
   virtual Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const = 0;
-  /// The host can read the tensors' file form at base() + offset.
+  /// Whether the host can read tensors in file layout at base() + offset.
   virtual bool is_host() const = 0;
-  /// What there is of such memory now, for people ("pages of 2 MiB: 64 of 64 free"); "" where nothing is worth telling.
-  /// Errors: unsupported, out_of_memory (none can be had), with the reason.
+  /// Returns a readable summary of the memory available now ("pages of 2 MiB: 64 of 64 free"), or "" if there is
+  /// nothing to report. Errors: unsupported, out_of_memory (nothing can be allocated), with the reason.
   virtual Result<std::string> availability() const { return std::string(); }
-  /// Zeroed memory. Errors: out_of_memory.
+  /// Allocates zeroed memory. Errors: out_of_memory.
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const = 0;
 };
 
-/// Whether [offset, offset + n) lies within the tensor's `tensor_bytes` bytes; names the tensor if not.
+/// Checks that [offset, offset + n) is within the tensor's `tensor_bytes` bytes. The error names the tensor.
 Result<> want_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes);
 
 }  // namespace tessera

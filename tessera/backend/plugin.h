@@ -1,6 +1,6 @@
-// Backends from shared libraries. The interface is include/tessera/backend_plugin.h, docs/add_backend.md explains it.
-// app/ calls this when devices are looked for. A plugin that is broken, of another version or says nonsense costs a
-// line, not the process; what it does in its own code nobody can undo.
+// Loads backends from shared libraries; called by app/ during the search for devices. The interface is
+// include/tessera/backend_plugin.h, explained in docs/add_backend.md. A plugin that is broken, has another version or
+// returns invalid values is skipped with a note. A crash inside a plugin's own code cannot be caught.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 namespace tessera {
 
 struct PluginSearch {
-  std::vector<std::string> folders{};   // read if they are there
-  std::vector<std::string> paths{};     // files and folders that somebody named: told if they are not there
-  std::vector<std::string> reserved{};  // names that no plugin may have
+  std::vector<std::string> folders{};   // ignored if missing
+  std::vector<std::string> paths{};     // files and folders named by the user; missing ones are reported
+  std::vector<std::string> reserved{};  // names that no plugin may use
 };
 
-/// Loads the plugins there are: in folders files of the name libtessera-backend-NAME[-VARIANT].so, in the order of
-/// their names, and files that are named themselves. Of several with one name the highest score is used, of equals the
-/// first. Devices are in the order of the plugins' names; notes have a line for each file that is not used.
+/// Loads the files libtessera-backend-NAME[-VARIANT].so of each folder, in the order of their names, and the files
+/// named by the user. If several plugins have the same name, the one with the highest score is used, or the first of
+/// equals. Devices are in the order of the plugins' names. The notes have a line for each unused file.
 FoundDevices find_plugins(const PluginSearch& search);
 
 }  // namespace tessera

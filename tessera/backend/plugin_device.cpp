@@ -32,7 +32,7 @@ int32_t plugin_usage(BufferUsage usage) {
   return TESSERA_PLUGIN_ANY;
 }
 
-// What buffers, plans and backends need of their device.
+// The part of a device that its buffers, plans and backends use.
 struct Handle {
   std::shared_ptr<const PluginLibrary> library;
   std::string name;
@@ -85,7 +85,7 @@ class PluginBuffer final : public Buffer {
   void* base_;
 };
 
-// Memory of the host that somebody else keeps.
+// Memory of the host, owned by somebody else.
 class WrappedBuffer final : public Buffer {
  public:
   WrappedBuffer(const BufferType& type, std::span<std::byte> memory)
@@ -164,7 +164,7 @@ class PluginBufferType final : public BufferType {
   bool is_host_;
 };
 
-// When nodes began, as the plugin tells while it runs them.
+// Records when nodes begin, as the plugin reports it during a run.
 class NodeClock {
  public:
   explicit NodeClock(size_t n_nodes) : n_nodes_(n_nodes) { times_.reserve(n_nodes); }
@@ -353,7 +353,7 @@ class PluginDevice final : public Device {
 
   const BufferType& buffer_type() const override { return *memory_; }
   const BufferType& weight_buffer_type(Op, DType, const Shape&) const override { return *memory_; }
-  // Where the host and the device share memory, that of others will do too.
+  // A device that shares memory with the host can also use the host memory of other devices.
   bool can_use(const BufferType& type) const override {
     return &type == memory_.get() || (memory_->is_host() && type.is_host());
   }
@@ -391,7 +391,7 @@ class PluginDevice final : public Device {
   }
 
  private:
-  // The order of tokens within a block of a cache is its device's own.
+  // The layout of tokens within a cache block is private to its device.
   bool has_foreign_cache(const Graph& graph, const Node& node) const {
     size_t begin = 0, end = 0;
     if (node.op == Op::kv_store || node.op == Op::kv_load) end = 1;

@@ -1,4 +1,4 @@
-// A plugin's device behind the contract of backend.h.
+// Adapts a plugin's device to the Device interface of backend.h; used by plugin.cpp.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace tessera {
 
 inline constexpr uint32_t kMaxPluginDevices = 64;
 
-/// Device `index` of a plugin, name:index. Errors: what the plugin says; format (a description that cannot be true).
+/// Opens device `index` of a plugin, name:index. Errors: errors of the plugin; format (an invalid description).
 Result<std::unique_ptr<Device>> open_plugin_device(std::shared_ptr<const PluginLibrary> library, uint32_t index);
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ void PluginGraph::fill(const Graph& graph, std::span<const NodeId> ids, size_t f
     tessera_plugin_node& out = nodes_[i];
     out.size = sizeof out;
     out.index = static_cast<uint32_t>(ids[i]);
-    out.op = info(node.op).name.data();  // a literal
+    out.op = info(node.op).name.data();  // a string literal: ends with a NUL
     out.name = node.name.c_str();
     out.dtype = static_cast<int32_t>(node.spec.dtype);
     out.is_output = node.is_output ? 1 : 0;

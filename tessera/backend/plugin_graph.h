@@ -1,4 +1,4 @@
-// A graph as plugins see it.
+// Converts a graph to the C structs of the plugin interface.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,18 @@
 
 namespace tessera {
 
-/// Points into the graph, which must outlive it.
+/// A graph in C structs. Points into the original graph, which must outlive it.
 class PluginGraph {
  public:
   /// All nodes.
   explicit PluginGraph(const Graph& graph);
-  /// One node, and its sources without theirs.
+  /// One node and its sources, which appear without their own sources.
   PluginGraph(const Graph& graph, NodeId id);
   PluginGraph(const PluginGraph&) = delete;
   PluginGraph& operator=(const PluginGraph&) = delete;
 
   const tessera_plugin_graph* get() const { return &graph_; }
-  /// The last node: the one that is asked about.
+  /// The last node: with the second constructor, the given one.
   const tessera_plugin_node* last() const { return pointers_.back(); }
 
  private:

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 32;
 
-// What the system's loader would map: it checks the header itself, but dies of segments beyond the end of the file.
+// Checks that all segments are within the file. The system's loader checks the header itself, but a segment beyond the
+// end of the file crashes the process.
 Result<> want_whole_library(const File& file) {
   ElfW(Ehdr) header{};
   if (file.size() < sizeof header) return fail(ErrorCode::format, "no shared library: {} bytes", file.size());
@@ -40,13 +41,14 @@ Result<> want_whole_library(const File& file) {
   return {};
 }
 
-// An exception of a plugin comes from the plugin's copy of libgcc and passes through ours on its way to guarded(). In a
-// portable program (TESSERA_PORTABLE) those are two, and ours aborts unless its tables are filled. Any use fills them.
+// A plugin's exception starts in the plugin's copy of libgcc and passes through the program's copy on its way to
+// guarded(). In a portable program (TESSERA_PORTABLE) these copies differ. The program's copy aborts unless its tables
+// are initialized, which happens on any use.
 void prepare_unwinder() {
   static_cast<void>(::_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr));
 }
 
-// The loader's reason without the path that it begins with.
+// Returns the loader's error message without the path at its beginning.
 std::string loader_reason(const std::string& path) {
   const char* text = ::dlerror();
   std::string reason = printable_text(text == nullptr ? "the system gives no reason" : text);
@@ -112,7 +114,7 @@ Result<> PluginLibrary::load() {
     TESSERA_TRY(want_whole_library(file));
   }
   prepare_unwinder();
-  // All symbols now, so that a missing one shows here; its own stay its own.
+  // RTLD_NOW reports missing symbols here. RTLD_LOCAL keeps the plugin's symbols private.
   handle_ = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) return fail(ErrorCode::format, "{}", loader_reason(path_));
   void* symbol = ::dlsym(handle_, TESSERA_PLUGIN_SYMBOL);
@@ -167,7 +169,7 @@ Result<> PluginLibrary::read_identity() {
   if (name_.empty() || !is_identifier(name_) || !is_identifier(variant_))
     return fail(ErrorCode::format, "name '{}', variant '{}': want at most {} of a-z, 0-9 and _", name_, variant_,
                 kMaxNameBytes);
-  // A file that says what it is must be that.
+  // If the file's name contains the plugin's name and variant, they must match the table.
   const std::string stem = std::filesystem::path(path_).stem();
   constexpr std::string_view kPrefix = "libtessera-backend-";
   if (!stem.starts_with(kPrefix)) return {};

@@ -1,4 +1,4 @@
-// A plugin's file, opened and judged: its table is complete and of a version that fits.
+// Opens a plugin's file and validates it: its table is complete and its version compatible.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tessera {
 
 class PluginLibrary {
  public:
-  /// Errors: io or format (no shared library), mismatch (version, name), format (a table that cannot be true).
+  /// Errors: io or format (not a shared library), mismatch (version, name), format (an invalid table).
   static Result<std::shared_ptr<PluginLibrary>> open(const std::string& path);
   PluginLibrary(const PluginLibrary&) = delete;
   PluginLibrary& operator=(const PluginLibrary&) = delete;
@@ -26,7 +26,7 @@ class PluginLibrary {
   int32_t score() const { return score_; }
   const tessera_plugin& table() const { return table_; }
 
-  /// From now on it stays loaded until the process ends: it may have started threads, or be in the middle of a driver.
+  /// Keeps the library loaded until the process ends: it may have started threads or be inside a driver.
   void keep() { handle_ = nullptr; }
 
  private:
@@ -42,10 +42,10 @@ class PluginLibrary {
   int32_t score_ = 0;
 };
 
-/// Text of a plugin, as far as it can be printed: at most so many bytes, '?' for control characters. null: "".
+/// Returns at most max_bytes of a plugin's text, with '?' for control characters. null: "".
 std::string printable_text(const char* text, size_t max_bytes = 400);
 
-/// What a function of a plugin returns, or `otherwise` where it throws, against the contract.
+/// Calls a function of a plugin. Returns `otherwise` if it throws, which violates the interface.
 template <class T, class Call>
 T guarded(T otherwise, Call call) {
   try {
@@ -55,11 +55,11 @@ T guarded(T otherwise, Call call) {
   }
 }
 
-inline constexpr int32_t kPluginThrew = -1;  // no code of the interface
-/// The error that a code and a text of a plugin mean.
+inline constexpr int32_t kPluginThrew = -1;  // not a code of the interface
+/// Converts a plugin's code and text to an error.
 Result<> plugin_error(int32_t code, std::string_view who, const char* text);
 
-/// The result of a function that returns a code and writes a text; `call` is given room for it.
+/// Calls a function that returns a code and writes a text. `call` receives the buffer for the text and its size.
 template <class Call>
 Result<> checked_call(std::string_view who, Call call) {
   char text[512] = {};

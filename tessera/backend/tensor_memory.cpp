@@ -16,7 +16,7 @@ void count(std::vector<TypeBytes>& sums, const BufferType& type, size_t bytes) {
 }  // namespace
 
 void TensorMemory::add(Tensor& tensor, const BufferType& type) {
-  // Types in order of first use, so that the plan reads the same every time.
+  // Types are in the order of first use, so that the plan is deterministic.
   auto group = std::ranges::find(added_, &type, [](const auto& entry) { return entry.first; });
   if (group == added_.end()) group = added_.insert(group, {&type, {}});
   group->second.push_back(&tensor);

@@ -49,7 +49,7 @@ class TensorMemory {
   std::vector<std::unique_ptr<Buffer>> buffers_;  // of parts_
 };
 
-/// The sum over all types.
+/// Returns the sum over all types.
 size_t total_bytes(std::span<const TypeBytes> bytes);
 
 }  // namespace tessera

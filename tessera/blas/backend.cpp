@@ -13,13 +13,14 @@ namespace tessera::blas {
 
 namespace {
 
-// Below that the CPU's own kernels win: a library packs both operands anew for each product.
+// For smaller products the CPU's own kernels are faster: a library packs both operands again for each product.
 constexpr int64_t kMinExtent = 32;
 constexpr int64_t kMaxExtent = std::numeric_limits<int32_t>::max();
 constexpr size_t kAlignment = 64;
 
-// Weights are turned into floats, and multiplied, so many rows at a time. A function of the shape alone: results do not
-// depend on the number of threads. Few enough for each thread to get some, enough to outweigh the packing of x.
+// The number of weight rows that are converted to floats and multiplied at a time. It depends only on the shape, so
+// results do not depend on the number of threads. Blocks are small enough to occupy all threads, and large enough to
+// outweigh the packing of x.
 int64_t block_rows_of(int64_t n_rows) {
   constexpr int64_t kWantedBlocks = 16, kMin = 128, kMax = 256;
   return std::min(n_rows, std::clamp(div_ceil(n_rows, kWantedBlocks), kMin, kMax));
@@ -27,7 +28,7 @@ int64_t block_rows_of(int64_t n_rows) {
 
 const Node& weights_of(const Graph& graph, const Node& node) { return graph[node.sources[0]]; }
 
-// Bytes of one thread's floats; 0 where weights are floats already.
+// Bytes of one thread's float rows; 0 if the weights are floats already.
 size_t thread_bytes(const Node& weights) {
   if (weights.spec.dtype == DType::f32) return 0;
   const Shape& shape = weights.spec.shape();
@@ -42,7 +43,7 @@ struct Step {
   const quant::Format* format = nullptr;  // null: floats
   const float* x = nullptr;
   float* out = nullptr;
-  std::byte* work = nullptr;  // thread_bytes for each thread
+  std::byte* work = nullptr;  // thread_bytes per thread
   size_t thread_bytes = 0;
 };
 
@@ -194,7 +195,7 @@ class BlasDevice final : public Device {
     return std::make_unique<BlasBackend>(*this, library_, std::move(threads));
   }
 
-  /// The processor's: they are the same cores.
+  /// The peaks of the CPU device: the cores are the same.
   Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override {
     return cpu_.measure_peaks(options);
   }

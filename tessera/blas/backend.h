@@ -1,5 +1,5 @@
-// A library of matrix products (BLAS, oneDNN) as a device: the classic accelerator without memory of its own. It works
-// in the CPU's plain memory, next to the CPU's backend, which runs all else; the scheduler gives it large products.
+// A library of matrix products (BLAS, oneDNN) as a device. It has no memory of its own and works in the default memory
+// of the CPU device. The scheduler assigns large products to it, and all other nodes to the CPU's backend.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tessera::blas {
 
-/// The device "blas". `cpu` must outlive it; file as Library::open takes it.
+/// Creates the device "blas". `cpu` must outlive it; file as in Library::open.
 /// Errors: not_found (no such library).
 Result<std::unique_ptr<Device>> create_device(const Device& cpu, const std::string& file);
 

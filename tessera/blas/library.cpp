@@ -9,11 +9,11 @@ namespace tessera::blas {
 
 namespace {
 
-// In order of preference. The last one's implementation is the system's choice, at worst the slow reference.
+// In order of preference. The system chooses the implementation of the last one, possibly the slow reference BLAS.
 constexpr const char* kFiles[] = {"libopenblas.so.0", "libmkl_rt.so.2", "libblis.so.4", "libdnnl.so.3",
                                   "libdnnl.so.2",     "libcblas.so.3",  "libblas.so.3"};
 
-// The values of CBLAS's enumerations.
+// Values of CBLAS's enumerations.
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 
 template <class Function>
@@ -31,7 +31,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& file) {
   std::vector<std::string> files{file};
   if (file.empty()) files.assign(std::begin(kFiles), std::end(kFiles));
   for (const std::string& name : files) {
-    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open: it may have threads
+    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: the library may have threads
     if (handle == nullptr) continue;
     const std::shared_ptr<Library> library(new Library(name));
     if (library->bind(handle)) return library;
@@ -43,7 +43,7 @@ Result<> Library::bind(void* handle) {
   cblas_ = symbol<CblasSgemm>(handle, "cblas_sgemm");
   dnnl_ = symbol<DnnlSgemm>(handle, "dnnl_sgemm");
   if (cblas_ == nullptr && dnnl_ == nullptr) return fail(ErrorCode::not_found, "{} has no sgemm", file_);
-  // Products run on our threads, each its own rows.
+  // Products run on the backend's threads, each with its own rows, so the library must not start threads.
   for (const char* name : {"openblas_set_num_threads", "MKL_Set_Num_Threads"})
     if (const auto set_threads = symbol<SetThreads>(handle, name)) set_threads(1);
   if (const auto set_threads = symbol<void (*)(int64_t)>(handle, "bli_thread_set_num_threads")) set_threads(1);

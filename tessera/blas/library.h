@@ -1,5 +1,5 @@
-// A library of matrix products that this machine may have, opened by name at run time: nothing depends on it when
-// tessera is built. Called by backend.cpp from all threads of a run at once: the library itself is kept to one thread.
+// A library of matrix products, opened by name at run time. The build of tessera does not depend on it. backend.cpp
+// calls it from all threads of a run at once; the library itself is set to use one thread per call.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace tessera::blas {
 
-/// A product out = x w^T in floats: out [n_rows, n_tokens] of weights w [k, n_rows] and x [k, n_tokens], x and w
-/// without gaps; out_stride values from one token's results to the next one's. Extents and strides are below 2^31.
+/// A product out = x w^T in floats, with weights w [k, n_rows], x [k, n_tokens] and out [n_rows, n_tokens]. x and w are
+/// contiguous. out_stride: number of values between the results of consecutive tokens. Extents and strides are below
+/// 2^31.
 struct Product {
   int64_t k, n_rows, n_tokens;
   const float* x;
@@ -22,18 +23,18 @@ struct Product {
 
 class Library {
  public:
-  /// file: the library's name or path, or "" for the first of those known: OpenBLAS, MKL, BLIS, oneDNN, and whatever is
-  /// the system's libblas. Errors: not_found, saying what was looked for.
+  /// Opens a library. file: its name or path, or "" for the first one found of OpenBLAS, MKL, BLIS, oneDNN, and the
+  /// system's libcblas or libblas. Errors: not_found, with a list of the names tried.
   static Result<std::shared_ptr<const Library>> open(const std::string& file);
 
-  /// As it was opened ("libopenblas.so.0").
+  /// The name under which it was opened ("libopenblas.so.0").
   const std::string& file() const { return file_; }
-  /// What it says of itself; "" where it says nothing.
+  /// The library's own description; "" if it has none.
   const std::string& version() const { return version_; }
 
-  /// Once by each thread before its products.
+  /// Each thread calls this once before its products.
   void enter_thread() const;
-  /// False where the library failed (oneDNN, without memory).
+  /// Computes a product. Returns false if the library fails (oneDNN, out of memory).
   bool multiply(const Product& product) const;
 
  private:
@@ -50,7 +51,7 @@ class Library {
   std::string version_;
   CblasSgemm cblas_ = nullptr;
   DnnlSgemm dnnl_ = nullptr;
-  SetThreads set_omp_threads_ = nullptr;  // of the calling thread
+  SetThreads set_omp_threads_ = nullptr;  // applies to the calling thread
 };
 
 }  // namespace tessera::blas

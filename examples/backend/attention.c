@@ -1,5 +1,5 @@
-/* Attention over the paged cache, in f32. A block of the cache holds 64 tokens of one head, a row each: the order
- * within a block is the backend's own, for nobody else reads it. */
+/* Attention over the paged cache, in f32. A cache block holds 64 rows of one head, one per token. The layout within a
+ * block is private to the backend, since no other device reads it. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ int supports_kv_store(const tessera_plugin_node* node) {
          tessera_plugin_source(node, 1)->dtype == TESSERA_PLUGIN_F32;
 }
 
-/* Rows of x [dim, n_heads, n] into cells of the cache [dim, 64, n_heads, n_blocks]; the result is the cache itself. */
+/* Stores rows of x [dim, n_heads, n] in cells of the cache [dim, 64, n_heads, n_blocks]. The result is the cache. */
 int32_t run_kv_store(const step* step, char* text, size_t text_bytes) {
   const tessera_plugin_node *cache = step->in[0].node, *x = step->in[1].node;
   const int32_t* cells = row_of(step->in[2], 0, 0, 0);
@@ -27,7 +27,8 @@ int32_t run_kv_store(const step* step, char* text, size_t text_bytes) {
   return TESSERA_PLUGIN_OK;
 }
 
-/* Causal or not, with a window or without; no caps, slopes, sinks, biases, and V has a cache of its own. */
+/* Supported: causal or not, with or without a window. Not supported: soft caps, ALiBi slopes, sinks, biases, and a K
+ * cache that also holds V. */
 int supports_attention(const tessera_plugin_node* node) {
   const tessera_plugin_node *k = tessera_plugin_source(node, 1), *v = tessera_plugin_source(node, 2);
   return k->dtype == TESSERA_PLUGIN_F32 && v != NULL && v->dtype == TESSERA_PLUGIN_F32 &&
@@ -36,16 +37,16 @@ int supports_attention(const tessera_plugin_node* node) {
          tessera_plugin_source(node, 8) == NULL;
 }
 
-/* A score for each position that a sequence may have. */
+/* Scratch memory: one score for each position that a sequence may have. */
 uint64_t attention_work(const tessera_plugin_node* node) { return (uint64_t)node->sources[5]->ne[0] * kTokens; }
 
 typedef struct query {
-  int64_t position, first, end; /* it sees stored positions [first, end) */
+  int64_t position, first, end; /* it attends to the stored positions in [first, end) */
   const int32_t* blocks;
   const uint64_t* valid;
 } query;
 
-/* What the token t sees, checked as far as it will be followed. */
+/* Reads the positions and cache blocks that token t attends to, and checks every index that will be used. */
 static int32_t read_query(const step* step, int64_t t, query* query, char* text, size_t text_bytes) {
   const tessera_plugin_node *out = step->out.node, *k = step->in[1].node, *blocks = step->in[5].node;
   const int64_t position = ((const int32_t*)row_of(step->in[3], 0, 0, 0))[t];

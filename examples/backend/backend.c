@@ -1,7 +1,7 @@
-/* A backend of two devices. Both compute on the processor, one operation after another (ops.c).
- *   example:0   works in the memory of the host: weights are used where the file is mapped
- *   example:1   has memory that the host cannot address, as a card has: everything is copied in and out
- * EXAMPLE_MEMORY=BYTES limits what each of them has. */
+/* An example backend with two devices. Both compute on the CPU, one operation after another (ops.c).
+ *   example:0   works in the memory of the host: weights are used in the mapped file
+ *   example:1   has memory that the host cannot address, like a graphics card: all data is copied in and out
+ * EXAMPLE_MEMORY=BYTES limits the memory of each device. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ static int32_t buffer_clear(void* opened, void* allocated, uint8_t value, char* 
   return TESSERA_PLUGIN_OK;
 }
 
-/* --- what it can do */
+/* --- capabilities */
 
 static int32_t supports(void* opened, const tessera_plugin_node* node) {
   (void)opened;
@@ -158,7 +158,7 @@ static int32_t supports_kv(void* opened, int32_t dtype, int32_t v, int64_t dim) 
   return dtype == TESSERA_PLUGIN_F32;
 }
 
-/* --- work: there is nothing to hold between plans, so a backend is its device */
+/* --- backends: they have no state of their own, so a backend is its device */
 
 static int32_t backend_open(void* opened, const tessera_plugin_backend_options* options, void** backend, char* text,
                             size_t text_bytes) {

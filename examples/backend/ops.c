@@ -1,4 +1,4 @@
-/* The operations, row by row: what a transformer of the llama family has. One thread, no cleverness. */
+/* The operations of a transformer of the llama family, computed row by row on one thread, without optimizations. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static float dot_q8_0(const char* weights, const float* x, int64_t n) {
   return sum;
 }
 
-/* A row of any type that the backend reads, as floats. */
+/* Converts a row of any type that the backend reads to floats. */
 static void decode_row(const char* row, int32_t dtype, int64_t n, float* out) {
   if (dtype == TESSERA_PLUGIN_F32) memcpy(out, row, (size_t)n * sizeof(float));
   if (dtype == TESSERA_PLUGIN_F16)
@@ -77,7 +77,7 @@ static void decode_row(const char* row, int32_t dtype, int64_t n, float* out) {
 
 typedef float (*binary)(float, float);
 
-/* out = f(a, b), where b is repeated along dimensions in which it has one element. Out may lie where a does. */
+/* out = f(a, b), where b is repeated along dimensions of extent 1. out may share memory with a. */
 static int32_t run_binary(const step* step, binary f) {
   const tessera_plugin_node *out = step->out.node, *b = step->in[1].node;
   for (int64_t i3 = 0; i3 < out->ne[3]; ++i3)
@@ -163,7 +163,7 @@ static int32_t run_get_rows(const step* step, char* text, size_t text_bytes) {
 
 /* --- rotary positions */
 
-/* Without YaRN and without factors for frequencies: who has them goes to another device. */
+/* Supports neither YaRN nor frequency factors: models that use them run this operation on another device. */
 static int supports_rope_table(const tessera_plugin_node* node) {
   return tessera_plugin_source(node, 1) == NULL && tessera_plugin_number(node, "yarn_ext", 0) == 0;
 }
@@ -187,7 +187,7 @@ static int32_t run_rope_table(const step* step, char* text, size_t text_bytes) {
 
 static int supports_rope(const tessera_plugin_node* node) { return tessera_plugin_integer(node, "inverse", 0) == 0; }
 
-/* Pairs are neighbours, or the same element of both halves. Out may lie where x does. */
+/* Pairs are adjacent elements, or the same element of both halves. out may share memory with x. */
 static int32_t run_rope(const step* step, char* text, size_t text_bytes) {
   (void)text, (void)text_bytes;
   const tessera_plugin_node* out = step->out.node;
@@ -233,7 +233,7 @@ static const operation kOperations[] = {
      run_attention},
 };
 
-/* A parameter that a later version adds changes what an operation means. */
+/* A parameter added by a later version changes the meaning of an operation, so unknown parameters are refused. */
 static int knows_params(const operation* operation, const tessera_plugin_node* node) {
   for (uint32_t i = 0; i < node->n_params; ++i) {
     int known = 0;

@@ -1,5 +1,5 @@
-// The Vulkan functions that are used, looked up at run time: the loader is opened by name, so that one binary runs with
-// and without Vulkan. Included by the rest of this folder instead of vulkan.h.
+// The Vulkan functions that tessera uses, looked up at run time. The Vulkan loader is opened by name, so the same
+// binary runs with and without Vulkan. The other files of this folder include this header instead of vulkan.h.
 #pragma once
 
 #ifndef VK_NO_PROTOTYPES
@@ -74,7 +74,8 @@ struct DeviceApi {
 #undef TESSERA_VK_MEMBER
 };
 
-/// What a call returned, as an error unless it succeeded: out_of_memory, or io with the code ("vkQueueSubmit: -4").
+/// Converts the result of a call to an error unless it succeeded: out_of_memory, or io with the code
+/// ("vkQueueSubmit: -4").
 Result<> check(VkResult result, const char* call);
 
 }  // namespace tessera::vulkan

@@ -17,7 +17,7 @@ namespace tessera::vulkan {
 
 namespace {
 
-constexpr int64_t kMaxBlockDim = 1024;  // of a head, in attention.comp
+constexpr int64_t kMaxBlockDim = 1024;  // elements of a head in attention.comp
 
 std::string_view what_of(uint32_t fault) {
   constexpr std::string_view kNames[] = {"value", "row",    "cell",  "sequence", "position",
@@ -49,7 +49,7 @@ class VulkanBackend final : public Backend {
   VkFence fence_ = VK_NULL_HANDLE;
   Allocation fault_;
   uint64_t n_plans_ = 0;
-  uint64_t ready_plan_ = 0;  // the number of the one whose parameters lie in the work memory; 0: none
+  uint64_t ready_plan_ = 0;  // number of the plan whose parameters are in the work memory; 0: none
 };
 
 class VulkanDevice final : public Device {
@@ -119,7 +119,7 @@ class VulkanDevice final : public Device {
   VkDeviceAddress tables() const { return tables_.address(); }
 
  private:
-  // Extents and strides that shaders can hold.
+  // Whether extents and strides fit the integers of the shaders.
   static bool fits(const Graph& graph, NodeId id) {
     const auto fits_here = [&](NodeId source) { return source == kNoNode || fits(graph[source].spec); };
     return fits(graph[id].spec) && std::ranges::all_of(graph[id].inputs(), fits_here);
@@ -128,13 +128,13 @@ class VulkanDevice final : public Device {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     for (int i = 0; i < kMaxRank; ++i)
       if (spec.shape()[i] > kMost || spec.layout.nb[static_cast<size_t>(i)] > 2 * kMost) {
-        const bool steps = spec.shape()[i] > 1;  // along one element no stride is used
+        const bool steps = spec.shape()[i] > 1;  // the stride of an extent of 1 is unused
         if (spec.shape()[i] > kMost || steps) return false;
       }
     return spec.shape().n_rows() <= kMost;
   }
 
-  // Cooperative matrices are used only once a product on them has come out as the other shader's.
+  // Enables cooperative matrices only if a product with them agrees with the result of the ordinary shader.
   void check_cooperation() {
     const auto plain = compute_probe(*this);
     cooperates_ = true;
@@ -237,7 +237,7 @@ std::vector<std::unique_ptr<Device>> find_devices(const Options& options) {
   std::vector<std::unique_ptr<Context>> contexts;
   for (const VkPhysicalDevice one : *physical)
     if (auto context = Context::create(*instance, one); context) contexts.push_back(std::move(*context));
-  // What computes on the processor comes last, whatever order the loader has.
+  // Devices that compute on the CPU come last, independent of the loader's order.
   std::ranges::stable_partition(contexts, [](const auto& c) { return c->type() != VK_PHYSICAL_DEVICE_TYPE_CPU; });
   for (auto& context : contexts) {
     auto device = std::make_unique<VulkanDevice>(fmt::format("vulkan:{}", devices.size()), std::move(context));

@@ -1,4 +1,4 @@
-// The GPUs of this machine, and whatever else has a Vulkan 1.2 driver.
+// The GPUs of this machine, and all other devices with a Vulkan 1.2 driver.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tessera::vulkan {
 
-/// The devices "vulkan:0", "vulkan:1", ... that can run graphs, GPUs first; none where there is no loader, no driver,
-/// or only devices that lack what is needed. A logical device is made for each: this takes a while.
+/// Returns the devices "vulkan:0", "vulkan:1", ... that can run graphs, GPUs first. The list is empty if there is no
+/// loader, no driver, or no device with the required features. Slow: it creates a logical device for each.
 std::vector<std::unique_ptr<Device>> find_devices(const Options& options);
 
 }  // namespace tessera::vulkan

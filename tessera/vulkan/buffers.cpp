@@ -14,7 +14,7 @@ Result<> VulkanBuffer::get(const Tensor& tensor, size_t offset, std::span<std::b
   return transfers_.read(allocation_, tensor.offset + offset, bytes);
 }
 
-// Within the device, unless the places overlap.
+// Copies within the device unless the two tensors overlap.
 Result<> VulkanBuffer::copy(const Tensor& from, const Tensor& to) {
   const bool is_same = from.dtype == to.dtype && from.shape() == to.shape() && &from.buffer->type() == &type();
   if (!is_same || !is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))

@@ -1,4 +1,4 @@
-// The device's memory as a buffer type. Tensors lie in it as in files, row after row.
+// The device's memory as a buffer type. Tensors have the layout of model files, row after row.
 #pragma once
 
 #include "tessera/backend/buffer.h"

@@ -12,13 +12,13 @@ namespace tessera::vulkan {
 
 namespace {
 
-// Invocations that share a row on a GPU: enough to keep its memory busy, few enough that short rows use them.
+// Invocations per row on a GPU: enough to saturate its memory, few enough that short rows occupy all of them.
 constexpr uint32_t kGpuLanes = 64;
-// A row of a product is shared by so many (matmul.glsl).
+// The number of invocations that share a row of a product (matmul.glsl).
 constexpr uint32_t kFewestLanes = 8;
-constexpr size_t kGranule = 16;  // shaders read whole words
+constexpr size_t kGranule = 16;  // allocations are padded because shaders read whole words
 
-// The features that shaders are built on: addresses instead of descriptors, and 64-bit arithmetic on them.
+// The features that the shaders require: buffer addresses instead of descriptors, and 64-bit arithmetic on them.
 struct Features {
   VkPhysicalDeviceVulkan12Features v12{};
   VkPhysicalDeviceFeatures2 all{};
@@ -100,7 +100,7 @@ Result<> Context::read_properties() {
   if ((v11.subgroupSupportedOperations & needed) != needed ||
       (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) == 0)
     return fail(ErrorCode::unsupported, "{}: no sums over subgroups", name_);
-  // A processor runs one subgroup at a time: more invocations only wait for each other.
+  // A CPU runs one subgroup at a time, so more invocations would only wait for each other.
   n_lanes_ = type_ == VK_PHYSICAL_DEVICE_TYPE_CPU ? std::clamp(subgroup_size_, kFewestLanes, kGpuLanes) : kGpuLanes;
   if (instance_->options().n_lanes != 0) n_lanes_ = instance_->options().n_lanes;
   max_allocation_ = static_cast<size_t>(v11.maxMemoryAllocationSize);
@@ -118,7 +118,7 @@ Result<> Context::pick_queues() {
   const auto family = static_cast<uint32_t>(computes - families.begin());
   clock_bits_ = computes->timestampValidBits;
   places_ = {QueuePlace{family, 0}, QueuePlace{family, computes->queueCount > 1 ? 1u : 0u}};
-  // A family that only copies is the device's copy engine.
+  // A queue family that supports only transfers is the device's copy engine.
   constexpr VkQueueFlags kWork = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
   const auto copies = std::ranges::find_if(families, [](const VkQueueFamilyProperties& one) {
     return (one.queueFlags & (kWork | VK_QUEUE_TRANSFER_BIT)) == VK_QUEUE_TRANSFER_BIT;
@@ -145,7 +145,7 @@ Result<> Context::pick_memory() {
   auto host = find_memory(memory.memoryProperties, kHost | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
   if (!host) host = find_memory(memory.memoryProperties, kHost);
   auto device = find_memory(memory.memoryProperties, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
-  // Of a device with memory of its own, what the host can map may be a small window.
+  // The mappable part of a discrete device's memory may be a small window.
   const bool is_unified = type_ == VK_PHYSICAL_DEVICE_TYPE_CPU || type_ == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
   if (const auto both = find_memory(memory.memoryProperties, kHost | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
       is_unified && both) {

@@ -1,4 +1,4 @@
-// A logical device: its queue, memory and limits. Everything else of this folder works through it.
+// A logical device: its queues, memory and limits. The other files of this folder use Vulkan through it.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 
 namespace tessera::vulkan {
 
-/// Where a piece of memory lies: with the device, or where the host writes and reads what the device sees at once.
+/// The location of an allocation: the device's memory, or coherent memory that host and device can both access.
 enum class Placement : uint8_t { device, host };
 
-/// Copies have a queue of their own where the device has one more: they go on beside what is computed.
+/// Copies use a separate queue if the device has more than one, so that they overlap with computation.
 enum class Queue : uint8_t { compute, transfer };
 
 class Context;
 
-/// A buffer with memory of its own and an address. Device memory too is mapped where both are one.
+/// A buffer with its own memory and an address. Device memory is mapped too if the host can address it.
 class Allocation {
  public:
   Allocation() = default;
@@ -31,7 +31,7 @@ class Allocation {
   VkBuffer buffer() const { return buffer_; }
   size_t bytes() const { return bytes_; }
   VkDeviceAddress address() const { return address_; }
-  /// Null where the host cannot address it.
+  /// Null if the host cannot address it.
   std::byte* mapped() const { return mapped_; }
 
  private:
@@ -40,14 +40,14 @@ class Allocation {
   VkBuffer buffer_ = VK_NULL_HANDLE;
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   size_t bytes_ = 0;
-  size_t counted_bytes_ = 0;  // of the device's memory
+  size_t counted_bytes_ = 0;  // bytes that count against the device's memory
   VkDeviceAddress address_ = 0;
   std::byte* mapped_ = nullptr;
 };
 
 class Context {
  public:
-  /// Errors: unsupported (the device lacks what the shaders need; says what), io, out_of_memory.
+  /// Errors: unsupported (names the feature that the device lacks), io, out_of_memory.
   static Result<std::unique_ptr<Context>> create(std::shared_ptr<const Instance> instance, VkPhysicalDevice device);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -61,32 +61,32 @@ class Context {
   const std::string& driver() const { return driver_; }
   uint32_t api_version() const { return api_version_; }
   uint32_t driver_version() const { return driver_version_; }
-  /// What pipelines depend on: the device, and how its driver compiles.
+  /// The device and the driver's compiler, on which compiled pipelines depend.
   const std::array<uint8_t, VK_UUID_SIZE>& device_uuid() const { return device_uuid_; }
   const std::array<uint8_t, VK_UUID_SIZE>& cache_uuid() const { return cache_uuid_; }
   VkPhysicalDeviceType type() const { return type_; }
   uint32_t subgroup_size() const { return subgroup_size_; }
-  /// Invocations of a workgroup, for all shaders.
+  /// Invocations per workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
-  /// Whether the device was made with cooperative matrices, being asked for.
+  /// Whether the device was created with cooperative matrices, on request.
   bool cooperates() const { return cooperates_; }
   size_t max_allocation() const { return max_allocation_; }
-  /// Of the clock that commands can read; 0: there is none.
+  /// Valid bits of the timestamps that commands can write; 0: no clock.
   uint32_t clock_bits() const { return clock_bits_; }
   double clock_period_ns() const { return clock_period_ns_; }
   /// Whether the host can address all of the device's memory.
   bool maps_device_memory() const { return maps_device_memory_; }
   bool has_transfer_queue() const { return places_[0] != places_[1]; }
   uint64_t total_bytes() const;
-  /// What is left of the budget, as far as the driver tells; else of what nobody here has taken.
+  /// The rest of the budget if the driver reports one, else total_bytes() minus the bytes allocated by this process.
   uint64_t free_bytes() const;
 
-  /// Memory of any contents. Errors: out_of_memory.
+  /// Allocates uninitialized memory. Errors: out_of_memory.
   Result<Allocation> allocate(size_t bytes, Placement placement) const;
 
-  /// Hands command buffers to a queue; any thread.
+  /// Submits command buffers to a queue. May be called from any thread.
   Result<> submit(Queue queue, std::span<const VkCommandBuffer> commands, VkFence fence) const;
-  /// Waits for a fence and makes it ready for the next time.
+  /// Waits for a fence and resets it.
   Result<> wait(VkFence fence) const;
   Result<VkFence> create_fence() const;
   Result<VkCommandPool> create_pool(Queue queue = Queue::compute) const;
@@ -107,7 +107,7 @@ class Context {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
   DeviceApi api_;
-  // By Queue; both may be the same.
+  // Indexed by Queue; both may be the same.
   struct QueuePlace {
     uint32_t family = 0, index = 0;
     bool operator==(const QueuePlace&) const = default;
@@ -127,7 +127,7 @@ class Context {
   size_t max_allocation_ = 0;
   uint32_t device_memory_type_ = 0, host_memory_type_ = 0;
   bool maps_device_memory_ = false, tells_budget_ = false;
-  bool is_one_heap_ = true;  // of what the host and the device address
+  bool is_one_heap_ = true;  // host-visible and device memory come from the same heap
   mutable std::atomic<uint64_t> taken_bytes_{0};
 };
 

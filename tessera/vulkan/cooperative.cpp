@@ -10,9 +10,9 @@ namespace tessera::vulkan {
 
 namespace {
 
-// No whole tile of 32 and no whole chunk of 64 columns.
+// Sizes that are not multiples of a tile of 32 or of a chunk of 64 columns.
 constexpr int64_t kColumns = 96, kRows = 48, kTokens = 40;
-// Both factors are rounded by up to 2^-11: a mean square of 2^-22 / 3 each, of which this is 60 times as much.
+// Both factors are rounded by up to 2^-11, a mean square of 2^-22 / 3 each. The limit is 60 times the sum of both.
 constexpr double kMaxError = 1e-5;
 
 bool suits(const VkCooperativeMatrixPropertiesNV& p) {

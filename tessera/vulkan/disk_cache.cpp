@@ -23,7 +23,7 @@ struct Header {
 
   bool operator==(const Header&) const = default;
 };
-static_assert(sizeof(Header) == 72 && std::is_trivially_copyable_v<Header>, "no bytes between its parts");
+static_assert(sizeof(Header) == 72 && std::is_trivially_copyable_v<Header>, "no padding between its members");
 
 Header header_of(const CacheKey& key, std::span<const std::byte> data) {
   return {.key = key, .n_bytes = data.size(), .hash = Hash64().add(data).value()};
@@ -32,7 +32,7 @@ Header header_of(const CacheKey& key, std::span<const std::byte> data) {
 }  // namespace
 
 std::string user_cache_folder() {
-  // The specification of base directories: what is not absolute is ignored.
+  // The XDG Base Directory Specification requires ignoring paths that are not absolute.
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/')
     return std::string(cache) + "/tessera";
   if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/')
@@ -47,7 +47,7 @@ DiskCache::DiskCache(std::string folder, const CacheKey& key) : folder_(std::mov
 
 std::vector<std::byte> DiskCache::load() const {
   std::error_code error;
-  // A pipe would have us wait for its writer.
+  // Opening a named pipe would block until somebody writes to it.
   if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return {};
   const auto text = read_file(path_, kMaxFileBytes);
   if (!text || text->size() < sizeof(Header)) return {};

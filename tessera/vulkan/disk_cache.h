@@ -1,5 +1,6 @@
-// Compiled shaders between runs of the program: a file per device in the user's cache folder. Its header says whose it
-// is and what it was made from; what does not match, or is damaged, is as good as absent. Nothing here is an error.
+// Stores compiled shaders between runs of the program, in a file per device in the user's cache folder. The file's
+// header identifies the device, the driver and the shaders. A mismatched or damaged entry is ignored. Nothing here
+// reports an error.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace tessera::vulkan {
 
-/// What compiled shaders depend on.
+/// The inputs on which compiled shaders depend.
 struct CacheKey {
   std::array<uint8_t, 16> device{}, driver{};
   uint64_t driver_version = 0;
@@ -20,18 +21,18 @@ struct CacheKey {
   bool operator==(const CacheKey&) const = default;
 };
 
-/// $XDG_CACHE_HOME/tessera or ~/.cache/tessera; empty where neither is set.
+/// Returns $XDG_CACHE_HOME/tessera or ~/.cache/tessera, or "" if neither variable is set.
 std::string user_cache_folder();
 
 class DiskCache {
  public:
-  /// A folder that is made when something is written; empty: nothing is kept.
+  /// folder: created on the first write; "" disables the cache.
   DiskCache(std::string folder, const CacheKey& key);
 
   const std::string& path() const { return path_; }
-  /// What was stored under the same key; empty if nothing.
+  /// Returns the data stored under the same key, or nothing.
   std::vector<std::byte> load() const;
-  /// Replaces what is there at once; false where it cannot be written.
+  /// Replaces the stored data atomically. Returns false if it cannot be written.
   bool store(std::span<const std::byte> data) const;
 
  private:

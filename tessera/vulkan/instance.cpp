@@ -8,8 +8,8 @@
 #include <cstring>
 
 #ifdef TESSERA_SANITIZED
-// Leaks are looked for at exit. What the globals of a driver point to would count as leaked once its library is gone,
-// and the report could not say whose it was: so libraries stay.
+// The leak check runs at exit. Memory owned by a driver's globals would count as leaked after its library was unloaded,
+// and the report could not name its owner. So libraries stay loaded.
 extern "C" int dlclose(void*) noexcept { return 0; }
 #endif
 
@@ -141,7 +141,7 @@ Instance::~Instance() {
     if (destroy != nullptr) destroy(instance_, messenger_, nullptr);
   }
   if (instance_ != VK_NULL_HANDLE && api_.vkDestroyInstance != nullptr) api_.vkDestroyInstance(instance_, nullptr);
-  // The library stays: drivers keep threads that would lose their code.
+  // The library stays loaded: drivers may have threads that still run its code.
 }
 
 Result<std::vector<VkPhysicalDevice>> Instance::physical_devices() const {

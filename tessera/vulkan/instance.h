@@ -14,16 +14,16 @@
 namespace tessera::vulkan {
 
 struct Options {
-  bool validates = false;                            // load the Khronos validation layer, if it is there
+  bool validates = false;                            // load the Khronos validation layer if it is installed
   std::function<void(std::string_view)> on_message;  // its warnings and errors; may be called by several threads
-  std::shared_ptr<std::atomic<uint64_t>> max_bytes;  // of each device's memory; may change at any time; null: all
-  std::optional<std::string> cache_folder;           // of compiled shaders; none: the user's; "": nothing is kept
-  bool maps_memory = true;                           // false: as if the host could not address any device's memory
-  bool cooperates = false;  // products on cooperative matrices, where a device has them (cooperative.h)
-  uint32_t n_lanes = 0;     // > 0: invocations of a workgroup, to test what GPUs run; a power of two, 8 to 128
+  std::shared_ptr<std::atomic<uint64_t>> max_bytes;  // limit for each device; may change at any time; null: no limit
+  std::optional<std::string> cache_folder;           // for compiled shaders; nullopt: the user's; "": no cache
+  bool maps_memory = true;                           // false: behave as if the host could not address device memory
+  bool cooperates = false;  // use cooperative matrices for products if the device has them (cooperative.h)
+  uint32_t n_lanes = 0;     // > 0: invocations per workgroup, to test the GPU code paths; a power of two, 8 to 128
 };
 
-/// TESSERA_VULKAN_MEMORY=BYTES limits what a device gives; TESSERA_VULKAN_COOPMAT=1 asks for cooperative matrices.
+/// TESSERA_VULKAN_MEMORY=BYTES limits each device's memory. TESSERA_VULKAN_COOPMAT=1 enables cooperative matrices.
 /// Errors: invalid_argument.
 Result<Options> options_from_environment();
 
@@ -37,7 +37,7 @@ class Instance {
 
   const InstanceApi& api() const { return api_; }
   const Options& options() const { return options_; }
-  /// Null where the loader does not know it.
+  /// Null if the loader does not provide it.
   PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_matrices() const;
   /// Whether the validation layer is loaded.
   bool validates() const { return messenger_ != VK_NULL_HANDLE; }

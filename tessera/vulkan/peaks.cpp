@@ -11,7 +11,7 @@ constexpr int kRounds = 5;
 constexpr int64_t kMacsPerLoop = 32;
 constexpr int64_t kQuadBytes = 16;
 
-// A dispatch that is measured: recorded once, run several times.
+// A dispatch to measure: recorded once, run several times.
 class Trial {
  public:
   explicit Trial(const Context& context) : context_(context) {}
@@ -39,7 +39,7 @@ class Trial {
     return check(api.vkEndCommandBuffer(commands_), "vkEndCommandBuffer");
   }
 
-  /// Seconds of the best of several rounds: other users of the device only ever slow a round down.
+  /// Returns the seconds of the fastest of several rounds: other users of the device can only slow a round down.
   Result<double> best_seconds() const {
     double best = 1e9;
     for (int round = 0; round < kRounds; ++round) {
@@ -61,7 +61,7 @@ class Trial {
 }  // namespace
 
 Result<DevicePeaks> measure_peaks(const Context& context, Pipelines& pipelines, Transfers& transfers) {
-  // Some milliseconds of work, in more groups than any device runs at a time; reads go beyond its caches.
+  // Some milliseconds of work, in more workgroups than any device runs at a time. The reads exceed its caches.
   const bool is_cpu = context.type() == VK_PHYSICAL_DEVICE_TYPE_CPU;
   const uint32_t n_groups = is_cpu ? 1024 : 16384, n_loops = is_cpu ? 1000 : 4000;
   const int64_t n_invocations = int64_t{n_groups} * context.n_lanes();

@@ -1,4 +1,4 @@
-// Short loops that show what the device reaches at best.
+// Measures the peak rates of a device with short loops.
 #pragma once
 
 #include "tessera/backend/backend.h"
@@ -7,7 +7,7 @@
 
 namespace tessera::vulkan {
 
-/// Weights of any format are multiplied as floats here, so the bound of quantized ones is that of floats too.
+/// This backend multiplies weights of all formats as floats, so the peak of float products bounds quantized ones too.
 /// Errors: out_of_memory, io.
 Result<DevicePeaks> measure_peaks(const Context& context, Pipelines& pipelines, Transfers& transfers);
 

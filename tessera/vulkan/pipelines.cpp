@@ -80,7 +80,7 @@ void Pipelines::save() {
   std::vector<std::byte> data(n);
   if (get(context_.device(), cache_, &n, data.data()) != VK_SUCCESS) return;
   data.resize(n);
-  // Drivers with a cache of their own give the same few bytes whatever they have compiled.
+  // Drivers with their own disk cache always return the same few bytes. The hash avoids writing those again.
   const uint64_t hash = Hash64().add(data).value();
   if (hash != saved_hash_ && disk_.store(data)) saved_hash_ = hash;
 }

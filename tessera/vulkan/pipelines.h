@@ -1,5 +1,5 @@
-// Shaders specialized for a format and a variant, made when a graph first needs them and kept: in memory, and as far as
-// the driver allows on disk for the next time.
+// Shaders specialized for a format and a variant, compiled when a graph first needs them. They are cached in memory
+// and, if the driver supports it, on disk.
 #pragma once
 
 #include <map>
@@ -20,10 +20,10 @@ class Pipelines {
   ~Pipelines();
 
   Result<> create();
-  /// Any thread. Errors: io, out_of_memory.
+  /// Returns a pipeline, compiling it if necessary. May be called from any thread. Errors: io, out_of_memory.
   Result<VkPipeline> find(Shader shader, uint32_t variant, DType format, DType format2);
   VkPipelineLayout layout() const { return layout_; }
-  /// Writes what the driver has compiled since the last time, if anything.
+  /// Writes pipelines compiled since the last call to disk, if there are any.
   void save();
 
  private:
@@ -36,8 +36,8 @@ class Pipelines {
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex mutex_;
   std::map<Key, VkPipeline> pipelines_;
-  uint64_t saved_hash_ = 0;  // of what is on disk
-  bool is_new_ = false;      // whether a pipeline has been made since
+  uint64_t saved_hash_ = 0;  // of the data on disk
+  bool is_new_ = false;      // a pipeline was compiled since the last save()
 };
 
 }  // namespace tessera::vulkan

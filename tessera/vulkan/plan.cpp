@@ -11,17 +11,17 @@ namespace tessera::vulkan {
 
 namespace {
 
-// What every device can dispatch along one dimension.
+// The number of workgroups that every device can dispatch along one dimension.
 constexpr uint32_t kMaxGroups = 65535;
 constexpr size_t kParamsAlignment = 16, kScratchAlignment = 64;
-constexpr size_t kUpdateBytes = 65536;  // the most that a command buffer may carry to one place
+constexpr size_t kUpdateBytes = 65536;  // limit of vkCmdUpdateBuffer
 
 // Multiply-adds of one submission: about a tenth of a second.
 int64_t macs_per_submission(const Context& context) {
   return context.type() == VK_PHYSICAL_DEVICE_TYPE_CPU ? 100'000'000 : 100'000'000'000;
 }
 
-// Where there is no memory yet only sizes are asked for.
+// Places without memory occur only when sizes are computed; their address is 0.
 VkDeviceAddress address_of(const Tensor& place) {
   if (place.buffer == nullptr) return 0;
   return static_cast<const VulkanBuffer*>(place.buffer)->address() + place.offset;
@@ -106,7 +106,7 @@ Result<> VulkanPlan::make_steps(const StepContext& of_any_node) {
   return {};
 }
 
-// The parameters of a step that has nothing to do take their place too: the size depends on the nodes alone.
+// A step without work also reserves space for its parameters, so that the size depends only on the nodes.
 void VulkanPlan::add_step(Step step, std::vector<Touched> touched, bool uses_scratch) {
   const size_t offset = params_bytes_;
   params_bytes_ += params_bytes_of(step);
@@ -168,7 +168,7 @@ Result<VkCommandBuffer> VulkanPlan::begin_commands() const {
   return commands;
 }
 
-// What was computed is seen by whatever comes next: the host, copies, the next submission.
+// The barrier makes results visible to the host, to copies and to the next submission.
 Result<> VulkanPlan::end_submission(VkCommandBuffer commands) {
   record_barrier(context_.api(), commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
@@ -250,13 +250,13 @@ Result<std::vector<NodeTime>> VulkanPlan::times() const {
                         context_.device(), clock_, 0, static_cast<uint32_t>(ticks.size()),
                         ticks.size() * sizeof(uint64_t), ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT),
                     "vkGetQueryPoolResults"));
-  const uint64_t mask = UINT64_MAX >> (64 - context_.clock_bits());  // the clock may begin anew in between
+  const uint64_t mask = UINT64_MAX >> (64 - context_.clock_bits());  // the clock may wrap around
   const auto us = [&](uint64_t from, uint64_t to) {
     return static_cast<double>((to - from) & mask) * context_.clock_period_ns() * 1e-3;
   };
   for (size_t i = 0; i < steps_.size(); ++i) {
     const double begin = us(ticks[0], ticks[2 * i]), length = us(ticks[2 * i], ticks[2 * i + 1]);
-    if (!times.empty() && times.back().node == id_of(i))  // its second dispatch
+    if (!times.empty() && times.back().node == id_of(i))  // second dispatch of the same node
       times.back().us = begin + length - times.back().begin_us;
     else
       times.push_back({id_of(i), begin, length});

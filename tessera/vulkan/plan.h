@@ -1,6 +1,6 @@
-// A graph as recorded command buffers: steps in order, with barriers only where one reads or writes what another wrote
-// or reads since the last barrier. The steps' parameters lie in work memory that all plans of a backend share: a plan
-// whose parameters another has overwritten brings them there again before it runs.
+// A graph as recorded command buffers. Steps run in order, with a barrier only before a step that conflicts with an
+// access since the last barrier. The steps' parameters are in work memory that all plans of a backend share. A plan
+// whose parameters were overwritten by another plan uploads them again before it runs.
 #pragma once
 
 #include <vector>
@@ -10,53 +10,54 @@
 
 namespace tessera::vulkan {
 
-/// Words that shaders report faults in; the host reads them after each run.
+/// Words in which shaders report faults. The host reads them after each run.
 struct FaultWords {
-  uint32_t step;  // its number + 1, or 0
+  uint32_t step;  // index of the step + 1, or 0
   uint32_t what;
   int32_t value;
   uint32_t limit;
 };
 
-/// What steps refer to beside their operands.
+/// Memory that steps use besides their operands.
 struct PlanMemory {
   VkBuffer work = VK_NULL_HANDLE;
   size_t work_offset = 0, work_bytes = 0;
-  VkDeviceAddress work_address = 0;  // of the offset
+  VkDeviceAddress work_address = 0;  // including work_offset
   VkDeviceAddress tables = 0, fault = 0;
 };
 
 class VulkanPlan final : public GraphPlan {
  public:
-  /// No two plans of a backend have the same number.
+  /// number: unique among the plans of a backend.
   VulkanPlan(const Context& context, uint64_t number) : context_(context), number_(number) {}
   ~VulkanPlan() override;
 
-  /// Bytes of work memory that a graph takes; its places need no memory. A graph of the same nodes with smaller values
-  /// takes no more. Errors: those of the kernels.
+  /// Returns the bytes of work memory that a graph needs. Its places need no memory. A graph of the same nodes with
+  /// smaller values does not need more. Errors: errors of the kernels.
   static Result<size_t> work_bytes(const Context& context, const StepContext& of_any_node);
 
-  /// Binds the steps of a graph to memory. Errors: limit (the work memory is too small), those of kernels and
+  /// Binds the steps of a graph to memory. Errors: limit (the work memory is too small); errors of kernels and
   /// pipelines.
   Result<> compile(const StepContext& of_any_node, Pipelines& pipelines, const PlanMemory& memory);
 
   uint64_t number() const { return number_; }
-  /// Brings the parameters to the work memory; goes before the first submission.
+  /// Copies the parameters to the work memory; submitted before the first of submissions().
   VkCommandBuffer upload() const { return upload_; }
-  /// In order; one is submitted when the one before is done, so that a run can be stopped between them.
+  /// Command buffers in order. Each is submitted when the previous one has finished, so a run can be cancelled between
+  /// them.
   std::span<const VkCommandBuffer> submissions() const { return submissions_; }
 
-  /// The same steps one after the other, each with the clock read before and after; recorded when first asked for.
+  /// The same steps without overlap, with timestamps before and after each. Recorded on the first call.
   /// Errors: unsupported (the queue has no clock).
   Result<std::span<const VkCommandBuffer>> timed_submissions(Pipelines& pipelines);
-  /// When each node ran in the last run of these.
+  /// Returns when each node ran in the last run of timed_submissions().
   Result<std::vector<NodeTime>> times() const;
 
   /// The node of a step, for messages.
   const Node& node(size_t step) const { return *steps_[step].node; }
 
  private:
-  // Bytes of the device that a step touches.
+  // A range of device memory that a step accesses.
   struct Touched {
     VkDeviceAddress begin, end;
     bool is_written;
@@ -81,15 +82,15 @@ class VulkanPlan final : public GraphPlan {
   std::vector<Step> steps_;
   std::vector<std::vector<Touched>> touched_;  // by step
   std::vector<size_t> params_offsets_;         // by step
-  std::vector<size_t> uses_scratch_;           // numbers of steps
+  std::vector<size_t> uses_scratch_;           // indices of steps
   size_t params_bytes_ = 0, scratch_bytes_ = 0;
   VkDeviceAddress params_ = 0;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  VkQueryPool clock_ = VK_NULL_HANDLE;  // two queries a step
+  VkQueryPool clock_ = VK_NULL_HANDLE;  // two queries per step
   VkCommandBuffer upload_ = VK_NULL_HANDLE;
   std::vector<VkCommandBuffer> submissions_, timed_submissions_;
-  VkPipeline bound_ = VK_NULL_HANDLE;  // while recording
-  std::vector<Touched> open_;          // since the last barrier
+  VkPipeline bound_ = VK_NULL_HANDLE;  // the bound pipeline while recording
+  std::vector<Touched> open_;          // accesses since the last barrier
 };
 
 }  // namespace tessera::vulkan

@@ -1,5 +1,5 @@
-// A compiled graph is a list of steps; a step is one dispatch of a shader with the addresses, extents and strides of
-// its operands. shaders/step.glsl has the same structs.
+// A compiled graph is a list of steps. A step is one dispatch of a shader with the addresses, extents and strides of
+// its operands. shaders/step.glsl declares the same structs.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class Shader : uint8_t {
 #undef TESSERA_SHADER
 };
 
-/// What a data-dependent check of a shader found; their numbers stand in the shaders too.
+/// Results of a shader's checks of its data. The shaders define the same numbers.
 enum class Fault : uint32_t { none, row, cell, sequence, position, block, expert, token, state };
 
 struct OperandParams {
@@ -26,7 +26,7 @@ struct OperandParams {
   std::array<uint32_t, kMaxRank> nb{};
 };
 
-/// Of a node that has a kernel.
+/// Largest number of operands of a node that has a kernel.
 inline constexpr size_t kMaxOperands = 9;
 
 struct StepParams {
@@ -51,13 +51,13 @@ struct Step {
   std::vector<uint32_t> extra;  // words that params.extra will point to
 };
 
-/// What an operation sees when its step is made.
+/// The input of OpKernel::prepare for one node.
 struct StepContext {
   const Graph& graph;
   const Node& node;
   std::span<const Tensor> places;
   uint32_t n_lanes;
-  bool cooperates = false;  // has cooperative matrices, which are asked for
+  bool cooperates = false;  // cooperative matrices are enabled and available
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }
@@ -65,25 +65,25 @@ struct StepContext {
   const Shape& shape() const { return node.spec.shape(); }
 };
 
-/// How the device runs one operation; each is defined in ops/ and has a row in ops/table.cpp.
+/// The implementation of one operation on the device, defined in ops/ and listed in ops/table.cpp.
 struct OpKernel {
-  /// Whether these operands can be run; null: always.
+  /// Whether the operation supports these operands; null: always.
   bool (*supports)(const Graph& graph, const Node& node) = nullptr;
-  /// Chooses shader, variant, formats, u and n_groups (0: nothing to do); operands are filled in already.
+  /// Chooses shader, variant, formats, u and n_groups (0: no work). Operands are already set.
   Result<> (*prepare)(const StepContext& context, Step& step);
-  /// Bytes of the device that a node's two dispatches hand over; 0 or null: there is one dispatch.
+  /// Bytes of device memory that the first of a node's two dispatches passes to the second; 0 or null: one dispatch.
   size_t (*scratch_bytes)(const Graph& graph, const Node& node) = nullptr;
-  /// The second dispatch, of the same operands.
+  /// Prepares the second dispatch, which has the same operands.
   Result<> (*prepare_merge)(const StepContext& context, Step& step) = nullptr;
 };
 
-/// Defined in ops/<family>.cpp for each row of graph/ops.def that names this device.
+/// Each is defined in ops/<family>.cpp, for the rows of graph/ops.def that name this device.
 namespace op_kernels {
 #define TESSERA_OP(name, family, parameters, devices) extern const OpKernel name;
 #include "tessera/graph/ops.def"
 }  // namespace op_kernels
 
-/// The kernel of an operation; null for leaves, views and what has none.
+/// Returns the kernel of an operation; null for leaves, views and unsupported operations.
 const OpKernel* kernel_of(Op op);
 
 /// Elements of a head that attention.comp has room for.

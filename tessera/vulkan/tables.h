@@ -1,4 +1,4 @@
-// The codebooks of the formats as shaders read them.
+// The codebooks of the weight formats, in the layout that shaders read.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tessera::vulkan {
 
-/// Words in the order that shaders/formats.glsl counts on.
+/// Returns the words in the order that shaders/formats.glsl expects.
 std::vector<uint32_t> codebook_words();
 
 }  // namespace tessera::vulkan

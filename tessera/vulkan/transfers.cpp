@@ -44,7 +44,7 @@ Result<> Transfers::begin(Slot& slot) {
   return {};
 }
 
-// Stages by name are not for queues that only copy.
+// Uses ALL_COMMANDS because a queue that only copies does not support the compute stage.
 Result<> Transfers::submit(Slot& slot) {
   const DeviceApi& api = context_.api();
   const VkMemoryBarrier seen{

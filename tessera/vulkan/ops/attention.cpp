@@ -1,6 +1,5 @@
-// Attention over the paged cache: a workgroup takes a token's query head, or,
-// where there are few tokens and a long context, one split of what it may see;
-// a second dispatch merges the splits.
+// Attention over the paged cache: one workgroup per query head of a token. With few tokens and a long context, the
+// context is split, with one workgroup per split, and a second dispatch merges the partial results.
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr int64_t kReach = kMaxBiasDistance;
 constexpr int64_t kSplitBlocks = 8;      // as in attention.glsl
-constexpr int64_t kMaxSplitTokens = 16;  // more tokens keep a device busy without
+constexpr int64_t kMaxSplitTokens = 16;  // more tokens occupy the device without splits
 constexpr int64_t kSmallGroup = 8;       // elements that shaders decode at a time
 
 bool is_readable(const TensorSpec& cache) { return info(cache.dtype).is_kv_format && cache.shape()[0] <= kMaxHeadDim; }
@@ -35,8 +34,8 @@ bool is_split(const Graph& graph, const Node& node) {
   return n_splits_of(graph, node) > 1 && node.spec.shape()[2] <= kMaxSplitTokens;
 }
 
-// Of each split of each token's head its maximum, sum and values. As much as any graph of fewer tokens takes, though
-// this one's may be too many to split: memory is reserved for the largest graph.
+// The maximum, sum and values of each split of each head of each token. A graph with too many tokens for splits reports
+// the size for kMaxSplitTokens: memory is reserved for the largest graph and must suffice for graphs of fewer tokens.
 size_t attention_scratch_bytes(const Graph& graph, const Node& node) {
   const int64_t n_splits = n_splits_of(graph, node);
   const Shape& y = node.spec.shape();
@@ -44,7 +43,7 @@ size_t attention_scratch_bytes(const Graph& graph, const Node& node) {
   return static_cast<size_t>(n_splits * y[1] * std::min(y[2], kMaxSplitTokens) * (y[0] + 2)) * sizeof(float);
 }
 
-// The bits of kVariant in attention.comp.
+// Returns kVariant of attention.comp.
 uint32_t variant_of(const StepContext& context, const Step& step) {
   const bool is_latent = !context.has(2);
   const int64_t k_dim = context.spec(1).shape()[0], v_dim = context.shape()[0];

@@ -1,4 +1,4 @@
-// Operations on each element by itself: a workgroup takes a piece of a row.
+// Elementwise operations: one workgroup per piece of a row.
 #include <algorithm>
 
 #include "tessera/graph/op_info.h"
@@ -8,13 +8,13 @@ namespace tessera::vulkan {
 
 namespace {
 
-// The variants of elementwise.comp, which has the same numbers from ops.glsl.
+// The variants of elementwise.comp. ops.glsl defines the same numbers.
 enum class Elementwise : uint32_t {
 #define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) name,
 #include "tessera/graph/ops.def"
 };
 
-constexpr int64_t kPerLane = 8;  // elements of a piece for each invocation
+constexpr int64_t kPerLane = 8;  // elements per invocation
 
 template <Elementwise kOp>
 Result<> prepare(const StepContext& context, Step& step) {

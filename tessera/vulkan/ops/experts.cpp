@@ -1,4 +1,4 @@
-// Operations of a mixture of experts; matmul.cpp computes its products.
+// Operations of a mixture of experts. Their products use prepare_product() of matmul.cpp.
 #include "tessera/graph/ops/experts.h"
 
 #include "tessera/vulkan/ops/dispatch.h"
@@ -16,7 +16,7 @@ void choose(Step& step, ExpertOp op) {
   step.variant = static_cast<uint32_t>(op);
 }
 
-// An invocation per token.
+// One invocation per token.
 Result<> by_token(const StepContext& context, Step& step) {
   return set_groups(step, context.shape()[1], context.n_lanes);
 }
@@ -54,7 +54,7 @@ Result<> prepare_expert_rows(const StepContext& context, Step& step) {
   return set_groups(step, context.shape()[1]);
 }
 
-// Without weights it is a gradient's.
+// Sums without weights occur only in gradients, which this backend does not support.
 bool supports_expert_sum(const Graph&, const Node& node) { return node.sources[1] != kNoNode; }
 
 Result<> prepare_expert_sum(const StepContext& context, Step& step) {
@@ -63,7 +63,7 @@ Result<> prepare_expert_sum(const StepContext& context, Step& step) {
   return set_groups(step, context.shape()[1]);
 }
 
-// How many rows an expert gets, only the routes know.
+// The number of rows per expert is not known before the run: the shader reads it from the routes.
 Result<> prepare_mul_mat_experts(const StepContext& context, Step& step) {
   const auto& params = std::get<ExpertProductParams>(context.node.params);
   const Layout &x = context.spec(1).layout, &y = context.node.spec.layout;

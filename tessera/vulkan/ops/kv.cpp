@@ -1,11 +1,11 @@
-// kv_store and kv_load: a workgroup takes a row of a token's head.
+// kv_store and kv_load: one workgroup per row, which is a head of a token.
 #include "tessera/vulkan/ops/dispatch.h"
 
 namespace tessera::vulkan {
 
 namespace {
 
-constexpr size_t kHalf = 2;  // bytes; what shaders read and write of a row that begins within a word
+constexpr size_t kHalf = 2;  // bytes; the unit that shaders read and write if a row begins within a word
 
 bool supports_kv(const Graph& graph, const Node& node) {
   if (!info(graph[node.sources[0]].spec.dtype).is_kv_format) return false;

@@ -1,5 +1,5 @@
-// Products with weights: a shader for few tokens and one of tiles for many. Both sum up in one order (matmul.glsl),
-// so that a token's bits do not depend on how many there are beside it.
+// Products with weights: one shader for few tokens and one with tiles for many. Both sum in the same order
+// (matmul.glsl), so the bits of a token's results do not depend on the number of tokens.
 #include "tessera/vulkan/ops/matmul.h"
 
 #include <algorithm>
@@ -15,10 +15,11 @@ namespace {
 constexpr int64_t kLanes = 8, kSegment = 1024, kTile = 32;
 constexpr uint32_t kWideX = 1u << 24, kWideWeights = 1u << 25;
 
-// More tokens are a tile's. A device without lanes to spare reads tiles no faster than rows.
+// With more tokens the tile shader is used, except on devices with only kLanes invocations per workgroup, where tiles
+// are not faster than rows.
 constexpr int64_t kFewTokens = 8;
 
-// The smallest power of two that holds n, or the most there may be.
+// Returns the smallest power of two that is at least n, but at most `most`.
 uint32_t power_of_two(int64_t n, uint32_t most) {
   return static_cast<uint32_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))), most));
 }
@@ -29,7 +30,7 @@ struct GroupShape {
   int64_t n_rows, n_tokens;
 };
 
-// On a processor, where nothing is gained by more invocations, each takes more rows.
+// On a CPU more invocations would not be faster, so each invocation computes more rows.
 GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
   const uint32_t at_a_time = power_of_two(n_tokens, kFewTokens);
   const uint32_t rows = n_lanes == kLanes ? 8 : at_a_time <= 2 ? 2 : 4;

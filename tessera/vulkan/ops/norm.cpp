@@ -1,4 +1,4 @@
-// Operations on whole rows: a workgroup takes a row.
+// Operations on whole rows: one workgroup per row.
 #include "tessera/vulkan/ops/dispatch.h"
 
 namespace tessera::vulkan {

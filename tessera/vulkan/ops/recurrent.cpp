@@ -1,4 +1,4 @@
-// Recurrent layers: an invocation takes a channel, or a value of a head, through all tokens of a run.
+// Recurrent layers: one invocation per channel, or per value of a head, computes all tokens of a run.
 #include "tessera/graph/ops/recurrent.h"
 
 #include "tessera/vulkan/ops/dispatch.h"

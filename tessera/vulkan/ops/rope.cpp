@@ -1,4 +1,5 @@
-// rope and its table. Angles per position are computed here in double precision and handed over as fractions of a turn.
+// rope and its table. The angles per position are computed here in double precision and passed to the shader as
+// fractions of a turn.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +11,7 @@ namespace tessera::vulkan {
 
 namespace {
 
-// The ramp of YaRN (Peng et al. 2023) goes from 1 at yarn_low to 0 at yarn_high.
+// The ramp of YaRN (Peng et al. 2023) decreases from 1 at yarn_low to 0 at yarn_high.
 double angle_per_position(const RopeTableParams& p, int64_t i, float factor) {
   const double original =
       std::pow(double{p.freq_base}, -2.0 * static_cast<double>(i) / static_cast<double>(p.n_rot)) / factor;
@@ -21,13 +22,14 @@ double angle_per_position(const RopeTableParams& p, int64_t i, float factor) {
   return stretched * (1.0 - mix) + original * mix;
 }
 
-// Whole turns do not count, positions being integers. An angle that is no number gives 0.
+// Returns the fraction of a turn in units of 2^-64. Whole turns have no effect, since positions are integers. Angles
+// that are not finite give 0.
 uint64_t turns_of(double angle) {
   const double turns = angle / (2 * std::numbers::pi), fraction = turns - std::floor(turns);
   return fraction > 0 && fraction < 1 ? static_cast<uint64_t>(std::ldexp(fraction, 64)) : 0;
 }
 
-// Factors are weights: they are read when the graph is compiled.
+// Frequency factors are weights, which are read when the graph is compiled.
 bool supports_rope_table(const Graph& graph, const Node& node) {
   return node.n_sources < 2 || node.sources[1] == kNoNode || graph[graph.storage(node.sources[1])].op == Op::tensor;
 }
@@ -35,7 +37,7 @@ bool supports_rope_table(const Graph& graph, const Node& node) {
 Result<> prepare_rope_table(const StepContext& context, Step& step) {
   const auto& params = std::get<RopeTableParams>(context.node.params);
   std::vector<float> factors(static_cast<size_t>(params.n_rot / 2), 1.0f);
-  if (context.has(1) && context.place(1).buffer != nullptr) {  // null: only the size is asked for
+  if (context.has(1) && context.place(1).buffer != nullptr) {  // null: only the size is computed
     const Tensor& place = context.place(1);
     TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(factors))));
   }

@@ -1,4 +1,4 @@
-// get_rows, cast: rows of any type to floats, and floats to rows.
+// get_rows and cast: convert rows of any type to floats, and floats to rows.
 #include "tessera/vulkan/ops/dispatch.h"
 
 namespace tessera::vulkan {

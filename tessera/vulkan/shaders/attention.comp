@@ -1,16 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Attention over the paged cache with a running maximum, sum and mean of V (Milakov and Gimelshein 2018; Dao et al.
-// 2022). The blocks of a sequence are split into pieces of kSplitBlocks; each is summed up by itself and the results are
-// merged in their order. A workgroup takes a token's query head and all splits, or one, whose result
-// attention_merge.comp reads: the bits are the same. Which keys are in a block depends on positions alone, so bits do
-// not depend on what else the cache holds.
-//   kVariant: bit 0: one split; 1: V is a part of K; 2: dimensions are no multiples of eight; 3, 4: K and V can be read
-//   16 bytes at a time
+// 2022). The blocks of a sequence are divided into splits of kSplitBlocks. Each split is summed separately, and the
+// results are merged in order. A workgroup computes a query head of a token, either all splits or one split that
+// attention_merge.comp merges. Both give the same bits. The keys in a block depend only on positions, so the bits do
+// not depend on the rest of the cache.
+//   kVariant: bit 0: one split; 1: V is a part of K; 2: dimensions are not multiples of eight; 3, 4: K and V can be
+//   read 16 bytes at a time
 //   x: q, K (kFormat), V (kFormat2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
-//   u[0], u[1]: the bits of scale and soft cap; u[2]: causal; u[3]: window or 0; u[4]: where V begins in K
-//   u[5]: 1 if there are slopes; extra: slopes by head if so, then buckets by distance -128 to 128 if there is a bias
-//   u[6]: splits of a sequence; scratch (of one split): by token, head and split: maximum, sum, values
+//   u[0], u[1]: scale and soft cap as bits; u[2]: causal; u[3]: window or 0; u[4]: first element of V in K
+//   u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
+//   u[6]: splits of a sequence; scratch (for one split): maximum, sum and values by token, head and split
 #include "step.glsl"
 #include "formats.glsl"
 #include "formats_wide.glsl"
@@ -22,9 +22,9 @@ const bool kWideK = (kVariant & 8u) != 0u, kWideV = (kVariant & 16u) != 0u;
 const uint kFaultSequence = 3, kFaultPosition = 4, kFaultBlock = 5;
 const int kReach = 128;
 const uint kPerLane = (kBlockTokens + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
-const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share what is read of the query
+const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share one read of the query
 
-// The last score is nobody's: of invocations that have no token.
+// Invocations without a token write to the last score, which nobody reads.
 shared vec4 values[kMaxDim / 4u];
 shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBlockTokens / 2u];
 
@@ -32,7 +32,7 @@ shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBl
 uint head, head_kv, k_dim, v_dim, first, end;
 int position;
 float highest, sum;        // of this split
-uint64_t k_rows, v_rows;   // of the block and the head
+uint64_t k_rows, v_rows;   // addresses of the rows of the block and head
 
 float score_of(float s, int distance) {
   s *= uintBitsToFloat(step.u[0]);
@@ -51,7 +51,7 @@ bool is_seen(uint p, uvec2 valid) {
   return p >= first && p < end && ((p & 32u) == 0u ? valid.x >> (p & 31u) & 1u : valid.y >> (p & 31u) & 1u) != 0u;
 }
 
-/// Products of this invocation's tokens from the t-th on with the query.
+/// Products of the query with kAtOnce of this invocation's tokens, from the t-th on.
 void products(uint t, uint seen, out float sums[kAtOnce]) {
   uint64_t keys[kAtOnce];
   [[unroll]] for (uint a = 0; a < kAtOnce; ++a) {
@@ -71,9 +71,9 @@ void products(uint t, uint seen, out float sums[kAtOnce]) {
   }
 }
 
-/// Scores of a block's tokens; returns the highest. A NaN counts as infinite, so that it is not lost.
+/// Computes the scores of a block's tokens and returns the highest. A NaN counts as infinity, so that it propagates.
 float score_block(uint b, uvec2 valid) {
-  uint seen = 0u;  // by this invocation's tokens
+  uint seen = 0u;  // bit per token of this invocation
   for (uint t = 0; t < kPerLane; ++t) {
     const uint j = lane() + t * n_lanes();
     if (j < kBlockTokens && is_seen(b * kBlockTokens + j, valid)) seen |= 1u << t;
@@ -85,7 +85,7 @@ float score_block(uint b, uvec2 valid) {
   }
   float most = -kInfinity;
   for (uint t = 0; t < kPerLane; ++t) {
-    const uint j = min(lane() + t * n_lanes(), kBlockTokens);  // of the invocation itself: there is no one to wait for
+    const uint j = min(lane() + t * n_lanes(), kBlockTokens);  // written by this invocation: no barrier is needed
     const float s = (seen >> t & 1u) != 0u ? score_of(scores[j], int(b * kBlockTokens + j) - position) : -kInfinity;
     scores[j] = s;
     most = max(most, isnan(s) ? kInfinity : s);
@@ -93,7 +93,7 @@ float score_block(uint b, uvec2 valid) {
   return max_over_group(most);
 }
 
-/// The sum of the block's scores in one order for any number of invocations.
+/// The sum of the block's scores, in the same order for any number of invocations.
 float sum_of_scores() {
   for (uint n = kBlockTokens / 2u; n > 0u; n /= 2u) {
     for (uint j = lane(); j < n; j += n_lanes())
@@ -103,7 +103,8 @@ float sum_of_scores() {
   return tree[0];
 }
 
-/// Invocations share out groups of eight values; where there are more of them than groups, also the tokens of a block.
+/// Groups of eight values are distributed over invocations. If there are more invocations than groups, the tokens of a
+/// block are distributed too.
 uint n_value_groups() { return (v_dim + 7u) / 8u; }
 uint n_token_shares() { return clamp(n_lanes() / n_value_groups(), 1u, kBlockTokens); }
 
@@ -119,7 +120,7 @@ void add_values(float keep) {
     vec4 low = values[2u * item] * keep, high = values[2u * item + 1u] * keep;
     for (uint j = item / n_groups; j < kBlockTokens; j += n_shares) {
       const float weight = scores[j];
-      if (weight == 0.0) continue;  // what is not seen may be anything
+      if (weight == 0.0) continue;  // rows that are not attended to may hold any bits
       float v[8];
       values_at(j, i, count, v);
       low = fma(vec4(weight), vec4(v[0], v[1], v[2], v[3]), low);
@@ -130,7 +131,7 @@ void add_values(float keep) {
   }
 }
 
-/// Leaves highest, sum and, by shares, values; false: the tables are wrong, which was reported.
+/// Sets highest, sum and, per share, values. Returns false after reporting an invalid block table.
 bool sum_up_split(uint split, Ints blocks, Words valid) {
   const uint n_items = n_value_groups() * n_token_shares(), n_physical = step.x[1].ne[3];
   sync_group();
@@ -162,7 +163,7 @@ bool sum_up_split(uint split, Ints blocks, Words valid) {
   return true;
 }
 
-/// Value i of the split: its shares in their order.
+/// Value i of the split: the sum of its shares in order.
 float value_of(uint i) {
   const uint n_shares = n_token_shares(), stride = 2u * n_value_groups();
   float v = values[i / 4u][i % 4u];
@@ -186,7 +187,7 @@ void main() {
   if (lane() == 0u && !knows_slot) report(kFaultSequence, slot, n_slots);
   if (lane() == 0u && knows_slot && !knows_position) report(kFaultPosition, position, n_all);
   first = 0u;
-  end = 0u;  // a token that is nowhere sees nothing
+  end = 0u;  // a token with an invalid slot or position attends to nothing
   if (knows_slot && knows_position) {
     const uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
     end = step.u[2] != 0u ? uint(position) + 1u : min(uint(position) + window, n_all);

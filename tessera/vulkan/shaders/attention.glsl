@@ -1,10 +1,10 @@
-// What attention.comp and attention_merge.comp share: a partial result of one query head over one split of its
-// sequence, and how partial results become one, in the order of the splits and by the same operations in both shaders.
+// Shared by attention.comp and attention_merge.comp: merging the partial results of a query head over the splits of its
+// sequence, in the order of the splits and with the same operations in both shaders.
 
 const uint kBlockTokens = 64, kMaxDim = 1024;
-const uint kSplitBlocks = 8;  // of a split, as in ops/attention.cpp
+const uint kSplitBlocks = 8;  // blocks per split, as in ops/attention.cpp
 
-/// Weights of the values summed so far and of those to come, and the state after both.
+/// Factors of the values so far (keep) and of the new part (take), and the state after merging both.
 struct Merge {
   float keep, take, highest, sum;
 };
@@ -25,8 +25,8 @@ float merged_value(Merge m, float value, float part_value) {
   return fma(part_value, m.take, kept);
 }
 
-/// What all values are multiplied by in the end; a sink, where there is one, takes a share of its own (Xiao et al.
-/// 2024). Nothing seen: 0.
+/// The factor applied to all values at the end. A sink, if present, adds to the sum (Xiao et al. 2024). 0 if the query
+/// attends to nothing.
 float final_factor(float highest, float sum, uint head) {
   float factor = 1.0;
   if (step.x[7].data != 0ul) {

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The second pass of attention over splits: a workgroup takes a token's query head and merges what attention.comp
-// (variant 1) left in the scratch, in the order of the splits. Operands are the same.
+// The second pass of attention over splits. A workgroup merges the partial results of a token's query head, which
+// attention.comp (variant 1) wrote to the scratch memory, in the order of the splits. The operands are the same.
 #include "step.glsl"
 #include "attention.glsl"
 
@@ -13,7 +13,7 @@ void main() {
   const uint64_t part_bytes = uint64_t(4u * (v_dim + 2u));
   const uint64_t parts = step.scratch + uint64_t(group) * n_splits * part_bytes;
   Floats y = Floats(row_of(step.y, head, token, 0u));
-  // Each invocation merges the maxima and sums again: they are few, and none has to wait for another.
+  // Each invocation merges the maxima and sums again. They are few, and this needs no barrier.
   for (uint i = lane(); i < v_dim; i += n_lanes()) {
     float highest = -kInfinity, sum = 0.0, total = 0.0;
     for (uint split = 0; split < n_splits; ++split) {

@@ -1,10 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Operations on each element by itself, of one or two operands. A workgroup takes a piece of a row.
-//   u[0]: elements of a piece; u[1], u[2]: the bits of two parameters
+// Elementwise operations with one or two operands. A workgroup computes a piece of a row.
+//   u[0]: elements of a piece; u[1], u[2]: two parameters as bits
 #include "step.glsl"
 #include "math.glsl"
-#include "ops.glsl"  // made of graph/ops.def by cmake/shaders.cmake
+#include "ops.glsl"  // generated from graph/ops.def by cmake/shaders.cmake
 
 float result_of(float a, float b) {
   const float p = uintBitsToFloat(step.u[1]), q = uintBitsToFloat(step.u[2]);
@@ -59,7 +59,7 @@ void main() {
     for (uint i = begin + lane(); i < end; i += n_lanes()) y.at[i] = result_of(a.at[i], 0.0);
     return;
   }
-  // Extents of 1 repeat.
+  // The second operand is repeated along extents of 1.
   const Operand second = step.x[1];
   const uint i1 = row % step.y.ne[1], i2 = row / step.y.ne[1] % step.y.ne[2], i3 = row / step.y.ne[1] / step.y.ne[2];
   Floats b = Floats(

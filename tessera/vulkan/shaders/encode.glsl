@@ -1,21 +1,21 @@
-// Blocks of 32 elements of the formats that a KV cache may have, by the CPU's rules (cpu/kernels/row_formats.h): the
-// same bytes where the device divides exactly, which Vulkan leaves open by 2.5 units. `precise`: no product and sum
-// become one operation.
+// Encodes blocks of 32 elements in the formats that a KV cache may have, by the CPU's rules
+// (cpu/kernels/row_formats.h). The bytes are identical if the device divides exactly; Vulkan permits errors of 2.5 ULP.
+// `precise` prevents the contraction of a product and a sum.
 
-/// Halves of a block, lowest byte first; block_halves of them count.
+/// A block in units of two bytes, lowest byte first. The first block_halves() are used.
 struct Block {
   uint halves[kMostBlockHalves];
 };
 
 uint scale_half(float f) { return isnan(f) ? 0x7e00u : half_of_float(f); }
 float inverse_or_zero(float d) { return d != 0.0 ? 1.0 / d : 0.0; }
-/// low for a NaN.
+/// Returns low for a NaN.
 float clamped(float v, float low, float high) {
   const float bounded = v > low ? v : low;
   return bounded < high ? bounded : high;
 }
 
-/// The first of the largest magnitude; NaNs are passed over.
+/// Returns the first element of the largest magnitude. NaNs are skipped.
 float extreme_of(float x[32]) {
   float largest = 0.0, extreme = 0.0;
   for (uint i = 0; i < 32u; ++i)
@@ -26,7 +26,7 @@ float extreme_of(float x[32]) {
   return extreme;
 }
 
-/// Codes from half `at` on: byte j holds element j's low four bits and element j + 16's.
+/// Writes codes from half `at` on. Byte j holds the low four bits of elements j and j + 16.
 void put_nibbles(uint codes[32], uint at, inout Block block) {
   for (uint h = 0; h < 8u; ++h)
     block.halves[at + h] = codes[2u * h] & 15u | (codes[2u * h + 16u] & 15u) << 4u |
@@ -49,13 +49,13 @@ void encode_q8_0(float x[32], inout Block block) {
   for (uint i = 0; i < 32u; ++i) {
     precise const float v = clamped(x[i] * finite, -127.0, 127.0);
     const int whole = int(v);
-    precise const float rest = v - float(whole);  // exact; half-way cases go away from zero
+    precise const float rest = v - float(whole);  // exact; half-way cases round away from zero
     codes[i] = uint(whole + (rest >= 0.5 ? 1 : 0) - (rest <= -0.5 ? 1 : 0)) & 255u;
   }
   for (uint h = 0; h < 16u; ++h) block.halves[1u + h] = codes[2u * h] | codes[2u * h + 1u] << 8u;
 }
 
-/// Codes of `bits` bits for x = d * code + origin.
+/// Computes the codes (x - origin) * inverse + shift, clamped to [0, top] and truncated.
 void integer_codes(float x[32], float origin, float inverse, float shift, float top, out uint codes[32]) {
   for (uint i = 0; i < 32u; ++i) {
     precise const float scaled = (x[i] - origin) * inverse;
@@ -64,7 +64,7 @@ void integer_codes(float x[32], float origin, float inverse, float shift, float 
   }
 }
 
-/// q4_0, q5_0: offset is half the number of codes.
+/// q4_0 and q5_0: offset is half the number of codes.
 void encode_symmetric(float x[32], float offset, inout Block block) {
   const bool has_fifth = offset == 16.0;
   const float d = extreme_of(x) / -offset;
@@ -75,10 +75,10 @@ void encode_symmetric(float x[32], float offset, inout Block block) {
   put_nibbles(codes, has_fifth ? 3u : 1u, block);
 }
 
-/// q4_1, q5_1: the range of values in `top` parts.
+/// q4_1 and q5_1: the range of values is divided into `top` steps.
 void encode_affine(float x[32], float top, inout Block block) {
   const bool has_fifth = top == 31.0;
-  float low = x[0], high = x[0];  // NaN if the first is, other NaNs are passed over
+  float low = x[0], high = x[0];  // NaN if the first element is NaN; other NaNs are skipped
   for (uint i = 1; i < 32u; ++i) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
@@ -93,7 +93,7 @@ void encode_affine(float x[32], float top, inout Block block) {
   put_nibbles(codes, has_fifth ? 4u : 2u, block);
 }
 
-/// Sums of 16 terms in the CPU's order: i with i + 8, then i + 4, i + 2, i + 1.
+/// Sum of 16 terms in the CPU's order: i with i + 8, then i + 4, i + 2, i + 1.
 float tree_sum(float v[16]) {
   for (uint s = 8u; s > 0u; s /= 2u)
     for (uint i = 0; i < s; ++i) {
@@ -103,7 +103,7 @@ float tree_sum(float v[16]) {
   return v[0];
 }
 
-/// The value of the largest magnitude becomes the level -127, the others the nearest levels, then d is fitted to these
+/// The value of the largest magnitude is mapped to the level -127, the others to the nearest levels. Then d is fitted
 /// by least squares.
 void encode_iq4_nl(float x[32], inout Block block) {
   const float d = extreme_of(x) / -127.0, inverse = inverse_or_zero(d);

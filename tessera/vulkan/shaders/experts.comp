@@ -1,12 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The small operations of a mixture of experts (graph/ops/experts.h has the layout of routes).
-//   0 top_k           an invocation per token. u[0]: k
-//   1 top_groups      an invocation per token. u[0]: groups; u[1]: those that are kept
-//   2 expert_weights  an invocation per token. u[0]: 1 to normalize; u[1]: the bits of the scale
+// The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
+//   0 top_k           one invocation per token. u[0]: k
+//   1 top_groups      one invocation per token. u[0]: groups; u[1]: groups to keep
+//   2 expert_weights  one invocation per token. u[0]: 1 to normalize; u[1]: the scale as bits
 //   3 expert_routes   one invocation: a counting sort. u[0]: experts
-//   4 expert_rows     a workgroup per row of the routed order
-//   5 expert_sum      a workgroup per token. u[0]: experts
+//   4 expert_rows     one workgroup per row in routed order
+//   5 expert_sum      one workgroup per token. u[0]: experts
 #include "step.glsl"
 
 const uint kFaultExpert = 6;
@@ -16,7 +16,7 @@ const float kMinWeightSum = 6.103515625e-5;
 // NaN is lower than any number.
 bool is_higher(float a, float b) { return !isnan(a) && (isnan(b) || a > b); }
 
-/// Ids come in ascending order, so an equal score goes behind those that are there.
+/// Ids are visited in ascending order, so an equal score is inserted after earlier ones.
 void top_k(uint token) {
   Floats scores = Floats(row_of(step.x[0], token, 0u, 0u));
   Ints ids = Ints(row_of(step.y, token, 0u, 0u));
@@ -33,7 +33,7 @@ void top_k(uint token) {
   }
 }
 
-/// The sum of the two best scores; of one its own.
+/// Returns the sum of the two highest scores, or the score if there is only one.
 float best_two(Floats scores, uint begin, uint n) {
   float first = -kInfinity, second = -kInfinity;
   for (uint i = begin; i < begin + n; ++i) {
@@ -47,7 +47,8 @@ float best_two(Floats scores, uint begin, uint n) {
   return n == 1u ? first : first + second;
 }
 
-/// A group stays if fewer than u[1] are better: those with a higher sum, and equal ones before it.
+/// Keeps a group if fewer than u[1] groups are better. Better groups have a higher sum, or an equal sum and a lower
+/// index.
 void top_groups(uint token) {
   Floats scores = Floats(row_of(step.x[0], token, 0u, 0u)), y = Floats(row_of(step.y, token, 0u, 0u));
   const uint n_groups = step.u[0], size = step.y.ne[0] / n_groups;
@@ -78,7 +79,8 @@ void expert_weights(uint token) {
   for (uint slot = 0; slot < n_used; ++slot) y.at[slot] = y.at[slot] / divisor * uintBitsToFloat(step.u[1]);
 }
 
-/// The expert of a pair. One that does not exist fails the run, but what reads the routes may trust them.
+/// Returns the expert of a pair. An invalid id fails the run and is replaced by 0, so that readers of the routes need
+/// no checks.
 uint expert_of(Ints ids, uint pair) {
   const int id = ids.at[pair];
   if (id >= 0 && uint(id) < step.u[0]) return uint(id);
@@ -89,7 +91,7 @@ uint expert_of(Ints ids, uint pair) {
 void expert_routes() {
   const uint n_experts = step.u[0], n_pairs = step.x[0].ne[0] * step.x[0].ne[1];
   Ints ids = Ints(step.x[0].data), begins = Ints(step.y.data);
-  const uint pairs = n_experts + 1u, rows = pairs + n_pairs;  // where they begin
+  const uint pairs = n_experts + 1u, rows = pairs + n_pairs;  // offsets of the two tables
   for (uint e = 0; e <= n_experts; ++e) begins.at[e] = 0;
   for (uint pair = 0; pair < n_pairs; ++pair) begins.at[expert_of(ids, pair)] += 1;
   int end = 0;
@@ -97,7 +99,7 @@ void expert_routes() {
     end += begins.at[e];
     begins.at[e] = end;
   }
-  // Backwards from each expert's end, which so becomes its begin.
+  // Filling backwards from each expert's end turns the ends into begins.
   for (uint pair = n_pairs; pair > 0u;) {
     --pair;
     const uint expert = expert_of(ids, pair);
@@ -110,7 +112,7 @@ void expert_routes() {
 
 void expert_rows(uint row) {
   Ints begins = Ints(step.x[1].data);
-  // The last expert that begins at or before the row.
+  // Find the last expert that begins at or before the row.
   uint low = 0u, high = step.x[0].ne[1] - 1u;
   while (low < high) {
     const uint middle = (low + high + 1u) / 2u;

@@ -1,16 +1,17 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// kv_store (variant 0) and kv_load (1): rows into and out of the cells of a cache, whose tokens' rows lie one after
-// another. A workgroup takes a row; an invocation a word of it, or a block that it encodes. Rows have an even number of
-// bytes: a word may hold the end of one and the start of the next, which another workgroup writes.
-//   kFormat: the cache's; kFormat2: the rows' (store); u[0]: bytes of a cache row
+// kv_store (variant 0) and kv_load (1): copy rows into and out of the cells of a cache, in which the rows of
+// consecutive tokens are adjacent. A workgroup copies a row; an invocation copies a word or encodes a block. Rows have
+// an even number of bytes, so a word may contain the end of one row and the start of the next, which another workgroup
+// writes.
+//   kFormat: of the cache; kFormat2: of the rows (store); u[0]: bytes of a cache row
 #include "step.glsl"
 #include "formats.glsl"
 #include "encode.glsl"
 
 const uint kFaultCell = 2, kBlockTokens = 64;
 
-/// Half of a word that other workgroups write too. a: a multiple of 2.
+/// Writes half of a word that other workgroups may also write. a: a multiple of 2.
 void put_half(uint64_t a, uint half_word) {
   Words word = Words(a & ~3ul);
   const uint shift = 8u * uint(a & 2ul);
@@ -18,7 +19,7 @@ void put_half(uint64_t a, uint half_word) {
   atomicOr(word.at[0], half_word << shift);
 }
 
-/// The bytes of [begin, end) that lie in the word at `a`, given as a word whose other bytes do not count.
+/// Writes the bytes of [begin, end) that are in the word at `a`. The other bytes of `word` are ignored.
 void put_part(uint64_t a, uint64_t begin, uint64_t end, uint word) {
   if (a >= begin && a + 4ul <= end) {
     Words(a).at[0] = word;
@@ -39,7 +40,7 @@ void copy_row(uint64_t from, uint64_t to, uint n_bytes) {
   }
 }
 
-/// Elements 2i and 2i + 1 of a row of n as two halves of the cache's format, f16 or bf16.
+/// Returns elements 2i and 2i + 1 of a row of n in the cache's format, f16 or bf16, as one word.
 uint narrowed(Floats from, uint i, uint n) {
   const float low = from.at[2u * i], high = 2u * i + 1u < n ? from.at[2u * i + 1u] : 0.0;
   return kFormat == kFormat_f16 ? half_of_float(low) | half_of_float(high) << 16u

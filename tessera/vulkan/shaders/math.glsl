@@ -1,16 +1,16 @@
-// Functions whose built-in forms are too coarse or overflow. All keep NaN.
+// Functions whose built-in versions are too inaccurate or overflow. All propagate NaN.
 
 float sigmoid_of(float x) { return 1.0 / (1.0 + exp(-x)); }
 float silu_of(float x) { return x / (1.0 + exp(-x)); }
 
-/// x / 2 * (1 + tanh(u)) is x * sigmoid(2 u). Below -20 the result is 0 already, and the square would overflow.
+/// x / 2 * (1 + tanh(u)) is x * sigmoid(2 u). Below -20 the result is 0; the bound prevents an overflow of the square.
 float gelu_of(float x) {
   const float bounded = x < -20.0 ? -20.0 : x;
   const float slope = fma(bounded * bounded, 7.1354816e-2, 1.5957691216);
   return bounded / (1.0 + exp(-bounded * slope));
 }
 
-/// By its series where 1 - 2 / (e^2x + 1) would cancel.
+/// Uses the series near 0, where 1 - 2 / (e^2x + 1) would cancel.
 float tanh_of(float x) {
   const float magnitude = abs(x), square = x * x;
   if (magnitude < 0.25)
@@ -34,8 +34,8 @@ float log1p_of_unit(float u) {
 }
 float softplus_of(float x) { return isnan(x) ? x : max(x, 0.0) + log1p_of_unit(exp(-abs(x))); }
 
-/// Cosine and sine of 2^-32 turns times `turns`: a quarter of the circle by its number, the angle from its middle by
-/// polynomials (errors below 1e-7).
+/// Cosine and sine of an angle in units of 2^-32 turns. The quarter of the circle selects the formula, and polynomials
+/// of the angle from the quarter's middle give the values (errors below 1e-7).
 vec2 cos_sin_of(uint turns) {
   const uint quarter = turns + 0x20000000u >> 30u;
   const float angle = float(int(turns - (quarter << 30u))) * 1.4629180792671596e-9;  // 2 pi / 2^32

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Products with weights of any format, which stay in the file's layout, for few tokens. Eight invocations share a row
-// (matmul.glsl); where rows are long, as many segments of them as there are invocations are summed up at a time.
-//   kVariant: from the lowest byte on: tokens at a time, rows of an invocation, segments at a time
+// Products with weights of any format, in the layout of the file, for few tokens. Eight invocations share a row
+// (matmul.glsl). For long rows, the invocations of a workgroup sum several segments of a row at a time.
+//   kVariant, from the lowest byte: tokens at a time, rows per invocation, segments at a time
 #include "step.glsl"
 #include "formats.glsl"
 #include "formats_wide.glsl"
@@ -15,11 +15,11 @@ const uint kPerLane = (kOutputs + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
 
 shared float parts[kRows * kTokens * gl_WorkGroupSize.x];
 
-uint64_t x[kTokens];          // the tokens' rows
-float sums[kRows * kTokens];  // this invocation's
+uint64_t x[kTokens];          // addresses of the tokens' rows
+float sums[kRows * kTokens];  // of this invocation
 float totals[kPerLane];       // of the outputs lane(), lane() + n_lanes(), ...
 
-/// This invocation's share of a segment.
+/// Computes this invocation's share of a segment.
 void multiply(uint64_t w, uint last_row, uint k, uint segment) {
   uint64_t rows[kRows];
   for (uint r = 0; r < kRows; ++r) rows[r] = w + uint64_t(min(r, last_row)) * step.x[0].nb[1];
@@ -37,7 +37,7 @@ void multiply(uint64_t w, uint last_row, uint k, uint segment) {
   }
 }
 
-/// Adds what the invocations left in `parts` to the totals, segment after segment.
+/// Adds the sums that the invocations stored in `parts` to the totals, segment after segment.
 void add_segments(uint first, uint n) {
   for (uint p = 0; p < kPerLane; ++p) {
     const uint o = lane() + p * n_lanes();

@@ -1,16 +1,16 @@
-// What the shaders of products share: the order in which a product is summed up, which is the same for any number of
-// tokens and in every shader, so that a token's bits do not depend on its batch.
+// Shared by the shaders of products. It defines the order of summation, which is the same for any number of tokens and
+// in every shader. So the bits of a token's results do not depend on its batch.
 //
-// Columns are taken in pieces of eight; chunks of eight pieces, one for each of eight lanes; segments of 16 chunks. A
-// lane's sum over a segment is one chain of fma, column after column; the eight are added as a tree; the segments'
-// sums one after another.
+// A piece is eight columns. A chunk is eight pieces, one for each of eight lanes. A segment is 16 chunks. A lane sums
+// its columns of a segment in order, as one chain of fma. The eight sums of a segment are added as a tree, and the sums
+// of the segments are added in order.
 //   x[0]: weights [k, n, n_matrices] (kFormat); x[1]: rows of x; x[2]: routes or absent
-//   u[0]: row groups; u[1]: workgroups that share out the tokens of a matrix; u[2]: n_matrices; u[3]: n_tokens
-//   u[4], u[5]: bytes between tokens of x and of y; u[6], u[7]: bytes between matrices' heads of x and of y
-//   u[8]: pairs per token where rows of x are the tokens', else 0
+//   u[0]: row groups; u[1]: workgroups per matrix for its tokens; u[2]: n_matrices; u[3]: n_tokens
+//   u[4], u[5]: bytes between tokens of x and of y; u[6], u[7]: bytes between heads (matrices) of x and of y
+//   u[8]: pairs per token if x has one row per token, else 0
 
 const uint kPiece = 8, kLanes = 8, kChunk = kPiece * kLanes, kSegment = 16 * kChunk;
-// Of kVariant: x and weights can be read 16 bytes at a time.
+// Bits of kVariant: x and weights can be read 16 bytes at a time.
 const bool kWideX = (kVariant >> 24u & 1u) != 0u, kWideWeights = (kVariant >> 25u & 1u) != 0u;
 const bool kIsFloat = kFormat == kFormat_f32 || kFormat == kFormat_f16 || kFormat == kFormat_bf16;  // rows may end within a piece
 
@@ -21,7 +21,7 @@ float sum_of_lanes(float a, float b, float c, float d, float e, float f, float g
   return sum;
 }
 
-/// The piece from column i < k on of a row of k weights; zeros behind its end.
+/// Reads the piece from column i < k of a row of k weights, with zeros after the end of the row.
 void weights_at(uint64_t row, uint i, uint k, out float v[8]) {
   if (kWideWeights && (!kIsFloat || i + kPiece <= k))
     decode8_wide(kFormat, row, i, v);
@@ -45,10 +45,10 @@ void x_at(uint64_t row, uint i, uint k, out float v[8]) {
   }
 }
 
-/// The workgroup's part of the product.
+/// The part of the product that a workgroup computes.
 struct Part {
-  uint64_t w;     // of its first row
-  uint64_t x, y;  // of the matrix's first token
+  uint64_t w;     // address of its first row
+  uint64_t x, y;  // addresses of the matrix's first token
   uint row, n_rows, begin, end, share;
 };
 

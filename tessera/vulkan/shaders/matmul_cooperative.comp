@@ -3,9 +3,9 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_NV_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-// Products for many tokens on cooperative matrices: a workgroup of four subgroups takes a tile of 32 rows and 32 tokens,
-// each subgroup a quarter. Weights and x are rounded to f16 and summed up in f32, so bits differ from the other
-// shaders' (matmul.glsl) and depend on the number of tokens: for who asks for it only (cooperative.h).
+// Products for many tokens on cooperative matrices. A workgroup of four subgroups computes a tile of 32 rows and 32
+// tokens, each subgroup a quarter. Weights and x are rounded to f16 and summed in f32. The bits differ from the other
+// shaders (matmul.glsl) and depend on the number of tokens, so this shader is opt-in (cooperative.h).
 #define kWorkgroup 128
 #include "step.glsl"
 #include "formats.glsl"

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Products with weights of any format for many tokens: a workgroup takes a tile of 32 rows and 32 tokens, decodes a
-// chunk of its rows once into shared memory beside the tokens' x, and sums up 8 x 8 outputs in each invocation, for one
-// of the eight lanes that share a row (matmul.glsl). 16 KiB of shared memory and 128 invocations: what every Vulkan
-// device has.
+// Products with weights of any format for many tokens. A workgroup computes a tile of 32 rows and 32 tokens. It decodes
+// a chunk of its rows once into shared memory, next to the tokens' x. Each invocation sums 8 x 8 outputs for one of the
+// eight lanes that share a row (matmul.glsl). The shader needs 16 KiB of shared memory and 128 invocations, which every
+// Vulkan device has.
 #define kWorkgroup 128
 #include "step.glsl"
 #include "formats.glsl"
@@ -13,8 +13,8 @@
 const uint kTile = 32, kRowSlots = 4, kSide = 8;  // an invocation's rows and tokens are kRowSlots apart
 const uint kPool = kTile * kChunk;
 
-// Elements j of the pieces by row and lane, so that neighbouring invocations read neighbouring words. Between segments
-// the same memory holds the invocations' sums, a half at a time.
+// Elements j of the pieces by row and lane, so that adjacent invocations read adjacent words. Between segments the same
+// memory holds the invocations' sums, half of them at a time.
 shared float pool[2 * kPool];
 uint weights_index(uint j, uint row, uint piece) { return (j * kTile + row) * kLanes + piece; }
 uint x_index(uint j, uint token, uint piece) { return kPool + weights_index(j, token, piece); }
@@ -59,8 +59,8 @@ void main() {
   const uint k = step.x[0].ne[0], n_chunks = (k + kChunk - 1u) / kChunk, per_segment = kSegment / kChunk;
   const uint piece = lane() % kLanes, row_slot = lane() / kLanes % kRowSlots, token_slot = lane() / kLanes / kRowSlots;
   for (uint first = p.begin + p.share * kTile; first < p.end; first += step.u[1] * kTile) {
-    // Of the 64 outputs that eight invocations sum up, this one has eight: row i, token t with piece = (4 i + t) % 8 in
-    // each half of the tokens.
+    // Eight invocations sum 64 outputs, of which each keeps eight: row i and token t with piece = (4 i + t) % 8 in each
+    // half of the tokens.
     float totals[2][4];
     [[unroll]] for (uint i = 0; i < 8u; ++i) totals[i / 4u][i % 4u] = 0.0;
     for (uint chunk = 0; chunk < n_chunks;) {
@@ -75,7 +75,7 @@ void main() {
       }
       [[unroll]] for (uint part = 0; part < 2u; ++part) {
         barrier();
-        // The eight sums of an output are turned by its number, so that invocations that read at once read from all banks.
+        // The eight sums of an output are rotated by its number, so that concurrent reads use all memory banks.
         [[unroll]] for (uint n = 0; n < 32u; ++n)
           pool[n * kWorkgroup + lane() - piece + (piece + n) % kLanes] = sums[n / 4u][4u * part + n % 4u];
         barrier();

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Operations on whole rows, a workgroup each. Its invocations' partial sums run in the order of the row.
-//   u[0]: the bits of eps
+// Operations on whole rows, one workgroup per row. Each invocation sums its elements in the order of the row.
+//   u[0]: eps as bits
 #include "step.glsl"
 
 // Variants: NormOp in ops/norm.cpp.
@@ -48,7 +48,7 @@ void soft_max(Floats x, Floats y, uint n) {
   float highest = -kInfinity;
   for (uint i = lane(); i < n; i += n_lanes()) highest = max(highest, x.at[i]);
   highest = max_over_group(highest);
-  if (highest == -kInfinity) {  // nothing to choose from
+  if (highest == -kInfinity) {  // all elements are masked
     for (uint i = lane(); i < n; i += n_lanes()) y.at[i] = isnan(x.at[i]) ? x.at[i] : 0.0;
     return;
   }

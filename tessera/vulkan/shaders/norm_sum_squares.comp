@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// sum_squares, an invocation per column; rows in order.
+// sum_squares: one invocation per column, which adds the rows in order.
 #include "step.glsl"
 
 void main() {

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// What the device reaches at best. Variant 0: multiply-adds, u[0] times 32 for each invocation. Variant 1: reading
-// u[0] times 16 bytes for each invocation of x[0], all neighbours.
+// Measures peak rates. Variant 0: each invocation computes 32 * u[0] multiply-adds. Variant 1: each invocation reads
+// 16 * u[0] bytes of x[0], and adjacent invocations read adjacent words.
 #include "step.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Quads { uvec4 at[]; };

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Operations with a memory (graph/ops/recurrent.h has the layout of runs and states). An invocation takes a channel, or
-// a value of a head with its row of the state, through all tokens of a run: nothing is shared between invocations.
-//   u[0]: workgroups of a run; u[1]: runs; u[2]: tokens; u[3]: invocations of a run
-//   delta_net: u[4]: 1 where key heads are tiled; u[5]: the bits of the scale
+// Recurrent operations (graph/ops/recurrent.h defines the layout of runs and states). An invocation computes a channel,
+// or a value of a head with its row of the state, for all tokens of a run. Invocations share no data.
+//   u[0]: workgroups per run; u[1]: runs; u[2]: tokens; u[3]: invocations per run
+//   delta_net: u[4]: 1 if key heads are tiled; u[5]: the scale as bits
 #include "step.glsl"
 
 // Variants: RecurrentOp in ops/recurrent.cpp.
@@ -19,7 +19,7 @@ Ints runs() { return Ints(step.x[state_operand() + 1u].data); }
 struct Run {
   uint begin, count;  // in the order of tokens
   bool has_before;
-  Floats before, after;  // the state's slots
+  Floats before, after;  // states to read and to write
 };
 
 bool is_index(uint what, int value, uint limit) {
@@ -28,7 +28,7 @@ bool is_index(uint what, int value, uint limit) {
   return false;
 }
 
-/// Run i; count 0 where it is not used, or (with a fault) where its numbers are out of range.
+/// Reads run i. The count is 0 if the run is unused or, with a reported fault, out of range.
 Run run_of(uint i) {
   Ints fields = runs();
   const int begin = fields.at[kRunFields * i], count = fields.at[kRunFields * i + 1u];
@@ -53,13 +53,13 @@ Run run_of(uint i) {
 }
 uint token_of(Run run, uint i) { return uint(runs().at[kRunFields * step.u[1] + run.begin + i]); }
 
-/// Element `at` of the state that token i of the run finds.
+/// Returns element `at` of the state before token i of the run.
 float found(Run run, uint i, uint at) {
   if (i > 0u) return run.after.at[at];
   return run.has_before ? run.before.at[at] : 0.0;
 }
 
-/// The input of a channel i tokens after the first of the run; before it, what the state holds.
+/// Returns the input of a channel at token i of the run; for i < 0, the earlier input stored in the state.
 float input_of(Run run, int i, uint channel, uint width) {
   if (i >= 0) return Floats(row_of(step.x[0], token_of(run, uint(i)), 0u, 0u)).at[channel];
   return run.has_before ? run.before.at[(uint(i + int(width)) - 1u) * step.x[0].ne[0] + channel] : 0.0;
@@ -75,7 +75,7 @@ void causal_conv(Run run, uint channel) {
     if (step.x[4].data != 0ul) sum += Floats(step.x[4].data).at[channel];
     Floats(row_of(step.y, token_of(run, i), 0u, 0u)).at[channel] = sum;
   }
-  // Oldest first: where the slots are one, an input is read before its place is written.
+  // Oldest first: if both states are the same, each input is read before its memory is overwritten.
   for (uint row = 0; row + 1u < width; ++row)
     run.after.at[row * n + channel] = input_of(run, int(run.count + row) - int(width - 1u), channel, width);
 }

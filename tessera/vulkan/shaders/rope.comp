@@ -1,8 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Variant 0: rope, a row of x per workgroup. u[0]: 1 where pairs are halves; u[1]: 1 for the opposite angles.
-// Variant 1: rope_table, a token per workgroup. extra: for each pair the angle per position in 2^-64 turns (two
-// words, lowest first), so that position * angle wraps exactly; u[0]: the bits of the magnitude.
+// Variant 0: rope, one workgroup per row of x. u[0]: 1 if pairs consist of elements of both halves; u[1]: 1 to negate
+// the angles.
+// Variant 1: rope_table, one workgroup per token. extra: for each pair the angle per position in units of 2^-64 turns
+// (two words, lowest first), so that position * angle wraps exactly; u[0]: the magnitude as bits.
 #include "step.glsl"
 #include "math.glsl"
 

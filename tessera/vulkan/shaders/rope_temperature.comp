@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// temperature, an invocation per token. u[0]: the bits of beta; u[1]: positions of one step.
+// temperature: one invocation per token. u[0]: beta as bits; u[1]: positions per step.
 #include "step.glsl"
 #include "math.glsl"
 

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// get_rows and cast: rows of any format to floats. A workgroup takes a row.
+// get_rows and cast: convert rows of any format to floats, one workgroup per row.
 //   x[0]: the table (format kFormat); x[1]: ids, or absent for all rows in order
 #include "step.glsl"
 #include "formats.glsl"

@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of y plus their token's scale times rows of d; a scale of 0 keeps the row whatever d holds.
-//   u[0]: the bits of the factor; u[1]: n_experts of the routes
+// add_scaled: adds rows of d, multiplied by their token's scale, to rows of x[0]. A scale of 0 keeps the row unchanged,
+// even if d is not finite.
+//   u[0]: the factor as bits; u[1]: n_experts of the routes
 #include "step.glsl"
 
 void main() {

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// cast to f16 or bf16 (kFormat): an invocation makes a word, two neighbouring elements of the contiguous result. Rows
-// of an odd length share words, so elements are counted through all rows.
+// cast to f16 or bf16 (kFormat): one invocation per word, which is two adjacent elements of the contiguous result. Rows
+// of odd length share words, so elements are numbered across rows.
 #include "step.glsl"
 #include "formats.glsl"
 

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of x[0], each with the row of x[1] behind it.
+// concat: each row of x[0] followed by the row of x[1].
 #include "step.glsl"
 
 void main() {

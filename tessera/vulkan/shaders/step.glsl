@@ -1,18 +1,18 @@
-// What every shader sees: the parameters of its step (step.h has the same struct), memory by address, and sums over a
-// workgroup. Operands are addresses, so no descriptor limits their size.
+// Included by every shader: the parameters of a step (step.h declares the same struct), access to memory by address,
+// and reductions over a workgroup. Operands are addresses, so descriptors do not limit their size.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-#ifdef kWorkgroup  // a shader whose shape is its own
+#ifdef kWorkgroup  // a shader with a fixed workgroup size
 layout(local_size_x = kWorkgroup) in;
 #else
 layout(local_size_x_id = 0) in;
 #endif
 layout(constant_id = 1) const uint kVariant = 1;
-layout(constant_id = 2) const uint kFormat = 0;  // a dtype's number
+layout(constant_id = 2) const uint kFormat = 0;  // value of a DType
 layout(constant_id = 3) const uint kFormat2 = 0;
 
 struct Operand {
@@ -25,9 +25,9 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Ste
   Operand y;
   Operand x[9];
   uint64_t tables;  // the codebooks
-  uint64_t extra;   // words of this step's own
+  uint64_t extra;   // additional words of this step
   uint64_t fault;
-  uint64_t scratch;  // of the two dispatches of a node
+  uint64_t scratch;  // shared by the two dispatches of a node
   uint id;
   uint n_groups;
   uint u[12];
@@ -43,18 +43,18 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { flo
 uint lane() { return gl_LocalInvocationID.x; }
 uint n_lanes() { return gl_WorkGroupSize.x; }
 
-/// The number of this workgroup; the grid is two-dimensional where one dimension would be too long, so there may be
-/// more groups than step.n_groups.
+/// The index of this workgroup. The grid is two-dimensional if one dimension would be too long, so there may be more
+/// workgroups than step.n_groups.
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-/// The first byte of row (i1, i2, i3).
+/// The address of row (i1, i2, i3).
 uint64_t row_of(Operand o, uint i1, uint i2, uint i3) {
   return o.data + uint64_t(i1) * o.nb[1] + uint64_t(i2) * o.nb[2] + uint64_t(i3) * o.nb[3];
 }
-/// The first byte of the i-th row in row-major order.
+/// The address of the i-th row in row-major order.
 uint64_t nth_row(Operand o, uint i) { return row_of(o, i % o.ne[1], i / o.ne[1] % o.ne[2], i / o.ne[1] / o.ne[2]); }
 
-/// Remembers that `value` is not in [0, limit): the first one wins and fails the run. `what` is a Fault of step.h.
+/// Records that `value` is not in [0, limit). The first report is kept and fails the run. `what` is a Fault of step.h.
 void report(uint what, int value, uint limit) {
   Words fault = Words(step.fault);
   if (atomicCompSwap(fault.at[0], 0u, step.id + 1u) != 0u) return;
@@ -63,8 +63,8 @@ void report(uint what, int value, uint limit) {
   fault.at[3] = limit;
 }
 
-/// barrier(), of which a workgroup of one subgroup that runs in step needs only the order of memory: that is how a
-/// processor's drivers run eight invocations, and a full barrier makes their compilation many times longer.
+/// barrier(), or only a memory barrier if the workgroup is a single subgroup, whose invocations run in lockstep. CPU
+/// drivers run eight invocations in this way, and with full barriers they compile many times longer.
 void sync_group() {
   if (gl_WorkGroupSize.x == 8u && gl_SubgroupSize == 8u)
     subgroupBarrier();
@@ -75,7 +75,7 @@ void sync_group() {
 const uint kMaxSubgroups = 64;
 shared float reduction[kMaxSubgroups];
 
-/// Over all invocations of the workgroup, which all get it.
+/// Reductions over all invocations of the workgroup; each invocation receives the result.
 float sum_over_group(float v) {
   const float part = subgroupAdd(v);
   sync_group();

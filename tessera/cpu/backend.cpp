@@ -32,8 +32,9 @@ class CpuPlan final : public GraphPlan {
   std::vector<Step> steps;
 };
 
-// When each thread was done with each step. A step ends with its last thread, and the next one begins: what threads
-// know when they leave a barrier is too late, since one that wakes up first may be done with the next step by then.
+// Records when each thread finished each step. A step ends, and the next one begins, when its last thread finishes. The
+// time at which a thread leaves the barrier would be too late: the first thread to wake up may already have finished
+// the next step.
 class StepClock {
  public:
   StepClock(size_t n_steps, int n_threads)
@@ -60,11 +61,12 @@ class StepClock {
   using Clock = std::chrono::steady_clock;
 
   size_t n_steps_;
-  std::vector<double> ends_us_;  // thread by thread
+  std::vector<double> ends_us_;  // all steps of thread 0, then of thread 1, ...
   Clock::time_point begin_;
 };
 
-// Steps for the nodes of a graph; with addresses when places are given, else for measuring only.
+// Creates the steps for the nodes of a graph, with addresses if places are given. Steps without addresses serve only to
+// compute sizes.
 class Compiler {
  public:
   Compiler(const Graph& graph, const Kernels& kernels, int n_threads, Activations activations)
@@ -96,7 +98,7 @@ class Compiler {
   }
 
  private:
-  // Neighbours that are small run on thread 0 without a barrier between them.
+  // Consecutive small steps run on thread 0 without a barrier between them.
   static void join_small(std::vector<Step>& steps) {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (!is_small(steps[i]) || !is_small(steps[i + 1])) continue;
@@ -133,9 +135,10 @@ class Compiler {
     return operand;
   }
 
-  // Products of the same x, one after another in the graph, share one packing of x and one barrier: they run at the
-  // same time. The planner thinks of them as one after another, so none joins that it could have given bytes of a
-  // product or of weights that are dead by then.
+  // Consecutive products of the same x run at the same time, as one step with one packing of x and one barrier. The
+  // memory planner assumes that they run one after another. It could give a product the memory of an earlier product or
+  // of computed weights that are no longer used. So a product joins only if all earlier products outlive it and their
+  // weights are constant tensors.
   bool joins(const Step& step, NodeId id) const {
     const Node& node = graph_[id];
     if (!share_x(node, *step.node)) return false;
@@ -313,7 +316,7 @@ class CpuDevice final : public Device {
   Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override;
 
  private:
-  // Only products and get_rows read panels, and only a whole tensor of them.
+  // Only products and get_rows can read packed tensors, and only whole tensors, not views.
   bool can_read_operands(const Graph& graph, const Node& node) const {
     for (size_t i = 0; i < node.n_sources; ++i) {
       const NodeId source = node.sources[i];
@@ -332,10 +335,10 @@ class CpuDevice final : public Device {
   const Kernels& kernels_;
   HostBufferType host_;
   PackedBufferType packed_;
-  std::vector<std::unique_ptr<BufferType>> more_types_;  // the same in other pages
+  std::vector<std::unique_ptr<BufferType>> more_types_;  // plain and packed memory in other kinds of pages
 };
 
-// The best of several rounds: other tenants of the machine only ever slow a round down.
+// Returns the fastest of several rounds: other processes can only slow a round down.
 template <class Work>
 double best_rate(ThreadPool& threads, Work work) {
   constexpr int kRounds = 5;
@@ -352,7 +355,7 @@ double best_rate(ThreadPool& threads, Work work) {
 
 Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) const {
   constexpr int64_t kLoops = 2'000'000;
-  constexpr size_t kReadBytes = size_t{64} << 20;  // per thread: beyond the caches of one core
+  constexpr size_t kReadBytes = size_t{64} << 20;  // per thread; larger than the caches of one core
   TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
   const auto n_threads = static_cast<size_t>(threads->size());
   TESSERA_ASSIGN(const HostMemory memory, HostMemory::allocate(n_threads * kReadBytes));

@@ -1,4 +1,4 @@
-// The CPU behind the backend contract: a device with plain and packed memory, and backends with a thread pool each.
+// The CPU as a Device (backend/backend.h), with plain and packed memory. Each of its backends has its own thread pool.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace tessera::cpu {
 
-/// The CPU as a device. isa: "" for the best instruction set, or one by name. Errors: invalid_argument (an
-/// instruction set that is unknown or not supported here).
+/// Creates the device "cpu". isa: the name of an instruction set, or "" for the best one. Errors: invalid_argument (an
+/// instruction set that is unknown or not supported by this machine).
 Result<std::unique_ptr<Device>> create_device(const std::string& isa);
 
 }  // namespace tessera::cpu

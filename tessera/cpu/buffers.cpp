@@ -9,12 +9,12 @@ namespace tessera::cpu {
 
 namespace {
 
-// A cache line, and the width of the widest vector.
+// The size of a cache line and of the widest vector.
 constexpr size_t kAlignment = 64;
-// Memory is virtual: one buffer can be as large as the address space.
+// Memory is virtual, so a buffer can be as large as the address space.
 constexpr size_t kMaxSize = size_t{1} << 46;
 
-// The same memory, its error naming the type.
+// Allocates memory; an error names the buffer type.
 Result<HostMemory> memory_for(const BufferType& type, size_t bytes, Pages pages) {
   auto memory = HostMemory::allocate(bytes, pages);
   if (!memory) return forward_error(memory, type.name());
@@ -149,7 +149,7 @@ Result<const PanelFormat*> PackedBufferType::format(DType dtype) const {
 Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) const {
   TESSERA_ASSIGN(const PanelFormat* panels, format(dtype));
   TESSERA_TRY(nbytes(dtype, shape));
-  // set() and get() count rows through all matrices: none begins within a panel of the one before.
+  // set() and get() number rows across all matrices, so no matrix may begin within a panel of the previous one.
   if (shape[3] != 1 || (shape[2] != 1 && shape[1] % kPanelRows != 0))
     return fail(ErrorCode::unsupported, "shape {}: only matrices have a packed form, or several of whole panels",
                 to_string(shape));

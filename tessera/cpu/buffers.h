@@ -1,5 +1,5 @@
-// The CPU's two layouts of memory: plain, and packed, in which matrices lie in the panels that the matrix
-// multiplication reads (docs/kernels.md); each in every kind of pages (memory.h).
+// The CPU's two memory layouts, each available in every kind of pages (memory.h). Plain memory has the layout of model
+// files. Packed memory stores matrices in the panels that the matrix multiplication reads (docs/kernels.md).
 #pragma once
 
 #include "tessera/backend/buffer.h"
@@ -20,7 +20,7 @@ class HostBufferType final : public BufferType {
   Result<std::string> availability() const override { return cpu::availability(pages_); }
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
 
-  /// A buffer over memory of the caller's; writes to it are the caller's business too.
+  /// Creates a buffer over memory of the caller. The buffer is writable only if the memory is.
   Result<std::unique_ptr<Buffer>> wrap(std::span<std::byte> memory) const;
 
  private:
@@ -28,8 +28,8 @@ class HostBufferType final : public BufferType {
   Pages pages_;
 };
 
-/// Holds matrices [k, n_rows] only, or several [k, n_rows, n] where n_rows is a multiple of 16. set() and get() take
-/// whole panels of 16 rows (the last may be partial).
+/// Holds only matrices [k, n_rows], or several matrices [k, n_rows, n] if n_rows is a multiple of 16. set() and get()
+/// require whole panels of 16 rows (the last may be partial).
 class PackedBufferType final : public BufferType {
  public:
   PackedBufferType(const Device& device, const Kernels& kernels, Pages pages = Pages::plain)
@@ -43,7 +43,7 @@ class PackedBufferType final : public BufferType {
   Result<std::string> availability() const override { return cpu::availability(pages_); }
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const override;
 
-  /// The panel format of a dtype. Errors: unsupported.
+  /// Returns the panel format of a dtype. Errors: unsupported.
   Result<const PanelFormat*> format(DType dtype) const;
 
  private:

@@ -33,7 +33,7 @@ Result<std::byte*> allocate_hbm(size_t bytes) {
   void* memory = nullptr;
   if (const int error = memkind_posix_memalign(MEMKIND_HBW, &memory, kPage, bytes); error != 0 || memory == nullptr)
     return fail(ErrorCode::out_of_memory, "{} bytes of high-bandwidth memory: {}", bytes, std::strerror(error));
-  std::memset(memory, 0, bytes);  // memkind hands out again what was given back to it
+  std::memset(memory, 0, bytes);  // memkind reuses freed memory without clearing it
   return static_cast<std::byte*>(memory);
 }
 

@@ -1,4 +1,5 @@
-// High-bandwidth memory through memkind; without it (TESSERA_MEMKIND) every call says so. Called by memory.cpp.
+// High-bandwidth memory through memkind, used by memory.cpp. In builds without memkind (TESSERA_MEMKIND) every call
+// fails with a message.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,10 @@
 
 namespace tessera::cpu {
 
-/// Whether there is such memory. Errors: unsupported (this build has no memkind, or this machine has no such memory).
+/// Checks that such memory exists. Errors: unsupported (the build has no memkind, or the machine has no such memory).
 Result<> want_hbm();
 
-/// Zeroed memory on a page, given back by free_hbm(). Errors: unsupported, out_of_memory.
+/// Allocates zeroed, page-aligned memory, freed by free_hbm(). Errors: unsupported, out_of_memory.
 Result<std::byte*> allocate_hbm(size_t bytes);
 void free_hbm(std::byte* memory);
 

@@ -34,7 +34,7 @@ constexpr HugePageSize kHugePageSizes[] = {{size_t{1} << 30, MAP_HUGE_1GB, "1 Gi
 
 struct HugePagePool {
   uint64_t n_pages = 0;
-  uint64_t n_free = 0;  // neither in use nor promised to a mapping
+  uint64_t n_free = 0;  // neither in use nor reserved for a mapping
 };
 
 uint64_t read_count(const std::string& path) {
@@ -104,7 +104,7 @@ Result<HostMemory> HostMemory::allocate(size_t bytes, Pages pages) {
 }
 
 Result<HostMemory> HostMemory::map(size_t bytes, Pages pages) {
-  // A large block starts on a large page, so that all of it can be backed by them.
+  // A large allocation is aligned to large pages, so that they can back all of it.
   const size_t slack = bytes >= kHugePage ? kHugePage : 0;
   const auto total = checked_add(bytes, slack);
   void* mapping =
@@ -113,13 +113,13 @@ Result<HostMemory> HostMemory::map(size_t bytes, Pages pages) {
   auto* data = static_cast<std::byte*>(mapping);
   if (slack != 0) data += (kHugePage - reinterpret_cast<uintptr_t>(mapping) % kHugePage) % kHugePage;
   HostMemory memory(pages, static_cast<std::byte*>(mapping), *total, data, bytes);
-  if (slack != 0) ::madvise(data, bytes, MADV_HUGEPAGE);  // a wish: smaller pages work too
+  if (slack != 0) ::madvise(data, bytes, MADV_HUGEPAGE);  // best-effort: smaller pages work too
   if (pages == Pages::numa) TESSERA_TRY(interleave_pages({data, bytes}));
   return memory;
 }
 
-// The largest size whose last page is filled well, if enough of them are free. Every page is taken now: one that could
-// not be had later would end the process.
+// Uses the largest page size that wastes little of its last page and of which enough pages are free. All pages are
+// populated now: a page missing later would kill the process.
 Result<HostMemory> HostMemory::map_huge(size_t bytes) {
   for (const HugePageSize& size : kHugePageSizes) {
     const auto total = checked_round_up(bytes, size.bytes);
@@ -161,7 +161,7 @@ HostMemory::~HostMemory() {
 
 Result<> HostMemory::reset() {
   if (bytes_ == 0) return {};
-  // A large page given back may not be had again.
+  // A large page returned to the system might not be available again.
   if (pages_ == Pages::huge || pages_ == Pages::hbm) {
     std::memset(data_, 0, bytes_);
     return {};

@@ -1,4 +1,4 @@
-// Page-aligned zeroed memory from the system, in pages of a kind: the CPU's buffers are made of it.
+// Page-aligned zeroed memory from the operating system, in several kinds of pages. The CPU's buffers use it.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,27 @@
 namespace tessera::cpu {
 
 enum class Pages : uint8_t {
-  plain,  // the system's; where it is large, large ones are wished for (transparent large pages)
-  huge,   // explicit large pages, of those that are reserved: they are had now and for good, or not at all
-  numa,   // as plain, spread over all memory nodes in turn
-  hbm,    // high-bandwidth memory, by memkind
+  plain,  // default pages; large allocations request transparent large pages
+  huge,   // explicit large pages from the reserved pool, all allocated at once and kept; else an error
+  numa,   // as plain, interleaved over all NUMA nodes
+  hbm,    // high-bandwidth memory through memkind
 };
 
-/// What there is of such memory now ("pages of 2 MiB: 64 of 64 free"). Errors: unsupported, out_of_memory (none).
+/// Returns a summary of the memory available now ("pages of 2 MiB: 64 of 64 free"). Errors: unsupported, out_of_memory
+/// (none is available).
 Result<std::string> availability(Pages pages);
 
 class HostMemory {
  public:
-  /// Errors: out_of_memory; unsupported (no memory of this kind here), with the reason.
+  /// Errors: out_of_memory; unsupported (the machine has no memory of this kind), with the reason.
   static Result<HostMemory> allocate(size_t bytes, Pages pages = Pages::plain);
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&&) = delete;
   ~HostMemory();
 
   std::byte* data() const { return data_; }
-  /// Gives the pages back (explicit large pages and high-bandwidth memory stay): contents become zero.
+  /// Sets the contents to zero. Pages are returned to the system, except explicit large pages and high-bandwidth
+  /// memory.
   Result<> reset();
 
  private:

@@ -1,5 +1,5 @@
-// A compiled graph is a list of steps; a step is one operation with its operands resolved to addresses. All threads run
-// a step together and meet at a barrier after it; a row of small steps is one thread's, with one barrier at its end.
+// A compiled graph is a list of steps. A step is one operation with the addresses of its operands. All threads run a
+// step together, with a barrier after it. Consecutive small steps run on one thread, with one barrier at the end.
 #pragma once
 
 #include <array>
@@ -15,26 +15,26 @@
 
 namespace tessera::cpu {
 
-/// Elements of a row that one thread works on at a time: a multiple of every vector width, large enough to be worth
-/// handing out, small enough that a piece stays in the nearest cache.
+/// Elements of a row that one thread computes at a time: a multiple of every vector width, large enough to outweigh the
+/// cost of distribution, small enough that a piece stays in the first-level cache.
 inline constexpr int64_t kPieceElements = 1024;
-/// Floats of a cache line: two threads should not write the same one.
+/// Floats per cache line. Two threads should not write to the same line.
 inline constexpr int64_t kLineFloats = 16;
 
 struct Operand {
   std::byte* data = nullptr;  // null: an absent optional operand
   DType dtype = DType::f32;
   Layout layout;
-  bool packed = false;  // in panels (buffers.h)
+  bool packed = false;  // stored in panels (buffers.h)
 
   bool present() const { return data != nullptr; }
   const Shape& shape() const { return layout.shape; }
-  /// The first element of row (i1, i2, i3).
+  /// Returns the first element of row (i1, i2, i3).
   template <class T = float>
   T* row(int64_t i1, int64_t i2 = 0, int64_t i3 = 0) const {
     return reinterpret_cast<T*>(data + i1 * layout.nb[1] + i2 * layout.nb[2] + i3 * layout.nb[3]);
   }
-  /// The first element of the i-th row in row-major order.
+  /// Returns the first element of the i-th row in row-major order.
   template <class T = float>
   T* nth_row(int64_t i) const {
     const Shape& s = layout.shape;
@@ -51,10 +51,10 @@ struct Step {
   std::array<Operand, kMaxSources> in;
   std::byte* work = nullptr;  // kernel->work_bytes() bytes
   int n_threads = 1;
-  bool is_solo = false;     // thread 0 runs it alone
-  bool has_barrier = true;  // false: the next step is solo too
+  bool is_solo = false;     // runs on thread 0 only
+  bool has_barrier = true;  // false: the next step also runs on thread 0 only
 
-  Activations activations = Activations::automatic;  // mul_mat: what quantized weights are multiplied by
+  Activations activations = Activations::automatic;  // mul_mat: precision of activations for quantized weights
   /// mul_mat: further products of the same x that run in this step (q, k and v; gate and up).
   struct Product {
     Operand weights;
@@ -63,7 +63,7 @@ struct Step {
   std::vector<Product> more_products;
 };
 
-/// What a data-dependent check found; the first one wins and fails the run.
+/// The result of checks of data during a run. The first report is kept and fails the run.
 class Fault {
  public:
   struct Record {
@@ -72,7 +72,7 @@ class Fault {
     int64_t value = 0;
     int64_t limit = 0;
   };
-  /// Remembers that `value` is not in [0, limit).
+  /// Records that `value` is not in [0, limit).
   void report(const Step& step, const char* what, int64_t value, int64_t limit) noexcept {
     if (claimed_.exchange(true, std::memory_order_relaxed)) return;
     record_ = {&step, what, value, limit};
@@ -106,24 +106,24 @@ struct Worker {
   }
 };
 
-/// How the CPU runs one operation; each is defined in ops/<family>.cpp.
+/// The implementation of one operation on the CPU, defined in ops/<family>.cpp.
 struct OpKernel {
-  /// Whether these operands can be run; null: always.
+  /// Whether the operation supports these operands; null: always.
   bool (*supports)(const Kernels& kernels, const Graph& graph, const Node& node) = nullptr;
-  /// Scratch bytes for a step with its operands' types and shapes filled in (data may be null); null: none.
+  /// Bytes of scratch memory for a step whose operands have types and shapes (data may be null); null: none.
   size_t (*work_bytes)(const Kernels& kernels, const Step& step) = nullptr;
   void (*run)(const Step& step, Worker& worker);
-  /// Never one thread's alone: its work does not show in the size of its result, or threads meet within it.
+  /// Never runs on one thread only: the size of its result does not indicate its work, or it contains a barrier.
   bool takes_all_threads = false;
 };
 
-/// Defined in ops/<family>.cpp for each row of graph/ops.def that names this device.
+/// Each is defined in ops/<family>.cpp, for the rows of graph/ops.def that name this device.
 namespace op_kernels {
 #define TESSERA_OP(name, family, parameters, devices) extern const OpKernel name;
 #include "tessera/graph/ops.def"
 }  // namespace op_kernels
 
-/// The kernel of an operation; null for leaves and views.
+/// Returns the kernel of an operation; null for leaves and views.
 const OpKernel* kernel_of(Op op);
 
 }  // namespace tessera::cpu

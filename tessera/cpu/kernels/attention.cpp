@@ -1,12 +1,12 @@
-// Attention of up to 256 query rows of one KV head over a sequence's cache blocks: the attention() of the
-// Kernels. cpu/ops calls it, one task per thread at a time.
+// Attention of up to 256 query rows of one KV head over a sequence's cache blocks: the attention() of the Kernels.
+// cpu/ops/attention.cpp calls it, one task per thread at a time.
 //
-// Per block of 64 tokens: scores one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
-// then weighted V rows one element per lane. Latent attention (DeepSeek-AI 2024) has no V: a block's K is made f32 and
-// part of it transposed into V rows. A row's bits depend on its query, its position and the tokens it
-// sees: every score is one fma chain over elements, every output one fma chain over tokens ascending, with
-// exactly 0 for tokens that only other rows see. So rows may be grouped in any way; a register tile holds up
-// to kMaxTileRows of them.
+// For each block of 64 tokens: scores with one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
+// then weighted V rows with one element per lane. Latent attention (DeepSeek-AI 2024) has no V: a block's K is
+// converted to f32, and part of it is transposed into V rows. The bits of a row depend only on its query, its position
+// and the tokens it attends to. Every score is one fma chain over elements. Every output is one fma chain over tokens
+// ascending, with exactly 0 for tokens to which only other rows attend. So rows may be grouped in any way. A register
+// tile holds up to kMaxTileRows of them.
 #include <string.h>
 
 #include "tessera/cpu/kernels/attention_tiles.h"
@@ -19,13 +19,13 @@ constexpr float kMinusInfinity = -__builtin_inff();
 
 // Softmax -------------------------------------------------------------------------
 
-/// The online softmax's state of one row: out = acc / sum.
+/// The state of the online softmax for one row: out = acc / sum.
 struct RowState {
   float max = kMinusInfinity;
   float sum = 0.0f;
 };
 
-/// What becomes of a dot product before the softmax.
+/// Converts dot products to scores: scale and soft cap.
 struct ScoreRule {
   F32x16 scale, soft_cap;
   bool has_cap;
@@ -41,24 +41,24 @@ struct ScoreRule {
   }
 };
 
-/// s less slope * |distance| for 16 tokens from position `first` on (Press et al. 2022).
+/// s - slope * |distance| for 16 tokens from position `first` on (Press et al. 2022).
 F32x16 with_slope(F32x16 s, float slope, int32_t position, int64_t first) {
   alignas(64) static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const F32x16 distance = sub(F32x16::broadcast(static_cast<float>(position - first)), F32x16::load(kLaneNumbers));
   return sub(s, mul(F32x16::broadcast(slope), max(distance, sub(F32x16::zero(), distance))));
 }
 
-/// s plus the biases of 16 keys, the first of which is at `distance` from the query. Those beyond the reach are all
-/// one.
+/// Adds the biases of 16 keys, the first of which is at `distance` from the query. All distances beyond the reach have
+/// the same bias.
 F32x16 with_bias(F32x16 s, const float* biases, int64_t distance) {
   constexpr int64_t kLast = kBiasReach - (kLanes - 1);
   const int64_t from = distance > kLast ? kLast : distance < -kBiasReach ? -kBiasReach : distance;
   return add(s, F32x16::load(biases + from));
 }
 
-/// Turns n_rows rows of dot products with the block from position `begin` on, row 0 being the task's row `first`, into
-/// weights exp(s - max), 0 for tokens not seen; correction[r], of 16 (those past n_rows hold any number), is what the
-/// row's earlier sums shrink by.
+/// Converts n_rows rows of dot products with the block at position `begin` to weights exp(s - max), with 0 for masked
+/// tokens. Row 0 is the task's row `first`. correction[r] is the factor for the row's earlier sums. It has 16 entries;
+/// entries past n_rows are unspecified.
 void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin, float* s,
                    RowState* states, float* correction) {
   const ScoreRule rule(task);
@@ -83,7 +83,7 @@ void softmax_block(const AttentionTask& task, int first, int n_rows, const uint6
     const float block_max = reduce_max(highest);
     const float old_max = states[r].max;
     states[r].max = block_max > old_max ? block_max : old_max;
-    // A row that has seen nothing subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
+    // A row without visible tokens so far subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
     base[r] = states[r].max == kMinusInfinity ? 0.0f : states[r].max;
     correction[r] = old_max - base[r];
   }
@@ -103,15 +103,15 @@ void softmax_block(const AttentionTask& task, int first, int n_rows, const uint6
 
 int padded(int dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
 
-/// Tokens 0 to n - 1 of a block; none for n <= 0, all from 64 on.
+/// The mask of tokens 0 to n - 1 of a block: none for n <= 0, all for n >= 64.
 uint64_t first_tokens(int64_t n) {
   if (n <= 0) return 0;
   return n >= kBlockTokens ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-/// The tokens of block b that a row at `position` sees.
+/// The mask of the tokens of block b to which a row at `position` attends.
 uint64_t seen_tokens(const AttentionTask& task, int b, int32_t position) {
-  const int64_t at = int64_t{position} - int64_t{b} * kBlockTokens;  // the row's own place in the block
+  const int64_t at = int64_t{position} - int64_t{b} * kBlockTokens;  // offset of the row's own position in the block
   uint64_t seen = task.valid[b];
   if (task.causal) seen &= first_tokens(at + 1);
   if (task.window > 0) seen &= first_tokens(at + task.window) & ~first_tokens(at - task.window + 1);
@@ -124,12 +124,12 @@ uint64_t union_of(const uint64_t* masks, int n) {
   return all;
 }
 
-/// What attention() settles once for all blocks: the kernels, and where things lie in scratch.
+/// The choices of attention() for all blocks: the kernels, and the layout of the scratch memory.
 struct Plan {
-  int n_groups;               // register tiles of near equal size
+  int n_groups;               // register tiles of nearly equal size
   int v_dim;                  // padded
-  bool convert_k, convert_v;  // blocks become f32 once, for all groups, before use
-  bool latent_v;              // V rows are taken from K's f32 block
+  bool convert_k, convert_v;  // convert blocks to f32 once for all groups
+  bool latent_v;              // extract V rows from the f32 block of K
   const KeyKernels *stored_keys, *keys;
   const ValueKernels *stored_values, *values;
   float *acc, *k_floats, *v_floats;
@@ -139,7 +139,7 @@ Plan make_plan(const AttentionTask& task, int k_dtype, int v_dtype, void* scratc
   Plan plan;
   plan.n_groups = (task.n_rows + kMaxTileRows - 1) / kMaxTileRows;
   plan.v_dim = padded(task.v_dim);
-  // Measured: two groups read a block faster as it is, each converting in its registers; V needs whole
+  // Measured: for up to two groups it is faster to read the stored block and convert it in registers. V requires whole
   // vectors.
   const bool many_groups = plan.n_groups > 2;
   plan.latent_v = task.v_base == nullptr;
@@ -162,7 +162,7 @@ struct Rows {
   uint64_t seen[kMaxAttentionRows];  // tokens of the current block
 };
 
-/// Adds block b to every row that sees any of its tokens.
+/// Adds block b to every row that attends to any of its tokens.
 void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows) {
   for (int i = 0; i < task.n_rows; ++i) rows.seen[i] = seen_tokens(task, b, task.positions[i]);
   const uint64_t any = union_of(rows.seen, task.n_rows);
@@ -199,7 +199,7 @@ void attend_block(const AttentionTask& task, const Plan& plan, int b, Rows& rows
   }
 }
 
-/// out = acc / sum; a sink's weight is part of the sum.
+/// out = acc / sum, where the sum includes the weight of a sink.
 void finish_row(const float* acc, const RowState& state, const float* sink, int dim, float* out) {
   const bool saw_any = state.sum != 0.0f;
   const F32x16 zero = F32x16::zero();
@@ -214,7 +214,7 @@ void finish_row(const float* acc, const RowState& state, const float* sink, int 
 
 }  // namespace
 
-// Scratch: accumulators of all rows, then one block of K and one of V as f32.
+// Scratch memory: the accumulators of all rows, then one block of K and one of V as f32.
 size_t attention_scratch_bytes(int k_dim, int v_dim) {
   const auto k = static_cast<size_t>(k_dim), v = static_cast<size_t>(padded(v_dim));
   return sizeof(float) * (kMaxAttentionRows * v + kBlockTokens * (k + v));

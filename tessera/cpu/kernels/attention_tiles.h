@@ -1,18 +1,18 @@
-// The dtype-dependent half of attention.cpp, its only user: register tiles that multiply queries with K
-// blocks and weights with V blocks, and the conversion of blocks to f32.
+// The dtype-dependent half of attention.cpp, its only user: register tiles that multiply queries with K blocks and
+// weights with V blocks, and the conversion of blocks to f32.
 //
-// Every score is one fma chain over elements and every output one fma chain over tokens, both ascending,
-// whatever the tile's shape. On AVX-512 the inner loops keep all 24 accumulators in registers (read the
-// assembly after a change).
+// Every score is one fma chain over elements and every output is one fma chain over tokens, both ascending, for any
+// shape of the tile. On AVX-512 the inner loops keep all 24 accumulators in registers (check the assembly after a
+// change).
 #pragma once
 
 #include "tessera/cpu/kernels/kv_tiles.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// The row counts that have a register tile, and the vectors per row in it: as many as fit beside the
-/// operands (AVX-512: 24 accumulators, 4 operands and a broadcast of 32 registers; on AVX2 a vector takes two
-/// of 16), with 8 chains of fma in flight where rows are few.
+/// The row counts that have a register tile, and the vectors per row in it: as many as fit beside the operands. On
+/// AVX-512, 24 accumulators, 4 operands and a broadcast use the 32 registers. On AVX2 a vector needs two of 16
+/// registers. With few rows, 8 chains of fma are in flight.
 template <int... N>
 struct RowCounts {};
 
@@ -35,10 +35,10 @@ constexpr bool kIsF32 = false;
 template <>
 inline constexpr bool kIsF32<RowF32> = true;
 
-/// Asks for `bytes` bytes from p on. Each block's kernels do so for the next block while they compute: blocks
-/// lie anywhere, and the hardware's own prefetch restarts at each. Into the second-level cache, as two blocks
-/// and the f32 copies overfill the first (measured: 10-25% over prefetching to the first). Not for f32
-/// blocks, most of which are converted copies in scratch.
+/// Prefetches `bytes` bytes from p on. The kernels prefetch the next block while they compute a block: blocks are
+/// scattered in memory, and the hardware prefetcher restarts at each. The target is the second-level cache, because two
+/// blocks and the f32 copies exceed the first-level cache (measured: 10-25% faster than prefetching to the first
+/// level). f32 blocks are not prefetched, since most of them are converted copies in scratch memory.
 template <class Row>
 inline void prefetch(const char* p, size_t bytes) {
   if constexpr (!kIsF32<Row>) {
@@ -46,7 +46,7 @@ inline void prefetch(const char* p, size_t bytes) {
   }
 }
 
-/// The tokens of `tile` in a block's mask.
+/// Returns the tokens of `tile` in a block's mask.
 inline uint16_t tile_mask(uint64_t tokens, int tile) { return static_cast<uint16_t>(tokens >> (tile * kTileTokens)); }
 
 // In the kernels below `ahead` is the distance in bytes from a block to the one to prefetch.
@@ -103,7 +103,7 @@ inline void score_tiles(const float* const* q, const char* block, ptrdiff_t ahea
     for (int c = 0; c < C; ++c) acc[r][c].store(s + r * kBlockTokens + tiles[c] * kTileTokens);
 }
 
-/// Scores of R queries in the tiles that hold any of `tokens`; the other tiles are not read, nor their scores
+/// Scores of R queries in the tiles that contain any of `tokens`. Other tiles are not read, and their scores are not
 /// written.
 template <class Row, int R>
 void scores(const float* const* q, const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, float* s) {
@@ -124,7 +124,7 @@ void scores(const float* const* q, const char* block, ptrdiff_t ahead, uint64_t 
 template <class Row, int R, int C>
 inline void accumulate_columns(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int column, const float* p,
                                const float* correction, float* acc) {
-  // Whole blocks of the dtype from `origin` on leave only constants for load() to divide.
+  // With whole blocks of the dtype from `origin` on, load() divides only constants.
   constexpr bool kWholeBlocks = C * kLanes % Row::kBlock == 0;
   const int origin = kWholeBlocks ? column : 0;
   const char* values = block + Row::bytes(origin);
@@ -157,7 +157,7 @@ inline void accumulate_columns(const char* block, ptrdiff_t ahead, uint64_t toke
     for (int c = 0; c < C; ++c) sums[r][c].store(acc + r * dim + column + c * kLanes);
 }
 
-/// All columns of R rows; dim, a multiple of 16, is both the V rows' and the accumulators' length.
+/// All columns of R rows. dim, a multiple of 16, is the length of the V rows and of the accumulators.
 template <class Row, int R>
 void accumulate(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, const float* p, const float* correction,
                 float* acc) {
@@ -173,7 +173,7 @@ void accumulate(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, co
 
 // Blocks as floats ----------------------------------------------------------------
 
-/// The tiles of a K block that hold any of `tokens`, as a block of f32.
+/// Converts the tiles of a K block that contain any of `tokens` to a block of f32.
 template <class Row>
 void convert_keys(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, float* out) {
   using Reader = TileReader<Row>;
@@ -198,7 +198,7 @@ void convert_keys(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, 
   }
 }
 
-/// The V rows of `tokens` as f32 rows of padded_dim, zero past dim.
+/// Converts the V rows of `tokens` to f32 rows of padded_dim, zero past dim.
 template <class Row>
 void convert_values(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int padded_dim, float* out) {
   for (uint64_t rest = tokens; rest != 0; rest &= rest - 1) {
@@ -214,8 +214,8 @@ void convert_values(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim
   }
 }
 
-/// The last v_dim elements of the f32 keys of `tokens` as rows of padded_dim, zero past v_dim. Tokens of the same tile
-/// that are not asked for may be written, too.
+/// Copies the last v_dim elements of the f32 keys of `tokens` to rows of padded_dim, zero past v_dim. Other tokens of
+/// the same tiles may be written too.
 inline void values_of_keys(const float* keys, uint64_t tokens, int k_dim, int v_dim, int padded_dim, float* out) {
   for (int t = 0; t < kTilesPerBlock; ++t) {
     if (tile_mask(tokens, t) == 0) continue;

@@ -1,7 +1,7 @@
-// Kernels of the operations on each element by itself: a function for each TESSERA_ELEMENTWISE row of graph/ops.def.
+// Kernels of the elementwise operations: one function for each TESSERA_ELEMENTWISE row of graph/ops.def.
 //
-// An element's bits depend only on its inputs: what a row has beyond whole vectors goes through the same vector
-// operations.
+// An element's bits depend only on its inputs: the remainder of a row after whole vectors is computed by the same
+// vector operations.
 #include "tessera/cpu/kernels/simd.h"
 #include "tessera/cpu/kernels/table.h"
 #include "tessera/cpu/kernels/vector_loops.h"
@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-/// out = f(a) or f(a, b), a vector of each row at a time.
+/// out = f(a) or f(a, b), one vector at a time.
 template <class F>
 inline void for_each(const ElementwiseTask& t, F f) {
   for_vectors(t.n, [&t, f](int64_t i, int count) { store_up_to(f(load_up_to(t.a + i, count)), t.out + i, count); });
@@ -22,22 +22,22 @@ inline void for_each_pair(const ElementwiseTask& t, F f) {
   });
 }
 
-/// 1 + e^-x: what sigmoid divides by.
+/// 1 + e^-x, the denominator of the sigmoid.
 inline F32x16 one_plus_exp_minus(F32x16 x) { return add(F32x16::broadcast(1.0f), exp(sub(F32x16::zero(), x))); }
 
 inline F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
 
-/// x / 2 * (1 + tanh(u)) is x * sigmoid(2 u), which cancels nothing.
+/// x / 2 * (1 + tanh(u)), computed as x * sigmoid(2 u) to avoid cancellation.
 inline F32x16 gelu(F32x16 x) {
   const F32x16 square = mul(x, x);
   // 2 sqrt(2 / pi) (1 + 0.044715 x^2)
   const F32x16 slope = fma(square, F32x16::broadcast(7.1354816e-2f), F32x16::broadcast(1.5957691216f));
-  // Beyond 1e18 the square is infinite, and -inf / inf no number; there the result is x or 0 already at 20.
+  // The square overflows beyond 1e18, and -inf / inf would be NaN. From -20 down the result is 0 anyway.
   const F32x16 bounded = max(F32x16::broadcast(-20.0f), x);
   return div(bounded, one_plus_exp_minus(mul(bounded, slope)));
 }
 
-/// ln(1 + u) for 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3. The first term left out is below 2^-26 of the
+/// ln(1 + u) for 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3. The first omitted term is below 2^-26 of the
 /// sum.
 inline F32x16 log1p_of_unit(F32x16 u) {
   const F32x16 z = div(u, add(u, F32x16::broadcast(2.0f))), square = mul(z, z);
@@ -52,13 +52,14 @@ inline F32x16 log1p_of_unit(F32x16 u) {
   return mul(add(z, z), p);
 }
 
-/// max(x, 0) + ln(1 + e^-|x|), which no x overflows.
+/// max(x, 0) + ln(1 + e^-|x|), which does not overflow for any x.
 inline F32x16 softplus(F32x16 x) {
   const F32x16 rest = log1p_of_unit(exp(sub(F32x16::zero(), abs(x))));
-  return add(max(F32x16::zero(), x), rest);  // a NaN in x is in rest too
+  return add(max(F32x16::zero(), x), rest);  // rest propagates a NaN in x
 }
 
-/// s and 1 - s for s = sigmoid(z), neither by subtraction. Below -87 e^-z has no bounds; there s is 0 beside anything.
+/// s and 1 - s for s = sigmoid(z), both without subtraction. z is bounded at -87, where s is negligible, because e^-z
+/// would overflow below.
 struct SigmoidParts {
   F32x16 s, rest;
 };
@@ -110,7 +111,7 @@ void soft_cap_row(const ElementwiseTask& t) {
   for_each(t, [=](F32x16 x) { return mul(cap, tanh(div(x, cap))); });
 }
 
-// Of max and min the second operand is what NaN comes from.
+// max and min propagate a NaN from their second operand.
 void clamp_row(const ElementwiseTask& t) {
   const F32x16 lowest = F32x16::broadcast(t.params[0]), highest = F32x16::broadcast(t.params[1]);
   for_each(t, [=](F32x16 x) { return min(highest, max(lowest, x)); });
@@ -145,7 +146,7 @@ void swiglu_oai_row(const ElementwiseTask& t) {
   });
 }
 
-// s (1 + x (1 - s))
+// The derivative of silu with s = sigmoid(x): s (1 + x (1 - s)).
 void silu_grad_row(const ElementwiseTask& t) {
   for_each_pair(t, [](F32x16 x, F32x16 dy) {
     const auto [s, rest] = sigmoid_parts(x);
@@ -153,7 +154,8 @@ void silu_grad_row(const ElementwiseTask& t) {
   });
 }
 
-// gelu is x sigmoid(z) with z = a x + b x^3, so its slope is s (1 + x (a + 3 b x^2) (1 - s)); beyond 20 that is 0 or 1.
+// gelu is x sigmoid(z) with z = a x + b x^3. Its derivative is s (1 + x (a + 3 b x^2) (1 - s)), which is 0 or 1 beyond
+// 20.
 void gelu_grad_row(const ElementwiseTask& t) {
   const F32x16 one = F32x16::broadcast(1.0f), a = F32x16::broadcast(1.5957691216f);
   const F32x16 limit = F32x16::broadcast(20.0f), lowest = F32x16::broadcast(-20.0f);

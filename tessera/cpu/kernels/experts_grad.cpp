@@ -1,5 +1,5 @@
-// Products of rows summed over the rows of an expert, on the register tiles of matmul_float.h: there a panel's columns
-// are what here are rows, so both operands are packed by plain copies.
+// Outer products of rows, summed over the rows of an expert, with the register tiles of matmul_float.h. The columns of
+// a panel there correspond to the rows here, so both operands are packed by plain copies.
 #include "tessera/cpu/kernels/experts_grad.h"
 
 #include <string.h>
@@ -10,13 +10,13 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-constexpr int64_t kRows = 128;  // packed at a time: four panels of them fill a first-level cache of 32 KiB
+constexpr int64_t kRows = 128;  // rows packed at a time: four panels of them fill a first-level cache of 32 KiB
 constexpr int kPanels = kOuterColumns / kPanelRows;
 
 /// Rows [begin, begin + n) of a task, packed.
 struct Packed {
   alignas(64) float x[kPanels][kRows][kPanelRows];  // zero past the end of x's rows
-  alignas(64) float y[kRows * kFloatTokens];        // of one tile
+  alignas(64) float y[kRows * kFloatTokens];        // for one tile
 };
 
 void pack_x(const OuterTask& task, int64_t begin, int64_t n, Packed& packed) {
@@ -33,7 +33,7 @@ void pack_y(const OuterTask& task, int64_t begin, int64_t n, int64_t first, int6
     for (int64_t t = 0; t < n_tile; ++t) y[i * n_tile + t] = task.y_rows[begin + i][first + t];
 }
 
-/// R whole panels at a time, then fewer.
+/// Multiplies R whole panels at a time, then fewer.
 template <int R>
 void multiply_panels(const Packed& packed, int64_t n_tile, int& panel, int n_whole, FloatTile tile, float* out) {
   for (; panel + R <= n_whole; panel += R) {
@@ -58,7 +58,7 @@ void multiply_tile(const OuterTask& task, const Packed& packed, int64_t n, int64
   const int n_whole = task.n_x / kPanelRows, rest = task.n_x % kPanelRows;
   multiply_panels<kFloatPanels>(packed, n_tile, panel, n_whole, tile, out);
   if (rest == 0) return;
-  // A panel with fewer columns goes through a buffer of whole ones.
+  // A panel with fewer columns is computed in a buffer for a whole panel.
   alignas(64) float whole[kFloatTokens][kPanelRows] = {};
   const size_t bytes = static_cast<size_t>(rest) * sizeof(float);
   float* last = out + n_whole * kPanelRows;

@@ -1,5 +1,4 @@
-// What the kernels of one instruction set offer for the gradients of a mixture of experts: their part of the table in
-// kernels.h. Plain declarations only.
+// Kernels of the gradients of a mixture of experts: their part of the table in kernels.h. Plain declarations only.
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +6,7 @@
 
 namespace tessera::cpu {
 
-/// Columns of x of one task, at most.
+/// The maximum number of columns of x per task.
 inline constexpr int kOuterColumns = 64;
 
 /// out[j][i] = sum over rows r of x_rows[r][i] * y_rows[r][j]: one chain per output, rows ascending.
@@ -18,7 +17,7 @@ struct OuterTask {
   int n_x;  // 1 to kOuterColumns
   int64_t n_y;
   float* out;          // n_x floats for each column of y
-  int64_t out_stride;  // floats
+  int64_t out_stride;  // in floats
 };
 
 struct ExpertsGradKernels {

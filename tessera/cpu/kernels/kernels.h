@@ -1,9 +1,9 @@
-// What the kernels of one instruction set offer to the rest of the CPU backend: a table of plain functions.
-// cpu/dispatch picks the table at run time; cpu/ops and cpu/pack call through it. Plain declarations only: this
-// header is seen by code of every instruction set (see cmake/isa.cmake).
+// The kernels of one instruction set as a table of plain functions, used by the rest of the CPU backend. cpu/dispatch
+// chooses the table at run time; cpu/ops and cpu/buffers call through it. The header contains only plain declarations
+// because it is compiled for every instruction set (see cmake/isa.cmake).
 //
-// Results are the same bits for any division of rows and tokens among calls: each output element has one fixed chain of
-// float operations, whatever else the call computes.
+// Results have the same bits for any division of rows and tokens among calls: each output element has one fixed chain
+// of float operations, independent of the other elements of the call.
 #pragma once
 
 #include <stddef.h>
@@ -20,48 +20,48 @@
 namespace tessera::cpu {
 
 inline constexpr int kPanelRows = 16;    // weight rows interleaved in one panel: one output per lane
-inline constexpr int kBlockTokens = 64;  // tokens of one KV cache block; bit i of a mask is token i
+inline constexpr int kBlockTokens = 64;  // tokens per KV cache block; bit i of a mask is token i
 inline constexpr int kTileTokens = 16;   // tokens interleaved in one K tile of a block
 
-/// x [k, n_tokens] of a product, as it is packed.
+/// The sizes of a product's x [k, n_tokens] for packing.
 struct ActivationShape {
   int64_t k;
   int64_t n_tokens;
-  int64_t max_group = 128;  // of an integer kernel: the most columns that share a scale, 32, 64 or 128
+  int64_t max_group = 128;  // for integer kernels: at most this many columns share a scale; 32, 64 or 128
 };
 
 /// Matrix multiplication y[r] = sum_k w[r][k] * x[k] for weights of one dtype (design: docs/kernels.md).
 ///
-/// Weights lie in panels of 16 rows; panel p holds rows 16p to 16p+15, rows past the end are zero.
+/// Weights are stored in panels of 16 rows. Panel p holds rows 16p to 16p+15; rows past the end are zero.
 /// Activations of a group of tokens are packed once (for integer kernels: quantized) and used by every panel.
 struct PanelFormat {
   /// Bytes of one panel of k columns (k a multiple of the dtype's block); a multiple of 64.
   size_t (*panel_bytes)(int64_t k);
-  /// Packs n_rows (<= 16) rows as the file has them, row_stride bytes apart, into one panel.
+  /// Packs n_rows (<= 16) rows in file layout, row_stride bytes apart, into one panel.
   void (*pack)(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel);
   /// The exact inverse of pack().
   void (*unpack)(const void* panel, int n_rows, int64_t k, void* rows, size_t row_stride);
-  /// Row `row` (0 to 15) of a panel as k floats: the dequantized values, exactly.
+  /// Writes row `row` (0 to 15) of a panel as k floats: exactly the dequantized values.
   void (*dequantize_row)(const void* panel, int row, int64_t k, float* out);
-  /// The same values of all rows as an f32 panel, for products that read x as floats; null where multiply() does.
+  /// Converts a panel to an f32 panel, for products with float activations. Null if multiply() reads floats itself.
   void (*dequantize_panel)(const void* panel, int64_t k, float* out);
 
   /// Bytes of packed activations; a multiple of 64.
   size_t (*activation_bytes)(const ActivationShape& shape);
-  /// Packs tokens [begin, end) of x (each k floats, x_stride bytes apart) into their place in `packed`, which holds
-  /// n_tokens. begin and end are multiples of token_tile or n_tokens.
+  /// Packs tokens [begin, end) of x (k floats each, x_stride bytes apart) into their part of `packed`, which holds
+  /// n_tokens. begin and end are multiples of token_tile or equal n_tokens.
   void (*pack_activations)(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
                            void* packed);
   int token_tile;
-  int64_t default_group;  // ActivationShape::max_group where nobody says otherwise
+  int64_t default_group;  // default of ActivationShape::max_group
 
-  /// out[t][row] for all n_rows rows of consecutive panels (the first at `panels`) and tokens [begin, end) of the
-  /// packed activations; token t's outputs start at out + t * out_stride bytes. Bounds as pack_activations.
+  /// Computes out[t][row] for all n_rows rows of consecutive panels (the first at `panels`) and tokens [begin, end) of
+  /// the packed activations. Token t's outputs start at out + t * out_stride bytes. Bounds as in pack_activations.
   void (*multiply)(const void* panels, int64_t n_rows, const ActivationShape& shape, const void* packed, int64_t begin,
                    int64_t end, float* out, size_t out_stride);
 };
 
-/// The operations on each element by itself, in the order of their rows.
+/// The elementwise operations, in the order of their rows in graph/ops.def.
 enum class Elementwise {
 #define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) name,
 #include "tessera/graph/ops.def"
@@ -70,17 +70,17 @@ enum class Elementwise {
 /// A part of a row: out[i] = f(a[i]) or f(a[i], b[i]). `out` may be an operand.
 struct ElementwiseTask {
   const float* a;
-  const float* b = nullptr;       // of operations of two operands
-  const float* params = nullptr;  // the operation's numbers, in the order of its parameters
+  const float* b = nullptr;       // for operations with two operands
+  const float* params = nullptr;  // values of the operation's parameters, in their order
   int64_t n;
   float* out;
 };
 using ElementwiseKernel = void (*)(const ElementwiseTask& task);
 
-/// Distances that a row of biases covers: 128 to either side, and what a vector that begins or ends there reaches.
+/// Largest distance in a row of biases: 128 to either side, plus the length of a vector that begins or ends there.
 inline constexpr int kBiasReach = 128 + 15;
 
-/// One row set of attention: queries of one KV head against a sequence's blocks.
+/// A task of attention: a set of query rows of one KV head against a sequence's blocks.
 struct AttentionTask {
   // Queries: row i is head_dim floats at q + q_offsets[i] (in floats); its output goes to out + out_offsets[i].
   const float* q;
@@ -91,20 +91,20 @@ struct AttentionTask {
   int n_rows;                // 1 to kMaxAttentionRows
   int k_dim;                 // elements per K vector
   int v_dim;                 // elements per V vector
-  // Scores and what is seen: see AttentionParams.
+  // Scores and masks: see AttentionParams.
   float scale;
   float soft_cap;       // 0: none
   const float* slopes;  // ALiBi's slope of each row, or null
   const float* sinks;   // the sink's score of each row, or null
-  // For each row the bias of a key by its distance from the query, -kBiasReach to kBiasReach; null: none.
+  // For each row, the biases of keys by distance from the query, -kBiasReach to kBiasReach; null: none.
   const float* const* biases = nullptr;
   bool causal;
   int32_t window;  // 0: none
-  // The sequence: logical block b holds positions 64b to 64b+63; blocks[b] is its physical block or -1,
-  // valid[b] tells which of its positions are stored.
+  // The sequence: logical block b holds positions 64b to 64b+63. blocks[b] is its physical block or -1. valid[b] is the
+  // mask of its stored positions.
   const int32_t* blocks;
   const uint64_t* valid;
-  int first_block;  // blocks before it are not seen by any row
+  int first_block;  // no row attends to earlier blocks
   int n_blocks;
   // The cache of this layer: physical block p of this KV head starts p * stride bytes after the base.
   const void* k_base;
@@ -115,17 +115,18 @@ struct AttentionTask {
 
 inline constexpr int kMaxAttentionRows = 256;
 
-/// Storage of one KV cache dtype. A block of one KV head holds 64 tokens: K in four tiles of 16 tokens,
-/// innermost the 16 tokens of one element (for q8_0 of four elements), so that scores come out one token per lane;
-/// V token by token. Both take exactly 64 rows' bytes of the dtype.
+/// Storage of one KV cache dtype. A block of one KV head holds 64 tokens. K is stored in four tiles of 16 tokens, in
+/// which the 16 tokens of one element (for q8_0: of four elements) are adjacent, so that each lane computes the score
+/// of one token. V is stored token by token. Both have exactly the size of 64 rows of the dtype.
 struct KvFormat {
   /// Stores dim floats as token `slot` (0 to 63) of a K or V block.
   void (*store_k)(const float* x, int dim, int slot, void* block);
   void (*store_v)(const float* x, int dim, int slot, void* block);
-  /// Token `slot` of a block as one row in the dtype's file form (state saving); load after store is exact.
+  /// Copies token `slot` of a block to one row in the dtype's file layout (to save states). A load after a store is
+  /// exact.
   void (*load_k)(const void* block, int dim, int slot, void* row);
   void (*load_v)(const void* block, int dim, int slot, void* row);
-  /// The inverse: a row in the dtype's file form becomes token `slot`.
+  /// The inverse: stores a row in the dtype's file layout as token `slot`.
   void (*store_k_row)(const void* row, int dim, int slot, void* block);
   void (*store_v_row)(const void* row, int dim, int slot, void* block);
 };
@@ -136,20 +137,20 @@ struct Kernels {
   // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id).
   const PanelFormat* const* panel_formats;
 
-  const ElementwiseKernel* elementwise;  // by Elementwise
+  const ElementwiseKernel* elementwise;  // indexed by Elementwise
   const NormKernels* norm;
-  /// Rotates n_rot elements of x by (cos, sin) pairs: adjacent pairs (2i, 2i+1), or halves (i, i + n_rot/2);
-  /// elements from n_rot to n are copied.
+  /// Rotate n_rot elements of x by (cos, sin) pairs: adjacent pairs (2i, 2i+1), or halves (i, i + n_rot/2). Elements
+  /// from n_rot to n are copied.
   void (*rope_adjacent)(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
   void (*rope_halves)(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out);
-  /// Rows of plain (unpacked) tensors as floats; null where the dtype has none. Indexed by dtype.
+  /// Convert rows of unpacked tensors to and from floats. Indexed by dtype; null for dtypes without a kernel.
   void (*const* to_f32)(const void* row, int64_t n, float* out);
   void (*const* from_f32)(const float* x, int64_t n, void* row);
 
   // Recurrent layers.
   const RecurrentKernels* recurrent;
 
-  /// out[i * out_stride + row] = x[row * x_stride + i] for n_rows rows of n; strides count floats.
+  /// out[i * out_stride + row] = x[row * x_stride + i] for n_rows rows of n; strides are in floats.
   void (*transpose)(const float* x, int64_t x_stride, int64_t n, int64_t n_rows, float* out, int64_t out_stride);
 
   // Training.
@@ -158,18 +159,19 @@ struct Kernels {
   const RecurrentGradKernels* recurrent_grad;
   const ExpertsGradKernels* experts_grad;
 
-  // Attention. Indexed by dtype; null where the cache cannot be of that dtype. K and V may differ.
+  // Attention. Indexed by dtype; null if the cache cannot have this dtype. K and V may differ.
   const KvFormat* const* kv_formats;
-  /// softmax(scale * q K^T) V over the visible positions (valid, and <= the row's position), blocks ascending,
-  /// online softmax per block of 64. A row that sees nothing gives zeros. scratch: attention_scratch_bytes.
+  /// softmax(scale * q K^T) V over the visible positions (valid, and within the causal mask and the window), blocks
+  /// ascending, with an online softmax per block of 64. A row without visible positions gives zeros. scratch has
+  /// attention_scratch_bytes() bytes.
   void (*attention)(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
   size_t (*attention_scratch_bytes)(int k_dim, int v_dim);
-  const SelfAttentionKernels* self_attention;  // without a cache, and its gradients
+  const SelfAttentionKernels* self_attention;  // attention without a cache, and its gradients
 
-  // Measured peaks: each runs its loop n times and returns the multiply-adds (or bytes) done.
+  // Peak measurements: each runs its loop n times and returns the number of multiply-adds (or bytes).
   int64_t (*peak_int8)(int64_t n);
   int64_t (*peak_f32)(int64_t n);
-  int64_t (*peak_bf16)(int64_t n);  // the CPU must have avx512_bf16; does nothing in sets that know no such dot product
+  int64_t (*peak_bf16)(int64_t n);  // requires avx512_bf16; does nothing in sets without bf16 dot products
   int64_t (*peak_read)(const void* data, size_t bytes);
 };
 

@@ -1,7 +1,7 @@
-// Writes and reads single tokens of a KV cache block (kv_tiles.h has the layout). cpu/ops stores each new
-// token's K and V with these; the cache saves and restores sequences through the rows.
+// Writes and reads single tokens of a KV cache block (kv_tiles.h defines the layout). cpu/ops stores each new token's K
+// and V with these functions. The cache saves and restores sequences as rows.
 //
-// store_*() keeps exactly the bytes that from_f32() gives, so a saved and restored cache is the same cache.
+// store_*() stores exactly the bytes that from_f32() computes, so a restored cache is identical to the saved one.
 #include "tessera/cpu/kernels/kv_tiles.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -15,10 +15,10 @@ size_t tile_offset(int dim, int slot) {
   return static_cast<size_t>(slot / kTileTokens) * tile_bytes<Row>(dim);
 }
 
-// A block's fifth bits: element 4t + j has bit 4t + j in a row and bit 8j + t in a tile, so that one shift brings the
-// bits of four neighbours to the bytes of their codes.
+// The fifth bits of a block: the bit of element 4t + j is bit 4t + j in a row and bit 8j + t in a tile. In a tile, one
+// shift moves the bits of four adjacent elements to the bytes of their codes.
 
-/// Even bits to the lower half, odd ones to the upper.
+/// Moves even bits to the lower half and odd bits to the upper half.
 uint32_t unshuffle_bits(uint32_t x) {
   const auto swap = [&](int distance, uint32_t mask) {
     const uint32_t differ = (x ^ (x >> distance)) & mask;
@@ -28,7 +28,7 @@ uint32_t unshuffle_bits(uint32_t x) {
   return x;
 }
 uint32_t tile_from_row_bits(uint32_t x) { return unshuffle_bits(unshuffle_bits(x)); }
-// Five unshuffles of 32 bits leave them as they were.
+// Five unshuffles of 32 bits are the identity.
 uint32_t row_from_tile_bits(uint32_t x) { return unshuffle_bits(tile_from_row_bits(x)); }
 
 template <uint32_t (*kReorder)(uint32_t)>

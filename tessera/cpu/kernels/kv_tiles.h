@@ -1,10 +1,11 @@
-// Where the elements of a KV cache block lie: kv.cpp writes by it, attention.cpp reads by it.
+// The layout of a KV cache block: kv.cpp writes it, attention.cpp reads it.
 //
-// A K block is four tiles of 16 tokens. A tile interleaves the rows of its tokens: of a plain dtype it is
-// [element][16 tokens]; else, per 32 elements, the fields of the file's blocks lie in their order, each [16 tokens]:
-// the f16 scale, an f16 minimum, a word of fifth bits, then codes one (q8_0) or four (of four bits) bytes at a time. So
-// one load is one element of 16 tokens, or a word that holds several, and a tile takes exactly 16 rows' bytes. A
-// token's bytes are its own: threads store neighbours at the same time. A V block is 64 rows in the dtype's file form.
+// A K block is four tiles of 16 tokens. A tile interleaves the rows of its tokens. For a plain dtype it is
+// [element][16 tokens]. For other dtypes, the fields of the file's blocks follow each other for every 32 elements, each
+// field as [16 tokens]: the f16 scale, an f16 minimum, a word of fifth bits, then the codes, one byte (q8_0) or four
+// bytes (four-bit codes) at a time. So one load reads one element of 16 tokens, or a word with several elements, and a
+// tile has exactly the size of 16 rows. No byte is shared by two tokens, so threads can store adjacent tokens at the
+// same time. A V block is 64 rows in the dtype's file layout.
 #pragma once
 
 #include <stddef.h>
@@ -40,8 +41,8 @@ inline void for_each_piece(size_t lane, int n, Copy copy) {
   }
 }
 
-/// Elements begin, begin + 1, ... of a tile's 16 tokens; kSpan of them share one reader (begin is a multiple). at(j)
-/// is element i + j after step(i), for j < kStep; i ascends by kStep from 0.
+/// Reads elements begin, begin + 1, ... of a tile's 16 tokens. One reader covers kSpan elements, and begin is a
+/// multiple of kSpan. After step(i), at(j) returns element i + j for j < kStep; i ascends by kStep from 0.
 template <class Row>
 struct TileReader;
 
@@ -94,15 +95,15 @@ struct TileReader<RowQ8_0> {
   F32x16 at(int) const { return mul(F32x16::load_i8(current), scales); }
 };
 
-/// Half a block at a time: the low nibbles of its words, then the high ones.
+/// Reads half a block at a time: the low nibbles of its words, then the high ones.
 template <class Row>
 struct NibbleTileReader {
   static constexpr int kSpan = Row::kBlock / 2, kStep = 4;
   const char* words;
-  int shift;  // of the half's nibbles
+  int shift;  // of the nibbles of this half
   F32x16 scales, mins;
-  I32x16 fifth_bits;  // bits 4, 12, 20, 28: of the current step's elements
-  I32x16 codes;       // a byte each of the current step's elements, in its low bits
+  I32x16 fifth_bits;  // bits 4, 12, 20, 28 belong to the current step's elements
+  I32x16 codes;       // one byte per element of the current step, in its low bits
 
   NibbleTileReader() = default;
   NibbleTileReader(const void* tile, int begin) {

@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-// Pieces of a vocabulary are summed in double, so that its length costs no digits.
+// Sums of pieces of the vocabulary are added in double, so that a large vocabulary does not cost precision.
 ExpSums exp_sums(const float* x, int64_t n, int64_t target) {
   constexpr int64_t kPiece = 1024;
   ExpSums sums = {max_of(x, n), 0.0, 0.0f};

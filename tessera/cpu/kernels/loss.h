@@ -5,7 +5,8 @@
 
 namespace tessera::cpu {
 
-/// Of a row of logits: the largest, and the sums of e^(x - largest) over all but the target, and of the target.
+/// For a row of logits: the largest logit, the sum of e^(x - largest) over all tokens but the target, and this value
+/// for the target.
 struct ExpSums {
   float largest;
   double others;

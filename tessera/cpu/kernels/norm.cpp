@@ -1,6 +1,7 @@
 // Kernels of the operations on whole rows: norms, softmax, sums, and their gradients.
 //
-// Sums run in 64 striped partials (row_sum and l2_norm: 16) and one fixed tree, so a row's bits depend on nothing else.
+// Sums use 64 striped partial sums (row_sum and l2_norm: 16), added by a fixed tree. So the bits of a row's result
+// depend only on the row.
 #include "tessera/cpu/kernels/norm.h"
 
 #include "tessera/cpu/kernels/simd.h"
@@ -17,7 +18,7 @@ inline float sum_of_products(const float* a, const float* b, int64_t n) {
   });
 }
 
-/// Sum of x, or of (x - mean)^2.
+/// Sum of x.
 inline float sum_of(const float* x, int64_t n) {
   return four_way_sum(n, [=](F32x16 acc, int64_t i, int count) { return add(acc, load_up_to(x + i, count)); });
 }
@@ -39,7 +40,7 @@ inline float euclidean_norm(const float* x, int64_t n) {
   }));
 }
 
-/// dy, or dy * weight: the gradient of a norm's rows before its weight.
+/// dy, or dy * weight: the gradient with respect to the normalized row before the multiplication by the weight.
 inline F32x16 weighted(const float* dy, const float* weight, int64_t i, int count) {
   const F32x16 d = load_up_to(dy + i, count);
   return weight == nullptr ? d : mul(d, load_up_to(weight + i, count));
@@ -47,7 +48,7 @@ inline F32x16 weighted(const float* dy, const float* weight, int64_t i, int coun
 
 void soft_max(const float* x, int64_t n, float* out) {
   const float highest = max_of(x, n);
-  if (highest == -__builtin_inff()) {  // nothing to choose from
+  if (highest == -__builtin_inff()) {  // all elements are masked
     for_vectors(n, [=](int64_t i, int count) { store_up_to(F32x16::zero(), out + i, count); });
     return;
   }
@@ -116,7 +117,7 @@ void rms_norm_grad(const float* x, const float* weight, const float* dy, int64_t
   });
 }
 
-// The same of x less its mean, and less the mean of g.
+// As rms_norm_grad() for x minus its mean, and minus the mean of g.
 void layer_norm_grad(const float* x, const float* weight, const float* dy, int64_t n, float eps, float* out) {
   if (n <= 0) return;
   const auto count_all = static_cast<float>(n);
@@ -135,7 +136,7 @@ void layer_norm_grad(const float* x, const float* weight, const float* dy, int64
   });
 }
 
-// With r = 1 / |x|: r (dy - x r^2 sum(x dy)); where eps takes the place of |x|, dy / eps.
+// With r = 1 / |x|: r (dy - x r^2 sum(x dy)). If eps replaces |x|: dy / eps.
 void l2_norm_grad(const float* x, const float* dy, int64_t n, float eps, float* out) {
   const float norm = euclidean_norm(x, n);
   const bool is_bounded = norm < eps;

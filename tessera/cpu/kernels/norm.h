@@ -5,16 +5,16 @@
 
 namespace tessera::cpu {
 
-/// On rows of n floats. `weight` and `bias` may be null. Outputs may be the inputs themselves.
+/// Kernels for rows of n floats. `weight` and `bias` may be null. Outputs may be the inputs.
 struct NormKernels {
   void (*soft_max)(const float* x, int64_t n, float* out);
   void (*rms_norm)(const float* x, const float* weight, int64_t n, float eps, float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out);
-  /// x / max(|x|, eps), |x| the Euclidean norm
+  /// x / max(|x|, eps), where |x| is the Euclidean norm.
   void (*l2_norm)(const float* x, int64_t n, float eps, float* out);
   float (*row_sum)(const float* x, int64_t n);
 
-  // Gradients. Sums that the forward pass has too are the same bits as there.
+  // Gradients. Sums that also occur in the forward pass have the same bits as there.
   void (*soft_max_grad)(const float* y, const float* dy, int64_t n, float* out);
   void (*rms_norm_grad)(const float* x, const float* weight, const float* dy, int64_t n, float eps, float* out);
   void (*layer_norm_grad)(const float* x, const float* weight, const float* dy, int64_t n, float eps, float* out);

@@ -1,4 +1,4 @@
-// Kernels of an optimizer's steps: each element has one chain of float operations.
+// Kernels of the optimizers' steps. Each element has one chain of float operations.
 #include "tessera/cpu/kernels/optimizer.h"
 
 #include "tessera/cpu/kernels/simd.h"

@@ -1,4 +1,4 @@
-// The machine's peaks as this instruction set reaches them: what the measured kernels are divided by.
+// Measures the machine's peak rates with this instruction set. Benchmarks report kernels relative to them.
 #include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/int8_dot.h"
 #include "tessera/cpu/kernels/table.h"
@@ -26,8 +26,8 @@ void use(const T& value) {
 
 #if defined(TESSERA_ISA_avx512)
 
-/// n rounds of int8 dot products with operands in registers. In assembly: of the same loop in intrinsics GCC 12 makes
-/// one with register copies, 3 to 25% slower, and a low peak flatters every kernel that is measured against it.
+/// n rounds of int8 dot products with operands in registers, in assembly. For the same loop in intrinsics GCC 12 emits
+/// register copies and is 3 to 25% slower. A peak that is too low would overrate every kernel measured against it.
 int64_t peak_int8(int64_t n) {
   for (int64_t round = 0; round < n; ++round)
     __asm__ volatile(
@@ -43,8 +43,8 @@ int64_t peak_int8(int64_t n) {
   return n * 12 * 64;
 }
 
-/// n rounds of bf16 dot products with operands in registers. Not every CPU with AVX-512 has them, so the compiler,
-/// which is free to use what it is told of, is not told.
+/// n rounds of bf16 dot products with operands in registers, in assembly. Not every CPU with AVX-512 has these
+/// instructions, so they are not enabled for the compiler, which could use them elsewhere.
 int64_t peak_bf16(int64_t n) {
   for (int64_t round = 0; round < n; ++round)
     __asm__ volatile(
@@ -77,7 +77,7 @@ int64_t peak_int8(int64_t n) {
   for (int64_t round = 0; round < n; ++round) {
     TESSERA_UNROLL
     for (int i = 0; i < kInt8Chains; ++i) {
-      // `a` becomes unknown, so that its product is not computed once for all rounds.
+      // Makes `a` opaque to the compiler, so that its product is not computed only once for all rounds.
 #if defined(TESSERA_ISA_avx2)
       __asm__ volatile("" : "+x"(a.v));
 #else

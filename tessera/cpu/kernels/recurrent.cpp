@@ -1,5 +1,5 @@
-// Kernels of recurrent layers. Every element of a state has one chain of float operations, token after token, and a
-// sum over a state's row runs in 16 striped partials and one fixed tree.
+// Kernels of recurrent layers. Every element of a state has one chain of float operations, token after token. A sum
+// over a state's row uses 16 striped partial sums, added by a fixed tree.
 #include "tessera/cpu/kernels/recurrent.h"
 
 #include <string.h>
@@ -12,12 +12,12 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 void causal_conv(const ConvTask& task) {
   const int64_t n_before = task.width - 1;
-  // A tap's weights for neighbouring channels lie `width` apart in the file.
+  // In the file, a tap's weights for adjacent channels are `width` elements apart.
   float weights[kConvWidth][kConvChannels];
   const float zeros[kConvChannels] = {};
   for (int64_t tap = 0; tap < task.width; ++tap)
     for (int64_t c = 0; c < task.n_channels; ++c) weights[tap][c] = task.weight[c * task.width + tap];
-  // The input i tokens after the first of this run; before it, what the state holds.
+  // Returns the input of token i of this run; for i < 0, the earlier input stored in the state.
   const auto input = [&](int64_t i) {
     if (i >= 0) return task.x + task.tokens[i] * task.x_stride;
     return task.before == nullptr ? zeros : task.before + (i + n_before) * task.state_stride;
@@ -35,7 +35,7 @@ void causal_conv(const ConvTask& task) {
     });
   }
   if (task.n_tokens == 0) return;
-  // Oldest first: where `after` is `before`, a row is read before it is written.
+  // Oldest first: if `after` is `before`, each row is read before it is overwritten.
   for (int64_t row = 0; row < n_before; ++row)
     memmove(task.after + row * task.state_stride, input(task.n_tokens - n_before + row),
             static_cast<size_t>(task.n_channels) * sizeof(float));
@@ -43,7 +43,7 @@ void causal_conv(const ConvTask& task) {
 
 namespace {
 
-/// One value of a head of a scan: its row of the state, which is `from` or zeros, goes on to `to`.
+/// Computes one value of a head of a scan. Its row of the state is read from `from` (null: zeros) and written to `to`.
 template <class Decay>
 inline float scan_row(int64_t n, const float* from, float* to, float dx, const float* b, const float* c, Decay decay) {
   const F32x16 input = F32x16::broadcast(dx);

@@ -1,10 +1,9 @@
-// What the kernels of one instruction set offer for recurrent layers (graph/ops/recurrent.h): their part of the table
-// in kernels.h. Plain declarations only.
+// Kernels of recurrent layers (graph/ops/recurrent.h): their part of the table in kernels.h. Plain declarations only.
 //
-// A task is one sequence's tokens, in order, and some of the channels or heads: those are independent of each other,
-// so a division of them shows in no bits. Strides count floats. Inputs of token t lie at x + tokens[i] * x_stride.
-// `before` is the state to begin with, null for zeros; `after` is where the state after the last token goes, and may be
-// `before`.
+// A task consists of one sequence's tokens, in order, and some of the channels or heads. Channels and heads are
+// independent of each other, so their division into tasks does not change any bits. Strides are in floats. The input of
+// the i-th token is at x + tokens[i] * x_stride. `before` is the initial state, null for zeros. `after` receives the
+// state after the last token, and may be `before`.
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +11,7 @@
 
 namespace tessera::cpu {
 
-/// Channels of one task of a convolution, and its width, at most.
+/// Limits of a convolution task: channels per task, and width.
 inline constexpr int kConvChannels = 64;
 inline constexpr int kConvWidth = 32;
 
@@ -42,18 +41,18 @@ struct ScanTask {
   int64_t x_head_stride, x_stride;
   const float* dt;  // [n_heads] per token
   int64_t dt_stride;
-  const float* a;  // [n_state, n_heads], or [n_heads] where a_per_head
+  const float* a;  // [n_state, n_heads], or [n_heads] if a_per_head
   bool a_per_head;
   const float *b, *c;  // [n_state, n_groups] per token
   int64_t b_group_stride, b_stride, c_group_stride, c_stride;
   const float* d;  // [n_heads]
-  float* out;      // [head_dim, n_heads] per token, without gaps in a head
+  float* out;      // [head_dim, n_heads] per token; heads are contiguous
   int64_t out_stride;
   const float* before;  // [n_state, head_dim, n_heads]
   float* after;
 };
 
-/// Of one head, and some of its values.
+/// A task of one head, for some of its values.
 struct DeltaTask {
   const int32_t* tokens;
   int64_t n_tokens;
@@ -71,7 +70,7 @@ struct DeltaTask {
   float* after;
 };
 
-/// Of one head, and some of its values.
+/// A task of one head, for some of its values.
 struct Rwkv7Task {
   const int32_t* tokens;
   int64_t n_tokens;

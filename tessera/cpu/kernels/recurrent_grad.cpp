@@ -1,6 +1,6 @@
-// Gradients of recurrent layers. They need the state before and after each token, from the last token to the first: the
-// states at the starts of segments of about sqrt(n_tokens) tokens are kept, and those within a segment computed anew
-// when it is gone back through.
+// Gradients of recurrent layers. They need the state before and after each token, from the last token to the first.
+// Only the states at the starts of segments of about sqrt(n_tokens) tokens are kept. The states within a segment are
+// recomputed when the backward pass reaches it.
 #include "tessera/cpu/kernels/recurrent_grad.h"
 
 #include <string.h>
@@ -17,14 +17,14 @@ inline void accumulate(F32x16 a, F32x16 b, float* p, int count) {
   store_up_to(fma(a, b, load_up_to(p, count)), p, count);
 }
 
-/// Rows of a state that are gone through together, column by column, so that what they add to columns stays in
+/// The number of rows of a state that are processed together, column by column, so that sums over them stay in
 /// registers.
 template <int64_t n>
 struct RowCount {
   static constexpr int64_t value = n;
 };
 
-/// block(first, RowCount) for all n_values rows of a state.
+/// Calls block(first, RowCount) for all n_values rows of a state.
 template <class Block>
 inline void for_rows(int64_t n_values, Block block) {
   constexpr int64_t kRows = 8;
@@ -33,16 +33,16 @@ inline void for_rows(int64_t n_values, Block block) {
   for (; first < n_values; ++first) block(first, RowCount<1>{});
 }
 
-/// The least whole number whose square is n or more: segments of so many tokens are no more than so many.
+/// Returns the smallest integer r with r^2 >= n_tokens: segments of r tokens give at most r segments.
 int64_t segment_of(int64_t n_tokens) {
   int64_t root = 1;
   while (root * root < n_tokens) ++root;
   return root;
 }
 
-// Scratch: the state at the start of each segment; the states before and after each token of one; the gradient of the
-// state; then notes, what forward() leaves to backward(): per token of a segment a row as wide as a state's row is long
-// and one as it has rows; then two rows for all tokens.
+// The scratch memory: the state at the start of each segment; the states before and after each token of one segment;
+// the gradient of the state; the notes that forward() stores for backward(), which are n and n_values floats per token
+// of a segment; two rows of n floats shared by all tokens.
 struct Scratch {
   Scratch(float* scratch, int64_t n_tokens, int64_t n, int64_t n_values)
       : segment(segment_of(n_tokens)),
@@ -57,9 +57,10 @@ struct Scratch {
   float *starts, *states, *gradient, *row_notes, *value_notes, *rows;
 };
 
-/// forward(i, at, from, to): token i, number `at` of its segment, makes of the state `from` the state `to`, which may
-/// be the same place. Then, from the last token to the first, backward(i, at, from, to, gradient), where `gradient`, at
-/// first zero, is that of the state `to` by the tokens after i, and is to become that of `from`.
+/// Runs forward() over all tokens, then backward() from the last token to the first.
+/// forward(i, at, from, to) computes the state `to` after token i, which is token `at` of its segment, from the state
+/// `from` before it. Both may share memory. backward(i, at, from, to, gradient) gets in `gradient` the gradient of the
+/// state `to` from the tokens after i, initially zero, and replaces it by the gradient of `from`.
 template <class Forward, class Backward>
 void through_time(int64_t n_tokens, int64_t size, const float* before, const Scratch& s, Forward forward,
                   Backward backward) {
@@ -104,7 +105,7 @@ void causal_conv_grad(const ConvGradTask& task) {
     return task.before == nullptr ? zeros : task.before + (i + n_before) * task.state_stride;
   };
   for (int64_t i = 0; i < task.n_tokens; ++i) {
-    // The token's own output reads x[i] by the last tap, the next token's by the one before.
+    // The token's own output reads x[i] with the last tap, the next token's output with the tap before, and so on.
     const int64_t n_readers = task.n_tokens - i < task.width ? task.n_tokens - i : task.width;
     float* d_x = task.d_x + task.tokens[i] * task.d_x_stride;
     for_vectors(task.n_channels, [&](int64_t c, int count) {
@@ -219,7 +220,7 @@ void delta_net_grad(const DeltaGradTask& task) {
     const float *k = task.k + t * task.k_stride, *v = task.v + t * task.v_stride;
     const float beta = task.beta[t * task.beta_stride];
     const F32x16 decay = F32x16::broadcast(task.decay[t * task.decay_stride]);
-    float* unknown = s.value_notes + at * task.n_values;  // what k does not give of v yet
+    float* unknown = s.value_notes + at * task.n_values;  // the part of v that the state does not yet return for k
     for (int64_t j = 0; j < task.n_values; ++j) {
       const float* old = from + j * n;
       float* now = to + j * n;

@@ -1,9 +1,10 @@
-// What the kernels of one instruction set offer for the gradients of recurrent layers (graph/ops/recurrent.h): their
-// part of the table in kernels.h. Plain declarations only.
+// Kernels of the gradients of recurrent layers (graph/ops/recurrent.h): their part of the table in kernels.h. Plain
+// declarations only.
 //
-// A task is one sequence's tokens, in order, and some channels, or one head and some of its values; names and strides
-// are as in recurrent.h, and d_x is the gradient of x. "Set" outputs are written, "added to" ones have a value already:
-// what several tasks have a part in. States are computed anew from `before`, as the forward pass leaves only the last.
+// A task consists of one sequence's tokens, in order, and some channels, or one head and some of its values. Names and
+// strides are as in recurrent.h, and d_x is the gradient of x. "Set" outputs are overwritten. "Added to" outputs
+// accumulate the contributions of several tasks. States are recomputed from `before`, because the forward pass keeps
+// only the last one.
 #pragma once
 
 #include <stddef.h>
@@ -38,7 +39,7 @@ struct ScanGradTask {
   int64_t x_stride, dy_stride;
   const float* dt;  // one per token
   int64_t dt_stride;
-  const float* a;  // [n_state], or one where a_is_one
+  const float* a;  // [n_state], or one value if a_is_one
   bool a_is_one;
   const float *b, *c;  // [n_state] per token
   int64_t b_stride, c_stride;
@@ -46,7 +47,7 @@ struct ScanGradTask {
   const float* before;  // [n_state, n_values] or null
   float* d_x;           // [n_values] per token, set
   int64_t d_x_stride;
-  float* d_dt;  // one per token, added to as all that follows
+  float* d_dt;  // one per token, added to, like all outputs below
   int64_t d_dt_stride;
   float* d_a;
   float *d_b, *d_c;  // [n_state] per token
@@ -86,7 +87,7 @@ struct Rwkv7GradTask {
   int64_t v_stride, dy_stride;
   const float* before;                           // [head_dim, n_values] or null
   float *d_r, *d_decay, *d_k, *d_v, *d_a, *d_b;  // d_v is set, the others are added to
-  int64_t d_stride;                              // of them all
+  int64_t d_stride;                              // for all of them
   float* scratch;
 };
 
@@ -95,7 +96,8 @@ struct RecurrentGradKernels {
   void (*selective_scan)(const ScanGradTask& task);
   void (*delta_net)(const DeltaGradTask& task);
   void (*rwkv7)(const Rwkv7GradTask& task);
-  /// Scratch of a task of the last three with a state [n, n_values]; not less for more tokens.
+  /// Returns the scratch floats of a task of the last three kernels with a state [n, n_values]. The result never
+  /// decreases with more tokens.
   size_t (*scratch_floats)(int64_t n_tokens, int64_t n, int64_t n_values);
 };
 

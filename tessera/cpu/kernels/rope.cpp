@@ -1,7 +1,7 @@
 // Rotary position embedding.
 //
-// Products are F32x16 operations on separate lanes: GCC 12 turns a scalar a * c - b * s, a * s + b * c over interleaved
-// pairs into vfmaddsub even with -ffp-contract=off, and instruction sets would differ.
+// Products are F32x16 operations on separate lanes. For scalar code a * c - b * s, a * s + b * c over interleaved
+// pairs, GCC 12 emits vfmaddsub even with -ffp-contract=off, and the results of instruction sets would differ.
 #include <string.h>
 
 #include "tessera/cpu/kernels/simd.h"
@@ -15,7 +15,7 @@ struct Pairs {
   F32x16 first, second;
 };
 
-/// `count` (even, <= 32) floats as pairs of neighbours, 0 past them.
+/// Loads `count` (even, <= 32) floats as adjacent pairs, with zeros after them.
 Pairs load_pairs(const float* x, int count) {
   float both[2 * kLanes] = {}, first[kLanes], second[kLanes];
   memcpy(both, x, sizeof(float) * static_cast<size_t>(count));
@@ -29,7 +29,7 @@ Pairs load_pairs(const float* x, int count) {
 }  // namespace
 
 void rope_adjacent(const float* x, const float* cos_sin, int64_t n_rot, int64_t n, float* out) {
-  // a c - b s as a c + b (-s), which is the same bits: then both lanes of a pair add.
+  // a c - b s is computed as a c + b (-s), with the same bits, so that both lanes of a pair add.
   float signs[kLanes];
   for (int i = 0; i < kLanes; ++i) signs[i] = i % 2 == 0 ? -1.0f : 1.0f;
   const F32x16 sign = F32x16::load(signs);

@@ -1,10 +1,11 @@
 // Attention among the tokens of a batch, for training: the SelfAttentionKernels. cpu/ops/self_attention.cpp calls them.
 //
-// Of 64 queries all scores are made and kept, one row of 64 lanes per key: a lane is a query, so that maxima and sums
-// over keys need no horizontal step, and only queries are ever transposed, once for all keys. Each of the two products
-// of the forward pass and the five of the backward pass is a tile of rows that are broadcast times rows of lanes. Each
-// element is one fma chain in a fixed order: over the elements of a head, over keys ascending (outputs, dq), over query
-// heads, then queries ascending (dk, dv). Groups of 16 that see nothing of each other are left out.
+// All scores of 64 queries are computed and kept, in one row of 64 lanes per key. A lane is a query, so maxima and sums
+// over keys need no horizontal operations, and only queries are transposed, once for all keys. Each of the two products
+// of the forward pass and the five of the backward pass multiplies a tile of broadcast rows by rows of lanes.
+// Each element is one fma chain in a fixed order: over the elements of a head (scores), over keys ascending (outputs,
+// dq), or over query heads, then queries ascending (dk, dv). Pairs of groups of 16 in which no query attends to any key
+// are skipped.
 #include "tessera/cpu/kernels/self_attention.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Products ------------------------------------------------------------------------
 
-// The largest tile: its accumulators fill the registers but for operands.
+// The largest tile: its accumulators and operands fill the registers.
 #if defined(TESSERA_ISA_avx512)
 constexpr int kTileRows = 6, kTileVectors = 4;
 #elif defined(TESSERA_ISA_avx2)
@@ -38,13 +39,13 @@ constexpr int kTileRows = 2, kTileVectors = 1;
 struct Product {
   const float* const* a;  // row r at step k: a[r][a_first + k * a_step]
   int64_t a_first = 0, a_step;
-  const float* b;  // step k: whole vectors from b + k * b_step on
+  const float* b;  // step k: whole vectors starting at b + k * b_step
   int64_t b_step;
   int64_t n_steps;
   float* const* out;  // row r: out[r] + out_first
   int64_t out_first = 0;
   int64_t n_columns;
-  bool from_zero = false;  // else what `out` holds is added to
+  bool from_zero = false;  // false: add to the contents of `out`
 };
 
 template <int R, int C>
@@ -83,7 +84,7 @@ void multiply_tile(const Product& p, int64_t row, int64_t column) {
     for (int c = 0; c < C; ++c) store_up_to(acc[r][c], out[r] + c * kLanes, c < C - 1 ? kLanes : last);
 }
 
-/// R rows, all columns.
+/// Computes R rows, all columns.
 template <int R, int C = kTileVectors>
 void multiply_columns(const Product& p, int64_t row, int64_t column = 0) {
   for (; column + (C - 1) * kLanes < p.n_columns; column += C * kLanes) multiply_tile<R, C>(p, row, column);
@@ -105,7 +106,7 @@ T* row_of(HeadRows<T> rows, int32_t token) {
   return rows.first + token * rows.stride;
 }
 
-/// Rows of n tokens, zero past dim.
+/// Packs the rows of n tokens, with zeros past dim.
 void pack_rows(HeadRows<const float> rows, const int32_t* tokens, int n, int64_t dim, float* out) {
   for (int r = 0; r < n; ++r, out += padded(dim)) {
     const float* row = row_of(rows, tokens[r]);
@@ -113,7 +114,7 @@ void pack_rows(HeadRows<const float> rows, const int32_t* tokens, int n, int64_t
   }
 }
 
-/// Rows of n tokens, each times its factor, then zeros up to 64 rows.
+/// Packs the rows of n tokens, each multiplied by its factor, then zeros up to 64 rows.
 void pack_scaled_rows(HeadRows<const float> rows, const int32_t* tokens, int n, int64_t dim, const float* factors,
                       float* out) {
   pack_rows(rows, tokens, n, dim, out);
@@ -125,7 +126,7 @@ void pack_scaled_rows(HeadRows<const float> rows, const int32_t* tokens, int n, 
   memset(out, 0, sizeof(float) * static_cast<size_t>((kBlock - n) * length));
 }
 
-/// Element i of 64 packed rows becomes row i.
+/// Transposes 64 packed rows: element i of each becomes row i.
 void transpose_rows(const float* rows, int64_t dim, float* out) {
   for (int64_t i = 0; i < dim; i += kLanes)
     for (int r = 0; r < kBlock; r += kLanes) {
@@ -136,9 +137,9 @@ void transpose_rows(const float* rows, int64_t dim, float* out) {
     }
 }
 
-// What is seen --------------------------------------------------------------------
+// Masks ---------------------------------------------------------------------------
 
-/// Groups of a block, from the first to the last that count.
+/// A range of groups of a block, from the first to the last that was added.
 struct Span {
   int begin = kGroups, end = 0;
 
@@ -150,7 +151,7 @@ struct Span {
   }
 };
 
-/// Tokens of a sequence from `first` on.
+/// Up to 64 tokens of a sequence, from `first` on.
 struct Block {
   Block(const SelfAttentionTask& task, int64_t first)
       : first(first),
@@ -166,16 +167,16 @@ struct Block {
   int n_groups;
   const int32_t* tokens;
   const float* positions;
-  const float *lowest, *highest;  // of each group
+  const float *lowest, *highest;  // range of positions of each group
 };
 
-/// A block of queries and one of keys.
+/// A block of queries and a block of keys.
 struct Pair {
   Pair(const SelfAttentionTask& task, const Block& queries, int64_t first_key)
       : queries(queries), keys(task, first_key) {
     for (int k = 0; k < keys.n_groups; ++k)
       for (int q = 0; q < queries.n_groups; ++q) {
-        // How far keys of the one lie behind queries of the other, at the least and at the most.
+        // The smallest and the largest distance from a key of group k to a query of group q.
         const float nearest = queries.lowest[q] - keys.highest[k], farthest = queries.highest[q] - keys.lowest[k];
         const bool has_window = task.window > 0;
         const bool is_after = task.causal && farthest < 0;
@@ -194,13 +195,13 @@ struct Pair {
 
   const Block& queries;
   Block keys;
-  bool any = false, all = true;  // whether any query sees any key, and whether each of 64 sees each
+  bool any = false, all = true;  // whether any query attends to any key; whether all 64 queries attend to all keys
   bool sees_all[kGroups][kGroups] = {};
-  Span queries_of[kGroups];  // by group of keys: the groups of queries that may see any of it
-  Span keys_of[kGroups];     // by group of queries
+  Span queries_of[kGroups];  // by group of keys: the groups of queries that may attend to any of them
+  Span keys_of[kGroups];     // by group of queries: the groups of keys
 };
 
-/// use(begin, end, span) for items [begin, end) of neighbouring groups that have the same span.
+/// Calls use(begin, end, span) for items [begin, end) of adjacent groups that have the same span.
 template <class Use>
 void for_equal_spans(const Span* spans, int n_items, Use use) {
   for (int begin = 0; begin < n_items;) {
@@ -215,7 +216,7 @@ void for_equal_spans(const Span* spans, int n_items, Use use) {
 
 // The task ------------------------------------------------------------------------
 
-/// One number per query of a block.
+/// One value per query of a block.
 struct Lanes {
   alignas(64) float of[kBlock];
 
@@ -226,7 +227,7 @@ struct Lanes {
   }
 };
 
-/// Goes through the blocks of queries of a task.
+/// Computes a task block by block of queries.
 class Attender {
  public:
   Attender(const SelfAttentionTask& task, bool has_gradient, void* scratch)
@@ -257,7 +258,7 @@ class Attender {
 
   void backward(const Block& queries, const SelfAttentionGradients& to) {
     make_weights(queries);
-    // The weights have not been divided by their sums: dy is, here, in their place.
+    // The weights are not divided by their sums. dy is divided instead.
     pack_scaled_rows(to.dy, queries.tokens, queries.n, task_.v_dim, shares_.of, dy_rows_);
     transpose_rows(dy_rows_, task_.v_dim, dy_columns_);
     deltas_.fill(0);
@@ -287,7 +288,7 @@ class Attender {
     return taken;
   }
 
-  /// use(pair) for all blocks of keys of which a query may see any, ascending.
+  /// Calls use(pair) for all blocks of keys to which any query may attend, in ascending order.
   template <class Use>
   void for_pairs(const Block& queries, Use use) const {
     for (int64_t key = 0; key < task_.n_tokens; key += kBlock)
@@ -308,7 +309,7 @@ class Attender {
     }
   }
 
-  // Weights: e^(score - the highest), and what each query's sum is divided by.
+  // Weights: e^(score - highest score), and the divisor of each query's sum.
 
   void make_weights(const Block& queries) {
     alignas(64) float scales[kBlock];
@@ -325,7 +326,7 @@ class Attender {
       for (int k = 0; k < pair.keys.n_groups; ++k)
         for (int q = 0; q < kGroups; ++q) finish_scores(pair, k, q);
     });
-    // A query that sees nothing subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
+    // A query without visible keys subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
     for (float& highest : highest_.of)
       if (highest == kMinusInfinity) highest = 0.0f;
     sums_.fill(0);
@@ -338,7 +339,7 @@ class Attender {
       shares_.of[r] = sums_.of[r] == 0 ? 0.0f : 1.0f / (sums_.of[r] + sink_weights_.of[r]);
   }
 
-  /// out[key][query] = row of the key times columns of the queries, where any of a group may see any.
+  /// out[key][query] = row of the key times columns of the queries, for groups in which a query may attend to a key.
   void multiply_by_keys(const Pair& pair, HeadRows<const float> rows, const float* columns, int64_t dim,
                         float* out) const {
     const float* keys[kBlock];
@@ -372,7 +373,7 @@ class Attender {
     for (int g = 0; g < kGroups; ++g) highest_.set_group(g, highest[g]);
   }
 
-  /// Products of two groups become scores, -inf where a key is not seen.
+  /// Converts the products of two groups to scores, with -inf for masked keys.
   void finish_scores(const Pair& pair, int key_group, int query_group) {
     const Span& span = pair.queries_of[key_group];
     const bool was_made = query_group >= span.begin && query_group < span.end;
@@ -427,7 +428,7 @@ class Attender {
 
   // Gradients.
 
-  /// Those of the weights, 0 where a product was left out; deltas become the sums of weights times theirs.
+  /// Computes the gradients of the weights, 0 for skipped products. Adds weight * gradient to the deltas.
   void make_weight_gradients(const Pair& pair) {
     multiply_by_keys(pair, task_.v, dy_columns_, task_.v_dim, d_scores_);
     float* d = d_scores_ + pair.keys.first * kBlock;
@@ -449,7 +450,7 @@ class Attender {
     for (int g = 0; g < kGroups; ++g) deltas_.set_group(g, add(deltas_.group(g), sum[g]));
   }
 
-  /// The gradients of weights become those of scaled products.
+  /// Converts the gradients of weights to gradients of scaled products.
   void make_score_gradients(const Block& keys) {
     F32x16 delta[kGroups];
 #pragma GCC unroll 4
@@ -485,7 +486,7 @@ class Attender {
     });
   }
 
-  /// to[key] += sum over queries of factors[key][query] * the query's packed row; rows past the last query are 0.
+  /// to[key] += sum over queries of factors[key][query] * the query's packed row. Rows past the last query are 0.
   void add_queries(const Pair& pair, const float* factors, const float* rows, int64_t dim, HeadRows<float> to) const {
     const float* a[kBlock];
     float* out[kBlock];
@@ -505,14 +506,14 @@ class Attender {
   }
 
   const SelfAttentionTask& task_;
-  float* next_;                 // of scratch
+  float* next_;                 // the next free scratch memory
   float *q_rows_, *q_columns_;  // the queries times the scale, and their transpose
   float* packed_;               // a block of keys or values
-  // Of each key a row of 64: scores, then weights; the gradients of weights, then of scores; the slope of the cap.
+  // A row of 64 per key: scores, then weights; gradients of weights, then of scores; derivative of the soft cap.
   float *weights_, *d_scores_ = nullptr, *cap_slopes_ = nullptr;
   float *dy_rows_ = nullptr, *dy_columns_ = nullptr;
   Lanes positions_, highest_, sums_, sink_weights_;
-  Lanes shares_;  // 1 / (sum + the sink's weight), 0 where nothing is seen
+  Lanes shares_;  // 1 / (sum + the sink's weight); 0 for queries without visible keys
   Lanes deltas_;  // sum of weight times gradient of the weight
 };
 

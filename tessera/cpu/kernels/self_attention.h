@@ -1,8 +1,8 @@
-// What the kernels of one instruction set offer for attention among the tokens of a batch and its gradients
-// (graph/ops/self_attention.h): their part of the table in kernels.h. Plain declarations only.
+// Kernels of attention among the tokens of a batch and its gradients (graph/ops/self_attention.h): their part of the
+// table in kernels.h. Plain declarations only.
 //
-// A task is one query head of one sequence. Its tokens are taken in blocks of 64 from the first on, whatever else the
-// batch holds, so a division of sequences, heads and blocks of queries shows in no bits.
+// A task is one query head of one sequence. Its tokens are divided into blocks of 64 from the first on, independent of
+// the rest of the batch. So the distribution of sequences, heads and blocks of queries does not change any bits.
 #pragma once
 
 #include <stddef.h>
@@ -10,11 +10,11 @@
 
 namespace tessera::cpu {
 
-/// Queries and keys that are multiplied at a time, and those that share a range of positions.
+/// Queries and keys per block, which are multiplied at a time, and per group, which share a range of positions.
 inline constexpr int kSelfBlock = 64;
 inline constexpr int kSelfGroup = 16;
 
-/// Rows of one head: that of token t of the batch begins at first + t * stride (floats).
+/// Rows of one head: the row of token t of the batch begins at first + t * stride (in floats).
 template <class T>
 struct HeadRows {
   T* first;
@@ -22,29 +22,29 @@ struct HeadRows {
 };
 
 struct SelfAttentionTask {
-  const int32_t* tokens;  // the sequence's, in any order
+  const int32_t* tokens;  // of the sequence, in any order
   int64_t n_tokens;
-  const float* positions;  // of each of these: whole numbers below 2^24
-  const float* lowest;     // of each 16 of these
+  const float* positions;  // of each of these tokens: integers below 2^24
+  const float* lowest;     // lowest and highest position of each group of 16 tokens
   const float* highest;
   int64_t k_dim;
   int64_t v_dim;
   HeadRows<const float> q, k, v;
-  // Scores and what is seen: see AttentionParams.
+  // Scores and masks: see AttentionParams.
   float scale;
   float soft_cap;     // 0: none
-  float slope;        // ALiBi's
+  float slope;        // of ALiBi
   const float* sink;  // null: none
   bool causal;
   float window;  // 0: none
 };
 
-/// Where a task's gradients go. dv may be part of the rows of dk, where V is part of K.
+/// The outputs of a task's gradients. dv may be part of the rows of dk if V is part of K.
 struct SelfAttentionGradients {
   HeadRows<const float> dy;
-  HeadRows<float> dq;      // is written
-  HeadRows<float> dk, dv;  // are added to
-  float* sink_terms;       // by token of the batch, is written: their sum is the sink's gradient; null: none
+  HeadRows<float> dq;      // set
+  HeadRows<float> dk, dv;  // added to
+  float* sink_terms;       // set, per token of the batch: their sum is the sink's gradient; null: none
 };
 
 struct SelfAttentionSize {
@@ -58,10 +58,9 @@ struct SelfAttentionSize {
 struct SelfAttentionKernels {
   /// A multiple of 64.
   size_t (*scratch_bytes)(const SelfAttentionSize& size);
-  /// out = softmax(scores) V for 64 queries from the first-th token on, or those that are left. One that sees nothing
-  /// gives zeros.
+  /// out = softmax(scores) V for up to 64 queries from token `first` on. A query without visible keys gives zeros.
   void (*forward)(const SelfAttentionTask& task, int64_t first, HeadRows<float> out, void* scratch);
-  /// The gradients of the whole sequence.
+  /// Computes the gradients of the whole sequence.
   void (*backward)(const SelfAttentionTask& task, const SelfAttentionGradients& gradients, void* scratch);
 };
 

@@ -1,5 +1,5 @@
-// Attention over the paged cache. A unit of work is one KV head with the query heads that share it, for a tile
-// of neighbouring tokens of one sequence: K and V are read once for all of them.
+// Attention over the paged cache. A unit of work is a KV head with the query heads that share it, for a tile of
+// consecutive tokens of one sequence. K and V are read once for all of them.
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ bool supports_attention(const Kernels& kernels, const Graph& graph, const Node& 
 
 int v_dim_of(const Step& step) { return static_cast<int>(step.out.shape()[0]); }
 
-// Query heads that one task holds.
+// Query heads per task.
 int64_t heads_per_unit(const Step& step) {
   return std::min<int64_t>(step.in[0].shape()[1] / step.in[1].shape()[2], kMaxAttentionRows);
 }
 
 constexpr size_t kBiasRow = 2 * kBiasReach + 1;
 
-// Of a thread: the kernel's, then biases by distance for each head of a task.
+// Scratch memory of a thread: the kernel's, followed by biases by distance for each head of a task.
 size_t kernel_scratch_bytes(const Kernels& kernels, const Step& step) {
   const auto k_dim = static_cast<int>(step.in[1].shape()[0]);
   return round_up<size_t>(kernels.attention_scratch_bytes(k_dim, v_dim_of(step)), 64);
@@ -45,7 +45,7 @@ size_t attention_work_bytes(const Kernels& kernels, const Step& step) {
   return scratch_per_thread(kernels, step) * static_cast<size_t>(step.n_threads);
 }
 
-// How heads and tokens fall into units.
+// The division of heads and tokens into units of work.
 struct Units {
   explicit Units(const Step& step)
       : n_tokens(step.in[0].shape()[2]),
@@ -56,7 +56,7 @@ struct Units {
         tokens_per_tile(std::max<int64_t>(1, rows_per_task(step.n_threads) / heads_per_unit)),
         sequences(step.in[4].row<const int32_t>(0)) {}
 
-  // The more rows a task holds, the fewer times K and V are read and converted; but every thread has some tasks.
+  // With more rows per task, K and V are read and converted fewer times. But every thread should have some tasks.
   int64_t rows_per_task(int n_threads) const {
     constexpr int64_t kMinRows = 64, kTasksPerThread = 4;
     int64_t rows = kMaxAttentionRows;
@@ -64,7 +64,7 @@ struct Units {
     return rows;
   }
   int64_t per_tile() const { return n_heads_kv * units_per_group; }
-  // The end of the tile that begins at a token: its sequence changes there, or it is full.
+  // Returns the end of the tile that begins at a token: the first token of another sequence, or the tile's maximum.
   int64_t tile_end(int64_t begin) const {
     int64_t end = begin + 1;
     while (end < n_tokens && end - begin < tokens_per_tile && sequences[end] == sequences[begin]) ++end;
@@ -72,8 +72,8 @@ struct Units {
   }
 
   int64_t n_tokens, n_heads_kv;
-  int64_t group;           // query heads of one KV head
-  int64_t heads_per_unit;  // of those, the ones that one task holds
+  int64_t group;           // query heads per KV head
+  int64_t heads_per_unit;  // query heads per task, at most `group`
   int64_t units_per_group;
   int64_t tokens_per_tile;
   const int32_t* sequences;
@@ -110,7 +110,7 @@ class AttentionRunner {
       buckets_[d + kBiasReach] = static_cast<int32_t>(bias_bucket(d, step.in[8].shape()[1], params_.causal));
   }
 
-  // Units are handed out in order, so a thread only ever walks forward through the tiles.
+  // Units are assigned in ascending order, so each thread advances through the tiles once.
   void run() {
     int64_t tile = 0, begin = 0;
     for (int64_t unit = worker_.thread.next_chunk(); !worker_.thread.cancelled(); unit = worker_.thread.next_chunk()) {
@@ -149,14 +149,14 @@ class AttentionRunner {
                               scratch_);
   }
 
-  // The biases of heads from `first` on, by distance.
+  // Tabulates the biases of heads from `first` on, by distance.
   void spread_biases(int64_t first, int64_t n_heads) {
     for (int64_t h = 0; h < n_heads; ++h)
       for (size_t i = 0; i < kBiasRow; ++i)
         biases_[static_cast<size_t>(h) * kBiasRow + i] = step_.in[8].row(buckets_[i])[first + h];
   }
 
-  // The block table of the tile's sequence, checked as far as it will be followed.
+  // Sets the task's block table to that of the tile's sequence, and checks all entries that will be used.
   bool point_at_sequence(Range tokens) {
     const int32_t sequence = units_.sequences[tokens.begin];
     const int64_t n_max_blocks = step_.in[5].shape()[0], n_sequences = step_.in[5].shape()[1];
@@ -175,7 +175,7 @@ class AttentionRunner {
     }
     task_.blocks = step_.in[5].row<const int32_t>(sequence);
     task_.valid = step_.in[6].row<const uint64_t>(sequence);
-    // What any row can see: up to its own position, or with a window as far behind as before it.
+    // The positions that any row attends to: up to its own if causal, else up to a window's length after it.
     const int64_t n_all = n_max_blocks * kBlockTokens, window = params_.window == 0 ? n_all : params_.window;
     const int64_t end = params_.causal ? int64_t{last} + 1 : std::min(last + window, n_all);
     task_.first_block = static_cast<int>(std::max<int64_t>(0, first - window + 1) / kBlockTokens);

@@ -1,4 +1,4 @@
-// Operations on each element by itself, of one or two operands: threads share out pieces of rows.
+// Elementwise operations with one or two operands. Pieces of rows are distributed over the threads.
 #include "tessera/graph/ops/elementwise.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tessera::cpu {
 
 namespace {
 
-constexpr size_t kMaxNumbers = 2;  // of the parameters of one operation
+constexpr size_t kMaxNumbers = 2;  // parameters of one operation
 
 std::array<float, kMaxNumbers> numbers_of(const OpParams& params) {
   std::array<float, kMaxNumbers> numbers{};
@@ -23,7 +23,7 @@ std::array<float, kMaxNumbers> numbers_of(const OpParams& params) {
   return numbers;
 }
 
-// piece(row, begin, n) for this thread's share of all rows' pieces.
+// Calls piece(row, begin, n) for this thread's share of the pieces of all rows.
 template <class Piece>
 void for_pieces(const Step& step, const Worker& worker, Piece piece) {
   const int64_t n = step.out.shape()[0];
@@ -35,7 +35,7 @@ void for_pieces(const Step& step, const Worker& worker, Piece piece) {
   }
 }
 
-// Row i of `out` as a row of b, whose extents of 1 repeat.
+// Returns the row of b for row i of `out`; b is repeated along extents of 1.
 const float* repeated_row(const Operand& b, const Shape& out, int64_t i) {
   const int64_t i1 = i % out[1], i2 = i / out[1] % out[2], i3 = i / out[1] / out[2];
   return b.row(b.shape()[1] == 1 ? 0 : i1, b.shape()[2] == 1 ? 0 : i2, b.shape()[3] == 1 ? 0 : i3);

@@ -17,7 +17,7 @@ namespace {
 // NaN is lower than any number.
 bool is_higher(float a, float b) { return !std::isnan(a) && (std::isnan(b) || a > b); }
 
-// Ids come in ascending order, so that an equal score goes behind those that are there.
+// Ids are visited in ascending order, so an equal score is inserted after earlier ones.
 void top_k_of_row(const float* scores, int64_t n, int64_t k, int32_t* ids) {
   for (int64_t id = 0; id < n; ++id) {
     int64_t place = std::min(id, k);
@@ -34,7 +34,7 @@ void run_top_k(const Step& step, Worker& worker) {
     top_k_of_row(step.in[0].row(t), step.in[0].shape()[0], step.out.shape()[0], step.out.row<int32_t>(t));
 }
 
-// Sums of the two best scores of each group; a group of one has one.
+// Returns the sum of the two highest scores of a group, or the score if there is only one.
 float best_two(const float* scores, int64_t n) {
   float first = -std::numeric_limits<float>::infinity(), second = first;
   for (int64_t i = 0; i < n; ++i) {
@@ -89,7 +89,7 @@ void run_expert_weights(const Step& step, Worker& worker) {
   }
 }
 
-// A counting sort, by one thread: some microseconds for the largest micro-batch.
+// A counting sort on one thread: a few microseconds for the largest micro-batch.
 void run_expert_routes(const Step& step, Worker& worker) {
   if (worker.thread.index != 0) return;
   const Routes routes(step.out, std::get<ExpertRoutesParams>(step.node->params).n_experts);
@@ -97,13 +97,13 @@ void run_expert_routes(const Step& step, Worker& worker) {
   const auto expert_of = [&](int64_t pair) -> int64_t {
     if (ids[pair] >= 0 && ids[pair] < routes.n_experts) return ids[pair];
     worker.fault.report(step, "expert", ids[pair], routes.n_experts);
-    return 0;  // the run fails, but what reads the routes may trust them
+    return 0;  // the run fails, but the routes stay valid for later steps
   };
   std::fill_n(routes.begins, routes.n_experts + 1, 0);
   for (int64_t pair = 0; pair < routes.n_pairs; ++pair) ++routes.begins[expert_of(pair)];
   int32_t end = 0;
   for (int64_t e = 0; e <= routes.n_experts; ++e) routes.begins[e] = end += routes.begins[e];
-  // Backwards from each expert's end, which so becomes its begin.
+  // Filling backwards from each expert's end turns the ends into begins.
   for (int64_t pair = routes.n_pairs; pair-- > 0;) {
     const int32_t row = --routes.begins[expert_of(pair)];
     routes.pairs[row] = static_cast<int32_t>(pair);
@@ -122,7 +122,7 @@ void run_expert_rows(const Step& step, Worker& worker) {
   }
 }
 
-// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loops.
+// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler vectorizes the loops.
 constexpr int64_t kExpertColumns = 64;
 
 void run_expert_sum(const Step& step, Worker& worker) {

@@ -1,4 +1,4 @@
-// Gradients of a mixture of experts. Rows of pairs lie sorted by expert (graph/ops/experts.h).
+// Gradients of a mixture of experts. The rows of pairs are sorted by expert (graph/ops/experts.h).
 #include <algorithm>
 #include <array>
 
@@ -9,19 +9,19 @@ namespace tessera::cpu {
 
 namespace {
 
-// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loops.
+// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler vectorizes the loops.
 constexpr int64_t kGradColumns = 64;
 
 const float** row_pointers(const Step& step, int64_t n_pairs, int thread) {
   return reinterpret_cast<const float**>(step.work) + 2 * n_pairs * thread;
 }
 
-// Each thread's addresses of an expert's rows of both operands.
+// Scratch memory: for each thread, the addresses of an expert's rows of both operands.
 size_t expert_outer_work_bytes(const Kernels&, const Step& step) {
   return 2 * sizeof(float*) * static_cast<size_t>(step.in[1].shape()[1]) * static_cast<size_t>(step.n_threads);
 }
 
-// Experts differ in rows, so threads take columns of x of an expert as they become free.
+// Experts have different numbers of rows, so free threads take columns of x of an expert dynamically.
 void run_expert_outer(const Step& step, Worker& worker) {
   const Operand &x = step.in[0], &y = step.in[1];
   const auto& params = std::get<ExpertProductParams>(step.node->params);
@@ -85,8 +85,8 @@ void run_expert_dot(const Step& step, Worker& worker) {
         worker.kernels.experts_grad->dot(y.row(routes.rows[pair]), x.row(pair / n_used), x.shape()[0]);
 }
 
-// w[s] = scale * score[s] / sum: with d = dy * scale / sum, score s gets d[s] - sum over the slots of d * score / sum.
-// A sum that is too small to divide by is a constant.
+// w[s] = scale * score[s] / sum. With d = dy * scale / sum, the gradient of score s is
+// d[s] - sum over the slots of d * score / sum. A sum below the minimum was replaced by a constant and has no gradient.
 void run_expert_weights_grad(const Step& step, Worker& worker) {
   const auto& params = std::get<ExpertWeightsParams>(step.node->params);
   const int64_t n = step.in[0].shape()[0], n_used = step.in[1].shape()[0];

@@ -1,8 +1,8 @@
-// Products of experts: the rows of one expert are neighbours (graph/ops/experts.h), so each expert is a plain matrix
-// product on as many rows as chose it, and threads take (expert, panels) as units of work. A token's row is packed once
-// whatever the number of its experts, by itself; each expert then takes copies of its rows' words, interleaved: the
-// packed form of T rows is word by word the packed forms of the single rows side by side (a test holds the formats to
-// it).
+// Products of experts. The rows of an expert are adjacent (graph/ops/experts.h), so each expert is an ordinary matrix
+// product on the rows routed to it. The units of work are (expert, panels).
+// Each token's row is packed once, alone, for any number of experts. Each expert then copies the words of its rows,
+// interleaved. This works because the packed form of T rows interleaves the packed forms of the single rows word by
+// word, which a test checks for all formats.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ bool supports_mul_mat_experts(const Kernels& kernels, const Graph& graph, const 
   return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
 }
 
-/// The products of a step in numbers. All of them pack x alike.
+/// Sizes of the products of a step. All of them pack x in the same way.
 struct Shapes {
   Shapes(const Kernels& kernels, const Step& step)
       : form(product_form(kernels, step.in[0].dtype, step.activations)),
@@ -31,10 +31,10 @@ struct Shapes {
         n_experts(step.in[0].shape()[2]) {}
 
   ActivationShape rows(int64_t n) const { return {.k = k, .n_tokens = n, .max_group = form.max_group}; }
-  /// Bytes of one packed row among others: exact, as those of 16 rows need no padding to 64.
+  /// Bytes of one packed row in a group. The division is exact, since 16 rows need no padding to 64 bytes.
   size_t row_bytes() const { return form.format.activation_bytes(rows(16)) / 16; }
   size_t group_bytes(int64_t n) const { return round_up(static_cast<size_t>(n) * row_bytes(), kGroupAlignment); }
-  /// A few rows are packed by every thread for itself, which is cheaper than a barrier.
+  /// Few rows are packed by every thread separately, which is cheaper than a barrier.
   bool packs_privately() const { return n_x <= form.format.token_tile; }
 
   ProductForm form;
@@ -44,8 +44,8 @@ struct Shapes {
   int64_t n_pairs, n_experts;
 };
 
-// Scratch: packed activations (one copy, or one per thread), then each thread's panels. A copy: the rows of tokens by
-// themselves, then the rows of each expert.
+// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels. A copy consists of the
+// separate rows of tokens, then the rows of each expert.
 struct ExpertsWorkLayout {
   ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
     token_bytes = s.input == ExpertInput::tokens ? static_cast<size_t>(s.n_x) * s.group_bytes(1) : 0;
@@ -63,7 +63,8 @@ struct ExpertsWorkLayout {
   size_t total = 0;
 };
 
-// Never less for more tokens: few rows are packed once per thread, which can take more than many rows packed once.
+// The size must not decrease with more tokens: few rows packed once per thread can need more than many rows packed
+// once.
 size_t mul_mat_experts_work_bytes(const Kernels& kernels, const Step& step) {
   const Shapes shapes(kernels, step);
   Shapes few = shapes;
@@ -93,7 +94,7 @@ class ExpertsRunner {
     pack_experts(share(n_tiles()));
     meet();
     const int64_t n_active = n_active_experts();
-    int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();  // chunk numbers run on through all products
+    int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();  // chunks are numbered across all products
     multiply(step_.in[0], step_.out, n_active, first_chunk, chunk);
     for (const Step::Product& product : step_.more_products)
       multiply(product.weights, product.out, n_active, first_chunk, chunk);
@@ -119,7 +120,7 @@ class ExpertsRunner {
 
   std::byte* packed_token(int64_t token) const { return copy_ + static_cast<size_t>(token) * shapes_.group_bytes(1); }
   int64_t token_of(int64_t row) const { return routes_.pairs[row] / (shapes_.n_pairs / shapes_.n_x); }
-  /// A lone row of an expert needs no copy.
+  /// An expert with a single row needs no copy.
   bool is_in_place(Range rows) const { return shapes_.input == ExpertInput::tokens && size_of(rows) == 1; }
 
   void pack_tokens(Range tokens) {
@@ -127,7 +128,7 @@ class ExpertsRunner {
       format_.pack_activations(step_.in[1].row(t), 0, shapes_.rows(1), 0, 1, packed_token(t));
   }
 
-  // Tiles [begin, end), counted through all experts.
+  // Packs tiles [begin, end), numbered across all experts.
   void pack_experts(Range tiles) {
     int64_t tile = 0;
     std::byte* packed = copy_ + layout_.token_bytes;
@@ -142,7 +143,7 @@ class ExpertsRunner {
     }
   }
 
-  // Rows [begin, end) of one expert: whole tiles, or to its end.
+  // Packs rows [begin, end) of one expert: whole tiles, or up to the expert's end.
   void pack_rows(Range rows, int64_t begin, int64_t end, std::byte* packed) {
     if (is_in_place(rows)) return;
     if (shapes_.input == ExpertInput::routed)
@@ -153,7 +154,7 @@ class ExpertsRunner {
                  packed + static_cast<size_t>(row) * shapes_.row_bytes());
   }
 
-  // One tile of the packed tokens of n rows, word by word.
+  // Interleaves the packed tokens of n rows word by word into one tile.
   void interleave(int64_t row, int64_t n, std::byte* tile) {
     constexpr size_t kWord = 4;
     const size_t n_words = shapes_.row_bytes() / kWord, stride = static_cast<size_t>(n) * kWord;
@@ -164,7 +165,7 @@ class ExpertsRunner {
     }
   }
 
-  // This thread's chunks of one product, whose chunks are numbered from first_chunk on.
+  // Computes this thread's chunks of one product, whose chunks are numbered from first_chunk on.
   void multiply(const Operand& weights, const Operand& out, int64_t n_active, int64_t& first_chunk, int64_t& chunk) {
     const Panels panels(worker_.kernels, weights, step_.activations);
     const int64_t n_panels = panels.n_panels();

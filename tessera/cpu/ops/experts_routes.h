@@ -1,4 +1,4 @@
-// Reads the routes of a mixture of experts (graph/ops/experts.h).
+// Reads the routes of a mixture of experts (graph/ops/experts.h). Used by experts*.cpp.
 #pragma once
 
 #include "tessera/cpu/step.h"
@@ -13,13 +13,13 @@ struct Routes {
         pairs(begins + n_experts + 1),
         rows(pairs + n_pairs) {}
 
-  /// Rows of an expert.
+  /// Returns the rows of an expert.
   Range of(int64_t expert) const { return {begins[expert], begins[expert + 1]}; }
 
   int64_t n_experts, n_pairs;
-  int32_t* begins;  // n_experts + 1
-  int32_t* pairs;   // of each row
-  int32_t* rows;    // of each pair
+  int32_t* begins;  // first row of each expert, n_experts + 1 entries
+  int32_t* pairs;   // indexed by row
+  int32_t* rows;    // indexed by pair
 };
 
 }  // namespace tessera::cpu

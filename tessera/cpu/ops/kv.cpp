@@ -1,4 +1,4 @@
-// kv_store and kv_load: tokens into and out of the cells of a paged cache.
+// kv_store and kv_load: copy tokens into and out of the cells of a paged cache.
 #include "tessera/graph/ops/kv.h"
 
 #include "tessera/cpu/step.h"
@@ -17,7 +17,7 @@ bool supports_kv(const Kernels& kernels, const Graph& graph, const Node& node) {
   return format_of(kernels, graph[node.sources[0]].spec.dtype) != nullptr;
 }
 
-// The block of one head that holds a cell, or null (and a fault) when there is no such cell.
+// Returns the block of one head that contains a cell, or null after reporting a fault if there is no such cell.
 std::byte* block_of(const Step& step, Worker& worker, const Operand& cache, int64_t cell, int64_t head) {
   const int64_t n_cells = cache.shape()[3] * kBlockTokens;
   if (cell < 0 || cell >= n_cells) {

@@ -1,4 +1,4 @@
-// cross_entropy and its gradient: a row of logits is one thread's.
+// cross_entropy and its gradient. Each row of logits is computed by one thread.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@ namespace tessera::cpu {
 
 namespace {
 
-// A target of -1 counts for nothing; of the others a bad one fails the run.
+// A target of -1 is ignored. Any other target out of range fails the run.
 bool is_target(const Step& step, Worker& worker, int64_t target) {
   const int64_t n = step.in[0].shape()[0];
   if (target >= 0 && target < n) return true;
@@ -26,13 +26,13 @@ void run_cross_entropy(const Step& step, Worker& worker) {
     if (!is_target(step, worker, targets[i])) continue;
     const float* x = logits.row(i);
     const ExpSums sums = worker.kernels.loss->exp_sums(x, logits.shape()[0], targets[i]);
-    // ln of the sum by what it has beyond 1: a target that is nearly certain keeps the digits of its loss.
+    // log1p of the sum's excess over 1 keeps the precision of the loss of a nearly certain target.
     const double beyond_one = sums.others + (static_cast<double>(sums.target) - 1.0);
     loss = static_cast<float>(std::log1p(beyond_one) + (static_cast<double>(sums.largest) - x[targets[i]]));
   }
 }
 
-// softmax - 1 at the target is minus the share of all others.
+// At the target, softmax - 1 is computed as the negated share of all other tokens.
 void run_cross_entropy_grad(const Step& step, Worker& worker) {
   const Operand& logits = step.in[0];
   const auto* targets = step.in[1].row<const int32_t>(0);

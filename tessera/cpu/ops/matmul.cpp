@@ -1,4 +1,5 @@
-// Matrix multiplication: x is packed once (quantized, for integer kernels), then threads take panels of weight rows.
+// Matrix multiplication. x is packed once (for integer kernels: quantized), then panels of weight rows are distributed
+// over the threads.
 #include <algorithm>
 
 #include "tessera/base/checked.h"
@@ -8,7 +9,7 @@ namespace tessera::cpu {
 
 namespace {
 
-/// The form that a step packs x for: all its products pack alike.
+/// Returns the product form for which a step packs x. All its products pack x in the same way.
 ProductForm form_of(const Kernels& kernels, const Step& step) {
   return product_form(kernels, step.in[0].dtype, step.activations);
 }
@@ -21,10 +22,10 @@ bool supports_mul_mat(const Kernels& kernels, const Graph& graph, const Node& no
   return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
 }
 
-// A few tokens are packed by every thread for itself, which is cheaper than a barrier.
+// Few tokens are packed by every thread separately, which is cheaper than a barrier.
 bool packs_privately(const PanelFormat& format, int64_t n_tokens) { return n_tokens <= format.token_tile; }
 
-// Scratch: the packed activations (one copy, or one per thread), then each thread's panels.
+// Scratch memory: the packed activations (one copy, or one per thread), then each thread's panels.
 struct WorkLayout {
   WorkLayout(const Kernels& kernels, const Step& step) {
     const PanelFormat& format = form_of(kernels, step).format;
@@ -41,7 +42,7 @@ struct WorkLayout {
   size_t total = 0;
 };
 
-// Never less for more tokens: few tokens are packed once per thread, which can take more than many tokens packed once.
+// The size must not decrease with more tokens: few tokens packed once per thread can need more than many packed once.
 size_t mul_mat_work_bytes(const Kernels& kernels, const Step& step) {
   Step few = step;
   few.in[1].layout.shape[1] = std::min<int64_t>(step.in[1].shape()[1], form_of(kernels, step).format.token_tile);
@@ -66,7 +67,7 @@ class MulMatRunner {
         pack(format, tiles.begin * format.token_tile, std::min(x_.n_tokens, tiles.end * format.token_tile));
       worker_.thread.barrier();
     }
-    // Chunk numbers run on through all products.
+    // Chunks are numbered across all products.
     int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();
     multiply(step_.in[0], step_.out, first_chunk, chunk);
     for (const Step::Product& product : step_.more_products) multiply(product.weights, product.out, first_chunk, chunk);
@@ -78,7 +79,7 @@ class MulMatRunner {
                             activations_);
   }
 
-  // This thread's chunks of one product, whose chunks are numbered from first_chunk on.
+  // Computes this thread's chunks of one product, whose chunks are numbered from first_chunk on.
   void multiply(const Operand& weights, const Operand& out, int64_t& first_chunk, int64_t& chunk) {
     const Panels panels(worker_.kernels, weights, step_.activations);
     const int64_t n_panels = panels.n_panels();

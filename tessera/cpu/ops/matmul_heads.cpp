@@ -1,5 +1,5 @@
-// mul_mat_heads: each head's rows by its own matrix. A head is one thread's: its rows are packed and multiplied there,
-// so no barrier is needed.
+// mul_mat_heads: multiplies each head's rows by its own matrix. One thread packs and multiplies all rows of a head, so
+// no barrier is needed.
 #include <algorithm>
 
 #include "tessera/base/checked.h"

@@ -8,9 +8,9 @@ namespace tessera::cpu {
 
 namespace {
 
-// Panels that a thread makes at once when weights are not multiplied as they lie: enough for the kernel's row tiles.
+// Panels that a thread packs at a time if weights are not stored packed: enough for the kernel's row tiles.
 constexpr int64_t kScratchPanels = 4;
-// Bounds on the panels of one unit of work. Multiply-adds of a unit: a fraction of a millisecond on vector units.
+// Bounds on the panels of one unit of work, and its multiply-adds: a fraction of a millisecond on vector units.
 constexpr int64_t kMinChunk = 4, kMaxChunk = 32, kChunksPerThread = 8;
 constexpr int64_t kChunkMacs = int64_t{1} << 26;
 
@@ -55,7 +55,7 @@ Panels::Panels(const Kernels& kernels, const Operand& weights, Activations activ
 
 int64_t Panels::n_panels() const { return div_ceil<int64_t>(weights_.shape()[1], kPanelRows); }
 
-// A thread's scratch: panels to multiply, then one packed panel on the way to them.
+// A thread's scratch memory: panels to multiply, then one packed panel as an intermediate step.
 size_t Panels::multiplied_bytes() const {
   return weights_.packed && !is_widened_
              ? 0
@@ -83,7 +83,7 @@ void Panels::multiply(int64_t index, int64_t begin, int64_t end, const PackedX& 
   }
 }
 
-// A panel to multiply; `stored` is scratch for its packed form.
+// Creates a panel to multiply; `stored` is scratch memory for its packed form.
 void Panels::make_panel(int64_t index, int64_t panel, std::byte* multiplied, std::byte* stored) const {
   if (!is_widened_) return pack_panel(index, panel, multiplied);
   if (weights_.packed) {
@@ -101,7 +101,7 @@ void Panels::pack_panel(int64_t index, int64_t panel, std::byte* packed) const {
                static_cast<int>(n_rows), weights_.shape()[0], packed);
 }
 
-// In packed memory.
+// Returns a panel in packed memory.
 std::byte* Panels::stored_panel(int64_t index, int64_t panel) const {
   return weights_.data + static_cast<size_t>(index * n_panels() + panel) * stored_.panel_bytes(weights_.shape()[0]);
 }

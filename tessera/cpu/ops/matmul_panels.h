@@ -1,7 +1,7 @@
-// Products of weight panels by packed activations, wherever the weights lie: in packed memory they are used as they
-// lie; others are packed panel by panel into scratch memory, with the same kernels and so the same bits. Where
-// quantized weights are to be multiplied by floats, their panels become f32 panels in scratch memory: a way to measure
-// what quantizing x costs, not a fast one. Used by mul_mat and mul_mat_experts.
+// Products of weight panels and packed activations, for weights in any memory. Weights in packed memory are used in
+// place. Other weights are packed panel by panel into scratch memory, with the same kernels and so the same bits. To
+// multiply quantized weights by float activations, panels are converted to f32 panels in scratch memory. That is slow:
+// it serves to measure the error of quantizing x. Used by mul_mat and mul_mat_experts.
 #pragma once
 
 #include "tessera/base/partition.h"
@@ -9,32 +9,33 @@
 
 namespace tessera::cpu {
 
-/// How a product with weights of some dtype runs.
+/// The kernel and the packing of x for products with weights of some dtype.
 struct ProductForm {
-  const PanelFormat& format;  // whose kernel multiplies
-  int64_t max_group;          // of the packed x
+  const PanelFormat& format;  // provides the kernel
+  int64_t max_group;          // ActivationShape::max_group of the packed x
 
-  /// Whether the two can share the packed x.
+  /// Whether both forms can share the packed x.
   bool packs_as(const ProductForm& other) const {
     return format.pack_activations == other.format.pack_activations && max_group == other.max_group;
   }
 };
 
-/// For a dtype that has panels: its own format, or f32's where it would quantize x and x is to be read as floats.
+/// Returns the form for a dtype that has panels: its own format, or that of f32 if its own would quantize x but
+/// `activations` is float32.
 ProductForm product_form(const Kernels& kernels, DType dtype, Activations activations);
 
-/// The activations of one product: packed, and what of them is multiplied.
+/// The packed activations of one product.
 struct PackedX {
   ActivationShape shape;
   const std::byte* packed;
 };
 
-/// How the matrices of one operand become the panels that are multiplied.
+/// Provides the matrices of one operand as panels to multiply.
 class Panels {
  public:
   Panels(const Kernels& kernels, const Operand& weights, Activations activations);
 
-  /// What a thread needs to multiply.
+  /// Bytes of scratch memory that a thread needs for multiply().
   size_t scratch_bytes() const;
 
   /// out[t][row] for the rows of panels [begin, end) of matrix `index` (0 unless weights have three dimensions) and all
@@ -56,11 +57,11 @@ class Panels {
   bool is_widened_;
 };
 
-/// What a thread needs to multiply the panels of any product of a step.
+/// Bytes of scratch memory that a thread needs to multiply the panels of any product of a step.
 size_t panel_scratch_bytes(const Kernels& kernels, const Step& step);
 
-/// Panels of one unit of work, of n_panels that threads share out: few enough to balance threads and to notice a
-/// cancellation soon, enough to stream memory.
+/// Returns the number of panels per unit of work: few enough to balance the threads and to react to a cancellation
+/// soon, enough to stream memory.
 int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_tokens);
 
 }  // namespace tessera::cpu

@@ -1,4 +1,5 @@
-// Norms, softmax and sums. A row is one thread's, so that its sums run in one order; of sum_squares a column is.
+// Norms, softmax and sums. One thread computes a whole row, so that its sums have a fixed order. For sum_squares, one
+// thread computes a whole column.
 #include <algorithm>
 #include <array>
 
@@ -45,9 +46,9 @@ void run_row_sum(const Step& step, Worker& worker) {
     *step.out.nth_row(i) = worker.kernels.norm->row_sum(step.in[0].nth_row(i), step.in[0].shape()[0]);
 }
 
-// --- sum_squares: threads share out pieces of columns, and a column's sum goes through the rows in their order
+// --- sum_squares: pieces of columns are distributed over threads, and each column is summed in the order of rows
 
-// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler makes vectors of the loop.
+// Columns of a piece: a multiple of a cache line, and a constant, so that the compiler vectorizes the loop.
 constexpr int64_t kSumColumns = 64;
 
 void run_sum_squares(const Step& step, Worker& worker) {

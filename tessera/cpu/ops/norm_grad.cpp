@@ -1,11 +1,12 @@
-// Gradients of rms_norm, layer_norm, l2_norm and soft_max: a row is one thread's, so that its sums run in one order.
+// Gradients of rms_norm, layer_norm, l2_norm and soft_max. One thread computes a whole row, so that its sums have a
+// fixed order.
 #include "tessera/cpu/step.h"
 
 namespace tessera::cpu {
 
 namespace {
 
-// kernel(x, weight, dy, n, eps, out) on every row of this thread's share.
+// Calls kernel(x, weight, dy, n, eps, out) on every row of this thread's share.
 template <class Kernel>
 void run_weighted(const Step& step, const Worker& worker, float eps, Kernel kernel) {
   const float* weight = step.in[1].present() ? step.in[1].row(0) : nullptr;

@@ -1,4 +1,4 @@
-// Steps of an optimizer, in place in tensors without gaps: threads share out pieces of all their elements.
+// Steps of an optimizer, in place on contiguous tensors. Pieces of their elements are distributed over the threads.
 #include "tessera/graph/ops/optimizer.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tessera::cpu {
 
 namespace {
 
-// piece(begin, n) for this thread's part of the elements.
+// Calls piece(begin, n) for this thread's part of the elements.
 template <class Piece>
 void for_part(const Step& step, const Worker& worker, Piece piece) {
   const int64_t n = step.out.shape().n_elements();

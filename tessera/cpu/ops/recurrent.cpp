@@ -1,5 +1,6 @@
-// Recurrent layers: threads share out sequences and, of each, pieces of channels or heads. A piece goes through all of
-// its sequence's tokens before the next, so its part of the state stays in the nearest cache.
+// Recurrent layers. Sequences, and pieces of their channels or heads, are distributed over the threads. A thread
+// computes all tokens of a sequence for one piece before the next, so the piece's part of the state stays in the
+// first-level cache.
 #include "tessera/graph/ops/recurrent.h"
 
 #include <algorithm>
@@ -13,10 +14,11 @@ namespace {
 
 static_assert(kMaxConvWidth == kConvWidth, "the graph and the kernels agree on a convolution");
 
-// Floats of a state that a piece should not exceed: half of a first-level cache of 32 KiB.
+// Upper bound for the floats of a state per piece: half of a first-level cache of 32 KiB.
 constexpr int64_t kStatePieceElements = 4096;
 
-// piece(run, begin, end) for this thread's share of all runs' pieces of n_items, at most per_piece each.
+// Calls piece(run, begin, end) for this thread's share of the pieces of all runs. Each run has n_items items, at most
+// per_piece per piece.
 template <class Piece>
 void for_pieces(Worker& worker, const Runs& runs, int64_t n_items, int64_t per_piece, Piece piece) {
   const int64_t n_pieces = div_ceil(n_items, per_piece);
@@ -96,7 +98,7 @@ void run_selective_scan(const Step& step, Worker& worker) {
   });
 }
 
-// Pieces of the values of one head: piece(run, head, begin, end).
+// Calls piece(run, head, begin, end) for pieces of the values of each head.
 template <class Piece>
 void for_values(Worker& worker, const Runs& runs, int64_t n_heads, int64_t k_dim, int64_t v_dim, Piece piece) {
   const int64_t per_piece = std::clamp<int64_t>(kStatePieceElements / k_dim, 1, v_dim);

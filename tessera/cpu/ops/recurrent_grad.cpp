@@ -1,5 +1,5 @@
-// Gradients of recurrent layers. Threads share out channels, or heads of a sequence; whatever several values of a head
-// have a part in is added up by the one thread that has the head, in one order.
+// Gradients of recurrent layers. Channels, or heads of a sequence, are distributed over the threads. Gradients to which
+// several values of a head contribute are summed in a fixed order by the thread that computes the head.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,17 +11,18 @@ namespace tessera::cpu {
 
 namespace {
 
-// Floats of a state that is taken through time at once: with those of a segment of tokens it stays in a second-level
-// cache.
+// Upper bound for the floats of a state per piece: with the states of a segment of tokens, a piece fits in a
+// second-level cache.
 constexpr int64_t kGradPieceElements = 1024;
-// Heads of a group are divided in so many parts at most, whose gradients of B and C are added up in the end.
+// The maximum number of parts into which the heads of a group are divided. The parts' gradients of B and C are added at
+// the end.
 constexpr int64_t kMaxGroupParts = 16;
 
 int64_t values_per_piece(int64_t n, int64_t n_values) {
   return std::clamp<int64_t>(kGradPieceElements / n, 1, n_values);
 }
 
-/// What one thread takes through time, in bytes: a multiple of a cache line.
+/// Bytes of scratch memory for one thread's piece: a multiple of a cache line.
 size_t piece_bytes(const Kernels& kernels, int64_t n_tokens, int64_t n, int64_t n_values) {
   const size_t n_floats = kernels.recurrent_grad->scratch_floats(n_tokens, n, values_per_piece(n, n_values));
   return round_up(n_floats * sizeof(float), size_t{64});
@@ -31,7 +32,7 @@ float* piece_of(const Step& step, const Worker& worker, size_t bytes) {
   return reinterpret_cast<float*>(step.work + bytes * static_cast<size_t>(worker.thread.index));
 }
 
-/// Parts of a flat result, in the order of its operands.
+/// Divides a flat result into one part per operand, in their order.
 class Parts {
  public:
   explicit Parts(const Operand& out) : at_(out.row(0)) {}
@@ -45,14 +46,14 @@ class Parts {
   float* at_;
 };
 
-/// All of the result is zero when this returns.
+/// Sets the whole result to zero, with a barrier at the end.
 void clear(const Operand& out, Worker& worker) {
   const Range share = worker.share(out.shape().n_elements());
   std::fill(out.row(0) + share.begin, out.row(0) + share.end, 0.0f);
   worker.thread.barrier();
 }
 
-// piece(run) for all runs in their order.
+// Calls piece(run) for all runs in order.
 template <class Piece>
 void for_runs(Worker& worker, const Runs& runs, Piece piece) {
   for (int64_t i = 0; i < runs.size(); ++i)
@@ -92,7 +93,8 @@ void run_causal_conv_grad(const Step& step, Worker& worker) {
   }
 }
 
-// A token is subtracted from the one before, and added to by the one after.
+// A token's output is the previous input minus its own. So the gradient of an input is the next token's dy minus its
+// own.
 void run_token_shift_grad(const Step& step, Worker& worker) {
   const Operand& dy = step.in[0];
   const Runs runs(step, step.in[1], step.in[2], dy.shape()[1]);
@@ -111,7 +113,7 @@ void run_token_shift_grad(const Step& step, Worker& worker) {
   });
 }
 
-/// The shapes of a scan, and where its parts of groups leave the gradients of B and C.
+/// The shapes of a scan, and the layout of the gradients of B and C of each part of a group.
 struct ScanParts {
   explicit ScanParts(const Step& step)
       : n_heads(step.in[0].shape()[1]),
@@ -220,7 +222,7 @@ class ScanRunner {
   Worker& worker_;
   ScanParts s_;
   size_t scratch_bytes_;
-  float *d_b_, *d_c_;  // of each part of the groups, [n_state, n_groups, n_tokens]
+  float *d_b_, *d_c_;  // [n_state, n_groups, n_tokens] for each part of the groups
   float *d_x_ = nullptr, *d_dt_ = nullptr, *d_a_ = nullptr, *d_d_ = nullptr;
 };
 
@@ -231,7 +233,7 @@ size_t delta_net_grad_work_bytes(const Kernels& kernels, const Step& step) {
   return piece_bytes(kernels, v[2], k[0], v[0]) * static_cast<size_t>(step.n_threads);
 }
 
-// A thread has a key head with all value heads that use it.
+// One thread computes a key head with all value heads that use it.
 void run_delta_net_grad(const Step& step, Worker& worker) {
   const auto& params = std::get<DeltaNetParams>(step.node->params);
   const Operand &q = step.in[0], &k = step.in[1], &v = step.in[2], &decay = step.in[3], &beta = step.in[4],

@@ -1,4 +1,5 @@
-// Reads the runs of recurrent operations (graph/ops/recurrent.h). Used by recurrent.cpp and recurrent_grad.cpp.
+// Reads and checks the runs of recurrent operations (graph/ops/recurrent.h). Used by recurrent.cpp and
+// recurrent_grad.cpp.
 #pragma once
 
 #include <optional>
@@ -13,10 +14,10 @@ inline int64_t stride(const Operand& x, size_t dimension) {
   return x.layout.nb[dimension] / static_cast<int64_t>(sizeof(float));
 }
 
-/// The tokens of one sequence, and its state.
+/// The tokens of one sequence and its states.
 struct Run {
   std::span<const int32_t> tokens;
-  const float* before = nullptr;  // null: zeros
+  const float* before = nullptr;  // the initial state; null: zeros
   float* after = nullptr;
 };
 
@@ -37,7 +38,7 @@ class Runs {
 
   int64_t size() const { return n_; }
 
-  /// Run i; nothing where it is not used, or (with a fault) where its numbers are out of range.
+  /// Returns run i, or nothing if it is unused or, with a reported fault, out of range.
   std::optional<Run> at(Worker& worker, int64_t i) const {
     const int32_t* fields = fields_ + i * kRunFields;
     const int32_t begin = fields[0], count = fields[1], read = fields[2], write = fields[3];

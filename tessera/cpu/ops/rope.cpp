@@ -11,8 +11,8 @@ namespace tessera::cpu {
 
 namespace {
 
-// Angle of pair i per position. YaRN mixes the stretched angle (interpolation) and the original one
-// (extrapolation) by a ramp that falls from 1 at yarn_low to 0 at yarn_high.
+// Returns the angle of pair i per position. YaRN blends the stretched angle (interpolation) and the original angle
+// (extrapolation) by a ramp that decreases from 1 at yarn_low to 0 at yarn_high.
 double angle_per_position(const RopeTableParams& p, int64_t i, float factor) {
   const double base =
       std::pow(static_cast<double>(p.freq_base), -2.0 * static_cast<double>(i) / static_cast<double>(p.n_rot));
@@ -43,7 +43,7 @@ void run_rope_table(const Step& step, Worker& worker) {
 
 bool is_inverse(const Step& step) { return std::get<RopeParams>(step.node->params).inverse; }
 
-// A thread's row of the table with the opposite angles.
+// Bytes of a thread's scratch row: a row of the table with negated angles.
 size_t inverse_row_bytes(const Step& step) {
   constexpr size_t kCacheLine = 64;
   return round_up(static_cast<size_t>(step.in[1].shape()[0]) * sizeof(float), kCacheLine);

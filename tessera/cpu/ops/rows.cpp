@@ -1,4 +1,4 @@
-// Rows of a table, of another type, with scales: cast, get_rows, scatter_rows, add_scaled.
+// Operations on rows: cast, get_rows, scatter_rows, add_scaled.
 #include "tessera/graph/ops/rows.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void run_get_rows(const Step& step, Worker& worker) {
 
 // --- scatter_rows
 
-// Threads share out columns: any row may be any thread's otherwise.
+// Columns are distributed over the threads, because several rows may be added to the same row of the result.
 void run_scatter_rows(const Step& step, Worker& worker) {
   const Operand& rows = step.in[0];
   const auto* ids = step.in[1].row<const int32_t>(0);
@@ -85,8 +85,8 @@ void run_scatter_rows(const Step& step, Worker& worker) {
   }
 }
 
-// --- add_scaled: what adapters add. A row of scale 0 keeps its bits, whatever d holds: a token that no adapter is
-// meant for gets what a graph without adapters gives it.
+// --- add_scaled: adds the output of an adapter. A row with scale 0 keeps its bits for any d. So a token without an
+// adapter gets the same result as in a graph without adapters.
 
 void run_add_scaled(const Step& step, Worker& worker) {
   const Operand &y = step.in[0], &d = step.in[1], &scales = step.in[2];

@@ -1,4 +1,4 @@
-// How rows of plain tensors become floats.
+// Chooses the decoder that converts rows of unpacked tensors to floats.
 #pragma once
 
 #include "tessera/cpu/step.h"
@@ -8,7 +8,7 @@ namespace tessera::cpu {
 
 using Decode = void (*)(const void* row, int64_t n, float* out);
 
-/// The vector kernel where the dtype has one, else the format's own decoder; null where the dtype is no number.
+/// Returns the vector kernel of a dtype, else the format's reference decoder; null for dtypes that are not numbers.
 inline Decode decoder_of(const Kernels& kernels, DType dtype) {
   if (const Decode kernel = kernels.to_f32[static_cast<size_t>(dtype)]; kernel != nullptr) return kernel;
   const quant::Format* format = quant::find_format(dtype);

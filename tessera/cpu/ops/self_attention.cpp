@@ -1,6 +1,6 @@
-// Attention among the tokens of a batch. Each thread gathers the tokens of each sequence for itself; then they take
-// blocks of 64 queries of a head (forward), or a KV head of a sequence with all its query heads (backward), so that
-// each sum is one thread's.
+// Attention among the tokens of a batch. Each thread lists the tokens of each sequence separately. A task is a block of
+// 64 queries of a head (forward), or a KV head of a sequence with all its query heads (backward), so that each sum is
+// computed by one thread.
 #include "tessera/graph/ops/self_attention.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace tessera::cpu {
 
 namespace {
 
-// Operands of both operations; dy of the backward one.
+// Operands of both operations; dy belongs only to the backward one.
 constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 3, kSequences = 4, kSinks = 5, kDy = 6;
 
 int64_t n_tokens_of(const Step& step) { return step.in[kQ].shape()[2]; }
@@ -20,7 +20,7 @@ bool has_gradient(const Step& step) { return step.node->op == Op::self_attention
 bool has_sinks(const Step& step) { return step.node->sources[kSinks] != kNoNode; }
 int64_t self_v_dim(const Step& step) { return has_gradient(step) ? step.in[kDy].shape()[0] : step.out.shape()[0]; }
 
-/// Scratch of one thread, offsets in bytes: the kernel's, then what is known of the tokens.
+/// The scratch memory of one thread, as offsets in bytes: the kernel's, then the gathered tokens.
 struct ThreadScratch {
   ThreadScratch(const Kernels& kernels, const Step& step) {
     const auto n = static_cast<size_t>(n_tokens_of(step));
@@ -40,7 +40,7 @@ struct ThreadScratch {
   size_t keys, tokens, positions, lowest, highest, end;
 };
 
-/// Of all threads, behind theirs: what each token adds to the gradient of each head's sink.
+/// Bytes after the scratch memory of all threads: the contribution of each token to the gradient of each head's sink.
 size_t sink_bytes(const Step& step) {
   if (!has_gradient(step) || !has_sinks(step)) return 0;
   return sizeof(float) * static_cast<size_t>(step.in[kQ].shape()[1] * n_tokens_of(step));
@@ -50,7 +50,7 @@ size_t self_attention_work_bytes(const Kernels& kernels, const Step& step) {
   return ThreadScratch(kernels, step).end * static_cast<size_t>(step.n_threads) + sink_bytes(step);
 }
 
-/// The tokens of a batch by sequence, each sequence's in the order of the batch.
+/// The tokens of a batch, grouped by sequence. Within a sequence they have the order of the batch.
 class Gathered {
  public:
   Gathered(const Step& step, Worker& worker, const ThreadScratch& at, std::byte* scratch)
@@ -72,7 +72,7 @@ class Gathered {
   }
 
   int64_t n_tokens() const { return n_; }
-  /// The end of the sequence that begins at i of the gathered tokens.
+  /// Returns the end of the sequence that begins at gathered token i.
   int64_t end_of(int64_t i) const {
     int64_t end = i + 1;
     while (end < n_ && sequences_[tokens_[end]] == sequences_[tokens_[i]]) ++end;
@@ -94,7 +94,7 @@ class Gathered {
     for (int64_t i = 0; i < n_; ++i) tokens_[i] = static_cast<int32_t>(keys[i] & 0xffffffffu);
   }
 
-  // Those of each group, of which a sequence has no more than tokens.
+  // Computes the range of positions of each group. A sequence has no more groups than tokens.
   void find_ranges(Range sequence) {
     for (int64_t group = 0; group * kSelfGroup < sequence.size(); ++group) {
       const int64_t begin = sequence.begin + group * kSelfGroup;
@@ -106,10 +106,10 @@ class Gathered {
   }
 
   int64_t n_;
-  const int32_t* sequences_;  // by token of the batch
+  const int32_t* sequences_;  // indexed by token of the batch
   int32_t* tokens_;
   float* positions_;
-  float *lowest_, *highest_;  // by the sequence's first token plus the group
+  float *lowest_, *highest_;  // indexed by the sequence's first gathered token plus the group
 };
 
 /// Rows of one head of an operand.
@@ -147,7 +147,7 @@ class SelfAttentionRunner {
               [&](Range sequence, int64_t task) {
                 const int64_t head = task % n_heads_;
                 point_at_head(head);
-                // Where the last block sees the most, no thread should be left with it.
+                // The last block may attend to the most keys, so it goes first to balance the threads.
                 const int64_t block = n_blocks(sequence) - 1 - task / n_heads_;
                 worker_.kernels.self_attention->forward(
                     task_, block * kSelfBlock, rows_of(step_.out.row(0), head, n_heads_, task_.v_dim), scratch_);
@@ -183,8 +183,8 @@ class SelfAttentionRunner {
   }
 
  private:
-  // use(sequence, task) for this thread's of the n_tasks(sequence) tasks of each sequence. Tasks are handed out in
-  // order, so a thread only ever walks forward through the sequences.
+  // Calls use(sequence, task) for this thread's share of the n_tasks(sequence) tasks of each sequence. Tasks are
+  // assigned in ascending order, so each thread advances through the sequences once.
   template <class Count, class Use>
   void for_tasks(Count n_tasks, Use use) {
     Range sequence;
@@ -211,7 +211,7 @@ class SelfAttentionRunner {
     task_.sink = has_sinks(step_) ? step_.in[kSinks].row(0) + head : nullptr;
   }
 
-  // Of one KV head; the query heads that share it, in order.
+  // Adds the gradients of one KV head, over the query heads that share it, in order.
   void add_gradients(int64_t head_kv, float* dq, SelfAttentionGradients& to) {
     const int64_t group = n_heads_ / n_heads_kv_;
     for (int64_t head = head_kv * group; head < (head_kv + 1) * group && !worker_.thread.cancelled(); ++head) {

@@ -1,5 +1,5 @@
-// Elements under another shape, moved, repeated or summed: concat, transpose, sum_to, repeat, place. Threads share
-// out what is written; a sum runs in the order of what is read.
+// Operations that move, repeat or sum elements: concat, transpose, sum_to, repeat, place. The elements of the result
+// are distributed over the threads. Sums have the order of the operand.
 #include "tessera/graph/ops/shape.h"
 
 #include <algorithm>
@@ -24,14 +24,14 @@ void run_concat(const Step& step, Worker& worker) {
 
 // --- transpose
 
-// What a thread turns at once: within the nearest cache, and whole blocks of every dtype.
+// The tile that a thread transposes at a time: it fits in the first-level cache and has whole blocks of every dtype.
 constexpr int64_t kTileRows = 64, kTileColumns = 256, kStripRows = 16;
 
 bool supports_transpose(const Kernels& kernels, const Graph& graph, const Node& node) {
   return decoder_of(kernels, graph[node.sources[0]].spec.dtype) != nullptr;
 }
 
-// Rows [row, row + n_rows) of the matrix (i2, i3), of which columns [begin, begin + n).
+// Transposes rows [row, row + n_rows) and columns [begin, begin + n) of matrix (i2, i3).
 void transpose_tile(const Step& step, const Worker& worker, int64_t row, int64_t n_rows, int64_t begin, int64_t n,
                     int64_t i2, int64_t i3) {
   const Operand& x = step.in[0];
@@ -68,7 +68,7 @@ void run_transpose(const Step& step, Worker& worker) {
 
 // --- sum_to, repeat
 
-// Which rows of the larger shape belong to row i of the smaller: along each outer dimension one, or all.
+// The rows of the larger shape that correspond to row i of the smaller: along each outer dimension one row, or all.
 struct RowBox {
   std::array<Range, 3> of;
 };
@@ -89,7 +89,7 @@ void for_rows(const RowBox& box, Row row) {
       for (int64_t i1 = box.of[0].begin; i1 < box.of[0].end; ++i1) row(i1, i2, i3);
 }
 
-// Columns [begin, begin + n) of row i of the result.
+// Computes columns [begin, begin + n) of row i of the result.
 void sum_columns(const Step& step, const Worker& worker, int64_t i, int64_t begin, int64_t n) {
   const Operand& x = step.in[0];
   float* out = step.out.nth_row(i) + begin;
@@ -111,7 +111,7 @@ void sum_rows(const Step& step, const Worker& worker) {
 }
 
 void run_sum_to(const Step& step, Worker& worker) {
-  constexpr int64_t kMostColumns = 1024;  // beside the sums, what is read stays in the nearest cache
+  constexpr int64_t kMostColumns = 1024;  // sums and operand columns fit in the first-level cache
   const Shape& out = step.out.shape();
   if (out[0] != step.in[0].shape()[0]) return sum_rows(step, worker);
   const int64_t fair = div_ceil<int64_t>(out.n_elements(), worker.thread.count);

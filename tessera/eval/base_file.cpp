@@ -37,7 +37,7 @@ uint64_t n_rows(const Header& header) {
   return static_cast<uint64_t>(scored_positions(header.n_ctx).size()) * static_cast<uint64_t>(header.n_chunks);
 }
 
-// Up to where the rows end; nothing if that is more than a file can have.
+// Returns the offset of the end of the rows, or nothing if it overflows.
 std::optional<uint64_t> bytes_of(const Header& header) {
   const auto of_rows = checked_mul<uint64_t>(n_rows(header), row_bytes(header.n_vocab));
   return of_rows ? checked_add<uint64_t>(*of_rows, sizeof(Header) + 4 * n_tokens(header)) : std::nullopt;
@@ -125,7 +125,7 @@ Result<> BaseFile::read_header() {
   tokens_.resize(n_tokens(header));
   first_row_ = sizeof header + 4 * tokens_.size();
   TESSERA_TRY(file_.read_at(sizeof header, std::as_writable_bytes(std::span(tokens_))));
-  // Whatever else follows the rows is another's.
+  // Other data after the rows belongs to another program and is ignored.
   return size - *wanted == sizeof(Trailer) + 4 * n_rows(header) ? read_trailer(*wanted) : Result<>();
 }
 

@@ -1,4 +1,4 @@
-// Some of a file's tasks at random, with numbers that are fixed: std::mt19937's outputs are the C++ standard's.
+// Selects random tasks of a file, reproducibly: the C++ standard defines the outputs of std::mt19937.
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -9,8 +9,8 @@ namespace tessera::eval {
 
 namespace {
 
-// Uniform in [0, n), 0 < n < 2^32, without bias: the high half of a product whose low half is not among the 2^32 mod n
-// that come too often (Lemire 2019, "Fast Random Integer Generation in an Interval").
+// Uniform in [0, n), 0 < n < 2^32, without bias: the high half of a product. It draws again for the 2^32 mod n low
+// halves that would occur too often (Lemire 2019, "Fast Random Integer Generation in an Interval").
 uint32_t draw_below(std::mt19937& random, uint32_t n) {
   const uint32_t n_excess = (0u - n) % n;
   for (;;) {
@@ -19,7 +19,8 @@ uint32_t draw_below(std::mt19937& random, uint32_t n) {
   }
 }
 
-// In f32, as the scores to compare with were drawn: biased, and 1 for the highest outputs.
+// Uses f32 like the program whose scores are compared. The result is biased, and the share is 1 for the highest
+// outputs.
 size_t draw_scaled(std::mt19937& random, size_t n) {
   const float share = 0x1p-32f * static_cast<float>(static_cast<uint32_t>(random()));
   return std::min(static_cast<size_t>(share * static_cast<float>(n)), n - 1);

@@ -12,7 +12,7 @@ namespace tessera::eval {
 
 namespace {
 
-// The lines of a text, counted from 1; a carriage return at their end is no part of them.
+// Iterates over the lines of a text, numbered from 1, without a carriage return at their end.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
@@ -34,7 +34,7 @@ class Lines {
   int64_t number_ = 0;
 };
 
-// What a message shows of a field: the beginning.
+// Returns the beginning of a field, for messages.
 std::string_view shown(std::string_view text) { return text.substr(0, 20); }
 
 Result<size_t> parse_digit(std::string_view text, char first, char last, std::string_view what) {
@@ -48,7 +48,7 @@ Result<> want_tasks(const std::vector<ChoiceTask>& tasks) {
   return {};
 }
 
-// Takes the first field off a line of a CSV file. A line without one that is left has none.
+// Removes the first field from a line of a CSV file. The line becomes empty (nullopt) after its last field.
 Result<std::string> take_field(std::optional<std::string_view>& line) {
   if (!line) return fail(ErrorCode::format, "fewer than 5 fields");
   std::string field;
@@ -142,7 +142,7 @@ Result<std::vector<ChoiceTask>> parse_hellaswag(std::string_view file) {
   for (auto line = lines.next(); line; line = lines.next()) {
     std::vector<std::string_view> fields = {*line};
     while (fields.size() < kLines && (line = lines.next())) fields.push_back(*line);
-    // The second line shows first that a file is of another kind, or lacks a line before.
+    // Checks the second line first: it reveals a file of another kind, or a missing line before.
     const int64_t first_line = lines.number() - static_cast<int64_t>(fields.size()) + 1;
     Result<size_t> right = 0;
     if (fields.size() > 1) right = parse_digit(fields[1], '0', '3', "right ending");
@@ -188,14 +188,14 @@ Result<std::vector<ChoiceTask>> parse_multiple_choice(std::string_view file) {
   if (!offsets) return forward_error(offsets, fmt::format("offsets of {} tasks", *n_tasks));
   ByteReader offset_reader(*offsets);
   std::vector<ChoiceTask> tasks;
-  // Tasks lie apart, so all of them hold no more bytes than the file.
+  // Tasks do not overlap, so together they cannot have more bytes than the file.
   size_t n_left = header.remaining();
   for (int64_t number = 1; number <= int64_t{*n_tasks}; ++number) {
     const std::string where = fmt::format("task {}", number);
     TESSERA_ASSIGN(const uint32_t offset, offset_reader.read<uint32_t>());
     if (offset < header.offset() || offset >= bytes.size())
       return fail(ErrorCode::format, "{}: at byte {}, want {} to {}", where, offset, header.offset(), bytes.size() - 1);
-    // Read from the file's beginning, so that messages give the place in the file.
+    // Reads from the beginning of the file, so that messages contain the offset in the file.
     ByteReader in(bytes);
     TESSERA_TRY(in.take(offset));
     auto task = read_task(in);

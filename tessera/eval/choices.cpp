@@ -15,7 +15,7 @@ namespace {
 
 int64_t size_of(const std::vector<int32_t>& tokens) { return static_cast<int64_t>(tokens.size()); }
 
-// The texts of a task as tokens, whole. Not empty: an answer is not.
+// Tokenizes the whole texts of a task. They are not empty, because answers are not empty.
 Result<std::vector<std::vector<int32_t>>> tokenize_texts(const text::Tokenizer& tokenizer, const ChoiceTask& task,
                                                          int64_t n_max_tokens) {
   std::vector<std::vector<int32_t>> texts;
@@ -30,7 +30,8 @@ Result<std::vector<std::vector<int32_t>>> tokenize_texts(const text::Tokenizer& 
   return texts;
 }
 
-// How many tokens all texts begin with. Each keeps one that is its own, also where it is the beginning of another.
+// Returns the length of the common prefix of all texts. Each text keeps at least one token after it, even if the text
+// is a prefix of another.
 size_t count_shared(std::span<const std::vector<int32_t>> texts) {
   const std::vector<int32_t>& first = texts[0];
   size_t n_shared = first.size();
@@ -41,7 +42,8 @@ size_t count_shared(std::span<const std::vector<int32_t>> texts) {
   return n_shared;
 }
 
-// Where the tokens after the option begin in each text; where one has too few, after what the texts share in all.
+// Returns the first token after the option in each text. If one text has too few tokens, returns the end of the shared
+// tokens for all texts.
 Result<std::vector<int64_t>> ends_of_options(const text::Tokenizer& tokenizer, const ChoiceTask& task,
                                              const ChoiceTokens& made) {
   constexpr int64_t kFewTokens = 3;
@@ -78,14 +80,14 @@ Result<ChoiceTokens> tokenize_task(ChoiceForm form, const text::Tokenizer& token
   return made;
 }
 
-// Tokens that one task takes in a call's batches.
+// The number of tokens to decode for one task.
 int64_t count_decoded(const ChoiceTokens& task) {
   int64_t n = size_of(task.shared);
   for (size_t i = 0; i < task.tails.size(); ++i) n += task.n_decoded(i) - size_of(task.shared);
   return n;
 }
 
-// Blocks of the cache that a task takes: whole blocks of shared tokens are shared.
+// The number of cache blocks that a task needs. Sequences share whole blocks of shared tokens.
 int64_t count_blocks(const ChoiceTokens& task) {
   const int64_t n_shared_blocks = size_of(task.shared) / kKvBlockTokens;
   int64_t n = n_shared_blocks;
@@ -116,7 +118,7 @@ class GroupScorer {
   }
 
  private:
-  // A token whose log p the logits after a token of the batch give.
+  // A token to score, with the logits of the previous position in the batch.
   struct Target {
     size_t task, answer;
     int64_t position;
@@ -149,7 +151,7 @@ class GroupScorer {
 
   int32_t sequence(size_t task, size_t answer) const { return first_sequences_[task] + static_cast<int32_t>(answer); }
 
-  // A token that these answers of a task have in common, in the sequence of the first.
+  // Adds a token that these answers of a task have in common, to the sequence of the first of them.
   Result<> add(size_t t, Range answers, int64_t position) {
     const auto first = static_cast<size_t>(answers.begin);
     bool wants_logits = false;
@@ -166,7 +168,7 @@ class GroupScorer {
     return batch_.size() < run_.n_call ? Result<>() : flush();
   }
 
-  // Decodes what was added and adds up what it says. Positions come in order, so each sum has its order too.
+  // Decodes the batch and adds the log-probabilities of its targets. Positions are in order, so the sums are too.
   Result<> flush() {
     if (batch_.size() == 0) return {};
     TESSERA_TRY(session_.decode(batch_, cancel_));
@@ -194,11 +196,11 @@ class GroupScorer {
   std::span<const ChoiceTokens> group_;
   const ChoiceRun& run_;
   const CancelToken* cancel_;
-  std::vector<int32_t> first_sequences_;  // by task; one for each answer
+  std::vector<int32_t> first_sequences_;  // by task; each answer has a sequence
   int32_t n_sequences_ = 0;
   std::vector<std::vector<double>> sums_;  // of log p, by task and answer
   Batch batch_;
-  int64_t n_outputs_ = 0;  // of the batch
+  int64_t n_outputs_ = 0;  // in the batch
   std::vector<Target> targets_;
   std::vector<TokenRow> rows_;
   std::vector<double> losses_;
@@ -255,7 +257,7 @@ void ChoiceRun::set_up(SessionOptions& options, std::span<const ChoiceTokens> ta
     n_blocks = std::max(n_blocks, n_group_blocks);
     n_outputs = std::max(n_outputs, n_group_outputs);
   }
-  // A cache has a block more than its tokens fill for each sequence but one.
+  // A cache reserves one block more than its tokens fill for each sequence but one.
   options.n_ctx = std::max((n_blocks - n_sequences + 1) * kKvBlockTokens, n_longest);
   options.n_sequences = static_cast<int32_t>(n_sequences);
   options.n_ubatch = std::min(options.n_ubatch, n_call);
@@ -288,11 +290,11 @@ ChoiceScore::Share ChoiceScore::guessing() const {
 }
 
 ChoiceScore::Interval ChoiceScore::interval() const {
-  constexpr double z = 1.959963984540054;  // of the normal distribution, 95 % lie within +/- z
+  constexpr double z = 1.959963984540054;  // 95 % of the normal distribution are within +/- z
   const double n = static_cast<double>(n_tasks_), p = share().share;
   const double center = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double reach = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-  // Rounding can pass the ends, where the interval touches them.
+  // Rounding errors could exceed 0 or 1 if the interval touches them.
   return {.low = std::max(center - reach, 0.0), .high = std::min(center + reach, 1.0)};
 }
 

@@ -1,8 +1,8 @@
-// What a model chooses: for each task of choice_tasks.h, the mean log p of every answer's tokens, and the answer with
-// the greatest.
+// Scores multiple-choice tasks (choice_tasks.h): the mean log p of the tokens of each answer, and the answer with the
+// highest mean.
 //
-// Tokens that all of a task's texts begin with are decoded once, in one sequence, and copied to the others; many tasks
-// are decoded together. No score depends on that, nor on the number of threads: not in a bit.
+// The common prefix of a task's texts is decoded once, in one sequence, and copied to the others. Many tasks are
+// decoded together. Scores have the same bits for any grouping of tasks and any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -16,54 +16,54 @@
 
 namespace tessera::eval {
 
-/// A task's texts as tokens: `shared`, then one of the tails, none of which is empty.
+/// The texts of a task as tokens: `shared`, followed by one of the tails. No tail is empty.
 struct ChoiceTokens {
   struct Tail {
     std::vector<int32_t> tokens;
-    Range scored;  // of shared and tail together; not empty, and begins at 1 or later
+    Range scored;  // positions in shared and tail together; not empty, begins at 1 or later
   };
 
-  int64_t number = 1;  // the task's
+  int64_t number = 1;  // of the task
   std::vector<int32_t> shared;
   std::vector<Tail> tails;
 
-  /// The token at a position of shared and tail i.
+  /// Returns the token at a position of the text of tail i, including the shared tokens.
   int32_t token(size_t i, int64_t position) const;
-  /// Tokens to decode for tail i, from the text's beginning: all before the last that is scored.
+  /// Number of tokens to decode for tail i, from the beginning of the text: all before the last scored token.
   int64_t n_decoded(size_t i) const { return tails[i].scored.end - 1; }
 };
 
-/// What is scored: the tokens after the shared ones. But of WinoGrande, where the texts differ in the middle: the
-/// tokens after the option if in both texts more than 3 follow the shared ones, and no last token (the full stop) if it
-/// is not the only one. Errors: those of the tokenizer; limit (a text of more than n_max_tokens); format (a text
-/// without a token to score).
+/// Tokenizes a task and determines the scored tokens, which are the tokens after the shared ones. The texts of
+/// WinoGrande differ in the middle. Their scored tokens are those after the option, if more than 3 tokens follow the
+/// shared ones in both texts, without the last token (the full stop) unless it is the only one. Errors: errors of the
+/// tokenizer; limit (a text has more than n_max_tokens); format (a text has no token to score).
 Result<ChoiceTokens> tokenize_choices(ChoiceForm form, const text::Tokenizer& tokenizer, const ChoiceTask& task,
                                       int64_t n_max_tokens);
 
-/// The answer with the greatest mean: the first of those; the last of them in WinoGrande.
+/// Returns the answer with the highest mean. Ties go to the first answer, in WinoGrande to the last.
 size_t choose(ChoiceForm form, std::span<const double> mean_log_p);
 
-/// How tasks are decoded.
+/// The grouping of tasks for decoding.
 struct ChoiceRun {
-  int64_t n_call = 512;       // the most tokens of a call
-  int64_t n_together = 2048;  // the most tokens of tasks that are decoded together; a task of more is alone
+  int64_t n_call = 512;       // maximum number of tokens per call of decode()
+  int64_t n_together = 2048;  // maximum number of tokens of a group of tasks; a larger task forms its own group
 
-  /// The end of the tasks from `begin` on that are decoded together.
+  /// Returns the end of the group of tasks that begins at `begin`.
   size_t end_of_group(std::span<const ChoiceTokens> tasks, size_t begin) const;
-  /// What a session needs for all groups, set in its options; the rest of them stays.
+  /// Sets the session options that all groups need. Other options are unchanged.
   void set_up(SessionOptions& options, std::span<const ChoiceTokens> tasks) const;
 };
 
-/// The mean log p of each task's answers, for one group of tasks in a session that run.set_up prepared. Errors: those
-/// of decode(); format (a log p that is not finite).
+/// Returns the mean log p of each task's answers, for one group of tasks in a session with options from run.set_up().
+/// Errors: errors of decode(); format (a log p is not finite).
 Result<std::vector<std::vector<double>>> score_choices(Session& session, ThreadPool& threads,
                                                        std::span<const ChoiceTokens> group, const ChoiceRun& run,
                                                        const CancelToken* cancel);
 
-/// How often a model was right.
+/// Counts right choices.
 class ChoiceScore {
  public:
-  /// share_right: of the task's answers, those that are right.
+  /// share_right: the share of the task's answers that are right.
   void add(bool is_right, double share_right);
 
   struct Share {
@@ -73,12 +73,12 @@ class ChoiceScore {
 
   int64_t n_tasks() const { return n_tasks_; }
   int64_t n_right() const { return n_right_; }
-  /// Of the tasks those that were right. The error is that of n - 1 degrees of freedom; 0 for one task.
+  /// The share of tasks with a right choice. The standard error uses n - 1 degrees of freedom; it is 0 for one task.
   Share share() const;
-  /// What guessing would score: the mean share of right answers, and the deviation of such a score.
+  /// The expected score of guessing: the mean share of right answers, and the standard deviation of that score.
   Share guessing() const;
-  /// The interval in which the share lies with 95 % probability (Wilson 1927, "Probable Inference, the Law of
-  /// Succession, and Statistical Inference"). At least one task.
+  /// The 95 % confidence interval of the share (Wilson 1927, "Probable Inference, the Law of Succession, and
+  /// Statistical Inference"). Requires at least one task.
   struct Interval {
     double low = 0, high = 0;
   };

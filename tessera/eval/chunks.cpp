@@ -91,7 +91,7 @@ Result<> decode_chunks(Session& session, const Chunks& chunks, Range which, cons
   const int64_t n_ctx = chunks.n_ctx(), n_tokens = which.size() * n_ctx;
   Batch batch;
   std::vector<ChunkRow> rows;
-  // Calls of n_call tokens, whose logits have room, across the chunks' borders.
+  // Calls of n_call tokens may contain parts of several chunks. The session has room for the logits of each call.
   for (int64_t begin = 0; begin < n_tokens; begin += run.n_call) {
     batch.clear();
     rows.clear();

@@ -1,7 +1,7 @@
-// A text as the models are measured on it: windows of its tokens, each decoded from an empty cache, with BOS in the
-// place of its first token where the vocabulary adds one. Used by perplexity and imatrix.
+// Divides a text into chunks, on which models are measured. Each chunk is decoded from an empty cache, with BOS in
+// place of its first token if the vocabulary adds one. Used by perplexity and imatrix.
 //
-// A session holds as many windows at once as fill a micro-batch; logits do not depend on that.
+// A session decodes as many chunks at once as fill a micro-batch. The logits do not depend on that number.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,31 @@
 namespace tessera::eval {
 
 struct ChunkOptions {
-  int64_t n_ctx = 512;        // tokens of a chunk, at least kMinChunkTokens
-  int64_t stride = 0;         // tokens from one chunk's beginning to the next's; 0: n_ctx, they do not overlap
-  int64_t n_skip = 0;         // chunks to leave out at the text's beginning
-  int64_t n_max_chunks = -1;  // -1: as many as there are
+  int64_t n_ctx = 512;        // tokens per chunk, at least kMinChunkTokens
+  int64_t stride = 0;         // distance between the beginnings of chunks, in tokens; 0: n_ctx, without overlap
+  int64_t n_skip = 0;         // chunks to skip at the beginning of the text
+  int64_t n_max_chunks = -1;  // -1: all
 };
 
-inline constexpr int64_t kMinChunkTokens = 4;  // the fewest of which half have a token before them
+inline constexpr int64_t kMinChunkTokens = 4;  // the smallest size in which each scored token has a token before it
 
 class Chunks {
  public:
-  /// Cuts a text; tokens that fill no chunk are left out. Errors: those of the tokenizer; format (not UTF-8);
-  /// invalid_argument (the options); limit (fewer than two chunks, or one where they overlap, or none after those that
-  /// are skipped).
+  /// Divides a text. Tokens of an incomplete last chunk are dropped. Errors: errors of the tokenizer; format (not
+  /// UTF-8); invalid_argument (the options); limit (fewer than two chunks, or one if chunks overlap, or none after the
+  /// skipped ones).
   static Result<Chunks> create(const text::Tokenizer& tokenizer, std::string_view text, const ChunkOptions& options);
-  /// Chunks of a text that was tokenized before, of which there is a whole number. Errors: mismatch (a token that the
-  /// vocabulary does not have).
+  /// Divides a tokenized text, which has a whole number of chunks. Errors: mismatch (a token is not in the vocabulary).
   static Result<Chunks> create(const text::Vocab& vocab, std::vector<int32_t> tokens, int64_t n_ctx);
 
   int64_t size() const { return n_chunks_; }
   int64_t n_ctx() const { return n_ctx_; }
   int64_t stride() const { return stride_; }
-  /// What is decoded at a position of chunk i: BOS in the first where the vocabulary adds it.
+  /// Returns the token to decode at a position of chunk i: BOS at the first position if the vocabulary adds it.
   int32_t token(int64_t i, int64_t position) const {
     return position == 0 && bos_ ? *bos_ : tokens_[static_cast<size_t>(i * stride_ + position)];
   }
-  /// The text's own tokens, chunk after chunk where they do not overlap.
+  /// The tokens of the text, without BOS. Chunks that do not overlap follow each other.
   std::span<const int32_t> text_tokens() const { return tokens_; }
 
  private:
@@ -54,34 +53,35 @@ class Chunks {
   std::vector<int32_t> tokens_;
 };
 
-/// The positions of a chunk whose logits are scored: those that predict its second half; where chunks overlap, those
-/// that predict what the chunk before did not have.
+/// Returns the positions of a chunk whose logits are scored. They predict the second half of the chunk or, if chunks
+/// overlap, the tokens that the previous chunk does not contain.
 constexpr Range scored_positions(int64_t n_ctx, int64_t stride = 0) {
   return {stride == 0 || stride == n_ctx ? n_ctx / 2 : n_ctx - stride - 1, n_ctx - 1};
 }
 
-/// The most tokens of a call and the positions of each chunk whose logits are wanted.
+/// Parameters of decode_chunks().
 struct ChunkRun {
-  int64_t n_call = 512;
-  Range outputs;
+  int64_t n_call = 512;  // maximum number of tokens per call of decode()
+  Range outputs;         // positions of each chunk whose logits are needed
 
-  /// Chunks of n_ctx tokens that are decoded together.
+  /// Number of chunks of n_ctx tokens that are decoded together.
   int64_t n_parallel(int64_t n_ctx) const;
-  /// What a session needs for that, set in its options; the rest of them stays.
+  /// Sets the session options that this needs. Other options are unchanged.
   void set_up(SessionOptions& options, int64_t n_ctx) const;
 };
 
-/// The logits after a position of a chunk, valid for the visit.
+/// The logits of a position of a chunk, valid during the visit.
 struct ChunkRow {
   int64_t chunk, position;
   std::span<const float> logits;
 };
 
-/// Rows that were computed together; calls go on in the order of chunks and positions. Its error ends the run.
+/// Receives rows that were computed together. Calls are in the order of chunks and positions. An error ends the run.
 using RowsVisitor = FunctionRef<Result<>(std::span<const ChunkRow> rows)>;
 
-/// Decodes chunks [which.begin, which.end), at most run.n_parallel of them, in an emptied session that run.set_up
-/// prepared, and visits the wanted positions in order, chunk by chunk. Errors: those of decode() and of the visitor.
+/// Clears the session, whose options come from run.set_up(), and decodes chunks [which.begin, which.end), at most
+/// run.n_parallel() of them. Visits the positions of run.outputs in order, chunk by chunk. Errors: errors of decode()
+/// and of the visitor.
 Result<> decode_chunks(Session& session, const Chunks& chunks, Range which, const ChunkRun& run, RowsVisitor visit,
                        const CancelToken* cancel);
 

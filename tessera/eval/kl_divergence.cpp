@@ -40,7 +40,7 @@ KlStatistics KlDivergence::statistics() const {
   s.kl_values = Distribution(kl_values_);
   s.p_changes = Distribution(p_changes_);
   const Measured nll = nll_.mean(), base = base_.mean();
-  // The covariance of the two means; variances are the squares of their errors.
+  // The covariance of the two means. The squares of their standard errors are their variances.
   const double covariance = n > 1 ? (product_ / n - nll.value * base.value) / (n - 1) : 0.0;
   const double q2 = nll.error * nll.error, b2 = base.error * base.error;
   const double spread = std::sqrt(q2 * b2);

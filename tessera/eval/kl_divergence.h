@@ -1,5 +1,5 @@
-// How far a model's predictions are from a base model's on the same text: the divergence of the distributions, and what
-// becomes of the probability of the token that came. Judges quantized files, and every fast path of ours.
+// Compares a model's predictions with a base model's predictions on the same text: the divergence of the distributions,
+// and the change of the probability of the actual next token. Used to evaluate quantized files and optimized code.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,13 @@
 
 namespace tessera::eval {
 
-/// Figures of a sorted sample.
+/// Statistics of a sorted sample.
 class Distribution {
  public:
   explicit Distribution(std::vector<float> values = {});
   double mean() const { return mean_; }
-  /// Share 0 to 1 of the sample is below this; between two values in proportion. Of at least one value.
+  /// Returns the value below which `share` (0 to 1) of the sample is, interpolated linearly. Requires at least one
+  /// value.
   double quantile(double share) const;
 
  private:
@@ -28,11 +29,11 @@ class Distribution {
 struct KlStatistics {
   int64_t n_tokens = 0;
   Measured ppl, ppl_base;
-  double correlation = 0;                 // of the two models' log p of the tokens; 0 when either does not vary
+  double correlation = 0;                 // between the log p of both models; 0 if either is constant
   Measured log_ratio, ratio, difference;  // ln(ppl / ppl_base), ppl / ppl_base, ppl - ppl_base
   Measured kl;
-  Measured p_change, p_change_rms;  // of the probability of the token that came
-  Measured same_top;                // share of places with the same most probable token
+  Measured p_change, p_change_rms;  // change of the probability of the actual next token
+  Measured same_top;                // share of positions with the same most probable token
   Distribution kl_values, p_changes;
 };
 
@@ -40,9 +41,9 @@ class KlDivergence {
  public:
   void add(const RowDifference& difference);
   int64_t n_tokens() const { return kl_.n(); }
-  /// Of all that were added, at least one.
+  /// Returns the statistics of all added differences. Requires at least one.
   KlStatistics statistics() const;
-  /// The means so far; zeros when nothing was added.
+  /// The means so far; zeros if nothing was added.
   PerplexityEstimate perplexity() const { return perplexity_of(nll_); }
   double mean_kl() const { return kl_.mean().value; }
 
@@ -53,8 +54,8 @@ class KlDivergence {
   std::vector<float> kl_values_, p_changes_;
 };
 
-/// Compares rows of scored positions, in order, with the base's. Errors: those of reading, and of compare_log_probs()
-/// with the place.
+/// Compares rows of scored positions, in order, with the rows of the base. Errors: errors of reading, and errors of
+/// compare_log_probs() with the position.
 Result<> compare(KlDivergence& divergence, const BaseFile& base, const Chunks& chunks, std::span<const ChunkRow> rows,
                  ThreadPool& threads);
 

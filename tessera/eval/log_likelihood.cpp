@@ -12,7 +12,7 @@ namespace tessera::eval {
 
 namespace {
 
-// Sums of at most so many floats are kept in f32: their rounding stays below that of the logits.
+// At most this many floats are summed in f32, so that the rounding error stays below that of the logits.
 constexpr size_t kSumBlock = 256;
 
 double sum_of_exp(std::span<const float> logits, float shift) {
@@ -33,7 +33,7 @@ double sum_of_exp(std::span<const float> logits, float shift) {
 SoftmaxSum softmax_sum(std::span<const float> logits) {
   const float highest = extremes_of(logits).highest;
   if (!std::isfinite(highest)) return {highest, static_cast<double>(NAN)};
-  // A NaN that the search passed over shows here.
+  // The sum also detects a NaN that the search for the maximum skipped.
   return {highest, std::log(sum_of_exp(logits, highest))};
 }
 

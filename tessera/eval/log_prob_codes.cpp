@@ -12,9 +12,9 @@ namespace tessera::eval {
 namespace {
 
 constexpr float kRange = 16.0f, kMaxCode = 65535.0f;
-// Terms that are summed in f32 before they go to the double.
+// The number of terms that are summed in f32 before they are added to a double.
 constexpr size_t kCodeBlock = 256;
-// What the codes above the cut may sum to: 2^18 tokens below it have 3 %, rounding adds 0.01 %.
+// Bounds on the total probability of codes above the cut: 2^18 tokens below it have at most 3 %, rounding adds 0.01 %.
 constexpr double kMinSum = 0.9, kMaxSum = 1.01;
 
 LogProbGrid read_grid(std::span<const uint16_t> words) {
@@ -24,7 +24,7 @@ LogProbGrid read_grid(std::span<const uint16_t> words) {
   return grid;
 }
 
-// e^d - 1 - d. The series' rest for |d| <= 1/2 is below 1e-7 of the sum.
+// e^d - 1 - d. For |d| <= 1/2 the remainder of the series is below 1e-7 of the sum.
 F32x4 excess(F32x4 d) {
   F32x4 series = d * (1.0f / 40320) + (1.0f / 5040);
   series = series * d + (1.0f / 720);
@@ -41,7 +41,7 @@ struct Sums {
   double kl = 0, p = 0;
 };
 
-// Four places of a row: the base's codes and the logits.
+// Compares four elements of a row at a time: the base's codes and the logits.
 class Comparison {
  public:
   Comparison(const LogProbGrid& base, const RowGrid& row) : base_(base), row_(row) {}
@@ -52,7 +52,7 @@ class Comparison {
     const I32x4 counts = codes >= splat(base_.is_cut() ? 1.0f : 0.0f);
     const F32x4 p = select4(counts, exp4(log_p), splat(0.0f));
     p_sum += p;
-    // Nothing has 0 times infinity: where p is 0, so is the term.
+    // If p is 0, the term is 0. This avoids 0 times infinity.
     kl += select4(p > 0.0f, p * excess(log_q - log_p), splat(0.0f));
   }
 
@@ -80,7 +80,7 @@ Sums compare_all(const Comparison& comparison, const uint16_t* codes, std::span<
   return sums;
 }
 
-// The first place of the highest code, which an encoder gives to the highest logit.
+// Returns the index of the first highest code, which the encoder assigns to the highest logit.
 size_t first_top(std::span<const uint16_t> codes) {
   const auto top = std::ranges::find(codes, UINT16_MAX);
   return static_cast<size_t>((top != codes.end() ? top : std::ranges::max_element(codes)) - codes.begin());
@@ -136,7 +136,7 @@ Result<RowDifference> compare_log_probs(std::span<const uint16_t> base, std::spa
   RowDifference difference{.kl = sums.kl, .has_same_top = first_top(row, logits) == first_top(codes)};
   const float logit = logits[static_cast<size_t>(token)];
   if (nll_base) {
-    difference.nll = static_cast<double>(static_cast<float>(row.nll(logit)));  // as the base's was
+    difference.nll = static_cast<double>(static_cast<float>(row.nll(logit)));  // rounded to f32 like the base's
     difference.nll_base = static_cast<double>(*nll_base);
   } else {
     const float code = std::clamp(row.codes(splat(logit))[0], 0.0f, kMaxCode);

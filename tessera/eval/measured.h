@@ -1,4 +1,4 @@
-// Figures with their standard errors. Used by perplexity, kl_divergence and choices.
+// Values with their standard errors. Used by perplexity, kl_divergence and choices.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 
 namespace tessera::eval {
 
-/// A figure and its standard error.
+/// A value and its standard error.
 struct Measured {
   double value = 0, error = 0;
 };
 
-/// The mean of numbers that come one by one; its error is that of n - 1 degrees of freedom, 0 for one number.
+/// The mean of numbers that are added one by one. Its standard error uses n - 1 degrees of freedom; it is 0 for one
+/// number.
 class RunningMean {
  public:
   void add(double x) {
@@ -21,7 +22,7 @@ class RunningMean {
     ++n_;
   }
   int64_t n() const { return n_; }
-  /// Of what was added; zeros when nothing was.
+  /// The mean of the added numbers; zeros if there are none.
   Measured mean() const {
     if (n_ == 0) return {};
     const auto n = static_cast<double>(n_);
@@ -34,7 +35,7 @@ class RunningMean {
   int64_t n_ = 0;
 };
 
-/// The standard error of a share of n things: of n - 1 degrees of freedom, 0 for one.
+/// The standard error of a share of n items, with n - 1 degrees of freedom; 0 for one item.
 inline double share_error(double share, int64_t n) {
   return n > 1 ? std::sqrt(share * (1 - share) / static_cast<double>(n - 1)) : 0.0;
 }

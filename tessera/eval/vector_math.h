@@ -1,4 +1,5 @@
-// Four floats at a time, for sums over a vocabulary: plain x86-64 code, the same bits on every machine.
+// Functions on four floats at a time, for sums over a vocabulary. They need only baseline x86-64 instructions and give
+// the same bits on every machine.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ inline F32x4 load4(const uint16_t* p) {
   return __builtin_convertvector(reinterpret_cast<I32x4>(wide), F32x4);
 }
 
-/// Whole numbers from 0 to 65535.
+/// Stores integers from 0 to 65535.
 inline void store4(F32x4 x, uint16_t* p) {
   const auto words = reinterpret_cast<U16x8>(__builtin_convertvector(x, I32x4));
   const U16x8 narrow = __builtin_shufflevector(words, words, 0, 2, 4, 6, 0, 2, 4, 6);
@@ -39,7 +40,7 @@ inline F32x4 select4(I32x4 mask, F32x4 a, F32x4 b) {
   return reinterpret_cast<F32x4>((reinterpret_cast<I32x4>(a) & mask) | (reinterpret_cast<I32x4>(b) & ~mask));
 }
 
-/// Whether a mask is set anywhere.
+/// Whether a mask has any bit set.
 inline bool any4(I32x4 mask) {
   const auto halves = reinterpret_cast<I64x2>(mask);
   return (halves[0] | halves[1]) != 0;
@@ -50,17 +51,17 @@ inline double sum_of(F32x4 v) {
          (static_cast<double>(v[2]) + static_cast<double>(v[3]));
 }
 
-/// The nearest whole numbers, halves to even; numbers of 2^22 and more stay as they are.
+/// Rounds to the nearest integers, halves to even. Magnitudes of 2^22 and more are unchanged.
 inline F32x4 round4(F32x4 x) {
   constexpr float kShift = 0x1.8p23f;  // adding it leaves no fraction bits
   const I32x4 is_small = (x > -0x1p22f) & (x < 0x1p22f);
   return select4(is_small, (x + kShift) - kShift, x);
 }
 
-/// exp(x) for x <= 88, right to 2 units in the last place; 0 below -87; NaN for NaN.
+/// exp(x) for x <= 88 with an error of at most 2 ULP; 0 below -87; NaN for NaN.
 ///
-/// exp(x) = 2^n exp(r), n = round(x / log 2), |r| <= log(2) / 2; exp(r) by its Taylor series up to r^7 / 7!, whose rest
-/// is below 6e-9.
+/// exp(x) = 2^n exp(r), n = round(x / log 2), |r| <= log(2) / 2. exp(r) is its Taylor series up to r^7 / 7!, whose
+/// remainder is below 6e-9.
 inline F32x4 exp4(F32x4 x) {
   constexpr float kShift = 0x1.8p23f;                                    // adding it leaves no fraction bits
   constexpr float kLog2High = 0x1.62e4p-1f, kLog2Low = 0x1.7f7d1cp-20f;  // their sum is log 2, n * kLog2High is exact
@@ -74,7 +75,7 @@ inline F32x4 exp4(F32x4 x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  // n added to the exponent of p, which is in [0.7, 1.5).
+  // Adds n to the exponent of p, which is in [0.7, 1.5).
   const auto bits = reinterpret_cast<I32x4>(p) + ((reinterpret_cast<I32x4>(shifted) - 0x4b400000) << 23);
   // NOLINTNEXTLINE(misc-redundant-expression): x != x finds NaN
   const I32x4 is_tiny = x < -87.0f, is_nan = x != x;  // as masks: all bits set is a NaN
@@ -85,7 +86,7 @@ struct Extremes {
   float lowest, highest;
 };
 
-/// Of at least one number; NaNs may be passed over.
+/// Returns the extremes of at least one number. NaNs may be skipped.
 inline Extremes extremes_of(std::span<const float> x) {
   F32x4 lowest = splat(x[0]), highest = lowest;
   size_t i = 0;

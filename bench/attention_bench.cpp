@@ -1,6 +1,6 @@
-// Attention and element-wise kernels of the best instruction set, one thread: bytes of cache and
-// multiply-adds per second, and their shares of the peaks measured beside them. The shapes are those of a 1B
-// model (4 query heads per KV head of 64).
+// Benchmarks attention and elementwise kernels of the best instruction set on one thread: bytes of cache and
+// multiply-adds per second, as shares of the peaks measured in the same run. The shapes are those of a 1B model (4
+// query heads per KV head of 64).
 //   build/release/bench/attention_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,7 @@ using cpu::AttentionTask;
 using cpu::kBlockTokens;
 using cpu::Kernels;
 
-/// The kernels of TESSERA_BENCH_ISA ("avx2", ...), by default the best.
+/// The kernels of TESSERA_BENCH_ISA ("avx2", ...), by default of the best instruction set.
 const Kernels& kernels() {
   static const Kernels* const selected = [] {
     const char* isa = std::getenv("TESSERA_BENCH_ISA");
@@ -32,8 +32,8 @@ const Kernels& kernels() {
   return *selected;
 }
 
-/// The best rate, in units per second of this thread's own time, of a measured peak that returns the units
-/// done.
+/// The best rate of a peak measurement in units per second of this thread's CPU time. `peak` returns the number of
+/// units.
 template <class Peak>
 double best_rate(Peak peak) {
   double best = 0;
@@ -55,7 +55,7 @@ AlignedBytes aligned_bytes(size_t n) {
   return AlignedBytes(static_cast<char*>(std::aligned_alloc(64, (n + 63) / 64 * 64)));
 }
 
-/// Rows: `n_heads` query heads x `n_tokens` last tokens of a sequence of `depth`.
+/// The query rows are `n_heads` heads of the last `n_tokens` tokens of a sequence of `depth` tokens.
 void attention(benchmark::State& state, DType k_type, DType v_type) {
   const auto n_heads = static_cast<int>(state.range(0)), n_tokens = static_cast<int>(state.range(1));
   const auto depth = static_cast<int>(state.range(2)), dim = static_cast<int>(state.range(3));
@@ -64,7 +64,7 @@ void attention(benchmark::State& state, DType k_type, DType v_type) {
     return static_cast<size_t>(kBlockTokens * dim / info(type).block_elements * info(type).block_bytes);
   };
   const size_t k_stride = block_bytes(k_type), v_stride = block_bytes(v_type);
-  // Enough copies of the sequence that none stays in a private cache, as the layers of a model would not.
+  // Enough copies of the sequence that none stays in a private cache, like the layers of a model.
   const int n_copies =
       1 + static_cast<int>((size_t{64} << 20) / (static_cast<size_t>(n_blocks) * (k_stride + v_stride)));
   const auto n_physical = static_cast<size_t>(n_blocks * n_copies);
@@ -151,7 +151,7 @@ TESSERA_BENCH_CACHE(q4_0);
 TESSERA_BENCH_CACHE(q4_1);
 TESSERA_BENCH_CACHE(iq4_nl);
 
-/// Tokens stored per second, K and V.
+/// Measures stored tokens (K and V) per second.
 void store(benchmark::State& state, DType type) {
   const auto dim = static_cast<int>(state.range(0));
   const auto bytes = static_cast<size_t>(kBlockTokens * dim / info(type).block_elements * info(type).block_bytes);
@@ -178,7 +178,7 @@ void run(cpu::Elementwise op, const float* a, const float* b, int64_t n, float* 
   kernels().elementwise[static_cast<size_t>(op)]({.a = a, .b = b, .n = n, .out = out});
 }
 
-/// Bytes read and written per second for rows of n floats that stay in the cache.
+/// Measures bytes read and written per second, for rows of n floats that stay in the cache.
 template <class Run>
 void element_wise(benchmark::State& state, int n_rows_moved, Run run) {
   const auto n = state.range(0);

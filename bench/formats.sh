@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The speed table of docs/formats.md: every weight format on the 1b model (prefill 512, decode 64, 2 threads).
-#   formats.sh [TYPE...]      default: all of them
-# BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) keeps the F16 model.
-# A round measures Q4_0 beside each format, so that the share does not depend on the machine's other tenants.
-# ROUNDS (3) measurements of each; KEEP=1 keeps the files (12 GB). Needs the package python3-numpy for the model.
+# Measures the speed table of docs/formats.md: every weight format on the 1b model (prefill 512, decode 64, 2 threads).
+#   formats.sh [TYPE...]      default: all types
+# Each round measures Q4_0 together with each format, so that the ratio does not depend on other load of the machine.
+# Needs the package python3-numpy for the model. Environment variables:
+#   BUILD_DIR  folder with the program (default: build/release, built here)
+#   CACHE_DIR  folder for the F16 model (default: build/bench)
+#   ROUNDS     number of measurements of each format (default: 3)
+#   KEEP=1     keeps the files (12 GB)
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
@@ -31,7 +34,7 @@ speed() {
     "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/1b-f16.part" --preset 1b --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
     mv "$cache/1b-f16.part" "$cache/1b-f16.gguf"
   fi
-  # The faster encoder of each format: the speed of a model does not depend on the codes.
+  # Uses the faster encoder of each format: the speed of a model does not depend on its codes.
   make() {
     local encoder=--compat
     case $1 in IQ2_* | IQ3_*) encoder= ;; esac

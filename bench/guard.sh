@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# The regression guard: a few fixed speeds, each divided by what the machine reached in a calibration loop just before and just
-# after, compared with the medians that this machine stored before. A measurement around which the loop's speed moved by more than
-# 10 % (memory is shared with other tenants) is repeated, up to 4 times. Run by hand, on a machine without other load.
+# Detects regressions of speed. It measures a few fixed speeds, divides each by the speed of a calibration loop just
+# before and after it, and compares these ratios with medians stored earlier on this machine. A measurement is repeated,
+# up to 4 times, if the speed of the loop changed by more than 10 % around it (memory is shared with other processes).
+# Run it by hand, on a machine without other load.
 #   guard.sh save      measures and stores the ratios of this machine (CPU, instruction set, threads)
-#   guard.sh check     measures and compares; status 1 if a ratio fell by more than TOLERANCE percent (10), 2 without stored ones
-# BUILD_DIR (default: build/release, built here) has our program, CACHE_DIR (default: build/bench) the models that
-# vs_llamacpp.sh makes; those that are not there are left out. GUARD_FILE (default: CACHE_DIR/guard.tsv) keeps the medians,
-# ROUNDS (5) measurements of each, THREADS (default: the program's own count), TESTS picks rows by a regular expression.
+#   guard.sh check     measures and compares. Exit status 1: a ratio fell by more than TOLERANCE percent; 2: no ratios
+#                      are stored
+# Environment variables:
+#   BUILD_DIR   folder with the program (default: build/release, built here)
+#   CACHE_DIR   folder with the models that vs_llamacpp.sh creates (default: build/bench); missing models are skipped
+#   GUARD_FILE  file for the medians (default: CACHE_DIR/guard.tsv)
+#   ROUNDS      number of measurements of each speed (default: 5)
+#   THREADS     number of threads (default: the program's default)
+#   TESTS       regular expression that selects tests
+#   TOLERANCE   in percent (default: 10)
 set -euo pipefail
 action=${1:-}
 [ "$action" = save ] || [ "$action" = check ] || {
@@ -32,10 +39,11 @@ number() { sed "s/.*\"$1\":\([0-9.e+-]*\).*/\1/" <<<"$2"; }
 text() { sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/" <<<"$2"; }
 median() { sort -g | awk '{v[NR] = $1} END {printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
-# The peaks alone: the cheapest row that has them.
+# Measures the peaks, with the cheapest benchmark that reports them.
 calibrate() { "$BUILD_DIR/bin/tessera" bench -q --ops '^add .* t1$' --ops-size small -t "$1" -r 1 -o jsonl; }
 
-# A line "CPU, instruction set, threads <tab> test <tab> ratio <tab> tokens/s": NAME MODEL N_PROMPT N_GEN THREADS CALIBRATION FLAGS...
+# measure NAME MODEL N_PROMPT N_GEN THREADS CALIBRATION FLAGS...: writes a line with four fields, separated by tabs:
+# "CPU, instruction set, threads", test, ratio, tokens/s.
 measure() {
   local name=$1 model=$2 n_prompt=$3 n_gen=$4 threads=$5 calibration=$6 repeat=("${@:7}") json before after ratios=() speeds=() round try
   [[ "$name" =~ ${TESTS:-.} ]] || return 0
@@ -61,7 +69,7 @@ for type in q4_0 q8_0 q4_k_m; do
   measure "1b ${type^^} prefill 512" "$cache/1b-$type.gguf" 512 0 "${THREADS:-}" int8_gmacs -r 1 --no-warmup
   measure "1b ${type^^} decode 64" "$cache/1b-$type.gguf" 0 64 "${THREADS:-}" read_gbps -r 1 --no-warmup
 done
-# Its weights are read from the caches: the core's own speed is what counts.
+# The weights of this model fit in the caches, so this measures the speed of a core.
 measure "stories260K decode 256" "$shared/models/stories260K.gguf" 0 256 1 f32_gmacs -r 50
 if [ ! -s "$measured" ]; then
   echo "nothing was measured" >&2
@@ -69,7 +77,7 @@ if [ ! -s "$measured" ]; then
 fi
 
 if [ "$action" = save ]; then
-  # New medians replace those of the same machine and test.
+  # New medians replace the stored medians of the same machine and test.
   { [ ! -f "$file" ] || cat "$file"; } | awk -F'\t' 'NR == FNR {seen[$1, $2] = 1; next} !(($1, $2) in seen)' "$measured" - >"$merged"
   cat "$measured" >>"$merged"
   cp "$merged" "$file"

@@ -1,12 +1,11 @@
-// Matrix multiplication of one thread, per weight dtype and instruction set, as a share of the peaks measured
-// next to it:
-//   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, of the int8 or f32 multiply-add peak
-//   group32/T510/..., group64/..., group128/...  the same with activations that share a scale in groups of so many
-//   columns,
-//                 not as many as the format wants
-//   decode/...   GB/s of one token through 96 MB of weights, of the streaming read peak
-//   pack/...     GB/s of file bytes turned into panels
-// The machine may be shared: each repetition measures kernel and peak alternately and the medians count.
+// Benchmarks matrix multiplication on one thread, per weight dtype and instruction set, as a share of the peaks
+// measured in the same run:
+//   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, relative to the int8 or f32 multiply-add peak
+//   group32/T510/..., group64/..., group128/...  the same with activations that share a scale in groups of 32, 64 or
+//                128 columns, instead of the format's default
+//   decode/...   GB/s of one token through 96 MB of weights, relative to the streaming read peak
+//   pack/...     GB/s of file bytes converted to panels
+// The machine may be shared: each repetition measures kernel and peak alternately. Compare the medians.
 //   ninja -C build/release matmul_bench && build/release/bench/matmul_bench --benchmark_repetitions=7
 //       --benchmark_report_aggregates_only=true [--benchmark_filter=avx512]
 #include <benchmark/benchmark.h>
@@ -42,7 +41,7 @@ Buffer allocate(size_t bytes) {
   return Buffer(p);
 }
 
-/// CPU seconds of this thread: what other processes take of a shared machine does not count.
+/// CPU seconds of this thread, without the time of other processes on a shared machine.
 double seconds_of(const auto& work) {
   const auto now = [] {
     timespec t;
@@ -56,7 +55,7 @@ double seconds_of(const auto& work) {
 
 bool is_float(DType dtype) { return !info(dtype).is_blocked(); }
 
-/// n_rows of weights of one dtype in panels (random rows, repeated) with packed activations of n_tokens.
+/// A product of n_rows weight rows of one dtype in panels (random rows, repeated) and packed activations of n_tokens.
 struct Problem {
   const cpu::PanelFormat* format;
   int64_t n_rows;
@@ -64,7 +63,7 @@ struct Problem {
   size_t file_row_bytes;
   Buffer rows, panels, activations, out;
 
-  /// max_group 0: the format's own.
+  /// max_group 0: the format's default.
   Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 0)
       : format(kernels.panel_formats[static_cast<int>(dtype)]),
         n_rows(n_rows),
@@ -89,7 +88,7 @@ struct Problem {
 
   size_t panels_bytes() const { return static_cast<size_t>(n_rows / 16) * format->panel_bytes(kColumns); }
 
-  /// Rows [first, first + n), multiples of 16.
+  /// Multiplies rows [first, first + n), multiples of 16.
   void multiply(int64_t first, int64_t n) {
     format->multiply(panels.get() + static_cast<size_t>(first / 16) * format->panel_bytes(kColumns), n, x_shape,
                      activations.get(), 0, x_shape.n_tokens, reinterpret_cast<float*>(out.get()) + first,
@@ -98,7 +97,7 @@ struct Problem {
   }
 };
 
-/// Adds one rate and the share of the peak that was measured in the same iterations.
+/// Reports a rate, and its share of the peak measured in the same iterations.
 void report(benchmark::State& state, const char* unit, double work, double seconds, double peak_work,
             double peak_seconds) {
   state.counters[unit] = work / seconds * 1e-9;
@@ -110,7 +109,7 @@ void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, 
   Problem problem(*kernels, dtype, 2048, n_tokens, max_group);
   double seconds = 0, peak_seconds = 0;
   int64_t macs = 0, peak_macs = 0;
-  // Rows between two measurements of the peak, which changes with the neighbours' load: about a millisecond.
+  // Rows between two measurements of the peak, which varies with the load of other processes: about a millisecond.
   const int64_t slice = n_tokens >= 64 ? 128 : problem.n_rows;
   for ([[maybe_unused]] auto _ : state) {
     double once = 0;
@@ -168,7 +167,7 @@ void pack(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
   report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
 }
 
-/// Quantizing and packing 512 tokens, in billions of values a second; the peak is what reads the floats.
+/// Measures quantizing and packing of 512 tokens in 10^9 values per second. The peak is the rate of reading the floats.
 void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
   constexpr int64_t kTokens = 512;
   Problem problem(*kernels, dtype, 16, kTokens);

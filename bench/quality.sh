@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The tables of docs/quality.md.
-#   quality.sh formats                      stories260K in every format that its rows allow, against F32
-#   quality.sh activations [FILE.gguf...]   what 8-bit activations cost: each file against itself with activations as floats;
-#                                           default: stories260K in those formats
-# BUILD_DIR (default: build/release, built here) has our program. TEXT (text/tinyshakespeare.txt) lies under TESSERA_SHARED,
-# CHUNKS (60) of 512 tokens are measured.
+# Measures the tables of docs/quality.md.
+#   quality.sh formats                      stories260K in every format that its rows allow, compared with F32
+#   quality.sh activations [FILE.gguf...]   the error of 8-bit activations: each file compared with itself with float
+#                                           activations; default: stories260K in these formats
+# Environment variables:
+#   BUILD_DIR  folder with the program (default: build/release, built here)
+#   TEXT       file under TESSERA_SHARED (default: text/tinyshakespeare.txt)
+#   CHUNKS     number of chunks of 512 tokens to measure (default: 60)
 set -euo pipefail
 what=${1:?formats or activations}
 shift
@@ -22,11 +24,11 @@ types=(F16 BF16 Q8_0 Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL NVFP4 MXFP4 Q2_0)  # blocks of 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Writes the log-probabilities of a model: MODEL FLAGS...
+# base MODEL FLAGS...: writes the log-probabilities of a model.
 base() { "$tessera" perplexity -q -m "$1" -f "$text" -c 512 --chunks "${CHUNKS:-60}" --save-all-logits "$work/base.kld" "${@:2}" >/dev/null; }
-# A model against them, as JSON.
+# compare MODEL FLAGS...: compares a model with them and prints JSON.
 compare() { "$tessera" perplexity -q -m "$1" --kl-divergence --kl-divergence-base "$work/base.kld" --json "${@:2}"; }
-# "key" of the JSON on stdin, or "value" of an object there.
+# figure KEY: prints the number of a key in the JSON on stdin, or the "value" of an object.
 figure() { grep -o "\"$1\": \({\"value\": \)\?[-0-9.e]*" | grep -o '[-0-9.e]*$' | head -1; }
 
 formats() {

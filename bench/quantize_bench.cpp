@@ -1,5 +1,6 @@
-// The encoders of every weight format on one thread: M weights/s of rows of 4096 Gaussian values, by the search and by
-// ggml's rules without and with an imatrix. "Mw/s" counts this thread's CPU time; rows stay in the cache.
+// Benchmarks the encoders of every weight format on one thread: 10^6 weights per second ("Mw/s") for rows of 4096
+// Gaussian values, with the search and with ggml's rules, without and with an imatrix. Time is this thread's CPU time,
+// and rows stay in the cache.
 //   ninja -C build/release quantize_bench && build/release/bench/quantize_bench --benchmark_repetitions=5
 //       --benchmark_report_aggregates_only=true [--benchmark_filter=q4_0/avx512]
 #include <benchmark/benchmark.h>

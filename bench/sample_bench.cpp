@@ -1,5 +1,5 @@
-// Time per token of sampler chains over random logits of real vocabulary sizes. Peak is not stated: the
-// default chain is bound by one pass over the logits, GB/s of which is printed.
+// Benchmarks sampler chains: time per token over random logits of real vocabulary sizes. There is no peak to compare
+// with. The default chain is bound by one pass over the logits, and its GB/s are printed.
 //   build/release/bench/sample_bench --benchmark_repetitions=5
 #include <benchmark/benchmark.h>
 
@@ -21,7 +21,7 @@ class Vocab : public VocabView {
   int32_t n_tokens_;
 };
 
-/// Normal logits with deviation 3, about what a language model's are.
+/// Normal logits with deviation 3, similar to those of a language model.
 std::vector<float> random_logits(int64_t n, uint64_t seed) {
   Rng rng(seed);
   std::vector<float> logits(static_cast<size_t>(n));

@@ -1,5 +1,5 @@
-// The thread pool's own costs: a barrier, and a run() that does nothing. Every matrix product of a token pays
-// them.
+// Benchmarks the overhead of the thread pool: a barrier, and an empty run(). Every matrix product of a token has this
+// cost.
 #include <benchmark/benchmark.h>
 
 #include "tessera/base/thread_pool.h"

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Speed beside llama.cpp's prebuilt CPU library: same files, same threads, the two programs taking turns (A B A B), medians.
+# Compares the speed with llama.cpp's prebuilt CPU library: same files, same threads, alternating runs (A B A B),
+# medians.
 #   vs_llamacpp.sh [ROUNDS]     default 3; a round measures each test once, after a warm-up run
-# BUILD_DIR (default: build/release, built here) has our programs, CACHE_DIR (default: build/bench) keeps models and peer.
-# Needs npm and the package python3-numpy. TESTS picks rows of the table below by a regular expression: TESTS='Q8_0' vs_llamacpp.sh
+# Needs npm and the package python3-numpy. Environment variables:
+#   BUILD_DIR  folder with the programs (default: build/release, built here)
+#   CACHE_DIR  folder for the models and llama.cpp (default: build/bench)
+#   TESTS      regular expression that selects rows of the table below: TESTS='Q8_0' vs_llamacpp.sh
 set -euo pipefail
 rounds=${1:-3}
 tests=${TESTS:-.}
@@ -16,7 +19,7 @@ if [ -z "${BUILD_DIR:-}" ]; then
 fi
 mkdir -p "$cache"
 
-# Models of random weights, and the other types made from them. They appear under their names only when complete.
+# Creates models of random weights, and quantized versions of them. Files get their final names only when complete.
 make_model() {  # PRESET
   [ -f "$cache/$1-f16.gguf" ] && return
   "${PYTHON:-/usr/bin/python3}" "$shared/tools/make_model.py" "$cache/$1-f16.part" --preset "$1" --type f16 --vocab "$shared/vocab/llama-spm.gguf" >&2
@@ -36,7 +39,7 @@ peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
 [ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
 
-# Each prints tokens per second of one measured run: MODEL N_PROMPT N_GEN THREADS.
+# ours and theirs MODEL N_PROMPT N_GEN THREADS: print tokens per second of one measured run.
 ours() {
   "$BUILD_DIR/bin/tessera" bench -q -m "$1" -p "$2" -n "$3" -t "$4" -r 1 -o jsonl | sed 's/.*"avg_ts":\([0-9.e+]*\).*/\1/'
 }
@@ -69,7 +72,7 @@ for type in q4_0 q4_k_m q8_0 f16; do
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 512 0 2
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 0 64 2
 done
-compare "1B Q4_0" "$cache/1b-q4_0.gguf" 2048 0 2  # the longest that the peer takes in one call
+compare "1B Q4_0" "$cache/1b-q4_0.gguf" 2048 0 2  # the longest prompt that llama.cpp accepts in one call
 compare "MoE Q4_K_M" "$cache/moe-q4_k_m.gguf" 512 0 2
 compare "MoE Q4_K_M" "$cache/moe-q4_k_m.gguf" 0 64 2
 compare "stories260K" "$shared/models/stories260K.gguf" 0 256 1

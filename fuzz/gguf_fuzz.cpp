@@ -1,5 +1,6 @@
-// libFuzzer entry: any bytes are a GGUF file or an error of one line; a file that is accepted can be read to
-// its end, and what the builder makes of its content reads back. How to run it: fuzz/CMakeLists.txt.
+// libFuzzer target for the GGUF reader. Any bytes are either a GGUF file or give an error of one line. An accepted file
+// can be read to its end, and a file that the builder writes from its contents can be read back. fuzz/CMakeLists.txt
+// explains how to run it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +12,7 @@ namespace {
 
 using namespace tessera;
 
-// A finding: libFuzzer reports it with the input that led here.
+// Aborts on a violation. libFuzzer then reports the input.
 void require(bool holds) {
   if (!holds) std::abort();
 }
@@ -29,7 +30,7 @@ void convert_every_value(const Metadata& metadata) {
 
 void write_and_read_back(const GgufFile& file) {
   GgufBuilder builder;
-  if (!builder.set_all(file.metadata())) return;  // arrays of arrays
+  if (!builder.set_all(file.metadata())) return;  // arrays of arrays are not supported
   std::vector<std::span<const std::byte>> data;
   for (const GgufTensor& tensor : file.tensors()) {
     require(builder.add_tensor(tensor.name, tensor.dtype, tensor.shape).has_value());

@@ -1,5 +1,5 @@
-// Writes the first corpus of gguf_fuzz into a directory: small valid files that together hold every
-// construct.
+// Writes the initial corpus of gguf_fuzz into a directory: small valid files that together contain every construct of
+// the format.
 #include <fmt/core.h>
 
 #include <fstream>

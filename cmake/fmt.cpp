@@ -1,5 +1,5 @@
-// fmt's compiled part as a source of ours, for programs that bring it along (portable.cmake): Debian has it as a shared
-// library only. The headers hold all of its code; the templates that they leave to the library are made here.
+// The compiled part of fmt, for programs that link it statically (portable.cmake): Debian provides only a shared
+// library. fmt's headers contain all of its code. This file instantiates the templates that they expect in the library.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

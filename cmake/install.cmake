@@ -1,7 +1,7 @@
-# What "cmake --install" puts where (docs/install.md has the list), and the packages (package.cmake).
+# Files and destinations of "cmake --install" (listed in docs/install.md), and the packages (package.cmake).
 #
-# Components: `tessera` goes everywhere; `plain` where users unpack or build it themselves; `debian` holds the files
-# that Debian has in places of its own, and goes only into the .deb.
+# Components: `tessera` is part of every installation. `plain` is part of the .tar.gz and of builds by users. `debian`
+# contains files with Debian-specific destinations and is part of the .deb only.
 include(GNUInstallDirs)
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)
@@ -13,7 +13,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/package/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plain)
 
-# Man pages and completions: the built program writes them, so it must run here.
+# The built program writes man pages and completions, so it must be able to run on the build machine.
 if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
   find_program(GZIP gzip REQUIRED)
   set(commands_def ${PROJECT_SOURCE_DIR}/tessera/cli/commands.def)
@@ -21,7 +21,7 @@ if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
   file(STRINGS ${commands_def} rows REGEX "^TESSERA_COMMAND")
   set(pages "")
 
-  # generated_page(FILE DESTINATION COMPONENT ARG...): the file holds what "tessera ARG..." prints, packed if it is .gz.
+  # generated_page(FILE DESTINATION COMPONENT ARG...): writes the output of "tessera ARG..." to a file, packed if .gz.
   function(generated_page file destination component)
     set(page ${CMAKE_BINARY_DIR}/pages/${file})
     add_custom_command(OUTPUT ${page}
@@ -49,12 +49,12 @@ else()
   message(STATUS "No man pages and completions: this machine cannot run the program that writes them")
 endif()
 
-# With sanitizers there is nothing else to see.
+# Builds with sanitizers would test the same files again.
 if(TESSERA_BUILD_TESTS AND TARGET tessera_pages AND NOT TESSERA_SANITIZE)
   add_test(NAME install.files COMMAND ${PROJECT_SOURCE_DIR}/tests/install/install_test.sh ${CMAKE_BINARY_DIR})
   add_test(NAME install.portable COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_portable.sh $<TARGET_FILE:tessera>)
   set_tests_properties(install.files install.portable PROPERTIES LABELS fast TIMEOUT 300)
-  if(NOT TESSERA_PORTABLE)  # it needs fmt and libstdc++, and the check must name one of them
+  if(NOT TESSERA_PORTABLE)  # the program needs fmt and libstdc++, and the check must name one of them
     set_tests_properties(install.portable PROPERTIES PASS_REGULAR_EXPRESSION "error: .*tessera: needs lib")
   endif()
 endif()

@@ -10,7 +10,7 @@ else()
   set(isas_default scalar)
 endif()
 set(TESSERA_ISAS "${isas_default}" CACHE STRING "Instruction sets that kernels are compiled for; scalar is one of them")
-# Kernels under sanitizers take most of the time of a build and of its tests, so presets may ask for less of them.
+# Kernels with sanitizers need most of the time of a build and of its tests, so presets may reduce them.
 set(TESSERA_PLAIN_ISAS "" CACHE STRING "Instruction sets whose kernels are compiled without sanitizers")
 set(TESSERA_KERNEL_SANITIZE "${TESSERA_SANITIZE}" CACHE STRING "Sanitizers of the other kernels")
 set(TESSERA_ISA_FLAGS_scalar "")

@@ -1,7 +1,8 @@
-# tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp, less cpu/kernels, quant/formats and cli/main.cpp
-# tessera_tests(NAME DEPENDS ...)     tests/NAME/*_test.cpp: one fast and one slow executable
+# tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp without cpu/kernels, quant/formats and
+#                                     cli/main.cpp
+# tessera_tests(NAME DEPENDS ...)     one fast and one slow executable of tests/NAME/*_test.cpp
 
-# Optimizing code with sanitizers takes three times as long as not doing so. It pays only where tests spend their time.
+# With sanitizers, optimization triples the compile time. It pays off only for libraries where tests spend their time.
 set(TESSERA_HOT_LIBRARIES base tensor quant text sample cpu)
 
 function(tessera_library name)
@@ -19,7 +20,7 @@ function(tessera_library name)
   if(TESSERA_SANITIZE AND NOT name IN_LIST TESSERA_HOT_LIBRARIES)
     target_compile_options(tessera_${name} PRIVATE -O0)
   endif()
-  # A folder without sources yet has no library; the levels below are declared first, so what exists is known.
+  # A folder without sources has no library. Lower levels are declared first, so all existing targets are known.
   foreach(depend ${ARG_DEPENDS})
     if(TARGET ${depend})
       target_link_libraries(tessera_${name} PUBLIC ${depend})

@@ -1,5 +1,5 @@
-# "cpack" makes a .deb and a .tar.gz of a TESSERA_PORTABLE build; scripts/package.sh does all of it. The tar.gz holds
-# the same program and files below one folder.
+# "cpack" creates a .deb and a .tar.gz from a TESSERA_PORTABLE build. scripts/package.sh runs all steps. The .tar.gz
+# contains the same program and files in one folder.
 set(TESSERA_PACKAGE_CONTACT "The tessera authors <maintainers@tessera.example>" CACHE STRING
   "Maintainer of the packages: NAME <ADDRESS>")
 set(CPACK_GENERATOR DEB TGZ)
@@ -11,7 +11,7 @@ set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/dist)
 string(TOLOWER "tessera-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}" CPACK_PACKAGE_FILE_NAME)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
-# The same source gives the same bytes: times, order and owners of files are fixed.
+# Packages are reproducible: times, order and owners of files are fixed.
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/package/set_times.cmake)
 set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/package/sort_archive.cmake)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/package/generators.cmake)
@@ -22,8 +22,8 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Opened at run time if they are there. No recommendation: Vulkan brings a compiler of 100 MB along, and the CPU's own
-# kernels are faster than BLAS.
+# These libraries are opened at run time if installed. They are not recommended packages: Vulkan depends on a compiler
+# of 100 MB, and the CPU's own kernels are faster than BLAS.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libvulkan1, libopenblas0-pthread")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "\
 One program that reads a model file as it is, picks AVX-512, AVX2 or plain
@@ -35,7 +35,7 @@ It generates text, measures perplexity, quantizes, trains, and shows what is
 in a file and where the time goes. A small model is part of the program.")
 
 set(debian_dir ${CMAKE_BINARY_DIR}/debian)
-string(TIMESTAMP debian_date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH, if it is set
+string(TIMESTAMP debian_date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # uses SOURCE_DATE_EPOCH if set
 file(CONFIGURE OUTPUT ${debian_dir}/changelog CONTENT "tessera (@PROJECT_VERSION@-1) unstable; urgency=medium
 
   * Version @PROJECT_VERSION@.

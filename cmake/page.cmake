@@ -1,5 +1,5 @@
 # cmake -DOUTPUT=FILE -DCOMMAND=PROGRAM;ARG... -DGZIP=GZIP [-DEMULATOR=...] -P page.cmake
-# Writes what the command prints into a file; a .gz is packed with nothing in it that differs from build to build.
+# Writes the output of a command to a file. A .gz file is packed reproducibly.
 cmake_minimum_required(VERSION 3.25)
 set(plain ${OUTPUT})
 if(OUTPUT MATCHES "\\.gz$")

@@ -1,8 +1,9 @@
-# TESSERA_PORTABLE: programs that need glibc and no other library. libstdc++, libgcc and fmt are linked in; BLAS, Vulkan
-# and plugins are opened at run time, as always. The packages are built so (scripts/package.sh).
+# TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc and fmt are linked
+# statically. BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this option
+# (scripts/package.sh).
 #
-# The objects are those of a plain release build: only the link differs, so that the compiler cache serves both.
-# tessera_fmt stands for fmt: the system's shared library, or the same code in a static one.
+# The objects equal those of an ordinary release build and only the link differs, so both share the compiler cache.
+# tessera_fmt is fmt: the system's shared library, or the same code as a static library.
 option(TESSERA_PORTABLE "Link libstdc++, libgcc and fmt into the programs" OFF)
 
 if(NOT TESSERA_PORTABLE)
@@ -10,7 +11,7 @@ if(NOT TESSERA_PORTABLE)
   return()
 endif()
 add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libstdc++;-static-libgcc>")
-if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # fmt.cpp names the templates of fmt 9, which Debian 12 and Ubuntu 24.04 have
+if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # fmt.cpp instantiates the templates of fmt 9 (Debian 12 and Ubuntu 24.04)
   set(tessera_fmt fmt::fmt-header-only)
   return()
 endif()

@@ -1,6 +1,6 @@
-# tessera_shader_ops(FILE)      writes the numbers of the element-wise operations of graph/ops.def as GLSL.
-# tessera_shaders(TARGET DIR)   compiles every DIR/*.comp to SPIR-V and makes it part of TARGET as C++ arrays:
-# vulkan_shaders.inc, which a source of TARGET includes, defines kSpirv_<name> for each.
+# tessera_shader_ops(FILE)      writes the numbers of the elementwise operations of graph/ops.def as GLSL constants.
+# tessera_shaders(TARGET DIR)   compiles every DIR/*.comp to SPIR-V and adds it to TARGET as C++ arrays. The generated
+# file vulkan_shaders.inc, included by a source of TARGET, defines kSpirv_<name> for each.
 function(tessera_shader_ops file)
   set(ops ${PROJECT_SOURCE_DIR}/tessera/graph/ops.def)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ops})

@@ -1,10 +1,10 @@
-# tessera_unity(OUT NAME SOURCES ...)   puts several sources into one translation unit; sets OUT to the files to compile
+# tessera_unity(OUT NAME SOURCES ...)   combines sources in translation units; sets OUT to the files to compile
 #
-# Most of a compiler's time here goes into headers, which a unit parses once for all of its sources. A unit includes its
-# sources by their paths from the project's root, so that the compiler cache finds it from another clone. Two rules
-# follow, and the build checks them:
-#   - names in unnamed namespaces are unique within a folder;
-#   - a source includes all that it uses (the preset "debug" compiles each alone).
+# Most of the compile time is spent in headers, which a unit parses once for all of its sources. A unit includes its
+# sources by their paths relative to the project's root, so that the compiler cache also works for other clones. This
+# requires two rules, which the build checks:
+#   - Names in unnamed namespaces are unique within a folder.
+#   - A source includes all headers that it uses (the preset "debug" compiles each source separately).
 option(TESSERA_UNITY "Compile several sources as one translation unit" ON)
 set(TESSERA_UNITY_BYTES 200000 CACHE STRING "Source bytes after which a translation unit is full")
 

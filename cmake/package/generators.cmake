@@ -1,4 +1,4 @@
-# Read by cpack before each kind of package: which components it holds (install.cmake).
+# Read by cpack before it creates each kind of package: selects the package's components (install.cmake).
 list(GET CPACK_INSTALL_CMAKE_PROJECTS 0 build)
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(extra debian)

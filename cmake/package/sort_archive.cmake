@@ -1,5 +1,5 @@
-# Run by cpack after it packed: a tar.gz is packed again with its files sorted and owned by root. cpack leaves them in
-# the order of the file system, with the owner of the build. It does sort a .deb.
+# Run by cpack after it has packed: packs a .tar.gz again with its files sorted and owned by root. cpack writes them in
+# the order of the file system, with the owner of the build. In a .deb it sorts them itself.
 foreach(package ${CPACK_PACKAGE_FILES})
   if(package MATCHES "\\.tar\\.gz$")
     get_filename_component(top ${CPACK_TEMPORARY_INSTALL_DIRECTORY} NAME)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that the tracked C and C++ files are formatted: check_format.sh [--fix]
-# --fix formats them. Versions of clang-format differ in their output, so there is one: 14, in Debian 12 and Ubuntu 24.04.
+# --fix formats them. Versions of clang-format differ in their output, so this requires version 14 (Debian 12, Ubuntu
+# 24.04).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v clang-format-14 >/dev/null; then

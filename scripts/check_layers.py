@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Checks the source tree against the layering table in docs/architecture.md.
 
-    scripts/check_layers.py [ROOT]       prints one line per violation, FILE:LINE: what; exit status 1 if there is any
-    scripts/check_layers.py --self-test  checks the checker on small made-up trees
+    scripts/check_layers.py [ROOT]       prints a line per violation, FILE:LINE: MESSAGE; exit status 1 if there is any
+    scripts/check_layers.py --self-test  tests this script on small artificial trees
 
 The rules:
   - The table has one row for each folder of tessera/, and no other rows.
   - A row lists folders of lower levels only, so the folders form no cycle.
-  - A file includes its own folder, the folders of its row and the public headers in include/.
-  - In CMakeLists.txt a library links the folders of its row only.
-  - A source file has at most 600 lines, unless its first lines say that it is generated.
+  - A file includes only its own folder, the folders of its row and the public headers in include/.
+  - In CMakeLists.txt a library links only the folders of its row.
+  - A source file has at most 600 lines, unless its first lines state that it is generated.
 """
 import os
 import re
@@ -35,7 +35,7 @@ class Row:
 
 
 def read_table(root, report):
-    """The rows by folder, or nothing if there is no table."""
+    """Returns the rows by folder, or an empty dictionary if there is no table."""
     rows, inside, found = {}, False, False
     path = os.path.join(root, TABLE)
     lines = read(path).splitlines() if os.path.exists(path) else []
@@ -75,7 +75,7 @@ def check_table(rows, folders, report):
 
 
 def included_folder(root, path, name):
-    """The folder of tessera/ that an include names; "" for a header outside of tessera/; None if it does not exist."""
+    """Returns the folder of tessera/ of an included header, "" if it is outside of tessera/, None if it is missing."""
     beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
     if not name.startswith("tessera/") and os.path.exists(os.path.join(root, beside)):
         name = beside
@@ -123,7 +123,7 @@ def check_length(root, path, report):
 
 
 def check(root):
-    """The violations of a tree, one line each."""
+    """Returns the violations of a tree, one line each."""
     violations = []
 
     def report(path, line, what):

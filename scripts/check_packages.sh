@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages in a fresh Debian 12 and uses them there: check_packages.sh DIR_OF_PACKAGES
-# Called by package.sh --check, which installs the tools that it needs. The fresh system comes from mmdebstrap, with the
-# package sources of this machine if it is a Debian 12 itself. Runs as root, or by sudo.
+# Called by package.sh --check, which installs the required tools. mmdebstrap creates the fresh system, with the package
+# sources of this machine if it runs Debian 12. Needs root, and calls sudo otherwise.
 set -euo pipefail
 if [ "$(id -u)" -ne 0 ]; then exec sudo "$0" "$@"; fi
 export LC_ALL=C
@@ -18,15 +18,15 @@ fail() {
   exit 1
 }
 
-# inside ROOT COMMAND...: runs it in that root and a clean environment, with /proc if the root has a place for it. The
-# mount ends with the command.
+# inside ROOT COMMAND...: runs a command in that root with a clean environment, and with /proc if the root has that
+# folder. The mount ends with the command.
 inside() {
   # shellcheck disable=SC2016
   env -i LC_ALL=C HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     unshare --mount sh -ec '[ ! -d "$1/proc" ] || mount --bind /proc "$1/proc"; exec chroot "$@"' sh "$@"
 }
 
-# use ROOT PROGRAM: what a user tries first, in a root of its own.
+# use ROOT PROGRAM: runs the first commands of a typical user inside a root.
 use() {
   local version text
   version=$(inside "$1" "$2" --version)
@@ -90,7 +90,7 @@ run_on() { inside "$root" tessera run -p Once -n 12 --temp 0 -c 128 -ctk f32 -ct
 on_cpu=$(run_on cpu)
 on_plugin=$(run_on example:1)
 [ "$on_plugin" = "$on_cpu" ] || fail "the plugin writes '$on_plugin', the CPU '$on_cpu'"
-# This one throws an exception of C++ where it must not, through a libstdc++ that the program does not share.
+# This plugin violates the interface by throwing a C++ exception, from a libstdc++ that the program does not share.
 throwing=$root/usr/lib/tessera/backends/libtessera-backend-throws_score.so
 c++ -std=c++23 -shared -fPIC -DFAULT=throws_score -DFAULT_throws_score=1 -Iinclude -o "$throwing" \
   tests/backend/plugins/faulty.cpp

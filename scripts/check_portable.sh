@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks that a program runs wherever there is glibc 2.36 or newer, and no other library: check_portable.sh PROGRAM
-# It names the first library or symbol version that is too much. Reads the file only, so a stripped one will do.
+# Checks that a program needs only glibc 2.36 or newer and no other library: check_portable.sh PROGRAM
+# Reports the first library or symbol version that is not allowed. Only reads the file, which may be stripped.
 set -euo pipefail
 export LC_ALL=C
 program=$1
-newest_glibc=2.36  # Debian 12's
+newest_glibc=2.36  # version in Debian 12
 
 fail() {
   echo "error: $program: $*" >&2
@@ -19,7 +19,7 @@ for library in $libraries; do
     *) fail "needs $library" ;;
   esac
 done
-# "(GLIBC_2.34)" stands before each symbol that comes from a library.
+# objdump prints "(GLIBC_2.34)" before each symbol that comes from a library.
 versions=$(objdump -T "$program" | grep '\*UND\*' | grep -o '(\?[A-Z][A-Z]*_[0-9][0-9.]*)\?' | tr -d '()' | sort -uV)
 [ -n "$versions" ] || fail "no versions of symbols found"
 for version in $versions; do

@@ -1,10 +1,10 @@
 # Shared by the scripts: installs what is missing, configures and builds a preset.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# ccache: another clone of the project finds what this one has compiled.
+# Lets ccache share results between clones of the project.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-# Installs those packages of a list that are missing.
+# install_packages FILE: installs the missing packages of a list.
 install_packages() {
   local missing=() package
   while read -r package; do
@@ -19,7 +19,7 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# build PRESET [TARGET...]
+# build PRESET [TARGET...]: configures and builds a preset.
 build() {
   local preset=$1
   shift
@@ -27,7 +27,7 @@ build() {
   cmake --build --preset "$preset" ${1:+--target "$@"} >&2
 }
 
-# need_program: BUILD_DIR, if it is not set, is build/release, and the program is built there.
+# need_program: if BUILD_DIR is not set, sets it to build/release and builds the program there.
 need_program() {
   if [ -n "${BUILD_DIR:-}" ]; then return; fi
   BUILD_DIR=build/release

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Counts the files and places that name one existing item of each kind: what a new item of that kind has to touch.
+"""Counts the files and places that mention one existing item of each kind, and which a new item would change too.
 
     scripts/cost_of_additions.py [-v] [REVISION]   prints a table for the working tree, or for a commit; -v lists files
     scripts/cost_of_additions.py --check           exit status 1 if a kind of addition touches more files than its limit
 
-An item's own file (its name is the item's) counts as one place. Files that only use the item do not count: the folders
-that are searched hold definitions and registrations, and calls (".name(", "b.name(") are left out.
+A file named after the item counts as one place. Files that only use the item do not count: the search covers folders
+with definitions and registrations, and skips calls (".name(", "b.name(").
 """
 import os
 import re
@@ -14,7 +14,7 @@ import sys
 
 SOURCES = (".h", ".c", ".cpp", ".def", ".comp", ".glsl", ".txt", ".cmake")
 
-# kind, most files, example, pattern, folders, pattern of lines that only use it
+# kind, maximum number of files, example, pattern, folders, pattern of lines that only use the item
 KINDS = (
     ("element-wise operation with gradient and Vulkan", 7, "relu_squared", r"relu_squared|ReluSquared",
      ("tessera/graph", "tessera/backend", "tessera/cpu", "tessera/vulkan", "include", "cmake"), r"[.>]relu_squared\("),
@@ -33,7 +33,7 @@ def git(*arguments):
 
 
 def files_of(revision, folders):
-    """Path and text of each source file."""
+    """Yields path and text of each source file."""
     if revision:
         for path in git("ls-tree", "-r", "--name-only", revision, *folders).splitlines():
             if path.endswith(SOURCES):
@@ -48,7 +48,7 @@ def files_of(revision, folders):
 
 
 def places(revision, kind):
-    """Files that name the item, each with the number of its places."""
+    """Returns the files that mention the item, each with the number of places."""
     _, _, example, pattern, folders, uses = kind
     found = {}
     own = re.sub(r"\W", "", example)

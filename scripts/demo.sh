@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds tessera and lets a model write: demo.sh [MODEL.gguf [flags of `tessera run`]]
-# The model: the argument, else TESSERA_MODEL, else the one that is part of the program.
+# Builds tessera and generates text with a model: demo.sh [MODEL.gguf [flags of `tessera run`]]
+# The model is the argument, else TESSERA_MODEL, else the bundled model.
 set -euo pipefail
 model=${1:-${TESSERA_MODEL:-}}
 [ -z "$model" ] || model=$(realpath "$model")

@@ -2,7 +2,7 @@
 """Writes tessera/quant/codebooks.h from the tables of numbers in ../shared/spec/iq_tables.
 
 Usage: scripts/generate_codebooks.py [FOLDER OF THE TABLES]
-A table is a text file: one comment line "# name: N values of TYPE", then N numbers, hexadecimal or decimal.
+A table is a text file: one comment line "# name: N values of TYPE", then N hexadecimal or decimal numbers.
 """
 import pathlib
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes tessera/text/unicode_tables.inc from Python's unicodedata: scripts/generate_unicode_tables.py > FILE.
 
-The tables are Unicode's of the version that unicodedata has (14.0 for Python 3.11). Run it again with a
-newer Python to move to a newer Unicode.
+The tables have the Unicode version of unicodedata (14.0 for Python 3.11). To update to a newer Unicode version, run the
+script with a newer Python.
 """
 import sys
 import unicodedata
@@ -14,7 +14,7 @@ HANGUL = range(0xAC00, 0xD7A4)
 
 
 def category_starts():
-    """(first code point, category) of each run."""
+    """Yields (first code point, category) of each run of code points with one category."""
     last = None
     for cp in range(LIMIT):
         category = CATEGORIES.index(unicodedata.category(chr(cp)))
@@ -24,7 +24,7 @@ def category_starts():
 
 
 def lower_runs():
-    """(first, last, step, delta) of runs whose simple lower case is cp + delta."""
+    """Returns (first, last, step, delta) of runs whose simple lower case is cp + delta."""
     pairs = [(cp, ord(chr(cp).lower()) - cp) for cp in range(LIMIT)
              if len(chr(cp).lower()) == 1 and chr(cp).lower() != chr(cp)]
     runs = []
@@ -40,7 +40,7 @@ def lower_runs():
 
 
 def stripped():
-    """[cp, one or two code points] where canonical decomposition without nonspacing marks is another text.
+    """Yields [cp, one or two code points] if the canonical decomposition without nonspacing marks differs from cp.
 
     Nonspacing marks themselves are left to their category, Hangul syllables to arithmetic.
     """
@@ -51,7 +51,7 @@ def stripped():
         left = [c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn"]
         if left == [text]:
             continue
-        if len(left) <= 2:  # the longer ones are five notes of music
+        if len(left) <= 2:  # the five longer ones are musical notes
             yield [cp] + [ord(c) for c in left]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the packages in build/package/dist, a .deb and a .tar.gz: package.sh [--check]
+# Builds the packages in build/package/dist, a .deb and a .tar.gz: package.sh [--check]
 # --check: also installs both in a fresh Debian, runs them there and removes them (scripts/check_packages.sh; as root).
-# The same commit gives the same bytes on the same system: files have the time of the commit (or SOURCE_DATE_EPOCH).
+# Packages are reproducible on the same system: files have the time of the commit (or SOURCE_DATE_EPOCH).
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 if [ $# -gt 1 ] || { [ $# -eq 1 ] && [ "$1" != --check ]; }; then
@@ -10,7 +10,7 @@ if [ $# -gt 1 ] || { [ $# -eq 1 ] && [ "$1" != --check ]; }; then
 fi
 install_packages scripts/packages.txt
 install_packages scripts/packages-package.txt
-commit_time=$(stat -c %Y cmake/commit.txt)  # in an archive of git
+commit_time=$(stat -c %Y cmake/commit.txt)  # for sources from "git archive"
 if [ -e .git ]; then commit_time=$(git log -1 --format=%ct); fi
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$commit_time}
 export SOURCE_DATE_EPOCH

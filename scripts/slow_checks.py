@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Decides when a slow check runs: when a file that it covers has changed since it last passed.
+"""Determines which slow checks are due. A slow check is due if a file that it covers has changed since it last passed.
 
-    slow_checks.py all              prints the names of the checks, one a line
-    slow_checks.py due              prints the names of those that are due
-    slow_checks.py passed NAME...   records that these checks passed with the files as they are now
+    slow_checks.py all              prints the names of all checks, one per line
+    slow_checks.py due              prints the names of the due checks
+    slow_checks.py passed NAME...   records that these checks passed with the current files
     slow_checks.py --self-test
 
-scripts/slow_checks.json lists each check: what it does, the files that it covers (patterns of git's, from the project's
-root), and a hash of these files when it last passed. scripts/test.sh runs the checks that are due; test.sh --all runs
-all of them and records those that passed. Commit the record with the change: then nobody runs them again.
+scripts/slow_checks.json lists the checks. Each has a description, the files that it covers (git patterns relative to
+the project's root), and a hash of these files when it last passed. scripts/test.sh runs the due checks. test.sh --all
+runs all of them and records the ones that passed. Commit the record with the change, so that nobody has to run them
+again.
 """
 import hashlib
 import json
@@ -21,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def tracked_files(root, patterns):
-    """The files that git tracks or would track, in the order of their names."""
+    """Returns the files that git tracks or would track, sorted by name."""
     command = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
     return sorted({name for name in listed if name and (root / name).is_file()})

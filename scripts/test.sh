@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
-# Default: every test of the release preset, the fast tests under asan, under tsan those of base, sched, cpu and engine,
-# and the slow checks that are due (scripts/slow_checks.py says which and when).
-# --fast  leaves slow tests and slow checks out
-# --all   runs every slow check, clang-tidy and the packages too, and records the slow checks that passed
-# --check only these slow checks, and records those that passed
-# PRESET  only the tests of these presets
+# Default: all tests of the release preset, the fast tests under asan, the fast tests of base, sched, cpu and engine
+# under tsan, and the slow checks that are due (see scripts/slow_checks.py).
+# --fast   skips slow tests and slow checks
+# --all    also runs every slow check, clang-tidy and the packages, and records the slow checks that passed
+# --check  runs only these slow checks, and records the ones that passed
+# PRESET   runs only the tests of these presets
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 labels='fast|slow'
@@ -20,9 +20,9 @@ presets=("$@")
 if [ ${#presets[@]} -eq 0 ]; then presets=(release asan tsan); fi
 install_packages scripts/packages.txt
 install_packages scripts/packages-test.txt || echo "some tests will be skipped" >&2
-export GTEST_BRIEF=1  # of a failing program, the tests that failed
+export GTEST_BRIEF=1  # print only failed tests
 
-# run_tests PRESET CTEST_ARGUMENT...: runs tests of a preset; scripts/times.py reads the reports that they write.
+# run_tests PRESET CTEST_ARGUMENT...: runs tests of a preset. scripts/times.py reads the reports.
 run_tests() {
   local preset=$1
   shift
@@ -39,9 +39,9 @@ test_folders() {
   run_tests "$preset" -R "^($(IFS='|' && echo "$*"))\.fast"
 }
 
-# Tests of pages spend their time in a browser.
+# Tests of HTML pages spend their time in a browser.
 pages='GraphPage.*'
-# Tests of one thread: kernels, of which threads run many; readers of damaged input; pages.
+# Single-threaded tests: kernels, which threads call independently; readers of damaged input; pages.
 without_threads="*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:Fit.AtEvery*:$pages"
 
 # test_preset PRESET: builds what the preset's tests need and runs them.
@@ -53,7 +53,7 @@ test_preset() {
       build "$preset"
       GTEST_FILTER="-$pages" run_tests "$preset" -L fast -E '^vulkan\.'
       ;;
-    tsan)  # the folders whose code runs on several threads; what is built on them is a slow check
+    tsan)  # the folders whose code uses threads; the folders that depend on them are a slow check
       GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu engine
       ;;
     *)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over tessera/, several source files at a time. scripts/check_tidy.sh calls this.
 
-    scripts/tidy_units.py BUILD_DIR [FILE...]    FILEs: these only, each by itself
+    scripts/tidy_units.py BUILD_DIR [FILE...]    FILEs: only these, each separately
 
 clang-tidy spends its time in the standard headers, not in the project's code. So files are combined: a unit includes
 several sources that declare different names. A unit that does not compile is halved.
-BUILD_DIR holds compile_commands.json. Exit status 1 on findings.
+BUILD_DIR contains compile_commands.json. Exit status 1 on findings.
 """
 import concurrent.futures
 import json
@@ -18,8 +18,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAX_FILES = 24
-# Sources that are compiled once per instruction set step through blocks and tiles, whose sizes are small constants:
-# products of int are safe there.
+# Sources that are compiled once per instruction set iterate over blocks and tiles. Their sizes are small constants, so
+# products of int cannot overflow.
 KERNEL_FLAG = "-DTESSERA_ISA_NAMESPACE="
 KERNEL_CHECKS = "-bugprone-implicit-widening-of-multiplication-result"
 KEYWORDS = {"const", "noexcept", "override", "final", "requires", "return"}
@@ -28,7 +28,7 @@ OTHER = re.compile(r"(?<!::)\b([A-Za-z_]\w*)\s*(?:[(={;\[]|$)")
 
 
 def declared_names(path):
-    """The names that a file declares outside of functions and classes: in this project such lines are not indented."""
+    """Returns the names that a file declares outside of functions and classes, where lines are not indented."""
     names, macros = set(), set()
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -43,7 +43,7 @@ def declared_names(path):
 
 
 def read_commands(build):
-    """(source, command without source and output, directory) of each compilation of a file of tessera/."""
+    """Yields (source, command without source and output, directory) of each compilation of a file of tessera/."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     for entry in entries:
@@ -59,7 +59,7 @@ class Unit:
 
 
 def make_units(commands):
-    """Units of sources that are compiled alike and declare different names."""
+    """Returns units of sources with equal flags that declare different names."""
     units = []
     for source, flags, directory in commands:
         names = declared_names(source)
@@ -75,7 +75,7 @@ def make_units(commands):
 
 
 def split_output(output):
-    """The findings in the output of clang-tidy, each with its notes."""
+    """Returns the findings in the output of clang-tidy, each with its notes."""
     findings = []
     for line in output.replace(ROOT + os.sep, "").splitlines():
         if re.match(r"\S+:\d+:\d+: (warning|error): ", line) or (line.startswith("error: ") and not findings):
@@ -86,7 +86,7 @@ def split_output(output):
 
 
 def check_unit(unit, build):
-    """The findings of clang-tidy in a unit."""
+    """Returns the findings of clang-tidy in a unit."""
     if len(unit.sources) == 1:
         path = unit.sources[0]
     else:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints where the time of a build and of its tests went.
+"""Prints the longest compilations and tests of a build.
 
     times.py [--top N] [PRESET...]      default: the ten longest of every preset under build/
 
-Compile times are from ninja's log: wall time of each command, so other work on the machine and hits of the compiler
-cache show in them. For a clean figure, delete build/ and set CCACHE_DISABLE=1. Test times are from the reports that
-scripts/test.sh lets GoogleTest write to build/PRESET/times.
+Compile times come from ninja's log. They are wall times of commands, so other load and hits of the compiler cache
+influence them. For a clean measurement, delete build/ and set CCACHE_DISABLE=1. Test times come from the GoogleTest
+reports that scripts/test.sh stores in build/PRESET/times.
 """
 import argparse
 import collections
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def compile_times(build):
-    """Seconds by output file, of the last build of each."""
+    """Returns the seconds of the last build of each output file."""
     seconds = {}
     log = build / ".ninja_log"
     for line in log.read_text().splitlines() if log.exists() else []:
@@ -29,13 +29,13 @@ def compile_times(build):
 
 
 def target_of(output):
-    """The library or test program that an object file belongs to, or None."""
+    """Returns the library or test program that an object file belongs to, or None."""
     match = re.search(r"CMakeFiles/([^/]+)\.dir/", output)
     return match[1] if match else None
 
 
 def describe(build, output):
-    """The output's name; for a translation unit of several sources, which ones."""
+    """Returns the output's name, or the list of sources of a unity translation unit."""
     match = re.search(r"unity/([^/]+\.cpp)\.o$", output)
     if not match:
         return re.sub(r"^(tests/)?CMakeFiles/", "", output)
@@ -45,7 +45,7 @@ def describe(build, output):
 
 
 def test_times(build):
-    """(seconds, program, test) of every test, and whether it was skipped."""
+    """Returns (seconds, program, test, result) of every test; the result shows skipped tests."""
     tests = []
     for report in sorted((build / "times").glob("*.json")):
         program = re.sub(r"(_\d+)?$", "", report.stem)

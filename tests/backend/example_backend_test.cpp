@@ -1,4 +1,4 @@
-// The example of docs/add_backend.md against the CPU: each operation, what it leaves to others, its memory.
+// The example backend of docs/add_backend.md compared with the CPU: each operation, unsupported nodes, runs and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// example:0 works in the host's memory, example:1 in memory of its own.
+// example:0 works in the host's memory, example:1 has its own memory.
 const std::vector<std::unique_ptr<Device>>& example_devices() {
   static const FoundDevices found = find_plugins({.folders = {example_plugins_dir()}, .paths = {}, .reserved = {}});
   return found.devices;
@@ -31,7 +31,7 @@ struct TestTensor {
   Bytes data;
 };
 
-/// "y" of what is built on tensors, which lie in each device's own memory.
+/// A graph with output "y", built on tensors that are placed in each device's memory.
 struct Case {
   std::string name;
   std::vector<TestTensor> tensors;
@@ -53,7 +53,7 @@ Result<std::vector<float>> run_case(const Device& device, const Case& c) {
   return run_y_on({&device}, std::move(graph), c.inputs);
 }
 
-// Both sum in f32 but in different orders, over at most some hundred terms of about 1.
+// Both sum in f32, in different orders, at most a few hundred terms of about 1.
 constexpr double kBound = 2e-6;
 
 void expect_as_on_cpu(const Case& c) {
@@ -161,12 +161,12 @@ TEST(ExampleBackend, RotationsAreTheCpus) {
          [&](GraphBuilder& b, auto&) {
            const Value table = b.rope_table(b.input("positions", DType::i32, {3}), {}, params);
            const Value x = b.input("x", DType::f32, {16, 2, 3});
-           return b.add(b.rope(x, table, pairs), x);  // x lives on, so the result is elsewhere
+           return b.add(b.rope(x, table, pairs), x);  // x is used again, so rope is not in place
          },
          {{"positions", bytes_of(std::vector<int32_t>{0, 5, 1000})}, {"x", random_bytes(rng, 16 * 2 * 3)}}});
 }
 
-// Two sequences in blocks that are out of order, with holes: tokens store themselves and see what is stored.
+// Two sequences in unordered blocks with gaps. Tokens are stored and attend to stored tokens.
 Case attention_case(const AttentionParams& params) {
   Rng rng(5);
   constexpr int64_t kDim = 8, kHeadsKv = 2, kHeads = 4, kTokens = 70, kBlocks = 4;
@@ -243,7 +243,7 @@ TEST(ExampleBackend, IndicesOutOfRangeFailTheRunWithTheCpusMessage) {
   refused(with("blocks", -2), "block -2, want 0 to 3");
 }
 
-// --- what it leaves to others
+// --- unsupported nodes
 
 TEST(ExampleBackend, WhatItDoesNotRunIsNamed) {
   GraphBuilder b;
@@ -280,7 +280,7 @@ TEST(ExampleBackend, OperandsAndParametersDecideToo) {
   EXPECT_FALSE(table(1));
 }
 
-// The order of tokens in a block is the business of whoever stores them.
+// The layout of tokens in a block is private to the device that stores them.
 TEST(ExampleBackend, ACacheOfAnotherDeviceIsNotTouched) {
   const Device& device = *example_devices()[0];
   ASSERT_TRUE(device.can_use(cpu_device().buffer_type()));
@@ -315,7 +315,8 @@ TEST(ExampleBackend, TheCpuRunsTheRest) {
   ASSERT_OK_AND_ASSIGN(const auto expected, run_y_on({&cpu_device()}, build(), inputs));
   for (const auto& device : example_devices()) {
     ASSERT_OK_AND_ASSIGN(const auto y, run_y_on({device.get(), &cpu_device()}, build(), inputs));
-    EXPECT_TRUE(same_bytes(y, expected)) << device->name();  // sums and products of two numbers have one answer
+    EXPECT_TRUE(same_bytes(y, expected))
+        << device->name();  // sums and products of two numbers are exact or rounded once
   }
 }
 
@@ -350,7 +351,7 @@ TEST(ExampleBackend, TellsWhenEachNodeRan) {
   EXPECT_EQ(log.nodes[0].node, 1);
   EXPECT_EQ(log.nodes[1].node, 2);
   EXPECT_GT(log.nodes[0].us, 0);
-  EXPECT_GE(log.nodes[1].begin_us + 1e-3, log.nodes[0].begin_us + log.nodes[0].us);  // as sums round
+  EXPECT_GE(log.nodes[1].begin_us + 1e-3, log.nodes[0].begin_us + log.nodes[0].us);  // 1e-3: rounding of the sum
 }
 
 TEST(ExampleBackend, SeveralBackendsOfADeviceRunAtOnce) {

@@ -1,4 +1,4 @@
-// A whole model on the example's devices, and shared with the CPU.
+// A whole model on the devices of the example backend, alone and together with the CPU.
 #include <algorithm>
 
 #include "tests/backend/plugin_support.h"
@@ -45,12 +45,12 @@ TEST(ExampleModel, GreedyTextOfTheStoryModelIsTheCpusHoweverItIsShared) {
   expect_shared({"example:1", "example:0"}, kAllLayers, "cpu example:1 example:0");
   expect_shared({"example:0"}, kAllLayers, "cpu example:0");
   expect_shared({"example:0"}, 3, "cpu example:0");
-  // It has no caches of f16: the CPU keeps them, and attends.
+  // The example has no f16 caches, so the CPU stores them and computes attention.
   ASSERT_OK_AND_ASSIGN(const Told in_f16, tell(registry, path, {}, DType::f16));
   ASSERT_OK_AND_ASSIGN(const Told got,
                        tell(registry, path, {.devices = {"example:1"}, .offload_caches = false}, DType::f16));
   EXPECT_EQ(got.ids, in_f16.ids);
-  EXPECT_EQ(got.devices,  // of five layers: the embedding, then what is before and behind each attention
+  EXPECT_EQ(got.devices,  // for five layers: the embedding, then the nodes before and after each attention
             "cpu example:1 cpu example:1 cpu example:1 cpu example:1 cpu example:1 cpu example:1");
 }
 

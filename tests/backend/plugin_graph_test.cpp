@@ -1,4 +1,4 @@
-// What plugins see of a graph.
+// The conversion of graphs to the structs of the plugin interface.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -24,7 +24,7 @@ std::map<std::string, double> params_of(const OpParams& params) {
 
 using Params = std::map<std::string, double>;
 
-// These names and values are part of the interface: a change here is a new major.
+// These names and values are part of the interface: a change here requires a new major version.
 TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
   EXPECT_EQ(params_of({}), Params());
   EXPECT_EQ(params_of(ScaleParams{2}), (Params{{"factor", 2}}));

@@ -1,4 +1,4 @@
-// Plugins for tests: the example, those with a fault, and graphs run on their devices.
+// Support for tests of plugins: the paths of the example and of faulty plugins, and running graphs on their devices.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace tessera::testing {
 
-/// A plugin of tests/backend/plugins.
+/// Returns the path of a plugin of tests/backend/plugins.
 inline std::string plugin_path(const std::string& fault) {
   return test_plugins_dir() + "/libtessera-backend-" + fault + ".so";
 }
@@ -24,7 +24,7 @@ inline FoundDevices find_plugins_at(std::vector<std::string> paths) {
   return find_plugins({.folders = {}, .paths = std::move(paths), .reserved = {}});
 }
 
-/// The values of the output "y" of a graph on a device, alone or with others behind it that run what it does not.
+/// Returns the output "y" of a graph on a device, alone or with further devices for the nodes that it does not support.
 inline Result<std::vector<float>> run_y_on(const std::vector<const Device*>& devices, Graph graph,
                                            const NamedBytes& inputs, const CancelToken* cancel = nullptr) {
   std::vector<std::unique_ptr<Backend>> backends;

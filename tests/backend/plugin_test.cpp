@@ -1,5 +1,4 @@
-// Plugins that are not what they should be: each costs a line, or the operation that it fails in, and never the
-// process.
+// Faulty plugins: each is skipped with a note or fails one operation, but never crashes the process.
 #include <algorithm>
 #include <filesystem>
 
@@ -17,7 +16,7 @@ struct Refusal {
   const char* reason;
 };
 
-// What shows when a plugin is opened or asked for its devices.
+// Faults that are detected when a plugin is opened or lists its devices.
 const Refusal kRefusals[] = {
     {"no_symbol", "no plugin: it has no symbol tessera_backend_plugin"},
     {"unresolved", "undefined symbol: nobody_defines_this"},
@@ -74,13 +73,13 @@ TEST(Plugin, WhatIsNoLibraryIsToldAsSuch) {
   expect(write_temporary("libtessera-backend-empty.so", ""), "no shared library: 0 bytes");
   expect(write_temporary("libtessera-backend-text.so", std::string(1000, '#')), "no shared library of this kind");
   expect(write_temporary("libtessera-backend-head.so", whole.substr(0, 100)), "the file ends within its table");
-  // The system's loader would map such a file and die when it reads beyond its end.
+  // The system's loader would map such a file and crash when it reads beyond its end.
   expect(write_temporary("libtessera-backend-half.so", whole.substr(0, whole.size() / 3)), "a segment ends at byte ");
   expect(source_dir() + "/absent.so", "No such file");
   expect("/dev/null", "/dev/null");
 }
 
-// Only files of the right name are opened in a folder, and in their order.
+// In a folder, only files with matching names are opened, in the order of their names.
 TEST(Plugin, FoldersAreReadInTheOrderOfTheNames) {
   const fs::path folder = temporary_dir() / "backends";
   fs::create_directory(folder);
@@ -93,7 +92,7 @@ TEST(Plugin, FoldersAreReadInTheOrderOfTheNames) {
   const FoundDevices found = find_plugins({.folders = {folder, folder / "absent"}, .paths = {}, .reserved = {}});
   ASSERT_EQ(found.devices.size(), 2u);
   EXPECT_EQ(found.devices[0]->name(), "fine:0");
-  EXPECT_EQ(found.devices[1]->name(), "newer_minor:0");  // a minor only adds
+  EXPECT_EQ(found.devices[1]->name(), "newer_minor:0");  // a minor version only adds members
   ASSERT_EQ(found.notes.size(), 2u);
   EXPECT_NE(found.notes[0].find("libtessera-backend-absurd.so: "), std::string::npos) << found.notes[0];
   EXPECT_NE(found.notes[1].find("libtessera-backend-broken.so: "), std::string::npos) << found.notes[1];
@@ -163,7 +162,7 @@ TEST(Plugin, TheRegistryKeepsTheNotes) {
   ASSERT_EQ(registry.notes().size(), 1u);
 }
 
-// --- what shows later
+// --- faults that are detected later
 
 Graph sum_of_two(int64_t n) {
   GraphBuilder b;

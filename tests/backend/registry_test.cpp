@@ -18,11 +18,11 @@ TEST(Registry, AnUnknownNameListsTheKnown) {
   ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(""));
   const auto device = registry->find("abacus");
   EXPECT_ERROR(device, "no device named abacus (there are: ");
-  EXPECT_ERROR(device, "cpu)");  // behind what else this machine has
+  EXPECT_ERROR(device, "cpu)");  // after the machine's other devices
   EXPECT_EQ(device.error().code(), ErrorCode::not_found);
 }
 
-// Looking for devices takes a while: nobody who names the CPU waits for it, and it happens once.
+// The search for devices is slow. It runs once, and a request for a known device such as the CPU does not start it.
 TEST(Registry, LooksForDevicesOnlyWhenTheyAreWanted) {
   Registry registry;
   ASSERT_OK_AND_ASSIGN(auto first, cpu::create_device(""));

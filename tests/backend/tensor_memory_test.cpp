@@ -8,12 +8,12 @@
 namespace tessera {
 namespace {
 
-// A type with small buffers that keeps nothing but the record of what was asked for.
+// A buffer type with small buffers that only records the requested sizes.
 class SmallType final : public BufferType {
  public:
   SmallType(size_t max_size, size_t fail_from = SIZE_MAX) : max_size_(max_size), fail_from_(fail_from) {}
   std::string_view name() const override { return "small"; }
-  const Device& device() const override { std::abort(); }  // nobody asks
+  const Device& device() const override { std::abort(); }  // never called
   size_t alignment() const override { return 32; }
   size_t max_size() const override { return max_size_; }
   Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override { return nbytes(dtype, shape); }

@@ -1,4 +1,4 @@
-// Products by a BLAS library against double sums of what the weights mean, for each library that is here.
+// Products by a BLAS library compared with sums in double of the dequantized weights, for each installed library.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,8 +20,8 @@ using testing::values_of;
 using testing::weight_types;
 using testing::Weights;
 
-// Sums of 256 products below 1 in floats, in whatever order the library takes: a random walk of roundings of sums below
-// 30 ends within 256^0.5 * 30 * 2^-24 = 3e-5; twice that.
+// Sums of 256 products below 1 in floats, in any order. The rounding errors of sums below 30 form a random walk of
+// about 256^0.5 * 30 * 2^-24 = 3e-5. The tolerance is twice that.
 constexpr double kTolerance = 6e-5;
 
 const Device& cpu() {
@@ -37,7 +37,7 @@ class BlasProducts : public ::testing::TestWithParam<const char*> {
     device_ = std::move(*device);
   }
 
-  /// The product's values, [n_rows, n_tokens].
+  /// Returns the product, [n_rows, n_tokens].
   Result<std::vector<float>> multiply(const Weights& weights, const std::vector<float>& x, int n_threads,
                                       const BufferType& memory) const {
     const OwnedTensor w(memory, "w", weights.dtype, weights.shape, weights.bytes);
@@ -86,7 +86,7 @@ std::vector<double> exact_product(const Weights& weights, const std::vector<floa
   return y;
 }
 
-// 33 tokens and rows that are no multiple of a block's: the last block is a small one.
+// 33 tokens, and a number of rows that is not a multiple of a block, so that the last block is smaller.
 TEST_P(BlasProducts, OfEveryFormatAreTheFormatsOwnValues) {
   Rng rng(1);
   for (const DType dtype : weight_types()) {
@@ -141,7 +141,7 @@ TEST_P(BlasProducts, FollowEachOther) {
   expect_near(got, exact_product(second, between), kTolerance);
 }
 
-// Backends of one device have threads of their own, but share the library.
+// Backends of one device have separate threads, but share the library.
 TEST_P(BlasProducts, RunOnSeveralBackendsAtOnce) {
   Rng rng(10);
   const Weights weights(DType::q4_0, 256, 300, 11);

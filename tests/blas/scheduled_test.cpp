@@ -1,4 +1,4 @@
-// The BLAS device beside the CPU: the scheduler gives it the large products, in the CPU's own memory.
+// The BLAS device together with the CPU: the scheduler assigns it the large products, in the CPU's memory.
 #include <gtest/gtest.h>
 
 #include "tessera/blas/backend.h"
@@ -60,7 +60,7 @@ class BlasBesideCpu : public ::testing::Test {
     return texts;
   }
 
-  std::unique_ptr<Device> cpu_, blas_;  // the CPU outlives the device in its memory
+  std::unique_ptr<Device> cpu_, blas_;  // the CPU outlives the device that uses its memory
   std::vector<std::unique_ptr<Backend>> backends_;
   std::unique_ptr<OwnedTensor> up_, few_, packed_;
 };
@@ -79,7 +79,8 @@ TEST_F(BlasBesideCpu, GetsTheLargeProductsOfPlainWeights) {
   EXPECT_EQ(decode.slices.size(), 1u);
 }
 
-// The CPU rounds x to 8 bits for quantized weights: asked for floats, it differs by its order of sums alone.
+// By default the CPU rounds x to 8 bits for quantized weights. With float activations it differs only by the order of
+// its sums.
 TEST_F(BlasBesideCpu, ComputesWhatTheCpuDoes) {
   make_weights();
   Rng rng(4);
@@ -96,7 +97,7 @@ TEST_F(BlasBesideCpu, ComputesWhatTheCpuDoes) {
       error += std::pow(static_cast<double>(got[i]) - static_cast<double>(expected[i]), 2);
       size += std::pow(static_cast<double>(expected[i]), 2);
     }
-    EXPECT_LT(error, 1e-10 * size) << name;  // relative errors of some roundings, squared: 1e-13
+    EXPECT_LT(error, 1e-10 * size) << name;  // squared relative errors of some roundings: 1e-13
   }
 }
 

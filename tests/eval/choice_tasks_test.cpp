@@ -1,4 +1,4 @@
-// The files of tests of choices: each form, each fault, and which tasks a sample takes.
+// Files of multiple-choice benchmarks: each form, each kind of error, and the selection of samples.
 #include "tessera/eval/choice_tasks.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ const BinaryTask kGirl = {.question = "A girl", .answers = {"reads", "sings"}, .
 
 TEST(MultipleChoiceFile, HasATaskAtEachOffset) {
   std::string file = binary_tasks({kBoy, kGirl});
-  std::swap_ranges(file.begin() + 4, file.begin() + 8, file.begin() + 8);  // the order is that of the offsets
+  std::swap_ranges(file.begin() + 4, file.begin() + 8, file.begin() + 8);  // tasks have the order of the offsets
   ASSERT_OK_AND_ASSIGN(const auto tasks, parse_multiple_choice(file));
   ASSERT_EQ(tasks.size(), 2u);
   EXPECT_EQ(tasks[0].number, 1);
@@ -144,7 +144,7 @@ TEST(MultipleChoiceFile, NoCountOrOffsetIsTrusted) {
   EXPECT_ERROR(parse_multiple_choice(with_offset(11)), "task 2: at byte 11, want 12 to");
   EXPECT_ERROR(parse_multiple_choice(with_offset(0xffffffff)), "task 2: at byte 4294967295, want 12 to");
   EXPECT_ERROR(parse_multiple_choice(with_offset(12)), "task 2: overlaps another, at byte 12");
-  // Every shorter file lacks something, whatever the count before it says.
+  // Every truncated file is an error.
   for (size_t n = 0; n < file.size(); ++n)
     EXPECT_FALSE(parse_multiple_choice(std::string_view(file).substr(0, n)).has_value()) << n;
   for (size_t at = 12; at + 4 <= file.size(); ++at)
@@ -165,8 +165,8 @@ std::vector<int64_t> sample(ChoiceForm form, int64_t n, int64_t n_wanted) {
 
 using Numbers = std::vector<int64_t>;
 
-// std::mt19937(1) gives 1791095845, 4282876139, 3093770124, 4005303368: 0.417, 0.997, 0.720, 0.933 of 2^32. So of 10,
-// 9, 8 and 7 tasks that are left these places are drawn: 4, 8, 5, 6.
+// std::mt19937(1) returns 1791095845, 4282876139, 3093770124, 4005303368: 0.417, 0.997, 0.720, 0.933 of 2^32. So the
+// indices 4, 8, 5, 6 are drawn from the 10, 9, 8 and 7 remaining tasks.
 TEST(SampleChoiceTasks, HellaSwagKeepsTheOrderOfTheRest) {
   EXPECT_EQ(sample(ChoiceForm::hellaswag, 10, 4), (Numbers{5, 10, 7, 9}));
 }

@@ -1,5 +1,5 @@
-// Scores of choices: what is scored of each form, the means against whole texts decoded alone, the same bits however
-// tasks are decoded.
+// Scores of multiple-choice tasks: the scored tokens of each form, means compared with whole texts decoded alone, and
+// equal bits for every grouping of tasks.
 #include "tessera/eval/choices.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(TokenizeChoices, ScoresWhatFollowsTheSharedTokens) {
   for (const ChoiceForm form : {ChoiceForm::hellaswag, ChoiceForm::multiple_choice}) {
     const ChoiceTokens made = tokens_of(form, make_task("ab", {"ca", "cbd", "ccd"}));
     EXPECT_EQ(made.number, 7);
-    EXPECT_EQ(made.shared, (Ids{1, 3, 4, 5}));  // c too
+    EXPECT_EQ(made.shared, (Ids{1, 3, 4, 5}));  // includes c
     expect_tail(made, 0, {3}, {4, 5});
     expect_tail(made, 1, {4, 6}, {4, 6});
     expect_tail(made, 2, {7}, {4, 5});
@@ -126,7 +126,7 @@ TEST(Choose, TheFirstOfTheGreatestButTheLastInWinoGrande) {
 }
 
 TEST(ChoiceRun, TakesTasksWhileTheyFit) {
-  // 3 shared tokens and 1 + 2 - 2 after them: the last of a text is not decoded.
+  // 3 shared tokens and 1 + 2 - 2 after them, since the last token of a text is not decoded.
   const ChoiceTokens small = tokens_of(ChoiceForm::hellaswag, make_task("ab", {"a", "bb"}));
   const std::vector<ChoiceTokens> tasks(5, small);
   EXPECT_EQ((ChoiceRun{.n_together = 8}).end_of_group(tasks, 0), 2u);
@@ -143,11 +143,11 @@ TEST(ChoiceRun, SetsUpTheSessionForTheLargestGroup) {
   ChoiceRun{.n_call = 128, .n_together = 10}.set_up(options, tasks);  // 5 tokens a task
   EXPECT_EQ(options.n_sequences, 6);
   EXPECT_EQ(options.n_ubatch, 128);
-  EXPECT_EQ(options.n_outputs, 10);  // a; b b; cd a, of two tasks
-  EXPECT_EQ(options.n_ctx, 64);      // and five blocks more that a cache for 6 sequences has
+  EXPECT_EQ(options.n_outputs, 10);  // a; b b; cd a, for two tasks
+  EXPECT_EQ(options.n_ctx, 64);      // a cache for 6 sequences adds five blocks itself
   ChoiceRun{.n_call = 4, .n_together = 10}.set_up(options, tasks);
   EXPECT_EQ(options.n_outputs, 4);
-  // A long text alone takes fewer blocks than short ones together, but more positions.
+  // A long text alone needs fewer blocks than several short ones, but more positions.
   const std::vector<ChoiceTokens> mixed = {
       tasks[0], tasks[1], tokens_of(ChoiceForm::hellaswag, make_task(std::string(90, 'a'), {"b", "d"}))};
   ChoiceRun{.n_call = 128, .n_together = 10}.set_up(options, mixed);
@@ -188,7 +188,7 @@ class ChoicesOfAModel : public ::testing::Test {
     return all;
   }
 
-  // The mean log p of tokens [begin, end) of a text decoded alone, from the whole softmax in double.
+  // Returns the mean log p of tokens [begin, end) of a text decoded alone, with the whole softmax in double.
   double mean_alone(const std::string& text, size_t begin, size_t end) const {
     const auto tokens = engine_->tokenizer().tokenize(text, {.add_special = true});
     EXPECT_OK(tokens);
@@ -213,7 +213,7 @@ class ChoicesOfAModel : public ::testing::Test {
   std::shared_ptr<Engine> engine_;
 };
 
-// exp4() of the softmax is right to 2 units of f32 in the last place, so log p is to 1e-6.
+// exp4() in the softmax has an error of at most 2 ULP of f32, so the error of log p is at most 1e-6.
 constexpr double kLogError = 1e-6;
 
 TEST_F(ChoicesOfAModel, MeansAreThoseOfTheWholeTextAlone) {
@@ -221,7 +221,8 @@ TEST_F(ChoicesOfAModel, MeansAreThoseOfTheWholeTextAlone) {
   const std::vector<std::string> answers = {"girl named Lily.", "boy.", "quantum", "girl"};
   const Means means = score(tokenize(ChoiceForm::hellaswag, {make_task(before, answers)}), {});
   ASSERT_EQ(means.size(), 1u);
-  // The space before an answer is part of its first token, so the texts share those of `before` without it.
+  // The space before an answer is part of its first token, so the texts share the tokens of `before` without that
+  // space.
   const size_t n_shared = count_tokens("Once upon a time, there was a little");
   for (size_t i = 0; i < answers.size(); ++i) {
     const std::string text = before + answers[i];
@@ -241,7 +242,7 @@ TEST_F(ChoicesOfAModel, ChoosesWhatStoriesSay) {
             0u);
 }
 
-// The second pair's texts share tokens after the first's option.
+// The texts of the second pair also share tokens after the first option.
 TEST_F(ChoicesOfAModel, WinoGrandeScoresTheTextAfterTheOption) {
   const std::string before = "Lily had a big ", after = " and she liked to play with it in the park.";
   for (const std::vector<std::string>& options :
@@ -260,7 +261,7 @@ std::vector<ChoiceTask> many_tasks() {
       "Once upon a time there was a girl who had a dog. The dog liked to run in the park with a ball. One day ";
   std::vector<ChoiceTask> tasks;
   for (size_t i = 0; i < testing::all_or_few<size_t>(24, 4); ++i) {
-    const std::string before = story.substr(i, 20 + 37 * i % 160);  // across borders of the cache's blocks of 64 tokens
+    const std::string before = story.substr(i, 20 + 37 * i % 160);  // crosses the cache's blocks of 64 tokens
     tasks.push_back(
         make_task(before, {"the dog", "the dog ran home to her mom and dad", "a", "it was sunny. " + story}));
     if (i % 3 == 0) tasks.back().answers.push_back(tasks.back().answers[0]);
@@ -317,7 +318,7 @@ TEST(ChoiceScore, ShareAndItsErrorByHand) {
   EXPECT_NEAR(score.guessing().error, std::sqrt(0.25 * 0.75 + 4 * 0.25) / 5, 1e-15);
 }
 
-// n = 10, 8 right: the interval is that of tables, 49.02 % to 94.33 %.
+// n = 10, 8 right: published tables give the interval 49.02 % to 94.33 %.
 TEST(ChoiceScore, WilsonIntervalByTable) {
   ChoiceScore score;
   for (int i = 0; i < 10; ++i) score.add(i < 8, 0.25);

@@ -1,4 +1,4 @@
-// Chunks of a text, on a vocabulary of four_letters; and their decoding, on a model.
+// Chunks of a text, with the vocabulary of four_letters(), and their decoding with a model.
 #include "tessera/eval/chunks.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using eval::ChunkRun;
 using eval::Chunks;
 using Ids = std::vector<int32_t>;
 
-// As letters(), without a token of two letters.
+// Like letters(), but without a token of two letters.
 std::unique_ptr<const text::Tokenizer> four_letters(Bos bos) {
   text::VocabData data = small_vocab({{"a"}, {"b"}, {"c"}, {"d"}});
   data.add_bos = bos == Bos::add;
@@ -30,9 +30,9 @@ Ids ids_of(const Chunks& chunks, int64_t i) {
 
 TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
   ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(*four_letters(Bos::add), "abcdabcdab", {.n_ctx = 4}));
-  ASSERT_EQ(chunks.size(), 2);  // of 11 tokens, BOS included
+  ASSERT_EQ(chunks.size(), 2);  // 11 tokens, including BOS
   EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5}));
-  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 3, 4, 5}));  // d gave way
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 3, 4, 5}));  // BOS replaces d
   const auto text = chunks.text_tokens();
   EXPECT_EQ(Ids(text.begin(), text.end()), (Ids{1, 3, 4, 5, 6, 3, 4, 5}));
 }
@@ -40,7 +40,7 @@ TEST(Chunks, BosTakesTheFirstPlaceOfEachChunkAndTheTailIsDropped) {
 TEST(Chunks, OverlapByTheStrideWithBosInEach) {
   ASSERT_OK_AND_ASSIGN(const Chunks chunks,
                        Chunks::create(*four_letters(Bos::add), "abcdabcda", {.n_ctx = 5, .stride = 2}));
-  ASSERT_EQ(chunks.size(), 3);  // of 10 tokens, from 0, 2 and 4 on; the last one is left over
+  ASSERT_EQ(chunks.size(), 3);  // of 10 tokens, starting at 0, 2 and 4; the last token is dropped
   EXPECT_EQ(ids_of(chunks, 0), (Ids{1, 3, 4, 5, 6}));
   EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 5, 6, 3, 4}));
   EXPECT_EQ(ids_of(chunks, 2), (Ids{1, 3, 4, 5, 6}));
@@ -111,7 +111,7 @@ TEST(ChunkRun, FillsAMicroBatchWithChunks) {
   EXPECT_EQ(run.n_parallel(1), kMaxSequences / 2);  // 512
 }
 
-// A chunk's logits are those of its tokens alone, whatever the calls and the chunks beside it.
+// The logits of a chunk depend only on its tokens, not on the calls or on other chunks.
 TEST(DecodeChunks, GivesTheLogitsOfEachChunkAlone) {
   const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));

@@ -1,4 +1,4 @@
-// Figures of a comparison by hand; and the file of a base's log-probabilities.
+// Statistics of a comparison computed by hand, and the file of a base model's log-probabilities.
 #include "tessera/eval/kl_divergence.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(KlDivergence, StatisticsByHand) {
   EXPECT_NEAR(s.ppl.value, std::exp(2.0), 1e-12);
   EXPECT_NEAR(s.ppl.error, std::exp(2.0) * std::sqrt(2.0 / 3 / 2), 1e-12);
   EXPECT_NEAR(s.ppl_base.value, std::exp(2.0), 1e-12);
-  // Deviations -1, 1, 0 and -1.5, 0.5, 1: their products sum to 2, squares to 2 and 3.5.
+  // The deviations are -1, 1, 0 and -1.5, 0.5, 1. Their products sum to 2, their squares to 2 and 3.5.
   EXPECT_NEAR(s.correlation, 2 / std::sqrt(7.0), 1e-12);
   EXPECT_NEAR(s.log_ratio.value, 0.0, 1e-12);
   EXPECT_NEAR(s.log_ratio.error, std::sqrt((2 + 3.5 - 4) / 3 / 2), 1e-12);  // of 0.5, 0.5 and -1
@@ -67,7 +67,7 @@ TEST(KlDivergence, OneTokenHasNoErrors) {
   EXPECT_EQ(s.correlation, 0.0);
 }
 
-constexpr size_t kTrailer = 16 + 4 * 4;  // of the files below
+constexpr size_t kTrailer = 16 + 4 * 4;  // bytes, for the files below
 
 class BaseFileTest : public ::testing::Test {
  protected:
@@ -75,7 +75,7 @@ class BaseFileTest : public ::testing::Test {
     return testing::make_tokenizer(testing::small_vocab(tokens));
   }
 
-  // Two chunks of six tokens; 2 scored positions each. The logits of a place are those of its number.
+  // Two chunks of six tokens with 2 scored positions each. The logits depend on the number of the position.
   Result<> write() {
     TESSERA_ASSIGN(const Chunks chunks, Chunks::create(*tokenizer_, "aababbbaabab", {.n_ctx = 6}));
     TESSERA_ASSIGN(BaseFileWriter writer, BaseFileWriter::create(path_, chunks, tokenizer_->vocab()));
@@ -114,7 +114,7 @@ TEST_F(BaseFileTest, HasThePublishedForm) {
   int32_t numbers[15];
   std::memcpy(numbers, &file[8], sizeof numbers);
   EXPECT_EQ(std::vector<int32_t>(numbers, numbers + 3), (std::vector<int32_t>{6, 5, 2}));
-  // The text's own tokens: BOS where it stood, not before each chunk.
+  // The tokens of the text: BOS only at its original position, not before each chunk.
   EXPECT_EQ(std::vector<int32_t>(numbers + 3, numbers + 15),
             (std::vector<int32_t>{1, 3, 3, 4, 3, 4, 4, 4, 3, 3, 4, 3}));
 }
@@ -142,7 +142,7 @@ TEST_F(BaseFileTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(first.size(), 1);
 }
 
-// The row's code would be cut at 16 nats below the highest.
+// The code in a row is cut at 16 nats below the highest; the trailer has the exact value.
 TEST_F(BaseFileTest, KeepsHowUnlikelyATokenWas) {
   ASSERT_OK_AND_ASSIGN(const Chunks chunks,
                        Chunks::create(*tokenizer_, "aababbbaabab", {.n_ctx = 6, .n_max_chunks = 1}));
@@ -180,7 +180,7 @@ TEST_F(BaseFileTest, RefusesALikelihoodThatCannotBe) {
 TEST_F(BaseFileTest, WithoutOurEndItIsReadToo) {
   ASSERT_OK(write());
   ASSERT_OK_AND_ASSIGN(const BaseFile base, open(bytes().substr(0, bytes().size() - kTrailer)));
-  EXPECT_OK(base.chunks(letters({{"a"}, {"c"}})->vocab(), -1));  // nothing says which vocabulary it was
+  EXPECT_OK(base.chunks(letters({{"a"}, {"c"}})->vocab(), -1));  // the file does not identify the vocabulary
 }
 
 TEST_F(BaseFileTest, RefusesAnotherVocabulary) {

@@ -1,4 +1,4 @@
-// A vocabulary of letters, so that token ids of a text are easy to read.
+// A vocabulary of letters for tests, in which the token ids of a text are easy to read.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// The vector functions of the softmax, and the log-likelihood of tokens, compared with computations in double.
 #include "tessera/eval/log_likelihood.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Exp4, IsExpToTwoUnitsInTheLastPlace) {
     const double want = std::exp(static_cast<double>(x)), got = static_cast<double>(eval::exp4(eval::splat(x))[0]);
     worst = std::max(worst, std::fabs(got - want) / want);
   }
-  EXPECT_LT(worst, 2 * 0x1p-24 * 2);  // a unit in the last place is at most 2^-23 of the value
+  EXPECT_LT(worst, 2 * 0x1p-24 * 2);  // a ULP is at most 2^-23 of the value
 }
 
 TEST(Exp4, EdgesAndNan) {
@@ -57,7 +58,7 @@ TEST(SoftmaxSum, IsThatOfDoublesForAnyLength) {
     const std::vector<float> logits = random_logits(n, n);
     double sum = 0;
     for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - 20);
-    // exp is right to 2 units in the last place, a sum of 64 floats per lane to 64 halves of one.
+    // The error of exp is at most 2 ULP, that of a sum of 64 floats per lane at most 64 half ULP.
     EXPECT_NEAR(softmax_sum(logits).log_p(1.5f), 1.5 - (std::log(sum) + 20), 5e-6) << n;
   }
 }

@@ -1,3 +1,4 @@
+// Log-probabilities as 16-bit codes, and the divergence computed from them, compared with computations in double.
 #include "tessera/eval/log_prob_codes.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
   return logits;
 }
 
-// The definition, in doubles.
+// The definitions, computed in double.
 struct Exact {
   explicit Exact(std::span<const float> logits) {
     double sum = 0;
@@ -66,7 +67,7 @@ TEST(LogProbCodes, ARowIsScaleLeastAndCodes) {
   EXPECT_FALSE(grid.is_cut());
   EXPECT_EQ(words[4], 0);
   EXPECT_EQ(words[6], 65535);
-  EXPECT_EQ(words[7], 0);  // to an even number
+  EXPECT_EQ(words[7], 0);  // padding to an even number
   EXPECT_NEAR(grid.log_prob(words[5]), std::log(0.25), 1e-5);
 }
 
@@ -98,8 +99,8 @@ TEST(CompareLogProbs, TheSameLogitsDoNotDiffer) {
     }
 }
 
-// The bound: rounding by half a step, 16 / 65535 / 2, of log p on each side counts in the second order, beside single
-// precision of the sum.
+// The bound: log p on each side is rounded by up to half a step, 16 / 65535 / 2, which contributes in second order. The
+// sum has single precision.
 TEST(CompareLogProbs, IsTheDivergence) {
   for (const float change : {0.001f, 0.05f, 1.0f, 6.0f})
     for (const size_t n : {3, 64, 1000, 32001}) {
@@ -127,7 +128,8 @@ TEST(CompareLogProbs, ByHand) {
   EXPECT_FALSE(difference.has_same_top);  // the first of equals
 }
 
-// What the model gives next to nothing is not held back by the grid of its own row.
+// The grid of the model's row does not limit the divergence for tokens to which the model assigns almost no
+// probability.
 TEST(CompareLogProbs, AModelThatIsSureOfTheWrongTokenIsFarOff) {
   const std::vector<float> base = {0, 0}, logits = {50, 0};
   ASSERT_OK_AND_ASSIGN(const auto difference, compare_log_probs(encoded(base), logits, 0));

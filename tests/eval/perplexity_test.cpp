@@ -1,3 +1,4 @@
+// Perplexity and its standard error, computed by hand, and the scored positions of chunks.
 #include "tessera/eval/perplexity.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ TEST(ScoredPositions, AreThoseBeforeTheSecondHalf) {
 }
 
 TEST(ScoredPositions, OfOverlappingChunksAreThoseBeforeWhatIsNew) {
-  EXPECT_EQ(eval::scored_positions(512, 512).begin, 256);  // they do not overlap
+  EXPECT_EQ(eval::scored_positions(512, 512).begin, 256);  // chunks do not overlap
   EXPECT_EQ(eval::scored_positions(640, 256).begin, 383);
   EXPECT_EQ(eval::scored_positions(640, 256).size(), 256);
   EXPECT_EQ(eval::scored_positions(640, 256).end, 639);
@@ -47,7 +48,7 @@ class ScoreTest : public ::testing::Test {
  protected:
   Result<> score(std::span<const eval::ChunkRow> rows) { return eval::score(perplexity_, chunks_, rows, *threads_); }
 
-  // <s> a a b, <s> a a b: the vocabulary adds BOS, which stands for a token
+  // <s> a a b, <s> a a b: the vocabulary adds BOS, which replaces a token
   Chunks chunks_ =
       Chunks::create(*testing::make_tokenizer(testing::small_vocab({{"a"}, {"b"}})), "aabbaabb", {.n_ctx = 4}).value();
   std::unique_ptr<ThreadPool> threads_ = ThreadPool::create({.n_threads = 2, .poll = 0}).value();

@@ -1,4 +1,4 @@
-// Rules for the Markdown files at the top and in docs/: lines of a readable length, links that lead somewhere.
+// Rules for the Markdown files in the root folder and in docs/: limited line length, and links to existing files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ size_t columns(const std::string& line) {
   return static_cast<size_t>(std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// The first line that is too long, or 0. Rows of tables and examples (indented or fenced) may be as long as they must.
+// Returns the number of the first line that is too long, or 0. Tables and examples (indented or fenced) have no limit.
 int long_line(const std::string& text) {
   std::istringstream lines(text);
   int number = 0;

@@ -1,5 +1,5 @@
-// The objects of one instruction set must define nothing that the linker could share with other code: it keeps one copy
-// of an inline function, and if that is the AVX-512 one, an older CPU dies in code that has nothing to do with kernels.
+// Checks that the objects of one instruction set define no symbol that the linker could share with other code. The
+// linker keeps one copy of an inline function. If that is the AVX-512 copy, older CPUs crash in unrelated code.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

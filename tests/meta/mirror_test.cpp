@@ -35,7 +35,7 @@ std::map<std::string, std::string> files_of(const std::string& room, const std::
   return files;
 }
 
-// The one file of a room that defines an operation.
+// Checks that exactly one file of a folder, named after the family, defines an operation.
 void expect_home(const std::map<std::string, std::string>& files, const Row& row, const std::string& definition) {
   std::vector<std::string> homes;
   for (const auto& [file, text] : files)
@@ -60,7 +60,7 @@ TEST(Mirror, AnOperationIsDefinedInTheFilesOfItsFamily) {
 TEST(Mirror, EveryFileOfARoomBelongsToAFamily) {
   std::set<std::string_view> families;
   for (const Row& row : kRows) families.insert(row.family);
-  // "table" is generated from ops.def; the peak is what the machine can do, not an operation.
+  // "table" is generated from ops.def, and "peak" measures the machine; both are not operations.
   const std::set<std::string> others = {"table", "peak"};
   for (const auto& [room, extension] : {std::pair{"graph/ops", ".cpp"},
                                         {"graph/ops", ".h"},

@@ -1,4 +1,4 @@
-// The generator of the small models (tests/support/spec_model.h), and the list of their specifications.
+// Tests the generator of small models (tests/support/spec_model.h) and the list of their specifications.
 #include "tests/support/spec_model.h"
 
 #include <filesystem>
@@ -20,7 +20,7 @@ TEST(SpecWeights, AreAFunctionOfNameSeedAndIndex) {
   EXPECT_EQ(std::vector(more.begin(), more.end() - 1), spec_weights("token_embd.weight", 4, 0, 1, 2026));
 }
 
-// 1 + 0.1 x has more digits than a float: the sum is computed in double and rounded once.
+// 1 + 0.1 x has more digits than a float, so the sum must be computed in double and rounded once.
 TEST(SpecWeights, AreRoundedOnce) {
   EXPECT_EQ(spec_weights("blk.0.attn_norm.weight", 4, 1.0, 0.1, 7),
             (std::vector<float>{0x1.04e468p+0f, 0x1.1903d8p+0f, 0x1.0d7824p+0f, 0x1.0e65eep+0f}));

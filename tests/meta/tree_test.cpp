@@ -1,5 +1,5 @@
-// Rules for the whole source tree: a test folder for each source folder, includes that follow the layering table, files
-// short enough to read.
+// Rules for the whole source tree: a test folder for each source folder, includes that follow the layering table, and
+// limited file sizes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ std::vector<fs::path> sources() {
 }
 
 TEST(Tree, EveryHeaderIsIncludedOnce) {
-  EXPECT_GT(sources().size(), 100u);  // this is the tree
+  EXPECT_GT(sources().size(), 100u);  // the source tree was found
   for (const fs::path& path : sources()) {
     if (path.extension() != ".h") continue;
     EXPECT_NE(testing::read_all(path).find("#pragma once\n"), std::string::npos) << path;
@@ -35,7 +35,7 @@ TEST(Tree, EveryHeaderIsIncludedOnce) {
 TEST(Tree, EveryFolderHasItsTests) {
   for (const auto& entry : fs::directory_iterator(fs::path(testing::source_dir()) / "tessera")) {
     const std::string folder = entry.path().filename();
-    if (!entry.is_directory() || folder == "app") continue;  // app: exercised by whatever opens a registry
+    if (!entry.is_directory() || folder == "app") continue;  // app: covered by all tests that open a registry
     const fs::path tests = fs::path(testing::source_dir()) / "tests" / folder;
     bool has_tests = false;
     if (fs::exists(tests))

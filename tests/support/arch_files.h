@@ -17,7 +17,7 @@ inline constexpr const char* kArchFiles[] = {
     "olmo2-dense",    "olmoe-moe",     "phi2-dense",      "phi3-dense",     "qwen2-dense",         "qwen2moe-moe",
     "qwen3-dense",    "qwen3moe-moe",  "smollm3-dense",   "stablelm-dense", "starcoder2-dense"};
 
-/// A test's name of a file's.
+/// Converts a file's name to the name of a test.
 inline std::string arch_file_name(const ::testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::ranges::replace(name, '-', '_');

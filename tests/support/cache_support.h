@@ -1,4 +1,4 @@
-// Small paged caches for tests: f32, layers of one head of one element, so that a cell holds one number.
+// Small paged caches for tests: f32, with one head of one element per layer, so that a cell holds one number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ inline std::unique_ptr<KvCache> small_cache(int64_t n_ctx, int32_t n_sequences) 
   return cache_of({.layers = {{.n_heads_kv = 1, .k_dim = 1, .v_dim = 1}}, .n_ctx = n_ctx, .n_sequences = n_sequences});
 }
 
-/// Layer 0 sees all, layer 1 has a window and no V of its own.
+/// Layer 0 attends to all positions. Layer 1 has a window, and its V is part of K.
 inline std::unique_ptr<KvCache> window_cache(int64_t n_ctx, int32_t n_sequences, int64_t window, int64_t n_ubatch) {
   return cache_of(
       {.layers = {{.n_heads_kv = 1, .k_dim = 1, .v_dim = 1}, {.n_heads_kv = 1, .k_dim = 1, .window = window}},

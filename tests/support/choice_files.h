@@ -1,4 +1,4 @@
-// Files of multiple choices for tests, byte by byte.
+// Writes binary files of multiple choices for tests.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct BinaryTask {
   std::vector<int32_t> labels;
 };
 
-/// Little-endian, as the machine is.
+/// Returns the bytes of a value, little-endian like the machine.
 inline std::string u32(uint32_t value) {
   std::string bytes(sizeof value, '\0');
   std::memcpy(bytes.data(), &value, sizeof value);
   return bytes;
 }
 
-/// The file of these tasks, each with a second list of one answer.
+/// Returns the file of these tasks. Each has a second list with one answer.
 inline std::string binary_tasks(const std::vector<BinaryTask>& tasks) {
   const auto text = [](const std::string& s) { return u32(static_cast<uint32_t>(s.size())) + s; };
   std::string header = u32(static_cast<uint32_t>(tasks.size())), body;

@@ -1,4 +1,4 @@
-// Model files that are wrong in one place: a real one is read, changed and written. For tests of engine and program.
+// Model files with a single error: a valid file is read, changed and written. For tests of the engine and the program.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tessera::testing {
 
-/// A copy of a model file, to be changed and written.
+/// A copy of a model file that tests can change and write.
 struct EditableModel {
   GgufBuilder builder;
   std::vector<std::vector<std::byte>> data;  // by tensor, in order

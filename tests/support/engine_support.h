@@ -18,7 +18,7 @@
 
 namespace tessera::testing {
 
-/// An engine that keeps the registry it came from alive.
+/// Loads an engine, which keeps its registry alive.
 inline Result<std::shared_ptr<Engine>> load_engine(const std::string& path, EngineOptions options = {},
                                                    const std::string& isa = "") {
   TESSERA_ASSIGN(std::shared_ptr<Registry> registry, create_registry(isa));
@@ -30,7 +30,8 @@ inline Result<std::shared_ptr<Engine>> load_engine(const std::string& path, Engi
   });
 }
 
-/// A copy of a model with its matrices of whole blocks in another type, in a temporary file.
+/// Writes a copy of a model to a temporary file, with matrices converted to another type if their rows are whole
+/// blocks.
 inline Result<std::string> requantize(const std::string& path, DType dtype, const std::string& name) {
   TESSERA_ASSIGN(const auto file, GgufFile::open(path));
   GgufBuilder builder;
@@ -55,7 +56,7 @@ inline Result<std::string> requantize(const std::string& path, DType dtype, cons
   return write_temporary(name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-/// n token ids that look random but are the same every time.
+/// Returns n pseudo-random token ids, the same for the same seed.
 inline std::vector<int32_t> token_ids(const Engine& engine, int64_t n, uint32_t seed = 1) {
   std::vector<int32_t> ids;
   uint32_t state = seed;
@@ -66,14 +67,14 @@ inline std::vector<int32_t> token_ids(const Engine& engine, int64_t n, uint32_t 
   return ids;
 }
 
-/// The ids of a text, after the token that begins one.
+/// Returns the ids of a text, including BOS if the vocabulary adds it.
 inline std::vector<int32_t> text_ids(const Engine& engine, std::string_view text) {
   const auto ids = engine.tokenizer().tokenize(text, {.add_special = true});
   EXPECT_OK(ids);
   return ids.value_or(std::vector<int32_t>());
 }
 
-/// Tokens of one sequence at consecutive positions, logits wanted for all.
+/// Returns a batch of tokens of one sequence at consecutive positions, with logits for all.
 inline Batch all_logits(std::span<const int32_t> tokens, int32_t position = 0, int32_t sequence = 0) {
   Batch batch;
   for (const int32_t token : tokens)
@@ -89,13 +90,13 @@ inline std::vector<float> all_rows(const Session& session) {
   return rows;
 }
 
-/// Decodes tokens from position 0 of sequence 0 on, and gives the logits of all.
+/// Decodes tokens from position 0 of sequence 0 on, and returns the logits of all.
 inline Result<std::vector<float>> logits_of(Session& session, std::span<const int32_t> tokens) {
   TESSERA_TRY(session.decode(all_logits(tokens)));
   return all_rows(session);
 }
 
-/// The prompt `ids` and n more, each the likeliest after those before it.
+/// Returns the prompt `ids` followed by n greedily chosen tokens.
 inline Result<std::vector<int32_t>> greedy_ids(Session& session, std::vector<int32_t> ids, int n) {
   Batch batch;
   for (size_t i = 0; i < ids.size(); ++i)

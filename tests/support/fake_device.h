@@ -1,5 +1,5 @@
-// A device with memory of its own that computes on the CPU: what several devices do can be tested anywhere. Its memory
-// has a limit, and operations can be taken from it.
+// A device with its own memory that computes on the CPU, to test several devices on any machine. Its memory is limited,
+// and the set of its operations can be reduced.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class FakeDevice final : public Device {
       : options_(std::move(options)), cpu_(cpu::create_device("").value()), memory_(*this) {}
 
   uint64_t used_bytes() const { return used_; }
-  /// From now on memory() tells that so much is free, whatever the truth.
+  /// From now on, memory() reports this number of free bytes.
   void tell(uint64_t bytes) { told_bytes_ = bytes; }
 
   std::string_view name() const override { return options_.name; }
@@ -130,7 +130,7 @@ class FakeDevice final : public Device {
   std::optional<uint64_t> told_bytes_;
 };
 
-/// Fake devices, in this order, and the CPU.
+/// Returns a registry of fake devices, in this order, and the CPU.
 inline std::shared_ptr<Registry> fake_registry(std::vector<FakeDevice::Options> fakes) {
   auto registry = std::make_shared<Registry>();
   for (FakeDevice::Options& options : fakes) registry->add(std::make_unique<FakeDevice>(std::move(options)));

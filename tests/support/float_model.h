@@ -1,4 +1,4 @@
-// A model file of f32 tensors that a test turns into another: tensors renamed, joined, scaled, layers repeated.
+// A model file of f32 tensors that tests transform: tensors are renamed, joined or scaled, layers are repeated.
 #pragma once
 
 #include <algorithm>
@@ -50,12 +50,12 @@ struct FloatModel {
   void scale(std::string_view name, float factor) {
     for (float& v : at(name).values) v *= factor;
   }
-  /// All factors beside weights become 1.
+  /// Removes the scale factors of weights, which then default to 1.
   void drop_scales() {
     std::erase_if(tensors, [](const Entry& entry) { return entry.name.ends_with("scale"); });
   }
 
-  /// The same keys under another architecture's name.
+  /// Renames the architecture in all keys.
   void become(const std::string& architecture) {
     const std::string before(file->metadata().get<std::string_view>("general.architecture").value());
     keys.set("general.architecture", architecture);
@@ -64,7 +64,7 @@ struct FloatModel {
         EXPECT_OK(keys.set_value(architecture + std::string(entry.key.substr(before.size())), entry.value));
   }
 
-  /// n layers, whose weights are layer 0's again and again.
+  /// Sets the number of layers to n, all with the weights of layer 0.
   void repeat_layer_0(const std::string& architecture, int n) {
     keys.set(architecture + ".block_count", static_cast<uint32_t>(n));
     std::vector<Entry> first;

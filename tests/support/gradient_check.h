@@ -1,8 +1,8 @@
-// Checks an operation and its gradients. A case says how y is built from leaves and how it is computed in double
-// precision; check_gradients() compares, on every instruction set,
-//   y with the reference,
-//   what add_gradients() appends with central differences of the reference,
-//   and all outputs between 1 and 3 threads, which must have the same bits.
+// Checks an operation and its gradients. A case defines how y is built from leaves, and a reference in double
+// precision. On every instruction set, check_gradients() compares
+//   - y with the reference,
+//   - the gradients of add_gradients() with central differences of the reference,
+//   - all outputs for 1 to 3 threads, which must have the same bits.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,22 +18,22 @@
 
 namespace tessera::testing {
 
-/// What a graph begins with: f32 values that are differentiated (a tensor) or not (an input), i32 numbers (an input),
-/// or a frozen tensor of another type, of which the reference gets the decoded values.
+/// A leaf of a graph: f32 values with a gradient (a tensor) or without (an input), i32 numbers (an input), or a frozen
+/// tensor of another type. For the latter, the reference receives the decoded values.
 struct GradientLeaf {
   Shape shape{};
-  float low = -1.0f, high = 1.0f;  // of random values
-  std::vector<float> values{};     // instead of random ones
-  std::vector<int32_t> numbers{};  // a leaf of type i32
-  bool is_parameter = true;        // of f32 leaves
+  float low = -1.0f, high = 1.0f;  // range of random values
+  std::vector<float> values{};     // used instead of random values
+  std::vector<int32_t> numbers{};  // values of a leaf of type i32
+  bool is_parameter = true;        // only for f32 leaves: has a gradient
   DType dtype = DType::f32;
 };
 
 struct GradientCase {
   std::vector<GradientLeaf> leaves{};
-  /// y from the leaves, in their order.
+  /// Builds y from the leaves, in their order.
   std::function<Value(GraphBuilder&, const std::vector<Value>&)> build{};
-  /// y's elements from those of the leaves.
+  /// Computes the elements of y from the elements of the leaves.
   std::function<std::vector<double>(const std::vector<std::vector<double>>&)> reference{};
   std::vector<Op> gradient_ops{};    // operations that compute the gradients
   double forward_tolerance = 1e-5;   // of y's largest magnitude
@@ -90,7 +90,7 @@ class GradientLeaves {
   static bool is_tensor(const GradientLeaf& leaf) {
     return leaf.numbers.empty() && (leaf.is_parameter || leaf.dtype != DType::f32);
   }
-  // Leaves in `values` what the bytes decode to.
+  // Returns the encoded bytes, and stores their decoded values in `values`.
   static Bytes encode(const GradientLeaf& leaf, std::vector<float>& values) {
     const quant::Format* format = quant::find_format(leaf.dtype);
     Bytes bytes(nbytes(leaf.dtype, leaf.shape).value());
@@ -106,10 +106,10 @@ class GradientLeaves {
   std::vector<GradientLeaf> leaves_;
   std::vector<std::vector<double>> exact_;
   NamedBytes inputs_;
-  std::deque<std::pair<size_t, OwnedTensor>> tensors_;  // graphs keep addresses
+  std::deque<std::pair<size_t, OwnedTensor>> tensors_;  // a deque, since graphs store addresses
 };
 
-/// As all_settings(), with products that read x as floats, so that frozen quantized weights are exact.
+/// Like all_settings(), with float activations, so that products with frozen quantized weights are exact.
 inline std::deque<Setting>& float_settings() {
   static std::deque<Setting> settings = [] {
     std::deque<Setting> all;
@@ -122,7 +122,8 @@ inline std::deque<Setting>& float_settings() {
   return settings;
 }
 
-/// A graph of y (output "y"), and the gradient of sum(dy * y) of every parameter that has one (output "d_leaf<i>").
+/// Builds a graph with the output "y" and, for every parameter that has one, the gradient of sum(dy * y) as
+/// "d_leaf<i>".
 inline Result<Graph> build_with_gradients(const GradientCase& c, const GradientLeaves& leaves,
                                           const std::function<std::vector<Value>(Value y)>& checkpoints = {}) {
   GraphBuilder b;
@@ -135,13 +136,13 @@ inline Result<Graph> build_with_gradients(const GradientCase& c, const GradientL
   };
   const std::vector<Value> kept = checkpoints ? checkpoints(y) : std::vector<Value>();
   add_gradients(b, y, dy, leaves.parameters(), sink, {.checkpoints = kept});
-  // Values of their own: y and a gradient may be leaves.
+  // Copies, because y and gradients may be leaves.
   b.output(b.scale(y, 1.0f), "y");
   for (const auto& [name, gradient] : sums) b.output(b.scale(gradient, 1.0f), name);
   return std::move(b).finish();
 }
 
-/// d sum(dy * y) / d (element j of leaf i) by a central difference.
+/// Returns d sum(dy * y) / d (element j of leaf i), computed by a central difference.
 inline double central_difference(const GradientCase& c, std::vector<std::vector<double>>& leaves, size_t i, size_t j,
                                  const std::vector<float>& dy) {
   const double x = leaves[i][j], step = 1e-5 * std::max(1.0, std::abs(x));
@@ -157,7 +158,7 @@ inline double central_difference(const GradientCase& c, std::vector<std::vector<
   return difference;
 }
 
-/// Each value within `tolerance` of the largest magnitude that is expected.
+/// Expects each value within `tolerance` times the largest expected magnitude.
 inline void expect_near_largest(const std::vector<float>& values, const std::vector<double>& expected, double tolerance,
                                 const std::string& what) {
   ASSERT_EQ(values.size(), expected.size()) << what;

@@ -1,5 +1,5 @@
-// Runs small graphs on a CPU of a given instruction set and number of threads: inputs go in and outputs come out by
-// name. The tests of cpu/, sched/ and nn/ see operations through it as the engine does, through the backend contract.
+// Runs small graphs on the CPU with a given instruction set and number of threads. Inputs and outputs are identified by
+// name. The tests of cpu/, sched/ and nn/ use operations through it, like the engine through the backend interface.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ inline std::vector<float> random_values(Rng& rng, int64_t n, float limit = 1.0f)
   return values;
 }
 
-/// A tensor in a buffer of its own, filled from file-form bytes.
+/// A tensor in its own buffer, filled from bytes in file layout.
 struct OwnedTensor {
   Tensor tensor;
   std::unique_ptr<Buffer> buffer;
@@ -100,7 +100,7 @@ class GraphRunner {
   const Device& device() const { return *device_; }
   Backend& backend() const { return *backend_; }
 
-  /// The bytes of all outputs by name. `inputs` names every input of the graph.
+  /// Runs a graph and returns the bytes of all outputs by name. `inputs` has every input of the graph.
   Result<NamedBytes> run(Graph graph, const NamedBytes& inputs, const CancelToken* cancel = nullptr) const {
     Executor executor(*backend_);
     TESSERA_TRY(executor.reserve({&graph, 1}));
@@ -110,7 +110,7 @@ class GraphRunner {
     return outputs_of(*prepared);
   }
 
-  /// The output "y" as floats.
+  /// Runs a graph and returns the output "y" as floats.
   Result<std::vector<float>> run_y(Graph graph, const NamedBytes& inputs) const {
     TESSERA_ASSIGN(const NamedBytes outputs, run(std::move(graph), inputs));
     return values_of<float>(outputs.at("y"));
@@ -121,8 +121,8 @@ class GraphRunner {
   std::unique_ptr<Backend> backend_;
 };
 
-/// A runner for every usable instruction set with 1, 2 and 3 threads, made once: starting threads takes longer than a
-/// test.
+/// A runner for an instruction set and a number of threads. all_settings() has one for every usable instruction set
+/// with 1, 2 and 3 threads, created once because starting threads takes longer than a test.
 struct Setting {
   std::string isa;
   int n_threads;
@@ -138,8 +138,8 @@ inline std::deque<Setting>& all_settings() {
   return settings;
 }
 
-/// Runs what build(device) returns in all settings: the output "y" has the same bits for every number of threads, and
-/// check(y) is called once per instruction set.
+/// Runs the graph of build(device) in all settings. Checks that the output "y" has the same bits for every number of
+/// threads, and calls check(y) once per instruction set.
 template <class BuildGraph, class Check>
 void run_everywhere(BuildGraph build, const NamedBytes& inputs, Check check) {
   std::vector<float> first;
@@ -154,14 +154,14 @@ void run_everywhere(BuildGraph build, const NamedBytes& inputs, Check check) {
   }
 }
 
-/// Each value within `relative` of the magnitude expected there, or of 1 where that is larger.
+/// Expects each value within `relative` times the larger of 1 and the expected magnitude.
 inline void expect_near(const std::vector<float>& values, const std::vector<double>& expected, double relative) {
   ASSERT_EQ(values.size(), expected.size());
   for (size_t i = 0; i < values.size(); ++i)
     ASSERT_NEAR(values[i], expected[i], relative * std::max(1.0, std::abs(expected[i]))) << "at " << i;
 }
 
-/// The same bits: unlike ==, tells -0 from 0, and NaN equals itself.
+/// Whether two vectors have the same bits. Unlike ==, it distinguishes -0 from 0, and NaN equals itself.
 inline bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) { return bytes_of(a) == bytes_of(b); }
 
 }  // namespace tessera::testing

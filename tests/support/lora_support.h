@@ -1,5 +1,5 @@
-// Adapter files for tests: random LoRA matrices for weights of a model, control vectors, and files that are wrong in
-// one place.
+// Adapter files for tests: random LoRA matrices for the weights of a model, control vectors, and files with a single
+// error.
 #pragma once
 
 #include <cmath>
@@ -54,7 +54,7 @@ struct AdapterFile {
     add(name, shape, random(shape.n_elements(), limit), dtype);
   }
 
-  /// A pair for a weight, whose product is about `size` times a weight of unit variance.
+  /// Adds a pair for a weight. Its product is about `size` times a weight of unit variance.
   void add_pair(const GgufTensor& weight, int64_t rank, float size, DType dtype = DType::f32) {
     const std::string name(weight.name);
     const Shape& w = weight.shape;
@@ -72,7 +72,7 @@ struct AdapterFile {
   }
 };
 
-/// Every matrix of a model, less what `leave_out` says.
+/// Returns every matrix of a model, except names for which `leave_out` returns true.
 inline std::vector<GgufTensor> matrices_of(const ModelFiles& model,
                                            const std::function<bool(std::string_view)>& leave_out = {}) {
   std::vector<GgufTensor> matrices;
@@ -83,7 +83,7 @@ inline std::vector<GgufTensor> matrices_of(const ModelFiles& model,
   return matrices;
 }
 
-/// A random adapter for these weights of a model, in a temporary file.
+/// Writes a random adapter for these weights of a model to a temporary file.
 inline std::string write_lora(const std::string& model_path, const std::string& name, int64_t rank, float alpha,
                               uint64_t seed, const std::function<bool(std::string_view)>& leave_out = {},
                               DType dtype = DType::f32) {

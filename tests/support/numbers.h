@@ -1,4 +1,4 @@
-// Floats that tests write by name.
+// Named float constants for tests.
 #pragma once
 
 #include <limits>

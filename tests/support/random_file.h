@@ -1,4 +1,4 @@
-// A model file of random f32 weights in the making, and the weights as a test sees them.
+// Builds a model file of random f32 weights, and keeps the weights for the reference computations of tests.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,8 @@ class RandomFile {
 
   const std::string& architecture() const { return architecture_; }
 
-  /// Values of offset - limit to offset + limit. Matrices are scaled so that products stay of order 1.
+  /// Adds a tensor with values in [offset - limit, offset + limit). For matrices, the range is scaled so that products
+  /// are of order 1.
   void add(const std::string& name, const Shape& shape, float limit = 1.0f, float offset = 0.0f) {
     std::vector<float> values(static_cast<size_t>(shape.n_elements()));
     const float scale = shape[1] > 1 ? std::sqrt(3.0f / static_cast<float>(shape[0])) : 1.0f;

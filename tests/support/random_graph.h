@@ -1,5 +1,5 @@
-// Random graphs of the operations that the memory planner treats differently: in place or not, views, stores into
-// values, values that nobody reads, outputs. For property tests of the planner and the executor.
+// Random graphs of operations that the memory planner treats differently: in place or not, views, stores into values,
+// unused values, outputs. For property tests of the planner and the executor.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct RandomGraph {
   std::vector<std::pair<std::string, Shape>> inputs;  // f32
 };
 
-/// About n_nodes nodes on values [16, rows]. keep_all: the same nodes, but every value is an output, so that none
-/// shares bytes.
+/// Returns about n_nodes nodes on values [16, rows]. keep_all: the same nodes, but every value is an output, so that
+/// none share memory.
 inline RandomGraph random_graph(uint64_t seed, int n_nodes, bool keep_all) {
   constexpr int64_t kRow = 16;
   Rng rng(seed);
@@ -62,7 +62,7 @@ inline RandomGraph random_graph(uint64_t seed, int n_nodes, bool keep_all) {
       case 6:
       case 7:
         made = rows == 16 ? b.mul_mat(x, y) : b.mul(x, values[0]);
-        break;  // neighbours may share y
+        break;  // consecutive nodes may share y
       default:
         made = b.soft_max(x);
         break;

@@ -1,4 +1,4 @@
-// Made-up SPM vocabularies of a few tokens for the tests of text/.
+// Artificial SPM vocabularies with a few tokens, for tests.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,12 @@
 namespace tessera::testing {
 
 struct SmallToken {
-  std::string_view text;  // a literal: it is borrowed
+  std::string_view text;  // borrowed; a string literal
   float score = 0;
   text::TokenType type = text::TokenType::normal;
 };
 
-/// Ids 0, 1, 2 are <unk>, <s>, </s>; `tokens` follow from 3 on. No space prefix, so that ids are easy to
-/// read.
+/// Ids 0, 1, 2 are <unk>, <s>, </s>; `tokens` follow from 3 on. There is no space prefix, so that ids are easy to read.
 inline text::VocabData small_vocab(const std::vector<SmallToken>& tokens) {
   using enum text::TokenType;
   text::VocabData data;
@@ -37,14 +36,14 @@ inline text::VocabData small_vocab(const std::vector<SmallToken>& tokens) {
   return data;
 }
 
-/// The tokenizer of this data; a failed Result is the test's own bug and ends it.
+/// Returns the tokenizer of this data. An error is a bug of the test and aborts it.
 inline std::unique_ptr<const text::Tokenizer> make_tokenizer(text::VocabData data) {
   return text::Tokenizer::create(text::Vocab::create(std::move(data)).value()).value();
 }
 
 using Ids = std::vector<int32_t>;
 
-/// The token ids of a text, or a failed test and none.
+/// Returns the token ids of a text. On an error, the test fails and the result is empty.
 inline Ids ids(const text::VocabData& data, std::string_view text, text::TokenizeOptions options = {}) {
   const auto tokens = make_tokenizer(data)->tokenize(text, options);
   EXPECT_OK(tokens);

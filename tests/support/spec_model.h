@@ -11,28 +11,29 @@
 
 namespace tessera::testing {
 
-/// The n weights of a tensor. Weight i depends on the name, the seed and i alone, and is the same on every machine.
+/// Returns the n weights of a tensor. Weight i depends only on the name, the seed and i, and is the same on every
+/// machine.
 ///   mean, scale: weights are uniform in [mean - scale, mean + scale)
 std::vector<float> spec_weights(std::string_view name, size_t n, double mean, double scale, uint64_t seed);
 
-/// Writes the model of a specification. Errors: those of GgufWriter; format or unsupported where a field is missing or
-/// has another type.
+/// Writes the model of a specification. Errors: errors of GgufWriter; format or unsupported (a field is missing or has
+/// another type).
 Result<> write_spec_model(const std::string& spec_path, const std::string& model_path);
 
-/// The path of the model of tests/data/arch_specs/NAME.json, written once per process under temporary_dir().
-/// A failed write is a test failure.
+/// Returns the path of the model of tests/data/arch_specs/NAME.json, written once per process under temporary_dir().
+/// The test fails if it cannot be written.
 std::string arch_model(const std::string& name);
 
-/// The path of a model by its name: story_model() for "story", else arch_model(name).
+/// Returns the path of a model by name: story_model() for "story", else arch_model(name).
 std::string named_model(const std::string& name);
 
-/// Logits as `tessera logits` writes them.
+/// Logits in the format of `tessera logits`.
 struct GoldenLogits {
   std::vector<int32_t> tokens;
   std::vector<float> logits;  // a row per token
 };
 
-/// The reference's logits of arch_model(name).
+/// Returns the logits of the reference program for arch_model(name).
 GoldenLogits arch_logits(const std::string& name);
 
 }  // namespace tessera::testing

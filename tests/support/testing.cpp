@@ -86,8 +86,8 @@ std::string program_path() {
 }
 
 std::vector<std::string> program_environment(const std::vector<std::string>& env) {
-  std::vector<std::string> environment = env;      // the first of two entries of one name wins
-  environment.emplace_back("TESSERA_DEVICE=cpu");  // where there is a GPU, too
+  std::vector<std::string> environment = env;      // of two entries with the same name, the first is used
+  environment.emplace_back("TESSERA_DEVICE=cpu");  // even if there is a GPU
   for (char** e = environ; *e != nullptr; ++e)
     if (std::string_view(*e).substr(0, 8) != "TESSERA_" || std::string_view(*e).substr(0, 11) == "TESSERA_ISA")
       environment.emplace_back(*e);
@@ -98,7 +98,7 @@ ProgramOutput run_program(const std::vector<std::string>& args, const std::strin
                           const std::vector<std::string>& env) {
   ProgramOutput result;
   const std::string program = program_path();
-  // Input and outputs go through files: no pipe can fill up and block.
+  // Input and outputs are files, since pipes could fill up and block.
   const std::string in_path = write_temporary("stdin", input);
   const std::string out_path = (temporary_dir() / "stdout").string();
   const std::string err_path = (temporary_dir() / "stderr").string();

@@ -1,4 +1,4 @@
-// Encoders of random weights as tiny files, and what they compute, in double precision and written a second time.
+// Tiny encoder models with random weights, and an independent reference implementation in double precision.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@ namespace tessera::testing {
 using Vec = std::vector<double>;
 using Rows = std::vector<Vec>;  // one per token
 
-/// What a file has, by architecture.
+/// A model file of an encoder architecture with its reference.
 class TinyEncoder : public RandomFile {
  public:
   static constexpr int64_t kWidth = 24, kHeads = 3, kHeadDim = 8, kFf = 20, kLayers = 4, kContext = 96;
-  static constexpr int64_t kSlidingWindow = 7;  // keys up to 3 tokens away are seen
+  static constexpr int64_t kSlidingWindow = 7;  // tokens attend to keys up to 3 tokens away
   static constexpr float kEps = 1e-5f;
 
   explicit TinyEncoder(std::string architecture, uint64_t seed = 1) : RandomFile(std::move(architecture), seed) {
@@ -75,7 +75,7 @@ class TinyEncoder : public RandomFile {
 
   // --- the formulas
 
-  /// W x + b, with b if there is one.
+  /// W x + b; b is optional.
   Vec mul(const std::string& name, const Vec& x) const {
     const Shape& shape = shapes.at(name + ".weight");
     const std::vector<float>& w = weights.at(name + ".weight");
@@ -121,8 +121,8 @@ class TinyEncoder : public RandomFile {
     return x;
   }
 
-  int64_t period = 3;    // modern-bert: of layers, the first of each sees everything
-  bool is_silu = false;  // modern-bert's activation
+  int64_t period = 3;    // modern-bert: the first of every 3 layers has no window
+  bool is_silu = false;  // modern-bert: activation
 
  private:
   void add_vocab() {
@@ -166,7 +166,7 @@ class TinyEncoder : public RandomFile {
     return a;
   }
 
-  // Pairs (i, i + dim / 2) of each head turn by position * base^(-2 i / dim).
+  // Rotates pairs (i, i + dim / 2) of each head by position * base^(-2 i / dim).
   static void rotate(Vec& heads, int64_t position, double base) {
     for (int64_t h = 0; h < kHeads; ++h)
       for (int64_t i = 0; i < kHeadDim / 2; ++i) {

@@ -1,5 +1,5 @@
-// Tiny model files of random weights, and the formulas of their parts in double precision, written a second time and
-// token by token: an architecture's logits are compared with those.
+// Tiny model files with random weights, and an independent reference implementation of their parts in double precision,
+// token by token. Tests compare the logits of architectures with it.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using Rows = std::vector<Vec>;  // one per token
 
 inline constexpr int64_t kWidth = 24, kVocab = 40, kTokens = 20;
 
-/// A file in the making, and its weights as the reference sees them.
+/// Builds a model file, and provides its weights to the reference.
 class TinyModel : public RandomFile {
  public:
   TinyModel(std::string architecture, int64_t n_layers, uint64_t seed = 1) : RandomFile(std::move(architecture), seed) {
@@ -83,7 +83,7 @@ inline Vec vector_of(const TinyModel& m, const std::string& name) {
   return Vec(m.weights.at(name).begin(), m.weights.at(name).end());
 }
 
-/// x / rms(x), times a weight if the name is one.
+/// x / rms(x), times a weight if there is one of this name.
 inline Vec rms(const TinyModel& m, const std::string& name, Vec x) {
   double sum = 0;
   for (const double v : x) sum += v * v;
@@ -103,7 +103,7 @@ inline Vec layer_norm(const TinyModel& m, const std::string& name, const Vec& x)
   return plus(times(layer_norm(x, double{1e-5f}), vector_of(m, name + ".weight")), vector_of(m, name + ".bias"));
 }
 
-/// Per-channel convolution over the last inputs, with its bias if it has one.
+/// Per-channel convolution over the last inputs, with an optional bias.
 inline Rows conv(const TinyModel& m, const std::string& name, const Rows& x) {
   const int64_t width = m.shapes.at(name + ".weight")[0], n = m.shapes.at(name + ".weight")[1];
   Rows y;
@@ -293,7 +293,7 @@ inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11
       error += difference * difference;
       power += expected[t][i] * expected[t][i];
     }
-  // Sums of f32 products of a few layers: relative errors of some 1e-7, squared.
+  // Sums of f32 products of a few layers: squares of relative errors of about 1e-7.
   EXPECT_LE(error / power, bound);
   EXPECT_GT(power, 1);
 
@@ -310,7 +310,7 @@ inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11
     ASSERT_OK(pieces->decode(batch));
     EXPECT_TRUE(same_bits(all_rows(*pieces), logits)) << n_ubatch << " per micro-batch, beside another sequence";
   }
-  // One token wanted of all: the others' states go on all the same.
+  // Logits for one token only: the states of the others must be updated all the same.
   ASSERT_OK(session->clear());
   ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).first(kTokens - 1), 0, 0)));
   ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).last(1), kTokens - 1, 0)));

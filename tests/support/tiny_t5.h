@@ -1,5 +1,5 @@
-// T5 of random weights as a tiny file, with a decoder or without, and what it computes, in double precision and written
-// a second time.
+// Tiny T5 models with random weights, with or without a decoder, and an independent reference implementation in double
+// precision.
 #pragma once
 
 #include <fmt/format.h>
@@ -152,22 +152,22 @@ class TinyT5 : public RandomFile {
     return x;
   }
 
-  // Rows of the encoder's bias by distance: 0 to 7, then from each of these on; the other half for keys after the
-  // query.
+  // Rows of the encoder's bias by distance: one each for 0 to 7, then one from each of these distances on. The other
+  // half is for keys after the query.
   static int64_t encoder_bucket(int64_t distance) {
     const int64_t length = std::abs(distance);
     int64_t row = std::min<int64_t>(length, 7);
     for (const int64_t first : {8, 12, 16, 23, 32, 46, 64, 91}) row += length >= first ? 1 : 0;
     return distance > 0 ? row + kBuckets / 2 : row;
   }
-  // The decoder's: 0 to 15, then 16 more up to 128 in equal ratios.
+  // Rows of the decoder's bias: one each for 0 to 15, then 16 for distances up to 128 in equal ratios.
   static int64_t decoder_bucket(int64_t distance) {
     if (-distance < 16) return -distance;
     return std::min<int64_t>(
         31, 16 + static_cast<int64_t>(std::log(static_cast<double>(-distance) / 16) / std::log(8.0) * 16));
   }
 
-  // What a query gets of the first n_seen keys; bias(key, head) is added to scores.
+  // Attention of a query to the first n_seen keys. bias(key, head) is added to the scores.
   template <class Bias>
   static Vec attended(const Vec& q, const Rows& k, const Rows& v, size_t n_seen, const Bias& bias) {
     Vec out(kHeads * kHeadDim, 0.0);

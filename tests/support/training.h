@@ -1,4 +1,4 @@
-// Small things to train for tests: texts, vocabularies, models that are nothing but sizes.
+// Small training setups for tests: texts, vocabularies, and blueprints of models.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace tessera::testing {
 
-/// n lines that differ, each a sentence.
+/// n different lines, each a sentence.
 inline std::string training_lines(int n) {
   constexpr const char* kWho[] = {"the cat", "a dog", "my aunt", "the old man", "her friend"};
   constexpr const char* kDoes[] = {"saw", "likes", "found", "wants", "lost"};
@@ -61,7 +61,7 @@ inline Result<TinyTraining> tiny_training(const std::string& text, const train::
   return t;
 }
 
-/// A trainer that has its memory and first values.
+/// Returns an allocated and initialized trainer.
 inline Result<std::unique_ptr<train::Trainer>> make_trainer(const TinyTraining& t, train::TrainerOptions options) {
   options.n_ctx = t.data->n_ctx();
   TESSERA_ASSIGN(auto trainer, train::Trainer::create(t.device(), t.blueprint->model(), options));

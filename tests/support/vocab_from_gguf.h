@@ -11,7 +11,7 @@
 
 namespace tessera::testing {
 
-/// pre: stands in for the file's tokenizer.ggml.pre where it is not empty.
+/// pre: replaces the file's tokenizer.ggml.pre unless it is empty.
 inline Result<std::unique_ptr<const text::Tokenizer>> tokenizer_from_gguf(const std::string& path,
                                                                           const std::string& pre = {}) {
   TESSERA_ASSIGN(const auto file, GgufFile::open(path));

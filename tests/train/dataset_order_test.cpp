@@ -1,3 +1,4 @@
+// The permutation that orders the windows of an epoch: complete, dependent on its key, stable, uniform.
 #include "tessera/train/dataset_order.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Permutation, KeysGiveOtherOrders) {
 }
 
 TEST(Permutation, TheOrderIsThatOfThisTable) {
-  // A run that resumes must find the order that it began with: these numbers may never change.
+  // A resumed run must continue with the same order, so these numbers must never change.
   EXPECT_EQ(order(8, 1), (std::vector<uint64_t>{0, 5, 6, 7, 4, 2, 1, 3}));
 }
 
@@ -45,7 +46,7 @@ TEST(Permutation, EveryPlaceIsAsLikelyAsAnyOther) {
     const Permutation permutation(kN, key);
     for (uint64_t i = 0; i < kN; ++i) ++counts[i][permutation(i)];
   }
-  // 2000 of each are expected, with a standard deviation of 42; five of those are 212, of 100 cells.
+  // Each of 100 cells has an expected count of 2000 with a standard deviation of 42. The bound is five deviations, 212.
   for (const auto& row : counts)
     for (const int count : row) EXPECT_NEAR(count, 2000, 212);
 }

@@ -1,3 +1,4 @@
+// Datasets: windows and targets in both layouts, special tokens, the evaluation share, the order, and errors.
 #include "tessera/train/dataset.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using Strings = std::vector<std::string>;
 constexpr int32_t kBos = 1;
 constexpr int32_t kEos = 2;
 
-/// Letters a to z are tokens 3 to 28, the space 29, bytes follow.
+/// Letters a to z are tokens 3 to 28, the space is 29, followed by bytes.
 std::unique_ptr<const text::Tokenizer> letters(bool adds_bos = true, bool adds_space_prefix = false) {
   static const std::string all = "abcdefghijklmnopqrstuvwxyz";
   std::vector<testing::SmallToken> tokens;
@@ -47,7 +48,7 @@ Result<Dataset> make(const Strings& documents, const DatasetOptions& options,
   return Dataset::create(next, *tokenizer, options);
 }
 
-/// n letters in turn.
+/// n letters in alphabetical order, repeated.
 std::string text_of(size_t n) {
   std::string text;
   for (size_t i = 0; i < n; ++i) text += static_cast<char>('a' + i % 26);

@@ -1,3 +1,4 @@
+// Reading documents from text files: separators, empty documents, and cuts of long documents.
 #include "tessera/train/text_reader.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// The documents, their pieces end to end; a bar stands where one is cut, if wanted.
+/// The documents, with their pieces concatenated. `bar` is inserted at each cut.
 Strings documents(TextReader reader, const std::string& bar = "") {
   Strings all;
   bool in_document = false;

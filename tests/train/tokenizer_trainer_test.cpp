@@ -1,3 +1,5 @@
+// Trained vocabularies of both kinds: merges compared with hand-computed and slow reference results, keys in the file,
+// and errors.
 #include "tessera/train/tokenizer_trainer.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +26,7 @@ using Strings = std::vector<std::string>;
 using text::TokenType;
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";
-constexpr size_t kFirstPiece = 259;  // of SPM: after <unk>, <s>, </s> and the bytes
+constexpr size_t kFirstPiece = 259;  // for SPM: after <unk>, <s>, </s> and the bytes
 
 Result<TrainedVocab> train(const Strings& texts, const TokenizerTraining& options) {
   const std::vector<std::string_view> views(texts.begin(), texts.end());
@@ -35,7 +37,7 @@ std::unique_ptr<const text::Tokenizer> tokenizer_of(const TrainedVocab& vocab) {
   return text::Tokenizer::create(text::Vocab::create(vocab_data(vocab)).value()).value();
 }
 
-/// The tokenizer that a reader of the file gets.
+/// Writes the vocabulary to a file and returns the tokenizer read from it.
 std::unique_ptr<const text::Tokenizer> through_a_file(const TrainedVocab& vocab) {
   GgufBuilder builder;
   builder.set("general.architecture", "llama");
@@ -47,7 +49,7 @@ std::unique_ptr<const text::Tokenizer> through_a_file(const TrainedVocab& vocab)
   return std::move(tokenizer).value();
 }
 
-/// Texts of few different letters, so that merges meet in every way.
+/// Texts of few different letters, so that many merges overlap.
 Strings random_texts(uint64_t seed, std::string_view letters, size_t n_texts, size_t n_letters) {
   Rng rng(seed);
   Strings texts;
@@ -60,8 +62,8 @@ Strings random_texts(uint64_t seed, std::string_view letters, size_t n_texts, si
 }
 
 TEST(TokenizerTrainer, MergesAreThoseOfTheExampleByHand) {
-  // Each text occurs twice. aa: 8; then ab: 4 and (aa)a: 4, of which a has the lower id; then (aa)(ab): 4; then all
-  // that is left occurs twice, and the lower left symbol comes first.
+  // The text occurs twice. First aa: 8. Then ab: 4 and (aa)a: 4, of which a has the lower id. Then (aa)(ab): 4. All
+  // other pairs occur twice, and the lower left symbol comes first.
   const Strings texts{"aaabdaaabac", "aaabdaaabac"};
   ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train(texts, {.n_vocab = 300, .pre = "gpt-2"}));
   EXPECT_EQ(vocab.merges, (Strings{"a a", "a b", "aa ab", "a c", "d aaab", "aaab daaab", "aaabdaaab ac"}));
@@ -69,14 +71,14 @@ TEST(TokenizerTrainer, MergesAreThoseOfTheExampleByHand) {
   EXPECT_EQ(tail, (Strings{"aa", "ab", "aaab", "ac", "daaab", "aaabdaaab", "aaabdaaabac", "<|begin_of_text|>",
                            "<|end_of_text|>"}));
   EXPECT_EQ(vocab.tokens[0], "!");
-  EXPECT_EQ(vocab.tokens[255], "\xC5\x83");  // U+0143 is the last sign, of byte 0xAD
+  EXPECT_EQ(vocab.tokens[255], "\xC5\x83");  // U+0143 is the last character, for byte 0xAD
   EXPECT_EQ(vocab.bos, 263);
   EXPECT_EQ(vocab.eos, 264);
   EXPECT_EQ(vocab.n_text_bytes, 22u);
   EXPECT_EQ(vocab.n_text_tokens, 2u);
 }
 
-/// The merges that counting all pairs anew before each gives. Symbols are texts; ids order them.
+/// Computes the merges by counting all pairs again before each merge. Symbols are texts, ordered by ids.
 Strings slow_merges(const Strings& texts, size_t n_symbols) {
   std::map<std::string, size_t> ids;
   for (int byte = 33; byte < 127; ++byte) ids.emplace(std::string(1, static_cast<char>(byte)), ids.size());
@@ -98,7 +100,7 @@ Strings slow_merges(const Strings& texts, size_t n_symbols) {
         }
         word[at] += right;
         word.erase(word.begin() + static_cast<ptrdiff_t>(at) + 1);
-        rank = 0;  // what an earlier merge joins comes first
+        rank = 0;  // earlier merges are applied first
       }
       for (size_t i = 1; i < word.size(); ++i) ++counts[{word[i - 1], word[i]}];
     }
@@ -133,7 +135,7 @@ TEST(TokenizerTrainer, SpmPiecesAreThoseOfCountingAllTextsAnewEachTime) {
     const Strings texts = random_texts(seed, "aabc", 60, 24);
     ASSERT_OK_AND_ASSIGN(const TrainedVocab most,
                          train(texts, {.kind = TokenizerKind::spm, .n_vocab = 300, .character_coverage = 1}));
-    // With the first pieces only, the tokenizer cuts the texts as they were when the next piece was chosen.
+    // A tokenizer with only the first pieces divides the texts as they were when the next piece was chosen.
     for (size_t n_pieces = 0; kFirstPiece + n_pieces + 4 < most.tokens.size(); ++n_pieces) {
       const TokenizerTraining options{
           .kind = TokenizerKind::spm, .n_vocab = kFirstPiece + 4 + n_pieces, .character_coverage = 1};
@@ -207,7 +209,7 @@ TEST_P(TrainedOnStories, AnyTextSurvivesTheRoundTripThroughAFile) {
   EXPECT_TRUE(tokenizer->warnings().empty());
   const auto expect_round_trip = [&](const std::string& text) {
     const bool is_spm = GetParam().kind == TokenizerKind::spm;
-    if (is_spm && text.find(kSpace) != std::string::npos) return;  // SPM writes its spaces so
+    if (is_spm && text.find(kSpace) != std::string::npos) return;  // SPM uses this character for spaces
     const auto tokens = tokenizer->tokenize(text, {.add_special = true});
     EXPECT_EQ(detokenize(*tokenizer, tokens.value()).value(), text);
     EXPECT_EQ(tokens->front(), vocab.bos);
@@ -222,7 +224,7 @@ TEST_P(TrainedOnStories, AnyTextSurvivesTheRoundTripThroughAFile) {
 TEST_P(TrainedOnStories, ItsTextIsShort) {
   ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train_on(testing::story_text()));
   EXPECT_EQ(vocab.n_text_bytes, std::filesystem::file_size(testing::story_text()));
-  // 3.8 bytes a token; a word that occurs 26 times is one.
+  // 3.8 bytes per token. A word that occurs 26 times is one token.
   EXPECT_GT(static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens), 3.7);
   const std::string space = GetParam().kind == TokenizerKind::spm ? std::string(kSpace) : "\xC4\xA0";
   EXPECT_NE(std::ranges::find(vocab.tokens, space + "evening"), vocab.tokens.end());
@@ -241,7 +243,8 @@ TEST(SpmTrainer, IdsAreInTheOrderOfSentencePiece) {
   EXPECT_EQ(vocab.tokens[2], "</s>");
   EXPECT_EQ(vocab.tokens[3], "<0x00>");
   EXPECT_EQ(vocab.tokens[258], "<0xFF>");
-  // Of the text: _abab twice and _ba. ab: 4; then _ab and abab: 2 each, of which the sign for spaces has the lower id.
+  // The text consists of _abab twice and _ba. First ab: 4. Then _ab and abab: 2 each, of which the space symbol has the
+  // lower id.
   const std::string space(kSpace);
   const Strings tail(vocab.tokens.begin() + kFirstPiece, vocab.tokens.end());
   EXPECT_EQ(tail, (Strings{"ab", space + "ab", space, "a", "b"}));
@@ -314,7 +317,7 @@ TEST(SpmTrainer, ThePrefixIsOnlyInFrontOfADocument) {
   EXPECT_EQ(n_tokens(true, false), 2u);
 }
 
-// What the file says; other readers go by nothing else.
+// Other programs read only these keys of the file.
 TEST(TokenizerTrainer, TheFileHasEveryKeyThatReadersWant) {
   for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::spm}) {
     const bool is_spm = kind == TokenizerKind::spm;
@@ -362,7 +365,7 @@ TEST(TokenizerTrainer, WhereNoPairOccursTwiceTheVocabularyIsSmaller) {
 }
 
 TEST(TokenizerTrainer, NoMergeSpellsASpecialToken) {
-  // The words of this pre-tokenizer are all that is no number.
+  // The words of this pre-tokenizer are all texts without digits.
   const Strings texts(8, "<|end_of_text|>");
   ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train(texts, {.n_vocab = 400, .pre = "superbpe"}));
   EXPECT_EQ(std::ranges::count(vocab.tokens, "<|end_of_text|>"), 1);

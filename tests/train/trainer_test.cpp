@@ -1,4 +1,4 @@
-// Training: the loss falls, and what must not change the bits does not.
+// Training: the loss decreases, and results have the same bits for any number of threads and with recomputation.
 #include "tessera/train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::tiny_training;
 using testing::TinyTraining;
 using testing::training_lines;
 
-// What a run leaves behind: losses and the bytes of all parameters.
+// The result of a run: losses and the values of all parameters.
 struct Outcome {
   std::vector<double> losses;
   std::vector<std::vector<float>> values;
@@ -55,7 +55,7 @@ TEST(Trainer, FirstLossIsThatOfGuessing) {
   const auto losses = (*trainer)->evaluate({tokens, targets});
   ASSERT_OK(losses);
   EXPECT_EQ(losses->n, 32);
-  // Logits of the first weights are random with deviation 0.55: that makes it worse by half its square.
+  // Logits of the initial weights are random with deviation 0.55, which increases the loss by half its square.
   EXPECT_NEAR(losses->mean(), std::log(static_cast<double>(t->tokenizer->vocab().n_tokens())) + 0.15, 0.1);
 }
 
@@ -122,7 +122,7 @@ TEST(Trainer, MicroBatchesAddUpToTheBatch) {
   ASSERT_OK(uneven);
   for (const auto& other : {*parts, *uneven}) {
     EXPECT_NEAR(whole->losses[0], other.losses[0], 1e-5);
-    // AdamW's first step is about learning_rate * sign(gradient): where gradients are near rounding it may differ.
+    // AdamW's first step is about learning_rate * sign(gradient). It may differ for gradients near the rounding error.
     size_t n_far = 0, n = 0;
     for (size_t i = 0; i < whole->values.size(); ++i)
       for (size_t j = 0; j < whole->values[i].size(); ++j, ++n)
@@ -310,7 +310,7 @@ TEST(Trainer, EveryArchitectureThatCanBeMadeLearns) {
   }
 }
 
-// Layers of every kind: recurrent ones, experts, sinks, latent attention.
+// All kinds of layers: recurrent layers, experts, sinks, latent attention.
 TEST(Trainer, ModelsWithStatesAndExpertsLearn) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   constexpr int64_t kCtx = 24, kWindows = 3;
@@ -328,7 +328,7 @@ TEST(Trainer, ModelsWithStatesAndExpertsLearn) {
       TESSERA_ASSIGN(const auto model, create_model(*files, {}));
       TESSERA_ASSIGN(const auto trainer, Trainer::create(*device, *model,
                                                          {.n_ctx = kCtx,
-                                                          .n_micro_windows = 2,  // of which the second pass fills one
+                                                          .n_micro_windows = 2,  // the second pass has only one window
                                                           .recomputes = recomputes,
                                                           .threads = {.n_threads = recomputes ? 2 : 1}}));
       TESSERA_TRY(trainer->allocate());

@@ -1,5 +1,4 @@
-// The KV cache and attention on the device against the CPU: every parameter,
-// both caches' types, two sequences.
+// The KV cache and attention on the device compared with the CPU: every parameter, types of both caches, two sequences.
 #include <optional>
 
 #include "tests/vulkan/vulkan_support.h"
@@ -17,14 +16,13 @@ struct AttentionCase {
   std::string name;
   AttentionParams params{.scale = 0.3f};
   DType type = DType::f16;
-  std::optional<DType> v_type = {};  // as K's
+  std::optional<DType> v_type = {};  // default: the type of K
   bool has_sinks = false, has_bias = false;
   int64_t dim = 24, n_heads = 6, n_heads_kv = 2;
 };
 
-// Two sequences, of 150 and 70 stored tokens in blocks that lie in no order;
-// queries at the end of each, and one at a place of its own. Some stored
-// positions are forgotten.
+// Two sequences with 150 and 70 stored tokens in unordered blocks. The queries are at the end of each, and one is
+// elsewhere. Some stored positions are not valid.
 TestGraph graph_of(const AttentionCase& c) {
   const int64_t n_stored = 220, n_queries = 5;
   std::vector<int32_t> cells;
@@ -86,8 +84,8 @@ TEST_F(VulkanAttention, EveryParameterIsAsOnTheCpu) {
     expect_as_on_cpu(graph_of(c), 1e-11, c.name + ", 64 lanes", vulkan_device_of_64_lanes());
 }
 
-// Q8_0 and the formats of four and five bits, the same bytes as the CPU's; rows
-// of one block and of three end within a word.
+// Q8_0 and the formats of four and five bits, with the same bytes as on the CPU. Rows of one and of three blocks end
+// within a word.
 TEST_F(VulkanAttention, QuantizedCachesAreAsOnTheCpu) {
   std::vector<AttentionCase> cases = {
       {.name = "q8_0 and f16", .type = DType::q8_0, .v_type = DType::f16, .dim = 32},
@@ -105,8 +103,7 @@ TEST_F(VulkanAttention, NothingSeenGivesZeros) {
   for (const float v : values_of<float>(got.outputs.at("y"))) ASSERT_EQ(v, 0.0f);
 }
 
-// The bits of a query are the same whoever asks beside it, and however often
-// the graph runs.
+// The bits of a query do not depend on the other queries, or on the number of runs.
 TEST_F(VulkanAttention, RunsAgainWithTheSameBits) {
   const TestGraph test = graph_of({.name = "again"});
   ASSERT_OK_AND_ASSIGN(const TestOutputs once, run_on(*vulkan_device(), test));
@@ -115,8 +112,7 @@ TEST_F(VulkanAttention, RunsAgainWithTheSameBits) {
   EXPECT_EQ(once.outputs.at("loaded"), again.outputs.at("loaded"));
 }
 
-// One sequence of 1300 tokens in a table of 24 blocks: three splits. The last
-// n_queries positions ask.
+// One sequence of 1300 tokens in a table of 24 blocks: three splits. The queries are the last n_queries positions.
 TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType type, bool has_sinks) {
   constexpr int64_t kStored = 1300, kTable = 24, kHeads = 4, kHeadsKv = 2, kDim = 64;
   std::vector<int32_t> cells, blocks, positions;
@@ -135,7 +131,7 @@ TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType 
     const Value at = b.input("cells", DType::i32, {kStored});
     const Value k = b.kv_store(tensors[0], b.input("k_rows", DType::f32, rows), at, KvSide::k);
     const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
-    // Two of them: the second waits for the scratch of the first.
+    // Two operations: the second waits for the scratch memory of the first.
     for (const char* name : {"y", "z"})
       b.output(b.attention(b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
                            b.input(name + std::string("_p"), DType::i32, {n_queries}),
@@ -159,8 +155,8 @@ TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType 
   return test;
 }
 
-// Of 20 queries each workgroup walks through all splits; of few, each takes one
-// and a second pass merges: the same bits.
+// With 20 queries, each workgroup computes all splits. With few queries, each workgroup computes one split and a second
+// pass merges them. Both give the same bits.
 TEST_F(VulkanAttention, SplitsOfALongContext) {
   struct {
     const char* name;

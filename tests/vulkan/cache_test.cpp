@@ -1,4 +1,4 @@
-// Compiled shaders on disk: what is kept, what is ignored, and that nothing of it can fail a run.
+// The disk cache of compiled shaders: stored and ignored entries, and that no state of the cache can fail a run.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -123,7 +123,7 @@ TEST_F(VulkanCache, ADeviceKeepsItsShadersAndWorksWithWhateverTheFileHolds) {
   ASSERT_NE(files, none);
   const std::string path = files->path();
   const std::string stored = read_all(path);
-  EXPECT_GT(stored.size(), 72u);  // the header, and what the driver tells
+  EXPECT_GT(stored.size(), 72u);  // the header and the driver's data
   run();
   EXPECT_EQ(read_all(path).size(), stored.size());
   for (const std::string& other : {std::string(), std::string("nonsense"), stored.substr(0, stored.size() / 2)}) {

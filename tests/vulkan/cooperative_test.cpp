@@ -1,5 +1,5 @@
-// Cooperative matrices: no device here has them, so what is tested is that none are used where there are none, and what
-// the check before their first use would make of right and wrong products.
+// Cooperative matrices. No test device has them, so the tests check that they are not used without support, and that
+// the check before their first use distinguishes right from wrong products.
 #include "tessera/vulkan/cooperative.h"
 
 #include <limits>

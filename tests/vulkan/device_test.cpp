@@ -1,4 +1,4 @@
-// The device itself: its memory, mapped and not, and what happens when it runs out.
+// The device: its properties, its memory (mapped or not), and running out of memory.
 #include <atomic>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
   EXPECT_LE(device.memory().free_bytes, device.memory().total_bytes);
   EXPECT_TRUE(device.supports_kv(DType::f16, KvSide::k, 64));
   EXPECT_TRUE(device.supports_kv(DType::q4_0, KvSide::v, 64));
-  EXPECT_FALSE(device.supports_kv(DType::q4_0, KvSide::v, 63));  // no whole blocks
+  EXPECT_FALSE(device.supports_kv(DType::q4_0, KvSide::v, 63));  // not a multiple of a block
   EXPECT_FALSE(device.supports_kv(DType::q4_k, KvSide::v, 256));
   EXPECT_FALSE(device.buffer_type().is_host());
   EXPECT_ERROR(device.wrap_host({}), "vulkan:0 has no use");
@@ -32,7 +32,7 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
   EXPECT_GT(peaks.read_gbps, 0.01);
 }
 
-// More than the staging ring holds, at an odd place; fresh memory is zero, and what lies around stays as it was.
+// More bytes than the staging ring holds, at an odd offset. Fresh memory is zero, and the bytes around are unchanged.
 TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
   constexpr size_t kBytes = (size_t{13} << 20) + 4;
   for (const bool maps_memory : {true, false}) {
@@ -60,7 +60,7 @@ TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
   }
 }
 
-// Whatever allocation it is that no longer fits, opening a session says so.
+// Opening a session reports out_of_memory, whichever allocation fails.
 TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
   const std::string path = story_model();
   vulkan::Options options = validated_options();
@@ -79,12 +79,12 @@ TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
     batch.add({.token = 1, .position = 0, .wants_logits = true});
     return session->decode(batch);
   };
-  // One after another: each time there is enough for the one that failed before.
+  // Each attempt has enough memory for the allocation that failed in the previous one.
   int n_failed = 0;
   for (uint64_t more = 0;; ++n_failed) {
     *options.max_bytes = before + more;
     EXPECT_EQ(device.memory().total_bytes, before + more);
-    EXPECT_EQ(device.memory().free_bytes, more);  // whatever went before has given back what it had
+    EXPECT_EQ(device.memory().free_bytes, more);  // the previous attempt has freed all of its memory
     const auto outcome = run();
     if (outcome) break;
     ASSERT_EQ(outcome.error().code(), ErrorCode::out_of_memory) << outcome.error().message();

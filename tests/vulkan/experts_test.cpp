@@ -1,4 +1,4 @@
-// A mixture of experts on the device against the CPU: routing to the bit, products and sums.
+// A mixture of experts on the device compared with the CPU: identical routing, and products and sums within bounds.
 #include <algorithm>
 #include <limits>
 
@@ -18,13 +18,13 @@ void expect_same_ids(const TestGraph& test, const std::string& name) {
   EXPECT_EQ(got.outputs.at(name), expected.outputs.at(name)) << name;
 }
 
-// Equal scores, NaN and infinities: the order is the CPU's.
+// With equal scores, NaN and infinities, the order is the same as on the CPU.
 TEST_F(VulkanExperts, TheBestAreTheCpus) {
   constexpr int64_t kExperts = 12, kTokens = 9;
   Rng rng(1);
   std::vector<float> scores = random_values(rng, kExperts * kTokens);
   for (size_t i = 0; i < scores.size(); i += 5) scores[i] = 0.25f;
-  std::fill_n(scores.begin(), kExperts, 0.25f);  // a token to which all are equal
+  std::fill_n(scores.begin(), kExperts, 0.25f);  // a token with equal scores
   scores[30] = std::numeric_limits<float>::quiet_NaN();
   scores[50] = std::numeric_limits<float>::infinity();
   for (const int64_t k : {int64_t{1}, int64_t{4}, kExperts}) {
@@ -41,7 +41,7 @@ TEST_F(VulkanExperts, TheBestAreTheCpus) {
   }
 }
 
-// Some experts get nobody, one gets more rows than a workgroup takes at a time.
+// Some experts have no tokens, and one has more rows than a workgroup computes at a time.
 TEST_F(VulkanExperts, ProductsAndSumsAreTheCpus) {
   constexpr int64_t kIn = 40, kOut = 22, kExperts = 7, kUsed = 3, kTokens = 21;
   Rng rng(2);

@@ -1,5 +1,4 @@
-// Rows into and out of a cache of every format on the device: byte for byte the
-// CPU's.
+// Rows stored into and loaded from a cache of every format on the device, with the same bytes as on the CPU.
 #include <limits>
 
 #include "tests/vulkan/vulkan_support.h"
@@ -18,8 +17,8 @@ INSTANTIATE_TEST_SUITE_P(All, VulkanKv,
 
 constexpr int64_t kHeads = 3, kKvTokens = 9, kKvBlocks = 2;
 
-// Values of all magnitudes, blocks of zeros, of one value, of equal extremes of
-// both signs, and with what is no number.
+// Values of all magnitudes, blocks of zeros, of one value and of equal extremes with both signs, and values that are
+// not finite.
 std::vector<float> rows_of(int64_t dim) {
   Rng rng(5);
   std::vector<float> values;
@@ -37,8 +36,7 @@ std::vector<float> rows_of(int64_t dim) {
   return values;
 }
 
-// Stores rows of floats in some cells, others not at all, and loads from all
-// cells of the first block.
+// Stores rows of floats in some cells, skips others, and loads all cells of the first two blocks.
 TestGraph graph_of(DType type, int64_t dim) {
   std::vector<int32_t> cells = {0, 63, 64, 1, 2, -1, 127, 3, 65}, load;
   for (int32_t c = 0; c < 128; ++c) load.push_back(c);
@@ -55,8 +53,8 @@ TestGraph graph_of(DType type, int64_t dim) {
           .inputs = {{"rows", bytes_of(rows_of(dim))}, {"cells", bytes_of(cells)}, {"load", bytes_of(load)}}};
 }
 
-// Of V, whose rows lie in the cache on both devices as they are stored, and
-// neighbours of what was stored.
+// For V, whose rows have the same layout in the caches of both devices. Also compares the cells next to the stored
+// ones.
 TEST_P(VulkanKv, BytesAreTheCpus) {
   const auto cpu = cpu::create_device("").value();
   for (const int64_t dim : {32, 96, 128}) {
@@ -68,7 +66,7 @@ TEST_P(VulkanKv, BytesAreTheCpus) {
   }
 }
 
-// Rows that were loaded go back as they are: a saved sequence.
+// Loaded rows can be stored again without change, as for saved sequences.
 TEST_P(VulkanKv, RowsGoBackAsTheyAre) {
   const DType type = GetParam();
   const int64_t dim = 96;
@@ -106,8 +104,7 @@ TEST_F(VulkanKvOdd, RowsOfAnOddNumberOfHalves) {
   }
 }
 
-// What is no number: as the CPU, which passes over NaN in the formats of four
-// and five bits.
+// Values that are not finite: as on the CPU, which skips NaN in the formats of four and five bits.
 TEST_F(VulkanKvOdd, NaNsAndInfinities) {
   const auto cpu = cpu::create_device("").value();
   for (const DType type : {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl}) {

@@ -16,7 +16,7 @@ struct ProductCase {
 
 class VulkanProductShapes : public VulkanTest, public ::testing::WithParamInterface<ProductCase> {};
 
-// Rows of floats that can be read 16 bytes at a time and that cannot; the formats with and without a wide form.
+// Rows of floats that can and cannot be read 16 bytes at a time, and formats with and without a wide decoder.
 INSTANTIATE_TEST_SUITE_P(All, VulkanProductShapes,
                          ::testing::Values(ProductCase{DType::f32, 203, 11}, ProductCase{DType::f32, 2604, 37},
                                            ProductCase{DType::f16, 1030, 33}, ProductCase{DType::bf16, 1088, 70},
@@ -49,7 +49,7 @@ TEST_P(VulkanProductShapes, BitsDoNotDependOnTokensBesideOrLanes) {
         sum += double{values[static_cast<size_t>(row * k + i)]} * x[static_cast<size_t>(t * k + i)];
       all.push_back(static_cast<float>(sum));
     }
-  // A shader is made for each number of tokens at a time, which takes longer than it runs.
+  // A shader is compiled for each number of tokens at a time, which takes longer than the run.
   std::vector<int64_t> numbers = {kMost, 1, 9};
   if (dtype == DType::f32) numbers.push_back(7);
   bool is_first = true;

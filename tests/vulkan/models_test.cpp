@@ -1,5 +1,5 @@
-// Whole models on the device: the story model's greedy text is the CPU's, and the logits of small models of many
-// architectures are the reference's.
+// Whole models on the device: the greedy text of the story model equals the CPU's, and the logits of small models of
+// many architectures agree with the reference program.
 #include "tessera/engine/session.h"
 #include "tests/support/arch_files.h"
 #include "tests/support/engine_support.h"
@@ -57,7 +57,7 @@ TEST_P(VulkanArchs, LogitsAreTheReferences) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(64));
   ASSERT_OK_AND_ASSIGN(const auto prefill, logits_of(*session, tokens));
   ASSERT_EQ(prefill.size(), expected.size());
-  // The CPU is held to 1e-10; the reference looks up GELU in a table of f16, and exaone4's angles are f32.
+  // The bound for the CPU is 1e-10. The reference program uses an f16 table for GELU, and f32 angles for exaone4.
   const double error = relative_error(prefill, expected);
   EXPECT_LE(error, 1e-6) << name;
   RecordProperty("nmse", fmt::format("{:.1e}", error));

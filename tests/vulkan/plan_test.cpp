@@ -1,4 +1,4 @@
-// Compiled graphs: the memory they take is what was planned, they share it, and they tell how long their nodes took.
+// Compiled graphs: they use exactly the planned memory, share it, and report the times of their nodes.
 #include <cstdlib>
 
 #include "tests/vulkan/vulkan_support.h"
@@ -34,7 +34,7 @@ Result<float> run_chain(Executor& executor, PreparedGraph& prepared, const Chain
   return y;
 }
 
-// Of a device of its own: nobody else takes memory meanwhile.
+// Uses a separate device, so that no other test allocates memory at the same time.
 TEST_F(VulkanPlans, RunningTakesThePlannedMemoryAndNoMore) {
   for (const bool maps_memory : {true, false}) {
     vulkan::Options options = validated_options();
@@ -99,7 +99,7 @@ TEST_F(VulkanPlans, TooLittleWorkMemoryIsRefused) {
   EXPECT_ERROR(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes}), "has no memory that vulkan:0");
 }
 
-// Where operands lie is the scheduler's business.
+// The scheduler copies operands from other memory.
 TEST_F(VulkanPlans, OperandsInOtherMemoryAreSupported) {
   const std::unique_ptr<Device> cpu = cpu::create_device("").value();
   const OwnedTensor weight(cpu->buffer_type(), "w", DType::f32, {8, 4}, {});

@@ -1,4 +1,4 @@
-// Operations with a memory on the device against the CPU: outputs, and the states that they leave.
+// Recurrent operations on the device compared with the CPU: outputs and final states.
 #include "tests/vulkan/vulkan_support.h"
 
 namespace tessera {
@@ -10,7 +10,8 @@ using VulkanRecurrent = VulkanTest;
 
 constexpr int64_t kRunTokens = 7, kSlots = 4;
 
-// A run of four tokens that goes on in its own slot, one of three from zeros, and one that is not used.
+// A run of four tokens that reads and writes the same state, one of three tokens that starts from zeros, and an unused
+// run.
 std::vector<int32_t> runs() { return {0, 4, 1, 1, 4, 3, -1, 2, 0, 0, 0, 0, /*order:*/ 2, 0, 5, 6, 1, 3, 4}; }
 
 struct Layer {

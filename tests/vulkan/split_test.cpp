@@ -1,4 +1,4 @@
-// A model between the CPU and a Vulkan device: the logits are the CPU's within 1e-4, wherever it is split.
+// A model divided between the CPU and a Vulkan device: the logits agree with the CPU's within 1e-4 for every division.
 #include "tests/support/engine_support.h"
 #include "tests/vulkan/vulkan_support.h"
 
@@ -20,7 +20,7 @@ TEST_F(VulkanSplit, LogitsAreTheCpusAtEverySplit) {
     TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128, .n_ubatch = 33, .n_outputs = 70}));
     TESSERA_TRY(session->decode(all_logits(token_ids(*engine, 69))));
     std::vector<float> rows = all_rows(*session);
-    TESSERA_TRY(session->decode(all_logits(token_ids(*engine, 1), 69)));  // a token by itself
+    TESSERA_TRY(session->decode(all_logits(token_ids(*engine, 1), 69)));  // a single token
     rows.insert(rows.end(), session->logits(0).begin(), session->logits(0).end());
     return rows;
   };

@@ -1,4 +1,4 @@
-// Bytes between the host and the device and within the device, alone and beside graphs that run.
+// Copies between the host and the device and within the device, alone and while graphs run.
 #include <atomic>
 #include <thread>
 
@@ -49,7 +49,7 @@ TEST_F(VulkanTransfers, CopiesWithinTheDevice) {
     EXPECT_EQ(b.read(40, kBytes), data);
     EXPECT_EQ(b.read(0, 40), Bytes(40));
     EXPECT_EQ(b.read(40 + kBytes, 24), Bytes(24));
-    // Places that overlap, and places beside each other in one buffer.
+    // Overlapping ranges, and adjacent ranges in one buffer.
     ASSERT_OK(b.buffer->copy(b.tensor(40, kBytes), b.tensor(41, kBytes)));
     EXPECT_EQ(b.read(41, kBytes), data);
     ASSERT_OK(b.buffer->copy(b.tensor(41, 1000), b.tensor(1041, 1000)));
@@ -61,7 +61,7 @@ TEST_F(VulkanTransfers, CopiesWithinTheDevice) {
   }
 }
 
-// More than the ring of staging memory holds, in parts that are no multiples of its slots.
+// More than the ring of staging memory holds, in parts that are not multiples of its slots.
 TEST_F(VulkanTransfers, LongTransfersComeInOrder) {
   const Device& device = *vulkan_device(false);
   constexpr size_t kBytes = (size_t{9} << 20) + 12345;

@@ -1,4 +1,5 @@
-// A Vulkan device for tests, with the validation layer where there is one; and graphs run on it and on the CPU.
+// A Vulkan device for tests, with the validation layer if it is installed, and functions to run graphs on it and on the
+// CPU.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 
 namespace tessera::testing {
 
-/// What the validation layer said; no test may make it say anything.
+/// The messages of the validation layer. No test may cause any.
 class ValidationMessages {
  public:
   void add(std::string_view text) {
@@ -35,7 +36,7 @@ inline ValidationMessages& validation_messages() {
 }
 
 inline vulkan::Options validated_options() {
-  validation_messages();  // outlives the devices that speak to it
+  validation_messages();  // outlives the devices that report to it
   vulkan::Options options;
   options.validates = true;
   options.on_message = [](std::string_view text) { validation_messages().add(text); };
@@ -43,8 +44,8 @@ inline vulkan::Options validated_options() {
   return options;
 }
 
-/// The devices, made once for all tests since shaders take long to compile; memory that the host cannot address is what
-/// most GPUs have.
+/// The devices, created once for all tests because compiling shaders is slow. maps_memory false: as on most GPUs, the
+/// host cannot address the memory.
 inline const Registry& vulkan_registry(bool maps_memory = true) {
   static const auto make = [](bool maps) {
     vulkan::Options options = validated_options();
@@ -59,13 +60,13 @@ inline const Registry& vulkan_registry(bool maps_memory = true) {
   return *unmapped;
 }
 
-/// The first device; null where there is none.
+/// The first device; null if there is none.
 inline const Device* vulkan_device(bool maps_memory = true) {
   const auto devices = vulkan_registry(maps_memory).devices();
   return devices.empty() ? nullptr : devices.front().get();
 }
 
-/// The first device again, with workgroups of 64 invocations: what runs on GPUs.
+/// The first device, with workgroups of 64 invocations as on GPUs.
 inline const Device* vulkan_device_of_64_lanes() {
   static const std::vector<std::unique_ptr<Device>> devices = [] {
     vulkan::Options options = validated_options();
@@ -75,7 +76,7 @@ inline const Device* vulkan_device_of_64_lanes() {
   return devices.empty() ? nullptr : devices.front().get();
 }
 
-/// Skips where there is no device; fails after a test of which the validation layer had something to say.
+/// Skips tests without a device. Fails a test that caused messages of the validation layer.
 class VulkanTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -86,7 +87,7 @@ class VulkanTest : public ::testing::Test {
   }
 };
 
-/// A tensor of a test: where it lies differs by device.
+/// A tensor of a test, placed in the memory of each device.
 struct TestTensor {
   std::string name;
   DType dtype;
@@ -94,7 +95,7 @@ struct TestTensor {
   Bytes data;
 };
 
-/// Builds a graph on tensors given in the order of the list.
+/// Builds a graph with tensors, given in the order of the list.
 using BuildOnTensors = std::function<void(GraphBuilder& b, const std::vector<Value>& tensors)>;
 
 struct TestGraph {
@@ -105,10 +106,10 @@ struct TestGraph {
 
 struct TestOutputs {
   NamedBytes outputs;
-  std::vector<Bytes> tensors;  // what they hold after the run
+  std::vector<Bytes> tensors;  // their contents after the run
 };
 
-/// Runs a graph on a device; the same graph runs again on the same memory `n_runs` times.
+/// Runs a graph on a device `n_runs` times with the same memory.
 inline Result<TestOutputs> run_on(const Device& device, const TestGraph& test, int n_runs = 1) {
   TESSERA_ASSIGN(const auto backend,
                  device.create_backend({.threads = {.n_threads = 1}, .activations = Activations::float32}));
@@ -156,7 +157,7 @@ inline double relative_error(const std::vector<float>& values, const std::vector
   return power == 0 ? error : error / power;
 }
 
-/// The output "y" of a graph on the device against the CPU's.
+/// Compares the output "y" of a graph on the device with the CPU.
 inline void expect_as_on_cpu(const TestGraph& test, double bound, const std::string& what,
                              const Device* device = vulkan_device()) {
   static const std::unique_ptr<Device> cpu = cpu::create_device("").value();

@@ -1,4 +1,4 @@
-// A plugin with one device that can add, and one fault: FAULT names it. It is built once for each.
+// A plugin with one device that can add, and one fault, selected by the macro FAULT. It is built once for each fault.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -67,7 +67,7 @@ int32_t device_open(uint32_t, void** device, char* text, size_t text_bytes) {
   if (kFault == Fault::device_fails) return say(TESSERA_PLUGIN_IO, "the driver\nis asleep", text, text_bytes);
   if (kFault == Fault::throws_device) throw std::runtime_error("no device");
   if (kFault == Fault::long_text) {
-    std::memset(text, 'a', text_bytes);  // and no end
+    std::memset(text, 'a', text_bytes);  // without a terminating NUL
     return TESSERA_PLUGIN_LIMIT;
   }
   *device = nullptr;  // a plugin may need none
@@ -89,7 +89,7 @@ const tessera_plugin_device_info* device_info(void*) {
 
 void device_memory(void*, uint64_t* total_bytes, uint64_t* free_bytes) {
   *total_bytes = 1000;
-  *free_bytes = 2000;  // more than there is
+  *free_bytes = 2000;  // more than the total
 }
 
 uint64_t tensor_bytes(void*, int32_t, const int64_t ne[4]) { return ne[0] == 13 ? 0 : 4; }
@@ -129,7 +129,7 @@ int32_t work_bytes(void*, const tessera_plugin_graph*, uint64_t* bytes, char*, s
   return TESSERA_PLUGIN_OK;
 }
 
-// A plan is the graph's last node, of contiguous operands of the same shape.
+// A plan is the graph's last node, whose operands are contiguous and have the same shape.
 struct Plan {
   const float *a, *b;
   float* y;

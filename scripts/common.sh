@@ -1,4 +1,4 @@
-# Shared by the scripts: installs what is missing, configures and builds a preset.
+# Shared by the scripts: installs missing packages, configures and builds a preset.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Lets ccache share results between clones of the project.

@@ -41,7 +41,7 @@ test_folders() {
 
 # Tests of HTML pages spend their time in a browser.
 pages='GraphPage.*'
-# Single-threaded tests: kernels, which threads call independently; readers of damaged input; pages.
+# Single-threaded tests: kernels, which threads call independently, readers of damaged input, and HTML pages.
 without_threads="*Kernels*:Hostile*:RecurrentKeys*:*Damaged*:Shards*:Fit.AtEvery*:$pages"
 
 # test_preset PRESET: builds what the preset's tests need and runs them.

@@ -19,7 +19,7 @@ class PluginGraph {
   PluginGraph& operator=(const PluginGraph&) = delete;
 
   const tessera_plugin_graph* get() const { return &graph_; }
-  /// The last node: with the second constructor, the given one.
+  /// The last node. For a graph of one node with its sources, this is that node.
   const tessera_plugin_node* last() const { return pointers_.back(); }
 
  private:

@@ -509,7 +509,7 @@ class Attender {
   float* next_;                 // the next free scratch memory
   float *q_rows_, *q_columns_;  // the queries times the scale, and their transpose
   float* packed_;               // a block of keys or values
-  // A row of 64 per key: scores, then weights; gradients of weights, then of scores; derivative of the soft cap.
+  // One row of 64 per key: scores (later weights), gradients of weights (later of scores), slopes of the soft cap.
   float *weights_, *d_scores_ = nullptr, *cap_slopes_ = nullptr;
   float *dy_rows_ = nullptr, *dy_columns_ = nullptr;
   Lanes positions_, highest_, sums_, sink_weights_;

@@ -100,5 +100,5 @@ rm -r "$root/usr/lib/tessera"
 
 inside "$root" apt-get -qq -o Dpkg::Use-Pty=0 purge -y tessera >&2
 find "$root" -not -path "$root/var/*" -not -path "$root/dev/*" | sort >"$tmp/after"
-diff "$tmp/before" "$tmp/after" || fail "purging the package does not give back the system as it was"
+diff "$tmp/before" "$tmp/after" || fail "purging the package does not restore the system"
 step "packages are good"

@@ -387,7 +387,7 @@ class PluginDevice final : public Device {
     return std::make_unique<PluginBackend>(*this, handle_, backend);
   }
   Result<DevicePeaks> measure_peaks(const BackendOptions&) const override {
-    return fail(ErrorCode::unsupported, "{} does not tell what it can reach", handle_.name);
+    return fail(ErrorCode::unsupported, "{}: plugins cannot measure peak rates", handle_.name);
   }
 
  private:

@@ -33,7 +33,7 @@ Result<> TrainingRun::resume(const std::string& path) {
 std::string TrainingRun::where() const {
   if (options_.checkpoint_path.empty()) return "no checkpoints are written without option checkpoint_path";
   if (saved_step_ < 0) return "there is no checkpoint yet";
-  return fmt::format("the checkpoint {} of step {} is as it was", options_.checkpoint_path, saved_step_);
+  return fmt::format("the checkpoint {} of step {} is unchanged", options_.checkpoint_path, saved_step_);
 }
 
 Result<StepResult> TrainingRun::one_step(const CancelToken* cancel) {

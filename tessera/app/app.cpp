@@ -45,7 +45,7 @@ FoundDevices find_devices() {
   return {std::move(devices), std::move(plugins.notes)};
 }
 
-// Opening Vulkan costs a tenth of a second at each start, which this check avoids on a machine without a GPU. Plugins
+// Opening Vulkan takes a tenth of a second at each start. This check avoids it on a machine without a GPU. Plugins
 // may have devices of any kind.
 bool may_find_gpus() {
   const PluginSearch search = plugin_search();

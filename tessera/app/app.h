@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Creates a registry of the devices of this machine. isa: an instruction set of the CPU by name, or "" for the best.
+/// Creates a registry of the devices of this machine. isa: name of the CPU's instruction set, or "" for the best one.
 /// Errors: invalid_argument (isa).
 Result<std::unique_ptr<Registry>> create_registry(const std::string& isa);
 

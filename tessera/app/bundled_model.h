@@ -1,4 +1,4 @@
-// The model inside the program, which allows a first run without any file. See data/README.md.
+// The model inside the program. It allows a first run without any file. See data/README.md.
 #pragma once
 
 #include <cstddef>

@@ -13,14 +13,14 @@ Result<std::vector<NodeTime>> Backend::run_timed(GraphPlan&, const CancelToken*)
   return fail(ErrorCode::unsupported, "{} does not tell the times of nodes", device().name());
 }
 
-Result<> want_supported(const Device& device, const Graph& graph) {
+Result<> require_supported(const Device& device, const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id)
     if (!device.supports(graph, id))
       return fail(ErrorCode::unsupported, "{} cannot run {}", device.name(), describe(graph, id));
   return {};
 }
 
-Result<> want_places(const Device& device, const Graph& graph, std::span<const Tensor> places) {
+Result<> require_places(const Device& device, const Graph& graph, std::span<const Tensor> places) {
   if (places.size() != static_cast<size_t>(graph.size()))
     return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
   for (const Tensor& place : places)

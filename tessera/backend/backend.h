@@ -76,11 +76,17 @@ class Backend {
 
 /// Precision of activations in products with quantized weights: floats, or int8 in groups of at most 32, 64 or 128
 /// columns that share a scale. Float weights are always multiplied by float activations.
-enum class Activations : uint8_t { automatic, float32, int8_32, int8_64, int8_128 };  // automatic: the device's choice
+enum class ActivationPrecision : uint8_t {
+  automatic,
+  float32,
+  int8_32,
+  int8_64,
+  int8_128
+};  // automatic: the device's choice
 
 struct BackendOptions {
   ThreadPoolOptions threads{};
-  Activations activations = Activations::automatic;
+  ActivationPrecision activations = ActivationPrecision::automatic;
 };
 
 class Device {
@@ -91,7 +97,7 @@ class Device {
   virtual std::string description() const = 0;
   virtual DeviceKind kind() const = 0;
   virtual DeviceMemory memory() const = 0;
-  /// Facts to print: ("isa", "avx512"), ...
+  /// Names and values for display: ("isa", "avx512"), ...
   virtual std::vector<std::pair<std::string, std::string>> properties() const = 0;
 
   /// Default memory: for values, caches and tables whose rows are looked up.
@@ -116,10 +122,10 @@ class Device {
 };
 
 /// Checks that the device can run every node; called by backends before they compile. Errors: unsupported.
-Result<> want_supported(const Device& device, const Graph& graph);
+Result<> require_supported(const Device& device, const Graph& graph);
 /// Checks the places of a graph's nodes. Errors: invalid_argument (the number of places differs from the number of
 /// nodes; a place is not in memory that the device can use).
-Result<> want_places(const Device& device, const Graph& graph, std::span<const Tensor> places);
+Result<> require_places(const Device& device, const Graph& graph, std::span<const Tensor> places);
 
 /// The result of a search for devices.
 struct FoundDevices {

@@ -16,7 +16,7 @@ Result<> Buffer::copy(const Tensor& from, const Tensor& to) {
   return set(to, 0, staging);
 }
 
-Result<> want_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes) {
+Result<> require_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes) {
   if (offset > tensor_bytes || n > tensor_bytes - offset)
     return fail(ErrorCode::invalid_argument, "tensor {}: bytes {} to {} are outside its {} bytes", tensor.name, offset,
                 offset + n, tensor_bytes);

@@ -80,6 +80,6 @@ class BufferType {
 };
 
 /// Checks that [offset, offset + n) is within the tensor's `tensor_bytes` bytes. The error names the tensor.
-Result<> want_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes);
+Result<> require_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes);
 
 }  // namespace tessera

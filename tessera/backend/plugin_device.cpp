@@ -59,14 +59,14 @@ class PluginBuffer final : public Buffer {
 
   std::byte* base() override { return static_cast<std::byte*>(base_); }
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     return handle_.call([&](char* text, size_t n) {
       return handle_.table().buffer_set(handle_.device, buffer_, tensor.offset + offset, bytes.data(), bytes.size(),
                                         text, n);
     });
   }
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     return handle_.call([&](char* text, size_t n) {
       return handle_.table().buffer_get(handle_.device, buffer_, tensor.offset + offset, bytes.data(), bytes.size(),
                                         text, n);
@@ -93,12 +93,12 @@ class WrappedBuffer final : public Buffer {
 
   std::byte* base() override { return memory_.data(); }
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     std::ranges::copy(bytes, memory_.data() + tensor.offset + offset);
     return {};
   }
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     std::copy_n(memory_.data() + tensor.offset + offset, bytes.size(), bytes.data());
     return {};
   }
@@ -259,7 +259,7 @@ class PluginBackend final : public Backend {
   const Device& device() const override { return device_; }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(device_, graph));
+    TESSERA_TRY(require_supported(device_, graph));
     const PluginGraph plugin_graph(graph);
     uint64_t bytes = 0;
     TESSERA_TRY(handle_.call([&](char* text, size_t n) {
@@ -273,8 +273,8 @@ class PluginBackend final : public Backend {
 
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
                                              const BufferRange& work) override {
-    TESSERA_TRY(want_supported(device_, graph));
-    TESSERA_TRY(want_places(device_, graph, places));
+    TESSERA_TRY(require_supported(device_, graph));
+    TESSERA_TRY(require_places(device_, graph, places));
     std::vector<tessera_plugin_place> plugin_places;
     for (const Tensor& place : places) {
       TESSERA_ASSIGN(const tessera_plugin_place one, place_at(place.buffer, place.offset, place.name));

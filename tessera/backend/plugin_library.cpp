@@ -20,7 +20,7 @@ constexpr size_t kMaxNameBytes = 32;
 
 // Checks that all segments are within the file. The system's loader checks the header itself, but a segment beyond the
 // end of the file crashes the process.
-Result<> want_whole_library(const File& file) {
+Result<> require_whole_library(const File& file) {
   ElfW(Ehdr) header{};
   if (file.size() < sizeof header) return fail(ErrorCode::format, "no shared library: {} bytes", file.size());
   TESSERA_TRY(file.read_at(0, std::as_writable_bytes(std::span(&header, 1))));
@@ -111,7 +111,7 @@ PluginLibrary::~PluginLibrary() {
 Result<> PluginLibrary::load() {
   {
     TESSERA_ASSIGN(const File file, File::open(path_));
-    TESSERA_TRY(want_whole_library(file));
+    TESSERA_TRY(require_whole_library(file));
   }
   prepare_unwinder();
   // RTLD_NOW reports missing symbols here. RTLD_LOCAL keeps the plugin's symbols private.

@@ -1,5 +1,5 @@
-// Memory of a set of tensors in one or more types of buffers. The plan is made without memory and has every byte;
-// allocating takes exactly those bytes.
+// The memory of a set of tensors in one or more types of buffers. Planning allocates nothing and counts every byte, and
+// allocation uses exactly those bytes.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,9 @@ class TensorMemory {
  public:
   /// Adds a tensor, which must outlive this, to the buffers of a type.
   void add(Tensor& tensor, const BufferType& type);
-  /// Gives each tensor its buffer type and offset: by type, in the order of add(). A new buffer begins where the type's
-  /// largest one is full. Errors: limit (a tensor larger than that); a tensor that the type cannot hold.
+  /// Assigns each tensor its buffer type and offset: by type, in the order of add(). A new buffer begins when a buffer
+  /// has reached the type's largest size. Errors: limit (a tensor larger than that); a tensor that the type cannot
+  /// hold.
   Result<> plan();
   /// Allocates the planned buffers and points each tensor at its own. May be called again after an error. Errors:
   /// out_of_memory; the tensors then have no buffers.

@@ -22,7 +22,7 @@ bool can_use_weight(const Device& device, Op use, const Tensor& weight) {
     return true;
   }
   const auto graph = std::move(b).finish();
-  return !graph || device.supports(*graph, graph->size() - 1);
+  return graph && device.supports(*graph, graph->size() - 1);
 }
 
 bool can_use_type(const Device& device, Op use, DType dtype) {

@@ -5,10 +5,10 @@
 
 namespace tessera {
 
-/// Whether a device can run `use` (a product, or get_rows) with this weight in memory of tensor.buffer_type. Every
-/// other operation is taken to be supported.
+/// Whether a device can run `use` with this weight in memory of weight.buffer_type. True for operations other than
+/// products and get_rows.
 bool can_use_weight(const Device& device, Op use, const Tensor& weight);
-/// The same for a matrix of a type, in the device's preferred memory for it.
+/// The same for a matrix of a type, in the memory that the device prefers for it.
 bool can_use_type(const Device& device, Op use, DType dtype);
 
 }  // namespace tessera

@@ -154,7 +154,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& 
   try {
     std::vector<CpuMask> placement = numa_placement(options.numa, cpus, options.n_threads);
     const bool is_roomy = has_cpu_each(placement);
-    if (options.placement == Placement::strict) placement = one_cpu_each(placement);
+    if (options.affinity == Affinity::strict) placement = one_cpu_each(placement);
     const bool places_caller = placement[0] != usable;
     std::unique_ptr<ThreadPool> pool(new ThreadPool(options, std::move(placement), places_caller, is_roomy));
     for (int i = 1; i < options.n_threads; ++i) {

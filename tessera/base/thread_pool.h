@@ -24,7 +24,7 @@
 
 namespace tessera {
 
-enum class Placement {
+enum class Affinity {
   shared,  // every thread may use every CPU of the mask, or of its node under a NUMA policy
   strict,  // thread i stays on the i-th of these CPUs, round robin
 };
@@ -35,7 +35,7 @@ struct ThreadPoolOptions {
   int n_threads = 1;  // including the caller of run(); 1 to ThreadPool::kMaxThreads
   CpuMask cpus = {};  // empty: the threads inherit the CPUs of the creating thread
   NumaPolicy numa = NumaPolicy::none;
-  Placement placement = Placement::shared;
+  Affinity affinity = Affinity::shared;
   Priority priority = Priority::normal;
   int poll = 50;  // 0 to 100: how long idle threads spin for the next run (4 us per level) before they sleep
   bool start_paused = false;

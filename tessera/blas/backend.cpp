@@ -61,7 +61,7 @@ class BlasBackend final : public Backend {
   std::string_view warning() const override { return threads_->warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(device_, graph));
+    TESSERA_TRY(require_supported(device_, graph));
     size_t most = 0;
     for (const Node& node : graph.nodes())
       if (node.op == Op::mul_mat) most = std::max(most, thread_bytes(weights_of(graph, node)));
@@ -75,7 +75,7 @@ class BlasBackend final : public Backend {
     TESSERA_ASSIGN(const size_t wanted, work_bytes(graph));
     if (wanted > work.bytes)
       return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} are needed", work.bytes, wanted);
-    TESSERA_TRY(want_places(device_, graph, places));
+    TESSERA_TRY(require_places(device_, graph, places));
     auto plan = std::make_unique<BlasPlan>();
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (graph[id].op != Op::mul_mat) continue;

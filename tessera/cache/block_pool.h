@@ -1,5 +1,5 @@
 // The physical blocks of a paged cache, or the state slots of a recurrent one: a free list, and a reference count per
-// block. The lowest free block is taken first, so that a little used cache touches little memory.
+// block. take() returns the lowest free block, so that a mostly empty cache touches little memory.
 #pragma once
 
 #include <cstddef>

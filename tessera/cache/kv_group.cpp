@@ -11,7 +11,7 @@ constexpr int32_t kBlock = static_cast<int32_t>(kKvBlockTokens);
 
 constexpr uint64_t bit_of(int64_t position) { return uint64_t{1} << (position % kBlock); }
 
-// One physical block of a cache tensor as a tensor of its own.
+// One physical block of a cache tensor as a separate tensor.
 Tensor block_view(const Tensor& cache, int32_t block) {
   Tensor view = cache;
   view.layout.shape[3] = 1;
@@ -64,7 +64,7 @@ void KvGroup::hold_from(int32_t sequence, int64_t logical) {
   first = std::min(first, logical);
 }
 
-// Gives the entry a block that no other sequence reads. The pool must have a free block if a new one is needed.
+// Ensures that the entry has a block which no other sequence reads. The pool must have a free block if one is needed.
 Result<> KvGroup::make_writable(int32_t sequence, int64_t logical) {
   Entry& e = entry(sequence, logical);
   if (e.block < 0) {
@@ -128,7 +128,8 @@ Result<> KvGroup::require_blocks(int64_t n) const {
               pool_.n_free(), pool_.n_blocks());
 }
 
-// One per entry without a block or with a shared one. If all entries that share a block write, the last keeps it.
+// One block per entry without a block or with a shared one. If all entries that share a block write, the last one keeps
+// it.
 int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
   struct Touched {
     int32_t block;
@@ -184,7 +185,7 @@ int64_t KvGroup::n_own_blocks(int32_t sequence) const {
   return n;
 }
 
-// Positions are marked one by one, so that a position that comes twice is found too. An error undoes the marks.
+// Positions are marked one by one, which also finds duplicates among the tokens. An error undoes the marks.
 Result<> KvGroup::mark(std::span<const BatchToken> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     Entry& e = entry(tokens[i].sequence, tokens[i].position / kBlock);
@@ -266,8 +267,8 @@ Result<CellMoves> KvGroup::copy(int32_t from, int32_t to, int64_t begin, int64_t
   return moves;
 }
 
-// Blocks stay in their entries. Tokens move in the direction of the shift, first ones first, so a target cell is unused
-// or already read. Blocks that become empty are released last, because the moves still read them.
+// Blocks stay in their entries. Tokens move in the direction of the shift, the foremost first, so a target cell is
+// unused or already read. Blocks that become empty are released last, because the moves still read them.
 Result<CellMoves> KvGroup::shift(int32_t sequence, int64_t begin, int64_t end, int32_t delta) {
   CellMoves moves{.from = {}, .to = {}, .delta = delta};
   std::vector<int32_t> positions, all_cells, shifted;

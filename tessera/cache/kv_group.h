@@ -60,7 +60,7 @@ class KvGroup {
   /// The held positions of a sequence, ascending, and the cell of each.
   void cells(int32_t sequence, std::vector<int32_t>& positions, std::vector<int32_t>& cells) const;
 
-  // --- room: blocks that an operation takes before it releases any
+  // --- room: blocks that an operation needs before it releases any
 
   Result<> require_blocks(int64_t n) const;
   int64_t blocks_to_store(std::span<const BatchToken> tokens) const;
@@ -71,7 +71,8 @@ class KvGroup {
 
   // --- changes; sequences and positions are in range, and there is room
 
-  /// Marks positions as held, all or nothing. Errors: invalid_argument (one is held already, or comes twice).
+  /// Marks positions as held, all or nothing. Errors: invalid_argument (a position is held already, or
+  /// occurs twice).
   Result<> mark(std::span<const BatchToken> tokens);
   /// Gives marked positions their cells. Blocks that were empty before are fresh until settle().
   Result<> place(std::span<const BatchToken> tokens, std::vector<int32_t>& cells);

@@ -43,13 +43,13 @@ std::vector<BatchToken> tokens_at(int32_t sequence, std::span<const int32_t> pos
   return tokens;
 }
 
-// Blocks that n neighbouring positions lie in, wherever they begin.
+// The most blocks that n adjacent positions can touch.
 int64_t blocks_spanned(int64_t n) { return div_ceil(n, kKvBlockTokens) + 1; }
 
 // A group without a window has room for n_ctx tokens. Every sequence may leave its last block partly empty, so n_ctx
 // tokens always fit with one more block for each further sequence. In a group with a window, a sequence holds at most
-// the positions that its next tokens and a rollback see. While a batch is decoded it holds as many again of the batch,
-// because the old positions stay until the batch has succeeded.
+// the positions to which its next tokens and a rollback attend. While a batch is decoded, it also holds as many
+// positions of the batch, because the old positions stay until the batch has succeeded.
 int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
   const int64_t all = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1;
   if (window == 0) return all;
@@ -60,7 +60,7 @@ int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
 Result<> require_side(const Device& device, DType dtype, KvSide side, int64_t dim) {
   if (device.supports_kv(dtype, side, dim)) return {};
   const int64_t block = info(dtype).block_elements;
-  // Only the size is wrong if the device supports another size of this type.
+  // If the device supports another size of this type, only the size is wrong.
   const bool is_size = dim % block != 0 && device.supports_kv(dtype, side, block);
   const std::string reason = is_size ? fmt::format(": want a multiple of {}", block) : "";
   return fail(ErrorCode::invalid_argument, "{} cannot keep {} of {} elements per head as {}{}", device.name(),
@@ -129,6 +129,7 @@ Result<> KvCache::add_layers(const Device& device) {
       Tensor& tensor = (is_k ? k_ : v_)[il];
       tensor.name = fmt::format("cache.{}.{}", is_k ? "k" : "v", il);
       tensor.dtype = is_k ? config_.type_k : config_.type_v;
+      tensor.layer = static_cast<int>(il);
       TESSERA_TRY(require_side(of_layer, tensor.dtype, side, dim));
       TESSERA_ASSIGN(tensor.layout,
                      contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, group.n_blocks()}));
@@ -198,7 +199,7 @@ bool KvCache::sees_forgotten(const KvGroup& group, int32_t sequence, int64_t pos
   return false;
 }
 
-// A token that directly follows its predecessor sees no older position than that one.
+// A token that directly follows another attends to no older position than that token does.
 Result<> KvCache::require_visible(std::span<const BatchToken> tokens) const {
   for (const KvGroup& group : groups_)
     for (size_t i = 0; group.window() > 0 && i < tokens.size(); ++i) {
@@ -210,7 +211,7 @@ Result<> KvCache::require_visible(std::span<const BatchToken> tokens) const {
   return {};
 }
 
-// images: the valid bits of each group after an operation on positions of `sequence`.
+// images: the valid bits of each group after an operation on `sequence`.
 Result<> KvCache::require_visible_after(const char* operation, int32_t sequence,
                                         std::span<const std::vector<uint64_t>> images) const {
   const std::vector<uint64_t>& stored = images[0];
@@ -235,7 +236,7 @@ Result<> KvCache::reserve(std::span<const BatchToken> tokens, std::vector<std::v
   for (std::vector<int32_t>& of_group : cells) of_group.clear();
   TESSERA_TRY(require_positions(tokens));
   TESSERA_TRY(require_visible(tokens));
-  // Positions that this batch has stored and no longer sees are dropped at once, so that a batch of any size needs at
+  // Positions that this batch has stored and no longer needs are dropped at once, so that a batch of any size needs at
   // most two windows. Older positions stay for rollback().
   if (groups_.size() > 1)
     for (const SequenceSpan& span : spans_of(tokens))

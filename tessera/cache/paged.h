@@ -6,8 +6,8 @@
 //
 // Layers with the same attention window share tables (KvGroup). Group 0 holds every stored position, even if all layers
 // have a window: it is the record of the stored positions. A group with a window forgets blocks that no later token can
-// see, but keeps the positions that a sequence sees after it has gone back by kRollbackTokens. The cache refuses every
-// token that would see a forgotten position, so forgetting never changes a result.
+// see, but keeps the positions that a sequence needs after a rollback by kRollbackTokens. The cache refuses every
+// token that would attend to a forgotten position, so forgetting never changes a result.
 //
 // The cache keeps the tables. Keys and values change only in graphs (kv_store), and in the cell moves that copy() and
 // shift() return.
@@ -93,22 +93,23 @@ class KvCache {
 
   // --- sequences, between batches; ranges of positions are [begin, end)
 
-  /// Forgets the positions of a sequence in the range. Errors: the sequence would end at a position that sees
-  /// positions which are forgotten; see lowest_rollback().
+  /// Forgets the positions of a sequence in the range. Errors: the sequence would end at a position that attends to
+  /// forgotten positions; see lowest_rollback().
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   /// Forgets all other sequences.
   Result<> keep(int32_t sequence);
   Result<> clear();
   /// Gives `to` the positions of `from` in the range. Whole blocks are shared until one of the sequences writes. If
-  /// `to` has a block already, the caller moves the returned cells, by group. Errors: invalid_argument (`to` has some
-  /// of these positions, or would see forgotten positions); limit (full).
+  /// `to` has a block already, the caller must move the returned cells, by group. Errors: invalid_argument (`to` has
+  /// some of these positions, or would see forgotten positions); limit (full).
   Result<std::vector<CellMoves>> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
-  /// Adds delta to the positions in the range. The caller moves the returned cells, by group. Errors: invalid_argument
-  /// (a position would leave [0, n_ctx) or meet one that stays, or the sequence would see forgotten positions); limit
-  /// (full).
+  /// Adds delta to the positions in the range. The caller must move the returned cells, by group. Errors:
+  /// invalid_argument (a position would leave [0, n_ctx) or collide with one that stays, or the sequence would see
+  /// forgotten positions); limit (full).
   Result<std::vector<CellMoves>> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
-  /// Replaces a sequence: group g then holds positions[g], ascending, and group 0 all of them. cells as in reserve().
-  /// Errors: as reserve(); after an error the sequence is as it was. replace() succeeds if require_replaceable() does.
+  /// Replaces a sequence. Group g then holds positions[g], ascending, and group 0 all positions. `cells` as in
+  /// reserve(). Errors: as reserve(); after an error the sequence is unchanged. replace() succeeds if
+  /// require_replaceable() does.
   Result<> require_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const;
   Result<> replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
                    std::vector<std::vector<int32_t>>& cells);

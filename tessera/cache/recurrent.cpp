@@ -24,7 +24,7 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
   cache->states_.resize(config.layers.size());
   for (size_t il = 0; il < config.layers.size(); ++il) {
     const std::vector<int64_t>& n_elements = config.layers[il].n_elements;
-    cache->states_[il].reserve(n_elements.size());  // their addresses are kept
+    cache->states_[il].reserve(n_elements.size());  // no reallocation: callers keep the addresses
     for (size_t kind = 0; kind < n_elements.size(); ++kind) {
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {n_elements[kind], n_state_slots}));
       cache->states_[il].push_back(
@@ -120,7 +120,7 @@ void RecurrentCache::discard() {
   }
 }
 
-// Whether the range has none, or all, of the positions.
+// Whether the range contains none of the positions of a sequence; whether it contains all of them.
 bool RecurrentCache::is_outside(const Sequence& s, int32_t begin, int32_t end) {
   return s.state_slot < 0 || begin >= end || begin > s.last || end <= s.first;
 }
@@ -266,7 +266,7 @@ Result<> RecurrentCache::restore(int32_t sequence, int32_t first, int32_t last, 
   if (config_.layers.empty()) return {};
   if (bytes.size() != state_bytes_)
     return fail(ErrorCode::internal, "{} bytes of state, want {}", bytes.size(), state_bytes_);
-  const int32_t state_slot = pool_.take();  // one is free: nothing is pending
+  const int32_t state_slot = pool_.take();  // a slot is free, because nothing is pending
   const auto write = [&]() -> Result<> {
     for (const std::vector<Tensor>& layer : states_)
       for (const Tensor& tensor : layer) {

@@ -2,12 +2,12 @@
 // state slot: the same column of all tensors.
 //
 // A batch never writes a state slot that a sequence or a checkpoint refers to. It reads the sequence's slot and writes
-// another one, and the sequence moves there when the whole batch has succeeded. So copies and checkpoints are
-// references, and an error leaves every state as it was. Two slots per sequence and one per checkpoint are enough.
+// another one, to which the sequence switches when the whole batch has succeeded. So copies and checkpoints are
+// references, and an error changes no state. Two slots per sequence and one per checkpoint are enough.
 //
-// A state cannot go back: it is at its last position, or at a checkpoint.
+// A state cannot be rolled back to any position. It is at its last position, or at a checkpoint.
 //
-// A cache without layers takes no memory, holds no state and refuses no position.
+// A cache without layers needs no memory, holds no state and refuses no position.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ inline constexpr int32_t kMaxCheckpoints = 4096;
 
 class RecurrentCache {
  public:
-  /// Computes layout and size; allocates nothing. Layers lie on config.devices, or all on this one. Errors:
+  /// Computes layout and size; allocates nothing. Layers are on config.devices, or all on `device`. Errors:
   /// invalid_argument (a number out of range), limit (overflow).
   static Result<std::unique_ptr<RecurrentCache>> plan(const Device& device, RecurrentCacheConfig config);
 
@@ -54,7 +54,7 @@ class RecurrentCache {
   const Tensor& state(int64_t layer, int64_t kind) const {
     return states_[static_cast<size_t>(layer)][static_cast<size_t>(kind)];
   }
-  /// Number of integers that describe the runs (graph/ops/recurrent.h) of a micro-batch.
+  /// Number of integers in the description of the runs (graph/ops/recurrent.h) of a micro-batch.
   int64_t n_run_entries(int64_t n_tokens) const;
 
   // --- decoding: a batch is reserved in micro-batches, then commit() or discard() ends it
@@ -63,7 +63,7 @@ class RecurrentCache {
   /// layers `runs` is empty. Errors: invalid_argument (a sequence out of range; a position that does not follow the
   /// last one of its sequence). After an error nothing of the micro-batch is reserved.
   Result<> reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& runs);
-  /// The batch has succeeded: its states take the place of the old ones.
+  /// The batch has succeeded: its states replace the old ones.
   void commit();
   /// The batch has failed: every sequence keeps its old state.
   void discard();
@@ -82,7 +82,7 @@ class RecurrentCache {
   /// Adds delta to the positions of a sequence, if the range has all of them; the state stays the same.
   Result<> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
 
-  /// Keeps the state after the last position, so that remove() can go back to it. Without layers nothing is kept.
+  /// Keeps the state after the last position, so that remove() can roll back to it. Does nothing without layers.
   /// Errors: invalid_argument (no such sequence, or it has no state); limit (n_checkpoints are kept already).
   Result<> checkpoint(int32_t sequence);
   Result<> drop_checkpoints(int32_t sequence);
@@ -97,7 +97,7 @@ class RecurrentCache {
   size_t state_bytes() const { return state_bytes_; }
   /// Copies the state of a sequence, which must have one, to state_bytes() bytes.
   Result<> save(int32_t sequence, std::span<std::byte> bytes) const;
-  /// Replaces the state of a sequence by a saved one, after positions first to last. Without layers nothing happens.
+  /// Replaces the state of a sequence by a saved one, after positions first to last. Does nothing without layers.
   Result<> restore(int32_t sequence, int32_t first, int32_t last, std::span<const std::byte> bytes);
 
  private:
@@ -112,7 +112,7 @@ class RecurrentCache {
   };
   // A sequence in the batch that is being computed.
   struct Pending {
-    int32_t state_slot = -1;  // that the batch writes; -1: the batch has no token of the sequence yet
+    int32_t state_slot = -1;  // the slot that the batch writes; -1: the batch has no token of the sequence yet
     int32_t first = 0, last = 0;
   };
 

@@ -5,10 +5,9 @@
 //   the states of recurrent layers, if there are any and the sequence has a position
 //   the KV cache of the encoder's output, if the model has an encoder
 //   a checksum of all bytes before it
-// Everything is checked before the memory changes.
+// restore() checks everything before it changes the memory.
 #include <cstring>
 
-#include "tessera/base/bytes.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/hash.h"
 #include "tessera/cache/sequence_memory.h"
@@ -119,7 +118,7 @@ Result<> restore_cache(KvCache& cache, int32_t sequence, const SavedCache& saved
   return {};
 }
 
-// The bytes between header and checksum, once both are right.
+// The bytes between header and checksum, after checking both.
 Result<std::span<const std::byte>> checked_body(std::span<const std::byte> saved, const Header& want) {
   constexpr size_t kFewest = sizeof(Header) + sizeof(uint64_t);
   if (saved.size() < kFewest)

@@ -93,7 +93,7 @@ Result<> SequenceMemory::rollback() {
   return {};
 }
 
-// --- sequences. The recurrent states allow less than the caches, so they are asked first.
+// --- sequences. The recurrent states are more restrictive than the caches, so they are checked first.
 
 Result<> SequenceMemory::remove(int32_t sequence, int32_t begin, int32_t end) {
   TESSERA_TRY(states_->require_removable(sequence, begin, end));

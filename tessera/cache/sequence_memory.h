@@ -1,8 +1,8 @@
 // The memory of sequences: all that a model keeps of the tokens that it has computed. Keys and values are in a KvCache,
-// those of an encoder's output in a second one, and the states of recurrent layers in a RecurrentCache. Callers see one
-// object: an operation changes all of them, or none if it returns an error of its arguments.
+// keys and values of an encoder's output in a second one, and the states of recurrent layers in a RecurrentCache.
+// Callers use one object: an operation changes all of them, or none if it returns an error about its arguments.
 //
-// Every model has a RecurrentCache. Without recurrent layers it is empty: it takes no memory and refuses nothing.
+// Every model has a RecurrentCache. Without recurrent layers it is empty, needs no memory and refuses nothing.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,11 @@ struct SequenceMemoryConfig {
   DType type_v = DType::f16;
   int64_t n_ctx = 0;          // tokens over all sequences, and the bound of any position
   int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
-  int64_t n_ubatch = 512;     // most tokens of one reserve()
+  int64_t n_ubatch = 512;     // maximum number of tokens of one reserve()
   int32_t n_checkpoints = 0;  // of recurrent states, over all sequences
 };
 
-/// Where the tokens of a micro-batch are stored: inputs of its graph.
+/// The storage of the tokens of a micro-batch, as inputs of its graph.
 struct Reservation {
   std::vector<std::vector<int32_t>> cells;  // by group of the KV cache, then token
   std::vector<int32_t> runs;                // of recurrent layers (graph/ops/recurrent.h); empty: there are none
@@ -65,17 +65,17 @@ class SequenceMemory {
   /// Makes room for a micro-batch and marks its positions stored. Errors: as KvCache::reserve() and
   /// RecurrentCache::reserve(); the caller then rolls back.
   Result<> reserve(std::span<const BatchToken> tokens, Reservation& reservation);
-  /// The same for a prompt that an encoder computes; all tokens are of one sequence without a prompt.
+  /// Likewise for a prompt that an encoder computes; all tokens belong to one sequence, which has no prompt yet.
   Result<> reserve_prompt(std::span<const BatchToken> tokens, Reservation& reservation);
-  /// The batch has succeeded: states take the place of the old ones, layers with a window forget old positions.
+  /// The batch has succeeded: new states replace the old ones, and layers with a window forget old positions.
   Result<> commit();
   /// The batch has failed: everything is as it was before the batch.
   Result<> rollback();
 
-  // --- sequences, between batches; ranges of positions are [begin, end). A recurrent state goes back only to a
-  // checkpoint, and is copied and shifted whole. Prompts stay, except where noted.
+  // --- sequences, between batches; ranges of positions are [begin, end). A recurrent state can be rolled back only to
+  // a checkpoint, and is copied and shifted as a whole. Prompts stay, except where noted.
 
-  /// Forgets the positions of a sequence in the range. Errors: invalid_argument (the sequence cannot go back there).
+  /// Forgets the positions of a sequence in the range. Errors: invalid_argument (no rollback to there).
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   Result<> remove_prompt(int32_t sequence);
   /// Forgets all other sequences, or all of them, and their prompts. Errors: invalid_argument (no such sequence).
@@ -88,8 +88,8 @@ class SequenceMemory {
   /// a recurrent state); limit (no room).
   Result<> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta, CellAccess& access);
 
-  /// Keeps the recurrent state of a sequence as it is now, so that remove() can go back to it. Does nothing for models
-  /// without recurrent layers. Errors: as RecurrentCache::checkpoint().
+  /// Keeps the recurrent state of a sequence as it is now, so that remove() can roll back to it. Does nothing for
+  /// models without recurrent layers. Errors: as RecurrentCache::checkpoint().
   Result<> checkpoint(int32_t sequence) { return states_->checkpoint(sequence); }
   Result<> drop_checkpoints(int32_t sequence) { return states_->drop_checkpoints(sequence); }
 

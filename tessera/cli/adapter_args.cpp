@@ -41,7 +41,7 @@ Setter layers_setter(LayerSpan& layers) {
 
 void add_lora_flags(FlagTable& table, std::vector<AdapterSource>& loras) {
   table.common("--lora", "FILE", "add a LoRA adapter; may be repeated", add_file(loras));
-  table.common("--lora-scaled", "FILE:SCALE", "add a LoRA adapter times SCALE; may be repeated",
+  table.common("--lora-scaled", "FILE:SCALE", "add a LoRA adapter, scaled by SCALE; may be repeated",
                add_scaled_file(loras));
 }
 
@@ -49,10 +49,10 @@ void add_adapter_flags(FlagTable& table, AdapterSources& adapters) {
   add_lora_flags(table, adapters.loras);
   table.rare("--control-vector", "FILE", "add a control vector to the layers' outputs; may be repeated",
              add_file(adapters.control_vectors));
-  table.rare("--control-vector-scaled", "FILE:SCALE", "add a control vector times SCALE; may be repeated",
+  table.rare("--control-vector-scaled", "FILE:SCALE", "add a control vector, scaled by SCALE; may be repeated",
              add_scaled_file(adapters.control_vectors));
   table.rare("--control-vector-layer-range", "START END",
-             "the layers that control vectors are added to, first and last, from 0", layers_setter(adapters.layers),
+             "first and last layer to which control vectors are added, counted from 0", layers_setter(adapters.layers),
              "all");
 }
 

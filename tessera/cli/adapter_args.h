@@ -1,4 +1,4 @@
-// The flags that add adapters to a model: LoRA files and control vectors, each with its scale.
+// Flags that add adapters to a model: LoRA files and control vectors, each with its scale.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace tessera::cli {
 
-/// --lora and --lora-scaled, in the order in which they are given.
+/// Adds --lora and --lora-scaled. `loras` gets the files in the order of the flags.
 void add_lora_flags(FlagTable& table, std::vector<AdapterSource>& loras);
 
-/// These, and those of control vectors.
+/// Adds the LoRA flags and the flags of control vectors.
 void add_adapter_flags(FlagTable& table, AdapterSources& adapters);
 
 }  // namespace tessera::cli

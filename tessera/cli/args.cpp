@@ -89,7 +89,7 @@ Result<> parse(const FlagTable& table, std::span<const std::string_view> args) {
     const Flag* flag = find_flag(table, name);
     if (flag == nullptr) return unknown_flag(table, name);
     std::string_view value;
-    std::string words;  // of a value of several
+    std::string words;  // a value that consists of several arguments
     if (flag->value.empty()) {
       if (equals != std::string_view::npos) return fail(ErrorCode::invalid_argument, "{} takes no value", name);
     } else if (equals != std::string_view::npos) {
@@ -120,9 +120,8 @@ std::string environment_name(std::string_view flag) {
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
-  size_t best_distance = name.size() / 3 + 2;  // further away is no typing error
-  // Edit distance in which swapping neighbours is one edit (optimal string alignment), three rows of the table at a
-  // time.
+  size_t best_distance = name.size() / 3 + 2;  // a larger distance is not a typing error
+  // Edit distance in which swapping neighbours is one edit (optimal string alignment). Three rows of the table suffice.
   std::vector<size_t> before, previous, row;
   for (const std::string_view candidate : known) {
     previous.resize(candidate.size() + 1);

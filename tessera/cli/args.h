@@ -1,5 +1,5 @@
-// Flags as a table. A command lists its flags once; parsing, environment variables, help, man pages and completions all
-// come from that list.
+// Flags as a table. A command lists its flags once. Parsing, environment variables, help, man pages and completions all
+// use that list.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace tessera::cli {
 
-/// Sets what a flag is bound to from the text of its value; "" for a switch.
+/// Sets the target of a flag from the text of its value ("" for a switch).
 using SetValue = std::function<Result<>(std::string_view)>;
 
-/// How a flag sets its target, and what the target is without the flag.
+/// A function that sets a flag's target, and the target's default as text.
 struct Setter {
   SetValue set;
   std::string default_text{};
@@ -28,25 +28,25 @@ struct Setter {
       : set(std::move(function)), default_text(std::move(text)) {}
 };
 
-enum class Shown : uint8_t { always, with_all };  // by -h; only by --help-all
+enum class Shown : uint8_t { always, with_all };  // with_all: only by --help-all
 
 struct Flag {
   std::string name;                  // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
   std::vector<std::string> aliases;  // "-c"
   std::string value;                 // "N", "START END" for two words; empty for a switch
   std::string help;                  // one line
-  std::string default_text;          // as help prints it; empty: none
+  std::string default_text;          // printed after the help; empty: no default
   Shown shown = Shown::with_all;
   SetValue set;
 };
 
 struct FlagTable {
   std::vector<Flag> flags;
-  std::string positional;  // "IN.gguf"; empty: none are taken
+  std::string positional;  // "IN.gguf"; empty: no positional arguments
   std::function<Result<>(std::string_view)> add_positional;
 
-  /// Adds a flag that -h shows. names: "--ctx-size -c", the aliases last. Help prints the value that the target has now
-  /// as the default, or default_text in its place ("": none).
+  /// Adds a flag that -h shows. names: "--ctx-size -c", the aliases last. Help prints the target's present value as the
+  /// default, or default_text in its place ("": none).
   void common(std::string_view names, std::string value, std::string help, Setter setter,
               std::optional<std::string> default_text = {}) {
     add(Shown::always, names, std::move(value), std::move(help), std::move(setter), std::move(default_text));
@@ -56,7 +56,7 @@ struct FlagTable {
             std::optional<std::string> default_text = {}) {
     add(Shown::with_all, names, std::move(value), std::move(help), std::move(setter), std::move(default_text));
   }
-  /// A flag that the table has.
+  /// Returns a flag of the table, which must exist.
   Flag& at(std::string_view name);
 
  private:
@@ -64,33 +64,33 @@ struct FlagTable {
            std::optional<std::string> default_text);
 };
 
-/// Sets the flags of an argument list, after those that the environment sets. "--flag value" and "--flag=value"; "--"
-/// ends the flags. Errors: invalid_argument; an unknown flag names the nearest known one.
+/// Sets flags from the environment, then from an argument list. Both "--flag value" and "--flag=value" are valid, and
+/// "--" ends the flags. Errors: invalid_argument. The error of an unknown flag names the nearest known one.
 Result<> parse(const FlagTable& table, std::span<const std::string_view> args);
 
-/// "TESSERA_CTX_SIZE" for "--ctx-size".
+/// Returns "TESSERA_CTX_SIZE" for "--ctx-size".
 std::string environment_name(std::string_view flag);
 
-/// The nearest of these names, or "" when none is near.
+/// Returns the nearest of the known names, or "" if none is near.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
 
-// Setters for common kinds of values. They and the bounds they check outlive the table.
+// Setters for common kinds of values. Their targets must outlive the table.
 
 Setter set_switch(bool& target, bool value = true);
 Setter set_string(std::string& target);
 Setter set_integer(int64_t& target, int64_t min, int64_t max);
 Setter set_integer(int32_t& target, int32_t min, int32_t max);
-/// A finite number; '.' is the decimal point in every locale.
+/// Accepts a finite number; '.' is the decimal point in every locale.
 Setter set_real(float& target, float min, float max);
 
-/// The same setter, which also notes that its flag was given.
+/// Returns the setter extended to set is_given when its flag occurs.
 Setter noting(bool& is_given, Setter setter);
 
 Result<int64_t> parse_integer(std::string_view text, int64_t min, int64_t max);
 Result<float> parse_real(std::string_view text, float min, float max);
-/// A number of bytes: "512M" and "1.5GiB" in powers of 1024, "16GB" in powers of 1000, "4096".
+/// Parses a number of bytes: "512M" and "1.5GiB" in powers of 1024, "16GB" in powers of 1000, "4096".
 Result<uint64_t> parse_bytes(std::string_view text);
-/// Token ids: "1,2,3", "1 2 3" or "[1, 2, 3]".
+/// Parses token ids: "1,2,3", "1 2 3" or "[1, 2, 3]".
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
 
 }  // namespace tessera::cli

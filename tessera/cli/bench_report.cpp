@@ -32,7 +32,7 @@ Summary summarize(std::vector<double> values) {
   return s;
 }
 
-// Which of the machine's peaks an operation would meet first, and when.
+// The peak of the machine that limits an operation, and the time at that peak.
 struct Bound {
   std::string_view name;
   double seconds = 0;
@@ -51,7 +51,7 @@ std::vector<double> tokens_per_second(const BenchRow& row) {
   return rates;
 }
 
-// "pp512", "tg128", "pp512+tg128", "tg128 @ d4096".
+// Returns "pp512", "tg128", "pp512+tg128" or "tg128 @ d4096".
 std::string test_name(const BenchRow& row) {
   std::string name;
   if (row.n_prompt > 0) name = fmt::format("pp{}", row.n_prompt);
@@ -127,7 +127,7 @@ Json to_json(const observe::BenchOpRow& row, const BenchMachine& machine) {
           {"samples_us", samples_us}};
 }
 
-// File names need not be UTF-8.
+// File names may be invalid UTF-8, so the JSON replaces invalid bytes.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string csv_line(const Json& json, bool header) {
@@ -174,7 +174,7 @@ std::string md_peaks(const BenchMachine& machine) {
   return text + "\n";
 }
 
-// A column of the table; names are aligned left, numbers right.
+// A column of the table. Names are aligned left, numbers right.
 struct Column {
   std::string_view title;
   int width;

@@ -1,4 +1,4 @@
-// The rows that `tessera bench` prints, in the formats and under the names that llama-bench's users know.
+// Output of `tessera bench`: rows in the formats and with the names of llama-bench.
 #pragma once
 
 #include <map>
@@ -12,17 +12,17 @@ namespace tessera::cli {
 
 enum class BenchFormat : uint8_t { md, csv, json, jsonl };
 
-/// What was run on.
+/// The machine that ran the tests.
 struct BenchMachine {
   std::string device;  // description
   std::string isa;
-  std::map<int, DevicePeaks> peaks;  // by number of threads
+  std::map<int, DevicePeaks> peaks;  // keyed by the number of threads
 };
 
 struct BenchRow {
   std::string model_filename;
   std::string model_type;    // "llama 1.10 B q8_0"
-  std::string model_format;  // the type of most weights
+  std::string model_format;  // the most frequent type of weights
   uint64_t model_size = 0;   // bytes of all tensors
   uint64_t model_n_params = 0;
   int64_t n_batch = 0, n_ubatch = 0;
@@ -31,18 +31,18 @@ struct BenchRow {
   int64_t n_prompt = 0, n_gen = 0, n_depth = 0;
   std::vector<double> seconds;  // of each repetition; at least one
   double macs = 0;              // multiply-adds of one repetition
-  double bytes = 0;             // of weights and KV cache that one repetition reads
+  double bytes = 0;             // weights and KV cache read by one repetition
   double bound_seconds = 0;     // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
 };
 
-enum class BenchTable : uint8_t { models, ops };  // rows are BenchRow, or observe::BenchOpRow
+enum class BenchTable : uint8_t { models, ops };  // rows: BenchRow, or observe::BenchOpRow
 
 class BenchReport {
  public:
   BenchReport(BenchTable table, BenchFormat format, BenchMachine machine)
       : table_(table), format_(format), machine_(std::move(machine)) {}
 
-  /// Each prints at once. Errors: io.
+  /// Each function prints immediately. Errors: io.
   Result<> begin() const;
   Result<> add(const BenchRow& row);
   Result<> add(const observe::BenchOpRow& row);

@@ -18,14 +18,14 @@ using eval::ChoiceScore;
 using eval::ChoiceTask;
 using eval::ChoiceTokens;
 
-// What the model makes of one task.
+// The model's answer to one task.
 struct Choice {
   std::vector<double> mean_log_p;
   size_t chosen = 0;
 };
 
 struct Outcome {
-  std::vector<Choice> choices;  // by task
+  std::vector<Choice> choices;  // one per task
   ChoiceScore score;
 
   void add(ChoiceForm form, const ChoiceTask& task, std::vector<double> mean_log_p) {
@@ -51,7 +51,7 @@ Result<Outcome> measure(ChoiceForm form, std::span<const ChoiceTask> tasks, cons
   TESSERA_ASSIGN(LoadedModel opened, open_model(model, context));
   TESSERA_ASSIGN(const std::vector<ChoiceTokens> tokens,
                  tokenize_all(form, *opened.engine, tasks, context.session.n_ctx));
-  // A call gives the logits of one micro-batch, so memory does not grow with the tasks.
+  // A decode call returns the logits of one micro-batch, so memory does not grow with the number of tasks.
   const eval::ChoiceRun run{.n_call = std::min(context.n_batch, context.session.n_ubatch),
                             .n_together = context.n_batch};
   run.set_up(context.session, tokens);
@@ -69,7 +69,7 @@ Result<Outcome> measure(ChoiceForm form, std::span<const ChoiceTask> tasks, cons
   return outcome;
 }
 
-// The lines that scripts of llama.cpp's users look for.
+// Prints the same lines as llama.cpp, because scripts parse them.
 std::string format_score(ChoiceForm form, const ChoiceScore& score) {
   const auto [share, error] = score.share();
   if (form == ChoiceForm::hellaswag) {
@@ -85,7 +85,7 @@ std::string format_score(ChoiceForm form, const ChoiceScore& score) {
                      100 * guess, 100 * guess_error);
 }
 
-// Answers are counted from 0, tasks from 1, as elsewhere.
+// Answers are counted from 0 and tasks from 1, as in other programs.
 std::string task_json(const ChoiceTask& task, const Choice& choice) {
   std::vector<size_t> right;
   for (size_t i = 0; i < task.answers.size(); ++i)
@@ -120,15 +120,16 @@ void ChoiceArgs::add_to(FlagTable& table) {
     table.common(name, "", std::move(help), set_switch(is_mode));
   };
   const auto add_count = [&](std::string_view name, int64_t& n) {
-    table.rare(name, "N", "tasks to take at random; 0: all", set_integer(n, 0, INT64_MAX));
+    table.rare(name, "N", "number of tasks, chosen at random; 0: all", set_integer(n, 0, INT64_MAX));
   };
-  add_mode("--hellaswag", "instead: which of four endings (the file: six lines a task)", is_hellaswag);
+  add_mode("--hellaswag", "run HellaSwag instead: choose one of four endings (file: six lines per task)", is_hellaswag);
   add_count("--hellaswag-tasks", n_hellaswag_tasks);
-  add_mode("--winogrande", "instead: which of two names (the file: CSV)", is_winogrande);
+  add_mode("--winogrande", "run WinoGrande instead: choose one of two names (file: CSV)", is_winogrande);
   add_count("--winogrande-tasks", n_winogrande_tasks);
-  add_mode("--multiple-choice", "instead: which of several answers (the file: binary)", is_multiple_choice);
+  add_mode("--multiple-choice", "run multiple-choice tasks instead: choose one of several answers (file: binary)",
+           is_multiple_choice);
   add_count("--multiple-choice-tasks", n_multiple_choice_tasks);
-  table.rare("--binary-file -bf", "FILE", "the tasks' file, as -f", set_string(binary_path));
+  table.rare("--binary-file -bf", "FILE", "file of the tasks, same as -f", set_string(binary_path));
 }
 
 std::string_view ChoiceArgs::mode_flag() const {

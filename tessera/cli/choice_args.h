@@ -1,4 +1,4 @@
-// Tests of choices, which perplexity runs instead of measuring a text: --hellaswag, --winogrande, --multiple-choice.
+// Multiple-choice tests that perplexity runs instead of measuring a text: --hellaswag, --winogrande, --multiple-choice.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct ChoiceArgs {
 
   void add_to(FlagTable& table);
   bool is_wanted() const { return is_hellaswag || is_winogrande || is_multiple_choice; }
-  /// "--hellaswag", ...; one of them is wanted.
+  /// Returns "--hellaswag", "--winogrande" or "--multiple-choice". Requires is_wanted().
   std::string_view mode_flag() const;
   /// Errors: invalid_argument.
   Result<> check() const;

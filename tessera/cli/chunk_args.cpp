@@ -14,11 +14,11 @@ void ChunkArgs::add_to(FlagTable& table) {
   text.add_to(table);
   context.add_to(table);
   Flag& size = table.at("--ctx-size");
-  size.help = "tokens of a chunk of text; of a choice's text, the most";
+  size.help = "tokens per chunk of text; for choice tests, the limit of a text";
   Setter setter = noting(is_size_given, set_integer(chunks.n_ctx, eval::kMinChunkTokens, kMaxContext));
   size.default_text = std::move(setter.default_text);
   size.set = std::move(setter.set);
-  table.common("--chunks", "N", "the most chunks of the text to go over; -1: all",
+  table.common("--chunks", "N", "largest number of chunks to process; -1: all",
                set_integer(chunks.n_max_chunks, -1, INT64_MAX));
 }
 
@@ -38,18 +38,18 @@ Result<ChunkWork> ChunkArgs::open(Range outputs, Context& process) {
 
 Result<ChunkWork> ChunkArgs::open(const eval::BaseFile& base, Context& process) {
   if (is_size_given && chunks.n_ctx != base.n_ctx())
-    return fail(ErrorCode::mismatch, "{}: chunks of {} tokens, -c says {}", base.path(), base.n_ctx(), chunks.n_ctx);
+    return fail(ErrorCode::mismatch, "{}: chunks of {} tokens, but -c is {}", base.path(), base.n_ctx(), chunks.n_ctx);
   TESSERA_ASSIGN(LoadedModel opened, open_model(model, context));
   TESSERA_ASSIGN(eval::Chunks cut, base.chunks(opened.engine->vocab(), chunks.n_max_chunks));
-  TESSERA_TRY(want_same(base, cut, opened.engine->tokenizer(), process));
+  TESSERA_TRY(require_same(base, cut, opened.engine->tokenizer(), process));
   ChunkWork work{.model = std::move(opened), .chunks = std::move(cut), .run = {}, .threads = {}};
   TESSERA_TRY(load(work, eval::scored_positions(base.n_ctx()), process));
   return work;
 }
 
-// A text beside a base file is there to be checked.
-Result<> ChunkArgs::want_same(const eval::BaseFile& base, const eval::Chunks& of_base, const text::Tokenizer& tokenizer,
-                              const Context& process) const {
+// A text given together with a base file is compared with the base file's tokens.
+Result<> ChunkArgs::require_same(const eval::BaseFile& base, const eval::Chunks& of_base,
+                                 const text::Tokenizer& tokenizer, const Context& process) const {
   if (!text.text && text.file.empty()) return {};
   TESSERA_ASSIGN(const std::string content, text.read(process));
   TESSERA_ASSIGN(
@@ -60,14 +60,14 @@ Result<> ChunkArgs::want_same(const eval::BaseFile& base, const eval::Chunks& of
   if (there == theirs.end()) return {};
   const auto i = there - theirs.begin();
   if (here == ours.end())
-    return fail(ErrorCode::mismatch, "{}: made from a longer text: {} chunks, the given has {}", base.path(),
+    return fail(ErrorCode::mismatch, "{}: made from a longer text of {} chunks, the given text has {}", base.path(),
                 base.n_chunks(), given.size());
-  return fail(ErrorCode::mismatch, "{}: made from another text: token {} is {}, the given text's is {}", base.path(), i,
-              *there, *here);
+  return fail(ErrorCode::mismatch, "{}: made from another text: token {} is {}, but {} in the given text", base.path(),
+              i, *there, *here);
 }
 
 Result<> ChunkArgs::load(ChunkWork& work, Range outputs, Context& process) {
-  // A call gives the logits of one micro-batch, so memory does not grow with the chunk.
+  // A decode call returns the logits of one micro-batch, so memory does not grow with the chunk.
   work.run = {.n_call = std::min(context.n_batch, context.session.n_ubatch), .outputs = outputs};
   work.run.set_up(context.session, work.chunks.n_ctx());
   TESSERA_ASSIGN(work.threads, create_side_threads(context));

@@ -1,4 +1,4 @@
-// What perplexity and imatrix share: a model run over a text in chunks, and the flags for it.
+// Shared by perplexity and imatrix: running a model over a text in chunks, and the flags for it.
 #pragma once
 
 #include "tessera/cli/model_args.h"
@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-/// A loaded model, the text it goes over, and threads for what is done with the logits.
+/// A loaded model, the chunks of a text, and threads that process the logits.
 struct ChunkWork {
   LoadedModel model;
   eval::Chunks chunks;
@@ -21,24 +21,24 @@ struct ChunkArgs {
   ContextArgs context;
   TextArgs text;
   eval::ChunkOptions chunks;
-  bool is_size_given = false;  // of the chunks
+  bool is_size_given = false;  // --ctx-size, the size of the chunks, was given
 
   void add_to(FlagTable& table);
-  /// All but whether there is a model. Errors: invalid_argument.
+  /// Checks all flags except that a model was given. Errors: invalid_argument.
   Result<> check();
-  /// Reads the text and loads the model, with memory for the logits of these positions of a chunk.
+  /// Reads the text and loads the model, with memory for the logits of the positions `outputs` of a chunk.
   Result<ChunkWork> open(Range outputs, Context& process);
-  /// The same for the text of a base file, with memory for the logits of scored positions. Errors: also mismatch (the
-  /// flags or the given text say otherwise).
+  /// The same for the text of a base file, with memory for the logits of scored positions. Errors: also mismatch (flags
+  /// or a given text that contradict the base file).
   Result<ChunkWork> open(const eval::BaseFile& base, Context& process);
 
  private:
   Result<> load(ChunkWork& work, Range outputs, Context& process);
-  Result<> want_same(const eval::BaseFile& base, const eval::Chunks& of_base, const text::Tokenizer& tokenizer,
-                     const Context& process) const;
+  Result<> require_same(const eval::BaseFile& base, const eval::Chunks& of_base, const text::Tokenizer& tokenizer,
+                        const Context& process) const;
 };
 
-/// "PPL = 5.1234 +/- 0.0567"; nothing while there is no token.
+/// Returns "PPL = 5.1234 +/- 0.0567", or "" before the first token.
 std::string running_ppl(const eval::PerplexityEstimate& estimate);
 
 }  // namespace tessera::cli

@@ -1,5 +1,5 @@
-// tessera bench: prefill and decode speed, or single operations (--ops). Lists of values make a cross product of tests;
-// each row is printed as it is measured, beside what the machine could do at its measured peaks.
+// tessera bench: prefill and decode speed, or single operations (--ops). Lists of values give a cross product of tests.
+// Each row is printed as soon as it is measured, with its share of the machine's measured peaks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@ namespace tessera::cli {
 
 namespace {
 
-// Replaces the list by the items of "1,2,3".
+// Replaces the list with the items of "1,2,3".
 template <class T, class Parse>
 Setter set_list(std::vector<T>& list, Parse parse) {
   return [&list, parse](std::string_view text) -> Result<> {
@@ -40,7 +40,7 @@ Setter set_integers(std::vector<int64_t>& list, int64_t min, int64_t max) {
 
 Setter set_types(std::vector<DType>& list) { return set_list(list, cache_type_from_name); }
 
-// Types of weights. Which of them a device multiplies, it says itself.
+// Accepts all types of weights. The device reports the types that it multiplies.
 Setter set_weight_types(std::vector<DType>& list) {
   return set_list(list, [](std::string_view text) -> Result<DType> {
     const auto dtype = dtype_from_name(text);
@@ -63,7 +63,7 @@ Result<BenchFormat> format_from_name(std::string_view name) {
   return fail(ErrorCode::invalid_argument, "'{}' is not a format (md, csv, json, jsonl)", name);
 }
 
-// A shared flag that takes a list here.
+// Changes a shared flag to accept a list in this command.
 void take_list(FlagTable& table, std::string_view name, Setter setter) {
   Flag& flag = table.at(name);
   flag.value += ",...";
@@ -82,7 +82,7 @@ struct Test {
   int64_t n_depth = 0;
 };
 
-// One test on a session of its own. Position n_depth follows the cache's filling, which all repetitions share.
+// One test on a session of its own. All repetitions share the n_depth positions that fill() puts into the cache.
 class Measurement {
  public:
   Measurement(Session& session, const Test& test, int64_t n_batch, const CancelToken& cancel)
@@ -90,7 +90,7 @@ class Measurement {
 
   Result<> fill() { return prefill(0, test_.n_depth); }
 
-  /// Seconds of one repetition.
+  /// Runs one repetition and returns its seconds.
   Result<double> run() {
     TESSERA_TRY(session_.remove(0, static_cast<int32_t>(test_.n_depth), static_cast<int32_t>(session_.n_ctx())));
     const auto start = std::chrono::steady_clock::now();
@@ -106,7 +106,7 @@ class Measurement {
     std::vector<int32_t> tokens;
     for (; begin < end; begin += n_batch_) {
       tokens.clear();
-      // Any ids will do; a prime step visits them all, so that embedding rows come from memory and not from a cache.
+      // The ids are arbitrary. A prime step visits all of them, so embedding rows come from memory, not from a cache.
       for (int64_t i = begin; i < std::min(begin + n_batch_, end); ++i)
         tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % n_vocab));
       TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(begin), 0), &cancel_));
@@ -136,39 +136,40 @@ class BenchCommand final : public Command {
     FlagTable table;
     model_.add_to(table);
     table.flags.front().value += ",...";
-    table.common("--n-prompt -p", "N,...", "tests that prefill N tokens; 0: none",
+    table.common("--n-prompt -p", "N,...", "prefill tests of N tokens; 0: none",
                  set_integers(n_prompt_, 0, kMaxContext));
-    table.common("--n-gen -n", "N,...", "tests that generate N tokens; 0: none", set_integers(n_gen_, 0, kMaxContext));
-    table.common("--prompt-gen -pg", "P,G", "a test that prefills P tokens and generates G; may be repeated",
+    table.common("--n-gen -n", "N,...", "generation tests of N tokens; 0: none", set_integers(n_gen_, 0, kMaxContext));
+    table.common("--prompt-gen -pg", "P,G", "test that prefills P tokens and then generates G; may be repeated",
                  [this](std::string_view text) { return add_prompt_gen(text); });
-    table.common("--n-depth -d", "N,...", "tokens in the cache before a test begins",
+    table.common("--n-depth -d", "N,...", "tokens in the KV cache before a test begins",
                  set_integers(n_depth_, 0, kMaxContext));
-    table.common("--repetitions -r", "N", "how often each test is measured", set_integer(n_repetitions_, 1, 10000));
+    table.common("--repetitions -r", "N", "number of measurements of each test", set_integer(n_repetitions_, 1, 10000));
     table.common(
-        "--output -o", "FORMAT", "md, csv, json, jsonl",
+        "--output -o", "FORMAT", "output format: md, csv, json, jsonl",
         [this](std::string_view text) -> Result<> {
           TESSERA_ASSIGN(format_, format_from_name(text));
           return {};
         },
         "md");
-    table.rare("--no-warmup", "", "measure from the first run on", set_switch(warm_up_, false));
+    table.rare("--no-warmup", "", "skip the warm-up run", set_switch(warm_up_, false));
     table.common("--ops", "REGEX",
-                 "bench single operations instead of a model: those with a name that matches, as 'mul_mat q4_K "
+                 "measure single operations instead of a model: all with a matching name, such as 'mul_mat q4_K "
                  "2048x2048 t512'; '.': all",
                  [this](std::string_view text) -> Result<> {
                    TESSERA_ASSIGN(ops_.pattern, TensorPattern::compile(text));
                    return {};
                  });
-    table.rare("--ops-types", "TYPE,...", "types of weights for --ops", set_weight_types(ops_.types), "all");
+    table.rare("--ops-types", "TYPE,...", "weight types for --ops", set_weight_types(ops_.types), "all");
     table.rare(
-        "--ops-size", "SIZE", "model: sizes of a 1b model; small: to see that all runs",
+        "--ops-size", "SIZE", "sizes for --ops: model (a 1b model), small (smoke test)",
         [this](std::string_view text) -> Result<> {
           TESSERA_ASSIGN(ops_.sizes, op_sizes_from_name(text));
           return {};
         },
         "model");
     context_.add_to(table);
-    std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });  // follows from each test
+    // Each test determines the context size.
+    std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });
     take_list(table, "--threads", set_integers(n_threads_, 1, ThreadPool::kMaxThreads));
     take_list(table, "--ubatch-size", set_integers(n_ubatch_, 1, 1 << 16));
     take_list(table, "--cache-type-k", set_types(type_k_));
@@ -231,7 +232,7 @@ class BenchCommand final : public Command {
     return {};
   }
 
-  // All tests of a model, in the order in which they run.
+  // Returns all tests of a model, in the order in which they run.
   std::vector<Test> tests(const std::vector<SessionAdapter>& adapters = {}) const {
     std::vector<Test> tests;
     for (const DType type_k : type_k_)
@@ -269,7 +270,7 @@ class BenchCommand final : public Command {
     return options;
   }
 
-  // A model, loaded once it is known that every test fits beside it.
+  // Loads a model after checking that the memory holds it and every test.
   Result<LoadedModel> load(std::shared_ptr<const Registry> registry, const std::string& path,
                            const Context& process) const {
     ModelOptions options = model_options(model_, context_);
@@ -283,7 +284,7 @@ class BenchCommand final : public Command {
     return model;
   }
 
-  // The model lies where the largest test fits; the others do too, or say so.
+  // Places the model so that the largest test fits, then checks that the other tests fit as well.
   Result<> fit_largest(const LoadedModel& model, const LoadEvents& events) const {
     const std::vector<Test> all = tests(model.adapters);
     const Test* largest = nullptr;
@@ -296,7 +297,7 @@ class BenchCommand final : public Command {
     if (!fitted.choice.empty()) events.on_choice(fitted.choice);
     for (const Test& test : all) {
       TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, test.session));
-      TESSERA_TRY(want_memory(*model.engine, report));
+      TESSERA_TRY(require_memory(*model.engine, report));
     }
     return {};
   }
@@ -342,7 +343,7 @@ class BenchCommand final : public Command {
     return row;
   }
 
-  // What one repetition computes and reads: step by step, as Measurement and the session split it.
+  // Adds the work and the bytes read of one repetition, step by step as Measurement and the session split it.
   Result<> add_cost(BenchRow& row, const Session& session, const DevicePeaks& peaks) const {
     std::map<std::pair<int64_t, int64_t>, StepCost> costs;
     const auto add_step = [&](int64_t begin, int64_t end, int64_t n_outputs) -> Result<> {
@@ -376,14 +377,14 @@ class BenchCommand final : public Command {
   ModelArgs model_;
   ContextArgs context_;
   std::vector<int64_t> n_prompt_ = {512}, n_gen_ = {128}, n_depth_ = {0}, n_ubatch_ = {context_.session.n_ubatch},
-                       n_threads_;  // empty until check(): the default
+                       n_threads_;  // empty: check() sets the default
   std::vector<DType> type_k_ = {context_.session.type_k}, type_v_ = {context_.session.type_v};
   std::vector<Workload> prompt_gen_;
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
   observe::OpBenchOptions ops_;
   bool warm_up_ = true;
-  std::vector<std::string> models_;  // resolved by check(), as is what follows
+  std::vector<std::string> models_;  // set by check(), like loads_
   std::vector<Workload> loads_;
 };
 

@@ -1,5 +1,5 @@
-// tessera compare: one model's steps on two devices, or in two ways on the CPU: how far the values of each node are
-// apart, the worst first.
+// tessera compare: runs one model's steps on two devices, or in two ways on the CPU, and prints the differences between
+// the values of each node, the largest first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,10 +18,10 @@ namespace {
 constexpr int64_t kUsualTokens = 16;
 constexpr std::string_view kCpu = "cpu:";
 
-// What --with and --device say: a device, or the CPU with an instruction set or a type of activations.
+// The value of --with or --device: a device, or the CPU with an instruction set or a precision of activations.
 struct SideChoice {
   std::string device = "cpu", isa;
-  std::optional<Activations> activations;
+  std::optional<ActivationPrecision> activations;
 };
 
 SideChoice parse_side(std::string_view text) {
@@ -39,18 +39,19 @@ class CompareCommand final : public Command {
     table.common("--with", "NAME",
                  "the other side: a device, cpu:ISA (cpu:scalar, ...), or cpu:ACTIVATIONS (cpu:f32, cpu:int8-32, ...)",
                  set_string(with_), "another device, else cpu:scalar");
-    table.common("--prompt -p", "TEXT", "what to compute", set_string(prompt_), fmt::format("{} tokens", kUsualTokens));
-    table.common("--each", "", "each node with the first side's operands: the errors of single operations",
+    table.common("--prompt -p", "TEXT", "prompt to compute", set_string(prompt_),
+                 fmt::format("{} arbitrary tokens", kUsualTokens));
+    table.common("--each", "", "run each node on the first side's operands: errors of single operations",
                  [this](std::string_view) -> Result<> {
                    mode_ = observe::CompareMode::each;
                    return {};
                  });
     table.common("--top", "N", "nodes to print; 0: all", set_integer(n_top_, 0, INT64_MAX));
-    table.common("--limit", "X", "exit status 1 if an NMSE is above", [this](std::string_view text) -> Result<> {
+    table.common("--limit", "X", "exit with status 1 if an NMSE is above X", [this](std::string_view text) -> Result<> {
       TESSERA_ASSIGN(limit_, parse_real(text, 0, 1e30f));
       return {};
     });
-    table.common("--json", "", "print JSON: all nodes", set_switch(json_));
+    table.common("--json", "", "print all nodes as JSON", set_switch(json_));
     context_.add_to(table);
     return table;
   }
@@ -76,7 +77,7 @@ class CompareCommand final : public Command {
     TESSERA_TRY(load(other, context, gets, process));
 
     TESSERA_ASSIGN(const int32_t next, run_steps(*reference.session, tokens, {}, wants, process.interrupt));
-    // Also where each node will be run by itself: its caches then have the tables of these tokens.
+    // --each needs this run too: it fills the cache tables for these tokens.
     TESSERA_TRY(run_steps(*other.session, tokens, next, gets, process.interrupt));
     std::vector<observe::ComparedNode> nodes;
     for (size_t i = 0; i < wants.steps().size(); ++i) {
@@ -118,7 +119,7 @@ class CompareCommand final : public Command {
     const int64_t n_vocab = engine.model().info().n_vocab;
     std::vector<int32_t> tokens;
     if (prompt_.empty()) {
-      for (int64_t i = 0; i < kUsualTokens; ++i)  // any ids will do
+      for (int64_t i = 0; i < kUsualTokens; ++i)  // arbitrary ids
         tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % n_vocab));
       return tokens;
     }
@@ -130,8 +131,8 @@ class CompareCommand final : public Command {
     return std::move(*made);
   }
 
-  // The encoder's step where there is one, the prompt, and one token more: `next`, else the session's choice, which it
-  // gives back.
+  // Runs the encoder's step if there is one, the prompt, and one more token: `next`, or else the token that the session
+  // chooses. Returns that token.
   static Result<int32_t> run_steps(Session& session, std::span<const int32_t> tokens, std::optional<int32_t> next,
                                    observe::StepRecorder& recorder, const CancelToken& cancel) {
     recorder.clear();
@@ -184,7 +185,7 @@ class CompareCommand final : public Command {
   Result<> print_json(std::span<const observe::ComparedNode> nodes) const {
     using Json = nlohmann::ordered_json;
     Json list = Json::array();
-    for (const observe::ComparedNode& node : nodes)  // an infinite error is null
+    for (const observe::ComparedNode& node : nodes)  // JSON has null for an infinite error
       list.push_back({{"step", node.step},
                       {"node", node.node},
                       {"op", node.op},

@@ -1,4 +1,4 @@
-// tessera detokenize: token ids to text.
+// tessera detokenize: converts token ids to text.
 #include <fmt/format.h>
 
 #include "tessera/cli/console.h"
@@ -58,7 +58,7 @@ class DetokenizeCommand final : public Command {
 
  private:
   VocabArgs vocab_;
-  std::string ids_;  // those given as arguments
+  std::string ids_;  // from the arguments
 };
 
 }  // namespace

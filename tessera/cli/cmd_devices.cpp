@@ -1,12 +1,12 @@
-// tessera devices: the devices of this machine, their memory, and the types that each has kernels for.
+// tessera devices: lists the devices of this machine, their memory, and the types that each has kernels for.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/backend/weight_support.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
-#include "tessera/graph/builder.h"
 
 namespace tessera::cli {
 
@@ -24,24 +24,6 @@ std::string_view kind_name(DeviceKind kind) {
   return "";
 }
 
-// Whether the device multiplies by, or looks up rows in, a matrix of this type: asked of a graph of that one operation.
-bool runs(const Device& device, Op op, DType dtype) {
-  constexpr int64_t kRow = 256;    // whole blocks of every type
-  constexpr int64_t kTokens = 32;  // as few as an accelerator of large products takes
-  auto layout = contiguous_layout(dtype, {kRow, kRow});
-  if (!layout) return false;
-  const Tensor matrix{.name = "w",
-                      .dtype = dtype,
-                      .layout = *layout,
-                      .buffer_type = &device.weight_buffer_type(op, dtype, layout->shape)};
-  GraphBuilder b;
-  const Value weights = b.tensor(matrix);
-  const Value result = op == Op::mul_mat ? b.mul_mat(weights, b.input("x", DType::f32, {kRow, kTokens}))
-                                         : b.get_rows(weights, b.input("ids", DType::i32, {1}));
-  const auto graph = std::move(b).finish();
-  return graph && device.supports(*graph, result.id());
-}
-
 struct Support {
   std::vector<std::string_view> matrices, rows, cache;
 };
@@ -50,15 +32,15 @@ Support support_of(const Device& device) {
   constexpr int64_t kHeadDim = 128;
   Support support;
   for (const DTypeInfo& type : all_dtypes()) {
-    if (runs(device, Op::mul_mat, type.dtype)) support.matrices.push_back(type.name);
-    if (runs(device, Op::get_rows, type.dtype)) support.rows.push_back(type.name);
+    if (can_use_type(device, Op::mul_mat, type.dtype)) support.matrices.push_back(type.name);
+    if (can_use_type(device, Op::get_rows, type.dtype)) support.rows.push_back(type.name);
     if (device.supports_kv(type.dtype, KvSide::k, kHeadDim) && device.supports_kv(type.dtype, KvSide::v, kHeadDim))
       support.cache.push_back(type.name);
   }
   return support;
 }
 
-// All of them, and those for who names them where they are here.
+// All devices, plus opt-in ones (blas) if available.
 std::vector<const Device*> all_devices(const Registry& registry) {
   std::vector<const Device*> all;
   for (const std::string& name : registry.named())
@@ -73,7 +55,7 @@ std::string memory_text(const DeviceMemory& memory) {
                      human_bytes(static_cast<double>(memory.free_bytes)));
 }
 
-// "name: what there is of it", or why there is none.
+// Returns "name: availability", or "name: none: reason".
 std::string buffer_type_text(const BufferType& type) {
   const auto there = type.availability();
   if (!there) return fmt::format("{}: none: {}", type.name(), there.error().message());
@@ -140,7 +122,7 @@ class DevicesCommand final : public Command {
                          {"row_types", support.rows},
                          {"cache_types", support.cache}});
     }
-    // A driver's description may be any bytes.
+    // A driver's description may contain any bytes.
     return print(devices.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 

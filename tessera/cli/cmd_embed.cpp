@@ -1,4 +1,4 @@
-// tessera embed: texts to vectors, or to the scores of a model that ranks.
+// tessera embed: converts texts to vectors, or to the scores of a ranking model.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -38,8 +38,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// "QUERY<tab>DOCUMENT" as a ranking model knows the two: one after the other, without the document's first special
-// token, and with one more separator between where the vocabulary says so. BERT's texts end with theirs.
+// Tokenizes "QUERY<tab>DOCUMENT" for a ranking model: the query, then the document without its first special token. If
+// the vocabulary requests it, a separator precedes the document. BERT's texts already end with one.
 Result<std::vector<int32_t>> pair_tokens(const text::Tokenizer& tokenizer, std::string_view text) {
   const size_t tab = text.find('\t');
   const text::TokenizeOptions options{.add_special = true};
@@ -64,7 +64,7 @@ class EmbedCommand final : public Command {
  private:
   Result<std::vector<std::vector<int32_t>>> read_tokens(const text::Tokenizer& tokenizer, nn::Pooling pooling,
                                                         const Context& process) const;
-  // The result of text i as one item of the output.
+  // Formats the result of text i as one item of the output.
   std::string item(size_t i, nn::Pooling pooling, std::span<const float> values, size_t n_embd) const;
 
   ModelArgs model_;
@@ -79,20 +79,20 @@ FlagTable EmbedCommand::flags() {
   FlagTable table;
   model_.add_to(table);
   text_.add_to(table);
-  table.flags.back().help = "a file with a text per line; without -p and -f they are read from stdin";
+  table.flags.back().help = "file with one text per line; default without -p: stdin";
   table.common(
       "--pooling", "KIND",
-      "none (a vector per token), mean, cls (first token), last, rank (scores of QUERY<tab>DOCUMENT)",
+      "pooling: none (a vector per token), mean, cls (first token), last, rank (scores of QUERY<tab>DOCUMENT)",
       [this](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(pooling_, nn::pooling_from_name(text));
         return {};
       },
       "the model's, or mean");
   table.common("--embd-normalize", "N",
-               "-1: as they are; 0: largest magnitude 32760; 1: taxicab; 2: Euclidean; N: p-norm",
+               "normalization of vectors: -1: none; 0: largest magnitude 32760; 1: taxicab; 2: Euclidean; N: p-norm",
                set_integer(norm_, -1, 1024));
   table.common("--embd-output-format", "KIND",
-               "json (as OpenAI's), array (of arrays), raw (a line of numbers per vector)", set_format(format_),
+               "json (OpenAI's format), array (of arrays), raw (a line of numbers per vector)", set_format(format_),
                "json");
   context_.add_to(table);
   return table;

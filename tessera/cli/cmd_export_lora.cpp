@@ -1,4 +1,4 @@
-// tessera export-lora: a model file with LoRA adapters merged into its weights.
+// tessera export-lora: writes a model file with LoRA adapters merged into its weights.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -24,21 +24,21 @@ class ExportLoraCommand final : public Command {
     add_lora_flags(table, loras_);
     table.common("--output -o", "FILE", "the merged model", set_string(output_));
     table.common(
-        "--type", "TYPE", "type of the weights that are merged, e.g. f16",
+        "--type", "TYPE", "type of the merged weights, e.g. f16",
         [this](std::string_view text) -> Result<> {
           type_ = convert::weight_type_from_name(text);
           if (!type_) return fail(ErrorCode::invalid_argument, "'{}' is not a type of weights, e.g. f16", text);
           return {};
         },
         "each weight's own");
-    table.rare("--keep-split", "", "one output for each part of a split input", set_switch(keep_split_));
+    table.rare("--keep-split", "", "write one output for each part of a split input", set_switch(keep_split_));
     add_threads_flag(table, n_threads_);
     add_numa_flag(table, numa_);
     return table;
   }
 
   Result<> check() override {
-    TESSERA_TRY(want_model(model_));
+    TESSERA_TRY(require_model(model_));
     if (loras_.empty()) return fail(ErrorCode::invalid_argument, "no adapter: give one with --lora FILE");
     if (output_.empty()) return fail(ErrorCode::invalid_argument, "no output: give one with -o FILE");
     return {};
@@ -49,7 +49,7 @@ class ExportLoraCommand final : public Command {
     convert::LoraMerge merge;
     for (const auto& [path, scale] : loras_) {
       TESSERA_ASSIGN(const LoraFile lora, LoraFile::open(path, *files));
-      TESSERA_TRY(want_other(path));
+      TESSERA_TRY(require_other(path));
       TESSERA_TRY(merge.add(lora, scale));
     }
     convert::QuantizeOptions options;
@@ -71,8 +71,8 @@ class ExportLoraCommand final : public Command {
   }
 
  private:
-  // The output replaces a file that is there: not an adapter.
-  Result<> want_other(const std::string& lora) const {
+  // Fails if the output would overwrite this adapter.
+  Result<> require_other(const std::string& lora) const {
     std::error_code none;
     if (!std::filesystem::equivalent(lora, output_, none)) return {};
     return fail(ErrorCode::invalid_argument, "{}: is an adapter of the input: give another output", output_);

@@ -1,4 +1,4 @@
-// tessera finetune: a model trained further on a text, all of its weights or an adapter beside them.
+// tessera finetune: trains a model further on a text, either all of its weights or an adapter.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -40,11 +40,12 @@ class FinetuneCommand final : public Command {
 FlagTable FinetuneCommand::flags() {
   FlagTable table;
   add_model_flag(table, model_);
-  table.common("--lora", "", "train an adapter beside the weights, which may be quantized", set_switch(is_lora_));
+  table.common("--lora", "", "train a LoRA adapter instead of the weights, which may be quantized",
+               set_switch(is_lora_));
   table.common("--rank", "N", "rank of the adapter", noting(has_lora_option_, set_integer(lora_.rank, 1, 4096)));
-  table.common("--alpha", "X", "the adapter counts alpha / rank",
+  table.common("--alpha", "X", "the adapter is scaled by alpha / rank",
                noting(has_lora_option_, set_real(lora_.alpha, 1e-6f, 1e6f)));
-  table.common("--targets", "NAMES", "matrices that it is beside, e.g. attn_q,attn_v",
+  table.common("--targets", "NAMES", "matrices that get an adapter, e.g. attn_q,attn_v",
                noting(has_lora_option_,
                       [this](std::string_view text) -> Result<> {
                         lora_.targets = split_names(text);
@@ -53,16 +54,16 @@ FlagTable FinetuneCommand::flags() {
                           return fail(ErrorCode::invalid_argument, "want names, e.g. attn_q,attn_v");
                         return {};
                       }),
-               "those of attention and feed-forward");
+               "all of attention and feed-forward");
   args_.add_to(table);
   return table;
 }
 
 Result<> FinetuneCommand::check() {
-  TESSERA_TRY(want_model(model_));
+  TESSERA_TRY(require_model(model_));
   TESSERA_TRY(args_.check());
   if (has_lora_option_ && !is_lora_)
-    return fail(ErrorCode::invalid_argument, "--rank, --alpha and --targets go with --lora");
+    return fail(ErrorCode::invalid_argument, "--rank, --alpha and --targets require --lora");
   if (is_lora_ && args_.type != DType::f32)
     return fail(ErrorCode::invalid_argument, "--type {}: an adapter is trained and written in f32",
                 info(args_.type).name);

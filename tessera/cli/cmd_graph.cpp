@@ -1,5 +1,5 @@
-// tessera graph: a prefill step and a decode step as they ran here: what runs where and why, where values lie, how long
-// each node took. A page to look at, DOT, or the same as JSON.
+// tessera graph: shows a prefill step and a decode step as they ran on this machine: the device of each node and the
+// reason, the memory of each value, and the time of each node. Writes a page for a browser, DOT or JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr int64_t kUsualPrefill = 512;
-constexpr int kRounds = 3;  // of which the fastest is shown
+constexpr int kRounds = 3;  // the fastest one is shown
 
 enum class GraphFormat : uint8_t { page, dot, json };
 
@@ -26,7 +26,7 @@ Result<GraphFormat> format_of(std::string_view path) {
   return fail(ErrorCode::invalid_argument, "-o {}: want a name that ends in .html, .dot, .gv or .json", path);
 }
 
-// Keeps the faster one of the same step.
+// Stores the step as steps[i] unless a faster run of the same step is already there.
 void keep_faster(std::vector<observe::GraphStep>& steps, size_t i, observe::GraphStep step) {
   if (i == steps.size())
     steps.push_back(std::move(step));
@@ -39,7 +39,7 @@ class GraphCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     model_.add_to(table);
-    table.common("--output -o", "FILE", "F.html: a page to look at; F.dot, F.gv: for Graphviz; F.json: the page's data",
+    table.common("--output -o", "FILE", "F.html: page for a browser; F.dot, F.gv: Graphviz; F.json: data of the page",
                  set_string(output_), "DOT on stdout");
     table.common("--n-prompt -p", "N", "tokens of the prefill step", set_integer(n_prompt_, 1, kMaxContext),
                  fmt::format("{}, or as many as fit", kUsualPrefill));
@@ -89,7 +89,7 @@ class GraphCommand final : public Command {
       report.model = fmt::format("{} ({})", *name, report.model);
     TESSERA_ASSIGN(const int64_t n_tokens, prefill_tokens(session));
     std::vector<int32_t> tokens;
-    for (int64_t i = 0; i < n_tokens; ++i)  // any ids will do
+    for (int64_t i = 0; i < n_tokens; ++i)  // arbitrary ids
       tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % engine.model().info().n_vocab));
     for (int round = 0; round < kRounds; ++round) {
       size_t n_steps = 0;

@@ -1,5 +1,5 @@
-// tessera imatrix: how strongly a text drives each column of a model's weights, for `tessera quantize`. Also merges,
-// converts and describes such files.
+// tessera imatrix: measures how strongly a text drives each column of a model's weights, for `tessera quantize`. Also
+// merges, converts and describes such files.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ class ImatrixCommand final : public Command {
   Result<> run(Context& process) override;
 
  private:
-  // A text makes a new matrix; without one there are only those of --in-file.
+  // A new matrix requires a text. Without a text, the command only merges the files of --in-file.
   bool collects() const { return args_.text.text || !args_.text.file.empty() || inputs_.empty(); }
   std::string text_name() const {
     return args_.text.text ? "(prompt)" : args_.text.file.empty() ? "(stdin)" : args_.text.file;
@@ -73,14 +73,14 @@ class ImatrixCommand final : public Command {
   Form form_ = Form::gguf;
   int64_t output_every_ = 10, snapshot_every_ = 0;
   bool process_output_ = false, resumes_ = false, shows_statistics_ = false, has_ppl_ = true;
-  std::optional<convert::Imatrix> merged_;  // of --in-file
+  std::optional<convert::Imatrix> merged_;  // sum of the files of --in-file
   convert::Imatrix collected_;
 };
 
 FlagTable ImatrixCommand::flags() {
   FlagTable table;
   args_.add_to(table);
-  table.common("--output -o", "FILE", "the file to write", set_string(output_), "imatrix.gguf");
+  table.common("--output -o", "FILE", "file to write", set_string(output_), "imatrix.gguf");
   table.common(
       "--output-format", "FORMAT", "gguf, dat",
       [this](std::string_view text) -> Result<> {
@@ -89,19 +89,19 @@ FlagTable ImatrixCommand::flags() {
       },
       "by the file's suffix");
   table.rare("--output-frequency -ofreq", "N", "save after every N chunks", set_integer(output_every_, 1, INT64_MAX));
-  table.common("--save-frequency", "N", "also keep FILE.at_N after every N chunks; 0: none",
+  table.common("--save-frequency", "N", "also write FILE.at_N after every N chunks; 0: never",
                set_integer(snapshot_every_, 0, INT64_MAX));
-  table.common("--in-file", "FILE", "add this matrix; may be repeated; without a text that is all",
+  table.common("--in-file", "FILE", "add this matrix to the output; may be repeated; without a text, only merge",
                [this](std::string_view text) -> Result<> {
                  inputs_.emplace_back(text);
                  return {};
                });
-  table.common("--resume", "", "go on where the output file ends, with the same text", set_switch(resumes_));
-  table.common("--chunk --from-chunk", "N", "chunks to skip at the text's beginning",
+  table.common("--resume", "", "continue from the output file, with the same text", set_switch(resumes_));
+  table.common("--chunk --from-chunk", "N", "chunks to skip at the beginning of the text",
                set_integer(args_.chunks.n_skip, 0, INT64_MAX));
   table.common("--process-output", "", "also collect output.weight", set_switch(process_output_));
-  table.common("--no-ppl", "", "no perplexity on the way", set_switch(has_ppl_, false));
-  table.common("--show-statistics", "", "print tables of the matrix", set_switch(shows_statistics_));
+  table.common("--no-ppl", "", "do not compute perplexity", set_switch(has_ppl_, false));
+  table.common("--show-statistics", "", "print statistics of the matrix", set_switch(shows_statistics_));
   return table;
 }
 
@@ -114,13 +114,13 @@ Result<> ImatrixCommand::check() {
   if (output_.empty() && (collects() || !shows_statistics_)) output_ = "imatrix.gguf";
   form_ = given_form_.value_or(output_.ends_with(".dat") ? Form::dat : Form::gguf);
   if (resumes_ && form_ == Form::dat)
-    return fail(ErrorCode::invalid_argument, "--resume: the dat format does not say what was done: want gguf");
+    return fail(ErrorCode::invalid_argument, "--resume: the dat format does not record the progress: want gguf");
   return {};
 }
 
 Result<> ImatrixCommand::run(Context& process) {
   TESSERA_TRY(read_inputs());
-  // Before hours of work: whether the output can be written.
+  // Checks that the output can be written before hours of work.
   if (!output_.empty()) TESSERA_TRY(AtomicFile::create(output_));
   if (collects()) TESSERA_TRY(collect(process));
   if (!output_.empty()) {
@@ -148,7 +148,7 @@ Result<> ImatrixCommand::resume() {
   if (!resumes_ || !std::filesystem::exists(output_)) return {};
   TESSERA_ASSIGN(convert::Imatrix before, convert::Imatrix::load(output_));
   if (before.chunk_size != collected_.chunk_size || before.datasets != collected_.datasets)
-    return fail(ErrorCode::mismatch, "{}: chunks of {} tokens of {}, cannot go on with {} of {}", output_,
+    return fail(ErrorCode::mismatch, "{}: chunks of {} tokens of {}, cannot continue with {} of {}", output_,
                 before.chunk_size, fmt::join(before.datasets, ", "), collected_.chunk_size, text_name());
   collected_ = std::move(before);
   return {};
@@ -163,7 +163,7 @@ Result<> ImatrixCommand::collect(Context& process) {
   args_.context.session.observer = [&](std::string_view weight, std::span<const float> sums, int64_t n_tokens) {
     collector.observe(weight, sums, n_tokens);
   };
-  // Without logits the last layer would see no token.
+  // The last layer computes only tokens with logits, so all tokens need them.
   TESSERA_ASSIGN(ChunkWork work, args_.open({0, args_.chunks.n_ctx}, process));
   return compute(work, collector, process);
 }
@@ -179,7 +179,7 @@ Result<> ImatrixCommand::compute(ChunkWork& work, const eval::ImatrixCollector& 
       TESSERA_TRY(eval::decode_chunks(
           *work.model.session, chunks, {begin, end}, work.run,
           [&](std::span<const eval::ChunkRow> rows) -> Result<> {
-            TESSERA_TRY(collector.status());  // it names the weight where all later values are bad too
+            TESSERA_TRY(collector.status());  // checked first: names the first weight with bad values
             if (!has_ppl_) return {};
             return eval::score(perplexity, chunks, rows, *work.threads);
           },
@@ -196,7 +196,7 @@ Result<> ImatrixCommand::compute(ChunkWork& work, const eval::ImatrixCollector& 
   return {};
 }
 
-// Chunks that are computed together end where a file is to be saved.
+// A group of chunks computed together ends at each save.
 int64_t ImatrixCommand::end_of_group(int64_t begin, const ChunkWork& work) const {
   int64_t n = std::min(work.run.n_parallel(work.chunks.n_ctx()), work.chunks.size() - begin);
   n = std::min(n, output_every_ - begin % output_every_);

@@ -1,5 +1,5 @@
-// tessera inspect: what is in a GGUF file, or in all parts of a split one. Every text of the file is made printable
-// first.
+// tessera inspect: prints the contents of a GGUF file, or of all parts of a split one. Every text of the file is made
+// printable first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,7 +44,7 @@ uint64_t count_file_bytes(const ModelFiles& files) {
   return n;
 }
 
-// A key's text, or nothing; what is no text is shown among the keys.
+// Returns a key's text, or "". A value of another type appears only in the list of keys.
 std::string_view text_of(const ModelFiles& files, std::string_view key) {
   return files.metadata().get<std::string_view>(key).value_or("");
 }
@@ -75,7 +75,7 @@ std::string json_scalar(const GgufValue& value) {
   return std::to_string(*value.as<uint64_t>());
 }
 
-// Arrays nest in files that nobody made by accident: an explicit stack keeps ours flat.
+// Hostile files contain deeply nested arrays. An explicit stack avoids recursion.
 Result<> append_json(Output& out, const GgufValue& value) {
   if (!value.is_array()) return out.append(json_scalar(value));
   struct Level {
@@ -105,10 +105,10 @@ class InspectCommand final : public Command {
     FlagTable table;
     add_model_flag(table, path_);
     table.common("--json", "", "print JSON, with all elements of arrays", set_switch(json_));
-    table.common("--keys", "", "only the keys", set_switch(keys_));
-    table.common("--tensors", "", "only the tensors", set_switch(tensors_));
-    table.common("--dump", "TENSOR", "print the values of a tensor, a row a line", set_string(dump_));
-    table.common("--raw", "", "with --dump: little-endian 32-bit floats", set_switch(raw_));
+    table.common("--keys", "", "print only the keys", set_switch(keys_));
+    table.common("--tensors", "", "print only the tensors", set_switch(tensors_));
+    table.common("--dump", "TENSOR", "print the values of a tensor, one row per line", set_string(dump_));
+    table.common("--raw", "", "with --dump: write little-endian 32-bit floats", set_switch(raw_));
     table.positional = "[FILE]";
     table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {
       if (!is_first) return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one file at a time", text);
@@ -120,11 +120,11 @@ class InspectCommand final : public Command {
   }
 
   Result<> check() override {
-    TESSERA_TRY(want_model(path_));
+    TESSERA_TRY(require_model(path_));
     if (raw_ && dump_.empty()) return fail(ErrorCode::invalid_argument, "--raw: give a tensor with --dump TENSOR");
     if (!dump_.empty() && (json_ || keys_ || tensors_))
       return fail(ErrorCode::invalid_argument,
-                  "--dump prints values only: --json, --keys and --tensors do not go with it");
+                  "--dump prints only values: it cannot be combined with --json, --keys and --tensors");
     return {};
   }
 

@@ -1,4 +1,4 @@
-// tessera logits: the logits of a token sequence, as a file that other tools compare, and how far they are from such a
+// tessera logits: writes the logits of a token sequence to a file for comparison, or prints their errors against such a
 // file.
 #include <algorithm>
 #include <array>
@@ -22,10 +22,10 @@ class LogitsCommand final : public Command {
       TESSERA_ASSIGN(ids_, parse_ids(text));
       return {};
     });
-    table.common("--output -o", "FILE", "int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab]",
+    table.common("--output -o", "FILE", "file to write: int32 n, int32 n_vocab, int32 ids[n], f32 logits[n][n_vocab]",
                  set_string(output_));
     table.common("--reference", "FILE",
-                 "print the error against this file's logits, per position; its tokens if --tokens is absent",
+                 "print the error per position against the logits in this file; without --tokens, use its tokens",
                  set_string(reference_));
     context_.add_to(table);
     return table;
@@ -48,7 +48,7 @@ class LogitsCommand final : public Command {
       TESSERA_ASSIGN(reference, eval::ReferenceLogits::open(reference_));
       if (ids_.empty()) ids_.assign(reference->ids().begin(), reference->ids().end());
       if (!std::ranges::equal(ids_, reference->ids()))
-        return fail(ErrorCode::mismatch, "{}: holds the logits of other tokens", reference_);
+        return fail(ErrorCode::mismatch, "{}: contains the logits of other tokens", reference_);
     }
     eval::fit_to_logits(context_.session, ids_.size());
     TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));

@@ -1,4 +1,4 @@
-// tessera merge: the parts of a split model as one file.
+// tessera merge: joins the parts of a split model into one file.
 #include "tessera/cli/console.h"
 #include "tessera/cli/two_paths.h"
 #include "tessera/convert/shards.h"

@@ -1,5 +1,5 @@
-// tessera perplexity: how well a model predicts a text; how far its predictions are from another's; and how it does in
-// tests of choice.
+// tessera perplexity: measures how well a model predicts a text, how far its predictions are from another model's, and
+// its score in multiple-choice tests.
 #include <fmt/format.h>
 
 #include "tessera/cli/choice_args.h"
@@ -21,10 +21,10 @@ class PerplexityCommand final : public Command {
 
  private:
   Result<> measure(Context& process);
-  // The base file to write, if one is wanted.
+  // Creates the base file if one was requested.
   Result<std::optional<eval::BaseFileWriter>> begin_base(const ChunkWork& work, const Context& process) const;
   Result<> compare(Context& process);
-  // Decodes all chunks and hands their scored rows to `visit`; `figures` says how things stand.
+  // Decodes all chunks and passes their scored rows to `visit`. `figures` returns the interim result for the progress.
   static Result<> go_over(ChunkWork& work, const Context& process, eval::RowsVisitor visit,
                           FunctionRef<std::string()> figures);
   std::string json_head(const ChunkWork& work) const;
@@ -39,19 +39,19 @@ class PerplexityCommand final : public Command {
 FlagTable PerplexityCommand::flags() {
   FlagTable table;
   args_.add_to(table);
-  table.common("--ppl-stride", "N",
-               "overlapping chunks, each N tokens on, of which the last N are scored; 0: none overlap",
+  table.common("--ppl-stride", "N", "overlap chunks: advance by N tokens and score the last N of each; 0: no overlap",
                set_integer(args_.chunks.stride, 0, kMaxContext));
   table.common("--kl-divergence-base --save-all-logits", "FILE",
-               "write the model's log-probabilities; with --kl-divergence: those to compare with",
+               "file for the model's log-probabilities; with --kl-divergence: the base file to compare with",
                set_string(base_path_));
-  table.common("--kl-divergence", "", "compare with the base file: divergence, change of perplexity and probabilities",
+  table.common("--kl-divergence", "",
+               "compare with the base file: KL divergence, change of perplexity and of probabilities",
                set_switch(compares_));
   choices_.add_to(table);
   table.common("--reference-activations", "",
-               "multiply with activations as floats instead of 8-bit codes (slow): what --activations f32 does",
+               "use f32 activations instead of 8-bit codes (slow); same as --activations f32",
                [this](std::string_view) -> Result<> {
-                 args_.context.session.activations = Activations::float32;
+                 args_.context.session.activations = ActivationPrecision::float32;
                  return {};
                });
   table.common("--json", "", "print a JSON object", set_switch(is_json_));
@@ -85,7 +85,7 @@ Result<> PerplexityCommand::run(Context& process) {
 
 Result<> PerplexityCommand::measure(Context& process) {
   eval::ChunkOptions& chunks = args_.chunks;
-  // As the reference does: of the tokens before the scored ones, n_ctx - stride / 2 at the least.
+  // As in the reference implementation, at least n_ctx - stride / 2 tokens precede the scored ones.
   chunks.n_ctx += chunks.stride / 2;
   TESSERA_ASSIGN(ChunkWork work, args_.open(eval::scored_positions(chunks.n_ctx, chunks.stride), process));
   TESSERA_ASSIGN(std::optional<eval::BaseFileWriter> writer, begin_base(work, process));

@@ -1,5 +1,5 @@
-// tessera plan: the bytes that a run takes, by device and buffer, before anything is loaded; and the settings under
-// which it fits a given memory.
+// tessera plan: prints the memory of a run by device and buffer before anything is loaded. Also finds settings that fit
+// a given memory.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -32,8 +32,8 @@ class PlanCommand final : public Command {
     FlagTable table;
     args_.add_to(table);
     table.common("--memory", "SIZE",
-                 "find settings that fit, e.g. 12G (2^30) or 12GB (10^9): the largest context "
-                 "(or -c), then a smaller micro-batch, then a q8_0 cache",
+                 "find settings that fit into SIZE, e.g. 12G (2^30) or 12GB (10^9): the largest context (or -c), if "
+                 "necessary with a smaller micro-batch, then with a q8_0 cache",
                  [this](std::string_view text) -> Result<> {
                    TESSERA_ASSIGN(memory_, parse_bytes(text));
                    return {};
@@ -60,7 +60,8 @@ class PlanCommand final : public Command {
   }
 
  private:
-  // As a run does it; if nothing fits, the plan of what was asked for shows what is missing.
+  // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
+  // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
     if (memory_ != 0) return fit_within(*model.engine, asked, memory_);
     if (model.fit.is_on) {
@@ -114,7 +115,7 @@ class PlanCommand final : public Command {
   }
 
   RunArgs args_;
-  uint64_t memory_ = 0;  // 0: just the plan
+  uint64_t memory_ = 0;  // 0: no search for settings
   int64_t n_offloaded_ = 0;
   bool json_ = false;
 };

@@ -1,4 +1,4 @@
-// tessera quantize: a model file with smaller types. A table of what it will do comes from --dry-run.
+// tessera quantize: converts a model file to smaller types. --dry-run prints the types and sizes without writing.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -55,7 +55,7 @@ class QuantizeCommand final : public Command {
       options.imatrix = &imatrix;
     }
     TESSERA_ASSIGN(auto plan, convert::plan_quantize(*files, options));
-    if (!args_.dry_run) TESSERA_TRY(convert::want_other_files(*files, plan, args_.output));
+    if (!args_.dry_run) TESSERA_TRY(convert::require_other_files(*files, plan, args_.output));
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
     if (args_.size) TESSERA_TRY(fit(*files, plan, options, *threads, process));
     if (!process.quiet)

@@ -1,4 +1,4 @@
-// tessera run: a prompt in, text out as it comes.
+// tessera run: reads a prompt and prints the generated text token by token.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -49,7 +49,7 @@ class RunCommand final : public Command {
       Result<int32_t> token = generator.next(&process.interrupt);
       const bool stopped = !token || *token < 0;
       if (stopped) {
-        // What was generated so far stands, also when the run is interrupted.
+        // An interrupted run prints the rest of the text generated so far.
         TESSERA_TRY(print(args_.print_ids ? "\n" : stream.finish() + "\n"));
         if (!token) return forward_error(token);
         return {};

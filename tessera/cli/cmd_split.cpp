@@ -1,4 +1,4 @@
-// tessera split: one model as several files.
+// tessera split: splits one model into several files.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -13,7 +13,7 @@ namespace tessera::cli {
 
 namespace {
 
-// "500M" or "2G" in decimal units, as the limits of file hosts are stated.
+// Parses "500M" or "2G" in decimal units, the units in which file hosts state their limits.
 Result<uint64_t> parse_shard_bytes(std::string_view text) {
   uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -29,14 +29,14 @@ class SplitCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
-    table.common("--split-max-tensors", "N", "tensors in a shard",
-                 set_integer(max_tensors_, 1, int64_t{kGgufMaxTensors}), "128; with --split-max-size: any number");
-    table.common("--split-max-size", "N(M|G)", "bytes of tensors in a shard, in decimal units",
+    table.common("--split-max-tensors", "N", "largest number of tensors in a shard",
+                 set_integer(max_tensors_, 1, int64_t{kGgufMaxTensors}), "128; with --split-max-size: no limit");
+    table.common("--split-max-size", "N(M|G)", "largest size of the tensors in a shard, in decimal units",
                  [this](std::string_view text) -> Result<> {
                    TESSERA_ASSIGN(limits_.max_bytes, parse_shard_bytes(text));
                    return {};
                  });
-    table.common("--no-tensor-first-split", "", "the first shard holds the keys alone",
+    table.common("--no-tensor-first-split", "", "put only the keys into the first shard",
                  set_switch(limits_.is_first_tensorless));
     table.common("--dry-run", "", "print the shards and write nothing", set_switch(is_dry_run_));
     paths_.add_to(table, "IN.gguf", "OUT_PREFIX");

@@ -1,4 +1,4 @@
-// tessera tokenize: text to token ids.
+// tessera tokenize: converts text to token ids.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// tessera trace: a generation as a timeline: tokens, devices, copies.
+// tessera trace: records a generation as a timeline of tokens, devices and copies.
 #include <fmt/format.h>
 
 #include "tessera/base/file.h"
@@ -17,7 +17,8 @@ class TraceCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
-    table.common("--output -o", "FILE", "the trace, for ui.perfetto.dev or chrome://tracing", set_string(output_));
+    table.common("--output -o", "FILE", "file for the trace, to open in ui.perfetto.dev or chrome://tracing",
+                 set_string(output_));
     return table;
   }
 

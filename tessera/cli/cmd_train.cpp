@@ -1,4 +1,4 @@
-// tessera train: a model from nothing but text: vocabulary, architecture, weights.
+// tessera train: trains a new model from a text, including its vocabulary.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -38,18 +38,19 @@ FlagTable TrainCommand::flags() {
   FlagTable table;
   table.common("--arch", "NAME", "architecture: " + train::blueprint_architectures(), set_string(sizes_.architecture),
                sizes_.architecture);
-  table.rare("--model-name", "TEXT", "general.name of the file", set_string(sizes_.name));
+  table.rare("--model-name", "TEXT", "name of the model (general.name)", set_string(sizes_.name));
   table.common("--n-layers", "N", "layers", set_integer(sizes_.n_layers, 1, 512));
   table.common("--n-embd", "N", "width of the embeddings", set_integer(sizes_.n_embd, 1, 1 << 20));
-  table.common("--n-heads", "N", "heads of attention", set_integer(sizes_.n_heads, 1, 4096));
-  table.common("--n-heads-kv", "N", "heads of keys and values", set_integer(sizes_.n_heads_kv, 1, 4096), "--n-heads");
+  table.common("--n-heads", "N", "number of attention heads", set_integer(sizes_.n_heads, 1, 4096));
+  table.common("--n-heads-kv", "N", "number of key and value heads", set_integer(sizes_.n_heads_kv, 1, 4096),
+               "--n-heads");
   table.common("--n-ff", "N", "width of the feed-forward blocks", set_integer(sizes_.n_ff, 1, 1 << 20),
                "8/3 of --n-embd; 4 times without a gate");
-  table.rare("--rope-freq-base", "X", "base of the rotary positions", set_real(sizes_.rope_base, 1.01f, 1e9f));
-  table.rare("--untied", "", "weights of the output layer's own, not the embedding's",
+  table.rare("--rope-freq-base", "X", "base of the RoPE frequencies", set_real(sizes_.rope_base, 1.01f, 1e9f));
+  table.rare("--untied", "", "give the output layer its own weights instead of the embedding's",
              set_switch(sizes_.ties_output, false));
   table.common(
-      "--tokenizer", "KIND", "vocabulary that is trained from the text: bpe, spm",
+      "--tokenizer", "KIND", "kind of vocabulary to train from the text: bpe, spm",
       [this](std::string_view text) -> Result<> {
         if (text != "bpe" && text != "spm") return fail(ErrorCode::invalid_argument, "'{}': want bpe or spm", text);
         tokenizer_.kind = text == "bpe" ? train::TokenizerKind::bpe : train::TokenizerKind::spm;
@@ -59,7 +60,8 @@ FlagTable TrainCommand::flags() {
   table.common("--vocab-size", "N", "its tokens",
                set_integer(n_vocab_, 1, static_cast<int64_t>(train::kMaxTrainedVocab)),
                fmt::format("{}", kDefaultVocab));
-  table.common("--vocab-from", "FILE", "the vocabulary of this model instead", set_string(vocab_from_));
+  table.common("--vocab-from", "FILE", "use the vocabulary of this model instead of training one",
+               set_string(vocab_from_));
   args_.add_to(table);
   return table;
 }
@@ -80,13 +82,13 @@ Result<GgufBuilder> TrainCommand::trained_vocab(Context& process) const {
   if (!process.quiet)
     log(fmt::format("vocabulary: {} tokens, {:.2f} bytes each in the text{}", vocab.tokens.size(),
                     static_cast<double>(vocab.n_text_bytes) / static_cast<double>(vocab.n_text_tokens),
-                    vocab.tokens.size() < tokenizer_.n_vocab ? " (it has no more pairs that occur twice)" : ""));
+                    vocab.tokens.size() < tokenizer_.n_vocab ? " (no further pair occurs twice)" : ""));
   GgufBuilder builder;
   train::write_vocab(builder, vocab);
   return builder;
 }
 
-// A run that resumes has the checkpoint's.
+// Returns the vocabulary of the checkpoint if the run resumes.
 Result<GgufBuilder> TrainCommand::vocab(Context& process) const {
   const std::string& from = args_.resume ? args_.checkpoint : vocab_from_;
   if (from.empty()) return trained_vocab(process);
@@ -100,7 +102,7 @@ Result<GgufBuilder> TrainCommand::vocab(Context& process) const {
 }
 
 Result<> TrainCommand::run(Context& process) {
-  TESSERA_TRY(want_writable(args_.output));  // before a vocabulary takes its time
+  TESSERA_TRY(require_writable(args_.output));  // before training a vocabulary, which is slow
   TESSERA_ASSIGN(const GgufBuilder vocab, this->vocab(process));
   TESSERA_ASSIGN(const auto blueprint, train::Blueprint::create(sizes_, vocab));
   return run_training(args_, {.files = blueprint->files(), .model = blueprint->model()}, process);

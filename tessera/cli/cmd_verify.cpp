@@ -1,5 +1,5 @@
-// tessera verify: whether a model file is sound. Its structure, its values, that its tokenizer gives texts back, and,
-// given a file of `tessera logits`, that it computes what it computed elsewhere.
+// tessera verify: checks a model file: its structure, its values, and that its tokenizer restores texts. With a file of
+// `tessera logits`, also checks that the model computes the same logits as before.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace tessera::cli {
 
 namespace {
 
-// What was found out; a part that was not looked at is absent.
+// Results of the checks. The result of a skipped check is absent.
 struct Findings {
   uint64_t n_tensors = 0;
   uint64_t n_bytes = 0;
@@ -38,9 +38,8 @@ class VerifyCommand final : public Command {
     FlagTable table;
     model_.add_to(table);
     table.common("--json", "", "print JSON", set_switch(json_));
-    table.common("--reference", "FILE", "logits of this model, as `tessera logits` writes them",
-                 set_string(reference_));
-    table.common("--max-nmse", "X", "the largest normalised mean squared error of the logits",
+    table.common("--reference", "FILE", "logits of this model, written by `tessera logits`", set_string(reference_));
+    table.common("--max-nmse", "X", "largest allowed normalised mean squared error of the logits",
                  set_real(max_nmse_, 0.0f, 1e30f));
     context_.add_to(table);
     table.positional = "[MODEL.gguf]";
@@ -81,7 +80,7 @@ class VerifyCommand final : public Command {
     return {};
   }
 
-  // Files without a vocabulary are sound; so are those whose tokenizer is not built here.
+  // A file without a vocabulary passes, and so does one whose tokenizer is not implemented.
   static Result<> check_tokenizer(const ModelFiles& files, const Context& process, Findings& found) {
     if (files.metadata().find(keys::kTokenizerModel) == nullptr) return {};
     auto tokenizer = load_tokenizer(files);
@@ -121,7 +120,7 @@ class VerifyCommand final : public Command {
                                    found.n_bytes, human_bytes(static_cast<double>(found.n_bytes)), found.n_blocks);
     if (const auto& vocabulary = found.vocabulary) {
       text += fmt::format("tokenizer: {}, {} tokens", printable(vocabulary->model), vocabulary->n_tokens);
-      if (vocabulary->n_round_trips > 0) text += fmt::format(", {} texts come back", vocabulary->n_round_trips);
+      if (vocabulary->n_round_trips > 0) text += fmt::format(", {} texts round-trip", vocabulary->n_round_trips);
       text += '\n';
     }
     if (const auto& reference = found.reference)

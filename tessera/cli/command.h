@@ -1,5 +1,5 @@
-// A command of the program: a row in commands.def and a file cmd_<name>.cpp. main() makes the command, lets it list its
-// flags, parses them, and runs it.
+// A command of the program: a row in commands.def and a file cmd_<name>.cpp. run_program() creates the command, parses
+// its flags and runs it.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace tessera::cli {
 
-/// What a command may use of the process.
+/// Process-wide state that a command may use.
 struct Context {
   CancelToken& interrupt;  // Ctrl-C
   bool quiet = false;      // -q: no logs, no progress
@@ -20,11 +20,11 @@ struct Context {
 class Command {
  public:
   virtual ~Command() = default;
-  /// The flags, bound to this object.
+  /// Returns the flags, whose targets are members of this object.
   virtual FlagTable flags() = 0;
-  /// What the flags together must satisfy; an error here is one of the command line (status 2).
+  /// Checks the flags together. An error is an error of the command line (status 2).
   virtual Result<> check() { return {}; }
-  /// Does it. An error here is one of data, model or machine (status 1); cancelled: status 130.
+  /// Runs the command. An error is an error of data, model or machine (status 1); cancelled: status 130.
   virtual Result<> run(Context& context) = 0;
 };
 

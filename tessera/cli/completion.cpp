@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 namespace {
 
-// The flags of a command, as it lists them itself, with those of every command.
+// Calls use(table) with a command's flags plus the common ones.
 template <class Use>
 void with_flags(const CommandInfo& command, Use use) {
   CancelToken unused;
@@ -58,7 +58,7 @@ std::string bash_script() {
   return text;
 }
 
-// Single quotes cannot be escaped inside single quotes, and brackets and colons mean something to _arguments.
+// Single quotes cannot be escaped inside single quotes. Brackets and colons are special characters of _arguments.
 std::string zsh_quoted(std::string_view text) {
   std::string quoted;
   for (const char c : text) {
@@ -111,7 +111,7 @@ std::string fish_script() {
   return text;
 }
 
-// Lines that begin with a dot or a quote, and all backslashes and dashes, mean something to troff.
+// Lines that begin with a dot or a quote are troff requests, and backslashes and dashes need escapes.
 std::string troff(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -147,8 +147,8 @@ std::string man_page(const CommandInfo* command) {
       see_also += fmt::format("{}.BR tessera\\-{} (1)", see_also.empty() ? "" : ",\n", troff(c.name));
     }
     return text +
-           ".SH EXIT STATUS\n0 done; 1 the data, model or machine says no; 2 the command line is wrong; 130 "
-           "interrupted.\n.SH SEE ALSO\n" +
+           ".SH EXIT STATUS\n0 success; 1 error in the data, the model or the machine; 2 error in the command line; "
+           "130 interrupted.\n.SH SEE ALSO\n" +
            see_also + "\n";
   }
   with_flags(*command, [&](const FlagTable& table) {
@@ -159,9 +159,9 @@ std::string man_page(const CommandInfo* command) {
       for (const std::string& alias : flag.aliases) text += ", " + troff(alias);
       if (!flag.value.empty()) text += " " + troff(flag.value);
       text += "\n" + troff(flag.help);
-      // "2 here" is true of this machine only, and installed pages are read on others.
+      // "2 here" is true only for this machine, but installed pages are read on other machines.
       const bool is_of_machine = flag.default_text.ends_with(" here");
-      const std::string default_text = is_of_machine ? "depends on the machine" : troff(flag.default_text);
+      const std::string default_text = is_of_machine ? "default depends on the machine" : troff(flag.default_text);
       if (!default_text.empty()) text += " (" + default_text + ")";
       text += fmt::format(". Environment: {}\n", environment_name(flag.name));
     }

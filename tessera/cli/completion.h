@@ -9,10 +9,10 @@
 
 namespace tessera::cli {
 
-/// The completion script for "bash", "zsh" or "fish"; nothing for another shell.
+/// Returns the completion script for "bash", "zsh" or "fish", or nullopt for another shell.
 std::optional<std::string> completion_script(std::string_view shell);
 
-/// tessera(1), or tessera-COMMAND(1), as troff source.
+/// Returns tessera-COMMAND(1), or tessera(1) for nullptr, as troff source.
 std::string man_page(const CommandInfo* command);
 
 }  // namespace tessera::cli

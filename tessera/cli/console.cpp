@@ -25,7 +25,7 @@ Result<> write_all(int fd, const char* data, size_t n) {
 }
 
 void write_stderr(std::string_view text) {
-  // Nowhere is left to report that stderr is closed.
+  // A closed stderr cannot be reported anywhere.
   [[maybe_unused]] const auto outcome = write_all(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -49,7 +49,7 @@ Result<> Output::finish() {
 }
 
 std::string format_table(std::span<const std::vector<std::string>> rows, std::string_view align) {
-  // Code points, not bytes, take a column each.
+  // Each code point, not each byte, fills one column.
   const auto width = [](std::string_view cell) {
     return static_cast<size_t>(std::ranges::count_if(cell, [](char c) { return (c & 0xC0) != 0x80; }));
   };

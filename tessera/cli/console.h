@@ -1,5 +1,5 @@
-// What the program prints: results to stdout, everything else to stderr. A full disk or a closed pipe is an
-// error, not a silent loss.
+// Output of the program: results to stdout, everything else to stderr. A full disk or a closed pipe is an error, not a
+// silent loss.
 #pragma once
 
 #include <span>
@@ -11,37 +11,37 @@
 
 namespace tessera::cli {
 
-/// Writes to stdout at once. Errors: io.
+/// Writes to stdout immediately. Errors: io.
 Result<> print(std::string_view text);
 Result<> print_bytes(std::span<const std::byte> bytes);
 
-/// stdout in large pieces, for results of many lines.
+/// Buffers stdout in large pieces, for results of many lines.
 class Output {
  public:
   Result<> append(std::string_view text);
-  /// Writes what is left; without it, that is lost.
+  /// Writes the rest of the buffer. The destructor discards it.
   Result<> finish();
 
  private:
   std::string pending_;
 };
 
-/// Rows of cells as aligned columns, a line each. align has a letter per column: 'l' left, 'r' right.
+/// Formats rows of cells as lines with aligned columns. align has a letter per column: 'l' left, 'r' right.
 std::string format_table(std::span<const std::vector<std::string>> rows, std::string_view align);
 
-/// A line on stderr.
+/// Writes a line to stderr.
 void log(std::string_view text);
 
-/// True when stderr is a terminal: only then is progress drawn.
+/// True if stderr is a terminal. Progress is drawn only then.
 bool stderr_is_terminal();
 
-/// "1.10 GB" in decimal units, as disks and models are sold.
+/// Returns "1.10 GB" in decimal units, the usual ones for disks and model files.
 std::string human_bytes(double bytes);
 
-/// A progress bar on stderr that redraws itself and is gone when it ends.
+/// A progress bar on stderr that redraws itself and erases itself at the end.
 class ProgressBar {
  public:
-  /// hidden: draws nothing.
+  /// hidden: draw nothing.
   ProgressBar(std::string label, bool hidden);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;

@@ -1,4 +1,4 @@
-// How far a long piece of work is that is done in countable parts.
+// Progress of long work that consists of countable parts.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace tessera::cli {
 
-/// "chunk 3 of 60, PPL = 5.1, 00:00:12 left": one line that redraws itself where stderr is a terminal and is gone at
-/// the end, else a line without the time for each call.
+/// Prints "chunk 3 of 60, PPL = 5.1, 00:00:12 left". On a terminal it is one line that redraws itself and disappears at
+/// the end. Elsewhere each call prints a line without the time.
 class CountProgress {
  public:
-  /// n_before: parts that were done in an earlier run.
+  /// n_before: parts completed in an earlier run.
   CountProgress(std::string noun, int64_t n_parts, int64_t n_before, const Context& process);
   ~CountProgress();
   CountProgress(const CountProgress&) = delete;
   CountProgress& operator=(const CountProgress&) = delete;
 
-  /// figures: such as "PPL = 5.1"; empty: none.
+  /// figures: an interim result such as "PPL = 5.1", or "".
   void update(int64_t n_done, std::string_view figures);
 
  private:

@@ -46,11 +46,11 @@ int usage_error(const std::string& message) {
 void add_common_flags(FlagTable& table, Context& context, HelpRequest& help) {
   table.common("--quiet -q", "", "no logs, no progress", set_switch(context.quiet));
   table.common("--verbose -v", "", "more logs", set_switch(context.verbose));
-  table.common("--help -h", "", "this help", [&help](std::string_view) -> Result<> {
+  table.common("--help -h", "", "show this help", [&help](std::string_view) -> Result<> {
     help = std::max(help, HelpRequest::common);
     return {};
   });
-  table.common("--help-all", "", "help with every flag", [&help](std::string_view) -> Result<> {
+  table.common("--help-all", "", "show help for every flag", [&help](std::string_view) -> Result<> {
     help = HelpRequest::all;
     return {};
   });

@@ -1,5 +1,4 @@
-// What the program tells about itself, all from the tables of commands and flags: help, version, man pages,
-// completions.
+// Help, version, man pages and completions. All of them come from the tables of commands and flags.
 #pragma once
 
 #include <optional>
@@ -11,17 +10,17 @@ namespace tessera::cli {
 
 enum class HelpRequest : uint8_t { none, common, all };
 
-/// -h, --help-all, -q, -v: flags of every command.
+/// Adds the flags of every command: -h, --help-all, -q, -v.
 void add_common_flags(FlagTable& table, Context& context, HelpRequest& help);
 
-/// Usage and flags of one command: the common ones, or every one.
+/// Returns the usage and the flags of one command: only the common ones, or all.
 std::string help_text(const CommandInfo& command, const FlagTable& table, HelpRequest request);
 
-/// The commands, one a line.
+/// Returns the list of commands, one per line.
 std::string overview();
 
-/// --version, help [COMMAND], man [COMMAND], completion SHELL: their exit status if args are one of these.
-/// commit: as run_program() has it.
+/// Handles --version, help [COMMAND], man [COMMAND] and completion SHELL, and returns the exit status. Returns nullopt
+/// for other arguments. commit: see run_program().
 std::optional<int> run_builtin(std::span<const std::string_view> args, std::string_view commit);
 
 }  // namespace tessera::cli

@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 namespace {
 
-// Refuses every event; a reader of a list overrides those that it wants.
+// Refuses every event. A reader of a list overrides the events that it accepts.
 class ListReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return reject("null"); }
@@ -26,7 +26,7 @@ class ListReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: ..."
+    // The text is "[json.exception.parse_error.101] parse error at line 1, column 5: ...".
     const std::string_view what = e.what();
     error_ = Error(ErrorCode::format, "JSON: " + std::string(what.substr(what.find("] ") + 2)));
     return false;
@@ -43,7 +43,7 @@ class ListReader : public nlohmann::json_sax<nlohmann::json> {
     error_ = Error(ErrorCode::format, fmt::format("JSON: {}: got {}, want {}", where(), got, wanted_));
     return false;
   }
-  /// "element 3"
+  /// Returns the location, such as "element 3".
   virtual std::string where() const = 0;
 
   size_t depth_ = 0;

@@ -1,5 +1,5 @@
-// JSON that the token commands read and write. Input is hostile: it is parsed event by event into the wanted lists, so
-// nothing nests deeper than they do and nothing else is stored. Errors say where (line and column, or element).
+// JSON that the token commands read and write. Input may be hostile, so it is parsed event by event into the expected
+// lists: deeper nesting is refused and nothing else is stored. Errors name the line and column, or the element.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tessera::cli {
 
-/// ["a", "b"]. Errors: format.
+/// Parses ["a", "b"]. Errors: format.
 Result<std::vector<std::string>> parse_json_texts(std::string_view text);
 
-/// [[1, 2], [3]]. Errors: format; limit (an id that is no int32_t).
+/// Parses [[1, 2], [3]]. Errors: format; limit (an id outside int32_t).
 Result<std::vector<std::vector<int32_t>>> parse_json_id_lists(std::string_view text);
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// What `tessera perplexity --kl-divergence` prints: the tables that GGUF users know, or JSON.
+// Output of `tessera perplexity --kl-divergence`: the tables that llama.cpp prints, or JSON.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tessera::cli {
 
 std::string format_kl_statistics(const eval::KlStatistics& statistics);
 
-/// The members of a JSON object, without its braces.
+/// Returns the members of a JSON object, without its braces.
 std::string kl_statistics_json(const eval::KlStatistics& statistics);
 
 }  // namespace tessera::cli

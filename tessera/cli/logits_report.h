@@ -1,4 +1,4 @@
-// What `logits` and `verify` print of logits beside a reference's.
+// Output of `logits` and `verify`: the errors of logits against a reference.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace tessera::cli {
 
-/// A line per position, the worst one's number in the last.
+/// Returns a table with a line per position, and a last line that names the worst position.
 std::string position_table(const eval::ReferenceLogits& reference);
-/// The same as a JSON array.
+/// Returns the same as a JSON array.
 std::string position_json(const eval::ReferenceLogits& reference);
 
 }  // namespace tessera::cli

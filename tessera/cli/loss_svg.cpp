@@ -23,7 +23,7 @@ Bounds bounds_of(std::span<const Point> points) {
   return {low->loss, std::max(high->loss, low->loss + 1e-9)};
 }
 
-// 1, 2 or 5 times a power of ten, so that about five fit into the range.
+// Returns 1, 2 or 5 times a power of ten, so that about five ticks fit into the range.
 double tick_step(double range) {
   const double power = std::pow(10.0, std::floor(std::log10(range / 5)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -31,7 +31,7 @@ double tick_step(double range) {
   return 10 * power;
 }
 
-// The picture's coordinates.
+// Maps steps and losses to coordinates of the picture.
 class Frame {
  public:
   static constexpr double kWidth = 800, kHeight = 450, kLeft = 64, kRight = 16, kTop = 32, kBottom = 48;
@@ -76,7 +76,7 @@ std::string axes(const Frame& frame) {
                            Frame::kHeight - 8);
 }
 
-// Dots of a letter of 2 by 4, as Unicode numbers them from U+2800 on.
+// Bits of the dots of a braille letter, 2 by 4, in the numbering of Unicode from U+2800.
 constexpr std::array<std::array<uint32_t, 2>, 4> kDots = {{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}};
 
 void append_braille(std::string& out, uint32_t dots) {

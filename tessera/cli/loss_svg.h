@@ -1,4 +1,4 @@
-// The loss over the steps of a training: kept while it runs, drawn in the terminal and as an SVG picture.
+// The loss curve of a training run, drawn in the terminal and as an SVG picture.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct LossCurve {
   void add_eval(int64_t step, double loss) { evals.push_back({step, loss}); }
 };
 
-/// n means of neighbouring points, or fewer where there are fewer points.
+/// Returns n means of neighbouring points, or fewer if there are fewer points.
 std::vector<LossCurve::Point> thinned(std::span<const LossCurve::Point> points, size_t n);
 
-/// Lines of braille dots, width letters each, under the highest value and above the lowest.
+/// Returns lines of braille dots, `width` letters each. The highest value labels the first line, the lowest the last.
 std::vector<std::string> plot_lines(const LossCurve& curve, size_t width, size_t height);
 
-/// Writes the picture; the curve has steps. Errors: those of AtomicFile.
+/// Writes the picture. The curve must have steps. Errors: the errors of AtomicFile.
 Result<> write_loss_svg(const std::string& path, const LossCurve& curve);
 
 }  // namespace tessera::cli

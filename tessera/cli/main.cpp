@@ -1,4 +1,4 @@
-// The program: signals, then cli/program.
+// The entry point: installs the signal handlers and calls run_program().
 #include <csignal>
 
 #include "commit.h"

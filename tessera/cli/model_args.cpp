@@ -47,7 +47,7 @@ Setter set_priority(Priority& target) {
   };
 }
 
-Setter set_activations(Activations& target) {
+Setter set_activations(ActivationPrecision& target) {
   return [&target](std::string_view text) -> Result<> {
     const auto activations = activations_from_name(text);
     if (!activations)
@@ -85,62 +85,63 @@ Result<DType> cache_type_from_name(std::string_view name) {
   return fail(ErrorCode::invalid_argument, "'{}' is not a type ({})", name, kv_format_names());
 }
 
-std::optional<Activations> activations_from_name(std::string_view name) {
-  constexpr std::pair<std::string_view, Activations> kNames[] = {{"auto", Activations::automatic},
-                                                                 {"f32", Activations::float32},
-                                                                 {"int8-32", Activations::int8_32},
-                                                                 {"int8-64", Activations::int8_64},
-                                                                 {"int8-128", Activations::int8_128}};
+std::optional<ActivationPrecision> activations_from_name(std::string_view name) {
+  constexpr std::pair<std::string_view, ActivationPrecision> kNames[] = {{"auto", ActivationPrecision::automatic},
+                                                                         {"f32", ActivationPrecision::float32},
+                                                                         {"int8-32", ActivationPrecision::int8_32},
+                                                                         {"int8-64", ActivationPrecision::int8_64},
+                                                                         {"int8-128", ActivationPrecision::int8_128}};
   const auto* found = std::ranges::find(kNames, name, [](const auto& entry) { return entry.first; });
   if (found == std::end(kNames)) return std::nullopt;
   return found->second;
 }
 
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent) {
-  table.common("--model -m", "FILE", "the GGUF model, or the first of its parts", set_string(path),
+  table.common("--model -m", "FILE", "GGUF model file, or the first part of a split model", set_string(path),
                std::string(absent));
 }
 
-Result<> want_model(const std::string& path) {
+Result<> require_model(const std::string& path) {
   if (path.empty()) return fail(ErrorCode::invalid_argument, "no model: give one with -m FILE or TESSERA_MODEL");
   return {};
 }
 
 void add_threads_flag(FlagTable& table, int32_t& n_threads) {
-  table.common("--threads -t", "N", "threads", set_integer(n_threads, 1, ThreadPool::kMaxThreads),
+  table.common("--threads -t", "N", "number of threads", set_integer(n_threads, 1, ThreadPool::kMaxThreads),
                fmt::format("{} here", n_threads));
 }
 
 void add_numa_flag(FlagTable& table, NumaPolicy& policy) {
   table.rare("--numa", "POLICY",
-             "distribute: threads spread over the memory nodes; isolate: all on the node of the start; "
-             "numactl: on the CPUs given by numactl",
-             set_numa_policy(policy), "the system places them");
+             "NUMA policy: distribute (spread threads over the nodes), isolate (keep all on the node of the start), "
+             "numactl (use the CPUs given by numactl)",
+             set_numa_policy(policy), "the system places threads");
 }
 
 void ModelArgs::add_to(FlagTable& table) {
-  add_model_flag(table, options.path, may_be_bundled ? "the bundled one" : "");
+  add_model_flag(table, options.path, may_be_bundled ? "the bundled model" : "");
   EngineOptions& engine = options.engine;
-  table.rare("--load-mode -lm", "MODE", "none (read), mmap, mlock, mmap+mlock", set_load_mode(engine), "mmap");
+  table.rare("--load-mode -lm", "MODE", "how to load the file: none (read it), mmap, mlock, mmap+mlock",
+             set_load_mode(engine), "mmap");
   table.rare("--no-mmap", "", "read the file instead of mapping it", [&engine](std::string_view) -> Result<> {
     engine.load = LoadMode::read;
     return {};
   });
-  table.rare("--mlock", "", "keep the weights in memory", set_switch(engine.lock_memory));
-  table.rare("--no-repack -nr", "", "use weights where they lie instead of packing them",
+  table.rare("--mlock", "", "lock the weights in memory", set_switch(engine.lock_memory));
+  table.rare("--no-repack -nr", "", "use weights as stored in the file instead of packing them for the device",
              set_switch(engine.pack_weights, false));
-  table.rare("--check-tensors", "", "refuse weights that are not finite", set_switch(engine.check_tensors));
+  table.rare("--check-tensors", "", "refuse a model with infinite or NaN weights", set_switch(engine.check_tensors));
   add_offload_flags(table, engine.placement, options.fit);
   RopeOverrides& rope = engine.rope;
   table.rare(
-      "--rope-scaling", "KIND", "none, linear, yarn",
+      "--rope-scaling", "KIND", "RoPE scaling: none, linear, yarn",
       [&rope](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(rope.scaling, nn::rope_scaling_from_name(text));
         return {};
       },
       "the model's");
-  table.rare("--rope-scale", "X", "stretch the context by this factor", set_optional_real(rope.factor, 1e-4f, 65536.0f),
-             "the model's");
+  table.rare("--rope-scale", "X", "RoPE: factor by which the context is stretched",
+             set_optional_real(rope.factor, 1e-4f, 65536.0f), "the model's");
   table.rare(
       "--rope-freq-scale", "X", "the inverse of --rope-scale",
       [&rope](std::string_view text) -> Result<> {
@@ -149,17 +150,17 @@ void ModelArgs::add_to(FlagTable& table) {
         return {};
       },
       "the model's");
-  table.rare("--rope-freq-base", "X", "base of the rotation frequencies",
-             set_optional_real(rope.freq_base, 1.0f, 1e12f), "the model's");
+  table.rare("--rope-freq-base", "X", "base of the RoPE frequencies", set_optional_real(rope.freq_base, 1.0f, 1e12f),
+             "the model's");
   table.rare("--yarn-orig-ctx", "N", "YaRN: context the model was trained with",
              set_optional_real(rope.original_context, 1.0f, 1.6e7f), "the model's");
-  table.rare("--yarn-ext-factor", "X", "YaRN: share of extrapolation", set_optional_real(rope.yarn_ext, 0.0f, 1.0f),
-             "the model's");
-  table.rare("--yarn-attn-factor", "X", "YaRN: magnitude", set_optional_real(rope.attn_factor, 1e-6f, 1e6f),
-             "the model's");
-  table.rare("--yarn-beta-fast", "X", "YaRN: turns from which pairs extrapolate",
+  table.rare("--yarn-ext-factor", "X", "YaRN: share of extrapolation, 0 to 1",
+             set_optional_real(rope.yarn_ext, 0.0f, 1.0f), "the model's");
+  table.rare("--yarn-attn-factor", "X", "YaRN: factor of the attention magnitude",
+             set_optional_real(rope.attn_factor, 1e-6f, 1e6f), "the model's");
+  table.rare("--yarn-beta-fast", "X", "YaRN: rotations within the original context above which dimensions extrapolate",
              set_optional_real(rope.yarn_beta_fast, 1e-6f, 1e6f), "32");
-  table.rare("--yarn-beta-slow", "X", "YaRN: turns up to which pairs interpolate",
+  table.rare("--yarn-beta-slow", "X", "YaRN: rotations within the original context below which dimensions interpolate",
              set_optional_real(rope.yarn_beta_slow, 1e-6f, 1e6f), "1");
   add_adapter_flags(table, options.adapters);
 }
@@ -167,34 +168,37 @@ void ModelArgs::add_to(FlagTable& table) {
 ContextArgs::ContextArgs() { session.threads.n_threads = default_thread_count(); }
 
 void ContextArgs::add_to(FlagTable& table) {
-  table.common("--ctx-size -c", "N", "tokens of context", set_integer(session.n_ctx, 0, kMaxContext), "0: the model's");
-  table.rare("--batch-size -b", "N", "prompt tokens per call", set_integer(n_batch, 1, kMaxContext));
-  table.rare("--ubatch-size -ub", "N", "tokens computed at once",
+  table.common("--ctx-size -c", "N", "context size in tokens", set_integer(session.n_ctx, 0, kMaxContext),
+               "0: the model's");
+  table.rare("--batch-size -b", "N", "prompt tokens per decode call", set_integer(n_batch, 1, kMaxContext));
+  table.rare("--ubatch-size -ub", "N", "micro-batch: tokens computed at once",
              noting(has_ubatch, set_integer(session.n_ubatch, 1, 1 << 16)));
   table.rare("--cache-type-k -ctk", "TYPE", "type of the K cache: " + kv_format_names(),
              set_cache_type(session.type_k));
   table.rare("--cache-type-v -ctv", "TYPE", "type of the V cache", set_cache_type(session.type_v));
   table.rare("--activations", "TYPE",
-             "what quantized weights are multiplied by: f32, or int8-N with a scale per up to N of 32, 64, 128 values",
-             set_activations(session.activations), "auto: as the format needs");
+             "precision of activations in products with quantized weights: f32, or int8-N with one scale per up to N "
+             "values (32, 64, 128)",
+             set_activations(session.activations), "auto: by weight format");
   add_threads_flag(table, session.threads.n_threads);
   Flag& threads = table.at("--threads");
   threads.set = noting(has_threads, {std::move(threads.set)}).set;
-  table.rare("--cpu-mask -C", "HEX", "CPUs to run on, as a mask", set_string(cpu_mask));
+  table.rare("--cpu-mask -C", "HEX", "CPUs to run on, as a hexadecimal mask", set_string(cpu_mask));
   table.rare("--cpu-range -Cr", "LO-HI", "CPUs to run on, as a range", set_string(cpu_range));
   table.rare(
-      "--cpu-strict", "0|1", "1: each thread stays on its own CPU",
+      "--cpu-strict", "0|1", "1: pin each thread to a CPU of its own",
       [this](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(const int64_t strict, parse_integer(text, 0, 1));
-        session.threads.placement = strict == 1 ? Placement::strict : Placement::shared;
+        session.threads.affinity = strict == 1 ? Affinity::strict : Affinity::shared;
         return {};
       },
       "0");
-  table.rare("--prio", "N", "-1 low, 0 normal, 1 medium, 2 high, 3 realtime", set_priority(session.threads.priority),
-             "0");
-  table.rare("--poll", "N", "0 to 100: how long idle threads wait awake", set_integer(session.threads.poll, 0, 100));
+  table.rare("--prio", "N", "thread priority: -1 low, 0 normal, 1 medium, 2 high, 3 realtime",
+             set_priority(session.threads.priority), "0");
+  table.rare("--poll", "N", "how long idle threads spin before they sleep, 0 to 100",
+             set_integer(session.threads.poll, 0, 100));
   add_numa_flag(table, session.threads.numa);
-  table.rare("--log-sched", "", "tell on stderr which device runs each node of a step, and why",
+  table.rare("--log-sched", "", "print the device of each node of a step, and the reason, to stderr",
              set_switch(log_schedule));
 }
 
@@ -213,10 +217,10 @@ Result<> ContextArgs::check() {
   }
   CpuMask& cpus = session.threads.cpus;
   const CpuMask usable = cpus.empty() ? thread_affinity() : cpus & thread_affinity();
-  if (usable.empty()) return {};  // an error where threads are started
+  if (usable.empty()) return {};  // starting the threads reports the error
   if (session.threads.numa == NumaPolicy::isolate) cpus = numa_cpus_here(usable);
   if (cpus.empty()) return {};
-  static_cast<void>(set_thread_affinity(cpus & usable));  // if refused, the threads try and tell
+  static_cast<void>(set_thread_affinity(cpus & usable));  // on failure, the threads try again and report it
   if (!has_threads) session.threads.n_threads = default_thread_count(cpus & usable);
   return {};
 }
@@ -277,7 +281,7 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Con
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {
   TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
   if (model.options.path.empty() && !process.quiet)
-    log("no model given, so this is the bundled one; -m FILE takes yours");
+    log("no model given: using the bundled one; -m FILE selects another");
   TESSERA_TRY(load_session(loaded, context, process));
   return loaded;
 }

@@ -1,5 +1,5 @@
-// The flags that commands share: the model and how to load it, the context, the threads. Names and
-// defaults are those that GGUF users know.
+// Flags shared by commands: the model and its loading, the context, the threads. Names and defaults are the same as in
+// llama.cpp.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,22 @@
 
 namespace tessera::cli {
 
-/// -m, which every command that opens a model has; `absent`: what is opened without it, for help.
+/// Adds -m, the flag of every command that opens a model. absent: the default model, for help.
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent = "");
-/// Whether one was given. Errors: invalid_argument.
-Result<> want_model(const std::string& path);
+/// Fails if the path is empty. Errors: invalid_argument.
+Result<> require_model(const std::string& path);
 
-/// --threads, which every command with threads of its own has.
+/// Adds --threads, the flag of every command that starts threads.
 void add_threads_flag(FlagTable& table, int32_t& n_threads);
-/// --numa, which every command with --threads has.
+/// Adds --numa, the flag of every command with --threads.
 void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
 struct ModelArgs {
-  bool may_be_bundled = false;  // where no path is given
+  bool may_be_bundled = false;  // without a path, use the bundled model
   ModelOptions options{};
 
   void add_to(FlagTable& table);
-  Result<> check() const { return may_be_bundled ? Result<>{} : want_model(options.path); }
+  Result<> check() const { return may_be_bundled ? Result<>{} : require_model(options.path); }
 };
 
 struct ContextArgs {
@@ -41,28 +41,28 @@ struct ContextArgs {
 
   ContextArgs();
   void add_to(FlagTable& table);
-  /// Resolves the CPU sets and the number of threads that is best on them. Where CPUs are named, or a node by --numa
-  /// isolate, the calling thread stays there from here on, and so do the threads that it starts (those that load too)
-  /// and the memory that they fill. Errors: invalid_argument.
+  /// Resolves the CPU sets and the best number of threads on them. If flags name CPUs, or --numa isolate selects a
+  /// node, pins the calling thread there. The threads that it starts (also for loading) and the memory that they fill
+  /// stay there as well. Errors: invalid_argument.
   Result<> check();
-  /// With --log-sched, tells on stderr how a session computes its steps. Errors: those of Session::step_schedule().
+  /// With --log-sched, prints a session's schedules to stderr. Errors: the errors of Session::step_schedule().
   Result<> log_schedules(const Session& session) const;
 };
 
-/// The registry of this machine; TESSERA_ISA picks the instruction set.
+/// Creates the registry of this machine. TESSERA_ISA selects the instruction set.
 Result<std::shared_ptr<Registry>> open_registry();
 
-/// What open_model() of the library takes, on the threads of the context.
+/// Returns options for the library's open_model(), with the threads of the context.
 ModelOptions model_options(const ModelArgs& model, const ContextArgs& context);
 
 /// Opens a model and its adapters without loading them, on the devices of open_registry().
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
 
-/// Shows on stderr how a model is loaded: progress, choices, warnings.
+/// Shows the loading of a model on stderr: progress, choices, warnings.
 class LoadDisplay {
  public:
   explicit LoadDisplay(const Context& process) : process_(process) {}
-  /// The display outlives them.
+  /// The display must outlive the returned events.
   LoadEvents events();
 
  private:
@@ -72,20 +72,20 @@ class LoadDisplay {
   std::optional<ProgressBar> bar_;
 };
 
-/// Loads an opened model and makes its session, as the library's load_session(), with progress on stderr.
+/// Loads an opened model and creates its session with the library's load_session(). Shows progress on stderr.
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process);
 
-/// open_model() and load_session().
+/// Calls open_model() and load_session().
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process);
 
-/// The types of a KV cache. Which of them a device has, it says itself.
-/// Errors: invalid_argument, listing them.
+/// Parses the type of a KV cache. The device reports the types that it supports.
+/// Errors: invalid_argument, with a list of the types.
 Result<DType> cache_type_from_name(std::string_view name);
 
-/// "auto", "f32", "int8-32", ...
-std::optional<Activations> activations_from_name(std::string_view name);
+/// Parses "auto", "f32", "int8-32", ...
+std::optional<ActivationPrecision> activations_from_name(std::string_view name);
 
-/// As many threads as the session's, for work on its results: they sleep while the session computes.
+/// Creates as many threads as the session has, for work on its results. They sleep while the session computes.
 Result<std::unique_ptr<ThreadPool>> create_side_threads(const ContextArgs& context);
 
 }  // namespace tessera::cli

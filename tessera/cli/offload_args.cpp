@@ -55,7 +55,7 @@ Result<> set_shares(PlacementOptions& placement, std::string_view text) {
   return {};
 }
 
-// A comma within a pattern, as in {1,2}, does not end it: a rule ends behind its target.
+// A comma inside a pattern, as in {1,2}, does not end a rule. A rule ends after its target.
 Result<> add_rules(PlacementOptions& placement, std::string_view text) {
   while (true) {
     const size_t equals = text.find('=');
@@ -90,20 +90,23 @@ void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions
     return [&placement, set](std::string_view text) { return set(placement, text); };
   };
   const auto fitted = [&fit](auto set) { return [&fit, set](std::string_view text) { return set(fit, text); }; };
-  table.common("--device -dev", "LIST", "devices to run on, in order of preference; none: the CPU alone",
-               placed(set_devices), "auto: the GPUs there are");
+  table.common("--device -dev", "LIST", "devices to run on, in order of preference; none: only the CPU",
+               placed(set_devices), "auto: all GPUs");
   table.common("--n-gpu-layers -ngl --gpu-layers", "N",
-               "layers on devices, the last ones first, the output being one more; auto, all", placed(set_layers),
-               "auto: as many as fit");
-  table.rare("--split-mode -sm", "MODE", "over several devices: none (one has all), layer, row (of each matrix)",
+               "layers to offload, counted from the last; the output layer counts as one; auto, all",
+               placed(set_layers), "auto: as many as fit");
+  table.rare("--split-mode -sm", "MODE",
+             "how to split a model over devices: none (use one device), layer, row (rows of each matrix)",
              placed(set_split), "layer");
-  table.rare("--tensor-split -ts", "LIST", "how much of the model each device gets, e.g. 3,1", placed(set_shares),
-             "by free memory");
+  table.rare("--tensor-split -ts", "LIST", "share of the model for each device, e.g. 3,1", placed(set_shares),
+             "in proportion to free memory");
   table.rare("--main-gpu -mg", "N",
-             "the device that has all with -sm none, and all but the rows with -sm row, counted from 0",
+             "main device, counted from 0; it holds everything with -sm none, and everything except split matrices "
+             "with -sm row",
              set_integer(placement.main_device, 0, INT32_MAX));
   table.rare("--override-tensor -ot", "REGEX=WHERE,...",
-             "weights whose names match lie on this device or in this memory; may be repeated", placed(add_rules));
+             "place weights whose names match on this device or in this buffer type; may be repeated",
+             placed(add_rules));
   table.rare("--cpu-moe -cmoe", "", "keep the experts of all layers on the CPU",
              [&placement](std::string_view) -> Result<> {
                placement.n_cpu_expert_layers = kAllLayers;
@@ -111,14 +114,14 @@ void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions
              });
   table.rare("--n-cpu-moe -ncmoe", "N", "keep the experts of the first N layers on the CPU",
              set_integer(placement.n_cpu_expert_layers, 0, kMaxLayerFlag));
-  table.rare("--no-kv-offload -nkvo", "", "keep the cache, and so attention, on the CPU",
+  table.rare("--no-kv-offload -nkvo", "", "keep the KV cache, and with it attention, on the CPU",
              set_switch(placement.offload_caches, false));
-  table.rare("--fit -fit", "on|off", "choose layers, context and micro-batch so that they fit, where no flag sets them",
+  table.rare("--fit -fit", "on|off",
+             "fit offloaded layers, context and micro-batch to the free memory, unless a flag sets them",
              fitted(set_fit), "on");
-  table.rare("--fit-target -fitt", "MIB", "what --fit leaves free on each device", fitted(set_margin),
-             "1024; of the CPU's at most 1/16");
-  table.rare("--fit-ctx -fitc", "N", "the least context that --fit chooses",
-             set_integer(fit.least_ctx, 1, kMaxContext));
+  table.rare("--fit-target -fitt", "MIB", "memory that --fit leaves free on each device, in MiB", fitted(set_margin),
+             "1024; for the CPU at most 1/16 of its memory");
+  table.rare("--fit-ctx -fitc", "N", "smallest context that --fit chooses", set_integer(fit.least_ctx, 1, kMaxContext));
 }
 
 }  // namespace tessera::cli

@@ -1,5 +1,5 @@
-// The flags that say where a model lies: devices, layers, single weights, and what is chosen so that it fits. Names and
-// defaults are those that llama.cpp's users know; docs/offload.md.
+// Flags of the device map: devices, layers, single weights, and --fit. Names and defaults are the same as in llama.cpp.
+// See docs/offload.md.
 #pragma once
 
 #include "tessera/cli/args.h"

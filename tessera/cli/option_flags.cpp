@@ -7,7 +7,7 @@ namespace tessera::cli {
 
 namespace {
 
-// A test compares this list with the messages of all folders.
+// A test compares this list with the messages in all folders.
 constexpr std::pair<std::string_view, std::string_view> kFlagOfOption[] = {
     {"base_file", "--kl-divergence-base"},
     {"checkpoint_path", "--checkpoint"},

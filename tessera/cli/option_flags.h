@@ -1,4 +1,4 @@
-// Messages of the library name its options; on the command line they name flags.
+// Translates messages: the library names its options, the command line names flags.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tessera::cli {
 
-/// The message with each "option n_ctx" of it as the flag, "-c". Names without a flag stay.
+/// Replaces each "option n_ctx" of a message with the flag, "-c". Options without a flag stay.
 std::string with_flag_names(std::string_view message);
 
 }  // namespace tessera::cli

@@ -32,11 +32,11 @@ void write_raw(const char* text) {
 
 extern "C" void on_bus_error(int, siginfo_t* info, void*) {
   const char* path = find_mapped_path(info->si_addr);
-  if (path == nullptr) {  // a bug of ours: die as if nobody had listened
+  if (path == nullptr) {  // not a mapped file, so a bug: end the process with the default action
     std::signal(SIGBUS, SIG_DFL);
     return;
   }
-  // Several threads can read the lost pages at once: one speaks, the others wait for its exit.
+  // Several threads can read the lost pages at once. One reports the error, the others wait for its exit.
   static std::atomic_flag reported = ATOMIC_FLAG_INIT;
   while (reported.test_and_set()) ::pause();
   write_raw("error: ");
@@ -46,7 +46,7 @@ extern "C" void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 int report(const Error& error, int status) {
-  // One line of valid text without control characters, whatever bytes a name in it had.
+  // The line is valid text without control characters, even if a name in it has arbitrary bytes.
   std::string line = "error: " + text::to_valid_utf8(with_flag_names(error.message()));
   for (size_t i = 0; i < line.size(); ++i) {
     const auto c = static_cast<unsigned char>(line[i]);
@@ -111,7 +111,7 @@ int run_program(int argc, char** argv, std::string_view commit) try {
                 kUsage);
 } catch (const std::bad_alloc&) {
   return report(Error(ErrorCode::out_of_memory, "out of memory"), kRefused);
-} catch (const std::exception& e) {  // of a library: ours return errors
+} catch (const std::exception& e) {  // from a third-party library: tessera's functions return errors
   return report(Error(ErrorCode::internal, e.what()), kRefused);
 }
 

@@ -77,17 +77,18 @@ QuantizeArgs::QuantizeArgs() { n_threads = default_thread_count(); }
 
 void QuantizeArgs::add_to(FlagTable& table) {
   convert::MixOptions& mix = options.mix;
-  table.common("--imatrix", "FILE", "importance matrix: which columns of each weight matter", set_string(imatrix_path));
-  table.common("--size", "SIZE", "the best mix of types in a file of this size, e.g. 4.5G, 700M, 4.5bpw",
+  table.common("--imatrix", "FILE", "importance matrix: the importance of each column of the weights",
+               set_string(imatrix_path));
+  table.common("--size", "SIZE", "find the best mix of types for a file of this size, e.g. 4.5G, 700M, 4.5bpw",
                [this](std::string_view text) -> Result<> {
                  TESSERA_ASSIGN(size, parse_size(text));
                  return {};
                });
   table.common("--dry-run", "", "print types and sizes, write nothing", set_switch(dry_run));
-  table.common("--json", "", "with --dry-run: as JSON", set_switch(json));
-  table.common("--pure", "", "the same type for all weights", set_switch(mix.pure));
+  table.common("--json", "", "with --dry-run: print JSON", set_switch(json));
+  table.common("--pure", "", "use the same type for all weights", set_switch(mix.pure));
   table.common("--tensor-type -tt", "REGEX=TYPE",
-               "the type of tensors whose name matches; may be repeated, the first match wins",
+               "type of tensors whose name matches; may be repeated, the first match wins",
                [&mix](std::string_view text) -> Result<> {
                  const size_t equals = text.rfind('=');
                  if (equals == std::string_view::npos || equals == 0)
@@ -97,15 +98,15 @@ void QuantizeArgs::add_to(FlagTable& table) {
                  mix.tensor_types.push_back({std::move(pattern), type});
                  return {};
                });
-  table.common("--output-tensor-type", "TYPE", "the type of output.weight", set_weight_type(mix.output_type));
-  table.common("--token-embedding-type", "TYPE", "the type of token_embd.weight", set_weight_type(mix.embedding_type));
+  table.common("--output-tensor-type", "TYPE", "type of output.weight", set_weight_type(mix.output_type));
+  table.common("--token-embedding-type", "TYPE", "type of token_embd.weight", set_weight_type(mix.embedding_type));
   table.common("--leave-output-tensor", "", "keep output.weight as it is", set_switch(mix.keep_output));
-  table.rare("--include-weights", "NAME", "use the importance of tensors with NAME only; may be repeated",
+  table.rare("--include-weights", "NAME", "use importance only for tensors whose name contains NAME; may be repeated",
              add_text(imatrix_filter.include));
-  table.rare("--exclude-weights", "NAME", "ignore the importance of tensors with NAME; may be repeated",
+  table.rare("--exclude-weights", "NAME", "ignore importance for tensors whose name contains NAME; may be repeated",
              add_text(imatrix_filter.exclude));
   table.rare(
-      "--weighting", "KIND", "error: errors count by importance; magnitude: those of large weights more",
+      "--weighting", "KIND", "weighting of errors: error (by importance), magnitude (large weights count more)",
       [this](std::string_view text) -> Result<> {
         if (text != "error" && text != "magnitude")
           return fail(ErrorCode::invalid_argument, "'{}': want error or magnitude", text);
@@ -113,13 +114,13 @@ void QuantizeArgs::add_to(FlagTable& table) {
         return {};
       },
       "error");
-  table.rare("--compat", "", "choose codes as ggml does, instead of by least error",
+  table.rare("--compat", "", "choose codes as ggml does, instead of those with the least error",
              [this](std::string_view) -> Result<> {
                options.encoder.kind = convert::EncoderKind::compatible;
                return {};
              });
-  table.rare("--keep-split", "", "one output for each part of a split input", set_switch(options.keep_split));
-  table.rare("--allow-requantize", "", "accepted for older scripts: quantized input is always taken, with a warning",
+  table.rare("--keep-split", "", "write one output for each part of a split input", set_switch(options.keep_split));
+  table.rare("--allow-requantize", "", "accepted for compatibility: quantized input is always allowed, with a warning",
              [](std::string_view) -> Result<> { return {}; });
   add_threads_flag(table, n_threads);
   add_numa_flag(table, numa);
@@ -132,14 +133,14 @@ void QuantizeArgs::add_to(FlagTable& table) {
 
 Result<> QuantizeArgs::check() {
   TESSERA_TRY(take_words());
-  if (json && !dry_run) return fail(ErrorCode::invalid_argument, "--json goes with --dry-run");
+  if (json && !dry_run) return fail(ErrorCode::invalid_argument, "--json requires --dry-run");
   if (!imatrix_filter.include.empty() && !imatrix_filter.exclude.empty())
     return fail(ErrorCode::invalid_argument, "--include-weights and --exclude-weights: give one of them");
   if (imatrix_path.empty() && !(imatrix_filter.include.empty() && imatrix_filter.exclude.empty()))
-    return fail(ErrorCode::invalid_argument, "--include-weights and --exclude-weights go with --imatrix");
+    return fail(ErrorCode::invalid_argument, "--include-weights and --exclude-weights require --imatrix");
   if (size && (options.mix.pure || options.mix.copy_all))
     return fail(ErrorCode::invalid_argument,
-                "--size chooses a type for each tensor: --pure and COPY do not go with it");
+                "--size chooses a type for each tensor: it cannot be combined with --pure and COPY");
   options.mix.has_imatrix = !imatrix_path.empty();
   options.imatrix_path = imatrix_path;
   if (file_type) options.mix.file_type = *file_type;
@@ -156,7 +157,7 @@ Result<> QuantizeArgs::take_words() {
   const bool has_output = !dry_run || (i < words.size() && !names_type(words[i]));
   if (has_output && i == words.size() && !dry_run) return fail(ErrorCode::invalid_argument, "no output: {}", kWanted);
   if (has_output && i < words.size()) output = words[i++];
-  // With a size, the type only names the mix, and a last number counts threads.
+  // With --size, the type is optional and only names the mix. A last number is the number of threads.
   const bool has_type = i < words.size() && !(size && i + 1 == words.size() && is_digits(words[i]));
   if (!has_type && !size) return fail(ErrorCode::invalid_argument, "no type: {}", kWanted);
   if (has_type && is_copy(words[i])) {

@@ -1,4 +1,4 @@
-// The flags of tessera quantize, and what they mean for the library.
+// The flags of tessera quantize, and their translation to options of the library.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,13 @@
 
 namespace tessera::cli {
 
-/// How large the output may be: bytes, or bits for each of the model's values.
+/// Largest size of the output: bytes, or bits per value of the model.
 using SizeTarget = std::variant<uint64_t, double>;
 
 struct QuantizeArgs {
   std::string input, output;
   std::optional<SizeTarget> size;
-  std::optional<convert::FileType> file_type;  // none: with a size
+  std::optional<convert::FileType> file_type;  // may be absent with a size
   std::string imatrix_path;
   convert::ImatrixFilter imatrix_filter;
   convert::QuantizeOptions options;
@@ -30,7 +30,7 @@ struct QuantizeArgs {
 
   QuantizeArgs();
   void add_to(FlagTable& table);
-  /// What flags and words mean together. Errors: invalid_argument.
+  /// Checks the flags and the positional arguments together. Errors: invalid_argument.
   Result<> check();
 
  private:

@@ -5,14 +5,14 @@ namespace tessera::cli {
 void RunArgs::add_to(FlagTable& table) {
   model.add_to(table);
   prompt.add_to(table);
-  table.common("--predict -n --n-predict", "N", "tokens to generate; -1: until the text ends",
+  table.common("--predict -n --n-predict", "N", "tokens to generate; -1: until the model ends the text",
                set_integer(generate.n_predict, -1, INT32_MAX));
-  table.common("--echo", "", "print the prompt first", set_switch(echo));
+  table.common("--echo", "", "print the prompt before the generated text", set_switch(echo));
   table.rare("--special -sp", "", "print special tokens, and read them in the prompt", set_switch(special));
   table.rare("--ids", "", "print token ids instead of text", set_switch(print_ids));
-  table.rare("--keep", "N", "tokens of the prompt that a context shift keeps; -1: all",
+  table.rare("--keep", "N", "prompt tokens that a context shift keeps; -1: all",
              set_integer(generate.n_keep, -1, kMaxContext));
-  table.rare("--context-shift", "", "when the context is full, forget its older half",
+  table.rare("--context-shift", "", "when the context is full, drop its older half and continue",
              set_switch(generate.context_shift));
   context.add_to(table);
   sampling.add_to(table);

@@ -1,5 +1,5 @@
-// The flags of a text generation. run acts on them; plan takes the same, so that a command line can be planned by
-// changing its first word.
+// Flags of a text generation. run and plan share them, so changing the first word of a command line from run to plan
+// plans it.
 #pragma once
 
 #include "tessera/cli/model_args.h"
@@ -14,7 +14,7 @@ struct RunArgs {
   TextArgs prompt;
   ContextArgs context;
   SamplingArgs sampling;
-  GenerateOptions generate;  // what the other groups say about it is in it after check()
+  GenerateOptions generate;  // check() copies the related flags of the other groups into it
   bool echo = false;
   bool special = false;
   bool print_ids = false;

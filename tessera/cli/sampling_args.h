@@ -1,4 +1,4 @@
-// The flags of a chain of samplers.
+// Flags of the sampler chain.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct SamplingArgs {
   void add_to(FlagTable& table);
   /// Resolves the order of samplers and checks all parameters. Errors: invalid_argument.
   Result<> check();
-  /// The parameters with a seed drawn if none was given.
+  /// Returns the parameters, with a random seed if none was given.
   sample::SamplerParams seeded() const;
 };
 

@@ -14,7 +14,7 @@ void TextArgs::add_to(FlagTable& table) {
     text = given;
     return {};
   });
-  table.common("--file -f", "FILE", "the text's file; without -p and -f it is read from stdin", set_string(file));
+  table.common("--file -f", "FILE", "file with the text; default without -p: stdin", set_string(file));
 }
 
 Result<> TextArgs::check() const {

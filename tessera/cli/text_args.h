@@ -1,4 +1,4 @@
-// The text that a command works on: -p TEXT, -f FILE or stdin. run, plan and tokenize have these flags.
+// The input text of a command: -p TEXT, -f FILE or stdin. run, plan and tokenize have these flags, among others.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-/// A whole text file; "" for stdin. Errors: io; limit (64 MiB); cancelled.
+/// Reads a whole text file, or stdin if path is "". Errors: io; limit (64 MiB); cancelled.
 Result<std::string> read_text(const std::string& path, const Context& process);
 
 struct TextArgs {
@@ -17,7 +17,7 @@ struct TextArgs {
 
   void add_to(FlagTable& table);
   Result<> check() const;
-  /// The text that was given, else the file's, else all of stdin. Errors: those of read_text().
+  /// Returns the given text, else the text of the file, else all of stdin. Errors: the errors of read_text().
   Result<std::string> read(const Context& process) const;
 };
 

@@ -1,4 +1,4 @@
-// The flags that train and finetune share, and the run that both make of them.
+// Flags shared by train and finetune, and the training run that both start.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace tessera::cli {
 struct TrainArgs {
   std::vector<std::string> texts;
   std::string separator = "<|endoftext|>";
-  bool separate_documents = false;  // each in windows of its own
+  bool separate_documents = false;  // no window contains parts of two documents
   std::string output, checkpoint, svg, log_path;
   bool resume = false;
   int64_t n_ctx = 0;    // 0: the model's
   int64_t n_batch = 8;  // windows
-  int64_t n_micro = 0;  // windows; 0: as many of a batch as make kMicroTokens tokens
-  int64_t n_steps = 0;  // 0: as --epochs says
+  int64_t n_micro = 0;  // windows; 0: as many of a batch as contain kMicroTokens tokens
+  int64_t n_steps = 0;  // 0: computed from n_epochs
   float n_epochs = 1;
   int64_t n_warmup = -1;  // -1: a share of the steps
   train::ScheduleShape shape = train::ScheduleShape::cosine;
@@ -38,21 +38,21 @@ struct TrainArgs {
 
   explicit TrainArgs(float default_learning_rate);
   void add_to(FlagTable& table);
-  /// What the flags mean together. Errors: invalid_argument.
+  /// Checks the flags together. Errors: invalid_argument.
   Result<> check() const;
 };
 
-/// Whether a file can be made under this path; "" always can. Errors: those of AtomicFile.
-Result<> want_writable(const std::string& path);
+/// Fails if no file can be created at this path; "" always succeeds. Errors: the errors of AtomicFile.
+Result<> require_writable(const std::string& path);
 
-/// What is trained; without LoRA all of the model's weights are.
+/// The model to train. Without LoRA, all of its weights are trained.
 struct Training {
   const ModelFiles& files;
   Model& model;
   train::Lora* lora = nullptr;
 };
 
-/// Reads the text, trains, and writes the result and what else the flags ask for.
+/// Reads the text, trains, and writes the result and the other files that the flags request.
 Result<> run_training(const TrainArgs& args, const Training& training, Context& process);
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// Losses of a training as lines of JSON, each written as soon as it is known.
+// Log of a training run: losses as lines of JSON, each written as soon as it is known.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace tessera::cli {
 
 class TrainLog {
  public:
-  /// path "": nothing is written. A run that resumes adds to the file. Errors: io.
+  /// path "": write nothing. appends: a resumed run continues the file. Errors: io.
   static Result<TrainLog> open(const std::string& path, bool appends);
 
   void add_step(const train::StepReport& step);

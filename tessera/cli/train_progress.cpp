@@ -13,9 +13,9 @@ namespace tessera::cli {
 namespace {
 
 constexpr size_t kPlotWidth = 64, kPlotHeight = 6;
-constexpr int64_t kMaxLines = 100;  // where nothing can be redrawn
+constexpr int64_t kMaxLines = 100;  // without a terminal
 constexpr std::chrono::milliseconds kRedraw{200};
-constexpr double kNewShare = 0.1;  // of the newest step in the mean of its time
+constexpr double kNewShare = 0.1;  // weight of the newest step in the mean time of a step
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How far a training is: a plot of the loss and a line below it that redraw themselves where stderr is a terminal, else
-// some lines.
+// Progress of a training run. On a terminal it is a plot of the loss and a status line, which redraw themselves.
+// Elsewhere it is a limited number of lines.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@ namespace tessera::cli {
 
 class TrainProgress {
  public:
-  /// n_before: steps that were done in an earlier run. The curve has each step before update() is called.
+  /// n_before: steps completed in an earlier run. The curve must contain a step before its update().
   TrainProgress(int64_t n_steps, int64_t n_before, const LossCurve& curve, const Context& process);
   TrainProgress(const TrainProgress&) = delete;
   TrainProgress& operator=(const TrainProgress&) = delete;
 
   void update(const train::StepReport& step);
   void add_eval(int64_t step, double loss);
-  /// A line that stays.
+  /// Prints a line that stays.
   void note(std::string_view line);
 
  private:

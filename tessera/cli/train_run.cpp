@@ -1,4 +1,4 @@
-// What train and finetune do once they have a model.
+// The training run of train and finetune, after the model is loaded or created.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ namespace {
 constexpr int64_t kMicroTokens = 1024;
 constexpr double kWarmupShare = 0.05;
 
-Result<> want_paths(const TrainArgs& args) {
-  for (const std::string& path : {args.output, args.checkpoint, args.svg}) TESSERA_TRY(want_writable(path));
+Result<> require_paths(const TrainArgs& args) {
+  for (const std::string& path : {args.output, args.checkpoint, args.svg}) TESSERA_TRY(require_writable(path));
   const bool exists = std::filesystem::exists(args.checkpoint);
   if (!args.checkpoint.empty() && exists && !args.resume)
-    return fail(ErrorCode::invalid_argument, "{}: there is a checkpoint: --resume goes on from it", args.checkpoint);
-  if (args.resume && !exists) return fail(ErrorCode::not_found, "{}: no checkpoint to go on from", args.checkpoint);
+    return fail(ErrorCode::invalid_argument, "{}: a checkpoint exists: --resume continues from it", args.checkpoint);
+  if (args.resume && !exists) return fail(ErrorCode::not_found, "{}: no checkpoint to resume from", args.checkpoint);
   return {};
 }
 
@@ -63,18 +63,18 @@ std::string describe(const train::Trainer& trainer, const train::Dataset& data, 
       human(bytes.parameters.gradients), human(bytes.parameters.moments), human(bytes.compute));
 }
 
-Result<> want_memory(const Device& device, const train::Trainer& trainer) {
+Result<> require_memory(const Device& device, const train::Trainer& trainer) {
   const uint64_t free = device.memory().free_bytes, wanted = trainer.bytes().total();
   if (free == 0 || wanted <= free) return {};
   return fail(ErrorCode::out_of_memory,
-              "training takes {} bytes, {} are available (a smaller --micro-batch or --recompute needs less)", wanted,
+              "training needs {} bytes, {} are available (a smaller --micro-batch or --recompute needs less)", wanted,
               free);
 }
 
 }  // namespace
 
 Result<> run_training(const TrainArgs& args, const Training& training, Context& process) {
-  TESSERA_TRY(want_paths(args));
+  TESSERA_TRY(require_paths(args));
   TESSERA_ASSIGN(const auto registry, open_registry());
   TESSERA_ASSIGN(const Device* device, registry->find("cpu"));
   TESSERA_ASSIGN(const auto tokenizer, load_tokenizer(training.files, training.model.info().n_vocab));
@@ -99,7 +99,7 @@ Result<> run_training(const TrainArgs& args, const Training& training, Context& 
                                          .threads = {.n_threads = args.n_threads, .numa = args.numa}}));
   const train::RunOptions options = run_options(args, data);
   if (!process.quiet) log(describe(*trainer, data, options.schedule.n_steps));
-  TESSERA_TRY(want_memory(*device, *trainer));
+  TESSERA_TRY(require_memory(*device, *trainer));
   TESSERA_TRY(trainer->allocate());
   TESSERA_TRY(trainer->initialize(training.files, static_cast<uint64_t>(args.seed)));
   train::TrainingRun run(*trainer, data, training.files, options);
@@ -128,9 +128,9 @@ Result<> run_training(const TrainArgs& args, const Training& training, Context& 
   }
   if (!args.svg.empty() && !curve.steps.empty()) TESSERA_TRY(write_loss_svg(args.svg, curve));
   TESSERA_TRY(losses.finish());
-  // The program says nothing of its own when it is interrupted.
+  // run_program() prints no message for an interrupted command.
   if (!outcome && outcome.error().code() == ErrorCode::cancelled && !process.quiet)
-    log(with_flag_names(outcome.error().message()) + (args.checkpoint.empty() ? "" : "; --resume goes on"));
+    log(with_flag_names(outcome.error().message()) + (args.checkpoint.empty() ? "" : "; --resume continues"));
   TESSERA_TRY(std::move(outcome));
   TESSERA_TRY(train::write_trained(args.output, training.files, *trainer, args.type));
   if (!process.quiet) log(fmt::format("{}: written", args.output));

@@ -1,4 +1,4 @@
-// The arguments of commands that read one file and write another: split and merge.
+// Arguments of commands that read one file and write another: split and merge.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace tessera::cli {
 struct TwoPaths {
   std::string in, out;
 
-  /// Takes two positional arguments, which help shows by these names.
+  /// Adds two positional arguments with these names in help.
   void add_to(FlagTable& table, std::string_view in_name, std::string_view out_name);
-  /// Whether both were given. Errors: invalid_argument.
+  /// Fails unless both were given. Errors: invalid_argument.
   Result<> check() const;
 
  private:

@@ -12,7 +12,7 @@ void VocabArgs::add_to(FlagTable& table, std::string_view json_help, std::string
   table.common("--special -sp", "", std::string(special_help), set_switch(special));
 }
 
-Result<> VocabArgs::check() const { return want_model(path); }
+Result<> VocabArgs::check() const { return require_model(path); }
 
 Result<std::unique_ptr<const text::Tokenizer>> VocabArgs::open(const Context& process) const {
   TESSERA_ASSIGN(const auto files, ModelFiles::open(path));

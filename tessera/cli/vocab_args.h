@@ -1,4 +1,4 @@
-// The flags of the commands that need a model's vocabulary and nothing else: tokenize and detokenize.
+// Flags of the commands that need only a model's vocabulary: tokenize and detokenize.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ struct VocabArgs {
   bool json = false;
   bool special = false;
 
-  /// The help of --json and --special is the command's.
+  /// The command provides the help of --json and --special.
   void add_to(FlagTable& table, std::string_view json_help, std::string_view special_help);
   Result<> check() const;
-  /// Reads the vocabulary of any model file, also one without weights, and logs what is odd about it.
+  /// Reads the vocabulary of a model file, also of one without weights, and logs its oddities.
   Result<std::unique_ptr<const text::Tokenizer>> open(const Context& process) const;
 };
 

@@ -18,7 +18,7 @@ constexpr int64_t kBatchValues = int64_t{1} << 22;
 // Number of values that a thread encodes at a time. Any encoder needs at least a millisecond for it.
 constexpr int64_t kChunkValues = int64_t{1} << 14;
 
-Result<> want_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
+Result<> require_formats(const QuantizePlan& plan, const QuantizeOptions& options) {
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.is_copied()) continue;
     const std::string name = quote_name(tensor.source.info.name);
@@ -154,7 +154,7 @@ class TensorStream {
 
 }  // namespace
 
-Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
+Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
   for (const std::string& part : output_paths(plan, path)) {
     struct stat output {};
     if (::stat(part.c_str(), &output) != 0) continue;
@@ -171,8 +171,8 @@ Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, con
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context) {
   const std::vector<std::string> paths = output_paths(plan, path);
-  TESSERA_TRY(want_other_files(files, plan, path));
-  TESSERA_TRY(want_formats(plan, options));
+  TESSERA_TRY(require_other_files(files, plan, path));
+  TESSERA_TRY(require_formats(plan, options));
   std::vector<GgufWriter> writers;
   for (uint32_t part = 0; part < plan.n_parts; ++part) {
     TESSERA_ASSIGN(const GgufBuilder builder, describe_part(files, plan, options, part));

@@ -76,7 +76,7 @@ Result<uint64_t> output_bytes(const ModelFiles& files, const QuantizePlan& plan,
 std::vector<std::string> output_paths(const QuantizePlan& plan, const std::string& path);
 
 /// Fails if an output of the plan is a file of the input, under whatever name.
-Result<> want_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path);
+Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path);
 
 struct WorkContext {
   ThreadPool& threads;
@@ -84,8 +84,8 @@ struct WorkContext {
   FunctionRef<void(float)> progress;  // called with the completed share of the work
 };
 
-/// Writes the output. Errors: as want_other_files(); a value that is not finite; a type without encoder or decoder; io;
-/// cancelled. After an error no output remains.
+/// Writes the output. Errors: as require_other_files(); a value that is not finite; a type without encoder or decoder;
+/// io; cancelled. After an error no output remains.
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context);
 

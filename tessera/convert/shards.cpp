@@ -58,7 +58,7 @@ class StagingDirectory {
   std::string path_;
 };
 
-Result<> want_absent(const std::string& path) {
+Result<> require_absent(const std::string& path) {
   std::error_code error;
   if (fs::symlink_status(path, error).type() == fs::file_type::not_found) return {};
   return fail(ErrorCode::invalid_argument, "{}: exists already; remove it first", path);
@@ -137,7 +137,7 @@ Result<> write_shards(const ModelFiles& model, std::span<const Shard> shards, co
   std::vector<std::string> targets;
   for (size_t i = 0; i < shards.size(); ++i) {
     targets.push_back(split_path(prefix, static_cast<uint32_t>(i), static_cast<uint32_t>(shards.size())));
-    TESSERA_TRY(want_absent(targets.back()));
+    TESSERA_TRY(require_absent(targets.back()));
   }
   TESSERA_ASSIGN(const StagingDirectory staging, StagingDirectory::create(prefix));
   Copier copier(model, progress);
@@ -150,7 +150,7 @@ Result<> write_shards(const ModelFiles& model, std::span<const Shard> shards, co
     const auto tensors = model.tensors().subspan(shards[i].first_tensor, shards[i].n_tensors);
     TESSERA_TRY(write_file(model, tensors, builder, staging.file(i), copier));
   }
-  for (const std::string& target : targets) TESSERA_TRY(want_absent(target));  // may have appeared meanwhile
+  for (const std::string& target : targets) TESSERA_TRY(require_absent(target));  // may have appeared meanwhile
   return staging.publish(targets);
 }
 
@@ -158,7 +158,7 @@ Result<> merge_shards(const ModelFiles& model, const std::string& path, const Co
   if (model.metadata().find(keys::kSplitCount) == nullptr)
     return fail(ErrorCode::invalid_argument, "{}: is one file already: it has no key '{}'", model.name(),
                 keys::kSplitCount);
-  TESSERA_TRY(want_absent(path));
+  TESSERA_TRY(require_absent(path));
   GgufBuilder builder;
   TESSERA_TRY(set_model_keys(builder, model));
   Copier copier(model, progress);

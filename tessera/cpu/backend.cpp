@@ -69,7 +69,7 @@ class StepClock {
 // compute sizes.
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Kernels& kernels, int n_threads, Activations activations)
+  Compiler(const Graph& graph, const Kernels& kernels, int n_threads, ActivationPrecision activations)
       : graph_(graph), kernels_(kernels), n_threads_(n_threads), activations_(activations) {}
 
   std::vector<Step> steps(std::span<const Tensor> places) {
@@ -169,7 +169,7 @@ class Compiler {
   const Graph& graph_;
   const Kernels& kernels_;
   int n_threads_;
-  Activations activations_;
+  ActivationPrecision activations_;
 };
 
 size_t work_bytes_of(const Kernels& kernels, const Step& step) {
@@ -178,14 +178,15 @@ size_t work_bytes_of(const Kernels& kernels, const Step& step) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads, Activations activations)
+  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads,
+             ActivationPrecision activations)
       : device_(device), kernels_(kernels), threads_(std::move(threads)), activations_(activations) {}
 
   const Device& device() const override { return device_; }
   std::string_view warning() const override { return threads_->warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
-    TESSERA_TRY(want_supported(device_, graph));
+    TESSERA_TRY(require_supported(device_, graph));
     size_t most = 0;
     for (const Step& step : compiler(graph).steps({})) most = std::max(most, work_bytes_of(kernels_, step));
     return most;
@@ -193,7 +194,7 @@ class CpuBackend final : public Backend {
 
   Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
                                              const BufferRange& work) override {
-    TESSERA_TRY(want_supported(device_, graph));
+    TESSERA_TRY(require_supported(device_, graph));
     if (places.size() != static_cast<size_t>(graph.size()))
       return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
     for (const Tensor& place : places)
@@ -253,7 +254,7 @@ class CpuBackend final : public Backend {
   const Device& device_;
   const Kernels& kernels_;
   std::unique_ptr<ThreadPool> threads_;
-  Activations activations_;
+  ActivationPrecision activations_;
   Fault fault_;
 };
 

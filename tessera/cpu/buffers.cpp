@@ -31,12 +31,12 @@ class HostBuffer final : public Buffer {
   std::byte* base() override { return base_; }
 
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     std::ranges::copy(bytes, base_ + tensor.offset + offset);
     return {};
   }
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override {
-    TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+    TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
     std::copy_n(base_ + tensor.offset + offset, bytes.size(), bytes.data());
     return {};
   }
@@ -95,7 +95,7 @@ class PackedBuffer final : public Buffer {
   Result<Rows> rows_of(const Tensor& tensor, size_t offset, size_t n) const {
     TESSERA_ASSIGN(const PanelFormat* format, type_.format(tensor.dtype));
     TESSERA_ASSIGN(const size_t bytes, nbytes(tensor.dtype, tensor.shape()));
-    TESSERA_TRY(want_range(tensor, offset, n, bytes));
+    TESSERA_TRY(require_range(tensor, offset, n, bytes));
     TESSERA_ASSIGN(const size_t row, row_bytes(tensor.dtype, tensor.shape()[0]));
     const bool whole_panels = offset % (row * kPanelRows) == 0 && (n % (row * kPanelRows) == 0 || offset + n == bytes);
     if (!whole_panels)

@@ -1,4 +1,4 @@
-// Picks the kernels of an instruction set.
+// The choice of the kernels of an instruction set at run time.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tessera::cpu {
 
-/// The kernels by name ("scalar", "avx2", "avx512"), or for "" those of isa::default_isa(). Errors: a name that is
-/// unknown, not built, or not supported by this CPU; the message lists the usable ones.
+/// The kernels of a set by name ("scalar", "avx2", "avx512"); "": the kernels of isa::default_isa(). Errors:
+/// unsupported (a name that is unknown, not built, or not supported by this CPU; the message lists the usable sets).
 Result<const Kernels*> select_kernels(const std::string& isa);
 
 }  // namespace tessera::cpu

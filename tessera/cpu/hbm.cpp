@@ -22,14 +22,14 @@ std::string text_of(int error) {
 
 }  // namespace
 
-Result<> want_hbm() {
+Result<> require_hbm() {
   if (const int error = memkind_check_available(MEMKIND_HBW); error != MEMKIND_SUCCESS)
     return fail(ErrorCode::unsupported, "this machine has no high-bandwidth memory ({})", text_of(error));
   return {};
 }
 
 Result<std::byte*> allocate_hbm(size_t bytes) {
-  TESSERA_TRY(want_hbm());
+  TESSERA_TRY(require_hbm());
   void* memory = nullptr;
   if (const int error = memkind_posix_memalign(MEMKIND_HBW, &memory, kPage, bytes); error != 0 || memory == nullptr)
     return fail(ErrorCode::out_of_memory, "{} bytes of high-bandwidth memory: {}", bytes, std::strerror(error));
@@ -41,10 +41,10 @@ void free_hbm(std::byte* memory) { memkind_free(MEMKIND_HBW, memory); }
 
 #else
 
-Result<> want_hbm() { return fail(ErrorCode::unsupported, "this build has no memkind (TESSERA_MEMKIND)"); }
+Result<> require_hbm() { return fail(ErrorCode::unsupported, "this build has no memkind (TESSERA_MEMKIND)"); }
 
 Result<std::byte*> allocate_hbm(size_t) {
-  TESSERA_TRY(want_hbm());
+  TESSERA_TRY(require_hbm());
   return nullptr;
 }
 

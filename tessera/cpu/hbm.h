@@ -9,7 +9,7 @@
 namespace tessera::cpu {
 
 /// Checks that such memory exists. Errors: unsupported (the build has no memkind, or the machine has no such memory).
-Result<> want_hbm();
+Result<> require_hbm();
 
 /// Allocates zeroed, page-aligned memory, freed by free_hbm(). Errors: unsupported, out_of_memory.
 Result<std::byte*> allocate_hbm(size_t bytes);

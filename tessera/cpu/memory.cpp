@@ -83,7 +83,7 @@ Result<std::string> availability(Pages pages) {
       return fmt::format("{} memory node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
     }
     case Pages::hbm:
-      TESSERA_TRY(want_hbm());
+      TESSERA_TRY(require_hbm());
       return std::string();
   }
   return std::string();

@@ -54,7 +54,8 @@ struct Step {
   bool is_solo = false;     // runs on thread 0 only
   bool has_barrier = true;  // false: the next step also runs on thread 0 only
 
-  Activations activations = Activations::automatic;  // mul_mat: precision of activations for quantized weights
+  ActivationPrecision activations =
+      ActivationPrecision::automatic;  // mul_mat: precision of activations for quantized weights
   /// mul_mat: further products of the same x that run in this step (q, k and v; gate and up).
   struct Product {
     Operand weights;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kDirection = "direction.";
 constexpr std::string_view kControlVector = "controlvector";
 
-// The number in "direction.3", or nothing.
+// The layer in a name such as "direction.3"; no value for other names.
 std::optional<int64_t> layer_of_direction(std::string_view name) {
   if (!name.starts_with(kDirection)) return std::nullopt;
   name.remove_prefix(kDirection.size());
@@ -31,7 +31,7 @@ std::optional<int64_t> layer_of_direction(std::string_view name) {
 const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use, const Weight* beside) {
   Tensor tensor{.name = std::string(source.info.name),
                 .dtype = source.info.dtype,
-                .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // the reader has checked it
+                .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // checked by the reader
   beside_.push_back(beside);
   return &weights_.emplace_back(std::move(tensor), use, &source).tensor;
 }
@@ -71,7 +71,7 @@ Result<> Adapter::add_product(const LoraPair& pair, const Weight& weight, const 
   LowRank& term = terms_.products[&weight.tensor];
   term = {down, up, lora_->factor(pair)};
   if (!pair.is_table) return {};
-  // The table multiplies too: its rows are down's rows times up's columns.
+  // The token table is also an output matrix. Its rows are down's rows times up's columns.
   TESSERA_TRY(plan_transposed(pair));
   transposed_beside_ = &weight;
   term = {&transposed_, down, lora_->factor(pair)};
@@ -109,7 +109,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open_control_vector(const Engine& engi
                                                               const LayerSpan& span) {
   std::shared_ptr<Adapter> adapter(new Adapter(engine));
   TESSERA_ASSIGN(adapter->files_, ModelFiles::open(path));
-  TESSERA_TRY(adapter->want_control_vector());
+  TESSERA_TRY(adapter->require_control_vector());
   for (const ModelFiles::Tensor& tensor : adapter->files_->tensors()) TESSERA_TRY(adapter->add_direction(tensor, span));
   if (adapter->terms_.layers.empty())
     return fail(ErrorCode::invalid_argument, "{}: no direction for layers {} to {}", path, span.first, span.last);
@@ -117,7 +117,7 @@ Result<std::shared_ptr<Adapter>> Adapter::open_control_vector(const Engine& engi
   return adapter;
 }
 
-Result<> Adapter::want_control_vector() const {
+Result<> Adapter::require_control_vector() const {
   const Metadata& metadata = files_->metadata();
   TESSERA_ASSIGN(const auto architecture, metadata.get<std::string_view>(keys::kArchitecture));
   if (architecture != kControlVector)
@@ -149,7 +149,7 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
   if (*layer < span.first || *layer > span.last) return {};
   const auto i = static_cast<size_t>(*layer);
   if (terms_.layers.size() <= i) terms_.layers.resize(i + 1);
-  // It lies with the first of the layer's weights.
+  // The direction is stored beside the layer's first weight.
   const auto is_of_layer = [&](const Weight& weight) { return weight.name.layer == layer; };
   const auto& weights = engine_.model().weights().weights();
   const auto beside = std::ranges::find_if(weights, is_of_layer);
@@ -184,7 +184,7 @@ std::vector<MemoryPart> Adapter::allocated_memory() const {
 Result<> Adapter::load() {
   if (loaded_) return {};
   TESSERA_TRY(memory_.allocate(BufferUsage::weights));
-  // Small files: all values are checked, so that what a scale multiplies is finite.
+  // Adapters are small, so all values are checked: the product of a scale and a value must be finite.
   std::vector<Weight*> weights;
   for (Weight& weight : weights_) weights.push_back(&weight);
   TESSERA_TRY(WeightLoader(files(), {.check = true}).load(weights, {}, {}));

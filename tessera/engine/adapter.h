@@ -1,5 +1,5 @@
-// Adapters: LoRA matrices and control vectors, opened against an engine's model and loaded beside its weights. A
-// session is told which ones it may use, and how much of each its sequences get; docs/adapters.md.
+// Adapters: LoRA matrices and control vectors, opened for an engine's model and loaded beside its weights. The options
+// of a session list its adapters and their scales; docs/adapters.md.
 #pragma once
 
 #include <deque>
@@ -24,18 +24,18 @@ struct LayerSpan {
 class Adapter {
  public:
   /// Reads a LoRA adapter and plans its memory. The engine, which need not be loaded, must outlive it. Errors: those of
-  /// LoraFile::open(); unsupported (a weight that is used in a way that adapters cannot follow).
+  /// LoraFile::open(); unsupported (no adapter is possible for the use of a weight).
   static Result<std::shared_ptr<Adapter>> open_lora(const Engine& engine, const std::string& path);
 
-  /// Reads a control vector: directions [n_embd] that are added to the outputs of those of its layers that are in the
-  /// span. Errors: those of the file; mismatch (another model's: architecture, width or number of layers);
-  /// invalid_argument (no direction in the span).
+  /// Reads a control vector: directions [n_embd], added to the outputs of its layers within the span. Errors: those of
+  /// the file; mismatch (the architecture, width or number of layers is another model's); invalid_argument (no
+  /// direction in the span).
   static Result<std::shared_ptr<Adapter>> open_control_vector(const Engine& engine, const std::string& path,
                                                               const LayerSpan& span);
 
-  /// Plans the memory, each tensor with the weight that it changes; anew after Engine::place().
+  /// Plans the memory of each tensor beside the weight that it changes. Call it again after Engine::place().
   Result<> place();
-  /// Takes the planned memory and fills it. Errors: out_of_memory, io; format (a value that is not finite).
+  /// Allocates the planned memory and fills it. Errors: out_of_memory, io; format (a value that is not finite).
   Result<> load();
   bool is_loaded() const { return loaded_; }
 
@@ -43,7 +43,7 @@ class Adapter {
   const Engine& engine() const { return engine_; }
   const AdapterTerms& terms() const { return terms_; }
 
-  /// The buffers; and the same, read off what load() has allocated.
+  /// The planned buffers, and the buffers that load() has allocated.
   std::vector<MemoryPart> planned_memory() const;
   std::vector<MemoryPart> allocated_memory() const;
 
@@ -55,15 +55,15 @@ class Adapter {
   Result<> add_product(const LoraPair& pair, const Weight& weight, const Tensor* down, const Tensor* up);
   Result<> plan_transposed(const LoraPair& pair);
   Result<> fill_transposed();
-  Result<> want_control_vector() const;
+  Result<> require_control_vector() const;
   Result<> add_direction(const ModelFiles::Tensor& tensor, const LayerSpan& span);
 
   const Engine& engine_;
-  std::optional<LoraFile> lora_;       // or:
-  std::unique_ptr<ModelFiles> files_;  // of a control vector
-  std::deque<Weight> weights_;         // their addresses are in terms_
-  std::vector<const Weight*> beside_;  // by weight: the model's that it lies with
-  Tensor transposed_;                  // up of the token table [n, rank], where the table also multiplies
+  std::optional<LoraFile> lora_;       // absent for a control vector
+  std::unique_ptr<ModelFiles> files_;  // the file of a control vector
+  std::deque<Weight> weights_;         // terms_ has their addresses
+  std::vector<const Weight*> beside_;  // by weight: the model's weight beside which it is stored
+  Tensor transposed_;                  // up of the token table [n, rank], if the table is also an output matrix
   const ModelFiles::Tensor* transposed_source_ = nullptr;
   const Weight* transposed_beside_ = nullptr;
   AdapterTerms terms_;

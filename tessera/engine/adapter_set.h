@@ -1,6 +1,6 @@
-// The adapters of a session: the scale of each for every sequence, and the adapters that a micro-batch needs. Scales
-// are inputs of a step, by token. So sequences with different adapters are computed together, and each gets the bits
-// that it would get alone.
+// The adapters of a session: the scale of each for every sequence, and the adapters that a micro-batch needs. Each
+// token has scales of its own, as inputs of a step. So sequences with different adapters are computed together, and the
+// results have the same bits as when each is computed alone.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,24 @@ struct AdapterScale {
 
 class AdapterSet {
  public:
-  /// Bit i: adapter i takes part.
+  /// Bit i: adapter i is applied.
   using Mask = uint64_t;
   /// The scales [1, n_tokens] that are inputs of a graph, by adapter.
   using Inputs = std::vector<std::pair<size_t, Value>>;
 
   AdapterSet() = default;
-  /// Errors: limit (too many); mismatch (an adapter of another engine); invalid_argument (a scale).
+  /// Errors: limit (too many adapters); mismatch (an adapter of another engine); invalid_argument (a bad scale).
   static Result<AdapterSet> create(const Engine& engine, std::vector<SessionAdapter> adapters, int32_t n_sequences);
 
   std::span<const SessionAdapter> adapters() const { return adapters_; }
   Mask all() const;
   /// Adapters whose scale in SessionOptions is not 0.
   Mask initial() const;
-  /// Adapters whose scale is not 0 for the sequence of some token.
+  /// Adapters whose scale is not 0 for the sequence of at least one of the tokens.
   Mask used_by(std::span<const BatchToken> tokens) const;
 
-  /// Sets the scales of a sequence; adapters that are not named get 0. Errors: invalid_argument (sequence, adapter,
-  /// scale); then nothing changes.
+  /// Sets the scales of a sequence; adapters that are not in the list get 0. Errors: invalid_argument (sequence,
+  /// adapter, scale); then nothing changes.
   Result<> set(int32_t sequence, std::span<const AdapterScale> scales);
 
   /// Adds the terms of adapters to a graph; called before the model adds its nodes. Returns the inputs to fill().

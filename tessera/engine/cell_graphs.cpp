@@ -57,7 +57,7 @@ Result<> CellGraphs::move(const KvCache& cache, size_t group, const CellMoves& m
   const auto n = static_cast<size_t>(cache.config().n_ubatch);
   for (size_t begin = 0; begin < moves.from.size(); begin += n) {
     const size_t count = std::min(n, moves.from.size() - begin);
-    // The last part is filled up with reads of cell 0 that are written nowhere.
+    // Spare entries of the last part read cell 0 and are written nowhere.
     const auto set = [&](Value input, const std::vector<int32_t>& cells, int32_t filler) {
       std::vector<int32_t> part(n, filler);
       std::copy_n(cells.begin() + static_cast<ptrdiff_t>(begin), count, part.begin());

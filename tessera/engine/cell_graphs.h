@@ -19,7 +19,7 @@ class CellGraphs final : public CellAccess {
   /// The model and the executor must outlive this.
   CellGraphs(const ModelInfo& model, Executor& executor) : model_(model), executor_(executor) {}
 
-  /// The graphs of all moves in a cache, to reserve memory for.
+  /// The graphs of all moves in a cache, for reserving memory.
   Result<std::vector<Graph>> largest_graphs(const KvCache& cache) const;
 
   Result<> move(const KvCache& cache, size_t group, const CellMoves& moves) override;

@@ -1,6 +1,7 @@
 // The decoding of batches, and the encoding of prompts.
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include "tessera/engine/session.h"
 
@@ -68,7 +69,7 @@ Result<> Session::require_tokens(std::span<const BatchToken> tokens) const {
   return {};
 }
 
-// A micro-batch of a model that is not causal has whole sequences.
+// A model that is not causal needs whole sequences in each micro-batch.
 Result<std::vector<Range>> Session::micro_batches(const Batch& batch) const {
   if (options_.embeddings ? model_->info().embeds_causally() : model_->info().is_causal)
     return split(batch, options_.n_ubatch);
@@ -83,9 +84,10 @@ Result<std::vector<Range>> Session::micro_batches(const Batch& batch) const {
                   sequence);
     is_seen[static_cast<size_t>(sequence)] = true;
     if (end - begin > options_.n_ubatch)
-      return fail(ErrorCode::invalid_argument,
-                  "a sequence of {} tokens, micro-batch of {} (n_ubatch): this model computes a sequence at once",
-                  end - begin, options_.n_ubatch);
+      return fail(
+          ErrorCode::invalid_argument,
+          "a sequence of {} tokens, micro-batch of {} (option n_ubatch): this model computes a sequence at once",
+          end - begin, options_.n_ubatch);
     if (!parts.empty() && end - parts.back().begin <= options_.n_ubatch)
       parts.back().end = end;
     else
@@ -157,7 +159,7 @@ Result<std::vector<float>> Session::rank(std::span<const float> embedding, const
   return graphs_->rank(embedding, cancel);
 }
 
-// A prompt is computed whole and by itself; the decoder's layers attend to the cache that it is stored in.
+// A prompt is computed whole, in a step of its own. The decoder's layers attend to the cache that stores it.
 Result<> Session::encode(int32_t sequence, std::span<const int32_t> tokens, const CancelToken* cancel) {
   if (!has_encoder())
     return fail(ErrorCode::unsupported, "{}: no encoder beside the decoder", model_->info().architecture);
@@ -167,7 +169,7 @@ Result<> Session::encode(int32_t sequence, std::span<const int32_t> tokens, cons
   TESSERA_TRY(require_tokens(prompt.tokens()));
   if (prompt.size() > options_.n_ubatch)
     return fail(ErrorCode::invalid_argument,
-                "a prompt of {} tokens, micro-batch of {} (n_ubatch): an encoder computes a prompt at once",
+                "a prompt of {} tokens, micro-batch of {} (option n_ubatch): an encoder computes a prompt at once",
                 prompt.size(), options_.n_ubatch);
   if (auto done = run_encoder(prompt.tokens(), cancel); !done) {
     TESSERA_TRY(memory_->rollback());

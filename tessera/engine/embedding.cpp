@@ -10,12 +10,12 @@ namespace {
 constexpr int64_t kMaxTextsAtOnce = 64;
 constexpr double kInt16Peak = 32760;
 
-// How the rows of a text's tokens become a vector: for rank, what its head takes.
+// The pooling of a text's rows to one vector. For rank, the pooling that the model's rank head expects.
 nn::Pooling row_pooling(const ModelInfo& model, nn::Pooling pooling) {
   return pooling == nn::Pooling::rank ? model.rank_pooling : pooling;
 }
 
-// Learned positions end where training did.
+// The longest text. Learned position embeddings exist only for the trained context.
 int64_t text_bound(const Engine& engine, int64_t n_ctx) {
   const int64_t trained = engine.model().info().n_ctx_train;
   if (n_ctx == 0 || engine.model().weights().has("position_embd.weight"))
@@ -23,12 +23,12 @@ int64_t text_bound(const Engine& engine, int64_t n_ctx) {
   return n_ctx;
 }
 
-// Longrope's factors depend on the session's context, which therefore must not depend on the texts.
+// The factors of longrope depend on the session's context, so that context must not depend on the texts.
 bool depends_on_context(const ModelInfo& model) {
   return std::ranges::any_of(model.ropes, [](const nn::Rope& rope) { return rope.long_factors != nullptr; });
 }
 
-// The texts from `begin` on that fit in one batch.
+// The end of the texts from `begin` on that fit in one batch.
 size_t batch_end(const SessionOptions& o, TokenLists texts, nn::Pooling pooling, size_t begin) {
   int64_t n_tokens = 0, n_outputs = 0;
   size_t end = begin;
@@ -56,7 +56,7 @@ Batch batch_of(TokenLists texts, nn::Pooling pooling) {
   return batch;
 }
 
-// What a text's rows come to.
+// The result for a text: its rows after pooling and, for rank, the rank head.
 Result<std::vector<float>> result_of(Session& session, nn::Pooling pooling, std::span<const float> rows,
                                      const CancelToken* cancel) {
   const ModelInfo& model = session.engine().model().info();
@@ -133,7 +133,7 @@ void normalize(std::span<float> x, int32_t norm) {
   double peak = 0, sum = 0;
   for (const float v : x) peak = std::max(peak, std::abs(double{v}));
   if (norm < 0 || peak == 0) return;
-  // Powers of shares of the peak: they neither overflow nor vanish all.
+  // Values are divided by the peak first, so that the powers do not overflow, nor all underflow.
   for (const float v : x) sum += std::pow(std::abs(double{v}) / peak, norm);
   const double size = norm == 0 ? peak / kInt16Peak : peak * std::pow(sum, 1.0 / norm);
   for (float& v : x) v = static_cast<float>(double{v} / size);

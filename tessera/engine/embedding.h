@@ -1,5 +1,5 @@
-// Embeddings of texts: a session of the right size for them, texts packed into batches, tokens pooled to a vector.
-// A text's vector is the same bits whatever other texts there are.
+// Embeddings of texts: chooses the size of a session, packs texts into batches, and pools the tokens of each text to a
+// vector. The bits of a text's vector do not depend on other texts.
 #pragma once
 
 #include <span>
@@ -12,25 +12,25 @@ namespace tessera {
 
 using TokenLists = std::span<const std::vector<int32_t>>;
 
-/// The pooling that is used: `asked`, else the model's, else the mean. Errors: unsupported (rank, and no rank head).
+/// The pooling to use: `asked`, else the model's, else the mean. Errors: unsupported (rank without a rank head).
 Result<nn::Pooling> embedding_pooling(const Engine& engine, std::optional<nn::Pooling> asked);
 
-/// `given` with sizes for embedding these texts. given.n_ctx bounds a text (0: what the model was trained for), and
-/// given.n_ubatch is what short texts are packed to. Errors: invalid_argument (a text without tokens, or longer than
-/// the bound).
+/// Returns `given` with sizes for embedding these texts. given.n_ctx is the most tokens of a text (0: the context that
+/// the model was trained with). Short texts are packed into batches of up to given.n_ubatch tokens. Errors:
+/// invalid_argument (no texts, a text without tokens); limit (a text that is too long).
 Result<SessionOptions> embedding_session(const Engine& engine, TokenLists texts, nn::Pooling pooling,
                                          const SessionOptions& given);
 
-/// One text's result: [n_embd], or [n_embd, n_tokens] without pooling, or scores [n_scores] with rank.
+/// Receives the result of one text: [n_embd], or [n_embd, n_tokens] without pooling, or scores [n_scores] with rank.
 using EmbeddingVisitor = FunctionRef<Result<>(size_t text, std::span<const float> values)>;
 
-/// Embeds the texts with a session of embedding_session()'s options for them, and hands the results over in order.
-/// Errors: those of decode(); those of `visit`; format (a value that is not finite).
+/// Embeds the texts and passes the results to `visit` in order. The session has the options of embedding_session() for
+/// these texts. Errors: those of decode(); those of `visit`; format (a value that is not finite).
 Result<> embed(Session& session, TokenLists texts, nn::Pooling pooling, EmbeddingVisitor visit,
                const CancelToken* cancel);
 
-/// Divides x by a norm of it, as --embd-normalize has them: -1 leaves it; 0 scales its largest magnitude to 32760; p >
-/// 0 divides by the p-norm. A zero vector stays. Sums run in double, in order.
+/// Divides x by one of its norms, as --embd-normalize does: -1 leaves x unchanged, 0 scales the largest magnitude to
+/// 32760, p > 0 divides by the p-norm. A zero vector stays zero. Sums are in double precision, in order.
 void normalize(std::span<float> x, int32_t norm);
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-// Kernels read rows as floats: where a file aligns tensors to less, their bytes are copied.
+// Kernels read rows as floats. Tensors with a smaller alignment in the file are copied.
 constexpr uintptr_t kInPlaceAlignment = 8;
 
 }  // namespace
@@ -107,7 +107,7 @@ std::vector<MemoryPart> Engine::allocated_memory() const {
 Result<> Engine::map_in_place() {
   if (in_place_.empty()) return {};
   for (const auto& file : files_->files()) {
-    // Nothing writes to these buffers: the pages are mapped read-only.
+    // The pages are mapped read-only, and nothing writes to these buffers.
     const std::span<const std::byte> bytes = file->bytes();
     TESSERA_ASSIGN(auto buffer, placement_->cpu().wrap_host({const_cast<std::byte*>(bytes.data()), bytes.size()}));
     maps_.push_back(std::move(buffer));
@@ -134,7 +134,7 @@ void Engine::lock_all() {
 
 Result<> Engine::load(const LoadProgress& progress) {
   if (loaded_) return {};
-  maps_.clear();  // of an attempt that failed
+  maps_.clear();  // left by a failed attempt
   TESSERA_TRY(memory_.allocate(BufferUsage::weights));
   TESSERA_TRY(map_in_place());
   const WeightLoader loader(*files_,
@@ -145,7 +145,7 @@ Result<> Engine::load(const LoadProgress& progress) {
   return {};
 }
 
-Result<> want_memory(const Engine& engine, const MemoryReport& report) {
+Result<> require_memory(const Engine& engine, const MemoryReport& report) {
   for (const Device* device : engine.devices()) {
     const uint64_t wanted = report.bytes_of(device->name()), free = device->memory().free_bytes;
     if (free == 0 || wanted <= free) continue;
@@ -165,7 +165,7 @@ uint64_t Engine::fingerprint() const {
     const size_t n = std::min(kSample, data.size());
     hash.add(data.first(n)).add(data.subspan((data.size() - n) / 2, n)).add(data.last(n));
   }
-  // K is stored rotated: with other rope settings, given beside the file, it is another model's.
+  // K is stored rotated, so a saved state is valid only for the same rope settings. Options can change them.
   for (const nn::Rope& rope : model_->info().ropes) {
     const nn::RopeConfig& c = rope.config;
     const std::array<double, 9> settings = {static_cast<double>(c.scaling),

@@ -18,7 +18,7 @@
 namespace tessera {
 
 enum class LoadMode : uint8_t {
-  mmap,  // map the file: what needs no packing is used in place
+  mmap,  // map the file: weights that need no packing are used in place
   read,  // read the file: nothing stays mapped
 };
 
@@ -26,37 +26,37 @@ struct EngineOptions {
   PlacementOptions placement{};
   LoadMode load = LoadMode::mmap;
   bool lock_memory = false;     // keep the weights from being swapped out
-  bool pack_weights = true;     // false: matrices too are used in place, and packed piecewise when they are multiplied
+  bool pack_weights = true;     // false: matrices are used in place too, and packed piecewise in each product
   bool check_tensors = false;   // refuse weights that are not finite
   ThreadPoolOptions threads{};  // for packing
   RopeOverrides rope{};
 };
 
-/// Called with the share of the bytes that are loaded, 0 to 1; returns false to stop.
+/// Called with the loaded share of the bytes, 0 to 1; returns false to stop.
 using LoadProgress = std::function<bool(float)>;
 
 class Engine {
  public:
-  /// Reads a model's metadata and plans its memory; the registry must outlive the engine. Errors: those of the
-  /// file, of its keys and tensors, of its vocabulary.
+  /// Reads a model's metadata and plans its memory. The registry must outlive the engine. Errors: those of the file, of
+  /// its keys and tensors, and of its vocabulary.
   static Result<std::shared_ptr<Engine>> open(const Registry& registry, const std::string& path,
                                               const EngineOptions& options);
-  /// The same for a model's files that are open already.
+  /// Likewise, for files that are open already.
   static Result<std::shared_ptr<Engine>> open(const Registry& registry, std::unique_ptr<ModelFiles> files,
                                               const EngineOptions& options);
 
-  /// Plans the weights' memory anew, elsewhere. No session may be left; what was loaded is given back, and adapters are
-  /// to be placed anew too. Errors: those of ModelPlacement.
+  /// Plans the weights' memory again, with other options. Frees loaded weights. No session may exist, and the caller
+  /// then calls Adapter::place() for each adapter. Errors: those of ModelPlacement.
   Result<> place(const PlacementOptions& options);
   const PlacementOptions& placement_options() const { return options_.placement; }
   const ModelPlacement& placement() const { return *placement_; }
-  /// Those that run the model, in order of priority.
+  /// The devices that run the model, in order of priority.
   std::span<const Device* const> devices() const { return placement_->devices(); }
-  /// The first of them.
+  /// The first of devices().
   const Device& device() const { return *devices().front(); }
 
-  /// Takes the planned memory and fills it. Errors: out_of_memory, io, cancelled (progress said so); format (a value
-  /// that is not finite, with check_tensors).
+  /// Allocates the planned memory and fills it. Errors: out_of_memory; io; cancelled (progress returned false); format
+  /// (a value that is not finite, with check_tensors).
   Result<> load(const LoadProgress& progress);
   bool is_loaded() const { return loaded_; }
 
@@ -65,12 +65,12 @@ class Engine {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const text::Vocab& vocab() const { return tokenizer_->vocab(); }
 
-  /// The weights' buffers.
+  /// The planned buffers of the weights.
   std::vector<MemoryPart> planned_memory() const;
-  /// The same, read off what load() has allocated.
+  /// The buffers that load() has allocated.
   std::vector<MemoryPart> allocated_memory() const;
 
-  /// What could not be had and was done without ("cannot lock ..."); for the user.
+  /// Requests that could not be met and are not fatal ("cannot lock ..."), as text for the user.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// Identifies the model for saved states: a hash of metadata, tensor list, samples of the weights and rope settings.
@@ -90,7 +90,7 @@ class Engine {
   std::unique_ptr<ModelFiles> files_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;
-  std::vector<Weight*> in_place_;              // used where the file is mapped
+  std::vector<Weight*> in_place_;              // used in the mapped file
   std::vector<Weight*> copied_;                // in buffers of their own
   TensorMemory memory_;                        // of copied_
   std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
@@ -98,8 +98,8 @@ class Engine {
   bool loaded_ = false;
 };
 
-/// Whether a plan fits what each device has free; mapped weights are file pages, which need not stay. Errors:
-/// out_of_memory, with both numbers.
-Result<> want_memory(const Engine& engine, const MemoryReport& report);
+/// Refuses a plan that needs more than the free memory of a device. Mapped weights do not count: the system can drop
+/// their file pages. Errors: out_of_memory, with both numbers.
+Result<> require_memory(const Engine& engine, const MemoryReport& report);
 
 }  // namespace tessera

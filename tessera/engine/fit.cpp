@@ -19,8 +19,8 @@ struct Planned {
   MemoryReport report;
 };
 
-// The longest context up to `most` whose plan fits, from one that does. Bytes grow with the context: halves the
-// interval between the longest that fits and `most`, which may fit too.
+// The longest context up to `most` whose plan fits, given one that fits. Bytes grow with the context, so the search
+// halves its step. `most` itself may fit.
 Result<Planned> largest_context(Planned longest, int64_t most,
                                 FunctionRef<Result<MemoryReport>(const SessionOptions&)> plan,
                                 FunctionRef<bool(const MemoryReport&)> fits) {
@@ -50,7 +50,7 @@ class Fitter {
       const uint64_t free = device->memory().free_bytes;
       const bool is_cpu = device == &engine.placement().cpu();
       const uint64_t margin = is_cpu ? std::min(options.margin_bytes, free / 16) : options.margin_bytes;
-      // A device that does not tell has what is asked for, until it is to have nothing.
+      // A device that reports no free memory has no limit, unless the margin asks for an empty device.
       const bool is_unknown = free == 0 && margin != UINT64_MAX;
       budgets_.push_back({device, free, is_unknown ? UINT64_MAX : free - std::min(free, margin)});
     }
@@ -77,8 +77,8 @@ class Fitter {
       if (!fits_ubatch_ || settings.n_ubatch <= kLeastUbatch) break;
       settings.n_ubatch /= 2;
     }
-    // The margin is a wish.
-    TESSERA_TRY(want_memory(engine_, report));
+    // The margin is best-effort: drop it if nothing fits with it.
+    TESSERA_TRY(require_memory(engine_, report));
     return finish(settings, std::move(report));
   }
 
@@ -89,7 +89,8 @@ class Fitter {
     uint64_t bytes;
   };
 
-  // Level 0 is as asked; then experts of one layer more on the CPU, then one entry less on devices.
+  // Level 0 is the requested placement. Each further level moves the experts of one more layer to the CPU, then, once
+  // all are there, one more entry.
   int64_t n_levels() const { return n_expert_levels_ + n_entries_; }
   PlacementOptions placement_at(int64_t level) const {
     PlacementOptions placement = placement_;
@@ -115,7 +116,7 @@ class Fitter {
     });
   }
 
-  // What was asked for fits with margins on devices that were filled by our own choice, else without.
+  // Whether the requested settings fit. Margins count only on devices whose layers the fit itself may choose.
   bool is_as_asked(const MemoryReport& report) const {
     return std::ranges::all_of(budgets_, [&](const Budget& budget) {
       const bool has_margin = n_entries_ > 0 && budget.device != &engine_.placement().cpu();
@@ -124,8 +125,8 @@ class Fitter {
     });
   }
 
-  // The first level at which the devices hold their part: from level to level they hold less, but from the first to the
-  // second, where copies between devices begin.
+  // The first level at which the plan fits on the devices. The bytes on devices fall from level to level, except from
+  // level 0 to level 1, where copies between devices begin.
   Result<int64_t> first_level(const SessionOptions& settings) {
     TESSERA_ASSIGN(const MemoryReport whole, plan(0, settings));
     if (fits(whole, false) || n_levels() == 0) return 0;
@@ -178,8 +179,8 @@ class Fitter {
   SessionOptions asked_;
   bool fits_context_ = false, fits_ubatch_ = false;
   std::vector<Budget> budgets_;
-  int64_t n_entries_ = 0;        // that may be taken from devices
-  int64_t n_expert_levels_ = 0;  // layers whose experts may be taken first
+  int64_t n_entries_ = 0;        // entries that may move to the CPU
+  int64_t n_expert_levels_ = 0;  // layers whose experts may move before them
   int64_t level_ = 0;
   std::string why_;
 };
@@ -192,7 +193,7 @@ Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, con
   Fitted fitted{.session = asked, .report = {}};
   fitted.session.adapters.assign(adapters.begin(), adapters.end());
   TESSERA_ASSIGN(fitted.report, Session::plan(engine, fitted.session));
-  TESSERA_TRY(want_memory(engine, fitted.report));
+  TESSERA_TRY(require_memory(engine, fitted.report));
   return fitted;
 }
 
@@ -210,7 +211,7 @@ Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uin
       for (; settings.n_ubatch >= 1; settings.n_ubatch /= 2) {
         auto smallest = plan(settings);
         if (!smallest && !q8_cache) return forward_error(smallest);
-        if (!smallest) break;  // this model's heads do not fit the blocks of q8_0
+        if (!smallest) break;  // the dimension of the heads is no multiple of the blocks of q8_0
         least = std::min<uint64_t>(least, smallest->total());
         if (fits(*smallest)) {
           TESSERA_ASSIGN(auto found, largest_context({settings, std::move(*smallest)}, most, plan, fits));

@@ -63,7 +63,7 @@ Result<int32_t> Generator::next(const CancelToken* cancel) {
     stop_ = StopReason::n_predict;
     return -1;
   }
-  // The last token is decoded only when another one is wanted.
+  // The last token is decoded only if the caller requests another one.
   if (pending_ >= 0) {
     if (position_ >= session_.n_ctx() && !options_.context_shift) {
       stop_ = StopReason::context_full;
@@ -90,8 +90,8 @@ Result<> Generator::decode(int32_t token, const CancelToken* cancel) {
   return {};
 }
 
-// A full context forgets the first half of what follows the kept tokens, and the rest moves down. But where layers have
-// forgotten kept tokens, enough must stay behind those that no window reaches them.
+// A full context forgets the first half of the tokens after the kept ones, and the rest moves down. Layers with a
+// window may have forgotten kept tokens. Then enough later tokens must stay that no window reaches the kept ones.
 Result<> Generator::make_room() {
   if (position_ < session_.n_ctx()) return {};
   const auto keep = static_cast<int32_t>(std::clamp<int64_t>(session_.n_ctx() - 2, 0, n_keep_));

@@ -1,4 +1,4 @@
-// Text generation: a prompt goes in, tokens come out one by one until something ends it.
+// Text generation: decodes a prompt, then returns tokens one by one until a stop reason applies.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,18 @@ namespace tessera {
 std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const Engine> engine);
 
 enum class StopReason : uint8_t {
-  none,          // goes on
+  none,          // more tokens can follow
   end_of_text,   // the model ended it
-  n_predict,     // as many tokens as were asked for
+  n_predict,     // the requested number of tokens was generated
   context_full,  // no position is left and the context is not shifted
 };
 
 struct GenerateOptions {
   int64_t n_predict = -1;      // -1: until the model ends it or the context is full
-  bool ignore_end = false;     // tokens that end a text are tokens like others
-  bool context_shift = false;  // when the context is full, forget half of what follows the first n_keep tokens
+  bool ignore_end = false;     // generate on after a token that ends a text
+  bool context_shift = false;  // when the context is full, forget half of the tokens after the first n_keep
   int64_t n_keep = 0;          // -1: the whole prompt
-  int64_t n_batch = 2048;      // prompt tokens decoded per call, between which a cancellation leaves the cache whole
+  int64_t n_batch = 2048;      // prompt tokens per decode(); a cancellation keeps the tokens of earlier calls
 };
 
 class Generator {
@@ -36,18 +36,18 @@ class Generator {
   Generator(Session& session, sample::Chain& chain, int32_t sequence, const GenerateOptions& options)
       : session_(session), chain_(chain), sequence_(sequence), options_(options) {}
 
-  /// Decodes the prompt; where the model has an encoder, gives it the prompt, and begins a text. Errors:
-  /// invalid_argument (empty); limit (longer than the context); unsupported (the context is to be shifted, and the
-  /// model cannot); cancelled.
+  /// Decodes the prompt. If the model has an encoder, encodes the prompt instead and begins a text. Errors:
+  /// invalid_argument (empty prompt); limit (longer than the context); unsupported (context_shift with a model whose
+  /// context cannot be shifted); cancelled.
   Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel);
 
-  /// The next token, or a reason in stop_reason() and -1. Errors: limit (the context cannot be shifted with the tokens
-  /// that are to be kept); cancelled.
+  /// Returns the next token, or -1 with the reason in stop_reason(). Errors: limit (the context cannot be shifted with
+  /// n_keep tokens kept); cancelled.
   Result<int32_t> next(const CancelToken* cancel);
 
   StopReason stop_reason() const { return stop_; }
   int64_t n_generated() const { return n_generated_; }
-  /// The logits from which the next token will be chosen.
+  /// The logits for the choice of the next token.
   std::span<const float> logits() const { return session_.logits(0); }
 
  private:

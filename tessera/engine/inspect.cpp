@@ -1,10 +1,10 @@
 #include "tessera/engine/inspect.h"
 
-#include <charconv>
 #include <cstring>
 #include <new>
 
 #include "tessera/base/half.h"
+#include "tessera/gguf/weight_name.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -20,18 +20,6 @@ std::vector<float> converted(std::span<const std::byte> bytes, Convert convert) 
     values[i] = convert(value);
   }
   return values;
-}
-
-// The number in "blk.12.attn_q.weight" or "cache.k.12"; -1: none.
-int layer_in(std::string_view name) {
-  for (const std::string_view prefix : {"blk.", "cache.k.", "cache.v."}) {
-    const size_t at = name.find(prefix);
-    if (at == std::string_view::npos) continue;
-    int layer = -1;
-    std::from_chars(name.data() + at + prefix.size(), name.data() + name.size(), layer);
-    return layer;
-  }
-  return -1;
 }
 
 }  // namespace
@@ -80,11 +68,11 @@ std::vector<int> layers_of(const Graph& graph) {
       if (source == kNoNode) continue;
       const Node& storage = graph[graph.storage(source)];
       if (storage.op != Op::tensor) continue;
-      const int layer = layer_in(storage.name);
-      const bool is_behind = storage.name.starts_with("output") || storage.name.starts_with("token_embd");
-      if (layer >= 0 || is_behind) current = layer;
+      const WeightName name = parse_weight_name(storage.name);
+      if (storage.tensor->layer >= 0 || name.is_output() || name.is_token_table()) current = storage.tensor->layer;
     }
-    layers.push_back(node.is_leaf() ? layer_in(node.name) : current);
+    const int own = node.op == Op::tensor ? node.tensor->layer : -1;
+    layers.push_back(node.is_leaf() ? own : current);
   }
   return layers;
 }

@@ -30,7 +30,7 @@ struct ValueWatch {
   std::function<Result<>(const PreparedGraph&, NodeId)> see{};  // called in order of nodes; an error ends the step
 };
 
-/// Contiguous values as floats; absent for other types than f32, f16, bf16 and i32.
+/// Contiguous values as floats; no value for types other than f32, f16, bf16 and i32.
 std::optional<std::vector<float>> floats_of(DType dtype, std::span<const std::byte> bytes);
 
 /// The value of a node of graph.graph(), converted to floats. Errors: unsupported (not f32, f16, bf16 or i32);

@@ -12,7 +12,7 @@ void tell(const std::function<void(std::string_view)>& event, std::string_view l
   if (event && !line.empty()) event(line);
 }
 
-// A margin with which the fullest device is planned for three quarters of the bytes it was planned for.
+// A margin that reduces the plan of the fullest device to three quarters of its bytes.
 uint64_t larger_margin(const Engine& engine, const MemoryReport& report, uint64_t margin) {
   for (const Device* device : engine.devices()) {
     if (device == &engine.placement().cpu()) continue;
@@ -66,7 +66,7 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
         placement.n_gpu_layers != kAutoLayers)
       return forward_error(session);
     tell(events.on_choice, "fit: less is tried: " + session.error().message());
-    // What was loaded is given back before the devices are asked again.
+    // Frees loaded weights before the devices report their free memory again.
     TESSERA_TRY(engine.place(placement));
     for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
     options.margin_bytes =

@@ -1,5 +1,5 @@
-// A model as a program has it: options go in; an engine with its adapters and a session come out. The command line, a
-// server and a C interface open models here, so that each gets the same plan, the same fit and the same warnings.
+// Opens and loads a model for a program: an engine, its adapters and a session, from one set of options. The command
+// line, a server and a C interface open models here, so all get the same plan, the same fit and the same warnings.
 #pragma once
 
 #include <functional>
@@ -20,29 +20,29 @@ struct AdapterSource {
 
 struct AdapterSources {
   std::vector<AdapterSource> loras, control_vectors;
-  LayerSpan layers{};  // that control vectors are added to
+  LayerSpan layers{};  // layers to which control vectors are added
 };
 
 struct ModelOptions {
   std::string path{};                  // of the GGUF file, or of the first of its parts
-  std::span<const std::byte> bytes{};  // a GGUF file in memory, which is used instead; path names it in messages
-  EngineOptions engine{.placement = {.devices = {}}};  // by default each GPU there is
+  std::span<const std::byte> bytes{};  // a GGUF file in memory, used instead of the file; path names it in messages
+  EngineOptions engine{.placement = {.devices = {}}};  // default: all GPUs
   FitOptions fit{};
   AdapterSources adapters{};
 };
 
-/// What a program may show while a model is loaded. Empty functions are not called.
+/// Callbacks while a model is loaded, for display. Empty functions are not called.
 struct LoadEvents {
   LoadProgress progress{};                             // see Engine::load()
-  std::function<void(std::string_view)> on_choice{};   // a line on what was chosen so that the model fits
-  std::function<void(std::string_view)> on_warning{};  // a line on what could not be had and was done without
+  std::function<void(std::string_view)> on_choice{};   // a line on the settings chosen so that the model fits
+  std::function<void(std::string_view)> on_warning{};  // a line on a request that could not be met and is not fatal
 };
 
-/// The session ends first, then adapters, engine and registry.
+/// Destroys the session first, then adapters, engine and registry.
 struct LoadedModel {
   std::shared_ptr<const Registry> registry{};
   std::shared_ptr<Engine> engine{};
-  std::vector<SessionAdapter> adapters{};  // that sessions begin with
+  std::vector<SessionAdapter> adapters{};  // with the initial scales of sessions
   FitOptions fit{};
   std::unique_ptr<Session> session{};  // null before load_session()
 };
@@ -51,13 +51,13 @@ struct LoadedModel {
 /// and Adapter.
 Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const ModelOptions& options);
 
-/// Loads an opened model's weights and those of its adapters, where they are placed. Errors: those of Engine::load()
-/// and Adapter::load().
+/// Loads the weights of an opened model and of its adapters, as placed. Errors: those of Engine::load() and
+/// Adapter::load().
 Result<> load_weights(LoadedModel& model, const LoadEvents& events = {});
 
-/// Fits an opened model to the devices (see fit()), loads it and makes its session. If a device runs out of memory all
-/// the same, tries again with a smaller plan for the devices, a few times. Errors: those of fit(), load_weights() and
-/// Session::create(); out_of_memory comes before anything is loaded where the plan shows it.
+/// Fits an opened model to the devices (see fit()), loads it and creates its session. If a device still runs out of
+/// memory, retries a few times with a smaller plan for the devices. Errors: those of fit(), load_weights() and
+/// Session::create(). If no plan fits, out_of_memory is returned before anything is loaded.
 Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events = {});
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Bytes by buffer: what an engine and a session take. Computed before anything is allocated; what is allocated later
-// are these very bytes.
+// The memory of an engine and a session, in bytes by buffer. The report is computed before anything is allocated, and
+// later allocations have exactly these sizes.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ struct MemoryReport {
       if (part.kind == kind) total += part.bytes;
     return total;
   }
-  /// What must be free on a device: mapped weights are file pages, which need not stay. Output rows are the host's.
+  /// Bytes that must be free on a device. Mapped weights do not count: the system can drop their file pages. Output
+  /// rows count for the CPU.
   size_t bytes_of(std::string_view device) const {
     size_t total = 0;
     for (const MemoryPart& part : parts) {
@@ -48,7 +49,7 @@ struct MemoryReport {
   }
 };
 
-/// A part for each type of buffer.
+/// One part per buffer type.
 inline std::vector<MemoryPart> memory_parts(MemoryPart::Kind kind, std::span<const TypeBytes> bytes) {
   std::vector<MemoryPart> parts;
   for (const TypeBytes& one : bytes)

@@ -120,8 +120,8 @@ Result<> ModelPlacement::set_shares(const PlacementOptions& options) {
   return {};
 }
 
-// As llama.cpp's users know it: the entries that are offloaded are numbered from 0, and entry i of n lies on the first
-// device up to which the shares sum to more than i / n.
+// Divides entries as llama.cpp does: of n offloaded entries, numbered from 0, entry i is on the first device up to
+// which the shares sum to more than i / n.
 void ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
   const int64_t n_entries = model.n_layers + 1;
   entries_.assign(static_cast<size_t>(n_entries), &cpu());
@@ -161,7 +161,7 @@ const Device& ModelPlacement::device_of(const Weight& weight) const {
   if (name.layer && *name.layer < n_cpu_expert_layers_ && name.is_expert()) return cpu();
   if (name.layer) return entry(std::min(*name.layer, n_entries() - 2));
   if (weight.use == Op::get_rows) return cpu();
-  // Weights that are neither in front of the layers nor behind them, such as factors of ropes, go with the first layer.
+  // Weights that precede no layer and follow none, such as factors of ropes, are with the first layer.
   return entry(name.is_output() || name.is_token_table() ? n_entries() - 1 : 0);
 }
 
@@ -169,7 +169,7 @@ const BufferType& ModelPlacement::device_type(const Device& device, Op use, cons
   return pack ? device.weight_buffer_type(use, tensor.dtype, tensor.shape()) : device.buffer_type();
 }
 
-// A device that works in plain memory multiplies by what lies there.
+// Matrices that a device without memory of its own can multiply by get its preferred memory.
 const BufferType& ModelPlacement::cpu_type(Op use, const Tensor& tensor, bool pack) const {
   if (!pack) return cpu().buffer_type();
   const bool helps =
@@ -184,7 +184,7 @@ Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pac
   if (rule != nullptr && rule->type != nullptr) {
     const auto bytes = rule->type->tensor_bytes(tensor.dtype, tensor.shape());
     const BufferType& plain = rule->type->device().buffer_type();
-    const bool is_plain = rule->type->is_host() || rule->type == &plain;  // else panels, which products read
+    const bool is_plain = rule->type->is_host() || rule->type == &plain;  // else panels, which only products read
     if (!bytes || (!is_plain && !is_product(weight.use)))
       return fail(ErrorCode::invalid_argument, "tensor {} cannot lie in {}: {}", tensor.name, rule->type->name(),
                   bytes ? "only what is multiplied does" : bytes.error().message());
@@ -199,7 +199,7 @@ Result<const BufferType*> ModelPlacement::type_of(const Weight& weight, bool pac
   return is_fit ? &type : &cpu_type(weight.use, tensor, pack);
 }
 
-// Each device gets rows as its share, in whole panels: products of fewer rows cost as much.
+// Divides rows by the shares, in whole panels: a product of fewer rows costs as much as one of a whole panel.
 std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack) const {
   constexpr int64_t kRows = 16;
   const Tensor& whole = weight.tensor;
@@ -216,9 +216,11 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
     if (begin == end) continue;
     Tensor part{.name = fmt::format("{}[{}:{}]", whole.name, begin, end),
                 .dtype = whole.dtype,
-                .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value()};  // smaller than the whole
+                .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value(),
+                .layer = whole.layer};  // smaller than the whole
     part.buffer_type = &device_type(*share.device, weight.use, part, pack);
-    if (!can_hold(*part.buffer_type, part) || !can_use_in(*share.device, weight.use, part, *part.buffer_type)) return {};
+    if (!can_hold(*part.buffer_type, part) || !can_use_in(*share.device, weight.use, part, *part.buffer_type))
+      return {};
     parts.push_back(std::move(part));
     begin = end;
   }

@@ -1,6 +1,6 @@
-// Where a model's weights and caches lie. Options in the words of llama.cpp's users become a device for each entry of
-// the model (its layers, and the output behind them) and a type of memory for each weight. An engine has one placement;
-// docs/offload.md tells users.
+// The placement of a model's weights and caches. From options with the same meaning as in llama.cpp, it chooses a
+// device for each entry of the model (its layers and, last, the output) and a type of memory for each weight. An engine
+// has one placement; docs/offload.md is the documentation for users.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,43 @@
 namespace tessera {
 
 enum class SplitMode : uint8_t {
-  none,   // all that is offloaded on the main device
-  layer,  // layers in turn
+  none,   // all offloaded weights on the main device
+  layer,  // whole layers, divided among the devices
   row,    // rows of each matrix on all devices, the rest on the main device
 };
 
-/// Weights whose names match lie in this memory, or on this device in the memory that suits them.
+/// Puts weights with matching names in a memory, or on a device, in the memory that the device prefers for them.
 struct PlacementRule {
   std::string pattern;  // base/tensor_pattern.h
-  std::string target;   // a device or a type of memory, in any case
+  std::string target;   // name of a device or of a type of memory; case is ignored
 };
 
-inline constexpr int64_t kAutoLayers = -1;  // all that fit, where somebody fits (engine/fit.h); else all
+inline constexpr int64_t kAutoLayers = -1;  // as many as fit, if engine/fit.h is used; else all
 inline constexpr int64_t kAllLayers = std::numeric_limits<int64_t>::max();
 
 struct PlacementOptions {
-  std::vector<std::string> devices{"cpu"};  // in order of priority; "none" and "cpu" add none; empty: each gpu there is
-  int64_t n_gpu_layers = kAutoLayers;       // the last so many entries go to devices
+  std::vector<std::string> devices{"cpu"};  // in order of priority; "none" and "cpu" add none; empty: all GPUs
+  int64_t n_gpu_layers = kAutoLayers;       // number of entries on devices, counted from the last
   SplitMode split = SplitMode::layer;
-  std::vector<float> shares{};         // of the devices; empty: as their free memory
-  int64_t main_device = 0;             // of SplitMode::none and row: an index of devices
-  std::vector<PlacementRule> rules{};  // the first that matches counts
-  int64_t n_cpu_expert_layers = 0;     // in the first so many layers experts stay on the CPU
+  std::vector<float> shares{};         // of the devices; empty: in proportion to their free memory
+  int64_t main_device = 0;             // for SplitMode::none and row: an index in devices
+  std::vector<PlacementRule> rules{};  // the first match applies
+  int64_t n_cpu_expert_layers = 0;     // number of layers, from the first, with experts on the CPU
   bool offload_caches = true;
 };
 
 class ModelPlacement {
  public:
-  /// Errors: not_found (a device or memory, listing those there are); invalid_argument (a pattern, shares, a main
-  /// device that is none of the devices).
+  /// Errors: not_found (an unknown device or memory; the message lists the known ones); invalid_argument (a pattern,
+  /// shares, a main device out of range).
   static Result<ModelPlacement> create(const Registry& registry, const ModelInfo& model,
                                        const PlacementOptions& options);
 
-  /// Those that run graphs, in order of priority: what options name, and the registry's "cpu" if there is one.
+  /// The devices that run graphs, in order of priority: the devices of the options, then the registry's "cpu" if there
+  /// is one.
   static Result<std::vector<const Device*>> find_devices(const Registry& registry, const PlacementOptions& options);
   std::span<const Device* const> devices() const { return devices_; }
-  /// The last of them.
+  /// The last of devices().
   const Device& cpu() const { return *devices_.back(); }
   /// Entries that are not on the CPU, of n_layers + 1.
   int64_t n_offloaded() const;
@@ -60,22 +61,22 @@ class ModelPlacement {
   /// The device of an entry.
   const Device& entry(int64_t i) const { return *entries_[static_cast<size_t>(i)]; }
 
-  /// The device of what a layer keeps; by layer of a cache, for the model's layers given.
+  /// The device of the cache or state of a layer; for a list of the model's layers, the devices in the same order.
   const Device& cache_of(int64_t layer) const;
   std::vector<const Device*> caches_of(std::span<const int64_t> layers) const;
 
-  /// The memory of a weight. What its device cannot multiply or hold lies on the CPU. Errors: invalid_argument (a rule
-  /// names memory that cannot hold it).
+  /// The memory of a weight. A weight that its device cannot multiply or hold is on the CPU. Errors:
+  /// invalid_argument (a rule names memory that cannot hold it).
   Result<const BufferType*> type_of(const Weight& weight, bool pack) const;
-  /// The parts of a weight whose rows lie on several devices, in their order: without buffers. Empty: it is not split.
+  /// The parts of a weight whose rows are on several devices, in row order and without buffers. Empty: not split.
   std::vector<Tensor> row_parts_of(const Weight& weight, bool pack) const;
-  /// The memory of a tensor that goes with a weight (an adapter's), for another use.
+  /// The memory of a tensor stored beside a weight (such as an adapter's), for an operation `use` of its own.
   const BufferType& type_beside(const Weight& weight, const Tensor& tensor, Op use) const;
 
  private:
   struct Rule {
     TensorPattern pattern;
-    const Device* device = nullptr;  // or:
+    const Device* device = nullptr;  // null: `type` is set
     const BufferType* type = nullptr;
   };
 

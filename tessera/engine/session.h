@@ -18,7 +18,7 @@ namespace tessera {
 
 class Session {
  public:
-  /// The bytes of a session, the engine's included. Allocates no device memory; the engine need not be loaded.
+  /// The bytes of a session, including those of the engine. Allocates no device memory; the engine need not be loaded.
   /// Errors: invalid_argument (an option out of range); unsupported; limit.
   static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& options);
   /// A session without memory, to inspect its steps. The engine must outlive it. Errors: those of plan().
@@ -29,25 +29,25 @@ class Session {
   const Engine& engine() const { return *engine_; }
   const SessionOptions& options() const { return options_; }
   int64_t n_ctx() const { return options_.n_ctx; }
-  /// The bytes that were allocated, the engine's included.
+  /// The allocated bytes, including those of the engine.
   MemoryReport allocated_memory() const;
   /// See Backend::warning().
   std::string_view warning() const { return graphs_->warning(); }
 
   // --- decoding (decode.cpp)
 
-  /// Computes a batch and stores its tokens. A model that is not causal computes a sequence at once: the tokens of a
-  /// sequence stand together, fit in a micro-batch, and none is stored before. Errors: invalid_argument (a token,
-  /// position or sequence out of range, more outputs than n_outputs, a sequence in pieces); limit (the cache is full);
-  /// cancelled. After an error the session is as it was before the batch.
+  /// Computes a batch and stores its tokens. A model that is not causal computes each sequence at once: its tokens must
+  /// be adjacent in the batch and fit in a micro-batch, and none may be stored already. Errors: invalid_argument (a
+  /// token, position or sequence out of range, more outputs than n_outputs, a divided sequence); limit (the cache is
+  /// full); cancelled. After an error the session is as it was before the batch.
   Result<> decode(const Batch& batch, const CancelToken* cancel = nullptr);
-  /// Rows of the last batch, valid until the next decode(): logits [n_vocab] after the i-th token that wanted them, or
-  /// its embedding [n_embd] with options().embeddings.
+  /// Rows of the last batch, valid until the next decode(): the logits [n_vocab] after the i-th token with
+  /// wants_logits, or its embedding [n_embd] with options().embeddings.
   std::span<const float> logits(int64_t i) const { return row(i); }
   std::span<const float> embedding(int64_t i) const { return row(i); }
   int64_t n_outputs() const { return n_outputs_; }
   /// Scores [n_scores] of the model's rank head for a pooled embedding [n_embd]. Errors: unsupported (there is no rank
-  /// head, or the session gives logits); cancelled.
+  /// head, or the session computes logits); cancelled.
   Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel = nullptr);
 
   /// Whether the model has an encoder beside its decoder. Each sequence then needs a prompt, to which its tokens
@@ -59,7 +59,7 @@ class Session {
   /// prompt.
   Result<> encode(int32_t sequence, std::span<const int32_t> tokens, const CancelToken* cancel = nullptr);
 
-  /// Sets the scales of a sequence from the next decode() on; adapters that are not named get 0. The default is
+  /// Sets the scales of a sequence from the next decode() on; adapters not in the list get 0. The default is
   /// SessionOptions::adapters. Stored K and V keep the old adapters; remove() the sequence if that is not wanted.
   /// Errors: invalid_argument (sequence, adapter, scale).
   Result<> set_adapters(int32_t sequence, std::span<const AdapterScale> scales) {
@@ -80,7 +80,7 @@ class Session {
   std::optional<int32_t> max_position(int32_t sequence) const { return memory_->max_position(sequence); }
   std::optional<int32_t> lowest_rollback(int32_t sequence) const { return memory_->lowest_rollback(sequence); }
   const KvCache& cache() const { return memory_->kv(); }
-  /// Whether the model has recurrent layers: their state goes back only to a checkpoint.
+  /// Whether the model has recurrent layers. Their state can be rolled back only to a checkpoint.
   bool is_recurrent() const { return memory_->is_recurrent(); }
   Result<> checkpoint(int32_t sequence) { return memory_->checkpoint(sequence); }
   Result<> drop_checkpoints(int32_t sequence) { return memory_->drop_checkpoints(sequence); }

@@ -18,14 +18,14 @@ using ProductObserver = std::function<void(std::string_view weight, std::span<co
 
 struct SessionOptions {
   int64_t n_ctx = 0;          // tokens over all sequences; 0: the context that the model was trained with
-  int64_t n_ubatch = 512;     // most tokens of a micro-batch
+  int64_t n_ubatch = 512;     // maximum number of tokens of a micro-batch
   int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
-  int64_t n_outputs = 1;      // most rows of logits or embeddings of one decode()
+  int64_t n_outputs = 1;      // maximum number of rows of logits or embeddings per decode()
   bool embeddings = false;    // rows are embeddings instead of logits
   int32_t n_checkpoints = 0;  // of recurrent states: see Session::checkpoint()
   DType type_k = DType::f16;  // of the KV cache
   DType type_v = DType::f16;
-  Activations activations = Activations::automatic;
+  ActivationPrecision activations = ActivationPrecision::automatic;
   ThreadPoolOptions threads{};
   std::vector<SessionAdapter> adapters{};  // scales apply to all sequences; see Session::set_adapters()
   ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none

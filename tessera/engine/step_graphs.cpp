@@ -1,6 +1,7 @@
 #include "tessera/engine/step_graphs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace tessera {
@@ -93,7 +94,8 @@ Result<Graph> StepGraphs::build_ranker(Ranker& ranker) const {
 }
 
 // These shapes bound all others: a full micro-batch with the most outputs, with one output less (models skip the
-// selection of rows if all are wanted) and without outputs, and one token. Each comes without adapters and with all.
+// selection of rows if all tokens have outputs) and without outputs, and one token. Each is built without adapters and
+// with all.
 Result<std::vector<Graph>> StepGraphs::largest_graphs() const {
   const int64_t n_ubatch = options_.n_ubatch, n_outputs = std::min(options_.n_outputs, n_ubatch);
   std::vector<Graph> graphs;

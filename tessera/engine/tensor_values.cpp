@@ -16,7 +16,7 @@ Result<> read_values(const ModelFiles& files, const ModelFiles::Tensor& tensor,
   if (format == nullptr)
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", files.files()[tensor.file]->name(),
                 quote_name(tensor.info.name), type.name);
-  // Rows are whole blocks without gaps, so the tensor is one run of blocks.
+  // Rows consist of whole blocks without gaps, so the tensor is one array of blocks.
   std::span<const std::byte> bytes = files.data(tensor);
   std::vector<float> values(static_cast<size_t>(kPieceValues));
   for (int64_t left = tensor.info.shape.n_elements(); left > 0;) {

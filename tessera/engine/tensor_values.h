@@ -1,4 +1,4 @@
-// The values of a tensor as a file stores them, decoded by the formats' scalar truth. Called by inspect --dump; reads
+// Decodes the values of a tensor of a file with the formats' reference implementation. Called by inspect --dump. Reads
 // the file piece by piece, so memory does not grow with the tensor.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Gives all values to `take` in the order of the file, innermost extent first, in pieces of at most 16384; stops at
-/// the first error of take, which it returns. Errors: unsupported (a type without decoder).
+/// Calls `take` with all values in the order of the file, innermost extent first, in pieces of at most 16384 values.
+/// Errors: unsupported (a type without decoder); the first error of `take`, which ends the call.
 Result<> read_values(const ModelFiles& files, const ModelFiles::Tensor& tensor,
                      FunctionRef<Result<>(std::span<const float>)> take);
 

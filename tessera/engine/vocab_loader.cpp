@@ -1,4 +1,4 @@
-// One row per special id; scalars and arrays are optional unless a tokenizer cannot do without.
+// The special ids are a table. Other scalars and arrays are optional unless every tokenizer needs them.
 #include "tessera/engine/vocab_loader.h"
 
 #include <array>
@@ -47,7 +47,7 @@ Result<> read_optional_array(const Metadata& metadata, std::string_view key, Tar
   return {};
 }
 
-/// Bytes, which files have as u8 or as i8.
+/// Reads bytes, which files store as u8 or as i8.
 Result<> read_optional_bytes(const Metadata& metadata, std::string_view key, std::vector<uint8_t>& target) {
   std::vector<int64_t> values;
   TESSERA_TRY(read_optional_array<int64_t>(metadata, key, values));

@@ -13,10 +13,10 @@ namespace tessera {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{4} << 20;
-// A piece ends on a whole panel of every packed form (16 rows; more is harmless).
+// A piece consists of whole panels of every packed form (16 rows). A multiple is harmless.
 constexpr int64_t kPieceRows = 64;
 
-// The first value that is not finite: of the blocks with a fault, the first that decodes to one.
+// Refuses values that are not finite. Reports the first value that decodes to one in the first block with a fault.
 Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
   const DTypeInfo& type = info(tensor.dtype);
   const quant::Format* format = quant::find_format(tensor.dtype);

@@ -1,5 +1,5 @@
-// Fills the weights' buffers from the model's files, in pieces that several threads pack at once. Pages of the file are
-// dropped as soon as they are copied, so the file and its packed form are never both resident.
+// Fills the weights' buffers from the model's files, in pieces that several threads pack in parallel. Pages of the file
+// are dropped as soon as they are copied, so the file and its packed form are never both resident.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ class WeightLoader {
 
   WeightLoader(const ModelFiles& files, Options options) : files_(files), options_(options) {}
 
-  /// Copies `copied` into their buffers; with check, reads `in_place` too. Errors: io; cancelled; format, naming
-  /// tensor and block.
+  /// Copies the weights `copied` into their buffers. With check, also reads the weights `in_place`. Errors: io;
+  /// cancelled; format (a value that is not finite; the message names the tensor and the block).
   Result<> load(std::span<Weight* const> copied, std::span<Weight* const> in_place, const LoadProgress& progress) const;
 
  private:
@@ -28,7 +28,7 @@ class WeightLoader {
     const Weight* weight;
     size_t offset;  // in the file's tensor
     size_t bytes;
-    const Tensor* to;  // null: nowhere
+    const Tensor* to;  // null: only checked
     size_t to_offset;
   };
   std::vector<Piece> cut(std::span<Weight* const> weights, bool copy) const;

@@ -43,7 +43,7 @@ Result<size_t> parse_digit(std::string_view text, char first, char last, std::st
   return static_cast<size_t>(text[0] - first);
 }
 
-Result<> want_tasks(const std::vector<ChoiceTask>& tasks) {
+Result<> require_tasks(const std::vector<ChoiceTask>& tasks) {
   if (tasks.empty()) return fail(ErrorCode::format, "the file is empty: want a task at least");
   return {};
 }
@@ -161,7 +161,7 @@ Result<std::vector<ChoiceTask>> parse_hellaswag(std::string_view file) {
     }
     tasks.push_back(std::move(task));
   }
-  TESSERA_TRY(want_tasks(tasks));
+  TESSERA_TRY(require_tasks(tasks));
   return tasks;
 }
 
@@ -175,7 +175,7 @@ Result<std::vector<ChoiceTask>> parse_winogrande(std::string_view file) {
     task->number = static_cast<int64_t>(tasks.size()) + 1;
     tasks.push_back(std::move(*task));
   }
-  TESSERA_TRY(want_tasks(tasks));
+  TESSERA_TRY(require_tasks(tasks));
   return tasks;
 }
 
@@ -206,7 +206,7 @@ Result<std::vector<ChoiceTask>> parse_multiple_choice(std::string_view file) {
     task->number = number;
     tasks.push_back(std::move(*task));
   }
-  TESSERA_TRY(want_tasks(tasks));
+  TESSERA_TRY(require_tasks(tasks));
   return tasks;
 }
 

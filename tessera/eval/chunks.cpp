@@ -8,7 +8,7 @@ namespace tessera::eval {
 
 namespace {
 
-Result<> want_utf8(std::string_view text) {
+Result<> require_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const text::Utf8Step step = text::next_utf8(text.substr(i));
     if (step.state != text::Utf8State::valid)
@@ -38,7 +38,7 @@ Chunks::Chunks(const text::Vocab& vocab, int64_t n_ctx, int64_t stride) : n_ctx_
 
 Result<Chunks> Chunks::create(const text::Tokenizer& tokenizer, std::string_view text, const ChunkOptions& options) {
   TESSERA_TRY(check(options));
-  TESSERA_TRY(want_utf8(text));
+  TESSERA_TRY(require_utf8(text));
   auto tokens = tokenizer.tokenize(text, {.add_special = true});
   if (!tokens) return forward_error(tokens, "text");
   const int64_t n_ctx = options.n_ctx, stride = options.stride == 0 ? n_ctx : options.stride;

@@ -35,8 +35,8 @@ class ReferenceLogits {
   std::span<const int32_t> ids() const { return ids_; }
   int64_t n_vocab() const { return n_vocab_; }
 
-  /// Compares the logits after the next token of ids(). Errors: mismatch (another n_vocab), format (the reference is not
-  /// finite).
+  /// Compares the logits after the next token of ids(). Errors: mismatch (another n_vocab), format (the reference is
+  /// not finite).
   Result<> compare_next(std::span<const float> logits);
 
   /// The error of all compared logits. NaN if all were 0 or none was compared.

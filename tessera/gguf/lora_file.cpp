@@ -14,7 +14,7 @@ constexpr std::string_view kDownEnding = ".lora_a", kUpEnding = ".lora_b";
 constexpr std::string_view kTokenTable = "token_embd.weight";
 constexpr int64_t kMaxLoraRank = int64_t{1} << 16;  // far above any adapter
 
-Result<> want_text(const ModelFiles& files, std::string_view key, std::string_view wanted) {
+Result<> require_text(const ModelFiles& files, std::string_view key, std::string_view wanted) {
   TESSERA_ASSIGN(const auto text, files.metadata().get<std::string_view>(key));
   if (text == wanted) return {};
   return fail(ErrorCode::unsupported, "{}: key '{}' is {}, want \"{}\"", files.name(), key, quote_name(text), wanted);
@@ -32,8 +32,8 @@ Result<LoraFile> LoraFile::open(const std::string& path, const ModelFiles& base)
 
 Result<> LoraFile::read_keys(const ModelFiles& base) {
   const Metadata& metadata = files_->metadata();
-  TESSERA_TRY(want_text(*files_, keys::kType, "adapter"));
-  TESSERA_TRY(want_text(*files_, keys::kAdapterType, "lora"));
+  TESSERA_TRY(require_text(*files_, keys::kType, "adapter"));
+  TESSERA_TRY(require_text(*files_, keys::kAdapterType, "lora"));
   TESSERA_ASSIGN(const auto architecture, metadata.get<std::string_view>(keys::kArchitecture));
   TESSERA_ASSIGN(const auto of_base, base.metadata().get<std::string_view>(keys::kArchitecture));
   if (architecture != of_base)
@@ -65,14 +65,14 @@ Result<> LoraFile::read_pairs(const ModelFiles& base) {
     if (pair.weight == nullptr)
       return fail(ErrorCode::mismatch, "{}: tensor {}: the model {} has no {}", name(), quote_name(full), base.name(),
                   quote_name(weight));
-    TESSERA_TRY(want_fit(pair));
+    TESSERA_TRY(require_fit(pair));
     pairs_.push_back(pair);
   }
   if (pairs_.empty()) return fail(ErrorCode::format, "{}: an adapter without tensors", name());
   return {};
 }
 
-Result<> LoraFile::want_fit(LoraPair& pair) const {
+Result<> LoraFile::require_fit(LoraPair& pair) const {
   const Shape &w = pair.weight->info.shape, &down = pair.down->info.shape, &up = pair.up->info.shape;
   pair.is_table = pair.weight->info.name == kTokenTable;
   pair.rank = up[0];

@@ -42,7 +42,7 @@ class LoraFile {
   explicit LoraFile(std::unique_ptr<ModelFiles> files) : files_(std::move(files)) {}
   Result<> read_keys(const ModelFiles& base);
   Result<> read_pairs(const ModelFiles& base);
-  Result<> want_fit(LoraPair& pair) const;
+  Result<> require_fit(LoraPair& pair) const;
 
   std::unique_ptr<ModelFiles> files_;
   std::vector<LoraPair> pairs_;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kLayer = "blk.";
 
-// Where "blk." begins a part of the name; npos: nowhere.
+// The position at which "blk." begins a part of the name, or npos.
 size_t find_layer(std::string_view name) {
   const size_t at = name.find(kLayer);
   return at == 0 || (at != std::string_view::npos && name[at - 1] == '.') ? at : std::string_view::npos;

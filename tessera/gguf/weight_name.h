@@ -9,11 +9,11 @@ namespace tessera {
 
 /// The parts of a name, as views into it.
 struct WeightName {
-  std::string_view stack;                 // "enc" or "dec" of a model with both, else empty
-  std::optional<int64_t> layer{};         // 3; none: outside the layers
-  std::string_view role;                  // "attn_q", "ffn_up_exps", "token_embd"
-  std::string_view kind;                  // "weight", "bias", "scale"; may be empty
-  std::string_view within_layer;          // "attn_q.weight": role and kind
+  std::string_view stack;          // "enc" or "dec" of a model with both, else empty
+  std::optional<int64_t> layer{};  // 3; none: outside the layers
+  std::string_view role;           // "attn_q", "ffn_up_exps", "token_embd"
+  std::string_view kind;           // "weight", "bias", "scale"; may be empty
+  std::string_view within_layer;   // "attn_q.weight": role and kind
 
   /// The weights of a model with one stack of layers: "blk.N.".
   bool is_of_layer() const { return layer.has_value() && stack.empty(); }

@@ -1,5 +1,5 @@
-// f16 and bf16 for the code of one instruction set: the conversions of base/half.h, which such sources may not include.
-// Exact, and rounded to nearest even.
+// f16 and bf16 for the code of one instruction set: the conversions of base/half.h, which such sources must not
+// include. Conversions to f32 are exact, conversions from f32 round to nearest even.
 #pragma once
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ inline float float_of(uint32_t bits) {
   return f;
 }
 
-/// Without branches, so that loops over it become vector code.
+/// Has no branches, so that the compiler can vectorise loops over it.
 inline float f16_to_f32(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fffu) << 13;

@@ -1,5 +1,5 @@
-// The instruction sets that kernels and formats are compiled for (sets.def), and the choice of one: cpu/dispatch and
-// quant/formats take their tables of the set by its number.
+// The instruction sets for which kernels and formats are compiled (sets.def), and the choice of one. cpu/dispatch and
+// quant/formats index their tables by the row of the set.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@
 
 namespace tessera::isa {
 
-/// The names of the sets that this build has and this CPU runs, best last.
+/// The names of the sets in this build that this CPU can run, fastest last.
 std::vector<std::string> usable_isas();
 
-/// The row of a usable set in sets.def. Errors: unsupported; the message lists the usable ones.
+/// The row of a usable set in sets.def. Errors: unsupported (the message lists the usable sets).
 Result<size_t> find_isa(std::string_view name);
 
-/// The row of the set that TESSERA_ISA names, or of the best if it names none that is usable. Always the same.
+/// The row of the set in the environment variable TESSERA_ISA, or of the fastest usable set if the variable names no
+/// usable set. The result never changes during a process.
 size_t default_isa();
 
 }  // namespace tessera::isa

@@ -1,25 +1,25 @@
-// Sixteen float or int32 lanes for the kernels of one instruction set: kernels are written once against
-// F32x16 and I32x16 and compiled per set (see cmake/isa.cmake). Only sources that are compiled so include this.
+// Sixteen float or int32 lanes for the kernels of one instruction set. Kernels are written once with F32x16 and I32x16,
+// and compiled once per set (see cmake/isa.cmake). Only such sources include this header.
 //
-// A further instruction set (NEON, say) is a row in sets.def, its flags in cmake/isa.cmake, and a simd_<set>.h with
-// what simd_scalar.h has; cpu/kernels/int8_dot_<set>.h, where it has integer dot products of its own. The encoders of
-// quant/formats compute with vector types of the compiler (formats/vec.h), in which no set is named but for the width.
+// Another instruction set (NEON, for example) needs a row in sets.def, flags in cmake/isa.cmake, and a simd_<set>.h
+// with the same declarations as simd_scalar.h. If it has integer dot products, it also needs
+// cpu/kernels/int8_dot_<set>.h. The encoders of quant/formats use vector types of the compiler (formats/vec.h), where
+// only the width depends on the set.
 //
-// All is inside the set's own namespace, and nothing of the standard library with inline code is used. Every
-// operation has one fixed order of float operations; scalar differs from the vector sets only in that its fma()
-// rounds twice.
+// Everything is in the namespace of the set, and no inline code of the standard library is used. Every operation has
+// one fixed order of float operations. The scalar set differs from the vector sets only in fma(), which rounds twice.
 //
 //   load/store[_partial]   16 (or the first n) consecutive floats; partial loads fill with 0
-//   load_f16, load_bf16    the same from 16-bit floats, converted exactly; store_* round to nearest even
-//   integer_of_4_bits      the low bits of each lane, less an offset, as a float; of_5_bits: the fifth from another
-//   vector reduce_add, reduce_max tree over lanes: i with i+8, then i+4, i+2, i+1
+//   load_f16, load_bf16    likewise from 16-bit floats, converted exactly; store_* round to nearest even
+//   integer_of_4_bits, integer_of_5_bits    the low bits of each lane minus an offset, as a float
+//   reduce_add, reduce_max tree over lanes: i with i+8, then i+4, i+2, i+1
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 namespace tessera::isa::TESSERA_ISA_NAMESPACE {
-/// exp2_nonpositive() is 0 below this: all above is a normal number.
+/// exp2_nonpositive() is 0 below this value, and a normal number above it.
 inline constexpr float kLowestExp2 = -125.0f;
 }  // namespace tessera::isa::TESSERA_ISA_NAMESPACE
 
@@ -74,11 +74,11 @@ inline F32x16 exp2_nonpositive(F32x16 x) {
   return exp2_finish(x, fma(p, r, F32x16::broadcast(1.0f)), n);
 }
 
-/// tanh(x) per lane, within 4 ulp; NaN stays NaN. With u = e^2x - 1 = (2^n - 1) + 2^n (r + p r^2), which cancels
-/// nothing for small x, it is u / (u + 2).
+/// tanh(x) per lane, within 4 ulp; NaN stays NaN. Computed as u / (u + 2) with u = e^2x - 1 =
+/// (2^n - 1) + 2^n (r + p r^2), which has no cancellation for small x.
 inline F32x16 tanh(F32x16 x) {
   const F32x16 one = F32x16::broadcast(1.0f), two = F32x16::broadcast(2.0f);
-  // Past 10 the result is 1 to the last bit. Of max and min the second operand is what NaN comes from.
+  // Beyond 10 the result is exactly 1. max and min propagate a NaN from their second operand.
   const F32x16 doubled = mul(two, min(F32x16::broadcast(10.0f), max(F32x16::broadcast(-10.0f), x)));
   const auto [n, r, p] = exp_terms(doubled);
   const F32x16 power = exp_finish(doubled, one, n);
@@ -86,7 +86,7 @@ inline F32x16 tanh(F32x16 x) {
   return div(u, add(u, two));
 }
 
-/// The squares of a and b that lie off the diagonal are exchanged: lanes with bit kDistance of a, without it of b.
+/// Exchanges the off-diagonal blocks of a and b: the lanes of a with bit kDistance and the lanes of b without it.
 template <int kDistance, int... kLane>
 inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
   using Vector = float __attribute__((vector_size(64)));
@@ -101,7 +101,7 @@ inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
   __builtin_memcpy(&b, &second, sizeof(y));
 }
 
-/// Rows 0 to 15 of 16 lanes become columns: lane j of row i and lane i of row j change places.
+/// Transposes 16 rows of 16 lanes: exchanges lane j of row i and lane i of row j.
 inline void transpose(F32x16* rows) {
   using All = LaneList<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
   for (int i = 0; i < 8; ++i) exchange<8>(rows[i], rows[i + 8], All{});
@@ -112,8 +112,8 @@ inline void transpose(F32x16* rows) {
   for (int i = 0; i < kLanes; i += 2) exchange<1>(rows[i], rows[i + 1], All{});
 }
 
-/// Sum of term(i) over n floats: 16 lane-striped partials, then the tree of reduce_add. term(i, n) gives
-/// the n (<= 16) lanes from element i on, the others 0.
+/// The sum of n terms: 16 striped partial sums, then the tree of reduce_add. term(i, n) returns n (<= 16) lanes from
+/// element i on, with 0 in the other lanes.
 template <class Term>
 inline float striped_sum(int64_t n, Term term) {
   F32x16 acc = F32x16::zero();

@@ -8,7 +8,7 @@
 
 namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 
-/// All bits set in the lanes i of 8 with i < n.
+/// A mask of 8 lanes with all bits set in the lanes i < n.
 inline __m256i first_lanes(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -147,7 +147,7 @@ inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
 }
 inline F32x16 lookup(const float (&table)[16], I32x16 a) {
   const __m256 first = _mm256_loadu_ps(table), second = _mm256_loadu_ps(table + 8);
-  const auto of = [=](__m256i index) {  // bit 3, moved to the sign, chooses the half
+  const auto of = [=](__m256i index) {  // bit 3, moved to the sign, selects the half
     return _mm256_blendv_ps(_mm256_permutevar8x32_ps(first, index), _mm256_permutevar8x32_ps(second, index),
                             _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
   };
@@ -215,7 +215,7 @@ inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
 
 inline __m256 exp_finish8(__m256 x, __m256 p, __m256 n) {
   const __m256i whole = _mm256_cvttps_epi32(n);
-  // Truncating halves as the scalar set does: n / 2 towards zero, then the rest.
+  // The same halves as in the scalar set: n / 2 rounded towards zero, and the rest.
   const __m256i half = _mm256_srai_epi32(_mm256_add_epi32(whole, _mm256_srli_epi32(whole, 31)), 1);
   const __m256i rest = _mm256_sub_epi32(whole, half);
   const __m256i bias = _mm256_set1_epi32(127);

@@ -66,7 +66,7 @@ struct I32x16 {
   }
 };
 
-/// -16 to 31: permutations of a piece turn codes into floats without masking or converting them.
+/// -16 to 31. A permutation of a part of this table turns codes into floats without masking or conversion.
 alignas(64) inline constexpr float kIntegers[48] = {
     -16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 0,  1,  2,  3,  4,  5,  6,  7,
     8,   9,   10,  11,  12,  13,  14,  15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
@@ -101,7 +101,7 @@ inline F32x16 integer_of_5_bits(I32x16 a) {
   return {_mm512_permutex2var_ps(_mm512_loadu_ps(table), a.v, _mm512_loadu_ps(table + 16))};
 }
 inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
-  constexpr int kChoose = 0xca;  // where the first operand has a bit the second's, else the third's
+  constexpr int kChoose = 0xca;  // bits of the second operand where the first has a 1, else of the third
   return {_mm512_ternarylogic_epi32(_mm512_set1_epi32(bits), a.v, b.v, kChoose)};
 }
 

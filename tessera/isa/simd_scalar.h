@@ -1,4 +1,4 @@
-// simd.h for any CPU: sixteen lanes as an array; the compiler may vectorise with what the baseline has.
+// simd.h for any CPU: sixteen lanes as an array. The compiler can vectorise with the baseline instruction set.
 #pragma once
 
 #include <stddef.h>
@@ -51,7 +51,7 @@ struct F32x16 {
     for (int i = 0; i < n; ++i) r.v[i] = bf16_to_f32(p[i]);
     return r;
   }
-  /// Signed bytes as floats.
+  /// Loads signed bytes as floats.
   static F32x16 load_i8(const int8_t* p) {
     F32x16 r;
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
@@ -89,7 +89,7 @@ struct I32x16 {
     memcpy(r.v, p, sizeof r.v);
     return r;
   }
-  /// Unsigned bytes.
+  /// Loads unsigned bytes.
   static I32x16 load_u8(const void* p) {
     I32x16 r;
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<const uint8_t*>(p)[i];
@@ -107,12 +107,12 @@ inline F32x16 sub(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] - b.v[i]); 
 inline F32x16 mul(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] * b.v[i]); }
 inline F32x16 div(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] / b.v[i]); }
 inline F32x16 sqrt(F32x16 a) { TESSERA_LANES(F32x16, __builtin_sqrtf(a.v[i])); }
-/// a * b + c; b's operand wins where a comparison has a NaN, as the vector instructions do.
+/// a * b + c. In max() and min() below, a NaN in either operand gives b, as in the vector instructions.
 inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { TESSERA_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]); }
 inline F32x16 max(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
 inline F32x16 min(F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
 inline F32x16 abs(F32x16 a) { TESSERA_LANES(F32x16, __builtin_fabsf(a.v[i])); }
-/// Half-way cases to even; |x| < 2^22, beyond which floats of interest are whole or the caller clamps.
+/// Rounds half to even; |x| < 2^22. Callers clamp larger values, or know that they are integers.
 inline F32x16 round_even(F32x16 a) {
   F32x16 r;
   for (int i = 0; i < 16; ++i) {
@@ -124,7 +124,7 @@ inline F32x16 round_even(F32x16 a) {
   return r;
 }
 inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
-/// Of the bits without a sign; n is 0 to 31.
+/// Shifts of the bits as unsigned numbers; n is 0 to 31.
 inline I32x16 shift_left(I32x16 a, int n) {
   TESSERA_LANES(I32x16, static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << n));
 }
@@ -139,38 +139,38 @@ template <int kOffset>
 inline F32x16 integer_of_5_bits(I32x16 a) {
   TESSERA_LANES(F32x16, static_cast<float>((a.v[i] & 31) - kOffset));
 }
-/// The given bits from a, the others from b.
+/// Selects the given bits from a, the others from b.
 inline I32x16 select_bits(int32_t bits, I32x16 a, I32x16 b) {
   TESSERA_LANES(I32x16, (a.v[i] & bits) | (b.v[i] & ~bits));
 }
 /// table[the low four bits].
 inline F32x16 lookup(const float (&table)[16], I32x16 a) { TESSERA_LANES(F32x16, table[a.v[i] & 15]); }
 
-/// a + b in the lanes whose bit is set, a in the others; a is not -0.
+/// a + b in the lanes whose bit is set, a in the others; a must not be -0.
 inline F32x16 add_where(uint16_t mask, F32x16 a, F32x16 b) {
   TESSERA_LANES(F32x16, ((mask >> i) & 1) != 0 ? a.v[i] + b.v[i] : a.v[i]);
 }
-/// The lanes where a >= b, as bits.
+/// A bit per lane: a >= b.
 inline uint16_t at_least(F32x16 a, F32x16 b) {
   uint32_t mask = 0;
   for (int i = 0; i < 16; ++i) mask |= static_cast<uint32_t>(a.v[i] >= b.v[i]) << i;
   return static_cast<uint16_t>(mask);
 }
-/// a + b in the lanes where v >= limit, a in the others; a is not -0.
+/// a + b in the lanes where v >= limit, a in the others; a must not be -0.
 inline F32x16 add_where_at_least(F32x16 v, F32x16 limit, F32x16 a, F32x16 b) {
   TESSERA_LANES(F32x16, v.v[i] >= limit.v[i] ? a.v[i] + b.v[i] : a.v[i]);
 }
-/// Floats of 0 to 255, truncated.
+/// Stores floats of 0 to 255 as bytes, truncated.
 inline void store_u8(F32x16 a, uint8_t* p) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(static_cast<int32_t>(a.v[i]));
 }
-/// Lanes i < n from a, the others from b.
+/// Selects the lanes i < n from a, the others from b.
 inline F32x16 select_first(int n, F32x16 a, F32x16 b) { TESSERA_LANES(F32x16, i < n ? a.v[i] : b.v[i]); }
-/// Lanes whose bit is set from a, the others from b.
+/// Selects the lanes whose bit is set from a, the others from b.
 inline F32x16 select_mask(uint16_t mask, F32x16 a, F32x16 b) {
   TESSERA_LANES(F32x16, ((mask >> i) & 1) != 0 ? a.v[i] : b.v[i]);
 }
-/// Neighbouring lanes (2i, 2i + 1) exchanged; the first or the second of each pair in both its lanes.
+/// Exchanges adjacent lanes (2i, 2i + 1); copies the first, or the second, of each pair to both lanes.
 inline F32x16 swap_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i ^ 1]); }
 inline F32x16 even_of_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i & ~1]); }
 inline F32x16 odd_of_pairs(F32x16 a) { TESSERA_LANES(F32x16, a.v[i | 1]); }
@@ -188,7 +188,7 @@ inline float reduce_max(F32x16 a) {
   return a.v[0];
 }
 
-/// p * 2^n where x is not below kLowestExp2, else 0. p (0.7 to 1.42) and the result are normal numbers, or p is NaN.
+/// p * 2^n if x >= kLowestExp2 or x is NaN, else 0. p (0.7 to 1.42) and the result are normal numbers, or p is NaN.
 inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
   F32x16 r;
   for (int i = 0; i < 16; ++i) {
@@ -202,7 +202,7 @@ inline F32x16 exp2_finish(F32x16 x, F32x16 p, F32x16 n) {
   return r;
 }
 
-/// p * 2^n where x is in the normal range of exp(), else 0, +inf or NaN.
+/// p * 2^n if x is in the normal range of exp(), else 0, +inf or NaN.
 inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
   F32x16 r;
   for (int i = 0; i < 16; ++i) {
@@ -213,7 +213,7 @@ inline F32x16 exp_finish(F32x16 x, F32x16 p, F32x16 n) {
     } else if (x.v[i] > 88.7f) {
       r.v[i] = __builtin_inff();
     } else {
-      // 2^n in two factors: n reaches 128, which no single float power of two holds.
+      // 2^n in two factors: n can be 128, and 2^128 is not a finite float.
       const auto half = static_cast<int32_t>(n.v[i]) / 2, rest = static_cast<int32_t>(n.v[i]) - half;
       const uint32_t a = static_cast<uint32_t>(half + 127) << 23, b = static_cast<uint32_t>(rest + 127) << 23;
       float fa, fb;

@@ -31,7 +31,7 @@ class Qwen3Next : public RecurrentModel {
           "{}: ssm.inner_size {}, ssm.state_size {}, ssm.time_step_rank {}, ssm.group_count {}: want state_size "
           "* time_step_rank, and groups that divide the rank",
           files_.name(), ssm_.n_inner, ssm_.n_state, ssm_.rank, ssm_.n_groups);
-    if (family_ == Family::qwen35) TESSERA_TRY(want_one_position());
+    if (family_ == Family::qwen35) TESSERA_TRY(require_one_position());
     if (n_experts_ > 0) {
       TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
       TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
@@ -67,7 +67,7 @@ class Qwen3Next : public RecurrentModel {
   // Checks that text, which has one position where images have three, rotates all pairs: pairs of a fourth section of
   // rope.dimension_sections would not be rotated. Within the length of the sections, pair i belongs to time, height or
   // width for i % 3 = 0, 1 or 2.
-  Result<> want_one_position() {
+  Result<> require_one_position() {
     TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", 4, 0, kMaxHeadDim));
     for (int64_t pair = 0; pair < info_.ropes[0].config.n_rot / 2; ++pair)
       if (pair >= 3 * sections[static_cast<size_t>(pair % 3)])

@@ -15,7 +15,9 @@ namespace tessera {
 /// A weight of a model. Its address is stable: `name` has views into tensor.name.
 struct Weight {
   Weight(Tensor what, Op used_by, const ModelFiles::Tensor* from)
-      : tensor(std::move(what)), use(used_by), source(from), name(parse_weight_name(tensor.name)) {}
+      : tensor(std::move(what)), use(used_by), source(from), name(parse_weight_name(tensor.name)) {
+    if (name.layer) tensor.layer = static_cast<int>(*name.layer);
+  }
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
 

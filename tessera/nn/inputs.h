@@ -1,4 +1,4 @@
-// The inputs of a decoder's graph for one micro-batch. Only they change from run to run; the tables of the cache are
+// The inputs of a decoder's graph for one micro-batch. Only these change between runs. The tables of the cache are
 // tensors of the cache itself.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace tessera::nn {
 /// Inputs of the layers with the same attention window.
 struct CacheInputs {
   Value cells;   // i32 [n_tokens]: the cell of the cache that gets each token's K and V
-  Value blocks;  // i32 [n_max_blocks, n_sequences], of the cache
-  Value valid;   // i64 [n_max_blocks, n_sequences], of the cache
+  Value blocks;  // i32 [n_max_blocks, n_sequences]: a table of the cache
+  Value valid;   // i64 [n_max_blocks, n_sequences]: a table of the cache
 };
 
 struct BatchInputs {
   Value tokens;                        // i32 [n_tokens]
   Value positions;                     // i32 [n_tokens]
   Value sequences;                     // i32 [n_tokens]
-  Value outputs;                       // i32 [n_outputs]: the tokens whose logits are wanted; absent if none are
+  Value outputs;                       // i32 [n_outputs]: the tokens with outputs; absent if there are none
   std::vector<CacheInputs> groups;     // by group of the cache; absent values if no layer is in it
   std::vector<size_t> group_of_layer;  // by layer of the cache
-  Value runs;                          // i32: ops/recurrent.h; absent without recurrent layers
+  Value runs;                          // i32: see graph/ops/recurrent.h; absent without recurrent layers
   const RecurrentCache* states = nullptr;
   CacheInputs encoded;               // of the encoder's cache, without cells; absent without encoder
   const KvCache* encoder = nullptr;  // K and V of the encoder's output
@@ -35,7 +35,7 @@ struct BatchInputs {
   Value state(GraphBuilder& b, int64_t layer, int64_t kind) const { return b.tensor(states->state(layer, kind)); }
 };
 
-/// The inputs of a model that keeps nothing but K and V.
+/// The inputs of a model whose only state is K and V.
 inline BatchInputs add_batch_inputs(GraphBuilder& b, const KvCache& cache, int64_t n_tokens, int64_t n_outputs) {
   BatchInputs in;
   in.tokens = b.input("tokens", DType::i32, {n_tokens});

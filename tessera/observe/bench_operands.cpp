@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kSeed = 1;
 constexpr int64_t kBlockTokens = 64;
 
-// In each byte the bits that can be the upper ones of a float's exponent are neither all zero nor all one. So, whatever
-// the type, no scale and no value is infinite, NaN or subnormal, and 15 of 16 bytes are as the generator made them.
+// Makes the bits of each byte that can be the upper bits of a float's exponent neither all zero nor all one. Then no
+// scale and no value of any type is infinite, NaN or subnormal. 15 of 16 bytes stay as generated.
 void fill_codes(std::span<std::byte> bytes) {
   constexpr uint32_t kExponent = 0x7c, kChanged = 0x10;
   Rng rng(kSeed);

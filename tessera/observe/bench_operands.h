@@ -1,6 +1,6 @@
-// The operands of one operation that `tessera bench --ops` runs, in the memory where a model's would be. Weights and
-// caches come in many copies, one for each graph of a ring: a run that follows another finds its own in memory and not
-// in a cache, as a layer of a model does. Bytes are finite, normal numbers in every type, since others are slow on some
+// The operands of one operation that `tessera bench --ops` runs, in the same memory as a model's operands. Weights and
+// KV caches have many copies, one for each graph of a ring. Each run then reads its copy from memory and not from a CPU
+// cache, as a layer of a model does. Bytes are finite, normal numbers in every type, because others are slow on some
 // CPUs.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace tessera::observe {
 enum class OperandContent : uint8_t {
   codes,    // random bytes of any type
   values,   // random f32 in [-1, 1]
-  k_cache,  // a KV cache [dim, 64, n_heads_kv, n_blocks] in which every position holds random values
+  k_cache,  // a KV cache [dim, 64, n_heads_kv, n_blocks] with random values at every position
   v_cache,
   given,
 };
@@ -33,12 +33,12 @@ class OperandCopies {
  public:
   OperandCopies() = default;
 
-  /// n_copies of all operands in memory of the type, filled. The backend stores what lies in caches.
+  /// Allocates and fills n_copies of all operands in memory of the buffer type. The backend stores values into caches.
   /// Errors: out_of_memory; unsupported (a cache of this type).
   static Result<OperandCopies> create(const BufferType& type, std::span<const OperandSpec> specs, int64_t n_copies,
                                       Backend& backend);
 
-  /// The operands of one copy, in the order of the specs; they stay where they are when this object is moved.
+  /// Returns the operands of one copy, in the order of the specs. Moving this object does not move them.
   std::span<const Tensor> copy(int64_t i) const {
     return std::span(tensors_).subspan(static_cast<size_t>(i) * n_operands_, n_operands_);
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "tessera/backend/weight_support.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/graph/builder.h"
@@ -27,8 +28,8 @@ struct Sizes {
   std::vector<Matrix> matrices;
   std::vector<int64_t> n_tokens_products, n_tokens, n_depths, head_dims;
   int64_t n_embd, n_ff, n_heads, n_heads_kv;
-  double sample_seconds;  // a sample is as many runs as take so long
-  bool streams;           // rings of weights are larger than the caches
+  double sample_seconds;  // a sample has as many runs as fit into this time
+  bool streams;           // rings of weights are larger than the CPU caches
 };
 
 Sizes sizes_of(OpSizes sizes) {
@@ -62,13 +63,13 @@ struct OpCase {
   Op op = Op::mul_mat;
   std::string type, shape;
   int64_t n_tokens = 0;
-  std::vector<OperandSpec> streamed{};  // weights, caches: a copy for each graph of the ring
-  std::vector<OperandSpec> cached{};    // what the operation before this one has just written
-  // The operation on both kinds of operands, in this order.
+  std::vector<OperandSpec> streamed{};  // weights, KV caches: a copy for each graph of the ring
+  std::vector<OperandSpec> cached{};    // results of the previous operation
+  // Builds the operation from the streamed operands followed by the cached ones.
   std::function<Value(GraphBuilder&, std::span<const Value>)> build;
   bool is_int8 = false;
   double macs = 0;
-  double bytes = 0;  // read and written; 0: all operands and the result
+  double bytes = 0;  // read and written; 0: the bytes of all operands and the result
 
   std::string name() const { return fmt::format("{} {} {} t{}", info(op).name, type, shape, n_tokens); }
 };
@@ -81,7 +82,7 @@ OperandSpec given(DType dtype, const Shape& shape, const std::vector<T>& values)
   return {dtype, shape, OperandContent::given, {bytes.begin(), bytes.end()}};
 }
 
-OpCase mul_mat_case(DType dtype, const Matrix& matrix, int64_t n_tokens, Activations activations) {
+OpCase mul_mat_case(DType dtype, const Matrix& matrix, int64_t n_tokens, ActivationPrecision activations) {
   return {.op = Op::mul_mat,
           .type = std::string(info(dtype).name),
           .shape = fmt::format("{}x{}", matrix.k, matrix.n_rows),
@@ -89,11 +90,12 @@ OpCase mul_mat_case(DType dtype, const Matrix& matrix, int64_t n_tokens, Activat
           .streamed = {{dtype, {matrix.k, matrix.n_rows}, OperandContent::codes}},
           .cached = {values({matrix.k, n_tokens})},
           .build = [](GraphBuilder& b, std::span<const Value> x) { return b.mul_mat(x[0], x[1]); },
-          .is_int8 = info(dtype).is_blocked() && activations != Activations::float32,
+          .is_int8 = info(dtype).is_blocked() && activations != ActivationPrecision::float32,
           .macs = static_cast<double>(matrix.k * matrix.n_rows * n_tokens)};
 }
 
-// Every row of a table once, in an order that no prefetcher knows: a multiple of a number prime to the power of two.
+// Reads every row of a table once, in an order that no prefetcher predicts: multiples of a number that is prime to the
+// number of rows, a power of two.
 OpCase get_rows_case(DType dtype, int64_t n, int64_t n_tokens) {
   std::vector<int32_t> ids(static_cast<size_t>(n_tokens));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7919 % ids.size());
@@ -163,27 +165,14 @@ std::vector<OpCase> row_cases(int64_t n_tokens, const Sizes& sizes) {
   return cases;
 }
 
-bool multiplies(const Device& device, DType dtype) {
-  const Shape shape{256, 16};  // whole blocks of every type
-  const auto layout = contiguous_layout(dtype, shape);
-  if (!layout) return false;
-  const Tensor weights{.name = "weights",
-                       .dtype = dtype,
-                       .layout = *layout,
-                       .buffer_type = &device.weight_buffer_type(Op::mul_mat, dtype, shape)};
-  GraphBuilder b;
-  const Value product = b.mul_mat(b.tensor(weights), b.input("x", DType::f32, {shape[0], 1}));
-  const auto graph = std::move(b).finish();
-  return graph && device.supports(*graph, product.id());
-}
-
-std::vector<OpCase> matching_cases(const Device& device, const OpBenchOptions& options, Activations activations) {
+std::vector<OpCase> matching_cases(const Device& device, const OpBenchOptions& options,
+                                   ActivationPrecision activations) {
   const Sizes sizes = sizes_of(options.sizes);
   std::vector<DType> types = options.types;
   for (const DTypeInfo& type : all_dtypes())
-    if (options.types.empty() && multiplies(device, type.dtype)) types.push_back(type.dtype);
+    if (options.types.empty() && can_use_type(device, Op::mul_mat, type.dtype)) types.push_back(type.dtype);
   std::vector<OpCase> cases;
-  // Cases of the same weights follow each other and share them.
+  // Cases with the same weights are consecutive and share them.
   for (const DType dtype : types)
     for (const Matrix& matrix : sizes.matrices)
       for (const int64_t n_tokens : sizes.n_tokens_products)
@@ -200,7 +189,7 @@ std::vector<OpCase> matching_cases(const Device& device, const OpBenchOptions& o
   return cases;
 }
 
-// Bytes of weights that push all of them out of the caches before they are read again.
+// Bytes of weights that exceed the CPU caches, so that no weight is still cached when it is read again.
 double ring_bytes() {
   constexpr double kMin = 128e6, kMax = 512e6;
   return std::clamp(4 * static_cast<double>(cache_sizes(0).l3_bytes), kMin, kMax);
@@ -233,11 +222,11 @@ class OpBench {
   }
 
  private:
-  // Copies of what is streamed, unless the case before had the same.
+  // Copies the streamed operands, unless the previous case had the same.
   Result<> make_ring(const OpCase& op_case) {
     const std::vector<OperandSpec>& specs = op_case.streamed;
     if (n_copies_ > 0 && ring_op_ == op_case.op && ring_specs_ == specs) return {};
-    ring_ = {};  // its memory first
+    ring_ = {};  // frees its memory before the new allocation
     copy_bytes_ = 0;
     for (const OperandSpec& spec : specs) {
       TESSERA_ASSIGN(const size_t bytes, nbytes(spec.dtype, spec.shape));
@@ -272,7 +261,8 @@ class OpBench {
     return bytes;
   }
 
-  // Seconds of a run in each repetition. Runs go round the ring, from one repetition to the next as well.
+  // Returns the seconds of a run in each repetition. Successive runs use successive graphs of the ring, also across
+  // repetitions.
   Result<std::vector<double>> time_runs(std::vector<Graph> graphs) {
     Executor executor(backend_);
     TESSERA_TRY(executor.reserve({&graphs.front(), 1}));
@@ -291,7 +281,7 @@ class OpBench {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       return std::max(elapsed.count(), 1e-9) / static_cast<double>(n_runs);
     };
-    TESSERA_TRY(sample(1));  // wakes the threads and the pages of the result
+    TESSERA_TRY(sample(1));  // wakes the threads and maps the pages of the result
     TESSERA_ASSIGN(const double once, sample(1));
     const double n_runs = std::clamp(std::ceil(sizes_.sample_seconds / once), 1.0, 1e6);
     std::vector<double> seconds;
@@ -320,7 +310,7 @@ Result<> bench_ops(const Device& device, const OpBenchOptions& options, const Ba
                    const CancelToken& cancel, FunctionRef<Result<>(const BenchOpRow&)> add) {
   const std::vector<OpCase> cases = matching_cases(device, options, backend_options.activations);
   if (cases.empty())
-    return fail(ErrorCode::not_found, "no operation matches; names are as \"mul_mat q4_K 2048x2048 t512\"");
+    return fail(ErrorCode::not_found, "no operation matches; names look like \"mul_mat q4_K 2048x2048 t512\"");
   TESSERA_ASSIGN(const auto backend, device.create_backend(backend_options));
   OpBench bench(device, *backend, options, cancel);
   for (const OpCase& op_case : cases) {

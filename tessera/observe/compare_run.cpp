@@ -18,7 +18,7 @@ Result<std::vector<std::byte>> bytes_at(const Tensor& place) {
   return bytes;
 }
 
-// What runs and makes a value of its own.
+// True for nodes that compute into memory of their own.
 bool makes_value(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
   return node.is_work() && node.alias_of == kNoNode;
@@ -41,12 +41,13 @@ ComparedNode compared(const Graph& graph, NodeId id, std::span<const std::byte> 
           .largest_difference = largest};
 }
 
-Result<> want_same_graphs(const Graph& a, const Graph& b) {
+Result<> require_same_graphs(const Graph& a, const Graph& b) {
   bool same = a.size() == b.size();
   for (NodeId id = 0; same && id < a.size(); ++id)
     same = a[id].op == b[id].op && a[id].spec.shape() == b[id].spec.shape() && a[id].spec.dtype == b[id].spec.dtype &&
            std::ranges::equal(a[id].inputs(), b[id].inputs());
-  if (!same) return fail(ErrorCode::mismatch, "the two make different graphs of {} and {} nodes", a.size(), b.size());
+  if (!same)
+    return fail(ErrorCode::mismatch, "the two sides have different graphs, of {} and {} nodes", a.size(), b.size());
   return {};
 }
 
@@ -56,7 +57,7 @@ double nmse(std::span<const float> want, std::span<const float> got) {
   eval::SquaredError sum;
   for (size_t i = 0; i < want.size(); ++i) {
     const auto a = static_cast<double>(want[i]), b = static_cast<double>(got[i]);
-    const bool is_same = a == b || (std::isnan(a) && std::isnan(b));  // minus infinity is a value of router scores
+    const bool is_same = a == b || (std::isnan(a) && std::isnan(b));  // router scores may be minus infinity
     if (!is_same) sum.add(a, b);
     if (is_same && std::isfinite(a)) sum.power += a * a;
   }
@@ -72,7 +73,7 @@ ValueWatch StepRecorder::watch() {
   return {.wants = makes_value, .see = [this](const PreparedGraph& graph, NodeId id) { return see(graph, id); }};
 }
 
-// As the first value of a step is seen, no input has been overwritten yet.
+// Copies the inputs at the first value of a step, before any input has been overwritten.
 Result<> StepRecorder::see(const PreparedGraph& prepared, NodeId id) {
   Step& step = steps_.back();
   const Graph& graph = prepared.graph();
@@ -89,7 +90,7 @@ Result<> StepRecorder::see(const PreparedGraph& prepared, NodeId id) {
 
 Result<std::vector<ComparedNode>> compare_recorded(const StepRecorder::Step& want, const StepRecorder::Step& got,
                                                    const std::string& name) {
-  TESSERA_TRY(want_same_graphs(want.graph, got.graph));
+  TESSERA_TRY(require_same_graphs(want.graph, got.graph));
   const std::vector<int> layers = layers_of(want.graph);
   std::vector<ComparedNode> nodes;
   for (const auto& [id, bytes] : want.bytes)
@@ -104,13 +105,13 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
                                                const std::string& name) {
   if (session.is_recurrent())
     return fail(ErrorCode::unsupported,
-                "node by node with the same operands: not with recurrent layers, whose states "
-                "are changed in place");
+                "running each node on the same operands is not supported with recurrent layers, whose states change "
+                "in place");
   const Graph& graph = want.graph;
   const std::vector<int> layers = layers_of(graph);
   std::vector<NodeId> given(static_cast<size_t>(schedule.graph.size()), kNoNode);
   for (NodeId id = 0; id < graph.size(); ++id) given[static_cast<size_t>(schedule.id_of(id))] = id;
-  // What a node of the schedule holds: the recorded value, in copies too; of a tensor, what that holds itself.
+  // Returns the bytes of a node of the schedule: the tensor's own bytes, or the recorded value, also for a copy.
   const auto operand = [&](NodeId id) -> Result<std::vector<std::byte>> {
     if (schedule.graph[id].op == Op::copy) id = schedule.graph[id].sources[0];
     if (schedule.graph[id].op == Op::tensor) return bytes_at(*schedule.graph[id].tensor);

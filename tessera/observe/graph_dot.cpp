@@ -1,4 +1,4 @@
-// The graph of steps in the language of Graphviz.
+// The graphs of steps in DOT, the language of Graphviz.
 #include <fmt/format.h>
 
 #include "tessera/engine/inspect.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kColors[] = {"#cfe0fb", "#fbdcc4", "#d2edd2", "#eed7f5", "#fbeebc", "#cdeef0"};
 
-// A string in quotes, whatever is in it: one line of valid text.
+// Quotes any string as one line of valid text.
 std::string dot_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text::to_valid_utf8(text)) {
@@ -70,7 +70,7 @@ class DotWriter {
     line("    }}");
   }
 
-  // Quoted, with line ends as Graphviz has them.
+  // Quotes a text of several lines, with Graphviz's escape for line ends.
   static std::string lines(std::string_view text) {
     std::string out;
     for (size_t end = 0; end != std::string_view::npos;) {

@@ -14,18 +14,18 @@ constexpr int kSweeps = 6;
 constexpr double kBendWidth = 14;
 constexpr double kRowPitch = GraphLayout::kNodeHeight + GraphLayout::kGapY;
 
-// What stands in a row of a block: a node, or the place where edges of `node` pass.
+// An item in a row of a block: a node, or the point where edges of `node` pass.
 struct Item {
   NodeId node;
   bool is_bend;
   size_t row;
-  double x = 0;  // of its middle
+  double x = 0;  // of its center
   std::vector<size_t> above{}, below{};
 
   double width() const { return is_bend ? kBendWidth : GraphLayout::kNodeWidth; }
 };
 
-// The rows of one block.
+// Arranges one block in rows.
 class BlockLayouter {
  public:
   BlockLayouter(GraphLayout& layout, const std::vector<std::vector<NodeId>>& sources, GraphLayout::Block& block)
@@ -100,8 +100,8 @@ class BlockLayouter {
     for (const size_t item : row) items_[item].x -= x / 2;
   }
 
-  // Each item goes to the mean of its neighbours in one direction; those that would overlap are pushed apart to the
-  // right, and the row is moved back by the mean of the pushes.
+  // Moves each item to the mean of its neighbours in one direction. Items that would overlap are pushed to the right,
+  // and then the row is moved back by the mean of the pushes.
   void settle(std::vector<size_t>& row, std::vector<size_t> Item::*neighbours) {
     std::vector<std::pair<double, size_t>> wanted;
     for (const size_t item : row) {
@@ -147,9 +147,9 @@ class BlockLayouter {
   GraphLayout& layout_;
   const std::vector<std::vector<NodeId>>& sources_;  // drawn ones, by node
   GraphLayout::Block& block_;
-  std::vector<Item> items_;  // the block's nodes in their order, then bends
+  std::vector<Item> items_;  // the block's nodes in order, then bends
   std::vector<std::vector<size_t>> rows_;
-  std::map<std::pair<size_t, size_t>, size_t> bends_;  // (item, row): where its edges pass
+  std::map<std::pair<size_t, size_t>, size_t> bends_;  // (item, row) to the bend of its edges
   std::vector<std::pair<size_t, size_t>> edges_;
 };
 
@@ -171,7 +171,7 @@ class Layouter {
  private:
   int block_of(NodeId id) const { return layout_.places[static_cast<size_t>(id)].block; }
 
-  // Neighbours of the same layer in the same slice are one block.
+  // Consecutive nodes of the same layer and slice form one block.
   void make_blocks() {
     const std::vector<int> layers = layers_of(graph_);
     size_t slice = 0;

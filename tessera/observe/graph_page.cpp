@@ -1,9 +1,9 @@
-// The page: page/graph.html with its style, its scripts and the report's JSON put in where it names them.
+// The page: page/graph.html with the style, the scripts and the report's JSON in place of their marks.
 #include <utility>
 
 #include "tessera/observe/graph_report.h"
 
-// page/page.S places the files between these.
+// page/page.S places the files between these symbols.
 extern "C" const char tessera_page_html_begin[], tessera_page_html_end[], tessera_page_css_begin[],
     tessera_page_css_end[], tessera_page_report_begin[], tessera_page_report_end[], tessera_page_js_begin[],
     tessera_page_js_end[];
@@ -12,7 +12,7 @@ namespace tessera::observe {
 
 namespace {
 
-// ASCII JSON for a script element: without '<' nothing in it can end the element or begin another.
+// Escapes ASCII JSON for a script element. Without '<', nothing in it can end the element or begin another.
 std::string script_json(const std::string& json) {
   std::string out;
   out.reserve(json.size());
@@ -36,7 +36,7 @@ std::string graph_page(const GraphReport& report) {
       {"/*DATA*/", script_json(graph_json(report))}};
   std::string page;
   size_t done = 0;
-  for (const auto& [mark, text] : parts) {  // in the order in which the page has them
+  for (const auto& [mark, text] : parts) {  // in the order of the marks in the page
     const size_t at = html.find(mark, done);
     page += html.substr(done, at - done);
     page += text;

@@ -18,7 +18,7 @@ std::string_view kind_of(const MemoryPart& part) {
   return kNames[static_cast<size_t>(part.kind)];
 }
 
-// One step as JSON. Members whose value is the usual one are left out.
+// One step as JSON. Members with the default value are omitted.
 class StepJson {
  public:
   StepJson(const GraphReport& report, const GraphStep& step)
@@ -126,7 +126,7 @@ class StepJson {
   const Graph& graph_;
   GraphLayout layout_;
   std::vector<int> layers_;
-  std::vector<const NodeTime*> times_;  // by node; null: not told
+  std::vector<const NodeTime*> times_;  // by node; null: not reported
   std::vector<int> slices_;             // by node; -1: none
 };
 

@@ -1,5 +1,5 @@
-// Steps of a session as they are shown: the schedule, where values lie, when what ran. `tessera graph` gathers them
-// and writes them as a page (graph_page), as DOT (graph_dot) or as JSON.
+// Report of a session's steps: the schedule, the memory of values, and the timeline. `tessera graph` collects it and
+// writes it as a page (graph_page), as DOT (graph_dot) or as JSON.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct GraphStep {
   int64_t n_tokens = 0;
   int64_t n_outputs = 0;
   Schedule schedule;
-  std::vector<MemoryPlan> memories;  // by memory of the executor
+  std::vector<MemoryPlan> memories;  // one per memory of the executor
   RunLog log;
   double run_us = 0;
 };
 
-/// The devices and memories are those of the session that ran the steps; it must outlive the report.
+/// The devices and memories belong to the session that ran the steps, which must outlive the report.
 struct GraphReport {
-  std::string model;  // its name, which may be any bytes
+  std::string model;  // its name; may contain any bytes
   std::string architecture;
   std::vector<const Device*> devices;
   std::vector<const BufferType*> memories;
@@ -30,16 +30,16 @@ struct GraphReport {
   std::vector<GraphStep> steps;
 };
 
-/// A copy of what a step's observer is shown.
+/// Copies the data that a step's observer gets.
 GraphStep copy_step(const StepView& view, std::string title);
 
-/// The report with the layout of each step (graph_layout.h), as ASCII JSON: the page's data.
+/// Returns the report with the layout of each step (graph_layout.h) as ASCII JSON, the data of the page.
 std::string graph_json(const GraphReport& report);
 
-/// The graph of every step: a cluster for each, in it one for each slice; copies are dashed.
+/// Returns the graphs of all steps as DOT: a cluster per step, and in it a cluster per slice. Copies are dashed.
 std::string graph_dot(const GraphReport& report);
 
-/// One page that needs nothing from elsewhere. Whatever names hold stays text.
+/// Returns a self-contained HTML page. Names from the model file are always shown as text.
 std::string graph_page(const GraphReport& report);
 
 }  // namespace tessera::observe

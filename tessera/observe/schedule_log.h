@@ -1,4 +1,4 @@
-// Which device runs each node of a step, and why, as text (--log-sched).
+// Text of --log-sched: the device of each node of a step, and the reason.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tessera::observe {
 
-/// The steps of a full micro-batch and of one token, as a session computes them; the last line is not ended.
+/// Describes a session's steps of a full micro-batch and of one token. The last line has no line end.
 Result<std::string> describe_schedules(const Session& session);
 
 }  // namespace tessera::observe

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTokens = 1;
 
-// Of a device, by its place in the list: what is copied to it, and what it computes.
+// Tracks of a device by its index: one for copies to it, one for its computations.
 int copies_to(int device) { return 2 + 2 * device; }
 int track_of(int device) { return 3 + 2 * device; }
 
@@ -48,7 +48,7 @@ void TraceEvents::add_track(int track, std::string_view name) {
       track, text::json_quoted(name));
 }
 
-// Begin and end are rounded to nanoseconds, so that what ends when another begins does so in the text too.
+// Begin and end are rounded to nanoseconds, so that events that meet at a point in time also meet in the text.
 void TraceEvents::add(std::string_view name, std::string_view category, int track, double begin_us, double us,
                       std::string_view arguments) {
   const auto nanoseconds = [](double t) { return std::llround(std::max(t, 0.0) * 1e3); };

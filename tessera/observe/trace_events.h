@@ -1,5 +1,5 @@
-// Events in Chrome's trace format (Google, "Trace Event Format"), which Perfetto and chrome://tracing open: complete
-// events on tracks of one process, in microseconds.
+// Events in Chrome's trace format (Google, "Trace Event Format") for Perfetto and chrome://tracing: complete events on
+// tracks of one process, in microseconds.
 #pragma once
 
 #include <chrono>
@@ -15,18 +15,18 @@ class TraceEvents {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Tracks: tokens, copies, and one for each device.
+  /// Creates the track of tokens. add_devices() adds the tracks of devices and copies.
   explicit TraceEvents(Clock::time_point begin);
   void add_devices(std::span<const Device* const> devices);
 
-  /// On the track of tokens.
+  /// Adds an event on the track of tokens.
   void add_phase(std::string_view name, Clock::time_point begin, Clock::time_point end);
-  /// A step: a phase of this name, its slices and nodes on their devices' tracks, its copies on theirs.
+  /// Adds a step: a phase of this name, and its slices, nodes and copies on the tracks of their devices.
   void add_step(std::string_view name, const StepView& step);
-  /// When the last step ended.
+  /// Returns the end of the last step.
   Clock::time_point last_end() const { return last_end_; }
 
-  /// The whole file.
+  /// Returns the contents of the file.
   std::string json() &&;
 
  private:

@@ -13,7 +13,7 @@ namespace tessera::quant {
 namespace {
 
 constexpr const Format* const* const* kFormatsOf[] = {
-// of each set, by GGUF type id
+// formats of each instruction set, by GGUF type id
 #define TESSERA_INSTRUCTION_SET(name, usable) &name::kFormats,
 #include "tessera/isa/sets.def"
 };

@@ -1,5 +1,5 @@
-// The storage formats of weights, one per dtype: what their bytes mean and how floats become them. Every fast kernel is
-// tested against the decoders.
+// The storage formats of weights, one per dtype, with their decoders and encoders. The decoders are the reference
+// implementation for tests of all kernels.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace tessera::quant {
 
-/// The format of a dtype, compiled for isa::default_isa(), or null where the dtype is no weight format.
+/// The format of a dtype, compiled for isa::default_isa(); null if the dtype is not a weight format.
 const Format* find_format(DType dtype);
 
-/// The same compiled for one of isa::usable_isas(). Results do not depend on it.
+/// Likewise, compiled for one of isa::usable_isas(). Results do not depend on the instruction set.
 const Format* find_format(DType dtype, std::string_view isa);
 
-/// The first of these whole blocks that is not finite, if there is one. Any bytes are valid input; what is left over
-/// after the last whole block is ignored. `tessera verify` runs it over whole files.
+/// The first of these blocks with a value that is not finite, if there is one. Any bytes are valid input. Bytes after
+/// the last whole block are ignored. `tessera verify` checks whole files with this function.
 std::optional<BlockFault> first_fault(DType dtype, std::span<const std::byte> blocks);
 
 }  // namespace tessera::quant

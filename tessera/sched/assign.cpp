@@ -54,7 +54,7 @@ class Assigner {
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode && writes_operand(node, i))
         if (const Tensor* tensor = tensor_behind(node.sources[i])) return fix_to_store(id, node.sources[i], *tensor);
-    // The first tensor counts: weights, tables, K.
+    // The first tensor among the operands determines the device: a weight, a table, K.
     for (const NodeId source : node.inputs()) {
       const Tensor* tensor = source == kNoNode ? nullptr : tensor_behind(source);
       if (tensor == nullptr) continue;
@@ -148,7 +148,7 @@ class Assigner {
     return n;
   }
 
-  // The value (not a tensor) that a node changes.
+  // The value that a node changes in place, unless it is a tensor.
   NodeId value_stored_into(NodeId id) const {
     const Node& node = graph_[id];
     for (size_t i = 0; i < node.n_sources; ++i)
@@ -157,7 +157,7 @@ class Assigner {
     return kNoNode;
   }
 
-  // The device of a value. An input is on the device of its first reader, which has a device by now.
+  // The device of a value. An input is on the device of its first reader, which is assigned already.
   int memory_of(NodeId storage) const {
     if (graph_[storage].op != Op::input) return at(storage).device;
     for (NodeId id = storage + 1; id < graph_.size(); ++id)
@@ -167,7 +167,7 @@ class Assigner {
   }
 
   void follow() {
-    for (NodeId id = graph_.size() - 1; id >= 0; --id) {  // back to front: the first reader is set last
+    for (NodeId id = graph_.size() - 1; id >= 0; --id) {  // backwards, so that the first reader is set last
       if (!graph_[id].is_work()) continue;
       for (const NodeId source : graph_[id].inputs()) {
         if (source == kNoNode) continue;

@@ -22,13 +22,13 @@ namespace tessera {
 
 /// The reason for the device of a node.
 enum class Cause : uint8_t {
-  pinned,    // by the caller
+  pinned,    // chosen by the caller
   stores,    // into `reason`, a tensor or a value on this device
   reads,     // `reason`, a tensor on this device
   expanded,  // `reason`, its neighbour in the graph, is on this device
   operands,  // this device can use most of its operands
   upgraded,  // a device of higher priority works in the same memory
-  follows,   // `reason`, the value of a view or the first reader of an input; of a tensor: its own device
+  follows,   // `reason`, the value of a view or the first reader of an input; a tensor is on its own device
 };
 std::string_view name_of(Cause cause);
 
@@ -46,7 +46,7 @@ struct Assignment {
 /// The device that a node must run on; no value: any device.
 using PinNode = std::function<std::optional<int>(const Graph&, NodeId)>;
 
-/// Errors: unsupported (a node that no device can run, or not the one it must run on).
+/// Errors: unsupported (no device can run a node, or its required device cannot).
 Result<Assignment> assign(const Graph& graph, std::span<const Device* const> devices, const PinNode& pin = {});
 
 /// The primary device of a memory: its own device, else the first device that can use it; -1: none.

@@ -14,8 +14,8 @@ Result<size_t> padded(const BufferType& type, size_t bytes) {
   return *rounded;
 }
 
-// Whether every value of a schedule fits in the place of the same node in the plan of the reference. Then that plan
-// serves, since lifetimes depend only on the nodes and their memories.
+// Whether every value of a schedule fits in the range of the same node in the plan of the reference. If so, that plan
+// is valid for the schedule too, because lifetimes depend only on the nodes and their memories.
 bool fits_plan_of(const Schedule& schedule, const Schedule& reference, const std::vector<size_t>& memory_of) {
   const Graph &graph = schedule.graph, &larger = reference.graph;
   if (graph.size() != larger.size()) return false;
@@ -161,8 +161,8 @@ std::vector<size_t> Executor::reserved_bytes() const {
   return bytes;
 }
 
-// Best fit is not monotone: the plan of a smaller graph can exceed the reserved bytes. Such a graph gets the plan of
-// the largest.
+// Best fit is not monotone: the plan of a smaller graph can exceed the reserved bytes. Such a graph uses the plan of
+// the largest graph.
 Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
   TESSERA_ASSIGN(Planned own, plan(std::move(graph)));
   size_t full = 0;
@@ -330,8 +330,8 @@ Result<> Executor::start(PreparedGraph& prepared, const GraphRunOptions& options
   return {};
 }
 
-// Called on the stream of the slice's backend. Streams take slices in the order of the starts, and a slice waits only
-// for earlier ones. So the first unfinished slice can always proceed.
+// Called on the stream of the slice's backend. Streams run slices in the order of the starts, and a slice waits only
+// for earlier slices. So the first unfinished slice can always proceed.
 void Executor::run_when_ready(size_t pipeline_slot, size_t slice) {
   std::unique_lock lock(mutex_);
   InFlightRun& run = runs_[pipeline_slot];

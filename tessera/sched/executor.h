@@ -27,7 +27,7 @@
 
 namespace tessera {
 
-/// What running a graph takes of one memory.
+/// Bytes that running a graph needs in one memory.
 struct ComputeBytes {
   const BufferType* memory = nullptr;
   size_t values = 0;  // the graph's values, copies included
@@ -106,7 +106,7 @@ using NodeObserver = std::function<Result<>(NodeId, const Tensor&)>;
 struct GraphRunOptions {
   size_t pipeline_slot = 0;             // whose values are read and written; below n_pipeline_slots()
   const CancelToken* cancel = nullptr;  // null: the run cannot be cancelled
-  RunLog* log = nullptr;                // is replaced by the timeline of the run; null: nothing is measured
+  RunLog* log = nullptr;                // receives the timeline of the run; null: nothing is measured
   NodeObserver observe{};  // called for the nodes of ScheduleOptions::watch; slices then run one after another
 };
 
@@ -163,7 +163,7 @@ class Executor {
   };
 
   using Clock = std::chrono::steady_clock;
-  // Where a run is logged, with the time of its start; null: nowhere.
+  // The log of a run and the time of its start; null: not logged.
   struct LogPart {
     RunLog* to;
     Clock::time_point begin;

@@ -23,7 +23,7 @@ class FreeList {
       if (best->bytes == 0) holes_.erase(best);
       return offset;
     }
-    // No hole fits: the buffer grows, from the last hole on if that touches the end.
+    // No hole fits, so the buffer grows. The new range begins in the last hole if that hole touches the end.
     size_t offset = end_;
     if (!holes_.empty() && holes_.back().offset + holes_.back().bytes == end_) {
       offset = holes_.back().offset;

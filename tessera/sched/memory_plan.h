@@ -1,6 +1,6 @@
-// The places of a graph's values in one compute buffer. A value lives from the node that computes it to its last
+// The layout of a graph's values in one compute buffer. A value lives from the node that computes it to its last
 // reader. Values that do not live at the same time share bytes, and an element-wise result reuses the bytes of its
-// operand. The plan is made before anything is allocated, and exactly its total is then allocated.
+// operand. The plan is made before anything is allocated, and its total is exactly the allocated size.
 #pragma once
 
 #include <functional>

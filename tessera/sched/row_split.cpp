@@ -21,7 +21,7 @@ class RowSplitter {
 
   Result<RowSplit> run() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (is_split(id)) continue;  // its parts come with the products
+      if (is_split(id)) continue;  // its parts are added with the products
       if (is_split_product(id)) {
         if (products_[static_cast<size_t>(id)].empty()) multiply_all(id);
         put_together(id);

@@ -16,9 +16,9 @@ struct RowSplit {
   std::vector<NodeId> given;  // by node of `graph`: its number in the given one, kNoNode for parts
 };
 
-/// The graph with products of parts; no value if no matrix is split. Products that read the same x become neighbours,
-/// first the parts outside the memory of Tensor::buffer_type, so that devices can multiply at the same time. Errors:
-/// unsupported (a node that is no product reads a split matrix).
+/// Replaces products with split matrices by products of parts; no value if no matrix is split. Products that read the
+/// same x become neighbours, first the parts outside the memory of Tensor::buffer_type, so that devices can multiply at
+/// the same time. Errors: unsupported (a node that is no product reads a split matrix).
 Result<std::optional<RowSplit>> split_rows(const Graph& graph);
 
 }  // namespace tessera

@@ -48,9 +48,9 @@ class Splitter {
  private:
   const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
 
-  // The end of the slice that begins here: the next node of another device. The slice has no device if no node is left
-  // that runs. It also ends before a node that waits for a later slice than its predecessors, so that these can start
-  // earlier.
+  // The end of the slice that starts at `begin`: the next node of another device. The slice has no device if no node
+  // that runs is left. It also ends before a node that waits for a later slice than its predecessors, so that these can
+  // start earlier.
   NodeId end_of_slice(NodeId begin, Slice& slice) const {
     size_t n_waited_for = 0;
     for (NodeId id = begin; id < graph_.size(); ++id) {
@@ -142,7 +142,7 @@ class Splitter {
   }
 
   void add(NodeId id, int device) {
-    if (new_id(id) != kNoNode) return;  // a leaf that a copy has added
+    if (new_id(id) != kNoNode) return;  // a leaf, already added for a copy
     Node node = graph_[id];
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode)
@@ -183,7 +183,7 @@ size_t Schedule::n_copies() const {
 
 namespace {
 
-// The options, which name nodes of the given graph, for the graph whose products are split.
+// Adapts the options, which refer to nodes of the given graph, to the graph with split products.
 ScheduleOptions for_split(const ScheduleOptions& options, const Graph& given, const RowSplit& split) {
   ScheduleOptions of_split{.pin = {}, .watch = {}, .snapshot = options.snapshot};
   const auto id_of = [&](NodeId id) { return split.given[static_cast<size_t>(id)]; };
@@ -251,7 +251,7 @@ class SliceGraph {
       node.is_output |= read_later_[static_cast<size_t>(graph_.storage(id))];
       append(id, std::move(node));
     }
-    return std::move(builder_).finish().value();  // cannot fail: the nodes were checked before
+    return std::move(builder_).finish().value();  // cannot fail: the nodes are checked already
   }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// Nodes [begin, end) of the schedule's graph: first copies, then the nodes that the device runs as one graph. Leaves
-/// may stand between them.
+/// Nodes [begin, end) of the schedule's graph: first copies, then the nodes that the device runs as one graph, possibly
+/// with leaves among them.
 struct Slice {
   int device = 0;
   NodeId begin = 0, end = 0;
@@ -31,7 +31,7 @@ struct Snapshot {
 };
 
 struct Schedule {
-  Graph graph;                 // the given graph with copies
+  Graph graph;                 // the given graph plus copies
   std::optional<Graph> given;  // absent if it equals `graph`
   Assignment assignment;       // of this graph's nodes
   std::vector<NodeId> ids;     // by node of the given graph: its number in `graph` (sched/row_split.h); empty: the same

@@ -1,4 +1,4 @@
-// The types of dtype.def and the sizes of their blocks: plain declarations, seen by code of every instruction set
+// The types of dtype.def and the sizes of their blocks: plain declarations, compiled for every instruction set
 // (cmake/isa.cmake). A type's value is its GGUF id.
 #pragma once
 
@@ -12,7 +12,7 @@ enum class DType : uint8_t {
 #include "tessera/tensor/dtype.def"
 };
 
-/// Every id is less.
+/// All ids are below this limit.
 inline constexpr int kDTypeLimit = 64;
 
 struct BlockSize {
@@ -20,7 +20,7 @@ struct BlockSize {
   size_t bytes;
 };
 
-/// For constants and assertions of a format's own code; info() knows the sizes at run time.
+/// For constants and assertions in the code of a format; info() has the sizes at run time.
 consteval BlockSize block_size(DType dtype) {
   switch (dtype) {
 #define TESSERA_DTYPE(name, symbol, text, id, elements, bytes) \

@@ -20,6 +20,7 @@ struct Tensor {
   size_t offset = 0;                        // bytes from the start of the buffer
   // The parts of a matrix whose rows are in several memories, in row order. Such a matrix has no buffer of its own.
   const std::vector<Tensor>* row_parts = nullptr;
+  int layer = -1;  // the layer of the model that it belongs to; -1: none
 
   const Shape& shape() const { return layout.shape; }
 };

@@ -260,7 +260,7 @@ Result<> Trainer::initialize(const ModelFiles& files, uint64_t seed) {
 
 // --- steps
 
-Result<> Trainer::want_examples(const Examples& examples) const {
+Result<> Trainer::require_examples(const Examples& examples) const {
   const size_t n = examples.tokens.size(), n_ctx = static_cast<size_t>(options_.n_ctx);
   if (n == 0 || n % n_ctx != 0 || examples.targets.size() != n)
     return fail(ErrorCode::invalid_argument, "{} tokens and {} targets, want whole windows of {}", n,
@@ -301,7 +301,7 @@ Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in
 }
 
 Result<Trainer::Losses> Trainer::run_passes(Pass pass, const Examples& examples, const CancelToken* cancel) {
-  TESSERA_TRY(want_examples(examples));
+  TESSERA_TRY(require_examples(examples));
   Losses total;
   const auto n_micro = static_cast<size_t>(n_tokens());
   for (size_t begin = 0; begin < examples.tokens.size(); begin += n_micro) {

@@ -100,7 +100,7 @@ class Trainer {
   Result<Graph> build_update();
   Result<Losses> run_passes(Pass pass, const Examples& examples, const CancelToken* cancel);
   Result<Losses> run_pass(PreparedGraph& graph, const Inputs& in, const Examples& examples, const CancelToken* cancel);
-  Result<> want_examples(const Examples& examples) const;
+  Result<> require_examples(const Examples& examples) const;
   int64_t n_tokens() const { return options_.n_ctx * options_.n_micro_windows; }
 
   TrainerOptions options_;

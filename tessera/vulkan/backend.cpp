@@ -65,7 +65,7 @@ class VulkanDevice final : public Device {
     TESSERA_TRY(transfers_.create());
     TESSERA_TRY(pipelines_.create());
     const std::vector<uint32_t> words = codebook_words();
-    TESSERA_ASSIGN(tables_, context_->allocate(words.size() * sizeof(uint32_t), Placement::device));
+    TESSERA_ASSIGN(tables_, context_->allocate(words.size() * sizeof(uint32_t), MemoryKind::device));
     TESSERA_TRY(transfers_.write(tables_, 0, std::as_bytes(std::span(words))));
     if (context_->cooperates()) check_cooperation();
     return {};
@@ -157,7 +157,7 @@ VulkanBackend::~VulkanBackend() {
 
 Result<> VulkanBackend::create() {
   TESSERA_ASSIGN(fence_, device_.context().create_fence());
-  TESSERA_ASSIGN(fault_, device_.context().allocate(sizeof(FaultWords), Placement::host));
+  TESSERA_ASSIGN(fault_, device_.context().allocate(sizeof(FaultWords), MemoryKind::host));
   return {};
 }
 
@@ -165,8 +165,8 @@ const Device& VulkanBackend::device() const { return device_; }
 
 Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> places,
                                                           const BufferRange& work) {
-  TESSERA_TRY(want_supported(device_, graph));
-  TESSERA_TRY(want_places(device_, graph, places));
+  TESSERA_TRY(require_supported(device_, graph));
+  TESSERA_TRY(require_places(device_, graph, places));
   auto plan = std::make_unique<VulkanPlan>(device_.context(), ++n_plans_);
   if (graph.size() == 0) return plan;
   PlanMemory memory{.tables = device_.tables(), .fault = fault_.address()};
@@ -186,7 +186,7 @@ Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, st
 }
 
 Result<size_t> VulkanBackend::work_bytes(const Graph& graph) const {
-  TESSERA_TRY(want_supported(device_, graph));
+  TESSERA_TRY(require_supported(device_, graph));
   if (graph.size() == 0) return 0;
   std::vector<Tensor> places;
   places.reserve(static_cast<size_t>(graph.size()));

@@ -5,12 +5,12 @@
 namespace tessera::vulkan {
 
 Result<> VulkanBuffer::set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
-  TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+  TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
   return transfers_.write(allocation_, tensor.offset + offset, bytes);
 }
 
 Result<> VulkanBuffer::get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) {
-  TESSERA_TRY(want_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
+  TESSERA_TRY(require_range(tensor, offset, bytes.size(), span_bytes(tensor.dtype, tensor.layout)));
   return transfers_.read(allocation_, tensor.offset + offset, bytes);
 }
 
@@ -20,8 +20,8 @@ Result<> VulkanBuffer::copy(const Tensor& from, const Tensor& to) {
   if (!is_same || !is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))
     return Buffer::copy(from, to);
   TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
-  TESSERA_TRY(want_range(to, 0, bytes, size() - std::min(size(), to.offset)));
-  TESSERA_TRY(want_range(from, 0, bytes, from.buffer->size() - std::min(from.buffer->size(), from.offset)));
+  TESSERA_TRY(require_range(to, 0, bytes, size() - std::min(size(), to.offset)));
+  TESSERA_TRY(require_range(from, 0, bytes, from.buffer->size() - std::min(from.buffer->size(), from.offset)));
   const size_t distance = std::max(from.offset, to.offset) - std::min(from.offset, to.offset);
   if (from.buffer == this && distance < bytes) return Buffer::copy(from, to);
   const Allocation& source = static_cast<const VulkanBuffer*>(from.buffer)->allocation_;
@@ -29,7 +29,7 @@ Result<> VulkanBuffer::copy(const Tensor& from, const Tensor& to) {
 }
 
 Result<std::unique_ptr<Buffer>> VulkanBufferType::allocate(size_t bytes, BufferUsage usage) const {
-  TESSERA_ASSIGN(Allocation allocation, context_.allocate(bytes, Placement::device));
+  TESSERA_ASSIGN(Allocation allocation, context_.allocate(bytes, MemoryKind::device));
   auto buffer = std::make_unique<VulkanBuffer>(*this, transfers_, std::move(allocation), bytes, usage);
   TESSERA_TRY(buffer->clear(std::byte{0}));
   return buffer;

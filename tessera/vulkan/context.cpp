@@ -63,7 +63,7 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Instance>
   context->physical_ = device;
   TESSERA_TRY(context->read_properties());
   TESSERA_TRY(context->pick_queues());
-  TESSERA_TRY(context->want_features());
+  TESSERA_TRY(context->require_features());
   TESSERA_TRY(context->pick_memory());
   TESSERA_TRY(context->create_device());
   return context;
@@ -127,7 +127,7 @@ Result<> Context::pick_queues() {
   return {};
 }
 
-Result<> Context::want_features() const {
+Result<> Context::require_features() const {
   Features features;
   instance_->api().vkGetPhysicalDeviceFeatures2(physical_, &features.all);
   if (features.v12.bufferDeviceAddress == VK_FALSE)
@@ -242,14 +242,14 @@ uint64_t Context::free_bytes() const {
   return budget.heapBudget[heap] - std::min(budget.heapBudget[heap], budget.heapUsage[heap]);
 }
 
-Result<Allocation> Context::allocate(size_t bytes, Placement placement) const {
+Result<Allocation> Context::allocate(size_t bytes, MemoryKind kind) const {
   const auto size = checked_round_up(std::max(bytes, kGranule), kGranule);
   const auto refused = [&] { return fail(ErrorCode::out_of_memory, "{} refuses {} bytes of memory", name_, bytes); };
   if (!size || *size > max_allocation_) return refused();
   Allocation allocation;
   allocation.context_ = this;
   allocation.bytes_ = *size;
-  allocation.counted_bytes_ = placement == Placement::device || is_one_heap_ ? *size : 0;
+  allocation.counted_bytes_ = kind == MemoryKind::device || is_one_heap_ ? *size : 0;
   const uint64_t taken = taken_bytes_.fetch_add(allocation.counted_bytes_) + allocation.counted_bytes_;
   if (allocation.counted_bytes_ != 0 && taken > max_bytes()) return refused();
 
@@ -267,7 +267,7 @@ Result<Allocation> Context::allocate(size_t bytes, Placement placement) const {
   TESSERA_TRY(check(api_.vkCreateBuffer(device_, &buffer, nullptr, &allocation.buffer_), "vkCreateBuffer"));
   VkMemoryRequirements needs{};
   api_.vkGetBufferMemoryRequirements(device_, allocation.buffer_, &needs);
-  const uint32_t type = placement == Placement::host ? host_memory_type_ : device_memory_type_;
+  const uint32_t type = kind == MemoryKind::host ? host_memory_type_ : device_memory_type_;
   if ((needs.memoryTypeBits >> type & 1) == 0)
     return fail(ErrorCode::unsupported, "{}: buffers cannot lie in memory of type {}", name_, type);
   const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
@@ -282,7 +282,7 @@ Result<Allocation> Context::allocate(size_t bytes, Placement placement) const {
       api_.vkAllocateMemory(device_, &memory, nullptr, &allocation.memory_) != VK_SUCCESS)
     return refused();
   TESSERA_TRY(check(api_.vkBindBufferMemory(device_, allocation.buffer_, allocation.memory_, 0), "vkBindBufferMemory"));
-  if (placement == Placement::host || maps_device_memory_) {
+  if (kind == MemoryKind::host || maps_device_memory_) {
     void* mapped = nullptr;
     TESSERA_TRY(check(api_.vkMapMemory(device_, allocation.memory_, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory"));
     allocation.mapped_ = static_cast<std::byte*>(mapped);

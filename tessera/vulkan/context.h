@@ -13,7 +13,7 @@
 namespace tessera::vulkan {
 
 /// The location of an allocation: the device's memory, or coherent memory that host and device can both access.
-enum class Placement : uint8_t { device, host };
+enum class MemoryKind : uint8_t { device, host };
 
 /// Copies use a separate queue if the device has more than one, so that they overlap with computation.
 enum class Queue : uint8_t { compute, transfer };
@@ -82,7 +82,7 @@ class Context {
   uint64_t free_bytes() const;
 
   /// Allocates uninitialized memory. Errors: out_of_memory.
-  Result<Allocation> allocate(size_t bytes, Placement placement) const;
+  Result<Allocation> allocate(size_t bytes, MemoryKind kind) const;
 
   /// Submits command buffers to a queue. May be called from any thread.
   Result<> submit(Queue queue, std::span<const VkCommandBuffer> commands, VkFence fence) const;
@@ -96,7 +96,7 @@ class Context {
   friend class Allocation;
   Context() = default;
   uint64_t max_bytes() const;
-  Result<> want_features() const;
+  Result<> require_features() const;
   Result<> read_properties();
   Result<> pick_queues();
   Result<> pick_memory();

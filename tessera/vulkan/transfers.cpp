@@ -27,7 +27,7 @@ Result<> Transfers::create() {
     TESSERA_ASSIGN(slot.commands, context_.create_commands(pool_));
     TESSERA_ASSIGN(slot.fence, context_.create_fence());
     if (context_.maps_device_memory()) continue;
-    TESSERA_ASSIGN(slot.staging, context_.allocate(kSlotBytes, Placement::host));
+    TESSERA_ASSIGN(slot.staging, context_.allocate(kSlotBytes, MemoryKind::host));
   }
   return {};
 }

@@ -31,7 +31,7 @@ inline Result<std::vector<float>> run_y_on(const std::vector<const Device*>& dev
   std::vector<Backend*> pointers;
   for (const Device* device : devices) {
     TESSERA_ASSIGN(auto backend,
-                   device->create_backend({.threads = {.n_threads = 1}, .activations = Activations::float32}));
+                   device->create_backend({.threads = {.n_threads = 1}, .activations = ActivationPrecision::float32}));
     pointers.push_back(backend.get());
     backends.push_back(std::move(backend));
   }

@@ -155,11 +155,11 @@ TEST(TensorMemory, ClearsEveryBuffer) {
 
 TEST(WantRange, RefusesWhatLeavesTheTensor) {
   const Tensor tensor = bytes_tensor("t", 10);
-  EXPECT_OK(want_range(tensor, 0, 10, 10));
-  EXPECT_OK(want_range(tensor, 10, 0, 10));
-  EXPECT_ERROR(want_range(tensor, 1, 10, 10), "tensor t: bytes 1 to 11 are outside its 10 bytes");
-  EXPECT_ERROR(want_range(tensor, SIZE_MAX, 2, 10), "outside");
-  EXPECT_ERROR(want_range(tensor, 1, SIZE_MAX, 10), "outside");
+  EXPECT_OK(require_range(tensor, 0, 10, 10));
+  EXPECT_OK(require_range(tensor, 10, 0, 10));
+  EXPECT_ERROR(require_range(tensor, 1, 10, 10), "tensor t: bytes 1 to 11 are outside its 10 bytes");
+  EXPECT_ERROR(require_range(tensor, SIZE_MAX, 2, 10), "outside");
+  EXPECT_ERROR(require_range(tensor, 1, SIZE_MAX, 10), "outside");
 }
 
 }  // namespace

@@ -275,7 +275,7 @@ TEST(ThreadPool, PauseFromAnotherThreadIsSafeDuringRuns) {
 TEST(ThreadPool, StrictPlacementPinsThreadsRoundRobin) {
   const CpuMask before = thread_affinity();
   const std::vector<int> usable = before.cpus();
-  const auto pool = make_pool({.n_threads = 5, .placement = Placement::strict});
+  const auto pool = make_pool({.n_threads = 5, .affinity = Affinity::strict});
   std::vector<CpuMask> masks(5);
   pool->run([&](ThreadContext& context) { masks[at(context.index)] = thread_affinity(); });
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(masks[i].cpus(), std::vector<int>{usable[i % usable.size()]});
@@ -323,7 +323,7 @@ int run_without_placement() {
     return 77;
   const std::string_view expected[] = {"the calling thread cannot be kept on CPUs", "cannot run on CPUs"};
   for (const int n_threads : {1, 2}) {
-    const auto pool = ThreadPool::create({.n_threads = n_threads, .placement = Placement::strict});
+    const auto pool = ThreadPool::create({.n_threads = n_threads, .affinity = Affinity::strict});
     if (!pool || !(*pool)->warning().starts_with(expected[n_threads - 1])) return 1;
     std::atomic<int> n_calls{0};
     (*pool)->run([&](ThreadContext&) { ++n_calls; });

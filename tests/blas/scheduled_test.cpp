@@ -85,7 +85,7 @@ TEST_F(BlasBesideCpu, ComputesWhatTheCpuDoes) {
   make_weights();
   Rng rng(4);
   const NamedBytes inputs{{"x", bytes_of(random_values(rng, 64 * 40))}};
-  ASSERT_OK_AND_ASSIGN(const auto floats, cpu_->create_backend({.activations = Activations::float32}));
+  ASSERT_OK_AND_ASSIGN(const auto floats, cpu_->create_backend({.activations = ActivationPrecision::float32}));
   ASSERT_OK_AND_ASSIGN(const NamedBytes alone, run_once(Executor(*floats), ffn(40), inputs));
   ASSERT_OK_AND_ASSIGN(const NamedBytes both,
                        run_once(Executor({backends_[0].get(), floats.get()}, {}), ffn(40), inputs));

@@ -1,4 +1,5 @@
-// Caches over several devices: layers lie where they are told, tables with the layers that read them.
+// Caches over several devices: layers are on the configured devices, tables on the devices of the layers that read
+// them.
 #include "tessera/cache/recurrent.h"
 #include "tests/support/cache_support.h"
 #include "tests/support/fake_device.h"

@@ -1,6 +1,7 @@
-// Random operations on a paged cache, beside a model that is a map from position to a number per sequence. Every stored
-// token gets a number of its own, written to its cell in each group; after each step every sequence must read its own
-// numbers. What a window group forgets is not predicted, only bounded: what a token sees is never forgotten.
+// Random operations on a paged cache and on a model of it, which is a map from position to a number per sequence. Every
+// stored token gets a unique number, written to its cell in each group. After each step, every sequence must read its
+// own numbers. The test does not predict which positions a window group forgets. It only checks that no position to
+// which a token attends is forgotten.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ class Pair {
     }
   }
 
-  // The tables say what the model says, in the cache's own view and in what graphs see.
+  // The tables agree with the model, both in the cache's own view and in the tensors for graphs.
   void check() {
     for (size_t g = 0; g < cache_->groups().size(); ++g) check_group(g);
     for (int32_t s = 0; s < n_sequences_; ++s) {
@@ -81,7 +82,7 @@ class Pair {
     const Tensor& k = cache_->k(static_cast<int64_t>(group));
     return reinterpret_cast<float*>(k.buffer->base() + k.offset);
   }
-  // Whether a token at the end of [.., p) would see a position that is not held.
+  // Whether a token after [.., p) would attend to a position that is not held.
   bool sees_forgotten(const Sequence& sequence, int32_t p) const {
     for (auto it = sequence.upper_bound(p - window_); it != sequence.end() && it->first < p; ++it)
       if (!it->second.is_held) return true;
@@ -93,7 +94,7 @@ class Pair {
 
   void check_group(size_t g) {
     const KvGroup& group = cache_->groups()[g];
-    std::map<int32_t, std::set<std::pair<int32_t, int64_t>>> owners;  // block > who reads it
+    std::map<int32_t, std::set<std::pair<int32_t, int64_t>>> owners;  // block > its readers
     std::vector<int32_t> blocks(static_cast<size_t>(group.blocks().shape().n_elements()));
     std::vector<int64_t> valid(blocks.size());
     ASSERT_OK(group.blocks().buffer->get(group.blocks(), 0, std::as_writable_bytes(std::span(blocks))));
@@ -123,7 +124,7 @@ class Pair {
       }
       ASSERT_EQ(n_bits, static_cast<int64_t>(i));
     }
-    // Used and free blocks are all blocks: none is lost, none is counted twice. Sharers agree on the logical block.
+    // Every block is either used or free, once. Sequences that share a block agree on its logical block.
     ASSERT_EQ(group.n_used_blocks(), static_cast<int64_t>(owners.size()));
     for (const auto& [block, readers] : owners)
       for (const auto& reader : readers) ASSERT_EQ(reader.second, readers.begin()->second) << "block " << block;
@@ -136,7 +137,7 @@ class Pair {
     decode(parts);
   }
 
-  // The sequence goes on for some micro-batches.
+  // Appends some micro-batches to a sequence.
   void append(int32_t s) {
     int32_t begin = of(s).empty() ? 0 : of(s).rbegin()->first + 1;
     std::vector<std::vector<BatchToken>> parts(static_cast<size_t>(1 + below(6)));
@@ -152,7 +153,7 @@ class Pair {
     for (int32_t p = begin; p < std::min(begin + n, n_ctx_); ++p) tokens.push_back({.position = p, .sequence = s});
   }
 
-  // A batch that succeeds, or fails at some micro-batch and leaves everything as it was.
+  // Decodes a batch that succeeds, or that fails at some micro-batch and then changes nothing.
   void decode(const std::vector<std::vector<BatchToken>>& parts) {
     const std::vector<Sequence> before = model_;
     const size_t fails_at = below(4) == 0 ? static_cast<size_t>(below(static_cast<int32_t>(parts.size()))) : ~size_t{0};
@@ -169,7 +170,7 @@ class Pair {
     ASSERT_OK(cache_->commit());
     if (window_ == 0) return;
     for (const auto& [s, end] : ends) {
-      // So far, and no further, it may have forgotten; and not what was there before where it was not to.
+      // The bounds of the positions that may be forgotten. Positions from before the batch must be held if required.
       ASSERT_OK_AND_ASSIGN(const KvCache::Cells held, cache_->cells(s, 1));
       for (auto& [position, stored] : of(s)) {
         const bool is_held = std::ranges::binary_search(held.positions, position);
@@ -202,7 +203,7 @@ class Pair {
       of(tokens[i].sequence)[tokens[i].position] = {.number = ++next_};
       for (size_t g = 0; g < cells.size(); ++g) cells_of(g)[cells[g][i]] = next_;
     }
-    // All that a token sees is held; what the batch itself stored and left behind may be forgotten already.
+    // All positions to which a token attends are held. Earlier positions of the batch itself may be forgotten already.
     for (const BatchToken& t : tokens)
       for (int32_t p = std::max(t.position - window_ + 1, 0); window_ > 0 && p <= t.position; ++p)
         EXPECT_EQ(cache_->groups()[1].holds(t.sequence, p), of(t.sequence).contains(p));
@@ -311,7 +312,7 @@ Counts run(int n_seeds, auto make) {
 TEST(KvCache, EverySequenceReadsItsOwnTokensAfterAnyOperations) {
   const Counts counts =
       run(40, [](uint64_t seed) { return Pair(200 + static_cast<int64_t>(seed), seed % 5 == 0 ? 1 : 4, 0, seed); });
-  EXPECT_GT(counts.full, 50);  // the cases that matter came up
+  EXPECT_GT(counts.full, 50);  // the relevant cases occurred
   EXPECT_GT(counts.moved, 2000);
   EXPECT_GT(counts.rolled_back, 100);
 }

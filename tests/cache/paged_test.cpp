@@ -122,7 +122,7 @@ TEST(KvCache, CopySharesBlocksUntilOneWrites) {
   EXPECT_NE(cache->cells(0)->cells[64], cache->cells(1)->cells[64]);
 }
 
-// The last of those who share a block needs no new one.
+// The last sequence of those that share a block needs no new block.
 TEST(KvCache, AllSharersMayWriteInOneBatchWhereOneBlockIsFreePerOther) {
   const auto cache = small_cache(64, 4);  // 4 blocks
   ASSERT_OK(reserve_range(*cache, 0, 0, 10));

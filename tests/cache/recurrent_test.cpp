@@ -1,4 +1,5 @@
-// The tables of recurrent states: which slots a batch reads and writes, what copies, checkpoints and errors leave.
+// The tables of recurrent states: the slots that a batch reads and writes, and the effects of copies, checkpoints and
+// errors.
 #include "tessera/cache/recurrent.h"
 
 #include <algorithm>
@@ -101,7 +102,7 @@ TEST(RecurrentCache, PositionsMustFollow) {
   std::vector<int32_t> runs;
   const std::vector<BatchToken> backwards = {{.position = 4, .sequence = 1}, {.position = 3, .sequence = 1}};
   EXPECT_ERROR(cache->reserve(backwards, runs), "position 3 of sequence 1 after 4");
-  ASSERT_OK(decode_one(*cache, 0, 3, 4));  // nothing of these was reserved
+  ASSERT_OK(decode_one(*cache, 0, 3, 4));  // the failed calls reserved nothing
 }
 
 TEST(RecurrentCache, ACopySharesTheSlotUntilOneWrites) {
@@ -129,7 +130,7 @@ TEST(RecurrentCache, OnlyAllOrTheEndDownToACheckpointIsRemoved) {
   ASSERT_OK(decode_one(*cache, 0, 0, 3));
   EXPECT_ERROR(cache->remove(0, 2, 3), "cannot go back but to a checkpoint (there is none)");
   ASSERT_OK(cache->checkpoint(0));
-  ASSERT_OK(cache->checkpoint(0));  // it is there
+  ASSERT_OK(cache->checkpoint(0));  // it exists already
   EXPECT_EQ(cache->checkpoints(0), (std::vector<int32_t>{2}));
   ASSERT_OK_AND_ASSIGN(const RunFields from_checkpoint, decode_one(*cache, 0, 3, 6));
   ASSERT_OK(cache->checkpoint(0));
@@ -140,7 +141,7 @@ TEST(RecurrentCache, OnlyAllOrTheEndDownToACheckpointIsRemoved) {
   ASSERT_OK(cache->remove(0, 8, kEnd));  // nothing is there
   ASSERT_OK(cache->remove(0, 5, 5));
   EXPECT_EQ(cache->last_position(0), 7);
-  ASSERT_OK(cache->remove(0, 3, 8));  // over the later checkpoint
+  ASSERT_OK(cache->remove(0, 3, 8));  // removes the later checkpoint
   EXPECT_EQ(cache->last_position(0), 2);
   EXPECT_EQ(cache->checkpoints(0), (std::vector<int32_t>{2}));
   ASSERT_OK_AND_ASSIGN(const RunFields again, decode_one(*cache, 0, 3, 4));
@@ -210,8 +211,8 @@ TEST(RecurrentCache, NumbersOutOfRangeAreRefused) {
   EXPECT_FALSE(plan(1, 0, int64_t{1} << 61).has_value());
 }
 
-// Against a model in which every sequence and checkpoint has a state of its own: a number that is the history of what
-// was decoded.
+// Random operations against a model in which every sequence and checkpoint has a separate state: a number that
+// identifies the history of its tokens.
 TEST(RecurrentCache, WhateverHappensEveryoneHasTheirOwnState) {
   constexpr int32_t kSequences = 4, kCheckpoints = 3;
   using Kept = std::pair<int32_t, uint64_t>;  // last position, state
@@ -222,7 +223,7 @@ TEST(RecurrentCache, WhateverHappensEveryoneHasTheirOwnState) {
   };
   const auto cache = small_states(kSequences, kCheckpoints);
   std::vector<Known> known(kSequences);
-  std::vector<uint64_t> slots(2 * kSequences + kCheckpoints);  // what the graph's writes leave
+  std::vector<uint64_t> slots(2 * kSequences + kCheckpoints);  // the contents after the writes of the graph
   Rng rng(1);
   int n_decoded = 0, n_rolled_back = 0;
   for (int step = 0; step < 20000; ++step) {
@@ -230,7 +231,7 @@ TEST(RecurrentCache, WhateverHappensEveryoneHasTheirOwnState) {
     Known& k = known[static_cast<size_t>(s)];
     switch (rng.next_u32() % 6) {
       case 0:
-      case 1: {  // a batch of some parts and sequences, which fails at times
+      case 1: {  // a batch of some parts and sequences, which sometimes fails
         std::vector<Known> after = known;
         bool fails = rng.next_u32() % 4 == 0;
         for (uint32_t part = 0; part < 1 + rng.next_u32() % 3; ++part) {

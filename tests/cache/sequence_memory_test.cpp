@@ -52,7 +52,7 @@ bool has_prompt(const SequenceMemory& memory, int32_t sequence) {
   return memory.require_prompts(range_of(sequence, 0, 1)).has_value();
 }
 
-/// Cells of f32 with one K and one V.
+/// CellAccess for cells of f32 with one K and one V.
 class FakeCells final : public CellAccess {
  public:
   struct Cell {
@@ -90,7 +90,7 @@ class FakeCells final : public CellAccess {
   size_t n_moved_ = 0;
 };
 
-// Gives the cells of a sequence numbers of their own.
+// Writes unique numbers to the cells of a sequence.
 void number(FakeCells& cells, const KvCache& cache, int32_t sequence, float first) {
   const KvCache::Cells held = cache.cells(sequence).value();
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer)
@@ -118,7 +118,7 @@ TEST(SequenceMemory, WithoutStatesAndEncoderNothingIsRefusedForThem) {
   EXPECT_FALSE(memory->has_encoder());
   EXPECT_OK(store(*memory, 0, 5, 20));
   EXPECT_OK(store(*memory, 0, 30, 40));  // positions need not be in order
-  EXPECT_OK(memory->remove(0, 10, 15));  // nor are they kept whole
+  EXPECT_OK(memory->remove(0, 10, 15));  // nor contiguous
   EXPECT_OK(memory->copy(0, 1, 5, 8, cells));
   EXPECT_OK(memory->shift(0, 30, 35, 100, cells));
   EXPECT_OK(memory->checkpoint(2));  // of a sequence without tokens
@@ -147,7 +147,7 @@ TEST(SequenceMemory, ABatchThatFailsLeavesAllParts) {
   EXPECT_EQ(memory->max_position(0), 9);
   EXPECT_EQ(memory->states().last_position(0), 9);
   EXPECT_FALSE(has_prompt(*memory, 0));
-  EXPECT_ERROR(store(*memory, 0, 12, 14), "after 9");  // the states refuse what the KV cache has marked
+  EXPECT_ERROR(store(*memory, 0, 12, 14), "after 9");  // refused by the states after the KV cache has marked it
   EXPECT_EQ(memory->max_position(0), 9);
   EXPECT_OK(store(*memory, 0, 10, 20));
   EXPECT_EQ(memory->states().last_position(0), 19);
@@ -162,7 +162,7 @@ TEST(SequenceMemory, StatesRefuseBeforeTheCacheChanges) {
   EXPECT_ERROR(memory->shift(0, 0, 5, 20, cells), "shifted whole");
   EXPECT_EQ(positions_of(memory->kv(), 0).size(), 10u);
   EXPECT_EQ(memory->max_position(1), std::nullopt);
-  EXPECT_EQ(memory->min_position(0), 9);  // of a state there is only the last
+  EXPECT_EQ(memory->min_position(0), 9);  // a state has only its last position
   EXPECT_EQ(memory->lowest_rollback(0), 10);
   ASSERT_OK(memory->checkpoint(0));
   ASSERT_OK(store(*memory, 0, 10, 15));
@@ -184,7 +184,7 @@ TEST(SequenceMemory, PromptsStayUntilAllOfASequenceGoes) {
   EXPECT_TRUE(has_prompt(*memory, 0));
   EXPECT_EQ(positions_of(memory->prompts(), 1).size(), 7u);
   ASSERT_OK(store_prompt(*memory, 2, 3));
-  ASSERT_OK(memory->copy(2, 1, 0, 256, cells));  // in place of the one before
+  ASSERT_OK(memory->copy(2, 1, 0, 256, cells));  // replaces the old prompt
   EXPECT_EQ(positions_of(memory->prompts(), 1).size(), 3u);
   ASSERT_OK(memory->copy(1, 1, 0, 256, cells));
   EXPECT_TRUE(has_prompt(*memory, 1));

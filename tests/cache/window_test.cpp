@@ -1,4 +1,4 @@
-// Layers with an attention window: what they hold, what they forget, and what is refused because of it.
+// Layers with an attention window: the positions that they hold and forget, and the operations refused as a result.
 #include <gtest/gtest.h>
 
 #include "tests/support/cache_support.h"
@@ -30,8 +30,8 @@ TEST(KvWindow, LayersOfOneWindowShareAGroup) {
 }
 
 TEST(KvWindow, AWindowTakesMemoryForItselfNotForTheContext) {
-  // Positions that a sequence holds: 100 - 1 + 64 lie in up to 4 blocks; with 32 more of a micro-batch in 5. A block is
-  // 64 floats of K; the full layer has V too. Tables: 12 bytes per logical block of each group, padded to 64 each.
+  // A sequence holds 100 - 1 + 64 positions, in up to 4 blocks, or 5 with 32 more of a micro-batch. A block is 64
+  // floats of K. The full layer has V too. Tables: 12 bytes per logical block of each group, padded to 64 each.
   const auto bytes = [](int64_t n_blocks) { return static_cast<size_t>(n_blocks * 64 * 4); };
   const auto cache = window_cache(6400, 1, 100, 32);
   EXPECT_EQ(cache->groups()[1].n_blocks(), 9);
@@ -50,7 +50,7 @@ TEST(KvWindow, RefusesANegativeWindow) {
 
 TEST(KvWindow, ForgetsBlocksThatARollbackDoesNotSee) {
   const auto cache = window_cache(1000, 1, 30, 500);
-  // From 1 + 64 + 64 + 29 stored positions on, one that goes back by 64 does not see the first block.
+  // From 1 + 64 + 64 + 29 stored positions on, a sequence does not attend to the first block after a rollback by 64.
   ASSERT_OK(reserve_range(*cache, 0, 0, 156));
   EXPECT_EQ(positions_of(*cache, 0, 1).front(), 0);
   EXPECT_EQ(cache->lowest_rollback(0), 0);
@@ -75,7 +75,7 @@ TEST(KvWindow, GoesBackNoFurtherThanItsWindowIsHeld) {
   EXPECT_EQ(cache->max_position(0), 299);
   ASSERT_OK(cache->remove(0, lowest, 1000));
   EXPECT_OK(reserve_range(*cache, 0, lowest, 300));
-  // All of it may go, and so may what is followed by others.
+  // All positions may be removed, and so may positions that others follow.
   EXPECT_OK(cache->remove(0, 5, 100));
   EXPECT_ERROR(reserve_range(*cache, 0, 5, 6), "position 5 of sequence 0 would see positions");
   EXPECT_OK(cache->remove(0, 0, 1000));
@@ -83,7 +83,8 @@ TEST(KvWindow, GoesBackNoFurtherThanItsWindowIsHeld) {
   EXPECT_OK(reserve_range(*cache, 0, 0, 10));
 }
 
-// Batches of many micro-batches, in all sequences by turns, at every alignment; each fails once just before its end.
+// Batches of many micro-batches, alternating between all sequences, at every alignment. Each fails once just before its
+// end.
 TEST(KvWindow, HasRoomForBatchesOfAnyLengthAndForTheirFailure) {
   for (const int64_t window : {1, 2, 30, 64, 65, 128})
     for (const int32_t n_ubatch : {1, 7, 64, 100}) {
@@ -92,7 +93,7 @@ TEST(KvWindow, HasRoomForBatchesOfAnyLengthAndForTheirFailure) {
       std::vector<int32_t> ends(kSequences, 0);
       Cells cells;
       for (int32_t i = 0; i < 30; ++i) {
-        const int32_t n = (i * 37) % 130 + 1;  // of each sequence, one micro-batch of each after another
+        const int32_t n = (i * 37) % 130 + 1;  // tokens per sequence, in alternating micro-batches
         const auto all = [&]() -> Result<> {
           for (int32_t begin = 0; begin < n; begin += n_ubatch)
             for (int32_t s = 0; s < kSequences; ++s) {
@@ -115,7 +116,7 @@ TEST(KvWindow, HasRoomForBatchesOfAnyLengthAndForTheirFailure) {
     }
 }
 
-// What is held depends on positions, not on how they came.
+// The held positions do not depend on the split into batches.
 TEST(KvWindow, HoldsTheSameForAnySplit) {
   const auto whole = window_cache(1000, 1, 100, 1000);
   ASSERT_OK(reserve_range(*whole, 0, 0, 900));
@@ -146,7 +147,7 @@ TEST(KvWindow, AShiftMovesTheWindowAlong) {
   EXPECT_EQ(cache->lowest_rollback(0), 121);
   EXPECT_EQ(positions_of(*cache, 0, 1).front(), 92);
   EXPECT_OK(reserve_range(*cache, 0, 200, 201));
-  // Nearer together, the window would reach the first four again, which are gone.
+  // With a smaller distance, the window would reach the first four positions again, which are forgotten.
   ASSERT_OK(cache->remove(0, 4, 190));
   EXPECT_ERROR(cache->shift(0, 190, 1000, -186), "shift: position 15 of sequence 0 would see positions");
   EXPECT_EQ(cache->max_position(0), 200);

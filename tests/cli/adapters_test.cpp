@@ -1,4 +1,4 @@
-// Adapters through the program: flags that every command with a model takes, export-lora, and every way to be refused.
+// Adapters on the command line: the flags of every command with a model, export-lora, and all refusals.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +24,7 @@ class Adapters : public ::testing::Test {
     vector_ = vector.write("vector.gguf");
   }
 
-  // The text that the model generates with these flags.
+  // Returns the text that the model generates with these flags.
   std::string generate(std::vector<std::string> flags, const std::string& model = "") const {
     flags.insert(flags.begin(), {"run", "-m", model.empty() ? model_ : model, "-p", "Once upon a time", "-n", "24",
                                  "--temp", "0", "--ignore-eos", "-c", "64", "-q"});

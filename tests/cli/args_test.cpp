@@ -1,4 +1,4 @@
-// The table of flags: what parses, what is refused, and how numbers and names are read.
+// The table of flags: valid and refused command lines, and parsing of numbers and names.
 #include "tessera/cli/args.h"
 
 #include <clocale>
@@ -139,7 +139,7 @@ TEST(Args, DecimalPointIsAPointInEveryLocale) {
     if (std::setlocale(LC_ALL, name) != nullptr) break;
   EXPECT_EQ(parse_real("0.5", 0, 1).value(), 0.5f);
   EXPECT_ERROR(parse_real("0,5", 0, 1), "is not a number");
-  EXPECT_EQ(environment_name("--min-p"), "TESSERA_MIN_P");  // tr_TR has another capital i
+  EXPECT_EQ(environment_name("--min-p"), "TESSERA_MIN_P");  // the capital i differs in tr_TR
   std::setlocale(LC_ALL, c_before.c_str());
   std::locale::global(before);
 }

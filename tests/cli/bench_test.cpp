@@ -1,5 +1,4 @@
-// tessera bench: which tests a command line means, what the rows say, and the formats. Speeds themselves are not
-// tested.
+// tessera bench: the tests of a command line, the contents of the rows, and the formats. Speeds are not tested.
 #include <nlohmann/json.hpp>
 
 #include <set>
@@ -70,7 +69,8 @@ TEST(Bench, RowTellsModelMachineAndSamples) {
     EXPECT_TRUE(row.contains(key)) << key;
 }
 
-// Rates are work over time, so work can be read back: 8 tokens, 2 micro-batches of 4, logits of the last token only.
+// A rate is work over time, so rate times time is the work: 8 tokens, 2 micro-batches of 4, logits of the last token
+// only.
 TEST(Bench, CountsTheWorkOfEveryMicroBatch) {
   const std::string model = testing::story_model();
   const json row = json::parse(bench(model, {"-o", "jsonl", "-p", "8", "-n", "0", "-ub", "4", "-r", "1"}));
@@ -78,7 +78,7 @@ TEST(Bench, CountsTheWorkOfEveryMicroBatch) {
   const double projections = 64 * 64 + 2 * 64 * 32, rest = 64 * 64 + 3 * 64 * 172, head = 64 * 512;
   const double pairs = 8 * 9 / 2;
   const double macs = 8 * (5 * projections + 4 * rest) + rest + head + pairs * 5 * 8 * (8 + 8);
-  // The printed time is rounded to 1 ns of at least 10 us.
+  // The printed time is at least 10 us, rounded to 1 ns.
   EXPECT_NEAR(row["gmacs"].get<double>() * 1e9 * seconds, macs, 1e-3 * macs);
 }
 
@@ -127,7 +127,7 @@ TEST(BenchOps, RowTellsTheWorkAndItsBound) {
   EXPECT_EQ(product["n_threads"], 1);
   ASSERT_EQ(product["samples_us"].size(), 2u);
   const double seconds = product["median_us"].get<double>() * 1e-6;
-  // The same factors in another order: within rounding.
+  // The factors are multiplied in another order, so the result may differ by rounding.
   EXPECT_NEAR(product["gmacs"].get<double>() * 1e9 * seconds, 256 * 32 * 16, 1e-3);
   const double bytes = 32 * 144 + 256 * 16 * 4 + 32 * 16 * 4;
   EXPECT_NEAR(product["gbps"].get<double>() * 1e9 * seconds, bytes, 1e-3);

@@ -1,4 +1,4 @@
-// The model that is part of the program: what a user sees who has no other.
+// The bundled model: the output for a user without another model.
 #include <gtest/gtest.h>
 
 #include "tests/cli/cli_support.h"
@@ -12,14 +12,14 @@ using testing::run_program;
 TEST(BundledModel, RunsWhereNoModelIsGivenAndSaysSo) {
   const ProgramOutput output = run_program({"run", "-p", "Once upon a time", "-n", "60", "--temp", "0"});
   EXPECT_EQ(output.status, 0) << output.err;
-  EXPECT_NE(output.err.find("no model given, so this is the bundled one"), std::string::npos) << output.err;
-  // A whole sentence at the least.
+  EXPECT_NE(output.err.find("no model given: using the bundled one"), std::string::npos) << output.err;
+  // At least a whole sentence.
   EXPECT_GT(output.out.size(), 100u);
   EXPECT_NE(output.out.find(". "), std::string::npos) << output.out;
 }
 
 TEST(BundledModel, ComesFromTheProgramAlone) {
-  // A directory without any file, and no environment.
+  // An empty directory, and no environment.
   const ProgramOutput here = run_program({"run", "-p", "The", "-n", "8", "--temp", "0", "-q"});
   const ProgramOutput read = run_program({"run", "-p", "The", "-n", "8", "--temp", "0", "-q", "--no-mmap"});
   EXPECT_EQ(here.out, read.out);

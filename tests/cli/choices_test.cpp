@@ -1,5 +1,5 @@
-// tessera perplexity --hellaswag, --winogrande, --multiple-choice: scores counted by hand, the same figures however the
-// work is cut, and clear refusals.
+// tessera perplexity --hellaswag, --winogrande, --multiple-choice: scores counted by hand, results that do not depend
+// on the division of the work, and clear refusals.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -15,7 +15,7 @@ using testing::expect_refusal;
 using testing::run_program;
 using testing::write_temporary;
 
-// Of endings, the model of stories knows the stories'. The first two tasks are labelled so, the third is not.
+// The story model prefers endings from stories. The labels of the first two tasks agree with it, the third does not.
 const std::string kHellaSwag =
     "Once upon a time, there was a little\n1\nquantum field.\ngirl named Lily.\nbank of it.\nzzz qqq.\n"
     "One day, Lily and her mom went to the\n3\nxylophone.\nequation.\nqzx.\npark.\n"

@@ -1,4 +1,4 @@
-// What the tests of the program share: a child process that is signalled while it runs, and what a refusal looks like.
+// Shared by the tests of the program: a child process that receives signals, and the check of a refusal.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 namespace tessera::testing {
 
-/// A running `tessera` with its outputs in files.
+/// A running `tessera` that writes its outputs to files.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& args, std::string out_path = (temporary_dir() / "child.out").string())
@@ -42,7 +42,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Waits until at least n bytes have come out.
+  /// Waits until the output has at least n bytes.
   void wait_for_output(size_t n) const {
     std::error_code none_yet;
     for (int i = 0; i < 12000; ++i) {
@@ -70,7 +70,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-/// The program refused: this status, nothing on stdout, and one line on stderr that begins with "error: " and names
+/// Expects a refusal: this status, nothing on stdout, and one line on stderr that begins with "error: " and contains
 /// `part`.
 inline void expect_refusal(const ProgramOutput& output, int status, const std::string& part) {
   EXPECT_EQ(output.status, status) << output.err;

@@ -1,4 +1,4 @@
-// tessera compare, and --log-sched: what differs is told, what does not is not.
+// tessera compare reports differences and only those; --log-sched.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -26,7 +26,7 @@ TEST(Compare, ADeviceWithItselfIsTheSame) {
     std::vector<std::string> flags = {"--with", "cpu", "--limit", "0"};
     if (each) flags.emplace_back("--each");
     const json result = compare(model, flags);
-    // 91 and 89 nodes, less 10 stores into caches of each.
+    // 91 and 89 nodes, minus 10 stores into caches in each.
     EXPECT_EQ(result["nodes"].size(), 81u + 79u);
     for (const json& node : result["nodes"]) EXPECT_EQ(node["nmse"], 0) << node;
   }
@@ -42,7 +42,7 @@ TEST(Compare, InstructionSetsDifferByRoundings) {
     EXPECT_TRUE(std::is_sorted(nodes.begin(), nodes.end(), [](const json& a, const json& b) {
       return a["nmse"].get<double>() > b["nmse"].get<double>();
     }));
-    // Sums in another order: about 2^-24 relative, squared, for one node; behind many, caches of 16 bits round apart.
+    // One node: sums in another order, about 2^-24 relative, squared. Many nodes: 16-bit caches round differently.
     EXPECT_LT(nodes[0]["nmse"].get<double>(), result == &whole ? 1e-6 : 1e-11);
   }
 }
@@ -50,7 +50,7 @@ TEST(Compare, InstructionSetsDifferByRoundings) {
 TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
   const std::string source = testing::story_model();
   ASSERT_OK_AND_ASSIGN(const std::string model, testing::requantize(source, DType::q8_0, "q8.gguf"));
-  // Quantized activations: products are off, and behind the first one everything is, unless operands are given.
+  // Quantized activations change products. Without given operands, all nodes after the first product differ.
   const json whole = compare(model, {"--activations", "f32", "--with", "cpu:int8-32"});
   const json each = compare(model, {"--activations", "f32", "--with", "cpu:int8-32", "--each"});
   const auto off = [](const json& result, const std::string& op) {
@@ -63,7 +63,7 @@ TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
   EXPECT_EQ(off(each, "attention"), 0);
 }
 
-// Layers on both devices: values and the cache's tables go from one to the other.
+// With layers on both devices, values and the cache's tables are copied between them.
 TEST(Compare, ASideMayBeSeveralDevices) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();
@@ -73,7 +73,7 @@ TEST(Compare, ASideMayBeSeveralDevices) {
     const json each = compare(model, {"--with", "vulkan:0", "-ngl", n_layers, "--each"});
     EXPECT_EQ(whole["nodes"].size(), 81u + 79u);
     EXPECT_EQ(each["nodes"].size(), 81u + 79u);
-    EXPECT_LT(whole["nodes"][0]["nmse"].get<double>(), 1e-4);  // caches of 16 bits round apart
+    EXPECT_LT(whole["nodes"][0]["nmse"].get<double>(), 1e-4);  // 16-bit caches round differently
     EXPECT_LT(each["nodes"][0]["nmse"].get<double>(), 1e-11);
   }
 }
@@ -84,7 +84,7 @@ TEST(Compare, BehindTheLimitTheStatusIsOne) {
   EXPECT_EQ(output.status, 1);
   EXPECT_TRUE(output.err.starts_with("error: NMSE of ")) << output.err;
   EXPECT_NE(output.err.find("limit 0"), std::string::npos) << output.err;
-  EXPECT_NE(output.out.find("nmse"), std::string::npos);  // the table all the same
+  EXPECT_NE(output.out.find("nmse"), std::string::npos);  // the table is printed in any case
   EXPECT_NE(output.out.find("cpu with cpu:scalar: 160 nodes"), std::string::npos) << output.out;
 }
 

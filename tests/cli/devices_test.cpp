@@ -1,4 +1,4 @@
-// tessera devices: the CPU is there, with its memory and the types that it computes with.
+// tessera devices: the CPU is listed with its memory and supported types.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -52,7 +52,7 @@ TEST(Devices, TellsTheKindsOfMemoryAndWhyOneIsNotThere) {
                                              "cpu-packed-numa", "cpu-hbm", "cpu-packed-hbm"}));
 }
 
-// The library of products is a device where it is, and missing without a word where it is not.
+// The BLAS library is a device if it is installed, and otherwise missing without a message.
 TEST(Devices, BlasIsThereWhereItsLibraryIs) {
   const auto has_blas = [](const std::string& file) {
     const json devices = json::parse(run_program({"devices", "--json"}, "", {"TESSERA_BLAS=" + file}).out);

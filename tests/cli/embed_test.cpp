@@ -1,4 +1,4 @@
-// tessera embed: vectors as JSON and as lines, poolings and norms, scores of pairs, and what is refused.
+// tessera embed: vectors as JSON and as lines, poolings and norms, scores of pairs, and refusals.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"

@@ -1,5 +1,5 @@
-// The page of tessera graph in a real browser: it loads without an error, finds, shows and draws. With
-// TESSERA_UPDATE_DOCS=1 the picture in the docs is made anew.
+// The page of tessera graph in a real browser: it loads without an error, searches, shows and draws.
+// TESSERA_UPDATE_DOCS=1 updates the picture in the docs.
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -24,13 +24,13 @@ std::string find_browser() {
 struct Page {
   std::string dom, errors;
 
-  /// A mark that the script leaves on the body: data-NAME.
+  /// Returns the attribute data-NAME of the body, which the script sets.
   std::string mark(const std::string& name) const {
     std::smatch found;
     return std::regex_search(dom, found, std::regex("<body[^>]* data-" + name + "=\"([^\"]*)\"")) ? found[1]
                                                                                                   : std::string();
   }
-  /// What stands in the element of this id.
+  /// Returns the content of the element with this id.
   std::string element(const std::string& id) const {
     std::smatch found;
     return std::regex_search(dom, found, std::regex("id=\"" + id + "\"[^>]*>([^]*?)</(aside|output|nav|h1)>"))
@@ -86,7 +86,7 @@ TEST_F(GraphPage, DrawsEveryNodeOfTheStep) {
   EXPECT_NE(page.element("model").find("story.gguf"), std::string::npos);
   EXPECT_TRUE(page.panel_has("nodes", "91 that run"));
   EXPECT_TRUE(page.panel_has("step", "prefill of 64 tokens"));
-  // What the script draws is on the canvas: it counts the boxes that it painted.
+  // A canvas has no elements, so the script counts the painted boxes.
   EXPECT_EQ(page.mark("painted"), "91");
 }
 
@@ -108,7 +108,7 @@ TEST_F(GraphPage, SearchFindsByNameOperationAndLayer) {
 }
 
 TEST_F(GraphPage, AClickedNodeTellsWhatItIs) {
-  // The script clicks where the node is drawn, by the handlers that a mouse reaches.
+  // The script clicks at the node's position and uses the same handlers as a mouse.
   const Page page = load("click=27");
   EXPECT_EQ(page.errors, "");
   EXPECT_EQ(page.mark("node"), "27");

@@ -1,5 +1,5 @@
-// tessera graph: what the JSON tells of every node, that the memory map is one, DOT that hangs together, and names that
-// stay text. The page in a browser: graph_page_test.cpp.
+// tessera graph: the JSON of every node, a consistent memory map, consistent DOT, and names that stay text. Tests of
+// the page in a browser are in graph_page_test.cpp.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -74,7 +74,7 @@ TEST(Graph, TimesAreOfAStepAndAddUp) {
     int n_timed = 0, n_untimed_products = 0;
     for (const json& node : step["nodes"]) {
       if (node.contains("time")) {
-        EXPECT_GE(node["time"][0].get<double>(), last);  // in their order
+        EXPECT_GE(node["time"][0].get<double>(), last);  // in order of execution
         EXPECT_GE(node["time"][1].get<double>(), 0);
         last = node["time"][0];
         sum += node["time"][1].get<double>();
@@ -91,8 +91,8 @@ TEST(Graph, TimesAreOfAStepAndAddUp) {
   }
 }
 
-// Two values that live at the same time have no byte in common; one that dies where the other begins may have given it
-// its place.
+// Two values with overlapping lifetimes share no byte. A value may reuse the memory of another one whose last reader
+// computes it.
 TEST(Graph, TheMemoryMapIsOne) {
   for (const char* name : {"story", "gemma3-dense", "llama-moe"}) {
     const json graph = json::parse(graph_file(testing::named_model(name), "m.json"));
@@ -149,14 +149,14 @@ TEST(Graph, DotOnStdoutHangsTogether) {
   std::set<std::string> nodes;
   const std::regex node_line(R"(\n +(s\d+n\d+) \[label=)"), edge_line(R"(\n +(s\d+n\d+) -> (s\d+n\d+)[; ])");
   for (std::sregex_iterator i(dot.begin(), dot.end(), node_line), end; i != end; ++i) nodes.insert((*i)[1]);
-  EXPECT_EQ(nodes.size(), 91u + 89u);  // a token that is all there is has no rows taken out
+  EXPECT_EQ(nodes.size(), 91u + 89u);  // a step of a single token needs no selection of rows
   size_t n_edges = 0;
   for (std::sregex_iterator i(dot.begin(), dot.end(), edge_line), end; i != end; ++i, ++n_edges) {
     EXPECT_TRUE(nodes.contains((*i)[1])) << (*i)[0];
     EXPECT_TRUE(nodes.contains((*i)[2])) << (*i)[0];
   }
   EXPECT_GT(n_edges, 200u);
-  if (std::filesystem::exists("/usr/bin/dot")) {  // Graphviz itself, where it is
+  if (std::filesystem::exists("/usr/bin/dot")) {  // Graphviz, if installed
     const std::string path = testing::write_temporary("g.dot", dot);
     EXPECT_EQ(std::system(("/usr/bin/dot -Tsvg " + path + " >/dev/null").c_str()), 0);
   }
@@ -172,7 +172,7 @@ TEST(Graph, NamesOfAFileStayText) {
   EXPECT_EQ(occurrences(page, "</script>"), 3u);
   EXPECT_NE(page.find("\\u003c/script>"), std::string::npos);
   const std::string dot = graph_file(path, "hostile.dot");
-  EXPECT_EQ(dot.find('\n'), dot.find("{\n") + 1);  // the first line is whole
+  EXPECT_EQ(dot.find('\n'), dot.find("{\n") + 1);  // the name does not break the first line
   EXPECT_NE(dot.find("\\\"];"), std::string::npos);
   EXPECT_NO_THROW(json::parse(graph_file(path, "hostile.json")));
 }

@@ -1,5 +1,5 @@
-// Malformed model files, met as a user meets them: through inspect, plan and run. Each is refused at once, in one line
-// that names the fault; whatever is not refused works. Numbers are the items of the design's list of bad inputs.
+// Malformed model files on the command line: inspect, plan and run. Each is refused immediately, in one line that names
+// the fault. A file that is not refused works. Numbers are the items of the design's list of bad inputs.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using testing::run_program;
 
 constexpr uint64_t kHuge = ~uint64_t{0};
 
-// What starting the program costs where that alone is slow, as with sanitizers.
+// Returns the CPU time of starting the program if that alone is slow, as with sanitizers, and otherwise 0.
 double start_seconds() {
   const double seconds = run_program({"--version"}).cpu_seconds;
   return seconds > 0.05 ? seconds : 0.0;
@@ -41,7 +41,7 @@ void expect_refused_at_once(const std::string& command, const std::string& path,
   EXPECT_NE(output.err.find(path), std::string::npos) << output.err;
   static const double first_start = start_seconds();
   double start = first_start, seconds = output.cpu_seconds;
-  // The machine may be busier than it was then: what is refused at once is so in one of some runs.
+  // The machine may be busier than during the first start. An immediate refusal is fast in at least one of some runs.
   for (int again = 0; again < 5 && start > 0 && seconds - start >= 0.1; ++again) {
     start = std::max(start, start_seconds());
     seconds = std::min(seconds, run_program(command_line(command, path)).cpu_seconds);
@@ -154,7 +154,7 @@ TEST(HostileFiles, Item8To10TensorsAndDuplicates) {
   });
 }
 
-// A valid model with one change that only a loader can refuse: inspect shows such a file.
+// A valid model with one change that only a loader can refuse. inspect accepts such a file.
 struct Edit {
   std::string name;
   std::function<void(EditableModel&)> apply;
@@ -192,7 +192,7 @@ TEST(HostileFiles, Item11HyperparametersThatContradict) {
            "tensor blk.5.attn_norm.weight [64] is missing"},
           {"width",
            [](auto& m) {
-             m.builder.remove("llama.attention.key_length");  // then it is the width of a head
+             m.builder.remove("llama.attention.key_length");  // the default is the width of a head
              m.builder.set("llama.embedding_length", 128u);
            },
            "rope.dimension_count 8 and key length 16"},
@@ -241,7 +241,7 @@ TEST(HostileFiles, Item12OddTokensAreTokens) {
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = "t" + std::to_string(i);
   tokens[100] = std::string(1 << 20, 'a');
   tokens[101] = "<0x-1>";
-  types[101] = 6;  // says that it is a byte
+  types[101] = 6;  // the type of byte tokens
   edited.builder.set_array("tokenizer.ggml.tokens", tokens);
   edited.builder.set_array("tokenizer.ggml.token_type", types);
   const std::string path = edited.write("odd_tokens.gguf");
@@ -264,7 +264,7 @@ TEST(HostileFiles, Item13WeightsThatAreNotFinite) {
     for (const char* temp : {"0", "0.8"}) {
       const ProgramOutput output =
           run_program({"run", "-m", path, "-p", "Once upon a time", "-n", "30", "-s", "1", "--temp", temp});
-      if (output.status == 0) continue;  // the row of a token that did not occur
+      if (output.status == 0) continue;  // a row of a token that does not occur
       EXPECT_EQ(output.status, 1);
       EXPECT_EQ(output.err, "error: sampler: no token to choose, all 512 logits are NaN, -inf or banned\n");
     }
@@ -293,7 +293,7 @@ TEST(HostileFiles, DamagedModelsAreRefusedOrRun) {
   const std::string whole = testing::read_all(model);
   for (size_t i = 0; i < 40; ++i) {
     std::string bytes = whole;
-    const size_t at = i * 349;  // over the whole header
+    const size_t at = i * 349;  // spread over the whole header
     if (i % 4 == 0)
       bytes.resize(at);
     else

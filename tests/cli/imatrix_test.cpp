@@ -1,4 +1,4 @@
-// tessera imatrix: what is collected, saved on the way, gone on with, merged, converted and described.
+// tessera imatrix: collecting, saving, resuming, merging, converting and describing matrices.
 #include "tessera/convert/imatrix.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ class ImatrixCommand : public ::testing::Test {
   }
   std::string path(const std::string& name) const { return (dir_ / name).string(); }
 
-  /// The matrix of the text's first chunks, with further flags.
+  /// Returns the matrix of the text's first chunks, computed with further flags.
   Imatrix collect(const std::string& name, int n_chunks, std::vector<std::string> flags = {}) const {
     std::vector<std::string> args = {"imatrix", "-m", model_, "-f", text_,     "--chunks", std::to_string(n_chunks),
                                      "-c",      "64", "-q",   "-o", path(name)};
@@ -41,7 +41,7 @@ class ImatrixCommand : public ::testing::Test {
   fs::path dir_;
 };
 
-// Sums of f32 in other groups, and stored as f32.
+// The tolerance is for f32 sums in other groups, stored as f32.
 void expect_equal(const Imatrix& got, const Imatrix& want, double tolerance = 1e-5) {
   EXPECT_EQ(got.n_chunks, want.n_chunks);
   ASSERT_EQ(got.entries.size(), want.entries.size());
@@ -75,7 +75,7 @@ TEST_F(ImatrixCommand, IsTheSameForAnyMicroBatchAndWithoutPerplexity) {
 }
 
 TEST_F(ImatrixCommand, ProcessOutputCollectsTheOutputToo) {
-  testing::EditableModel model(model_);  // its output is the embedding: give it one of its own
+  testing::EditableModel model(model_);  // shares output and embedding: add an output of its own
   const auto tensors = model.builder.tensors();
   const auto embedding = std::ranges::find(tensors, "token_embd.weight", &GgufBuilder::TensorEntry::name);
   if (std::ranges::find(tensors, "output.weight", &GgufBuilder::TensorEntry::name) == tensors.end()) {
@@ -98,8 +98,8 @@ TEST_F(ImatrixCommand, SnapshotsAreThePrefixes) {
   EXPECT_FALSE(fs::exists(path("a.gguf.at_7")));
 }
 
-// Eight chunks of 64 are computed together unless one of them is to be saved. What stands where the snapshot of the
-// fourth should go ends the run there.
+// Eight chunks of 64 are computed together unless there is a save among them. A directory at the path of the snapshot
+// after the fourth chunk ends the run there.
 TEST_F(ImatrixCommand, AFailureKeepsTheLastSavedFile) {
   fs::create_directory(path("a.gguf.at_4"));
   const auto output = run_program({"imatrix", "-m", model_, "-f", text_, "-c", "64", "-q", "-o", path("a.gguf"),
@@ -114,8 +114,8 @@ TEST_F(ImatrixCommand, ResumedIsAsIfNeverStopped) {
   collect("a.gguf", 5);
   const Imatrix resumed = collect("a.gguf", 14, {"--resume"});
   expect_equal(resumed, collect("b.gguf", 14));
-  expect_equal(collect("a.gguf", 14, {"--resume"}), resumed, 0);  // nothing is left to do
-  expect_equal(collect("new.gguf", 14, {"--resume"}), resumed);   // nothing was done before
+  expect_equal(collect("a.gguf", 14, {"--resume"}), resumed, 0);  // no chunk left
+  expect_equal(collect("new.gguf", 14, {"--resume"}), resumed);   // no earlier run
 }
 
 TEST_F(ImatrixCommand, ResumeRefusesAnotherTextOrChunkSize) {
@@ -126,8 +126,8 @@ TEST_F(ImatrixCommand, ResumeRefusesAnotherTextOrChunkSize) {
     flags.insert(flags.begin(), args.begin(), args.end());
     return run_program(flags);
   };
-  expect_refusal(run({"-f", text_, "-c", "128"}), 1, "cannot go on with 128");
-  expect_refusal(run({"-p", "text", "-c", "64"}), 1, "cannot go on with 64 of (prompt)");
+  expect_refusal(run({"-f", text_, "-c", "128"}), 1, "cannot continue with 128");
+  expect_refusal(run({"-p", "text", "-c", "64"}), 1, "cannot continue with 64 of (prompt)");
   expect_refusal(run({"-f", text_, "--output-format", "dat"}), 2, "--resume");
   expect_refusal(run({"-f", text_, "--in-file", path("a.gguf")}), 2, "--resume and --in-file");
   EXPECT_TRUE(testing::read_all(path("a.gguf")) == before);
@@ -136,7 +136,7 @@ TEST_F(ImatrixCommand, ResumeRefusesAnotherTextOrChunkSize) {
 TEST_F(ImatrixCommand, AnInterruptKeepsTheLastSavedFile) {
   const auto saved = [&] { return fs::exists(path("a.gguf")); };
   std::string text;
-  for (int i = 0; i < 20; ++i) text += testing::read_all(text_);  // a run of many seconds
+  for (int i = 0; i < 20; ++i) text += testing::read_all(text_);  // long enough for many seconds
   text_ = testing::write_temporary("long.txt", text);
   testing::Child child({"imatrix", "-m", model_, "-f", text_, "-c", "64", "-ub", "64", "-q", "-o", path("a.gguf")});
   for (int i = 0; i < 12000 && !saved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -173,7 +173,7 @@ TEST_F(ImatrixCommand, ConvertsBySuffixAndByFlag) {
     for (const auto& [weight, entry] : want.entries) {
       const std::vector<float> a = convert::importance_of(got.entries.find(weight)->second, 0),
                                b = convert::importance_of(entry, 0);
-      for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6f * b[i]);  // f32 twice
+      for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6f * b[i]);  // rounded to f32 twice
     }
   }
   expect_refusal(run_program({"imatrix", "--in-file", path("a.gguf"), "--output-format", "zip"}), 2, "'zip'");

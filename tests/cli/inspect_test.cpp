@@ -1,4 +1,4 @@
-// tessera inspect: what it says about a file, values of tensors, split models, and texts that would drive a terminal.
+// tessera inspect: its output, values of tensors, split models, and texts with control characters.
 #include <cstring>
 
 #include <nlohmann/json.hpp>
@@ -98,7 +98,7 @@ TEST(Inspect, DumpRefusesWhatItCannotDecodeOrFind) {
   expect_refusal(run_program({"inspect", edited.write("i8.gguf"), "--dump", "integers"}), 1, "type i8 has no decoder");
   expect_refusal(run_program({"inspect", model, "--dump", "nothing"}), 1, "no tensor 'nothing'");
   expect_refusal(run_program({"inspect", model, "--raw"}), 2, "give a tensor with --dump");
-  expect_refusal(run_program({"inspect", model, "--dump", "x", "--json"}), 2, "--dump prints values only");
+  expect_refusal(run_program({"inspect", model, "--dump", "x", "--json"}), 2, "--dump prints only values");
   expect_refusal(run_program({"inspect", model, model}), 2, "one file at a time");
 }
 

@@ -1,4 +1,5 @@
-// tessera logits: the golden values, the same bits however the work is cut, and files that appear whole or not at all.
+// tessera logits: golden values, bits that do not depend on the division of the work, and files that are complete or
+// absent.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -42,7 +43,7 @@ LogitsFile read_logits(const std::string& path) {
   return file;
 }
 
-// The file that `logits` writes for these tokens.
+// Returns the file that `logits` writes for these tokens.
 std::string logits_bytes(const std::string& model, const std::vector<int32_t>& ids, std::vector<std::string> flags,
                          const std::vector<std::string>& env = {}) {
   const std::string path = (testing::temporary_dir() / "out.logits").string();
@@ -106,7 +107,7 @@ TEST(Logits, BadTokensAreRefused) {
 TEST(Logits, TheErrorAgainstAReferenceIsShownPerPosition) {
   const std::string model = testing::story_model();
   std::string bytes = logits_bytes(model, {1, 5, 9}, {});
-  // The second position's first logit is another by 1000, so it is the highest now.
+  // The second position's first logit grows by 1000, so it becomes the highest.
   float changed;
   const size_t at = 8 + 3 * 4 + 512 * 4;
   std::memcpy(&changed, bytes.data() + at, 4);
@@ -130,7 +131,7 @@ TEST(Logits, TheErrorAgainstAReferenceIsShownPerPosition) {
   EXPECT_EQ(rows[3], (std::vector<std::string>{"2", "9", "0", "0", "yes"}));
   EXPECT_NE(output.out.find(", worst at 1; 2 with the same top token\n"), std::string::npos) << output.out;
   expect_refusal(run_program({"logits", "-m", model, "--reference", reference, "--tokens", "1,5,8"}), 1,
-                 "changed.logits: holds the logits of other tokens");
+                 "changed.logits: contains the logits of other tokens");
   expect_refusal(run_program({"logits", "-m", model, "--reference", "/absent"}), 1, "/absent: cannot open");
 }
 
@@ -151,7 +152,7 @@ TEST(Logits, FullDiskLeavesNothing) {
   const std::string model = testing::story_model();
   const fs::path dir = testing::temporary_dir() / "limited";
   fs::create_directory(dir);
-  // A limit on the size of files stands in for a full disk: both fail in the middle of a write.
+  // A limit on the size of files simulates a full disk. Both fail in the middle of a write.
   const std::string err = (testing::temporary_dir() / "limited.err").string();
   const std::string command = "ulimit -f 2; " + testing::program_path() + " logits -q -m " + model +
                               " --tokens 1,2,3 -o " + (dir / "x").string() + " 2> " + err;

@@ -1,4 +1,4 @@
-// The flags that say where a model lies: what is refused before anything is loaded, and what plan makes of the rest.
+// Flags of the device map: refusals before anything is loaded, and the plans of valid flags.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -72,7 +72,7 @@ uint64_t weights_on(const std::string& device, const ProgramOutput& plan) {
   return bytes;
 }
 
-// Where Vulkan has a device, whatever it computes on.
+// Runs on any Vulkan device, also on one in software.
 TEST(OffloadFlags, SplitAModelOverADevice) {
   const std::string model = testing::story_model();
   const auto plan = [&](const std::string& layers) {
@@ -114,11 +114,11 @@ TEST(OffloadFlags, SplitRowsOverTwoDevices) {
   EXPECT_GT(weights_on("example:0", plan), 100'000u);
   const std::vector<std::string> text = {"-p", "Once", "-n", "8", "--temp", "0"};
   EXPECT_EQ(run("run", with_rows(text)).out, run("run", text).out);
-  // What the main device has to keep, and cannot.
+  // The main device must keep the KV cache, but this one cannot.
   expect_refusal(run("plan", with_rows({"-mg", "1"})), 1, "example:0 cannot keep K");
 }
 
-// Which takes large products alone: a short prompt leaves them to the CPU.
+// BLAS runs only large products. With a short prompt, the CPU runs them.
 TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
   const std::string model = testing::story_model();
   std::string text;
@@ -132,7 +132,7 @@ TEST(OffloadFlags, BlasRunsPromptsOfAnyLength) {
   }
 }
 
-// The device's peaks take 64 MiB, before anything else is there.
+// Measuring the device's peaks allocates 64 MiB before anything else.
 TEST(OffloadFlags, BenchFitsToo) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();

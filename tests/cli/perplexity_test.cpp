@@ -1,5 +1,5 @@
-// tessera perplexity: the golden values, the same figures however the work is cut, comparisons with a base, and clear
-// refusals.
+// tessera perplexity: golden values, results that do not depend on the division of the work, comparisons with a base
+// file, and clear refusals.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,13 +32,13 @@ TEST(PerplexityCommand, IsTheGoldenOne) {
     double ppl = 0, error = 0;
     ASSERT_EQ(std::sscanf(output.out.c_str(), "Final estimate: PPL = %lf +/- %lf\n", &ppl, &error), 2) << output.out;
     EXPECT_TRUE(output.out.ends_with("\n"));
-    // Two programs sum in different orders and round the cache to f16: 0.1 % is what issue 3 wants.
+    // Two programs sum in different orders and round the cache to f16. Issue 3 requires 0.1 %.
     EXPECT_NEAR(ppl, want["ppl"].get<double>(), 1e-3 * want["ppl"].get<double>()) << text;
     EXPECT_NEAR(error, want["error"].get<double>(), 1e-3 * want["error"].get<double>()) << text;
   }
 }
 
-// A small run whose flags can be added to; its stdout.
+// Returns the stdout of a small run with additional flags.
 std::string run_small(const std::string& model, const std::string& text, const std::vector<std::string>& flags,
                       const std::string& n_chunks = "7") {
   std::vector<std::string> args = {"perplexity", "-m",       model,    "-f",     text, "-c",
@@ -50,7 +50,7 @@ std::string run_small(const std::string& model, const std::string& text, const s
   return output.out;
 }
 
-// Micro-batches, calls and threads that cut the work differently.
+// Returns sizes of micro-batches and calls, and numbers of threads, that divide the work differently.
 std::vector<std::vector<std::string>> cuts() {
   if (!testing::runs_all_cases()) return {{"-ub", "33", "-t", "2"}};
   return {{"-ub", "1"}, {"-ub", "33", "-t", "2"}, {"-b", "250"}, {"-t", "3"}};
@@ -73,14 +73,14 @@ TEST(PerplexityCommand, StridedChunksScoreEveryTokenOnce) {
   const std::string text = testing::story_text();
   const std::string want = run_small(model, text, {"--ppl-stride", "40"});
   const json parsed = json::parse(want);
-  EXPECT_EQ(parsed["context"], 120);  // half a stride more
+  EXPECT_EQ(parsed["context"], 120);  // 100 and half a stride
   EXPECT_EQ(parsed["tokens"], 7 * 40);
   for (const auto& cut : cuts()) {
     std::vector<std::string> flags = {"--ppl-stride", "40"};
     flags.insert(flags.end(), cut.begin(), cut.end());
     EXPECT_EQ(run_small(model, text, flags), want);
   }
-  // More context before each scored token than in halves of chunks: fewer surprises.
+  // Each scored token has more context than with halves of chunks, so the perplexity is lower.
   const json halves = json::parse(run_small(model, text, {}, "20"));
   const json strided = json::parse(run_small(model, text, {"--ppl-stride", "20"}, "50"));
   EXPECT_LT(strided["ppl"], halves["ppl"]);
@@ -173,7 +173,7 @@ TEST_F(KlDivergenceCommand, TheTextBesideABaseIsChecked) {
   EXPECT_EQ(compare(model_, {"-f", text_, "-c", "100", "--chunks", "3"}).status, 0);
   const std::string other = testing::write_temporary("other.txt", testing::read_all(text_).substr(1000));
   expect_refusal(compare(model_, {"-f", other}), 1, "made from another text: token ");
-  expect_refusal(compare(model_, {"-c", "512"}), 1, "chunks of 100 tokens, -c says 512");
+  expect_refusal(compare(model_, {"-c", "512"}), 1, "chunks of 100 tokens, but -c is 512");
 }
 
 TEST_F(KlDivergenceCommand, RefusesBasesOfOthersAndDamage) {

@@ -34,7 +34,7 @@ TEST(Plan, PartsAddUpToTheTotal) {
   EXPECT_EQ(p["n_ctx"], 2048);
 }
 
-// 5 layers, 4 KV heads of 8 elements, K and V, in 64-token blocks; and per block an i32 and an i64 of the table.
+// 5 layers, 4 KV heads of 8 elements, K and V, in 64-token blocks. The table has an i32 and an i64 per block.
 uint64_t kv_bytes(uint64_t n_ctx, uint64_t bytes_per_element) {
   const uint64_t n_blocks = (n_ctx + 63) / 64;
   return n_blocks * 64 * 5 * 4 * 8 * 2 * bytes_per_element + n_blocks * (4 + 8);
@@ -67,7 +67,7 @@ TEST(Plan, MemoryThatSufficesChangesNothing) {
 
 TEST(Plan, SmallMemoryShrinksTheContextFirst) {
   const std::string model = testing::story_model();
-  // The useful least of 4096 tokens fits, the asked-for 100k of the model's file would not: no other setting changes.
+  // The smallest useful context of 4096 tokens fits, the 100k of the model file would not. No other setting changes.
   testing::EditableModel edited(model);
   edited.builder.set("llama.context_length", uint32_t{100000});
   const std::string path = edited.write("long.gguf");
@@ -77,7 +77,7 @@ TEST(Plan, SmallMemoryShrinksTheContextFirst) {
   EXPECT_EQ(p["n_ubatch"], 512);
   EXPECT_EQ(p["cache_type_k"], "f16");
   const std::string next = std::to_string(p["n_ctx"].get<int64_t>() + 256);
-  EXPECT_GT(plan(path, {"-c", next})["total_bytes"], 16 << 20);  // the largest, in steps of 256
+  EXPECT_GT(plan(path, {"-c", next})["total_bytes"], 16 << 20);  // the result is the largest, in steps of 256
 }
 
 TEST(Plan, SmallerMemoryShrinksTheMicroBatchThenTheCacheTypes) {

@@ -1,4 +1,4 @@
-// tessera and plugins: devices lists them where TESSERA_BACKENDS says, and tells of those that are broken.
+// Plugins on the command line: devices lists the plugins in TESSERA_BACKENDS and reports broken ones.
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -29,7 +29,7 @@ TEST(Plugins, DevicesListsTheExample) {
   EXPECT_EQ((*example)["row_types"], (json{"f32", "f16", "q8_0"}));
   EXPECT_EQ((*example)["cache_types"], (json{"f32"}));
   EXPECT_EQ((*example)["properties"]["version"], "1.0");
-  EXPECT_EQ(devices.back()["name"], "cpu");  // it stays what is taken where nothing is named
+  EXPECT_EQ(devices.back()["name"], "cpu");  // the CPU stays the default
 }
 
 TEST(Plugins, ThoseBesideTheProgramAreFound) {

@@ -1,4 +1,4 @@
-// The command line as a whole: what is refused before anything is loaded, and what the program tells about itself.
+// The command line as a whole: refusals before anything is loaded, help, version, man pages and completions.
 #include <cstdlib>
 #include <regex>
 

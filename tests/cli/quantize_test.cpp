@@ -1,5 +1,5 @@
-// tessera quantize: a real model to many types, sizes as the dry run says, and every way to be refused with the input
-// untouched and nothing left.
+// tessera quantize: a real model in many types, sizes that equal the dry run's, and refusals that leave the input
+// unchanged and no output.
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ TEST(Quantize, OutputLoadsAndIsOfTheSizeThatTheDryRunSaid) {
   const std::string model = testing::story_model();
   for (const char* type :
        {"q8_0", "Q4_0", "q5_1", "F16", "bf16", "Q4_K_M", "iq4_xs", "iq2_xxs", "mxfp4", "COPY", "8"}) {
-    if (!testing::runs_all_cases() && std::string_view(type).starts_with("iq")) continue;  // their searches are long
+    if (!testing::runs_all_cases() && std::string_view(type).starts_with("iq")) continue;  // slow searches
     const std::string out = testing::temporary_path("type.gguf");
     const ProgramOutput output = run_program({"quantize", model, out, type});
     ASSERT_EQ(output.status, 0) << type << output.err;
@@ -74,7 +74,7 @@ TEST(Quantize, TheModelStillTellsStories) {
     words.insert(words.end(), args.begin(), args.end());
     return run_program(words).out;
   };
-  EXPECT_EQ(story_of(out), story_of(model));  // 8 bits are enough for the same first words
+  EXPECT_EQ(story_of(out), story_of(model));  // with 8 bits, the first words stay the same
 }
 
 TEST(Quantize, SameBytesForAnyNumberOfThreads) {
@@ -120,7 +120,7 @@ TEST(Quantize, FlagsChooseTypes) {
   EXPECT_EQ(types["blk.2.attn_v.weight"], "q5_0");
   EXPECT_EQ(types["token_embd.weight"], "f16");
   EXPECT_EQ(types["blk.2.attn_q.weight"], "q4_0");
-  EXPECT_EQ(types["output.weight"], "q8_0");  // the rule's q6_K, whose blocks do not divide 64
+  EXPECT_EQ(types["output.weight"], "q8_0");  // in place of q6_K, whose blocks do not divide 64
   EXPECT_EQ(types_of(dry_run({model, "q4_0", "--pure"}))["output.weight"], "q4_0");
   EXPECT_EQ(types_of(dry_run({model, "q4_0", "--output-tensor-type", "q5_1"}))["output.weight"], "q5_1");
   EXPECT_EQ(types_of(dry_run({model, "q4_0", "--leave-output-tensor"}))["output.weight"], "f32");
@@ -161,12 +161,12 @@ TEST(Quantize, WrongCommandLines) {
        "--tensor-type: 'q8_9' is not a type of weights; did you mean"},
       {{"in", "out", "q8_0", "--output-tensor-type", "i8"}, "--output-tensor-type: 'i8' is not a type of weights"},
       {{"in", "out", "q8_0", "--weighting", "x"}, "--weighting: 'x': want error or magnitude"},
-      {{"in", "out", "q8_0", "--json"}, "--json goes with --dry-run"},
+      {{"in", "out", "q8_0", "--json"}, "--json requires --dry-run"},
       {{"in", "out", "q8_0", "--imatrix", "f", "--include-weights", "a", "--exclude-weights", "b"}, "give one of them"},
-      {{"in", "out", "q8_0", "--include-weights", "a"}, "go with --imatrix"},
+      {{"in", "out", "q8_0", "--include-weights", "a"}, "require --imatrix"},
       {{"in", "out", "--size", "big"}, "--size: 'big' is not a size"},
       {{"in", "out", "--size", "0.01bpw"}, "--size: 0.01 is out of range"},
-      {{"in", "out", "--size", "1G", "--pure"}, "--pure and COPY do not go with it"},
+      {{"in", "out", "--size", "1G", "--pure"}, "it cannot be combined with --pure and COPY"},
       {{"in", "out", "q8_0", "--dry-rum"}, "unknown flag --dry-rum; did you mean --dry-run?"},
   };
   for (const Refusal& refusal : refusals) {
@@ -211,7 +211,7 @@ TEST(Quantize, OutputsThatCannotBe) {
   expect_refusal(run_program({"quantize", "-q", model, "/no/such/dir/out.gguf", "q4_0"}), 1, "cannot create");
 }
 
-// A limit on the size of files fails a write as a full disk does.
+// A limit on the size of files makes a write fail like a full disk.
 TEST(Quantize, FullDiskIsAnErrorAndLeavesNothing) {
   const std::string model = testing::story_model();
   const std::string out = testing::temporary_path("full.gguf"), err = testing::temporary_path("full-err.txt");
@@ -299,7 +299,7 @@ TEST(Quantize, SizeIsKept) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   const std::string model = testing::story_model();
   const std::string out = testing::temporary_path("fit.gguf");
-  // In a gigabyte all stays as it is, beside a few more keys.
+  // With a gigabyte all weights keep their types. The file grows by a few keys.
   const int all_bytes = static_cast<int>(std::filesystem::file_size(model)) + 200;
   for (const auto& [size, max_bytes] : {std::pair("300K", 300 * 1024), std::pair("400KB", 400 * 1000),
                                         std::pair("16bpw", 292800 * 2), std::pair("1G", all_bytes)}) {

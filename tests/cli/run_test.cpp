@@ -82,7 +82,7 @@ TEST(Run, AnyBytesAreAPromptAndTheOutputIsUtf8) {
   const std::string bytes("\xff\xfe\0\x80 <s> \xc3", 11);
   const ProgramOutput output = run_program({"run", "-m", model, "-n", "60", "-q", "-s", "1", "--temp", "5"}, bytes);
   EXPECT_EQ(output.status, 0) << output.err;
-  EXPECT_NO_THROW(nlohmann::json(output.out).dump());  // dump() throws on what is not UTF-8
+  EXPECT_NO_THROW(nlohmann::json(output.out).dump());  // dump() throws on invalid UTF-8
 }
 
 TEST(Run, FullContextEndsTheTextAndSaysSo) {
@@ -123,7 +123,7 @@ TEST(Run, AnEncoderReadsThePromptAndADecoderAnswers) {
   const ProgramOutput output = with({"--ids", "-n", "8", "-ctk", "f32", "-ctv", "f32"});
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_EQ(output.out, fmt::format("{}\n", fmt::join(tokens, ",")));
-  // A full context of the answer is shifted; the prompt stays.
+  // The answer fills the context and is shifted. The prompt stays.
   EXPECT_EQ(with({"-c", "16", "-n", "40", "--context-shift"}).status, 0);
   expect_refusal(with({"-ub", "2"}), 1, "a prompt of 5 tokens, micro-batch of 2 (-ub)");
   expect_refusal(with({"-c", "4"}), 1, "the prompt has 5 tokens, the context holds 4");

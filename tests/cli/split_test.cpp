@@ -1,4 +1,4 @@
-// tessera split and merge: a model goes in pieces and comes back, byte for byte, and what is in the way stays.
+// tessera split and merge: splitting and merging restores a model byte for byte. Existing files are not overwritten.
 #include <filesystem>
 
 #include "tessera/gguf/split.h"
@@ -27,7 +27,7 @@ class SplitCommand : public ::testing::Test {
 
 TEST_F(SplitCommand, MergeOfTheShardsIsTheModel) {
   const std::string model = testing::story_model();
-  const std::string ours = testing::EditableModel(model).write("ours.gguf");  // as our writer lays it out
+  const std::string ours = testing::EditableModel(model).write("ours.gguf");  // in the layout of tessera's writer
   const auto split = run_program({"split", "--split-max-tensors", "20", ours, path("out")});
   ASSERT_EQ(split.status, 0) << split.err;
   EXPECT_EQ(n_files(), 3u);
@@ -51,7 +51,7 @@ TEST_F(SplitCommand, DefaultIs128TensorsAndSizesAreDecimal) {
   EXPECT_TRUE(fs::exists(split_path(path("one"), 0, 1)));
   ASSERT_EQ(run_program({"split", model, path("mega"), "--split-max-size", "1M", "-q"}).status, 0);
   ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(split_path(path("mega"), 0, 2)));
-  uint64_t n_bytes = 0;  // as many tensors as 1e6 bytes hold, and no more
+  uint64_t n_bytes = 0;  // each shard has as many tensors as fit into 1e6 bytes
   for (const ModelFiles::Tensor& tensor : files->tensors())
     if (tensor.file == 0) n_bytes += tensor.info.n_bytes;
   EXPECT_LE(n_bytes, 1'000'000u);

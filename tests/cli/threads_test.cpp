@@ -1,4 +1,4 @@
-// The flags that say how many threads run and where: what they resolve to, and that no result depends on them.
+// Flags of the number of threads and their CPUs: the resolved values, and results that do not depend on them.
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/model_args.h"
 #include "tests/cli/cli_support.h"
@@ -10,7 +10,7 @@ using testing::expect_refusal;
 using testing::ProgramOutput;
 using testing::run_program;
 
-// Puts the thread back on its CPUs: --numa isolate moves it.
+// Restores the thread's CPUs, which --numa isolate changes.
 class Threads : public ::testing::Test {
  protected:
   ~Threads() override { static_cast<void>(set_thread_affinity(before_)); }

@@ -1,4 +1,4 @@
-// tessera tokenize and detokenize: golden ids, round trips, and JSON from anyone.
+// tessera tokenize and detokenize: golden ids, round trips, and hostile JSON.
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -14,15 +14,15 @@ using testing::ProgramOutput;
 using testing::run_program;
 
 struct Golden {
-  std::string vocab;   // the file of other people's
-  std::string tokens;  // the two lists per line
+  std::string vocab;   // a third-party vocabulary file
+  std::string tokens;  // golden ids, two lists per line
 };
 
 const Golden kGolden[] = {{"models/stories260K.gguf", "tokenizers/stories260K.tokens"},
                           {"vocab/llama-spm.gguf", "tokenizers/llama-spm.tokens"},
                           {"vocab/phi-3.gguf", "tokenizers/phi-3.tokens"}};
 
-// "[1] [2,3]" as two lists.
+// Parses "[1] [2,3]" as two lists.
 json lists_of_line(std::string line) {
   line.replace(line.find("] ["), 2, "],");
   return json::parse("[" + line + "]");
@@ -52,7 +52,7 @@ void expect_texts_come_back(const std::string& vocab) {
   ASSERT_EQ(back.size(), texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::string text = texts[i];
-    if (text.find("\u2581") != std::string::npos) continue;  // it is these vocabularies' space
+    if (text.find("\u2581") != std::string::npos) continue;  // these vocabularies use it for the space
     EXPECT_EQ(back[i], text) << vocab;
   }
 }
@@ -96,7 +96,7 @@ TEST(Tokenize, TenMegabytesOfOneCharacterTakeLinearTime) {
   const ProgramOutput output =
       run_program({"tokenize", "-m", vocab}, std::string(testing::all_or_few(10'000'000u, 1'000'000u), 'A'));
   EXPECT_EQ(output.status, 0) << output.err;
-  EXPECT_LT(output.cpu_seconds, 30);  // some seconds; anything quadratic takes hours
+  EXPECT_LT(output.cpu_seconds, 30);  // a few seconds; a quadratic algorithm needs hours
 }
 
 TEST(Tokenize, BadJsonIsRefusedWithItsPlace) {

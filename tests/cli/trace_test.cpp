@@ -1,4 +1,4 @@
-// tessera trace: Chrome's trace format by its rules (events complete, times that nest), with every step and token.
+// tessera trace: valid files in Chrome's trace format (complete events, nested times) with every step and token.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -49,7 +49,7 @@ TEST(Trace, TellsEveryStepAndToken) {
   EXPECT_EQ(nodes["attention"], 6 * 5);  // 6 steps of 5 layers
 }
 
-// On one track an event lies within the one that it begins in, or begins behind it.
+// On one track, an event lies within another one or begins after its end.
 TEST(Trace, EventsOfATrackNest) {
   const std::string model = testing::story_model();
   const json trace = trace_of(model, {"-n", "8", "-t", "2"});

@@ -1,5 +1,5 @@
-// tessera train and finetune from end to end: what they write can be run, a run goes on where it stopped, and every bad
-// input gets one line.
+// tessera train and finetune from end to end: their output can be run, a run resumes at the step where it stopped, and
+// every bad input gets a message of one line.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -26,7 +26,7 @@ std::string lines(int n, const std::string& what = "the cat saw a red ball") {
   return text;
 }
 
-// No file of this process and its children gets larger while this lives.
+// Limits the size of files of this process and its children during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -173,7 +173,7 @@ TEST_F(TrainCommand, FullDiskAtACheckpointKeepsTheLastOne) {
   fs::remove(out);
   const std::string before = testing::read_all(check);
   {
-    FileSizeLimit limit(before.size() / 2);  // what a disk that is full does to a write
+    FileSizeLimit limit(before.size() / 2);  // a write fails like on a full disk
     expect_refusal(run_program(args({"-o", out, "--steps", "4", "--checkpoint", check, "--resume", "-q"})), 1,
                    "checkpoint of step 4");
   }

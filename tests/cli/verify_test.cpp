@@ -1,4 +1,4 @@
-// tessera verify: good models pass, and the first thing that is wrong with another is named.
+// tessera verify: good models pass, and for others the message names the first fault.
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -23,7 +23,7 @@ void put_float(std::vector<std::byte>& data, size_t i, float value) {
   std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
 }
 
-// A file of logits of a few tokens, as `tessera logits` writes it.
+// Returns a file with the logits of a few tokens, written by `tessera logits`.
 std::string logits_file(const std::string& model) {
   const std::string path = (testing::temporary_dir() / "reference.logits").string();
   const ProgramOutput output = run_program({"logits", "-m", model, "--tokens", "1,5,9,200,31", "-o", path, "-q"});

@@ -1,6 +1,5 @@
-// Attention of every usable instruction set: against a double-precision reference, and bit
-// for bit against themselves under other groupings of rows, other visible tokens of other rows and other
-// physical places.
+// The attention kernels of every usable instruction set: against a double-precision reference, and bit for bit against
+// themselves with other groupings of rows, other visible tokens of other rows, and other physical blocks.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -65,7 +64,7 @@ struct Problem {
   size_t k_stride() const { return kv_row_bytes(k_type, k_dim) * kBlockTokens + 128; }
   size_t v_stride() const { return kv_row_bytes(v_type, v_dim) * kBlockTokens + 64; }
 
-  /// Writes the token of a position into its slot and marks it stored.
+  /// Stores the token of a position at its block offset and marks it as stored.
   void store(int position) {
     write(position);
     valid[static_cast<size_t>(position / kBlockTokens)] |= uint64_t{1} << (position % kBlockTokens);
@@ -88,7 +87,7 @@ struct Problem {
     queries.push_back(random_floats(rng, k_dim, limit));
   }
 
-  /// The outputs of the chosen rows, computed by one call.
+  /// The outputs of the given rows, computed in one call.
   std::vector<std::vector<float>> attend(const std::vector<int>& rows) {
     std::vector<float> q;
     std::vector<int64_t> q_offsets, out_offsets;
@@ -160,7 +159,7 @@ struct Problem {
   CacheMemory k_memory, v_memory;
 };
 
-/// A stored row back as floats: what the cache's dtype made of it.
+/// A row after a round trip through the cache's dtype.
 std::vector<double> as_stored(const Kernels& k, DType dtype, const std::vector<float>& x) {
   std::vector<uint8_t> row(kv_row_bytes(dtype, static_cast<int>(x.size())));
   std::vector<float> y(x.size());
@@ -194,10 +193,10 @@ void expect_matches_double(Problem& problem, const std::string& what) {
       scores.push_back(score);
       values.push_back(problem.latent_v ? std::vector<double>(key.end() - problem.v_dim, key.end())
                                         : as_stored(k, problem.v_type, problem.values[static_cast<size_t>(p)]));
-      // Each of the chain's k_dim steps (two roundings on scalar) and the scaling err by 2^-24 of the
-      // magnitude, the subtraction of the maximum once more.
+      // Each of the k_dim steps of the chain (two roundings on scalar) and the scaling have an error of 2^-24 of the
+      // magnitude. The subtraction of the maximum adds one more.
       score_error = std::max(score_error, magnitude * problem.scale * (2 * problem.k_dim + 4) * 0x1p-24);
-      // tanh errs by 4 ulp of at most the cap, a slope's term by one rounding.
+      // The error of tanh is 4 ulp of at most the cap, of a slope's term one rounding.
       const double term = problem.slopes.empty() ? 0 : std::abs(double{problem.slopes[r]}) * distance;
       score_error += (4 * problem.soft_cap + 2 * term) * 0x1p-23;
     }
@@ -205,8 +204,8 @@ void expect_matches_double(Problem& problem, const std::string& what) {
     double sum = 0;
     for (double& s : scores) sum += s = std::exp(s - highest);
     if (!scores.empty() && !problem.sinks.empty()) sum += std::exp(problem.sinks[r] - highest);
-    // A weight errs by twice the score error and 2 ulp of exp; corrections add 3 roundings per block; sums
-    // one per token.
+    // The error of a weight is twice the score error plus 2 ulp of exp. Corrections add 3 roundings per block, sums one
+    // per token.
     const auto n_steps = static_cast<double>(scores.size() + 3 * problem.blocks.size() + 8);
     const double tolerance = 1.05 * (4 * score_error + 2 * n_steps * 0x1p-23);
     for (size_t e = 0; e < out[r].size(); ++e) {
@@ -237,7 +236,7 @@ TEST(AttentionKernels, HandCase) {
   }
 }
 
-// What a query sees and what a score is made of, each alone and all together, at every edge of blocks and tiles.
+// The masks and the parts of a score, each alone and all together, at every edge of blocks and tiles.
 TEST(AttentionKernels, MatchesDoublePrecisionForEveryRuleOfScores) {
   struct Rule {
     const char* name;
@@ -368,7 +367,7 @@ TEST(AttentionKernels, SeesOnlyValidTokensOfPresentBlocks) {
       if (p % 7 < 3 || (p > 70 && p < 90)) problem.store(p);  // holes of every kind, an empty tile, ...
     }
     problem.valid[3] = 0;    // ... a block of nothing
-    problem.blocks[2] = -1;  // ... and a block that is gone, its mask still set
+    problem.blocks[2] = -1;  // ... and an absent block with its mask still set
     for (int i = 0; i < 8; ++i) problem.add_row(289 - 37 * i);
     expect_matches_double(problem, "holes");
   }
@@ -461,14 +460,14 @@ TEST(AttentionKernels, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
     for (int i = 0; i < 5; ++i) problem.add_row(60 + 7 * i, 4);
     const auto before = problem.attend();
     for (int p = 90; p < 250; ++p) problem.store(p);  // later tokens in the same tile, block and beyond
-    problem.add_row(249, 4);                          // and a row that sees them
+    problem.add_row(249, 4);                          // and a row that attends to them
     const auto after = problem.attend();
     for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same_bits(after[i], before[i])) << k->isa << " row " << i;
   }
 }
 
 TEST(AttentionKernels, BitsDoNotDependOnUnderflowBesideOtherRows) {
-  // Weights so small that products with V underflow to -0, beside a row that makes them meet +0.
+  // Weights so small that products with V underflow to -0, next to a row through which they are added to +0.
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f32, DType::f32, 1, 16, 1, 23);
     problem.scale = 1;

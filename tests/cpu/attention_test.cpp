@@ -12,12 +12,12 @@ namespace {
 
 using namespace testing;
 
-// Two sequences: 0 has positions 0-99 less a hole, 1 has positions 60-69 only; their blocks lie in no order.
+// Two sequences: 0 has positions 0-99 except a hole, 1 has only positions 60-69. Their blocks are in no order.
 struct Scene {
   static constexpr int64_t kDim = 32, vDim = 32, n_heads = 6, n_heads_kv = 2, n_blocks = 5, n_max_blocks = 3,
                            n_tokens = 7;
   std::vector<int32_t> positions{99, 98, 10, 64, 65, 69, 3};
-  std::vector<int32_t> slots{0, 0, 0, 0, 1, 1, 1};  // the last sees nothing
+  std::vector<int32_t> slots{0, 0, 0, 0, 1, 1, 1};  // the last attends to nothing
   std::vector<int32_t> blocks{4, 1, -1, 3, 0, -1};
   std::vector<int64_t> valid = std::vector<int64_t>(6);
   std::vector<float> q, k, v;  // k and v by cell
@@ -117,7 +117,7 @@ TEST(Attention, RefusesTablesThatPointOutside) {
   EXPECT_ERROR(run([](Scene& s) { s.positions[0] = -1; }), "position -1, want 0 to 191");
   EXPECT_ERROR(run([](Scene& s) { s.blocks[0] = 5; }), "block 5, want 0 to 4");
   EXPECT_ERROR(run([](Scene& s) { s.blocks[3] = -2; }), "block -2, want 0 to 4");
-  EXPECT_OK(run([](Scene& s) { s.blocks[2] = 99; }));  // beyond every position: never followed
+  EXPECT_OK(run([](Scene& s) { s.blocks[2] = 99; }));  // beyond every position: never used
 }
 
 TEST(Attention, NoTokensAreNoWork) {

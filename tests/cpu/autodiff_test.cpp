@@ -1,5 +1,5 @@
-// add_gradients() as a whole: parameters used more than once, recomputation between checkpoints, what it refuses, and
-// that it computes no more than is asked for. The operations' own gradients: gradient_test.cpp.
+// add_gradients() as a whole: parameters used more than once, recomputation between checkpoints, refused graphs, and no
+// unnecessary computation. gradient_test.cpp tests the gradients of the operations.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ int64_t count(const Graph& graph, Op op) {
   return std::ranges::count_if(graph.nodes(), [op](const Node& node) { return node.op == op; });
 }
 
-// Embeddings [4, 6] that are the head's weights, too: logits of ids.
+// Logits of ids, with embeddings [4, 6] that are also the weights of the head.
 GradientCase tied_case(bool has_two_leaves) {
   return {.leaves = {{.shape = {4, 6}}, {.shape = {3}, .numbers = {5, 1, 5}}},
           .build =
@@ -47,7 +47,7 @@ GradientCase tied_case(bool has_two_leaves) {
 TEST(Autodiff, AddsUpWhatATiedParameterGets) { check_gradients(tied_case(false)); }
 TEST(Autodiff, ATensorMayBeALeafTwice) { check_gradients(tied_case(true)); }
 
-// y = x (x + x): the same value twice as an operand, and more than one reader.
+// y = x (x + x): the same value is an operand twice and has more than one reader.
 TEST(Autodiff, AValueMayBeReadMoreThanOnce) {
   check_gradients({.leaves = {{.shape = {20}}},
                    .build = [](GraphBuilder& b, const Values& v) { return b.mul(v[0], b.add(v[0], v[0])); },
@@ -69,7 +69,7 @@ TEST(Autodiff, AParameterThatHasNoPartGetsNothing) {
   EXPECT_FALSE(std::ranges::any_of(graph->nodes(), [](const Node& n) { return n.name == "d_leaf1"; }));
 }
 
-// Layers of x + down silu(up norm(x)) as a transformer has them, with what they keep.
+// Layers x + down silu(up norm(x)), like in a transformer, and their checkpoints.
 struct Layers {
   GradientCase c;
   std::shared_ptr<std::vector<Value>> outputs = std::make_shared<std::vector<Value>>();
@@ -126,7 +126,7 @@ TEST(Autodiff, RecomputationTakesTheMemoryOfOneLayerAndTheCheckpoints) {
     return graph ? plan_memory(*graph, kAlignment).value().bytes : 0;
   };
   const size_t plain = bytes(false), thrifty = bytes(true);
-  // A layer makes 16 + 48 + 48 + 16 + 16 floats a token; of all but one only the last 16 stay.
+  // A layer computes 16 + 48 + 48 + 16 + 16 floats per token. All layers but one keep only the last 16.
   EXPECT_GT(plain, size_t{kLayers * kTokens * 128 * 4});
   EXPECT_LT(thrifty, plain / 2);
 }

@@ -1,4 +1,4 @@
-// Memory of the CPU in other kinds of pages: what works where there is such memory, and the reason where there is none.
+// CPU memory in other kinds of pages: products if such memory is available, and the reason if it is not.
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -82,7 +82,7 @@ TEST_P(CpuBufferTypes, TensorsComeBackAsTheyWere) {
   EXPECT_EQ(copied.read(), weights.bytes);
 }
 
-// The pages are no matter of the kernels.
+// Results do not depend on the kind of pages.
 TEST_P(CpuBufferTypes, ProductsHaveTheBitsOfPlainPages) {
   SKIP_WITHOUT_MEMORY();
   const Weights weights(DType::q8_0, 256, 48, 2);
@@ -102,7 +102,7 @@ TEST_P(CpuBufferTypes, MoreThanThereIsIsRefusedByName) {
   EXPECT_ERROR(refused, std::string(type().name()) + ": ");
 }
 
-// What is told of memory and what happens agree.
+// The reported availability agrees with the result of an allocation.
 TEST_P(CpuBufferTypes, AvailabilityIsTold) {
   const auto told = type().availability();
   if (!told) {
@@ -123,7 +123,7 @@ TEST(CpuHugePages, AreTakenWholeAndGivenBack) {
   if (n_free < 2) GTEST_SKIP() << "no pages of 2 MiB are reserved";
   ASSERT_OK_AND_ASSIGN(auto buffer, type_named("cpu-huge").allocate(2 * kMiB + 1, BufferUsage::weights));
   EXPECT_NE(mapping_line(buffer->base(), "KernelPageSize:").find(" 2048 kB"), std::string::npos);
-  EXPECT_EQ(huge_page_count("free_hugepages"), n_free - 2);  // both, before either is touched
+  EXPECT_EQ(huge_page_count("free_hugepages"), n_free - 2);  // both are reserved before either is touched
   ASSERT_OK(buffer->reset());
   EXPECT_EQ(huge_page_count("free_hugepages"), n_free - 2);
   buffer.reset();
@@ -156,8 +156,8 @@ TEST(CpuNumaPages, LieOnTheNodesInTurn) {
   EXPECT_EQ(policy_at(plain->base()), MPOL_DEFAULT);
 }
 
-// memkind looks for such memory once in a process, so this runs in one of its own. Any node counts as high-bandwidth
-// memory if memkind is told so.
+// memkind looks for such memory once per process, so this test runs in a process of its own. An environment variable
+// can make memkind use any node as high-bandwidth memory.
 TEST(CpuHbmPages, AreHadFromTheNodeThatHasThem) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto use = [] {

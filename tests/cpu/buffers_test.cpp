@@ -42,8 +42,8 @@ TEST_P(CpuBuffers, HostMemoryIsZeroedAndAligned) {
   }
 }
 
-// Whether the mapping with this address asks for large pages: "hg" among its flags; nothing where the system does not
-// tell.
+// Whether the mapping with this address requests large pages: "hg" is among its flags. No value if the system does not
+// report flags.
 std::optional<bool> asks_for_large_pages(const std::byte* address) {
   const std::string flags = testing::mapping_line(address, "VmFlags:");
   return flags.empty() ? std::nullopt : std::optional(flags.find(" hg") != std::string::npos);
@@ -59,13 +59,13 @@ TEST_P(CpuBuffers, LargeBuffersAskForLargePagesAndSmallOnesDoNot) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(large->base()) % (size_t{2} << 20), 0u);
 }
 
-// The plan's bytes are what is taken: the last large page is not begun where less than one is left.
+// Buffers use exactly the planned bytes: if less than a large page is left, none is started.
 TEST_P(CpuBuffers, FilledBuffersTakeTheirBytesOnly) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const size_t n : {(size_t{2} << 20) + page, size_t{5} << 20}) {
     ASSERT_OK_AND_ASSIGN(const auto buffer, host().allocate(n, BufferUsage::any));
     ASSERT_OK(buffer->clear(std::byte{1}));
-    unsigned char next_page = 1;  // of the same mapping: it begins up to a large page before the buffer
+    unsigned char next_page = 1;  // of the same mapping, which begins up to a large page before the buffer
     ASSERT_EQ(mincore(buffer->base() + n, page, &next_page), 0) << n;
     EXPECT_EQ(next_page & 1, 0) << n;
   }
@@ -181,7 +181,7 @@ TEST_P(CpuBuffers, PackedRefusesWhatHasNoPanels) {
   EXPECT_ERROR(type.tensor_bytes(DType::q8_0, {33, 16}), "33");
   EXPECT_ERROR(type.tensor_bytes(DType::f32, {-1, 16}), "");
   EXPECT_EQ(&packed(DType::i32, {32, 16}), &host());
-  EXPECT_EQ(&packed(DType::f32, {32, 16, 2}), &host());  // mul_mat has no use for several
+  EXPECT_EQ(&packed(DType::f32, {32, 16, 2}), &host());  // mul_mat does not support several
   EXPECT_EQ(&device_->weight_buffer_type(Op::mul_mat_experts, DType::f32, {32, 17, 2}), &host());
   EXPECT_EQ(&device_->weight_buffer_type(Op::get_rows, DType::f32, {32, 16}), &host());
 }

@@ -1,4 +1,4 @@
-// The kernels on each element by itself, of every usable instruction set, against double-precision references.
+// The elementwise kernels of every usable instruction set, against double-precision references.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -56,7 +56,7 @@ TEST(ElementwiseKernels, AddMulAndScaleRoundOnce) {
   }
 }
 
-// By the sigmoid: 1 + tanh would cancel in double too.
+// Computed with the sigmoid, because 1 + tanh cancels in double precision too.
 double exact_gelu(double x) {
   return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
@@ -67,7 +67,8 @@ TEST(Gelu, MatchesDoublePrecision) {
       float out;
       unary(*k, Elementwise::gelu, &x, 1, &out);
       const double want = exact_gelu(x);
-      // The exponent 2 u is rounded to its ulp, of which e makes a relative error; below -5 the result is under 1e-6.
+      // The exponent 2 u is rounded to its ulp, which exp turns into a relative error. Below -5 the result is under
+      // 1e-6.
       const double exponent = std::abs(x) * (1.6 + 0.0714 * double{x} * x);
       EXPECT_NEAR(out, want, (6 + 2 * exponent) * kUlp * std::abs(want) + 1e-30) << k->isa << " at " << x;
     }
@@ -90,7 +91,7 @@ TEST(Sigmoid, MatchesDoublePrecisionAndSaturates) {
       float out;
       unary(*k, Elementwise::sigmoid, &x, 1, &out);
       const double want = 1 / (1 + std::exp(-double{x}));
-      EXPECT_NEAR(out, want, 4 * kUlp * want) << k->isa << " at " << x;  // as silu
+      EXPECT_NEAR(out, want, 4 * kUlp * want) << k->isa << " at " << x;  // like silu
     }
     const float ends[] = {-kInf, -1e30f, 0.0f, 1e30f, kInf};
     float out[5];
@@ -147,7 +148,7 @@ TEST(SwigluOai, BoundsGateAndUp) {
     for (size_t i = 0; i < out.size(); ++i) {
       const double g = std::min<double>(gate[i], 7), u = std::clamp<double>(up[i], -7, 7);
       const double want = g / (1 + std::exp(-g * double{1.702f})) * (u + 1);
-      // As gelu, with exponents to 20, and the rounding of u + 1 beside 8.
+      // Like gelu, with exponents up to 20, plus the rounding of u + 1 relative to 8.
       EXPECT_NEAR(out[i], want, 50 * kUlp * std::abs(want) + 8 * kUlp * std::abs(g)) << k->isa << " at " << i;
     }
   }
@@ -202,9 +203,9 @@ TEST(Swiglu, IsSiluTimesUp) {
   }
 }
 
-// --- gradients; what they compute between the ends of the number line, gradient_test.cpp checks
+// --- gradients: only extreme values; gradient_test.cpp checks the others
 
-/// Of x and dy.
+/// The gradient kernels, as functions of x and dy.
 const RowKernels& slope_kernels() {
   static const RowKernels kernels = {
       {"silu", [](auto& k, auto x, auto dy, auto n, auto out) { binary(k, Elementwise::silu_grad, x, dy, n, out); }},
@@ -236,7 +237,7 @@ TEST(ElementwiseGradientKernels, SlopesSaturateAtTheEnds) {
     }
 }
 
-// All but clamp's, which is 0 out of the bounds.
+// All gradients except clamp's, which is 0 out of the bounds.
 TEST(ElementwiseGradientKernels, NaNStaysNaN) { expect_nan_stays_nan({slope_kernels()[0], slope_kernels()[1]}); }
 
 TEST(ClampGrad, PassesWhatIsWithinTheBoundsAndOnThem) {

@@ -1,5 +1,5 @@
-// Operations on each element by itself, as graphs: strides, repetition, empty dimensions, in place or not, any number
-// of threads. How exact each kernel is, elementwise_kernels_test.cpp checks.
+// Elementwise operations in graphs: strides, repetition, empty dimensions, in place or not, any number of threads.
+// elementwise_kernels_test.cpp checks the accuracy of the kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ TEST(Elementwise, Scale) {
                });
 }
 
-/// An op that treats each element by itself.
+/// Checks an elementwise operation.
 void check_element_op(const Unary& op, double (*reference)(double)) {
   check_row_op(op, [=](Row x) {
     for (double& v : x) v = reference(v);
@@ -86,7 +86,7 @@ std::vector<float> spread_values(float limit) {
 TEST(Softplus, IsTheLogarithmOfOnePlusExp) {
   const auto op = [](GraphBuilder& b, Value x) { return b.softplus(x); };
   const auto reference = [](double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); };
-  check_values(op, reference, spread_values(80.0f), 1e-6);  // a few ulp, of exp() 2
+  check_values(op, reference, spread_values(80.0f), 1e-6);  // a few ulp, 2 of them from exp()
   check_values(op, reference, spread_values(2.0f), 1e-6);
   check_values(op, reference, {1e30f, 3e38f}, 0);
 }

@@ -1,5 +1,4 @@
-// Gradients of a mixture of experts against differences of double-precision references, and the operations that they
-// are made of.
+// Gradients of a mixture of experts, and of the operations in it, against differences of double-precision references.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -15,7 +14,7 @@ using Doubles = std::vector<double>;
 using Leaves = std::vector<Doubles>;
 using Values = std::vector<Value>;
 
-/// Ids [n_used, n_tokens], and the pair of each row in routed order.
+/// The ids [n_used, n_tokens], and the pair of each row in routed order.
 struct ChosenExperts {
   std::vector<int32_t> ids;
   int64_t n_used, n_experts;
@@ -33,7 +32,7 @@ struct ChosenExperts {
   ExpertRoutes routes(GraphBuilder& b, Value leaf_ids) const { return b.expert_routes(leaf_ids, n_experts); }
 };
 
-/// Expert 1 is nobody's.
+/// No token uses expert 1.
 ChosenExperts five_tokens() { return {.ids = {2, 0, 0, 3, 3, 2, 2, 3, 0, 2}, .n_used = 2, .n_experts = 4}; }
 
 double at(const Doubles& x, int64_t row, int64_t n, int64_t i) { return x[static_cast<size_t>(row * n + i)]; }
@@ -159,7 +158,7 @@ TEST(ExpertGradients, OfAdaptersAddedToRoutedRows) {
                        }});
 }
 
-// Two of four groups are kept; of the others the score is -inf, which nothing finite comes from.
+// Two of four groups are kept. Scores of the others are -inf, from which no finite value results.
 TEST(ExpertGradients, OfGroupsPassToThoseThatAreKept) {
   GradientCase c{
       .leaves = {{.shape = {8, 1}, .values = {1, 2, 9, 8, 3, 4, 7, 6}}},

@@ -1,5 +1,5 @@
-// Products of experts as an operation: every type, packed or not, any number of threads and tokens, experts that all or
-// none choose, and products that run together.
+// Products of experts in graphs: every type, packed or not, any number of threads and tokens, experts chosen by all
+// tokens or by none, and products that run together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-/// n_experts matrices [k, n_rows] one after another.
+/// n_experts consecutive matrices [k, n_rows].
 struct ExpertTensor {
   ExpertTensor(DType dtype, int64_t k, int64_t n_rows, int64_t n_experts, uint64_t seed)
       : weights(dtype, k, n_rows * n_experts, seed), shape{k, n_rows, n_experts} {}
@@ -29,7 +29,7 @@ struct ExpertTensor {
   Shape shape;
 };
 
-/// How n_pairs choose among experts: at random, all the same, or so that some are chosen by none and some by one.
+/// The choice of experts by n_pairs: random, all the same, or with some experts chosen by no pair and some by one.
 enum class ExpertChoice { random, one, few };
 
 std::vector<int32_t> choose(ExpertChoice choice, int64_t n_pairs, int64_t n_experts, uint64_t seed) {
@@ -139,7 +139,7 @@ TEST(MulMatExperts, ATokensResultDoesNotDependOnItsNeighbours) {
     for (const std::string& isa : isa::usable_isas()) {
       GraphRunner runner(isa, 2);
       const OwnedTensor weights = w.place(runner.device(), true);
-      // Rows by pair: unit weights of one slot pick each pair's row out of the routed order.
+      // Rows by pair: weights with a 1 for one slot select the row of each pair from the routed order.
       const auto rows_of = [&](int64_t begin, int64_t n) {
         std::vector<float> part(x.begin() + begin * k, x.begin() + (begin + n) * k);
         const std::vector<int32_t> part_ids(ids.begin() + begin * n_used, ids.begin() + (begin + n) * n_used);
@@ -192,7 +192,7 @@ TEST(MulMatExperts, ProductsOfOneXGiveWhatEachGivesAlone) {
   }
 }
 
-// One reads tokens' rows, the other rows in routed order: with one expert per token both fit the same x.
+// One product reads rows of tokens, the other rows in routed order. With one expert per token, both fit the same x.
 TEST(MulMatExperts, ProductsThatReadXInAnotherOrderDoNotJoin) {
   const int64_t k = 64, t = 10;
   const ExpertTensor w(DType::f32, k, 16, 3, 1);
@@ -228,7 +228,7 @@ TEST(MulMatExperts, ActivationsMayStayFloats) {
   const auto run = [&](const ExpertTensor& tensor, bool is_packed) {
     const OwnedTensor weights = tensor.place(*device, is_packed);
     const auto backend =
-        device->create_backend({.threads = {.n_threads = 2}, .activations = Activations::float32}).value();
+        device->create_backend({.threads = {.n_threads = 2}, .activations = ActivationPrecision::float32}).value();
     Executor executor(*backend);
     Graph graph = product(weights.tensor, t, 1, t, ExpertInput::tokens);
     EXPECT_OK(executor.reserve({&graph, 1}));

@@ -1,4 +1,5 @@
-// Mixture of experts on the CPU: choosing, sorting and adding up, each by hand and against a double reference.
+// Mixture of experts on the CPU: choice, routing and summation, each with examples by hand and a double-precision
+// reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,7 +106,7 @@ TEST(TopGroups, KeepsTheGroupsWithTheBestTwo) {
         b.output(b.top_groups(b.input("x", DType::f32, {6, 3}), {.n_groups = 3, .n_used = 2}), "y");
         return std::move(b).finish().value();
       },
-      // Sums 5, 6, 4; then equals, of which the lower stay; then negative ones.
+      // Sums 5, 6, 4; then ties, of which the lower groups stay; then negative sums.
       {{"x", bytes_of<float>({5, 0, 3, 3, 1, 3, 1, 1, 2, 0, 0, 2, -1, -9, -2, -3, -4, -5})}},
       [](const auto& y) {
         EXPECT_EQ(
@@ -126,7 +127,7 @@ TEST(TopGroups, OfOneExpertAreTheBestExperts) {
       });
 }
 
-// --- routes, seen through what reads them
+// --- routes, checked through the operations that read them
 
 TEST(ExpertRoutes, RowsAreSortedByExpertAndThenByPair) {
   const Ids ids = {2, 0, 0, 2, 3, 0};  // 3 tokens, 2 slots; expert 1 is unused
@@ -142,7 +143,8 @@ TEST(ExpertRoutes, RowsAreSortedByExpertAndThenByPair) {
                                                                   {"y", bytes_of(Floats{1, 2, 3, 4, 5, 6})},
                                                                   {"w", bytes_of(Floats{1, 10, 1, 10, 1, 10})}}));
   EXPECT_EQ(values_of<float>(out.at("rows")), (Floats{10, 10, 10, 12, 12, 13}));
-  // Pairs 1, 2, 5 are expert 0's, 0 and 3 expert 2's, 4 expert 3's: pair p is in row 4, 1, 2, 5, 6, 3 (from 1 on).
+  // Expert 0 has pairs 1, 2, 5, expert 2 has 0 and 3, expert 3 has 4. So the rows of pairs 0 to 5, counted from 1, are
+  // 4, 1, 2, 5, 6, 3.
   EXPECT_EQ(values_of<float>(out.at("sum")), (Floats{4 + 10, 2 + 50, 6 + 30}));
 }
 
@@ -166,7 +168,7 @@ TEST(ExpertSum, AddsInTheOrderOfSlots) {
     Ids ids;
     for (int64_t i = 0; i < n_pairs; ++i) ids.push_back(static_cast<int32_t>(rng.next_u32() % n_experts));
     const Floats y = random_values(rng, n * n_pairs), w = random_values(rng, n_pairs);
-    // Where each pair's row lies.
+    // The row of each pair.
     std::vector<int64_t> row_of(ids.size());
     int64_t row = 0;
     for (int32_t e = 0; e < n_experts; ++e)
@@ -175,7 +177,7 @@ TEST(ExpertSum, AddsInTheOrderOfSlots) {
     std::vector<float> want;
     for (int64_t token = 0; token < t; ++token)
       for (int64_t c = 0; c < n; ++c) {
-        float sum = 0;  // each product and sum is rounded by itself: nothing is contracted
+        float sum = 0;  // each product and sum is rounded, without contraction
         for (int64_t slot = 0; slot < n_used; ++slot) {
           const auto pair = static_cast<size_t>(token * n_used + slot);
           const float p = w[pair] * y[static_cast<size_t>(row_of[pair] * n + c)];

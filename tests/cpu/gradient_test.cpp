@@ -1,5 +1,5 @@
 // The gradient of every operation against differences of a double-precision reference: a table of cases, and a test
-// that finds operations without one.
+// that finds operations without a case.
 #include <cmath>
 #include <filesystem>
 #include <numbers>
@@ -26,13 +26,13 @@ struct OpCase {
 
 // --- references
 
-/// Element (i0, i1, i2, i3) of rows in their order; extents of 1 repeat.
+/// The index of element (i0, i1, i2, i3) in row-major order; extents of 1 repeat.
 size_t at(const Shape& s, int64_t i0, int64_t i1 = 0, int64_t i2 = 0, int64_t i3 = 0) {
   const auto in = [&](int d, int64_t i) { return s[d] == 1 ? 0 : i; };
   return static_cast<size_t>(((in(3, i3) * s[2] + in(2, i2)) * s[1] + in(1, i1)) * s[0] + in(0, i0));
 }
 
-/// f(i0, i1, i2, i3) for all elements of a shape in their order.
+/// Calls f(i0, i1, i2, i3) for all elements of a shape in row-major order.
 template <class F>
 Doubles fill(const Shape& s, F f) {
   Doubles y;
@@ -47,7 +47,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double silu(double x) { return x * sigmoid(x); }
 double gelu(double x) { return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); }
 
-/// row -> row for rows of n.
+/// Applies a function from row to row to rows of n elements.
 template <class RowFunction>
 Doubles by_rows(const Doubles& x, int64_t n, RowFunction f) {
   Doubles y;
@@ -111,7 +111,7 @@ OpCase binary(Op op, std::string what, Value (GraphBuilder::*method)(Value, Valu
 
 using RowFunction = std::function<Doubles(const Doubles& row, const Leaves& leaves)>;
 
-/// Rows of 70: beyond four vectors, with a rest.
+/// Rows of 70 elements: more than four vectors, with a remainder.
 OpCase rows(Op op, std::string what, std::vector<GradientLeaf> more,
             std::function<Value(GraphBuilder&, const Values&)> build, RowFunction f) {
   OpCase result{op, std::move(what), {.leaves = {{.shape = {70, 2}, .low = -2, .high = 2}}, .build = std::move(build)}};
@@ -279,7 +279,7 @@ OpCase data(Op op, std::string what, std::vector<GradientLeaf> leaves,
       op, std::move(what), {.leaves = std::move(leaves), .build = std::move(build), .reference = std::move(reference)}};
 }
 
-/// Rows 1 and 3 of x [18, 5], columns 2 to 11.
+/// The layout of rows 1 and 3 of x [18, 5], columns 2 to 11.
 Layout two_rows() { return {.shape = {10, 2}, .nb = {4, 2 * 72, 4 * 72, 4 * 72}}; }
 
 void add_data(std::vector<OpCase>& all) {
@@ -438,7 +438,7 @@ constexpr struct {
 #include "tessera/graph/ops.def"
 };
 
-// In the table above, or built in another file of tests that differentiates.
+// Each operation is in the table above, or in another test file that computes gradients.
 TEST(GradientCases, CoverEveryDifferentiableOperation) {
   std::string others;
   for (const auto& file : std::filesystem::recursive_directory_iterator(testing::source_dir() + "/tests")) {

@@ -1,4 +1,4 @@
-// What the tests of the CPU kernels share: every usable instruction set, buffers with guards, random floats.
+// Helpers for the tests of the CPU kernels: all usable instruction sets, buffers with guards, random floats.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace tessera::testing {
 
-/// The kernels of every instruction set usable here, scalar first.
+/// The kernels of every usable instruction set, scalar first.
 inline std::vector<const cpu::Kernels*> usable_kernels() {
   std::vector<const cpu::Kernels*> all;
   for (const std::string& isa : isa::usable_isas()) {
@@ -36,7 +36,7 @@ inline std::vector<const cpu::Kernels*> vector_kernels() {
   return all;
 }
 
-/// `n` values of T between guard bytes: intact() tells whether anything wrote outside.
+/// `n` values of T between guard bytes. intact() returns whether the guards are unchanged.
 template <class T>
 class Guarded {
  public:
@@ -68,7 +68,7 @@ inline std::vector<float> random_floats(Rng& rng, int64_t n, float limit) {
   return values;
 }
 
-/// The same bits: unlike ==, tells -0 from 0 and NaN equals itself.
+/// Compares bits. Unlike with ==, -0 differs from 0, and a NaN equals itself.
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);

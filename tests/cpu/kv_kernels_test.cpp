@@ -1,4 +1,4 @@
-// The KV formats of every usable instruction set: rows come back as they were stored, and where the bytes lie.
+// The KV formats of every usable instruction set: round trips of rows, and the layout of the bytes.
 #include <algorithm>
 
 #include "tests/cpu/kernels_testing.h"
@@ -71,7 +71,7 @@ TEST(KvFormat, KeysOfAnElementLieSideBySide) {
   }
 }
 
-// Threads store neighbouring tokens at the same time.
+// Threads store adjacent tokens at the same time.
 TEST(KvFormat, TokensShareNoByte) {
   constexpr int kDim = 64;
   Rng rng(2);

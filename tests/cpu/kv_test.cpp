@@ -1,4 +1,4 @@
-// kv_store and kv_load as operations over a paged cache.
+// kv_store and kv_load in graphs over a paged cache.
 #include <gtest/gtest.h>
 
 #include "tests/cpu/kv_testing.h"

@@ -1,4 +1,4 @@
-// The types that a KV cache can have, their rows, and floats as a cache keeps them.
+// Helpers for tests of the KV cache: its types, their rows, and floats as a cache stores them.
 #pragma once
 
 #include "tessera/cpu/dispatch.h"
@@ -13,7 +13,7 @@ inline size_t kv_row_bytes(DType dtype, int dim) {
   return static_cast<size_t>(dim / info(dtype).block_elements * info(dtype).block_bytes);
 }
 
-/// What a cache makes of rows of 32 floats; the same on every instruction set.
+/// Rows of 32 floats after a round trip through the cache; the same on every instruction set.
 inline std::vector<float> as_cached(DType dtype, const std::vector<float>& x) {
   const cpu::Kernels& kernels = **cpu::select_kernels("");
   const auto n = static_cast<int64_t>(x.size()), id = static_cast<int64_t>(dtype);

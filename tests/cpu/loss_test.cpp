@@ -1,4 +1,4 @@
-// The loss and its gradient as graphs: large vocabularies, extreme logits, targets that count for nothing.
+// The loss and its gradient in graphs: large vocabularies, extreme logits, ignored targets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ TEST(CrossEntropy, KeepsItsDigitsOverALargeVocabulary) {
                  });
 }
 
-// Losses far below what 1 - softmax can tell in f32, and far beyond where exp() underflows.
+// Losses far below the resolution of 1 - softmax in f32, and far beyond the underflow of exp().
 TEST(CrossEntropy, OfTheNearlyCertainAndOfTheImpossible) {
   const std::vector<float> logits{30, 3, 1, 30, 3, 1, 0, 0, 0, 1000, 0, -1000};
   const std::vector<int32_t> targets{0, 2, 1, 2};

@@ -1,5 +1,6 @@
-// What quantized weights are multiplied by: floats, or int8 in groups of a chosen size. Every type, packed or not, any
-// number of threads, products that run together. What a group is, matmul_kernels_test.cpp checks.
+// The precision of activations in products with quantized weights: floats, or int8 in groups of a chosen size. Tests
+// every type, packed or not, any number of threads, and products that run together. matmul_kernels_test.cpp checks the
+// groups.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +20,7 @@ using namespace testing;
 
 std::string output_name(size_t i) { return "y" + std::to_string(i); }
 
-/// Products of weights with one x, so that neighbours may share a step.
+/// Products of weights with one x, so that adjacent products can share a step.
 Graph graph_of(std::span<const Tensor* const> weights, int64_t n_tokens) {
   GraphBuilder b;
   const Value x = b.input("x", DType::f32, {weights[0]->shape()[0], n_tokens});
@@ -27,10 +28,10 @@ Graph graph_of(std::span<const Tensor* const> weights, int64_t n_tokens) {
   return std::move(b).finish().value();
 }
 
-/// A CPU whose products read x in a given way.
+/// A CPU with a given precision of activations.
 class Cpu {
  public:
-  Cpu(const std::string& isa, int n_threads, Activations activations) : runner_(isa, n_threads, activations) {}
+  Cpu(const std::string& isa, int n_threads, ActivationPrecision activations) : runner_(isa, n_threads, activations) {}
 
   OwnedTensor load(const Weights& w, bool is_packed) const {
     return {type_for(runner_.device(), is_packed, w.dtype, w.shape), "w", w.dtype, w.shape, w.bytes};
@@ -58,7 +59,7 @@ class Cpu {
   GraphRunner runner_;
 };
 
-// k products and sums of rounding 2^-24 each; the scalar set rounds the two apart.
+// k products and sums with a rounding of 2^-24 each. The scalar set rounds products and sums separately.
 void expect_product(const Weights& w, const std::vector<float>& x, const std::vector<float>& y,
                     const std::string& what) {
   const int64_t k = w.shape[0], n_rows = w.shape[1], n_tokens = static_cast<int64_t>(x.size()) / k;
@@ -79,7 +80,7 @@ void expect_product(const Weights& w, const std::vector<float>& x, const std::ve
 TEST(Activations, AsFloatsLoseNothingForEveryTypePackedOrNot) {
   for (const std::string& isa : isa::usable_isas()) {
     std::deque<Cpu> cpus;
-    for (const int n_threads : {1, 3}) cpus.emplace_back(isa, n_threads, Activations::float32);
+    for (const int n_threads : {1, 3}) cpus.emplace_back(isa, n_threads, ActivationPrecision::float32);
     for (const DType dtype : weight_types())
       for (const auto& [k, n_rows, n_tokens] :
            {std::array<int64_t, 3>{32, 1, 1}, {64, 17, 3}, {96, 150, 40}, {256, 100, 9}, {512, 16, 0}}) {
@@ -107,7 +108,7 @@ TEST(Activations, AsFloatsGiveATokenTheSameBitsWhateverItsNeighbours) {
     const Weights w(dtype, k, n_rows, 7);
     Rng rng(9);
     const std::vector<float> x = random_values(rng, k * n_tokens);
-    const Cpu cpu("", 2, Activations::float32);
+    const Cpu cpu("", 2, ActivationPrecision::float32);
     const OwnedTensor weights = cpu.load(w, true);
     ASSERT_OK_AND_ASSIGN(const auto all, cpu.product(weights.tensor, x));
     for (const auto& [begin, n] : {std::pair<int64_t, int64_t>{0, 1}, {36, 1}, {3, 4}, {8, 16}, {20, 17}}) {
@@ -119,12 +120,13 @@ TEST(Activations, AsFloatsGiveATokenTheSameBitsWhateverItsNeighbours) {
   }
 }
 
-// Types that read floats anyhow, types that do so only here, packed and not: one packing of x for all where x is read
-// as floats, and scratch for the neediest of them.
+// Types that always read floats and types that read floats only here, packed and not. They share one packing of x as
+// floats, and the scratch memory is large enough for each.
 TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
   const DType types[] = {DType::q8_0, DType::f16, DType::q4_k, DType::f32, DType::q4_0, DType::q6_k, DType::bf16};
   Rng rng(3);
-  for (const Activations activations : {Activations::float32, Activations::int8_32, Activations::int8_64})
+  for (const ActivationPrecision activations :
+       {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64})
     for (const int n_threads : {1, 3})
       for (const int64_t n_tokens : {1, 20}) {
         const Cpu cpu("", n_threads, activations);
@@ -145,7 +147,7 @@ TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
       }
 }
 
-/// What the kernels give when asked directly.
+/// The product from a direct call of the kernels.
 std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w, const std::vector<float>& x,
                                   int64_t max_group) {
   const int64_t k = w.shape[0], n_rows = w.shape[1];
@@ -169,16 +171,17 @@ TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
   const int64_t k = 256, n_rows = testing::all_or_few(50, 20);
   for (const std::string& isa : isa::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
-    for (const auto& [activations, wanted_group] : {std::pair<Activations, int64_t>{Activations::automatic, 0},
-                                                    {Activations::int8_128, 128},
-                                                    {Activations::int8_64, 64},
-                                                    {Activations::int8_32, 32}})
+    for (const auto& [activations, wanted_group] :
+         {std::pair<ActivationPrecision, int64_t>{ActivationPrecision::automatic, 0},
+          {ActivationPrecision::int8_128, 128},
+          {ActivationPrecision::int8_64, 64},
+          {ActivationPrecision::int8_32, 32}})
       for (const int n_threads : {1, 3}) {
         const Cpu cpu(isa, n_threads, activations);
         for (const DType dtype : weight_types())
           for (const int64_t n_tokens : {2, testing::all_or_few(30, 9)}) {
             const int64_t own_group = kernels->panel_formats[static_cast<size_t>(dtype)]->default_group;
-            const int64_t max_group = activations == Activations::automatic ? own_group : wanted_group;
+            const int64_t max_group = activations == ActivationPrecision::automatic ? own_group : wanted_group;
             const Weights w(dtype, k, n_rows, 11);
             Rng rng(12);
             const std::vector<float> x = random_values(rng, k * n_tokens);
@@ -196,7 +199,7 @@ TEST(Activations, AreInGroupsOfAtMostTheColumnsAskedForElseTheFormats) {
   }
 }
 
-// What docs/quality.md says: fine groups where they cost nothing.
+// The defaults of docs/quality.md: small groups for formats in which they cost nothing.
 TEST(Activations, GroupsOfFormatsByDefault) {
   for (const std::string& isa : isa::usable_isas()) {
     ASSERT_OK_AND_ASSIGN(const cpu::Kernels* kernels, cpu::select_kernels(isa));
@@ -210,7 +213,8 @@ TEST(Activations, GroupsOfFormatsByDefault) {
 
 TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
   for (const std::string& isa : isa::usable_isas())
-    for (const Activations activations : {Activations::float32, Activations::int8_32, Activations::int8_64}) {
+    for (const ActivationPrecision activations :
+         {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64}) {
       const Cpu cpu(isa, 4, activations);
       for (const DType dtype : weight_types()) {
         size_t before = 0;
@@ -225,7 +229,7 @@ TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
     }
 }
 
-// What products of experts build on: T packed rows are, word by word, T rows packed by themselves.
+// The layout that products of experts rely on: T packed rows are, word by word, T separately packed rows.
 TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
   const int64_t k = 256;
   Rng rng(11);

@@ -1,5 +1,5 @@
-// The matrix kernels of every instruction set against a double reference, and against themselves: the same
-// bits however rows and tokens are divided among calls.
+// The matrix kernels of every instruction set: against a double-precision reference, and with the same bits for every
+// division of rows and tokens among calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using cpu::Kernels;
 using cpu::kPanelRows;
 using cpu::PanelFormat;
 
-/// 64-byte aligned bytes of exactly the size asked for, so that the address sanitizer sees every overrun.
+/// 64-byte aligned bytes of exactly the requested size, so that the address sanitizer detects every overrun.
 class AlignedBytes {
  public:
   explicit AlignedBytes(size_t n) : data_(static_cast<uint8_t*>(::operator new (n, std::align_val_t{64}))), n_(n) {
@@ -66,7 +66,7 @@ std::vector<FormatCase> all_format_cases() {
 class MatmulKernels : public ::testing::TestWithParam<FormatCase> {
  protected:
   static bool is_float() { return !info(GetParam().dtype).is_blocked(); }
-  /// Column counts that this dtype can have.
+  /// Numbers of columns that are valid for this dtype.
   static std::vector<int64_t> column_counts() {
     std::vector<int64_t> counts = {32, 64, 96, 128, 160, 256, 544, 768, 1024, 2048};
     std::erase_if(counts, [](int64_t k) { return k % info(GetParam().dtype).block_elements != 0; });
@@ -78,7 +78,7 @@ class MatmulKernels : public ::testing::TestWithParam<FormatCase> {
 INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernels, ::testing::ValuesIn(all_format_cases()),
                          [](const auto& test) { return test.param.name(); });
 
-/// Weight rows as a file has them.
+/// Weight rows in file layout.
 struct FileRows {
   FormatCase c;
   int64_t n_rows, k;
@@ -170,7 +170,7 @@ AlignedBytes pack_activations(const FormatCase& c, const std::vector<float>& x, 
   return packed;
 }
 
-/// out [n_rows, n_tokens] of one call.
+/// The output [n_rows, n_tokens] of one call.
 std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k,
                             const std::vector<float>& x, int64_t n_tokens, int64_t max_group = 128) {
   const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
@@ -182,9 +182,9 @@ std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int
   return out.values();
 }
 
-/// Bound of |result - exact| for one output. Float kernels: k fused multiply-adds (the scalar set rounds
-/// twice each). Integer kernels: each activation is off by at most half a step of its group's scale (largest
-/// / 127), and the float chain of k/32 + k/group operations rounds like the float kernels'.
+/// The bound of |result - exact| for one output. Float kernels: k fused multiply-adds, each with two roundings on the
+/// scalar set. Integer kernels: the error of each activation is at most half a step of its group's scale (largest /
+/// 127), and the float chain of k/32 + k/group operations rounds like in the float kernels.
 double error_bound(const FormatCase& c, const std::vector<float>& w, const float* x, int64_t k) {
   double magnitude = 0, quantization = 0;
   const int64_t group = k % 128 == 0 ? 128 : k % 64 == 0 ? 64 : 32;
@@ -227,7 +227,7 @@ TEST_P(MatmulKernels, AgreesWithADoubleReferenceWithinTheDerivedBound) {
   }
 }
 
-/// x as integer kernels of groups of `group` columns read it.
+/// x after quantization in groups of `group` columns, as in the integer kernels.
 std::vector<float> quantized(const std::vector<float>& x, int64_t group) {
   std::vector<float> read;
   for (size_t g = 0; g < x.size(); g += static_cast<size_t>(group)) {
@@ -242,19 +242,20 @@ std::vector<float> quantized(const std::vector<float>& x, int64_t group) {
 
 TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
   Rng rng(14);
-  const int64_t n_rows = testing::all_or_few(21, 17), n_tokens = testing::all_or_few(21, 7);  // tiles and a rest
+  const int64_t n_rows = testing::all_or_few(21, 17), n_tokens = testing::all_or_few(21, 7);  // tiles, one partial
   for (const int64_t k : column_counts()) {
     if (k % 32 != 0) continue;
     FileRows w = FileRows::random(GetParam(), n_rows, k, rng);
     auto x = testing::random_floats(rng, k * n_tokens, 1.0f);
     for (size_t i = 0; i < x.size(); ++i)
-      if (i / 32 % 4 == 1) x[i] *= 8;  // the neighbours of these 32 columns lose three bits in a larger group
+      if (i / 32 % 4 == 1) x[i] *= 8;  // with a larger group, columns next to these 32 lose three bits
     for (const int64_t max_group : {32, 64, 128}) {
       int64_t group = max_group;
       while (k % group != 0) group /= 2;
       const auto read = is_float() ? x : quantized(x, group);
       const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens, max_group);
-      // The scales' products with x may each be a group's largest; terms of formats with minima up to 16 times that.
+      // Each product of a scale with x may be as large as the group's largest. Formats with minima have terms of up to
+      // 16 times that.
       const double rounding = static_cast<double>(is_float() ? 2 * k : k / 8 + k / group) * 0x1p-24;
       for (int64_t r = 0; r < n_rows; ++r) {
         const auto values = w.values(r);
@@ -311,7 +312,7 @@ TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
 }
 
 TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
-  // Every code and every activation at its largest magnitude, all signs equal: the largest integer sums there are.
+  // Every code and every activation has its largest magnitude, with equal signs: the largest possible integer sums.
   if (is_float()) return;
   const int64_t k = 256;
   for (const int fill : {0x00, 0xff, 0x80, 0x7f}) {
@@ -322,7 +323,7 @@ TEST_P(MatmulKernels, ReachesTheExtremesOfCodesWithoutSaturating) {
       const std::vector<float> x(k, activation);
       const auto out = multiply(GetParam(), w.packed(), kPanelRows, k, x, 1);
       const double want = exact_dot(w.values(0), x.data());
-      // The integer sums are exact; what follows rounds a few times.
+      // The integer sums are exact; the float operations after them round a few times.
       for (const float value : out) EXPECT_NEAR(value, want, std::fabs(want) * 8 * 0x1p-24) << "bytes " << fill;
     }
   }
@@ -370,7 +371,7 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyDivisionOfRows) {
     for (int64_t t = 0; t < n_tokens; ++t)
       for (int64_t r = 0; r < most_rows; ++r) {
         const auto i = static_cast<size_t>(t * most_rows + r);
-        // Rows that were not asked for keep the pattern of the buffer.
+        // Rows that were not requested keep the pattern of the buffer.
         const uint32_t want = r < n_rows ? std::bit_cast<uint32_t>(whole[i]) : 0xa5a5a5a5u;
         ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), want) << "row " << r << " of " << n_rows << ", token " << t;
       }
@@ -445,7 +446,7 @@ TEST_P(MatmulKernels, DequantizesRowsAsTheFormatDefines) {
       std::vector<float> row(static_cast<size_t>(k));
       GetParam().format().dequantize_row(panel.data(), r, k, row.data());
       auto want = w.values(r);
-      // The sign and payload of a NaN are nobody's business.
+      // The sign and payload of a NaN do not matter.
       for (std::vector<float>* values : {&row, &want})
         for (float& v : *values)
           if (std::isnan(v)) v = std::numeric_limits<float>::quiet_NaN();
@@ -492,7 +493,7 @@ TEST_P(MatmulKernels, AnyBytesAndAnyFloatsMultiplyWithoutHarm) {
     const auto alone = multiply(GetParam(), panels, n_rows, k, last, 1);
     for (size_t r = 0; r < static_cast<size_t>(n_rows); ++r) {
       const float a = together[together.size() - static_cast<size_t>(n_rows) + r], b = alone[r];
-      // A NaN may be any: which operand's payload survives is up to the instruction's form.
+      // NaNs may differ, because the form of the instruction determines which operand's payload survives.
       ASSERT_TRUE((std::isnan(a) && std::isnan(b)) || std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b));
     }
   }

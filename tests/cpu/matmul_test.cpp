@@ -1,5 +1,5 @@
-// Matrix multiplication as an operation: every type, packed or not, any number of threads, products that run together,
-// cancellation. The kernels' own exactness is checked in matmul_kernels_test.cpp.
+// Matrix multiplication in graphs: every type, packed or not, any number of threads, products that run together, and
+// cancellation. matmul_kernels_test.cpp checks the accuracy of the kernels.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -128,11 +128,11 @@ TEST(MulMat, ProductsOfOneXGiveWhatEachGivesAlone) {
   }
 }
 
-// The two tests below are for races. The thread sanitizer sees the first one, whose window is narrow; the sizes of the
-// second make it show without.
+// The two tests below are for data races. The first race has a narrow window, and only the thread sanitizer detects it.
+// The sizes in the second test make the race visible without it.
 constexpr int kRounds = 8;
 
-// Weights that are values die after their product: the next product of the same x may get their bytes.
+// Weights that are values die after their product, so the next product with the same x may reuse their bytes.
 TEST(MulMat, WeightsThatAreValuesAreNotOverwrittenByTheNextProduct) {
   const int64_t k = 64, n = 256, t = 64;  // a product is as large as the weights
   Rng rng(4);
@@ -159,7 +159,7 @@ TEST(MulMat, WeightsThatAreValuesAreNotOverwrittenByTheNextProduct) {
   }
 }
 
-// A product that only a dead view reads lends its bytes to the next one.
+// A product that only a dead view reads frees its bytes for the next one.
 TEST(MulMat, AProductThatIsDeadBeforeTheNextDoesNotJoinIt) {
   const int64_t k = 4096, n = 64, t = 64;  // one long unit of work each
   const Weights w(DType::f32, k, n, 1), w2(DType::f32, k, n, 2);
@@ -199,7 +199,7 @@ TEST(MulMat, ScratchNeverShrinksForMoreTokens) {
 
 // --- a matrix per head
 
-// Packed weights and plain ones, x as rows of a wider matrix; the same bits for each token alone.
+// Packed weights and plain ones, with x as rows of a wider matrix. Each token alone gives the same bits.
 TEST(MulMatHeads, GivesEachHeadItsMatrix) {
   constexpr int64_t kIn = 40, kOut = 21, kHeads = 3, kWide = 50;
   Rng rng(3);
@@ -260,7 +260,7 @@ TEST(MulMatHeads, OfATokenDoesNotDependOnOthers) {
 // --- cancellation
 
 TEST(MulMat, IsCancelledInTheMiddle) {
-  // About 10^10 multiply-adds: seconds of work if it were not stopped.
+  // About 10^10 multiply-adds: seconds of work without cancellation.
   const int64_t k = 4096, n = 8192, t = 512;
   constexpr std::byte kUntouched{0xaa};
   GraphRunner runner("scalar", 2);
@@ -281,7 +281,7 @@ TEST(MulMat, IsCancelledInTheMiddle) {
   const auto done = executor.run(*prepared, {.cancel = &cancel});
   EXPECT_ERROR(done, "cancelled");
   EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-  // The last rows come last: the work was given up before it reached them.
+  // The last rows are computed last, and the run was cancelled before.
   std::vector<std::byte> last(sizeof(float));
   ASSERT_OK(y.buffer->get(y, static_cast<size_t>(n * t) * sizeof(float) - last.size(), last));
   EXPECT_EQ(last, std::vector<std::byte>(last.size(), kUntouched));

@@ -1,4 +1,4 @@
-// What the tests of matrix multiplication as an operation share: every type of weights, in either memory.
+// Helpers for the tests of matrix multiplication in graphs: every type of weights, in either memory.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ inline std::vector<DType> weight_types() {
   return types;
 }
 
-/// Random weights as a file has them, and the values those bytes mean.
+/// Random weights in file layout, and their values.
 struct Weights {
   Weights(DType dtype, int64_t k, int64_t n_rows, uint64_t seed)
       : dtype(dtype), shape{k, n_rows}, values(static_cast<size_t>(k * n_rows)) {

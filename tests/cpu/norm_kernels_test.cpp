@@ -1,4 +1,4 @@
-// The kernels on each row by itself, of every usable instruction set, against double-precision references.
+// The row kernels (norms, softmax, sums) of every usable instruction set, against double-precision references.
 #include <algorithm>
 #include <cmath>
 
@@ -86,7 +86,7 @@ TEST(LayerNorm, HandCase) {
   }
 }
 
-// The mean is far from 0 beside the spread: what subtracting the square of the mean would lose.
+// The mean is much larger than the spread, so that subtracting the square of the mean would lose precision.
 TEST(LayerNorm, MatchesDoublePrecisionFarFromZero) {
   Rng rng(16);
   for (const Kernels* k : usable_kernels()) {
@@ -102,7 +102,8 @@ TEST(LayerNorm, MatchesDoublePrecisionFarFromZero) {
       for (const float v : x) variance += (v - mean) * (v - mean) / static_cast<double>(n);
       const double factor = 1 / std::sqrt(variance + 1e-5);
       for (size_t i = 0; i < x.size(); ++i) {
-        // The mean is off by some roundings of 1000, more for more partial sums; differences are of some units.
+        // The error of the mean is some roundings of 1000, growing with the number of partial sums. Differences are
+        // small.
         const double mean_error = (static_cast<double>(n) / 64 + 8) * 1000 * kUlp / 2;
         EXPECT_NEAR(out[i], (x[i] - mean) * factor * weight[i] + bias[i], 3 * mean_error * factor * 2 + 1e-5)
             << k->isa << " n " << n;
@@ -133,8 +134,7 @@ TEST(Softmax, MatchesDoublePrecision) {
       for (const float v : x) sum += std::exp(v - highest);
       for (size_t i = 0; i < x.size(); ++i) {
         const double want = std::exp(x[i] - highest) / sum;
-        // x - max is off by up to 2^-24 of 30; exp by 2 ulp, likewise the sum; n/16 + 4 additions; the
-        // quotient.
+        // Errors: x - max up to 2^-24 of 30; exp 2 ulp, likewise in the sum; n/16 + 4 additions; the quotient.
         const double tolerance = 2 * (15 + 2) + static_cast<double>(n) / 16 + 5;
         EXPECT_NEAR(out[i], want, tolerance * kUlp * want) << k->isa << " n " << n;
       }
@@ -174,9 +174,9 @@ TEST(Softmax, HugeLogitsDoNotOverflow) {
   }
 }
 
-// --- gradients; what they compute, gradient_test.cpp checks
+// --- gradients; gradient_test.cpp checks their values
 
-/// Of x and dy.
+/// The gradient kernels, as functions of x and dy.
 const RowKernels& norm_gradient_kernels() {
   static const float weight[1000] = {1.0f, -0.5f, 3.0f};
   static const RowKernels kernels = {

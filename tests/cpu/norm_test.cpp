@@ -1,5 +1,5 @@
-// Operations on each row by itself and sums along one dimension, as graphs. How exact each kernel is,
-// norm_kernels_test.cpp checks.
+// Operations on whole rows and sums along one dimension, in graphs. norm_kernels_test.cpp checks the accuracy of the
+// kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ TEST(L2Norm, DividesByTheNormOrByEps) {
   Rng rng(5);
   for (const int64_t n : {1, 7, 128, 200}) {
     std::vector<float> x = random_values(rng, n * 3);
-    for (size_t i = 0; i < static_cast<size_t>(n); ++i) x[i] *= 1e-8f;  // of norm below eps
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) x[i] *= 1e-8f;  // with a norm below eps
     std::vector<double> expected;
     for (size_t row = 0; row < 3; ++row) {
       double square = 0;
@@ -159,7 +159,7 @@ TEST(Norm, SumSquaresOfAnyShape) {
       }
 }
 
-// 1 + 2^-24 is 1: from the first row on, small terms are lost; from the last row on, they would not be.
+// 1 + 2^-24 is 1: summing from the first row loses small terms, summing from the last row would not.
 TEST(Norm, SumSquaresAddsInTheOrderOfTheRows) {
   std::vector<float> x(70 * 4097, 1.0f / 4096);
   std::fill_n(x.begin(), 70, 1.0f);

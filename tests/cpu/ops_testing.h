@@ -1,4 +1,4 @@
-// Checks of operations as graphs on the CPU: contiguous and strided rows, in place or not, any number of threads.
+// Checks of row operations in graphs on the CPU: contiguous and strided rows, in place or not, any number of threads.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ using Row = std::vector<double>;
 using Unary = std::function<Value(GraphBuilder&, Value)>;
 using RowReference = std::function<Row(const Row&)>;
 
-/// Checks op on rows of n elements: contiguous, a view of every third row, in place, and beside a later reader.
+/// Checks op on rows of n elements: contiguous, a view of every third row, in place, and with a later reader of x.
 inline void check_rows(const Unary& op, const RowReference& reference, int64_t n, int64_t t, float limit) {
   Rng rng(static_cast<uint64_t>(n * 100 + t));
   const std::vector<float> x = random_values(rng, n * t * kStrides, limit);
@@ -41,7 +41,7 @@ inline void check_rows(const Unary& op, const RowReference& reference, int64_t n
     }
 }
 
-/// The same for rows of one element and more, and for no rows.
+/// Likewise for rows of one element and more, and for no rows.
 inline void check_row_op(const Unary& op, const RowReference& reference, float limit = 4.0f) {
   for (const int64_t n : {1, 7, 64, 2049})
     for (const int64_t t : {0, 1, 5}) check_rows(op, reference, n, t, limit);

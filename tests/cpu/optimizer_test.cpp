@@ -1,4 +1,4 @@
-// Steps of an optimizer against their formulas, as graphs.
+// Optimizer steps in graphs, against their formulas.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ using namespace testing;
 
 using Doubles = std::vector<double>;
 
-// Several pieces of 1024 and a rest, as a matrix.
+// A matrix of several pieces of 1024 elements and a remainder.
 const Shape kWeights{250, 10};
 constexpr size_t kCount = 2500;
 
@@ -49,7 +49,7 @@ struct Tensors {
 
 using Step = Value (*)(GraphBuilder&, const Tensors&, Value gradient, Value hyper);
 
-/// Three steps; what the tensors hold then. The same bits for every number of threads.
+/// Runs three steps and checks the tensors. Every number of threads gives the same bits.
 void run_steps(Step step, const std::function<void(const Tensors&, const std::vector<std::vector<float>>&)>& check,
                const std::vector<float>& weights) {
   Rng rng(4);
@@ -99,7 +99,7 @@ TEST(Adam, FollowsItsFormulas) {
             w[j] -= number(n, Hyper::learning_rate) * (direction + number(n, Hyper::weight_decay) * w[j]);
           }
         }
-        // Some roundings a step, of values up to 1.
+        // Some roundings per step, of values up to 1.
         expect_near(values_of<float>(t.m.read()), m, 1e-6);
         expect_near(values_of<float>(t.v.read()), v, 1e-6);
         expect_near(values_of<float>(t.w.read()), w, 1e-6);

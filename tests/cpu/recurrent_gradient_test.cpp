@@ -1,5 +1,5 @@
-// Gradients of recurrent operations against differences of double-precision references. Three sequences' tokens lie
-// mixed; one goes on from a state, which is a constant.
+// Gradients of recurrent operations against differences of double-precision references. Tokens of three sequences are
+// interleaved. One sequence continues from a state, which is a constant.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,7 @@ struct Run {
   int32_t read;  // -1: zeros
 };
 
-/// A third of the tokens, in turn, are sequence 0's, but its last is alone; sequence 1 has the rest but for one token.
+/// Sequence 0 has every third token, and its last one is a separate run. Sequence 1 has the others except one token.
 std::vector<Run> runs_of(int32_t n_tokens) {
   std::vector<Run> runs{{{}, 0}, {{}, -1}, {{}, -1}};
   for (int32_t t = 0; t < n_tokens; ++t) runs[t == n_tokens / 2 ? 2 : t % 3 == 0 ? 0 : 1].tokens.push_back(t);
@@ -44,7 +44,7 @@ GradientLeaf runs_leaf(int32_t n_tokens) {
 
 GradientLeaf state_leaf(int64_t n_elements) { return {.shape = {n_elements, kSlots}, .is_parameter = false}; }
 
-/// step(token, state) for the tokens of each run in order; a run begins from its slot of `state` or from zeros.
+/// Calls step(token, state) for the tokens of each run in order. A run begins from its slot of `state` or from zeros.
 template <class Step>
 void for_tokens(int32_t n_tokens, const Doubles& state, Step step) {
   const auto n = static_cast<ptrdiff_t>(state.size()) / kSlots;
@@ -82,7 +82,7 @@ GradientCase conv_case(int64_t n, int64_t width, int32_t t, bool has_bias) {
 }
 
 TEST(RecurrentGradients, OfConvolutions) {
-  check_gradients(conv_case(70, 4, 9, true));   // a piece of 64 channels and a rest
+  check_gradients(conv_case(70, 4, 9, true));   // 64 channels and a remainder
   check_gradients(conv_case(3, 7, 12, false));  // wider than a run
 }
 
@@ -156,7 +156,7 @@ TEST(RecurrentGradients, OfScansWithADecayPerHead) {
   check_gradients(scan_case({.head_dim = 3, .n_heads = 4, .n_groups = 2, .n_state = 5, .t = 9, .a_per_head = true}));
 }
 TEST(RecurrentGradients, OfScansOfManyHeadsAndLargeOnes) {
-  // Groups of 17 heads, of which parts of two share the work; heads of more values than are taken through time at once.
+  // Groups of 17 heads, where tasks contain parts of two groups; heads with more values than a task.
   check_gradients(scan_case({.head_dim = 2, .n_heads = 34, .n_groups = 2, .n_state = 3, .t = 6, .a_per_head = true}));
   check_gradients(scan_case({.head_dim = 40, .n_heads = 1, .n_groups = 1, .n_state = 33, .t = 5, .a_per_head = false}));
 }
@@ -255,7 +255,7 @@ GradientCase rwkv7_case(int64_t dim, int64_t heads, int32_t t) {
 TEST(RecurrentGradients, OfRwkv7) { check_gradients(rwkv7_case(6, 3, 13)); }
 TEST(RecurrentGradients, OfRwkv7WithLargeHeads) { check_gradients(rwkv7_case(34, 1, 5)); }
 
-// Operands that are columns of one product, and columns of such columns.
+// Operands that are columns of one product, and columns of those columns.
 TEST(RecurrentGradients, OfViewsOfOneTensor) {
   const int64_t n = 4, width = 3;
   const int32_t t = 7;

@@ -16,13 +16,13 @@ using NamedValues = std::map<std::string, Value>;
 using NamedFloats = std::map<std::string, std::vector<float>>;
 using Doubles = std::vector<double>;
 
-/// An operation with a memory, on inputs that have a row per token.
+/// An operation with a state, on inputs with one row per token.
 struct Layer {
   std::map<std::string, std::vector<int64_t>> rows;        // extents for one token
   std::map<std::string, std::vector<int64_t>> weights;     // extents
   int64_t n_state = 0;                                     // elements of a slot
   int64_t n_out = 0;                                       // of a token
-  std::function<Value(GraphBuilder&, NamedValues&)> op{};  // "state" and "runs" are there too
+  std::function<Value(GraphBuilder&, NamedValues&)> op{};  // also gets "state" and "runs"
 };
 
 int64_t count(const std::vector<int64_t>& extents) {
@@ -48,14 +48,14 @@ struct Outcome {
   std::map<int32_t, std::vector<float>> states;  // by sequence
 };
 
-enum class StatePlace { moves, stays };  // a micro-batch writes another slot than it reads, or the same
+enum class StatePlace { moves, stays };  // a micro-batch writes a different slot than it reads, or the same
 
 constexpr int32_t kStateSlots = 5;
 
-/// As RecurrentCache makes them: sequence s has slots s and s + 2.
+/// Runs as from RecurrentCache: sequence s has slots s and s + 2.
 std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, int32_t>& slots, StatePlace place) {
   std::vector<int32_t> fields, order;
-  for (const int32_t s : {1, 0, 7}) {  // 7: a run that is not used
+  for (const int32_t s : {1, 0, 7}) {  // 7: an unused run
     const auto begin = static_cast<int32_t>(order.size());
     for (size_t i = 0; i < batch.size(); ++i)
       if (batch[i].sequence == s) order.push_back(static_cast<int32_t>(i));
@@ -71,7 +71,7 @@ std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, 
 
 Result<Outcome> run(const Layer& layer, const NamedFloats& values, const GraphRunner& runner,
                     const MicroBatches& batches, StatePlace place) {
-  // A slot that nobody wrote must not be read.
+  // A slot that was never written must not be read.
   const std::vector<float> unwritten(static_cast<size_t>(layer.n_state * kStateSlots), std::nanf(""));
   const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {layer.n_state, kStateSlots},
                           bytes_of(unwritten));
@@ -160,7 +160,7 @@ void check(const Layer& layer, const NamedFloats& values, const StateReference& 
     bool is_first = setting.n_threads == 1;
     for (const MicroBatches& batches : splits())
       for (const StatePlace place : {StatePlace::moves, StatePlace::stays}) {
-        // Each run passes barriers, which take time slices where CPUs are few and busy.
+        // Each run has barriers, which cost time slices on few and busy CPUs.
         if (batches.size() > 2 && setting.n_threads > 1) continue;
         const auto outcome = run(layer, values, setting.runner, batches, place);
         ASSERT_OK(outcome);
@@ -209,7 +209,7 @@ void check_conv(int64_t n, int64_t width, bool has_bias) {
 
 TEST(CausalConv, IsTheSumOverTheLastInputs) {
   check_conv(1, 2, false);
-  check_conv(70, 4, true);  // a piece of 64 channels and a rest
+  check_conv(70, 4, true);  // 64 channels and a remainder
   check_conv(128, 3, false);
   check_conv(5, 20, true);  // wider than either sequence
 }
@@ -285,7 +285,7 @@ void check_scan(const ScanShape& s) {
         }
     return e;
   };
-  check(layer, values, reference, 1e-5);  // some dozen terms, each of some roundings and an exp() to 2 ulp
+  check(layer, values, reference, 1e-5);  // dozens of terms with some roundings and an exp() to 2 ulp each
 }
 
 TEST(SelectiveScan, IsTheRecurrenceOfMamba) {
@@ -321,7 +321,7 @@ Layer delta_layer(const DeltaShape& s) {
   return layer;
 }
 
-// Keys of norm 1, as the model makes them: else the recurrence grows without bound.
+// Keys have norm 1, as in models. Otherwise the recurrence grows without bound.
 NamedFloats delta_inputs(const Layer& layer, int64_t k_dim) {
   NamedFloats values = random_inputs(layer);
   for (float& v : values["decay"]) v = 0.5f + 0.5f * std::abs(v);
@@ -335,8 +335,8 @@ NamedFloats delta_inputs(const Layer& layer, int64_t k_dim) {
   return values;
 }
 
-// The chunked form of the gated delta rule (Yang et al. 2024), one chunk of all tokens: what a token learns depends on
-// those before it through the inverse of a triangular matrix, not through a state.
+// The chunked form of the gated delta rule (Yang et al. 2024), with one chunk for all tokens. The update of a token
+// depends on earlier tokens through the inverse of a triangular matrix, not through a state.
 Expected delta_in_one_chunk(const DeltaShape& s, const NamedFloats& v, int64_t begin, int64_t end) {
   const auto n = static_cast<size_t>(end - begin);
   Expected e;
@@ -359,7 +359,7 @@ Expected delta_in_one_chunk(const DeltaShape& s, const NamedFloats& v, int64_t b
       for (int64_t d = 0; d < s.k_dim; ++d) sum += key(name, i, d) * key("k", j, d);
       return sum;
     };
-    Doubles gamma(n);  // cumulated
+    Doubles gamma(n);  // cumulative
     for (size_t i = 0; i < n; ++i) gamma[i] = (i > 0 ? gamma[i - 1] : 0.0) + std::log(per_head("decay", i));
     // (I + A) V' = beta v by forward substitution, with A[i, j] = beta_i (k_i k_j) e^(gamma_i - gamma_j) for j < i.
     std::vector<Doubles> learnt(n, Doubles(static_cast<size_t>(s.v_dim)));
@@ -443,11 +443,11 @@ void check_rwkv7(int64_t dim, int64_t n_heads) {
 
 TEST(Rwkv7, IsItsRecurrence) {
   check_rwkv7(64, 2);
-  check_rwkv7(128, 1);  // a head in several pieces
+  check_rwkv7(128, 1);  // a head divided into several tasks
   check_rwkv7(10, 3);
 }
 
-// --- runs that lie
+// --- invalid runs
 
 TEST(RecurrentOps, RunsOutOfRangeFailTheRun) {
   GraphRunner runner;

@@ -1,4 +1,4 @@
-// The kernels that rotate pairs of elements, of every usable instruction set, against their definition.
+// The RoPE kernels of every usable instruction set, against their definition.
 #include <functional>
 
 #include "tests/cpu/row_kernels_testing.h"
@@ -26,7 +26,7 @@ TEST(RopeKernels, OutputMayBeTheInput) { expect_output_may_be_the_first_input(ro
 
 TEST(RopeKernels, VectorSetsGiveTheSameBits) { expect_vector_sets_agree(rope_kernels()); }
 
-/// Rope's partner of element i and the pair's number, by the definitions of the two layouts.
+/// The partner of element i and the index of the pair, by the definitions of the two layouts of RoPE.
 struct RopePair {
   int64_t first, second;
 };

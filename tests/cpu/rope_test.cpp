@@ -1,4 +1,5 @@
-// Positions, as graphs: rope with its table, and temperatures. How exact each kernel is, rope_kernels_test.cpp checks.
+// RoPE with its table, and temperatures by position, in graphs. rope_kernels_test.cpp checks the accuracy of the
+// kernels.
 #include <gtest/gtest.h>
 
 #include <cmath>

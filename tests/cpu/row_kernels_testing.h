@@ -1,5 +1,5 @@
-// Checks that every kernel of one or two rows of floats passes, whatever it computes: where it writes, that its output
-// may be an input, and that its bits are the same at every place of a row and on every vector instruction set.
+// Checks for all kernels of one or two rows of floats: writes only to the output, an output that is also an input, and
+// the same bits at every place of a row and on every vector instruction set.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ struct RowKernel {
 };
 using RowKernels = std::vector<RowKernel>;
 
-/// The output of a kernel, which writes nothing beside it.
+/// The output of a kernel. Checks that the kernel writes nothing else.
 inline std::vector<float> run_row(const RowKernel& kernel, const cpu::Kernels& k, const std::vector<float>& a,
                                   const std::vector<float>& b) {
   Guarded<float> out(static_cast<int64_t>(a.size()));
@@ -58,7 +58,7 @@ inline void expect_output_may_be_either_input(const RowKernels& kernels) {
       }
 }
 
-/// Of kernels whose element i depends on nothing but element i of the inputs.
+/// For kernels whose output element i depends only on element i of the inputs.
 inline void expect_the_same_bits_at_any_place(const RowKernels& kernels) {
   Rng rng(3);
   const std::vector<float> a = random_floats(rng, 70, 9), b = random_floats(rng, 70, 9);

@@ -1,4 +1,4 @@
-// Rows to and from floats in every usable instruction set: the same bytes as plain scalar code gives.
+// The conversion of rows to and from floats on every usable instruction set: the same bytes as from plain scalar code.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,7 +39,7 @@ std::vector<float> decode(const Kernels& k, DType dtype, const RowBytes& row) {
   return out.values();
 }
 
-/// Values of every magnitude a half or bfloat16 tells apart, with specials among them.
+/// Values of every magnitude that f16 and bf16 can represent, and special values.
 std::vector<float> mixed_floats(Rng& rng, int64_t n) {
   std::vector<float> values(static_cast<size_t>(n));
   for (float& v : values) v = std::bit_cast<float>(rng.next_u32());
@@ -170,7 +170,7 @@ TEST(ConvertKernels, DecodesAnyBlocksAsTheFormatsDefine) {
   Rng rng(6);
   for (const DType dtype : kQuantized) {
     RowBytes row(static_cast<size_t>(info(dtype).block_bytes) * 2000);
-    for (uint8_t& byte : row) byte = static_cast<uint8_t>(rng.next_u32());  // scales of every kind, also no numbers
+    for (uint8_t& byte : row) byte = static_cast<uint8_t>(rng.next_u32());  // scales of every kind, even NaN
     std::vector<float> want(2000 * 32);
     quant::find_format(dtype)->dequantize_row(row.data(), 2000 * 32, want.data());
     for (const Kernels* k : usable_kernels()) {
@@ -251,7 +251,7 @@ TEST(ConvertKernels, Q4HandCase) {
 }
 
 TEST(ConvertKernels, BlocksOfTinyValuesBecomeZero) {
-  const std::vector<float> x(32, 1e-42f);  // 1/d is no finite float
+  const std::vector<float> x(32, 1e-42f);  // 1/d is not finite
   for (const Kernels* k : usable_kernels()) {
     for (const DType dtype : kQuantized) {
       for (const float v : decode(*k, dtype, encode(*k, dtype, x))) EXPECT_EQ(v, 0.0f) << k->isa;

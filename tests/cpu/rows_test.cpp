@@ -1,5 +1,5 @@
-// Rows of a table, of another type, with scales of their own, as graphs. How exact each conversion is,
-// rows_kernels_test.cpp checks.
+// Operations on rows in graphs: lookups in a table, conversion of types, sums with a scale per row.
+// rows_kernels_test.cpp checks the accuracy of the conversions.
 #include <gtest/gtest.h>
 
 #include <cstring>

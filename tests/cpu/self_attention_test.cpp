@@ -1,5 +1,5 @@
 // Attention among the tokens of a batch: outputs against the formula in double precision, gradients against central
-// differences of that formula, the same bits for any number of threads and whatever else is in the batch.
+// differences of that formula, and the same bits for any number of threads and any other tokens in the batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -68,7 +68,7 @@ const AttentionCase kCases[] = {
      .n_sequences = 3,
      .order = Order::interleaved}};
 
-/// Operands of a case; q, k and v of a token are one row of x, so that the kernels see strides.
+/// The operands of a case. q, k and v of a token are one row of x, so that the kernels get strides.
 struct Operands {
   explicit Operands(const AttentionCase& c) : c(c), tokens(static_cast<size_t>(c.n_tokens)) {
     Rng rng(static_cast<uint64_t>(c.n_tokens * 31 + c.k_dim));
@@ -163,8 +163,8 @@ class Reference {
   double& v(int64_t h, int64_t t, int64_t i) { return at(t, o_.n_q() + o_.n_k() + h * o_.c.v_dim + i); }
   double& sink(int64_t h) { return sinks_[static_cast<size_t>(h)]; }
 
-  /// The central difference of the sum of dy times the outputs of heads [first, end) with respect to x; `token` >= 0:
-  /// of this token's alone.
+  /// The central difference of the sum of dy times the outputs of heads [first, end) with respect to x. `token` >= 0:
+  /// only the outputs of this token.
   double slope(double& x, int64_t first, int64_t end, int64_t token = -1) {
     constexpr double kStep = 1e-4;
     const double middle = x;
@@ -198,7 +198,7 @@ class Reference {
     const double *q = row(query, h * o_.c.k_dim), *k = row(key, o_.n_q() + head_kv * o_.c.k_dim);
     double s = p.scale * std::inner_product(q, q + o_.c.k_dim, k, 0.0);
     if (p.soft_cap != 0) s = p.soft_cap * std::tanh(s / p.soft_cap);
-    // The slopes of 6 heads are those of 4, then every other one of 8.
+    // The slopes of 6 heads are the slopes of 4 heads, then every other one of the slopes of 8 heads.
     const double exponent = h < 4 ? static_cast<double>(h + 1) / 4 : static_cast<double>(2 * (h - 4) + 1) / 8;
     const double slope = p.max_alibi == 0 ? 0 : std::exp2(-p.max_alibi * exponent);
     return s - slope * std::abs(o_.positions[static_cast<size_t>(query)] - o_.positions[static_cast<size_t>(key)]);
@@ -241,8 +241,8 @@ TEST_P(SelfAttention, IsTheFormula) {
                  [&](const std::vector<float>& y) { expect_near(y, expected, 1e-5); });  // f32 sums of 256 terms
 }
 
-/// What the gradients should be, by place in the result: each of few tokens; of more, one of each `step`, which is
-/// prime to all dimensions, as a slope takes a whole pass.
+/// The expected gradients by place in the result: all for few tokens, otherwise one per `step`, because each takes a
+/// whole pass. `step` is coprime to all dimensions.
 std::map<int64_t, double> slopes_of(const Operands& o) {
   const AttentionCase& c = o.c;
   Reference reference(o);
@@ -331,7 +331,7 @@ TEST(SelfAttentionBits, DoNotDependOnWhatMemoryHeld) {
     const auto gradients = [&](Value q_or_nan) {
       return b.self_attention_grad(q_or_nan, in.k, in.v, in.positions, in.sequences, in.sinks, in.dy, o.c.params);
     };
-    // Its gradients are dead once they are summed: theirs is the memory for the next ones.
+    // The gradients of the first are dead once they are summed, and the next ones reuse their memory.
     if (has_nan) b.output(b.row_sum(gradients(b.input("nan", DType::f32, q))), "sum");
     b.output(gradients(in.q), "y");
     return std::move(b).finish().value();

@@ -1,4 +1,4 @@
-// The kernel that transposes, on every usable instruction set.
+// The transposition kernel of every usable instruction set.
 #include <algorithm>
 
 #include "tests/cpu/kernels_testing.h"

@@ -1,5 +1,4 @@
-// Elements moved, repeated or summed, as graphs: of every type, with gaps between rows, in memory that held something
-// else.
+// Operations that move, repeat or sum elements, in graphs: every type, gaps between rows, and reused memory.
 #include <gtest/gtest.h>
 
 #include "tessera/quant/formats.h"
@@ -33,7 +32,7 @@ TEST(Shape, ConcatPutsRowsBehindRows) {
   }
 }
 
-// What is written into is memory that an earlier value had: nothing of it may be left.
+// Results are in memory of an earlier value, of which nothing may remain.
 TEST(Reshaping, ResultsDoNotKeepWhatTheirMemoryHeld) {
   using Build = Value (*)(GraphBuilder&, Value row, Value ids);
   const Build builds[] = {
@@ -67,7 +66,7 @@ TEST(Reshaping, ResultsDoNotKeepWhatTheirMemoryHeld) {
   }
 }
 
-// Around the tiles of threads and vectors, with rows further apart than they are long.
+// Sizes around the tiles of threads and vectors, with gaps between rows.
 TEST(Transpose, OfRowsWithGaps) {
   Rng rng(10);
   for (const auto& [n, n_rows] : {std::pair<int64_t, int64_t>{1, 1}, {300, 70}, {257, 16}, {16, 129}, {5, 3}}) {

@@ -1,4 +1,4 @@
-// What the system tells of a mapping of this process.
+// Access to /proc/self/smaps: properties of a memory mapping of this process.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tessera::testing {
 
-/// The line of /proc/self/smaps that begins with `key`, of the mapping with this address; "" where there is none.
+/// The line of /proc/self/smaps that begins with `key`, of the mapping with this address; "" if there is none.
 inline std::string mapping_line(const std::byte* address, std::string_view key) {
   std::ifstream maps("/proc/self/smaps");
   bool is_mine = false;

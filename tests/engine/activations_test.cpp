@@ -1,5 +1,5 @@
-// Sessions whose products with quantized weights read floats, or int8 in groups of a chosen size: the same bits for any
-// split, the memory that was planned, the error that a smaller group saves.
+// Precision of activations in products with quantized weights: floats, or int8 in groups of a chosen size. Tests the
+// same bits for any split, the planned memory, and smaller errors with smaller groups.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,10 +13,11 @@ namespace {
 using namespace testing;
 
 constexpr int64_t kActivationTokens = 70;
-constexpr Activations kAll[] = {Activations::automatic, Activations::float32, Activations::int8_32,
-                                Activations::int8_64, Activations::int8_128};
+constexpr ActivationPrecision kAll[] = {ActivationPrecision::automatic, ActivationPrecision::float32,
+                                        ActivationPrecision::int8_32, ActivationPrecision::int8_64,
+                                        ActivationPrecision::int8_128};
 
-SessionOptions options(Activations activations, int64_t n_ubatch = 512, int n_threads = 1) {
+SessionOptions options(ActivationPrecision activations, int64_t n_ubatch = 512, int n_threads = 1) {
   return {.n_ctx = 128,
           .n_ubatch = n_ubatch,
           .n_outputs = kActivationTokens,
@@ -42,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Types, SessionActivations, ::testing::Values(DType::q4_
                          [](const auto& instance) { return std::string(tessera::info(instance.param).name); });
 
 TEST_P(SessionActivations, GiveTheSameBitsForAnyMicroBatchThreadsAndPacking) {
-  for (const Activations activations : {Activations::float32, Activations::int8_32}) {
+  for (const ActivationPrecision activations : {ActivationPrecision::float32, ActivationPrecision::int8_32}) {
     std::vector<float> expected;
     for (const bool pack : {true, false}) {
       ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_, {.pack_weights = pack}));
@@ -59,7 +60,7 @@ TEST_P(SessionActivations, GiveTheSameBitsForAnyMicroBatchThreadsAndPacking) {
 TEST_P(SessionActivations, TakeTheMemoryThatWasPlanned) {
   for (const bool pack : {true, false}) {
     ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_, {.pack_weights = pack}));
-    for (const Activations activations : kAll)
+    for (const ActivationPrecision activations : kAll)
       for (const auto& [n_ubatch, n_threads] : {std::pair<int64_t, int>{512, 1}, {1, 3}, {33, 3}}) {
         if (!testing::runs_all_cases() && n_ubatch == 1) continue;  // a hundred micro-batches
         ASSERT_OK_AND_ASSIGN(const MemoryReport plan,
@@ -77,18 +78,18 @@ TEST_P(SessionActivations, TakeTheMemoryThatWasPlanned) {
 TEST_P(SessionActivations, ChangeResultsOnlyWhereWeightsAreQuantized) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_));
   std::vector<std::vector<float>> logits;
-  for (const Activations activations : kAll) {
+  for (const ActivationPrecision activations : kAll) {
     ASSERT_OK_AND_ASSIGN(logits.emplace_back(), run(engine, options(activations)));
   }
-  EXPECT_TRUE(same_bits(logits[0], logits[2]));  // these formats' default is groups of 32
+  EXPECT_TRUE(same_bits(logits[0], logits[2]));  // groups of 32 are the default of these formats
   const bool is_quantized = info(GetParam()).is_blocked();
   for (size_t i = 1; i < logits.size(); ++i)
     for (size_t j = i + 1; j < logits.size(); ++j)
       EXPECT_NE(same_bits(logits[i], logits[j]), is_quantized) << i << ", " << j;
 }
 
-// The model's dequantized weights as F32 weights are what float activations compute with: only the order of roundings
-// could differ, and does not.
+// Float activations compute with the dequantized weights, like a model with these as F32 weights. Only the order of
+// roundings could differ, and it does not.
 TEST_P(SessionActivations, AsFloatsAreTheModelOfDequantizedWeights) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path_));
   ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(path_));
@@ -108,8 +109,8 @@ TEST_P(SessionActivations, AsFloatsAreTheModelOfDequantizedWeights) {
   const std::string path =
       write_temporary("floats.gguf", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   ASSERT_OK_AND_ASSIGN(const auto floats, load_engine(path));
-  ASSERT_OK_AND_ASSIGN(const auto expected, run(floats, options(Activations::automatic)));
-  ASSERT_OK_AND_ASSIGN(const auto logits, run(engine, options(Activations::float32)));
+  ASSERT_OK_AND_ASSIGN(const auto expected, run(floats, options(ActivationPrecision::automatic)));
+  ASSERT_OK_AND_ASSIGN(const auto logits, run(engine, options(ActivationPrecision::float32)));
   EXPECT_TRUE(same_bits(logits, expected));
 }
 

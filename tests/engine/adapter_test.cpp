@@ -1,5 +1,5 @@
-// Adapters in sessions: sequences with other adapters share a batch and get what they would get alone; without adapters
-// the very bits of the model; control vectors are what biases would be.
+// Adapters in sessions: sequences with different adapters in a batch have the same bits as alone, sequences without
+// adapters have the bits of the plain model, and control vectors equal biases.
 #include "tessera/engine/adapter.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class AdapterTest : public ::testing::Test {
                                      .threads = {.n_threads = 2},
                                      .adapters = std::move(adapters)});
   }
-  // The logits of the tokens in a session of their own.
+  // Returns the logits of the tokens in a session of their own.
   std::vector<float> alone(std::vector<SessionAdapter> adapters) const {
     const auto session = open(std::move(adapters));
     EXPECT_OK(session);
@@ -84,7 +84,7 @@ TEST_F(AdapterTest, SequencesOfABatchHaveTheirOwnAdaptersAndTheBitsTheyHaveAlone
     ASSERT_OK(set(1, {{.adapter = 0, .scale = 1}}));
     ASSERT_OK(set(2, {{.adapter = 1, .scale = -2}, {.adapter = 0, .scale = 0.5f}}));
     ASSERT_OK(set(3, {{.adapter = 1}}));
-    Batch batch;  // the sequences' tokens take turns
+    Batch batch;  // tokens of the sequences alternate
     for (size_t i = 0; i < tokens_.size(); ++i)
       for (int32_t sequence = 0; sequence < 4; ++sequence)
         batch.add(
@@ -100,7 +100,7 @@ TEST_F(AdapterTest, SequencesOfABatchHaveTheirOwnAdaptersAndTheBitsTheyHaveAlone
   }
 }
 
-// Only some tokens' logits are wanted: the last layer's scales are those of these tokens.
+// If only some tokens need logits, the last layer uses the scales of these tokens.
 TEST_F(AdapterTest, WantedTokensHaveTheirOwnScales) {
   ASSERT_OK_AND_ASSIGN(const auto lora, load_lora(*engine_, write_lora(path_, "some.gguf", 4, 4, 3)));
   const std::vector<float> plain = alone({}), adapted = alone({lora});
@@ -138,7 +138,7 @@ TEST_F(AdapterTest, AdaptersAreChangedBetweenBatches) {
 }
 
 TEST_F(AdapterTest, MatricesMayBeOfAnyType) {
-  // Rows of b are rank long: 32 is a whole block.
+  // Rows of b have `rank` elements, and 32 is a whole block.
   const std::string exact = write_lora(path_, "exact.gguf", 32, 16, 5);
   ASSERT_OK_AND_ASSIGN(const auto f32, load_lora(*engine_, exact));
   const std::vector<float> want = alone({f32});
@@ -148,7 +148,7 @@ TEST_F(AdapterTest, MatricesMayBeOfAnyType) {
     const std::string same = write_lora(path_, "same.gguf", 32, 16, 5, leave_out);
     ASSERT_OK_AND_ASSIGN(const auto typed, load_lora(*engine_, path));
     ASSERT_OK_AND_ASSIGN(const auto untyped, load_lora(*engine_, same));
-    // Rounding of the types' bits, and of 8-bit activations where the type has them.
+    // Rounding to the type's bits, and to 8-bit activations for types that use them.
     EXPECT_LT(relative_error(alone({typed}), alone({untyped})), bound) << info(dtype).name;
   }
   EXPECT_GT(relative_error(want, alone({})), 1e-2);
@@ -201,7 +201,7 @@ TEST_F(AdapterTest, RefusesValuesThatAreNotFinite) {
   EXPECT_ERROR(adapter->load(), "tensor blk.1.attn_q.weight.lora_a: block 77: value 0 is nan");
 }
 
-// A graph that reads a weight otherwise than by a product with it would go without the adapter.
+// A graph that reads a weight in another way than by a product would ignore the adapter.
 TEST_F(AdapterTest, RefusesAGraphThatPassesItBy) {
   ASSERT_OK_AND_ASSIGN(const auto lora, load_lora(*engine_, write_lora(path_, "passed.gguf", 2, 2, 8)));
   ASSERT_OK_AND_ASSIGN(const AdapterSet set, AdapterSet::create(*engine_, {lora}, 1));
@@ -216,7 +216,7 @@ TEST_F(AdapterTest, RefusesAGraphThatPassesItBy) {
 
 // --- control vectors
 
-// A vector on the output of a layer is a bias of its last product.
+// A vector added to the output of a layer equals a bias of its last product.
 TEST_F(AdapterTest, ControlVectorsAreBiasesOfTheLayersThatTheyName) {
   AdapterFile file = AdapterFile::control_vector(), other = AdapterFile::control_vector();
   other.rng = Rng(5);

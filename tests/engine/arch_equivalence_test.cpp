@@ -1,5 +1,5 @@
-// What the references' files do not exercise: each case turns a model into another one that must say the same, by
-// weights alone on one side and by what is under test on the other.
+// Branches that the reference files do not exercise. Each case compares two models that must have equal logits: one
+// uses the branch under test, the other has changed weights instead.
 #include <cmath>
 
 #include "tests/support/engine_support.h"
@@ -13,7 +13,7 @@ using namespace testing;
 
 constexpr int32_t kEquivalenceTokens = 24;
 
-/// Logits of a fixed text.
+/// Returns the logits of a fixed text.
 std::vector<float> logits_of_file(const std::string& path, int64_t n_ctx = 64) {
   const auto engine = load_engine(path);
   EXPECT_OK(engine);
@@ -42,14 +42,14 @@ double relative_power(const std::vector<float>& got, const std::vector<float>& w
   return error / power;
 }
 
-// The same products and sums in another order.
+// Tolerance for the same products and sums in another order.
 constexpr double kRounding = 1e-10;
-// What every change under test moves logits by at the least: else it would not be seen.
+// The least change of logits by each branch under test. A smaller one would not be detected.
 constexpr double kVisible = 1e-7;
 
 std::string layer(int il, const std::string& name) { return "blk." + std::to_string(il) + "." + name; }
 
-/// Puts tensors one behind another, and the one away that they become.
+/// Replaces tensors with their concatenation.
 void join(FloatModel& m, const std::vector<std::string>& from, const std::string& to) {
   FloatModel::Entry joined{to, m.at(from[0]).shape, {}};
   const int along = joined.shape[1] == 1 ? 0 : 1;
@@ -107,7 +107,7 @@ TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
   EXPECT_LE(relative_power(logits_of_file(m.write("still.gguf")), without), kRounding);
 }
 
-// Per head the rows of attn_kv_b are k_b's columns, then v_b's rows.
+// Per head, the rows of attn_kv_b are the columns of k_b followed by the rows of v_b.
 TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
   const std::string path = arch_model("deepseek2-moe");
   FloatModel m(path);
@@ -130,7 +130,7 @@ TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
   EXPECT_LE(relative_power(logits_of_file(m.write("legacy.gguf")), absorbed), kRounding);
 }
 
-// Two heads that are one and the same, with half of the output each.
+// Two identical heads, each with half of the output.
 TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
   const std::string path = arch_model("deepseek2-moe");
   FloatModel m(path);
@@ -165,7 +165,7 @@ TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
   EXPECT_GE(relative_power(logits_of_file(m.write("one_group.gguf")), any), kVisible);
 }
 
-// qwen3moe in glm4moe's clothes.
+// A qwen3moe model written as glm4moe.
 TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
   const std::string path = arch_model("qwen3moe-moe");
   FloatModel m(path);
@@ -176,7 +176,7 @@ TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
   m.keys.set("glm4moe.expert_weights_norm", true);
   for (const int il : {0, 1}) m.rename(layer(il, "ffn_norm.weight"), layer(il, "post_attention_norm.weight"));
   EXPECT_TRUE(same_bits(logits_of_file(m.write("glm.gguf")), qwen));
-  // A bias decides which experts are chosen; one that is the same for all decides nothing.
+  // A bias influences the choice of experts. The same bias for all experts changes nothing.
   for (const int il : {0, 1}) m.tensors.push_back({layer(il, "exp_probs_b.bias"), {4}, {5, 5, 5, 5}});
   EXPECT_TRUE(same_bits(logits_of_file(m.write("same_bias.gguf")), qwen));
   for (const int il : {0, 1}) m.at(layer(il, "exp_probs_b.bias")).values = {9, 9, 0, 0};

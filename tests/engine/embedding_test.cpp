@@ -1,3 +1,4 @@
+// Vectors and scores of texts: pooling, normalization, ranking heads, and refusals.
 #include "tessera/engine/embedding.h"
 
 #include <cmath>
@@ -32,7 +33,7 @@ Result<Vectors> embedded(const std::shared_ptr<Engine>& engine, const Texts& tex
   return vectors;
 }
 
-// Texts of these numbers of tokens, all different.
+// Returns different texts with these numbers of tokens.
 Texts texts_of(const Engine& engine, std::initializer_list<int64_t> sizes) {
   Texts texts;
   for (const int64_t n : sizes) texts.push_back(token_ids(engine, n, static_cast<uint32_t>(n) + 1));
@@ -63,7 +64,8 @@ TEST(Embedding, PoolsTheRowsOfATextsTokens) {
   }
 }
 
-// For the vectors of texts alone, in one batch, in several, with other texts, threads and micro-batches.
+// Checks that a text's vector has the same bits alone, with other texts, and for other batches, micro-batches and
+// numbers of threads.
 void check_same_bits(const std::shared_ptr<Engine>& engine, Pooling pooling) {
   Texts texts = texts_of(*engine, {1, 70, 3, 33, 64, 65, 12});
   ASSERT_OK_AND_ASSIGN(const Vectors together, embedded(engine, texts, pooling, {.n_ubatch = 512}));
@@ -95,7 +97,7 @@ TEST(Embedding, OfACausalModelIsTheSameBitsToo) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   check_same_bits(engine, Pooling::last);
   check_same_bits(engine, Pooling::mean);
-  // What the last token of a text knows is not what its first knows.
+  // The last token's vector depends on the whole text, the first token's only on the first token.
   const Texts texts = texts_of(*engine, {20});
   ASSERT_OK_AND_ASSIGN(const Vectors last, embedded(engine, texts, Pooling::last));
   ASSERT_OK_AND_ASSIGN(const Vectors first, embedded(engine, texts, Pooling::cls));
@@ -140,7 +142,7 @@ TEST(Embedding, ASequenceOfAnEncoderIsComputedAtOnce) {
       for (int32_t p = 0; p < n; ++p) batch.add({.token = 5, .position = p, .sequence = sequence});
     return session->decode(batch);
   };
-  EXPECT_ERROR(decode({{0, 9}}), "a sequence of 9 tokens, micro-batch of 8 (n_ubatch)");
+  EXPECT_ERROR(decode({{0, 9}}), "a sequence of 9 tokens, micro-batch of 8 (option n_ubatch)");
   EXPECT_ERROR(decode({{0, 2}, {1, 1}, {0, 2}}), "sequence 0 comes in pieces");
   EXPECT_OK(decode({{0, 5}, {1, 5}, {2, 3}}));  // two micro-batches
   EXPECT_ERROR(decode({{1, 1}}), "sequence 1 comes in pieces");
@@ -205,7 +207,7 @@ TEST(Embedding, Qwen3RanksTheLastTokenByShares) {
   Rng rng(8);
   std::vector<float> weights(static_cast<size_t>(2 * n_embd));
   for (float& w : weights) w = rng.next_float(-0.1f, 0.1f);
-  // The file with a head of two labels in place of its own.
+  // A copy of the file whose head has two labels.
   ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(path));
   GgufBuilder builder;
   EXPECT_OK(builder.set_all(file->metadata()));
@@ -261,7 +263,7 @@ TEST(Embedding, LabelsAreAsManyAsTheOutputHas) {
   EXPECT_ERROR(load_engine(tiny.write("one.gguf")), "tensor cls.output.weight is [24, 2], the model's keys want [24]");
   tiny = TinyEncoder("bert");
   tiny.linear("cls.output", TinyEncoder::kWidth, 1, true);
-  tiny.builder.set_array("bert.classifier.output_labels", std::vector<std::string>{});  // as if it were not there
+  tiny.builder.set_array("bert.classifier.output_labels", std::vector<std::string>{});  // same as an absent key
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("none.gguf")));
   EXPECT_EQ(engine->model().info().n_scores, 1);
   tiny = TinyEncoder("bert");

@@ -1,4 +1,4 @@
-// A model on a device with as much memory as a test says.
+// A model on a device whose memory size a test chooses.
 #pragma once
 
 #include "tessera/engine/loaded_model.h"
@@ -23,7 +23,7 @@ inline Result<Opened> open_with(const std::string& path, uint64_t limit_bytes, P
   return opened;
 }
 
-/// The bytes on the device with all layers there.
+/// Returns the bytes on the device if it has all layers.
 inline uint64_t full_bytes(const std::string& path, const SessionOptions& options) {
   const auto opened = open_with(path, uint64_t{1} << 40).value();
   return Session::plan(*opened.model.engine, options).value().bytes_of("fake:0");

@@ -1,4 +1,5 @@
-// --fit: whatever a device has free, a plan that fits or an error with both numbers; and what is planned is allocated.
+// --fit: for every amount of free memory, a plan that fits or an error with both numbers. The planned memory is the
+// allocated memory.
 #include "tessera/engine/fit.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ TEST(Fit, ShortensTheContextFirst) {
 
 TEST(Fit, TakesLayersFromTheDeviceNext) {
   const std::string path = story_model();
-  const SessionOptions asked{.n_ctx = 512, .n_ubatch = 1};  // weights and cache are most of what it takes
+  const SessionOptions asked{.n_ctx = 512, .n_ubatch = 1};  // weights and cache need most of the memory
   const uint64_t full = full_bytes(path, asked);
   ASSERT_OK_AND_ASSIGN(const Opened opened, open_with(path, full - 1));
   ASSERT_OK_AND_ASSIGN(const Fitted fitted, fit(*opened.model.engine, {}, asked, {.margin_bytes = 0}));
@@ -79,7 +80,7 @@ TEST(FitWithin, TakesTheLargestContextThatFits) {
   EXPECT_EQ(fit_within(engine, {.n_ubatch = 16}, least).value().session.n_ctx, 256);
   EXPECT_ERROR(fit_within(engine, {.n_ubatch = 16}, least - 1),
                fmt::format("nothing fits in {} bytes: the least that was found takes {}", least - 1, least));
-  // A context that was asked for does not shrink.
+  // A requested context does not shrink.
   EXPECT_ERROR(fit_within(engine, {.n_ctx = 1024, .n_ubatch = 16}, limit - 1), "nothing fits");
 }
 

@@ -1,3 +1,4 @@
+// The generator: golden greedy texts, a full context, context shifts, cancellation, and refusals.
 #include "tessera/engine/generate.h"
 
 #include <gtest/gtest.h>
@@ -59,9 +60,9 @@ TEST_F(GenerateTest, StopsWhereTheContextIsFull) {
   ASSERT_OK(generator_->start(token_ids(*engine_, 5), nullptr));
   ASSERT_OK_AND_ASSIGN(const auto ids, all_tokens());
   EXPECT_EQ(generator_->stop_reason(), StopReason::context_full);
-  EXPECT_EQ(ids.size(), 64u - 5 + 1);  // the last one is chosen but has no place
+  EXPECT_EQ(ids.size(), 64u - 5 + 1);  // the last token is chosen, but the context has no position for it
   EXPECT_EQ(session_->max_position(0), 63);
-  EXPECT_EQ(*generator_->next(nullptr), -1);  // and stays stopped
+  EXPECT_EQ(*generator_->next(nullptr), -1);  // the generator stays stopped
 }
 
 TEST_F(GenerateTest, APromptMayFillTheContext) {
@@ -82,7 +83,7 @@ TEST_F(GenerateTest, ContextShiftGoesOnForEver) {
     EXPECT_EQ(ids->size(), 200u) << n_ctx << ", keep " << n_keep;
     EXPECT_LT(session_->max_position(0), n_ctx);
     EXPECT_EQ(session_->min_position(0), 0);
-    // No holes: the kept tokens, then what was moved down to them.
+    // Positions have no gaps: the kept tokens, then the shifted ones.
     EXPECT_EQ(static_cast<int32_t>(session_->cache().cells(0)->positions.size()), *session_->max_position(0) + 1);
   }
 }

@@ -1,5 +1,5 @@
-// Every architecture against the reference's logits (tests/data/arch_specs): in one prefill, token by token, and beside
-// another sequence; and the same bits across these.
+// Every architecture against the reference's logits (tests/data/arch_specs): in one prefill, token by token, and in a
+// batch with another sequence. All of these have the same bits.
 #include "tests/support/arch_files.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
@@ -13,15 +13,15 @@ class GoldenArchs : public ::testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenArchs, ::testing::ValuesIn(kArchFiles), arch_file_name);
 
-// Relative squared errors. Both sum f32 products, in different orders: 5e-14 to 4e-12. The project's bound is
-// 1e-5, which would miss much: the experts of llama-moe move its logits so little that weights whose sum is not 1 give
-// 3e-6.
+// Bound of the relative squared error. Both programs sum f32 products in different orders, which gives 5e-14 to 4e-12.
+// The project's bound of 1e-5 would miss faults: the experts of llama-moe change its logits so little that expert
+// weights whose sum is not 1 give only 3e-6.
 constexpr double kBound = 1e-10;
-// The reference looks up GELU of a number rounded to f16, in f16.
+// The reference reads GELU from a table with f16 arguments and f16 values.
 constexpr double kGeluBound = 1e-6;
 
-// Its rope_freqs are so small that angles go to thousands; the reference computes them in f32, and normed q and k make
-// large scores of the difference.
+// The rope_freqs of exaone4 are so small that angles reach thousands. The reference computes them in f32, and
+// normalised q and k turn the difference into large scores.
 constexpr double kExaone4Bound = 1e-8;
 
 double bound_of(const std::string& name) {

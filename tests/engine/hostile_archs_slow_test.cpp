@@ -1,5 +1,5 @@
-// Every architecture's file with each key that it reads missing, 0, huge, of another sign or no number: an error of one
-// line that names the file, or a model that loads and decodes a token.
+// Every architecture's file with each of its keys missing, 0, huge, of the opposite sign or not a number. The result is
+// an error of one line that names the file, or a model that loads and decodes a token.
 #include <cmath>
 #include <limits>
 
@@ -26,7 +26,7 @@ class Sweep : public ::testing::Test {
     return {};
   }
 
-  /// Opens and plans, and where that succeeds loads and decodes.
+  /// Opens and plans, and if that succeeds, loads and decodes.
   Result<> use(const std::string& path) const {
     TESSERA_ASSIGN(const auto engine, Engine::open(*registry_, path, {}));
     SessionOptions options;
@@ -71,7 +71,7 @@ void Sweep::sweep_keys(const std::string& model) const {
       edited.builder.set(key, other);
       return edited.write("swept.gguf");
     };
-    // What is never read may be anything.
+    // A key that is never read may have any value.
     if (open(with("text"))) continue;
     ++n_read;
     SCOPED_TRACE(key);
@@ -91,7 +91,7 @@ void Sweep::sweep_keys(const std::string& model) const {
   EXPECT_GE(n_read, 6);
 }
 
-// Without any one of its tensors a file is refused by the tensor's name, or does without.
+// A file without one of its tensors is refused with the tensor's name, or works without it.
 void Sweep::sweep_tensors(const std::string& model) const {
   const EditableModel original(model);
   for (size_t i = 0; i < original.data.size(); ++i) {

@@ -1,5 +1,5 @@
-// Model files that are well-formed but wrong, in process and in numbers: every hyperparameter over its range and type,
-// every cut, flipped bits. Each is a typed error that names the file, or a model that loads and decodes.
+// Well-formed but wrong model files, many of them and in process: every hyperparameter over its range and type,
+// truncated files, flipped bits. The result is a typed error that names the file, or a model that loads and decodes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ class HostileModels : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_OK_AND_ASSIGN(registry_, create_registry("")); }
 
-  /// Opens and plans, and where that succeeds loads and decodes.
+  /// Opens and plans, and if that succeeds, loads and decodes.
   Result<> use(const std::string& path, Depth depth) const {
     TESSERA_ASSIGN(const auto engine, Engine::open(*registry_, path, {}));
     SessionOptions options;
@@ -63,7 +63,7 @@ TEST_F(HostileModels, IntegersOverTheirRangeAndOfOtherTypes) {
       edited.builder.set("llama." + key, value);
       return edited.write("swept.gguf");
     };
-    // Each bound of the models (512 layers, 4096 heads, 2^20 columns, 2^24 ids and positions) is met and passed.
+    // Values at and above each bound of the models (512 layers, 4096 heads, 2^20 columns, 2^24 ids and positions).
     for (const uint32_t value : {0u, 1u, 2u, 3u, 512u, 513u, 4096u, 4097u, 1u << 20, (1u << 20) + 1, 1u << 24,
                                  (1u << 24) + 1, 1u << 31, ~0u}) {
       SCOPED_TRACE("llama." + key + " = " + std::to_string(value));

@@ -1,4 +1,5 @@
-// Looking into steps: values that are watched are those of the run, results do not change for it, logs tell every step.
+// Observing steps: watched values are the values of the run, watching does not change results, and logs report every
+// step.
 #include "tessera/engine/inspect.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ bool makes_floats(const Graph& graph, NodeId id) {
 
 using Values = std::map<std::pair<int, NodeId>, std::vector<float>>;  // by (step, node)
 
-// Remembers what it sees; a step begins with a lower node than the last one that was seen.
+// Records the watched values. A node with a lower id than the last one begins a new step.
 class Watcher {
  public:
   ValueWatch watch(WatchNode wants) {
@@ -61,7 +62,7 @@ class InspectTest : public ::testing::Test {
   std::vector<int32_t> tokens_;
 };
 
-// Whatever is watched, the values are the same: also those whose bytes are another value's a moment later.
+// Watched values do not depend on the set of watched nodes, even if another value reuses their bytes soon after.
 TEST_F(InspectTest, ValuesAreThoseOfARunInWhichAllAreKept) {
   Watcher all;
   ASSERT_OK_AND_ASSIGN(const auto want, run(all.watch(makes_floats)));
@@ -85,7 +86,7 @@ TEST_F(InspectTest, ResultsDoNotChange) {
   EXPECT_TRUE(same_bits(watched, plain));
 }
 
-// The last value of all is what logits() gives; the name picks it.
+// The last value equals logits(), and its name selects it.
 TEST_F(InspectTest, ANameFindsItsNode) {
   Watcher watcher;
   ASSERT_OK_AND_ASSIGN(
@@ -128,7 +129,7 @@ TEST_F(InspectTest, StepsAreObservedWithTheirTimes) {
       EXPECT_FALSE(is_told[static_cast<size_t>(time.node)]);
       is_told[static_cast<size_t>(time.node)] = true;
     }
-    // All that runs but the products that another one takes along.
+    // All executed nodes, except products that run fused with another one.
     for (NodeId id = 0; id < graph.size(); ++id) {
       const bool is_alone = !graph[id].is_leaf() && graph[id].op != Op::view && graph[id].op != Op::mul_mat;
       EXPECT_TRUE(!is_alone || is_told[static_cast<size_t>(id)]) << label_of(graph, id);
@@ -145,7 +146,7 @@ TEST_F(InspectTest, StepsAreObservedWithTheirTimes) {
   EXPECT_TRUE(same_bits(logged, plain));
 }
 
-// Two devices that compute alike: what is seen of each is what one device makes, wherever a layer lies.
+// The two devices compute identically, so watched values equal the values of one device for every placement of layers.
 TEST_F(InspectTest, ValuesOfSeveralDevicesAreSeenWhereTheyAre) {
   const std::string path = story_model();
   Watcher one;
@@ -162,7 +163,7 @@ TEST_F(InspectTest, ValuesOfSeveralDevicesAreSeenWhereTheyAre) {
     for (const auto& [key, values] : two.values)
       EXPECT_TRUE(same_bits(values, one.values.at(key))) << one.labels[key.second];
   }
-  engine_ = nullptr;  // before its devices
+  engine_ = nullptr;  // must be destroyed before its devices
 }
 
 TEST_F(InspectTest, LayersAreThoseOfTheWeights) {

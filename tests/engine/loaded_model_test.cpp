@@ -1,5 +1,5 @@
-// Opening and loading a model: whatever a device has free, a session that fits or an error; and all that was taken is
-// given back.
+// Opening and loading a model: for every amount of free memory, a session that fits or an error. All allocated memory
+// is freed.
 #include "tessera/engine/loaded_model.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace testing;
 
-// A model in memory is the model in the file, and its name is in the errors.
+// A model in memory equals the model in the file. Errors contain its name.
 TEST(OpenModel, TakesAModelFromMemory) {
   ASSERT_OK_AND_ASSIGN(const File file, File::open(story_model()));
   ASSERT_OK_AND_ASSIGN(const auto map, MappedFile::map(file));
@@ -53,8 +53,8 @@ TEST(LoadSession, StopsWhereProgressSaysSo) {
   EXPECT_EQ(opened.model.session, nullptr);
 }
 
-// A device's limits at which one allocation after another fails, on the way to a session with all layers there: where
-// nothing may change, each is an error at once, and all memory is given back.
+// Returns the limits of a device's memory at which one allocation after another fails while a session with all layers
+// on the device is created. As the flags allow no other placement, each failure is an error, and all memory is freed.
 std::vector<uint64_t> limits_of_allocations(const std::string& path, const SessionOptions& asked) {
   std::vector<uint64_t> limits;
   for (uint64_t limit = 0;;) {
@@ -73,7 +73,7 @@ std::vector<uint64_t> limits_of_allocations(const std::string& path, const Sessi
       return limits;
     }
     limits.push_back(limit);
-    limit = wanted + taken;  // enough for this one: the next fails
+    limit = wanted + taken;  // enough for this allocation, so the next one fails
   }
 }
 
@@ -82,7 +82,7 @@ TEST(LoadSession, AnyAllocationMayFail) {
   EXPECT_EQ(limits_of_allocations(path, {.n_ctx = 256, .n_ubatch = 32}).size(), 3u);  // weights, cache, values
 }
 
-// With every amount of memory, told truly or not, a session comes about that has what was planned.
+// With every amount of memory, reported correctly or not, the created session has the planned memory.
 TEST(LoadSession, AtEveryLimitThereIsASessionThatFits) {
   for (const std::string model : {"story", "llama-moe"}) {
     if (!testing::runs_all_cases() && model == "story") continue;
@@ -122,13 +122,13 @@ TEST(LoadSession, AtEveryLimitThereIsASessionThatFits) {
   }
 }
 
-// Rows of each layer lie on both devices: taking a layer makes room on each.
+// Both devices have rows of each layer, so moving a layer to the CPU frees memory on both.
 TEST(LoadSession, TakesLayersWhoseRowsAreOnSeveralDevices) {
   const std::string path = story_model();
   const SessionOptions asked{.n_ctx = 256, .n_ubatch = 16, .threads = {.n_threads = 1}};
   const uint64_t full = full_bytes(path, asked);
   std::vector<float> expected;
-  for (const uint64_t share : {8, 4, 3, 2, 1}) {  // of eight: the main device holds more than its rows
+  for (const uint64_t share : {8, 4, 3, 2, 1}) {  // eighths: the main device has more than its rows
     SCOPED_TRACE(share);
     const std::shared_ptr<Registry> registry =
         fake_registry({{.limit_bytes = full * share / 8}, {.name = "fake:1", .limit_bytes = full * share / 8}});

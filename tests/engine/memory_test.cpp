@@ -1,4 +1,4 @@
-// The plan is what is then allocated, byte for byte and buffer by buffer.
+// The plan equals the allocated memory, byte for byte and buffer by buffer.
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_support.h"
@@ -36,7 +36,7 @@ TEST(MemoryReport, ThePlanIsWhatIsAllocated) {
           ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
           expect_equal(plan, session->allocated_memory(),
                        std::string(model) + " n_ctx " + std::to_string(options.n_ctx));
-          // Nothing grows while it works.
+          // Decoding allocates nothing more.
           ASSERT_OK(session->decode(Batch::prompt(token_ids(*engine, 40), 0, 0)));
           ASSERT_OK(session->shift(0, 0, 40, 3));
           expect_equal(plan, session->allocated_memory(), "after decoding");
@@ -52,7 +52,7 @@ TEST(MemoryReport, AQuantizedCacheTakesItsBlocks) {
     TESSERA_ASSIGN(const auto report, Session::plan(*engine, {.n_ctx = 4096, .type_k = k, .type_v = v}));
     return report.bytes(MemoryPart::Kind::cache);
   };
-  // Beside the tokens the cache holds its tables, the same for every type.
+  // The cache also contains tables, whose size does not depend on the type.
   ASSERT_OK_AND_ASSIGN(const size_t f32, cache_bytes(DType::f32, DType::f32));
   ASSERT_OK_AND_ASSIGN(const size_t f16, cache_bytes(DType::f16, DType::f16));
   const size_t n_elements = (f32 - f16) / 2, tables = f32 - 4 * n_elements;
@@ -75,9 +75,9 @@ TEST(WantMemory, RefusesWhatTheDeviceHasNot) {
   const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   MemoryReport report{{{MemoryPart::Kind::weights, "cpu", "cpu-mapped", size_t{1} << 60}}};
-  EXPECT_OK(want_memory(*engine, report));  // pages of a file need not stay
+  EXPECT_OK(require_memory(*engine, report));  // mapped pages of a file can be evicted
   report.parts.push_back({MemoryPart::Kind::cache, "cpu", "cpu", size_t{1} << 60});
-  const auto wanted = want_memory(*engine, report);
+  const auto wanted = require_memory(*engine, report);
   EXPECT_ERROR(wanted, "1152921504606846976 bytes needed");
   EXPECT_EQ(wanted.error().code(), ErrorCode::out_of_memory);
 }

@@ -1,4 +1,4 @@
-// The observer of products: what it is told is what the products read, and nothing else changes for it.
+// The observer of products gets the inputs that the products read, and does not change results.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ TEST_F(ObserverTest, SeesEveryProductOnceForEachMicroBatch) {
       const auto session,
       Session::create(engine_, {.n_ctx = 128, .n_ubatch = 40, .n_outputs = 100, .observer = remember_in(seen)}));
   ASSERT_OK(session->decode(all_logits(tokens_)));
-  EXPECT_EQ(seen.size(), 5u * 7 + 1);  // q, k, v, output, gate, up, down; and the logits
+  EXPECT_EQ(seen.size(), 5u * 7 + 1);  // q, k, v, output, gate, up, down per layer, and the logits
   for (const auto& [weight, s] : seen) {
     EXPECT_EQ(s.n_calls, 3) << weight;
     EXPECT_EQ(s.n_tokens, 100) << weight;
@@ -62,7 +62,7 @@ TEST_F(ObserverTest, SeesEveryProductOnceForEachMicroBatch) {
   }
 }
 
-// The first layer's inputs, computed from the file: RMS norm of the tokens' embeddings.
+// Expected values for the first layer's inputs come from the file: the RMS norm of the tokens' embeddings.
 TEST_F(ObserverTest, SumsAreOfTheProductsInputs) {
   SeenByWeight seen;
   ASSERT_OK_AND_ASSIGN(const auto session,
@@ -82,11 +82,11 @@ TEST_F(ObserverTest, SumsAreOfTheProductsInputs) {
           std::pow(static_cast<double>(x[i]) * static_cast<double>(norm[i]), 2) / (mean + static_cast<double>(eps));
   }
   for (const char* weight : {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"})
-    for (size_t i = 0; i < 64; ++i)  // 33 additions in f32, each right to 2^-24, and the norm's own roundings
+    for (size_t i = 0; i < 64; ++i)  // 33 additions in f32, each exact to 2^-24, and the roundings of the norm
       EXPECT_NEAR(seen.at(weight).sums[i], expected[i], 1e-5 * expected[i]) << weight << " " << i;
 }
 
-// Tokens whose logits nobody wants stop in the last layer.
+// Tokens without requested logits end in the last layer.
 TEST_F(ObserverTest, CountsTheTokensThatAProductSaw) {
   SeenByWeight seen;
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine_, {.n_ctx = 128, .observer = remember_in(seen)}));
@@ -116,7 +116,7 @@ TEST_F(ObserverTest, ThePlanHasRoomForTheSums) {
   ASSERT_OK_AND_ASSIGN(const MemoryReport plan, Session::plan(*engine_, options));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine_, options));
   ASSERT_OK(session->decode(Batch::prompt(tokens_, 0, 0)));
-  const size_t sums = (5 * (6 * 64 + 172) + 64) * sizeof(float);  // all are kept to the end of a run
+  const size_t sums = (5 * (6 * 64 + 172) + 64) * sizeof(float);  // all sums are kept until the end of a run
   EXPECT_GE(plan.bytes(MemoryPart::Kind::compute), plain.bytes(MemoryPart::Kind::compute) + sums);
   EXPECT_EQ(plan.bytes(MemoryPart::Kind::compute), session->allocated_memory().bytes(MemoryPart::Kind::compute));
 }

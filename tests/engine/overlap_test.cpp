@@ -1,4 +1,4 @@
-// Micro-batches that are computed on several devices at the same time.
+// Overlapped micro-batches on several devices.
 #include <functional>
 #include <ostream>
 
@@ -13,7 +13,7 @@ using namespace testing;
 
 struct Model {
   std::string name;
-  std::function<bool(const Graph&, NodeId)> lacks{};  // what the second device does not run
+  std::function<bool(const Graph&, NodeId)> lacks{};  // operations that the second device does not support
 };
 
 class Overlap : public ::testing::TestWithParam<Model> {
@@ -38,7 +38,8 @@ void PrintTo(const Model& model, std::ostream* to) { *to << model.name; }
 
 bool is_attention(const Graph& graph, NodeId id) { return graph[id].op == Op::attention; }
 
-// Without windows; with windows of 16, whose cells are given anew within a batch; where caches are copied to be read.
+// Models without windows, with windows of 16 whose cells are reused within a batch, and with caches that are copied
+// before they are read.
 INSTANTIATE_TEST_SUITE_P(
     Models, Overlap, ::testing::Values(Model{"story"}, Model{"gemma3-dense"}, Model{"gemma3-dense", is_attention}),
     [](const auto& instance) {
@@ -77,7 +78,7 @@ TEST_P(Overlap, AnErrorOnTheWayLeavesTheSessionAsItWas) {
     });
     const auto done = parts->decode(Batch::prompt(std::span(tokens).subspan(40), 40, 0), &cancel);
     canceller.join();
-    if (done) {  // with windows there is no way back
+    if (done) {  // windows do not allow a rollback
       ASSERT_OK_AND_ASSIGN(parts, begin());
     }
     ASSERT_EQ(parts->max_position(0), 39) << "run " << run;

@@ -1,4 +1,4 @@
-// What flags mean: the device of each weight, layer and cache; and errors that name what there is.
+// Meaning of the placement options: the device of each weight, layer and cache. Errors list the valid names.
 #include "tessera/engine/placement.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::shared_ptr<Registry> two_devices(uint64_t a_bytes = 1000, uint64_t b_bytes 
   return fake_registry({{.name = "a", .limit_bytes = a_bytes}, {.name = "b", .limit_bytes = b_bytes}});
 }
 
-// The first letter of each entry's device: layers, then the output.
+// Returns the first letter of each entry's device: layers, then the output.
 std::string entries_of(const Registry& registry, int64_t n_layers, const PlacementOptions& options) {
   const auto placement = ModelPlacement::create(registry, model_of(n_layers), options);
   if (!placement) return placement.error().message();
@@ -32,7 +32,7 @@ std::string entries_of(const Registry& registry, int64_t n_layers, const Placeme
   return letters;
 }
 
-// The memory of a weight in a model of four layers.
+// Returns the buffer type of a weight in a model of four layers.
 std::string memory_of(const Registry& registry, const PlacementOptions& options, const std::string& name,
                       Op use = Op::mul_mat, bool pack = true) {
   const auto placement = ModelPlacement::create(registry, model_of(4), options);
@@ -71,7 +71,7 @@ TEST(Placement, LayersAreSharedAsAskedOrByFreeMemory) {
   EXPECT_EQ(entries(*two_devices(), {.split = SplitMode::none, .main_device = 1}), "bbbbbbbb");
 }
 
-// "a 0:32, b 32:64" for a matrix of so many rows.
+// Returns "a 0:32, b 32:64" for a matrix of n_rows rows.
 std::string parts_of(const Registry& registry, PlacementOptions options, int64_t n_rows,
                      const std::string& name = "blk.0.attn_q.weight", Op use = Op::mul_mat) {
   options.devices = kTwo;
@@ -101,13 +101,13 @@ TEST(Placement, RowsAreSharedInPanels) {
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 3}, .main_device = 1}, 64), "a 0:16, b 16:64");
   EXPECT_EQ(parts_of(*two_devices(3000, 1000), {}, 160), "a 0:128, b 128:160");
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "output.weight"), "a 0:32, b 32:64");
-  // Not split: one device's share is less than a panel, or all; it is no matrix, or rows of it are looked up.
+  // Not split: a device's share is less than a panel, or everything; the weight is not a matrix, or a table of rows.
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 15), "");
   EXPECT_EQ(parts_of(*registry, {.shares = {0, 1}}, 64), "");
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 0}}, 41), "");
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "blk.0.attn_norm.weight", Op::rms_norm), "");
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}}, 64, "token_embd.weight"), "");
-  // Nor where it lies elsewhere.
+  // A matrix that is not on these devices is not split either.
   EXPECT_EQ(parts_of(*registry, {.n_gpu_layers = 2, .shares = {1, 1}}, 64), "");
   EXPECT_EQ(parts_of(*registry, {.shares = {1, 1}, .rules = {{"attn", "b"}}}, 64), "");
   const auto lacks = [](const Graph& graph, NodeId id) { return graph[id].op == Op::mul_mat; };
@@ -154,8 +154,8 @@ TEST(Placement, WeightsLieWithTheirLayer) {
   EXPECT_EQ(memory("output.weight"), "b");
   EXPECT_EQ(memory("output_norm.weight", Op::rms_norm), "b");
   EXPECT_EQ(memory("token_embd.weight", Op::get_rows), "cpu");
-  EXPECT_EQ(memory("token_embd.weight", Op::mul_mat), "b");       // it is the output too
-  EXPECT_EQ(memory("rope_freqs.weight", Op::rope_table), "cpu");  // goes with the first layer
+  EXPECT_EQ(memory("token_embd.weight", Op::mul_mat), "b");       // also used as the output
+  EXPECT_EQ(memory("rope_freqs.weight", Op::rope_table), "cpu");  // on the device of the first layer
   EXPECT_EQ(memory_of(*registry, {}, "blk.0.attn_q.weight", Op::mul_mat, false), "cpu");
 }
 

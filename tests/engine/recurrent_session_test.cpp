@@ -1,5 +1,5 @@
-// Sessions of recurrent and hybrid models: whatever is done to a sequence, what follows has the bits of a text that was
-// decoded at once; what a state cannot do is refused and changes nothing.
+// Sessions of recurrent and hybrid models. After every operation on a sequence, later logits have the bits of a text
+// that was decoded at once. Operations that a state does not support are refused without changes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ TEST_P(RecurrentSession, ABatchCancelledBetweenMicroBatchesLeavesTheStateAsItWas
   expect_continues(20, 60);
 }
 
-// At any step of a graph: whether a cancellation comes in time is left to chance.
+// Cancels at random points of a graph. A cancellation may also come too late.
 TEST_P(RecurrentSession, ABatchCancelledAtAnyTimeLeavesTheStateAsItWas) {
   ASSERT_OK(decode(0, 20));
   for (int delay_us = 0; delay_us < 2000; delay_us += 100) {
@@ -102,7 +102,7 @@ TEST_P(RecurrentSession, ABatchCancelledAtAnyTimeLeavesTheStateAsItWas) {
     });
     const auto done = session_->decode(all_logits(tokens(20, 55), 20), &cancel);
     canceller.join();
-    if (done) {  // go back the only way there is
+    if (done) {  // removing the whole sequence is the only possible rollback
       ASSERT_OK(session_->remove(0, 0, 128));
       ASSERT_OK(decode(0, 20));
       continue;
@@ -139,7 +139,7 @@ TEST_P(RecurrentSession, GoesBackToCheckpointsOnly) {
   ASSERT_OK(session_->remove(0, 25, 128));
   EXPECT_EQ(session_->max_position(0), 24);
   expect_continues(25, 40);
-  ASSERT_OK(session_->remove(0, 25, 40));  // it is still there
+  ASSERT_OK(session_->remove(0, 25, 40));  // the checkpoint still exists
   expect_continues(25, 60);
   ASSERT_OK(session_->checkpoint(0));
   ASSERT_OK(session_->drop_checkpoints(0));
@@ -157,7 +157,7 @@ TEST_P(RecurrentSession, ASavedStateIsRestored) {
   ASSERT_OK(decode(0, 30));
   ASSERT_OK_AND_ASSIGN(const auto state, session_->save_state(0));
   ASSERT_OK_AND_ASSIGN(session_, open(64));
-  ASSERT_OK(session_->decode(all_logits(token_ids(*engine_, 10, 9), 0, 1)));  // what was there is replaced
+  ASSERT_OK(session_->decode(all_logits(token_ids(*engine_, 10, 9), 0, 1)));  // replaces the sequence
   ASSERT_OK(session_->restore_state(1, state));
   EXPECT_EQ(session_->max_position(1), 29);
   ASSERT_OK_AND_ASSIGN(const auto again, session_->save_state(1));
@@ -227,7 +227,8 @@ TEST_P(RecurrentSession, TokensOutOfOrderAreRefused) {
   expect_continues(0, 10);
 }
 
-// Keys of recurrent layers over their range: an error that names the file and the key, or a model that decodes.
+// Keys of recurrent layers with values over their range: an error that names the file and the key, or a model that
+// decodes.
 TEST(RecurrentKeys, OverTheirRange) {
   for (const auto& [model, keys] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"mamba", {"ssm.conv_kernel", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank"}},

@@ -1,5 +1,5 @@
-// The heart of the engine: on one instruction set, the logits after a token are the same bits whatever else is
-// computed, however it is split, and whatever the cache holds or held.
+// The central guarantee of the engine: on one instruction set, the logits of a token have the same bits for all other
+// contents of a batch, all splits of it, and all present and earlier contents of the cache.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
     return Session::create(engine_, options(n_ubatch, n_threads, n_sequences));
   }
 
-  /// The expected logits of tokens [begin, end).
+  /// Returns the expected logits of tokens [begin, end).
   std::span<const float> rows(int64_t begin, int64_t end) const {
     const int64_t n_vocab = engine_->model().info().n_vocab;
     return std::span(expected_).subspan(static_cast<size_t>(begin * n_vocab),
@@ -58,7 +58,7 @@ class SameBits : public ::testing::TestWithParam<std::tuple<std::string, const c
   std::vector<float> expected_;
 };
 
-/// Sanitizers see the same memory and threads with any instruction set; tests/cpu run all of them.
+/// Memory and threads are the same for all instruction sets, so one is enough with sanitizers. tests/cpu runs all sets.
 std::vector<std::string> tested_isas() {
   std::vector<std::string> isas = isa::usable_isas();
   if (!testing::runs_all_cases()) isas.erase(isas.begin(), isas.end() - 1);
@@ -76,8 +76,8 @@ INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                            return std::get<0>(instance.param) + model;
                          });
 
-// Every micro-batch passes some hundred barriers, each of which may wait for a time slice where CPUs are few and busy:
-// so not all pairs, and the smallest micro-batches with one thread.
+// Every micro-batch passes some hundred barriers, and each may wait for a time slice on a busy machine with few CPUs.
+// Therefore not all pairs are tested, and the smallest micro-batches only with one thread.
 TEST_P(SameBits, ForAnyMicroBatchAndNumberOfThreads) {
   for (const auto& [n_ubatch, n_threads] :
        {std::pair<int64_t, int>{1, 1}, {7, 1}, {64, 1}, {512, 1}, {7, 2}, {64, 2}, {512, 2}, {64, 3}, {512, 3}}) {
@@ -144,7 +144,7 @@ TEST_P(SameBits, AfterPartsAreRemovedAndDecodedAgain) {
     ASSERT_OK(session->remove(0, begin, end));
     ASSERT_OK(session->decode(all_logits(tokens(begin, end), begin)));
     ASSERT_TRUE(same_bits(all_rows(*session), rows(begin, end))) << begin << " to " << end;
-    // What comes after sees the re-decoded part.
+    // Later tokens attend to the part that was decoded again.
     ASSERT_OK(session->remove(0, 109, 110));
     ASSERT_OK(session->decode(all_logits(tokens(109, 110), 109)));
     ASSERT_TRUE(same_bits(all_rows(*session), rows(109, 110))) << begin << " to " << end;
@@ -164,7 +164,7 @@ TEST_P(SameBits, AfterACopyThatDiverges) {
   ASSERT_OK(session->decode(all_logits(tokens(0, 70), 0, 0)));
   ASSERT_OK(session->copy(0, 1, 0, 70));
   ASSERT_OK(session->copy(0, 2, 0, 70));
-  // Both write into the block that they share; the third keeps reading it.
+  // Both sequences write into the block that they share. The third continues to read it.
   ASSERT_OK(session->decode(all_logits(token_ids(*engine_, 40, 9), 70, 0)));
   ASSERT_OK(session->decode(all_logits(tokens(70, 110), 70, 1)));
   EXPECT_TRUE(same_bits(all_rows(*session), rows(70, 110)));
@@ -177,7 +177,7 @@ TEST_P(SameBits, AfterACopyIntoABlockOfItsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(7, 1, 2));
   ASSERT_OK(session->decode(all_logits(tokens_, 0, 0)));
   ASSERT_OK(session->decode(all_logits(tokens(0, 10), 0, 1)));
-  ASSERT_OK(session->copy(0, 1, 10, 109));  // cells 10 to 63 are moved, the second block is shared
+  ASSERT_OK(session->copy(0, 1, 10, 109));  // cells 10 to 63 are copied, the second block is shared
   ASSERT_OK(session->decode(all_logits(tokens(109, 110), 109, 1)));
   EXPECT_TRUE(same_bits(all_rows(*session), rows(109, 110)));
 }
@@ -198,7 +198,7 @@ TEST_P(SameBits, AfterASavedStateIsRestored) {
   ASSERT_OK(session->decode(all_logits(tokens(0, 80))));
   ASSERT_OK_AND_ASSIGN(const auto state, session->save_state(0));
   ASSERT_OK_AND_ASSIGN(const auto fresh, open(7, 2, 2));
-  ASSERT_OK(fresh->decode(all_logits(token_ids(*engine_, 30, 3), 0, 1)));  // what was there is replaced
+  ASSERT_OK(fresh->decode(all_logits(token_ids(*engine_, 30, 3), 0, 1)));  // replaces the sequence
   ASSERT_OK(fresh->restore_state(1, state));
   ASSERT_OK(fresh->decode(all_logits(tokens(80, 110), 80, 1)));
   EXPECT_TRUE(same_bits(all_rows(*fresh), rows(80, 110)));
@@ -265,7 +265,7 @@ TEST_P(SameBitsOfTypes, ForAnySplitThreadsAndPacking) {
 class SameBitsOfExperts : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Isa, SameBitsOfExperts, ::testing::ValuesIn(tested_isas()));
 
-// Which tokens share an expert's product depends on the batch; the bits do not.
+// The batch determines the tokens that share an expert's product, but it does not change the bits.
 TEST_P(SameBitsOfExperts, ForAnySplitThreadsAndPacking) {
   const std::string original = arch_model("llama-moe");
   for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_0, DType::q5_1}) {
@@ -303,9 +303,8 @@ TEST(CacheTypes, AreCloseToF32) {
   ASSERT_OK_AND_ASSIGN(const auto exact, logits(DType::f32));
   double magnitude = 0;
   for (const float v : exact) magnitude = std::max(magnitude, std::abs(double{v}));
-  // Rounding K and V by r moves the logits by about r of their size, a few times over two layers; r is 2^-11 for f16,
-  // 2^-8 for bf16, and up to 1/254 of a block's largest value for q8_0, 8 and 16
-  // times that for five and four bits.
+  // Rounding K and V by r changes the logits by a few times r of their size over two layers. r is 2^-11 for f16, 2^-8
+  // for bf16, and up to 1/254 of a block's largest value for q8_0. It is 8 and 16 times that for five and four bits.
   for (const auto& [dtype, bound] : {std::pair{DType::f16, 0.004},
                                      {DType::bf16, 0.03},
                                      {DType::q8_0, 0.03},

@@ -1,3 +1,4 @@
+// Sessions: refused and cancelled batches leave the cache as before, options are checked, and positions shift.
 #include "tessera/engine/session.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +116,7 @@ TEST_F(SessionTest, AnEngineThatIsNotLoadedIsRefused) {
   EXPECT_ERROR(Session::create(engine, {}), "not loaded");
 }
 
-// More shapes than a session keeps prepared, then the first again.
+// Decodes more shapes than a session keeps prepared, then the first one again.
 TEST_F(SessionTest, ManyShapesOfBatchesAreServed) {
   ASSERT_OK_AND_ASSIGN(const auto session, open({.n_ctx = 2048, .n_ubatch = 40, .n_outputs = 40}));
   for (int64_t i = 0; i < 50; ++i) {
@@ -126,7 +127,7 @@ TEST_F(SessionTest, ManyShapesOfBatchesAreServed) {
   }
 }
 
-// Not after the first of its micro-batches.
+// The refusal comes before the first micro-batch, not after it.
 TEST_F(SessionTest, ABatchLongerThanTheContextIsRefusedBeforeItIsComputed) {
   int n_computed = 0;
   ASSERT_OK_AND_ASSIGN(const auto session,
@@ -137,7 +138,7 @@ TEST_F(SessionTest, ABatchLongerThanTheContextIsRefusedBeforeItIsComputed) {
 
 // --- shift
 
-// A model file with learned positions beside its rope.
+// The model file has learned positions in addition to RoPE.
 TEST_F(SessionTest, ModelsWithLearnedPositionsAreNotShifted) {
   EditableModel model(path_);
   ASSERT_OK(model.builder.add_tensor("position_embd.weight", DType::f32, {1}));
@@ -153,8 +154,9 @@ TEST_F(SessionTest, ModelsWithLearnedPositionsAreNotShifted) {
   EXPECT_ERROR(generator.start(std::span(tokens_).first(4), nullptr), "cannot be shifted");
 }
 
-// Rope depends on distances alone: tokens that are moved are as if decoded there, but for rounding. K is rotated once
-// more (2 roundings of 2^-24), and cosines of other angles are rounded elsewhere; five layers add up to about 1e-5.
+// RoPE depends only on distances, so shifted tokens equal tokens decoded at the new positions, except for rounding. K
+// is rotated once more (2 roundings of 2^-24), and cosines of other angles have other roundings. Five layers give about
+// 1e-5.
 void expect_shift_is_a_decode(const std::shared_ptr<Engine>& engine) {
   const std::vector<int32_t> tokens = token_ids(*engine, 71);
   for (const int32_t from : {10, 64, 100})
@@ -177,7 +179,7 @@ void expect_shift_is_a_decode(const std::shared_ptr<Engine>& engine) {
 
 TEST_F(SessionTest, ShiftedTokensAreAsIfDecodedAtTheirNewPositions) { expect_shift_is_a_decode(engine_); }
 
-// YaRN stretches K; a move must not stretch it again.
+// YaRN scales K. A shift must not scale it again.
 TEST_F(SessionTest, ShiftedTokensKeepTheirMagnitude) {
   EngineOptions options;
   options.rope.scaling = nn::RopeScaling::yarn;

@@ -1,4 +1,4 @@
-// Models over several devices: the bits are those of one device wherever the layers, weights and caches lie.
+// Models on several devices have the same bits as on one device, for every placement of layers, weights and caches.
 #include <fmt/format.h>
 
 #include "tests/support/engine_support.h"
@@ -38,7 +38,7 @@ SessionOptions options_of(int n_threads = 1) {
           .threads = {.n_threads = n_threads}};
 }
 
-// Rows of logits of everything that a session does, one after another.
+// Returns the logits of all kinds of steps of a session, one after another.
 Result<std::vector<float>> logits_of_a_life(const std::shared_ptr<Engine>& engine) {
   TESSERA_ASSIGN(const auto session, Session::create(engine, options_of()));
   std::vector<float> rows;
@@ -49,7 +49,7 @@ Result<std::vector<float>> logits_of_a_life(const std::shared_ptr<Engine>& engin
   const std::vector<int32_t> tokens = token_ids(*engine, kDeviceTokens), others = token_ids(*engine, kDeviceTokens, 5);
   TESSERA_TRY(session->decode(all_logits(tokens)));  // a prefill of three micro-batches
   keep_rows(*session);
-  Batch both;  // and two sequences token by token
+  Batch both;  // two sequences token by token
   for (int32_t p = 0; p < 20; ++p)
     both.add({.token = others[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
   both.add({.token = 3, .position = kDeviceTokens, .sequence = 0, .wants_logits = true});
@@ -110,7 +110,7 @@ class SeveralDevices : public ::testing::TestWithParam<const char*> {
   std::vector<float> expected_;
 };
 
-// Dense; with windows and one table for input and output; with recurrent layers; with experts.
+// A dense model, one with windows and one table for input and output, one with recurrent layers, one with experts.
 INSTANTIATE_TEST_SUITE_P(Models, SeveralDevices, ::testing::Values("story", "gemma3-dense", "lfm2-dense", "llama-moe"),
                          [](const auto& instance) {
                            std::string name = instance.param;
@@ -155,7 +155,7 @@ TEST_P(SeveralDevices, GiveTheSameBitsWithRowsOnEach) {
   expect_same(fakes(), options, "caches on the CPU and a rule");
 }
 
-// Weights that a device cannot multiply stay on the CPU, and whatever else it cannot run goes there and back.
+// Weights that a device cannot multiply stay on the CPU. Other operations that it cannot run are computed on the CPU.
 TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
   for (const Op lacking : {Op::mul_mat, Op::rms_norm, Op::attention, Op::kv_store, Op::rope, Op::add}) {
     if (!runs_all_cases() && lacking != Op::attention && lacking != Op::add) continue;
@@ -169,9 +169,9 @@ TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
   }
 }
 
-// By hand, for the story model of 5 layers. Tables of ropes and rows of token_embd are made on the CPU. What crosses:
-// the table of ropes, x, positions, and what else was first read on the other side. Between layers x is the sum that
-// ends a layer, which the device computes of its two operands.
+// Derivation for the story model of 5 layers. The CPU computes RoPE tables and rows of token_embd. Copies between the
+// devices: the RoPE table, x, positions, and other values first read on the other device. Between layers, x is the sum
+// that ends a layer, and the device computes it from copies of the two operands.
 TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
   const std::string path = story_model();
   struct Case {
@@ -179,19 +179,19 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
     size_t n_slices, n_copies;
   };
   const Case cases[] = {
-      // The CPU, then the device: ropes, x, positions.
+      // The CPU, then the device: RoPE table, x, positions.
       {{.devices = {"fake:0"}}, 2, 3},
-      // Layers 3 and 4 and the output there: ropes, residual and product, positions, sequences, cells.
+      // Layers 3 and 4 and the output on the device: RoPE table, residual and product, positions, sequences, cells.
       {{.devices = {"fake:0"}, .n_gpu_layers = 3}, 2, 6},
-      // Attention on the CPU: per layer q, k and v go there and its result comes back; at first ropes and x.
+      // Attention on the CPU: per layer, q, k and v to the CPU and the result back; at first the RoPE table and x.
       {{.devices = {"fake:0"}, .offload_caches = false}, 1 + 2 * 5 + 1, 2 + 4 * 5},
-      // The output alone: residual and product.
+      // Only the output on the device: residual and product.
       {{.devices = {"fake:0"}, .n_gpu_layers = 1}, 2, 2},
       {{}, 1, 0},
-      // Rows on two devices: the CPU, then what comes in front of the first products. In a layer four times (q, k and
-      // v;
-      // the output of attention; gate and up; down) products there, products here, and what follows. As above to the
-      // device; in a layer x four times to the other and seven products back; and the output in the same way.
+      // Rows on two devices. Slices: the CPU, then the nodes before the first products. Each layer has four groups (q,
+      // k and v; the output of attention; gate and up; down) of three slices: products on the other device, products on
+      // the main device, and the nodes after them. Copies: as above to the main device. Per layer, four times x to the
+      // other device and seven products back. The output has the same copies.
       {{.devices = {"fake:0", "fake:1"}, .split = SplitMode::row, .shares = {1, 1}}, 2 + 21 * 3, 3 + 5 * (4 + 7) + 2},
   };
   for (const Case& c : cases) {
@@ -205,7 +205,7 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
   }
 }
 
-// Low-rank terms lie with the weights that they change, directions with their layers.
+// LoRA terms are on the device of their weights, control vectors on the device of their layers.
 TEST(SeveralDevicesWithAdapters, GiveTheSameBits) {
   const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const auto files, GgufFile::open(path));
@@ -237,7 +237,7 @@ TEST(SeveralDevicesWithAdapters, GiveTheSameBits) {
   }
 }
 
-// An encoder and its decoder, with prompts in a cache of their own.
+// An encoder-decoder model, whose prompts have a cache of their own.
 TEST(SeveralDevicesWithAnEncoder, GiveTheSameBits) {
   const std::string path = TinyT5("t5").write("several_t5.gguf");
   std::vector<float> expected;

@@ -1,3 +1,4 @@
+// Saved states of a sequence: round trips, and refusal of damaged or foreign states.
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_support.h"
@@ -20,7 +21,7 @@ class StateTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(other_, session_->save_state(1));
   }
 
-  /// Sequence 1 is what it was.
+  /// Checks that sequence 1 is unchanged.
   void expect_unchanged() {
     ASSERT_OK_AND_ASSIGN(const auto now, session_->save_state(1));
     EXPECT_EQ(now, other_);
@@ -98,7 +99,7 @@ TEST_F(StateTest, WhatDoesNotFitIsRefusedAndNothingIsLost) {
   ASSERT_OK_AND_ASSIGN(const auto large, session_->save_state(0));  // 103 positions
   ASSERT_OK_AND_ASSIGN(const auto small, Session::create(engine_, {.n_ctx = 64, .n_sequences = 2}));
   EXPECT_ERROR(small->restore_state(0, large), "position 64 of sequence 0");
-  EXPECT_ERROR(session_->restore_state(1, large), "the KV cache is full");  // three blocks, two of them sequence 0's
+  EXPECT_ERROR(session_->restore_state(1, large), "the KV cache is full");  // sequence 0 has two of the three blocks
   expect_unchanged();
   EXPECT_ERROR(session_->restore_state(2, state_), "sequence 2");
   EXPECT_ERROR(session_->save_state(2), "sequence 2");

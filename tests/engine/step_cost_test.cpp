@@ -1,4 +1,4 @@
-// The cost of a step, against sums over the story model's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8,
+// The cost of a step against sums over the story model's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8,
 // hidden size 172, 512 tokens.
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
@@ -31,7 +31,7 @@ TEST(StepCost, OneTokenTouchesEachWeightOnce) {
                .kv_bytes_per_position = 5 * 4 * (8 + 8) * 2});
 }
 
-// After the last layer's attention only wanted tokens go on; here one of three.
+// After the last layer's attention, only tokens with requested logits are computed; here one of three.
 TEST(StepCost, TokensWithoutLogitsSkipTheEnd) {
   const std::string path = story_model();
   const double last_layer = 3 * (64 * 64 + 2 * 64 * 32) + 64 * 64 + 3 * 64 * 172;
@@ -46,7 +46,7 @@ TEST(StepCost, TokensWithoutLogitsSkipTheEnd) {
 TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
   const std::string path = story_model();
   ASSERT_OK_AND_ASSIGN(const std::string q8_0, requantize(path, DType::q8_0, "cost-q8_0.gguf"));
-  const double floats = 5 * 64 * 172;  // ffn_down: rows of 172 are no whole blocks
+  const double floats = 5 * 64 * 172;  // ffn_down: a row of 172 is not a whole number of blocks
   const double blocks = 5 * kLayerWeights + kHead - floats;
   expect_cost(q8_0, {.n_ctx = 64}, 1, 1,
               {.macs = blocks + floats,
@@ -56,7 +56,8 @@ TEST(StepCost, TellsProductsOfBlocksFromProductsOfFloats) {
                .kv_bytes_per_position = 5 * 4 * (8 + 8) * 2});
 }
 
-// llama-moe: 2 layers of width 128, 4 experts of 192 of which a token uses 2, 4 heads and 2 KV heads of 32, 256 tokens.
+// llama-moe: 2 layers of width 128, 4 experts of width 192, 2 experts per token, 4 heads and 2 KV heads of 32, 256
+// tokens.
 TEST(StepCost, ATokenTouchesTheExpertsThatItUses) {
   const std::string path = arch_model("llama-moe");
   const double attention = 2 * 128 * 128 + 2 * 128 * 64, router = 128 * 4, expert = 3 * 128 * 192, head = 128 * 256;
@@ -67,7 +68,7 @@ TEST(StepCost, ATokenTouchesTheExpertsThatItUses) {
                .weight_bytes = 4 * weights,
                .macs_per_pair = 2 * 4 * (32 + 32),
                .kv_bytes_per_position = 2 * 2 * (32 + 32) * 2});
-  // Three tokens may use all experts, not more.
+  // Three tokens may use all four experts.
   expect_cost(path, {.n_ctx = 64}, 3, 3,
               {.macs = 3 * weights,
                .int8_macs = 0,

@@ -1,3 +1,4 @@
+// Vocabularies from the keys of a model file: valid ones, and errors that name the key.
 #include "tessera/engine/vocab_loader.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ GgufBuilder small_builder() {
   return builder;
 }
 
-/// Writes, reads and loads the builder's file, and hands what came out to `check` while the file is alive.
+/// Writes, reads and loads the builder's file, and calls `check` with the result while the file is open.
 void with_loaded(const GgufBuilder& builder, const std::function<void(Result<text::VocabData>)>& check) {
   ASSERT_OK_AND_ASSIGN(const auto bytes, gguf_to_bytes(builder, {}));
   ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::parse(bytes, "small.gguf"));

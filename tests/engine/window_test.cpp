@@ -1,5 +1,5 @@
-// Sessions of a model half of whose layers have an attention window: gemma2 with a window of 20, so that 300 tokens
-// leave several blocks behind. The expected logits come from one micro-batch, during which nothing is forgotten.
+// Sessions of a model with attention windows in half of its layers: gemma2 with a window of 20, so 300 tokens leave
+// several blocks behind. The expected logits come from one micro-batch, which drops no positions.
 #include <gtest/gtest.h>
 
 #include "tessera/engine/generate.h"
@@ -75,7 +75,7 @@ TEST_F(WindowTest, SameBitsTokenByTokenBesideAnotherSequence) {
   EXPECT_LT(n_held(*session, 1), 150u);
 }
 
-// Fifteen micro-batches go well and leave blocks behind, the sixteenth is refused: what was there is there.
+// Fifteen micro-batches succeed and leave blocks behind, and the sixteenth is refused. The cache is then as before.
 TEST_F(WindowTest, AFailedBatchLeavesTheCacheAsBefore) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(10));
   ASSERT_OK(session->decode(Batch::prompt(tokens(0, 140), 0, 0)));
@@ -131,7 +131,7 @@ TEST_F(WindowTest, OnlyWhatIsHeldIsSaved) {
   ASSERT_OK_AND_ASSIGN(const size_t two, bytes_at(1, 2));
   ASSERT_OK_AND_ASSIGN(const size_t all, bytes_at(2, kWindowTokens));
   const size_t per_token = two - few, lost = kWindowTokens - n_held(*session);
-  // Half of the layers, and the number of the position, are left out for a position that is forgotten.
+  // A dropped position omits half of the layers and its position number.
   EXPECT_EQ(few + per_token * (kWindowTokens - 1) - all, lost * ((per_token - 8) / 2 + 4));
 }
 
@@ -145,7 +145,7 @@ TEST_F(WindowTest, ACopyGoesOnLikeItsOriginal) {
   EXPECT_TRUE(same_bits(all_rows(*session), rows(250, 300)));
 }
 
-// K is rotated and rounded to f16 once more, which moves a score by about 2^-11 of it; four layers.
+// K is rotated and rounded to f16 once more, which changes a score by about 2^-11 of it, in each of four layers.
 TEST_F(WindowTest, AShiftMovesAllLayers) {
   ASSERT_OK_AND_ASSIGN(const auto session, open(64));
   ASSERT_OK(session->decode(Batch::prompt(tokens(0, 299), 100, 0)));
@@ -156,7 +156,7 @@ TEST_F(WindowTest, AShiftMovesAllLayers) {
     ASSERT_NEAR(session->logits(0)[i], rows(299, 300)[i], 0.02) << i;
 }
 
-// Kept or not, 400 tokens in a context of 256 shift it several times.
+// With and without kept tokens, 400 tokens shift a context of 256 several times.
 TEST_F(WindowTest, ContextShiftGoesOnWhereWindowsHaveForgotten) {
   for (const int64_t n_keep : {0, 5, 60, 200}) {
     ASSERT_OK_AND_ASSIGN(const auto session, open(64, 1, 1, 256));
@@ -170,7 +170,7 @@ TEST_F(WindowTest, ContextShiftGoesOnWhereWindowsHaveForgotten) {
       if (*id < 0) break;
     }
     EXPECT_EQ(generator.n_generated(), 400);
-    // No holes: the kept tokens, then what was moved down to them.
+    // Positions have no gaps: the kept tokens, then the shifted ones.
     EXPECT_EQ(static_cast<int32_t>(session->cache().cells(0)->positions.size()), *session->max_position(0) + 1);
   }
 }

@@ -56,8 +56,8 @@ TEST(WeightName, WithoutAKind) {
 }
 
 TEST(WeightName, ALayerIsANumberBetweenDots) {
-  for (const char* name : {"blk.x.attn_v.weight", "blk.-1.attn_v.weight", "blk.3", "blk.", "blk..attn_v", "xblk.3.attn_v",
-                           "blk.99999999999999999999.attn_v"})
+  for (const char* name : {"blk.x.attn_v.weight", "blk.-1.attn_v.weight", "blk.3", "blk.", "blk..attn_v",
+                           "xblk.3.attn_v", "blk.99999999999999999999.attn_v"})
     EXPECT_EQ(parse_weight_name(name).layer, std::nullopt) << name;
 }
 

@@ -1,3 +1,4 @@
+// Instruction sets by name, and the choice of the default one.
 #include "tessera/isa/sets.h"
 
 #include <cstdlib>
@@ -23,7 +24,7 @@ TEST(InstructionSets, UnknownOnesAreErrorsThatListTheUsable) {
   EXPECT_ERROR(find_isa(""), "usable: scalar");
 }
 
-// The choice is made once in a process, so each case has a process of its own.
+// A process chooses its instruction set once, so each case runs in a process of its own.
 class DefaultSet : public ::testing::Test {
  protected:
   DefaultSet() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

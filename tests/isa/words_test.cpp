@@ -1,4 +1,4 @@
-// The lanes and half-precision numbers of the scalar set against plain code; tests/cpu compares the sets with each
+// The lanes and half-precision numbers of the scalar set against plain code. tests/cpu compares the sets with each
 // other through the kernels.
 #define TESSERA_ISA_NAMESPACE scalar
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ TEST(Tree, EveryFolderHasItsTests) {
 TEST(Tree, MessagesOfTheLibraryNameOptionsAndNoFlags) {
   const fs::path tessera = fs::path(testing::source_dir()) / "tessera";
   const std::string table = testing::read_all(tessera / "cli" / "option_flags.cpp");
-  const std::regex literal("\"(?:[^\"\\\\\n]|\\\\.)*\""), flag("[\" (]--[a-z]|[ (]-(?:c|b|ngl|ncmoe|t|m)\\b"),
+  const std::regex literal("\"(?:[^\"\\\\\n]|\\\\.)*\""), flag("[\" (]--[a-z]|[ (]-(?:c|b|ngl|ncmoe|t|m|ub)\\b"),
       option("option ([a-z_.]*[a-z])");
   size_t n_options = 0;
   for (const fs::path& path : sources()) {

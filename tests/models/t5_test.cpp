@@ -221,7 +221,7 @@ TEST_F(T5Sessions, PromptsThatCannotBeReadAreRefused) {
   expect_refused(0, std::vector<int32_t>{1, TinyT5::kVocab}, "token 30 at position 1, want 0 to 29");
   ASSERT_OK_AND_ASSIGN(session_, open(engine_, kPrompt));
   expect_refused(0, token_ids(*engine_, kPrompt + 1),
-                 "a prompt of 71 tokens, micro-batch of 70 (n_ubatch): an encoder computes a prompt at once");
+                 "a prompt of 71 tokens, micro-batch of 70 (option n_ubatch): an encoder computes a prompt at once");
 }
 
 TEST_F(T5Sessions, ACancelledPromptIsNone) {

@@ -1,4 +1,4 @@
-// Single operations: a row for each that matches, as it is measured.
+// Benchmarks of single operations: a row for each matching operation, reported as soon as it is measured.
 #include "tessera/observe/bench_ops.h"
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@ class BenchOps : public ::testing::Test {
     TESSERA_ASSIGN(options.pattern, TensorPattern::compile(pattern));
     std::vector<BenchOpRow> rows;
     const CancelToken cancel;
-    TESSERA_TRY(bench_ops(*device_, options, {.threads = {.n_threads = 1}}, cancel,
-                          [&](const BenchOpRow& row) -> Result<> {
-                            if (rows.size() == n_most) return fail(ErrorCode::io, "the sink is full");
-                            rows.push_back(row);
-                            return {};
-                          }));
+    TESSERA_TRY(
+        bench_ops(*device_, options, {.threads = {.n_threads = 1}}, cancel, [&](const BenchOpRow& row) -> Result<> {
+          if (rows.size() == n_most) return fail(ErrorCode::io, "the sink is full");
+          rows.push_back(row);
+          return {};
+        }));
     return rows;
   }
   std::unique_ptr<Device> device_ = cpu::create_device("").value();

@@ -1,4 +1,4 @@
-// The measure that values of two sessions are compared by.
+// The error measure for values of two sessions.
 #include "tessera/observe/compare_run.h"
 
 #include <gtest/gtest.h>

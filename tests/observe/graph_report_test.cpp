@@ -1,4 +1,4 @@
-// The report of a step over two devices: slices, copies and causes as the schedule has them, in JSON and in DOT.
+// The report of a step on two devices, in JSON and DOT: its slices, copies and causes equal the schedule's.
 #include "tessera/observe/graph_report.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 class GraphReportTest : public ::testing::Test {
  protected:
-  // The last two layers and the output on a device that does not tell the times of nodes.
+  // The last two layers and the output are on a device that does not report the times of nodes.
   void SetUp() override {
     registry_ = testing::fake_registry({{}});
     ASSERT_OK_AND_ASSIGN(engine_, Engine::open(*registry_, testing::story_model(),
@@ -44,7 +44,7 @@ TEST_F(GraphReportTest, SlicesAndCopiesAreTheSchedules) {
   ASSERT_EQ(report["devices"].size(), 2u);
   EXPECT_EQ(report["devices"][0]["name"], "fake:0");
   EXPECT_EQ(report["memories"].size(), 2u);
-  // The CPU until layer 2, the device from layer 3 on.
+  // The CPU runs layers 0 to 2, the device the others.
   ASSERT_EQ(step["slices"].size(), 2u);
   EXPECT_EQ(step["slices"][0]["device"], 1);
   EXPECT_EQ(step["slices"][1]["device"], 0);

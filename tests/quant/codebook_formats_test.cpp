@@ -1,4 +1,4 @@
-// Facts of the codebook formats (iq1, iq2, iq3) and of their search beyond the error table's figures.
+// Properties of the codebook formats (iq1, iq2, iq3) and of their search, in addition to the error table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBlock = 256;
 
-/// A format, the byte and bits of its first scale block's multiplier, and where d lies (iq1_m: in nibbles).
+/// A format, the byte and bits of its first scale block's multiplier, and the position of d (iq1_m: in nibbles).
 struct Case {
   DType dtype;
   size_t scale_byte;
@@ -86,12 +86,12 @@ TEST_P(CodebookFormat, ValuesOnTheGridAreKept) {
   for (int trial = 0; trial < kTrials; ++trial) {
     Row row = empty_row();
     for (uint8_t& b : row) b = static_cast<uint8_t>(rng.next_u32() >> 24);
-    row[GetParam().scale_byte] |= GetParam().scale_bits;  // the largest multiplier occurs, which fixes d
+    row[GetParam().scale_byte] |= GetParam().scale_bits;  // sets the largest multiplier, which determines d
     set_d(row, 0x3400);                                   // 0.25
     const std::vector<float> x = decoded(row);
     n_kept += decoded(encoded(x)) == x;
   }
-  // The first guess of the scale decides: of random points another scale may look better at first.
+  // The search depends on its first guess of the scale, and for random points another scale may be better at first.
   EXPECT_GE(n_kept, kTrials - 2);
 }
 
@@ -99,8 +99,8 @@ TEST_P(CodebookFormat, AnOutlierLeavesABlockBetterThanZeros) {
   std::vector<float> x = draw(4);
   x[100] = 1e4f;
   const std::vector<float> value = decoded(encoded(x));
-  // At scale s the 31 others are at least 8 s where the outlier is 43 s (iq2_xxs, the worst): 31 * 64 / (31 * 64 + 43 *
-  // 43) of its square remain.
+  // At scale s the outlier is 43 s and each of the 31 others at least 8 s (iq2_xxs, the worst). Of the outlier's square
+  // 31 * 64 / (31 * 64 + 43 * 43) remain.
   EXPECT_LT(error_of(x, value), 0.53 * error_of(x, std::vector<float>(kBlock, 0.0f)));
 }
 
@@ -136,7 +136,7 @@ TEST_P(CodebookFormat, HugeValuesClampTheScale) {
   for (const float v : decoded(encoded(x))) EXPECT_TRUE(std::isfinite(v));
 }
 
-/// The reference's own rows, found by its search without an imatrix. Sums run in another order here and there.
+/// Compares with rows from the reference's search without an imatrix. Some sums have another order, so blocks differ.
 TEST_P(CodebookFormat, CompatGivesMostBlocksOfTheReference) {
   const std::string name(tessera::info(dtype()).name);
   const std::string input = testing::read_all(testing::data_path("quants/input.f32")),
@@ -169,7 +169,7 @@ TEST(CodebookSigns, TheEighthMakesTheirNumberEven) {
 
 TEST(CodebookSigns, OnlyTheLeastElementOfAnOddGroupIsFlipped) {
   std::vector<float> x(kBlock, 1.0f);
-  x[3] = -0.3f;  // the one negative of its eight
+  x[3] = -0.3f;  // the only negative one of its eight
   x[8] = -0.9f, x[9] = -0.8f;
   Row row(66);
   std::vector<float> out(kBlock);

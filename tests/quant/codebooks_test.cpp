@@ -1,4 +1,4 @@
-// The generated tables against the numbers they were generated from.
+// The generated tables against their source numbers.
 #include "tessera/quant/codebooks.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace books = quant::codebooks;
 
-/// The numbers of a file of spec/iq_tables; its first line is a comment.
+/// Reads the numbers of a file of spec/iq_tables, whose first line is a comment.
 std::vector<uint64_t> numbers_in(const std::string& path) {
   std::istringstream in(testing::read_all(path));
   std::string word;

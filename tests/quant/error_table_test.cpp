@@ -1,5 +1,4 @@
-// The encoders' errors against what the reference program reaches on the same data: design sheet "quantizers",
-// section 5.
+// The encoders' errors against the reference program's errors on the same data: design sheet "quantizers", section 5.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int64_t kRows = 16, kColumns = 1024;
 
-/// Normalised mean squared errors of the reference; 0 where it has no figure.
+/// Normalised mean squared errors of the reference; 0: no figure.
 struct ErrorRow {
   DType dtype;
   double none;       // without an imatrix, mean over eight seeds of Gaussian data
@@ -45,7 +44,7 @@ constexpr ErrorRow kTable[] = {
 
 using Encoder = void (*)(const float* x, const float* weights, int64_t n, void* row);
 
-/// Standard normal values (Box and Muller 1958), a double of uniform bits each.
+/// Returns a standard normal value (Box and Muller 1958) from doubles with uniform bits.
 double gaussian(Rng& rng) {
   const double u = (rng.next_u32() + 1.0) / 4294967296.0, v = rng.next_u32() / 4294967296.0;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * M_PI * v);
@@ -61,7 +60,7 @@ std::vector<float> draw(double (*value)(Rng&), uint64_t seed, int64_t n = kRows 
   return x;
 }
 
-/// sum q (x - value)^2 / sum q x^2 over all rows; q is one row of weights, or empty for 1.
+/// Returns sum q (x - value)^2 / sum q x^2 over all rows. q is one row of weights, or empty for 1.
 double error_of(DType dtype, Encoder encode, const std::vector<float>& x, const std::vector<float>& q) {
   const auto n = static_cast<size_t>(kColumns);
   std::vector<std::byte> row(n / static_cast<size_t>(info(dtype).block_elements) *
@@ -80,7 +79,7 @@ double error_of(DType dtype, Encoder encode, const std::vector<float>& x, const 
   return error / total;
 }
 
-/// Mean over eight seeds; log-normal importances if wanted.
+/// Returns the mean over eight seeds, optionally with log-normal importances.
 double mean_error(DType dtype, Encoder encode, std::vector<float> q, bool lognormal) {
   double sum = 0;
   for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -101,7 +100,7 @@ class ErrorTable : public ::testing::TestWithParam<ErrorRow> {
 INSTANTIATE_TEST_SUITE_P(Formats, ErrorTable, ::testing::ValuesIn(kTable),
                          [](const auto& test) { return std::string(tessera::info(test.param.dtype).name); });
 
-// Eight other seeds and another generator than the table's: its means vary by 1 to 2 % from seed to seed.
+// The seeds and the generator differ from the table's, whose means vary by 1 to 2 % from seed to seed.
 constexpr double kSeedNoise = 1.02;
 
 TEST_P(ErrorTable, SearchIsNotAboveTheReference) {
@@ -112,7 +111,7 @@ TEST_P(ErrorTable, SearchIsNotAboveTheReference) {
   RecordProperty("search", std::to_string(uniform * 1e6));  // in millionths: docs/formats.md
   EXPECT_LE(uniform, want.uniform * kSeedNoise);
   EXPECT_LE(mean_error(dtype, format().quantize_row, {}, true), want.lognormal * kSeedNoise);
-  // One draw of heavy tails: 4 % from draw to draw.
+  // One sample of heavy tails varies by 4 %.
   EXPECT_LE(error_of(dtype, format().quantize_row, draw(laplace, 5), {}), want.laplace * 1.04);
 }
 
@@ -123,13 +122,13 @@ TEST_P(ErrorTable, SearchOfTheGoldenRowsIsNotAboveTheReference) {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with(std::string(info(dtype).name) + " ")) want = std::stod(line.substr(line.find("nmse=") + 5));
   ASSERT_GT(want, 0);
-  // The listed error is a fault of the source (its blocks with zeros). No encoder comes below 0.0207: that is the error
-  // with a scale of any value per 32 elements and codes off the grid.
+  // The listed error comes from a fault of the source (its blocks with zeros). No encoder can reach less than 0.0207,
+  // the error with an arbitrary scale per 32 elements and codes off the grid.
   if (dtype == DType::iq3_s) want = 0.030;
   const std::string bytes = testing::read_all(testing::data_path("quants/input.f32"));
   std::vector<float> x(bytes.size() / sizeof(float));
   std::memcpy(x.data(), bytes.data(), bytes.size());
-  // Six digits are listed.
+  // The file lists six digits.
   EXPECT_LE(error_of(dtype, format().quantize_row, x, {}), want * (1 + 1e-5));
 }
 

@@ -1,4 +1,4 @@
-// Faults of stored weights: each dtype's good block, and each of its scales made infinite and NaN.
+// Faults of stored weights: a good block of each dtype, and the same block with each of its scales infinite or NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace tessera::quant {
 namespace {
 
-// A place in a block whose bits, when they are put there, make it bad.
+// A field of a block and values of it that make the block bad.
 struct Field {
   DType dtype;
   size_t offset;
   std::vector<uint8_t> infinity;  // little-endian
-  std::vector<uint8_t> largest;   // the largest finite number at this place
+  std::vector<uint8_t> largest;   // the largest finite value of the field
   std::string_view what;
 };
 
@@ -64,7 +64,7 @@ void put(std::vector<std::byte>& blocks, size_t at, const std::vector<uint8_t>& 
   std::memcpy(blocks.data() + at, bytes.data(), bytes.size());
 }
 
-// More than one of the pieces that are searched at once, with a remainder.
+// More than one of the pieces that are searched together, and a remainder.
 constexpr size_t kBlocks = 2600;
 
 TEST(FirstFault, CoversEveryType) {
@@ -80,7 +80,8 @@ TEST(FirstFault, FindsTheFirstBadBlock) {
     const DTypeInfo& type = info(field.dtype);
     const auto block_bytes = static_cast<size_t>(type.block_bytes);
     std::vector<std::byte> blocks(kBlocks * block_bytes);
-    for (const size_t bad : {kBlocks - 1, size_t{2048}, size_t{1023}, size_t{17}, size_t{0}}) {  // each before the last
+    for (const size_t bad :
+         {kBlocks - 1, size_t{2048}, size_t{1023}, size_t{17}, size_t{0}}) {  // each before the previous one
       put(blocks, bad * block_bytes + field.offset, field.infinity);
       const auto fault = first_fault(field.dtype, blocks);
       ASSERT_TRUE(fault.has_value()) << type.name << " @" << field.offset;
@@ -92,7 +93,7 @@ TEST(FirstFault, FindsTheFirstBadBlock) {
 
 TEST(FirstFault, FindsNansAndNegativeInfinity) {
   for (const Field& field : all_fields()) {
-    if (field.dtype == DType::mxfp4) continue;  // has one bad scale
+    if (field.dtype == DType::mxfp4) continue;  // has only one bad scale
     const auto block_bytes = static_cast<size_t>(info(field.dtype).block_bytes);
     std::vector<std::byte> blocks(3 * block_bytes);
     for (const bool is_nan : {true, false}) {
@@ -169,7 +170,7 @@ TEST(FirstFault, GoldenBlocksAreGood) {
 TEST(FirstFault, Iq1MScaleIsAssembledFromFourNibbles) {
   std::vector<std::byte> block(56, std::byte{0});
   for (int bits = 0; bits < 1 << 16; ++bits) {
-    for (size_t word = 0; word < 4; ++word)  // the lower bits are the sub-blocks' scales
+    for (size_t word = 0; word < 4; ++word)  // the lower bits are scales of the sub-blocks
       block[49 + 2 * word] = static_cast<std::byte>((bits >> (4 * word) & 15) << 4 | (bits & 15));
     ASSERT_EQ(first_fault(DType::iq1_m, block).has_value(), (bits & 0x7c00) == 0x7c00) << bits;
   }

@@ -1,4 +1,5 @@
-// The scalar truth against golden rows of the formats' reference implementation, and against hostile values.
+// The scalar encoders and decoders against golden rows of the formats' reference implementation, and with hostile
+// values.
 #include "tessera/quant/formats.h"
 #include "tessera/isa/sets.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int64_t kGoldenRows = 16, kGoldenColumns = 1024;
 
-/// The dtypes that are weight formats.
+/// Returns the dtypes that are weight formats.
 std::vector<DType> weight_dtypes() {
   std::vector<DType> dtypes;
   for (const DTypeInfo& info : all_dtypes())
@@ -28,7 +29,7 @@ std::vector<DType> weight_dtypes() {
   return dtypes;
 }
 
-/// Those whose encoding is a rule, without a search.
+/// Formats whose encoding is a rule without a search.
 constexpr DType kWithoutSearch[] = {DType::f16,   DType::bf16,  DType::q4_0, DType::q4_1, DType::q5_0,
                                     DType::q5_1,  DType::q8_0,  DType::q1_0, DType::q2_0, DType::tq1_0,
                                     DType::tq2_0, DType::mxfp4, DType::nvfp4};
@@ -114,7 +115,7 @@ TEST(Formats, AZeroRowDecodesToZeros) {
   }
 }
 
-/// Values that encoders must survive: any bits, blocks of subnormals, huge and tiny ones.
+/// Values that encoders must handle: random bits, blocks of subnormals, huge and tiny values.
 std::vector<float> hostile_values() {
   Rng rng(7);
   std::vector<float> x(16 * 1024);

@@ -1,4 +1,4 @@
-// Q2_K to Q6_K: where a block keeps what, and what their search promises beyond the tests common to all formats.
+// Q2_K to Q6_K: the layout of a block, and guarantees of the search in addition to the tests of all formats.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct Known {
   size_t d_at, dmin_at;  // bytes of d and dmin; npos: no dmin
   Bytes (*block)();
 
-  // The least code is in every sub-block: symmetric codes then have one sign of their scale.
+  // Every sub-block contains the least code, which determines the sign of the scale of symmetric codes.
   int code(size_t e) const {
     return e % 16 == 0 ? code_low : static_cast<int>(e * 7 % static_cast<size_t>(n_codes)) + code_low;
   }
@@ -150,7 +150,7 @@ Floats known_values(const Known& k) {
   return x;
 }
 
-/// Roughly normal: the sum of four uniform values.
+/// Returns roughly normal values, each the sum of four uniform ones.
 Floats bell(uint64_t seed, size_t n, float scale = 1.0f) {
   Rng rng(seed);
   Floats x(n);
@@ -205,7 +205,7 @@ TEST_P(KQuants, ZerosAreZeroBytes) {
   EXPECT_EQ(compat(Floats(2 * kElements)), want);
 }
 
-// Lanes of a vector are shared by neighbouring super-blocks, and padded at the end of a row.
+// Neighbouring super-blocks share the lanes of a vector, and the end of a row is padded.
 TEST_P(KQuants, ASuperBlockDoesNotDependOnItsNeighbours) {
   constexpr size_t kSupers = 101;
   Floats x = bell(1, kSupers * kElements);
@@ -236,7 +236,7 @@ TEST_P(KQuants, AnOutlierCostsAtMostTheOtherValues) {
 }
 
 TEST_P(KQuants, ValuesWhoseScaleIsBelowF16UseItsLeastStep) {
-  // A scale of rounding-to-nearest is 0 for all of these, and the error then 1 or, with mins alone, more.
+  // With rounding to nearest, all of these scales would be 0 and the error 1 or, with only mins, more.
   const double limit = GetParam().dtype == DType::q2_k ? 0.3 : 0.1;
   const Floats x = bell(4, kElements, 4e-7f);
   EXPECT_LT(squared_error(x, decode(search(x))), limit * squared_error(x, Floats(kElements)));
@@ -264,7 +264,8 @@ TEST_P(KQuants, WeightsMoveTheErrorAway) {
 TEST_P(KQuants, ScalesOfFormatsWithMinsAreNotNegative) {
   if (GetParam().dmin_at == kNone) GTEST_SKIP() << "no mins";
   Floats x = bell(7, 32 * kElements);
-  for (size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i / (4 * kElements)) - 4.0f;  // some all of one sign
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] += static_cast<float>(i / (4 * kElements)) - 4.0f;  // some blocks have one sign
   for (const auto encoder : {format().quantize_row, format().quantize_row_compat}) {
     const Bytes row = encode(encoder, x, nullptr);
     for (size_t at = 0; at < row.size(); at += block_bytes()) {

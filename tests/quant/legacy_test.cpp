@@ -1,4 +1,4 @@
-// Facts of single formats of 16 to 64 elements that the tests over all formats do not see.
+// Properties of single formats of 16 to 64 elements that the tests of all formats do not cover.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,11 +58,11 @@ constexpr DType kScalar[] = {DType::q4_0,   DType::q4_1,  DType::q5_0,  DType::q
 TEST(Legacy, AffineFormatsStoreAPositiveLeastValue) {
   std::vector<float> x = gaussian(16384, 1), ones(16384, 1.0f);
   for (float& v : x) v = std::fabs(v) + 3.0f;
-  // Section 2.8, step 3: 1.05e-4 for q4_1, and 5.63e-4 where the offset is kept at 0 or below. 16384 values: 2 %.
+  // Section 2.8, step 3: 1.05e-4 for q4_1, and 5.63e-4 with an offset of at most 0. With 16384 values, 2 % tolerance.
   EXPECT_LE(nmse(x, round_trip(DType::q4_1, x)), 1.07e-4);
   const auto compat = encode(DType::q4_1, format_of(DType::q4_1).quantize_row_compat, x, ones.data());
-  EXPECT_NEAR(nmse(x, decode(DType::q4_1, compat)), 5.63e-4, 0.3e-4);  // another draw
-  // A quarter of the square of q4_1's steps, about.
+  EXPECT_NEAR(nmse(x, decode(DType::q4_1, compat)), 5.63e-4, 0.3e-4);  // another sample
+  // About a quarter of the square of q4_1's steps.
   EXPECT_LE(nmse(x, round_trip(DType::q5_1, x)), 2.6e-5);
 }
 
@@ -79,7 +79,7 @@ TEST(Legacy, SymmetricFormatsUseTheWholeRangeOfEitherSign) {
   for (const float sign : {1.0f, -1.0f})
     for (const auto& [dtype, low] : {std::pair{DType::q4_0, -8}, {DType::q5_0, -16}, {DType::q8_0, -128}}) {
       std::vector<float> x(256);
-      for (size_t i = 0; i < 256; ++i) {  // every block has both ends
+      for (size_t i = 0; i < 256; ++i) {  // every block contains both ends
         const int step = i % 32 == 0 ? 0 : i % 32 == 1 ? -2 * low - 1 : static_cast<int>(i) % (-2 * low);
         x[i] = sign * static_cast<float>(low + step);
       }
@@ -88,14 +88,13 @@ TEST(Legacy, SymmetricFormatsUseTheWholeRangeOfEitherSign) {
 }
 
 TEST(Legacy, SymmetricFormatsMayCutOffTheLargestMagnitude) {
-  // Whole numbers, many of them -top, which d of about 1 gives; the one value beyond top of the other sign becomes top
-  // - 1.
+  // Integers, many of them -top, which a d of about 1 represents. The one value above +top becomes top - 1.
   for (const auto& [dtype, top] : {std::pair{DType::q4_0, 8}, {DType::q5_0, 16}}) {
     std::vector<float> x(32, static_cast<float>(-top));
     for (int i = 8; i < 32; ++i) x[static_cast<size_t>(i)] = static_cast<float>(5 * i % (2 * top) - top);
     x[0] = static_cast<float>(top) + 0.25f;
     const std::vector<float> value = round_trip(dtype, x);
-    // d gives way a little for that value: by 1.25 (top - 1) / sum of squares, 0.1 at -top.
+    // That value changes d a little: by 1.25 (top - 1) / sum of squares, which is 0.1 at -top.
     for (size_t i = 0; i < 32; ++i)
       EXPECT_NEAR(value[i], i == 0 ? static_cast<float>(top - 1) : x[i], 0.25f) << info(dtype).name;
   }
@@ -125,7 +124,7 @@ TEST(Legacy, MXFP4ReachesBothEndsOfFloats) {
 
 TEST(Legacy, NVFP4EncodesScalesAbove248) {
   std::vector<float> x(64, 150.0f);
-  for (size_t i = 0; i < 64; i += 16) x[i] = 6.0f * 288.0f;  // a scale of 288 gives 0.5 and 6 of it
+  for (size_t i = 0; i < 64; i += 16) x[i] = 6.0f * 288.0f;  // a scale of 288 represents 0.5 and 6 times it
   for (size_t i = 1; i < 16; ++i) x[i] = 144.0f;
   const auto search = encode(DType::nvfp4, format_of(DType::nvfp4).quantize_row, x);
   EXPECT_EQ(search[0], 15 << 3 | 1);  // (1 + 1/8) 2^8
@@ -180,7 +179,7 @@ TEST(Legacy, WeightsLowerTheWeightedError) {
   for (float& w : weights) w = std::exp(2.0f * w);
   for (const DType dtype : kScalar)
     EXPECT_LT(nmse(x, round_trip(dtype, x, weights.data()), weights.data()),
-              0.995 * nmse(x, round_trip(dtype, x), weights.data()))  // mxfp4 has but two scales to choose from
+              0.995 * nmse(x, round_trip(dtype, x), weights.data()))  // mxfp4 has only two scales to choose from
         << info(dtype).name;
 }
 

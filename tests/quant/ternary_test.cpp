@@ -1,5 +1,5 @@
-// Rows of weights that were trained for the formats of one and two bits are kept exactly by the search; others reach
-// the best error that the format allows.
+// Formats of one and two bits: the search keeps rows of weights trained for these formats exactly. Other rows reach the
+// least error that the format allows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kTernaryColumns = 2048;
 
-/// Scales that f16 holds: plain, subnormal, large, and with all bits of the mantissa.
+/// Scales that f16 represents exactly: plain, subnormal, large, and with all bits of the mantissa.
 constexpr float kScales[] = {1.0f, 0.013671875f, 3 * 0x1p-24f, 30000.0f, 0x1.ffcp-5f};
 
 std::vector<float> ternary_round_trip(DType dtype, const std::vector<float>& x, const float* weights = nullptr) {
@@ -28,7 +28,7 @@ std::vector<float> ternary_round_trip(DType dtype, const std::vector<float>& x, 
   return value;
 }
 
-/// Levels drawn evenly; every other block of 256 is sparse, with one value in 32 that is not levels[0].
+/// Returns evenly drawn levels. Every other block of 256 is sparse, with one value in 32 that is not levels[0].
 std::vector<float> draw(const std::vector<float>& levels, float d, uint64_t seed) {
   Rng rng(seed);
   std::vector<float> x(kTernaryColumns);
@@ -113,7 +113,7 @@ TEST(Ternary, OtherRowsReachTheLeastError) {
       sum += magnitudes[k];
       best_gain = std::max(best_gain, sum * sum / static_cast<double>(k + 1));
     }
-    // The thresholds end in a local optimum, at most some elements beside the best; rounding d costs 1e-7.
+    // The thresholds reach a local optimum, at most a few elements from the best. Rounding d costs 1e-7.
     EXPECT_LE(error(x, value, block, 256), (squares - best_gain) * 1.005);
   }
 }

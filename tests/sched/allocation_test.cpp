@@ -1,4 +1,4 @@
-// Running a prepared graph allocates nothing: every operator new of this test program is counted.
+// Running a prepared graph allocates nothing. The test counts every operator new of its program.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@ std::atomic<int64_t> n_allocations{0};
 
 }  // namespace
 
-#ifndef TESSERA_SANITIZED  // sanitizers bring their own; not inlined, or GCC sees new and free() as a mismatch
+#ifndef TESSERA_SANITIZED  // sanitizers have their own; not inlined, else GCC reports a mismatch of new and free()
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++n_allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -43,7 +43,7 @@ TEST(Executor, RunNeverAllocates) {
       ASSERT_OK_AND_ASSIGN(const auto backend, engine->device().create_backend({.threads = {.n_threads = n_threads}}));
       Executor executor(*backend);
       ASSERT_OK(executor.reserve({&graph, 1}));
-      ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));  // its inputs are zeros
+      ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));  // its inputs stay zeros
       const int64_t before = n_allocations;
       const auto done = executor.run(*prepared);
       const int64_t allocated = n_allocations - before;

@@ -90,7 +90,7 @@ TEST(Executor, ATensorWithoutMemoryIsAnError) {
   EXPECT_ERROR(executor.prepare(graph), "w has no memory");
 }
 
-// A session reserves for its largest micro-batch, then prepares whatever comes.
+// A session reserves memory for its largest micro-batch, and prepares smaller ones in it.
 TEST(Executor, EverySmallerMicroBatchFitsWhatWasReserved) {
   const std::string path = testing::story_model();
   ASSERT_OK_AND_ASSIGN(const auto engine, testing::load_engine(path));

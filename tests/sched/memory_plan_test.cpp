@@ -17,7 +17,7 @@ Graph finished(GraphBuilder b) { return std::move(b).finish().value(); }
 
 size_t at(const MemoryPlan& plan, Value v) { return plan.offsets[static_cast<size_t>(v.id())]; }
 
-// ---- by brute force: when each stored value is needed, from the nodes alone
+// ---- brute force: the lifetime of each stored value, computed from the nodes alone
 
 struct Life {
   NodeId node, first, last;
@@ -41,7 +41,7 @@ std::vector<Life> lives(const Graph& graph, const MemoryPlan& plan) {
   return all;
 }
 
-// b is computed into a's bytes by the node that reads a last, and may be.
+// Whether b may be, and is, computed in the bytes of a by the last node that reads a.
 bool takes_the_place_of(const Graph& graph, const Life& a, const Life& b) {
   const Node& node = graph[b.node];
   if (b.first != b.node || a.last != b.node || a.begin != b.begin || a.end != b.end) return false;
@@ -75,7 +75,7 @@ TEST(MemoryPlan, ValuesAliveAtTheSameTimeNeverOverlap) {
       }
     }
   }
-  EXPECT_GT(n_in_place, 1000);  // the property was not true for want of sharing
+  EXPECT_GT(n_in_place, 1000);  // sharing did occur
   EXPECT_GT(n_shared, 1000);
 }
 
@@ -89,7 +89,7 @@ TEST(MemoryPlan, AliasesLieWithinTheirStorage) {
   }
 }
 
-// ---- by hand: values of 16 floats are 64 bytes
+// ---- plans derived by hand: values of 16 floats have 64 bytes
 
 TEST(MemoryPlan, AChainRunsInPlace) {
   GraphBuilder b;
@@ -164,7 +164,7 @@ TEST(MemoryPlan, InputsAreLiveFromTheStart) {
   GraphBuilder b;
   Value x = b.input("x", DType::f32, {16});
   for (int i = 0; i < 3; ++i) x = b.silu(x);
-  const Value late = b.input("late", DType::f32, {16});  // stands after values that are dead by then
+  const Value late = b.input("late", DType::f32, {16});  // follows values that are dead by then
   b.output(b.add(x, late), "y");
   ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, plan_memory(finished(std::move(b)), kAlignment));
   EXPECT_EQ(plan.bytes, 128u);

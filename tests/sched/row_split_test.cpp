@@ -60,7 +60,7 @@ struct SplitMatrix {
   }
 };
 
-// Layers of three products with x, of which one reads what another has made, as a model has them.
+// Layers like in a model, with three products, one of which reads the output of another.
 Graph layers(const std::vector<const Tensor*>& weights, const Tensor& own, int n_layers) {
   GraphBuilder b;
   Value x = b.input("x", DType::f32, {kRowWidth, 3});
@@ -91,8 +91,8 @@ class RowSplitTest : public ::testing::Test {
   SplitMatrix own_{two_, "own", {32}, 4};
 };
 
-// By hand: the parts elsewhere of all products with h, then those at home, then the rest; nothing at home waits for
-// what is elsewhere but what puts the rows together.
+// The order derived by hand: for all products with h, first the parts on the other device, then the parts on the
+// primary one, then the rest. On the primary device, only the concatenation of rows waits for the other device.
 TEST_F(RowSplitTest, PartsRunWhereTheyLieAndAtTheSameTime) {
   ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(split(), two_.devices(), {}));
   EXPECT_EQ(slices_of(made),
@@ -139,7 +139,7 @@ TEST_F(RowSplitTest, BitsAreThoseOfWholeMatricesHoweverTheDevicesRun) {
   }
 }
 
-// The devices meet: each waits, at its first product of parts, until the other is there.
+// A meeting of the devices: each waits at its first product of parts for the other.
 class Meeting {
  public:
   explicit Meeting(const TwoDevices& two)
@@ -153,7 +153,7 @@ class Meeting {
     std::unique_lock lock(mutex_);
     ++n_runs_[device];
     changed_.notify_all();
-    if (n_runs_[device] != (device == 0 ? 2 : 1)) return;  // the first device has a slice in front
+    if (n_runs_[device] != (device == 0 ? 2 : 1)) return;  // the first device has an earlier slice
     const auto are_there = [&] { return n_runs_[0] >= 2 && n_runs_[1] >= 1; };
     n_met_ += changed_.wait_for(lock, std::chrono::seconds(60), are_there);
   }
@@ -174,7 +174,7 @@ TEST_F(RowSplitTest, DevicesMultiplyAtTheSameTime) {
   EXPECT_EQ(meeting.n_met(), 2);
 }
 
-// A log is of the run as it is: devices at the same time, each with one slice after another.
+// A log shows the real order: devices overlap, and the slices of a device run one after another.
 TEST_F(RowSplitTest, ALogTellsWhatWasAtTheSameTime) {
   Meeting meeting(two_);
   const Graph graph = split();
@@ -197,7 +197,7 @@ TEST_F(RowSplitTest, ALogTellsWhatWasAtTheSameTime) {
     EXPECT_GE(times[i].begin_us, end_of_device);
     end_of_device = end_of(i);
   }
-  EXPECT_LT(times[1].begin_us, end_of(2));  // the parts elsewhere, and those at home
+  EXPECT_LT(times[1].begin_us, end_of(2));  // the parts on the other device overlap with those on the primary one
   EXPECT_LT(times[2].begin_us, end_of(1));
 }
 

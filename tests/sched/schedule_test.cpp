@@ -42,7 +42,7 @@ class ScheduleTest : public ::testing::Test {
   OwnedTensor a_ = matrix(two_.device(0), "wa"), b_ = matrix(two_.device(1), "wb", 2);
 };
 
-// --- slices and copies as derived by hand: what no weight fixes goes to the first device where that is a neighbour
+// --- slices and copies derived by hand: nodes without weights join the first device if it is a neighbour
 
 TEST_F(ScheduleTest, AChainIsCutWhereItsWeightsChangeDevices) {
   GraphBuilder b;
@@ -55,7 +55,7 @@ TEST_F(ScheduleTest, AChainIsCutWhereItsWeightsChangeDevices) {
   EXPECT_EQ(made.n_copies(), 2u);
 }
 
-// The residual is copied for the first product that reads it, and stays for the second sum.
+// The residual is copied for the first product that reads it, and the copy serves the second sum too.
 TEST_F(ScheduleTest, WhatWasCopiedStays) {
   GraphBuilder b;
   const Value x = b.input("x", DType::f32, {kN, 3});
@@ -67,7 +67,7 @@ TEST_F(ScheduleTest, WhatWasCopiedStays) {
   EXPECT_EQ(slices_of(made), "a:mul_mat | b:copy h,mul_mat | a:copy ,add,mul_mat | b:copy k,mul_mat,add");
 }
 
-// A table that layers of both devices read is made once and copied once.
+// A table that layers on both devices read is computed once and copied once.
 TEST_F(ScheduleTest, ATableForAllLayersIsCopiedOnce) {
   GraphBuilder b;
   const Value x = b.input("x", DType::f32, {kN, 3});
@@ -102,7 +102,7 @@ TEST_F(ScheduleTest, WhatStoresIntoATensorRunsWhereThatLies) {
 TEST_F(ScheduleTest, UnfixedNodesExpandFromDevicesOfHigherPriority) {
   GraphBuilder b;
   const Value x = b.silu(b.input("x", DType::f32, {kN, 3}));     // the last device is its only neighbour
-  const Value last = b.silu(b.mul_mat(b.tensor(b_.tensor), x));  // between both: the first takes it
+  const Value last = b.silu(b.mul_mat(b.tensor(b_.tensor), x));  // between both: joins the first
   b.output(b.silu(b.mul_mat(b.tensor(a_.tensor), b.silu(last))), "y");
   ASSERT_OK_AND_ASSIGN(const Schedule made, schedule(std::move(b)));
   EXPECT_EQ(slices_of(made), "b:silu,mul_mat | a:copy ,silu,silu,mul_mat,silu");
@@ -138,8 +138,8 @@ TEST_F(ScheduleTest, ADeviceGetsNothingThatItDoesNotSupport) {
   const Value h = b.silu(b.mul_mat(b.tensor(b_.tensor), x));
   b.output(b.mul_mat(b.tensor(a_.tensor), h), "y");
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
-  // Both products go to it: wb lies in memory that it can use, and the other reads wa, which no listed device owns but
-  // the last.
+  // Both products run on it. It can use the memory of wb, and wa, the weight of the other product, is on the last
+  // device.
   const Device* const devices[] = {&products, &two_.device(1), &two_.device(0)};
   ASSERT_OK_AND_ASSIGN(const Schedule made, make_schedule(graph, devices, {}));
   EXPECT_EQ(slices_of(made), "b:silu | a:mul_mat | b:silu | c:copy ,mul_mat");
@@ -147,7 +147,7 @@ TEST_F(ScheduleTest, ADeviceGetsNothingThatItDoesNotSupport) {
   EXPECT_ERROR(assign(graph, only), "no device can run silu x f32 [16, 3]");
 }
 
-// Devices that work in the same memory run one after the other: no copy tells when a value may be overwritten.
+// Devices with shared memory run one after the other, because no copy shows when a value may be overwritten.
 TEST_F(ScheduleTest, DevicesThatShareMemoryWaitForOneAnother) {
   const SomeOpsDevice products("products", two_.device(0), [](const Node& n) { return n.op == Op::mul_mat; });
   const Device* const devices[] = {&products, &two_.device(0), &two_.device(1)};
@@ -168,7 +168,7 @@ TEST_F(ScheduleTest, DevicesThatShareMemoryWaitForOneAnother) {
   EXPECT_FALSE(made.overlaps);
 }
 
-// --- what runs: the same bits on two devices as on one
+// --- runs: the same bits on two devices as on one
 
 TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
   GraphRunner one("", 1);
@@ -189,7 +189,7 @@ TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
     ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(random.graph, inputs));
     ASSERT_OK_AND_ASSIGN(const NamedBytes outputs, run_once(two.executor(options), random.graph, inputs));
     ASSERT_EQ(outputs, expected) << "seed " << seed;
-    // And however long each slice takes.
+    // The duration of slices does not matter.
     Rng delays[] = {Rng(seed), Rng(seed + 1000)};
     const auto delay = [&delays](size_t i) {
       return [&rng_of_one = delays[i]] {
@@ -207,7 +207,7 @@ TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {
   EXPECT_GT(n_overlapping, 30u);
 }
 
-// A tensor that a node on its own device changes is copied anew to each slice that reads it elsewhere.
+// A tensor that changes on its own device is copied again for each slice that reads it on another device.
 TEST(TwoDevices, WhatChangesInPlaceIsCopiedAnew) {
   const TwoDevices two;
   OwnedTensor sum(two.device(0).buffer_type(), "sum", DType::f32, {kN}, bytes_of(std::vector<float>(kN, 1)));
@@ -246,8 +246,8 @@ TEST(TwoDevices, MeasureIsWhatReserveAllocates) {
   }
 }
 
-// As BLAS: a device takes large products out of another's memory. What was reserved for them holds for small ones, too,
-// which run where the memory is.
+// Like BLAS: a device runs large products in the memory of another. Memory reserved for these also suffices for small
+// ones, which run on the device of the memory.
 TEST(TwoDevices, WhatADeviceTakesMayDependOnShapes) {
   const TwoDevices two;
   size_t n_runs = 0;
@@ -285,7 +285,7 @@ TEST(TwoDevices, WatchedValuesAreThoseOfARunThatKeepsAll) {
     NamedBytes inputs;
     for (const auto& [name, shape] : shared.inputs)
       inputs[name] = bytes_of(testing::random_values(rng, shape.n_elements()));
-    std::vector<std::string> names;  // of the values that are watched, by node
+    std::vector<std::string> names;  // names of the watched values, by node
     for (const Node& node : apart.graph.nodes()) names.push_back(node.name);
     ASSERT_OK_AND_ASSIGN(const NamedBytes kept, one.run(std::move(apart.graph), inputs));
     ASSERT_OK_AND_ASSIGN(const NamedBytes expected, one.run(shared.graph, inputs));
@@ -317,7 +317,7 @@ TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
   ASSERT_OK(executor.reserve({&graph, 1}));
   ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(graph));
   RunLog log;
-  for (int run = 0; run < 2; ++run) ASSERT_OK(executor.run(*prepared, {.log = &log}));  // of the last run alone
+  for (int run = 0; run < 2; ++run) ASSERT_OK(executor.run(*prepared, {.log = &log}));  // the log has only the last run
   const Schedule& schedule = prepared->schedule();
   ASSERT_EQ(log.slices.size(), schedule.slices.size());
   EXPECT_EQ(log.copies.size(), schedule.n_copies());
@@ -333,7 +333,7 @@ TEST(TwoDevices, ALogTellsEverySliceAndCopy) {
 
 // --- pipeline slots
 
-// Runs a graph n_runs times, as many runs at a time as it has pipeline slots, and returns the outputs of each.
+// Runs a graph n_runs times, with one run per pipeline slot at a time, and returns the outputs of each run.
 Result<std::vector<NamedBytes>> run_in_slots(Executor& executor, PreparedGraph& prepared, size_t n_runs,
                                              const std::function<NamedBytes(size_t)>& inputs) {
   std::vector<NamedBytes> outputs;
@@ -351,7 +351,7 @@ Result<std::vector<NamedBytes>> run_in_slots(Executor& executor, PreparedGraph& 
   return outputs;
 }
 
-// run() and start() read the inputs of their slot, and a log or an observer sees its values.
+// run() and start() read the inputs of their slot, and a log or an observer gets its values.
 TEST(PipelineSlots, EachRunHasTheValuesOfItsSlot) {
   const TwoDevices two;
   GraphBuilder b;
@@ -385,7 +385,7 @@ TEST(PipelineSlots, EachRunHasTheValuesOfItsSlot) {
   }
 }
 
-// Each layer adds to a tensor of its own device in place: a later run finds what those before it left.
+// Each layer adds in place to a tensor of its own device, and a later run reads the results of earlier runs.
 TEST(PipelineSlots, RunsThatOverlapSeeThoseBeforeThem) {
   const TwoDevices two;
   const std::vector<float> zeros(kN * kN, 0.0f);
@@ -395,7 +395,7 @@ TEST(PipelineSlots, RunsThatOverlapSeeThoseBeforeThem) {
   const Value x = b.input("x", DType::f32, {kN, kN});
   const Value h = b.accumulate(b.tensor(first.tensor), x);
   Value y = b.accumulate(b.tensor(second.tensor), b.mul_mat(h, x));
-  for (int i = 0; i < 20; ++i) y = b.silu(b.mul_mat(y, y));  // keeps the second device at work
+  for (int i = 0; i < 20; ++i) y = b.silu(b.mul_mat(y, y));  // keeps the second device busy
   b.output(y, "y");
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
   constexpr size_t kRuns = 30;
@@ -419,7 +419,8 @@ TEST(PipelineSlots, RunsThatOverlapSeeThoseBeforeThem) {
   }
 }
 
-// The second device copies, late, what the first changes in place: the next run must not have changed it by then.
+// The second device makes a late copy of a tensor that the first changes in place. The next run must not have changed
+// it by then.
 TEST(PipelineSlots, AStateThatIsCopiedIsThatOfItsRun) {
   const TwoDevices two;
   HookedBackend late(two.backend(1), [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
@@ -467,14 +468,14 @@ TEST(PipelineSlots, AnErrorIsOfItsRunAlone) {
   ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 1}));
   EXPECT_ERROR(executor.wait(0), "row 4, want 0 to 3");
   EXPECT_OK(executor.wait(1));
-  EXPECT_OK(executor.wait(0));  // none goes on
+  EXPECT_OK(executor.wait(0));  // no run is active
   CancelToken cancel;
   cancel.cancel();
   ASSERT_OK(executor.start(*prepared, {.pipeline_slot = 1, .cancel = &cancel}));
   EXPECT_EQ(executor.wait(1).error().code(), ErrorCode::cancelled);
 }
 
-// What changes after start() is not seen by the run, on either device.
+// A run on either device does not read changes made after start().
 TEST(PipelineSlots, SnapshotsAreOfTheBegin) {
   const TwoDevices two;
   OwnedTensor table(two.device(0).buffer_type(), "table", DType::f32, {kN}, bytes_of(std::vector<float>(kN, 1)));

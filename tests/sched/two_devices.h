@@ -1,4 +1,4 @@
-// Two devices of the processor with memory of their own each, and a device that takes some operations only.
+// Two CPU devices with separate memory, and a device that supports only some operations. Used by the tests of sched.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace tessera::testing {
 
-/// A CPU device under another name, which runs what `takes` names alone, in the memory of the other.
+/// A CPU device with another name, which runs only the operations in `takes`, in the memory of the other device.
 class SomeOpsDevice final : public Device {
  public:
   SomeOpsDevice(std::string name, const Device& cpu, std::function<bool(const Node&)> takes)
@@ -46,7 +46,7 @@ class SomeOpsDevice final : public Device {
   std::function<bool(const Node&)> takes_;
 };
 
-/// Runs graphs on two CPU devices, of which neither can use the other's memory.
+/// Runs graphs on two CPU devices that cannot use each other's memory.
 class TwoDevices {
  public:
   explicit TwoDevices(int n_threads = 1)
@@ -66,7 +66,7 @@ class TwoDevices {
   std::unique_ptr<Backend> backends_[2];
 };
 
-/// A backend that is stopped before each run, of its own device or in the name of another.
+/// A backend that calls a hook before each run. Its device is its own or a given one.
 class HookedBackend final : public Backend {
  public:
   HookedBackend(Backend& inner, std::function<void()> before_run, const Device* device = nullptr)
@@ -115,7 +115,7 @@ inline Result<NamedBytes> run_with(Executor& executor, PreparedGraph& prepared, 
   return outputs_of(prepared);
 }
 
-/// The same for a graph that runs once.
+/// Likewise for a graph that runs once.
 inline Result<NamedBytes> run_once(Executor&& executor, Graph graph, const NamedBytes& inputs) {
   TESSERA_TRY(executor.reserve({&graph, 1}));
   TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));

@@ -116,7 +116,7 @@ inline std::deque<Setting>& float_settings() {
     for (const std::string& isa : isa::usable_isas())
       for (const int n_threads : {1, 2, 3})
         all.push_back(
-            {.isa = isa, .n_threads = n_threads, .runner = GraphRunner(isa, n_threads, Activations::float32)});
+            {.isa = isa, .n_threads = n_threads, .runner = GraphRunner(isa, n_threads, ActivationPrecision::float32)});
     return all;
   }();
   return settings;

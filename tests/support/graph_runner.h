@@ -93,7 +93,8 @@ inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t pipel
 
 class GraphRunner {
  public:
-  explicit GraphRunner(const std::string& isa = "", int n_threads = 1, Activations activations = Activations::automatic)
+  explicit GraphRunner(const std::string& isa = "", int n_threads = 1,
+                       ActivationPrecision activations = ActivationPrecision::automatic)
       : device_(cpu::create_device(isa).value()),
         backend_(device_->create_backend({.threads = {.n_threads = n_threads}, .activations = activations}).value()) {}
 

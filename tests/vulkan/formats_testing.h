@@ -13,8 +13,7 @@ inline std::vector<DType> weight_formats() {
 #else
   std::vector<DType> formats;
   for (const DTypeInfo& type : all_dtypes())
-    if (const quant::Format* format = quant::find_format(type.dtype); format != nullptr)
-      formats.push_back(type.dtype);
+    if (const quant::Format* format = quant::find_format(type.dtype); format != nullptr) formats.push_back(type.dtype);
   return formats;
 #endif
 }

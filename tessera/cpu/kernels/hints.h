@@ -4,16 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Before a loop over a tile: unrolls it whole, so that the tile's arrays become registers.
+/// Fully unrolls the loop over a tile that follows, so that the arrays of the tile become registers.
 #define TESSERA_UNROLL _Pragma("GCC unroll 16")
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-// How far ahead of the weights in use: about what one core keeps in flight at full memory bandwidth.
+// The prefetch distance for weights: about the bytes that one core has in flight at full memory bandwidth.
 inline constexpr size_t kPrefetchBytes = 4096;
 
-/// Asks for the lines of `bytes` bytes that start `distance` after p; they may lie past the end of the data.
-/// Always inlined: as a function of its own GCC 12 finds that it has no effect, and drops the calls.
+/// Prefetches the cache lines of `bytes` bytes that start `distance` bytes after p. They may be past the end of the
+/// data. Always inlined, because GCC 12 drops calls of a separate function that has no visible effect.
 [[gnu::always_inline]] inline void prefetch_ahead(const void* p, size_t distance, size_t bytes) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p) + distance;
   TESSERA_UNROLL

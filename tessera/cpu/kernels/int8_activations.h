@@ -1,8 +1,7 @@
-// Activations as the int8 kernels read them. Used by matmul_int8.h.
+// The layout of activations for the int8 kernels. Used by matmul_int8.h.
 //
-// Tokens lie in tiles of kInt8Tokens (the last tile has what is left). A tile of T tokens is its groups one
-// after the other; a group is T float scales, then per 32-column block T int32 seeds and eight times T x 4
-// codes.
+// Tokens are stored in tiles of kInt8Tokens (the last tile has the remaining tokens). A tile of T tokens consists of
+// its groups. A group is T float scales, then for each 32-column block T int32 seeds and eight times T x 4 codes.
 //
 // A group is x = d * q with d = max|x| / 127 and q = x * (1 / d) rounded half to even. Two exceptions:
 //   max|x| too small for 1 / d to be finite (d below FLT_MIN), or zero: d = 0, q = 0;
@@ -18,23 +17,24 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kBlockColumns = 32;
 
-/// Columns that share an activation scale: the largest of max_group, its half, ... that divides k, a multiple of 32.
-/// Larger groups cost fewer float operations per product, smaller ones follow outliers more closely.
+/// The number of columns that share an activation scale: the largest of max_group, its half, ... that divides k, which
+/// is a multiple of 32. Larger groups need fewer float operations per product. Smaller groups are more accurate with
+/// outliers.
 inline int64_t activation_group(const ActivationShape& shape) {
   int64_t group = shape.max_group;
   while (shape.k % group != 0) group /= 2;
   return group;
 }
 
-/// What a weight format needs to know of a block's codes besides themselves.
+/// The sums of a block's codes that a weight format needs.
 struct BlockSums {
   int count;       // words per block and token: 1, the sum over 32 columns; 2, one per 16
-  bool as_floats;  // the sums themselves; else factor times them as int32, where the dot products start
+  bool as_floats;  // true: the sums as floats; false: factor * sum as int32, the start of the dot products
   int factor;
   constexpr size_t block_bytes() const { return static_cast<size_t>(4 * count + kBlockColumns); }  // of a token
 };
 
-/// Bytes that n_columns (whole groups) take per token.
+/// Bytes of n_columns (whole groups) per token.
 inline size_t activation_bytes_per_token(BlockSums sums, int64_t group, int64_t n_columns) {
   return 4 * static_cast<size_t>(n_columns / group) +
          sums.block_bytes() * static_cast<size_t>(n_columns / kBlockColumns);
@@ -52,8 +52,8 @@ inline float load_f32(const uint8_t* p) {
   return f;
 }
 
-/// The largest magnitude of a block's values as bits, whose order is that of the numbers, with infinity and NaN above
-/// all of them.
+/// The bits of the largest magnitude in a block. Bits of magnitudes are ordered like the numbers, with infinity and NaN
+/// above all of them.
 inline uint32_t largest_bits(const float* x) {
   uint32_t largest = 0;
   for (int i = 0; i < kBlockColumns; ++i) {
@@ -65,13 +65,13 @@ inline uint32_t largest_bits(const float* x) {
   return largest;
 }
 
-/// The scales of the groups of some blocks, and the factors 1 / scale (0 where all codes are to be 0): divided all at
-/// once, as a division by itself takes as long as a block.
+/// The scales of the groups of some blocks, and the factors 1 / scale (0 if all codes must be 0). All divisions are
+/// done at once, because a single division takes as long as a block.
 struct GroupScales {
   static constexpr int kBlocks = 16;
-  float scale[kBlocks], inverse[kBlocks];  // by block: those of a group are the same
+  float scale[kBlocks], inverse[kBlocks];  // by block; the same for all blocks of a group
 
-  /// Of n blocks from x on, whole groups.
+  /// Computes the scales of n blocks from x on (whole groups).
   GroupScales(const float* x, int n, int group_blocks) {
     uint32_t largest[kBlocks] = {};
     for (int begin = 0; begin < n; begin += group_blocks) {
@@ -93,7 +93,7 @@ struct GroupScales {
   }
 };
 
-/// A block's codes of x * inverse, and their sums by half.
+/// The codes of x * inverse for a block, and the sums of its halves.
 struct BlockCodes {
   int8_t codes[kBlockColumns];
   int32_t sums[2];
@@ -101,7 +101,7 @@ struct BlockCodes {
   BlockCodes(const float* x, float inverse) {
     int32_t wide[kBlockColumns];
     for (int i = 0; i < kBlockColumns; ++i) {
-      // |x * inverse| < 128: adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
+      // |x * inverse| < 128, so adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
       const float shifted = x[i] * inverse + 0x1.8p23f;
       int32_t bits;
       memcpy(&bits, &shifted, 4);
@@ -115,7 +115,7 @@ struct BlockCodes {
   }
 };
 
-/// The word that tells a sum of codes, as BlockSums says.
+/// The stored word for a sum of codes, in the form that kSums selects.
 template <BlockSums kSums>
 uint32_t sum_word(int32_t sum) {
   if constexpr (!kSums.as_floats) return static_cast<uint32_t>(kSums.factor * sum);
@@ -125,7 +125,7 @@ uint32_t sum_word(int32_t sum) {
   return word;
 }
 
-/// Packs token x into place t of a tile of n_tile tokens.
+/// Packs token x as token t of a tile of n_tile tokens.
 template <BlockSums kSums>
 void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, int64_t t, uint8_t* tile) {
   const auto group_blocks = static_cast<int>(group / kBlockColumns);
@@ -151,7 +151,7 @@ void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, in
   }
 }
 
-/// PanelFormat::pack_activations: one function, and so shared activations, for all formats of the same sums.
+/// PanelFormat::pack_activations. Formats with the same sums have the same function, and so share packed activations.
 template <BlockSums kSums>
 void quantize_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
                           void* packed) {

@@ -1,33 +1,33 @@
-// Dot products of unsigned weight codes with signed activations, sixteen rows of four columns at a time, for
-// the kernels of one instruction set. Used by unpack/*.h and matmul_int8.h.
+// Dot products of unsigned weight codes with signed activations, sixteen rows of four columns at a time, for the
+// kernels of one instruction set. Used by unpack/*.h and matmul_int8.h.
 //
 //   U8x64          64 codes: lane r is four consecutive columns of row r
 //   I8x4           four activations of one token, in every lane
 //   BlockDot<max>  the int32 sums of up to 32 columns, exact for codes 0 to max and activations -127 to 127:
-//                  start(seed), for each four columns add(codes, activations), then finish(seed) as floats. The
-//                  sums are of code - kBias: the seed must bring the rest of the format's offset
-//   kInt8Tokens, kInt8Panels   the largest tile that the registers hold
-//   kInt8Unroll                how often its loop over a block's four vector pairs is unrolled
+//                  start(seed), add(codes, activations) for each four columns, then finish(seed) as floats. The
+//                  sums are of code - kBias, so the seed must include the rest of the format's offset
+//   kInt8Tokens, kInt8Panels   the largest tile that fits in the registers
+//   kInt8Unroll                unroll factor of its loop over a block's four vector pairs
 //
-// What formats unpack with; n, bit and byte are the same for all lanes:
-//   broadcast_u8(byte)             every byte the same
+// Operations for unpacking formats; n, bit and byte are the same for all lanes:
+//   broadcast_u8(byte)             the same value in every byte
 //   x & byte, and16(x, word), x | y, add, shift_left(x, n), shift_right(x, n)
-//                                  bits of a byte that a shift moves into its neighbour are the caller's
+//                                  the caller must mask bits that a shift moves into a neighbouring byte
 //   low_nibbles, high_nibbles(p)   of 64 bytes
-//   add_where(x, mask, byte)       adds byte where the mask's bit is set: bit i is byte i
-//   add_if_bit(x, plane, bit, byte)    adds byte where that bit of the plane's byte is set
+//   add_where(x, mask, byte)       adds `byte` to byte i if bit i of the mask is set
+//   add_if_bit(x, plane, bit, byte)    adds `byte` to byte i if that bit of byte i of the plane is set
 //   lookup(x, table)               table[x % 16] for x below 128
 //   multiply16(x, y)               the low 16 bits of the products of 16-bit lanes
 //   trits(x)                       x * 3 >> 8: the leading base-3 digit of x / 256
 //   load_u8, load_i8, load_u4(p, shift)    16 bytes, or the nibbles at bit `shift` of them, as int32 lanes
-//   add_where(lanes, mask, value)  the same for int32 lanes
+//   add_where(lanes, mask, value)  likewise for int32 lanes
 //   both16(lanes)                  each lane's low 16 bits in both of its halves
 //   powers_of_two(lanes)           2^(lane - 128), lanes 0 to 255
 //   halves_of_e4m3(lanes)          half the value of unsigned E4M3 bytes (exponent bias 7, bit 7 ignored, 0x7f is 0)
 //   look_up_points<bits>(grid, indices, nibbles)
-//                                  four words of each row: grid[index], each as one lane whose bytes have its four
-//                                  nibbles, in the order 0, 2, 1, 3, in their low halves, and in bit 7 only bits
-//                                  3, 7, 11 and 15 of the word; indices as in RowPoints of unpack/grids.h
+//                                  four words grid[index] of each row, each as one lane. The low halves of its bytes
+//                                  are the four nibbles of the word, in the order 0, 2, 1, 3. Bit 7 of the bytes is
+//                                  bit 3, 7, 11 or 15 of the word. Indices are as in RowPoints of unpack/grids.h
 #pragma once
 
 #include "tessera/cpu/kernels/simd.h"

@@ -9,11 +9,10 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-// 1 panel (two vectors) x 3 tokens: the float sums go to the stack once a block, still 4% faster than 2
-// tokens.
+// 1 panel (two vectors) x 3 tokens. The float sums are spilled once per block, which is still 4% faster than 2 tokens.
 inline constexpr int kInt8Tokens = 3;
 inline constexpr int kInt8Panels = 1;
-inline constexpr int kInt8Unroll = 1;  // unrolled, GCC sums in a tree and spills the leaves
+inline constexpr int kInt8Unroll = 1;  // if unrolled, GCC sums in a tree and spills the leaves
 
 struct U8x64 {
   __m256i lo, hi;
@@ -54,7 +53,7 @@ inline U8x64 high_nibbles(const uint8_t* p) {
   const U8x64 x = U8x64::load(p);
   return U8x64{_mm256_srli_epi16(x.lo, 4), _mm256_srli_epi16(x.hi, 4)} & 0x0f;
 }
-/// Bytes of all ones where bit i of the mask is set.
+/// A byte mask from bits: byte i is all ones if bit i is set.
 inline __m256i bytes_of_mask(uint32_t mask) {
   const __m256i spread =
       _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -134,7 +133,7 @@ inline F32x16 halves_of_e4m3(I32x16 x) {
   };
   return {scale(x.lo), scale(x.hi)};
 }
-/// The indices of look_up_points() as words.
+/// Converts the indices of look_up_points() to words.
 template <int kBits>
 inline void load_indices(const uint8_t* indices, uint16_t (&words)[64]) {
   const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
@@ -153,12 +152,12 @@ template <int kBits>
 inline void look_up_points(const uint16_t* grid, const uint8_t* indices, U8x64 (&nibbles)[4]) {
   alignas(32) uint16_t index[64];
   load_indices<kBits>(indices, index);
-  // Scalar loads, four points to a register: a vector load would have to wait for stores of single points.
+  // Scalar loads, four points per register. A vector load would have to wait for the stores of single points.
   const auto four = [grid](const uint16_t* i) {
     return static_cast<int64_t>(grid[i[0]] | uint64_t{grid[i[1]]} << 16 | uint64_t{grid[i[2]]} << 32 |
                                 uint64_t{grid[i[3]]} << 48);
   };
-  // Each word twice, the second's nibbles moved down.
+  // Each word twice; the second copy is shifted by a nibble.
   const __m256i first = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8,
                                          9, 8, 9, 12, 13, 12, 13);
   const __m256i second = _mm256_add_epi8(first, splat8(2));
@@ -185,18 +184,18 @@ struct I8x4 {
   }
 };
 
-/// The sum of 16-bit pairs, as floats, on top of a seed.
+/// The sums of 16-bit pairs plus a seed, as floats.
 inline F32x16 widened(__m256i lo, __m256i hi, __m256i seed) {
   const __m256i ones = _mm256_set1_epi16(1);
   return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(lo, ones), seed)),
           _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(hi, ones), seed))};
 }
 
-/// How the products of codes up to max fit into int16.
+/// The number of products of codes up to the maximum that fit in int16.
 enum class DotRange {
-  whole_block,  // the sums of eight additions: 8 * 2 * 15 * 127 = 30480
-  one_pair,     // a pair of products: 2 * 129 * 127 = 32766
-  signs_moved,  // a pair only as |code - 128| times a with the code's sign: 2 * 128 * 127 = 32512
+  whole_block,  // eight pairs of products: 8 * 2 * 15 * 127 = 30480
+  one_pair,     // one pair of products: 2 * 129 * 127 = 32766
+  signs_moved,  // one pair if the sign of code - 128 is moved to the activation: 2 * 128 * 127 = 32512
 };
 constexpr DotRange dot_range(int max_code) {
   if (8 * 2 * max_code * 127 <= 32767) return DotRange::whole_block;

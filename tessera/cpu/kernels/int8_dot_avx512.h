@@ -9,7 +9,7 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-// 2 panels x 6 tokens: 12 int and 12 float accumulators, 4 weight and 2 activation vectors of 32 registers.
+// 2 panels x 6 tokens: 12 int and 12 float accumulators, 4 weight and 2 activation vectors use 30 of 32 registers.
 inline constexpr int kInt8Tokens = 6;
 inline constexpr int kInt8Panels = 2;
 inline constexpr int kInt8Unroll = 4;
@@ -78,8 +78,8 @@ inline F32x16 halves_of_e4m3(I32x16 x) {
   return {_mm512_maskz_mov_ps(_mm512_cmpneq_epi32_mask(x.v, _mm512_set1_epi32(0x7f)), value)};
 }
 
-/// words[i] = grid[index[i]] for indices of kBits bits: a permutation reads the low six, a tree of blends chooses by
-/// those above. Two vectors at a time share the loads of the grid, which else limit the large ones.
+/// words[i] = grid[index[i]] for indices of kBits bits. A permutation uses the low six bits, a tree of blends the
+/// others. Two vectors at a time share the loads of the grid, which would otherwise limit the speed of large grids.
 template <int kBits>
 [[gnu::always_inline]] inline void look_up_words(const uint16_t* grid, const __m512i (&index)[2],
                                                  const __mmask32 (&bits)[2][12], __m512i (&words)[2]) {
@@ -110,7 +110,7 @@ template <int kBits>
     for (int bit = 8; bit < kBits; ++bit) bits[i][bit] = load_mask(indices + 8 * bit + 4 * i);
   }
   look_up_words<kBits>(grid, index, bits, words);
-  // Each word twice, then the second's nibbles move down.
+  // Each word twice; then the second copy is shifted by a nibble.
   const __m512i first = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
   const __m512i second = _mm512_add_epi8(first, _mm512_set1_epi8(2));
   const __m512i down = _mm512_set1_epi32(4 << 16);

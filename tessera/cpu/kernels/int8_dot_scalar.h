@@ -1,4 +1,4 @@
-// int8_dot.h for any CPU: plain loops that the compiler may vectorise.
+// int8_dot.h for any CPU: plain loops that the compiler can vectorise.
 #pragma once
 
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct U8x64 {
   void store(uint8_t* p) const { memcpy(p, v, sizeof v); }
 };
 
-/// A U8x64 whose byte i is the expression.
+/// A U8x64 with the value of the expression in byte i.
 #define TESSERA_BYTES(expr)                                         \
   U8x64 r;                                                          \
   for (int i = 0; i < 64; ++i) r.v[i] = static_cast<uint8_t>(expr); \

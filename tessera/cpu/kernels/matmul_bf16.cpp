@@ -1,4 +1,4 @@
-// Panels of bf16 weights: see matmul_float.h.
+// Matrix multiplication with panels of bf16 weights: see matmul_float.h.
 #include "tessera/cpu/kernels/matmul_float.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {

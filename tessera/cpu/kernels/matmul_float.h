@@ -1,10 +1,9 @@
-// Matrix multiplication for weights that are plain floats (f32, f16, bf16): the template behind
-// matmul_{f32,f16,bf16}.cpp. Weights are converted to f32 exactly. Per output, columns ascending: out =
-// fma(w, x, out) from out = 0, one chain; every tile shape, and every call that includes the output, does
-// exactly this.
+// Matrix multiplication for weights that are plain floats (f32, f16, bf16): the template for
+// matmul_{f32,f16,bf16}.cpp. Weights are converted to f32 exactly. Each output is one chain out = fma(w, x, out) from
+// out = 0, with columns ascending. The chain is the same for every tile shape and every division into calls.
 //
-// A panel holds, column by column, the 16 values of its rows. Activations lie in tiles of kFloatTokens tokens
-// (the last tile has what is left), a tile column by column. Element is a struct with the type of one stored
+// A panel holds, column by column, the 16 values of its rows. Activations are stored in tiles of kFloatTokens tokens
+// (the last tile has the remaining tokens), each tile column by column. Element is a struct with the type of one stored
 // value (Stored) and load(), which reads a column of a panel as 16 floats.
 #pragma once
 
@@ -16,9 +15,9 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-// kFloatPanels x kFloatTokens: the largest tile; its accumulators fill the registers but for weights and a
-// broadcast. kFloatChains: panels times tokens that hide the latency of an FMA (4 cycles, two a cycle), where
-// tokens are few.
+// kFloatPanels x kFloatTokens: the largest tile. Its accumulators, the weights and a broadcast fill the registers.
+// kFloatChains: the product of panels and tokens that hides the latency of an FMA (4 cycles, two per cycle), for few
+// tokens.
 #if defined(TESSERA_ISA_avx512)
 inline constexpr int kFloatPanels = 2, kFloatTokens = 12, kFloatChains = 8;
 #elif defined(TESSERA_ISA_avx2)
@@ -27,7 +26,7 @@ inline constexpr int kFloatPanels = 1, kFloatTokens = 6, kFloatChains = 3;  // a
 inline constexpr int kFloatPanels = 1, kFloatTokens = 2, kFloatChains = 1;
 #endif
 
-/// Panels of a tile of n_tokens, a power of two.
+/// The number of panels of a tile of n_tokens; a power of two.
 constexpr int float_tile_panels(int64_t n_tokens) {
   int panels = kFloatPanels;
   while (panels * n_tokens < kFloatChains) panels *= 2;
@@ -38,11 +37,11 @@ struct FloatTile {
   const uint8_t* weights;  // the first panel's first column
   size_t panel_stride;     // bytes
   const float* x;          // the tile's first column
-  size_t next_x = 0;       // bytes from there to what the next tile reads
+  size_t next_x = 0;       // bytes from x to the activations of the next tile
   int64_t n_columns;
   float* out;  // the first panel's 16 outputs of the first token
   size_t out_stride;
-  bool from_zero;  // else adds to `out`
+  bool from_zero;  // false: adds to `out`
 };
 
 template <class Element, int R, int T>
@@ -86,7 +85,7 @@ void float_tile(const FloatTile& tile) {
   }
 }
 
-/// float_tile of n_tokens (1 to T) tokens, for any number that takes R or more panels.
+/// Calls float_tile() for n_tokens (1 to T) tokens whose tile has R or more panels.
 template <class Element, int R, int T = kFloatTokens>
 void float_tile_of(int64_t n_tokens, const FloatTile& tile) {
   if constexpr (T > 1)
@@ -94,10 +93,10 @@ void float_tile_of(int64_t n_tokens, const FloatTile& tile) {
   if constexpr (R <= float_tile_panels(T)) float_tile<Element, R, T>(tile);
 }
 
-/// Weights that were converted to f32 for many tokens.
+/// Weights already converted to f32, for many tokens.
 struct ConvertedElement {
   using Stored = float;
-  static constexpr bool kStreamed = false;  // they are in the cache
+  static constexpr bool kStreamed = false;  // converted weights are in the cache
   static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
 };
 
@@ -105,7 +104,7 @@ inline size_t float_activation_bytes(const ActivationShape& shape) {
   return (static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n_tokens) * sizeof(float) + 63) / 64 * 64;
 }
 
-/// Elements [column, column + n) of n_rows rows (both at most 16) as columns of n_rows, one after another.
+/// Transposes elements [column, column + n) of n_rows rows (both at most 16) to consecutive columns of n_rows elements.
 inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64_t column, int n, float* columns) {
   F32x16 block[kLanes];
   for (int r = 0; r < n_rows; ++r) {
@@ -123,9 +122,9 @@ inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64
   }
 }
 
-/// k columns of n_rows rows (at most 16), one after another.
+/// Packs n_rows rows (at most 16) of k elements as k consecutive columns.
 inline void pack_columns(const uint8_t* rows, size_t row_stride, int n_rows, int64_t k, float* columns) {
-  constexpr int kFewRows = 4;  // of these a block would be mostly empty
+  constexpr int kFewRows = 4;  // with so few rows, a block would be mostly empty
   if (n_rows < kFewRows) {
     for (int r = 0; r < n_rows; ++r) {
       const auto* row = reinterpret_cast<const float*>(rows + static_cast<size_t>(r) * row_stride);
@@ -216,13 +215,13 @@ struct FloatMatmul {
   }
 
  private:
-  // Larger panels come from memory, where a core reads two streams at full speed and eight at two thirds of it; smaller
-  // ones are of matrices that a cache may hold, and there chains count.
+  // Larger panels are read from memory, where a core reads two streams at full speed and eight at two thirds of it.
+  // Matrices with smaller panels may be in a cache, where the number of independent chains limits the speed.
   static constexpr size_t kCachedPanelBytes = 16384;
-  // Columns whose converted weights stay in the L1 cache while all tokens pass: 32 KB per panel pair.
+  // The number of columns whose converted weights stay in the L1 cache for all tokens: 32 KB per panel pair.
   static constexpr int64_t kConvertColumns = 256;
 
-  /// What is left to do of one multiply().
+  /// The remaining work of one multiply().
   struct Job {
     const uint8_t* w;
     int64_t n_rows, k;
@@ -242,7 +241,7 @@ struct FloatMatmul {
     }
   };
 
-  /// Whole panels for one tile of tokens: R at a time as long as the tile is small enough, then fewer.
+  /// Multiplies whole panels by one tile of tokens: R panels at a time if the tile is small enough, then fewer.
   template <int R>
   static void multiply_few(Job& job) {
     const int64_t t = job.begin, n = job.tile_tokens(t);
@@ -257,7 +256,7 @@ struct FloatMatmul {
     if constexpr (R > 1) multiply_few<R / 2>(job);
   }
 
-  /// Whole panels for many tokens: a part of R panels is converted, then multiplied by all tokens.
+  /// Multiplies whole panels by many tokens: converts a part of R panels, then multiplies it by all tokens.
   template <int R>
   static void multiply_many(Job& job) {
     alignas(64) float converted[R][kConvertColumns][kPanelRows];
@@ -287,7 +286,7 @@ struct FloatMatmul {
     if constexpr (R > 1) multiply_many<R / 2>(job);
   }
 
-  /// The last panel where it has fewer than 16 rows: tiles go to a buffer of whole panels first.
+  /// Multiplies a last panel of fewer than 16 rows: tiles are computed in a buffer for a whole panel.
   static void multiply_partial_panel(const Job& job) {
     alignas(64) float whole[kFloatTokens][kPanelRows];
     for (int64_t t = job.begin; t < job.end; t += kFloatTokens) {

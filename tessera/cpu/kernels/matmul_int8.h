@@ -1,24 +1,24 @@
-// Matrix multiplication for quantized weights by exact int8 dot products: the template behind matmul_q4_0.cpp and its
-// like. A format is a struct of unpack/*.h.
+// Matrix multiplication for quantized weights by exact int8 dot products: the template for matmul_<format>.cpp. A
+// format is a struct of unpack/*.h.
 //
 // Activations are quantized per group of G columns to x = d * q, q in [-127, 127]. Per output, 32-column blocks and
 // groups ascending:
 //   s = fma(float(sum over the block of (code - offset) * q), scale, s)    from s = 0 in each group
-//       (formats with a scale per 16 columns: the same for each half)
+//       (formats with a scale per 16 columns: likewise for each half)
 //   s = fma(min, float(sum of q), s)                                       in formats with a minimum
 //   out = fma(s, d, out)                                                   from out = 0
-// Every tile shape, and every call that includes the output, does exactly this: results do not depend on the
-// split. The offset is not subtracted from the codes: the integer sum starts at -offset * sum(q) (the seed).
+// Every tile shape and every division into calls computes exactly this chain, so results do not depend on the division.
+// The offset is not subtracted from the codes. Instead, the integer sum starts at -offset * sum(q), the seed.
 //
-// A format struct, sixteen rows of one block of the file:
+// A format struct holds sixteen rows of one block of the file, and has:
 //   kColumns, kFileBytes       of one row's block in the file
 //   kMaxCode, kOffset          codes in the panel are 0 to kMaxCode; a weight is scale * (code - kOffset) + min
 //   kScales                    scales per 32 columns: 1, or 2 (one per 16 columns)
-//   kMins                      minima per 32 columns: 0, 1 or 2; kOffset is 0 where there are any
-//   kTilesUnpack               whether tiles take codes from it one vector at a time, by low() and high(); else they
-//                              unpack 32 columns at a time, by codes()
+//   kMins                      minima per 32 columns: 0, 1 or 2; kOffset is 0 if there are any
+//   kTilesUnpack               whether tiles read codes one vector at a time, with low() and high(), or unpack 32
+//                              columns at a time, with codes()
 //   low(part, v), high(part, v)    columns 4v to 4v+3, and 16 later, of the 32 columns `part`
-//   codes(part, to)            or all eight vectors
+//   codes(part, to)            all eight vectors
 //   scale(part, half), min(part, half)
 //   set_row(row, file), get_row(row, file)   one row's block of the file
 #pragma once
@@ -32,17 +32,17 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// 32-column parts of a format's block.
+/// The number of 32-column parts in a block of a format.
 template <class Block>
 inline constexpr int kPartsOf = Block::kColumns / kBlockColumns;
 
-/// Columns that share an activation scale where nobody says otherwise. A group per block follows x best
-/// (docs/quality.md) and costs nothing where the block's sum takes the place of its one dot product. A minimum would
-/// cost an operation more per output, a second dot product registers that there are not: there groups are large.
+/// The default number of columns that share an activation scale. One group per block is the most accurate
+/// (docs/quality.md), and costs nothing for formats with one dot product per block and no minimum. A minimum would cost
+/// one more operation per output, and a second dot product too many registers. Those formats have larger groups.
 template <class Block>
 inline constexpr int64_t kDefaultGroup = Block::kScales == 1 && Block::kMins == 0 ? kBlockColumns : 128;
 
-/// 32 columns of any format, unpacked: what a tile reads when many tokens share the unpacking.
+/// 32 unpacked columns of any format. Tiles read it if many tokens share the unpacking.
 template <class Block>
 struct alignas(64) UnpackedBlock {
   static constexpr int kColumns = kBlockColumns;
@@ -73,30 +73,30 @@ struct alignas(64) UnpackedBlock {
   F32x16 min(int /*part*/, int half) const { return F32x16::load(mins[half]); }
 };
 
-/// Whether a block comes from memory, so that it is worth asking for the next ones; unpacked ones are in the cache.
+/// Whether blocks are read from memory, so that prefetching the next ones pays off. Unpacked blocks are in the cache.
 template <class Block>
 inline constexpr bool kIsStreamed = true;
 template <class Block>
 inline constexpr bool kIsStreamed<UnpackedBlock<Block>> = false;
 
-/// What the activations carry for a format. With minima the sums are factors; else they are where the dot products
-/// start.
+/// The sums of activations that a format needs. With minima they are factors; otherwise they are the start values of
+/// the dot products.
 template <class Block>
 inline constexpr BlockSums kSumsOf = {.count = Block::kScales > Block::kMins ? Block::kScales : Block::kMins,
                                       .as_floats = Block::kMins > 0,
                                       .factor = BlockDot<Block::kMaxCode>::kBias - Block::kOffset};
 
-/// A tile's work: R panels times T tokens over some groups of columns. Strides are in bytes.
+/// The work of a tile: R panels times T tokens over some groups of columns. Strides are in bytes.
 struct Int8Tile {
-  const uint8_t* blocks;  // the first panel's first block; a panel's blocks lie one after the other
+  const uint8_t* blocks;  // the first panel's first block; the blocks of a panel are contiguous
   size_t panel_stride;
   const uint8_t* activations;  // the tile's first group
-  size_t next_activations;     // bytes from there to what the next tile reads
+  size_t next_activations;     // bytes from `activations` to those of the next tile
   int64_t n_groups;
   int64_t group_blocks;
   float* out;  // the first panel's 16 outputs of the first token
   size_t out_stride;
-  bool from_zero;  // else adds to `out`
+  bool from_zero;  // false: adds to `out`
 
   /// The 16 outputs of panel r for token t.
   float* out_of(int r, int t) const {
@@ -105,7 +105,7 @@ struct Int8Tile {
   }
 };
 
-/// Adds 32 columns of R panels times T tokens to the sums of their group. `a` is at the block's sums.
+/// Adds 32 columns of R panels times T tokens to the sums of their group. `a` points to the block's sums.
 template <class Block, int R, int T>
 [[gnu::always_inline]] inline void add_block(const Block* const (&block)[R], int part, const uint8_t* a,
                                              F32x16 (&sum)[R][T]) {
@@ -185,7 +185,7 @@ template <class Block, int R, int T>
   }
 }
 
-/// add_block() of the i-th 32 columns from `w` on; panels lie panel_stride bytes apart.
+/// Calls add_block() for the i-th 32 columns from `w` on; panels are panel_stride bytes apart.
 template <class Block, int R, int T>
 [[gnu::always_inline]] inline void int8_block(const uint8_t* w, size_t panel_stride, int64_t i, const uint8_t* a,
                                               F32x16 (&sum)[R][T]) {
@@ -203,7 +203,7 @@ template <class Block, int R, int T>
   if constexpr (Block::kTilesUnpack) {
     add_block<Block, R, T>(block, part, a, sum);
   } else if constexpr (T == 1) {
-    // One panel after the other: its codes are used once and stay in registers.
+    // One panel after the other: the codes are used once and stay in registers.
 #pragma GCC unroll 1
     for (int r = 0; r < R; ++r) {
       UnpackedBlock<Block> unpacked;
@@ -224,7 +224,7 @@ template <class Block, int R, int T>
   }
 }
 
-/// int8_tile where each block is a group: the outputs stay in registers, which sums over several blocks would need.
+/// int8_tile() for one group per block. The outputs stay in registers that sums over several blocks would need.
 template <class Block, int R, int T>
 void int8_tile_by_block(const Int8Tile& tile) {
   F32x16 total[R][T];
@@ -294,7 +294,7 @@ void int8_tile(const Int8Tile& tile) {
   }
 }
 
-/// int8_tile of n_tokens (1 to T) tokens.
+/// Calls int8_tile() for n_tokens (1 to T) tokens.
 template <class Block, int R, int T = kInt8Tokens>
 void int8_tile_of(int64_t n_tokens, const Int8Tile& tile) {
   if constexpr (T > 1)
@@ -367,9 +367,10 @@ struct Int8Matmul {
   }
 
  private:
-  // Columns whose unpacked blocks stay in the L1 cache while all tokens pass: 18 KB per panel pair.
+  // The number of columns whose unpacked blocks stay in the L1 cache for all tokens: 18 KB per panel pair.
   static constexpr int64_t kUnpackColumns = 512;
-  // Unpacking a block costs about as much as it saves in two tiles, unless every tile has to do it anyway.
+  // The number of tiles from which unpacking first is faster. Unpacking a block costs about as much as it saves in two
+  // tiles, unless every tile would have to unpack anyway.
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
   /// Column i of a row of a block.
@@ -387,7 +388,7 @@ struct Int8Matmul {
     size_t out_stride;
 
     int64_t tile_tokens(int64_t t) const { return n_tokens - t < kInt8Tokens ? n_tokens - t : kInt8Tokens; }
-    /// The tile of tokens from t on, columns from `column` on (multiple of the group).
+    /// The tile of tokens from t on and n_columns columns from `column` on (a multiple of the group).
     Int8Tile tile(int64_t t, int64_t column, int64_t n_columns, const uint8_t* blocks, size_t panel_stride,
                   float* tile_out, size_t tile_out_stride) const {
       const size_t token_bytes = activation_bytes_per_token(kSums, group, k);
@@ -407,7 +408,7 @@ struct Int8Matmul {
     }
   };
 
-  /// Few tokens: panel by panel, in the order of memory. Several at once would hide the latency of their sums better,
+  /// Few tokens: panel by panel, in memory order. Several panels at once would hide the latency of their sums better,
   /// but a core reads one stream at full speed and four at two thirds of it.
   static void multiply_streamed_panels(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
     for (; n_rows >= kPanelRows; n_rows -= kPanelRows) {
@@ -419,7 +420,7 @@ struct Int8Matmul {
     }
   }
 
-  /// Many tokens: R panels at a time, as long as there are as many; moves on to the rest.
+  /// Many tokens: R panels at a time. Advances w, n_rows and out to the remaining panels, fewer than R.
   template <int R>
   static void multiply_unpacked_panels(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
     for (; n_rows >= R * kPanelRows; n_rows -= R * kPanelRows) {
@@ -451,7 +452,7 @@ struct Int8Matmul {
     }
   }
 
-  /// The last panel where it has fewer than 16 rows: tiles go to a buffer of whole panels first.
+  /// Multiplies a last panel of fewer than 16 rows: tiles are computed in a buffer for a whole panel.
   static void multiply_partial_panel(const Job& job, const uint8_t* w, int n_rows, float* out) {
     alignas(64) float whole[kInt8Tokens][kPanelRows];
     for (int64_t t = job.begin; t < job.end; t += kInt8Tokens) {

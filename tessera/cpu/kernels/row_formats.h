@@ -1,9 +1,8 @@
-// Rows of numbers as a GGUF file holds them, for the kernels: one struct per dtype, each reading 16 elements
-// as floats and encoding a row of floats. Seen by kernel sources only: rows.cpp, kv.cpp,
-// attention.cpp.
+// Rows of numbers in the layout of GGUF files, for the kernels. Each dtype has a struct that reads 16 elements as
+// floats and encodes a row of floats. Used only by kernel sources: rows.cpp, kv.cpp, attention.cpp.
 //
-// Decoding is exact and encoding gives the same bytes in every instruction set: no operation here rounds
-// twice in one set and once in another.
+// Decoding is exact, and encoding gives the same bytes on every instruction set, because no operation here rounds twice
+// on one set and once on another.
 #pragma once
 
 #include <stddef.h>
@@ -17,12 +16,12 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 // Each struct has
 //   kBlock                     elements per block; rows hold whole blocks
-//   kElementBytes              bytes of an element (where kBlock is 1)
+//   kElementBytes              bytes of an element (if kBlock is 1)
 //   bytes(n)                   bytes of n elements
 //   load(row, e)               elements e to e+15 as floats; e is a multiple of 16
-//   load_partial(row, e, n)    the first n of them, the others 0 (where kBlock is 1)
-//   encode(x, n, row)          n floats as a row
-//   for_each_field(f)          f(offset, bytes, kind) for each piece of a block that stays together in a K tile (where
+//   load_partial(row, e, n)    the first n of them, the others 0 (if kBlock is 1)
+//   encode(x, n, row)          encodes n floats as a row
+//   for_each_field(f)          calls f(offset, bytes, kind) for each part of a block that is contiguous in a K tile (if
 //                              kBlock is not 1)
 
 enum class FieldKind { plain, fifth_bits };
@@ -74,7 +73,7 @@ struct RowBF16 {
   }
 };
 
-/// 1/d, or 0 where that is no finite number: values so small are 0 in the format, and infinities stay with d.
+/// 1 / d; 0 if that is not finite. Such small values become 0 in the format, and infinities remain in d.
 inline float finite_reciprocal(float d) {
   const float inverse = 1.0f / d;
   return __builtin_fabsf(inverse) <= 3.402823466e+38f ? inverse : 0.0f;
@@ -114,10 +113,10 @@ struct RowQ8_0 {
     int8_t q[kBlock];
     for (int i = 0; i < kBlock; ++i) {
       float v = x[i] * inverse;
-      v = v > -127.0f ? v : -127.0f;  // changes no finite block: a NaN, and what amax lost beside it, has no integer
+      v = v > -127.0f ? v : -127.0f;  // only for a NaN, and values beyond an amax that a NaN hid
       v = v < 127.0f ? v : 127.0f;
       const auto whole = static_cast<int32_t>(v);
-      const float rest = v - static_cast<float>(whole);  // exact; half-way cases go away from zero
+      const float rest = v - static_cast<float>(whole);  // exact; halves round away from zero
       q[i] = static_cast<int8_t>(whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0));
     }
     const uint16_t stored = f16_bits(d);
@@ -128,11 +127,12 @@ struct RowQ8_0 {
 
 // Formats of four or five bits ----------------------------------------------------
 
-/// Blocks of 32: f16 d; f16 m where kHasMin; a u32 whose bit i is element i's fifth bit where kHasFifthBit; 16 bytes
-/// whose low nibbles are elements 0-15 and high nibbles 16-31. Value d * level(code) + m, rounded once (the product is
-/// exact). Row adds
-///   level(code)             levels of codes' low four bits; level_of_5_bits(code): of five, where there are
-///   encode_block(x, block)  32 floats as a block
+/// Blocks of 32. Fields: f16 d; f16 m if kHasMin; a u32 with the fifth bit of element i in bit i, if kHasFifthBit; 16
+/// bytes with elements 0-15 in the low and 16-31 in the high nibbles. Value d * level(code) + m, rounded once (the
+/// product is exact). Row adds
+///   level(code)             levels of the low four bits of codes
+///   level_of_5_bits(code)   levels of five bits, if kHasFifthBit
+///   encode_block(x, block)  encodes 32 floats as a block
 template <class Row, bool kMin, bool kFifthBit>
 struct NibbleRow {
   static constexpr bool kHasMin = kMin, kHasFifthBit = kFifthBit;
@@ -173,7 +173,7 @@ struct NibbleRow {
  protected:
   static void store_scale(float d, char* block) { write_f16(d, block); }
   static void store_min(float m, char* block) { write_f16(m, block + kMinAt); }
-  /// Codes of elements 0-15 and 16-31 as floats, truncated.
+  /// Stores the codes of elements 0-15 and 16-31, given as floats, truncated.
   static void store_codes(F32x16 first, F32x16 second, char* block) {
     alignas(16) uint8_t low[kLanes], high[kLanes];
     store_u8(first, low);
@@ -193,19 +193,19 @@ struct NibbleRow {
     return word;
   }
   static void write_f16(float f, char* p) {
-    const uint16_t word = f == f ? f16_bits(f) : uint16_t{0x7e00};  // instruction sets differ in which NaN
+    const uint16_t word = f == f ? f16_bits(f) : uint16_t{0x7e00};  // instruction sets give different NaNs
     memcpy(p, &word, 2);
   }
 };
 
 inline float inverse_or_zero(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
-/// low for a NaN.
+/// v clamped to low..high; a NaN gives low.
 inline F32x16 clamp(F32x16 v, float low, float high) {
   return min(max(v, F32x16::broadcast(low)), F32x16::broadcast(high));
 }
 
-/// The first of 32 floats for which v (of the first or the second 16) is at least the limit; x[0] if none is.
+/// The first of 32 floats for which v0 (first 16 elements) or v1 (others) is at least the limit; x[0] if there is none.
 inline float first_at_least(F32x16 v0, F32x16 v1, float limit, const float* x) {
   const F32x16 limits = F32x16::broadcast(limit);
   const uint32_t found = static_cast<uint32_t>(at_least(v0, limits)) | static_cast<uint32_t>(at_least(v1, limits))
@@ -213,7 +213,7 @@ inline float first_at_least(F32x16 v0, F32x16 v1, float limit, const float* x) {
   return found == 0 ? x[0] : x[__builtin_ctz(found)];
 }
 
-/// The first of 32 floats of the largest magnitude; NaNs are passed over.
+/// The first of the largest magnitudes in 32 floats, with its sign; NaNs are ignored.
 inline float extreme_of_32(const float* x) {
   const F32x16 zero = F32x16::zero();
   const F32x16 a = max(abs(F32x16::load(x)), zero), b = max(abs(F32x16::load(x + kLanes)), zero);
@@ -221,8 +221,8 @@ inline float extreme_of_32(const float* x) {
   return largest == 0.0f ? 0.0f : first_at_least(a, b, largest, x);
 }
 
-/// The least and the greatest of 32 floats, of equal ones (zeros) the first; NaN if the first is, other NaNs are passed
-/// over.
+/// The smallest and the largest of 32 floats; on ties (zeros) the first. Both are NaN if x[0] is; other NaNs are
+/// ignored.
 struct FloatRange {
   float low, high;
 };
@@ -234,7 +234,8 @@ inline FloatRange range_of_32(const float* x) {
   return {first_at_least(c, d, reduce_max(max(c, d)), x), first_at_least(a, b, reduce_max(max(a, b)), x)};
 }
 
-/// Levels are the codes less kOffset (half their number where there is no minimum): ggml's rules without an imatrix.
+/// Levels are the codes minus kOffset, which is half the number of codes if there is no minimum. Encodes by ggml's
+/// rules without an imatrix.
 template <class Row, int kBits, bool kMin>
 struct IntegerRow : NibbleRow<Row, kMin, kBits == 5> {
   using Base = NibbleRow<Row, kMin, kBits == 5>;
@@ -273,8 +274,9 @@ struct RowQ4_1 : IntegerRow<RowQ4_1, 4, true> {};
 struct RowQ5_0 : IntegerRow<RowQ5_0, 5, false> {};
 struct RowQ5_1 : IntegerRow<RowQ5_1, 5, true> {};
 
-/// Levels are a table. The encoder is made for the cache, where a token must not take a search: the value of the
-/// largest magnitude becomes the level -127, the others the nearest levels, then d is fitted to these by least squares.
+/// Levels are a table. The encoder is for the KV cache, where a search per token would be too slow. The value of
+/// largest magnitude becomes the level -127, the others become the nearest levels, and then d is fitted by least
+/// squares.
 struct RowIQ4_NL : NibbleRow<RowIQ4_NL, false, false> {
   alignas(64) static constexpr float kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                     1,    13,   25,  38,  53,  69,  89,  113};
@@ -309,7 +311,7 @@ struct RowIQ4_NL : NibbleRow<RowIQ4_NL, false, false> {
 
 // By GGUF type id -------------------------------------------------------------------
 
-/// What Entry::of<Row>() gives for each row format.
+/// A table of Entry::of<Row>() for each row format.
 template <class Entry>
 constexpr auto make_row_table() {
   ByDType<decltype(Entry::template of<RowF32>())> table;

@@ -1,5 +1,5 @@
-// Rows of plain tensors to and from floats (token embeddings, outputs, norms): the dtypes' tables of the
-// Kernels. Blocked dtypes take whole blocks. The same bytes in every instruction set.
+// Conversion of rows of plain tensors to and from floats (token embeddings, outputs, norms): the tables by dtype in
+// Kernels. Rows of blocked dtypes are whole blocks. Results have the same bytes on every instruction set.
 #include "tessera/cpu/kernels/row_formats.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {

@@ -1,4 +1,4 @@
-// The lanes that kernels compute with: those of tessera/isa, for the kernels' namespace.
+// Makes the vector types of tessera/isa available in the kernels' namespace.
 #pragma once
 
 #include "tessera/isa/simd.h"

@@ -1,4 +1,4 @@
-// Gathers one instruction set's kernels into its table.
+// The table of the kernels of one instruction set.
 #include "tessera/cpu/kernels/table.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {

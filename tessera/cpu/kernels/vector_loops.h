@@ -1,4 +1,5 @@
-// Rows whose length is no multiple of a vector's: vectors with fewer elements than lanes, loops and sums over them.
+// Loops and sums over rows whose length is not a multiple of the vector length: the last vector has fewer elements than
+// lanes.
 #pragma once
 
 #include <stdint.h>
@@ -7,10 +8,10 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// Elements of the vector that begins at element i of n.
+/// The number of elements in the vector that begins at element i of n.
 inline int lanes_left(int64_t n, int64_t i) { return static_cast<int>(n - i < kLanes ? n - i : kLanes); }
 
-/// The first `count` elements at p, zeros behind them.
+/// Loads the first `count` elements at p, with zeros after them.
 inline F32x16 load_up_to(const float* p, int count) {
   return count == kLanes ? F32x16::load(p) : F32x16::load_partial(p, count);
 }
@@ -20,7 +21,7 @@ inline void store_up_to(F32x16 v, float* p, int count) {
   v.store_partial(p, count);
 }
 
-/// piece(i, count) for each vector of n elements.
+/// Calls piece(i, count) for each vector of n elements.
 template <class Piece>
 inline void for_vectors(int64_t n, Piece piece) {
   int64_t i = 0;
@@ -28,8 +29,8 @@ inline void for_vectors(int64_t n, Piece piece) {
   if (i < n) piece(i, lanes_left(n, i));
 }
 
-/// The sum over n elements of what step(accumulator, i, count) adds for `count` of them from i on. Vector v goes to
-/// accumulator v % 4.
+/// A sum over n elements. step(accumulator, i, count) adds `count` elements from i on. Vector v is added to accumulator
+/// v % 4.
 template <class Step>
 inline float four_way_sum(int64_t n, Step step) {
   F32x16 acc[4] = {F32x16::zero(), F32x16::zero(), F32x16::zero(), F32x16::zero()};
@@ -40,7 +41,7 @@ inline float four_way_sum(int64_t n, Step step) {
   return reduce_add(add(add(acc[0], acc[1]), add(acc[2], acc[3])));
 }
 
-/// The largest of n elements; -inf of none.
+/// The largest of n elements; -inf if n is 0.
 inline float max_of(const float* x, int64_t n) {
   const F32x16 lowest = F32x16::broadcast(-__builtin_inff());
   F32x16 m = lowest;

@@ -16,19 +16,19 @@ constexpr int64_t kChunkMacs = int64_t{1} << 26;
 
 }  // namespace
 
-ProductForm product_form(const Kernels& kernels, DType dtype, Activations activations) {
+ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations) {
   const PanelFormat& own = *kernels.panel_formats[static_cast<size_t>(dtype)];
   switch (activations) {
-    case Activations::float32:
+    case ActivationPrecision::float32:
       if (own.dequantize_panel == nullptr) break;
       return {*kernels.panel_formats[static_cast<size_t>(DType::f32)], own.default_group};
-    case Activations::int8_32:
+    case ActivationPrecision::int8_32:
       return {own, 32};
-    case Activations::int8_64:
+    case ActivationPrecision::int8_64:
       return {own, 64};
-    case Activations::int8_128:
+    case ActivationPrecision::int8_128:
       return {own, 128};
-    case Activations::automatic:
+    case ActivationPrecision::automatic:
       break;
   }
   return {own, own.default_group};
@@ -47,7 +47,7 @@ int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_t
   return std::clamp(std::min(to_balance, to_cancel), kMinChunk, kMaxChunk);
 }
 
-Panels::Panels(const Kernels& kernels, const Operand& weights, Activations activations)
+Panels::Panels(const Kernels& kernels, const Operand& weights, ActivationPrecision activations)
     : weights_(weights),
       stored_(*kernels.panel_formats[static_cast<size_t>(weights.dtype)]),
       multiplied_(product_form(kernels, weights.dtype, activations).format),

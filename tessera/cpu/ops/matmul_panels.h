@@ -22,7 +22,7 @@ struct ProductForm {
 
 /// Returns the form for a dtype that has panels: its own format, or that of f32 if its own would quantize x but
 /// `activations` is float32.
-ProductForm product_form(const Kernels& kernels, DType dtype, Activations activations);
+ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations);
 
 /// The packed activations of one product.
 struct PackedX {
@@ -33,7 +33,7 @@ struct PackedX {
 /// Provides the matrices of one operand as panels to multiply.
 class Panels {
  public:
-  Panels(const Kernels& kernels, const Operand& weights, Activations activations);
+  Panels(const Kernels& kernels, const Operand& weights, ActivationPrecision activations);
 
   /// Bytes of scratch memory that a thread needs for multiply().
   size_t scratch_bytes() const;

@@ -1,5 +1,5 @@
-// The graph page: draws the steps of a report (report.js) on a canvas and answers to mouse, keys and search.
-// Text from the report only ever becomes text nodes or canvas text. The place in the page is kept in the address:
+// The graph page: draws the steps of a report (report.js) on a canvas and handles mouse, keys and search. Text from the
+// report becomes only text nodes or canvas text. The address contains the state of the page:
 // #step=0&view=memory&node=17&q=attn.
 function start(data) {
   const $ = (id) => document.getElementById(id);
@@ -11,7 +11,7 @@ function start(data) {
 
   const state = { step: 0, view: "graph", node: -1, query: "", hits: [], hit: -1, hover: -1 };
   const steps = data.steps.map(prepareStep);
-  const cameras = {};  // by step and view
+  const cameras = {};  // one per step and view
 
   const step = () => steps[state.step];
   const deviceName = (d) => data.devices[d].name;
@@ -19,7 +19,7 @@ function start(data) {
 
   const link = (id) => el("a", { class: "node", onclick: () => select(id, true) }, title(step().nodes[id]));
 
-  // --- where things stand in the drawing
+  // --- positions in the drawing
 
   function stack() {
     const size = (block) => block.folded ? { w: kFoldedWidth, h: kHeader } : { w: block.w + 2 * kPad + kRail, h: block.h + kHeader + 2 * kPad };
@@ -92,7 +92,7 @@ function start(data) {
     document.body.dataset.painted = state.view === "graph" ? paintGraph(g, w, h) : state.view === "memory" ? paintMemory(g, w, h) : 0;
   }
 
-  // Gives the number of nodes that it drew.
+  // Returns the number of drawn nodes.
   function paintGraph(g, w, h) {
     const s = step(), c = camera(), k = c.kx;
     let painted = 0;
@@ -132,7 +132,7 @@ function start(data) {
       paintNode(g, node, b, X, Y, k, hits);
       ++painted;
     }
-    if (k <= 0.25)  // names that can be read from far
+    if (k <= 0.25)  // large names for a small scale
       for (const block of s.blocks) {
         g.font = "600 12px system-ui, sans-serif";
         g.fillStyle = color("ink");
@@ -169,15 +169,15 @@ function start(data) {
       g.fillStyle = color("dim");
       g.fillText(clip(g, node.dtype + " " + node.shape, width), left, y + 42 * k);
     }
-    if (node.time) {  // how long, as a part of the longest
+    if (node.time) {  // its time, as a share of the longest
       g.fillStyle = pick("rail", node.device);
       g.fillRect(x + 5 * k, y + h - 4 * k, Math.max(1, (w - 10 * k) * node.time[1] / step().longest), 2.5 * k);
     }
     g.globalAlpha = 1;
   }
 
-  // In a block an edge goes through the bends that the layout has given it. From a block to the next below it, it is one
-  // curve, and else it goes beside the columns, where no nodes are.
+  // In a block, an edge passes through the bends of the layout. From a block to the next one below, it is one curve.
+  // Other edges run beside the columns, where there are no nodes.
   function paintEdge(g, edge, X, Y, k, strong) {
     const s = step();
     const from = s.nodes[edge.from], to = s.nodes[edge.to];
@@ -222,7 +222,7 @@ function start(data) {
     }
     g.stroke();
     g.setLineDash([]);
-    if (k > 0.3) {  // an arrow's head
+    if (k > 0.3) {  // the head of the arrow
       g.fillStyle = g.strokeStyle;
       g.beginPath();
       g.moveTo(X(x), Y(y));
@@ -233,7 +233,7 @@ function start(data) {
     g.globalAlpha = 1;
   }
 
-  // --- memory: nodes from left to right, bytes upwards, a band for each memory that holds values
+  // --- memory: nodes from left to right, bytes upwards, a band for each memory with values
 
   function bands(w, h) {
     const s = step();
@@ -251,7 +251,7 @@ function start(data) {
   const overlap = (a, b) => a.memory === b.memory && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
   const sharing = (value) => step().values.filter((other) => other !== value && overlap(value, other));
 
-  // Gives the number of values that it drew.
+  // Returns the number of drawn values.
   function paintMemory(g, w, h) {
     const s = step(), c = camera(), hits = new Set(state.hits);
     let painted = 0;
@@ -262,7 +262,7 @@ function start(data) {
       const x0 = 70 * c.kx + c.tx, x1 = (w - 20) * c.kx + c.tx;
       g.fillStyle = color("card");
       g.fillRect(x0, Y(band.bytes), x1 - x0, Y(0) - Y(band.bytes));
-      s.blocks.forEach((block, i) => {  // where layers begin
+      s.blocks.forEach((block, i) => {  // the beginnings of layers
         const x = (70 + (w - 90) * block.nodes[0] / s.nodes.length) * c.kx + c.tx;
         const next = i + 1 < s.blocks.length ? (70 + (w - 90) * s.blocks[i + 1].nodes[0] / s.nodes.length) * c.kx + c.tx : x1;
         g.strokeStyle = color("line");
@@ -320,7 +320,7 @@ function start(data) {
     const hits = new Set(state.hits);
     const list = told.filter((node) => !state.query || hits.has(node.id)).sort((a, b) => b.time[1] - a.time[1]).slice(0, 400);
     bars.replaceChildren(
-      el("p", {}, s.title + " of " + count(s.n_tokens, "token") + ": " + micro(s.us) + ", of which " + (told.length ? micro(sum) + " in " + told.length + " timed steps" : "no device tells the times of nodes") + ". Products of one input that run as one are told as the first of them."),
+      el("p", {}, s.title + " of " + count(s.n_tokens, "token") + ": " + micro(s.us) + ", of which " + (told.length ? micro(sum) + " in " + told.length + " timed steps" : "no device reports the times of nodes") + ". Fused products of one input are reported under the first."),
       el("div", { class: "columns" },
         el("div", {}, el("h2", {}, "By operation"), ...s.ops.map((op) => bar(op.op + " \u00d7 " + op.n, op.us, s.ops[0].us, 0, () => setQuery(op.op))),
           el("h2", {}, "By slice"), ...s.slices.map((slice, i) => bar("slice " + i + " " + deviceName(slice.device) + ", " + count(slice.copies.length, "copy"), slice.us, Math.max(1e-9, ...s.slices.map((other) => other.us)), slice.device, null))),
@@ -341,7 +341,7 @@ function start(data) {
   function nodePanel(node) {
     const s = step(), value = s.valueOf.get(node.alias_of ?? node.id);
     const why = node.reason === undefined ? null : link(node.reason);
-    const cause = { pinned: "pinned by the caller", stores: "stores into", reads: "reads", expanded: "runs where its neighbour does:", operands: "most operands can be used there", upgraded: "moved to a device of higher priority in the same memory", follows: "follows" }[node.cause] || node.cause;
+    const cause = { pinned: "pinned by the caller", stores: "stores into", reads: "reads", expanded: "runs on the device of its neighbour:", operands: "most operands can be used there", upgraded: "moved to a device of higher priority in the same memory", follows: "follows" }[node.cause] || node.cause;
     return [
       el("h2", {}, node.op), el("div", {}, node.label === node.op ? "" : node.label),
       facts([
@@ -358,12 +358,12 @@ function start(data) {
         node.time ? ["time", micro(node.time[1]) + " (" + percent(node.time[1], s.us) + "), from " + micro(node.time[0])] : null,
         node.within !== undefined ? ["time", el("span", {}, "within ", link(node.within))] : null,
         node.macs ? ["multiply-adds", node.macs.toLocaleString("en") + (node.time && node.time[1] > 0 ? ", " + (node.macs / node.time[1] / 1000).toPrecision(3) + " G/s" : "")] : null,
-        node.alias_of === undefined ? null : ["bytes are of", link(node.alias_of)],
+        node.alias_of === undefined ? null : ["shares the bytes of", link(node.alias_of)],
       ]),
       ...list("Operands", node.operands),
       ...list("Read by", s.readers[node.id]),
       ...(value ? list("Shares its bytes with", sharing(value).map((other) => other.node)) : []),
-      el("p", {}, el("a", { class: "node", onclick: () => select(-1) }, "back to the totals")),
+      el("p", {}, el("a", { class: "node", onclick: () => select(-1) }, "back to totals")),
     ];
   }
 
@@ -391,7 +391,7 @@ function start(data) {
       ...data.devices.map((device, d) => el("div", {}, swatch(d), " " + device.name + ": ", el("span", { class: "dim" }, device.description + ", " + count(s.drawn.filter((node) => node.device === d).length, "node")))),
       el("h2", {}, "Longest operations"),
       el("table", {}, ...s.ops.slice(0, 6).map((op) => el("tr", {}, el("td", {}, op.op + " \u00d7 " + op.n), el("td", {}, micro(op.us)), el("td", {}, percent(op.us, s.us))))),
-      el("p", { class: "dim" }, "Click a node for what it is, where it lies and why. Wheel: zoom (memory: shift for one axis); drag: move; keys + - 0 f and arrows; / searches, Enter goes to the next hit."),
+      el("p", { class: "dim" }, "Click a node for its details. Wheel: zoom (memory: shift for one axis). Drag: move. Keys: + - 0 f and arrows. / searches, Enter shows the next hit."),
     ];
   }
   const swatch = (d) => el("i", { class: "swatch", style: { background: pick("device", d), borderColor: pick("rail", d) } });
@@ -399,12 +399,12 @@ function start(data) {
   function showLegend() {
     const items = data.devices.map((device, d) => el("span", {}, swatch(d), device.name));
     const s = step();
-    if (state.view === "graph") items.push(el("span", {}, "bar at the foot of a node: its time"), s.n_copies > 0 ? el("span", {}, "dashed: copies between devices") : null);
-    if (state.view === "memory") items.push(el("span", {}, "from left to right: nodes in their order; upwards: bytes; outlined: what shares bytes with the value under the pointer"));
+    if (state.view === "graph") items.push(el("span", {}, "bar at the bottom of a node: its time"), s.n_copies > 0 ? el("span", {}, "dashed: copies between devices") : null);
+    if (state.view === "memory") items.push(el("span", {}, "from left to right: nodes in order of execution; upwards: bytes; outlined: values that share bytes with the value under the pointer"));
     $("legend").replaceChildren(...items.filter((item) => item));
   }
 
-  // --- what is shown
+  // --- selection and state
 
   function select(id, doShow) {
     state.node = id;
@@ -434,7 +434,7 @@ function start(data) {
   function setStep(i) {
     const old = steps[state.step], node = state.node;
     state.step = i;
-    // The same node of the other step, where the graphs are alike.
+    // Selects the same node in the other step if the graphs match.
     state.node = node >= 0 && old.nodes.length === step().nodes.length && step().nodes[node].label === old.nodes[node].label ? node : -1;
     update();
   }
@@ -454,7 +454,7 @@ function start(data) {
     if (state.view === "time") showTimes();
     draw();
   }
-  // In the address, and as marks on the body for those who look from outside.
+  // Writes the state to the address, and to data attributes of the body for tests.
   function remember() {
     const parts = { step: state.step, view: state.view };
     if (state.node >= 0) parts.node = state.node;
@@ -583,7 +583,7 @@ function start(data) {
   const asksShow = state.node >= 0 && asked.get("fit") !== "1", click = whole("click", step().nodes.length);
   update();
   if (asksShow && state.view === "graph") show(state.node);
-  if (click >= 0 && step().nodes[click].at && state.view === "graph") {  // as a mouse would
+  if (click >= 0 && step().nodes[click].at && state.view === "graph") {  // simulates a click, for tests
     const b = box(step().nodes[click]), c = camera(), at = canvas.getBoundingClientRect();
     const place = { pointerId: 1, clientX: at.x + (b.x + b.w / 2) * c.kx + c.tx, clientY: at.y + (b.y + b.h / 2) * c.ky + c.ty };
     canvas.dispatchEvent(new PointerEvent("pointerdown", place));

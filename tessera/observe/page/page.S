@@ -1,4 +1,4 @@
-// The files of the graph page as they are, in read-only data.
+// The files of the graph page, unchanged, in read-only data.
   .section .rodata
   .global tessera_page_html_begin
   .global tessera_page_html_end

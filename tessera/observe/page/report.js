@@ -1,15 +1,15 @@
-// What the graph page makes of a report (graph_report.cpp) before it draws: nodes with their readers, sums, names, where
-// blocks stand; how numbers are written; elements. Used by graph.js.
+// Functions that prepare a report (graph_report.cpp) for drawing: readers of nodes, sums, names, positions of blocks,
+// number formats, HTML elements. Used by graph.js.
 "use strict";
 
-// The report, with what follows from it.
+// Returns a step of the report with derived data.
 function prepareStep(step) {
   const nodes = step.nodes;
   const readers = nodes.map(() => []);
   const through = (id) => { while (nodes[id].op === "view") id = nodes[id].sources[0]; return id; };
   nodes.forEach((node, id) => {
     node.id = id;
-    node.operands = [...new Set(node.sources.filter((source) => source >= 0).map(through))];  // what views are of
+    node.operands = [...new Set(node.sources.filter((source) => source >= 0).map(through))];  // viewed nodes in place of views
     if (node.op !== "view") for (const operand of node.operands) readers[operand].push(id);
   });
   const edges = step.edges.map(([from, to, bends]) => ({ from, to, bends }));
@@ -39,7 +39,7 @@ function prepareStep(step) {
 
 const layerName = (layer) => layer === undefined || layer < 0 ? "" : "layer " + layer;
 const title = (node) => node.label === node.op ? node.op : node.op + " " + node.label;
-// "attn_q" of "blk.3.attn_q.weight": the layer is told elsewhere.
+// Returns "attn_q" for "blk.3.attn_q.weight". The block's title shows the layer.
 const brief = (node) => node.label.replace(/^(enc\.|dec\.)?blk\.\d+\./, "").replace(/\.weight$/, "");
 const blockName = (block) => layerName(block.layer) || block.place;
 
@@ -53,7 +53,7 @@ function micro(us) { return us >= 1000 ? (us / 1000).toPrecision(3) + " ms" : us
 const percent = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "";
 const count = (n, what) => n + " " + (n === 1 ? what : what.endsWith("y") ? what.slice(0, -1) + "ies" : what + "s");
 
-// Blocks of these sizes one below the other, in as many columns as show the whole largest on w x h.
+// Stacks blocks of these sizes in columns. Chooses the number of columns that shows the whole largest on w x h.
 function stackBlocks(s, sizes, gap, w, h) {
   const total = sizes.reduce((sum, b) => sum + b.h + gap, 0), tallest = Math.max(0, ...sizes.map((b) => b.h));
   let best = null;
@@ -71,12 +71,12 @@ function stackBlocks(s, sizes, gap, w, h) {
     const scale = Math.min(w / (x + width), h / Math.max(height, 1));
     if (!best || scale > best.scale) best = { scale, places, columns: [...columns, x + width], w: x + width, h: height };
   }
-  s.columns = best.columns;  // their right ends
+  s.columns = best.columns;  // right ends of the columns
   s.blocks.forEach((block, i) => { [block.x, block.y, block.column] = best.places[i]; block.size = sizes[i]; });
   s.extent = { w: best.w, h: best.h };
 }
 
-// An element; children are elements or text.
+// Creates an element. Children are elements or text.
 function el(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {}))
@@ -88,7 +88,7 @@ function el(tag, attributes, ...children) {
 }
 
 function rounded(g, x, y, w, h, r) { g.beginPath(); g.roundRect(x, y, w, h, Math.max(0, Math.min(r, w / 2, h / 2))); }
-// Text cut to a width.
+// Shortens a text to a width.
 function clip(g, text, width) {
   if (g.measureText(text).width <= width) return text;
   let low = 0, high = text.length;

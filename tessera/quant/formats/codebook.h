@@ -1,11 +1,12 @@
-// What the codebook formats share: a super-block of 256 elements is a scale d (f16), an odd multiplier of it for each
-// scale block of 16 or 32 elements, and a point of a fixed grid for each group of 4 or 8 elements. The iq2 and iq3
-// grids hold magnitudes, with stored signs; the iq1 grid holds signed values, all shifted by one eighth up or down.
+// Code shared by the codebook formats. A super-block of 256 elements has a scale d (f16), an odd multiplier of d for
+// each scale block of 16 or 32 elements, and a point of a fixed grid for each group of 4 or 8 elements. The iq2 and iq3
+// grids hold magnitudes, and signs are stored beside them. The iq1 grid holds signed values, and each group is shifted
+// by one eighth up or down.
 //
 // A format describes itself to the encoders (codebook_search.h, codebook_compat.h) by a struct with
 //   kDim, kPoints, kScaleBlock (elements), kMaxScale (the multiplier is at most 2 kMaxScale + 1),
-//   kUnit (value = d * kUnit * multiplier * grid value), kSigns, kDeltaGroups (groups that share a shift, 0: no
-//   shifts), grid() (a Grid), Block (its bytes) and pack(encoding).
+//   kUnit (value = d * kUnit * multiplier * grid value), kSigns, kDeltaGroups (number of groups that share a shift,
+//   0: no shifts), grid() (a Grid), Block (the stored bytes) and pack(encoding).
 #pragma once
 
 #include <stdint.h>
@@ -19,12 +20,12 @@ inline constexpr int kSuperBlock = 256;
 inline constexpr float kDelta = 0.125f;  // iq1
 
 enum class Signs {
-  none,  // the grid's values have signs
+  none,  // the values of the grid are signed
   free,
-  even,  // of each 8 elements an even number is negative: the eighth sign is not stored
+  even,  // the number of negative elements in each 8 is even, so the eighth sign is not stored
 };
 
-/// A super-block before its bytes are packed. All zero: a block of zeros.
+/// A super-block before packing. All zero: a block of zeros.
 struct Encoding {
   uint16_t d = 0;            // f16
   uint16_t points[64] = {};  // by group
@@ -33,8 +34,8 @@ struct Encoding {
   uint8_t is_down[32] = {};  // by group: the shift is -1/8
 };
 
-/// Values by element, so that a vector holds one element of several points. Points are packed one byte per element,
-/// lowest first.
+/// The values of a grid, element by element, so that a vector holds the same element of several points. Packed points
+/// have one byte per element, lowest first.
 template <int kDim, int kPoints>
 struct Grid {
   alignas(64) float value[kDim][kPoints];
@@ -62,7 +63,7 @@ inline int round_clamped(float v, int low, int high) {
   return static_cast<int>((v + 0x1.8p23f) - 0x1.8p23f);
 }
 
-/// Whole super-blocks, each encoded by kEncode and packed.
+/// Encodes whole super-blocks with kEncode and packs them.
 template <class F, Encoding (*kEncode)(const float* x, const float* weights)>
 void encode_row(const float* x, const float* weights, int64_t n, void* to) {
   auto* row = static_cast<uint8_t*>(to);
@@ -91,7 +92,7 @@ inline void decode_point(Packed point, uint32_t signs, float scale, float* out) 
   }
 }
 
-/// The same for the signed values of iq1, shifted.
+/// Likewise for the signed and shifted values of iq1.
 inline void decode_shifted(uint64_t point, float shift, float scale, float* out) {
   for (int i = 0; i < 8; ++i) {
     const auto value = static_cast<int8_t>(static_cast<uint8_t>(point >> 8 * i));
@@ -99,7 +100,7 @@ inline void decode_shifted(uint64_t point, float shift, float scale, float* out)
   }
 }
 
-/// Four-bit numbers, two in a byte, the lower first. set_nibble wants a zero there.
+/// Four-bit numbers, two per byte, the low one first. set_nibble requires that the nibble is zero.
 inline int nibble(const uint8_t* bytes, int i) { return bytes[i / 2] >> 4 * (i % 2) & 15; }
 inline void set_nibble(uint8_t* bytes, int i, int value) {
   bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] | value << 4 * (i % 2));

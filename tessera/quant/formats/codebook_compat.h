@@ -1,21 +1,21 @@
-// ggml's search for the codebook formats (design sheet "quantizers", section 2.6): values are rounded to codes
-// c = 0, 1, ... that stand for 2c + 1 (iq1: c - 1 and the shift), and codes that are no point of the grid become the
-// best of the grid's nearest ones. Nothing is weighed with the values that decoding really gives; a factor on d makes
-// up for that.
+// ggml's search for the codebook formats (design sheet "quantizers", section 2.6). Values are rounded to codes
+// c = 0, 1, ... which mean 2c + 1 (iq1: c - 1 plus the shift). Codes that are not a point of the grid are replaced by
+// the best of the nearest points. The search does not use the values that decoding really gives; a factor on d
+// compensates for that.
 //
-// Besides what codebook.h lists, a format names here
-//   lattice() and kCodes, kSquares (how many distances make up a neighbourhood), kSigmaFactor, kTiny (largest
-//   magnitude of a block taken for zero), kSteps and kStep (scales tried), kFudge, kResnap, kFitsMaximum, and
-//   plain_weight(x, sigma2) (without an imatrix).
+// In addition to the list in codebook.h, a format has here
+//   lattice() and kCodes, kSquares (number of distances in a neighbourhood), kSigmaFactor, kTiny (a block whose largest
+//   magnitude is at most this counts as zero), kSteps and kStep (tried scales), kFudge, kResnap, kFitsMaximum, and
+//   plain_weight(x, sigma2) (the weight without an imatrix).
 #pragma once
 
 #include "tessera/quant/formats/codebook.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
-enum class Resnap { all, off_grid_groups, all_if_any_off_grid };  // after the best scale is known
+enum class Resnap { all, off_grid_groups, all_if_any_off_grid };  // applied once the best scale is known
 
-// As wide as a register; the width is not seen in the results.
+// One register of bytes. Results do not depend on the width.
 #if defined(__AVX512BW__)
 inline constexpr int kByteLanes = 64;
 #elif defined(__AVX2__)
@@ -44,7 +44,7 @@ using Bytes [[gnu::vector_size(kByteLanes)]] = uint8_t;
   return least[0];
 }
 
-/// A grid in terms of its codes.
+/// A grid by codes instead of values.
 template <int kDim, int kCodes, int kPoints>
 struct Lattice {
   static constexpr int kCells = [] {
@@ -55,7 +55,7 @@ struct Lattice {
 
   uint8_t code[kPoints][kDim];
   alignas(64) uint8_t distance[kCodes][kDim][kPoints];  // (c - code)^2, by element
-  int16_t point[kCells];                                // by codes, the first element's the lowest digit; -1: none
+  int16_t point[kCells];                                // index: codes as digits, the first lowest; -1: none
 
   template <class Packed>
   constexpr Lattice(const Packed (&points)[kPoints], const int (&levels)[kCodes]) : code{}, distance{}, point{} {
@@ -81,10 +81,10 @@ struct Lattice {
     return point[cell];
   }
 
-  /// The points at the n_squares least distances from codes that are no point, nearest first, then by index.
+  /// The points at the n_squares smallest distances from codes that are not a point, nearest first, then by index.
   struct Neighbours {
     int n = 0;
-    uint8_t codes[kDim];  // whose they are
+    uint8_t codes[kDim];  // the codes whose neighbours these are
     uint16_t points[kPoints];
   };
 
@@ -97,7 +97,7 @@ struct Lattice {
       for (int k = 0; k < kDim; ++k) sum += load_bytes(distance[codes[k]][k] + at);
       memcpy(squares + at, &sum, sizeof sum);
     }
-    Bytes limit = {};  // no point is at distance 0
+    Bytes limit = {};  // no point has distance 0
     for (int n = 0; n < n_squares; ++n) {
       Bytes next = 255 - Bytes{};
       for (int at = 0; at < kPoints; at += kByteLanes) {
@@ -117,7 +117,7 @@ struct Lattice {
     }
   }
 
-  /// The neighbour of least sum u (scale (slope c + offset) - x)^2, the first of equals.
+  /// The neighbour with the least sum u (scale (slope c + offset) - x)^2; the first one on ties.
   int best_of(const Neighbours& neighbours, const float* x, const float* u, float scale, float slope,
               float offset) const {
     float errors[kDim][kCodes];
@@ -139,7 +139,7 @@ struct Lattice {
   }
 };
 
-/// x with what is not finite taken for 0; the mean of x^2.
+/// Copies x, with 0 for values that are not finite. Returns the mean of x^2.
 inline float load_finite(const float* from, float (&x)[kSuperBlock]) {
   float sum = 0.0f;
   for (int i = 0; i < kSuperBlock; ++i) {
@@ -149,10 +149,10 @@ inline float load_finite(const float* from, float (&x)[kSuperBlock]) {
   return sum / static_cast<float>(kSuperBlock);
 }
 
-/// d as it is stored; 0 for what is no positive number.
+/// d as f16; 0 if d is not a positive number.
 inline uint16_t positive_f16(float d) { return d > 0.0f ? finite_f16(d) : uint16_t{0}; }
 
-/// s of the multiplier 2s + 1 of unit nearest to scale.
+/// s such that (2s + 1) * unit is nearest to scale.
 inline uint8_t sub_scale(float scale, float unit, int max) {
   return static_cast<uint8_t>(round_clamped(0.5f * (scale / unit - 1.0f), 0, max));
 }
@@ -162,7 +162,7 @@ template <class F>
 struct Compat {
   static constexpr int kSize = F::kScaleBlock, kGroups = kSize / F::kDim;
   static constexpr int kCodes = F::kCodes;
-  static constexpr int kTop = 2 * kCodes - 1;  // the largest value that a code stands for
+  static constexpr int kTop = 2 * kCodes - 1;  // the value of the largest code
 
   struct Snapped {
     int points[kGroups];
@@ -170,9 +170,8 @@ struct Compat {
     float a, b;  // sums of w x v and w v^2
   };
 
-  float x[kSize], w[kSize], u[kSize];  // magnitudes, weights and their roots
-  typename F::Codes::Neighbours
-      neighbours[kGroups];  // the last ones asked for: the next scale often has the same codes
+  float x[kSize], w[kSize], u[kSize];                 // magnitudes, weights and their roots
+  typename F::Codes::Neighbours neighbours[kGroups];  // the last result: the next scale often has the same codes
 
   static Encoding encode(const float* from, const float* importance) {
     float values[kSuperBlock];
@@ -202,7 +201,7 @@ struct Compat {
     }
   }
 
-  /// Stores the points and signs of a scale block; its scale, in units of the codes' values.
+  /// Stores the points and signs of a scale block. Returns its scale, in units of the codes' values.
   float search(Encoding& encoding, int block) {
     uint8_t* signs = encoding.signs + block * kSize / 8;
     for (int g = 0; g < kSize / 8; ++g) signs[g] = split_signs(8 * g);
@@ -240,8 +239,8 @@ struct Compat {
     return scale;
   }
 
-  /// Makes magnitudes of eight elements; where the number of signs must be even, the element of least energy is
-  /// flipped.
+  /// Replaces eight elements by their magnitudes and returns their signs. If the number of signs must be even but is
+  /// odd, the sign of the element with the least energy is flipped.
   uint8_t split_signs(int first) {
     uint32_t negative = 0;
     int least = first;
@@ -284,7 +283,7 @@ struct Compat {
     }
   }
 
-  /// The largest code's share of the maximum, by a fit of x to codes 0..kCodes (POS in the sheet).
+  /// The maximum that maps to the largest code, by a fit of x to codes 0..kCodes (POS in the sheet).
   float fitted_maximum(float largest) const {
     constexpr int kMax = kCodes + 1;
     constexpr int kTries[] = {0, -4, -3, -2, -1, 1, 2, 3, 4};

@@ -1,20 +1,20 @@
-// The search of the codebook formats: every point of the grid is tried for every group, with the values that decoding
+// The search of the codebook formats. It tries every point of the grid for every group, with the values that decoding
 // gives. For a group, the error of point v at scale s is sum w x^2 - 2 s A(v) + s^2 B(v) with A = sum w x v and
-// B = sum w v^2, so a scale costs two operations a point once A and B are known, a register of points at a time. First
-// each scale block gets its own best scale, then d and the multipliers are chosen together, with codes searched again
-// at the scales that are really stored.
+// B = sum w v^2. So a scale costs two operations per point once A and B are known, with a register of points at a time.
+// First, each scale block gets its own best scale. Then d and the multipliers are chosen together, and codes are
+// searched again at the scales that are stored.
 //
 // x and w are first multiplied by powers of two, so that no sum overflows.
 //
-// Besides what codebook.h lists, a format names kLargest (grid value, with its shift) and the scales first tried:
-// kFirstTries of them, from kLowTry to kHighTry times (largest magnitude / kLargest).
+// In addition to the list in codebook.h, a format has kLargest (grid value plus shift) and the range of first tries:
+// kFirstTries scales from kLowTry to kHighTry times (largest magnitude / kLargest).
 #pragma once
 
 #include "tessera/quant/formats/codebook.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
-// As wide as a register: points are independent of one another, so the width is not seen in the results.
+// One register of values. Points are independent of one another, so results do not depend on the width.
 #if defined(__AVX512F__)
 inline constexpr int kPointLanes = 16;
 #elif defined(__AVX2__)
@@ -25,7 +25,7 @@ inline constexpr int kPointLanes = 4;
 using Values [[gnu::vector_size(4 * kPointLanes)]] = float;
 using Indices [[gnu::vector_size(4 * kPointLanes)]] = int32_t;
 
-/// The least lane; of 32-bit floats (no NaN) or integers.
+/// The smallest lane, of 32-bit floats (no NaN) or integers.
 template <class Element, class Vector>
 [[gnu::always_inline]] inline Element least_lane(Vector v) {
   using Quarter [[gnu::vector_size(16)]] = Element;
@@ -51,8 +51,8 @@ struct Search {
 
   /// A and B of every point for the groups of one scale block.
   struct Projections {
-    Values twice_a[kGroups][kChunks];     // without the shift's part,
-    float twice_shift[kGroups][kDeltas];  // which is the same for all points
+    Values twice_a[kGroups][kChunks];     // without the part of the shift
+    float twice_shift[kGroups][kDeltas];  // the part of the shift, the same for all points
     Values b[kGroups][kDeltas][kChunks];
   };
 
@@ -64,8 +64,8 @@ struct Search {
 
   struct Candidate {
     Encoding encoding;
-    float error = 0.0f;   // less that of zeros
-    float best_d = 0.0f;  // the d of least error for these codes
+    float error = 0.0f;   // minus the error of zeros
+    float best_d = 0.0f;  // the d with the least error for these codes
   };
 
   float x[kSuperBlock], w[kSuperBlock];
@@ -79,7 +79,7 @@ struct Search {
     return search.prepare(x, weights) ? search.run() : Encoding{};
   }
 
-  /// False where the block is encoded as zeros: too small for an f16 scale.
+  /// Returns false if the block is encoded as zeros, because it is too small for an f16 scale.
   bool prepare(const float* from, const float* weights) {
     float largest = 0.0f, heaviest = weights == nullptr ? 1.0f : 0.0f;
     for (int i = 0; i < kSuperBlock; ++i) {
@@ -100,8 +100,8 @@ struct Search {
     return true;
   }
 
-  /// x becomes its magnitudes. Where signs must be even and are not, the element that matters least keeps a magnitude
-  /// below zero: its sign is stored flipped.
+  /// Replaces x by its magnitudes. If the number of signs must be even but is odd, the least important element keeps a
+  /// negative magnitude, and its sign is stored flipped.
   void split_signs() {
     for (int g = 0; g < kSuperBlock / 8; ++g) {
       float* values = x + 8 * g;
@@ -162,7 +162,7 @@ struct Search {
     }
   }
 
-  /// Adds to costs[t] the least of s B - 2 A over the points of a group, for s = tries[t].
+  /// Adds to costs[t] the minimum of s B - 2 A over the points of a group, for s = tries[t].
   static void add_least(const Projections& p, int g, int delta, const float (&tries)[kTries], float (&costs)[kTries]) {
     Values least[kTries];
     for (int t = 0; t < kTries; ++t) least[t] = tries[t] * p.b[g][delta][0] - p.twice_a[g][0];
@@ -174,7 +174,7 @@ struct Search {
     for (int t = 0; t < kTries; ++t) costs[t] += least_lane<float>(least[t]) - p.twice_shift[g][delta];
   }
 
-  /// The try of least error of a scale block; that error, less the one of zeros.
+  /// Returns the try with the least error of a scale block. *error is that error minus the error of zeros.
   static int best_try(const Projections& p, const float (&tries)[kTries], float* error) {
     float costs[kTries] = {};
     for (int first = 0; first < kGroups; first += kSet) {
@@ -196,9 +196,9 @@ struct Search {
     return best;
   }
 
-  /// The point of least cost, the first of equals; its cost.
+  /// Returns the point of least cost, the first one on ties, and sets its cost.
   static int best_point(const Projections& p, int g, int delta, float scale, float* cost) {
-    constexpr int kChains = 4;  // comparisons that do not wait for one another
+    constexpr int kChains = 4;  // independent chains of comparisons
     Values least[kChains];
     Indices chunk[kChains];
     for (int u = 0; u < kChains; ++u) {
@@ -255,7 +255,7 @@ struct Search {
     return picked;
   }
 
-  /// The best scale of a block alone: the best of a few, then twice the one of least error for the points picked.
+  /// The best scale of a scale block by itself: the best of the first tries, then two refits to the chosen points.
   float best_scale(int block) const {
     float largest = 0.0f;
     for (int i = 0; i < F::kScaleBlock; ++i) largest = larger(largest, absolute(x[block * F::kScaleBlock + i]));
@@ -279,7 +279,7 @@ struct Search {
     return scale;
   }
 
-  /// The f16 next to d (in units of 2^exponent), at least the smallest one above zero.
+  /// The f16 nearest to d (in units of 2^exponent), at least the smallest one above zero.
   uint16_t stored(float d) const {
     const uint16_t bits = finite_f16(d * power_of_two(exponent));
     return bits == 0 ? uint16_t{1} : bits;

@@ -1,5 +1,5 @@
 // The searches of ggml for q4_0, q4_1, q5_0 and q5_1 with an imatrix: design sheet "quantizers", sections 2.1 and 2.3.
-// As there, codes are not chosen again after the scale's rounding to f16.
+// As in ggml, codes are not chosen again after the scale is rounded to f16.
 #pragma once
 
 #include "tessera/quant/formats/groups.h"
@@ -12,7 +12,7 @@ inline float mean_square(const float* x, int64_t n) {
   return sum / static_cast<float>(n);
 }
 
-/// A group whose weights are ggml's: importance * sqrt(variance + x^2).
+/// A group with ggml's weights: importance * sqrt(variance + x^2).
 template <int N>
 inline void load_compat_group(const float* x, const float* importance, int n_blocks, F32x16 variance, Group<N>& group) {
   load_blocks(x, n_blocks, group.x);
@@ -23,7 +23,7 @@ inline void load_compat_group(const float* x, const float* importance, int n_blo
   }
 }
 
-/// As encode_groups(), with the mean square of the row.
+/// Like encode_groups(), and passes the mean square of the row.
 template <typename Block,
           void (*kEncode)(const float* x, const float* importance, float variance, int n_blocks, Block* blocks)>
 void encode_compat_groups(const float* x, const float* importance, int64_t n, void* to) {
@@ -40,14 +40,14 @@ void encode_compat_groups(const float* x, const float* importance, int64_t n, vo
   }
 }
 
-/// Values d * (code - top): codes of 0 .. 2 top - 1. Returns d.
+/// Fits values d * (code - top) with codes 0 .. 2 top - 1. Returns d.
 template <int N>
 inline F32x16 compat_symmetric_codes(const Group<N>& group, float top, I32x16 (&codes)[N]) {
   const auto& [x, w, wx] = group;
   const F32x16 extreme = extreme_value(x);
   F32x16 best = {}, d = {}, best_inverse = {};
   for (int k = -10; k <= 9; ++k) {
-    if (k == 0) continue;  // comes first, as k = -10
+    if (k == 0) continue;  // k = -10 is this candidate
     const F32x16 inverse = -(top + 0.1f * static_cast<float>(k == -10 ? 0 : k)) / extreme;
     F32x16 xl = {}, ll = {};
     for (int i = 0; i < N; ++i) {
@@ -69,7 +69,7 @@ inline F32x16 compat_symmetric_codes(const Group<N>& group, float top, I32x16 (&
   return select(zero, F32x16{}, d);
 }
 
-/// Values d * code + m, m <= 0, codes of 0 .. top. Returns d; m in `least`.
+/// Fits values d * code + m with m <= 0 and codes 0 .. top. Returns d, and m in `least`.
 template <int N>
 inline F32x16 compat_affine_codes(const Group<N>& group, float top, F32x16& least, I32x16 (&codes)[N]) {
   const auto& [x, w, wx] = group;

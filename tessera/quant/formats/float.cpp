@@ -1,4 +1,4 @@
-// f32, f16, bf16: rows of plain floats, rounded to nearest even. A NaN stays one, overflow gives infinity.
+// f32, f16, bf16: rows of plain floats, rounded to nearest even. A NaN stays a NaN, and overflow gives infinity.
 #include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/half.h"
 #include "tessera/quant/formats/table.h"

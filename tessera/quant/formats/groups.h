@@ -1,5 +1,5 @@
-// Sixteen blocks at a time for the formats whose blocks stand alone: lane b of every vector is block b, so a block's
-// sums run over its elements in index order on every instruction set.
+// Encodes sixteen blocks at a time, for the formats with independent blocks. Lane b of every vector is block b, so the
+// sums of a block run over its elements in index order on every instruction set.
 #pragma once
 
 #include "tessera/quant/formats/half.h"
@@ -13,7 +13,7 @@ struct Group {
   F32x16 x[N], w[N], wx[N];
 };
 
-/// weights: null for 1 everywhere.
+/// weights: null: all are 1.
 template <int N>
 inline void load_group(const float* x, const float* weights, int n_blocks, Group<N>& group) {
   load_blocks(x, n_blocks, group.x);
@@ -52,7 +52,7 @@ void decode_blocks(const void* from, int64_t n, float* out) {
   }
 }
 
-/// The value of largest magnitude, the first of equals.
+/// The value of largest magnitude, the first one on ties.
 template <int N>
 inline F32x16 extreme_value(const F32x16 (&x)[N]) {
   F32x16 extreme = {};
@@ -66,7 +66,7 @@ inline F32x16 largest_magnitude(const F32x16 (&x)[N]) {
   return largest;
 }
 
-/// 1 / v, and 0 where v is 0.
+/// 1 / v; 0 if v is 0.
 [[gnu::always_inline]] inline F32x16 inverse_or_zero(F32x16 v) { return select(v != 0.0f, 1.0f / v, F32x16{}); }
 
 [[gnu::always_inline]] inline F32x16 square_root(F32x16 v) {
@@ -74,7 +74,7 @@ inline F32x16 largest_magnitude(const F32x16 (&x)[N]) {
   return v;
 }
 
-/// The nearest values that f16 holds, the largest finite one for greater values; a NaN becomes some value.
+/// The nearest finite f16 values; a NaN gives an unspecified value.
 [[gnu::always_inline]] inline F32x16 round_f16(F32x16 v) {
   const F32x16 magnitude = min(abs(v), broadcast(65504.0f));
   const I32x16 bits = bits_of(magnitude);
@@ -84,16 +84,17 @@ inline F32x16 largest_magnitude(const F32x16 (&x)[N]) {
   return from_bits(bits_of(rounded) | (bits_of(v) & bits_of(broadcast(-0.0f))));
 }
 
-/// Half away from zero; |v| < 2^22. The float below one half keeps what is below it from rounding up.
+/// Rounds half away from zero; |v| < 2^22. It adds the float below one half, so that values just below one half
+/// do not round up.
 [[gnu::always_inline]] inline I32x16 round_away(F32x16 v) {
   const I32x16 sign = bits_of(v) & bits_of(broadcast(-0.0f));
   return to_i32(v + from_bits(sign | bits_of(broadcast(0x1.fffffep-2f))));
 }
 
-/// A scale by ggml's rule as f16: overflow gives an infinity as there, any NaN the same one.
+/// A scale of ggml's rule as f16. As in ggml, overflow gives an infinity. All NaNs give the same bits.
 inline uint16_t compat_f16(float v) { return v == v ? f32_to_f16(v) : uint16_t{0x7e00}; }
 
-/// Codes of 0..255 (more bits are cut off) as bytes: words[k] lane b holds bytes 4k .. 4k + 3 of block b.
+/// Packs the low 8 bits of codes as bytes: words[k] lane b holds bytes 4k .. 4k + 3 of block b.
 template <int N>
 inline void pack_bytes(const I32x16 (&codes)[N], I32x16 (&words)[N / 4]) {
   for (int k = 0; k < N / 4; ++k) {
@@ -101,7 +102,7 @@ inline void pack_bytes(const I32x16 (&codes)[N], I32x16 (&words)[N / 4]) {
     words[k] = (c[0] & 255) | (c[1] & 255) << 8 | (c[2] & 255) << 16 | c[3] << 24;
   }
 }
-/// The low four bits of 32 codes: element j in the low nibble of byte j, j + 16 in the high one.
+/// Packs the low four bits of 32 codes: element j in the low nibble of byte j, element j + 16 in the high one.
 inline void pack_nibbles(const I32x16 (&codes)[32], I32x16 (&words)[4]) {
   I32x16 bytes[16];
   for (int j = 0; j < 16; ++j) bytes[j] = (codes[j] & 15) | codes[j + 16] << 4;
@@ -114,7 +115,7 @@ inline I32x16 pack_fifth_bits(const I32x16 (&codes)[32]) {
   return bits;
 }
 
-/// Bytes 4k .. 4k + 3 of block b at `to`, from lane b of words[k].
+/// Stores lane b of words[k] as bytes 4k .. 4k + 3 of block b at `to`.
 template <int K, typename Byte>
 inline void unload_words(const I32x16 (&words)[K], int b, Byte* to) {
   static_assert(sizeof(Byte) == 1);

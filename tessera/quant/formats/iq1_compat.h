@@ -1,6 +1,6 @@
-// ggml's search for iq1_s and iq1_m (design sheet "quantizers", section 2.6): the elements of a scale block, sorted,
-// are cut into runs of -1, 0 and 1 at every pair of places and for every choice of shifts; the best cut is then moved
-// to points of the grid.
+// ggml's search for iq1_s and iq1_m (design sheet "quantizers", section 2.6). It sorts the elements of a scale block
+// and divides them into ranges of -1, 0 and 1, at every pair of places and for every choice of shifts. The best
+// division is then rounded to points of the grid.
 #pragma once
 
 #include "tessera/quant/codebooks.h"
@@ -11,12 +11,12 @@ namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 inline constexpr int kIq1Levels[3] = {-1, 0, 1};
 inline constexpr Lattice<8, 3, 2048> kIq1Lattice(codebooks::kIq1s, kIq1Levels);
 
-/// A format names its kScaleBlock, kDeltaGroups, kMaxScale, and here
-///   kTiny, kFudge, kFitsD (d by least squares at the end) and plain_weight(x, sigma2) (without an imatrix).
+/// A format has kScaleBlock, kDeltaGroups, kMaxScale, and here
+///   kTiny, kFudge, kFitsD (d by least squares at the end) and plain_weight(x, sigma2) (the weight without an imatrix).
 template <class F>
 struct Iq1Compat {
   static constexpr int kSize = F::kScaleBlock, kGroups = kSize / 8, kBlocks = kSuperBlock / kSize;
-  static constexpr int kParts = kGroups / F::kDeltaGroups;  // of one shift each
+  static constexpr int kParts = kGroups / F::kDeltaGroups;  // parts, each with one shift
   static constexpr int kSquares = 3;                        // distances in a neighbourhood
 
   struct Cut {
@@ -27,8 +27,8 @@ struct Iq1Compat {
 
   const float* x;
   const float* w;
-  int order[kSize];  // by value
-  // Sums of w x and w over the first elements in order, of each part.
+  int order[kSize];  // indices of elements, sorted by value
+  // By part: sums of w x and of w over the first elements in sorted order.
   float sums_x[kParts][kSize + 1], sums_w[kParts][kSize + 1];
 
   static Encoding encode(const float* from, const float* importance) {
@@ -101,7 +101,7 @@ struct Iq1Compat {
     return static_cast<float>(kIq1Lattice.code[point][k] - 1) + shift;
   }
 
-  /// Insertion keeps equals in place.
+  /// Insertion sort, which is stable.
   void sort() {
     for (int i = 0; i < kSize; ++i) {
       int at = i;
@@ -145,7 +145,7 @@ struct Iq1Compat {
     b += sw[low] * bottom * bottom + (sw[high] - sw[low]) * shift * shift + (sw[kSize] - sw[high]) * top * top;
   }
 
-  /// The d of least weighted error for the codes; `d` where there is none.
+  /// The d with the least weighted error for the codes; `d` if there is none.
   static float fitted_d(const Encoding& encoding, const float* x, const float* w, float d) {
     float a = 0.0f, b = 0.0f;
     for (int i = 0; i < kSuperBlock; ++i) {

@@ -8,8 +8,8 @@ namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int8_t kIQ4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-/// Levels as scale_search.h wants them. A value half way between two takes the upper one. Fifteen comparisons find a
-/// level: a table needs lanes to be permuted or gathered, which is not every set has.
+/// Levels for scale_search.h. A value half way between two levels rounds to the upper one. Fifteen comparisons find a
+/// level, because not every instruction set can look up a table by lanes.
 struct IQ4Levels {
   static constexpr Targets<20> kTargets = [] {
     Targets<20> targets = {};
@@ -41,7 +41,7 @@ struct IQ4Levels {
   static constexpr float middle(int k) { return 0.5f * static_cast<float>(kIQ4Levels[k] + kIQ4Levels[k + 1]); }
 };
 
-/// ggml's scale, not yet rounded; 0 for blocks of zeros.
+/// ggml's scale before rounding; 0 for blocks of zeros.
 inline F32x16 compat_iq4_scale(const Group<32>& group) {
   const F32x16 extreme = extreme_value(group.x);
   F32x16 best = {}, d = {};

@@ -1,4 +1,4 @@
-// As q4_0 with other levels, none of which is 0.
+// Like q4_0, with other levels, none of which is 0.
 #include "tessera/quant/formats/iq4_nl.h"
 
 #include "tessera/quant/formats/faults.h"

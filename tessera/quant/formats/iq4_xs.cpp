@@ -1,5 +1,5 @@
-// A vector holds the sub-blocks of two super-blocks. The search finds the best free scale of each sub-block, then in
-// turns the integer scales that lose least for a common d and the d that is best for them.
+// A vector holds the sub-blocks of two super-blocks. The search finds the best unrounded scale of each sub-block. Then
+// it alternates between the best integer scales for a common d and the best d for these scales.
 #include "tessera/quant/formats/iq4_xs.h"
 
 #include "tessera/quant/formats/faults.h"
@@ -15,7 +15,7 @@ constexpr int kSupers = kLanes / kSubs;  // super-blocks of a vector
 constexpr int kSubElements = 32;
 constexpr int kRounds = 3;
 
-/// A value per super-block in its lanes.
+/// Copies a value per super-block to its lanes.
 F32x16 spread(const float (&v)[kSupers]) {
   F32x16 out;
   for (int lane = 0; lane < kLanes; ++lane) out[lane] = v[lane / kSubs];
@@ -26,7 +26,7 @@ F32x16 sum_of_subs(F32x16 v) {
   for (int lane = 0; lane < kLanes; ++lane) sums[lane / kSubs] += v[lane];
   return spread(sums);
 }
-/// The scale of largest magnitude of each super-block, the first of equals.
+/// The scale of largest magnitude of each super-block, the first one on ties.
 F32x16 extreme_of_subs(F32x16 v) {
   float extremes[kSupers] = {};
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -36,7 +36,7 @@ F32x16 extreme_of_subs(F32x16 v) {
   return spread(extremes);
 }
 
-/// scales: -32 .. 31. Codes are chosen for d * scale: ggml's rule passes d as it was before its rounding.
+/// scales: -32 .. 31. Codes are chosen for d * scale; ggml's rule passes d before rounding.
 void store_blocks(const F32x16 (&x)[kSubElements], F32x16 d, F32x16 scales, int n_blocks, BlockIQ4_XS* blocks) {
   const F32x16 inverse = inverse_or_zero(d * scales);
   I32x16 codes[kSubElements], words[4];
@@ -83,7 +83,7 @@ void encode_blocks(const float* x, const float* weights, int n_blocks, BlockIQ4_
     const F32x16 fit = sum_of_subs(sum.xl * scales) / sum_of_subs(sum.ll * scales * scales);
     d = round_f16(fit);
   }
-  // Without a finite error, or at a scale of 0, all is 0.
+  // Without a finite error, or with a scale of 0, the block is zeros.
   store_blocks(group.x, best_d, select(best_d != 0.0f, best_scales, F32x16{}), n_blocks, blocks);
 }
 

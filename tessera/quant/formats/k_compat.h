@@ -1,5 +1,5 @@
 // ggml's searches for the scales of K-quants (design sheet "quantizers", 2.1): the same candidates, comparisons and
-// order of sums, on 16 sub-blocks at once. A lane without weights keeps what the first candidate gave it.
+// order of sums, on 16 sub-blocks at once. A lane without weights keeps the result of the first candidate.
 #pragma once
 
 #include "tessera/quant/formats/k_lanes.h"
@@ -8,12 +8,12 @@ namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 struct AffineCandidates {
   float first, step;
-  int count;  // after the first guess: first, first + step, ... (count + 1 of them)
+  int count;  // candidates after the first guess: first, first + step, ... (count + 1 of them)
 };
 
 enum class Deviation { kSquared, kAbsolute };
 
-/// AFF: codes 0..top. Each candidate starts from the least value that the best one so far had.
+/// AFF: codes 0..top. Each candidate starts from the minimum of the best candidate so far.
 template <int N, Deviation kDeviation>
 inline AffineFit compat_affine(const Lanes<N>& lanes, float top, AffineCandidates candidates) {
   const auto& [x, w, unit] = lanes;
@@ -64,7 +64,7 @@ inline AffineFit compat_affine(const Lanes<N>& lanes, float top, AffineCandidate
   return {select(flat, F32x16{}, a), -select(flat, lowest, low)};
 }
 
-/// SYM: scales of codes -top..top-1.
+/// SYM: scales for codes -top..top-1.
 template <int N>
 inline F32x16 compat_symmetric(const Lanes<N>& lanes, float top) {
   const F32x16 extreme = extreme_of(lanes.x);
@@ -85,7 +85,8 @@ inline F32x16 compat_symmetric(const Lanes<N>& lanes, float top) {
   return select(abs(extreme) < 1e-15f, F32x16{}, scale);
 }
 
-/// Q3S: scales of codes -top..top-1, weights x^2, one candidate and up to five sweeps that move one code at a time.
+/// Q3S: scales for codes -top..top-1, weights x^2. One candidate, then up to five sweeps that change one code at a
+/// time.
 template <int N>
 inline F32x16 compat_sweeps(const F32x16 (&x)[N], float top) {
   const F32x16 extreme = extreme_of(x), inverse = -top / extreme;
@@ -115,7 +116,7 @@ inline F32x16 compat_sweeps(const F32x16 (&x)[N], float top) {
   return select((abs(extreme) < 1e-15f) | (sum_l2 <= 0.0f), F32x16{}, sum_xl / sum_l2);
 }
 
-/// A scale of sub-block scales and their codes.
+/// A scale for the scales of sub-blocks, and their codes.
 template <int N>
 struct CodedScales {
   float d;
@@ -127,7 +128,7 @@ inline float rounded(float v, float low, float top) {
   return (in_range + magic) - magic;
 }
 
-/// POS: values >= 0 as d * (codes 0..top).
+/// POS: values >= 0 as d * code with codes 0..top.
 template <int N>
 inline CodedScales<N> compat_positive(const float* v, const float* w, float top) {
   CodedScales<N> out = {};
@@ -199,7 +200,7 @@ inline CodedScales<N> compat_signed(const float* v, const float* w, float top) {
   return out;
 }
 
-/// w = q * sqrt(factor * mean x^2 + x^2), the mean over each super-block; q is what load_weights() put in w.
+/// w = q * sqrt(factor * mean x^2 + x^2), with the mean over each super-block. On entry w holds q, from load_weights().
 template <int N>
 inline void compat_importance(Lanes<N>& lanes, float factor) {
   F32x16 squares = {};
@@ -218,7 +219,7 @@ inline F32x16 sum_of_weights(const Lanes<N>& lanes) {
   return sum;
 }
 
-/// The codes of fitted sub-blocks by their largest scales: ls = rint(scale_top / max a * a), and so for m.
+/// The codes of fitted sub-blocks, relative to the largest scales: ls = rint(scale_top / max a * a), likewise for m.
 template <int N>
 inline void compat_code_by_largest(const Lanes<N>& lanes, const AffineFit& fit, float top, float scale_top,
                                    Coded<N>& coded) {
@@ -236,7 +237,7 @@ inline void compat_code_by_largest(const Lanes<N>& lanes, const AffineFit& fit, 
   recode(lanes, 0.0f, top, coded);
 }
 
-/// The same by POS with the sub-blocks' sums of weights.
+/// Likewise, by POS with the sub-blocks' sums of weights.
 template <int N>
 inline void compat_code_by_weight(const Lanes<N>& lanes, const AffineFit& fit, float top, float scale_top,
                                   Coded<N>& coded) {
@@ -258,7 +259,7 @@ inline void compat_code_by_weight(const Lanes<N>& lanes, const AffineFit& fit, f
   recode(lanes, 0.0f, top, coded);
 }
 
-/// Codes low..-low-1 of sub-blocks with signed scales, by the one of largest magnitude: it gets scale_low.
+/// Codes low..-low-1 of sub-blocks with signed scales. The scale of largest magnitude becomes scale_low.
 inline void compat_code_by_largest(const Lanes<16>& lanes, F32x16 scales, float low, float scale_low,
                                    Coded<16>& coded) {
   float extreme = 0.0f;

@@ -1,8 +1,8 @@
-// The super-blocks of 256 as the K-quant encoders see them: each of the 16 lanes holds one sub-block, so that a vector
-// is one super-block of 16 sub-blocks of 16, or two of 8 sub-blocks of 32.
+// The layout of super-blocks of 256 in the K-quant encoders. Each of the 16 lanes holds one sub-block, so a vector is
+// one super-block of 16 sub-blocks of 16, or two of 8 sub-blocks of 32.
 //
-// Values are divided by a power of two near the largest of their super-block: exact, and no later product or square
-// leaves the range of f32, whatever the input.
+// Values are divided by a power of two near the largest of their super-block. The division is exact, and no later
+// product or square leaves the range of f32, for any input.
 #pragma once
 
 #include "tessera/quant/formats/half.h"
@@ -16,10 +16,10 @@ inline constexpr int kSuperElements = 256;
 template <int N>
 struct Lanes {
   static constexpr int kSupers = N / 16;            // super-blocks in a vector
-  static constexpr int kSubs = kSuperElements / N;  // sub-blocks, thus lanes, of a super-block
+  static constexpr int kSubs = kSuperElements / N;  // sub-blocks (lanes) of a super-block
 
-  F32x16 x[N], w[N];    // w: importances, which load_weights() or the format's own rule fills in
-  float unit[kSupers];  // x is the source / unit
+  F32x16 x[N], w[N];    // w: importances, set by load_weights() or by the rule of the format
+  float unit[kSupers];  // x is source / unit
 };
 
 /// to[i] lane b is element i of sub-block b; the lanes past n_supers super-blocks are copies of the first.
@@ -43,7 +43,7 @@ template <int N>
   return out;
 }
 
-/// Sums, or maxima, of the lanes of each super-block, in the order of the lanes.
+/// Sums or maxima over the lanes of each super-block, in the order of the lanes.
 template <int N>
 inline void sum_lanes(F32x16 v, float (&sums)[N / 16]) {
   float lanes[kLanes];
@@ -68,14 +68,14 @@ inline void max_lanes(F32x16 v, float (&maxima)[N / 16]) {
   }
 }
 
-/// The largest power of two that is <= v, for normal v between 2^-100 and 2^100; those ends outside.
+/// The largest power of two that is <= v, for v clamped to 2^-100 .. 2^100.
 inline float power_of_two_below(float v) {
   if (!(v > 0x1p-100f)) return 0x1p-100f;
   return v < 0x1p100f ? float_of(bits_of(v) & 0x7f800000u) : 0x1p100f;
 }
 
-/// Fills in x and unit. Values beyond what any of these formats represents (< 2^29) are cut at 2^40, NaNs among them; a
-/// super-block below 2^-26, which none tells from zeros (their least step is 2^-24), becomes zeros.
+/// Sets x and unit. Values are clamped to 2^40, NaNs too; these formats represent values below 2^29. A super-block with
+/// all values below 2^-26 becomes zeros; the smallest step of these formats is 2^-24.
 template <int N>
 inline void load_values(const float* x, int n_supers, Lanes<N>& lanes) {
   transpose(x, n_supers, lanes.x);
@@ -94,7 +94,7 @@ inline void load_values(const float* x, int n_supers, Lanes<N>& lanes) {
   for (F32x16& v : lanes.x) v = v * factor;
 }
 
-/// Fills in w from one weight per element, null for ones, divided by a power of two near the super-block's largest.
+/// Sets w from one weight per element (null: all are 1), divided by a power of two near the super-block's largest.
 template <int N>
 inline void load_weights(const float* weights, int n_supers, Lanes<N>& lanes) {
   if (weights == nullptr) {
@@ -116,11 +116,11 @@ inline void load_weights(const float* weights, int n_supers, Lanes<N>& lanes) {
   return v;
 }
 
-/// v rounded to a whole number of 0..top (low..top), half to even; a NaN to the lower end.
+/// v rounded to an integer in 0..top (low..top), half to even; a NaN gives the lower end.
 [[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float low, float top) { return round_even(clamp(v, low, top)); }
 [[gnu::always_inline]] inline F32x16 code_of(F32x16 v, float top) { return code_of(v, 0.0f, top); }
 
-/// codes[b * N + i] is the code of element i of lane b: whole numbers of -128..255, as bytes.
+/// Stores the code of element i of lane b as byte codes[b * N + i]; codes are integers in -128..255.
 template <int N>
 inline void store_codes(const F32x16 (&codes)[N], uint8_t* bytes) {
   uint8_t rows[N][kLanes];
@@ -139,7 +139,7 @@ inline F32x16 extreme_of(const F32x16 (&x)[N]) {
   return extreme;
 }
 
-/// x ~ a * code - m, a lane each.
+/// x is about a * code - m, per lane.
 struct AffineFit {
   F32x16 a, m;
 };
@@ -159,21 +159,22 @@ inline F32x16 scale_of(const Lanes<N>& lanes, const uint16_t (&d)[N / 16]) {
   return spread<N>(v);
 }
 
-/// The codes of low..top nearest to x for the scales already in coded; 0 where the scale is 0.
+/// The codes in low..top nearest to x for the scales already in `coded`; 0 if the scale is 0.
 template <int N>
 inline void recode(const Lanes<N>& lanes, float low, float top, Coded<N>& coded) {
   const F32x16 a = scale_of(lanes, coded.d) * coded.ls, m = scale_of(lanes, coded.dmin) * coded.lm;
   for (int i = 0; i < N; ++i) coded.codes[i] = select(a == 0.0f, F32x16{}, code_of((lanes.x[i] + m) / a, low, top));
 }
 
-/// One coded super-block: negative codes as two's complement.
+/// One coded super-block; negative codes are in two's complement.
 struct SuperCodes {
   uint16_t d, dmin;
   uint8_t codes[kSuperElements];
   uint8_t ls[16], lm[16];
 };
 
-/// Takes the super-blocks of coded apart. One whose scales are zero gets all codes zero: one set of bytes for zeros.
+/// Splits `coded` into super-blocks. If the scales of a super-block are zero, all its codes are zero too, so that zeros
+/// have only one encoding.
 template <int N>
 inline void split(const Coded<N>& coded, SuperCodes (&supers)[N / 16]) {
   uint8_t codes[N * kLanes], ls[kLanes], lm[kLanes];
@@ -195,7 +196,7 @@ inline void split(const Coded<N>& coded, SuperCodes (&supers)[N / 16]) {
   }
 }
 
-/// Encodes a row: code() from lanes with x and w filled in to scales and codes, pack() to a block's bytes.
+/// Encodes a row: code() computes scales and codes from lanes with x and w set, pack() writes the bytes of a block.
 template <int N, class Block>
 inline void encode_supers(const float* x, const float* weights, int64_t n, void* to,
                           void (*code)(Lanes<N>& lanes, Coded<N>& coded), Block (*pack)(const SuperCodes& codes)) {

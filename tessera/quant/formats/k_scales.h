@@ -1,5 +1,5 @@
-// The eight pairs of 6-bit scales (ls, lm) that q4_k and q5_k keep in 12 bytes: pairs 0 to 3 whole in bytes b and b +
-// 4, the others with their low 4 bits in byte b + 4 and their high 2 in the top bits of bytes b - 4 and b.
+// The eight pairs of 6-bit scales (ls, lm) that q4_k and q5_k store in 12 bytes. Pairs b = 0 to 3 are in bytes b and
+// b + 4. The other pairs have their low 4 bits in byte b + 4, and their high 2 in the top bits of bytes b - 4 and b.
 #pragma once
 
 #include <stdint.h>

@@ -1,30 +1,30 @@
-// The K-quants' own search: least sum w (x - value)^2 with the values as they will be decoded.
+// tessera's search for the K-quants: the least sum w (x - value)^2 with the decoded values.
 //
-// First each sub-block is fitted alone, by trying ranges and solving the weighted least squares of each. Then the
-// scales of a super-block are refined together (design sheet "quantizers", 2.8 step 4): for the d and dmin of f16,
-// every sub-block takes the best of the codes around its scale, codes of elements rounded anew; then d and dmin are the
-// solution of the least squares for those codes; and again.
+// First, each sub-block is fitted alone, by trying ranges and solving the weighted least squares of each. Then the
+// scales of a super-block are refined together (design sheet "quantizers", 2.8 step 4), in rounds of two steps. For the
+// f16 values of d and dmin, every sub-block gets the best of the scale codes around its scale, with the codes of its
+// elements rounded again. Then d and dmin are solved by least squares for those codes.
 #pragma once
 
 #include "tessera/quant/formats/k_lanes.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
-/// The f16 nearest to v >= 0, but not below v where its steps are coarse: a scale cut short clips the largest values.
+/// The f16 nearest to v >= 0, but not below v if the steps of f16 are coarse: a smaller scale clips the largest values.
 inline uint16_t scale_f16(float v) {
   const uint16_t h = finite_f16(v);
   const bool short_of = f16_to_f32(h) < v * 0.998f && h < 0x400u;
   return short_of ? static_cast<uint16_t>(h + 1) : h;
 }
 
-/// first, first + step, ...: by how many codes the ends of a sub-block's values may lie past the ends of the codes
-/// (negative: short of them).
+/// Offsets first, first + step, ... in codes, by which the ends of a sub-block's values may exceed the range of codes
+/// (negative: stay within it).
 struct Offsets {
   float first, step;
   int count;
 };
 
-/// The best of the ranges of codes, each end at each of the offsets, by the error that least squares leaves, m >= 0.
+/// Tries each offset for each end of the range of codes. Returns the fit with the least error by least squares, m >= 0.
 template <int N>
 inline AffineFit fit_affine(const Lanes<N>& lanes, float top, Offsets offsets) {
   F32x16 low = {}, high = lanes.x[0], sum_w = {}, sum_x = {};
@@ -55,7 +55,7 @@ inline AffineFit fit_affine(const Lanes<N>& lanes, float top, Offsets offsets) {
     const I32x16 free = (determinant > 0.0f) & (m > 0.0f);
     m = select(free, m, F32x16{});
     a = select(free, a, sum_xl / sum_l2);
-    const F32x16 gain = a * sum_xl - m * sum_x;  // by how much the error is below sum w x^2
+    const F32x16 gain = a * sum_xl - m * sum_x;  // reduction of the error below sum w x^2
     const I32x16 better = (gain > best_gain) & (a > 0.0f);
     best_gain = select(better, gain, best_gain);
     best.a = select(better, a, best.a);
@@ -76,7 +76,7 @@ template <int N>
   return error;
 }
 
-/// In each lane the (ls, lm) of least error within reach of those given; returns that error.
+/// Sets in each lane the (ls, lm) with the least error within reach of the given ones. Returns that error.
 template <int N>
 inline F32x16 search_scales(const Lanes<N>& lanes, float top, float scale_top, int reach, F32x16 d, F32x16 dmin,
                             F32x16& ls, F32x16& lm) {
@@ -97,8 +97,8 @@ inline F32x16 search_scales(const Lanes<N>& lanes, float top, float scale_top, i
   return best;
 }
 
-/// Weighted least squares of x ~ d * (ls code) - dmin * lm over each super-block, as f16. A super-block without a
-/// solution of d > 0, dmin >= 0 keeps what it has.
+/// Weighted least squares of x = d * (ls code) - dmin * lm over each super-block, as f16. A super-block without a
+/// solution with d > 0 and dmin >= 0 keeps its d and dmin.
 template <int N>
 inline void solve_scales(const Lanes<N>& lanes, float top, F32x16 ls, F32x16 lm, uint16_t (&d)[N / 16],
                          uint16_t (&dmin)[N / 16]) {
@@ -136,7 +136,7 @@ inline void solve_scales(const Lanes<N>& lanes, float top, F32x16 ls, F32x16 lm,
   }
 }
 
-/// The super-blocks whose error (over what coded stands for) is below that of zeros stay; the others become zeros.
+/// Keeps the super-blocks whose error with `coded` is below the error of zeros. The others become zeros.
 template <int N>
 inline void drop_useless(const Lanes<N>& lanes, Coded<N>& coded) {
   const F32x16 a = scale_of(lanes, coded.d) * coded.ls, m = scale_of(lanes, coded.dmin) * coded.lm;
@@ -157,7 +157,7 @@ struct RefineSteps {
   int loops, reach;
 };
 
-/// From a start to coded: codes 0..top, ls and lm 0..scale_top.
+/// Refines a start to coded super-blocks: codes 0..top, ls and lm 0..scale_top.
 template <int N>
 inline void refine_affine(const Lanes<N>& lanes, const AffineFit& start, float top, float scale_top, RefineSteps steps,
                           Coded<N>& coded) {
@@ -185,7 +185,7 @@ inline void refine_affine(const Lanes<N>& lanes, const AffineFit& start, float t
     float is_better[kSupers];
     for (int super = 0; super < kSupers; ++super) {
       is_better[super] = sums[super] < best[super] ? 1.0f : 0.0f;
-      best[super] = sums[super] < best[super] ? sums[super] : 0.0f;  // 0 ends it, whatever its neighbour does
+      best[super] = sums[super] < best[super] ? sums[super] : 0.0f;  // 0 ends it, independent of its neighbour
       if (is_better[super] == 0.0f) continue;
       improved = true;
       coded.d[super] = d[super];
@@ -200,8 +200,8 @@ inline void refine_affine(const Lanes<N>& lanes, const AffineFit& start, float t
   drop_useless(lanes, coded);
 }
 
-/// Scales of codes low..-low-1 for each lane alone: ranges in both orientations, since the codes reach one further
-/// below 0.
+/// Scales for codes low..-low-1, for each lane alone. Tries ranges in both orientations, because the codes have one
+/// more value below 0.
 template <int N>
 inline F32x16 fit_symmetric(const Lanes<N>& lanes, float low, Offsets offsets) {
   const F32x16 reciprocal = 1.0f / extreme_of(lanes.x);
@@ -228,7 +228,7 @@ inline F32x16 fit_symmetric(const Lanes<N>& lanes, float low, Offsets offsets) {
   return scale;
 }
 
-/// From scales of sub-blocks to coded: codes low..-low-1, ls scale_low..-scale_low-1.
+/// Refines scales of sub-blocks to coded super-blocks: codes low..-low-1, ls scale_low..-scale_low-1.
 template <int N>
 inline void refine_symmetric(const Lanes<N>& lanes, F32x16 scales, float low, float scale_low, RefineSteps steps,
                              Coded<N>& coded) {

@@ -1,5 +1,5 @@
-// The search of the formats of large blocks with values 0 and +-d. A vector holds 16 neighbours of one block: a block's
-// sums are sixteen lanes, each in index order, added up in the order of the lanes.
+// The search of the formats with large blocks of values 0 and +-d. A vector holds 16 adjacent elements of one block.
+// The sums of a block have sixteen lanes, each in index order, which are added in the order of the lanes.
 #pragma once
 
 #include "tessera/quant/formats/groups.h"
@@ -13,7 +13,7 @@ struct Magnitudes {
 
   F32x16 x[kVectors], w[kVectors], wx[kVectors];
 
-  /// weights: null for 1 everywhere.
+  /// weights: null: all are 1.
   Magnitudes(const float* from, const float* weights) {
     for (int i = 0; i < kVectors; ++i) {
       x[i] = abs(load(from + i * kLanes));
@@ -29,7 +29,7 @@ struct Magnitudes {
   return sum;
 }
 
-/// The best scale for the values above a threshold as +-d and zeros below it, and by how much it lowers the error.
+/// The best d if values above a threshold become +-d and values below it 0, and the reduction of the error.
 struct ThresholdFit {
   float d, gain;
 };
@@ -45,8 +45,8 @@ template <int N>
   return {d, a * d};
 }
 
-/// d >= 0 as f16 stores it; values above d / 2 are to become +-d. The largest k magnitudes as +-d, for the k of the
-/// largest gain: thresholds in even steps find its neighbourhood, and half of the fitted d is the next threshold.
+/// Returns d >= 0 as f16; values above d / 2 become +-d. The search maximizes the gain over the number of values that
+/// become +-d: thresholds in even steps find the neighbourhood, then half of the fitted d is the next threshold.
 template <int N>
 inline float search_ternary_scale(const Magnitudes<N>& values) {
   constexpr int kSteps = 16, kRefits = 4;

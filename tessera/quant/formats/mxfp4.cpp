@@ -1,5 +1,5 @@
-// The search tries the power of two that ggml takes, which cuts the largest values off at 1.5 times their power of two,
-// and the next one, which does not.
+// The search tries two powers of two as scale: the one of ggml, which clips the largest values at 1.5 times their power
+// of two, and the next one, which does not.
 #include "tessera/quant/formats/mxfp4.h"
 
 #include "tessera/quant/formats/faults.h"
@@ -15,13 +15,13 @@ constexpr int kElements = BlockMXFP4::kElements;
 constexpr int32_t kLargestExponent = 252;  // 12 * 2^(e - 128) is finite
 constexpr int kNan = 255;
 
-/// v * 2^(128 - e), exact but where it leaves the range of f32. The factor itself may be 2^128: two halves.
+/// v * 2^(128 - e), exact unless it leaves the range of f32. The factor can be 2^128, so it is applied in two halves.
 [[gnu::always_inline]] inline F32x16 divide_by_scale(F32x16 v, I32x16 e) {
   const I32x16 power = 128 - e, half = power >> 1;
   return v * from_bits((half + 127) << 23) * from_bits((power - half + 127) << 23);
 }
 
-/// floor(log2 v) - 2, biased: the largest magnitude becomes 8 to 16.
+/// floor(log2 v) - 2 with the bias: the largest magnitude becomes 8 to 16.
 [[gnu::always_inline]] inline I32x16 exponent_of(F32x16 largest) {
   const I32x16 e = (bits_of(largest) >> 23) - 2;
   const I32x16 low = select(e > 0, e, I32x16{});
@@ -69,7 +69,7 @@ void decode_block(const BlockMXFP4& block, float* out) {
   }
 }
 
-/// The largest exponents overflow with the larger codes.
+/// Whether a value of the block overflows, as the larger codes do with the largest exponents.
 bool is_fault(const BlockMXFP4& block) {
   if (block.e == kNan) return true;
   float values[kElements];

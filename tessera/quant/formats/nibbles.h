@@ -1,4 +1,4 @@
-// What the formats of 32 codes of four or five bits share: q4_0 and q5_0 (symmetric), q4_1 and q5_1 (affine).
+// Code shared by the formats with 32 codes of four or five bits: q4_0 and q5_0 (symmetric), q4_1 and q5_1 (affine).
 #pragma once
 
 #include "tessera/quant/format.h"
@@ -38,7 +38,7 @@ CodePair code_pair(const Block& block, int j) {
 }
 
 /// value = d * (code - kHalf), where kHalf is half the number of codes. The search tries scales around both ends of the
-/// codes' range: either sign of d is legal.
+/// range of codes, because d may have either sign.
 template <typename Block, typename Levels, int kHalf>
 struct SymmetricFormat {
   static constexpr int kElements = Block::kElements;
@@ -57,7 +57,7 @@ struct SymmetricFormat {
     store_blocks(d, codes, n_blocks, blocks);
   }
 
-  /// d = extreme value / -kHalf, codes truncated; without an imatrix.
+  /// ggml's rule without an imatrix: d = extreme value / -kHalf, codes truncated.
   static void encode_blocks_by_rule(const float* from, const float* /*weights*/, int n_blocks, Block* blocks) {
     constexpr float kTop = kHalf;
     F32x16 x[kElements];
@@ -113,7 +113,7 @@ struct AffineFormat {
     store_blocks(scale, codes, n_blocks, blocks);
   }
 
-  /// The range of values divided into kLargest parts; without an imatrix.
+  /// ggml's rule without an imatrix: divides the range of values into kLargest parts.
   static void encode_blocks_by_rule(const float* from, const float* /*weights*/, int n_blocks, Block* blocks) {
     F32x16 x[kElements];
     load_blocks(from, n_blocks, x);
@@ -151,7 +151,7 @@ void encode_row_compat(const float* x, const float* importance, int64_t n, void*
   encode_compat_groups<Block, Encoder::encode_blocks_by_imatrix>(x, importance, n, row);
 }
 
-/// The functions of one of the above.
+/// The Format of one of the encoders above.
 template <typename Block, typename Encoder>
 constexpr Format nibble_format(BlockFault (*first_fault)(const void* blocks, int64_t n)) {
   return {decode_blocks<Block, Encoder::decode_block>, encode_groups<Block, Encoder::encode_blocks>,

@@ -1,5 +1,5 @@
-// The types that no weights are stored as: files may have tensors of them all the same, and `tessera verify` reads
-// those. Integers have no faults.
+// The types that are not formats of weights. Files may still contain tensors of these types, which `tessera verify`
+// checks. Integers have no faults.
 #include "tessera/quant/formats/faults.h"
 #include "tessera/quant/formats/table.h"
 #include "tessera/tensor/dtype_rows.h"

@@ -1,5 +1,5 @@
-// A vector holds the sub-blocks of 16 of four blocks. The search tries the scales around the one that ggml takes, which
-// maps the largest magnitude to the largest level.
+// A vector holds the 16 sub-blocks of four blocks. The search tries the scales around the one of ggml, which maps the
+// largest magnitude to the largest level.
 #include "tessera/quant/formats/nvfp4.h"
 
 #include "tessera/quant/formats/fp4.h"
@@ -16,13 +16,13 @@ constexpr int kSubElements = 16;
 constexpr int kReach = 6;               // scale codes tried on each side
 constexpr int32_t kLargestCode = 0x7e;  // 448
 
-/// UE4M3 with bias 7: half of its value for codes 0 .. kLargestCode, what a doubled level is multiplied with.
+/// Half of the UE4M3 value (bias 7) of codes 0 .. kLargestCode: the factor of doubled levels.
 [[gnu::always_inline]] inline F32x16 half_scale(I32x16 code) {
   const F32x16 normal = from_bits((code << 20) + (119 << 23)), subnormal = to_f32(code) * 0x1p-10f;
   return select(code < 8, subnormal, normal);
 }
 
-/// The code of the nearest scale for v >= 0, half up; not limited to kLargestCode.
+/// The code of the scale nearest to v >= 0, rounding half up. May exceed kLargestCode.
 [[gnu::always_inline]] inline I32x16 nearest_scale(F32x16 v) {
   const I32x16 normal = ((bits_of(v) + (1 << 19)) >> 20) - (120 << 3);
   const I32x16 subnormal = to_i32(clamp(v * 512.0f + 0.5f, 0.0f, 7.0f));
@@ -65,7 +65,7 @@ void encode_blocks(const float* from, const float* weights, int n_blocks, BlockN
   store_blocks(x, best_code, n_blocks, blocks);
 }
 
-/// ggml's rule takes a scale from 256 on as an overflow and stores the largest, 448.
+/// ggml's rule treats scales from 256 on as an overflow and stores the largest, 448.
 void encode_blocks_by_rule(const float* from, const float* /*importance*/, int n_blocks, BlockNVFP4* blocks) {
   F32x16 x[kSubElements];
   load_blocks(from, n_blocks * kSubs, x);

@@ -22,7 +22,7 @@ void store_signs(const float* x, BlockQ1_0& block) {
 void encode_block(const float* x, const float* weights, int /*n_blocks*/, BlockQ1_0* block) {
   const Magnitudes<kElements> values(x, weights);
   const float mean = fit_above(values, -1.0f).d, d = round_f16(broadcast(mean))[0];
-  block->d = f32_to_f16(d <= 2.0f * mean ? d : 0.0f);  // beyond it zeros are nearer: a subnormal rounded up
+  block->d = f32_to_f16(d <= 2.0f * mean ? d : 0.0f);  // larger: a subnormal, rounded up; zeros are nearer
   store_signs(x, *block);
 }
 

@@ -1,4 +1,4 @@
-// Levels -1, 0, 1, 2. The search tries either sign of d, since both are legal; ggml's rule never uses the last level.
+// Levels -1, 0, 1, 2. The search tries both signs of d, since both are legal. ggml's rule never uses the last level.
 #include "tessera/quant/formats/q2_0.h"
 
 #include "tessera/quant/formats/faults.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kElements = BlockQ2_0::kElements;
 
-/// The extreme value becomes 0.9 to 5 levels: with 1 and 2 among them, rows of exact levels are kept. 1 comes before 2:
-/// d may have a bit that d / 2 loses.
+/// The extreme value maps to 0.9 to 5 levels. With 1 and 2 among the candidates, rows of exact levels are preserved. 1
+/// precedes 2, because d can have a bit that d / 2 loses.
 struct Levels : IntegerLevels<-1, 2> {
   static constexpr Targets<32> kTargets = [] {
     Targets<32> targets = {};

@@ -13,7 +13,7 @@ struct BlockQ3_K {
 
   uint8_t hmask[32];
   uint8_t qs[64];
-  uint8_t scales[12];  // of ls + 32: sub-block b's low 4 bits in b % 8, shift 4 (b / 8); high 2 in 8 + b % 4, 2 (b / 4)
+  uint8_t scales[12];  // ls + 32 of sub-block b: low 4 bits in b % 8, shift 4 (b / 8); high 2 in 8 + b % 4, 2 (b / 4)
   uint16_t d;          // f16
 };
 static_assert(sizeof(BlockQ3_K) == block_size(DType::q3_k).bytes);

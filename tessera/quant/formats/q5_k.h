@@ -1,5 +1,5 @@
 // q5_k: 256 elements in 8 sub-blocks of 32, value = d * ls * code - dmin * lm with 6-bit scales and 5-bit codes.
-// The low 4 bits lie as in q4_k; element l of sub-block b has its fifth at bit b of qh[l].
+// The low 4 bits are stored as in q4_k. The fifth bit of element l of sub-block b is bit b of qh[l].
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // q6_k: 256 elements in 16 sub-blocks of 16, value = d * scale * (code - 32) with signed 8-bit scales and 6-bit codes.
-// Element 128h + 32g + l has its low 4 bits in ql[64h + 32 (g % 2) + l], shift 4 (g / 2), the high 2 in qh[32h + l],
-// 2g.
+// Element 128h + 32g + l has its low 4 bits in ql[64h + 32 (g % 2) + l] at shift 4 (g / 2), and its high 2 bits in
+// qh[32h + l] at shift 2g.
 #pragma once
 
 #include <stdint.h>

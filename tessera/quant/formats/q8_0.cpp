@@ -1,4 +1,4 @@
-// The search uses all 256 codes; ggml's rule leaves -128 out.
+// The search uses all 256 codes. ggml's rule does not use -128.
 #include "tessera/quant/formats/q8_0.h"
 
 #include "tessera/quant/formats/faults.h"

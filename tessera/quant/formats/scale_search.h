@@ -1,18 +1,19 @@
-// The searches for the scales of a block: the candidates, refits and roundings that the formats of 16 to 64 elements
-// share. Each gives up to 16 blocks at once the scale of least sum w (x - value)^2, as the f16 value to be stored.
+// The searches for the scales of a block: candidates, refits and roundings shared by the formats with blocks of 16 to
+// 64 elements. Each finds the scale with the least sum w (x - value)^2 for up to 16 blocks at once, as the f16 to
+// store.
 //
-// Codes are always chosen for the stored scale, never for the one before its rounding. A non-finite or overflowing
-// error never beats another, so a block with a NaN or an infinity gets the scale 0.
+// Codes are always chosen for the stored scale, never for the scale before rounding. An error that is not finite never
+// wins, so a block with a NaN or an infinity gets the scale 0.
 #pragma once
 
 #include "tessera/quant/formats/groups.h"
 
 namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
-/// Levels of a format are a type with
-///   static F32x16 nearest(F32x16 v)   the level nearest to v; any v, a NaN included, gives a level
+/// The levels of a format are a type with
+///   static F32x16 nearest(F32x16 v)   the level nearest to v; any v, including NaN, gives a level
 ///   static constexpr Targets kTargets the candidate scales: the block's extreme value / target
-///   static constexpr int kRefits      how often the best scale is fitted to the codes that it gives
+///   static constexpr int kRefits      number of times that the best scale is fitted to its codes
 template <int N>
 struct Targets {
   float values[N];
@@ -36,7 +37,7 @@ struct IntegerLevels {
   static F32x16 nearest(F32x16 v) { return round_even(clamp(v, static_cast<float>(kLow), static_cast<float>(kHigh))); }
 };
 
-/// Sums over a block for one choice of levels l: of w x l and of w l^2.
+/// Sums over a block of w x l and of w l^2, for one choice of levels l.
 struct Products {
   F32x16 xl, ll;
 };
@@ -51,8 +52,7 @@ template <typename Levels, int N>
   return sum;
 }
 
-/// The scale d that is best for some codes, before its rounding; 0 where no candidate gives a finite gain. It may be
-/// negative.
+/// The best scale d over all candidates, before rounding. It may be negative. 0 if no candidate has a finite gain.
 template <typename Levels, int N>
 inline F32x16 search_scale(const Group<N>& group) {
   const F32x16 unit = 1.0f / extreme_value(group.x);
@@ -67,13 +67,13 @@ inline F32x16 search_scale(const Group<N>& group) {
   for (int i = 0; i < Levels::kRefits; ++i) {
     const Products sum = products_at<Levels>(group, inverse_or_zero(d));
     const F32x16 fit = sum.xl / sum.ll, gain = sum.xl * fit;
-    d = select(gain >= best, fit, d);  // not so where the sums overflow or all levels are 0
+    d = select(gain >= best, fit, d);  // false if the sums overflow or all levels are 0
     best = select(gain >= best, gain, best);
   }
   return d;
 }
 
-/// sum w (x - d level)^2 with the nearest levels of a stored scale.
+/// sum w (x - d level)^2 with the levels nearest for a stored scale.
 template <typename Levels, int N>
 [[gnu::always_inline]] inline F32x16 error_at(const Group<N>& group, F32x16 d) {
   const F32x16 inverse = inverse_or_zero(d);
@@ -92,7 +92,7 @@ template <int N>
   return sum;
 }
 
-/// x is about d * code + m with codes 0 .. top; d >= 0. Both are values of f16.
+/// x is about d * code + m with codes 0 .. top and d >= 0. Both d and m are f16 values.
 struct AffineScale {
   F32x16 d, m;
 };
@@ -101,7 +101,7 @@ struct AffineSteps {
   int count, refits;
 };
 
-/// Sums of codes c of a block, y = x - its least value: of w c, w c^2 and w y c; and the line that fits best.
+/// Sums over a block of w c, w c^2 and w y c, for codes c and y = x - least x, and the line that fits best.
 struct LineSums {
   F32x16 c, cc, yc;
 };
@@ -140,12 +140,12 @@ inline AffineScale search_affine(const Group<N>& group, float top, AffineSteps s
   };
   for (int k = 0; k < steps.count; ++k) {
     consider((top + steps.first + steps.step * static_cast<float>(k)) / range, offset);
-    offset = select(d > 0.0f, m, offset);  // later candidates start where the best line so far does
+    offset = select(d > 0.0f, m, offset);  // later candidates start at the offset of the best line so far
   }
   for (int k = 0; k < steps.refits; ++k) consider(inverse_or_zero(d), m);
 
   AffineScale stored = {round_f16(d), round_f16(low + m)};
-  // The slope again, for the intercept as stored.
+  // Fits the slope again, for the stored intercept.
   const F32x16 inverse = inverse_or_zero(stored.d);
   F32x16 xc = {}, cc = {};
   for (int i = 0; i < N; ++i) {
@@ -168,7 +168,7 @@ inline AffineScale search_affine(const Group<N>& group, float top, AffineSteps s
   return {select(keep, stored.d, F32x16{}), select(keep, stored.m, F32x16{})};
 }
 
-/// The codes of an affine scale; 0 where d is 0.
+/// The codes of an affine scale; 0 if d is 0.
 template <int N>
 inline void affine_codes(const F32x16 (&x)[N], AffineScale scale, float top, I32x16 (&codes)[N]) {
   const F32x16 inverse = inverse_or_zero(scale.d);
@@ -178,7 +178,7 @@ inline void affine_codes(const F32x16 (&x)[N], AffineScale scale, float top, I32
   }
 }
 
-/// Levels nearest to x / d, plus an offset, as codes; the offset alone where d is 0.
+/// The levels nearest to x / d, plus an offset, as codes; only the offset if d is 0.
 template <typename Levels, int N>
 inline void symmetric_codes(const F32x16 (&x)[N], F32x16 d, int offset, I32x16 (&codes)[N]) {
   const F32x16 inverse = inverse_or_zero(d);

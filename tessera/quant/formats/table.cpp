@@ -1,4 +1,4 @@
-// One instruction set's formats by GGUF type id.
+// The table of the formats of one instruction set, by GGUF type id.
 #include "tessera/quant/formats/table.h"
 
 #include "tessera/tensor/dtype_rows.h"

@@ -1,5 +1,5 @@
-// The formats of one instruction set, each defined by the source of its name; table.cpp gathers them. Seen only by the
-// sources of this folder, which are compiled once per set (cmake/isa.cmake).
+// The formats of one instruction set. Each is defined in the source file of its name, and table.cpp collects them. Used
+// only in this folder, whose sources are compiled once per set (cmake/isa.cmake).
 #pragma once
 
 #include "tessera/quant/format.h"

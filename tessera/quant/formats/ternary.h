@@ -1,4 +1,4 @@
-// What tq1_0 and tq2_0 share: from 256 values to a scale and trits.
+// Code shared by tq1_0 and tq2_0: encodes 256 values as a scale and trits.
 #pragma once
 
 #include "tessera/quant/formats/magnitudes.h"
@@ -12,7 +12,7 @@ struct TernaryBlock {
   uint8_t trits[kTernaryElements];  // 0, 1, 2 for -d, 0, d
 };
 
-/// x at or beyond +-threshold becomes +-d.
+/// Values of magnitude >= threshold become +-d.
 inline void store_trits(const float* x, float threshold, TernaryBlock& block) {
   for (int i = 0; i < kTernaryElements; ++i)
     block.trits[i] = static_cast<uint8_t>(1 + (x[i] >= threshold) - (x[i] <= -threshold));
@@ -26,7 +26,7 @@ inline TernaryBlock search_ternary(const float* x, const float* weights) {
   return block;
 }
 
-/// ggml's rule: d is the largest magnitude, x / d rounded half away from zero.
+/// ggml's rule: d is the largest magnitude, and x / d is rounded half away from zero.
 inline TernaryBlock compat_ternary(const float* x) {
   int32_t largest_bits = 0;
   for (int i = 0; i < kTernaryElements; ++i) {

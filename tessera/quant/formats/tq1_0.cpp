@@ -1,5 +1,5 @@
-// A byte holds the base-3 number of five trits, the first most significant, as the fraction of 243 in 256ths, rounded
-// up: multiplying by 3 brings the next trit to the top.
+// A byte holds five trits as a base-3 number n, the first trit most significant. It stores n / 243 in units of 1 / 256,
+// rounded up, so that multiplying by 3 moves the next trit to the top.
 #include "tessera/quant/formats/tq1_0.h"
 
 #include "tessera/quant/formats/faults.h"
@@ -10,7 +10,7 @@ namespace tessera::quant::TESSERA_ISA_NAMESPACE {
 
 namespace {
 
-/// A run of bytes, byte m holding the trits first + m, first + m + n_bytes, ...
+/// A run of bytes. Byte m holds the trits first + m, first + m + n_bytes, ...
 struct Run {
   int n_bytes, n_trits, first;
 };

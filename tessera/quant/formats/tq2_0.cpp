@@ -1,4 +1,4 @@
-// The values of tq1_0 in two bits each.
+// Same values as tq1_0, with two bits each.
 #include "tessera/quant/formats/tq2_0.h"
 
 #include "tessera/quant/formats/faults.h"

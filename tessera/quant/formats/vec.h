@@ -1,8 +1,9 @@
-// Sixteen float or int32 lanes for the encoders, as GCC's vector types: one source, the same bits on every instruction
-// set, since nothing here is fused, reordered or approximated. Encoders put one block in each lane (transposed by
-// load_blocks), so that a block's sums run over its elements in index order, without a horizontal sum.
+// Sixteen float or int32 lanes for the encoders, as GCC vector types. One source gives the same bits on every
+// instruction set, because no operation is fused, reordered or approximated. Encoders put one block in each lane
+// (load_blocks() transposes them), so that the sums of a block run over its elements in index order, without a
+// horizontal sum.
 //
-// All is in the set's own namespace and nothing of the standard library with inline code is used (cmake/isa.cmake).
+// Everything is in the namespace of the set, and no inline code of the standard library is used (cmake/isa.cmake).
 #pragma once
 
 #include <stdint.h>
@@ -21,14 +22,14 @@ using I32x16 [[gnu::vector_size(64)]] = int32_t;
 [[gnu::always_inline]] inline F32x16 from_bits(I32x16 v) { return (F32x16)v; }
 [[gnu::always_inline]] inline I32x16 to_i32(F32x16 v) { return __builtin_convertvector(v, I32x16); }  // truncates
 [[gnu::always_inline]] inline F32x16 to_f32(I32x16 v) { return __builtin_convertvector(v, F32x16); }
-/// b where a is NaN.
+/// The larger lane; b if a is NaN.
 [[gnu::always_inline]] inline F32x16 max(F32x16 a, F32x16 b) { return a > b ? a : b; }
 [[gnu::always_inline]] inline F32x16 min(F32x16 a, F32x16 b) { return a < b ? a : b; }
 
 #else
 
-// GCC 12 compares vectors wider than the registers element by element, eight times slower. So here they are arrays of
-// vectors of the register's width, with the operators of vector types.
+// GCC 12 compares vectors wider than a register element by element, which is eight times slower. So here they are
+// arrays of register-wide vectors, with the operators of vector types.
 #if defined(TESSERA_ISA_avx2)
 inline constexpr int kPartBytes = 32;
 #else
@@ -150,7 +151,7 @@ TESSERA_WIDE_OPERATOR(int32_t, int32_t, !=)
 [[gnu::always_inline]] inline F32x16 broadcast(float x) { return x - F32x16{}; }
 [[gnu::always_inline]] inline I32x16 broadcast_i32(int32_t x) { return x - I32x16{}; }
 
-/// a where the mask lane is -1, b where it is 0.
+/// Selects a if the lane of the mask is -1, b if it is 0.
 [[gnu::always_inline]] inline F32x16 select(I32x16 mask, F32x16 a, F32x16 b) {
   return from_bits((mask & bits_of(a)) | (~mask & bits_of(b)));
 }
@@ -161,13 +162,13 @@ TESSERA_WIDE_OPERATOR(int32_t, int32_t, !=)
   return min(max(v, broadcast(low)), broadcast(high));
 }
 
-/// Half to even; |v| < 2^22.
+/// Rounds half to even; |v| < 2^22.
 [[gnu::always_inline]] inline F32x16 round_even(F32x16 v) {
   const F32x16 magic = broadcast(0x1.8p23f);
   return (v + magic) - magic;
 }
 
-/// The low byte of each lane.
+/// Stores the low byte of each lane.
 [[gnu::always_inline]] inline void to_bytes(I32x16 v, uint8_t* bytes) {
 #if defined(TESSERA_ISA_avx512)
   using U8x16 [[gnu::vector_size(16)]] = uint8_t;
@@ -196,8 +197,8 @@ TESSERA_WIDE_OPERATOR(int32_t, int32_t, !=)
   for (int j = 0; j < 4; ++j) memcpy(to + j * to_stride, &columns[j], sizeof columns[j]);
 }
 
-/// x[i] lane b is element i of block b: n_blocks (<= 16) blocks of N consecutive floats; the lanes past them are
-/// copies of block 0, so that whatever is done to a lane is defined.
+/// Loads n_blocks (<= 16) blocks of N consecutive floats: lane b of x[i] is element i of block b. Lanes past n_blocks
+/// are copies of block 0, so that every operation on a lane is defined.
 template <int N>
 inline void load_blocks(const float* blocks, int n_blocks, F32x16 (&x)[N]) {
   static_assert(N % 4 == 0);

@@ -1,4 +1,4 @@
-// The device's kernel of each operation.
+// The table of the device's kernels by operation.
 #include "tessera/vulkan/step.h"
 
 namespace tessera::vulkan {

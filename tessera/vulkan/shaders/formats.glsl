@@ -1,5 +1,5 @@
-// Eight neighbouring elements of a row in any storage format as floats. Fields are read from the whole words that hold
-// them: rows have the alignment of their format, which may be a byte, and no device feature is needed.
+// Decodes eight adjacent elements of a row in any storage format to floats. Fields are read as parts of aligned words,
+// because rows are only aligned as their format requires, which may be to a byte. So no device feature is needed.
 
 #include "formats_rows.glsl"
 
@@ -8,7 +8,7 @@ uint word_at(uint64_t a) { return Words(a).at[0]; }
 uint byte_at(uint64_t a) { return word_at(a & ~3ul) >> 8u * uint(a & 3ul) & 255u; }
 /// a: a multiple of 2.
 uint half_at(uint64_t a) { return word_at(a & ~3ul) >> 8u * uint(a & 2ul) & 0xffffu; }
-/// Four bytes at any address, lowest first; no word is read that holds none of them.
+/// Four bytes at any address, lowest first. Reads only words that contain some of them.
 uint bytes_at(uint64_t a) {
   const uint shift = 8u * uint(a & 3ul);
   const uint low = word_at(a & ~3ul);
@@ -17,7 +17,7 @@ uint bytes_at(uint64_t a) {
 }
 int signed_byte(uint b) { return int(b << 24u) >> 24; }
 
-/// By integers: unpackHalf2x16 may flush subnormal numbers, which scales can be.
+/// Uses integer operations, because unpackHalf2x16 may flush subnormal numbers, and scales can be subnormal.
 float float_of_half(uint h) {
   const uint sign = (h & 0x8000u) << 16u, magnitude = h & 0x7fffu;
   if (magnitude < 0x400u) return uintBitsToFloat(floatBitsToUint(float(magnitude) * 5.9604644775390625e-8) | sign);
@@ -41,7 +41,8 @@ uint bf16_of_float(float f) {
   return bits + 0x7fffu + (bits >> 16u & 1u) >> 16u;
 }
 
-/// Of 32 elements in 16 bytes, byte j holding j in the low nibble and j + 16 in the high one: the eight from j on.
+/// Reads eight nibbles from element j on. 16 bytes hold 32 elements: byte j has element j in the low nibble and j + 16
+/// in the high one.
 void nibbles_of(uint64_t qs, uint j, out uint q[8]) {
   const uint64_t a = qs + uint64_t(j & 8u);
   const uint shift = (j & 16u) >> 2u, low = bytes_at(a) >> shift, high = bytes_at(a + 4ul) >> shift;
@@ -50,7 +51,7 @@ void nibbles_of(uint64_t qs, uint j, out uint q[8]) {
     q[n + 4] = high >> 8u * n & 15u;
   }
 }
-/// Eight bytes from a on, each shifted and masked.
+/// Reads eight bytes from a on, each shifted and masked.
 void fields_of(uint64_t a, uint shift, uint mask, out uint q[8]) {
   const uint low = bytes_at(a) >> shift, high = bytes_at(a + 4ul) >> shift;
   for (uint n = 0; n < 4; ++n) {
@@ -59,12 +60,12 @@ void fields_of(uint64_t a, uint shift, uint mask, out uint q[8]) {
   }
 }
 
-// Words of the codebooks (tables.cpp puts them there).
+// Offsets of the codebooks in words (tables.cpp stores them).
 const uint kTableIq2xxs = 0, kTableIq2xs = 512, kTableIq2s = 1536, kTableIq3xxs = 3584, kTableIq3s = 3840,
            kTableIq1s = 4352, kTableIq4 = 8448, kTableE2m1 = 8452;
 uint table_word(uint i) { return Words(step.tables).at[i]; }
 float table_level(uint table, uint code) { return float(signed_byte(table_word(table + code / 4u) >> 8u * (code & 3u))); }
-/// The eight signs of seven stored bits: an even number is negative.
+/// The eight signs for seven stored bits: the number of negative signs is even.
 uint even_signs(uint index) { return index | (bitCount(index) & 1u) << 7u; }
 float with_sign(float v, uint is_negative) { return is_negative != 0u ? -v : v; }
 void magnitudes_of(uint low, uint high, uint signs, float scale, out float v[8]) {
@@ -88,8 +89,9 @@ uvec2 k_scales(uint64_t scales, uint b) {
   return uvec2(low & 15u | byte_at(scales + b - 4ul) >> 6u << 4u, low >> 4u | byte_at(scales + b) >> 6u << 4u);
 }
 
-// Of each format, its file and a case of
+// The generated file includes the file of each format and defines
 //   void decode8(uint format, uint64_t row, uint i, uint count, out float v[8])
-// Elements i to i + 7 of a row, i a multiple of 8 where the format has blocks. Of rows of floats only `count` are read,
-// the others are 0. `format` is a specialization constant: one case stays.
+// with a case per format. It decodes elements i to i + 7 of a row; i is a multiple of 8 if the format has blocks. Of
+// rows of floats only `count` elements are read, and the others are 0. `format` is a specialization constant, so only
+// one case remains after compilation.
 #include "formats_decode.glsl"

@@ -1,4 +1,5 @@
-// Eight elements of rows that begin at multiples of 16 bytes, by loads of 8 and 16: the same values as decode8.
+// Decodes eight elements of rows that begin at multiples of 16 bytes, with loads of 8 and 16 bytes. Values are the same
+// as from decode8.
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Quads { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Pairs { uvec2 at[]; };
@@ -12,8 +13,8 @@ uvec2 wide_k_scales(uvec4 head, uint b) {
   return uvec2(low & 15u | byte_of(head, b) >> 6u << 4u, low >> 4u | byte_of(head, 4u + b) >> 6u << 4u);
 }
 
-// decode_wide_<name> of each format of floats, and of each whose blocks are multiples of 16 bytes. Macros where formats
-// share a function: glslc makes more instructions of a function that hands on to another.
+// decode_wide_<name> for each format of floats and each format whose block size is a multiple of 16 bytes. Formats with
+// the same function use macros, because glslc generates more instructions for a function that calls another.
 
 void decode_wide_f32(uint64_t row, uint i, out float v[8]) {
   Quads from = Quads(row + uint64_t(i) * 4ul);
@@ -51,8 +52,9 @@ void decode_wide_k(uint64_t row, uint i, bool has_fifth, out float v[8]) {
 #define decode_wide_q4_k(row, i, v) decode_wide_k(row, i, false, v)
 #define decode_wide_q5_k(row, i, v) decode_wide_k(row, i, true, v)
 
-// Each of them is a case of
+// The generated file has a case for each of them in
 //   void decode8_wide(uint format, uint64_t row, uint i, out float v[8])
-// A cache's formats are the cases of both this and decode8: the fewer formats, the sooner a driver has compiled it.
+// and a case for each format of the KV cache in the following function, which decodes like decode8_wide or decode8. It
+// has only these formats, because fewer cases compile faster in the driver.
 //   void decode8_kv(uint format, bool is_wide, uint64_t row, uint i, uint count, out float v[8])
 #include "formats_decode_wide.glsl"

@@ -1,5 +1,5 @@
-// Pieces that the panels of several formats are made of. Lane (row) r of a vector is its bytes 4r to 4r+3: four
-// consecutive columns.
+// Fields shared by the panels of several formats. Lane (row) r of a vector is its bytes 4r to 4r+3: four consecutive
+// columns.
 #pragma once
 
 #include <string.h>
@@ -9,14 +9,14 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// What a row's block is in the file; the panel of a format derives from it.
+/// The size of a row's block in the file; base of the panel structs.
 template <DType kDType>
 struct FileBlock {
   static constexpr int kColumns = block_size(kDType).elements;
   static constexpr size_t kFileBytes = block_size(kDType).bytes;
 };
 
-/// The bytes of sixteen rows, word by word: N vectors for 4N bytes of each row, moved as they are.
+/// The bytes of sixteen rows, word by word and unchanged: N vectors for 4N bytes of each row.
 template <int N>
 struct RowWords {
   uint8_t vectors[N][64];
@@ -30,12 +30,12 @@ struct RowWords {
   }
 };
 
-/// One bit per column of 32 columns: mask v has bit 4r + i for row r, column 4v + i.
+/// One bit per row and column, for 32 columns: bit 4r + i of mask v is for row r, column 4v + i.
 struct ColumnBits {
   uint64_t masks[8];
 
   uint64_t operator[](int v) const { return masks[v]; }
-  /// Bit i of `bits` is column i.
+  /// Sets the bits of a row; bit i of `bits` is column i.
   void set(int row, uint32_t bits) {
     for (int v = 0; v < 8; ++v) {
       masks[v] &= ~(uint64_t{15} << (4 * row));
@@ -71,7 +71,7 @@ inline void write_u16(uint8_t* p, uint32_t v) {
 }
 inline void write_u32(uint8_t* p, uint32_t v) { memcpy(p, &v, 4); }
 
-/// Bit `row` of a mask of rows.
+/// Sets bit `row` of a mask of rows.
 inline void set_bit(uint16_t& mask, int row, uint32_t bit) {
   mask = static_cast<uint16_t>((mask & ~(1u << row)) | bit << row);
 }

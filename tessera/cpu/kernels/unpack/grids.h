@@ -1,8 +1,10 @@
-// What the panels of the codebook formats share: grids and their codes, sign bytes with their parity, four-bit scales.
+// Code shared by the panels of the codebook formats: grids and their codes, sign bytes with their parity, and four-bit
+// scales.
 //
-// A grid's points have eight columns of three values or four of eight. A kernel looks up 16 bits per point, four
-// nibbles: nibble i numbers the value of column i; of eight columns, its low two bits do, and its high two bits number
-// that of column 4 + i. A second lookup makes codes of numbers and signs.
+// The points of a grid have either eight columns with one of three values, or four columns with one of eight values. A
+// kernel looks up 16 bits per point, as four nibbles with indices of values. With four columns, nibble i is the index
+// of column i. With eight columns, its low two bits are the index of column i, its high two bits of column 4 + i. A
+// second lookup converts indices and signs to codes.
 #pragma once
 
 #include "tessera/cpu/kernels/hints.h"
@@ -14,12 +16,12 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 namespace codebooks = quant::codebooks;
 
-/// A grid of N points as look_up_points() reads it.
+/// A grid of N points for look_up_points().
 template <size_t N>
 struct Grid {
   alignas(64) uint16_t points[N];
 };
-/// From points of 4 or 8 bytes, each of which is one of `levels`.
+/// Makes a grid from points of 4 or 8 bytes, each of which is one of `levels`.
 template <class Point, size_t N, size_t kLevels>
 constexpr Grid<N> make_grid(const Point (&points)[N], const int (&levels)[kLevels]) {
   constexpr int kShifts[8] = {0, 8, 4, 12, 2, 10, 6, 14};  // nibbles in the order of look_up_points()
@@ -34,8 +36,9 @@ constexpr Grid<N> make_grid(const Point (&points)[N], const int (&levels)[kLevel
   return grid;
 }
 
-/// Codes of numbers with a sign bit: at number + 8 where the bit is set. For nibbles of two numbers (of three levels),
-/// bits that are not a number's own cleared: at number + 12 for the low one, at 4 * number + 3 for the high one.
+/// Codes by index and sign bit, at entry index + 8 * sign. Grids of three levels have two indices per nibble. With the
+/// bits of the other index cleared, the entry is index + 12 * sign for the low index, and 4 * index + 3 * sign for the
+/// high one.
 struct GridCodes {
   uint8_t of[16];
 };
@@ -53,14 +56,14 @@ constexpr GridCodes make_codes(const int (&levels)[kLevels], auto code) {
   }
   return codes;
 }
-/// offset + level, or offset - level where the sign bit is set.
+/// offset + level, or offset - level if the sign bit is set.
 template <size_t kLevels>
 constexpr GridCodes make_signed_codes(const int (&levels)[kLevels], int offset) {
   return make_codes(levels, [offset](int level, bool sign) { return sign ? offset - level : offset + level; });
 }
 
-/// Four grid indices of each of sixteen rows, kBits wide: eight bits in a byte, those above in masks. Index i of row r
-/// is number 32 * (i / 2) + 2r + i % 2: two indices side by side become one lane of two words.
+/// Four grid indices of kBits bits for each of sixteen rows. The low eight bits are in bytes, the others in masks.
+/// Index i of row r is element 32 * (i / 2) + 2r + i % 2, so that two adjacent indices become one lane of two words.
 template <int kBits>
 struct RowPoints {
   uint8_t bytes[8 * kBits];
@@ -86,7 +89,7 @@ struct RowPoints {
   static int number_of(int row, int i) { return 32 * (i / 2) + 2 * row + i % 2; }
 };
 
-/// The eight vectors of 32 columns: four points of eight columns. sign_bits(v) has vector v's.
+/// The eight vectors of 32 columns, from four points of eight columns. sign_bits(v) returns the signs of vector v.
 template <int kBits>
 [[gnu::always_inline]] inline void codes_of_eights(const Grid<1 << kBits>& grid, const RowPoints<kBits>& points,
                                                    const GridCodes& codes, auto sign_bits, uint8_t (&to)[8][64]) {
@@ -98,7 +101,7 @@ template <int kBits>
     lookup(add_where(nibbles[i] & 12, sign_bits(2 * i + 1), 3), codes.of).store(to[2 * i + 1]);
   }
 }
-/// Eight points of four columns.
+/// Likewise, from eight points of four columns.
 template <int kBits>
 [[gnu::always_inline]] inline void codes_of_fours(const Grid<1 << kBits>& grid, const RowPoints<kBits> (&points)[2],
                                                   const GridCodes& codes, const ColumnBits& signs,
@@ -112,7 +115,7 @@ template <int kBits>
   }
 }
 
-/// 32 sign bits of four groups of eight columns, from four 7-bit fields whose eighth sign is the parity.
+/// 32 sign bits for four groups of eight columns, from four 7-bit fields. The eighth sign is the parity of the field.
 inline uint32_t signs_of_fields(uint32_t fields) {
   uint32_t bits = 0;
   for (int group = 0; group < 4; ++group)

@@ -12,8 +12,8 @@ struct PanelIQ1_M : FileBlock<DType::iq1_m> {
   static constexpr bool kTilesUnpack = false;
 
   RowPoints<11> points[8];
-  uint16_t negative[8][4];       // rows whose delta is -1/8
-  uint16_t scale_bits[8][2][3];  // rows that have bit i of the scale of a half
+  uint16_t negative[8][4];       // mask of rows with delta -1/8
+  uint16_t scale_bits[8][2][3];  // mask of rows with bit i of the scale of a half set
   uint16_t d[16];
 
   [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {
@@ -28,7 +28,7 @@ struct PanelIQ1_M : FileBlock<DType::iq1_m> {
   }
 
   void set_row(int row, const uint8_t* file) {
-    uint32_t scale_of_block = 0;  // its nibbles top the four words of scales
+    uint32_t scale_of_block = 0;  // from the top nibbles of the four words of scales
     for (int i = 0; i < 4; ++i) scale_of_block |= (read_u16(file + 48 + 2 * i) & 0xf000u) >> (12 - 4 * i);
     d[row] = static_cast<uint16_t>(scale_of_block);
     for (int part = 0; part < 8; ++part) {

@@ -12,8 +12,8 @@ struct PanelIQ1_S : FileBlock<DType::iq1_s> {
   static constexpr bool kTilesUnpack = false;
 
   RowPoints<11> points[8];
-  uint16_t negative[8];       // rows whose delta is -1/8
-  uint16_t scale_bits[8][3];  // rows that have bit i of the scale
+  uint16_t negative[8];       // mask of rows with delta -1/8
+  uint16_t scale_bits[8][3];  // mask of rows with bit i of the scale set
   uint16_t d[16];
 
   [[gnu::always_inline]] void codes(int part, uint8_t (&to)[8][64]) const {

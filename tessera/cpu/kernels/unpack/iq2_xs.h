@@ -1,4 +1,5 @@
-// iq2_xs in a panel: 256 columns of 16 rows. The signs have their parity bit, which takes 5 % more than the file.
+// iq2_xs in a panel: 256 columns of 16 rows. Signs are stored with their parity bit, so panels are 5 % larger than the
+// file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/iq2.h"

@@ -1,4 +1,5 @@
-// iq2_xxs in a panel: 256 columns of 16 rows. The signs have their parity bit, which takes 6 % more than the file.
+// iq2_xxs in a panel: 256 columns of 16 rows. Signs are stored with their parity bit, so panels are 6 % larger than the
+// file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/iq2.h"

@@ -1,4 +1,5 @@
-// iq3_xxs in a panel: 256 columns of 16 rows. The signs have their parity bit, which takes 4 % more than the file.
+// iq3_xxs in a panel: 256 columns of 16 rows. Signs are stored with their parity bit, so panels are 4 % larger than the
+// file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/grids.h"

@@ -5,7 +5,7 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// The format's values, 128 higher.
+/// The values of the format plus 128.
 inline constexpr uint8_t kIq4Codes[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
 /// A row in the file: f16 scale, 16 bytes of codes.

@@ -1,4 +1,5 @@
-// iq4_xs in a panel: 256 columns of 16 rows; the six-bit scales are whole bytes, which takes 1.5 % more than the file.
+// iq4_xs in a panel: 256 columns of 16 rows; six-bit scales are stored as bytes, so panels are 1.5 % larger than
+// the file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -14,7 +15,7 @@ struct PanelIQ4_XS : FileBlock<DType::iq4_xs> {
 
   RowWords<4> parts[8];  // codes as in iq4_nl
   uint16_t d[16];
-  int8_t scales[8][16];  // by part, less the format's 32
+  int8_t scales[8][16];  // by part, minus the format's offset of 32
 
   U8x64 low(int part, int v) const { return lookup(low_nibbles(parts[part][v]), kIq4Codes); }
   U8x64 high(int part, int v) const { return lookup(high_nibbles(parts[part][v]), kIq4Codes); }

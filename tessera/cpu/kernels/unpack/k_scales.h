@@ -1,4 +1,4 @@
-// The six-bit scales and minima of q4_K and q5_K, eight of each in twelve bytes of the file, as whole bytes.
+// Converts the six-bit scales and minima of q4_K and q5_K, eight of each in twelve bytes of the file, to bytes.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"

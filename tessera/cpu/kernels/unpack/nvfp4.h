@@ -1,5 +1,6 @@
-// nvfp4 in a panel: 64 columns of 16 rows. The file's sub-block of 16 columns has its first eight in low nibbles; here
-// a part's first 16 columns are low nibbles and its last 16 high ones. Scales are halved because the codes are doubled.
+// nvfp4 in a panel: 64 columns of 16 rows. In the file, each sub-block of 16 columns has the first eight in low
+// nibbles. Here, the first 16 columns of a part are low nibbles, and the last 16 high ones. Scales are halved because
+// the codes are doubled.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -23,7 +24,7 @@ struct PanelNVFP4 : FileBlock<DType::nvfp4> {
   void set_row(int row, const uint8_t* file) {
     for (int i = 0; i < 4; ++i) scales[i][row] = file[i];
     for (int part = 0; part < 2; ++part) {
-      const uint8_t* codes = file + 4 + 16 * part;  // of columns 0-15: 8 bytes, of columns 16-31: 8 bytes
+      const uint8_t* codes = file + 4 + 16 * part;  // 8 bytes for columns 0-15, then 8 bytes for columns 16-31
       uint8_t paired[16];
       for (int i = 0; i < 8; ++i) {
         paired[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[8 + i] & 15) << 4);

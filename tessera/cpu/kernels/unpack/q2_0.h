@@ -1,5 +1,5 @@
-// q2_0 in a panel: 64 columns of 16 rows. The file's byte j has columns 4j to 4j+3; here two bits of a byte each belong
-// to columns 16 apart, so that one shift gives a vector.
+// q2_0 in a panel: 64 columns of 16 rows. In the file, byte j has columns 4j to 4j+3. Here, the pairs of bits of a byte
+// are for columns 16 apart, so that one shift gives a vector.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"

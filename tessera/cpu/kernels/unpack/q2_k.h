@@ -1,5 +1,5 @@
-// q2_K in a panel: 256 columns of 16 rows, words as in the file; part 4h + j is bits 2j of half h. The four-bit scales
-// of 16 columns are multiplied into the codes (0 to 45), which leaves one float scale.
+// q2_K in a panel: 256 columns of 16 rows, words as in the file. Part 4h + j is at bits 2j of half h. Codes are
+// multiplied by the four-bit scales of 16 columns (0 to 45), which leaves one float scale.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"

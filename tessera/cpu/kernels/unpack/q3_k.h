@@ -1,6 +1,7 @@
-// q3_K in a panel: 256 columns of 16 rows, words as in the file; part 4h + j is bits 2j of half h and bit 4h + j of the
-// high plane. The six-bit scales (-32 to 31) of 16 columns are multiplied into the codes (-4 to 3): -124 to 128, stored
-// 127 higher, which leaves one float scale. Scales are whole bytes, which takes 3.6 % more than the file.
+// q3_K in a panel: 256 columns of 16 rows, words as in the file. Part 4h + j is at bits 2j of half h and bit 4h + j of
+// the high plane. Codes (-4 to 3) are multiplied by the six-bit scales (-32 to 31) of 16 columns. The products, -124 to
+// 128, are stored plus 127, which leaves one float scale. Scales are stored as bytes, so panels are 3.6 % larger than
+// the file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -14,7 +15,7 @@ struct PanelQ3_K : FileBlock<DType::q3_k> {
   static constexpr bool kTilesUnpack = true;
 
   RowWords<8> high_bits, halves[2];
-  int8_t scales[16][16];  // by 16 columns, less the format's 32
+  int8_t scales[16][16];  // by 16 columns, minus the format's offset of 32
   uint16_t d[16];
 
   U8x64 low(int part, int v) const { return scaled(part, v, 0); }

@@ -1,7 +1,7 @@
 // q4_0 in a panel: 32 columns of 16 rows. Used by matmul_q4_0.cpp through matmul_int8.h.
 //
-// The file's byte j of a block holds element j (low nibble) and j+16 (high nibble), so its four-byte words
-// are the lanes of the panel as they stand: packing moves words and changes no bit.
+// Byte j of a block of the file holds elements j (low nibble) and j+16 (high nibble). So its four-byte words are the
+// lanes of the panel, and packing only moves words.
 #pragma once
 
 #include <string.h>

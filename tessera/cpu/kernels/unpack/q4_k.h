@@ -1,5 +1,5 @@
 // q4_K in a panel: 256 columns of 16 rows, words as in the file; parts 2c and 2c+1 are the low and high nibbles of
-// chunk c. The six-bit scales and minima are whole bytes, which takes 2.8 % more than the file.
+// chunk c. Six-bit scales and minima are stored as bytes, so panels are 2.8 % larger than the file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"

@@ -1,5 +1,5 @@
 // q5_K in a panel: 256 columns of 16 rows, words as in the file; parts 2c and 2c+1 are the low and high nibbles of
-// chunk c. The six-bit scales and minima are whole bytes, which takes 2.3 % more than the file.
+// chunk c. Six-bit scales and minima are stored as bytes, so panels are 2.3 % larger than the file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -14,7 +14,7 @@ struct PanelQ5_K : FileBlock<DType::q5_k> {
   static constexpr bool kTilesUnpack = true;
 
   RowWords<8> chunks[4];
-  RowWords<8> fifth;  // bit p is of part p
+  RowWords<8> fifth;  // bit p is for part p
   KScales scales;
   uint16_t d[16], dmin[16];
 

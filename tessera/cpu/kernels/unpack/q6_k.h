@@ -1,5 +1,5 @@
 // q6_K in a panel: 256 columns of 16 rows, words as in the file; part 4h + g has the low (g < 2) or high nibbles of 32
-// bytes of half h, and bits 2g of its plane of high bits.
+// bytes of half h, and bits 2g of the plane of high bits of that half.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -12,7 +12,7 @@ struct PanelQ6_K : FileBlock<DType::q6_k> {
   static constexpr int kScales = 2, kMins = 0;
   static constexpr bool kTilesUnpack = true;
 
-  RowWords<8> nibbles[4];  // 2h + g % 2
+  RowWords<8> nibbles[4];  // index: 2h + g % 2
   RowWords<8> high_bits[2];
   int8_t scales[16][16];
   uint16_t d[16];

@@ -1,6 +1,6 @@
 // q8_0 in a panel: 32 columns of 16 rows. Used by matmul_q8_0.cpp through matmul_int8.h.
 //
-// Codes are stored with the offset already applied (signed byte ^ 0x80): the dot product wants unsigned
+// Codes are stored with the offset already applied (signed byte ^ 0x80), because the dot product needs unsigned
 // weights.
 #pragma once
 

@@ -1,4 +1,4 @@
-// tq1_0 in a panel: 256 columns of 16 rows, words as in the file: five base-3 digits per byte, as fractions of 256.
+// tq1_0 in a panel: 256 columns of 16 rows, words as in the file: five base-3 digits per byte, as a fraction of 256.
 // Digit n of a byte is the leading digit of byte * 3^n (mod 256).
 #pragma once
 

@@ -182,14 +182,14 @@ static int32_t work_bytes(void* backend, const tessera_plugin_graph* graph, uint
   return TESSERA_PLUGIN_OK;
 }
 
-static char* address_of(const tessera_plugin_place* place) {
-  if (place->address != NULL) return place->address;
-  return place->buffer == NULL ? NULL : ((const buffer*)place->buffer)->data + place->offset;
+static char* address_of(const tessera_plugin_binding* binding) {
+  if (binding->address != NULL) return binding->address;
+  return binding->buffer == NULL ? NULL : ((const buffer*)binding->buffer)->data + binding->offset;
 }
 
 static operand operand_of(const tessera_plugin_node* node, const tessera_plugin_compile_args* args) {
   operand made = {node, NULL};
-  if (node != NULL) made.data = address_of(&args->places[node->index]);
+  if (node != NULL) made.data = address_of(&args->bindings[node->index]);
   return made;
 }
 

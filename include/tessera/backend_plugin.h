@@ -56,7 +56,7 @@ enum { TESSERA_PLUGIN_ANY = 0, TESSERA_PLUGIN_WEIGHTS = 1, TESSERA_PLUGIN_CACHE 
 /* Flags of a device */
 enum {
   /* The host reads and writes the device's buffers at buffer_base(), and the device computes on any memory of the host:
-   * a place may have an address and no buffer. */
+   * a binding may have an address and no buffer. */
   TESSERA_PLUGIN_HOST_MEMORY = 1
 };
 
@@ -87,7 +87,7 @@ typedef struct tessera_plugin_param {
 /* A node of a graph. docs/add_backend.md defines the operations. */
 typedef struct tessera_plugin_node {
   uint32_t size;
-  uint32_t index;   /* in the graph, and in the array of places */
+  uint32_t index;   /* in the graph, and in the array of bindings */
   const char* op;   /* "mul_mat" */
   const char* name; /* for messages, or "" */
   int32_t dtype;    /* GGUF id */
@@ -111,12 +111,12 @@ typedef struct tessera_plugin_graph {
   const tessera_plugin_node* const* nodes;
 } tessera_plugin_graph;
 
-/* The location of a value. This struct does not grow. */
-typedef struct tessera_plugin_place {
+/* The memory of a value. This struct does not grow. */
+typedef struct tessera_plugin_binding {
   void* buffer;    /* of this device, or NULL: memory of the host that the device did not allocate */
   uint64_t offset; /* in the buffer */
   void* address;   /* of the first byte, if the device has TESSERA_PLUGIN_HOST_MEMORY; else NULL */
-} tessera_plugin_place;
+} tessera_plugin_binding;
 
 typedef struct tessera_plugin_backend_options {
   uint32_t size;
@@ -127,9 +127,9 @@ typedef struct tessera_plugin_compile_args {
   uint32_t size;
   uint32_t reserved;
   const tessera_plugin_graph* graph;
-  const tessera_plugin_place* places; /* indexed by node */
-  tessera_plugin_place work;          /* scratch memory, shared by all plans of the backend */
-  uint64_t work_bytes;                /* at least the result of work_bytes() for this graph */
+  const tessera_plugin_binding* bindings; /* indexed by node */
+  tessera_plugin_binding work;            /* scratch memory, shared by all plans of the backend */
+  uint64_t work_bytes;                    /* at least the result of work_bytes() for this graph */
 } tessera_plugin_compile_args;
 
 typedef struct tessera_plugin_run_args {
@@ -195,7 +195,7 @@ typedef struct tessera_plugin {
   /* Computes the bytes of scratch memory that the graph needs besides its values. */
   int32_t (*work_bytes)(void* backend, const tessera_plugin_graph* graph, uint64_t* bytes, char* text,
                         size_t text_bytes);
-  /* Creates a plan that can be run any number of times. The values at the places change between runs. */
+  /* Creates a plan that can be run any number of times. The values in the bound memory change between runs. */
   int32_t (*compile)(void* backend, const tessera_plugin_compile_args* args, void** plan, char* text,
                      size_t text_bytes);
   void (*plan_free)(void* backend, void* plan);

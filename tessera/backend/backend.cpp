@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -20,12 +21,12 @@ Result<> require_supported(const Device& device, const Graph& graph) {
   return {};
 }
 
-Result<> require_places(const Device& device, const Graph& graph, std::span<const Tensor> places) {
-  if (places.size() != static_cast<size_t>(graph.size()))
-    return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
-  for (const Tensor& place : places)
-    if (place.buffer == nullptr || !device.can_use(place.buffer->type()))
-      return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", place.name, device.name());
+Result<> require_tensors(const Device& device, const Graph& graph, std::span<const Tensor> tensors) {
+  if (tensors.size() != to_size(graph.size()))
+    return fail(ErrorCode::invalid_argument, "{} tensors for {} nodes", tensors.size(), graph.size());
+  for (const Tensor& tensor : tensors)
+    if (tensor.buffer == nullptr || !device.can_use(tensor.buffer->type()))
+      return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", tensor.name, device.name());
   return {};
 }
 

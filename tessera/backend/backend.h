@@ -56,10 +56,10 @@ class Backend {
   /// buffer. Errors: unsupported (a node this device cannot run).
   virtual Result<size_t> work_bytes(const Graph& graph) const = 0;
 
-  /// Binds each node i of the graph to places[i], which has the node's dtype and layout, a buffer and an offset. `work`
-  /// has work_bytes() bytes and is shared by all plans of this backend. The graph and the memory must outlive the plan.
-  /// Errors: unsupported (a node this device cannot run), invalid_argument (a place without memory).
-  virtual Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  /// Binds each node i of the graph to tensors[i], which has the node's dtype and layout, a buffer and an offset.
+  /// `work` has work_bytes() bytes and is shared by all plans of this backend. The graph and the memory must outlive
+  /// the plan. Errors: unsupported (a node this device cannot run), invalid_argument (a tensor without memory).
+  virtual Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                                      const BufferRange& work) = 0;
 
   /// Runs the whole plan without allocating memory. Errors: cancelled (outputs are undefined), invalid_argument (an id
@@ -123,9 +123,9 @@ class Device {
 
 /// Checks that the device can run every node; called by backends before they compile. Errors: unsupported.
 Result<> require_supported(const Device& device, const Graph& graph);
-/// Checks the places of a graph's nodes. Errors: invalid_argument (the number of places differs from the number of
-/// nodes; a place is not in memory that the device can use).
-Result<> require_places(const Device& device, const Graph& graph, std::span<const Tensor> places);
+/// Checks the tensors of a graph's nodes. Errors: invalid_argument (the number of tensors differs from the number of
+/// nodes; a tensor is not in memory that the device can use).
+Result<> require_tensors(const Device& device, const Graph& graph, std::span<const Tensor> tensors);
 
 /// The result of a search for devices.
 struct FoundDevices {

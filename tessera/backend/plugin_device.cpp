@@ -215,14 +215,15 @@ class PluginPlan final : public GraphPlan {
     guarded(0, [&] { return handle_.table().plan_free(backend_, plan_), 0; });
   }
 
-  size_t n_nodes() const { return places_.size(); }
+  size_t n_nodes() const { return bindings_.size(); }
 
-  Result<> compile(std::vector<tessera_plugin_place> places, const tessera_plugin_place& work, size_t work_bytes) {
-    places_ = std::move(places);
+  Result<> compile(std::vector<tessera_plugin_binding> bindings, const tessera_plugin_binding& work,
+                   size_t work_bytes) {
+    bindings_ = std::move(bindings);
     const tessera_plugin_compile_args args{.size = sizeof args,
                                            .reserved = 0,
                                            .graph = graph_.get(),
-                                           .places = places_.data(),
+                                           .bindings = bindings_.data(),
                                            .work = work,
                                            .work_bytes = work_bytes};
     TESSERA_TRY(
@@ -244,7 +245,7 @@ class PluginPlan final : public GraphPlan {
   const Handle& handle_;
   void* backend_;
   PluginGraph graph_;
-  std::vector<tessera_plugin_place> places_;
+  std::vector<tessera_plugin_binding> bindings_;
   void* plan_ = nullptr;
 };
 
@@ -271,21 +272,21 @@ class PluginBackend final : public Backend {
     return bytes;
   }
 
-  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                              const BufferRange& work) override {
     TESSERA_TRY(require_supported(device_, graph));
-    TESSERA_TRY(require_places(device_, graph, places));
-    std::vector<tessera_plugin_place> plugin_places;
-    for (const Tensor& place : places) {
-      TESSERA_ASSIGN(const tessera_plugin_place one, place_at(place.buffer, place.offset, place.name));
-      plugin_places.push_back(one);
+    TESSERA_TRY(require_tensors(device_, graph, tensors));
+    std::vector<tessera_plugin_binding> plugin_bindings;
+    for (const Tensor& tensor : tensors) {
+      TESSERA_ASSIGN(const tessera_plugin_binding binding, binding_at(tensor.buffer, tensor.offset, tensor.name));
+      plugin_bindings.push_back(binding);
     }
-    tessera_plugin_place plugin_work{};
+    tessera_plugin_binding plugin_work{};
     if (work.bytes != 0) {
-      TESSERA_ASSIGN(plugin_work, place_at(work.buffer, work.offset, "scratch"));
+      TESSERA_ASSIGN(plugin_work, binding_at(work.buffer, work.offset, "scratch"));
     }
     auto plan = std::make_unique<PluginPlan>(handle_, backend_, graph);
-    TESSERA_TRY(plan->compile(std::move(plugin_places), plugin_work, work.bytes));
+    TESSERA_TRY(plan->compile(std::move(plugin_bindings), plugin_work, work.bytes));
     return plan;
   }
 
@@ -303,14 +304,14 @@ class PluginBackend final : public Backend {
   }
 
  private:
-  Result<tessera_plugin_place> place_at(Buffer* buffer, size_t offset, std::string_view what) const {
+  Result<tessera_plugin_binding> binding_at(Buffer* buffer, size_t offset, std::string_view what) const {
     if (buffer == nullptr || !device_.can_use(buffer->type()))
       return fail(ErrorCode::invalid_argument, "{} has no memory that {} can address", what, handle_.name);
     const auto* own = dynamic_cast<const PluginBuffer*>(buffer);
     const bool is_own = own != nullptr && &buffer->type() == &device_.buffer_type();
-    return tessera_plugin_place{.buffer = is_own ? own->handle() : nullptr,
-                                .offset = offset,
-                                .address = buffer->type().is_host() ? buffer->base() + offset : nullptr};
+    return tessera_plugin_binding{.buffer = is_own ? own->handle() : nullptr,
+                                  .offset = offset,
+                                  .address = buffer->type().is_host() ? buffer->base() + offset : nullptr};
   }
 
   const Device& device_;

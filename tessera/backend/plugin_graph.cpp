@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
 
 PluginGraph::PluginGraph(const Graph& graph) {
-  std::vector<NodeId> ids(static_cast<size_t>(graph.size()));
+  std::vector<NodeId> ids(to_size(graph.size()));
   std::iota(ids.begin(), ids.end(), NodeId{0});
   fill(graph, ids, 0);
 }
@@ -26,7 +27,7 @@ void PluginGraph::fill(const Graph& graph, std::span<const NodeId> ids, size_t f
   nodes_.resize(ids.size());
   const auto find = [&](NodeId id) -> const tessera_plugin_node* {
     const auto found = std::ranges::lower_bound(ids, id);
-    return found == ids.end() || *found != id ? nullptr : &nodes_[static_cast<size_t>(found - ids.begin())];
+    return found == ids.end() || *found != id ? nullptr : &nodes_[to_size(found - ids.begin())];
   };
   std::vector<size_t> first_params, first_sources;
   for (size_t i = 0; i < ids.size(); ++i) {

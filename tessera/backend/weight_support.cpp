@@ -29,10 +29,7 @@ bool can_use_type(const Device& device, Op use, DType dtype) {
   constexpr int64_t kRow = 256;  // whole blocks of every type
   const auto layout = contiguous_layout(dtype, {kRow, kRow});
   return layout && can_use_weight(device, use,
-                                  {.name = "weight",
-                                   .dtype = dtype,
-                                   .layout = *layout,
-                                   .buffer_type = &device.weight_buffer_type(use, dtype, layout->shape)});
+                                  {{dtype, *layout}, "weight", &device.weight_buffer_type(use, dtype, layout->shape)});
 }
 
 }  // namespace tessera

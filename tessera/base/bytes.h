@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "tessera/base/index.h"
 #include "tessera/base/result.h"
 
 namespace tessera {
@@ -32,8 +33,8 @@ class ByteReader {
   Result<std::span<const std::byte>> take(uint64_t n) {
     if (n > remaining())
       return fail(ErrorCode::format, "truncated: {} bytes wanted at byte {}, {} left", n, offset_, remaining());
-    const auto part = bytes_.subspan(offset_, static_cast<size_t>(n));
-    offset_ += static_cast<size_t>(n);
+    const auto part = bytes_.subspan(offset_, to_size(n));
+    offset_ += to_size(n);
     return part;
   }
 

@@ -17,6 +17,7 @@
 
 #include "tessera/base/cgroup.h"
 #include "tessera/base/file.h"
+#include "tessera/base/index.h"
 #include "tessera/base/thread_pool.h"
 
 namespace tessera {
@@ -93,7 +94,7 @@ uint64_t parse_size(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || value > UINT64_MAX >> 30) return 0;
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const std::string_view unit(end, to_size(text.data() + text.size() - end));
   if (unit.empty()) return value;
   if (unit == "K" || unit == " kB") return value << 10;
   if (unit == "M") return value << 20;

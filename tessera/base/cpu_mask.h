@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/base/result.h"
 
 namespace tessera {
@@ -26,10 +27,8 @@ class CpuMask {
   /// possible CPU. Errors: empty, not a number, a CPU beyond kMaxCpus, an end before its start.
   static Result<CpuMask> from_list(std::string_view text);
 
-  void add(int cpu) { words_[static_cast<size_t>(cpu) / 64] |= bit(cpu); }  // 0 <= cpu < kMaxCpus
-  bool contains(int cpu) const {
-    return cpu >= 0 && cpu < kMaxCpus && (words_[static_cast<size_t>(cpu) / 64] & bit(cpu)) != 0;
-  }
+  void add(int cpu) { words_[to_size(cpu) / 64] |= bit(cpu); }  // 0 <= cpu < kMaxCpus
+  bool contains(int cpu) const { return cpu >= 0 && cpu < kMaxCpus && (words_[to_size(cpu) / 64] & bit(cpu)) != 0; }
   int count() const;
   bool empty() const { return words_ == Words{}; }
 

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -30,7 +32,7 @@ Result<> write_all(int fd, const std::string& path, uint64_t offset, std::span<c
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_error(path, "cannot write");
     offset += static_cast<uint64_t>(n);
-    bytes = bytes.subspan(static_cast<size_t>(n));
+    bytes = bytes.subspan(to_size(n));
   }
   return {};
 }
@@ -67,7 +69,7 @@ void untrack_map(const std::byte* data) {
   }
 }
 
-size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
+size_t page_size() { return to_size(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
@@ -110,7 +112,7 @@ Result<> File::read_at(uint64_t offset, std::span<std::byte> into) const {
     if (n < 0) return io_error(path_, "cannot read");
     if (n == 0) return fail(ErrorCode::io, "{}: ends at byte {}: the file changed while it was read", path_, offset);
     offset += static_cast<uint64_t>(n);
-    into = into.subspan(static_cast<size_t>(n));
+    into = into.subspan(to_size(n));
   }
   return {};
 }
@@ -121,7 +123,7 @@ MappedFile::MappedFile(const std::byte* data, size_t size, std::string path)
 }
 
 Result<std::unique_ptr<MappedFile>> MappedFile::map(const File& file) {
-  const auto size = static_cast<size_t>(file.size());
+  const auto size = to_size(file.size());
   void* data = nullptr;
   if (size != 0) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
@@ -138,8 +140,8 @@ MappedFile::~MappedFile() {
 
 void MappedFile::discard(uint64_t offset, uint64_t n) const {
   const size_t page = page_size();
-  const size_t begin = (static_cast<size_t>(offset) + page - 1) / page * page;
-  const size_t end = static_cast<size_t>(offset + n) / page * page;
+  const size_t begin = (to_size(offset) + page - 1) / page * page;
+  const size_t end = to_size(offset + n) / page * page;
   if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
@@ -148,7 +150,7 @@ const char* find_mapped_path(const void* address) {
   for (MapSlot& slot : g_maps) {
     const std::byte* begin = slot.begin.load(std::memory_order_acquire);
     if (begin == nullptr || byte < begin) continue;
-    if (static_cast<size_t>(byte - begin) < slot.size.load(std::memory_order_relaxed)) return slot.path.data();
+    if (to_size(byte - begin) < slot.size.load(std::memory_order_relaxed)) return slot.path.data();
   }
   return nullptr;
 }
@@ -172,11 +174,11 @@ Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const
       outcome = io_error(path, "cannot read");
     }
     if (n <= 0) break;
-    if (text.size() + static_cast<size_t>(n) > max_bytes) {
+    if (text.size() + to_size(n) > max_bytes) {
       outcome = fail(ErrorCode::limit, "{}: longer than {} bytes", path, max_bytes);
       break;
     }
-    text.append(chunk.data(), static_cast<size_t>(n));
+    text.append(chunk.data(), to_size(n));
   }
   ::close(fd);
   if (!outcome) return forward_error(outcome);

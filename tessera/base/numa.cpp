@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tessera/base/file.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -41,7 +42,7 @@ CpuMask numa_cpus_here(const CpuMask& cpus, const std::string& root) {
 }
 
 std::vector<CpuMask> numa_placement(NumaPolicy policy, const CpuMask& cpus, int n_threads, const std::string& root) {
-  const auto n = static_cast<size_t>(n_threads);
+  const auto n = to_size(n_threads);
   if (policy == NumaPolicy::isolate) return {n, numa_cpus_here(cpus, root)};
   if (policy != NumaPolicy::distribute) return {n, cpus};
   const std::vector<CpuMask> nodes = numa_nodes(cpus, root);

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <string>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -25,7 +27,7 @@ uint64_t count_repetitions(std::string_view braces) {
     const auto [end, error] = std::from_chars(braces.data(), braces.data() + braces.size(), n);
     if (error == std::errc::result_out_of_range) return kMaxRepetitions + 1;
     if (error == std::errc()) largest = std::max(largest, n);
-    braces.remove_prefix(std::max<size_t>(1, static_cast<size_t>(end - braces.data())));
+    braces.remove_prefix(std::max<size_t>(1, to_size(end - braces.data())));
   }
   return largest;
 }

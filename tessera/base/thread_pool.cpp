@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -100,7 +102,7 @@ std::vector<CpuMask> one_cpu_each(const std::vector<CpuMask>& shared) {
 bool has_cpu_each(const std::vector<CpuMask>& shared) {
   for (size_t begin = 0, end = 0; begin < shared.size(); begin = end) {
     while (end < shared.size() && shared[end] == shared[begin]) ++end;
-    if (end - begin > static_cast<size_t>(shared[begin].count())) return false;
+    if (end - begin > to_size(shared[begin].count())) return false;
   }
   return true;
 }
@@ -162,7 +164,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& 
     }
     pool->run([&](ThreadContext& context) { pool->set_up_thread(context.index); });
     for (int i = options.n_threads - 1; i >= 0 && pool->warning_.empty(); --i)
-      pool->warning_ = std::move(pool->slots_[static_cast<size_t>(i)].warning);
+      pool->warning_ = std::move(pool->slots_[to_size(i)].warning);
     if (options.start_paused) pool->pause();
     return pool;
   } catch (const std::system_error& error) {
@@ -181,9 +183,9 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options, std::vector<CpuMask> cp
       // With more threads than CPUs, a spinning thread occupies the CPU of the thread that it waits for.
       idle_spin_(has_cpu_each ? kSpinPerPollLevel * options.poll : Nanoseconds::zero()),
       barrier_spin_(has_cpu_each ? kBarrierSpin : Nanoseconds::zero()),
-      slots_(std::make_unique<Slot[]>(static_cast<size_t>(n_threads_))),
+      slots_(std::make_unique<Slot[]>(to_size(n_threads_))),
       paused_(false) {
-  threads_.reserve(static_cast<size_t>(n_threads_ - 1));
+  threads_.reserve(to_size(n_threads_ - 1));
 }
 
 ThreadPool::~ThreadPool() {
@@ -192,8 +194,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::set_up_thread(int index) {
-  Slot& slot = slots_[static_cast<size_t>(index)];
-  const CpuMask& cpus = cpus_[static_cast<size_t>(index)];
+  Slot& slot = slots_[to_size(index)];
+  const CpuMask& cpus = cpus_[to_size(index)];
   if (index == 0) {
     if (places_caller_ && thread_affinity() != cpus)
       slot.warning = fmt::format("the calling thread cannot be kept on CPUs {}", to_string(cpus));
@@ -208,7 +210,7 @@ void ThreadPool::set_up_thread(int index) {
 }
 
 void ThreadPool::work_until_stopped(int index) {
-  Slot& slot = slots_[static_cast<size_t>(index)];
+  Slot& slot = slots_[to_size(index)];
   uint64_t start = 0;
   while ((start = wait_for_start(slot, start)) != kStop) {
     ThreadContext context(*this, index, job_.n_threads, job_.cancel, start);
@@ -240,7 +242,7 @@ void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& o
   if (n > 1) {
     if (paused_.load(std::memory_order_relaxed)) resume();
     job_ = {&work, n, options.cancel};
-    for (int i = 1; i < n; ++i) start_thread(slots_[static_cast<size_t>(i)], epoch_);
+    for (int i = 1; i < n; ++i) start_thread(slots_[to_size(i)], epoch_);
   }
   work(context);
   epoch_ = context.epoch_ + 1;  // so that the start of the next run differs from this one
@@ -255,7 +257,7 @@ bool ThreadPool::is_on_this_cpu(const Slot& slot) {
 }
 
 void ThreadPool::arrive(int index, int n_threads, uint64_t epoch) {
-  Slot& slot = slots_[static_cast<size_t>(index)];
+  Slot& slot = slots_[to_size(index)];
   slot.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   slot.epoch.store(epoch);
   // Only the last thread to arrive wakes the sleepers: its store comes after all others, so it sees all of them.
@@ -272,7 +274,7 @@ void ThreadPool::wait_for_all(int n_threads, uint64_t epoch) {
 }
 
 const ThreadPool::Slot* ThreadPool::find_late(int n_threads, uint64_t epoch) const {
-  for (const Slot& slot : std::span(slots_.get(), static_cast<size_t>(n_threads)))
+  for (const Slot& slot : std::span(slots_.get(), to_size(n_threads)))
     if (slot.epoch.load() < epoch) return &slot;
   return nullptr;
 }

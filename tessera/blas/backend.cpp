@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/blas/library.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/quant/formats.h"
@@ -32,7 +33,7 @@ const Node& weights_of(const Graph& graph, const Node& node) { return graph[node
 size_t thread_bytes(const Node& weights) {
   if (weights.spec.dtype == DType::f32) return 0;
   const Shape& shape = weights.spec.shape();
-  return round_up(static_cast<size_t>(shape[0] * block_rows_of(shape[1])) * sizeof(float), kAlignment);
+  return round_up(to_size(shape[0] * block_rows_of(shape[1])) * sizeof(float), kAlignment);
 }
 
 struct Step {
@@ -65,21 +66,21 @@ class BlasBackend final : public Backend {
     size_t most = 0;
     for (const Node& node : graph.nodes())
       if (node.op == Op::mul_mat) most = std::max(most, thread_bytes(weights_of(graph, node)));
-    const auto bytes = checked_mul(most, static_cast<size_t>(threads_->size()));
+    const auto bytes = checked_mul(most, to_size(threads_->size()));
     if (!bytes) return fail(ErrorCode::limit, "scratch memory: size overflows");
     return *bytes;
   }
 
-  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                              const BufferRange& work) override {
     TESSERA_ASSIGN(const size_t wanted, work_bytes(graph));
     if (wanted > work.bytes)
       return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} are needed", work.bytes, wanted);
-    TESSERA_TRY(require_places(device_, graph, places));
+    TESSERA_TRY(require_tensors(device_, graph, tensors));
     auto plan = std::make_unique<BlasPlan>();
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (graph[id].op != Op::mul_mat) continue;
-      TESSERA_ASSIGN(Step step, step_of(graph, id, places));
+      TESSERA_ASSIGN(Step step, step_of(graph, id, tensors));
       if (wanted != 0) step.work = work.buffer->base() + work.offset;
       plan->steps.push_back(step);
     }
@@ -109,12 +110,12 @@ class BlasBackend final : public Backend {
   }
 
  private:
-  static Result<Step> step_of(const Graph& graph, NodeId id, std::span<const Tensor> places) {
+  static Result<Step> step_of(const Graph& graph, NodeId id, std::span<const Tensor> tensors) {
     const Node& node = graph[id];
     const Node& weights = weights_of(graph, node);
     const auto address = [&](NodeId of) {
-      const Tensor& place = places[static_cast<size_t>(of)];
-      return place.buffer->base() + place.offset;
+      const Tensor& tensor = tensors[to_size(of)];
+      return tensor.buffer->base() + tensor.offset;
     };
     Step step;
     step.k = weights.spec.shape()[0];
@@ -132,13 +133,12 @@ class BlasBackend final : public Backend {
 
   bool multiply(const Step& step, int64_t block, int thread) const {
     const int64_t first = block * step.block_rows, n_rows = std::min(step.block_rows, step.n_rows - first);
-    const std::byte* rows = step.weights + static_cast<size_t>(first) * step.weight_row_bytes;
+    const std::byte* rows = step.weights + to_size(first) * step.weight_row_bytes;
     const auto* w = reinterpret_cast<const float*>(rows);
     if (step.format != nullptr) {
-      auto* floats = reinterpret_cast<float*>(step.work + static_cast<size_t>(thread) * step.thread_bytes);
+      auto* floats = reinterpret_cast<float*>(step.work + to_size(thread) * step.thread_bytes);
       for (int64_t row = 0; row < n_rows; ++row)
-        step.format->dequantize_row(rows + static_cast<size_t>(row) * step.weight_row_bytes, step.k,
-                                    floats + row * step.k);
+        step.format->dequantize_row(rows + to_size(row) * step.weight_row_bytes, step.k, floats + row * step.k);
       w = floats;
     }
     return library_->multiply({.k = step.k,

@@ -4,9 +4,11 @@
 #include <functional>
 #include <numeric>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
-BlockPool::BlockPool(int32_t n_blocks) : references_(static_cast<size_t>(n_blocks), 0), free_(references_.size()) {
+BlockPool::BlockPool(int32_t n_blocks) : references_(to_size(n_blocks), 0), free_(references_.size()) {
   std::iota(free_.begin(), free_.end(), 0);  // ascending: already a min-heap
 }
 
@@ -14,12 +16,12 @@ int32_t BlockPool::take() {
   std::ranges::pop_heap(free_, std::greater{});
   const int32_t block = free_.back();
   free_.pop_back();
-  references_[static_cast<size_t>(block)] = 1;
+  references_[to_size(block)] = 1;
   return block;
 }
 
 void BlockPool::release(int32_t block) {
-  if (--references_[static_cast<size_t>(block)] > 0) return;
+  if (--references_[to_size(block)] > 0) return;
   free_.push_back(block);
   std::ranges::push_heap(free_, std::greater{});
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 class BlockPool {
@@ -14,12 +16,12 @@ class BlockPool {
 
   int32_t n_free() const { return static_cast<int32_t>(free_.size()); }
   int32_t n_blocks() const { return static_cast<int32_t>(references_.size()); }
-  int32_t n_references(int32_t block) const { return references_[static_cast<size_t>(block)]; }
+  int32_t n_references(int32_t block) const { return references_[to_size(block)]; }
   bool is_shared(int32_t block) const { return n_references(block) > 1; }
 
   /// A block with one reference; n_free() must not be 0.
   int32_t take();
-  void share(int32_t block) { ++references_[static_cast<size_t>(block)]; }
+  void share(int32_t block) { ++references_[to_size(block)]; }
   void release(int32_t block);
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -15,7 +17,7 @@ constexpr uint64_t bit_of(int64_t position) { return uint64_t{1} << (position % 
 Tensor block_view(const Tensor& cache, int32_t block) {
   Tensor view = cache;
   view.layout.shape[3] = 1;
-  view.offset += static_cast<size_t>(block) * static_cast<size_t>(cache.layout.nb[3]);
+  view.offset += to_size(block) * to_size(cache.layout.nb[3]);
   return view;
 }
 
@@ -38,8 +40,8 @@ KvGroup::KvGroup(int64_t window, const Size& size, const std::string& suffix)
 }
 
 Result<> KvGroup::reset() {
-  const auto n_sequences = static_cast<size_t>(size_.n_sequences);
-  table_.assign(static_cast<size_t>(size_.n_max_blocks) * n_sequences, {});
+  const auto n_sequences = to_size(size_.n_sequences);
+  table_.assign(to_size(size_.n_max_blocks) * n_sequences, {});
   first_.assign(n_sequences, 0);
   const std::vector<int32_t> none(table_.size(), -1);
   return blocks_tensor_.buffer->set(blocks_tensor_, 0, std::as_bytes(std::span(none)));
@@ -48,7 +50,7 @@ Result<> KvGroup::reset() {
 // Writes one table entry to the device's copy.
 Result<> KvGroup::publish(int32_t sequence, int64_t logical) {
   const Entry& e = entry(sequence, logical);
-  const auto at = static_cast<size_t>(&e - table_.data());
+  const auto at = to_size(&e - table_.data());
   TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, at * sizeof e.block, std::as_bytes(std::span(&e.block, 1))));
   return valid_tensor_.buffer->set(valid_tensor_, at * sizeof e.valid, std::as_bytes(std::span(&e.valid, 1)));
 }
@@ -60,7 +62,7 @@ Result<> KvGroup::copy_block(int32_t from, int32_t to) {
 }
 
 void KvGroup::hold_from(int32_t sequence, int64_t logical) {
-  int64_t& first = first_[static_cast<size_t>(sequence)];
+  int64_t& first = first_[to_size(sequence)];
   first = std::min(first, logical);
 }
 
@@ -93,25 +95,25 @@ bool KvGroup::holds(int32_t sequence, int32_t position) const {
 std::vector<uint64_t> KvGroup::image(int32_t sequence) const { return image_without(sequence, 0, 0); }
 
 std::vector<uint64_t> KvGroup::image_without(int32_t sequence, int64_t begin, int64_t end) const {
-  std::vector<uint64_t> bits(static_cast<size_t>(size_.n_max_blocks), 0);
-  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical)
-    bits[static_cast<size_t>(logical)] = entry(sequence, logical).valid & ~range_bits(logical, begin, end);
+  std::vector<uint64_t> bits(to_size(size_.n_max_blocks), 0);
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical)
+    bits[to_size(logical)] = entry(sequence, logical).valid & ~range_bits(logical, begin, end);
   return bits;
 }
 
 std::vector<uint64_t> KvGroup::image_shifted(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const {
   std::vector<uint64_t> bits = image_without(sequence, begin, end);
-  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical)
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical)
     for (uint64_t rest = entry(sequence, logical).valid & range_bits(logical, begin, end); rest != 0;
          rest &= rest - 1) {
       const int64_t target = logical * kBlock + std::countr_zero(rest) + delta;
-      bits[static_cast<size_t>(target / kBlock)] |= bit_of(target);
+      bits[to_size(target / kBlock)] |= bit_of(target);
     }
   return bits;
 }
 
 void KvGroup::cells(int32_t sequence, std::vector<int32_t>& positions, std::vector<int32_t>& cells) const {
-  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical) {
     const Entry& e = entry(sequence, logical);
     for (uint64_t rest = e.valid; rest != 0; rest &= rest - 1) {
       const int32_t block_offset = std::countr_zero(rest);
@@ -150,14 +152,14 @@ int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
   for (size_t begin = 0, end; begin < touched.size(); begin = end) {
     const int32_t block = touched[begin].block;
     for (end = begin + 1; end < touched.size() && touched[end].block == block;) ++end;
-    if (block >= 0 && end - begin == static_cast<size_t>(pool_.n_references(block))) --needed;
+    if (block >= 0 && end - begin == to_size(pool_.n_references(block))) --needed;
   }
   return needed;
 }
 
 int64_t KvGroup::blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const {
   int64_t n = 0;
-  for (int64_t logical = first_[static_cast<size_t>(from)]; logical < size_.n_max_blocks; ++logical) {
+  for (int64_t logical = first_[to_size(from)]; logical < size_.n_max_blocks; ++logical) {
     const Entry &source = entry(from, logical), &target = entry(to, logical);
     const bool is_read = (source.valid & range_bits(logical, begin, end)) != 0;
     const bool is_written = is_read && target.block >= 0 && target.block != source.block;
@@ -171,14 +173,14 @@ int64_t KvGroup::blocks_to_shift(int32_t sequence, int64_t begin, int64_t end, i
   int64_t n = 0;
   for (int64_t logical = 0; logical < size_.n_max_blocks; ++logical) {
     const Entry& e = entry(sequence, logical);
-    if (next[static_cast<size_t>(logical)] != 0 && (e.block < 0 || pool_.is_shared(e.block))) ++n;
+    if (next[to_size(logical)] != 0 && (e.block < 0 || pool_.is_shared(e.block))) ++n;
   }
   return n;
 }
 
 int64_t KvGroup::n_own_blocks(int32_t sequence) const {
   int64_t n = 0;
-  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical) {
     const Entry& e = entry(sequence, logical);
     if (e.block >= 0 && !pool_.is_shared(e.block)) ++n;
   }
@@ -221,7 +223,7 @@ void KvGroup::settle(std::span<const BatchToken> tokens) {
 }
 
 Result<> KvGroup::remove(int32_t sequence, int64_t begin, int64_t end) {
-  const int64_t first = std::max(first_[static_cast<size_t>(sequence)], std::max<int64_t>(begin, 0) / kBlock);
+  const int64_t first = std::max(first_[to_size(sequence)], std::max<int64_t>(begin, 0) / kBlock);
   for (int64_t logical = first; logical < size_.n_max_blocks && logical * kBlock < end; ++logical) {
     Entry& e = entry(sequence, logical);
     const uint64_t gone = e.valid & range_bits(logical, begin, end);
@@ -233,7 +235,7 @@ Result<> KvGroup::remove(int32_t sequence, int64_t begin, int64_t end) {
 }
 
 Result<> KvGroup::forget_before(int32_t sequence, int64_t position, Which which) {
-  int64_t& first = first_[static_cast<size_t>(sequence)];
+  int64_t& first = first_[to_size(sequence)];
   const int64_t end = std::max<int64_t>(position, 0) / kBlock;
   for (int64_t logical = first; logical < end; ++logical) {
     const Entry& e = entry(sequence, logical);
@@ -245,7 +247,7 @@ Result<> KvGroup::forget_before(int32_t sequence, int64_t position, Which which)
 
 Result<CellMoves> KvGroup::copy(int32_t from, int32_t to, int64_t begin, int64_t end) {
   CellMoves moves;
-  for (int64_t logical = first_[static_cast<size_t>(from)]; logical < size_.n_max_blocks; ++logical) {
+  for (int64_t logical = first_[to_size(from)]; logical < size_.n_max_blocks; ++logical) {
     const Entry& source = entry(from, logical);
     Entry& target = entry(to, logical);
     const uint64_t wanted = source.valid & range_bits(logical, begin, end);
@@ -284,13 +286,13 @@ Result<CellMoves> KvGroup::shift(int32_t sequence, int64_t begin, int64_t end, i
   }
   const std::vector<uint64_t> next = image_shifted(sequence, begin, end, delta);
   for (int64_t logical = 0; logical < size_.n_max_blocks; ++logical)
-    if (next[static_cast<size_t>(logical)] != 0) TESSERA_TRY(make_writable(sequence, logical));
+    if (next[to_size(logical)] != 0) TESSERA_TRY(make_writable(sequence, logical));
   for (const int32_t p : shifted)
     moves.to.push_back(entry(sequence, (p + delta) / kBlock).block * kBlock + (p + delta) % kBlock);
-  for (int64_t logical = first_[static_cast<size_t>(sequence)]; logical < size_.n_max_blocks; ++logical) {
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical) {
     Entry& e = entry(sequence, logical);
     if (e.block < 0) continue;
-    e.valid = next[static_cast<size_t>(logical)];
+    e.valid = next[to_size(logical)];
     TESSERA_TRY(e.valid == 0 ? drop(sequence, logical) : publish(sequence, logical));
   }
   return moves;

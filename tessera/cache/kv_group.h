@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/backend/buffer.h"
+#include "tessera/base/index.h"
 #include "tessera/batch/batch.h"
 #include "tessera/cache/block_pool.h"
 #include "tessera/graph/ops/kv.h"
@@ -94,8 +95,7 @@ class KvGroup {
   };
 
   Entry& entry(int32_t sequence, int64_t logical) {
-    return table_[static_cast<size_t>(sequence) * static_cast<size_t>(size_.n_max_blocks) +
-                  static_cast<size_t>(logical)];
+    return table_[to_size(sequence) * to_size(size_.n_max_blocks) + to_size(logical)];
   }
   const Entry& entry(int32_t sequence, int64_t logical) const {
     return const_cast<KvGroup*>(this)->entry(sequence, logical);

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -91,7 +92,7 @@ Result<> KvCache::add_groups() {
     if (layer.window < 0)
       return fail(ErrorCode::invalid_argument, "attention window {}, want at least 0", layer.window);
     const auto known = std::ranges::find(windows, layer.window);
-    group_of_layer_.push_back(static_cast<size_t>(known - windows.begin()));
+    group_of_layer_.push_back(to_size(known - windows.begin()));
     if (known == windows.end()) windows.push_back(layer.window);
   }
   for (size_t g = 0; g < windows.size(); ++g)
@@ -104,10 +105,10 @@ Result<> KvCache::add_groups() {
 }
 
 Result<KvTokenBytes> KvCache::token_bytes(int64_t layer) const {
-  const KvLayerShape& shape = config_.layers[static_cast<size_t>(layer)];
+  const KvLayerShape& shape = config_.layers[to_size(layer)];
   TESSERA_ASSIGN(const size_t k, row_bytes(config_.type_k, shape.k_dim));
   TESSERA_ASSIGN(const size_t v, row_bytes(config_.type_v, shape.v_dim));
-  const auto n_heads = static_cast<size_t>(shape.n_heads_kv);
+  const auto n_heads = to_size(shape.n_heads_kv);
   return KvTokenBytes{k * n_heads, v * n_heads};
 }
 
@@ -221,7 +222,7 @@ Result<> KvCache::require_visible_after(const char* operation, int32_t sequence,
   for (size_t g = 1; g < groups_.size(); ++g) {
     const int64_t begin = std::max<int64_t>(end - groups_[g].window() + 1, 0);
     for (int64_t logical = begin / kKvBlockTokens; logical * kKvBlockTokens < end; ++logical) {
-      const auto i = static_cast<size_t>(logical);
+      const auto i = to_size(logical);
       if ((stored[i] & ~images[g][i] & range_bits(logical, begin, end)) != 0)
         return std::unexpected(forgotten(fmt::format("{}: ", operation), end, sequence, groups_[g]));
     }

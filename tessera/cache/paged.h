@@ -20,6 +20,7 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/backend/tensor_memory.h"
+#include "tessera/base/index.h"
 #include "tessera/cache/kv_group.h"
 
 namespace tessera {
@@ -69,12 +70,12 @@ class KvCache {
 
   // --- for graphs
 
-  const Tensor& k(int64_t layer) const { return k_[static_cast<size_t>(layer)]; }
-  bool has_v(int64_t layer) const { return config_.layers[static_cast<size_t>(layer)].v_dim > 0; }
+  const Tensor& k(int64_t layer) const { return k_[to_size(layer)]; }
+  bool has_v(int64_t layer) const { return config_.layers[to_size(layer)].v_dim > 0; }
   /// Only if has_v().
-  const Tensor& v(int64_t layer) const { return v_[static_cast<size_t>(layer)]; }
+  const Tensor& v(int64_t layer) const { return v_[to_size(layer)]; }
   std::span<const KvGroup> groups() const { return groups_; }
-  size_t group_of(int64_t layer) const { return group_of_layer_[static_cast<size_t>(layer)]; }
+  size_t group_of(int64_t layer) const { return group_of_layer_[to_size(layer)]; }
   /// Errors: limit (the size overflows).
   Result<KvTokenBytes> token_bytes(int64_t layer) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cache/paged.h"
 #include "tessera/graph/ops/recurrent.h"
 
@@ -19,19 +20,18 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
     return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
   const int32_t n_state_slots = 2 * config.n_sequences + config.n_checkpoints;
   std::unique_ptr<RecurrentCache> cache(new RecurrentCache(n_state_slots));
-  cache->sequences_.resize(static_cast<size_t>(config.n_sequences));
-  cache->pending_.resize(static_cast<size_t>(config.n_sequences));
+  cache->sequences_.resize(to_size(config.n_sequences));
+  cache->pending_.resize(to_size(config.n_sequences));
   cache->states_.resize(config.layers.size());
   for (size_t il = 0; il < config.layers.size(); ++il) {
     const std::vector<int64_t>& n_elements = config.layers[il].n_elements;
     cache->states_[il].reserve(n_elements.size());  // no reallocation: callers keep the addresses
     for (size_t kind = 0; kind < n_elements.size(); ++kind) {
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {n_elements[kind], n_state_slots}));
-      cache->states_[il].push_back(
-          {.name = fmt::format("state.{}.{}", kind, il), .dtype = DType::f32, .layout = layout});
+      cache->states_[il].push_back(Tensor{{DType::f32, layout}, fmt::format("state.{}.{}", kind, il)});
       const Device& of_layer = config.devices.empty() ? device : *config.devices[il];
       cache->memory_.add(cache->states_[il].back(), of_layer.buffer_type());
-      const auto sum = checked_add(cache->state_bytes_, static_cast<size_t>(layout.nb[1]));
+      const auto sum = checked_add(cache->state_bytes_, to_size(layout.nb[1]));
       if (!sum) return fail(ErrorCode::limit, "recurrent state: size overflows");
       cache->state_bytes_ = *sum;
     }
@@ -41,8 +41,8 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
   return cache;
 }
 
-int64_t RecurrentCache::n_run_entries(int64_t n_tokens) const {
-  return kRunFields * std::min<int64_t>(n_tokens, config_.n_sequences) + n_tokens;
+int64_t RecurrentCache::n_segment_entries(int64_t n_tokens) const {
+  return kSegmentFields * std::min<int64_t>(n_tokens, config_.n_sequences) + n_tokens;
 }
 
 Result<> RecurrentCache::require_sequence(int32_t sequence) const {
@@ -55,8 +55,8 @@ Result<> RecurrentCache::require_next_positions(std::span<const BatchToken> toke
   std::vector<std::optional<int32_t>> last(sequences_.size());
   for (const BatchToken& t : tokens) {
     TESSERA_TRY(require_sequence(t.sequence));
-    std::optional<int32_t>& previous = last[static_cast<size_t>(t.sequence)];
-    const Pending& pending = pending_[static_cast<size_t>(t.sequence)];
+    std::optional<int32_t>& previous = last[to_size(t.sequence)];
+    const Pending& pending = pending_[to_size(t.sequence)];
     if (!previous) previous = pending.state_slot >= 0 ? pending.last : last_position(t.sequence);
     if (previous && t.position != int64_t{*previous} + 1)
       return fail(ErrorCode::invalid_argument,
@@ -67,32 +67,32 @@ Result<> RecurrentCache::require_next_positions(std::span<const BatchToken> toke
   return {};
 }
 
-Result<> RecurrentCache::reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& runs) {
-  runs.clear();
+Result<> RecurrentCache::reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& segments) {
+  segments.clear();
   if (config_.layers.empty()) return {};
   TESSERA_TRY(require_next_positions(tokens));
   const auto n_tokens = static_cast<int64_t>(tokens.size());
-  const int64_t n_entries = n_run_entries(n_tokens);
-  runs.assign(static_cast<size_t>(n_entries), 0);
+  const int64_t n_entries = n_segment_entries(n_tokens);
+  segments.assign(to_size(n_entries), 0);
   // Tokens are sorted by sequence; the tokens of a sequence keep their order.
-  const auto order = std::span(runs).last(tokens.size());
+  const auto order = std::span(segments).last(tokens.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  const auto sequence_of = [&](int32_t i) { return tokens[static_cast<size_t>(i)].sequence; };
+  const auto sequence_of = [&](int32_t i) { return tokens[to_size(i)].sequence; };
   std::ranges::stable_sort(order, {}, sequence_of);
   size_t field = 0;
   for (size_t begin = 0, end; begin < order.size(); begin = end) {
     const int32_t sequence = sequence_of(order[begin]);
     for (end = begin + 1; end < order.size() && sequence_of(order[end]) == sequence;) ++end;
-    Pending& pending = pending_[static_cast<size_t>(sequence)];
+    Pending& pending = pending_[to_size(sequence)];
     int32_t read = pending.state_slot;
     if (read < 0) {
       read = at(sequence).state_slot;
-      pending = {.state_slot = pool_.take(), .first = tokens[static_cast<size_t>(order[begin])].position, .last = 0};
+      pending = {.state_slot = pool_.take(), .first = tokens[to_size(order[begin])].position, .last = 0};
     }
-    pending.last = tokens[static_cast<size_t>(order[end - 1])].position;
+    pending.last = tokens[to_size(order[end - 1])].position;
     for (const int32_t value :
          {static_cast<int32_t>(begin), static_cast<int32_t>(end - begin), read, pending.state_slot})
-      runs[field++] = value;
+      segments[field++] = value;
   }
   return {};
 }
@@ -254,8 +254,8 @@ Result<> RecurrentCache::save(int32_t sequence, std::span<std::byte> bytes) cons
     return fail(ErrorCode::internal, "sequence {} has no state of {} bytes", sequence, bytes.size());
   for (const std::vector<Tensor>& layer : states_)
     for (const Tensor& tensor : layer) {
-      const auto n = static_cast<size_t>(tensor.layout.nb[1]);
-      TESSERA_TRY(tensor.buffer->get(tensor, static_cast<size_t>(at(sequence).state_slot) * n, bytes.first(n)));
+      const auto n = to_size(tensor.layout.nb[1]);
+      TESSERA_TRY(tensor.buffer->get(tensor, to_size(at(sequence).state_slot) * n, bytes.first(n)));
       bytes = bytes.subspan(n);
     }
   return {};
@@ -270,8 +270,8 @@ Result<> RecurrentCache::restore(int32_t sequence, int32_t first, int32_t last, 
   const auto write = [&]() -> Result<> {
     for (const std::vector<Tensor>& layer : states_)
       for (const Tensor& tensor : layer) {
-        const auto n = static_cast<size_t>(tensor.layout.nb[1]);
-        TESSERA_TRY(tensor.buffer->set(tensor, static_cast<size_t>(state_slot) * n, bytes.first(n)));
+        const auto n = to_size(tensor.layout.nb[1]);
+        TESSERA_TRY(tensor.buffer->set(tensor, to_size(state_slot) * n, bytes.first(n)));
         bytes = bytes.subspan(n);
       }
     return {};

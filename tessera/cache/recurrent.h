@@ -17,6 +17,7 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/backend/tensor_memory.h"
+#include "tessera/base/index.h"
 #include "tessera/batch/batch.h"
 #include "tessera/cache/block_pool.h"
 
@@ -51,18 +52,16 @@ class RecurrentCache {
   // --- for graphs
 
   /// State `kind` of a layer, f32 [n_elements, n_state_slots].
-  const Tensor& state(int64_t layer, int64_t kind) const {
-    return states_[static_cast<size_t>(layer)][static_cast<size_t>(kind)];
-  }
-  /// Number of integers in the description of the runs (graph/ops/recurrent.h) of a micro-batch.
-  int64_t n_run_entries(int64_t n_tokens) const;
+  const Tensor& state(int64_t layer, int64_t kind) const { return states_[to_size(layer)][to_size(kind)]; }
+  /// Number of integers in the description of the segments (graph/ops/recurrent.h) of a micro-batch.
+  int64_t n_segment_entries(int64_t n_tokens) const;
 
   // --- decoding: a batch is reserved in micro-batches, then commit() or discard() ends it
 
-  /// Assigns state slots to the next micro-batch; `runs` gets the slots that each sequence reads and writes. Without
-  /// layers `runs` is empty. Errors: invalid_argument (a sequence out of range; a position that does not follow the
-  /// last one of its sequence). After an error nothing of the micro-batch is reserved.
-  Result<> reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& runs);
+  /// Assigns state slots to the next micro-batch; `segments` gets the slots that each sequence reads and writes.
+  /// Without layers `segments` is empty. Errors: invalid_argument (a sequence out of range; a position that does not
+  /// follow the last one of its sequence). After an error nothing of the micro-batch is reserved.
+  Result<> reserve(std::span<const BatchToken> tokens, std::vector<int32_t>& segments);
   /// The batch has succeeded: its states replace the old ones.
   void commit();
   /// The batch has failed: every sequence keeps its old state.
@@ -117,8 +116,8 @@ class RecurrentCache {
   };
 
   explicit RecurrentCache(int32_t n_state_slots) : pool_(n_state_slots) {}
-  Sequence& at(int32_t sequence) { return sequences_[static_cast<size_t>(sequence)]; }
-  const Sequence& at(int32_t sequence) const { return sequences_[static_cast<size_t>(sequence)]; }
+  Sequence& at(int32_t sequence) { return sequences_[to_size(sequence)]; }
+  const Sequence& at(int32_t sequence) const { return sequences_[to_size(sequence)]; }
   Result<> require_sequence(int32_t sequence) const;
   Result<> require_next_positions(std::span<const BatchToken> tokens) const;
   static bool is_outside(const Sequence& sequence, int32_t begin, int32_t end);

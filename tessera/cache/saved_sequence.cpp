@@ -10,6 +10,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/cache/sequence_memory.h"
 
 namespace tessera {
@@ -41,8 +42,8 @@ Header header_of(const KvCache& cache, uint64_t fingerprint) {
 // Removes n bytes from the front of the rest. Errors: format.
 Result<std::span<const std::byte>> take(std::span<const std::byte>& rest, uint64_t n) {
   if (n > rest.size()) return fail(ErrorCode::format, "state: {} bytes wanted, {} left", n, rest.size());
-  const auto taken = rest.first(static_cast<size_t>(n));
-  rest = rest.subspan(static_cast<size_t>(n));
+  const auto taken = rest.first(to_size(n));
+  rest = rest.subspan(to_size(n));
   return taken;
 }
 
@@ -53,7 +54,7 @@ Result<std::vector<int32_t>> take_positions(std::span<const std::byte>& rest) {
   const auto n_bytes = checked_mul<uint64_t>(n, sizeof(int32_t));
   if (!n_bytes) return fail(ErrorCode::format, "state: {} positions", n);
   TESSERA_ASSIGN(const auto bytes, take(rest, *n_bytes));
-  std::vector<int32_t> positions(static_cast<size_t>(n));
+  std::vector<int32_t> positions(to_size(n));
   if (n > 0) std::memcpy(positions.data(), bytes.data(), bytes.size());
   return positions;
 }
@@ -111,7 +112,7 @@ Result<> restore_cache(KvCache& cache, int32_t sequence, const SavedCache& saved
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
     const std::vector<int32_t>& of_layer = cells[cache.group_of(layer)];
-    const std::span<const std::byte> rows = saved.rows[static_cast<size_t>(layer)];
+    const std::span<const std::byte> rows = saved.rows[to_size(layer)];
     const size_t k_bytes = of_layer.size() * token.k;
     TESSERA_TRY(access.write(cache, layer, of_layer, rows.first(k_bytes), rows.subspan(k_bytes)));
   }

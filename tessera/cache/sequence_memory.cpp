@@ -73,11 +73,11 @@ Result<> SequenceMemory::require_prompts(std::span<const BatchToken> tokens) con
 
 Result<> SequenceMemory::reserve(std::span<const BatchToken> tokens, Reservation& reservation) {
   TESSERA_TRY(caches_.front()->reserve(tokens, reservation.cells));
-  return states_->reserve(tokens, reservation.runs);
+  return states_->reserve(tokens, reservation.segments);
 }
 
 Result<> SequenceMemory::reserve_prompt(std::span<const BatchToken> tokens, Reservation& reservation) {
-  reservation.runs.clear();
+  reservation.segments.clear();
   return caches_.back()->reserve(tokens, reservation.cells);
 }
 

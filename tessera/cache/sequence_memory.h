@@ -34,7 +34,7 @@ struct SequenceMemoryConfig {
 /// The storage of the tokens of a micro-batch, as inputs of its graph.
 struct Reservation {
   std::vector<std::vector<int32_t>> cells;  // by group of the KV cache, then token
-  std::vector<int32_t> runs;                // of recurrent layers (graph/ops/recurrent.h); empty: there are none
+  std::vector<int32_t> segments;            // of recurrent layers (graph/ops/recurrent.h); empty: there are none
 };
 
 class SequenceMemory {

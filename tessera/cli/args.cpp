@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "tessera/base/index.h"
+
 namespace tessera::cli {
 
 namespace {
@@ -94,8 +96,7 @@ Result<> parse(const FlagTable& table, std::span<const std::string_view> args) {
       if (equals != std::string_view::npos) return fail(ErrorCode::invalid_argument, "{} takes no value", name);
     } else if (equals != std::string_view::npos) {
       value = arg.substr(equals + 1);
-    } else if (const auto n_more = static_cast<size_t>(std::ranges::count(flag->value, ' '));
-               i + 1 + n_more < args.size()) {
+    } else if (const auto n_more = to_size(std::ranges::count(flag->value, ' ')); i + 1 + n_more < args.size()) {
       value = args[++i];
       if (find_flag(table, value) != nullptr)
         return fail(ErrorCode::invalid_argument, "{} wants a value: {}, got the flag {} ({}={} if it is one)", name,
@@ -171,7 +172,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   constexpr double kMaxBytes = 9.2e18;  // below 2^63
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const std::string_view unit(end, to_size(text.data() + text.size() - end));
   double scale = 1;
   bool is_size = error == std::errc() && std::isfinite(value);
   if (is_size && !unit.empty() && unit != "B") {

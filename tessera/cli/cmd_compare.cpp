@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/app.h"
+#include "tessera/base/index.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/observe/compare_run.h"
@@ -173,7 +174,7 @@ class CompareCommand final : public Command {
 
   Result<> print_table(std::span<const observe::ComparedNode> nodes) const {
     std::vector<std::vector<std::string>> rows = {{"nmse", "largest", "step", "node", "layer", "operation"}};
-    const size_t n = n_top_ == 0 ? nodes.size() : std::min(nodes.size(), static_cast<size_t>(n_top_));
+    const size_t n = n_top_ == 0 ? nodes.size() : std::min(nodes.size(), to_size(n_top_));
     for (const observe::ComparedNode& node : nodes.first(n))
       rows.push_back({fmt::format("{:.2e}", node.nmse), fmt::format("{:.2e}", node.largest_difference), node.step,
                       std::to_string(node.node), node.layer < 0 ? "" : std::to_string(node.layer), node.operation});

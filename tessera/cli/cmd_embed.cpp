@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "tessera/base/index.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/text_args.h"
@@ -124,7 +125,7 @@ Result<> EmbedCommand::run(Context& process) {
   TESSERA_ASSIGN(const auto texts, read_tokens(model.engine->tokenizer(), pooling, process));
   TESSERA_ASSIGN(context_.session, embedding_session(*model.engine, texts, pooling, context_.session));
   TESSERA_TRY(load_session(model, context_, process));
-  const auto n_embd = static_cast<size_t>(model.engine->model().info().n_embd);
+  const auto n_embd = to_size(model.engine->model().info().n_embd);
   std::vector<float> vectors;
   Output out;
   if (format_ == Format::json) TESSERA_TRY(out.append("{\"object\": \"list\", \"data\": [\n"));

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/two_paths.h"
 #include "tessera/convert/shards.h"
@@ -17,7 +18,7 @@ namespace {
 Result<uint64_t> parse_shard_bytes(std::string_view text) {
   uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const std::string_view unit(end, to_size(text.data() + text.size() - end));
   const uint64_t scale = unit == "M" ? 1'000'000 : unit == "G" ? 1'000'000'000 : 0;
   const auto n_bytes = checked_mul(count, scale);
   if (error != std::errc() || scale == 0 || count == 0 || !n_bytes)

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "tessera/base/index.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/train_args.h"
@@ -71,7 +72,7 @@ Result<> TrainCommand::check() {
   if (!vocab_from_.empty() && n_vocab_ != 0)
     return fail(ErrorCode::invalid_argument, "--vocab-from and --vocab-size: give one of them");
   if (args_.n_ctx > 0) sizes_.n_ctx = args_.n_ctx;
-  tokenizer_.n_vocab = static_cast<size_t>(n_vocab_ != 0 ? n_vocab_ : kDefaultVocab);
+  tokenizer_.n_vocab = to_size(n_vocab_ != 0 ? n_vocab_ : kDefaultVocab);
   return {};
 }
 

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tessera/base/index.h"
+
 namespace tessera::cli {
 
 namespace {
@@ -19,7 +21,7 @@ Result<> write_all(int fd, const char* data, size_t n) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return fail(ErrorCode::io, "cannot write to stdout: {}", std::generic_category().message(errno));
     data += written;
-    n -= static_cast<size_t>(written);
+    n -= to_size(written);
   }
   return {};
 }
@@ -51,7 +53,7 @@ Result<> Output::finish() {
 std::string format_table(std::span<const std::vector<std::string>> rows, std::string_view align) {
   // Each code point, not each byte, fills one column.
   const auto width = [](std::string_view cell) {
-    return static_cast<size_t>(std::ranges::count_if(cell, [](char c) { return (c & 0xC0) != 0x80; }));
+    return to_size(std::ranges::count_if(cell, [](char c) { return (c & 0xC0) != 0x80; }));
   };
   std::vector<size_t> widths(align.size(), 0);
   for (const auto& row : rows)

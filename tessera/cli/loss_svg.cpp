@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tessera/base/file.h"
+#include "tessera/base/index.h"
 
 namespace tessera::cli {
 
@@ -108,7 +109,7 @@ std::vector<std::string> plot_lines(const LossCurve& curve, size_t width, size_t
   std::vector<std::vector<uint32_t>> cells(height, std::vector<uint32_t>(width));
   const auto row_of = [&](double loss) {
     const double share = (bounds.high - loss) / (bounds.high - bounds.low);
-    return static_cast<size_t>(std::llround(share * static_cast<double>(n_rows - 1)));
+    return to_size(std::llround(share * static_cast<double>(n_rows - 1)));
   };
   size_t before = row_of(points[0].loss);
   for (size_t x = 0; x < points.size(); ++x) {

@@ -134,7 +134,7 @@ void ModelArgs::add_to(FlagTable& table) {
   add_offload_flags(table, engine.placement, options.fit);
   RopeOverrides& rope = engine.rope;
   table.rare(
-      "--rope-scaling", "KIND", "RoPE scaling: none, linear, yarn",
+      "--rope-scaling", "KIND", "RoPE scaling: none, linear, yarn, longrope",
       [&rope](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(rope.scaling, nn::rope_scaling_from_name(text));
         return {};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tessera/base/index.h"
+
 namespace tessera::convert {
 
 namespace {
@@ -21,7 +23,7 @@ bool is_same_name(std::string_view upper, std::string_view text) {
 
 }  // namespace
 
-const FileTypeInfo& info(FileType type) { return kFileTypes[static_cast<size_t>(type)]; }
+const FileTypeInfo& info(FileType type) { return kFileTypes[to_size(type)]; }
 
 std::span<const FileTypeInfo> all_file_types() { return kFileTypes; }
 

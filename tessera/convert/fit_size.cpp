@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/gguf/limits.h"
 
 namespace tessera::convert {
@@ -59,15 +60,15 @@ class Measurement {
     const int64_t n_rows = shape_.n_rows();
     const int64_t n_sample = std::min(n_rows, std::max(kMinSampleRows, kSampleValues / shape_[0]));
     const std::span<const std::byte> data = files_.data(tensor_.source);
-    const size_t row_bytes = data.size() / static_cast<size_t>(n_rows);
+    const size_t row_bytes = data.size() / to_size(n_rows);
     RowCoder coder(from, &to, dtype, shape_[0], options_.encoder);
     TESSERA_ASSIGN(const size_t encoded_bytes, tessera::row_bytes(dtype, shape_[0]));
     std::vector<std::byte> encoded(encoded_bytes);
-    std::vector<float> decoded(static_cast<size_t>(shape_[0]));
+    std::vector<float> decoded(to_size(shape_[0]));
     double error = 0, energy = 0;
     for (int64_t i = 0; i < n_sample; ++i) {
       const int64_t row = i * (n_rows / n_sample) + (i * (n_rows % n_sample) + n_rows / 2) / n_sample;
-      if (const auto fault = coder.read(data.data() + static_cast<size_t>(row) * row_bytes))
+      if (const auto fault = coder.read(data.data() + to_size(row) * row_bytes))
         return std::unexpected(to_error(*fault, files_, tensor_, row));
       if (coder.write(importance, row, encoded.data())) return HUGE_VAL;  // exceeds the range of the type
       to.dequantize_row(encoded.data(), shape_[0], decoded.data());
@@ -111,11 +112,11 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
   for (size_t i = 0; i < plan.tensors.size(); ++i)
     if (is_free(plan.tensors[i])) free.push_back(i);
   // Each turn gives every thread a few tensors; progress is reported between turns.
-  const auto n_turn = static_cast<size_t>(context.threads.size()) * 4;
+  const auto n_turn = to_size(context.threads.size()) * 4;
   for (size_t begin = 0; begin < free.size(); begin += n_turn) {
     const size_t n = std::min(n_turn, free.size() - begin);
     context.threads.run([&](ThreadContext& thread) {
-      for (auto at = static_cast<size_t>(thread.next_chunk()); at < n; at = static_cast<size_t>(thread.next_chunk()))
+      for (auto at = to_size(thread.next_chunk()); at < n; at = to_size(thread.next_chunk()))
         measured[free[begin + at]] = measure(free[begin + at]);
     });
     for (size_t at = begin; at < begin + n; ++at) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/convert/mix_rules.h"
 #include "tessera/gguf/printable.h"
 
@@ -58,16 +59,15 @@ Result<TensorImportance> TensorImportance::of(const ImatrixEntry& entry, std::st
   }
   importance.weights_.reserve(entry.sums.size());
   for (int64_t i = 0; i < n_matrices; ++i)
-    append_weights(
-        std::span(importance.values_).subspan(static_cast<size_t>(i * n_columns), static_cast<size_t>(n_columns)),
-        importance.weights_);
+    append_weights(std::span(importance.values_).subspan(to_size(i * n_columns), to_size(n_columns)),
+                   importance.weights_);
   return importance;
 }
 
 std::span<const float> TensorImportance::slice(std::span<const float> all, int64_t row) const {
   if (all.empty()) return {};
   const int64_t matrix = row / n_rows_of_matrix_ % n_matrices_;
-  return all.subspan(static_cast<size_t>(matrix * n_columns_), static_cast<size_t>(n_columns_));
+  return all.subspan(to_size(matrix * n_columns_), to_size(n_columns_));
 }
 
 }  // namespace tessera::convert

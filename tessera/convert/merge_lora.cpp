@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera::convert {
@@ -18,7 +19,7 @@ Result<std::vector<float>> decode(const LoraFile& lora, const ModelFiles::Tensor
   if (format == nullptr)
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", lora.name(),
                 quote_name(tensor.info.name), info(tensor.info.dtype).name);
-  std::vector<float> values(static_cast<size_t>(tensor.info.shape.n_elements()));
+  std::vector<float> values(to_size(tensor.info.shape.n_elements()));
   format->dequantize_row(lora.files().data(tensor).data(), tensor.info.shape.n_elements(), values.data());
   const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
   if (bad == values.end()) return values;
@@ -44,7 +45,7 @@ Result<> LoraMerge::add(const LoraFile& lora, float scale) {
     TESSERA_ASSIGN(std::vector<float> down, decode(lora, *pair.down));
     TESSERA_ASSIGN(std::vector<float> up, decode(lora, *pair.up));
     if (pair.is_table) {
-      term.basis = transposed(up, static_cast<size_t>(pair.rank));
+      term.basis = transposed(up, to_size(pair.rank));
       term.coefficients = std::move(down);
     } else {
       term.basis = std::move(down);
@@ -77,9 +78,9 @@ void LoraMerge::edit(std::string_view tensor, int64_t row, std::span<float> valu
 }
 
 void LoraMerge::add_term(const Term& term, int64_t row, std::span<float> values) {
-  const auto width = static_cast<size_t>(term.width), rank = static_cast<size_t>(term.rank);
-  const float* coefficients = &term.coefficients[static_cast<size_t>(row) * rank];
-  const float* basis = &term.basis[static_cast<size_t>(row / term.n_rows) * rank * width];
+  const auto width = to_size(term.width), rank = to_size(term.rank);
+  const float* coefficients = &term.coefficients[to_size(row) * rank];
+  const float* basis = &term.basis[to_size(row / term.n_rows) * rank * width];
   for (size_t begin = 0; begin < width; begin += kColumns) {
     const size_t count = std::min(kColumns, width - begin);
     std::array<float, kColumns> sums{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tessera/base/index.h"
 #include "tessera/convert/mix_rules.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/weight_name.h"
@@ -104,7 +105,7 @@ Result<MixModel> MixModel::read(const Metadata& metadata, std::span<const MixTen
 
 std::string_view to_string(MixReason reason) {
   constexpr std::array<std::string_view, 6> kNames = {"default", "rule", "override", "fallback", "kept", "size"};
-  return kNames[static_cast<size_t>(reason)];
+  return kNames[to_size(reason)];
 }
 
 std::vector<MixChoice> choose_types(std::span<const MixTensor> tensors, const MixModel& model,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera::convert {
@@ -69,8 +70,8 @@ class TensorStream {
     tensor_ = &tensor;
     importance_ = &importance;
     const int64_t n_rows = tensor.source.info.shape.n_rows();
-    from_row_bytes_ = static_cast<size_t>(tensor.source.info.n_bytes) / static_cast<size_t>(n_rows);
-    to_row_bytes_ = static_cast<size_t>(tensor.n_bytes) / static_cast<size_t>(n_rows);
+    from_row_bytes_ = to_size(tensor.source.info.n_bytes) / to_size(n_rows);
+    to_row_bytes_ = to_size(tensor.n_bytes) / to_size(n_rows);
     coders_.clear();
     const quant::Format* from = find_decoder(tensor.source.info.dtype);
     const quant::Format* to = tensor.is_copied() ? nullptr : find_encoder(tensor.to, options_.encoder);
@@ -80,8 +81,7 @@ class TensorStream {
   }
 
   std::span<const std::byte> source_rows(int64_t begin, int64_t n) const {
-    return files_.data(tensor_->source)
-        .subspan(static_cast<size_t>(begin) * from_row_bytes_, static_cast<size_t>(n) * from_row_bytes_);
+    return files_.data(tensor_->source).subspan(to_size(begin) * from_row_bytes_, to_size(n) * from_row_bytes_);
   }
 
   Result<> write_rest(GgufWriter& writer) { return writer.append(std::exchange(unwritten_, {})); }
@@ -93,12 +93,12 @@ class TensorStream {
       TESSERA_TRY(write_rest(writer));
       return source;
     }
-    if (!tensor_->is_copied()) batch_.resize(static_cast<size_t>(n) * to_row_bytes_);
+    if (!tensor_->is_copied()) batch_.resize(to_size(n) * to_row_bytes_);
     std::vector<std::optional<Fault>> faults(coders_.size());
     const int64_t n_chunk_rows = std::max<int64_t>(1, kChunkValues / tensor_->source.info.shape[0]);
     Result<> written;
     const auto work = [&](ThreadContext& thread) {
-      const auto index = static_cast<size_t>(thread.index);
+      const auto index = to_size(thread.index);
       if (index == 0) written = write_rest(writer);
       for (int64_t at = thread.next_chunk() * n_chunk_rows; at < n; at = thread.next_chunk() * n_chunk_rows) {
         if (thread.cancelled()) return;
@@ -120,7 +120,7 @@ class TensorStream {
   }
 
   std::optional<RowFault> encode_row(RowCoder& coder, std::span<const std::byte> source, int64_t begin, int64_t row) {
-    if (auto fault = coder.read(source.data() + static_cast<size_t>(row) * from_row_bytes_)) return fault;
+    if (auto fault = coder.read(source.data() + to_size(row) * from_row_bytes_)) return fault;
     if (tensor_->is_copied()) return std::nullopt;
     if (tensor_->is_edited) {
       const auto edit = [&](std::span<float> values) {
@@ -128,7 +128,7 @@ class TensorStream {
       };
       if (auto fault = coder.edit(edit)) return fault;
     }
-    return coder.write(*importance_, begin + row, batch_.data() + static_cast<size_t>(row) * to_row_bytes_);
+    return coder.write(*importance_, begin + row, batch_.data() + to_size(row) * to_row_bytes_);
   }
 
   // Mapped pages of the input count as memory of this process, so they are released.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tessera/base/index.h"
+
 namespace tessera::convert {
 
 namespace {
@@ -40,21 +42,21 @@ RowCoder::RowCoder(const quant::Format& from, const quant::Format* to, DType to_
       to_(to),
       options_(options),
       checks_result_(to_type == DType::f16 || to_type == DType::bf16 || options.kind == EncoderKind::compatible),
-      values_(static_cast<size_t>(n)),
-      scratch_(static_cast<size_t>(n)) {}
+      values_(to_size(n)),
+      scratch_(to_size(n)) {}
 
 std::optional<RowFault> RowCoder::read(const std::byte* row) {
   from_.dequantize_row(row, static_cast<int64_t>(values_.size()), values_.data());
   const int64_t column = find_non_finite(values_);
   if (column < 0) return std::nullopt;
-  return RowFault{RowFault::Kind::source, column, values_[static_cast<size_t>(column)]};
+  return RowFault{RowFault::Kind::source, column, values_[to_size(column)]};
 }
 
 std::optional<RowFault> RowCoder::edit(FunctionRef<void(std::span<float>)> change) {
   change(values_);
   const int64_t column = find_non_finite(values_);
   if (column < 0) return std::nullopt;
-  return RowFault{RowFault::Kind::result, column, values_[static_cast<size_t>(column)]};
+  return RowFault{RowFault::Kind::result, column, values_[to_size(column)]};
 }
 
 std::span<const float> RowCoder::weights(const TensorImportance& importance, int64_t i) {
@@ -83,7 +85,7 @@ std::optional<RowFault> RowCoder::write(const TensorImportance& importance, int6
   to_->dequantize_row(row, n, scratch_.data());
   const int64_t column = find_non_finite(scratch_);
   if (column < 0) return std::nullopt;
-  return RowFault{RowFault::Kind::result, column, values_[static_cast<size_t>(column)]};
+  return RowFault{RowFault::Kind::result, column, values_[to_size(column)]};
 }
 
 }  // namespace tessera::convert

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 #include "tessera/quant/formats.h"
 #include "tessera/text/detokenize.h"
@@ -129,7 +130,7 @@ Result<> check_values(const ModelFiles& model, ThreadPool& threads, const Verify
   std::atomic<bool> stopped{false};
   threads.run([&](ThreadContext& thread) {
     for (;;) {
-      const auto i = static_cast<size_t>(thread.next_chunk());
+      const auto i = to_size(thread.next_chunk());
       if (i >= pieces.size() || first.is_after(i) || stopped) return;
       const Piece& piece = pieces[i];
       const auto bytes = model.data(*piece.tensor).subspan(piece.offset, piece.n_bytes);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/cpu_info.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/buffers.h"
 #include "tessera/cpu/dispatch.h"
 #include "tessera/cpu/memory.h"
@@ -38,10 +39,10 @@ class CpuPlan final : public GraphPlan {
 class StepClock {
  public:
   StepClock(size_t n_steps, int n_threads)
-      : n_steps_(n_steps), ends_us_(n_steps * static_cast<size_t>(n_threads)), begin_(Clock::now()) {}
+      : n_steps_(n_steps), ends_us_(n_steps * to_size(n_threads)), begin_(Clock::now()) {}
 
   void step_ended(size_t step, int thread) {
-    ends_us_[static_cast<size_t>(thread) * n_steps_ + step] =
+    ends_us_[to_size(thread) * n_steps_ + step] =
         std::chrono::duration<double, std::micro>(Clock::now() - begin_).count();
   }
 
@@ -65,32 +66,32 @@ class StepClock {
   Clock::time_point begin_;
 };
 
-// Creates the steps for the nodes of a graph, with addresses if places are given. Steps without addresses serve only to
-// compute sizes.
+// Creates the steps for the nodes of a graph, with addresses if tensors are given. Steps without addresses serve only
+// to compute sizes.
 class Compiler {
  public:
   Compiler(const Graph& graph, const Kernels& kernels, int n_threads, ActivationPrecision activations)
       : graph_(graph), kernels_(kernels), n_threads_(n_threads), activations_(activations) {}
 
-  std::vector<Step> steps(std::span<const Tensor> places) {
+  std::vector<Step> steps(std::span<const Tensor> tensors) {
     std::vector<Step> steps;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_[id];
       const OpKernel* kernel = kernel_of(node.op);
       if (kernel == nullptr) continue;
       if (!steps.empty() && joins(steps.back(), id)) {
-        steps.back().more_products.push_back({operand(node.sources[0], places), operand(id, places)});
+        steps.back().more_products.push_back({operand(node.sources[0], tensors), operand(id, tensors)});
         continue;
       }
       Step step{.kernel = kernel,
                 .node = &node,
-                .out = operand(id, places),
+                .out = operand(id, tensors),
                 .in = {},
                 .n_threads = n_threads_,
                 .activations = activations_,
                 .more_products = {}};
       for (size_t i = 0; i < node.n_sources; ++i)
-        if (node.sources[i] != kNoNode) step.in[i] = operand(node.sources[i], places);
+        if (node.sources[i] != kNoNode) step.in[i] = operand(node.sources[i], tensors);
       steps.push_back(std::move(step));
     }
     join_small(steps);
@@ -122,15 +123,15 @@ class Compiler {
                                                                        std::get<ExpertProductParams>(b.params).input);
   }
 
-  Operand operand(NodeId id, std::span<const Tensor> places) const {
+  Operand operand(NodeId id, std::span<const Tensor> tensors) const {
     const Node& node = graph_[id];
     const Node& storage = graph_[graph_.storage(id)];
-    Operand operand{.dtype = node.spec.dtype, .layout = node.spec.layout};
+    Operand operand{node.spec};
     const BufferType* type = storage.op == Op::tensor ? storage.tensor->buffer_type : nullptr;
     operand.packed = type != nullptr && dynamic_cast<const PackedBufferType*>(type) != nullptr;
-    if (!places.empty()) {
-      const Tensor& place = places[static_cast<size_t>(id)];
-      operand.data = place.buffer->base() + place.offset;
+    if (!tensors.empty()) {
+      const Tensor& tensor = tensors[to_size(id)];
+      operand.data = tensor.buffer->base() + tensor.offset;
     }
     return operand;
   }
@@ -192,16 +193,16 @@ class CpuBackend final : public Backend {
     return most;
   }
 
-  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                              const BufferRange& work) override {
     TESSERA_TRY(require_supported(device_, graph));
-    if (places.size() != static_cast<size_t>(graph.size()))
-      return fail(ErrorCode::invalid_argument, "{} places for {} nodes", places.size(), graph.size());
-    for (const Tensor& place : places)
-      if (place.buffer == nullptr || place.buffer->base() == nullptr)
-        return fail(ErrorCode::invalid_argument, "{} has no memory that the CPU can address", place.name);
+    if (tensors.size() != to_size(graph.size()))
+      return fail(ErrorCode::invalid_argument, "{} tensors for {} nodes", tensors.size(), graph.size());
+    for (const Tensor& tensor : tensors)
+      if (tensor.buffer == nullptr || tensor.buffer->base() == nullptr)
+        return fail(ErrorCode::invalid_argument, "{} has no memory that the CPU can address", tensor.name);
     auto plan = std::make_unique<CpuPlan>(graph);
-    plan->steps = compiler(graph).steps(places);
+    plan->steps = compiler(graph).steps(tensors);
     for (Step& step : plan->steps) {
       if (work_bytes_of(kernels_, step) > work.bytes)
         return fail(ErrorCode::invalid_argument, "{} bytes of scratch memory, {} needs {}", work.bytes,
@@ -304,7 +305,7 @@ class CpuDevice final : public Device {
            (kernel->supports == nullptr || kernel->supports(kernels_, graph, node));
   }
   bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
-    return kernels_.kv_formats[static_cast<size_t>(dtype)] != nullptr && row_bytes(dtype, dim).has_value();
+    return kernels_.kv_formats[to_size(dtype)] != nullptr && row_bytes(dtype, dim).has_value();
   }
 
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte> memory) const override { return host_.wrap(memory); }
@@ -358,7 +359,7 @@ Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) cons
   constexpr int64_t kLoops = 2'000'000;
   constexpr size_t kReadBytes = size_t{64} << 20;  // per thread; larger than the caches of one core
   TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
-  const auto n_threads = static_cast<size_t>(threads->size());
+  const auto n_threads = to_size(threads->size());
   TESSERA_ASSIGN(const HostMemory memory, HostMemory::allocate(n_threads * kReadBytes));
   std::fill_n(memory.data(), n_threads * kReadBytes, std::byte{1});
   DevicePeaks peaks;
@@ -367,7 +368,7 @@ Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) cons
   if (cpu_features().avx512_bf16)
     peaks.bf16_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_bf16(kLoops); });
   peaks.read_gbps = best_rate(*threads, [&](ThreadContext& thread) {
-    return kernels_.peak_read(memory.data() + static_cast<size_t>(thread.index) * kReadBytes, kReadBytes);
+    return kernels_.peak_read(memory.data() + to_size(thread.index) * kReadBytes, kReadBytes);
   });
   return peaks;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera::cpu {
 
@@ -68,7 +69,7 @@ class PackedBuffer final : public Buffer {
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override {
     TESSERA_ASSIGN(const Rows rows, rows_of(tensor, offset, bytes.size()));
     for (int64_t row = rows.begin; row < rows.end; row += kPanelRows)
-      rows.format->pack(bytes.data() + static_cast<size_t>(row - rows.begin) * rows.row_bytes, rows.row_bytes,
+      rows.format->pack(bytes.data() + to_size(row - rows.begin) * rows.row_bytes, rows.row_bytes,
                         panel_rows(rows, row), tensor.shape()[0], panel(tensor, rows, row));
     return {};
   }
@@ -76,7 +77,7 @@ class PackedBuffer final : public Buffer {
     TESSERA_ASSIGN(const Rows rows, rows_of(tensor, offset, bytes.size()));
     for (int64_t row = rows.begin; row < rows.end; row += kPanelRows)
       rows.format->unpack(panel(tensor, rows, row), panel_rows(rows, row), tensor.shape()[0],
-                          bytes.data() + static_cast<size_t>(row - rows.begin) * rows.row_bytes, rows.row_bytes);
+                          bytes.data() + to_size(row - rows.begin) * rows.row_bytes, rows.row_bytes);
     return {};
   }
   Result<> clear(std::byte value) override {
@@ -107,8 +108,7 @@ class PackedBuffer final : public Buffer {
     return static_cast<int>(std::min<int64_t>(kPanelRows, rows.end - row));
   }
   std::byte* panel(const Tensor& tensor, const Rows& rows, int64_t row) const {
-    return memory_.data() + tensor.offset +
-           static_cast<size_t>(row / kPanelRows) * rows.format->panel_bytes(tensor.shape()[0]);
+    return memory_.data() + tensor.offset + to_size(row / kPanelRows) * rows.format->panel_bytes(tensor.shape()[0]);
   }
 
   const PackedBufferType& type_;
@@ -119,7 +119,7 @@ class PackedBuffer final : public Buffer {
 
 std::string_view HostBufferType::name() const {
   constexpr std::string_view kNames[] = {"cpu", "cpu-huge", "cpu-numa", "cpu-hbm"};
-  return kNames[static_cast<size_t>(pages_)];
+  return kNames[to_size(pages_)];
 }
 size_t HostBufferType::alignment() const { return kAlignment; }
 size_t HostBufferType::max_size() const { return kMaxSize; }
@@ -135,13 +135,13 @@ Result<std::unique_ptr<Buffer>> HostBufferType::wrap(std::span<std::byte> memory
 
 std::string_view PackedBufferType::name() const {
   constexpr std::string_view kNames[] = {"cpu-packed", "cpu-packed-huge", "cpu-packed-numa", "cpu-packed-hbm"};
-  return kNames[static_cast<size_t>(pages_)];
+  return kNames[to_size(pages_)];
 }
 size_t PackedBufferType::alignment() const { return kAlignment; }
 size_t PackedBufferType::max_size() const { return kMaxSize; }
 
 Result<const PanelFormat*> PackedBufferType::format(DType dtype) const {
-  const PanelFormat* format = kernels_.panel_formats[static_cast<size_t>(dtype)];
+  const PanelFormat* format = kernels_.panel_formats[to_size(dtype)];
   if (format == nullptr) return fail(ErrorCode::unsupported, "{} has no packed form", info(dtype).name);
   return format;
 }
@@ -153,7 +153,7 @@ Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) c
   if (shape[3] != 1 || (shape[2] != 1 && shape[1] % kPanelRows != 0))
     return fail(ErrorCode::unsupported, "shape {}: only matrices have a packed form, or several of whole panels",
                 to_string(shape));
-  const auto n_panels = static_cast<size_t>(div_ceil<int64_t>(shape[1], kPanelRows) * shape[2]);
+  const auto n_panels = to_size(div_ceil<int64_t>(shape[1], kPanelRows) * shape[2]);
   const auto bytes = checked_mul(n_panels, panels->panel_bytes(shape[0]));
   if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
   return *bytes;

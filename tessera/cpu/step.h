@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/index.h"
 #include "tessera/base/partition.h"
 #include "tessera/base/thread_pool.h"
 #include "tessera/cpu/kernels/kernels.h"
@@ -21,14 +22,11 @@ inline constexpr int64_t kPieceElements = 1024;
 /// Floats per cache line. Two threads should not write to the same line.
 inline constexpr int64_t kLineFloats = 16;
 
-struct Operand {
+struct Operand : TensorSpec {
   std::byte* data = nullptr;  // null: an absent optional operand
-  DType dtype = DType::f32;
-  Layout layout;
-  bool packed = false;  // stored in panels (buffers.h)
+  bool packed = false;        // stored in panels (buffers.h)
 
   bool present() const { return data != nullptr; }
-  const Shape& shape() const { return layout.shape; }
   /// Returns the first element of row (i1, i2, i3).
   template <class T = float>
   T* row(int64_t i1, int64_t i2 = 0, int64_t i3 = 0) const {
@@ -100,7 +98,7 @@ struct Worker {
   Range share(int64_t n_items) const {
     return is_solo ? Range{0, n_items} : partition(n_items, thread.count, thread.index);
   }
-  void run(Elementwise op, const ElementwiseTask& task) const { kernels.elementwise[static_cast<size_t>(op)](task); }
+  void run(Elementwise op, const ElementwiseTask& task) const { kernels.elementwise[to_size(op)](task); }
   /// sum += x, n elements.
   void add(const float* x, int64_t n, float* sum) const {
     run(Elementwise::add, {.a = sum, .b = x, .n = n, .out = sum});

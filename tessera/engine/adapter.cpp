@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tessera/base/index.h"
 #include "tessera/engine/tensor_values.h"
 #include "tessera/engine/weight_loader.h"
 #include "tessera/gguf/keys.h"
@@ -29,9 +30,8 @@ std::optional<int64_t> layer_of_direction(std::string_view name) {
 }  // namespace
 
 const Tensor* Adapter::add(const ModelFiles::Tensor& source, Op use, const Weight* beside) {
-  Tensor tensor{.name = std::string(source.info.name),
-                .dtype = source.info.dtype,
-                .layout = *contiguous_layout(source.info.dtype, source.info.shape)};  // checked by the reader
+  Tensor tensor{{source.info.dtype, *contiguous_layout(source.info.dtype, source.info.shape)},
+                std::string(source.info.name)};  // checked by the reader
   beside_.push_back(beside);
   return &weights_.emplace_back(std::move(tensor), use, &source).tensor;
 }
@@ -84,13 +84,13 @@ Result<> Adapter::plan_transposed(const LoraPair& pair) {
     return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name(), quote_name(pair.up->info.name),
                 info(pair.up->info.dtype).name);
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, {pair.up->info.shape[1], pair.rank}));
-  transposed_ = {.name = std::string(pair.up->info.name) + ".transposed", .layout = layout};
+  transposed_ = {{DType::f32, layout}, std::string(pair.up->info.name) + ".transposed"};
   transposed_source_ = pair.up;
   return {};
 }
 
 Result<> Adapter::fill_transposed() {
-  const auto n = static_cast<size_t>(transposed_.shape()[0]), rank = static_cast<size_t>(transposed_.shape()[1]);
+  const auto n = to_size(transposed_.shape()[0]), rank = to_size(transposed_.shape()[1]);
   std::vector<float> values(n * rank);
   size_t i = 0;
   TESSERA_TRY(read_values(files(), *transposed_source_, [&](std::span<const float> piece) -> Result<> {
@@ -147,7 +147,7 @@ Result<> Adapter::add_direction(const ModelFiles::Tensor& tensor, const LayerSpa
                 quote_name(source.name), info(source.dtype).name, to_string(source.shape), engine_.files().name(),
                 to_string(Shape{model.n_embd}));
   if (*layer < span.first || *layer > span.last) return {};
-  const auto i = static_cast<size_t>(*layer);
+  const auto i = to_size(*layer);
   if (terms_.layers.size() <= i) terms_.layers.resize(i + 1);
   // The direction is stored beside the layer's first weight.
   const auto is_of_layer = [&](const Weight& weight) { return weight.name.layer == layer; };

@@ -112,7 +112,7 @@ Result<> AdapterSet::require_terms(const Graph& graph) const {
     }
     for (const Tensor* layer : terms.layers)
       if (layer != nullptr && !used.contains(layer))
-        return fail(ErrorCode::unsupported, "{}: control vectors are not built for this architecture", adapter->name());
+        return fail(ErrorCode::unsupported, "{}: this architecture does not support control vectors", adapter->name());
   }
   return {};
 }

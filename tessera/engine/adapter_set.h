@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/batch/batch.h"
 #include "tessera/engine/adapter.h"
 #include "tessera/nn/inputs.h"
@@ -53,11 +54,9 @@ class AdapterSet {
   Result<> require_terms(const Graph& graph) const;
 
  private:
-  float& scale(int32_t sequence, size_t adapter) {
-    return scales_[static_cast<size_t>(sequence) * adapters_.size() + adapter];
-  }
+  float& scale(int32_t sequence, size_t adapter) { return scales_[to_size(sequence) * adapters_.size() + adapter]; }
   float scale(int32_t sequence, size_t adapter) const {
-    return scales_[static_cast<size_t>(sequence) * adapters_.size() + adapter];
+    return scales_[to_size(sequence) * adapters_.size() + adapter];
   }
 
   std::vector<SessionAdapter> adapters_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/index.h"
 #include "tessera/nn/linear.h"
 
 namespace tessera {
@@ -22,9 +23,9 @@ Result<Graph> CellGraphs::move_graph(const KvCache& cache, size_t group, Rotatio
     if (cache.group_of(layer) != group) continue;
     const Value k_cache = b.tensor(cache.k(layer));
     Value k = b.kv_load(k_cache, mover.from, KvSide::k);
-    const int rope = ropes.empty() ? nn::kNoRope : model_.kv_ropes[static_cast<size_t>(layer)];
+    const int rope = ropes.empty() ? nn::kNoRope : model_.kv_ropes[to_size(layer)];
     if (rope != nn::kNoRope) {
-      const auto r = static_cast<size_t>(rope);
+      const auto r = to_size(rope);
       k = b.rope(b.cast(k, DType::f32), ropes[r], model_.ropes[r].config.pairs);
     }
     b.kv_store(k_cache, k, mover.to, KvSide::k);
@@ -54,7 +55,7 @@ Result<> CellGraphs::move(const KvCache& cache, size_t group, const CellMoves& m
     TESSERA_ASSIGN(Graph graph, move_graph(cache, group, rotation, mover));
     TESSERA_ASSIGN(mover.graph, executor_.prepare(std::move(graph)));
   }
-  const auto n = static_cast<size_t>(cache.config().n_ubatch);
+  const auto n = to_size(cache.config().n_ubatch);
   for (size_t begin = 0; begin < moves.from.size(); begin += n) {
     const size_t count = std::min(n, moves.from.size() - begin);
     // Spare entries of the last part read cell 0 and are written nowhere.
@@ -73,7 +74,7 @@ Result<> CellGraphs::move(const KvCache& cache, size_t group, const CellMoves& m
 
 Result<CellGraphs::RowGraph> CellGraphs::prepare_rows(const KvCache& cache, int64_t layer,
                                                       std::span<const int32_t> cells, Direction direction) {
-  const int64_t n_heads = cache.config().layers[static_cast<size_t>(layer)].n_heads_kv;
+  const int64_t n_heads = cache.config().layers[to_size(layer)].n_heads_kv;
   GraphBuilder b;
   const Value at = b.input("cells", DType::i32, {std::ssize(cells)});
   const auto add_side = [&](const Tensor& tensor, KvSide side, std::string_view name) {
@@ -94,14 +95,14 @@ Result<CellGraphs::RowGraph> CellGraphs::prepare_rows(const KvCache& cache, int6
 Result<> CellGraphs::read(const KvCache& cache, int64_t layer, std::span<const int32_t> cells, std::span<std::byte> k,
                           std::span<std::byte> v) {
   TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-  const auto n_ubatch = static_cast<size_t>(cache.config().n_ubatch);
+  const auto n_ubatch = to_size(cache.config().n_ubatch);
   for (size_t begin = 0; begin < cells.size(); begin += n_ubatch) {
     const auto part = cells.subspan(begin, std::min(n_ubatch, cells.size() - begin));
     TESSERA_ASSIGN(const RowGraph rows, prepare_rows(cache, layer, part, Direction::read));
     TESSERA_TRY(executor_.run(*rows.graph));
     const auto get = [&](Value value, std::span<std::byte> bytes, size_t row_bytes) {
-      const Tensor& place = rows.graph->place(value.id());
-      return place.buffer->get(place, 0, bytes.subspan(begin * row_bytes, part.size() * row_bytes));
+      const Tensor& tensor = rows.graph->tensor(value.id());
+      return tensor.buffer->get(tensor, 0, bytes.subspan(begin * row_bytes, part.size() * row_bytes));
     };
     TESSERA_TRY(get(rows.k, k, token.k));
     if (rows.v.present()) TESSERA_TRY(get(rows.v, v, token.v));
@@ -112,7 +113,7 @@ Result<> CellGraphs::read(const KvCache& cache, int64_t layer, std::span<const i
 Result<> CellGraphs::write(const KvCache& cache, int64_t layer, std::span<const int32_t> cells,
                            std::span<const std::byte> k, std::span<const std::byte> v) {
   TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-  const auto n_ubatch = static_cast<size_t>(cache.config().n_ubatch);
+  const auto n_ubatch = to_size(cache.config().n_ubatch);
   for (size_t begin = 0; begin < cells.size(); begin += n_ubatch) {
     const auto part = cells.subspan(begin, std::min(n_ubatch, cells.size() - begin));
     TESSERA_ASSIGN(const RowGraph rows, prepare_rows(cache, layer, part, Direction::write));

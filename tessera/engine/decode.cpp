@@ -3,6 +3,7 @@
 #include <chrono>
 #include <tuple>
 
+#include "tessera/base/index.h"
 #include "tessera/engine/session.h"
 
 namespace tessera {
@@ -23,9 +24,9 @@ Result<> report_products(const PreparedGraph& prepared, const ProductObserver& o
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph[id];
     if (node.op != Op::sum_squares || !node.is_output) continue;
-    sums.resize(static_cast<size_t>(node.spec.shape()[0]));
-    const Tensor& place = prepared.place(id);
-    TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(sums))));
+    sums.resize(to_size(node.spec.shape()[0]));
+    const Tensor& tensor = prepared.tensor(id);
+    TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(sums))));
     const std::string_view weight = std::string_view(node.name).substr(0, node.name.size() - kObservedSuffix.size());
     observer(weight, sums, graph[node.sources[0]].spec.shape().n_rows());
   }
@@ -36,9 +37,7 @@ Result<> report_products(const PreparedGraph& prepared, const ProductObserver& o
 
 int64_t Session::row_width() const { return options_.embeddings ? model_->info().n_embd : model_->info().n_vocab; }
 
-std::span<const float> Session::row(int64_t i) const {
-  return {rows_.data() + i * row_width(), static_cast<size_t>(row_width())};
-}
+std::span<const float> Session::row(int64_t i) const { return {rows_.data() + i * row_width(), to_size(row_width())}; }
 
 Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   n_outputs_ = 0;
@@ -74,15 +73,15 @@ Result<std::vector<Range>> Session::micro_batches(const Batch& batch) const {
   if (options_.embeddings ? model_->info().embeds_causally() : model_->info().is_causal)
     return split(batch, options_.n_ubatch);
   const std::span<const BatchToken> tokens = batch.tokens();
-  std::vector<bool> is_seen(static_cast<size_t>(options_.n_sequences));
+  std::vector<bool> is_seen(to_size(options_.n_sequences));
   std::vector<Range> parts;
   for (int64_t begin = 0, end = 0; begin < batch.size(); begin = end) {
-    const int32_t sequence = tokens[static_cast<size_t>(begin)].sequence;
-    while (end < batch.size() && tokens[static_cast<size_t>(end)].sequence == sequence) ++end;
-    if (is_seen[static_cast<size_t>(sequence)] || max_position(sequence))
+    const int32_t sequence = tokens[to_size(begin)].sequence;
+    while (end < batch.size() && tokens[to_size(end)].sequence == sequence) ++end;
+    if (is_seen[to_size(sequence)] || max_position(sequence))
       return fail(ErrorCode::invalid_argument, "sequence {} comes in pieces: this model computes a sequence at once",
                   sequence);
-    is_seen[static_cast<size_t>(sequence)] = true;
+    is_seen[to_size(sequence)] = true;
     if (end - begin > options_.n_ubatch)
       return fail(
           ErrorCode::invalid_argument,
@@ -108,7 +107,7 @@ Result<> Session::run_pipeline(std::span<const BatchToken> tokens, std::span<con
     if (part.step != nullptr) TESSERA_TRY(finish(part, slot));
     part = {};
     if (i >= parts.size()) continue;
-    part.tokens = tokens.subspan(static_cast<size_t>(parts[i].begin), static_cast<size_t>(parts[i].size()));
+    part.tokens = tokens.subspan(to_size(parts[i].begin), to_size(parts[i].size()));
     part.first_output = n_outputs;
     part.n_outputs = std::ranges::count(part.tokens, true, &BatchToken::wants_logits);
     n_outputs += part.n_outputs;
@@ -133,9 +132,9 @@ Result<> Session::finish(const MicroBatch& part, size_t pipeline_slot) {
   if (options_.observer) TESSERA_TRY(report_products(graph, options_.observer));
   if (part.n_outputs == 0) return {};
   const int64_t width = row_width();
-  const Tensor& place = graph.place(part.step->rows.id(), pipeline_slot);
-  const std::span<float> rows(rows_.data() + part.first_output * width, static_cast<size_t>(part.n_outputs * width));
-  return place.buffer->get(place, 0, std::as_writable_bytes(rows));
+  const Tensor& tensor = graph.tensor(part.step->rows.id(), pipeline_slot);
+  const std::span<float> rows(rows_.data() + part.first_output * width, to_size(part.n_outputs * width));
+  return tensor.buffer->get(tensor, 0, std::as_writable_bytes(rows));
 }
 
 Result<> Session::run_step(const PreparedStep& step, int64_t n_outputs, const CancelToken* cancel) {

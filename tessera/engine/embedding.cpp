@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -61,7 +63,7 @@ Result<std::vector<float>> result_of(Session& session, nn::Pooling pooling, std:
                                      const CancelToken* cancel) {
   const ModelInfo& model = session.engine().model().info();
   if (pooling == nn::Pooling::none) return std::vector<float>(rows.begin(), rows.end());
-  std::vector<float> vector(static_cast<size_t>(model.n_embd));
+  std::vector<float> vector(to_size(model.n_embd));
   if (row_pooling(model, pooling) == nn::Pooling::mean)
     nn::mean_of_rows(rows, vector);
   else
@@ -118,7 +120,7 @@ Result<> embed(Session& session, TokenLists texts, nn::Pooling pooling, Embeddin
     int64_t row = 0;
     for (size_t i = begin; i < end; ++i) {
       const int64_t n = nn::pooled_tokens(rows, static_cast<int64_t>(texts[i].size())).size();
-      const std::span<const float> of_text(session.embedding(row).data(), static_cast<size_t>(n * model.n_embd));
+      const std::span<const float> of_text(session.embedding(row).data(), to_size(n * model.n_embd));
       row += n;
       TESSERA_ASSIGN(const std::vector<float> values, result_of(session, pooling, of_text, cancel));
       if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/engine/weight_loader.h"
 
@@ -159,7 +160,7 @@ Result<> require_memory(const Engine& engine, const MemoryReport& report) {
 uint64_t Engine::fingerprint() const {
   constexpr size_t kSample = 64;
   Hash64 hash;
-  for (const auto& file : files_->files()) hash.add(file->bytes().first(static_cast<size_t>(file->data_offset())));
+  for (const auto& file : files_->files()) hash.add(file->bytes().first(to_size(file->data_offset())));
   for (const ModelFiles::Tensor& tensor : files_->tensors()) {
     const std::span<const std::byte> data = files_->data(tensor);
     const size_t n = std::min(kSample, data.size());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -49,8 +51,7 @@ Result<> Generator::read(std::span<const int32_t> prompt, const CancelToken* can
   for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
   const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);
   for (int64_t begin = 0; begin < n_prompt; begin += n_batch) {
-    const auto part =
-        prompt.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(n_batch, n_prompt - begin)));
+    const auto part = prompt.subspan(to_size(begin), to_size(std::min(n_batch, n_prompt - begin)));
     TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
     position_ += static_cast<int32_t>(part.size());
   }

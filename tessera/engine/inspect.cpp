@@ -40,13 +40,13 @@ std::optional<std::vector<float>> floats_of(DType dtype, std::span<const std::by
 }
 
 Result<std::vector<float>> read_values(const PreparedGraph& graph, NodeId id) try {
-  const Tensor& place = graph.place(id);
-  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
-  TESSERA_TRY(place.buffer->get(place, 0, bytes));
-  auto values = floats_of(place.dtype, bytes);
+  const Tensor& tensor = graph.tensor(id);
+  std::vector<std::byte> bytes(span_bytes(tensor.dtype, tensor.layout));
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
+  auto values = floats_of(tensor.dtype, bytes);
   if (!values)
     return fail(ErrorCode::unsupported, "{} is {}, want f32, f16, bf16 or i32", label_of(graph.graph(), id),
-                info(place.dtype).name);
+                info(tensor.dtype).name);
   return std::move(*values);
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "no memory for the values of {}", label_of(graph.graph(), id));

@@ -24,7 +24,7 @@ struct StepView {
 using StepObserver = std::function<void(const StepView&)>;
 
 /// Values to observe while steps run. A watched node ends its slice of the schedule, so the callback sees the original
-/// memory, graph.place(id), before a later node overwrites it. Results do not change.
+/// memory, graph.tensor(id), before a later node overwrites it. Results do not change.
 struct ValueWatch {
   WatchNode wants{};                                            // selects nodes of a step's graph; empty: none
   std::function<Result<>(const PreparedGraph&, NodeId)> see{};  // called in order of nodes; an error ends the step

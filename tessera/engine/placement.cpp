@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "tessera/backend/weight_support.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -101,7 +102,7 @@ Result<> ModelPlacement::set_shares(const PlacementOptions& options) {
     return fail(ErrorCode::invalid_argument, "{} shares for {} devices", options.shares.size(), shares_.size());
   if (options.main_device < 0 || options.main_device >= static_cast<int64_t>(shares_.size()))
     return fail(ErrorCode::invalid_argument, "main device {}, want 0 to {}", options.main_device, shares_.size() - 1);
-  main_ = shares_[static_cast<size_t>(options.main_device)].device;
+  main_ = shares_[to_size(options.main_device)].device;
   splits_rows_ = options.split == SplitMode::row;
   if (options.split == SplitMode::none) shares_ = {{main_, 1}};
 
@@ -124,7 +125,7 @@ Result<> ModelPlacement::set_shares(const PlacementOptions& options) {
 // which the shares sum to more than i / n.
 void ModelPlacement::place_entries(const ModelInfo& model, const PlacementOptions& options) {
   const int64_t n_entries = model.n_layers + 1;
-  entries_.assign(static_cast<size_t>(n_entries), &cpu());
+  entries_.assign(to_size(n_entries), &cpu());
   if (shares_.empty()) return;
   const int64_t n_asked = options.n_gpu_layers == kAutoLayers ? n_entries : options.n_gpu_layers;
   const int64_t n_offloaded = std::clamp<int64_t>(n_asked, 0, n_entries);
@@ -132,7 +133,7 @@ void ModelPlacement::place_entries(const ModelInfo& model, const PlacementOption
     const double at = static_cast<double>(i) / static_cast<double>(n_offloaded);
     const auto found = std::ranges::find_if(
         shares_, [&](double up_to) { return up_to > at; }, &DeviceShare::share_end);
-    entries_[static_cast<size_t>(n_entries - n_offloaded + i)] = splits_rows_ ? main_ : found->device;
+    entries_[to_size(n_entries - n_offloaded + i)] = splits_rows_ ? main_ : found->device;
   }
 }
 
@@ -214,10 +215,10 @@ std::vector<Tensor> ModelPlacement::row_parts_of(const Weight& weight, bool pack
     const auto n_panels = static_cast<int64_t>(std::llround(static_cast<double>(shape[1] / kRows) * share.share_end));
     const int64_t end = share.share_end >= 1 ? shape[1] : std::max(begin, n_panels * kRows);
     if (begin == end) continue;
-    Tensor part{.name = fmt::format("{}[{}:{}]", whole.name, begin, end),
-                .dtype = whole.dtype,
-                .layout = contiguous_layout(whole.dtype, {shape[0], end - begin}).value(),
-                .layer = whole.layer};  // smaller than the whole
+    Tensor part{
+        {whole.dtype, contiguous_layout(whole.dtype, {shape[0], end - begin}).value()},  // smaller than the whole
+        fmt::format("{}[{}:{}]", whole.name, begin, end)};
+    part.layer = whole.layer;
     part.buffer_type = &device_type(*share.device, weight.use, part, pack);
     if (!can_hold(*part.buffer_type, part) || !can_use_in(*share.device, weight.use, part, *part.buffer_type))
       return {};

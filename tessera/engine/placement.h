@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/index.h"
 #include "tessera/base/tensor_pattern.h"
 #include "tessera/models/model.h"
 
@@ -59,7 +60,7 @@ class ModelPlacement {
   int64_t n_offloaded() const;
   int64_t n_entries() const { return static_cast<int64_t>(entries_.size()); }
   /// The device of an entry.
-  const Device& entry(int64_t i) const { return *entries_[static_cast<size_t>(i)]; }
+  const Device& entry(int64_t i) const { return *entries_[to_size(i)]; }
 
   /// The device of the cache or state of a layer; for a list of the model's layers, the devices in the same order.
   const Device& cache_of(int64_t layer) const;

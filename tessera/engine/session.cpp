@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -85,7 +86,7 @@ Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& o
   std::vector<TypeBytes> computed;
   for (const ComputeBytes& bytes : compute) computed.push_back({bytes.memory, bytes.total()});
   report.add(memory_parts(Kind::compute, computed));
-  report.parts.push_back({Kind::output, "host", "host", static_cast<size_t>(*output)});
+  report.parts.push_back({Kind::output, "host", "host", to_size(*output)});
   return report;
 }
 
@@ -102,7 +103,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> e
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->graphs_->largest_graphs());
   TESSERA_TRY(session->memory_->allocate());
   TESSERA_TRY(session->graphs_->executor().reserve(graphs));
-  session->rows_.resize(static_cast<size_t>(session->options_.n_outputs * session->row_width()));
+  session->rows_.resize(to_size(session->options_.n_outputs * session->row_width()));
   return session;
 }
 

@@ -1,5 +1,6 @@
 #include "tessera/engine/step_cost.h"
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -12,7 +13,7 @@ void add_product(StepCost& total, const Graph& graph, NodeId id) {
   total.macs += macs;
   if (info(weights.dtype).is_blocked()) total.int8_macs += macs;
   total.weight_bytes +=
-      static_cast<double>(graph[id].op == Op::mul_mat_experts ? static_cast<size_t>(used_expert_bytes(graph, graph[id]))
+      static_cast<double>(graph[id].op == Op::mul_mat_experts ? to_size(used_expert_bytes(graph, graph[id]))
                                                               : span_bytes(weights.dtype, weights.layout));
 }
 

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <set>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -184,7 +186,7 @@ Result<> StepGraphs::set_inputs(const PreparedStep& step, std::span<const BatchT
   for (size_t group = 0; group < reservation.cells.size(); ++group)
     if (const Value cells = step.in.groups[group].cells; cells.present())
       TESSERA_TRY(set_input(graph, cells, reservation.cells[group], pipeline_slot));
-  if (step.in.runs.present()) TESSERA_TRY(set_input(graph, step.in.runs, reservation.runs, pipeline_slot));
+  if (step.in.segments.present()) TESSERA_TRY(set_input(graph, step.in.segments, reservation.segments, pipeline_slot));
   return {};
 }
 
@@ -195,9 +197,9 @@ Result<std::vector<float>> StepGraphs::rank(std::span<const float> embedding, co
   }
   TESSERA_TRY(set_input(*ranker_.graph, ranker_.x, embedding));
   TESSERA_TRY(executor_->run(*ranker_.graph, {.cancel = cancel}));
-  std::vector<float> scores(static_cast<size_t>(model_.info().n_scores));
-  const Tensor& place = ranker_.graph->place(ranker_.scores.id());
-  TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(scores))));
+  std::vector<float> scores(to_size(model_.info().n_scores));
+  const Tensor& tensor = ranker_.graph->tensor(ranker_.scores.id());
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(scores))));
   return scores;
 }
 

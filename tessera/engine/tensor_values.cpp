@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 #include "tessera/quant/formats.h"
 
@@ -18,12 +19,12 @@ Result<> read_values(const ModelFiles& files, const ModelFiles::Tensor& tensor,
                 quote_name(tensor.info.name), type.name);
   // Rows consist of whole blocks without gaps, so the tensor is one array of blocks.
   std::span<const std::byte> bytes = files.data(tensor);
-  std::vector<float> values(static_cast<size_t>(kPieceValues));
+  std::vector<float> values(to_size(kPieceValues));
   for (int64_t left = tensor.info.shape.n_elements(); left > 0;) {
     const int64_t n = std::min(left, kPieceValues);
     format->dequantize_row(bytes.data(), n, values.data());
-    TESSERA_TRY(take(std::span(values).first(static_cast<size_t>(n))));
-    bytes = bytes.subspan(static_cast<size_t>(n / type.block_elements * type.block_bytes));
+    TESSERA_TRY(take(std::span(values).first(to_size(n))));
+    bytes = bytes.subspan(to_size(n / type.block_elements * type.block_bytes));
     left -= n;
   }
   return {};

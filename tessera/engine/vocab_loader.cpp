@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 
 namespace tessera {
@@ -69,7 +70,7 @@ Result<text::VocabData> load_vocab_data(const Metadata& metadata) {
   TESSERA_TRY(read_optional<std::string_view>(metadata, keys::kArchitecture, data.architecture));
   TESSERA_TRY(read_optional<std::string_view>(metadata, keys::kName, data.name));
   for (const auto& [which, key] : kSpecialKeys)
-    TESSERA_TRY(read_optional<int64_t>(metadata, key, data.special_ids[static_cast<size_t>(which)]));
+    TESSERA_TRY(read_optional<int64_t>(metadata, key, data.special_ids[to_size(which)]));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddBos, data.add_bos));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddEos, data.add_eos));
   TESSERA_TRY(read_optional<bool>(metadata, keys::kAddSep, data.add_sep));

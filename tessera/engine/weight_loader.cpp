@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/quant/formats.h"
 
 namespace tessera {
@@ -21,10 +22,10 @@ Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::
   const DTypeInfo& type = info(tensor.dtype);
   const quant::Format* format = quant::find_format(tensor.dtype);
   if (format == nullptr) return {};
-  const auto block_bytes = static_cast<size_t>(type.block_bytes);
-  std::vector<float> values(static_cast<size_t>(type.block_elements));
+  const auto block_bytes = to_size(type.block_bytes);
+  std::vector<float> values(to_size(type.block_elements));
   for (size_t at = 0; const auto fault = quant::first_fault(tensor.dtype, bytes.subspan(at)); at += block_bytes) {
-    at += static_cast<size_t>(fault->block) * block_bytes;
+    at += to_size(fault->block) * block_bytes;
     format->dequantize_row(bytes.data() + at, type.block_elements, values.data());
     const auto bad = std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
     if (bad != values.end())
@@ -39,8 +40,8 @@ Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::
 std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<Weight* const> weights, bool copy) const {
   std::vector<Piece> pieces;
   for (const Weight* weight : weights) {
-    const auto row = static_cast<size_t>(weight->tensor.layout.nb[1]);
-    const size_t unit = row * static_cast<size_t>(kPieceRows);
+    const auto row = to_size(weight->tensor.layout.nb[1]);
+    const size_t unit = row * to_size(kPieceRows);
     const size_t size = std::max<size_t>(kPieceBytes / std::max<size_t>(unit, 1), 1) * unit;
     size_t begin = 0;
     const auto cut_tensor = [&](const Tensor& to, size_t total) {
@@ -49,7 +50,7 @@ std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<Weight* const> weig
       begin += total;
     };
     if (weight->row_parts.empty()) cut_tensor(weight->tensor, weight->source->info.n_bytes);
-    for (const Tensor& part : weight->row_parts) cut_tensor(part, row * static_cast<size_t>(part.shape()[1]));
+    for (const Tensor& part : weight->row_parts) cut_tensor(part, row * to_size(part.shape()[1]));
   }
   return pieces;
 }
@@ -97,7 +98,7 @@ Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<Weight* c
   threads->run([&](ThreadContext& thread) {
     std::vector<std::byte> staging;
     for (int64_t i = thread.next_chunk(); i < static_cast<int64_t>(pieces.size()) && !stop; i = thread.next_chunk()) {
-      const Piece& piece = pieces[static_cast<size_t>(i)];
+      const Piece& piece = pieces[to_size(i)];
       if (auto loaded = load_piece(piece, staging); !loaded) stop_with(std::move(loaded));
       done += piece.bytes;
       const float share = static_cast<float>(done) / static_cast<float>(total);

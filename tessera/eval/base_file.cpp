@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/eval/log_prob_codes.h"
 #include "tessera/eval/perplexity.h"
 
@@ -29,7 +30,7 @@ struct Trailer {
   uint64_t vocab_hash = 0;
 };
 
-uint64_t row_bytes(int64_t n_vocab) { return 2 * log_prob_row_words(static_cast<size_t>(n_vocab)); }
+uint64_t row_bytes(int64_t n_vocab) { return 2 * log_prob_row_words(to_size(n_vocab)); }
 
 uint64_t n_tokens(const Header& header) { return uint64_t{header.n_ctx} * static_cast<uint64_t>(header.n_chunks); }
 
@@ -83,7 +84,7 @@ Result<> BaseFileWriter::add(const Chunks& chunks, std::span<const ChunkRow> row
     if (!grid) return forward_error(grid, fmt::format("chunk {}, position {}", row.chunk, row.position));
     encode_log_probs(*grid, row.logits, std::span(words_).subspan(i * n_words, n_words));
     const int32_t token = chunks.token(row.chunk, row.position + 1);
-    nll_[n_before + i] = static_cast<float>(grid->nll(row.logits[static_cast<size_t>(token)]));
+    nll_[n_before + i] = static_cast<float>(grid->nll(row.logits[to_size(token)]));
     return {};
   };
   TESSERA_TRY(for_each_row(threads, rows.size(), encode));
@@ -166,7 +167,7 @@ Result<> BaseFile::read_rows(int64_t chunk, int64_t position, std::span<uint16_t
 
 std::optional<float> BaseFile::exact_nll(int64_t chunk, int64_t position) const {
   if (nll_.empty()) return std::nullopt;
-  return nll_[static_cast<size_t>(row_number(chunk, position))];
+  return nll_[to_size(row_number(chunk, position))];
 }
 
 }  // namespace tessera::eval

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/eval/choice_tasks.h"
 
 namespace tessera::eval {
@@ -29,7 +30,7 @@ size_t draw_scaled(std::mt19937& random, size_t n) {
 }  // namespace
 
 std::vector<ChoiceTask> sample_choice_tasks(ChoiceForm form, std::vector<ChoiceTask> tasks, int64_t n_wanted) {
-  const auto n = static_cast<size_t>(n_wanted);
+  const auto n = to_size(n_wanted);
   if (n_wanted <= 0 || n >= tasks.size()) return tasks;
   std::mt19937 random(1);
   std::vector<ChoiceTask> sample;

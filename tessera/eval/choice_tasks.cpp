@@ -7,6 +7,7 @@
 #include <span>
 
 #include "tessera/base/bytes.h"
+#include "tessera/base/index.h"
 
 namespace tessera::eval {
 
@@ -40,7 +41,7 @@ std::string_view shown(std::string_view text) { return text.substr(0, 20); }
 Result<size_t> parse_digit(std::string_view text, char first, char last, std::string_view what) {
   if (text.size() != 1 || text[0] < first || text[0] > last)
     return fail(ErrorCode::format, "{} '{}', want {} to {}", what, shown(text), first, last);
-  return static_cast<size_t>(text[0] - first);
+  return to_size(text[0] - first);
 }
 
 Result<> require_tasks(const std::vector<ChoiceTask>& tasks) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/eval/log_likelihood.h"
 #include "tessera/eval/measured.h"
 
@@ -153,9 +154,9 @@ class GroupScorer {
 
   // Adds a token that these answers of a task have in common, to the sequence of the first of them.
   Result<> add(size_t t, Range answers, int64_t position) {
-    const auto first = static_cast<size_t>(answers.begin);
+    const auto first = to_size(answers.begin);
     bool wants_logits = false;
-    for (size_t i = first; i < static_cast<size_t>(answers.end); ++i) {
+    for (size_t i = first; i < to_size(answers.end); ++i) {
       if (position + 1 < group_[t].tails[i].scored.begin) continue;
       targets_.push_back({.task = t, .answer = i, .position = position + 1, .i_output = n_outputs_});
       wants_logits = true;
@@ -210,8 +211,7 @@ class GroupScorer {
 
 int32_t ChoiceTokens::token(size_t i, int64_t position) const {
   const int64_t n_shared = size_of(shared);
-  return position < n_shared ? shared[static_cast<size_t>(position)]
-                             : tails[i].tokens[static_cast<size_t>(position - n_shared)];
+  return position < n_shared ? shared[to_size(position)] : tails[i].tokens[to_size(position - n_shared)];
 }
 
 Result<ChoiceTokens> tokenize_choices(ChoiceForm form, const text::Tokenizer& tokenizer, const ChoiceTask& task,

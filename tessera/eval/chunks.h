@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/base/function_ref.h"
+#include "tessera/base/index.h"
 #include "tessera/base/partition.h"
 #include "tessera/engine/session.h"
 
@@ -39,7 +40,7 @@ class Chunks {
   int64_t stride() const { return stride_; }
   /// Returns the token to decode at a position of chunk i: BOS at the first position if the vocabulary adds it.
   int32_t token(int64_t i, int64_t position) const {
-    return position == 0 && bos_ ? *bos_ : tokens_[static_cast<size_t>(i * stride_ + position)];
+    return position == 0 && bos_ ? *bos_ : tokens_[to_size(i * stride_ + position)];
   }
   /// The tokens of the text, without BOS. Chunks that do not overlap follow each other.
   std::span<const int32_t> text_tokens() const { return tokens_; }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/base/partition.h"
 #include "tessera/eval/vector_math.h"
 
@@ -38,15 +39,15 @@ SoftmaxSum softmax_sum(std::span<const float> logits) {
 }
 
 double negative_log_likelihood(std::span<const float> logits, int32_t token) {
-  return -softmax_sum(logits).log_p(logits[static_cast<size_t>(token)]);
+  return -softmax_sum(logits).log_p(logits[to_size(token)]);
 }
 
 Result<> for_each_row(ThreadPool& threads, size_t n, FunctionRef<Result<>(size_t i)> work) {
-  std::vector<Result<>> done(static_cast<size_t>(threads.size()));
+  std::vector<Result<>> done(to_size(threads.size()));
   threads.run([&](ThreadContext& thread) {
     const Range mine = partition(static_cast<int64_t>(n), thread.count, thread.index);
-    Result<>& own = done[static_cast<size_t>(thread.index)];
-    for (int64_t i = mine.begin; i < mine.end && own; ++i) own = work(static_cast<size_t>(i));
+    Result<>& own = done[to_size(thread.index)];
+    for (int64_t i = mine.begin; i < mine.end && own; ++i) own = work(to_size(i));
   });
   for (Result<>& own : done) TESSERA_TRY(std::move(own));
   return {};

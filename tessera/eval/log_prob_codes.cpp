@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tessera/base/index.h"
 #include "tessera/eval/log_likelihood.h"
 #include "tessera/eval/vector_math.h"
 
@@ -83,12 +84,12 @@ Sums compare_all(const Comparison& comparison, const uint16_t* codes, std::span<
 // Returns the index of the first highest code, which the encoder assigns to the highest logit.
 size_t first_top(std::span<const uint16_t> codes) {
   const auto top = std::ranges::find(codes, UINT16_MAX);
-  return static_cast<size_t>((top != codes.end() ? top : std::ranges::max_element(codes)) - codes.begin());
+  return to_size((top != codes.end() ? top : std::ranges::max_element(codes)) - codes.begin());
 }
 size_t first_top(const RowGrid& row, std::span<const float> logits) {
   if (row.inverse == 0) return 0;
   const auto rounds_to_top = [&](float logit) { return (logit - row.lowest) * row.inverse > kMaxCode - 0.5f; };
-  return static_cast<size_t>(std::ranges::find_if(logits, rounds_to_top) - logits.begin());
+  return to_size(std::ranges::find_if(logits, rounds_to_top) - logits.begin());
 }
 
 }  // namespace
@@ -134,14 +135,14 @@ Result<RowDifference> compare_log_probs(std::span<const uint16_t> base, std::spa
   if (!std::isfinite(sums.kl))
     return fail(ErrorCode::format, "the divergence is infinite: a token that the base gives never comes");
   RowDifference difference{.kl = sums.kl, .has_same_top = first_top(row, logits) == first_top(codes)};
-  const float logit = logits[static_cast<size_t>(token)];
+  const float logit = logits[to_size(token)];
   if (nll_base) {
     difference.nll = static_cast<double>(static_cast<float>(row.nll(logit)));  // rounded to f32 like the base's
     difference.nll_base = static_cast<double>(*nll_base);
   } else {
     const float code = std::clamp(row.codes(splat(logit))[0], 0.0f, kMaxCode);
     difference.nll = -static_cast<double>(row.grid.log_prob(static_cast<uint16_t>(code)));
-    difference.nll_base = -static_cast<double>(grid.log_prob(codes[static_cast<size_t>(token)]));
+    difference.nll_base = -static_cast<double>(grid.log_prob(codes[to_size(token)]));
   }
   return difference;
 }

@@ -9,6 +9,7 @@
 
 #include "tessera/base/bytes.h"
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera::eval {
 
@@ -86,7 +87,7 @@ Result<> for_each_logits(Session& session, std::span<const int32_t> ids, const C
   for (int64_t begin = 0; begin < n; begin += step) {
     Batch batch;
     for (int64_t i = begin; i < std::min(n, begin + step); ++i)
-      batch.add({.token = ids[static_cast<size_t>(i)], .position = static_cast<int32_t>(i), .wants_logits = true});
+      batch.add({.token = ids[to_size(i)], .position = static_cast<int32_t>(i), .wants_logits = true});
     TESSERA_TRY(session.decode(batch, &interrupt));
     for (int64_t i = 0; i < batch.size(); ++i) TESSERA_TRY(visit(session.logits(i)));
   }

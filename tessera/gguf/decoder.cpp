@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/limits.h"
 
 namespace tessera {
@@ -133,7 +134,7 @@ Result<GgufValue> GgufDecoder::read_flat(OpenArray& open, std::string_view what,
 Result<> GgufDecoder::check_bools(std::span<const std::byte> bytes, std::string_view what) {
   const auto bad = std::ranges::find_if(bytes, [](std::byte b) { return b > std::byte{1}; });
   if (bad == bytes.end()) return {};
-  const size_t at = offset() - static_cast<size_t>(bytes.end() - bad);
+  const size_t at = offset() - to_size(bytes.end() - bad);
   return fail(ErrorCode::format, "offset {}: bool in {}, got {}, limit 1", at, what, static_cast<unsigned>(*bad));
 }
 

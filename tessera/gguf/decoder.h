@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/base/bytes.h"
+#include "tessera/base/index.h"
 #include "tessera/gguf/value.h"
 
 namespace tessera {
@@ -34,7 +35,7 @@ class GgufDecoder {
 
   /// Offset in the input of a text that string() returned.
   size_t offset_of(std::string_view text) const {
-    return static_cast<size_t>(reinterpret_cast<const std::byte*>(text.data()) - bytes_.data());
+    return to_size(reinterpret_cast<const std::byte*>(text.data()) - bytes_.data());
   }
 
   template <class T>

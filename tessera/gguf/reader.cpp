@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/magic.h"
 #include "tessera/gguf/printable.h"
@@ -118,7 +119,7 @@ Result<> GgufFile::read_sections() {
 Result<> GgufFile::read_alignment() {
   const GgufValue* value = metadata_.find(keys::kAlignment);
   if (value == nullptr) return {};
-  const auto at = static_cast<size_t>(value->bytes().data() - bytes_.data());
+  const auto at = to_size(value->bytes().data() - bytes_.data());
   Result<uint64_t> alignment = value->as<uint64_t>();
   if (!alignment) return forward_error(alignment, fmt::format("offset {}: key '{}'", at, keys::kAlignment));
   if (!std::has_single_bit(*alignment) || *alignment < kGgufMinAlignment || *alignment > kGgufMaxAlignment)
@@ -147,7 +148,7 @@ Result<> GgufFile::read_tensors(GgufDecoder& in, uint64_t n_tensors) {
 Result<> GgufFile::place_tensors(uint64_t infos_end) {
   data_offset_ = tensors_.empty() ? infos_end : round_up(infos_end, alignment_);
   for (GgufTensor& tensor : tensors_) {
-    const auto at = static_cast<size_t>(reinterpret_cast<const std::byte*>(tensor.name.data()) - bytes_.data());
+    const auto at = to_size(reinterpret_cast<const std::byte*>(tensor.name.data()) - bytes_.data());
     if (tensor.data_offset % alignment_ != 0)
       return fail(ErrorCode::format, "offset {}: data offset of tensor {}, got {}, want a multiple of {}", at,
                   quote_name(tensor.name), tensor.data_offset, alignment_);

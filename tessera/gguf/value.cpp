@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera {
@@ -72,9 +73,9 @@ std::optional<GgufType> gguf_type_from_id(uint32_t id) {
   return static_cast<GgufType>(id);
 }
 
-std::string_view to_string(GgufType type) { return kTypes[static_cast<size_t>(type)].name; }
+std::string_view to_string(GgufType type) { return kTypes[to_size(type)].name; }
 
-size_t scalar_bytes(GgufType type) { return kTypes[static_cast<size_t>(type)].n_bytes; }
+size_t scalar_bytes(GgufType type) { return kTypes[to_size(type)].n_bytes; }
 
 GgufValue GgufValue::scalar(GgufType type, std::span<const std::byte> bytes) { return {type, type, 1, bytes}; }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/gradient.h"
 #include "tessera/graph/op_def.h"
 
@@ -15,17 +16,17 @@ class BackwardPass {
  public:
   BackwardPass(GraphBuilder& b, NodeId last, std::span<const Tensor* const> parameters, const GradientSink& sink,
                const GradientOptions& options)
-      : b_(b), sink_(sink), gradients_(static_cast<size_t>(last) + 1) {
+      : b_(b), sink_(sink), gradients_(to_size(last) + 1) {
     for (const Value checkpoint : options.checkpoints)
       if (checkpoint.present() && checkpoint.id() < last) checkpoints_.push_back(checkpoint.id());
     mark_dependent(last, {parameters.begin(), parameters.end()});
   }
 
   void run(NodeId last, Value dy) {
-    gradients_[static_cast<size_t>(last)] = dy;
+    gradients_[to_size(last)] = dy;
     for (NodeId id = last; id >= 0; --id) {
       if (std::ranges::binary_search(checkpoints_, id)) copies_.clear();
-      const Value gradient = std::exchange(gradients_[static_cast<size_t>(id)], Value());
+      const Value gradient = std::exchange(gradients_[to_size(id)], Value());
       if (!gradient.present()) continue;
       const Node& node = b_.graph()[id];
       if (node.op == Op::tensor) {
@@ -38,10 +39,10 @@ class BackwardPass {
     }
   }
 
-  bool is_dependent(NodeId id) const { return id != kNoNode && is_dependent_[static_cast<size_t>(id)]; }
+  bool is_dependent(NodeId id) const { return id != kNoNode && is_dependent_[to_size(id)]; }
 
   void add(NodeId id, Value d) {
-    Value& sum = gradients_[static_cast<size_t>(id)];
+    Value& sum = gradients_[to_size(id)];
     sum = sum.present() ? b_.add(sum, d) : d;
   }
 

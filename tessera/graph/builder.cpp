@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -113,7 +114,7 @@ Value GraphBuilder::scales_of(const ActiveAdapter& adapter, int64_t n) {
 Value GraphBuilder::adapt_layer(Value x, int64_t layer) {
   for (const ActiveAdapter& adapter : adapters_) {
     const std::vector<const Tensor*>& layers = adapter.terms->layers;
-    const auto i = static_cast<size_t>(layer);
+    const auto i = to_size(layer);
     if (adds_nothing() || !x.present() || i >= layers.size() || layers[i] == nullptr) continue;
     x = add_scaled(x, tensor(*layers[i]), scales_of(adapter, spec(x).shape()[1]));
   }
@@ -121,14 +122,14 @@ Value GraphBuilder::adapt_layer(Value x, int64_t layer) {
 }
 
 Value GraphBuilder::name(Value x, std::string_view name) {
-  if (!error_ && x.present()) graph_.nodes_[static_cast<size_t>(x.id_)].name = name;
+  if (!error_ && x.present()) graph_.nodes_[to_size(x.id_)].name = name;
   return x;
 }
 
 Value GraphBuilder::output(Value x, std::string_view name) {
   if (adds_nothing() || !x.present()) return {};
   this->name(x, name);
-  graph_.nodes_[static_cast<size_t>(x.id_)].is_output = true;
+  graph_.nodes_[to_size(x.id_)].is_output = true;
   return x;
 }
 

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/ops/attention.h"
 #include "tessera/graph/ops/elementwise.h"
 #include "tessera/graph/ops/experts.h"
@@ -80,7 +81,7 @@ struct Node {
 class Graph {
  public:
   std::span<const Node> nodes() const { return nodes_; }
-  const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  const Node& operator[](NodeId id) const { return nodes_[to_size(id)]; }
   NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
 
   /// The node that owns the memory of this node: the node itself unless it is an alias (of an alias ...).

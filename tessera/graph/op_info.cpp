@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_def.h"
 
 namespace tessera {
@@ -19,7 +20,7 @@ const OpDef& def(Op op) { return *info(op).def; }
 
 }  // namespace
 
-const OpInfo& info(Op op) { return kOps[static_cast<size_t>(op)]; }
+const OpInfo& info(Op op) { return kOps[to_size(op)]; }
 
 Result<TensorSpec> infer(Op op, Operands operands, const OpParams& params) {
   const auto [min, max] = def(op).n_operands;
@@ -35,11 +36,11 @@ bool may_run_in_place(Op op, size_t source) { return def(op).in_place.contains(s
 bool writes_operand(const Node& node, size_t source) { return def(node.op).writes.contains(source); }
 
 std::vector<bool> changed_storages(const Graph& graph) {
-  std::vector<bool> changed(static_cast<size_t>(graph.size()));
+  std::vector<bool> changed(to_size(graph.size()));
   for (const Node& node : graph.nodes())
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode && writes_operand(node, i))
-        changed[static_cast<size_t>(graph.storage(node.sources[i]))] = true;
+        changed[to_size(graph.storage(node.sources[i]))] = true;
   return changed;
 }
 

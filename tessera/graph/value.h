@@ -1,4 +1,4 @@
-// Node ids of a graph, and the types and layouts of values.
+// Node ids of a graph, and values under construction.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,6 @@ namespace tessera {
 
 using NodeId = int32_t;
 inline constexpr NodeId kNoNode = -1;
-
-/// Type and layout of a value.
-struct TensorSpec {
-  DType dtype = DType::f32;
-  Layout layout;
-
-  const Shape& shape() const { return layout.shape; }
-};
 
 /// Operands of an operation; null where an optional operand is absent.
 using Operands = std::span<const TensorSpec* const>;

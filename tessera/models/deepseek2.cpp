@@ -7,6 +7,7 @@
 // K and q are stored with the rotated part first. This does not change the dot product, and V is then the end of K.
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -29,7 +30,7 @@ struct Latent {
 Value part_of_rows(GraphBuilder& b, Value x, int64_t first, int64_t count) {
   Layout layout = b.spec(x).layout;
   layout.shape[0] = count;
-  return b.view(x, layout, static_cast<size_t>(first * layout.nb[0]));
+  return b.view(x, layout, to_size(first * layout.nb[0]));
 }
 
 /// Views x [n, t] as a single head per token.
@@ -87,7 +88,7 @@ class DeepSeek2 final : public Transformer {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    x = s.residual(x, attend(s, s.norm(x, l.attn_norm), l.attention, latents_[static_cast<size_t>(s.layer)]));
+    x = s.residual(x, attend(s, s.norm(x, l.attn_norm), l.attention, latents_[to_size(s.layer)]));
     return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
   }
 
@@ -115,7 +116,7 @@ class DeepSeek2 final : public Transformer {
   }
 
   Latent list_latent(int64_t il) {
-    const int64_t n_heads = n_heads_[static_cast<size_t>(il)], n_embd = info_.n_embd, n_nope = head_k_dim_ - n_rot_;
+    const int64_t n_heads = n_heads_[to_size(il)], n_embd = info_.n_embd, n_nope = head_k_dim_ - n_rot_;
     Latent w;
     if (weights_.has(block(il, "attn_q_a.weight"))) {
       w.q_a = linear(block(il, "attn_q_a"), n_embd, n_latent_q_);
@@ -136,7 +137,7 @@ class DeepSeek2 final : public Transformer {
   }
 
   nn::Attention list_attention(int64_t il) {
-    const int64_t n_heads = n_heads_[static_cast<size_t>(il)];
+    const int64_t n_heads = n_heads_[to_size(il)];
     nn::Attention a{.out = linear(block(il, "attn_output"), n_heads * head_v_dim_, info_.n_embd),
                     .n_heads = n_heads,
                     .n_heads_kv = is_absorbed_ ? 1 : n_heads,

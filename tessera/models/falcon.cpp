@@ -1,5 +1,6 @@
 // falcon: attention and feed-forward block are parallel and share one layer norm (7B), or attention has a second one
 // (40B). GELU.
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -17,7 +18,7 @@ class Falcon final : public Transformer {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::Norm& second = second_norms_[static_cast<size_t>(s.layer)];
+    const nn::Norm& second = second_norms_[to_size(s.layer)];
     const Value n = s.norm(x, l.attn_norm);
     return s.parallel(x, second.present() ? s.norm(x, second) : n, n, l);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -91,7 +92,7 @@ class Gemma4 final : public Transformer {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const Extra& extra = extras_[static_cast<size_t>(s.layer)];
+    const Extra& extra = extras_[to_size(s.layer)];
     x = s.residual(x, s.norm(attend(s, s.norm(x, l.attn_norm), l.attention, extra), l.attn_post_norm));
     x = s.residual(x, s.norm(feed_forward(s, x, l, extra), l.ffn_post_norm));
     if (n_per_layer_ > 0) x = s.residual(x, per_layer(s, x, extra));
@@ -115,9 +116,9 @@ class Gemma4 final : public Transformer {
   }
 
   nn::Attention list_attention(int64_t il) {
-    const bool has_window = has_window_[static_cast<size_t>(il)];
+    const bool has_window = has_window_[to_size(il)];
     const int64_t k_dim = has_window ? window_k_dim_ : k_dim_, v_dim = has_window ? window_v_dim_ : v_dim_;
-    const auto i = static_cast<size_t>(il);
+    const auto i = to_size(il);
     nn::Attention a{.q = linear(block(il, "attn_q"), info_.n_embd, k_dim * n_heads_[i]),
                     .out = linear(block(il, "attn_output"), v_dim * n_heads_[i], info_.n_embd),
                     .q_norm = norm(block(il, "attn_q_norm"), {k_dim}),
@@ -145,9 +146,9 @@ class Gemma4 final : public Transformer {
 
   // A layer may use K and V only of a layer of the same kind.
   nn::Attention checked_sharing(int64_t il, const nn::Attention& a) {
-    const auto from = static_cast<size_t>(a.cache_layer);
+    const auto from = to_size(a.cache_layer);
     const KvLayerShape wanted{.n_heads_kv = a.n_heads_kv, .k_dim = a.k_dim, .v_dim = a.v_dim};
-    if (info_.kv_layers[from] != wanted || has_window_[from] != has_window_[static_cast<size_t>(il)])
+    if (info_.kv_layers[from] != wanted || has_window_[from] != has_window_[to_size(il)])
       weights_.fail_with(Error(ErrorCode::mismatch, files_.name() + ": layer " + std::to_string(il) +
                                                         " uses K and V of layer " + std::to_string(from) +
                                                         ", which is of another kind"));
@@ -185,7 +186,7 @@ class Gemma4 final : public Transformer {
     const Layout all = b.spec(s.shared).layout;
     const Value mine =
         b.view(s.shared, {.shape = {n_per_layer_, all.shape[2]}, .nb = {all.nb[0], all.nb[2], all.nb[3], all.nb[3]}},
-               static_cast<size_t>(s.layer * all.nb[1]));
+               to_size(s.layer * all.nb[1]));
     const Value gate = nn::linear(b, x, extra.per_layer_gate);
     return s.norm(nn::linear(b, b.geglu(gate, s.wanted(mine)), extra.per_layer_out), extra.per_layer_post_norm);
   }

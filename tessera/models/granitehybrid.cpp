@@ -1,6 +1,7 @@
 // granitehybrid: Granite 4. Layers without KV heads are Mamba 2 mixers. The others are attention, with rope only if the
 // file enables it. Each is followed by a SwiGLU block, or by experts with a shared expert. Embeddings, scores, layer
 // outputs and logits have factors as in granite.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -37,7 +38,7 @@ class GraniteHybrid final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::Mamba2& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::Mamba2& m = mixers_[to_size(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     const Value y =
         m.state_layer < 0 ? s.attend(h, l.attention) : nn::linear(s.b, s.wanted(nn::mamba2(s.b, h, m, s.in)), m.out);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 
 namespace tessera {
@@ -30,7 +31,7 @@ Result<int64_t> HparamReader::integer_or(std::string_view key, int64_t absent, i
 
 Result<std::vector<int64_t>> HparamReader::per_layer(std::string_view key, int64_t n_layers, int64_t min,
                                                      int64_t max) const {
-  TESSERA_ASSIGN(auto values, files_.metadata().get_per_layer<int64_t>(full_key(key), static_cast<size_t>(n_layers)));
+  TESSERA_ASSIGN(auto values, files_.metadata().get_per_layer<int64_t>(full_key(key), to_size(n_layers)));
   for (size_t il = 0; il < values.size(); ++il)
     if (values[il] < min || values[il] > max)
       return fail(ErrorCode::limit, "{}: key '{}': {} in layer {}, want {} to {}", files_.name(), full_key(key),
@@ -55,12 +56,12 @@ Result<bool> HparamReader::flag(std::string_view key) const { return files_.meta
 Result<bool> HparamReader::flag_or(std::string_view key, bool absent) const { return has(key) ? flag(key) : absent; }
 
 Result<std::vector<bool>> HparamReader::flag_per_layer(std::string_view key, int64_t n_layers) const {
-  return files_.metadata().get_per_layer<bool>(full_key(key), static_cast<size_t>(n_layers));
+  return files_.metadata().get_per_layer<bool>(full_key(key), to_size(n_layers));
 }
 
 Result<int64_t> HparamReader::n_vocab() const {
   const GgufValue* tokens = files_.metadata().find(keys::kTokens);
-  if (tokens != nullptr && tokens->is_array() && tokens->size() > 0 && tokens->size() <= static_cast<size_t>(kMaxVocab))
+  if (tokens != nullptr && tokens->is_array() && tokens->size() > 0 && tokens->size() <= to_size(kMaxVocab))
     return static_cast<int64_t>(tokens->size());
   if (has("vocab_size")) return integer("vocab_size", 1, kMaxVocab);
   const ModelFiles::Tensor* embedding = files_.find_tensor("token_embd.weight");

@@ -1,6 +1,7 @@
 // jamba: layers without KV heads are Mamba mixers with norms of dt, B and C. The others are attention without rope.
 // Each is followed by a SwiGLU block, or by experts if the layer has a router. Routing weights are a softmax that is
 // not normalized over the chosen experts.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -36,7 +37,7 @@ class Jamba final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::Mamba& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::Mamba& m = mixers_[to_size(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     x = s.residual(
         x, m.state_layer < 0 ? s.attend(h, l.attention) : nn::linear(s.b, s.wanted(nn::mamba(s.b, h, m, s.in)), m.out));

@@ -1,6 +1,7 @@
 // lfm2, lfm2moe: layers without KV heads are gated short convolutions. The others are attention with norms of q and k
 // per head and rope over halves. Each is followed by a SwiGLU block. In lfm2moe, layers from leading_dense_block_count
 // on are mixtures, whose experts are chosen with a bias. The norm before the output is named token_embd_norm.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -40,7 +41,7 @@ class Lfm2 final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::ShortConv& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::ShortConv& m = mixers_[to_size(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     x = s.residual(x, m.state_layer < 0 ? s.attend(h, l.attention)
                                         : nn::linear(s.b, s.wanted(nn::short_conv(s.b, h, m, s.in)), m.out));

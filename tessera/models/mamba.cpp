@@ -1,5 +1,6 @@
 // mamba: Mamba (Gu and Dao 2023) and Falcon Mamba. A layer is one mixer, x += out(mamba(norm(x))), without attention,
 // feed-forward block or rope. Falcon Mamba norms dt, B and C, without weights.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -25,7 +26,7 @@ class Mamba final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::Mamba& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::Mamba& m = mixers_[to_size(s.layer)];
     const Value y = nn::mamba(s.b, s.norm(x, l.attn_norm), m, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(y), m.out));
   }

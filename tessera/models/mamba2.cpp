@@ -1,5 +1,6 @@
 // mamba2: Mamba 2 (Dao and Gu 2024) and Codestral Mamba. A layer is one mixer, x += out(mamba2(norm(x))), without
 // attention, feed-forward block or rope.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -19,7 +20,7 @@ class Mamba2 final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::Mamba2& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::Mamba2& m = mixers_[to_size(s.layer)];
     const Value y = nn::mamba2(s.b, s.norm(x, l.attn_norm), m, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(y), m.out));
   }

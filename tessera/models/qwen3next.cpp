@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -41,8 +42,8 @@ class Qwen3Next : public RecurrentModel {
 
   TransformerLayer list_layer(int64_t il) override {
     TransformerLayer l{.attn_norm = norm(il, "attn_norm")};
-    mixers_.push_back(is_linear_[static_cast<size_t>(il)] ? delta_net(il) : nn::DeltaNet{});
-    if (!is_linear_[static_cast<size_t>(il)]) l.attention = gated_attention(il);
+    mixers_.push_back(is_linear_[to_size(il)] ? delta_net(il) : nn::DeltaNet{});
+    if (!is_linear_[to_size(il)]) l.attention = gated_attention(il);
     l.ffn_norm = norm(il, "post_attention_norm");
     if (n_experts_ == 0) {
       l.ffn = gated_ffn(il);
@@ -55,7 +56,7 @@ class Qwen3Next : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const nn::DeltaNet& m = mixers_[static_cast<size_t>(s.layer)];
+    const nn::DeltaNet& m = mixers_[to_size(s.layer)];
     const Value h = s.norm(x, l.attn_norm);
     const Value y = m.state_layer < 0 ? attend(s, h, l.attention)
                                       : nn::linear(s.b, s.wanted(nn::delta_net(s.b, h, m, s.in)), m.out);
@@ -70,7 +71,7 @@ class Qwen3Next : public RecurrentModel {
   Result<> require_one_position() {
     TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", 4, 0, kMaxHeadDim));
     for (int64_t pair = 0; pair < info_.ropes[0].config.n_rot / 2; ++pair)
-      if (pair >= 3 * sections[static_cast<size_t>(pair % 3)])
+      if (pair >= 3 * sections[to_size(pair % 3)])
         return fail(ErrorCode::unsupported, "{}: rope.dimension_sections [{}, {}, {}, {}] leave pair {} unrotated",
                     files_.name(), sections[0], sections[1], sections[2], sections[3], pair);
     return {};
@@ -124,7 +125,7 @@ class Qwen3Next : public RecurrentModel {
 
   // Like attention(), but the product of q computes [q | gate] for each head.
   nn::Attention gated_attention(int64_t il) {
-    const auto i = static_cast<size_t>(il);
+    const auto i = to_size(il);
     const int64_t n_embd = info_.n_embd, n_heads = n_heads_[i], n_kv = n_heads_kv_[i];
     nn::Attention a{.q = linear(block(il, "attn_q"), n_embd, 2 * k_dim_ * n_heads),
                     .k = linear(block(il, "attn_k"), n_embd, k_dim_ * n_kv),
@@ -154,7 +155,7 @@ class Qwen3Next : public RecurrentModel {
     const nn::Heads heads{.q = nn::norm(b, b.view(all, half, 0), a.q_norm),
                           .k = nn::norm(b, b.reshape(k, {dim, a.n_heads_kv, n_tokens}), a.k_norm),
                           .v = b.reshape(v, {a.v_dim, a.n_heads_kv, n_tokens})};
-    const Value gate = b.sigmoid(b.view(all, half, static_cast<size_t>(dim * 4)));
+    const Value gate = b.sigmoid(b.view(all, half, to_size(dim * 4)));
     const Value y = nn::attend(b, nn::rotate(b, heads, a, s.ropes), a, s.in, s.cache);
     return nn::linear(b, s.wanted(b.mul(y, b.reshape(gate, {dim * a.n_heads, n_tokens}))), a.out);
   }

@@ -1,6 +1,7 @@
 // The base class of architectures with recurrent layers: their keys, and the lists of weights of their mixers.
 #pragma once
 
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 #include "tessera/nn/recurrent.h"
 
@@ -28,7 +29,7 @@ class RecurrentModel : public Transformer {
   Result<> read_mamba2_keys();
 
   /// True for layers without KV heads.
-  bool is_recurrent(int64_t il) const { return n_heads_kv_[static_cast<size_t>(il)] == 0; }
+  bool is_recurrent(int64_t il) const { return n_heads_kv_[to_size(il)] == 0; }
 
   /// ssm_in, ssm_conv1d, ssm_x, ssm_dt, ssm_a, ssm_d, ssm_out. The architecture adds norms.
   nn::Mamba mamba(int64_t il);

@@ -1,6 +1,7 @@
 // rwkv7: RWKV 7 (Peng et al. 2025). Layer norms. A layer is time mixing, x += out(mix(norm(x))), then channel mixing, x
 // += value(relu(key(shifted norm(x)))^2). There is no attention and no rope. v of each later layer is interpolated with
 // v of the first layer.
+#include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
 namespace tessera {
@@ -40,7 +41,7 @@ class Rwkv7 final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const auto i = static_cast<size_t>(s.layer);
+    const auto i = to_size(s.layer);
     const nn::Rwkv7TimeMix& time = time_mixes_[i];
     const nn::Rwkv7ChannelMix& channel = channel_mixes_[i];
     const Value y = nn::rwkv7_time_mix(s.b, s.norm(x, l.attn_norm), time, s.in, s.shared);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -142,7 +143,7 @@ class T5 final : public T5Encoder {
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     GraphBuilder& b = s.b;
-    const auto& [cross_norm, cross] = cross_[static_cast<size_t>(s.layer)];
+    const auto& [cross_norm, cross] = cross_[to_size(s.layer)];
     const nn::Heads self = nn::project(b, s.norm(x, l.attn_norm), l.attention);
     x = b.add(x, nn::linear(b, nn::attend(b, self, l.attention, s.in, s.cache), l.attention.out));
     const Value q = nn::linear(b, s.norm(x, cross_norm), cross.q);
@@ -160,7 +161,7 @@ class T5 final : public T5Encoder {
   Value encoded(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
     LayerBuilder s(b, in, cache, n_encoder_layers_);
     Value x = embed(s);
-    for (; s.layer < n_encoder_layers_; ++s.layer) x = T5Encoder::layer(s, x, encoder_[static_cast<size_t>(s.layer)]);
+    for (; s.layer < n_encoder_layers_; ++s.layer) x = T5Encoder::layer(s, x, encoder_[to_size(s.layer)]);
     return s.norm(x, encoder_norm_);
   }
 

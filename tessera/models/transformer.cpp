@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 
 namespace tessera {
@@ -68,7 +69,7 @@ Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const 
   if (temperature_.beta != 0.0f) s.q_factors = b.temperature(in.positions, temperature_);
   Value x = embed(s);
   for (; s.layer < n_layers_; ++s.layer) {
-    x = b.adapt_layer(layer(s, x, layers_[static_cast<size_t>(s.layer)]), s.layer);
+    x = b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), s.layer);
     b.name(x, fmt::format("layer.{}", s.layer));
   }
   return s.norm(x, output_norm_);
@@ -269,7 +270,7 @@ Result<> Transformer::read_multipliers() {
 }
 
 int64_t Transformer::n_ff(int64_t il) {
-  if (!n_ff_.empty() && n_ff_[static_cast<size_t>(il)] > 0) return n_ff_[static_cast<size_t>(il)];
+  if (!n_ff_.empty() && n_ff_[to_size(il)] > 0) return n_ff_[to_size(il)];
   const auto missing = hp_.per_layer("feed_forward_length", n_blocks_, 1, kMaxWidth);
   if (!missing) weights_.fail_with(missing.error());
   return 1;
@@ -281,7 +282,7 @@ Result<> Transformer::finish_cache_layers() {
   for (size_t il = 0; il < layers_.size(); ++il) {
     const TransformerLayer& layer = layers_[il];
     if (layer.attention.cache_layer < 0) continue;
-    const auto i = static_cast<size_t>(layer.attention.cache_layer);
+    const auto i = to_size(layer.attention.cache_layer);
     if (info_.kv_blocks[i] < 0) info_.kv_blocks[i] = static_cast<int64_t>(il);
     info_.kv_ropes[i] = layer.attention.rope;
     // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.

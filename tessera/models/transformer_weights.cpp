@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -60,7 +61,7 @@ void Transformer::list_rank_head() {
   const int64_t n_embd = info_.n_embd;
   int64_t n_labels = 1;
   if (const GgufValue* labels = files_.metadata().find(hp_.full_key("classifier.output_labels")); labels != nullptr) {
-    if (!labels->is_array() || labels->size() > static_cast<size_t>(kMaxWidth))
+    if (!labels->is_array() || labels->size() > to_size(kMaxWidth))
       return weights_.fail_with(
           Error(ErrorCode::limit, fmt::format("{}: key '{}': want an array of at most {} labels", files_.name(),
                                               hp_.full_key("classifier.output_labels"), kMaxWidth)));
@@ -84,7 +85,7 @@ void Transformer::list_rope_factors() {
 }
 
 nn::Attention Transformer::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
-  const auto i = static_cast<size_t>(il);
+  const auto i = to_size(il);
   const int64_t n_embd = info_.n_embd, n_q = k_dim * n_heads_[i], n_k = k_dim * n_heads_kv_[i],
                 n_v = v_dim * n_heads_kv_[i];
   nn::Attention a{.n_heads = n_heads_[i],

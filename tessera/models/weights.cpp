@@ -32,7 +32,7 @@ const Tensor* WeightTable::add(const std::string& name, const Shape& shape, Op u
     error_ = std::move(layout).error().within(name);
     return nullptr;
   }
-  Tensor tensor{.name = name, .dtype = dtype, .layout = *layout};
+  Tensor tensor{{dtype, *layout}, name};
   return &weights_.emplace_back(std::move(tensor), use, source).tensor;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tessera/base/index.h"
+
 namespace tessera::nn {
 
 namespace {
@@ -14,7 +16,7 @@ Value heads_of(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_h
   const int64_t n_tokens = layout.shape[1], head_bytes = dim * layout.nb[0], token_bytes = layout.nb[1];
   return b.view(
       y, {.shape = {dim, n_heads, n_tokens}, .nb = {layout.nb[0], head_bytes, token_bytes, token_bytes * n_tokens}},
-      static_cast<size_t>(first * layout.nb[0]));
+      to_size(first * layout.nb[0]));
 }
 
 Heads split_projection(GraphBuilder& b, Value x, const Attention& a) {
@@ -60,7 +62,7 @@ Heads project(GraphBuilder& b, Value x, const Attention& a) {
 
 Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const RopeTable> ropes) {
   if (a.rope == kNoRope) return heads;
-  const auto& [table, pairs] = ropes[static_cast<size_t>(a.rope)];
+  const auto& [table, pairs] = ropes[to_size(a.rope)];
   heads.q = b.rope(heads.q, table, pairs);
   if (heads.k.present()) heads.k = b.rope(heads.k, table, pairs);
   return heads;

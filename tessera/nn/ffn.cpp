@@ -1,5 +1,7 @@
 #include "tessera/nn/ffn.h"
 
+#include "tessera/base/index.h"
+
 namespace tessera::nn {
 
 namespace {
@@ -51,7 +53,7 @@ Value activate(GraphBuilder& b, Value gate, Value up, Activation activation) {
 Halves halves(GraphBuilder& b, Value x) {
   Layout layout = b.spec(x).layout;
   layout.shape[0] /= 2;
-  return {b.view(x, layout, 0), b.view(x, layout, static_cast<size_t>(layout.shape[0] * layout.nb[0]))};
+  return {b.view(x, layout, 0), b.view(x, layout, to_size(layout.shape[0] * layout.nb[0]))};
 }
 
 Value ffn(GraphBuilder& b, Value x, const Ffn& ffn) {

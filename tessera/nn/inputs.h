@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/cache/sequence_memory.h"
 #include "tessera/graph/builder.h"
 
@@ -25,12 +26,12 @@ struct BatchInputs {
   Value outputs;                       // i32 [n_outputs]: the tokens with outputs; absent if there are none
   std::vector<CacheInputs> groups;     // by group of the cache; absent values if no layer is in it
   std::vector<size_t> group_of_layer;  // by layer of the cache
-  Value runs;                          // i32: see graph/ops/recurrent.h; absent without recurrent layers
+  Value segments;                      // i32: see graph/ops/recurrent.h; absent without recurrent layers
   const RecurrentCache* states = nullptr;
   CacheInputs encoded;               // of the encoder's cache, without cells; absent without encoder
   const KvCache* encoder = nullptr;  // K and V of the encoder's output
 
-  const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[static_cast<size_t>(layer)]]; }
+  const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[to_size(layer)]]; }
   /// State `kind` of a recurrent layer.
   Value state(GraphBuilder& b, int64_t layer, int64_t kind) const { return b.tensor(states->state(layer, kind)); }
 };
@@ -60,7 +61,7 @@ inline BatchInputs add_batch_inputs(GraphBuilder& b, const SequenceMemory& memor
                                     int64_t n_outputs) {
   BatchInputs in = add_batch_inputs(b, memory.kv(), n_tokens, n_outputs);
   in.states = &memory.states();
-  if (memory.is_recurrent()) in.runs = b.input("runs", DType::i32, {in.states->n_run_entries(n_tokens)});
+  if (memory.is_recurrent()) in.segments = b.input("segments", DType::i32, {in.states->n_segment_entries(n_tokens)});
   if (!memory.has_encoder()) return in;
   const KvGroup& group = memory.prompts().groups()[0];
   in.encoded.blocks = b.tensor(group.blocks());

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/nn/ffn.h"
 
 namespace tessera::nn {
@@ -10,7 +11,7 @@ namespace {
 
 Value scan(GraphBuilder& b, const BatchInputs& in, int64_t layer, Value x, Value dt, Value a, Value bs, Value cs,
            Value d) {
-  return b.selective_scan(x, dt, a, bs, cs, d, in.state(b, layer, 1), in.runs);
+  return b.selective_scan(x, dt, a, bs, cs, d, in.state(b, layer, 1), in.segments);
 }
 
 // The last two dimensions of a weight as one vector.
@@ -23,7 +24,7 @@ Value flat(GraphBuilder& b, const Tensor& weight) {
 Value columns(GraphBuilder& b, Value y, int64_t first, int64_t n) {
   Layout layout = b.spec(y).layout;
   layout.shape[0] = n;
-  return b.view(y, layout, static_cast<size_t>(first * layout.nb[0]));
+  return b.view(y, layout, to_size(first * layout.nb[0]));
 }
 
 Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads) {
@@ -32,13 +33,13 @@ Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t
   return b.view(y,
                 {.shape = {dim, n_heads, n_tokens},
                  .nb = {layout.nb[0], dim * layout.nb[0], token_bytes, token_bytes * n_tokens}},
-                static_cast<size_t>(first * layout.nb[0]));
+                to_size(first * layout.nb[0]));
 }
 
 Value causal_conv(GraphBuilder& b, Value x, const CausalConv& conv, const BatchInputs& in, int64_t layer,
                   int64_t kind) {
   const Value bias = conv.bias == nullptr ? Value() : vector_f32(b, *conv.bias);
-  return b.causal_conv(x, vector_f32(b, *conv.weight), bias, in.state(b, layer, kind), in.runs);
+  return b.causal_conv(x, vector_f32(b, *conv.weight), bias, in.state(b, layer, kind), in.segments);
 }
 
 Value short_conv(GraphBuilder& b, Value x, const ShortConv& m, const BatchInputs& in) {
@@ -87,7 +88,7 @@ Value of_key_heads(GraphBuilder& b, Value all, int64_t n_k, int64_t first, int64
   const int64_t n_tokens = layout.shape[1], part_bytes = layout.shape[0] / n_k * layout.nb[0];
   const Value parts = b.view(
       all, {.shape = {n, n_k, n_tokens}, .nb = {layout.nb[0], part_bytes, layout.nb[1], layout.nb[1] * n_tokens}},
-      static_cast<size_t>(first * layout.nb[0]));
+      to_size(first * layout.nb[0]));
   return b.reshape(b.cast(parts, DType::f32), {n * n_k, n_tokens});
 }
 
@@ -100,8 +101,8 @@ Value part_of_conv(GraphBuilder& b, Value x, const DeltaNet& m, int64_t first, c
   const Value all = vector_f32(b, *m.conv.weight);
   Layout layout = b.spec(all).layout;
   layout.shape[1] = b.spec(x).shape()[0];
-  const Value weight = b.view(all, layout, static_cast<size_t>(first * layout.nb[1]));
-  return b.silu(b.causal_conv(x, weight, Value(), in.state(b, m.state_layer, kind), in.runs));
+  const Value weight = b.view(all, layout, to_size(first * layout.nb[1]));
+  return b.silu(b.causal_conv(x, weight, Value(), in.state(b, m.state_layer, kind), in.segments));
 }
 
 Qkv delta_qkv(GraphBuilder& b, Value x, const DeltaNet& m, const BatchInputs& in) {
@@ -142,9 +143,9 @@ Value delta_net(GraphBuilder& b, Value x, const DeltaNet& m, const BatchInputs& 
     alpha = of_key_heads(b, all, nk, per_key, per_key);
   }
   const Value log_decay = b.mul(b.softplus(b.add(alpha, vector_f32(b, *m.dt_bias))), vector_f32(b, *m.a));
-  const Value y =
-      b.delta_net(b.l2_norm(qkv.q, m.eps), b.l2_norm(qkv.k, m.eps), qkv.v, b.exp(log_decay), b.sigmoid(beta),
-                  in.state(b, m.state_layer, 1), in.runs, {m.key_heads, 1.0f / std::sqrt(static_cast<float>(m.dim))});
+  const Value y = b.delta_net(b.l2_norm(qkv.q, m.eps), b.l2_norm(qkv.k, m.eps), qkv.v, b.exp(log_decay),
+                              b.sigmoid(beta), in.state(b, m.state_layer, 1), in.segments,
+                              {m.key_heads, 1.0f / std::sqrt(static_cast<float>(m.dim))});
   const Shape heads{m.dim, m.n_v_heads, n_tokens};
   return b.reshape(b.swiglu(b.reshape(z, heads), norm(b, y, m.norm)), {m.dim * m.n_v_heads, n_tokens});
 }
@@ -156,7 +157,7 @@ Value lerped(GraphBuilder& b, Value x, Value shift, const Tensor& lerp, int64_t 
   const int64_t n = lerp.shape()[0];
   const Value rows = b.reshape(vector_f32(b, lerp), {n, lerp.shape().n_elements() / n});
   const int64_t nb = b.spec(rows).layout.nb[1];
-  const Value row = b.view(rows, {.shape = {n}, .nb = {4, nb, nb, nb}}, static_cast<size_t>(index * nb));
+  const Value row = b.view(rows, {.shape = {n}, .nb = {4, nb, nb, nb}}, to_size(index * nb));
   return b.add(x, b.mul(shift, row));
 }
 
@@ -178,7 +179,7 @@ constexpr float kRemovedKeyEps = 1e-12f;   // lower bound of the norm of a remov
 Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const BatchInputs& in, Value& v_first) {
   const Shape shape = b.spec(x).shape();
   const Shape heads{m.head_dim, m.n_heads, shape[1]};
-  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 0), in.runs);
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 0), in.segments);
   enum : int64_t { of_r, of_w, of_k, of_v, of_a, of_g };
   const auto mixed = [&](int64_t index) { return lerped(b, x, shift, *m.lerp, index); };
   const Value r = linear(b, mixed(of_r), m.r);
@@ -198,7 +199,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 
   const auto as_heads = [&](Value y) { return b.reshape(y, heads); };
   const Value y = b.rwkv7(as_heads(r), as_heads(decay), as_heads(k), as_heads(v), b.scale(removed, -1.0f),
-                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 2), in.runs);
+                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 2), in.segments);
   Value out = b.reshape(b.layer_norm(y, Value(), Value(), kHeadNormEps), shape);
   out = b.add(b.mul(out, flat(b, *m.norm_weight)), flat(b, *m.norm_bias));
   // The contribution of a token's own key and value, per head.
@@ -209,7 +210,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 }
 
 Value rwkv7_channel_mix(GraphBuilder& b, Value x, const Rwkv7ChannelMix& m, const BatchInputs& in) {
-  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 1), in.runs);
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 1), in.segments);
   return b.relu_squared(linear(b, lerped(b, x, shift, *m.lerp, 0), m.key));
 }
 

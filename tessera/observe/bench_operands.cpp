@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tessera/base/index.h"
 #include "tessera/base/rng.h"
 #include "tessera/graph/builder.h"
 #include "tessera/sched/executor.h"
@@ -54,14 +55,14 @@ Result<> fill_cache(const Tensor& cache, KvSide side, Backend& backend) {
   Executor executor(backend);
   TESSERA_TRY(executor.reserve({&graph, 1}));
   TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
-  const Tensor &x_place = prepared->place(x.id()), &cells_place = prepared->place(cells.id());
-  std::vector<std::byte> values(static_cast<size_t>(rows.n_elements()) * sizeof(float));
+  const Tensor &x_tensor = prepared->tensor(x.id()), &cells_tensor = prepared->tensor(cells.id());
+  std::vector<std::byte> values(to_size(rows.n_elements()) * sizeof(float));
   fill_values(values);
   std::vector<int32_t> ids(kBlockTokens);
   for (int64_t block = 0; block < shape[3]; ++block) {
     std::iota(ids.begin(), ids.end(), static_cast<int32_t>(block * kBlockTokens));
-    TESSERA_TRY(x_place.buffer->set(x_place, 0, values));
-    TESSERA_TRY(cells_place.buffer->set(cells_place, 0, std::as_bytes(std::span(ids))));
+    TESSERA_TRY(x_tensor.buffer->set(x_tensor, 0, values));
+    TESSERA_TRY(cells_tensor.buffer->set(cells_tensor, 0, std::as_bytes(std::span(ids))));
     TESSERA_TRY(executor.run(*prepared));
   }
   return {};
@@ -76,7 +77,7 @@ Result<OperandCopies> OperandCopies::create(const BufferType& type, std::span<co
   for (int64_t i = 0; i < n_copies; ++i)
     for (const OperandSpec& spec : specs) {
       TESSERA_ASSIGN(const Layout layout, contiguous_layout(spec.dtype, spec.shape));
-      made.tensors_.push_back({.name = "operand", .dtype = spec.dtype, .layout = layout});
+      made.tensors_.push_back(Tensor{{spec.dtype, layout}, "operand"});
     }
   for (Tensor& tensor : made.tensors_) made.memory_.add(tensor, type);
   TESSERA_TRY(made.memory_.plan());

@@ -9,6 +9,7 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/backend/tensor_memory.h"
+#include "tessera/base/index.h"
 
 namespace tessera::observe {
 
@@ -40,7 +41,7 @@ class OperandCopies {
 
   /// Returns the operands of one copy, in the order of the specs. Moving this object does not move them.
   std::span<const Tensor> copy(int64_t i) const {
-    return std::span(tensors_).subspan(static_cast<size_t>(i) * n_operands_, n_operands_);
+    return std::span(tensors_).subspan(to_size(i) * n_operands_, n_operands_);
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "tessera/backend/weight_support.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/cpu_info.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/observe/bench_operands.h"
@@ -97,7 +98,7 @@ OpCase mul_mat_case(DType dtype, const Matrix& matrix, int64_t n_tokens, Activat
 // Reads every row of a table once, in an order that no prefetcher predicts: multiples of a number that is prime to the
 // number of rows, a power of two.
 OpCase get_rows_case(DType dtype, int64_t n, int64_t n_tokens) {
-  std::vector<int32_t> ids(static_cast<size_t>(n_tokens));
+  std::vector<int32_t> ids(to_size(n_tokens));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7919 % ids.size());
   return {.op = Op::get_rows,
           .type = std::string(info(dtype).name),
@@ -111,13 +112,13 @@ OpCase get_rows_case(DType dtype, int64_t n, int64_t n_tokens) {
 OpCase attention_case(DType dtype, int64_t dim, int64_t n_tokens, int64_t n_depth, const Sizes& sizes) {
   constexpr int64_t kBlock = 64;
   const int64_t n_positions = n_depth + n_tokens, n_blocks = div_ceil(n_positions, kBlock);
-  std::vector<int32_t> positions, slots(static_cast<size_t>(n_tokens)), blocks;
-  std::vector<int64_t> valid(static_cast<size_t>(n_blocks), -1);
+  std::vector<int32_t> positions, slots(to_size(n_tokens)), blocks;
+  std::vector<int64_t> valid(to_size(n_blocks), -1);
   for (int64_t i = 0; i < n_tokens; ++i) positions.push_back(static_cast<int32_t>(n_depth + i));
   for (int64_t i = 0; i < n_blocks; ++i) blocks.push_back(static_cast<int32_t>(i));
   const Shape cache{dim, kBlock, sizes.n_heads_kv, n_blocks};
   const auto n_pairs = static_cast<double>(n_tokens * (2 * n_depth + n_tokens + 1) / 2);
-  const double row = static_cast<double>(row_bytes(dtype, dim).value_or(0) * static_cast<size_t>(sizes.n_heads_kv));
+  const double row = static_cast<double>(row_bytes(dtype, dim).value_or(0) * to_size(sizes.n_heads_kv));
   return {.op = Op::attention,
           .type = std::string(info(dtype).name),
           .shape = fmt::format("{}x{}/{} @{}", dim, sizes.n_heads, sizes.n_heads_kv, n_depth),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/eval/nmse.h"
 #include "tessera/graph/op_info.h"
 
@@ -12,9 +13,9 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-Result<std::vector<std::byte>> bytes_at(const Tensor& place) {
-  std::vector<std::byte> bytes(span_bytes(place.dtype, place.layout));
-  TESSERA_TRY(place.buffer->get(place, 0, bytes));
+Result<std::vector<std::byte>> bytes_at(const Tensor& tensor) {
+  std::vector<std::byte> bytes(span_bytes(tensor.dtype, tensor.layout));
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
   return bytes;
 }
 
@@ -81,10 +82,10 @@ Result<> StepRecorder::see(const PreparedGraph& prepared, NodeId id) {
     step.graph = graph;
     for (NodeId input = 0; input < graph.size(); ++input)
       if (graph[input].op == Op::input) {
-        TESSERA_ASSIGN(step.bytes[input], bytes_at(prepared.place(input)));
+        TESSERA_ASSIGN(step.bytes[input], bytes_at(prepared.tensor(input)));
       }
   }
-  TESSERA_ASSIGN(step.bytes[id], bytes_at(prepared.place(id)));
+  TESSERA_ASSIGN(step.bytes[id], bytes_at(prepared.tensor(id)));
   return {};
 }
 
@@ -95,7 +96,7 @@ Result<std::vector<ComparedNode>> compare_recorded(const StepRecorder::Step& wan
   std::vector<ComparedNode> nodes;
   for (const auto& [id, bytes] : want.bytes)
     if (is_compared(want.graph, id))
-      nodes.push_back(compared(want.graph, id, bytes, got.bytes.at(id), name, layers[static_cast<size_t>(id)]));
+      nodes.push_back(compared(want.graph, id, bytes, got.bytes.at(id), name, layers[to_size(id)]));
   return nodes;
 }
 
@@ -109,13 +110,13 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
                 "in place");
   const Graph& graph = want.graph;
   const std::vector<int> layers = layers_of(graph);
-  std::vector<NodeId> given(static_cast<size_t>(schedule.graph.size()), kNoNode);
-  for (NodeId id = 0; id < graph.size(); ++id) given[static_cast<size_t>(schedule.id_of(id))] = id;
+  std::vector<NodeId> given(to_size(schedule.graph.size()), kNoNode);
+  for (NodeId id = 0; id < graph.size(); ++id) given[to_size(schedule.id_of(id))] = id;
   // Returns the bytes of a node of the schedule: the tensor's own bytes, or the recorded value, also for a copy.
   const auto operand = [&](NodeId id) -> Result<std::vector<std::byte>> {
     if (schedule.graph[id].op == Op::copy) id = schedule.graph[id].sources[0];
     if (schedule.graph[id].op == Op::tensor) return bytes_at(*schedule.graph[id].tensor);
-    const auto found = want.bytes.find(given[static_cast<size_t>(id)]);
+    const auto found = want.bytes.find(given[to_size(id)]);
     if (found == want.bytes.end())
       return fail(ErrorCode::internal, "no value of {} was recorded", label_of(schedule.graph, id));
     return found->second;
@@ -127,22 +128,22 @@ Result<std::vector<ComparedNode>> compare_each(const StepRecorder::Step& want, c
     const int device = schedule.assignment.device(scheduled);
     std::vector<NodeId> ids;
     Graph one = slice_graph(schedule, {.device = device, .begin = scheduled, .end = scheduled + 1, .copies = {}}, ids);
-    Executor executor(*backends[static_cast<size_t>(device)]);
+    Executor executor(*backends[to_size(device)]);
     TESSERA_TRY(executor.reserve({&one, 1}));
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(one)));
     NodeId result = kNoNode;
     for (NodeId local = 0; local < prepared->graph().size(); ++local) {
-      const NodeId from = ids[static_cast<size_t>(local)];
+      const NodeId from = ids[to_size(local)];
       if (from == scheduled) result = local;
       if (prepared->graph()[local].op != Op::input) continue;
-      const Tensor& place = prepared->place(local);
+      const Tensor& tensor = prepared->tensor(local);
       TESSERA_ASSIGN(const std::vector<std::byte> bytes, operand(from));
-      TESSERA_TRY(place.buffer->set(place, 0, bytes));
+      TESSERA_TRY(tensor.buffer->set(tensor, 0, bytes));
     }
     TESSERA_TRY(executor.run(*prepared));
     if (!is_compared(graph, id)) continue;
-    TESSERA_ASSIGN(const std::vector<std::byte> got, bytes_at(prepared->place(result)));
-    nodes.push_back(compared(graph, id, want.bytes.at(id), got, name, layers[static_cast<size_t>(id)]));
+    TESSERA_ASSIGN(const std::vector<std::byte> got, bytes_at(prepared->tensor(result)));
+    nodes.push_back(compared(graph, id, want.bytes.at(id), got, name, layers[to_size(id)]));
   }
   return nodes;
 }

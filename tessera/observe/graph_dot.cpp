@@ -1,6 +1,7 @@
 // The graphs of steps in DOT, the language of Graphviz.
 #include <fmt/format.h>
 
+#include "tessera/base/index.h"
 #include "tessera/engine/inspect.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/observe/graph_layout.h"
@@ -54,7 +55,7 @@ class DotWriter {
 
   void add_slice(size_t s) {
     const Slice& slice = step_.schedule.slices[s];
-    const auto device = static_cast<size_t>(slice.device);
+    const auto device = to_size(slice.device);
     line("    subgraph cluster_{}_{} {{", number_, s);
     line("      label={};", dot_quoted(fmt::format("slice {}: {}", s, report_.devices[device]->name())));
     for (NodeId id = slice.begin; id < slice.end; ++id) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "tessera/base/index.h"
 #include "tessera/engine/inspect.h"
 
 namespace tessera::observe {
@@ -45,12 +46,10 @@ class BlockLayouter {
   }
 
  private:
-  GraphLayout::Place& place_of(NodeId id) { return layout_.places[static_cast<size_t>(id)]; }
-  const std::vector<NodeId>& sources_of(NodeId id) const { return sources_[static_cast<size_t>(id)]; }
+  GraphLayout::Place& place_of(NodeId id) { return layout_.places[to_size(id)]; }
+  const std::vector<NodeId>& sources_of(NodeId id) const { return sources_[to_size(id)]; }
   bool is_here(NodeId id) { return place_of(id).block == place_of(block_.nodes[0]).block; }
-  size_t item_of(NodeId id) const {
-    return static_cast<size_t>(std::ranges::lower_bound(block_.nodes, id) - block_.nodes.begin());
-  }
+  size_t item_of(NodeId id) const { return to_size(std::ranges::lower_bound(block_.nodes, id) - block_.nodes.begin()); }
 
   void add_node(NodeId id) {
     size_t row = 0;
@@ -158,18 +157,18 @@ class Layouter {
   explicit Layouter(const Schedule& schedule) : schedule_(schedule), graph_(schedule.graph) {}
 
   GraphLayout run() {
-    layout_.places.resize(static_cast<size_t>(graph_.size()));
+    layout_.places.resize(to_size(graph_.size()));
     make_blocks();
     find_sources();
     for (GraphLayout::Block& block : layout_.blocks) BlockLayouter(layout_, sources_, block).run();
     for (NodeId id = 0; id < graph_.size(); ++id)
-      for (const NodeId source : sources_[static_cast<size_t>(id)])
+      for (const NodeId source : sources_[to_size(id)])
         if (block_of(source) != block_of(id)) layout_.edges.push_back({source, id, {}});
     return std::move(layout_);
   }
 
  private:
-  int block_of(NodeId id) const { return layout_.places[static_cast<size_t>(id)].block; }
+  int block_of(NodeId id) const { return layout_.places[to_size(id)].block; }
 
   // Consecutive nodes of the same layer and slice form one block.
   void make_blocks() {
@@ -180,20 +179,20 @@ class Layouter {
       if (!graph_[id].is_work()) continue;
       const bool is_inside = slice < schedule_.slices.size() && id >= schedule_.slices[slice].begin;
       const int in_slice = is_inside ? static_cast<int>(slice) : -1;
-      const int layer = layers[static_cast<size_t>(id)];
+      const int layer = layers[to_size(id)];
       auto& blocks = layout_.blocks;
       if (blocks.empty() || blocks.back().layer != layer || blocks.back().slice != in_slice)
         blocks.push_back({.layer = layer, .slice = in_slice, .nodes = {}});
       blocks.back().nodes.push_back(id);
-      layout_.places[static_cast<size_t>(id)].block = static_cast<int>(blocks.size()) - 1;
+      layout_.places[to_size(id)].block = static_cast<int>(blocks.size()) - 1;
     }
   }
 
   void find_sources() {
-    sources_.resize(static_cast<size_t>(graph_.size()));
+    sources_.resize(to_size(graph_.size()));
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!layout_.is_drawn(id)) continue;
-      std::vector<NodeId>& sources = sources_[static_cast<size_t>(id)];
+      std::vector<NodeId>& sources = sources_[to_size(id)];
       for (const NodeId source : graph_[id].inputs()) {
         const NodeId from = source == kNoNode ? kNoNode : drawn_source(graph_, source);
         if (from != kNoNode && std::ranges::find(sources, from) == sources.end()) sources.push_back(from);

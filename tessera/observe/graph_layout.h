@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/sched/schedule.h"
 
 namespace tessera::observe {
@@ -33,7 +34,7 @@ struct GraphLayout {
   std::vector<Place> places;  // by node of the schedule's graph
   std::vector<Edge> edges;
 
-  bool is_drawn(NodeId id) const { return places[static_cast<size_t>(id)].block >= 0; }
+  bool is_drawn(NodeId id) const { return places[to_size(id)].block >= 0; }
 };
 
 GraphLayout layout_graph(const Schedule& schedule);

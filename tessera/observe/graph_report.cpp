@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tessera/base/index.h"
 #include "tessera/engine/inspect.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/observe/graph_layout.h"
@@ -15,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 std::string_view kind_of(const MemoryPart& part) {
   constexpr std::string_view kNames[] = {"weights", "kv", "compute", "output"};
-  return kNames[static_cast<size_t>(part.kind)];
+  return kNames[to_size(part.kind)];
 }
 
 // One step as JSON. Members with the default value are omitted.
@@ -27,13 +28,13 @@ class StepJson {
         graph_(step.schedule.graph),
         layout_(layout_graph(step.schedule)),
         layers_(layers_of(graph_)),
-        times_(static_cast<size_t>(graph_.size())),
-        slices_(static_cast<size_t>(graph_.size()), -1) {
+        times_(to_size(graph_.size())),
+        slices_(to_size(graph_.size()), -1) {
     for (const std::vector<NodeTime>* list : {&step.log.nodes, &step.log.copies})
-      for (const NodeTime& time : *list) times_[static_cast<size_t>(time.node)] = &time;
+      for (const NodeTime& time : *list) times_[to_size(time.node)] = &time;
     for (size_t s = 0; s < step.schedule.slices.size(); ++s)
       for (NodeId id = step.schedule.slices[s].begin; id < step.schedule.slices[s].end; ++id)
-        slices_[static_cast<size_t>(id)] = static_cast<int>(s);
+        slices_[to_size(id)] = static_cast<int>(s);
   }
 
   Json json() const {
@@ -56,8 +57,8 @@ class StepJson {
     out["values"] = Json::array();
     for (size_t m = 0; m < step_.memories.size(); ++m)
       for (const MemoryPlan::Lifetime& life : step_.memories[m].lifetimes)
-        out["values"].push_back({life.node, m, step_.memories[m].offsets[static_cast<size_t>(life.node)], life.bytes,
-                                 life.first, life.last});
+        out["values"].push_back(
+            {life.node, m, step_.memories[m].offsets[to_size(life.node)], life.bytes, life.first, life.last});
     out["nodes"] = Json::array();
     for (NodeId id = 0; id < graph_.size(); ++id) out["nodes"].push_back(node(id));
     return out;
@@ -82,8 +83,8 @@ class StepJson {
 
   Json node(NodeId id) const {
     const Node& node = graph_[id];
-    const Assignment::Entry& entry = step_.schedule.assignment.entries[static_cast<size_t>(id)];
-    const GraphLayout::Place& at = layout_.places[static_cast<size_t>(id)];
+    const Assignment::Entry& entry = step_.schedule.assignment.entries[to_size(id)];
+    const GraphLayout::Place& at = layout_.places[to_size(id)];
     Json sources = Json::array();
     for (const NodeId source : node.inputs()) sources.push_back(source);
     Json out = {{"op", info(node.op).name},
@@ -96,13 +97,13 @@ class StepJson {
                 {"cause", name_of(entry.cause)}};
     if (!node.name.empty()) out["name"] = node.name;
     if (entry.reason != kNoNode) out["reason"] = entry.reason;
-    if (layers_[static_cast<size_t>(id)] >= 0) out["layer"] = layers_[static_cast<size_t>(id)];
-    if (slices_[static_cast<size_t>(id)] >= 0) out["slice"] = slices_[static_cast<size_t>(id)];
+    if (layers_[to_size(id)] >= 0) out["layer"] = layers_[to_size(id)];
+    if (slices_[to_size(id)] >= 0) out["slice"] = slices_[to_size(id)];
     if (node.is_output) out["output"] = true;
     if (at.block >= 0) out["at"] = {at.block, at.x, at.y};
     if (node.alias_of != kNoNode) out["alias_of"] = graph_.storage(id);
     if (const Cost c = cost(graph_, id); c.macs > 0) out["macs"] = c.macs;
-    if (const NodeTime* time = times_[static_cast<size_t>(id)]) out["time"] = {time->begin_us, time->us};
+    if (const NodeTime* time = times_[to_size(id)]) out["time"] = {time->begin_us, time->us};
     add_place(id, out);
     return out;
   }
@@ -114,7 +115,7 @@ class StepJson {
       return;
     }
     for (size_t m = 0; m < step_.memories.size(); ++m) {
-      const size_t offset = step_.memories[m].offsets[static_cast<size_t>(id)];
+      const size_t offset = step_.memories[m].offsets[to_size(id)];
       if (offset == MemoryPlan::kElsewhere) continue;
       out["memory"] = report_.memories[m]->name();
       out["offset"] = offset;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/text/json_quoted.h"
 
@@ -34,7 +35,7 @@ TraceEvents::TraceEvents(Clock::time_point begin) : begin_(begin), last_end_(beg
 
 void TraceEvents::add_devices(std::span<const Device* const> devices) {
   for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
-    const std::string name(devices[static_cast<size_t>(d)]->name());
+    const std::string name(devices[to_size(d)]->name());
     if (devices.size() > 1) add_track(copies_to(d), "copies to " + name);
     add_track(track_of(d), name);
   }

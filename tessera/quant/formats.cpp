@@ -1,5 +1,6 @@
 #include "tessera/quant/formats.h"
 
+#include "tessera/base/index.h"
 #include "tessera/isa/sets.h"
 
 namespace tessera::quant {
@@ -18,7 +19,7 @@ constexpr const Format* const* const* kFormatsOf[] = {
 #include "tessera/isa/sets.def"
 };
 
-const Format& format_of(DType dtype, size_t isa) { return *(*kFormatsOf[isa])[static_cast<size_t>(dtype)]; }
+const Format& format_of(DType dtype, size_t isa) { return *(*kFormatsOf[isa])[to_size(dtype)]; }
 
 const Format* weight_format(DType dtype, size_t isa) {
   return info(dtype).is_format ? &format_of(dtype, isa) : nullptr;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/base/index.h"
+
 namespace tessera::sample {
 namespace {
 
@@ -61,15 +63,14 @@ void Candidates::assign(std::span<const float> logits) {
 void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f) {
   if (dense_now_) {
     for (size_t i = 0; i < ids.size(); ++i) {
-      float& logit = dense_[static_cast<size_t>(ids[i])];
+      float& logit = dense_[to_size(ids[i])];
       logit = without_nan(f(i, logit));
     }
     return;
   }
   for (Candidate& item : items_) {
     const auto found = std::ranges::lower_bound(ids, item.id);
-    if (found != ids.end() && *found == item.id)
-      item.logit = without_nan(f(static_cast<size_t>(found - ids.begin()), item.logit));
+    if (found != ids.end() && *found == item.id) item.logit = without_nan(f(to_size(found - ids.begin()), item.logit));
   }
   n_sorted_ = 0;
   has_probs_ = false;
@@ -157,7 +158,7 @@ void Candidates::keep_indices(std::span<const uint32_t> indices) {
   for (size_t i = 0; i < indices.size(); ++i) items_[i] = items_[indices[i]];
   items_.resize(indices.size());
   // The rest of the sorted front is still better than the other items.
-  n_sorted_ = static_cast<size_t>(std::ranges::lower_bound(indices, n_sorted_) - indices.begin());
+  n_sorted_ = to_size(std::ranges::lower_bound(indices, n_sorted_) - indices.begin());
   has_probs_ = false;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/index.h"
+
 namespace tessera::sample {
 namespace {
 
@@ -46,9 +48,9 @@ Result<std::unique_ptr<Chain>> Chain::create(const SamplerParams& params, std::s
       return fail(ErrorCode::invalid_argument, "logit_bias: token {}, range 0 to {}", entry.id, vocab->n_tokens() - 1);
   }
 
-  const SamplerContext context{params, vocab, static_cast<size_t>(n_ctx)};
-  const size_t n_history = std::max({static_cast<size_t>(params.n_prev), context.window(params.repeat_last_n),
-                                     context.window(params.dry_penalty_last_n)});
+  const SamplerContext context{params, vocab, to_size(n_ctx)};
+  const size_t n_history = std::max(
+      {to_size(params.n_prev), context.window(params.repeat_last_n), context.window(params.dry_penalty_last_n)});
   std::unique_ptr<Chain> chain(new Chain(std::move(vocab), static_cast<uint64_t>(params.seed), n_history));
   for (const SamplerKind kind : steps_of(params)) {
     if (auto sampler = make_sampler(kind, context)) chain->samplers_.push_back(std::move(sampler));
@@ -57,7 +59,7 @@ Result<std::unique_ptr<Chain>> Chain::create(const SamplerParams& params, std::s
 }
 
 Result<int32_t> Chain::sample(std::span<const float> logits) {
-  if (logits.size() != static_cast<size_t>(vocab_->n_tokens()))
+  if (logits.size() != to_size(vocab_->n_tokens()))
     return fail(ErrorCode::mismatch, "sampler: {} logits for a vocabulary of {} tokens", logits.size(),
                 vocab_->n_tokens());
   candidates_.assign(logits);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "tessera/base/index.h"
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -19,7 +20,7 @@ class Dry : public CopyableSampler<Dry> {
         window_(context.window(context.params.dry_penalty_last_n)),
         multiplier_(context.params.dry_multiplier),
         base_(context.params.dry_base),
-        allowed_length_(static_cast<size_t>(context.params.dry_allowed_length)),
+        allowed_length_(to_size(context.params.dry_allowed_length)),
         breakers_(context.params.dry_sequence_breakers) {
     for (const std::string& breaker : breakers_) n_tail_bytes_ = std::max(n_tail_bytes_, breaker.size() - 1);
     for (auto* buffer : {&recent_, &match_, &ids_}) buffer->reserve(window_);
@@ -68,13 +69,13 @@ class Dry : public CopyableSampler<Dry> {
   /// is quadratic on repetitive text.
   void find_matches() {
     const auto n = static_cast<int32_t>(recent_.size());
-    const auto at = [&](int32_t age) { return recent_[static_cast<size_t>(age)]; };
+    const auto at = [&](int32_t age) { return recent_[to_size(age)]; };
     match_.assign(recent_.size(), 0);
     // [begin, end) is the match with the greatest end so far.
     for (int32_t i = 1, begin = 0, end = 0; i < n; ++i) {
-      int32_t length = i < end ? std::min(end - i, match_[static_cast<size_t>(i - begin)]) : 0;
+      int32_t length = i < end ? std::min(end - i, match_[to_size(i - begin)]) : 0;
       while (i + length < n && at(length) == at(i + length)) ++length;
-      match_[static_cast<size_t>(i)] = length;
+      match_[to_size(i)] = length;
       if (i + length > end) begin = i, end = i + length;
     }
   }
@@ -83,7 +84,7 @@ class Dry : public CopyableSampler<Dry> {
   void collect_copies() {
     copies_.clear();
     for (size_t i = 1; i < match_.size(); ++i) {
-      const size_t length = std::min(static_cast<size_t>(match_[i]), n_unbroken_);
+      const size_t length = std::min(to_size(match_[i]), n_unbroken_);
       if (length >= allowed_length_) copies_.push_back({recent_[i - 1], static_cast<int32_t>(length)});
     }
     std::ranges::sort(copies_,

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/base/index.h"
+
 namespace tessera::sample {
 namespace {
 
@@ -41,7 +43,7 @@ Result<> validate_lists(const SamplerParams& params) {
                   entry.bias);
   }
   for (size_t i = 0; i < params.order.size(); ++i) {
-    const auto kind = static_cast<size_t>(params.order[i]);
+    const auto kind = to_size(params.order[i]);
     if (kind >= sampler_table().size() || sampler_table()[kind].letter == '\0')
       return fail(ErrorCode::invalid_argument, "order: entry {} is {}, not a step to arrange", i, kind);
     if (std::find(params.order.begin(), params.order.begin() + static_cast<ptrdiff_t>(i), params.order[i]) !=

@@ -1,6 +1,7 @@
 // penalties: lowers the logits of tokens that occur among the last n of the text. A positive logit is divided by the
 // repeat penalty, any other is multiplied by it (Keskar et al. 2019, "CTRL"). Then the number of occurrences *
 // frequency is subtracted, and presence once (as in OpenAI's API).
+#include "tessera/base/index.h"
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -13,7 +14,7 @@ class Penalties : public CopyableSampler<Penalties> {
         repeat_(context.params.repeat_penalty),
         frequency_(context.params.frequency_penalty),
         presence_(context.params.presence_penalty) {
-    const size_t n_most = std::min(window_, static_cast<size_t>(context.vocab->n_tokens())) + 1;
+    const size_t n_most = std::min(window_, to_size(context.vocab->n_tokens())) + 1;
     ids_.reserve(n_most);
     counts_.reserve(n_most);
   }

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "tessera/base/index.h"
 #include "tessera/base/rng.h"
 #include "tessera/sample/candidates.h"
 #include "tessera/sample/history.h"
@@ -48,8 +49,8 @@ struct SamplerContext {
   size_t n_ctx;  // maximum length of a history in tokens
 
   /// Number of tokens that a "last n" parameter covers; -1 means the whole context.
-  size_t window(int32_t last_n) const { return last_n < 0 ? n_ctx : std::min(static_cast<size_t>(last_n), n_ctx); }
-  size_t min_keep() const { return static_cast<size_t>(params.min_keep); }
+  size_t window(int32_t last_n) const { return last_n < 0 ? n_ctx : std::min(to_size(last_n), n_ctx); }
+  size_t min_keep() const { return to_size(params.min_keep); }
 };
 
 /// make_top_k(context) and so on, one per row. Returns the sampler, or null if the parameters turn it off.

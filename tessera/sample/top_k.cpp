@@ -1,4 +1,5 @@
 // top_k: keeps the k most probable tokens (Fan et al. 2018, "Hierarchical Neural Story Generation").
+#include "tessera/base/index.h"
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -18,7 +19,7 @@ class TopK : public CopyableSampler<TopK> {
 
 std::unique_ptr<Sampler> make_top_k(const SamplerContext& context) {
   if (context.params.top_k <= 0) return nullptr;
-  return std::make_unique<TopK>(std::max(static_cast<size_t>(context.params.top_k), context.min_keep()));
+  return std::make_unique<TopK>(std::max(to_size(context.params.top_k), context.min_keep()));
 }
 
 }  // namespace tessera::sample

@@ -1,5 +1,6 @@
 // xtc, "exclude top choices" (p-e-w 2024, text-generation-webui pull request 6335): with a given probability, it
 // considers the tokens with at least the threshold's probability and removes all of them but the least probable.
+#include "tessera/base/index.h"
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -15,8 +16,8 @@ class Xtc : public CopyableSampler<Xtc> {
     if (rng.next_double() >= probability_) return;
     candidates.softmax();
     const auto items = candidates.items();
-    const auto n_probable = static_cast<size_t>(
-        std::ranges::count_if(items, [&](const Candidate& item) { return item.prob >= threshold_; }));
+    const auto n_probable =
+        to_size(std::ranges::count_if(items, [&](const Candidate& item) { return item.prob >= threshold_; }));
     if (n_probable < 2 || items.size() - (n_probable - 1) < min_keep_) return;
     candidates.sort_first(n_probable);
     candidates.drop_first(n_probable - 1);

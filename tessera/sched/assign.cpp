@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -16,7 +17,7 @@ enum class Direction : uint8_t { down, up };
 class Assigner {
  public:
   Assigner(const Graph& graph, std::span<const Device* const> devices)
-      : graph_(graph), devices_(devices), entries_(static_cast<size_t>(graph.size())) {}
+      : graph_(graph), devices_(devices), entries_(to_size(graph.size())) {}
 
   Result<Assignment> run(const PinNode& pin) {
     for (NodeId id = 0; id < graph_.size(); ++id)
@@ -30,10 +31,10 @@ class Assigner {
   }
 
  private:
-  Assignment::Entry& at(NodeId id) { return entries_[static_cast<size_t>(id)]; }
-  const Assignment::Entry& at(NodeId id) const { return entries_[static_cast<size_t>(id)]; }
+  Assignment::Entry& at(NodeId id) { return entries_[to_size(id)]; }
+  const Assignment::Entry& at(NodeId id) const { return entries_[to_size(id)]; }
   int last() const { return static_cast<int>(devices_.size()) - 1; }
-  const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
+  const Device& device(int d) const { return *devices_[to_size(d)]; }
 
   bool supports(int d, NodeId id) const { return device(d).supports(graph_, id); }
   const Tensor* tensor_behind(NodeId id) const { return graph_[graph_.storage(id)].tensor; }
@@ -198,7 +199,7 @@ class Assigner {
 
 std::string_view name_of(Cause cause) {
   constexpr std::string_view kNames[] = {"pinned", "stores", "reads", "expanded", "operands", "upgraded", "follows"};
-  return kNames[static_cast<size_t>(cause)];
+  return kNames[to_size(cause)];
 }
 
 int primary_device(const BufferType* type, std::span<const Device* const> devices) {
@@ -216,9 +217,9 @@ std::string describe(const Graph& graph, const Assignment& assignment, std::span
   std::string lines;
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!graph[id].is_work()) continue;
-    const Assignment::Entry& entry = assignment.entries[static_cast<size_t>(id)];
+    const Assignment::Entry& entry = assignment.entries[to_size(id)];
     fmt::format_to(std::back_inserter(lines), "{} {}: {} ({}", id, describe(graph, id),
-                   devices[static_cast<size_t>(entry.device)]->name(), name_of(entry.cause));
+                   devices[to_size(entry.device)]->name(), name_of(entry.cause));
     if (entry.reason != kNoNode) {
       const Node& reason = graph[entry.reason];
       fmt::format_to(std::back_inserter(lines), " {} {}", entry.reason,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/node.h"
 
 namespace tessera {
@@ -40,7 +41,7 @@ struct Assignment {
   };
   std::vector<Entry> entries;  // by node
 
-  int device(NodeId id) const { return entries[static_cast<size_t>(id)].device; }
+  int device(NodeId id) const { return entries[to_size(id)].device; }
 };
 
 /// The device that a node must run on; no value: any device.

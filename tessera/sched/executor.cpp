@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -19,9 +20,7 @@ Result<size_t> padded(const BufferType& type, size_t bytes) {
 bool fits_plan_of(const Schedule& schedule, const Schedule& reference, const std::vector<size_t>& memory_of) {
   const Graph &graph = schedule.graph, &larger = reference.graph;
   if (graph.size() != larger.size()) return false;
-  const auto memory_in = [&](const Schedule& s, NodeId id) {
-    return memory_of[static_cast<size_t>(s.assignment.device(id))];
-  };
+  const auto memory_in = [&](const Schedule& s, NodeId id) { return memory_of[to_size(s.assignment.device(id))]; };
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node &a = graph[id], &b = larger[id];
     const bool same_node = a.op == b.op && a.alias_of == b.alias_of && std::ranges::equal(a.inputs(), b.inputs()) &&
@@ -47,7 +46,7 @@ Executor::Executor(std::vector<Backend*> backends, ScheduleOptions options, size
     const Device& device = backend->device();
     devices_.push_back(&device);
     const auto found = std::ranges::find(memories_, &device.buffer_type());
-    memory_of_.push_back(static_cast<size_t>(found - memories_.begin()));
+    memory_of_.push_back(to_size(found - memories_.begin()));
     if (found == memories_.end()) memories_.push_back(&device.buffer_type());
   }
   reserved_ = {std::vector<size_t>(memories_.size()), std::vector<size_t>(backends_.size())};
@@ -62,7 +61,7 @@ Result<Executor::Planned> Executor::plan(Graph graph) const {
   TESSERA_ASSIGN(planned.schedule, make_schedule(std::move(graph), devices_, options_));
   const Assignment& assignment = planned.schedule.assignment;
   for (size_t m = 0; m < memories_.size(); ++m) {
-    const auto is_here = [&](NodeId id) { return memory_of_[static_cast<size_t>(assignment.device(id))] == m; };
+    const auto is_here = [&](NodeId id) { return memory_of_[to_size(assignment.device(id))] == m; };
     TESSERA_ASSIGN(MemoryPlan memory, plan_memory(planned.schedule.graph, memories_[m]->alignment(), is_here));
     planned.memories.push_back(std::move(memory));
   }
@@ -95,7 +94,7 @@ Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
     return sizes;
   }
   for (const Slice& slice : schedule.slices) {
-    const auto b = static_cast<size_t>(slice.device);
+    const auto b = to_size(slice.device);
     std::vector<NodeId> ids;
     const Graph graph = slice_graph(schedule, slice, ids);
     TESSERA_ASSIGN(const size_t work, work_of_graph(b, graph));
@@ -103,7 +102,7 @@ Result<Executor::Sizes> Executor::sizes(const Planned& planned) const {
     // A device without memory of its own may support only large shapes. The primary device of its memory then runs
     // the smaller graphs, and needs scratch for them too.
     const auto found = std::ranges::find(devices_, &memories_[memory_of_[b]]->device());
-    const auto primary = static_cast<size_t>(found - devices_.begin());
+    const auto primary = to_size(found - devices_.begin());
     if (primary == b || found == devices_.end()) continue;
     if (const auto bytes = work_of_graph(primary, graph)) sizes.work[primary] = std::max(sizes.work[primary], *bytes);
   }
@@ -187,21 +186,21 @@ BufferRange Executor::work_of(size_t backend) const {
   return {buffers_[m].get(), offset, reserved_.work[backend]};
 }
 
-Tensor Executor::place_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const {
+Tensor Executor::tensor_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const {
   const Graph& graph = prepared.schedule_.graph;
   const NodeId storage = graph.storage(id);
-  Tensor place{.name = graph[id].name, .dtype = graph[id].spec.dtype, .layout = graph[id].spec.layout};
-  if (const Tensor* tensor = graph[storage].tensor; tensor != nullptr) {
-    place.buffer_type = tensor->buffer_type;
-    place.buffer = tensor->buffer;
-    place.offset = tensor->offset + graph.storage_offset(id);
+  Tensor tensor{graph[id].spec, graph[id].name};
+  if (const Tensor* stored = graph[storage].tensor; stored != nullptr) {
+    tensor.buffer_type = stored->buffer_type;
+    tensor.buffer = stored->buffer;
+    tensor.offset = stored->offset + graph.storage_offset(id);
   } else {
-    const size_t m = memory_of_[static_cast<size_t>(prepared.schedule_.assignment.device(storage))];
-    place.buffer_type = memories_[m];
-    place.buffer = m < buffers_.size() ? buffers_[m].get() : nullptr;
-    place.offset = pipeline_slot * reserved_.values[m] + prepared.memories_[m].offsets[static_cast<size_t>(id)];
+    const size_t m = memory_of_[to_size(prepared.schedule_.assignment.device(storage))];
+    tensor.buffer_type = memories_[m];
+    tensor.buffer = m < buffers_.size() ? buffers_[m].get() : nullptr;
+    tensor.offset = pipeline_slot * reserved_.values[m] + prepared.memories_[m].offsets[to_size(id)];
   }
-  return place;
+  return tensor;
 }
 
 Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_pipeline_slots) {
@@ -218,7 +217,7 @@ Result<std::unique_ptr<PreparedGraph>> Executor::prepare(Graph graph, size_t n_p
   prepared->slots_.resize(std::min(n_pipeline_slots, runs_.size()));
   for (size_t slot = 0; slot < prepared->slots_.size(); ++slot) {
     PreparedGraph::BoundGraph& bound = prepared->slots_[slot];
-    for (NodeId id = 0; id < schedule.graph.size(); ++id) bound.places.push_back(place_of(*prepared, id, slot));
+    for (NodeId id = 0; id < schedule.graph.size(); ++id) bound.tensors.push_back(tensor_of(*prepared, id, slot));
     TESSERA_TRY(compile(*prepared, bound));
   }
   return prepared;
@@ -228,22 +227,22 @@ Result<> Executor::compile(PreparedGraph& prepared, PreparedGraph::BoundGraph& b
   const Schedule& schedule = prepared.schedule_;
   bound.slices.resize(schedule.slices.size());
   for (size_t i = 0; i < schedule.slices.size(); ++i) {
-    const auto b = static_cast<size_t>(schedule.slices[i].device);
+    const auto b = to_size(schedule.slices[i].device);
     PreparedGraph::CompiledSlice& slice = bound.slices[i];
     if (schedule.ids.empty()) {
-      TESSERA_ASSIGN(slice.plan, backends_[b]->compile(schedule.graph, bound.places, work_of(b)));
+      TESSERA_ASSIGN(slice.plan, backends_[b]->compile(schedule.graph, bound.tensors, work_of(b)));
       continue;
     }
     const auto& [graph, ids] = prepared.slice_graphs_[i];
-    for (const NodeId id : ids) slice.places.push_back(bound.places[static_cast<size_t>(id)]);
-    TESSERA_ASSIGN(slice.plan, backends_[b]->compile(graph, slice.places, work_of(b)));
+    for (const NodeId id : ids) slice.tensors.push_back(bound.tensors[to_size(id)]);
+    TESSERA_ASSIGN(slice.plan, backends_[b]->compile(graph, slice.tensors, work_of(b)));
   }
   return {};
 }
 
 Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t pipeline_slot) const {
   for (const Snapshot& snapshot : prepared.schedule_.snapshots) {
-    const Tensor& to = prepared.scheduled_place(snapshot.input, pipeline_slot);
+    const Tensor& to = prepared.scheduled_tensor(snapshot.input, pipeline_slot);
     TESSERA_TRY(to.buffer->copy(*snapshot.tensor, to));
   }
   return {};
@@ -252,9 +251,9 @@ Result<> Executor::take_snapshots(PreparedGraph& prepared, size_t pipeline_slot)
 Result<> Executor::copy_inputs(PreparedGraph& prepared, size_t slice, size_t pipeline_slot, const LogPart& log) const {
   for (const NodeId copy : prepared.schedule_.slices[slice].copies) {
     const double begin = log.us();
-    const Tensor& to = prepared.scheduled_place(copy, pipeline_slot);
+    const Tensor& to = prepared.scheduled_tensor(copy, pipeline_slot);
     const NodeId source = prepared.schedule_.graph[copy].sources[0];
-    TESSERA_TRY(to.buffer->copy(prepared.scheduled_place(source, pipeline_slot), to));
+    TESSERA_TRY(to.buffer->copy(prepared.scheduled_tensor(source, pipeline_slot), to));
     if (log.to != nullptr) log.to->copies.push_back({copy, begin, log.us() - begin});
   }
   return {};
@@ -262,7 +261,7 @@ Result<> Executor::copy_inputs(PreparedGraph& prepared, size_t slice, size_t pip
 
 Result<> Executor::compute(PreparedGraph& prepared, size_t slice, const GraphRunOptions& options,
                            const LogPart& log) const {
-  Backend& backend = *backends_[static_cast<size_t>(prepared.schedule_.slices[slice].device)];
+  Backend& backend = *backends_[to_size(prepared.schedule_.slices[slice].device)];
   GraphPlan& plan = *prepared.slots_[options.pipeline_slot].slices[slice].plan;
   if (log.to == nullptr) return backend.run(plan, options.cancel);
   const double begin = log.us();
@@ -274,7 +273,7 @@ Result<> Executor::compute(PreparedGraph& prepared, size_t slice, const GraphRun
   if (!times) return forward_error(times);
   log.to->slices.push_back({slice, begin, log.us() - begin});
   for (NodeTime& time : *times) {
-    if (!prepared.slice_graphs_.empty()) time.node = prepared.slice_graphs_[slice].ids[static_cast<size_t>(time.node)];
+    if (!prepared.slice_graphs_.empty()) time.node = prepared.slice_graphs_[slice].ids[to_size(time.node)];
     time.begin_us += begin;
     log.to->nodes.push_back(time);
   }
@@ -294,7 +293,7 @@ Result<> Executor::run(PreparedGraph& prepared, const GraphRunOptions& options) 
     TESSERA_TRY(copy_inputs(prepared, i, options.pipeline_slot, log));
     TESSERA_TRY(compute(prepared, i, options, log));
     if (const NodeId watched = slices[i].watched; options.observe && watched != kNoNode)
-      TESSERA_TRY(options.observe(watched, prepared.place(watched, options.pipeline_slot)));
+      TESSERA_TRY(options.observe(watched, prepared.tensor(watched, options.pipeline_slot)));
   }
   return {};
 }
@@ -325,7 +324,7 @@ Result<> Executor::start(PreparedGraph& prepared, const GraphRunOptions& options
     run.n_copied.assign(backends_.size(), 0);
   }
   for (size_t i = 0; i < prepared.schedule_.slices.size(); ++i)
-    streams_[static_cast<size_t>(prepared.schedule_.slices[i].device)]->post(
+    streams_[to_size(prepared.schedule_.slices[i].device)]->post(
         [this, slot = options.pipeline_slot, i] { run_when_ready(slot, i); });
   return {};
 }
@@ -337,7 +336,7 @@ void Executor::run_when_ready(size_t pipeline_slot, size_t slice) {
   InFlightRun& run = runs_[pipeline_slot];
   PreparedGraph& prepared = *run.prepared;
   const Slice& planned = prepared.schedule_.slices[slice];
-  const auto device = static_cast<size_t>(planned.device);
+  const auto device = to_size(planned.device);
   changed_.wait(lock, [&] {
     return std::ranges::equal(run.n_ended, planned.ended, std::ranges::greater_equal()) &&
            std::ranges::equal(run.n_copied, planned.copied, std::ranges::greater_equal());

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/builder.h"
 #include "tessera/sched/memory_plan.h"
 #include "tessera/sched/schedule.h"
@@ -41,8 +42,8 @@ class PreparedGraph {
   /// The graph as the caller gave it.
   const Graph& graph() const { return schedule_.given ? *schedule_.given : schedule_.graph; }
   /// The memory of the value of a node of graph().
-  const Tensor& place(NodeId id, size_t pipeline_slot = 0) const {
-    return scheduled_place(schedule_.id_of(id), pipeline_slot);
+  const Tensor& tensor(NodeId id, size_t pipeline_slot = 0) const {
+    return scheduled_tensor(schedule_.id_of(id), pipeline_slot);
   }
   /// Pipeline slots that the graph can run on, counted from slot 0.
   size_t n_pipeline_slots() const { return slots_.size(); }
@@ -52,8 +53,8 @@ class PreparedGraph {
   const MemoryPlan& memory(size_t i = 0) const { return memories_[i]; }
   const std::vector<MemoryPlan>& memories() const { return memories_; }
   /// The memory of the value of a node of schedule().graph.
-  const Tensor& scheduled_place(NodeId id, size_t pipeline_slot = 0) const {
-    return slots_[pipeline_slot].places[static_cast<size_t>(id)];
+  const Tensor& scheduled_tensor(NodeId id, size_t pipeline_slot = 0) const {
+    return slots_[pipeline_slot].tensors[to_size(id)];
   }
 
  private:
@@ -63,12 +64,12 @@ class PreparedGraph {
     std::vector<NodeId> ids;  // of its nodes in the schedule's graph
   };
   struct CompiledSlice {
-    std::vector<Tensor> places;
+    std::vector<Tensor> tensors;
     std::unique_ptr<GraphPlan> plan;
   };
   // The graph bound to the values of one pipeline slot.
   struct BoundGraph {
-    std::vector<Tensor> places;  // of the schedule's graph
+    std::vector<Tensor> tensors;  // of the schedule's graph
     std::vector<CompiledSlice> slices;
   };
 
@@ -81,8 +82,8 @@ class PreparedGraph {
 /// Fills an input of a prepared graph: a span or vector of its elements.
 template <std::ranges::contiguous_range Values>
 Result<> set_input(const PreparedGraph& graph, Value input, const Values& values, size_t pipeline_slot = 0) {
-  const Tensor& place = graph.place(input.id(), pipeline_slot);
-  return place.buffer->set(place, 0, std::as_bytes(std::span(values)));
+  const Tensor& tensor = graph.tensor(input.id(), pipeline_slot);
+  return tensor.buffer->set(tensor, 0, std::as_bytes(std::span(values)));
 }
 
 /// Timeline of one run: per device, in execution order, in microseconds since its start. Nodes are those of
@@ -180,7 +181,7 @@ class Executor {
   std::vector<ComputeBytes> by_memory(const Sizes& sizes) const;
   Result<Planned> plan_into_reserved(Graph graph) const;
   BufferRange work_of(size_t backend) const;
-  Tensor place_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const;
+  Tensor tensor_of(const PreparedGraph& prepared, NodeId id, size_t pipeline_slot) const;
   Result<> compile(PreparedGraph& prepared, PreparedGraph::BoundGraph& bound) const;
   Result<> take_snapshots(PreparedGraph& prepared, size_t pipeline_slot) const;
   Result<> copy_inputs(PreparedGraph& prepared, size_t slice, size_t pipeline_slot, const LogPart& log) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -64,12 +65,7 @@ class FreeList {
 class Planner {
  public:
   Planner(const Graph& graph, size_t alignment, const std::function<bool(NodeId)>& is_here)
-      : graph_(graph),
-        alignment_(alignment),
-        n_(static_cast<size_t>(graph.size())),
-        is_stored_(n_),
-        last_use_(n_),
-        bytes_(n_) {
+      : graph_(graph), alignment_(alignment), n_(to_size(graph.size())), is_stored_(n_), last_use_(n_), bytes_(n_) {
     for (NodeId id = 0; id < graph_.size(); ++id)
       is_stored_[index(id)] =
           graph_[id].op != Op::tensor && graph_[id].alias_of == kNoNode && (!is_here || is_here(id));
@@ -93,7 +89,7 @@ class Planner {
   }
 
  private:
-  static size_t index(NodeId id) { return static_cast<size_t>(id); }
+  static size_t index(NodeId id) { return to_size(id); }
 
   bool is_stored(NodeId id) const { return is_stored_[index(id)]; }
 

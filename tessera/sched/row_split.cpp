@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
 
@@ -16,14 +17,14 @@ class RowSplitter {
   explicit RowSplitter(const Graph& graph)
       : graph_(graph),
         changed_(changed_storages(graph)),
-        ids_(static_cast<size_t>(graph.size()), kNoNode),
-        products_(static_cast<size_t>(graph.size())) {}
+        ids_(to_size(graph.size()), kNoNode),
+        products_(to_size(graph.size())) {}
 
   Result<RowSplit> run() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (is_split(id)) continue;  // its parts are added with the products
       if (is_split_product(id)) {
-        if (products_[static_cast<size_t>(id)].empty()) multiply_all(id);
+        if (products_[to_size(id)].empty()) multiply_all(id);
         put_together(id);
         continue;
       }
@@ -40,8 +41,8 @@ class RowSplitter {
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (is_split(id)) keep(id, part(id, 0).id());
     TESSERA_ASSIGN(Graph graph, std::move(builder_).finish());
-    std::vector<NodeId> given(static_cast<size_t>(graph.size()), kNoNode);
-    for (NodeId id = 0; id < graph_.size(); ++id) given[static_cast<size_t>(new_id(id))] = id;
+    std::vector<NodeId> given(to_size(graph.size()), kNoNode);
+    for (NodeId id = 0; id < graph_.size(); ++id) given[to_size(new_id(id))] = id;
     return RowSplit{std::move(graph), std::move(ids_), std::move(given)};
   }
 
@@ -50,8 +51,8 @@ class RowSplitter {
   bool is_split(NodeId id) const { return graph_[id].tensor != nullptr && graph_[id].tensor->row_parts != nullptr; }
   bool is_split_product(NodeId id) const { return graph_[id].op == Op::mul_mat && is_split(graph_[id].sources[0]); }
 
-  NodeId new_id(NodeId id) const { return ids_[static_cast<size_t>(id)]; }
-  void keep(NodeId id, NodeId now) { ids_[static_cast<size_t>(id)] = now; }
+  NodeId new_id(NodeId id) const { return ids_[to_size(id)]; }
+  void keep(NodeId id, NodeId now) { ids_[to_size(id)] = now; }
 
   Value part(NodeId matrix, size_t i) {
     Value& leaf = leaves_[{matrix, i}];
@@ -64,14 +65,14 @@ class RowSplitter {
   void multiply_all(NodeId first) {
     const NodeId x = graph_[first].sources[1];
     std::vector<NodeId> group = {first};
-    if (!changed_[static_cast<size_t>(graph_.storage(x))])
+    if (!changed_[to_size(graph_.storage(x))])
       for (NodeId id = first + 1; id < graph_.size(); ++id)
         if (is_split_product(id) && graph_[id].sources[1] == x) group.push_back(id);
     for (const bool on_primary : {false, true})
       for (const NodeId id : group) {
         const NodeId matrix = graph_[id].sources[0];
         const std::vector<Tensor>& parts = parts_of(matrix);
-        std::vector<Value>& products = products_[static_cast<size_t>(id)];
+        std::vector<Value>& products = products_[to_size(id)];
         products.resize(parts.size());
         for (size_t i = 0; i < parts.size(); ++i) {
           if ((parts[i].buffer_type == graph_[matrix].tensor->buffer_type) != on_primary) continue;
@@ -82,7 +83,7 @@ class RowSplitter {
   }
 
   void put_together(NodeId id) {
-    const std::vector<Value>& products = products_[static_cast<size_t>(id)];
+    const std::vector<Value>& products = products_[to_size(id)];
     Value sum = products[0];
     for (size_t i = 1; i < products.size(); ++i) sum = builder_.concat(sum, products[i]);
     const Node& node = graph_[id];

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/builder.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/sched/row_split.h"
@@ -22,7 +23,7 @@ class Splitter {
         devices_(devices),
         options_(options),
         changed_(changed_storages(graph)),
-        new_ids_(static_cast<size_t>(graph.size()), kNoNode),
+        new_ids_(to_size(graph.size()), kNoNode),
         waits_(graph, devices) {}
 
   Result<Schedule> run() {
@@ -37,7 +38,7 @@ class Splitter {
       schedule_.slices.push_back(std::move(slice));
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      NodeId& reason = schedule_.assignment.entries[static_cast<size_t>(new_id(id))].reason;
+      NodeId& reason = schedule_.assignment.entries[to_size(new_id(id))].reason;
       if (reason != kNoNode) reason = new_id(reason);
     }
     TESSERA_ASSIGN(schedule_.graph, std::move(builder_).finish());
@@ -46,7 +47,7 @@ class Splitter {
   }
 
  private:
-  const Device& device(int d) const { return *devices_[static_cast<size_t>(d)]; }
+  const Device& device(int d) const { return *devices_[to_size(d)]; }
 
   // The end of the slice that starts at `begin`: the next node of another device. The slice has no device if no node
   // that runs is left. It also ends before a node that waits for a later slice than its predecessors, so that these can
@@ -73,8 +74,7 @@ class Splitter {
     for (const NodeId source : graph_[id].inputs()) {
       if (source == kNoNode || !needs_copy(source, assignment_.device(id))) continue;
       const NodeId storage = graph_.storage(source);
-      const bool is_there =
-          copies_.contains({storage, assignment_.device(id)}) && !changed_[static_cast<size_t>(storage)];
+      const bool is_there = copies_.contains({storage, assignment_.device(id)}) && !changed_[to_size(storage)];
       if (!is_there) last = std::max(last, waits_.n_up_to_writer(storage));
     }
     return last;
@@ -94,11 +94,11 @@ class Splitter {
     const NodeId storage = graph_.storage(source);
     if (is_snapshot(storage)) return true;
     const BufferType* memory = memory_of(storage);
-    return memory != nullptr && !devices_[static_cast<size_t>(device)]->can_use(*memory);
+    return memory != nullptr && !devices_[to_size(device)]->can_use(*memory);
   }
 
   void add_copies(NodeId begin, NodeId end, Slice& slice) {
-    std::erase_if(copies_, [&](const auto& copy) { return changed_[static_cast<size_t>(copy.first.first)]; });
+    std::erase_if(copies_, [&](const auto& copy) { return changed_[to_size(copy.first.first)]; });
     for (NodeId id = begin; id < end; ++id) {
       if (!graph_[id].is_work()) continue;
       for (const NodeId source : graph_[id].inputs()) {
@@ -119,7 +119,7 @@ class Splitter {
         copy = append(std::move(node), {slice.device, Cause::follows, new_id(storage)});
         slice.copies.push_back(copy);
         waits_.add_copy(slice, storage, *memory_of(storage));
-        schedule_.copies_state |= graph_[storage].op == Op::tensor && changed_[static_cast<size_t>(storage)];
+        schedule_.copies_state |= graph_[storage].op == Op::tensor && changed_[to_size(storage)];
       }
     }
     views_.clear();
@@ -148,10 +148,10 @@ class Splitter {
       if (node.sources[i] != kNoNode)
         node.sources[i] = node.is_work() ? readable(node.sources[i], device) : new_id(node.sources[i]);
     if (node.alias_of != kNoNode) node.alias_of = new_id(node.alias_of);
-    new_ids_[static_cast<size_t>(id)] = append(std::move(node), assignment_.entries[static_cast<size_t>(id)]);
+    new_ids_[to_size(id)] = append(std::move(node), assignment_.entries[to_size(id)]);
   }
 
-  NodeId new_id(NodeId id) const { return new_ids_[static_cast<size_t>(id)]; }
+  NodeId new_id(NodeId id) const { return new_ids_[to_size(id)]; }
 
   NodeId append(Node node, Assignment::Entry entry) {
     schedule_.assignment.entries.push_back(entry);
@@ -186,7 +186,7 @@ namespace {
 // Adapts the options, which refer to nodes of the given graph, to the graph with split products.
 ScheduleOptions for_split(const ScheduleOptions& options, const Graph& given, const RowSplit& split) {
   ScheduleOptions of_split{.pin = {}, .watch = {}, .snapshot = options.snapshot};
-  const auto id_of = [&](NodeId id) { return split.given[static_cast<size_t>(id)]; };
+  const auto id_of = [&](NodeId id) { return split.given[to_size(id)]; };
   if (options.pin)
     of_split.pin = [&, id_of](const Graph&, NodeId id) {
       return id_of(id) == kNoNode ? std::nullopt : options.pin(given, id_of(id));
@@ -211,7 +211,7 @@ Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devic
   if (devices.size() == 1 && !split && !options.watch && !options.snapshot) {
     // The nodes are not checked here: the backend refuses those that it cannot run.
     Schedule whole;
-    whole.assignment.entries.assign(static_cast<size_t>(graph.size()), {.device = 0});
+    whole.assignment.entries.assign(to_size(graph.size()), {.device = 0});
     whole.slices.push_back({.device = 0, .begin = 0, .end = graph.size(), .copies = {}, .watched = kNoNode});
     whole.slices.back().ended = whole.slices.back().copied = {0};
     whole.graph = std::move(graph);
@@ -227,7 +227,7 @@ Result<Schedule> make_schedule(Graph graph, std::span<const Device* const> devic
   for (const NodeId id : split->ids) ids.push_back(schedule.id_of(id));
   schedule.ids = std::move(ids);
   for (Slice& slice : schedule.slices)
-    if (slice.watched != kNoNode) slice.watched = split->given[static_cast<size_t>(slice.watched)];
+    if (slice.watched != kNoNode) slice.watched = split->given[to_size(slice.watched)];
   schedule.given = std::move(graph);
   return schedule;
 }
@@ -237,7 +237,7 @@ namespace {
 class SliceGraph {
  public:
   SliceGraph(const Graph& graph, const Slice& slice, std::vector<NodeId>& ids)
-      : graph_(graph), slice_(slice), ids_(ids), local_(static_cast<size_t>(graph.size()), kNoNode) {}
+      : graph_(graph), slice_(slice), ids_(ids), local_(to_size(graph.size()), kNoNode) {}
 
   Graph build() && {
     mark_read_later();
@@ -248,7 +248,7 @@ class SliceGraph {
       for (size_t i = 0; i < node.n_sources; ++i)
         if (node.sources[i] != kNoNode) node.sources[i] = is_view ? local(node.sources[i]) : operand(node.sources[i]);
       if (node.alias_of != kNoNode) node.alias_of = is_view ? local(node.alias_of) : operand(node.alias_of);
-      node.is_output |= read_later_[static_cast<size_t>(graph_.storage(id))];
+      node.is_output |= read_later_[to_size(graph_.storage(id))];
       append(id, std::move(node));
     }
     return std::move(builder_).finish().value();  // cannot fail: the nodes are checked already
@@ -256,17 +256,17 @@ class SliceGraph {
 
  private:
   void mark_read_later() {
-    read_later_.assign(static_cast<size_t>(graph_.size()), false);
+    read_later_.assign(to_size(graph_.size()), false);
     for (NodeId id = slice_.end; id < graph_.size(); ++id)
       for (const NodeId source : graph_[id].inputs())
-        if (source != kNoNode) read_later_[static_cast<size_t>(graph_.storage(source))] = true;
+        if (source != kNoNode) read_later_[to_size(graph_.storage(source))] = true;
   }
 
-  NodeId local(NodeId id) const { return local_[static_cast<size_t>(id)]; }
+  NodeId local(NodeId id) const { return local_[to_size(id)]; }
 
   NodeId append(NodeId id, Node node) {
     ids_.push_back(id);
-    return local_[static_cast<size_t>(id)] = builder_.append(std::move(node));
+    return local_[to_size(id)] = builder_.append(std::move(node));
   }
 
   // The local node of a node of the schedule; an input if it is of another slice.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/sched/assign.h"
 
 namespace tessera {
@@ -40,7 +41,7 @@ struct Schedule {
   bool overlaps = false;      // some slices may run at the same time
   bool copies_state = false;  // some slice copies a tensor that nodes change, so the copy depends on other runs
 
-  NodeId id_of(NodeId given) const { return ids.empty() ? given : ids[static_cast<size_t>(given)]; }
+  NodeId id_of(NodeId given) const { return ids.empty() ? given : ids[to_size(given)]; }
   size_t n_copies() const;
 };
 

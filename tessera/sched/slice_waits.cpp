@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
@@ -9,12 +10,12 @@ namespace tessera {
 SliceWaits::SliceWaits(const Graph& graph, std::span<const Device* const> devices)
     : graph_(graph),
       devices_(devices),
-      n_up_to_writer_(static_cast<size_t>(graph.size())),
+      n_up_to_writer_(to_size(graph.size())),
       n_slices_(devices.size()),
       n_up_to_copier_(devices.size(), std::vector<uint32_t>(devices.size())) {}
 
 void SliceWaits::add_copy(Slice& slice, NodeId storage, const BufferType& memory) {
-  const auto to = static_cast<size_t>(slice.device);
+  const auto to = to_size(slice.device);
   const bool is_tensor = graph_[storage].op == Op::tensor;
   slice.ended.resize(devices_.size());
   for (size_t from = 0; from < devices_.size(); ++from) {
@@ -28,7 +29,7 @@ void SliceWaits::add_copy(Slice& slice, NodeId storage, const BufferType& memory
 }
 
 bool SliceWaits::add_slice(Slice& slice, NodeId begin, NodeId end) {
-  const auto own = static_cast<size_t>(slice.device);
+  const auto own = to_size(slice.device);
   slice.ended.resize(devices_.size());
   slice.copied.resize(devices_.size());
   for (size_t other = 0; other < devices_.size(); ++other) {
@@ -45,10 +46,10 @@ bool SliceWaits::add_slice(Slice& slice, NodeId begin, NodeId end) {
   for (NodeId id = begin; id < end; ++id) {
     const Node& node = graph_[id];
     if (!node.is_work()) continue;
-    n_up_to_writer_[static_cast<size_t>(graph_.storage(id))] = slices_.size();
+    n_up_to_writer_[to_size(graph_.storage(id))] = slices_.size();
     for (size_t i = 0; i < node.n_sources; ++i)
       if (node.sources[i] != kNoNode && writes_operand(node, i))
-        n_up_to_writer_[static_cast<size_t>(graph_.storage(node.sources[i]))] = slices_.size();
+        n_up_to_writer_[to_size(graph_.storage(node.sources[i]))] = slices_.size();
   }
   return can_overlap;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/sched/schedule.h"
 
 namespace tessera {
@@ -14,7 +15,7 @@ class SliceWaits {
   SliceWaits(const Graph& graph, std::span<const Device* const> devices);
 
   /// The number of slices up to the last one that wrote this storage; 0: none did.
-  size_t n_up_to_writer(NodeId storage) const { return n_up_to_writer_[static_cast<size_t>(storage)]; }
+  size_t n_up_to_writer(NodeId storage) const { return n_up_to_writer_[to_size(storage)]; }
   /// The slice that is being made copies a storage in this memory. It waits for the slice that wrote the storage, or,
   /// if that is a tensor, for all slices that may write it. Later slices that may overwrite it wait for the copy.
   void add_copy(Slice& slice, NodeId storage, const BufferType& memory);

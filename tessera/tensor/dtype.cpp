@@ -10,6 +10,8 @@
 #include <ranges>
 #include <vector>
 
+#include "tessera/base/index.h"
+
 namespace tessera {
 
 namespace {
@@ -26,7 +28,7 @@ constexpr uint8_t kNoRow = 255;
 constexpr std::array<uint8_t, kDTypeLimit> kRowOfId = [] {
   std::array<uint8_t, kDTypeLimit> rows{};
   rows.fill(kNoRow);
-  for (size_t i = 0; i < std::size(kDTypes); ++i) rows[static_cast<size_t>(kDTypes[i].dtype)] = static_cast<uint8_t>(i);
+  for (size_t i = 0; i < std::size(kDTypes); ++i) rows[to_size(kDTypes[i].dtype)] = static_cast<uint8_t>(i);
   return rows;
 }();
 
@@ -60,7 +62,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-const DTypeInfo& info(DType dtype) { return kDTypes[kRowOfId[static_cast<size_t>(dtype)]]; }
+const DTypeInfo& info(DType dtype) { return kDTypes[kRowOfId[to_size(dtype)]]; }
 
 std::span<const DTypeInfo> all_dtypes() { return kDTypes; }
 

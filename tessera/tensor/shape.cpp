@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera {
 
@@ -24,7 +25,7 @@ Result<size_t> row_bytes(DType dtype, int64_t n) {
                 row.block_elements);
   const auto bytes = checked_mul<int64_t>(n / row.block_elements, row.block_bytes);
   if (!bytes) return fail(ErrorCode::limit, "row of {} elements of {}: size overflows", n, row.name);
-  return static_cast<size_t>(*bytes);
+  return to_size(*bytes);
 }
 
 Result<size_t> nbytes(DType dtype, const Shape& shape) {
@@ -43,7 +44,7 @@ Result<size_t> nbytes(DType dtype, const Shape& shape) {
     elements = *more_elements;
     bytes = *more_bytes;
   }
-  return shape.empty() ? 0 : static_cast<size_t>(bytes);
+  return shape.empty() ? 0 : to_size(bytes);
 }
 
 Result<Layout> contiguous_layout(DType dtype, const Shape& shape) {
@@ -65,7 +66,7 @@ bool is_contiguous(DType dtype, const Layout& layout) {
   const DTypeInfo& row = info(dtype);
   int64_t expected = layout.shape[0] / row.block_elements * row.block_bytes;
   for (int i = 1; i < kMaxRank; ++i) {
-    if (layout.shape[i] != 1 && layout.nb[static_cast<size_t>(i)] != expected) return false;
+    if (layout.shape[i] != 1 && layout.nb[to_size(i)] != expected) return false;
     expected *= layout.shape[i];
   }
   return true;
@@ -75,8 +76,8 @@ size_t span_bytes(DType dtype, const Layout& layout) {
   if (layout.shape.empty()) return 0;
   const DTypeInfo& row = info(dtype);
   int64_t last = (layout.shape[0] / row.block_elements - 1) * layout.nb[0] + row.block_bytes;
-  for (int i = 1; i < kMaxRank; ++i) last += (layout.shape[i] - 1) * layout.nb[static_cast<size_t>(i)];
-  return static_cast<size_t>(last);
+  for (int i = 1; i < kMaxRank; ++i) last += (layout.shape[i] - 1) * layout.nb[to_size(i)];
+  return to_size(last);
 }
 
 }  // namespace tessera

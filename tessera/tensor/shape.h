@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "tessera/base/index.h"
 #include "tessera/base/result.h"
 #include "tessera/tensor/dtype.h"
 
@@ -23,11 +24,11 @@ struct Shape {
   Shape(std::initializer_list<int64_t> extents) {
     int i = 0;
     for (const int64_t extent : extents)
-      if (i < kMaxRank) ne[static_cast<size_t>(i++)] = extent;
+      if (i < kMaxRank) ne[to_size(i++)] = extent;
   }
 
-  int64_t operator[](int i) const { return ne[static_cast<size_t>(i)]; }
-  int64_t& operator[](int i) { return ne[static_cast<size_t>(i)]; }
+  int64_t operator[](int i) const { return ne[to_size(i)]; }
+  int64_t& operator[](int i) { return ne[to_size(i)]; }
   bool operator==(const Shape&) const = default;
 
   /// Number of elements. For checked shapes only (nbytes() succeeded).

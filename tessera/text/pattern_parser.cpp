@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
@@ -134,7 +135,7 @@ class Parser {
     const char* begin = pattern_.data() + at_;
     const auto [end, code] = std::from_chars(begin, pattern_.data() + pattern_.size(), count);
     if (code != std::errc{} || count > kMaxRepeats) return error("bad count");
-    at_ += static_cast<size_t>(end - begin);
+    at_ += to_size(end - begin);
     return count;
   }
 
@@ -145,7 +146,7 @@ class Parser {
     uint32_t code_point = 0;
     const auto [end, code] = std::from_chars(begin, limit, code_point, 16);
     if (code != std::errc{} || end == limit || *end != '}' || code_point > kMaxCodePoint) return error("bad \\x{HHHH}");
-    at_ = static_cast<size_t>(end - pattern_.data()) + 1;
+    at_ = to_size(end - pattern_.data()) + 1;
     return code_point;
   }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/text/string_pool.h"
 #include "tessera/text/token_trie.h"
 #include "tessera/text/utf8.h"
@@ -43,7 +44,7 @@ class RwkvTokenizer final : public Tokenizer {
 
   Result<> prepare();
 
-  void append_piece(int32_t id, std::string& out) const override { out += bytes_[static_cast<size_t>(id)]; }
+  void append_piece(int32_t id, std::string& out) const override { out += bytes_[to_size(id)]; }
 
  protected:
   Result<> encode(std::string_view text, bool after_special, std::vector<int32_t>& out) const override;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/text/merge_list.h"
 #include "tessera/text/space_sign.h"
 #include "tessera/text/utf8.h"
@@ -88,7 +89,7 @@ void SpmTokenizer::merge_all(std::string_view segment, MergeList& list) const {
   list.merge(segment.size(), [&](const MergeSymbol& left, const MergeSymbol&, size_t end) -> Joined {
     const auto id = find_textual(segment.substr(left.begin, end - left.begin));
     if (!id) return {};
-    return {ranks_[static_cast<size_t>(*id)], static_cast<uint32_t>(*id)};
+    return {ranks_[to_size(*id)], static_cast<uint32_t>(*id)};
   });
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 
+#include "tessera/base/index.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
@@ -80,7 +81,7 @@ uint32_t category_mask(std::string_view name) {
 Category category_of(uint32_t code_point) {
   const auto* after = std::upper_bound(std::begin(kCategoryStarts), std::end(kCategoryStarts),
                                        std::min(code_point, kMaxCodePoint) * 32 + 31);
-  return category_at(static_cast<size_t>(after - std::begin(kCategoryStarts)) - 1);
+  return category_at(to_size(after - std::begin(kCategoryStarts)) - 1);
 }
 
 std::span<const CodePointRange> white_space() { return kWhiteSpace; }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/text/pre_tokenizer.h"
 #include "tessera/text/utf8.h"
 
@@ -111,7 +112,7 @@ Result<std::shared_ptr<const Vocab>> Vocab::create(VocabData data) {
   vocab->n_tokens_ = vocab->has_text_ ? data.tokens.size() : data.n_tokens;
   if (vocab->n_tokens_ > kMaxTokens)
     return fail(ErrorCode::limit, "vocabulary: {} tokens, limit {}", vocab->n_tokens_, kMaxTokens);
-  if (auto& bos = data.special_ids[static_cast<size_t>(SpecialToken::bos)]; pre_says(kNoDefaultBos) && !bos) bos = -1;
+  if (auto& bos = data.special_ids[to_size(SpecialToken::bos)]; pre_says(kNoDefaultBos) && !bos) bos = -1;
   TESSERA_TRY(vocab->set_special_ids(data));
   if (vocab->has_text_) {
     TESSERA_TRY(vocab->set_tokens(data));
@@ -165,14 +166,14 @@ Result<> Vocab::set_types(const std::optional<std::vector<int32_t>>& types) {
 
 Result<> Vocab::set_special_ids(const VocabData& data) {
   for (const auto& [which, id] : defaults_of(model_).ids)
-    if (has_text_ && contains(id)) special_ids_[static_cast<size_t>(which)] = id;
+    if (has_text_ && contains(id)) special_ids_[to_size(which)] = id;
   for (size_t i = 0; i < kNSpecialTokens; ++i) {
     if (!data.special_ids[i]) continue;
     const int64_t id = *data.special_ids[i];
     special_ids_[i].reset();
     if (contains(id)) {
       special_ids_[i] = static_cast<int32_t>(id);
-    } else if (id != -1 && id != kAbsentId && i != static_cast<size_t>(SpecialToken::padding)) {
+    } else if (id != -1 && id != kAbsentId && i != to_size(SpecialToken::padding)) {
       return fail(ErrorCode::format, "tokenizer.ggml.{}_token_id: {}, limit {} (tokens)", kSpecialNames[i], id,
                   n_tokens_);
     }
@@ -261,7 +262,7 @@ void Vocab::set_strip_rules(const VocabData& data) {
   const bool strips_mask =
       std::find(kPres.begin(), kPres.end(), data.pre) != kPres.end() ||
       std::find(kArchitectures.begin(), kArchitectures.end(), data.architecture) != kArchitectures.end();
-  if (const auto mask = find("<mask>"); strips_mask && mask) traits_[static_cast<size_t>(*mask)].strips_left = true;
+  if (const auto mask = find("<mask>"); strips_mask && mask) traits_[to_size(*mask)].strips_left = true;
 }
 
 }  // namespace tessera::text

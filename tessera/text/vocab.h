@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/index.h"
 #include "tessera/base/result.h"
 #include "tessera/text/string_pool.h"
 
@@ -91,11 +92,11 @@ class Vocab {
   const StringPool& merges() const { return merges_; }
 
   // Properties of one token; require contains(id) and has_text(). Texts are as stored (U+2581 for a space in SPM).
-  std::string_view text(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
-  float score(int32_t id) const { return scores_.empty() ? 0.0f : scores_[static_cast<size_t>(id)]; }
-  TokenType type(int32_t id) const { return traits_[static_cast<size_t>(id)].type; }
-  bool strips_left(int32_t id) const { return traits_[static_cast<size_t>(id)].strips_left; }
-  bool strips_right(int32_t id) const { return traits_[static_cast<size_t>(id)].strips_right; }
+  std::string_view text(int32_t id) const { return tokens_[to_size(id)]; }
+  float score(int32_t id) const { return scores_.empty() ? 0.0f : scores_[to_size(id)]; }
+  TokenType type(int32_t id) const { return traits_[to_size(id)].type; }
+  bool strips_left(int32_t id) const { return traits_[to_size(id)].strips_left; }
+  bool strips_right(int32_t id) const { return traits_[to_size(id)].strips_right; }
 
   /// True for the tokens that end a generation: eos, eot, eom, the fill-in-the-middle ends, and special tokens with a
   /// well-known end text such as <|im_end|>. False for ids that are not tokens.
@@ -109,9 +110,9 @@ class Vocab {
   std::optional<int32_t> byte_token(uint8_t byte) const;
 
   /// The byte of a token of type byte.
-  uint8_t byte_value(int32_t id) const { return traits_[static_cast<size_t>(id)].byte; }
+  uint8_t byte_value(int32_t id) const { return traits_[to_size(id)].byte; }
 
-  std::optional<int32_t> special(SpecialToken which) const { return special_ids_[static_cast<size_t>(which)]; }
+  std::optional<int32_t> special(SpecialToken which) const { return special_ids_[to_size(which)]; }
   bool add_bos() const { return add_bos_; }
   bool add_eos() const { return add_eos_; }
   bool add_sep() const { return add_sep_; }  // between the two texts of a pair

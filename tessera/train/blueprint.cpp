@@ -9,6 +9,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/base/rng.h"
 #include "tessera/gguf/keys.h"
 
@@ -142,7 +143,7 @@ Result<std::unique_ptr<Blueprint>> Blueprint::create(const ModelSizes& sizes, co
 
 std::vector<float> initial_values(const Weight& weight, int64_t n_layers, uint64_t seed) {
   const std::string& name = weight.tensor.name;
-  const auto n = static_cast<size_t>(weight.tensor.shape().n_elements());
+  const auto n = to_size(weight.tensor.shape().n_elements());
   if (name.ends_with(".bias")) return std::vector<float>(n, 0.0f);
   if (weight.use == Op::rms_norm || weight.use == Op::layer_norm) return std::vector<float>(n, 1.0f);
   float deviation = kDeviation / std::sqrt(static_cast<float>(weight.tensor.shape()[0]));

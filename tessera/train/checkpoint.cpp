@@ -10,6 +10,7 @@
 #include "tessera/base/function_ref.h"
 #include "tessera/base/half.h"
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/writer.h"
 
@@ -147,7 +148,7 @@ Result<> fill(const ModelFiles& files, const std::string& name, const Shape& sha
   if (source->info.dtype != DType::f32 || source->info.shape != shape)
     return fail(ErrorCode::mismatch, "{}: tensor {} is {} {}, want f32 {}", files.name(), name,
                 info(source->info.dtype).name, to_string(source->info.shape), to_string(shape));
-  values.resize(static_cast<size_t>(shape.n_elements()));
+  values.resize(to_size(shape.n_elements()));
   std::memcpy(values.data(), files.data(*source).data(), values.size() * sizeof(float));
   return {};
 }

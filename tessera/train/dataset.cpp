@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/train/dataset_order.h"
 
 namespace tessera::train {
@@ -67,7 +68,7 @@ Result<> Dataset::add(const TextPiece& piece, const text::Tokenizer& tokenizer) 
 
 Result<> Dataset::cut_windows() {
   if (document_begins_.empty()) return fail(ErrorCode::format, "text to train on: empty");
-  const auto n_ctx = static_cast<size_t>(options_.n_ctx);
+  const auto n_ctx = to_size(options_.n_ctx);
   if (options_.layout == WindowLayout::packed) {
     if (tokens_.size() <= n_ctx)
       return fail(ErrorCode::limit, "text to train on: {} tokens, want at least {}: a context of {} and the next one",
@@ -114,7 +115,7 @@ size_t Dataset::eval_window(size_t i) const {
 }
 
 Dataset::Window Dataset::window(size_t i) const {
-  const auto n_ctx = static_cast<size_t>(options_.n_ctx);
+  const auto n_ctx = to_size(options_.n_ctx);
   return options_.layout == WindowLayout::packed ? Window{i * n_ctx, n_ctx} : padded_windows_[i];
 }
 

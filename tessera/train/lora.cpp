@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 #include "tessera/base/rng.h"
 
 namespace tessera::train {
@@ -15,7 +16,7 @@ constexpr int64_t kMaxRank = 4096;
 
 Result<Tensor> matrix(std::string name, const Shape& shape) {
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, shape));
-  return Tensor{.name = std::move(name), .dtype = DType::f32, .layout = layout};
+  return Tensor{{DType::f32, layout}, std::move(name)};
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ Result<std::unique_ptr<Lora>> Lora::create(const Model& model, const LoraOptions
 }
 
 std::vector<float> Lora::initial_values(const Tensor& tensor, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(tensor.shape().n_elements()), 0.0f);
+  std::vector<float> values(to_size(tensor.shape().n_elements()), 0.0f);
   if (tensor.name.ends_with(".lora_b")) return values;
   Rng rng(Hash64().add(seed).add(tensor.name).value());
   const float limit = 1.0f / std::sqrt(static_cast<float>(tensor.shape()[0]));

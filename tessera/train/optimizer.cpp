@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/base/index.h"
+
 namespace tessera::train {
 
 namespace {
@@ -35,7 +37,7 @@ std::optional<OptimizerKind> optimizer_from_name(std::string_view name) {
   return static_cast<OptimizerKind>(found - kNames.begin());
 }
 
-std::string_view to_string(OptimizerKind kind) { return kNames[static_cast<size_t>(kind)]; }
+std::string_view to_string(OptimizerKind kind) { return kNames[to_size(kind)]; }
 
 Rule rule_of(OptimizerKind kind, bool is_layer_matrix) {
   if (kind == OptimizerKind::sgd) return Rule::momentum;
@@ -45,7 +47,7 @@ Rule rule_of(OptimizerKind kind, bool is_layer_matrix) {
 std::array<float, kHyperEntries> hyper_values(const OptimizerOptions& options, Rule rule, int64_t i,
                                               float learning_rate, float gradient_scale) {
   std::array<float, kHyperEntries> values{};
-  const auto set = [&](Hyper which, float value) { values[static_cast<size_t>(which)] = value; };
+  const auto set = [&](Hyper which, float value) { values[to_size(which)] = value; };
   const auto correction = [&](float beta) {
     return static_cast<float>(1 - std::pow(double{beta}, static_cast<double>(i + 1)));
   };

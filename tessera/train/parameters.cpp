@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tessera/base/half.h"
+#include "tessera/base/index.h"
 
 namespace tessera::train {
 
@@ -13,25 +14,23 @@ namespace {
 constexpr size_t kChunk = size_t{1} << 16;  // floats per read
 constexpr size_t kLanes = 8;                // partial sums that accumulate a chunk's squares in turn
 
-Tensor beside(const Tensor& weight, std::string_view ending) {
-  // Expected to succeed: the weight already has a layout of this shape, in a type no wider than f32.
-  Tensor tensor;
-  tensor.name = weight.name + std::string(ending);
-  if (auto layout = contiguous_layout(DType::f32, weight.shape())) tensor.layout = *layout;
-  return tensor;
+Tensor beside(const Tensor& weight, const Layout& layout, std::string_view ending) {
+  return {{DType::f32, layout}, weight.name + std::string(ending)};
 }
 
 }  // namespace
 
-void Parameters::add(Tensor& weight, Rule rule, bool decays) {
+Result<> Parameters::add(Tensor& weight, Rule rule, bool decays) {
+  TESSERA_ASSIGN(const Layout layout, contiguous_layout(DType::f32, weight.shape()));
   Parameter& p = parameters_.emplace_back();
   p.weight = &weight;
   p.rule = rule;
   p.decays = decays;
-  p.exact = beside(weight, "");
-  p.gradient = beside(weight, ".gradient");
-  p.moment1 = beside(weight, ".moment1");
-  p.moment2 = beside(weight, ".moment2");
+  p.exact = beside(weight, layout, "");
+  p.gradient = beside(weight, layout, ".gradient");
+  p.moment1 = beside(weight, layout, ".moment1");
+  p.moment2 = beside(weight, layout, ".moment2");
+  return {};
 }
 
 Result<> Parameters::plan(const BufferType& type) {
@@ -67,7 +66,7 @@ Result<double> Parameters::gradient_norm() {
   chunk_.resize(kChunk);
   double total = 0;
   for (const Parameter& p : parameters_) {
-    const auto n = static_cast<size_t>(p.shape().n_elements());
+    const auto n = to_size(p.shape().n_elements());
     for (size_t begin = 0; begin < n; begin += kChunk) {
       const std::span<float> values = std::span(chunk_).first(std::min(kChunk, n - begin));
       TESSERA_TRY(p.gradient.buffer->get(p.gradient, begin * sizeof(float), std::as_writable_bytes(values)));
@@ -91,7 +90,7 @@ Result<> Parameters::set_values(Parameter& p, std::span<const float> values) {
 }
 
 Result<std::vector<float>> Parameters::get_values(const Tensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.shape().n_elements()));
+  std::vector<float> values(to_size(tensor.shape().n_elements()));
   TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(values))));
   return values;
 }

@@ -37,8 +37,8 @@ struct ParameterBytes {
 
 class Parameters {
  public:
-  /// Adds a learned weight of type f32 or bf16, which outlives this. Call before plan().
-  void add(Tensor& weight, Rule rule, bool decays);
+  /// Adds a learned weight of type f32 or bf16, which outlives this. Call before plan(). Errors: limit (sizes).
+  Result<> add(Tensor& weight, Rule rule, bool decays);
   /// Adds a weight that training does not change.
   void add_frozen(Tensor& weight) { frozen_.push_back(&weight); }
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "tessera/base/index.h"
+
 namespace tessera::train {
 
 namespace {
@@ -37,8 +39,8 @@ std::string TrainingRun::where() const {
 }
 
 Result<StepResult> TrainingRun::one_step(const CancelToken* cancel) {
-  const auto n_ctx = static_cast<size_t>(data_.n_ctx());
-  const auto n_windows = static_cast<size_t>(options_.n_batch_windows);
+  const auto n_ctx = to_size(data_.n_ctx());
+  const auto n_windows = to_size(options_.n_batch_windows);
   tokens_.resize(n_windows * n_ctx);
   targets_.resize(n_windows * n_ctx);
   for (size_t i = 0; i < n_windows; ++i)
@@ -69,8 +71,8 @@ Result<> TrainingRun::watch(double loss) {
 
 Result<> TrainingRun::evaluate(const RunEvents& events, const CancelToken* cancel) {
   if (data_.n_eval_windows() == 0) return {};
-  const auto n_ctx = static_cast<size_t>(data_.n_ctx());
-  const auto n_at_once = static_cast<size_t>(trainer_.options().n_micro_windows);
+  const auto n_ctx = to_size(data_.n_ctx());
+  const auto n_at_once = to_size(trainer_.options().n_micro_windows);
   Trainer::Losses total;
   for (size_t begin = 0; begin < data_.n_eval_windows(); begin += n_at_once) {
     const size_t n = std::min(n_at_once, data_.n_eval_windows() - begin);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::train {
@@ -65,7 +66,7 @@ Result<> TextReader::refill() {
   begin_ = 0;
   const size_t n_old = buffer_.size();
   const uint64_t n_room = 2 * (max_piece_bytes_ + separator_.size()) - n_old;
-  const auto n_new = static_cast<size_t>(std::min<uint64_t>(n_room, file_->size() - n_read_));
+  const auto n_new = to_size(std::min<uint64_t>(n_room, file_->size() - n_read_));
   buffer_.resize(n_old + n_new);
   TESSERA_TRY(file_->read_at(n_read_, std::as_writable_bytes(std::span(buffer_).subspan(n_old))));
   n_read_ += n_new;

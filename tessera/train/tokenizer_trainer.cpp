@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/train/tokenizer_trainer_words.h"
 
@@ -84,9 +85,9 @@ text::VocabData vocab_data(const TrainedVocab& vocab) {
   if (!vocab.scores.empty()) data.scores = vocab.scores;
   data.types = type_ids(vocab);
   data.merges.assign(vocab.merges.begin(), vocab.merges.end());
-  data.special_ids[static_cast<size_t>(bos)] = vocab.bos;
-  data.special_ids[static_cast<size_t>(eos)] = vocab.eos;
-  data.special_ids[static_cast<size_t>(unknown)] = vocab.unknown.value_or(-1);
+  data.special_ids[to_size(bos)] = vocab.bos;
+  data.special_ids[to_size(eos)] = vocab.eos;
+  data.special_ids[to_size(unknown)] = vocab.unknown.value_or(-1);
   data.add_bos = true;
   data.add_eos = false;
   data.add_space_prefix = vocab.add_space_prefix;

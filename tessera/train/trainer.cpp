@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "tessera/base/half.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/autodiff.h"
 #include "tessera/train/blueprint.h"
 
@@ -31,7 +32,7 @@ Result<> lay_out(Tensor& tensor, DType dtype) {
 }
 
 std::vector<float> as_floats(const ModelFiles::Tensor& source, std::span<const std::byte> bytes) {
-  std::vector<float> values(static_cast<size_t>(source.info.shape.n_elements()));
+  std::vector<float> values(to_size(source.info.shape.n_elements()));
   if (source.info.dtype == DType::f32) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
@@ -90,7 +91,7 @@ Result<> Trainer::plan_caches() {
     tokens.push_back({.token = 0,
                       .position = static_cast<int32_t>(i % options_.n_ctx),
                       .sequence = static_cast<int32_t>(i / options_.n_ctx)});
-  TESSERA_TRY(states_->reserve(tokens, runs_));
+  TESSERA_TRY(states_->reserve(tokens, segments_));
   states_->discard();
   return {};
 }
@@ -110,7 +111,7 @@ Result<> Trainer::list_parameters() {
   learned_.clear();
   for (const auto& [tensor, is_layer_matrix] : candidates) {
     if (!reached.contains(tensor)) continue;
-    parameters_.add(*tensor, rule_of(options_.optimizer.kind, is_layer_matrix), is_matrix(*tensor));
+    TESSERA_TRY(parameters_.add(*tensor, rule_of(options_.optimizer.kind, is_layer_matrix), is_matrix(*tensor)));
     learned_.push_back(tensor);
   }
   if (learned_.empty()) return fail(ErrorCode::unsupported, "the model has nothing that can be trained");
@@ -167,7 +168,7 @@ Value Trainer::build_losses(GraphBuilder& b, Inputs& in) const {
     in.batch.group_of_layer.push_back(cache_->group_of(static_cast<int64_t>(il)));
   if (states_ != nullptr) {
     in.batch.states = states_.get();
-    in.batch.runs = b.input("runs", DType::i32, {states_->n_run_entries(t)});
+    in.batch.segments = b.input("segments", DType::i32, {states_->n_segment_entries(t)});
   }
   if (options_.lora != nullptr) {
     in.scales = b.input("scales", DType::f32, {1, t});
@@ -233,8 +234,8 @@ Result<> Trainer::allocate() {
   TESSERA_ASSIGN(forward_, executor_->prepare(std::move(graphs[0])));
   TESSERA_ASSIGN(backward_, executor_->prepare(std::move(graphs[1])));
   TESSERA_ASSIGN(update_, executor_->prepare(std::move(graphs[2])));
-  ones_.assign(static_cast<size_t>(n_tokens()), 1.0f);
-  losses_.resize(static_cast<size_t>(n_tokens()));
+  ones_.assign(to_size(n_tokens()), 1.0f);
+  losses_.resize(to_size(n_tokens()));
   return {};
 }
 
@@ -261,7 +262,7 @@ Result<> Trainer::initialize(const ModelFiles& files, uint64_t seed) {
 // --- steps
 
 Result<> Trainer::require_examples(const Examples& examples) const {
-  const size_t n = examples.tokens.size(), n_ctx = static_cast<size_t>(options_.n_ctx);
+  const size_t n = examples.tokens.size(), n_ctx = to_size(options_.n_ctx);
   if (n == 0 || n % n_ctx != 0 || examples.targets.size() != n)
     return fail(ErrorCode::invalid_argument, "{} tokens and {} targets, want whole windows of {}", n,
                 examples.targets.size(), n_ctx);
@@ -276,7 +277,7 @@ Result<> Trainer::require_examples(const Examples& examples) const {
 // A pass always computes n_micro_windows windows. Missing windows are filled with tokens without targets.
 Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in, const Examples& examples,
                                           const CancelToken* cancel) {
-  const auto n = static_cast<size_t>(n_tokens()), n_ctx = static_cast<size_t>(options_.n_ctx);
+  const auto n = to_size(n_tokens()), n_ctx = to_size(options_.n_ctx);
   const auto set = [&](Value input, auto value_of) {
     ints_.resize(n);
     for (size_t i = 0; i < n; ++i) ints_[i] = static_cast<int32_t>(value_of(i));
@@ -288,12 +289,12 @@ Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in
   TESSERA_TRY(set(in.batch.positions, [&](size_t i) { return i % n_ctx; }));
   TESSERA_TRY(set(in.batch.sequences, [&](size_t i) { return i / n_ctx; }));
   TESSERA_TRY(set(in.batch.outputs, [&](size_t i) { return i; }));
-  if (in.batch.runs.present()) TESSERA_TRY(set_input(graph, in.batch.runs, runs_));
+  if (in.batch.segments.present()) TESSERA_TRY(set_input(graph, in.batch.segments, segments_));
   TESSERA_TRY(set_input(graph, in.d_loss, ones_));
   if (in.scales.present()) TESSERA_TRY(set_input(graph, in.scales, ones_));
   TESSERA_TRY(executor_->run(graph, {.cancel = cancel}));
-  const Tensor& place = graph.place(in.losses.id());
-  TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(losses_))));
+  const Tensor& tensor = graph.tensor(in.losses.id());
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(losses_))));
   Losses losses;
   for (size_t i = 0; i < n_given; ++i) losses.sum += double{losses_[i]};
   losses.n = std::ranges::count_if(examples.targets, [](int32_t id) { return id >= 0; });
@@ -303,7 +304,7 @@ Result<Trainer::Losses> Trainer::run_pass(PreparedGraph& graph, const Inputs& in
 Result<Trainer::Losses> Trainer::run_passes(Pass pass, const Examples& examples, const CancelToken* cancel) {
   TESSERA_TRY(require_examples(examples));
   Losses total;
-  const auto n_micro = static_cast<size_t>(n_tokens());
+  const auto n_micro = to_size(n_tokens());
   for (size_t begin = 0; begin < examples.tokens.size(); begin += n_micro) {
     const size_t n = std::min(n_micro, examples.tokens.size() - begin);
     const Examples part{examples.tokens.subspan(begin, n), examples.targets.subspan(begin, n)};

@@ -108,7 +108,7 @@ class Trainer {
   Model* model_ = nullptr;
   std::unique_ptr<KvCache> cache_;          // describes the layers; never allocated, training stores no keys or values
   std::unique_ptr<RecurrentCache> states_;  // receives the final states of windows; null: no recurrent layers
-  std::vector<int32_t> runs_;               // each window is a run that starts from a state of zeros
+  std::vector<int32_t> segments_;           // each window is a segment that starts from a state of zeros
   Parameters parameters_;
   std::vector<const Tensor*> learned_;  // the weights of parameters_
   std::unique_ptr<Backend> backend_;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/vulkan/buffers.h"
 #include "tessera/vulkan/cooperative.h"
@@ -16,8 +17,6 @@
 namespace tessera::vulkan {
 
 namespace {
-
-constexpr int64_t kMaxBlockDim = 1024;  // elements of a head in attention.comp
 
 std::string_view what_of(uint32_t fault) {
   constexpr std::string_view kNames[] = {"value", "row",    "cell",  "sequence", "position",
@@ -35,7 +34,7 @@ class VulkanBackend final : public Backend {
 
   const Device& device() const override;
   Result<size_t> work_bytes(const Graph& graph) const override;
-  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                              const BufferRange& work) override;
   Result<> run(GraphPlan& plan, const CancelToken* cancel) override;
   Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel) override;
@@ -127,7 +126,7 @@ class VulkanDevice final : public Device {
   static bool fits(const TensorSpec& spec) {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     for (int i = 0; i < kMaxRank; ++i)
-      if (spec.shape()[i] > kMost || spec.layout.nb[static_cast<size_t>(i)] > 2 * kMost) {
+      if (spec.shape()[i] > kMost || spec.layout.nb[to_size(i)] > 2 * kMost) {
         const bool steps = spec.shape()[i] > 1;  // the stride of an extent of 1 is unused
         if (spec.shape()[i] > kMost || steps) return false;
       }
@@ -163,10 +162,10 @@ Result<> VulkanBackend::create() {
 
 const Device& VulkanBackend::device() const { return device_; }
 
-Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> places,
+Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> tensors,
                                                           const BufferRange& work) {
   TESSERA_TRY(require_supported(device_, graph));
-  TESSERA_TRY(require_places(device_, graph, places));
+  TESSERA_TRY(require_tensors(device_, graph, tensors));
   auto plan = std::make_unique<VulkanPlan>(device_.context(), ++n_plans_);
   if (graph.size() == 0) return plan;
   PlanMemory memory{.tables = device_.tables(), .fault = fault_.address()};
@@ -179,7 +178,7 @@ Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, st
     memory.work_bytes = work.bytes;
     memory.work_address = buffer.address() + work.offset;
   }
-  const StepContext context{graph, graph[0], places, device_.context().n_lanes(), device_.cooperates()};
+  const StepContext context{graph, graph[0], tensors, device_.context().n_lanes(), device_.cooperates()};
   TESSERA_TRY(plan->compile(context, device_.pipelines(), memory));
   device_.pipelines().save();
   return plan;
@@ -188,12 +187,11 @@ Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, st
 Result<size_t> VulkanBackend::work_bytes(const Graph& graph) const {
   TESSERA_TRY(require_supported(device_, graph));
   if (graph.size() == 0) return 0;
-  std::vector<Tensor> places;
-  places.reserve(static_cast<size_t>(graph.size()));
-  for (const Node& node : graph.nodes())
-    places.push_back({.name = node.name, .dtype = node.spec.dtype, .layout = node.spec.layout});
+  std::vector<Tensor> tensors;
+  tensors.reserve(to_size(graph.size()));
+  for (const Node& node : graph.nodes()) tensors.push_back(Tensor{node.spec, node.name});
   return VulkanPlan::work_bytes(device_.context(),
-                                {graph, graph[0], places, device_.context().n_lanes(), device_.cooperates()});
+                                {graph, graph[0], tensors, device_.context().n_lanes(), device_.cooperates()});
 }
 
 Result<> VulkanBackend::run(GraphPlan& plan, const CancelToken* cancel) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/vulkan/cooperative.h"
 
 namespace tessera::vulkan {
@@ -103,7 +104,7 @@ Result<> Context::read_properties() {
   // A CPU runs one subgroup at a time, so more invocations would only wait for each other.
   n_lanes_ = type_ == VK_PHYSICAL_DEVICE_TYPE_CPU ? std::clamp(subgroup_size_, kFewestLanes, kGpuLanes) : kGpuLanes;
   if (instance_->options().n_lanes != 0) n_lanes_ = instance_->options().n_lanes;
-  max_allocation_ = static_cast<size_t>(v11.maxMemoryAllocationSize);
+  max_allocation_ = to_size(v11.maxMemoryAllocationSize);
   return {};
 }
 
@@ -269,7 +270,7 @@ Result<Allocation> Context::allocate(size_t bytes, MemoryKind kind) const {
   api_.vkGetBufferMemoryRequirements(device_, allocation.buffer_, &needs);
   const uint32_t type = kind == MemoryKind::host ? host_memory_type_ : device_memory_type_;
   if ((needs.memoryTypeBits >> type & 1) == 0)
-    return fail(ErrorCode::unsupported, "{}: buffers cannot lie in memory of type {}", name_, type);
+    return fail(ErrorCode::unsupported, "{}: memory of type {} cannot hold buffers", name_, type);
   const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                         .pNext = nullptr,
                                         .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
@@ -309,7 +310,7 @@ Result<> Context::submit(Queue queue, std::span<const VkCommandBuffer> commands,
                           .pCommandBuffers = commands.data(),
                           .signalSemaphoreCount = 0,
                           .pSignalSemaphores = nullptr};
-  const size_t i = has_transfer_queue() ? static_cast<size_t>(queue) : 0;
+  const size_t i = has_transfer_queue() ? to_size(queue) : 0;
   const std::lock_guard lock(queue_mutexes_[i]);
   return check(api_.vkQueueSubmit(queues_[i], 1, &info, fence), "vkQueueSubmit");
 }
@@ -330,7 +331,7 @@ Result<VkCommandPool> Context::create_pool(Queue queue) const {
   const VkCommandPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                      .pNext = nullptr,
                                      .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                     .queueFamilyIndex = places_[static_cast<size_t>(queue)].family};
+                                     .queueFamilyIndex = places_[to_size(queue)].family};
   VkCommandPool pool = VK_NULL_HANDLE;
   TESSERA_TRY(check(api_.vkCreateCommandPool(device_, &info, nullptr, &pool), "vkCreateCommandPool"));
   return pool;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tessera/base/index.h"
 #include "tessera/base/rng.h"
 #include "tessera/graph/builder.h"
 
@@ -52,7 +53,7 @@ bool has_cooperative_matrices(const Instance& instance, VkPhysicalDevice device,
 Result<std::vector<float>> compute_probe(const Device& device) {
   Rng rng(1);
   const auto random = [&](int64_t n) {
-    std::vector<float> values(static_cast<size_t>(n));
+    std::vector<float> values(to_size(n));
     for (float& v : values) v = rng.next_float(-1.0f, 1.0f);
     return values;
   };
@@ -65,24 +66,24 @@ Result<std::vector<float>> compute_probe(const Device& device) {
   TESSERA_ASSIGN(const size_t work_bytes, backend->work_bytes(graph));
   const BufferType& type = device.buffer_type();
   std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<Tensor> places;
+  std::vector<Tensor> tensors;
   for (const Node& node : graph.nodes()) {
-    Tensor place{.name = node.name, .dtype = node.spec.dtype, .layout = node.spec.layout};
-    TESSERA_ASSIGN(auto buffer, type.allocate(span_bytes(place.dtype, place.layout), BufferUsage::compute));
-    place.buffer_type = &type;
-    place.buffer = buffer.get();
+    Tensor tensor{node.spec, node.name};
+    TESSERA_ASSIGN(auto buffer, type.allocate(span_bytes(tensor.dtype, tensor.layout), BufferUsage::compute));
+    tensor.buffer_type = &type;
+    tensor.buffer = buffer.get();
     buffers.push_back(std::move(buffer));
-    places.push_back(std::move(place));
+    tensors.push_back(std::move(tensor));
   }
   TESSERA_ASSIGN(const auto work, type.allocate(work_bytes, BufferUsage::compute));
   TESSERA_ASSIGN(const auto plan,
-                 backend->compile(graph, places, {.buffer = work.get(), .offset = 0, .bytes = work_bytes}));
-  const auto at = [&](Value v) -> const Tensor& { return places[static_cast<size_t>(v.id())]; };
+                 backend->compile(graph, tensors, {.buffer = work.get(), .offset = 0, .bytes = work_bytes}));
+  const auto at = [&](Value v) -> const Tensor& { return tensors[to_size(v.id())]; };
   const std::vector<float> w_values = random(kColumns * kRows), x_values = random(kColumns * kTokens);
   TESSERA_TRY(at(w).buffer->set(at(w), 0, std::as_bytes(std::span(w_values))));
   TESSERA_TRY(at(x).buffer->set(at(x), 0, std::as_bytes(std::span(x_values))));
   TESSERA_TRY(backend->run(*plan, nullptr));
-  std::vector<float> values(static_cast<size_t>(kRows * kTokens));
+  std::vector<float> values(to_size(kRows * kTokens));
   TESSERA_TRY(at(y).buffer->get(at(y), 0, std::as_writable_bytes(std::span(values))));
   return values;
 }

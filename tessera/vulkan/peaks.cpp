@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tessera/base/index.h"
+
 namespace tessera::vulkan {
 
 namespace {
@@ -68,10 +70,9 @@ Result<DevicePeaks> measure_peaks(const Context& context, Pipelines& pipelines, 
   const int64_t read_bytes = std::max(int64_t{is_cpu ? 64 : 256} << 20, n_invocations * kQuadBytes);
   const int64_t n_reads = read_bytes / (n_invocations * kQuadBytes);
 
-  TESSERA_ASSIGN(const Allocation from, context.allocate(static_cast<size_t>(read_bytes), MemoryKind::device));
+  TESSERA_ASSIGN(const Allocation from, context.allocate(to_size(read_bytes), MemoryKind::device));
   TESSERA_TRY(transfers.fill(from, std::byte{1}));
-  TESSERA_ASSIGN(const Allocation to,
-                 context.allocate(static_cast<size_t>(n_invocations) * sizeof(float), MemoryKind::device));
+  TESSERA_ASSIGN(const Allocation to, context.allocate(to_size(n_invocations) * sizeof(float), MemoryKind::device));
   TESSERA_ASSIGN(const Allocation params_memory, context.allocate(2 * sizeof(StepParams), MemoryKind::device));
   std::array<StepParams, 2> params;
   for (StepParams& p : params) {

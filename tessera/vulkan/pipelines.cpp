@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tessera/base/hash.h"
+#include "tessera/base/index.h"
 
 namespace tessera::vulkan {
 
@@ -98,7 +99,7 @@ Result<VkPipeline> Pipelines::find(Shader shader, uint32_t variant, DType format
 Result<VkPipeline> Pipelines::make(const Key& key) const {
   const auto& [shader, variant, format, format2] = key;
   const DeviceApi& api = context_.api();
-  const Code& code = kCode[static_cast<size_t>(shader)];
+  const Code& code = kCode[to_size(shader)];
   const VkShaderModuleCreateInfo module_info{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                              .pNext = nullptr,
                                              .flags = 0,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 #include "tessera/vulkan/buffers.h"
 
@@ -22,16 +23,16 @@ int64_t macs_per_submission(const Context& context) {
 }
 
 // Places without memory occur only when sizes are computed; their address is 0.
-VkDeviceAddress address_of(const Tensor& place) {
-  if (place.buffer == nullptr) return 0;
-  return static_cast<const VulkanBuffer*>(place.buffer)->address() + place.offset;
+VkDeviceAddress address_of(const Tensor& tensor) {
+  if (tensor.buffer == nullptr) return 0;
+  return static_cast<const VulkanBuffer*>(tensor.buffer)->address() + tensor.offset;
 }
 
-OperandParams operand_of(const Tensor& place) {
-  OperandParams params{.data = address_of(place), .ne = {}, .nb = {}};
+OperandParams operand_of(const Tensor& tensor) {
+  OperandParams params{.data = address_of(tensor), .ne = {}, .nb = {}};
   for (size_t i = 0; i < kMaxRank; ++i) {
-    params.ne[i] = static_cast<uint32_t>(place.layout.shape.ne[i]);
-    params.nb[i] = static_cast<uint32_t>(place.layout.nb[i]);
+    params.ne[i] = static_cast<uint32_t>(tensor.layout.shape.ne[i]);
+    params.nb[i] = static_cast<uint32_t>(tensor.layout.nb[i]);
   }
   return params;
 }
@@ -80,20 +81,20 @@ Result<> VulkanPlan::make_steps(const StepContext& of_any_node) {
     const Node& node = graph[id];
     const OpKernel* kernel = kernel_of(node.op);
     if (kernel == nullptr) continue;
-    const StepContext context{graph, node, of_any_node.places, of_any_node.n_lanes, of_any_node.cooperates};
+    const StepContext context{graph, node, of_any_node.tensors, of_any_node.n_lanes, of_any_node.cooperates};
     Step step{.node = &node, .params = {}, .extra = {}};
     std::vector<Touched> touched;
-    const auto touch = [&](const Tensor& place, bool is_written) {
-      const VkDeviceAddress begin = address_of(place);
-      touched.push_back({begin, begin + span_bytes(place.dtype, place.layout), is_written});
+    const auto touch = [&](const Tensor& tensor, bool is_written) {
+      const VkDeviceAddress begin = address_of(tensor);
+      touched.push_back({begin, begin + span_bytes(tensor.dtype, tensor.layout), is_written});
     };
-    const Tensor& place = of_any_node.places[static_cast<size_t>(id)];
-    step.params.y = operand_of(place);
-    touch(place, true);
+    const Tensor& tensor = of_any_node.tensors[to_size(id)];
+    step.params.y = operand_of(tensor);
+    touch(tensor, true);
     for (size_t i = 0; i < node.n_sources; ++i) {
       if (!context.has(i)) continue;
-      step.params.x[i] = operand_of(context.place(i));
-      touch(context.place(i), writes_operand(node, i));
+      step.params.x[i] = operand_of(context.tensor(i));
+      touch(context.tensor(i), writes_operand(node, i));
     }
     Step merge = step;
     TESSERA_TRY(kernel->prepare(context, step));

@@ -32,7 +32,7 @@ class VulkanPlan final : public GraphPlan {
   VulkanPlan(const Context& context, uint64_t number) : context_(context), number_(number) {}
   ~VulkanPlan() override;
 
-  /// Returns the bytes of work memory that a graph needs. Its places need no memory. A graph of the same nodes with
+  /// Returns the bytes of work memory that a graph needs. Its tensors need no memory. A graph of the same nodes with
   /// smaller values does not need more. Errors: errors of the kernels.
   static Result<size_t> work_bytes(const Context& context, const StepContext& of_any_node);
 

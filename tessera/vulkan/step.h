@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/backend/backend.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/node.h"
 
 namespace tessera::vulkan {
@@ -55,13 +56,13 @@ struct Step {
 struct StepContext {
   const Graph& graph;
   const Node& node;
-  std::span<const Tensor> places;
+  std::span<const Tensor> tensors;
   uint32_t n_lanes;
   bool cooperates = false;  // cooperative matrices are enabled and available
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }
-  const Tensor& place(size_t source) const { return places[static_cast<size_t>(node.sources[source])]; }
+  const Tensor& tensor(size_t source) const { return tensors[to_size(node.sources[source])]; }
   const Shape& shape() const { return node.spec.shape(); }
 };
 

@@ -285,10 +285,8 @@ TEST(ExampleBackend, ACacheOfAnotherDeviceIsNotTouched) {
   const Device& device = *example_devices()[0];
   ASSERT_TRUE(device.can_use(cpu_device().buffer_type()));
   for (const Device* owner : {&device, &cpu_device()}) {
-    const Tensor cache{.name = "cache",
-                       .dtype = DType::f32,
-                       .layout = contiguous_layout(DType::f32, {4, kKvBlockTokens, 1, 1}).value(),
-                       .buffer_type = &owner->buffer_type()};
+    const Tensor cache{
+        {DType::f32, contiguous_layout(DType::f32, {4, kKvBlockTokens, 1, 1}).value()}, "cache", &owner->buffer_type()};
     GraphBuilder b;
     const Value k = b.tensor(cache);
     const Value store =

@@ -126,8 +126,7 @@ TEST(PluginGraph, ANodeAloneHasItsSourcesAndThoseHaveNone) {
 }
 
 TEST(PluginGraph, AStoreIsAnAliasOfItsCache) {
-  const Tensor cache{
-      .name = "cache", .dtype = DType::f32, .layout = contiguous_layout(DType::f32, {4, kKvBlockTokens, 2, 3}).value()};
+  const Tensor cache{{DType::f32, contiguous_layout(DType::f32, {4, kKvBlockTokens, 2, 3}).value()}, "cache"};
   GraphBuilder b;
   b.kv_store(b.tensor(cache), b.input("x", DType::f32, {4, 2, 5}), b.input("cells", DType::i32, {5}), KvSide::v);
   const Graph graph = std::move(b).finish().value();

@@ -226,18 +226,13 @@ TEST(Plugin, TimesOfNodesAreNotMadeUp) {
   const Graph graph = sum_of_two(16);
   const BufferType& memory = found.devices[0]->buffer_type();
   ASSERT_OK_AND_ASSIGN(const auto buffer, memory.allocate(192, BufferUsage::compute));
-  std::vector<Tensor> places;
+  std::vector<Tensor> tensors;
   for (NodeId id = 0; id < graph.size(); ++id)
-    places.push_back({.name = graph[id].name,
-                      .dtype = graph[id].spec.dtype,
-                      .layout = graph[id].spec.layout,
-                      .buffer_type = &memory,
-                      .buffer = buffer.get(),
-                      .offset = static_cast<size_t>(id) * 64});
-  ASSERT_OK_AND_ASSIGN(const auto plan, backend->compile(graph, places, {}));
+    tensors.push_back({graph[id].spec, graph[id].name, &memory, buffer.get(), static_cast<size_t>(id) * 64});
+  ASSERT_OK_AND_ASSIGN(const auto plan, backend->compile(graph, tensors, {}));
   EXPECT_ERROR(backend->run_timed(*plan, nullptr), "fine:0 does not tell the times of nodes");
-  places[0].buffer = nullptr;
-  EXPECT_ERROR(backend->compile(graph, places, {}), "a has no memory that fine:0 can address");
+  tensors[0].buffer = nullptr;
+  EXPECT_ERROR(backend->compile(graph, tensors, {}), "a has no memory that fine:0 can address");
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class SmallType final : public BufferType {
 };
 
 Tensor bytes_tensor(const std::string& name, int64_t n) {
-  return {.name = name, .dtype = DType::i8, .layout = contiguous_layout(DType::i8, {n}).value()};
+  return {{DType::i8, contiguous_layout(DType::i8, {n}).value()}, name};
 }
 
 // Memory of tensors in one type, in their order.

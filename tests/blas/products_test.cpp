@@ -57,9 +57,9 @@ class BlasProducts : public ::testing::TestWithParam<const char*> {
     TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
     TESSERA_TRY(set_input(*prepared, in, x));
     TESSERA_TRY(executor.run(*prepared, {.cancel = cancel}));
-    const Tensor& place = prepared->place(y.id());
-    Bytes bytes(nbytes(place.dtype, place.shape()).value());
-    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    const Tensor& tensor = prepared->tensor(y.id());
+    Bytes bytes(nbytes(tensor.dtype, tensor.shape()).value());
+    TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
     return values_of<float>(bytes);
   }
 
@@ -183,8 +183,7 @@ class BlasDevice : public ::testing::Test {
   }
 
   bool supports_product(const Shape& weights, int64_t n_tokens, const BufferType& memory, DType dtype) const {
-    const Tensor w{
-        .name = "w", .dtype = dtype, .layout = contiguous_layout(dtype, weights).value(), .buffer_type = &memory};
+    const Tensor w{{dtype, contiguous_layout(dtype, weights).value()}, "w", &memory};
     GraphBuilder b;
     b.mul_mat(b.tensor(w), b.input("x", DType::f32, {weights[0], n_tokens}));
     const Graph graph = std::move(b).finish().value();
@@ -241,10 +240,10 @@ TEST_F(BlasDevice, RefusesPlacesItCannotAddress) {
   ASSERT_OK_AND_ASSIGN(const size_t n_work, backend->work_bytes(graph));
   EXPECT_EQ(n_work, 64u * 64 * sizeof(float));
   ASSERT_OK_AND_ASSIGN(const auto memory, cpu().buffer_type().allocate(n_work, BufferUsage::compute));
-  std::vector<Tensor> places(3, packed.tensor);
-  EXPECT_ERROR(backend->compile(graph, places, {memory.get(), 0, n_work - 1}), "bytes of scratch memory");
-  EXPECT_ERROR(backend->compile(graph, {}, {memory.get(), 0, n_work}), "0 places for 3 nodes");
-  EXPECT_ERROR(backend->compile(graph, places, {memory.get(), 0, n_work}), "w has no memory that blas can address");
+  std::vector<Tensor> tensors(3, packed.tensor);
+  EXPECT_ERROR(backend->compile(graph, tensors, {memory.get(), 0, n_work - 1}), "bytes of scratch memory");
+  EXPECT_ERROR(backend->compile(graph, {}, {memory.get(), 0, n_work}), "0 tensors for 3 nodes");
+  EXPECT_ERROR(backend->compile(graph, tensors, {memory.get(), 0, n_work}), "w has no memory that blas can address");
 }
 
 TEST(BlasLibrary, IsRefusedByNameWhereItIsNot) {

@@ -30,31 +30,33 @@ std::vector<BatchToken> tokens_of(int32_t sequence, int32_t begin, int32_t end) 
   return tokens;
 }
 
-struct RunFields {
+struct SegmentFields {
   int32_t begin, count, read, write;
 };
 
-RunFields first_run(const std::vector<int32_t>& runs) { return {runs[0], runs[1], runs[2], runs[3]}; }
-
-Result<RunFields> reserve_one(RecurrentCache& cache, int32_t sequence, int32_t begin, int32_t end) {
-  std::vector<int32_t> runs;
-  TESSERA_TRY(cache.reserve(tokens_of(sequence, begin, end), runs));
-  return first_run(runs);
+SegmentFields first_segment(const std::vector<int32_t>& segments) {
+  return {segments[0], segments[1], segments[2], segments[3]};
 }
 
-Result<RunFields> decode_one(RecurrentCache& cache, int32_t sequence, int32_t begin, int32_t end) {
-  TESSERA_ASSIGN(const RunFields run, reserve_one(cache, sequence, begin, end));
+Result<SegmentFields> reserve_one(RecurrentCache& cache, int32_t sequence, int32_t begin, int32_t end) {
+  std::vector<int32_t> segments;
+  TESSERA_TRY(cache.reserve(tokens_of(sequence, begin, end), segments));
+  return first_segment(segments);
+}
+
+Result<SegmentFields> decode_one(RecurrentCache& cache, int32_t sequence, int32_t begin, int32_t end) {
+  TESSERA_ASSIGN(const SegmentFields segment, reserve_one(cache, sequence, begin, end));
   cache.commit();
-  return run;
+  return segment;
 }
 
 TEST(RecurrentCache, ABatchBeginsFromTheStateAndWritesAnother) {
   const auto cache = small_states(2, 0);
-  ASSERT_OK_AND_ASSIGN(const RunFields first, decode_one(*cache, 0, 5, 8));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields first, decode_one(*cache, 0, 5, 8));
   EXPECT_EQ(first.read, -1);
   EXPECT_EQ(first.count, 3);
   EXPECT_EQ(cache->last_position(0), 7);
-  ASSERT_OK_AND_ASSIGN(const RunFields second, decode_one(*cache, 0, 8, 9));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields second, decode_one(*cache, 0, 8, 9));
   EXPECT_EQ(second.read, first.write);
   EXPECT_NE(second.write, first.write);
   EXPECT_EQ(cache->last_position(0), 8);
@@ -63,14 +65,14 @@ TEST(RecurrentCache, ABatchBeginsFromTheStateAndWritesAnother) {
 
 TEST(RecurrentCache, LaterPartsOfABatchStayInTheSlotItWrites) {
   const auto cache = small_states(1, 0);
-  ASSERT_OK_AND_ASSIGN(const RunFields before, decode_one(*cache, 0, 0, 1));
-  ASSERT_OK_AND_ASSIGN(const RunFields first, reserve_one(*cache, 0, 1, 3));
-  ASSERT_OK_AND_ASSIGN(const RunFields second, reserve_one(*cache, 0, 3, 4));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields before, decode_one(*cache, 0, 0, 1));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields first, reserve_one(*cache, 0, 1, 3));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields second, reserve_one(*cache, 0, 3, 4));
   EXPECT_EQ(second.read, first.write);
   EXPECT_EQ(second.write, first.write);
   cache->discard();
   EXPECT_EQ(cache->last_position(0), 0);
-  ASSERT_OK_AND_ASSIGN(const RunFields again, reserve_one(*cache, 0, 1, 2));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields again, reserve_one(*cache, 0, 1, 2));
   EXPECT_EQ(again.read, before.write);
 }
 
@@ -81,15 +83,15 @@ TEST(RecurrentCache, RunsGatherInterleavedTokens) {
                                           {.position = 1, .sequence = 2},
                                           {.position = 5, .sequence = 0},
                                           {.position = 6, .sequence = 0}};
-  std::vector<int32_t> runs;
-  ASSERT_OK(cache->reserve(tokens, runs));
-  ASSERT_EQ(static_cast<int64_t>(runs.size()), cache->n_run_entries(5));
-  EXPECT_EQ(std::vector<int32_t>(runs.begin() + 12, runs.end()), (std::vector<int32_t>{1, 3, 4, 0, 2}));
-  EXPECT_EQ(runs[1], 3);
-  EXPECT_EQ(runs[4], 3);
-  EXPECT_EQ(runs[5], 2);
-  EXPECT_EQ(runs[9], 0);  // there are two runs
-  EXPECT_NE(runs[3], runs[7]);
+  std::vector<int32_t> segments;
+  ASSERT_OK(cache->reserve(tokens, segments));
+  ASSERT_EQ(static_cast<int64_t>(segments.size()), cache->n_segment_entries(5));
+  EXPECT_EQ(std::vector<int32_t>(segments.begin() + 12, segments.end()), (std::vector<int32_t>{1, 3, 4, 0, 2}));
+  EXPECT_EQ(segments[1], 3);
+  EXPECT_EQ(segments[4], 3);
+  EXPECT_EQ(segments[5], 2);
+  EXPECT_EQ(segments[9], 0);  // there are two segments
+  EXPECT_NE(segments[3], segments[7]);
 }
 
 TEST(RecurrentCache, PositionsMustFollow) {
@@ -99,20 +101,20 @@ TEST(RecurrentCache, PositionsMustFollow) {
   EXPECT_ERROR(reserve_one(*cache, 0, 4, 5), "position 4 of sequence 0 after 2");
   EXPECT_ERROR(reserve_one(*cache, 2, 0, 1), "sequence 2, want 0 to 1");
   EXPECT_ERROR(reserve_one(*cache, -1, 0, 1), "sequence -1");
-  std::vector<int32_t> runs;
+  std::vector<int32_t> segments;
   const std::vector<BatchToken> backwards = {{.position = 4, .sequence = 1}, {.position = 3, .sequence = 1}};
-  EXPECT_ERROR(cache->reserve(backwards, runs), "position 3 of sequence 1 after 4");
+  EXPECT_ERROR(cache->reserve(backwards, segments), "position 3 of sequence 1 after 4");
   ASSERT_OK(decode_one(*cache, 0, 3, 4));  // the failed calls reserved nothing
 }
 
 TEST(RecurrentCache, ACopySharesTheSlotUntilOneWrites) {
   const auto cache = small_states(3, 0);
-  ASSERT_OK_AND_ASSIGN(const RunFields first, decode_one(*cache, 0, 0, 3));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields first, decode_one(*cache, 0, 0, 3));
   ASSERT_OK(cache->copy(0, 1, 0, kEnd));
   EXPECT_EQ(cache->last_position(1), 2);
-  ASSERT_OK_AND_ASSIGN(const RunFields own, decode_one(*cache, 1, 3, 4));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields own, decode_one(*cache, 1, 3, 4));
   EXPECT_EQ(own.read, first.write);
-  ASSERT_OK_AND_ASSIGN(const RunFields original, reserve_one(*cache, 0, 3, 4));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields original, reserve_one(*cache, 0, 3, 4));
   EXPECT_EQ(original.read, first.write);
   EXPECT_NE(original.write, own.write);
   cache->discard();
@@ -132,7 +134,7 @@ TEST(RecurrentCache, OnlyAllOrTheEndDownToACheckpointIsRemoved) {
   ASSERT_OK(cache->checkpoint(0));
   ASSERT_OK(cache->checkpoint(0));  // it exists already
   EXPECT_EQ(cache->checkpoints(0), (std::vector<int32_t>{2}));
-  ASSERT_OK_AND_ASSIGN(const RunFields from_checkpoint, decode_one(*cache, 0, 3, 6));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields from_checkpoint, decode_one(*cache, 0, 3, 6));
   ASSERT_OK(cache->checkpoint(0));
   ASSERT_OK(decode_one(*cache, 0, 6, 8));
   EXPECT_ERROR(cache->remove(0, 4, kEnd), "(the last one is at 6)");
@@ -144,12 +146,12 @@ TEST(RecurrentCache, OnlyAllOrTheEndDownToACheckpointIsRemoved) {
   ASSERT_OK(cache->remove(0, 3, 8));  // removes the later checkpoint
   EXPECT_EQ(cache->last_position(0), 2);
   EXPECT_EQ(cache->checkpoints(0), (std::vector<int32_t>{2}));
-  ASSERT_OK_AND_ASSIGN(const RunFields again, decode_one(*cache, 0, 3, 4));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields again, decode_one(*cache, 0, 3, 4));
   EXPECT_EQ(again.read, from_checkpoint.read);
   ASSERT_OK(cache->remove(0, 0, kEnd));
   EXPECT_EQ(cache->last_position(0), std::nullopt);
   EXPECT_TRUE(cache->checkpoints(0).empty());
-  ASSERT_OK_AND_ASSIGN(const RunFields anew, decode_one(*cache, 0, 9, 10));
+  ASSERT_OK_AND_ASSIGN(const SegmentFields anew, decode_one(*cache, 0, 9, 10));
   EXPECT_EQ(anew.read, -1);
 }
 
@@ -239,17 +241,18 @@ TEST(RecurrentCache, WhateverHappensEveryoneHasTheirOwnState) {
           for (int32_t q = 0; q < kSequences; ++q)
             for (uint32_t n = rng.next_u32() % 3; n > 0; --n)
               tokens.push_back({.position = ++after[static_cast<size_t>(q)].last, .sequence = q});
-          std::vector<int32_t> runs;
-          ASSERT_OK(cache->reserve(tokens, runs));
-          const size_t n_runs = (runs.size() - tokens.size()) / 4;
-          for (size_t r = 0; r < n_runs; ++r) {
-            const RunFields run{runs[4 * r], runs[4 * r + 1], runs[4 * r + 2], runs[4 * r + 3]};
-            if (run.count == 0) continue;
-            const int32_t q = tokens[static_cast<size_t>(runs[4 * n_runs + static_cast<size_t>(run.begin)])].sequence;
-            uint64_t state = run.read < 0 ? 0 : slots[static_cast<size_t>(run.read)];
+          std::vector<int32_t> segments;
+          ASSERT_OK(cache->reserve(tokens, segments));
+          const size_t n_segments = (segments.size() - tokens.size()) / 4;
+          for (size_t r = 0; r < n_segments; ++r) {
+            const SegmentFields segment{segments[4 * r], segments[4 * r + 1], segments[4 * r + 2], segments[4 * r + 3]};
+            if (segment.count == 0) continue;
+            const int32_t q =
+                tokens[static_cast<size_t>(segments[4 * n_segments + static_cast<size_t>(segment.begin)])].sequence;
+            uint64_t state = segment.read < 0 ? 0 : slots[static_cast<size_t>(segment.read)];
             ASSERT_EQ(state, after[static_cast<size_t>(q)].state);
             state = state * 6364136223846793005u + rng.next_u32() + 1;
-            slots[static_cast<size_t>(run.write)] = after[static_cast<size_t>(q)].state = state;
+            slots[static_cast<size_t>(segment.write)] = after[static_cast<size_t>(q)].state = state;
           }
         }
         fails ? cache->discard() : cache->commit();

@@ -128,7 +128,7 @@ TEST(SequenceMemory, WithoutStatesAndEncoderNothingIsRefusedForThem) {
   EXPECT_EQ(memory->lowest_rollback(0), 0);
   Reservation reservation;
   ASSERT_OK(memory->reserve(range_of(2, 0, 4), reservation));
-  EXPECT_TRUE(reservation.runs.empty());
+  EXPECT_TRUE(reservation.segments.empty());
   ASSERT_OK(memory->commit());
   ASSERT_OK_AND_ASSIGN(const auto saved, memory->save(0, kModel, cells));
   EXPECT_OK(memory->restore(1, kModel, saved, cells));
@@ -140,9 +140,9 @@ TEST(SequenceMemory, ABatchThatFailsLeavesAllParts) {
   ASSERT_OK(store(*memory, 0, 0, 10));
   Reservation reservation;
   ASSERT_OK(memory->reserve(range_of(0, 10, 20), reservation));
-  EXPECT_FALSE(reservation.runs.empty());
+  EXPECT_FALSE(reservation.segments.empty());
   ASSERT_OK(memory->reserve_prompt(range_of(0, 0, 5), reservation));
-  EXPECT_TRUE(reservation.runs.empty());
+  EXPECT_TRUE(reservation.segments.empty());
   ASSERT_OK(memory->rollback());
   EXPECT_EQ(memory->max_position(0), 9);
   EXPECT_EQ(memory->states().last_position(0), 9);

@@ -236,9 +236,9 @@ TEST(MulMatExperts, ActivationsMayStayFloats) {
     const Graph& g = prepared->graph();
     for (NodeId id = 0; id < g.size(); ++id)
       if (g[id].op == Op::input)
-        EXPECT_OK(prepared->place(id).buffer->set(prepared->place(id), 0, inputs.at(g[id].name)));
+        EXPECT_OK(prepared->tensor(id).buffer->set(prepared->tensor(id), 0, inputs.at(g[id].name)));
     EXPECT_OK(executor.run(*prepared));
-    const Tensor& y = prepared->place(g.size() - 1);
+    const Tensor& y = prepared->tensor(g.size() - 1);
     Bytes bytes(span_bytes(y.dtype, y.layout));
     EXPECT_OK(y.buffer->get(y, 0, bytes));
     return bytes;

@@ -276,7 +276,7 @@ TEST(MulMat, IsCancelledInTheMiddle) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     cancel.cancel();
   });
-  const Tensor& y = prepared->place(graph.size() - 1);
+  const Tensor& y = prepared->tensor(graph.size() - 1);
   ASSERT_OK(y.buffer->clear(kUntouched));
   const auto done = executor.run(*prepared, {.cancel = &cancel});
   EXPECT_ERROR(done, "cancelled");

@@ -14,28 +14,29 @@ using Doubles = std::vector<double>;
 using Leaves = std::vector<Doubles>;
 using Values = std::vector<Value>;
 
-struct Run {
+struct Segment {
   std::vector<int32_t> tokens;
   int32_t read;  // -1: zeros
 };
 
-/// Sequence 0 has every third token, and its last one is a separate run. Sequence 1 has the others except one token.
-std::vector<Run> runs_of(int32_t n_tokens) {
-  std::vector<Run> runs{{{}, 0}, {{}, -1}, {{}, -1}};
-  for (int32_t t = 0; t < n_tokens; ++t) runs[t == n_tokens / 2 ? 2 : t % 3 == 0 ? 0 : 1].tokens.push_back(t);
-  return runs;
+/// Sequence 0 has every third token, and its last one is a separate segment. Sequence 1 has the others except one
+/// token.
+std::vector<Segment> segments_of(int32_t n_tokens) {
+  std::vector<Segment> segments{{{}, 0}, {{}, -1}, {{}, -1}};
+  for (int32_t t = 0; t < n_tokens; ++t) segments[t == n_tokens / 2 ? 2 : t % 3 == 0 ? 0 : 1].tokens.push_back(t);
+  return segments;
 }
 
-constexpr int64_t kSlots = 4;  // run i writes slot i + 1
+constexpr int64_t kSlots = 4;  // segment i writes slot i + 1
 
 GradientLeaf runs_leaf(int32_t n_tokens) {
   std::vector<int32_t> fields, order;
   int32_t slot = 1;
-  for (const Run& run : runs_of(n_tokens)) {
-    const std::vector<int32_t> run_fields{static_cast<int32_t>(order.size()), static_cast<int32_t>(run.tokens.size()),
-                                          run.read, slot++};
-    fields.insert(fields.end(), run_fields.begin(), run_fields.end());
-    order.insert(order.end(), run.tokens.begin(), run.tokens.end());
+  for (const Segment& segment : segments_of(n_tokens)) {
+    const std::vector<int32_t> segment_fields{static_cast<int32_t>(order.size()),
+                                              static_cast<int32_t>(segment.tokens.size()), segment.read, slot++};
+    fields.insert(fields.end(), segment_fields.begin(), segment_fields.end());
+    order.insert(order.end(), segment.tokens.begin(), segment.tokens.end());
   }
   fields.insert(fields.end(), {0, 0, 0, 0});  // not used
   fields.insert(fields.end(), order.begin(), order.end());
@@ -44,14 +45,15 @@ GradientLeaf runs_leaf(int32_t n_tokens) {
 
 GradientLeaf state_leaf(int64_t n_elements) { return {.shape = {n_elements, kSlots}, .is_parameter = false}; }
 
-/// Calls step(token, state) for the tokens of each run in order. A run begins from its slot of `state` or from zeros.
+/// Calls step(token, state) for the tokens of each segment in order. A segment begins from its slot of `state` or from
+/// zeros.
 template <class Step>
 void for_tokens(int32_t n_tokens, const Doubles& state, Step step) {
   const auto n = static_cast<ptrdiff_t>(state.size()) / kSlots;
-  for (const Run& run : runs_of(n_tokens)) {
+  for (const Segment& segment : segments_of(n_tokens)) {
     Doubles s(static_cast<size_t>(n));
-    if (run.read >= 0) std::copy_n(state.begin() + run.read * n, n, s.begin());
-    for (const int32_t t : run.tokens) step(t, s);
+    if (segment.read >= 0) std::copy_n(state.begin() + segment.read * n, n, s.begin());
+    for (const int32_t t : segment.tokens) step(t, s);
   }
 }
 
@@ -83,7 +85,7 @@ GradientCase conv_case(int64_t n, int64_t width, int32_t t, bool has_bias) {
 
 TEST(RecurrentGradients, OfConvolutions) {
   check_gradients(conv_case(70, 4, 9, true));   // 64 channels and a remainder
-  check_gradients(conv_case(3, 7, 12, false));  // wider than a run
+  check_gradients(conv_case(3, 7, 12, false));  // wider than a segment
 }
 
 TEST(RecurrentGradients, OfTokenShifts) {

@@ -22,7 +22,7 @@ struct Layer {
   std::map<std::string, std::vector<int64_t>> weights;     // extents
   int64_t n_state = 0;                                     // elements of a slot
   int64_t n_out = 0;                                       // of a token
-  std::function<Value(GraphBuilder&, NamedValues&)> op{};  // also gets "state" and "runs"
+  std::function<Value(GraphBuilder&, NamedValues&)> op{};  // also gets "state" and "segments"
 };
 
 int64_t count(const std::vector<int64_t>& extents) {
@@ -52,10 +52,10 @@ enum class StatePlace { moves, stays };  // a micro-batch writes a different slo
 
 constexpr int32_t kStateSlots = 5;
 
-/// Runs as from RecurrentCache: sequence s has slots s and s + 2.
-std::vector<int32_t> runs_of(const std::vector<Token>& batch, std::map<int32_t, int32_t>& slots, StatePlace place) {
+/// Segments as from RecurrentCache: sequence s has slots s and s + 2.
+std::vector<int32_t> segments_of(const std::vector<Token>& batch, std::map<int32_t, int32_t>& slots, StatePlace place) {
   std::vector<int32_t> fields, order;
-  for (const int32_t s : {1, 0, 7}) {  // 7: an unused run
+  for (const int32_t s : {1, 0, 7}) {  // 7: an unused segment
     const auto begin = static_cast<int32_t>(order.size());
     for (size_t i = 0; i < batch.size(); ++i)
       if (batch[i].sequence == s) order.push_back(static_cast<int32_t>(i));
@@ -97,9 +97,9 @@ Result<Outcome> run(const Layer& layer, const NamedFloats& values, const GraphRu
       }
       bytes[name] = bytes_of(rows);
     }
-    const std::vector<int32_t> runs = runs_of(batch, slots, place);
-    bytes["runs"] = bytes_of(runs);
-    in["runs"] = b.input("runs", DType::i32, {static_cast<int64_t>(runs.size())});
+    const std::vector<int32_t> segments = segments_of(batch, slots, place);
+    bytes["segments"] = bytes_of(segments);
+    in["segments"] = b.input("segments", DType::i32, {static_cast<int64_t>(segments.size())});
     in["state"] = b.tensor(state.tensor);
     b.output(layer.op(b, in), "y");
     TESSERA_ASSIGN(Graph graph, std::move(b).finish());
@@ -160,7 +160,7 @@ void check(const Layer& layer, const NamedFloats& values, const StateReference& 
     bool is_first = setting.n_threads == 1;
     for (const MicroBatches& batches : splits())
       for (const StatePlace place : {StatePlace::moves, StatePlace::stays}) {
-        // Each run has barriers, which cost time slices on few and busy CPUs.
+        // Each segment has barriers, which cost time slices on few and busy CPUs.
         if (batches.size() > 2 && setting.n_threads > 1) continue;
         const auto outcome = run(layer, values, setting.runner, batches, place);
         ASSERT_OK(outcome);
@@ -186,7 +186,7 @@ void check_conv(int64_t n, int64_t width, bool has_bias) {
   Layer layer{
       .rows = {{"x", {n}}}, .weights = {{"w", {width, n}}, {"bias", {n}}}, .n_state = n * (width - 1), .n_out = n};
   layer.op = [=](GraphBuilder& b, NamedValues& v) {
-    return b.causal_conv(v["x"], v["w"], has_bias ? v["bias"] : Value(), v["state"], v["runs"]);
+    return b.causal_conv(v["x"], v["w"], has_bias ? v["bias"] : Value(), v["state"], v["segments"]);
   };
   const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     const auto input = [&](int64_t t, int64_t c) {
@@ -218,14 +218,15 @@ TEST(CausalConv, ByHand) {
   GraphRunner runner;
   const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {2, 1}, bytes_of<float>({10, 20}));
   GraphBuilder b;
-  b.output(b.causal_conv(b.input("x", DType::f32, {1, 2}), b.input("w", DType::f32, {3, 1}),
-                         b.input("bias", DType::f32, {1}), b.tensor(state.tensor), b.input("runs", DType::i32, {6})),
-           "y");
-  ASSERT_OK_AND_ASSIGN(const auto y,
-                       runner.run_y(std::move(b).finish().value(), {{"x", bytes_of<float>({30, 40})},
-                                                                    {"w", bytes_of<float>({1, 2, 3})},
-                                                                    {"bias", bytes_of<float>({0.5f})},
-                                                                    {"runs", bytes_of<int32_t>({0, 2, 0, 0, 0, 1})}}));
+  b.output(
+      b.causal_conv(b.input("x", DType::f32, {1, 2}), b.input("w", DType::f32, {3, 1}),
+                    b.input("bias", DType::f32, {1}), b.tensor(state.tensor), b.input("segments", DType::i32, {6})),
+      "y");
+  ASSERT_OK_AND_ASSIGN(
+      const auto y, runner.run_y(std::move(b).finish().value(), {{"x", bytes_of<float>({30, 40})},
+                                                                 {"w", bytes_of<float>({1, 2, 3})},
+                                                                 {"bias", bytes_of<float>({0.5f})},
+                                                                 {"segments", bytes_of<int32_t>({0, 2, 0, 0, 0, 1})}}));
   EXPECT_EQ(y, (std::vector<float>{10 + 40 + 90 + 0.5f, 20 + 60 + 120 + 0.5f}));
   EXPECT_EQ(values_of<float>(state.read()), (std::vector<float>{30, 40}));
 }
@@ -233,7 +234,7 @@ TEST(CausalConv, ByHand) {
 TEST(TokenShift, IsTheTokenBeforeLessTheToken) {
   const int64_t n = 33;
   Layer layer{.rows = {{"x", {n}}}, .weights = {}, .n_state = n, .n_out = n};
-  layer.op = [](GraphBuilder& b, NamedValues& v) { return b.token_shift(v["x"], v["state"], v["runs"]); };
+  layer.op = [](GraphBuilder& b, NamedValues& v) { return b.token_shift(v["x"], v["state"], v["segments"]); };
   const auto reference = [=](const NamedFloats& v, int64_t begin, int64_t end) {
     const auto& x = v.at("x");
     Expected e;
@@ -261,7 +262,7 @@ void check_scan(const ScanShape& s) {
               .n_state = n * p * h,
               .n_out = p * h};
   layer.op = [](GraphBuilder& b, NamedValues& v) {
-    return b.selective_scan(v["x"], v["dt"], v["a"], v["b"], v["c"], v["d"], v["state"], v["runs"]);
+    return b.selective_scan(v["x"], v["dt"], v["a"], v["b"], v["c"], v["d"], v["state"], v["segments"]);
   };
   NamedFloats values = random_inputs(layer);
   for (float& a : values["a"]) a = -4 * std::abs(a);
@@ -316,7 +317,7 @@ Layer delta_layer(const DeltaShape& s) {
               .n_out = s.v_dim * s.n_v};
   const KeyHeads key_heads = s.key_heads;
   layer.op = [key_heads](GraphBuilder& b, NamedValues& v) {
-    return b.delta_net(v["q"], v["k"], v["v"], v["decay"], v["beta"], v["state"], v["runs"], {key_heads, 0.5f});
+    return b.delta_net(v["q"], v["k"], v["v"], v["decay"], v["beta"], v["state"], v["segments"], {key_heads, 0.5f});
   };
   return layer;
 }
@@ -411,7 +412,7 @@ void check_rwkv7(int64_t dim, int64_t n_heads) {
               .n_state = dim * dim * n_heads,
               .n_out = dim * n_heads};
   layer.op = [](GraphBuilder& b, NamedValues& v) {
-    return b.rwkv7(v["r"], v["w"], v["k"], v["v"], v["a"], v["b"], v["state"], v["runs"]);
+    return b.rwkv7(v["r"], v["w"], v["k"], v["v"], v["a"], v["b"], v["state"], v["segments"]);
   };
   NamedFloats values = random_inputs(layer);
   for (float& v : values["w"]) v = 0.5f + 0.5f * std::abs(v);
@@ -447,17 +448,18 @@ TEST(Rwkv7, IsItsRecurrence) {
   check_rwkv7(10, 3);
 }
 
-// --- invalid runs
+// --- invalid segments
 
 TEST(RecurrentOps, RunsOutOfRangeFailTheRun) {
   GraphRunner runner;
   const OwnedTensor state(runner.device().buffer_type(), "state", DType::f32, {4, 2}, {});
-  const auto shifted = [&](const std::vector<int32_t>& runs) {
+  const auto shifted = [&](const std::vector<int32_t>& segments) {
     GraphBuilder b;
-    b.output(b.token_shift(b.input("x", DType::f32, {4, 3}), b.tensor(state.tensor), b.input("runs", DType::i32, {7})),
-             "y");
+    b.output(
+        b.token_shift(b.input("x", DType::f32, {4, 3}), b.tensor(state.tensor), b.input("segments", DType::i32, {7})),
+        "y");
     return runner.run_y(std::move(b).finish().value(),
-                        {{"x", bytes_of(std::vector<float>(12, 1.0f))}, {"runs", bytes_of(runs)}});
+                        {{"x", bytes_of(std::vector<float>(12, 1.0f))}, {"segments", bytes_of(segments)}});
   };
   ASSERT_OK(shifted({0, 3, -1, 0, 0, 1, 2}));
   EXPECT_ERROR(shifted({0, 3, -2, 0, 0, 1, 2}), "state -2, want 0 to 1");

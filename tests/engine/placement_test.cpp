@@ -38,8 +38,7 @@ std::string memory_of(const Registry& registry, const PlacementOptions& options,
   const auto placement = ModelPlacement::create(registry, model_of(4), options);
   if (!placement) return placement.error().message();
   const Shape shape = use == Op::mul_mat_experts ? Shape{32, 32, 4} : use == Op::rms_norm ? Shape{32} : Shape{32, 32};
-  const Weight weight{
-      {.name = name, .dtype = DType::f32, .layout = contiguous_layout(DType::f32, shape).value()}, use, nullptr};
+  const Weight weight{{{DType::f32, contiguous_layout(DType::f32, shape).value()}, name}, use, nullptr};
   const auto type = placement->type_of(weight, pack);
   return type ? std::string((*type)->name()) : type.error().message();
 }
@@ -78,8 +77,7 @@ std::string parts_of(const Registry& registry, PlacementOptions options, int64_t
   options.split = SplitMode::row;
   const auto placement = ModelPlacement::create(registry, model_of(4), options);
   if (!placement) return placement.error().message();
-  const Weight weight{
-      {.name = name, .dtype = DType::f32, .layout = contiguous_layout(DType::f32, {32, n_rows}).value()}, use, nullptr};
+  const Weight weight{{{DType::f32, contiguous_layout(DType::f32, {32, n_rows}).value()}, name}, use, nullptr};
   std::string text;
   int64_t row = 0;
   for (const Tensor& part : placement->row_parts_of(weight, true)) {

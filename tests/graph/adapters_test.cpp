@@ -13,9 +13,9 @@ Value f32(GraphBuilder& b, const Shape& shape) { return b.input("x", DType::f32,
 
 // A model of one product with a weight [8, 6] over all of 5 tokens or the 2 wanted ones.
 struct Adapted {
-  Tensor weight{.name = "w", .layout = contiguous_layout(DType::f32, {8, 6}).value()};
-  Tensor down{.name = "w.a", .layout = contiguous_layout(DType::f32, {8, 2}).value()};
-  Tensor up{.name = "w.b", .layout = contiguous_layout(DType::f32, {2, 6}).value()};
+  Tensor weight{{DType::f32, contiguous_layout(DType::f32, {8, 6}).value()}, "w"};
+  Tensor down{{DType::f32, contiguous_layout(DType::f32, {8, 2}).value()}, "w.a"};
+  Tensor up{{DType::f32, contiguous_layout(DType::f32, {2, 6}).value()}, "w.b"};
   AdapterTerms terms;
 
   Result<Graph> build(int64_t n_rows) const {

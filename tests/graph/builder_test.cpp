@@ -43,7 +43,7 @@ TEST(GraphBuilder, EveryCallAfterAnErrorIsPoisoned) {
   GraphBuilder b;
   const Value x = b.input("x", DType::f32, {8, 2});
   b.fail_with(Error(ErrorCode::format, "the model's own"));
-  const Tensor tensor{.name = "t", .dtype = DType::f32, .layout = b.spec(x).layout};
+  const Tensor tensor{{DType::f32, b.spec(x).layout}, "t"};
   EXPECT_FALSE(b.input("y", DType::f32, {8}).present());
   EXPECT_FALSE(b.tensor(tensor).present());
   EXPECT_FALSE(b.reshape(x, {16}).present());
@@ -104,7 +104,7 @@ TEST(GraphBuilder, OutputKeepsNameAndMark) {
 
 TEST(GraphBuilder, ObservesProductsWithTensorsOnly) {
   const Layout layout = contiguous_layout(DType::f32, {8, 5}).value();
-  const Tensor weights{.name = "blk.0.up.weight", .dtype = DType::f32, .layout = layout};
+  const Tensor weights{{DType::f32, layout}, "blk.0.up.weight"};
   for (const bool is_observed : {false, true}) {
     GraphBuilder b;
     if (is_observed) b.observe_products();

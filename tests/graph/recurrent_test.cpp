@@ -10,9 +10,9 @@ using namespace testing;
 
 constexpr int64_t kHugeExtent = int64_t{1} << 40;
 
-Build conv(const Shape& x, const Shape& w, const Shape& state, int64_t n_runs, const Shape& bias = {6}) {
+Build conv(const Shape& x, const Shape& w, const Shape& state, int64_t n_segments, const Shape& bias = {6}) {
   return [=](GraphBuilder& b) {
-    return b.causal_conv(f32(b, x), f32(b, w), f32(b, bias), f32(b, state), i32(b, {n_runs}));
+    return b.causal_conv(f32(b, x), f32(b, w), f32(b, bias), f32(b, state), i32(b, {n_segments}));
   };
 }
 
@@ -29,8 +29,8 @@ TEST(CausalConvRule, WantsAStateOfTheLastInputs) {
   expect_refused(conv({6, 3}, {4, 5}, {18, 2}, 7), "weight is [4, 5], want [4, 6]");
   expect_refused(conv({6, 3}, {4, 6}, {17, 2}, 7), "state has 17 elements, want 18");
   expect_refused(conv({6, 3}, {4, 6}, {18, 2, 2}, 7), "want a contiguous f32 matrix");
-  expect_refused(conv({6, 3}, {4, 6}, {18, 2}, 2), "runs of 2 entries are not those of 3 tokens");
-  expect_refused(conv({6, 3}, {4, 6}, {18, 2}, 8), "runs of 8 entries");
+  expect_refused(conv({6, 3}, {4, 6}, {18, 2}, 2), "segments of 2 entries are not those of 3 tokens");
+  expect_refused(conv({6, 3}, {4, 6}, {18, 2}, 8), "segments of 8 entries");
   expect_refused(conv({6, 3}, {4, 6}, {18, 2}, 7, {5}), "bias is [5], want [6]");
   expect_refused(conv({6, 3, 2}, {4, 6}, {18, 2}, 7), "x has more than two dimensions");
   expect_refused(
@@ -42,7 +42,7 @@ TEST(CausalConvRule, WantsAStateOfTheLastInputs) {
       [](auto& b) {
         return b.causal_conv(f32(b, {6, 3}), f32(b, {4, 6}), {}, f32(b, {18, 1}), f32(b, {7}));
       },
-      "runs is f32, want i32");
+      "segments is f32, want i32");
 }
 
 TEST(TokenShiftRule, WantsAStateOfOneInput) {

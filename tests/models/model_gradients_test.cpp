@@ -67,7 +67,7 @@ class TrainedModel {
       bytes[name] = bytes_of(numbers);
       return b.input(name, DType::i32, {std::ssize(numbers)});
     };
-    std::vector<int32_t> ids, positions, sequences, outputs, targets, runs;
+    std::vector<int32_t> ids, positions, sequences, outputs, targets, segments;
     std::vector<BatchToken> tokens;
     const auto n_vocab = static_cast<int32_t>(model_->info().n_vocab);
     for (int32_t i = 0; i < kBatch; ++i) {
@@ -87,10 +87,10 @@ class TrainedModel {
     for (size_t il = 0; il < cache_->config().layers.size(); ++il)
       in.group_of_layer.push_back(cache_->group_of(static_cast<int64_t>(il)));
     if (states_ != nullptr) {
-      TESSERA_TRY(states_->reserve(tokens, runs));
+      TESSERA_TRY(states_->reserve(tokens, segments));
       states_->discard();  // the next windows begin from zeros too
       in.states = states_.get();
-      in.runs = input("runs", runs);
+      in.segments = input("segments", segments);
     }
     const Value losses = b.cross_entropy(model_->build(b, in, *cache_), input("targets", targets));
     b.output(losses, "losses");

@@ -45,7 +45,7 @@ TEST_F(AttendToBatch, IsForLayersWithoutCellsToo) {
 }
 
 TEST_F(AttendToBatch, RefusesARelativeBias) {
-  const Tensor bias{.name = "bias", .layout = contiguous_layout(DType::f32, {4, 32}).value()};
+  const Tensor bias{{DType::f32, contiguous_layout(DType::f32, {4, 32}).value()}, "bias"};
   attention_.relative_bias = &bias;
   nn::attend(b_, heads_, attention_, in_, *cache_);
   EXPECT_ERROR(std::move(b_).finish(), "attention without a cache: a relative bias");

@@ -80,7 +80,7 @@ TEST(Executor, RefusesWhatTheDeviceCannotRun) {
 }
 
 TEST(Executor, ATensorWithoutMemoryIsAnError) {
-  const Tensor weight{.name = "w", .dtype = DType::f32, .layout = contiguous_layout(DType::f32, {16, 16}).value()};
+  const Tensor weight{{DType::f32, contiguous_layout(DType::f32, {16, 16}).value()}, "w"};
   GraphRunner runner;
   GraphBuilder b;
   b.output(b.mul_mat(b.tensor(weight), b.input("x", DType::f32, {16})), "y");

@@ -174,7 +174,7 @@ TEST(MemoryPlan, InputsAreLiveFromTheStart) {
 }
 
 TEST(MemoryPlan, TensorsTakeNoBytes) {
-  Tensor weight{.name = "w", .dtype = DType::f32, .layout = contiguous_layout(DType::f32, {16, 16}).value()};
+  Tensor weight{{DType::f32, contiguous_layout(DType::f32, {16, 16}).value()}, "w"};
   GraphBuilder b;
   const Value w = b.tensor(weight);
   b.output(b.mul_mat(w, b.input("x", DType::f32, {16})), "y");

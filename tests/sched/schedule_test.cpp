@@ -294,9 +294,9 @@ TEST(TwoDevices, WatchedValuesAreThoseOfARunThatKeepsAll) {
     ASSERT_OK(executor.reserve({&shared.graph, 1}));
     ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(shared.graph));
     size_t n_seen = 0;
-    const NodeObserver observe = [&](NodeId id, const Tensor& place) -> Result<> {
-      Bytes bytes(span_bytes(place.dtype, place.layout));
-      TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    const NodeObserver observe = [&](NodeId id, const Tensor& tensor) -> Result<> {
+      Bytes bytes(span_bytes(tensor.dtype, tensor.layout));
+      TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
       EXPECT_EQ(bytes, kept.at(names[static_cast<size_t>(id)])) << "seed " << seed << ", node " << id;
       ++n_seen;
       return {};
@@ -370,9 +370,9 @@ TEST(PipelineSlots, EachRunHasTheValuesOfItsSlot) {
   for (const size_t slot : {1, 0}) {
     const float value = 1.0f + static_cast<float>(slot);
     Bytes observed(kN * sizeof(float));
-    const NodeObserver observe = [&](NodeId id, const Tensor& place) {
+    const NodeObserver observe = [&](NodeId id, const Tensor& tensor) {
       EXPECT_EQ(id, h.id());
-      return place.buffer->get(place, 0, observed);
+      return tensor.buffer->get(tensor, 0, observed);
     };
     ASSERT_OK(executor.run(*prepared, {.pipeline_slot = slot, .observe = observe}));
     EXPECT_EQ(observed, filled(2 * value));

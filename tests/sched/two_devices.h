@@ -74,9 +74,9 @@ class HookedBackend final : public Backend {
 
   const Device& device() const override { return device_ != nullptr ? *device_ : inner_.device(); }
   Result<size_t> work_bytes(const Graph& graph) const override { return inner_.work_bytes(graph); }
-  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+  Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                              const BufferRange& work) override {
-    return inner_.compile(graph, places, work);
+    return inner_.compile(graph, tensors, work);
   }
   Result<> run(GraphPlan& plan, const CancelToken* cancel) override {
     before_run_();

@@ -63,12 +63,12 @@ class FakeDevice final : public Device {
     FakeBackend(const FakeDevice& device, std::unique_ptr<Backend> inner) : device_(device), inner_(std::move(inner)) {}
     const Device& device() const override { return device_; }
     Result<size_t> work_bytes(const Graph& graph) const override { return inner_->work_bytes(graph); }
-    Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> places,
+    Result<std::unique_ptr<GraphPlan>> compile(const Graph& graph, std::span<const Tensor> tensors,
                                                const BufferRange& work) override {
-      for (const Tensor& place : places)
-        if (place.buffer == nullptr || !device_.can_use(place.buffer->type()))
-          return fail(ErrorCode::invalid_argument, "{} is not in the memory of {}", place.name, device_.name());
-      return inner_->compile(graph, places, work);
+      for (const Tensor& tensor : tensors)
+        if (tensor.buffer == nullptr || !device_.can_use(tensor.buffer->type()))
+          return fail(ErrorCode::invalid_argument, "{} is not in the memory of {}", tensor.name, device_.name());
+      return inner_->compile(graph, tensors, work);
     }
     Result<> run(GraphPlan& plan, const CancelToken* cancel) override { return inner_->run(plan, cancel); }
 

@@ -52,7 +52,7 @@ struct OwnedTensor {
   std::unique_ptr<Buffer> buffer;
 
   OwnedTensor(const BufferType& type, std::string name, DType dtype, const Shape& shape, const Bytes& data) {
-    tensor = {.name = std::move(name), .dtype = dtype, .layout = contiguous_layout(dtype, shape).value()};
+    tensor = {{dtype, contiguous_layout(dtype, shape).value()}, std::move(name)};
     buffer = type.allocate(type.tensor_bytes(dtype, shape).value(), BufferUsage::any).value();
     tensor.buffer_type = &type;
     tensor.buffer = buffer.get();
@@ -71,8 +71,8 @@ inline Result<> set_inputs(const PreparedGraph& prepared, const NamedBytes& inpu
   const Graph& g = prepared.graph();
   for (NodeId id = 0; id < g.size(); ++id) {
     if (g[id].op != Op::input) continue;
-    const Tensor& place = prepared.place(id, pipeline_slot);
-    TESSERA_TRY(place.buffer->set(place, 0, inputs.at(g[id].name)));
+    const Tensor& tensor = prepared.tensor(id, pipeline_slot);
+    TESSERA_TRY(tensor.buffer->set(tensor, 0, inputs.at(g[id].name)));
   }
   return {};
 }
@@ -83,10 +83,10 @@ inline Result<NamedBytes> outputs_of(const PreparedGraph& prepared, size_t pipel
   NamedBytes outputs;
   for (NodeId id = 0; id < g.size(); ++id) {
     if (!g[id].is_output) continue;
-    const Tensor& place = prepared.place(id, pipeline_slot);
+    const Tensor& tensor = prepared.tensor(id, pipeline_slot);
     Bytes& bytes = outputs[g[id].name];
-    bytes.resize(span_bytes(place.dtype, place.layout));
-    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    bytes.resize(span_bytes(tensor.dtype, tensor.layout));
+    TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
   }
   return outputs;
 }

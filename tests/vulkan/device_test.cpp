@@ -38,11 +38,8 @@ TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
   for (const bool maps_memory : {true, false}) {
     const BufferType& type = vulkan_device(maps_memory)->buffer_type();
     ASSERT_OK_AND_ASSIGN(const auto buffer, type.allocate(kBytes, BufferUsage::any));
-    const Tensor tensor{.name = "t",
-                        .dtype = DType::i8,
-                        .layout = contiguous_layout(DType::i8, {static_cast<int64_t>(kBytes)}).value(),
-                        .buffer_type = &type,
-                        .buffer = buffer.get()};
+    const Tensor tensor{
+        {DType::i8, contiguous_layout(DType::i8, {static_cast<int64_t>(kBytes)}).value()}, "t", &type, buffer.get()};
     Bytes all(kBytes, std::byte{1});
     ASSERT_OK(buffer->get(tensor, 0, all));
     EXPECT_EQ(all, Bytes(kBytes));

@@ -25,7 +25,7 @@ Chain chain_of(int n_steps, float factor, int64_t n_elements) {
 }
 
 Result<float> run_chain(Executor& executor, PreparedGraph& prepared, const Chain& chain, float x) {
-  const Tensor &from = prepared.place(chain.x), &to = prepared.place(chain.y);
+  const Tensor &from = prepared.tensor(chain.x), &to = prepared.tensor(chain.y);
   const std::vector<float> values(static_cast<size_t>(from.shape().n_elements()), x);
   TESSERA_TRY(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
   TESSERA_TRY(executor.run(prepared));
@@ -81,22 +81,17 @@ TEST_F(VulkanPlans, TooLittleWorkMemoryIsRefused) {
   const Chain chain = chain_of(4, 2.0f, 64);
   ASSERT_OK_AND_ASSIGN(const size_t bytes, backend->work_bytes(chain.graph));
   ASSERT_OK_AND_ASSIGN(const auto buffer, vulkan_device()->buffer_type().allocate(8192, BufferUsage::compute));
-  std::vector<Tensor> places;
+  std::vector<Tensor> tensors;
   for (NodeId id = 0; id < chain.graph.size(); ++id)
-    places.push_back({.name = "",
-                      .dtype = DType::f32,
-                      .layout = chain.graph[id].spec.layout,
-                      .buffer_type = &buffer->type(),
-                      .buffer = buffer.get(),
-                      .offset = 0});
-  EXPECT_ERROR(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes - 1}), "work memory of");
-  EXPECT_ERROR(backend->compile(chain.graph, places, {}), "work memory of 0 bytes");
-  EXPECT_OK(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes}));
+    tensors.push_back({{DType::f32, chain.graph[id].spec.layout}, "", &buffer->type(), buffer.get(), 0});
+  EXPECT_ERROR(backend->compile(chain.graph, tensors, {buffer.get(), 4096, bytes - 1}), "work memory of");
+  EXPECT_ERROR(backend->compile(chain.graph, tensors, {}), "work memory of 0 bytes");
+  EXPECT_OK(backend->compile(chain.graph, tensors, {buffer.get(), 4096, bytes}));
   const std::unique_ptr<Device> cpu = cpu::create_device("").value();
   ASSERT_OK_AND_ASSIGN(const auto elsewhere, cpu->buffer_type().allocate(8192, BufferUsage::compute));
-  EXPECT_ERROR(backend->compile(chain.graph, places, {elsewhere.get(), 0, bytes}), "cannot address");
-  places.back().buffer = elsewhere.get();
-  EXPECT_ERROR(backend->compile(chain.graph, places, {buffer.get(), 4096, bytes}), "has no memory that vulkan:0");
+  EXPECT_ERROR(backend->compile(chain.graph, tensors, {elsewhere.get(), 0, bytes}), "cannot address");
+  tensors.back().buffer = elsewhere.get();
+  EXPECT_ERROR(backend->compile(chain.graph, tensors, {buffer.get(), 4096, bytes}), "has no memory that vulkan:0");
 }
 
 // The scheduler copies operands from other memory.
@@ -117,7 +112,7 @@ TEST_F(VulkanPlans, TimesOfNodesAreTold) {
   ASSERT_OK_AND_ASSIGN(const auto prepared, executor.prepare(chain.graph));
   ASSERT_OK_AND_ASSIGN(const float expected, run_chain(executor, *prepared, chain, 3.0f));
   for (int round = 0; round < 2; ++round) {
-    const Tensor &from = prepared->place(chain.x), &to = prepared->place(chain.y);
+    const Tensor &from = prepared->tensor(chain.x), &to = prepared->tensor(chain.y);
     const std::vector<float> values(100'000, 3.0f);
     ASSERT_OK(from.buffer->set(from, 0, std::as_bytes(std::span(values))));
     RunLog log;

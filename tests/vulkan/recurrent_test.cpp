@@ -10,15 +10,15 @@ using VulkanRecurrent = VulkanTest;
 
 constexpr int64_t kRunTokens = 7, kSlots = 4;
 
-// A run of four tokens that reads and writes the same state, one of three tokens that starts from zeros, and an unused
-// run.
-std::vector<int32_t> runs() { return {0, 4, 1, 1, 4, 3, -1, 2, 0, 0, 0, 0, /*order:*/ 2, 0, 5, 6, 1, 3, 4}; }
+// A segment of four tokens that reads and writes the same state, one of three tokens that starts from zeros, and an
+// unused segment.
+std::vector<int32_t> segments() { return {0, 4, 1, 1, 4, 3, -1, 2, 0, 0, 0, 0, /*order:*/ 2, 0, 5, 6, 1, 3, 4}; }
 
 struct Layer {
   std::string name;
   int64_t n_state;
   std::map<std::string, Shape> inputs;
-  std::function<Value(GraphBuilder&, std::map<std::string, Value>&, Value state, Value runs)> build;
+  std::function<Value(GraphBuilder&, std::map<std::string, Value>&, Value state, Value segments)> build;
 };
 
 const Layer kLayers[] = {
@@ -93,12 +93,12 @@ TestGraph graph_of(const Layer& layer, const std::vector<int32_t>& fields) {
   test.tensors = {{"state", DType::f32, {layer.n_state, kSlots}, bytes_of(random_values(rng, layer.n_state * kSlots))}};
   for (const auto& [name, shape] : layer.inputs)
     test.inputs[name] = bytes_of(random_values(rng, shape.n_elements(), 0.9f));
-  test.inputs["runs"] = bytes_of(fields);
+  test.inputs["segments"] = bytes_of(fields);
   const auto n_fields = static_cast<int64_t>(fields.size());
   test.build = [&layer, n_fields](GraphBuilder& b, const std::vector<Value>& tensors) {
     std::map<std::string, Value> values;
     for (const auto& [name, shape] : layer.inputs) values[name] = b.input(name, DType::f32, shape);
-    b.output(layer.build(b, values, tensors[0], b.input("runs", DType::i32, {n_fields})), "y");
+    b.output(layer.build(b, values, tensors[0], b.input("segments", DType::i32, {n_fields})), "y");
   };
   return test;
 }
@@ -106,7 +106,7 @@ TestGraph graph_of(const Layer& layer, const std::vector<int32_t>& fields) {
 TEST_F(VulkanRecurrent, OutputsAndStatesAreTheCpus) {
   const auto cpu = cpu::create_device("").value();
   for (const Layer& layer : kLayers) {
-    const TestGraph test = graph_of(layer, runs());
+    const TestGraph test = graph_of(layer, segments());
     expect_as_on_cpu(test, 1e-11, layer.name);  // sums of a few products in another order
     ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*cpu, test));
     ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*vulkan_device(), test));
@@ -117,7 +117,7 @@ TEST_F(VulkanRecurrent, OutputsAndStatesAreTheCpus) {
 
 TEST_F(VulkanRecurrent, WhatIsOutOfRangeFailsTheRun) {
   const auto with = [](size_t at, int32_t value) {
-    std::vector<int32_t> fields = runs();
+    std::vector<int32_t> fields = segments();
     fields[at] = value;
     return run_on(*vulkan_device(), graph_of(kLayers[1], fields));
   };

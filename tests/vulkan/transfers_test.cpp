@@ -17,12 +17,11 @@ struct Memory {
   Memory(const Device& device, size_t bytes) : buffer(device.buffer_type().allocate(bytes, BufferUsage::any).value()) {}
 
   Tensor tensor(size_t offset, size_t bytes) const {
-    return {.name = "t",
-            .dtype = DType::i8,
-            .layout = contiguous_layout(DType::i8, {static_cast<int64_t>(bytes)}).value(),
-            .buffer_type = &buffer->type(),
-            .buffer = buffer.get(),
-            .offset = offset};
+    return {{DType::i8, contiguous_layout(DType::i8, {static_cast<int64_t>(bytes)}).value()},
+            "t",
+            &buffer->type(),
+            buffer.get(),
+            offset};
   }
   Bytes read(size_t offset, size_t bytes) const {
     Bytes data(bytes);
@@ -94,9 +93,9 @@ TEST_F(VulkanTransfers, GoOnBesideGraphsThatRun) {
         const std::vector<float> values(1000, static_cast<float>(round));
         expect(set_input(**prepared, x, values).has_value());
         expect(executor.run(**prepared).has_value());
-        const Tensor& place = (*prepared)->place(y.id());
+        const Tensor& tensor = (*prepared)->tensor(y.id());
         std::vector<float> got(1000);
-        expect(place.buffer->get(place, 0, std::as_writable_bytes(std::span(got))).has_value());
+        expect(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(got))).has_value());
         const float power = factor * factor * factor * factor * factor;
         expect(got == std::vector<float>(1000, static_cast<float>(round) * power));
       }

@@ -129,17 +129,17 @@ inline Result<TestOutputs> run_on(const Device& device, const TestGraph& test, i
   for (int run = 0; run < n_runs; ++run) {
     for (NodeId id = 0; id < g.size(); ++id) {
       if (g[id].op != Op::input) continue;
-      const Tensor& place = prepared->place(id);
-      TESSERA_TRY(place.buffer->set(place, 0, test.inputs.at(g[id].name)));
+      const Tensor& tensor = prepared->tensor(id);
+      TESSERA_TRY(tensor.buffer->set(tensor, 0, test.inputs.at(g[id].name)));
     }
     TESSERA_TRY(executor.run(*prepared));
   }
   for (NodeId id = 0; id < g.size(); ++id) {
     if (!g[id].is_output) continue;
-    const Tensor& place = prepared->place(id);
+    const Tensor& tensor = prepared->tensor(id);
     Bytes& bytes = result.outputs[g[id].name];
-    bytes.resize(span_bytes(place.dtype, place.layout));
-    TESSERA_TRY(place.buffer->get(place, 0, bytes));
+    bytes.resize(span_bytes(tensor.dtype, tensor.layout));
+    TESSERA_TRY(tensor.buffer->get(tensor, 0, bytes));
   }
   for (const auto& tensor : tensors) result.tensors.push_back(tensor->read());
   return result;

@@ -17,7 +17,7 @@ void causal_conv(const ConvTask& task) {
   const float zeros[kConvChannels] = {};
   for (int64_t tap = 0; tap < task.width; ++tap)
     for (int64_t c = 0; c < task.n_channels; ++c) weights[tap][c] = task.weight[c * task.width + tap];
-  // Returns the input of token i of this run; for i < 0, the earlier input stored in the state.
+  // Returns the input of token i of this segment; for i < 0, the earlier input stored in the state.
   const auto input = [&](int64_t i) {
     if (i >= 0) return task.x + task.tokens[i] * task.x_stride;
     return task.before == nullptr ? zeros : task.before + (i + n_before) * task.state_stride;

@@ -1,6 +1,7 @@
 // Attention over the paged cache. A unit of work is a KV head with the query heads that share it, for a tile of
 // consecutive tokens of one sequence. K and V are read once for all of them.
 #include "tessera/graph/ops/attention.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 #include <limits>
@@ -14,8 +15,7 @@ namespace {
 
 bool supports_attention(const Kernels& kernels, const Graph& graph, const Node& node) {
   for (const size_t side : {1u, 2u})
-    if (node.sources[side] != kNoNode &&
-        kernels.kv_formats[static_cast<size_t>(graph[node.sources[side]].spec.dtype)] == nullptr)
+    if (node.sources[side] != kNoNode && kernels.kv_formats[to_size(graph[node.sources[side]].spec.dtype)] == nullptr)
       return false;
   return true;
 }
@@ -37,12 +37,12 @@ size_t kernel_scratch_bytes(const Kernels& kernels, const Step& step) {
 
 size_t scratch_per_thread(const Kernels& kernels, const Step& step) {
   const bool has_bias = step.node->inputs().size() > 8 && step.node->inputs()[8] != kNoNode;
-  const size_t n_biases = has_bias ? kBiasRow * static_cast<size_t>(heads_per_unit(step)) : 0;
+  const size_t n_biases = has_bias ? kBiasRow * to_size(heads_per_unit(step)) : 0;
   return kernel_scratch_bytes(kernels, step) + round_up<size_t>(n_biases * sizeof(float), 64);
 }
 
 size_t attention_work_bytes(const Kernels& kernels, const Step& step) {
-  return scratch_per_thread(kernels, step) * static_cast<size_t>(step.n_threads);
+  return scratch_per_thread(kernels, step) * to_size(step.n_threads);
 }
 
 // The division of heads and tokens into units of work.
@@ -100,9 +100,9 @@ class AttentionRunner {
     task_.sinks = step.in[7].present() ? row_sinks_ : nullptr;
     task_.causal = params_.causal;
     task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
-    task_.k_block_stride = static_cast<size_t>(step.in[1].layout.nb[3]);
-    if (step.in[2].present()) task_.v_block_stride = static_cast<size_t>(step.in[2].layout.nb[3]);
-    scratch_ = step.work + scratch_per_thread(worker.kernels, step) * static_cast<size_t>(worker.thread.index);
+    task_.k_block_stride = to_size(step.in[1].layout.nb[3]);
+    if (step.in[2].present()) task_.v_block_stride = to_size(step.in[2].layout.nb[3]);
+    scratch_ = step.work + scratch_per_thread(worker.kernels, step) * to_size(worker.thread.index);
     if (!step.in[8].present()) return;
     task_.biases = row_biases_;
     biases_ = reinterpret_cast<float*>(scratch_ + kernel_scratch_bytes(worker.kernels, step));
@@ -135,8 +135,7 @@ class AttentionRunner {
         row_positions_[task_.n_rows] = positions_[t];
         if (task_.slopes != nullptr)
           row_slopes_[task_.n_rows] = alibi_slope(params_.max_alibi, head, step_.in[0].shape()[1]);
-        if (task_.biases != nullptr)
-          row_biases_[task_.n_rows] = biases_ + static_cast<size_t>(h) * kBiasRow + kBiasReach;
+        if (task_.biases != nullptr) row_biases_[task_.n_rows] = biases_ + to_size(h) * kBiasRow + kBiasReach;
         if (task_.sinks != nullptr) row_sinks_[task_.n_rows] = step_.in[7].row(0)[head];
       }
     if (!point_at_sequence(tokens)) {
@@ -153,7 +152,7 @@ class AttentionRunner {
   void spread_biases(int64_t first, int64_t n_heads) {
     for (int64_t h = 0; h < n_heads; ++h)
       for (size_t i = 0; i < kBiasRow; ++i)
-        biases_[static_cast<size_t>(h) * kBiasRow + i] = step_.in[8].row(buckets_[i])[first + h];
+        biases_[to_size(h) * kBiasRow + i] = step_.in[8].row(buckets_[i])[first + h];
   }
 
   // Sets the task's block table to that of the tile's sequence, and checks all entries that will be used.

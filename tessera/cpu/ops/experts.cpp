@@ -8,6 +8,7 @@
 #include <span>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/ops/experts_routes.h"
 
 namespace tessera::cpu {
@@ -53,12 +54,12 @@ void run_top_groups(const Step& step, Worker& worker) {
   const int64_t n = step.out.shape()[0], size = n / params.n_groups;
   std::array<float, kMaxExpertGroups> sums;
   std::array<int32_t, kMaxExpertGroups> ids;
-  const auto chosen = std::span(ids).first(static_cast<size_t>(params.n_used));
+  const auto chosen = std::span(ids).first(to_size(params.n_used));
   const Range share = worker.share(step.out.shape()[1]);
   for (int64_t t = share.begin; t < share.end; ++t) {
     const float* scores = step.in[0].row(t);
     float* out = step.out.row(t);
-    for (int64_t g = 0; g < params.n_groups; ++g) sums[static_cast<size_t>(g)] = best_two(scores + g * size, size);
+    for (int64_t g = 0; g < params.n_groups; ++g) sums[to_size(g)] = best_two(scores + g * size, size);
     top_k_of_row(sums.data(), params.n_groups, params.n_used, ids.data());
     for (int64_t g = 0; g < params.n_groups; ++g) {
       if (std::ranges::find(chosen, static_cast<int32_t>(g)) == chosen.end())
@@ -113,7 +114,7 @@ void run_expert_routes(const Step& step, Worker& worker) {
 
 void run_expert_rows(const Step& step, Worker& worker) {
   const Routes routes(step.in[1], step.in[0].shape()[1]);
-  const auto n_bytes = static_cast<size_t>(step.out.shape()[0]) * sizeof(float);
+  const auto n_bytes = to_size(step.out.shape()[0]) * sizeof(float);
   const Range share = worker.share(routes.n_pairs);
   int64_t expert = 0;
   for (int64_t row = share.begin; row < share.end; ++row) {
@@ -141,7 +142,7 @@ void run_expert_sum(const Step& step, Worker& worker) {
       if (count == kExpertColumns) {
         for (size_t c = 0; c < kExpertColumns; ++c) sums[c] += weight * values[c];
       } else {
-        for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(c)] += weight * values[c];
+        for (int64_t c = 0; c < count; ++c) sums[to_size(c)] += weight * values[c];
       }
     }
     std::copy_n(sums.begin(), count, step.out.row(token) + begin);

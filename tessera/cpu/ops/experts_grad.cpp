@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/ops/experts_routes.h"
 
 namespace tessera::cpu {
@@ -18,7 +19,7 @@ const float** row_pointers(const Step& step, int64_t n_pairs, int thread) {
 
 // Scratch memory: for each thread, the addresses of an expert's rows of both operands.
 size_t expert_outer_work_bytes(const Kernels&, const Step& step) {
-  return 2 * sizeof(float*) * static_cast<size_t>(step.in[1].shape()[1]) * static_cast<size_t>(step.n_threads);
+  return 2 * sizeof(float*) * to_size(step.in[1].shape()[1]) * to_size(step.n_threads);
 }
 
 // Experts have different numbers of rows, so free threads take columns of x of an expert dynamically.

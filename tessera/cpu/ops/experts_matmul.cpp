@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/ops/experts_routes.h"
 #include "tessera/cpu/ops/matmul_panels.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kGroupAlignment = 64;
 
 bool supports_mul_mat_experts(const Kernels& kernels, const Graph& graph, const Node& node) {
-  return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
+  return kernels.panel_formats[to_size(graph[node.sources[0]].spec.dtype)] != nullptr;
 }
 
 /// Sizes of the products of a step. All of them pack x in the same way.
@@ -33,7 +34,7 @@ struct Shapes {
   ActivationShape rows(int64_t n) const { return {.k = k, .n_tokens = n, .max_group = form.max_group}; }
   /// Bytes of one packed row in a group. The division is exact, since 16 rows need no padding to 64 bytes.
   size_t row_bytes() const { return form.format.activation_bytes(rows(16)) / 16; }
-  size_t group_bytes(int64_t n) const { return round_up(static_cast<size_t>(n) * row_bytes(), kGroupAlignment); }
+  size_t group_bytes(int64_t n) const { return round_up(to_size(n) * row_bytes(), kGroupAlignment); }
   /// Few rows are packed by every thread separately, which is cheaper than a barrier.
   bool packs_privately() const { return n_x <= form.format.token_tile; }
 
@@ -48,12 +49,12 @@ struct Shapes {
 // separate rows of tokens, then the rows of each expert.
 struct ExpertsWorkLayout {
   ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
-    token_bytes = s.input == ExpertInput::tokens ? static_cast<size_t>(s.n_x) * s.group_bytes(1) : 0;
-    copy_bytes = token_bytes + round_up(static_cast<size_t>(s.n_pairs) * s.row_bytes(), kGroupAlignment) +
-                 kGroupAlignment * static_cast<size_t>(std::min(s.n_experts, s.n_pairs));
+    token_bytes = s.input == ExpertInput::tokens ? to_size(s.n_x) * s.group_bytes(1) : 0;
+    copy_bytes = token_bytes + round_up(to_size(s.n_pairs) * s.row_bytes(), kGroupAlignment) +
+                 kGroupAlignment * to_size(std::min(s.n_experts, s.n_pairs));
     n_copies = s.packs_privately() ? step.n_threads : 1;
     panel_bytes = panel_scratch_bytes(kernels, step);
-    total = copy_bytes * static_cast<size_t>(n_copies) + panel_bytes * static_cast<size_t>(step.n_threads);
+    total = copy_bytes * to_size(n_copies) + panel_bytes * to_size(step.n_threads);
   }
 
   size_t token_bytes = 0;
@@ -82,8 +83,7 @@ class ExpertsRunner {
         layout_(worker.kernels, step, shapes_),
         routes_(step.in[2], shapes_.n_experts),
         format_(shapes_.form.format),
-        copy_(step.work +
-              (shapes_.packs_privately() ? layout_.copy_bytes * static_cast<size_t>(worker.thread.index) : 0)) {}
+        copy_(step.work + (shapes_.packs_privately() ? layout_.copy_bytes * to_size(worker.thread.index) : 0)) {}
 
   void run() {
     if (shapes_.n_pairs == 0) return;
@@ -118,7 +118,7 @@ class ExpertsRunner {
     return n;
   }
 
-  std::byte* packed_token(int64_t token) const { return copy_ + static_cast<size_t>(token) * shapes_.group_bytes(1); }
+  std::byte* packed_token(int64_t token) const { return copy_ + to_size(token) * shapes_.group_bytes(1); }
   int64_t token_of(int64_t row) const { return routes_.pairs[row] / (shapes_.n_pairs / shapes_.n_x); }
   /// An expert with a single row needs no copy.
   bool is_in_place(Range rows) const { return shapes_.input == ExpertInput::tokens && size_of(rows) == 1; }
@@ -147,20 +147,20 @@ class ExpertsRunner {
   void pack_rows(Range rows, int64_t begin, int64_t end, std::byte* packed) {
     if (is_in_place(rows)) return;
     if (shapes_.input == ExpertInput::routed)
-      return format_.pack_activations(step_.in[1].row(rows.begin), static_cast<size_t>(step_.in[1].layout.nb[1]),
+      return format_.pack_activations(step_.in[1].row(rows.begin), to_size(step_.in[1].layout.nb[1]),
                                       shapes_.rows(size_of(rows)), begin, end, packed);
     for (int64_t row = begin; row < end; row += format_.token_tile)
       interleave(rows.begin + row, std::min<int64_t>(format_.token_tile, size_of(rows) - row),
-                 packed + static_cast<size_t>(row) * shapes_.row_bytes());
+                 packed + to_size(row) * shapes_.row_bytes());
   }
 
   // Interleaves the packed tokens of n rows word by word into one tile.
   void interleave(int64_t row, int64_t n, std::byte* tile) {
     constexpr size_t kWord = 4;
-    const size_t n_words = shapes_.row_bytes() / kWord, stride = static_cast<size_t>(n) * kWord;
+    const size_t n_words = shapes_.row_bytes() / kWord, stride = to_size(n) * kWord;
     for (int64_t i = 0; i < n; ++i) {
       const std::byte* token = packed_token(token_of(row + i));
-      std::byte* to = tile + static_cast<size_t>(i) * kWord;
+      std::byte* to = tile + to_size(i) * kWord;
       for (size_t word = 0; word < n_words; ++word, to += stride) std::memcpy(to, token + word * kWord, kWord);
     }
   }
@@ -169,8 +169,8 @@ class ExpertsRunner {
   void multiply(const Operand& weights, const Operand& out, int64_t n_active, int64_t& first_chunk, int64_t& chunk) {
     const Panels panels(worker_.kernels, weights, step_.activations);
     const int64_t n_panels = panels.n_panels();
-    std::byte* scratch = step_.work + layout_.copy_bytes * static_cast<size_t>(layout_.n_copies) +
-                         layout_.panel_bytes * static_cast<size_t>(worker_.thread.index);
+    std::byte* scratch = step_.work + layout_.copy_bytes * to_size(layout_.n_copies) +
+                         layout_.panel_bytes * to_size(worker_.thread.index);
     const std::byte* packed = copy_ + layout_.token_bytes;
     for (int64_t e = 0; e < shapes_.n_experts; ++e) {
       const Range rows = routes_.of(e);
@@ -181,8 +181,8 @@ class ExpertsRunner {
       const PackedX x{shapes_.rows(n_rows), is_in_place(rows) ? packed_token(token_of(rows.begin)) : packed};
       for (; chunk < first_chunk + n_chunks && !worker_.thread.cancelled(); chunk = worker_.thread.next_chunk()) {
         const int64_t begin = (chunk - first_chunk) * size;
-        panels.multiply(e, begin, std::min(begin + size, n_panels), x, out.row(rows.begin),
-                        static_cast<size_t>(out.layout.nb[1]), scratch);
+        panels.multiply(e, begin, std::min(begin + size, n_panels), x, out.row(rows.begin), to_size(out.layout.nb[1]),
+                        scratch);
       }
       first_chunk += n_chunks;
       packed += shapes_.group_bytes(n_rows);

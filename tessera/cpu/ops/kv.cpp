@@ -1,5 +1,6 @@
 // kv_store and kv_load: copy tokens into and out of the cells of a paged cache.
 #include "tessera/graph/ops/kv.h"
+#include "tessera/base/index.h"
 
 #include "tessera/cpu/step.h"
 
@@ -9,9 +10,7 @@ namespace {
 
 static_assert(kKvBlockTokens == kBlockTokens, "the graph and the kernels agree on a block");
 
-const KvFormat* format_of(const Kernels& kernels, DType dtype) {
-  return kernels.kv_formats[static_cast<size_t>(dtype)];
-}
+const KvFormat* format_of(const Kernels& kernels, DType dtype) { return kernels.kv_formats[to_size(dtype)]; }
 
 bool supports_kv(const Kernels& kernels, const Graph& graph, const Node& node) {
   return format_of(kernels, graph[node.sources[0]].spec.dtype) != nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/ops/matmul_panels.h"
 
 namespace tessera::cpu {
@@ -19,7 +20,7 @@ ActivationShape shape_of_x(const Kernels& kernels, const Step& step) {
 }
 
 bool supports_mul_mat(const Kernels& kernels, const Graph& graph, const Node& node) {
-  return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
+  return kernels.panel_formats[to_size(graph[node.sources[0]].spec.dtype)] != nullptr;
 }
 
 // Few tokens are packed by every thread separately, which is cheaper than a barrier.
@@ -33,7 +34,7 @@ struct WorkLayout {
     activation_bytes = format.activation_bytes(x);
     n_copies = packs_privately(format, x.n_tokens) ? step.n_threads : 1;
     panel_bytes = panel_scratch_bytes(kernels, step);
-    total = activation_bytes * static_cast<size_t>(n_copies) + panel_bytes * static_cast<size_t>(step.n_threads);
+    total = activation_bytes * to_size(n_copies) + panel_bytes * to_size(step.n_threads);
   }
 
   size_t activation_bytes = 0;
@@ -58,7 +59,7 @@ class MulMatRunner {
     if (x_.n_tokens == 0) return;
     const PanelFormat& format = form_of(worker_.kernels, step_).format;
     const bool is_private = packs_privately(format, x_.n_tokens);
-    activations_ = step_.work + (is_private ? layout_.activation_bytes * static_cast<size_t>(worker_.thread.index) : 0);
+    activations_ = step_.work + (is_private ? layout_.activation_bytes * to_size(worker_.thread.index) : 0);
     if (is_private) {
       pack(format, 0, x_.n_tokens);
     } else {
@@ -75,8 +76,7 @@ class MulMatRunner {
 
  private:
   void pack(const PanelFormat& format, int64_t begin, int64_t end) {
-    format.pack_activations(step_.in[1].row(0), static_cast<size_t>(step_.in[1].layout.nb[1]), x_, begin, end,
-                            activations_);
+    format.pack_activations(step_.in[1].row(0), to_size(step_.in[1].layout.nb[1]), x_, begin, end, activations_);
   }
 
   // Computes this thread's chunks of one product, whose chunks are numbered from first_chunk on.
@@ -85,12 +85,12 @@ class MulMatRunner {
     const int64_t n_panels = panels.n_panels();
     const int64_t size = panels_per_chunk(n_panels, worker_.thread.count, x_.k, x_.n_tokens);
     const int64_t n_chunks = div_ceil(n_panels, size);
-    std::byte* scratch = step_.work + layout_.activation_bytes * static_cast<size_t>(layout_.n_copies) +
-                         layout_.panel_bytes * static_cast<size_t>(worker_.thread.index);
+    std::byte* scratch = step_.work + layout_.activation_bytes * to_size(layout_.n_copies) +
+                         layout_.panel_bytes * to_size(worker_.thread.index);
     while (chunk < first_chunk + n_chunks && !worker_.thread.cancelled()) {
       const int64_t begin = (chunk - first_chunk) * size;
       panels.multiply(0, begin, std::min(begin + size, n_panels), {x_, activations_}, out.row(0),
-                      static_cast<size_t>(out.layout.nb[1]), scratch);
+                      to_size(out.layout.nb[1]), scratch);
       chunk = worker_.thread.next_chunk();
     }
     first_chunk += n_chunks;

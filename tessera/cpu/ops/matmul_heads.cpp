@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/ops/matmul_panels.h"
 
 namespace tessera::cpu {
@@ -10,7 +11,7 @@ namespace tessera::cpu {
 namespace {
 
 bool supports_mul_mat_heads(const Kernels& kernels, const Graph& graph, const Node& node) {
-  return kernels.panel_formats[static_cast<size_t>(graph[node.sources[0]].spec.dtype)] != nullptr;
+  return kernels.panel_formats[to_size(graph[node.sources[0]].spec.dtype)] != nullptr;
 }
 
 struct HeadShapes {
@@ -26,20 +27,20 @@ struct HeadShapes {
 };
 
 size_t mul_mat_heads_work_bytes(const Kernels& kernels, const Step& step) {
-  return HeadShapes(kernels, step).thread_bytes * static_cast<size_t>(step.n_threads);
+  return HeadShapes(kernels, step).thread_bytes * to_size(step.n_threads);
 }
 
 void run_mul_mat_heads(const Step& step, Worker& worker) {
   const HeadShapes shapes(worker.kernels, step);
   if (shapes.x.n_tokens == 0) return;
   const Panels panels(worker.kernels, step.in[0], step.activations);
-  std::byte* packed = step.work + shapes.thread_bytes * static_cast<size_t>(worker.thread.index);
+  std::byte* packed = step.work + shapes.thread_bytes * to_size(worker.thread.index);
   const Range heads = worker.share(step.out.shape()[1]);
   for (int64_t h = heads.begin; h < heads.end && !worker.thread.cancelled(); ++h) {
-    shapes.form.format.pack_activations(step.in[1].row(h), static_cast<size_t>(step.in[1].layout.nb[2]), shapes.x, 0,
+    shapes.form.format.pack_activations(step.in[1].row(h), to_size(step.in[1].layout.nb[2]), shapes.x, 0,
                                         shapes.x.n_tokens, packed);
-    panels.multiply(h, 0, panels.n_panels(), {shapes.x, packed}, step.out.row(h),
-                    static_cast<size_t>(step.out.layout.nb[2]), packed + shapes.activation_bytes);
+    panels.multiply(h, 0, panels.n_panels(), {shapes.x, packed}, step.out.row(h), to_size(step.out.layout.nb[2]),
+                    packed + shapes.activation_bytes);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 
 namespace tessera::cpu {
 
@@ -17,11 +18,11 @@ constexpr int64_t kChunkMacs = int64_t{1} << 26;
 }  // namespace
 
 ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations) {
-  const PanelFormat& own = *kernels.panel_formats[static_cast<size_t>(dtype)];
+  const PanelFormat& own = *kernels.panel_formats[to_size(dtype)];
   switch (activations) {
     case ActivationPrecision::float32:
       if (own.dequantize_panel == nullptr) break;
-      return {*kernels.panel_formats[static_cast<size_t>(DType::f32)], own.default_group};
+      return {*kernels.panel_formats[to_size(DType::f32)], own.default_group};
     case ActivationPrecision::int8_32:
       return {own, 32};
     case ActivationPrecision::int8_64:
@@ -49,7 +50,7 @@ int64_t panels_per_chunk(int64_t n_panels, int n_threads, int64_t k, int64_t n_t
 
 Panels::Panels(const Kernels& kernels, const Operand& weights, ActivationPrecision activations)
     : weights_(weights),
-      stored_(*kernels.panel_formats[static_cast<size_t>(weights.dtype)]),
+      stored_(*kernels.panel_formats[to_size(weights.dtype)]),
       multiplied_(product_form(kernels, weights.dtype, activations).format),
       is_widened_(&stored_ != &multiplied_) {}
 
@@ -57,9 +58,7 @@ int64_t Panels::n_panels() const { return div_ceil<int64_t>(weights_.shape()[1],
 
 // A thread's scratch memory: panels to multiply, then one packed panel as an intermediate step.
 size_t Panels::multiplied_bytes() const {
-  return weights_.packed && !is_widened_
-             ? 0
-             : static_cast<size_t>(kScratchPanels) * multiplied_.panel_bytes(weights_.shape()[0]);
+  return weights_.packed && !is_widened_ ? 0 : to_size(kScratchPanels) * multiplied_.panel_bytes(weights_.shape()[0]);
 }
 
 size_t Panels::scratch_bytes() const {
@@ -78,7 +77,7 @@ void Panels::multiply(int64_t index, int64_t begin, int64_t end, const PackedX& 
   for (int64_t from = begin; from < end; from += kScratchPanels) {
     const int64_t to = std::min(from + kScratchPanels, end);
     for (int64_t panel = from; panel < to; ++panel)
-      make_panel(index, panel, scratch + static_cast<size_t>(panel - from) * panel_bytes, scratch + multiplied_bytes());
+      make_panel(index, panel, scratch + to_size(panel - from) * panel_bytes, scratch + multiplied_bytes());
     product(scratch, from, to);
   }
 }
@@ -97,13 +96,13 @@ void Panels::make_panel(int64_t index, int64_t panel, std::byte* multiplied, std
 void Panels::pack_panel(int64_t index, int64_t panel, std::byte* packed) const {
   const int64_t row = panel * kPanelRows;
   const int64_t n_rows = std::min<int64_t>(kPanelRows, weights_.shape()[1] - row);
-  stored_.pack(weights_.row<const void>(row, index), static_cast<size_t>(weights_.layout.nb[1]),
-               static_cast<int>(n_rows), weights_.shape()[0], packed);
+  stored_.pack(weights_.row<const void>(row, index), to_size(weights_.layout.nb[1]), static_cast<int>(n_rows),
+               weights_.shape()[0], packed);
 }
 
 // Returns a panel in packed memory.
 std::byte* Panels::stored_panel(int64_t index, int64_t panel) const {
-  return weights_.data + static_cast<size_t>(index * n_panels() + panel) * stored_.panel_bytes(weights_.shape()[0]);
+  return weights_.data + to_size(index * n_panels() + panel) * stored_.panel_bytes(weights_.shape()[0]);
 }
 
 }  // namespace tessera::cpu

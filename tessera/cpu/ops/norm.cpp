@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/cpu/step.h"
 
 namespace tessera::cpu {
@@ -63,7 +64,7 @@ void run_sum_squares(const Step& step, Worker& worker) {
       if (count == kSumColumns) {
         for (size_t i = 0; i < kSumColumns; ++i) sums[i] += values[i] * values[i];
       } else {
-        for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(i)] += values[i] * values[i];
+        for (int64_t i = 0; i < count; ++i) sums[to_size(i)] += values[i] * values[i];
       }
     }
     std::copy_n(sums.begin(), count, step.out.row(0) + begin);

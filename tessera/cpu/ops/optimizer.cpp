@@ -1,5 +1,6 @@
 // Steps of an optimizer, in place on contiguous tensors. Pieces of their elements are distributed over the threads.
 #include "tessera/graph/ops/optimizer.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 
@@ -20,7 +21,7 @@ void for_part(const Step& step, const Worker& worker, Piece piece) {
 }
 
 float* at(const Operand& x, int64_t i) { return x.row(0) + i; }
-float number(const Operand& hyper, Hyper which) { return hyper.row(0)[static_cast<size_t>(which)]; }
+float number(const Operand& hyper, Hyper which) { return hyper.row(0)[to_size(which)]; }
 
 void run_accumulate(const Step& step, Worker& worker) {
   for_part(step, worker, [&](int64_t i, int64_t n) { worker.add(at(step.in[1], i), n, at(step.in[0], i)); });
@@ -55,7 +56,7 @@ void run_descend(const Step& step, Worker& worker) {
   for_part(step, worker, [&](int64_t i, int64_t n) {
     worker.kernels.optimizer->descend(at(step.in[0], i), at(step.in[1], i), rate, decay, n);
     if (rounded.present())
-      worker.kernels.from_f32[static_cast<size_t>(DType::bf16)](at(step.in[0], i), n, rounded.row<uint16_t>(0) + i);
+      worker.kernels.from_f32[to_size(DType::bf16)](at(step.in[0], i), n, rounded.row<uint16_t>(0) + i);
   });
 }
 

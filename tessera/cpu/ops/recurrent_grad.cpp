@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
-#include "tessera/cpu/ops/recurrent_runs.h"
+#include "tessera/base/index.h"
+#include "tessera/cpu/ops/recurrent_segments.h"
 
 namespace tessera::cpu {
 
@@ -29,7 +30,7 @@ size_t piece_bytes(const Kernels& kernels, int64_t n_tokens, int64_t n, int64_t 
 }
 
 float* piece_of(const Step& step, const Worker& worker, size_t bytes) {
-  return reinterpret_cast<float*>(step.work + bytes * static_cast<size_t>(worker.thread.index));
+  return reinterpret_cast<float*>(step.work + bytes * to_size(worker.thread.index));
 }
 
 /// Divides a flat result into one part per operand, in their order.
@@ -53,17 +54,17 @@ void clear(const Operand& out, Worker& worker) {
   worker.thread.barrier();
 }
 
-// Calls piece(run) for all runs in order.
+// Calls piece(segment) for all segments in order.
 template <class Piece>
-void for_runs(Worker& worker, const Runs& runs, Piece piece) {
-  for (int64_t i = 0; i < runs.size(); ++i)
-    if (const auto run = runs.at(worker, i)) piece(*run);
+void for_segments(Worker& worker, const Segments& segments, Piece piece) {
+  for (int64_t i = 0; i < segments.size(); ++i)
+    if (const auto segment = segments.at(worker, i)) piece(*segment);
 }
 
 void run_causal_conv_grad(const Step& step, Worker& worker) {
   const Operand &x = step.in[0], &weight = step.in[1], &dy = step.in[4];
   const int64_t n = x.shape()[0], width = weight.shape()[0];
-  const Runs runs(step, step.in[2], step.in[3], x.shape()[1]);
+  const Segments segments(step, step.in[2], step.in[3], x.shape()[1]);
   Parts parts(step.out);
   float *d_x = parts.next(x), *d_weight = parts.next(weight);
   clear(step.out, worker);
@@ -71,15 +72,15 @@ void run_causal_conv_grad(const Step& step, Worker& worker) {
   for (int64_t i = share.begin; i < share.end; ++i) {
     const int64_t begin = i * kConvChannels, count = std::min<int64_t>(kConvChannels, n - begin);
     std::array<float, kConvWidth * kConvChannels> sums{};
-    for_runs(worker, runs, [&](const Run& run) {
-      worker.kernels.recurrent_grad->causal_conv({.tokens = run.tokens.data(),
-                                                  .n_tokens = static_cast<int64_t>(run.tokens.size()),
+    for_segments(worker, segments, [&](const Segment& segment) {
+      worker.kernels.recurrent_grad->causal_conv({.tokens = segment.tokens.data(),
+                                                  .n_tokens = static_cast<int64_t>(segment.tokens.size()),
                                                   .n_channels = count,
                                                   .width = width,
                                                   .x = x.row(0) + begin,
                                                   .x_stride = stride(x, 1),
                                                   .weight = weight.row(begin),
-                                                  .before = offset(run.before, begin),
+                                                  .before = offset(segment.before, begin),
                                                   .state_stride = n,
                                                   .dy = dy.row(0) + begin,
                                                   .dy_stride = stride(dy, 1),
@@ -89,7 +90,7 @@ void run_causal_conv_grad(const Step& step, Worker& worker) {
     });
     for (int64_t c = 0; c < count; ++c)
       for (int64_t tap = 0; tap < width; ++tap)
-        d_weight[(begin + c) * width + tap] = sums[static_cast<size_t>(tap * kConvChannels + c)];
+        d_weight[(begin + c) * width + tap] = sums[to_size(tap * kConvChannels + c)];
   }
 }
 
@@ -97,17 +98,17 @@ void run_causal_conv_grad(const Step& step, Worker& worker) {
 // own.
 void run_token_shift_grad(const Step& step, Worker& worker) {
   const Operand& dy = step.in[0];
-  const Runs runs(step, step.in[1], step.in[2], dy.shape()[1]);
+  const Segments segments(step, step.in[1], step.in[2], dy.shape()[1]);
   const Range share = worker.share(div_ceil(dy.shape()[0], kGradPieceElements));
   const int64_t begin = share.begin * kGradPieceElements;
   const int64_t end = std::min(share.end * kGradPieceElements, dy.shape()[0]);
   for (int64_t t = 0; t < dy.shape()[1] && begin < end; ++t)
     std::fill(step.out.row(t) + begin, step.out.row(t) + end, 0.0f);
-  for_runs(worker, runs, [&](const Run& run) {
-    for (size_t i = 0; i < run.tokens.size(); ++i) {
-      const float* now = dy.row(run.tokens[i]);
-      const float* next = i + 1 < run.tokens.size() ? dy.row(run.tokens[i + 1]) : nullptr;
-      float* out = step.out.row(run.tokens[i]);
+  for_segments(worker, segments, [&](const Segment& segment) {
+    for (size_t i = 0; i < segment.tokens.size(); ++i) {
+      const float* now = dy.row(segment.tokens[i]);
+      const float* next = i + 1 < segment.tokens.size() ? dy.row(segment.tokens[i + 1]) : nullptr;
+      float* out = step.out.row(segment.tokens[i]);
       for (int64_t c = begin; c < end; ++c) out[c] = (next == nullptr ? 0.0f : next[c]) - now[c];
     }
   });
@@ -125,16 +126,14 @@ struct ScanParts {
         parts_per_group(div_ceil(n_heads / n_groups, heads_per_part)) {}
 
   int64_t bc_elements() const { return n_state * n_groups * n_tokens; }
-  size_t bc_bytes() const {
-    return 2 * static_cast<size_t>(parts_per_group) * static_cast<size_t>(bc_elements()) * sizeof(float);
-  }
+  size_t bc_bytes() const { return 2 * to_size(parts_per_group) * to_size(bc_elements()) * sizeof(float); }
 
   int64_t n_heads, n_state, n_groups, n_tokens, head_dim, heads_per_part, parts_per_group;
 };
 
 size_t selective_scan_grad_work_bytes(const Kernels& kernels, const Step& step) {
   const ScanParts s(step);
-  return piece_bytes(kernels, s.n_tokens, s.n_state, s.head_dim) * static_cast<size_t>(step.n_threads) + s.bc_bytes();
+  return piece_bytes(kernels, s.n_tokens, s.n_state, s.head_dim) * to_size(step.n_threads) + s.bc_bytes();
 }
 
 class ScanRunner {
@@ -144,7 +143,7 @@ class ScanRunner {
         worker_(worker),
         s_(step),
         scratch_bytes_(piece_bytes(worker.kernels, s_.n_tokens, s_.n_state, s_.head_dim)),
-        d_b_(reinterpret_cast<float*>(step.work + scratch_bytes_ * static_cast<size_t>(step.n_threads))),
+        d_b_(reinterpret_cast<float*>(step.work + scratch_bytes_ * to_size(step.n_threads))),
         d_c_(d_b_ + s_.parts_per_group * s_.bc_elements()) {}
 
   void run() {
@@ -169,21 +168,21 @@ class ScanRunner {
     const int64_t per_group = s_.n_heads / s_.n_groups;
     const int64_t first = part * s_.heads_per_part, end = std::min(first + s_.heads_per_part, per_group);
     const int64_t n_values = values_per_piece(s_.n_state, s_.head_dim);
-    const Runs runs(step_, step_.in[6], step_.in[7], s_.n_tokens);
-    for_runs(worker_, runs, [&](const Run& run) {
+    const Segments segments(step_, step_.in[6], step_.in[7], s_.n_tokens);
+    for_segments(worker_, segments, [&](const Segment& segment) {
       for (int64_t head = group * per_group + first; head < group * per_group + end; ++head)
         for (int64_t begin = 0; begin < s_.head_dim; begin += n_values)
-          add_values(run, group, part, head, begin, std::min(n_values, s_.head_dim - begin));
+          add_values(segment, group, part, head, begin, std::min(n_values, s_.head_dim - begin));
     });
   }
 
-  void add_values(const Run& run, int64_t group, int64_t part, int64_t head, int64_t begin, int64_t n_values) {
+  void add_values(const Segment& segment, int64_t group, int64_t part, int64_t head, int64_t begin, int64_t n_values) {
     const Operand &x = step_.in[0], &dt = step_.in[1], &a = step_.in[2], &b = step_.in[3], &c = step_.in[4],
                   &dy = step_.in[8];
     const int64_t bc = part * s_.bc_elements() + group * s_.n_state;
     worker_.kernels.recurrent_grad->selective_scan(
-        {.tokens = run.tokens.data(),
-         .n_tokens = static_cast<int64_t>(run.tokens.size()),
+        {.tokens = segment.tokens.data(),
+         .n_tokens = static_cast<int64_t>(segment.tokens.size()),
          .n_state = s_.n_state,
          .n_values = n_values,
          .x = x.row(head) + begin,
@@ -199,7 +198,7 @@ class ScanRunner {
          .b_stride = stride(b, 2),
          .c_stride = stride(c, 2),
          .d = step_.in[5].row(0)[head],
-         .before = offset(run.before, (head * s_.head_dim + begin) * s_.n_state),
+         .before = offset(segment.before, (head * s_.head_dim + begin) * s_.n_state),
          .d_x = d_x_ + head * s_.head_dim + begin,
          .d_x_stride = s_.head_dim * s_.n_heads,
          .d_dt = d_dt_ + head,
@@ -230,7 +229,7 @@ void run_selective_scan_grad(const Step& step, Worker& worker) { ScanRunner(step
 
 size_t delta_net_grad_work_bytes(const Kernels& kernels, const Step& step) {
   const Shape &k = step.in[1].shape(), &v = step.in[2].shape();
-  return piece_bytes(kernels, v[2], k[0], v[0]) * static_cast<size_t>(step.n_threads);
+  return piece_bytes(kernels, v[2], k[0], v[0]) * to_size(step.n_threads);
 }
 
 // One thread computes a key head with all value heads that use it.
@@ -240,15 +239,15 @@ void run_delta_net_grad(const Step& step, Worker& worker) {
                 &dy = step.in[7];
   const int64_t k_dim = q.shape()[0], n_k = q.shape()[1], v_dim = v.shape()[0], n_heads = v.shape()[1];
   const int64_t n_tokens = v.shape()[2], n_values = values_per_piece(k_dim, v_dim);
-  const Runs runs(step, step.in[5], step.in[6], n_tokens);
+  const Segments segments(step, step.in[5], step.in[6], n_tokens);
   Parts parts(step.out);
   float *d_q = parts.next(q), *d_k = parts.next(k), *d_v = parts.next(v), *d_decay = parts.next(decay),
         *d_beta = parts.next(beta);
   float* scratch = piece_of(step, worker, piece_bytes(worker.kernels, n_tokens, k_dim, v_dim));
   clear(step.out, worker);
-  const auto add_values = [&](const Run& run, int64_t k_head, int64_t head, int64_t begin) {
-    worker.kernels.recurrent_grad->delta_net({.tokens = run.tokens.data(),
-                                              .n_tokens = static_cast<int64_t>(run.tokens.size()),
+  const auto add_values = [&](const Segment& segment, int64_t k_head, int64_t head, int64_t begin) {
+    worker.kernels.recurrent_grad->delta_net({.tokens = segment.tokens.data(),
+                                              .n_tokens = static_cast<int64_t>(segment.tokens.size()),
                                               .k_dim = k_dim,
                                               .n_values = std::min(n_values, v_dim - begin),
                                               .q = q.row(k_head),
@@ -264,7 +263,7 @@ void run_delta_net_grad(const Step& step, Worker& worker) {
                                               .decay_stride = stride(decay, 1),
                                               .beta_stride = stride(beta, 1),
                                               .scale = params.scale,
-                                              .before = offset(run.before, (head * v_dim + begin) * k_dim),
+                                              .before = offset(segment.before, (head * v_dim + begin) * k_dim),
                                               .d_q = d_q + k_head * k_dim,
                                               .d_k = d_k + k_head * k_dim,
                                               .d_qk_stride = k_dim * n_k,
@@ -275,21 +274,21 @@ void run_delta_net_grad(const Step& step, Worker& worker) {
                                               .d_decay_stride = n_heads,
                                               .scratch = scratch});
   };
-  const Range share = worker.share(runs.size() * n_k);
+  const Range share = worker.share(segments.size() * n_k);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const auto run = runs.at(worker, i / n_k);
-    if (!run) continue;
+    const auto segment = segments.at(worker, i / n_k);
+    if (!segment) continue;
     const int64_t k_head = i % n_k, per_key = n_heads / n_k;
     for (int64_t j = 0; j < per_key; ++j) {
       const int64_t head = params.key_heads == KeyHeads::tiled ? j * n_k + k_head : k_head * per_key + j;
-      for (int64_t begin = 0; begin < v_dim; begin += n_values) add_values(*run, k_head, head, begin);
+      for (int64_t begin = 0; begin < v_dim; begin += n_values) add_values(*segment, k_head, head, begin);
     }
   }
 }
 
 size_t rwkv7_grad_work_bytes(const Kernels& kernels, const Step& step) {
   const Shape& r = step.in[0].shape();
-  return piece_bytes(kernels, r[2], r[0], r[0]) * static_cast<size_t>(step.n_threads);
+  return piece_bytes(kernels, r[2], r[0], r[0]) * to_size(step.n_threads);
 }
 
 void run_rwkv7_grad(const Step& step, Worker& worker) {
@@ -297,20 +296,20 @@ void run_rwkv7_grad(const Step& step, Worker& worker) {
                 &b = step.in[5], &dy = step.in[8];
   const int64_t dim = r.shape()[0], n_heads = r.shape()[1], n_tokens = r.shape()[2];
   const int64_t n_values = values_per_piece(dim, dim);
-  const Runs runs(step, step.in[6], step.in[7], n_tokens);
+  const Segments segments(step, step.in[6], step.in[7], n_tokens);
   std::array<float*, 6> d;
   Parts parts(step.out);
   for (size_t i = 0; i < d.size(); ++i) d[i] = parts.next(step.in[i]);
   float* scratch = piece_of(step, worker, piece_bytes(worker.kernels, n_tokens, dim, dim));
   clear(step.out, worker);
-  const Range share = worker.share(runs.size() * n_heads);
+  const Range share = worker.share(segments.size() * n_heads);
   for (int64_t i = share.begin; i < share.end; ++i) {
-    const auto run = runs.at(worker, i / n_heads);
-    if (!run) continue;
+    const auto segment = segments.at(worker, i / n_heads);
+    if (!segment) continue;
     const int64_t head = i % n_heads, at = head * dim;
     for (int64_t begin = 0; begin < dim; begin += n_values)
-      worker.kernels.recurrent_grad->rwkv7({.tokens = run->tokens.data(),
-                                            .n_tokens = static_cast<int64_t>(run->tokens.size()),
+      worker.kernels.recurrent_grad->rwkv7({.tokens = segment->tokens.data(),
+                                            .n_tokens = static_cast<int64_t>(segment->tokens.size()),
                                             .head_dim = dim,
                                             .n_values = std::min(n_values, dim - begin),
                                             .r = r.row(head),
@@ -327,7 +326,7 @@ void run_rwkv7_grad(const Step& step, Worker& worker) {
                                             .dy = dy.row(head) + begin,
                                             .v_stride = stride(v, 2),
                                             .dy_stride = stride(dy, 2),
-                                            .before = offset(run->before, (at + begin) * dim),
+                                            .before = offset(segment->before, (at + begin) * dim),
                                             .d_r = d[0] + at,
                                             .d_decay = d[1] + at,
                                             .d_k = d[2] + at,

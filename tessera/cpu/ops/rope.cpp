@@ -1,4 +1,5 @@
 #include "tessera/graph/ops/rope.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,11 +47,11 @@ bool is_inverse(const Step& step) { return std::get<RopeParams>(step.node->param
 // Bytes of a thread's scratch row: a row of the table with negated angles.
 size_t inverse_row_bytes(const Step& step) {
   constexpr size_t kCacheLine = 64;
-  return round_up(static_cast<size_t>(step.in[1].shape()[0]) * sizeof(float), kCacheLine);
+  return round_up(to_size(step.in[1].shape()[0]) * sizeof(float), kCacheLine);
 }
 
 size_t rope_work_bytes(const Kernels&, const Step& step) {
-  return is_inverse(step) ? static_cast<size_t>(step.n_threads) * inverse_row_bytes(step) : 0;
+  return is_inverse(step) ? to_size(step.n_threads) * inverse_row_bytes(step) : 0;
 }
 
 void negate_sines(const float* cos_sin, int64_t n_rot, float* out) {
@@ -67,7 +68,7 @@ void run_rope(const Step& step, Worker& worker) {
   const int64_t n_rot = step.in[1].shape()[0];
   float* opposite = nullptr;
   if (is_inverse(step))
-    opposite = reinterpret_cast<float*>(step.work + static_cast<size_t>(worker.thread.index) * inverse_row_bytes(step));
+    opposite = reinterpret_cast<float*>(step.work + to_size(worker.thread.index) * inverse_row_bytes(step));
   int64_t negated = -1;  // the token whose angles are in `opposite`
   const Range share = worker.share(shape.n_rows());
   for (int64_t i = share.begin; i < share.end; ++i) {

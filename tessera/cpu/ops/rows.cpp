@@ -1,5 +1,6 @@
 // Operations on rows: cast, get_rows, scatter_rows, add_scaled.
 #include "tessera/graph/ops/rows.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 
 // --- cast
 
-size_t dtype_index(DType dtype) { return static_cast<size_t>(dtype); }
+size_t dtype_index(DType dtype) { return to_size(dtype); }
 
 bool supports_cast(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType from = graph[node.sources[0]].spec.dtype, to = node.spec.dtype;
@@ -46,7 +47,7 @@ void run_get_rows(const Step& step, Worker& worker) {
   const Operand& table = step.in[0];
   const auto* ids = step.in[1].row<const int32_t>(0);
   const int64_t n = table.shape()[0], n_rows = table.shape()[1];
-  const PanelFormat* panels = worker.kernels.panel_formats[static_cast<size_t>(table.dtype)];
+  const PanelFormat* panels = worker.kernels.panel_formats[to_size(table.dtype)];
   const Decode decode = decoder_of(worker.kernels, table.dtype);
   const Range share = worker.share(step.out.shape()[1]);
   for (int64_t i = share.begin; i < share.end; ++i) {
@@ -55,7 +56,7 @@ void run_get_rows(const Step& step, Worker& worker) {
       worker.fault.report(step, "row", id, n_rows);
       std::fill_n(step.out.row(i), n, 0.0f);
     } else if (table.packed) {
-      const std::byte* panel = table.data + static_cast<size_t>(id / kPanelRows) * panels->panel_bytes(n);
+      const std::byte* panel = table.data + to_size(id / kPanelRows) * panels->panel_bytes(n);
       panels->dequantize_row(panel, static_cast<int>(id % kPanelRows), n, step.out.row(i));
     } else {
       decode(table.row<const void>(id), n, step.out.row(i));

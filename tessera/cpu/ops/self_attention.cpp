@@ -2,6 +2,7 @@
 // 64 queries of a head (forward), or a KV head of a sequence with all its query heads (backward), so that each sum is
 // computed by one thread.
 #include "tessera/graph/ops/self_attention.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ int64_t self_v_dim(const Step& step) { return has_gradient(step) ? step.in[kDy].
 /// The scratch memory of one thread, as offsets in bytes: the kernel's, then the gathered tokens.
 struct ThreadScratch {
   ThreadScratch(const Kernels& kernels, const Step& step) {
-    const auto n = static_cast<size_t>(n_tokens_of(step));
+    const auto n = to_size(n_tokens_of(step));
     keys =
         kernels.self_attention->scratch_bytes({.k_dim = step.in[kQ].shape()[0],
                                                .v_dim = self_v_dim(step),
@@ -43,11 +44,11 @@ struct ThreadScratch {
 /// Bytes after the scratch memory of all threads: the contribution of each token to the gradient of each head's sink.
 size_t sink_bytes(const Step& step) {
   if (!has_gradient(step) || !has_sinks(step)) return 0;
-  return sizeof(float) * static_cast<size_t>(step.in[kQ].shape()[1] * n_tokens_of(step));
+  return sizeof(float) * to_size(step.in[kQ].shape()[1] * n_tokens_of(step));
 }
 
 size_t self_attention_work_bytes(const Kernels& kernels, const Step& step) {
-  return ThreadScratch(kernels, step).end * static_cast<size_t>(step.n_threads) + sink_bytes(step);
+  return ThreadScratch(kernels, step).end * to_size(step.n_threads) + sink_bytes(step);
 }
 
 /// The tokens of a batch, grouped by sequence. Within a sequence they have the order of the batch.
@@ -129,7 +130,7 @@ class SelfAttentionRunner {
         worker_(worker),
         params_(std::get<AttentionParams>(step.node->params)),
         layout_(worker.kernels, step),
-        scratch_(step.work + layout_.end * static_cast<size_t>(worker.thread.index)),
+        scratch_(step.work + layout_.end * to_size(worker.thread.index)),
         gathered_(step, worker, layout_, scratch_),
         n_heads_(step.in[kQ].shape()[1]),
         n_heads_kv_(step.in[kK].shape()[1]) {
@@ -228,7 +229,7 @@ class SelfAttentionRunner {
   }
 
   float* sink_terms(int64_t head) const {
-    auto* terms = reinterpret_cast<float*>(step_.work + layout_.end * static_cast<size_t>(step_.n_threads));
+    auto* terms = reinterpret_cast<float*>(step_.work + layout_.end * to_size(step_.n_threads));
     return terms + head * gathered_.n_tokens();
   }
 

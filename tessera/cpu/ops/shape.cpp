@@ -1,6 +1,7 @@
 // Operations that move, repeat or sum elements: concat, transpose, sum_to, repeat, place. The elements of the result
 // are distributed over the threads. Sums have the order of the operand.
 #include "tessera/graph/ops/shape.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 #include <array>
@@ -45,7 +46,7 @@ void transpose_tile(const Step& step, const Worker& worker, int64_t row, int64_t
   }
   const Decode decode = decoder_of(worker.kernels, x.dtype);
   const auto offset = static_cast<int64_t>(*row_bytes(x.dtype, begin));
-  std::array<float, static_cast<size_t>(kStripRows * kTileColumns)> strip;
+  std::array<float, to_size(kStripRows * kTileColumns)> strip;
   for (int64_t first = 0; first < n_rows; first += kStripRows) {
     const int64_t count = std::min(kStripRows, n_rows - first);
     for (int64_t i = 0; i < count; ++i)
@@ -77,7 +78,7 @@ RowBox rows_of(const Shape& large, const Shape& small, int64_t i) {
   for (int d = 1; d < kMaxRank; ++d) {
     const int64_t at = i % small[d];
     i /= small[d];
-    box.of[static_cast<size_t>(d - 1)] = small[d] == large[d] ? Range{at, at + 1} : Range{0, large[d]};
+    box.of[to_size(d - 1)] = small[d] == large[d] ? Range{at, at + 1} : Range{0, large[d]};
   }
   return box;
 }
@@ -148,10 +149,10 @@ void run_place(const Step& step, Worker& worker) {
   std::fill(out + zeros.begin * kLineFloats, out + std::min(zeros.end * kLineFloats, step.out.shape().n_elements()),
             0.0f);
   worker.thread.barrier();
-  const Operand place{.data = step.out.data + params.offset, .dtype = DType::f32, .layout = params.at};
-  const Range share = worker.share(place.shape().n_rows());
+  const Operand target{{DType::f32, params.at}, step.out.data + params.offset};
+  const Range share = worker.share(target.shape().n_rows());
   for (int64_t i = share.begin; i < share.end; ++i)
-    std::copy_n(step.in[0].nth_row(i), place.shape()[0], place.nth_row(i));
+    std::copy_n(step.in[0].nth_row(i), target.shape()[0], target.nth_row(i));
 }
 
 }  // namespace

@@ -4,59 +4,60 @@
 #include <initializer_list>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/op_def.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera {
 
-Value RecurrentOps::causal_conv(Value x, Value weight, Value bias, Value state, Value runs) {
-  return add_op(*this, Op::causal_conv, {x, weight, state, runs, bias});
+Value RecurrentOps::causal_conv(Value x, Value weight, Value bias, Value state, Value segments) {
+  return add_op(*this, Op::causal_conv, {x, weight, state, segments, bias});
 }
 
-Value RecurrentOps::token_shift(Value x, Value state, Value runs) {
-  return add_op(*this, Op::token_shift, {x, state, runs});
+Value RecurrentOps::token_shift(Value x, Value state, Value segments) {
+  return add_op(*this, Op::token_shift, {x, state, segments});
 }
 
-Value RecurrentOps::selective_scan(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs) {
-  return add_op(*this, Op::selective_scan, {x, dt, a, b, c, d, state, runs});
+Value RecurrentOps::selective_scan(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value segments) {
+  return add_op(*this, Op::selective_scan, {x, dt, a, b, c, d, state, segments});
 }
 
-Value RecurrentOps::delta_net(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs,
+Value RecurrentOps::delta_net(Value q, Value k, Value v, Value decay, Value beta, Value state, Value segments,
                               const DeltaNetParams& params) {
-  return add_op(*this, Op::delta_net, {q, k, v, decay, beta, state, runs}, params);
+  return add_op(*this, Op::delta_net, {q, k, v, decay, beta, state, segments}, params);
 }
 
-Value RecurrentOps::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs) {
-  return add_op(*this, Op::rwkv7, {r, decay, k, v, a, b, state, runs});
+Value RecurrentOps::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments) {
+  return add_op(*this, Op::rwkv7, {r, decay, k, v, a, b, state, segments});
 }
 
-Value RecurrentOps::causal_conv_grad(Value x, Value weight, Value state, Value runs, Value dy) {
-  return add_op(*this, Op::causal_conv_grad, {x, weight, state, runs, dy});
+Value RecurrentOps::causal_conv_grad(Value x, Value weight, Value state, Value segments, Value dy) {
+  return add_op(*this, Op::causal_conv_grad, {x, weight, state, segments, dy});
 }
 
-Value RecurrentOps::token_shift_grad(Value dy, Value state, Value runs) {
-  return add_op(*this, Op::token_shift_grad, {dy, state, runs});
+Value RecurrentOps::token_shift_grad(Value dy, Value state, Value segments) {
+  return add_op(*this, Op::token_shift_grad, {dy, state, segments});
 }
 
-Value RecurrentOps::selective_scan_grad(Value x, Value dt, Value a, Value b, Value c, Value d, Value state, Value runs,
-                                        Value dy) {
-  return add_op(*this, Op::selective_scan_grad, {x, dt, a, b, c, d, state, runs, dy});
+Value RecurrentOps::selective_scan_grad(Value x, Value dt, Value a, Value b, Value c, Value d, Value state,
+                                        Value segments, Value dy) {
+  return add_op(*this, Op::selective_scan_grad, {x, dt, a, b, c, d, state, segments, dy});
 }
 
-Value RecurrentOps::delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value runs,
+Value RecurrentOps::delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value segments,
                                    Value dy, const DeltaNetParams& params) {
-  return add_op(*this, Op::delta_net_grad, {q, k, v, decay, beta, state, runs, dy}, params);
+  return add_op(*this, Op::delta_net_grad, {q, k, v, decay, beta, state, segments, dy}, params);
 }
 
-Value RecurrentOps::rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value runs,
+Value RecurrentOps::rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments,
                                Value dy) {
-  return add_op(*this, Op::rwkv7_grad, {r, decay, k, v, a, b, state, runs, dy});
+  return add_op(*this, Op::rwkv7_grad, {r, decay, k, v, a, b, state, segments, dy});
 }
 
 namespace {
 
-// Checks that state has the product of `extents` elements per slot, and that runs belong to n_tokens.
-Result<> require_memory(const TensorSpec& state, std::initializer_list<int64_t> extents, const TensorSpec& runs,
+// Checks that state has the product of `extents` elements per slot, and that segments belong to n_tokens.
+Result<> require_memory(const TensorSpec& state, std::initializer_list<int64_t> extents, const TensorSpec& segments,
                         int64_t n_tokens) {
   std::optional<int64_t> n_elements = 1;
   for (const int64_t extent : extents) n_elements = n_elements ? checked_mul(*n_elements, extent) : std::nullopt;
@@ -67,10 +68,10 @@ Result<> require_memory(const TensorSpec& state, std::initializer_list<int64_t> 
                 to_string(state.shape()));
   if (state.shape()[0] != *n_elements)
     return fail(ErrorCode::invalid_argument, "state has {} elements, want {}", state.shape()[0], *n_elements);
-  TESSERA_TRY(require_i32_vector(runs, "runs", -1));
-  const int64_t rest = runs.shape()[0] - n_tokens;
-  if (rest < 0 || rest % kRunFields != 0)
-    return fail(ErrorCode::invalid_argument, "runs of {} entries are not those of {} tokens", runs.shape()[0],
+  TESSERA_TRY(require_i32_vector(segments, "segments", -1));
+  const int64_t rest = segments.shape()[0] - n_tokens;
+  if (rest < 0 || rest % kSegmentFields != 0)
+    return fail(ErrorCode::invalid_argument, "segments of {} entries are not those of {} tokens", segments.shape()[0],
                 n_tokens);
   return {};
 }
@@ -174,7 +175,7 @@ void give_parts(Gradient& g, Value all, size_t n) {
     const auto layout = contiguous_layout(DType::f32, g.spec(i).shape());
     if (!layout) return g.fail_with(ErrorCode::internal, layout.error().message());
     g.give(i, g.b.view(all, *layout, offset));
-    offset += static_cast<size_t>(g.spec(i).shape().n_elements()) * sizeof(float);
+    offset += to_size(g.spec(i).shape().n_elements()) * sizeof(float);
   }
 }
 
@@ -205,7 +206,7 @@ void gradient_rwkv7(Gradient& g) {
   give_parts(g, g.b.rwkv7_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy()), 6);
 }
 
-// A recurrent step reads one slot of the state and writes one, at the least; the actual number depends on the runs.
+// A recurrent step reads one slot of the state and writes one, at the least; the actual number depends on the segments.
 // Each element of a slot's row takes part in `per_element` multiply-adds for each element of the result.
 Cost cost_of_recurrence(const Graph& graph, const Node& node, size_t state, int64_t per_element) {
   Cost cost{.macs = per_element * node.spec.shape().n_elements(), .bytes = result_bytes(node)};

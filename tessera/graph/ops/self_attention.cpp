@@ -1,5 +1,6 @@
 #include "tessera/graph/ops/self_attention.h"
 
+#include "tessera/base/index.h"
 #include "tessera/graph/op_def.h"
 
 namespace tessera {
@@ -97,7 +98,7 @@ void gradient_self_attention(Gradient& g) {
     if (!is_present(i)) return;
     const auto layout = contiguous_layout(DType::f32, g.spec(i).shape());
     if (!layout) return g.fail_with(ErrorCode::internal, layout.error().message());
-    g.give(i, g.b.view(all, *layout, static_cast<size_t>(first) * sizeof(float)));
+    g.give(i, g.b.view(all, *layout, to_size(first) * sizeof(float)));
   };
   give(kQ, 0);
   give(kK, at.dk);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/index.h"
 #include "tessera/graph/op_def.h"
 #include "tessera/graph/op_info.h"
 
@@ -53,19 +54,19 @@ Value ShapeOps::view(Value x, const Layout& layout, size_t offset) {
   int64_t reach =
       row_bytes(from.dtype, layout.shape[0]) ? static_cast<int64_t>(*row_bytes(from.dtype, layout.shape[0])) : 0;
   for (int i = 1; i < kMaxRank; ++i) {
-    const int64_t stride = layout.nb[static_cast<size_t>(i)];
+    const int64_t stride = layout.nb[to_size(i)];
     const auto step = checked_mul(stride, std::max<int64_t>(layout.shape[i] - 1, 0));
     const auto sum = step ? checked_add(reach, *step) : std::nullopt;
     if (stride < 0 || !sum) return refuse("stride out of range");
     reach = *sum;
   }
-  const auto block_bytes = static_cast<size_t>(info(from.dtype).block_bytes);
-  if (static_cast<size_t>(layout.nb[0]) != block_bytes) return refuse("elements of a row must be contiguous");
+  const auto block_bytes = to_size(info(from.dtype).block_bytes);
+  if (to_size(layout.nb[0]) != block_bytes) return refuse("elements of a row must be contiguous");
   for (int i = 1; i < kMaxRank; ++i)
-    if (layout.shape[i] > 1 && static_cast<size_t>(layout.nb[static_cast<size_t>(i)]) % block_bytes != 0)
+    if (layout.shape[i] > 1 && to_size(layout.nb[to_size(i)]) % block_bytes != 0)
       return refuse("a stride splits an element");
   if (offset % block_bytes != 0) return refuse("the offset splits an element");
-  const auto end = checked_add(offset, static_cast<size_t>(reach));
+  const auto end = checked_add(offset, to_size(reach));
   if (!layout.shape.empty() && (!end || *end > span_bytes(from.dtype, from.layout))) return refuse("reaches outside");
   return b->add_alias(x, {from.dtype, layout}, offset);
 }
@@ -136,11 +137,11 @@ Result<TensorSpec> infer_repeat(Operands x, const ShapeParams& p) { return infer
 // True if the dimensions nest, which implies that no two elements share an address.
 bool is_injective(const Layout& layout) {
   std::array<int, kMaxRank> order{0, 1, 2, 3};
-  std::ranges::sort(order, {}, [&](int i) { return layout.nb[static_cast<size_t>(i)]; });
+  std::ranges::sort(order, {}, [&](int i) { return layout.nb[to_size(i)]; });
   int64_t reach = 0;  // bytes spanned by the dimensions so far
   for (const int i : order) {
     if (layout.shape[i] == 1) continue;
-    const int64_t stride = layout.nb[static_cast<size_t>(i)];
+    const int64_t stride = layout.nb[to_size(i)];
     const auto step = checked_mul(stride, layout.shape[i] - 1);
     const auto end = step ? checked_add(reach, *step) : std::nullopt;
     if (!end || stride < reach + static_cast<int64_t>(sizeof(float))) return false;
@@ -181,7 +182,7 @@ void gradient_concat(Gradient& g) {
   for (size_t i = 0; i < 2; ++i) {
     const Layout part{.shape = g.spec(i).shape(), .nb = g.b.spec(g.dy()).layout.nb};
     if (g.wants(i)) g.give(i, g.b.cast(g.b.view(g.dy(), part, offset), DType::f32));
-    offset += static_cast<size_t>(part.shape[0]) * sizeof(float);
+    offset += to_size(part.shape[0]) * sizeof(float);
   }
 }
 

@@ -1,6 +1,7 @@
 // Attention over the paged cache: one workgroup per query head of a token. With few tokens and a long context, the
 // context is split, with one workgroup per split, and a second dispatch merges the partial results.
 #include "tessera/graph/ops/attention.h"
+#include "tessera/base/index.h"
 
 #include <algorithm>
 #include <limits>
@@ -40,7 +41,7 @@ size_t attention_scratch_bytes(const Graph& graph, const Node& node) {
   const int64_t n_splits = n_splits_of(graph, node);
   const Shape& y = node.spec.shape();
   if (n_splits == 1) return 0;
-  return static_cast<size_t>(n_splits * y[1] * std::min(y[2], kMaxSplitTokens) * (y[0] + 2)) * sizeof(float);
+  return to_size(n_splits * y[1] * std::min(y[2], kMaxSplitTokens) * (y[0] + 2)) * sizeof(float);
 }
 
 // Returns kVariant of attention.comp.

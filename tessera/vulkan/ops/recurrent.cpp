@@ -1,4 +1,4 @@
-// Recurrent layers: one invocation per channel, or per value of a head, computes all tokens of a run.
+// Recurrent layers: one invocation per channel, or per value of a head, computes all tokens of a segment.
 #include "tessera/graph/ops/recurrent.h"
 
 #include "tessera/vulkan/ops/dispatch.h"
@@ -10,7 +10,7 @@ namespace {
 // The variants of recurrent.comp.
 enum class RecurrentOp : uint32_t { causal_conv, token_shift, selective_scan, delta_net, rwkv7 };
 
-constexpr size_t runs_operand(RecurrentOp op) {
+constexpr size_t segments_operand(RecurrentOp op) {
   switch (op) {
     case RecurrentOp::causal_conv:
       return 3;
@@ -28,12 +28,12 @@ Result<> prepare(const StepContext& context, Step& step) {
   constexpr bool kByChannel = kOp == RecurrentOp::causal_conv || kOp == RecurrentOp::token_shift;
   const Shape& shape = context.shape();
   const int64_t n_items = kByChannel ? shape[0] : shape[0] * shape[1], n_tokens = kByChannel ? shape[1] : shape[2];
-  const int64_t n_runs = (context.spec(runs_operand(kOp)).shape()[0] - n_tokens) / kRunFields;
-  const int64_t per_run = div_ceil<int64_t>(n_items, context.n_lanes);
+  const int64_t n_segments = (context.spec(segments_operand(kOp)).shape()[0] - n_tokens) / kSegmentFields;
+  const int64_t per_segment = div_ceil<int64_t>(n_items, context.n_lanes);
   step.shader = Shader::recurrent;
   step.variant = static_cast<uint32_t>(kOp);
-  step.params.u[0] = count(per_run);
-  step.params.u[1] = count(n_runs);
+  step.params.u[0] = count(per_segment);
+  step.params.u[1] = count(n_segments);
   step.params.u[2] = count(n_tokens);
   step.params.u[3] = count(n_items);
   if constexpr (kOp == RecurrentOp::delta_net) {
@@ -41,7 +41,7 @@ Result<> prepare(const StepContext& context, Step& step) {
     step.params.u[4] = params.key_heads == KeyHeads::tiled ? 1 : 0;
     step.params.u[5] = bits(params.scale);
   }
-  return set_groups(step, per_run * n_runs);
+  return set_groups(step, per_segment * n_segments);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "tessera/base/index.h"
 #include "tessera/vulkan/ops/dispatch.h"
 
 namespace tessera::vulkan {
@@ -36,10 +37,10 @@ bool supports_rope_table(const Graph& graph, const Node& node) {
 
 Result<> prepare_rope_table(const StepContext& context, Step& step) {
   const auto& params = std::get<RopeTableParams>(context.node.params);
-  std::vector<float> factors(static_cast<size_t>(params.n_rot / 2), 1.0f);
-  if (context.has(1) && context.place(1).buffer != nullptr) {  // null: only the size is computed
-    const Tensor& place = context.place(1);
-    TESSERA_TRY(place.buffer->get(place, 0, std::as_writable_bytes(std::span(factors))));
+  std::vector<float> factors(to_size(params.n_rot / 2), 1.0f);
+  if (context.has(1) && context.tensor(1).buffer != nullptr) {  // null: only the size is computed
+    const Tensor& tensor = context.tensor(1);
+    TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(factors))));
   }
   for (size_t i = 0; i < factors.size(); ++i) {
     const uint64_t turns = turns_of(angle_per_position(params, static_cast<int64_t>(i), factors[i]));

@@ -1,4 +1,5 @@
 // The table of the device's kernels by operation.
+#include "tessera/base/index.h"
 #include "tessera/vulkan/step.h"
 
 namespace tessera::vulkan {
@@ -18,6 +19,6 @@ constexpr const OpKernel* kKernels[] = {
 
 }  // namespace
 
-const OpKernel* kernel_of(Op op) { return kKernels[static_cast<size_t>(op)]; }
+const OpKernel* kernel_of(Op op) { return kKernels[to_size(op)]; }
 
 }  // namespace tessera::vulkan

@@ -64,7 +64,9 @@ void fields_of(uint64_t a, uint shift, uint mask, out uint q[8]) {
 const uint kTableIq2xxs = 0, kTableIq2xs = 512, kTableIq2s = 1536, kTableIq3xxs = 3584, kTableIq3s = 3840,
            kTableIq1s = 4352, kTableIq4 = 8448, kTableE2m1 = 8452;
 uint table_word(uint i) { return Words(step.tables).at[i]; }
-float table_level(uint table, uint code) { return float(signed_byte(table_word(table + code / 4u) >> 8u * (code & 3u))); }
+float table_level(uint table, uint code) {
+  return float(signed_byte(table_word(table + code / 4u) >> 8u * (code & 3u)));
+}
 /// The eight signs for seven stored bits: the number of negative signs is even.
 uint even_signs(uint index) { return index | (bitCount(index) & 1u) << 7u; }
 float with_sign(float v, uint is_negative) { return is_negative != 0u ? -v : v; }

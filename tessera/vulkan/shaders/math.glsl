@@ -14,7 +14,8 @@ float gelu_of(float x) {
 float tanh_of(float x) {
   const float magnitude = abs(x), square = x * x;
   if (magnitude < 0.25)
-    return x * (1.0 + square * (-1.0 / 3.0 + square * (2.0 / 15.0 + square * (-17.0 / 315.0 + square * (62.0 / 2835.0)))));
+    return x * (1.0 +
+                square * (-1.0 / 3.0 + square * (2.0 / 15.0 + square * (-17.0 / 315.0 + square * (62.0 / 2835.0)))));
   const float v = 1.0 - 2.0 / (exp(2.0 * magnitude) + 1.0);
   return x < 0.0 ? -v : v;
 }

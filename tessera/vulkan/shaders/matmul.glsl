@@ -12,7 +12,8 @@
 const uint kPiece = 8, kLanes = 8, kChunk = kPiece * kLanes, kSegment = 16 * kChunk;
 // Bits of kVariant: x and weights can be read 16 bytes at a time.
 const bool kWideX = (kVariant >> 24u & 1u) != 0u, kWideWeights = (kVariant >> 25u & 1u) != 0u;
-const bool kIsFloat = kFormat == kFormat_f32 || kFormat == kFormat_f16 || kFormat == kFormat_bf16;  // rows may end within a piece
+// Rows of floats may end within a piece.
+const bool kIsFloat = kFormat == kFormat_f32 || kFormat == kFormat_f16 || kFormat == kFormat_bf16;
 
 uint n_segments(uint k) { return (k + kSegment - 1u) / kSegment; }
 

@@ -139,7 +139,7 @@ struct Plan {
 int32_t compile(void*, const tessera_plugin_compile_args* args, void** plan, char*, size_t) {
   if (kFault == Fault::no_plan) return TESSERA_PLUGIN_OK;
   const tessera_plugin_node* node = args->graph->nodes[args->graph->n_nodes - 1];
-  const auto at = [&](const tessera_plugin_node* of) { return static_cast<float*>(args->places[of->index].address); };
+  const auto at = [&](const tessera_plugin_node* of) { return static_cast<float*>(args->bindings[of->index].address); };
   *plan = new Plan{at(node->sources[0]), at(node->sources[1]), at(node), node->ne[0]};
   return TESSERA_PLUGIN_OK;
 }

@@ -1,10 +1,11 @@
-// Reads and checks the runs of recurrent operations (graph/ops/recurrent.h). Used by recurrent.cpp and
+// Reads and checks the segments of recurrent operations (graph/ops/recurrent.h). Used by recurrent.cpp and
 // recurrent_grad.cpp.
 #pragma once
 
 #include <optional>
 #include <span>
 
+#include "tessera/base/index.h"
 #include "tessera/cpu/step.h"
 #include "tessera/graph/ops/recurrent.h"
 
@@ -15,7 +16,7 @@ inline int64_t stride(const Operand& x, size_t dimension) {
 }
 
 /// The tokens of one sequence and its states.
-struct Run {
+struct Segment {
   std::span<const int32_t> tokens;
   const float* before = nullptr;  // the initial state; null: zeros
   float* after = nullptr;
@@ -27,20 +28,20 @@ inline bool is_index(const Step& step, Worker& worker, const char* what, int64_t
   return false;
 }
 
-class Runs {
+class Segments {
  public:
-  Runs(const Step& step, const Operand& state, const Operand& runs, int64_t n_tokens)
+  Segments(const Step& step, const Operand& state, const Operand& segments, int64_t n_tokens)
       : step_(step),
         state_(state),
-        fields_(runs.row<const int32_t>(0)),
-        n_((runs.shape()[0] - n_tokens) / kRunFields),
+        fields_(segments.row<const int32_t>(0)),
+        n_((segments.shape()[0] - n_tokens) / kSegmentFields),
         n_tokens_(n_tokens) {}
 
   int64_t size() const { return n_; }
 
-  /// Returns run i, or nothing if it is unused or, with a reported fault, out of range.
-  std::optional<Run> at(Worker& worker, int64_t i) const {
-    const int32_t* fields = fields_ + i * kRunFields;
+  /// Returns segment i, or nothing if it is unused or, with a reported fault, out of range.
+  std::optional<Segment> at(Worker& worker, int64_t i) const {
+    const int32_t* fields = fields_ + i * kSegmentFields;
     const int32_t begin = fields[0], count = fields[1], read = fields[2], write = fields[3];
     if (count == 0) return std::nullopt;
     const int64_t n_slots = state_.shape()[1];
@@ -50,10 +51,10 @@ class Runs {
         (read != -1 && !is_index(step_, worker, "state", read, n_slots)) ||
         !is_index(step_, worker, "state", write, n_slots))
       return std::nullopt;
-    const std::span<const int32_t> tokens(fields_ + n_ * kRunFields + begin, static_cast<size_t>(count));
+    const std::span<const int32_t> tokens(fields_ + n_ * kSegmentFields + begin, to_size(count));
     for (const int32_t token : tokens)
       if (!is_index(step_, worker, "token", token, n_tokens_)) return std::nullopt;
-    return Run{tokens, read == -1 ? nullptr : state_.row(read), state_.row(write)};
+    return Segment{tokens, read == -1 ? nullptr : state_.row(read), state_.row(write)};
   }
 
  private:

@@ -226,7 +226,7 @@ static const operation kOperations[] = {
      run_rope_table},
     {"rope", {"halves", "inverse"}, supports_rope, NULL, run_rope},
     {"kv_store", {"v"}, supports_kv_store, NULL, run_kv_store},
-    {"attention",
+    {"paged_attention",
      {"scale", "causal", "window", "soft_cap", "max_alibi", "latent_v"},
      supports_attention,
      attention_work,

@@ -1,5 +1,5 @@
 // A session: the memory of some sequences, and the prepared graphs that compute them. Batches go in, logits come out.
-// Results do not depend on the split into batches, on the number of threads, or on what the memory held before.
+// Results do not depend on the split into batches, on the number of threads, or on earlier contents of the memory.
 #pragma once
 
 #include <memory>

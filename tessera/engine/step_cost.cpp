@@ -35,7 +35,7 @@ StepCost step_cost(const Graph& graph) {
   StepCost total;
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) add_product(total, graph, id);
-    if (graph[id].op == Op::attention) add_attention(total, graph, graph[id]);
+    if (graph[id].op == Op::paged_attention) add_attention(total, graph, graph[id]);
   }
   return total;
 }

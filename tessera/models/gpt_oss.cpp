@@ -25,7 +25,7 @@ class GptOss final : public Transformer {
                        .ffn_norm = norm(il, "post_attention_norm"),
                        .experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax_of_chosen})};
     l.experts.activation = nn::Activation::swiglu_oai;
-    l.attention.sinks = weights_.need(block(il, "attn_sinks.weight"), {l.attention.n_heads}, Op::attention);
+    l.attention.sinks = weights_.need(block(il, "attn_sinks.weight"), {l.attention.n_heads}, Op::paged_attention);
     alternate_window(l.attention, il, 2);
     return l;
   }

@@ -42,7 +42,8 @@ class T5Encoder : public Transformer {
   // --- common to both stacks
 
   const Tensor* relative_bias(std::string_view stack) {
-    return weights_.need(fmt::format("{}.blk.0.attn_rel_b.weight", stack), {n_heads_[0], n_buckets_}, Op::attention);
+    return weights_.need(fmt::format("{}.blk.0.attn_rel_b.weight", stack), {n_heads_[0], n_buckets_},
+                         Op::paged_attention);
   }
 
   /// NAME_q, NAME_k, NAME_v, NAME_o. Uses the first free layer of the cache.

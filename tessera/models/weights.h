@@ -1,4 +1,4 @@
-// The weights of a model: what the architecture asks for by name and shape, matched against what the file has.
+// The weights of a model: the architecture requires them by name and shape, and the file must have them.
 // Errors stick, so an architecture lists its weights plainly and asks once at the end.
 #pragma once
 
@@ -42,7 +42,7 @@ class WeightTable {
 
   /// Whether the file has a tensor of this name, or a blueprint is to have it.
   bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr || files_.wants(name); }
-  /// An error of the architecture's own about what it lists.
+  /// Records an error that the architecture found in the weights.
   void fail_with(Error error);
 
   /// All weights asked for, in that order; addresses are stable.

@@ -78,8 +78,8 @@ Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const Batc
   if (heads.v.present()) v_cache = b.kv_store(v_cache, heads.v, at.cells, KvSide::v);
   const Value sinks = a.sinks == nullptr ? Value() : vector_f32(b, *a.sinks);
   const Value bias = a.relative_bias == nullptr ? Value() : vector_f32(b, *a.relative_bias);
-  const Value out =
-      b.attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks, a.params, bias);
+  const Value out = b.paged_attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks,
+                                      a.params, bias);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 
@@ -89,8 +89,9 @@ Value attend_to_encoder(GraphBuilder& b, Value q, const Attention& a, const Batc
     return {};
   }
   const Value heads = b.reshape(q, {a.k_dim, a.n_heads, b.spec(q).shape()[1]});
-  const Value out = b.attention(heads, b.tensor(in.encoder->k(a.cache_layer)), b.tensor(in.encoder->v(a.cache_layer)),
-                                in.positions, in.sequences, in.encoded.blocks, in.encoded.valid, Value(), a.params);
+  const Value out =
+      b.paged_attention(heads, b.tensor(in.encoder->k(a.cache_layer)), b.tensor(in.encoder->v(a.cache_layer)),
+                        in.positions, in.sequences, in.encoded.blocks, in.encoded.valid, Value(), a.params);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 

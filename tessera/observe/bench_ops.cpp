@@ -119,7 +119,7 @@ OpCase attention_case(DType dtype, int64_t dim, int64_t n_tokens, int64_t n_dept
   const Shape cache{dim, kBlock, sizes.n_heads_kv, n_blocks};
   const auto n_pairs = static_cast<double>(n_tokens * (2 * n_depth + n_tokens + 1) / 2);
   const double row = static_cast<double>(row_bytes(dtype, dim).value_or(0) * to_size(sizes.n_heads_kv));
-  return {.op = Op::attention,
+  return {.op = Op::paged_attention,
           .type = std::string(info(dtype).name),
           .shape = fmt::format("{}x{}/{} @{}", dim, sizes.n_heads, sizes.n_heads_kv, n_depth),
           .n_tokens = n_tokens,
@@ -130,7 +130,7 @@ OpCase attention_case(DType dtype, int64_t dim, int64_t n_tokens, int64_t n_dept
           .build =
               [dim](GraphBuilder& b, std::span<const Value> x) {
                 const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
-                return b.attention(x[2], x[0], x[1], x[3], x[4], x[5], x[6], {}, {.scale = scale});
+                return b.paged_attention(x[2], x[0], x[1], x[3], x[4], x[5], x[6], {}, {.scale = scale});
               },
           .macs = n_pairs * static_cast<double>(2 * dim * sizes.n_heads),
           .bytes = 2 * row * static_cast<double>(n_positions)};

@@ -184,15 +184,16 @@ Case attention_case(const AttentionParams& params) {
   }
   const Bytes empty(sizeof(float) * static_cast<size_t>(kDim * 64 * kHeadsKv * kBlocks));
   const Shape cache{kDim, 64, kHeadsKv, kBlocks};
-  return {"attention",
+  return {"paged_attention",
           {{DType::f32, cache, empty}, {DType::f32, cache, empty}},
           [=](GraphBuilder& b, const std::vector<Value>& t) {
             const Value where = b.input("cells", DType::i32, {kTokens});
             const Value k = b.kv_store(t[0], b.input("k", DType::f32, {kDim, kHeadsKv, kTokens}), where, KvSide::k);
             const Value v = b.kv_store(t[1], b.input("v", DType::f32, {kDim, kHeadsKv, kTokens}), where, KvSide::v);
-            return b.attention(b.input("q", DType::f32, {kDim, kHeads, kTokens}), k, v,
-                               b.input("positions", DType::i32, {kTokens}), b.input("slots", DType::i32, {kTokens}),
-                               b.input("blocks", DType::i32, {2, 2}), b.input("valid", DType::i64, {2, 2}), {}, params);
+            return b.paged_attention(b.input("q", DType::f32, {kDim, kHeads, kTokens}), k, v,
+                                     b.input("positions", DType::i32, {kTokens}),
+                                     b.input("slots", DType::i32, {kTokens}), b.input("blocks", DType::i32, {2, 2}),
+                                     b.input("valid", DType::i64, {2, 2}), {}, params);
           },
           {{"q", random_bytes(rng, kDim * kHeads * kTokens)},
            {"k", random_bytes(rng, kDim * kHeadsKv * kTokens)},
@@ -292,9 +293,9 @@ TEST(ExampleBackend, ACacheOfAnotherDeviceIsNotTouched) {
     const Value store =
         b.kv_store(k, b.input("x", DType::f32, {4, 1, 1}), b.input("cells", DType::i32, {1}), KvSide::k);
     const Value tokens = b.input("t", DType::i32, {1});
-    const Value y =
-        b.attention(b.input("q", DType::f32, {4, 1, 1}), k, k, tokens, tokens, b.input("blocks", DType::i32, {1, 1}),
-                    b.input("valid", DType::i64, {1, 1}), {}, {.scale = 1});
+    const Value y = b.paged_attention(b.input("q", DType::f32, {4, 1, 1}), k, k, tokens, tokens,
+                                      b.input("blocks", DType::i32, {1, 1}), b.input("valid", DType::i64, {1, 1}), {},
+                                      {.scale = 1});
     const Graph graph = std::move(b).finish().value();
     EXPECT_EQ(device.supports(graph, store.id()), owner == &device);
     EXPECT_EQ(device.supports(graph, y.id()), owner == &device);

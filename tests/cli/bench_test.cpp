@@ -150,8 +150,8 @@ TEST(BenchOps, EveryOperationRunsWithEveryNumberOfThreads) {
     threads.insert(row["n_threads"].get<int>());
     EXPECT_GT(row["median_us"].get<double>(), 0) << row;
   }
-  EXPECT_EQ(ops, (std::set<std::string>{"mul_mat", "get_rows", "attention", "rms_norm", "swiglu", "soft_max", "add",
-                                        "rope"}));
+  EXPECT_EQ(ops, (std::set<std::string>{"mul_mat", "get_rows", "paged_attention", "rms_norm", "swiglu", "soft_max",
+                                        "add", "rope"}));
   EXPECT_EQ(threads.count(1), threads.count(2));
 }
 
@@ -165,8 +165,9 @@ TEST(BenchOps, AllTypesOfWeightsAreTheDefault) {
 
 TEST(BenchOps, TableNamesOperationsAndPeaks) {
   const ProgramOutput output =
-      run_program({"bench", "--ops", "attention .* @70 t1$", "--ops-size", "small", "-t", "1"});
-  for (const char* part : {"peaks with 1 thread: int8", "| streamed MB |", "| attention | f16 ", "| attention | q8_0 "})
+      run_program({"bench", "--ops", "paged_attention .* @70 t1$", "--ops-size", "small", "-t", "1"});
+  for (const char* part :
+       {"peaks with 1 thread: int8", "| streamed MB |", "| paged_attention | f16 ", "| paged_attention | q8_0 "})
     EXPECT_NE(output.out.find(part), std::string::npos) << part << "\n" << output.out;
 }
 

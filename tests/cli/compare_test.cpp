@@ -60,7 +60,7 @@ TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
   EXPECT_GT(off(each, "mul_mat"), 50);
   EXPECT_GT(off(whole, "rms_norm"), 10);
   EXPECT_EQ(off(each, "rms_norm"), 0);
-  EXPECT_EQ(off(each, "attention"), 0);
+  EXPECT_EQ(off(each, "paged_attention"), 0);
 }
 
 // With layers on both devices, values and the cache's tables are copied between them.

@@ -112,7 +112,7 @@ TEST_F(GraphPage, AClickedNodeTellsWhatItIs) {
   const Page page = load("click=27");
   EXPECT_EQ(page.errors, "");
   EXPECT_EQ(page.mark("node"), "27");
-  EXPECT_NE(page.element("panel").find("<h2>attention</h2>"), std::string::npos) << page.element("panel");
+  EXPECT_NE(page.element("panel").find("<h2>paged_attention</h2>"), std::string::npos) << page.element("panel");
   EXPECT_TRUE(page.panel_has("type, shape", "f32 [8, 8, 64]"));
   EXPECT_TRUE(page.panel_has("layer", "0"));
   EXPECT_TRUE(page.panel_has("device", "cpu"));

@@ -59,7 +59,7 @@ TEST(Graph, JsonTellsWhereEveryNodeRunsAndWhy) {
     }
     // 5 layers: q, k, v, output, gate, up, down; and the logits.
     EXPECT_EQ(ops["mul_mat"], 5 * 7 + 1);
-    EXPECT_EQ(ops["attention"], 5);
+    EXPECT_EQ(ops["paged_attention"], 5);
     EXPECT_EQ(ops["kv_store"], 10);
     EXPECT_FALSE(ops.contains("view"));
     EXPECT_EQ(step["blocks"].size(), 5u + 2);

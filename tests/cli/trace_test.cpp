@@ -46,7 +46,7 @@ TEST(Trace, TellsEveryStepAndToken) {
                                            {"prefill 3", 1}, {"decode 1", 1}, {"decode 2", 1},
                                            {"decode 3", 1},  {"decode 4", 1}, {"sample", 5}};
   EXPECT_EQ(phases, want);
-  EXPECT_EQ(nodes["attention"], 6 * 5);  // 6 steps of 5 layers
+  EXPECT_EQ(nodes["paged_attention"], 6 * 5);  // 6 steps of 5 layers
 }
 
 // On one track, an event lies within another one or begins after its end.

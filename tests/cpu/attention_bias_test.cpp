@@ -21,10 +21,10 @@ class RelativeBias : public ::testing::TestWithParam<bool> {
     const Shape cache{kDim, 64, kHeadsKv, kBlocks}, rows{kDim, kHeadsKv, kTokens};
     const Value k = b.kv_store(b.input("kc", DType::f32, cache), b.input("k", DType::f32, rows), cells, KvSide::k);
     const Value v = b.kv_store(b.input("vc", DType::f32, cache), b.input("v", DType::f32, rows), cells, KvSide::v);
-    b.output(b.attention(b.input("q", DType::f32, {kDim, kHeads, kTokens}), k, v, cells,
-                         b.input("slots", DType::i32, {kTokens}), b.input("blocks", DType::i32, {kBlocks}),
-                         b.input("valid", DType::i64, {kBlocks}), {}, {.scale = 0.5f, .causal = GetParam()},
-                         b.input("bias", DType::f32, {kHeads, kBuckets})),
+    b.output(b.paged_attention(b.input("q", DType::f32, {kDim, kHeads, kTokens}), k, v, cells,
+                               b.input("slots", DType::i32, {kTokens}), b.input("blocks", DType::i32, {kBlocks}),
+                               b.input("valid", DType::i64, {kBlocks}), {}, {.scale = 0.5f, .causal = GetParam()},
+                               b.input("bias", DType::f32, {kHeads, kBuckets})),
              "y");
     return std::move(b).finish().value();
   }

@@ -84,10 +84,10 @@ struct Scene {
     const Value cells = b.input("cells", DType::i32, {n_blocks * 64});
     const Value ck = b.kv_store(b.input("ck", dtype, shape), b.input("k", DType::f32, rows), cells, KvSide::k);
     const Value cv = b.kv_store(b.input("cv", dtype, shape), b.input("v", DType::f32, rows), cells, KvSide::v);
-    b.output(b.attention(b.input("q", DType::f32, {kDim, n_heads, n_tokens}), ck, cv,
-                         b.input("positions", DType::i32, {n_tokens}), b.input("slots", DType::i32, {n_tokens}),
-                         b.input("blocks", DType::i32, {n_max_blocks, 2}),
-                         b.input("valid", DType::i64, {n_max_blocks, 2}), {}, {.scale = scale}),
+    b.output(b.paged_attention(b.input("q", DType::f32, {kDim, n_heads, n_tokens}), ck, cv,
+                               b.input("positions", DType::i32, {n_tokens}), b.input("slots", DType::i32, {n_tokens}),
+                               b.input("blocks", DType::i32, {n_max_blocks, 2}),
+                               b.input("valid", DType::i64, {n_max_blocks, 2}), {}, {.scale = scale}),
              "y");
     return std::move(b).finish().value();
   }
@@ -125,8 +125,8 @@ TEST(Attention, NoTokensAreNoWork) {
       [](const Device&) {
         GraphBuilder b;
         const Value none = b.input("none", DType::i32, {0}), cache = b.input("c", DType::f16, {16, 64, 1, 1});
-        b.output(b.attention(b.input("q", DType::f32, {16, 2, 0}), cache, cache, none, none,
-                             b.input("b", DType::i32, {1}), b.input("v", DType::i64, {1}), {}, {}),
+        b.output(b.paged_attention(b.input("q", DType::f32, {16, 2, 0}), cache, cache, none, none,
+                                   b.input("b", DType::i32, {1}), b.input("v", DType::i64, {1}), {}, {}),
                  "y");
         return std::move(b).finish().value();
       },

@@ -175,7 +175,7 @@ TEST_F(InspectTest, LayersAreThoseOfTheWeights) {
     if (schedule.graph[id].op == Op::mul_mat) ++n_products[layers[static_cast<size_t>(id)]];
   EXPECT_EQ(n_products, (std::map<int, int>{{-1, 1}, {0, 7}, {1, 7}, {2, 7}, {3, 7}, {4, 7}}));
   for (NodeId id = 0; id < schedule.graph.size(); ++id) {
-    if (schedule.graph[id].op != Op::attention) continue;
+    if (schedule.graph[id].op != Op::paged_attention) continue;
     EXPECT_EQ(label_of(schedule.graph, id), "cache.k." + std::to_string(layers[static_cast<size_t>(id)]));
   }
 }

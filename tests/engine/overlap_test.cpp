@@ -36,7 +36,7 @@ class Overlap : public ::testing::TestWithParam<Model> {
 
 void PrintTo(const Model& model, std::ostream* to) { *to << model.name; }
 
-bool is_attention(const Graph& graph, NodeId id) { return graph[id].op == Op::attention; }
+bool is_attention(const Graph& graph, NodeId id) { return graph[id].op == Op::paged_attention; }
 
 // Models without windows, with windows of 16 whose cells are reused within a batch, and with caches that are copied
 // before they are read.

@@ -157,10 +157,10 @@ TEST_P(SeveralDevices, GiveTheSameBitsWithRowsOnEach) {
 
 // Weights that a device cannot multiply stay on the CPU. Other operations that it cannot run are computed on the CPU.
 TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
-  for (const Op lacking : {Op::mul_mat, Op::rms_norm, Op::attention, Op::kv_store, Op::rope, Op::add}) {
-    if (!runs_all_cases() && lacking != Op::attention && lacking != Op::add) continue;
+  for (const Op lacking : {Op::mul_mat, Op::rms_norm, Op::paged_attention, Op::kv_store, Op::rope, Op::add}) {
+    if (!runs_all_cases() && lacking != Op::paged_attention && lacking != Op::add) continue;
     const auto lacks = [=](const Graph& graph, NodeId id) { return graph[id].op == lacking; };
-    if (lacking == Op::attention || lacking == Op::kv_store) {
+    if (lacking == Op::paged_attention || lacking == Op::kv_store) {
       const PlacementOptions placement{.devices = {"fake:0"}, .offload_caches = false};
       expect_same(fake_registry({{.lacks = lacks}}), placement, "without attention");
     } else {

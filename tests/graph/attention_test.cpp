@@ -23,9 +23,9 @@ struct AttentionShapes {
 
 Build attention(const AttentionShapes& s) {
   return [=](GraphBuilder& b) {
-    return b.attention(f32(b, s.q), f16(b, s.k), s.has_v ? f16(b, s.v) : Value(), i32(b, s.n_positions),
-                       i32(b, s.n_slots), b.input("blocks", s.blocks_type, s.blocks),
-                       b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params);
+    return b.paged_attention(f32(b, s.q), f16(b, s.k), s.has_v ? f16(b, s.v) : Value(), i32(b, s.n_positions),
+                             i32(b, s.n_slots), b.input("blocks", s.blocks_type, s.blocks),
+                             b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params);
   };
 }
 
@@ -87,9 +87,10 @@ TEST(RelativeBiasRule, RefusesWhatDoesNotFit) {
   const auto refused = [](const Shape& bias, const char* why) {
     GraphBuilder b;
     const Shape cache{8, 64, 2, 3};
-    b.attention(b.input("q", DType::f32, {8, 4, 2}), b.input("k", DType::f32, cache), b.input("v", DType::f32, cache),
-                b.input("p", DType::i32, {2}), b.input("s", DType::i32, {2}), b.input("b", DType::i32, {3}),
-                b.input("m", DType::i64, {3}), {}, {}, b.input("bias", DType::f32, bias));
+    b.paged_attention(b.input("q", DType::f32, {8, 4, 2}), b.input("k", DType::f32, cache),
+                      b.input("v", DType::f32, cache), b.input("p", DType::i32, {2}), b.input("s", DType::i32, {2}),
+                      b.input("b", DType::i32, {3}), b.input("m", DType::i64, {3}), {}, {},
+                      b.input("bias", DType::f32, bias));
     EXPECT_ERROR(std::move(b).finish(), why);
   };
   refused({3, 32}, "relative bias [3, 32], want 4 heads and a multiple of 4 buckets");

@@ -15,7 +15,7 @@ TEST(Rules, RefuseParametersOfAnotherOperation) {
                               {Op::rope_table, 1u},
                               {Op::kv_store, 3u},
                               {Op::kv_load, 2u},
-                              {Op::attention, 7u}})
+                              {Op::paged_attention, 7u}})
     EXPECT_ERROR(infer(op, Operands(operands, n), NoParams{}), "parameters of another op");
 }
 

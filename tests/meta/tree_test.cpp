@@ -68,20 +68,25 @@ TEST(Tree, MessagesOfTheLibraryNameOptionsAndNoFlags) {
   EXPECT_GE(n_options, 10u);
 }
 
-int run_checker(const std::string& arguments, const std::string& report) {
-  const std::string command = "python3 '" + testing::source_dir() + "/scripts/check_layers.py' " + arguments;
+int run_script(const std::string& script, const std::string& arguments, const std::string& report) {
+  const std::string command = "python3 '" + testing::source_dir() + "/scripts/" + script + "' " + arguments;
   return std::system((command + " > '" + report + "' 2>&1").c_str());
 }
 
 // The checker also limits the length of files.
 TEST(Tree, IncludesFollowTheLayers) {
   const std::string report = testing::temporary_dir() / "layers";
-  EXPECT_EQ(run_checker("", report), 0) << testing::read_all(report);
+  EXPECT_EQ(run_script("check_layers.py", "", report), 0) << testing::read_all(report);
 }
 
 TEST(Tree, TheCheckOfLayersFindsViolations) {
   const std::string report = testing::temporary_dir() / "self_test";
-  EXPECT_EQ(run_checker("--self-test", report), 0) << testing::read_all(report);
+  EXPECT_EQ(run_script("check_layers.py", "--self-test", report), 0) << testing::read_all(report);
+}
+
+TEST(Tree, AnAdditionTouchesFewFiles) {
+  const std::string report = testing::temporary_dir() / "cost";
+  EXPECT_EQ(run_script("cost_of_additions.py", "--check", report), 0) << testing::read_all(report);
 }
 
 }  // namespace

@@ -44,10 +44,10 @@ TestGraph graph_of(const AttentionCase& c) {
     const Shape rows{c.dim, c.n_heads_kv, n_stored};
     const Value k = b.kv_store(tensors[0], b.input("k_rows", DType::f32, rows), at, KvSide::k);
     const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
-    b.output(b.attention(b.input("q", DType::f32, {c.dim, c.n_heads, n_queries}), k, has_v ? v : Value{},
-                         b.input("positions", DType::i32, {n_queries}), b.input("slots", DType::i32, {n_queries}),
-                         b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, {4, 2}),
-                         c.has_sinks ? tensors[2] : Value{}, c.params, c.has_bias ? tensors[3] : Value{}),
+    b.output(b.paged_attention(b.input("q", DType::f32, {c.dim, c.n_heads, n_queries}), k, has_v ? v : Value{},
+                               b.input("positions", DType::i32, {n_queries}), b.input("slots", DType::i32, {n_queries}),
+                               b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, {4, 2}),
+                               c.has_sinks ? tensors[2] : Value{}, c.params, c.has_bias ? tensors[3] : Value{}),
              "y");
     b.output(b.cast(b.kv_load(k, b.input("load", DType::i32, {4}), KvSide::k), DType::f32), "loaded");
   };
@@ -133,12 +133,12 @@ TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType 
     const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
     // Two operations: the second waits for the scratch memory of the first.
     for (const char* name : {"y", "z"})
-      b.output(b.attention(b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
-                           b.input(name + std::string("_p"), DType::i32, {n_queries}),
-                           b.input(name + std::string("_s"), DType::i32, {n_queries}),
-                           b.input(name + std::string("_b"), DType::i32, {kTable, 1}),
-                           b.input(name + std::string("_m"), DType::i64, {kTable, 1}), has_sinks ? tensors[2] : Value{},
-                           params),
+      b.output(b.paged_attention(b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
+                                 b.input(name + std::string("_p"), DType::i32, {n_queries}),
+                                 b.input(name + std::string("_s"), DType::i32, {n_queries}),
+                                 b.input(name + std::string("_b"), DType::i32, {kTable, 1}),
+                                 b.input(name + std::string("_m"), DType::i64, {kTable, 1}),
+                                 has_sinks ? tensors[2] : Value{}, params),
                name);
   };
   test.inputs = {{"cells", bytes_of(cells)},

@@ -207,9 +207,9 @@ void run_attention(const Step& step, Worker& worker) { AttentionRunner(step, wor
 
 }  // namespace
 
-const OpKernel op_kernels::attention{.supports = supports_attention,
-                                     .work_bytes = attention_work_bytes,
-                                     .run = run_attention,
-                                     .takes_all_threads = true};
+const OpKernel op_kernels::paged_attention{.supports = supports_attention,
+                                           .work_bytes = attention_work_bytes,
+                                           .run = run_attention,
+                                           .takes_all_threads = true};
 
 }  // namespace tessera::cpu

@@ -1,5 +1,5 @@
-// The small operations of a mixture of experts: choosing experts, sorting pairs by expert, and adding up what the
-// experts say. Their products are in experts_matmul.cpp.
+// The small operations of a mixture of experts: choosing experts, sorting pairs by expert, and adding up the outputs of
+// experts. Their products are in experts_matmul.cpp.
 #include <algorithm>
 #include <array>
 #include <cmath>

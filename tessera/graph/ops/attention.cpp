@@ -8,9 +8,10 @@
 
 namespace tessera {
 
-Value AttentionOps::attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
-                              Value valid, Value sinks, const AttentionParams& params, Value bias) {
-  return add_op(*this, Op::attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias}, params);
+Value AttentionOps::paged_attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
+                                    Value valid, Value sinks, const AttentionParams& params, Value bias) {
+  return add_op(*this, Op::paged_attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias},
+                params);
 }
 
 void AttentionParams::list(ParamList& params) const {
@@ -113,11 +114,11 @@ Cost cost_of_attention(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-const OpDef op_defs::attention = {.n_operands = {2, 9},
-                                  .infer = shape_rule<infer_attention>,
-                                  .gradient = kForwardOnly,
-                                  .cost = cost_of_attention,
-                                  .in_place = kNoOperand,
-                                  .writes = kNoOperand};
+const OpDef op_defs::paged_attention = {.n_operands = {2, 9},
+                                        .infer = shape_rule<infer_attention>,
+                                        .gradient = kForwardOnly,
+                                        .cost = cost_of_attention,
+                                        .in_place = kNoOperand,
+                                        .writes = kNoOperand};
 
 }  // namespace tessera

@@ -48,8 +48,8 @@ class AttentionOps {
   ///   sinks [n_heads] or absent: an extra score per head in the softmax, without a value
   ///   bias [n_heads, n_buckets] or absent: added to scores by distance, see bias_bucket()
   ///   returns [v_dim, n_heads, n_tokens]
-  Value attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
-                  Value sinks, const AttentionParams& params, Value bias = {});
+  Value paged_attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
+                        Value sinks, const AttentionParams& params, Value bias = {});
 };
 
 }  // namespace tessera

@@ -90,9 +90,9 @@ Result<> prepare_merge(const StepContext& context, Step& step) {
 
 }  // namespace
 
-const OpKernel op_kernels::attention{.supports = supports_attention,
-                                     .prepare = prepare_attention,
-                                     .scratch_bytes = attention_scratch_bytes,
-                                     .prepare_merge = prepare_merge};
+const OpKernel op_kernels::paged_attention{.supports = supports_attention,
+                                           .prepare = prepare_attention,
+                                           .scratch_bytes = attention_scratch_bytes,
+                                           .prepare_merge = prepare_merge};
 
 }  // namespace tessera::vulkan

@@ -204,7 +204,7 @@ Result<> KvGroup::mark(std::span<const BatchToken> tokens) {
   return {};
 }
 
-Result<> KvGroup::place(std::span<const BatchToken> tokens, std::vector<int32_t>& cells) {
+Result<> KvGroup::assign_cells(std::span<const BatchToken> tokens, std::vector<int32_t>& cells) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int64_t logical = tokens[i].position / kBlock;
     const bool last_of_entry = i + 1 == tokens.size() || tokens[i + 1].sequence != tokens[i].sequence ||

@@ -76,7 +76,7 @@ class KvGroup {
   /// occurs twice).
   Result<> mark(std::span<const BatchToken> tokens);
   /// Gives marked positions their cells. Blocks that were empty before are fresh until settle().
-  Result<> place(std::span<const BatchToken> tokens, std::vector<int32_t>& cells);
+  Result<> assign_cells(std::span<const BatchToken> tokens, std::vector<int32_t>& cells);
   /// The tokens' blocks are no longer fresh.
   void settle(std::span<const BatchToken> tokens);
   Result<> remove(int32_t sequence, int64_t begin, int64_t end);

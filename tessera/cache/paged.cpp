@@ -247,7 +247,7 @@ Result<> KvCache::reserve(std::span<const BatchToken> tokens, std::vector<std::v
   for (const KvGroup& group : groups_) TESSERA_TRY(group.require_blocks(group.blocks_to_store(tokens)));
   for (KvGroup& group : groups_) TESSERA_TRY(group.mark(tokens));
   pending_.insert(pending_.end(), tokens.begin(), tokens.end());
-  for (size_t g = 0; g < groups_.size(); ++g) TESSERA_TRY(groups_[g].place(tokens, cells[g]));
+  for (size_t g = 0; g < groups_.size(); ++g) TESSERA_TRY(groups_[g].assign_cells(tokens, cells[g]));
   return {};
 }
 
@@ -373,7 +373,7 @@ Result<> KvCache::replace(int32_t sequence, std::span<const std::vector<int32_t>
     const std::vector<BatchToken> tokens = tokens_at(sequence, positions[g]);
     TESSERA_TRY(groups_[g].remove(sequence, 0, config_.n_ctx));
     TESSERA_TRY(groups_[g].mark(tokens));
-    TESSERA_TRY(groups_[g].place(tokens, cells[g]));
+    TESSERA_TRY(groups_[g].assign_cells(tokens, cells[g]));
     groups_[g].settle(tokens);
   }
   return {};

@@ -1,5 +1,5 @@
-// The weights of a model: the architecture requires them by name and shape, and the file must have them.
-// Errors stick, so an architecture lists its weights plainly and asks once at the end.
+// The weights of a model. An architecture lists them by name and shape, and the file must have them. The table keeps
+// the first error until finish(), so the code that lists weights has no error handling.
 #pragma once
 
 #include <deque>
@@ -37,19 +37,19 @@ class WeightTable {
   const Tensor* need(const std::string& name, const Shape& shape, Op use);
   /// A tensor that may be absent: null then.
   const Tensor* maybe(const std::string& name, const Shape& shape, Op use);
-  /// A tensor that was asked for is used by mul_mat too (an embedding that is also the output layer).
+  /// Notes that mul_mat reads a listed tensor too (an embedding that is also the output layer).
   void also_multiplies(const Tensor* tensor);
 
-  /// Whether the file has a tensor of this name, or a blueprint is to have it.
+  /// True if the file has a tensor of this name, or a blueprint will have it.
   bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr || files_.wants(name); }
   /// Records an error that the architecture found in the weights.
   void fail_with(Error error);
 
-  /// All weights asked for, in that order; addresses are stable.
+  /// All listed weights, in order; addresses are stable.
   std::deque<Weight>& weights() { return weights_; }
   const std::deque<Weight>& weights() const { return weights_; }
 
-  /// The first error: not_found, or mismatch (another shape).
+  /// Returns the first error: not_found, or mismatch (another shape).
   Result<> finish() const;
 
  private:

@@ -67,7 +67,7 @@ class Planner {
   Planner(const Graph& graph, size_t alignment, const std::function<bool(NodeId)>& is_here)
       : graph_(graph), alignment_(alignment), n_(to_size(graph.size())), is_stored_(n_), last_use_(n_), bytes_(n_) {
     for (NodeId id = 0; id < graph_.size(); ++id)
-      is_stored_[index(id)] =
+      is_stored_[to_size(id)] =
           graph_[id].op != Op::tensor && graph_[id].alias_of == kNoNode && (!is_here || is_here(id));
   }
 
@@ -75,47 +75,45 @@ class Planner {
     plan_.offsets.assign(n_, MemoryPlan::kElsewhere);
     find_last_uses();
     for (NodeId id = 0; id < graph_.size(); ++id)
-      if (graph_[id].op == Op::input && is_stored(id)) TESSERA_TRY(place(id, 0));
+      if (graph_[id].op == Op::input && is_stored(id)) TESSERA_TRY(assign_offset(id, 0));
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (graph_[id].op != Op::input && is_stored(id)) TESSERA_TRY(place(id, id));
+      if (graph_[id].op != Op::input && is_stored(id)) TESSERA_TRY(assign_offset(id, id));
       release_dead(id);
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      const size_t at = plan_.offsets[index(graph_.storage(id))];
-      if (at != MemoryPlan::kElsewhere) plan_.offsets[index(id)] = at + graph_.storage_offset(id);
+      const size_t at = plan_.offsets[to_size(graph_.storage(id))];
+      if (at != MemoryPlan::kElsewhere) plan_.offsets[to_size(id)] = at + graph_.storage_offset(id);
     }
     plan_.bytes = free_.end();
     return std::move(plan_);
   }
 
  private:
-  static size_t index(NodeId id) { return to_size(id); }
-
-  bool is_stored(NodeId id) const { return is_stored_[index(id)]; }
+  bool is_stored(NodeId id) const { return is_stored_[to_size(id)]; }
 
   // The readers of all aliases of a value read it. A value without readers lives for its own node only.
   void find_last_uses() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      last_use_[index(id)] = id;
+      last_use_[to_size(id)] = id;
       for (const NodeId source : graph_[id].inputs())
-        if (source != kNoNode) last_use_[index(graph_.storage(source))] = id;
+        if (source != kNoNode) last_use_[to_size(graph_.storage(source))] = id;
     }
     for (NodeId id = 0; id < graph_.size(); ++id)
-      if (graph_[id].is_output) last_use_[index(graph_.storage(id))] = graph_.size();
+      if (graph_[id].is_output) last_use_[to_size(graph_.storage(id))] = graph_.size();
   }
 
-  Result<> place(NodeId id, NodeId first) {
+  Result<> assign_offset(NodeId id, NodeId first) {
     const TensorSpec& spec = graph_[id].spec;
     const auto rounded = checked_round_up(std::max<size_t>(span_bytes(spec.dtype, spec.layout), 1), alignment_);
     if (!rounded) return fail(ErrorCode::limit, "node {}: size overflows", graph_[id].name);
-    bytes_[index(id)] = *rounded;
-    plan_.lifetimes.push_back({id, first, std::min(last_use_[index(id)], graph_.size() - 1), *rounded});
+    bytes_[to_size(id)] = *rounded;
+    plan_.lifetimes.push_back({id, first, std::min(last_use_[to_size(id)], graph_.size() - 1), *rounded});
     if (const NodeId reused = operand_to_replace(id); reused != kNoNode) {
-      plan_.offsets[index(id)] = plan_.offsets[index(reused)];
-      bytes_[index(reused)] = 0;  // its bytes now belong to the result
+      plan_.offsets[to_size(id)] = plan_.offsets[to_size(reused)];
+      bytes_[to_size(reused)] = 0;  // its bytes now belong to the result
       return {};
     }
-    TESSERA_ASSIGN(plan_.offsets[index(id)], free_.take(*rounded));
+    TESSERA_ASSIGN(plan_.offsets[to_size(id)], free_.take(*rounded));
     return {};
   }
 
@@ -128,8 +126,8 @@ class Planner {
       const NodeId storage = graph_.storage(source);
       const bool whole = graph_.storage_offset(source) == 0 && graph_[source].spec.layout == node.spec.layout &&
                          graph_[source].spec.dtype == node.spec.dtype;
-      if (whole && is_stored(storage) && last_use_[index(storage)] == id &&
-          bytes_[index(storage)] == bytes_[index(id)] && !is_read_elsewhere(node, storage, i))
+      if (whole && is_stored(storage) && last_use_[to_size(storage)] == id &&
+          bytes_[to_size(storage)] == bytes_[to_size(id)] && !is_read_elsewhere(node, storage, i))
         return storage;
     }
     return kNoNode;
@@ -150,9 +148,9 @@ class Planner {
   }
 
   void release_if_last(NodeId storage, NodeId reader) {
-    size_t& bytes = bytes_[index(storage)];
-    if (!is_stored(storage) || last_use_[index(storage)] != reader || bytes == 0) return;
-    free_.give_back(plan_.offsets[index(storage)], bytes);
+    size_t& bytes = bytes_[to_size(storage)];
+    if (!is_stored(storage) || last_use_[to_size(storage)] != reader || bytes == 0) return;
+    free_.give_back(plan_.offsets[to_size(storage)], bytes);
     bytes = 0;
   }
 

@@ -168,6 +168,23 @@ TEST_F(ScheduleTest, DevicesThatShareMemoryWaitForOneAnother) {
   EXPECT_FALSE(made.overlaps);
 }
 
+TEST_F(ScheduleTest, OnlySlicesOfDifferentDevicesOverlap) {
+  const auto two_products = [&](const OwnedTensor& second) {
+    GraphBuilder b;
+    const Value x = b.input("x", DType::f32, {kN, 3});
+    b.output(b.mul_mat(b.tensor(a_.tensor), x), "first");
+    b.output(b.mul_mat(b.tensor(second.tensor), x), "second");
+    return b;
+  };
+  const ScheduleOptions watched{.watch = [](const Graph& g, NodeId id) { return g[id].name == "first"; }};
+  ASSERT_OK_AND_ASSIGN(const Schedule same, schedule(two_products(a_), watched));
+  EXPECT_EQ(slices_of(same), "a:mul_mat | a:mul_mat");
+  EXPECT_FALSE(same.overlaps);
+  ASSERT_OK_AND_ASSIGN(const Schedule different, schedule(two_products(b_)));
+  EXPECT_EQ(slices_of(different), "a:mul_mat | b:copy x,mul_mat");
+  EXPECT_TRUE(different.overlaps);
+}
+
 // --- runs: the same bits on two devices as on one
 
 TEST(TwoDevices, RandomGraphsWithRandomPinsAreTheSameBits) {

@@ -16,12 +16,10 @@ namespace {
 
 // --- cast
 
-size_t dtype_index(DType dtype) { return to_size(dtype); }
-
 bool supports_cast(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType from = graph[node.sources[0]].spec.dtype, to = node.spec.dtype;
   return to == DType::f32 ? decoder_of(kernels, from) != nullptr
-                          : from == DType::f32 && kernels.from_f32[dtype_index(to)] != nullptr;
+                          : from == DType::f32 && kernels.from_f32[to_size(to)] != nullptr;
 }
 
 void run_cast(const Step& step, Worker& worker) {
@@ -32,7 +30,7 @@ void run_cast(const Step& step, Worker& worker) {
     if (step.out.dtype == DType::f32)
       decode(step.in[0].nth_row<const void>(i), n, step.out.nth_row(i));
     else
-      worker.kernels.from_f32[dtype_index(step.out.dtype)](step.in[0].nth_row(i), n, step.out.nth_row<void>(i));
+      worker.kernels.from_f32[to_size(step.out.dtype)](step.in[0].nth_row(i), n, step.out.nth_row<void>(i));
   }
 }
 

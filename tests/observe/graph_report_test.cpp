@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
@@ -37,6 +38,14 @@ class GraphReportTest : public ::testing::Test {
   std::unique_ptr<Session> session_;
   observe::GraphReport report_;
 };
+
+TEST_F(GraphReportTest, NodesOfLayersNameThem) {
+  const json report = json::parse(observe::graph_json(report_));
+  std::set<int> layers;
+  for (const json& node : report["steps"][0]["nodes"])
+    if (node.contains("layer")) layers.insert(node["layer"].get<int>());
+  EXPECT_EQ(layers, (std::set<int>{0, 1, 2, 3, 4}));
+}
 
 TEST_F(GraphReportTest, SlicesAndCopiesAreTheSchedules) {
   const json report = json::parse(observe::graph_json(report_));

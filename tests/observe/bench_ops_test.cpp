@@ -12,18 +12,20 @@ namespace {
 class BenchOps : public ::testing::Test {
  protected:
   Result<std::vector<BenchOpRow>> rows(std::string_view pattern, size_t n_most = SIZE_MAX) {
-    OpBenchOptions options{.pattern = {}, .types = {DType::q4_0}, .sizes = OpSizes::small, .n_repetitions = 2};
+    OpBenchOptions options{
+        .pattern = {}, .types = {DType::q4_0, DType::f16}, .sizes = OpSizes::small, .n_repetitions = 2};
     TESSERA_ASSIGN(options.pattern, TensorPattern::compile(pattern));
     std::vector<BenchOpRow> rows;
     const CancelToken cancel;
-    TESSERA_TRY(
-        bench_ops(*device_, options, {.threads = {.n_threads = 1}}, cancel, [&](const BenchOpRow& row) -> Result<> {
-          if (rows.size() == n_most) return fail(ErrorCode::io, "the sink is full");
-          rows.push_back(row);
-          return {};
-        }));
+    TESSERA_TRY(bench_ops(*device_, options, {.threads = {.n_threads = 1}, .activations = activations_}, cancel,
+                          [&](const BenchOpRow& row) -> Result<> {
+                            if (rows.size() == n_most) return fail(ErrorCode::io, "the sink is full");
+                            rows.push_back(row);
+                            return {};
+                          }));
     return rows;
   }
+  ActivationPrecision activations_ = ActivationPrecision::automatic;
   std::unique_ptr<Device> device_ = cpu::create_device("").value();
 };
 
@@ -39,6 +41,16 @@ TEST_F(BenchOps, EachMatchIsARow) {
     EXPECT_EQ(row.n_threads, 1);
     EXPECT_EQ(row.macs, 256.0 * 32 * static_cast<double>(row.n_tokens));
   }
+}
+
+TEST_F(BenchOps, ProductsOfBlocksAreOfIntegersUnlessActivationsAreFloats) {
+  ASSERT_OK_AND_ASSIGN(const auto blocks, rows("^mul_mat q4_0 256x32 t1$"));
+  EXPECT_TRUE(blocks.at(0).is_int8);
+  ASSERT_OK_AND_ASSIGN(const auto floats, rows("^mul_mat f16 256x32 t1$"));
+  EXPECT_FALSE(floats.at(0).is_int8);
+  activations_ = ActivationPrecision::float32;
+  ASSERT_OK_AND_ASSIGN(const auto exact, rows("^mul_mat q4_0 256x32 t1$"));
+  EXPECT_FALSE(exact.at(0).is_int8);
 }
 
 TEST_F(BenchOps, StopsAtAnErrorOfTheSink) {

@@ -34,8 +34,8 @@ void PluginGraph::fill(const Graph& graph, std::span<const NodeId> ids, size_t f
     const Node& node = graph[ids[i]];
     first_params.push_back(params_.size());
     first_sources.push_back(sources_.size());
-    for (const Param& param : list_params(node.params).all())
-      params_.push_back({param.name, param.integer, param.number});
+    const ParamList params = list_params(node.params);
+    for (const Param& param : params.all()) params_.push_back({param.name, param.integer, param.number});
     tessera_plugin_node& out = nodes_[i];
     out.size = sizeof out;
     out.index = static_cast<uint32_t>(ids[i]);

@@ -21,7 +21,8 @@ class ParamList {
 
   void integer(const char* name, int64_t value) { add({name, value, static_cast<double>(value)}); }
   void number(const char* name, float value) { add({name, 0, double{value}}); }
-  std::span<const Param> all() const { return {params_.data(), n_}; }
+  std::span<const Param> all() const& { return {params_.data(), n_}; }
+  std::span<const Param> all() const&& = delete;  // a span of a temporary list would dangle
 
  private:
   void add(const Param& param) {

@@ -12,10 +12,9 @@ namespace tessera {
 namespace {
 
 std::map<std::string, double> params_of(const OpParams& params) {
-  std::vector<tessera_plugin_param> list;
-  for (const Param& param : list_params(params).all()) list.push_back({param.name, param.integer, param.number});
+  const ParamList list = list_params(params);
   std::map<std::string, double> values;
-  for (const tessera_plugin_param& param : list) {
+  for (const Param& param : list.all()) {
     EXPECT_TRUE(values.emplace(param.name, param.number).second) << param.name << " twice";
     EXPECT_TRUE(param.integer == 0 || static_cast<double>(param.integer) == param.number) << param.name;
   }

@@ -94,8 +94,8 @@ TEST(Transpose, DecodesEveryType) {
   Rng rng(11);
   const std::vector<float> values = random_values(rng, kColumns * kRows);
   int n_types = 0;
-  for (int id = 0; id < kDTypeLimit; ++id) {
-    const auto dtype = static_cast<DType>(id);
+  for (const DTypeInfo& type : all_dtypes()) {
+    const DType dtype = type.dtype;
     const quant::Format* format = quant::find_format(dtype);
     if (format == nullptr) continue;
     ++n_types;
@@ -115,7 +115,7 @@ TEST(Transpose, DecodesEveryType) {
       ASSERT_OK(y);
       for (int64_t i = 0; i < kColumns * kRows; ++i)
         ASSERT_EQ((*y)[static_cast<size_t>(i)], decoded[static_cast<size_t>(i % kRows * kColumns + i / kRows)])
-            << info(dtype).name << " on " << setting.isa << " at " << i;
+            << type.name << " on " << setting.isa << " at " << i;
     }
   }
   EXPECT_GT(n_types, 20);

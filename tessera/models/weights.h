@@ -1,5 +1,5 @@
-// The weights of a model. An architecture lists them by name and shape, and the file must have them. The table keeps
-// the first error until finish(), so the code that lists weights has no error handling.
+// The weights of a model. An architecture lists each weight by name and shape, and the table checks the model file
+// against this list. The table stores the first error, and finish() returns it. Code that lists weights checks nothing.
 #pragma once
 
 #include <deque>
@@ -32,24 +32,24 @@ class WeightTable {
  public:
   explicit WeightTable(const ModelFiles& files) : files_(files) {}
 
-  /// A tensor that must exist with this shape. Null after an error. In a blueprint every tensor that is needed is
-  /// listed, as f32.
+  /// A tensor that must exist with this shape. Null after an error. A blueprint gets each of these tensors, as f32.
   const Tensor* need(const std::string& name, const Shape& shape, Op use);
   /// A tensor that may be absent: null then.
   const Tensor* maybe(const std::string& name, const Shape& shape, Op use);
-  /// Notes that mul_mat reads a listed tensor too (an embedding that is also the output layer).
+  /// Records that mul_mat also reads this listed tensor, such as an embedding that serves as the output layer too.
   void also_multiplies(const Tensor* tensor);
 
-  /// True if the file has a tensor of this name, or a blueprint will have it.
+  /// True if the model file has a tensor of this name. For a blueprint: true if this optional tensor will be created.
   bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr || files_.wants(name); }
   /// Records an error that the architecture found in the weights.
   void fail_with(Error error);
 
-  /// All listed weights, in order; addresses are stable.
+  /// The weights, in the order in which the architecture listed them. Their addresses are stable.
   std::deque<Weight>& weights() { return weights_; }
   const std::deque<Weight>& weights() const { return weights_; }
 
-  /// Returns the first error: not_found, or mismatch (another shape).
+  /// Returns the first error: not_found (a tensor that must exist), mismatch (a tensor of another shape), an error of
+  /// contiguous_layout(), or an error given to fail_with().
   Result<> finish() const;
 
  private:

@@ -23,10 +23,10 @@ def category_starts():
         last = category
 
 
-def lower_runs():
-    """Returns (first, last, step, delta) of runs whose simple lower case is cp + delta."""
-    pairs = [(cp, ord(chr(cp).lower()) - cp) for cp in range(LIMIT)
-             if len(chr(cp).lower()) == 1 and chr(cp).lower() != chr(cp)]
+def case_runs(convert):
+    """Returns (first, last, step, delta) of runs whose simple case, by `convert`, is cp + delta."""
+    pairs = [(cp, ord(convert(chr(cp))) - cp) for cp in range(LIMIT)
+             if len(convert(chr(cp))) == 1 and convert(chr(cp)) != chr(cp)]
     runs = []
     for cp, delta in pairs:
         if runs:
@@ -37,6 +37,14 @@ def lower_runs():
                 continue
         runs.append((cp, cp, 0, delta))
     return [(first, last, step or 1, delta) for first, last, step, delta in runs]
+
+
+def full_case(convert):
+    """Yields [cp, three code points or 0] if the case of cp, by `convert`, has several code points."""
+    for cp in range(LIMIT):
+        to = [ord(c) for c in convert(chr(cp))]
+        if len(to) > 1:
+            yield [cp] + to + [0] * (3 - len(to))
 
 
 def stripped():
@@ -73,8 +81,11 @@ print("// clang-format off\n")
 print(f"inline constexpr std::string_view kUnicodeVersion = \"{unicodedata.unidata_version}\";\n")
 print("// The first code point of each run of one category times 32, plus the category.")
 table("uint32_t kCategoryStarts[]", [(cp * 32 + category,) for cp, category in category_starts()])
-print("\n// Code points from first to last by step have the simple lower case cp + delta.")
-table("LowerRun kLowerRuns[]", lower_runs())
+for name, convert in (("Lower", str.lower), ("Upper", str.upper), ("Title", str.title)):
+    print(f"\n// Code points from first to last by step have the simple {name.lower()} case cp + delta.")
+    table(f"CaseRun k{name}Runs[]", case_runs(convert))
+    print(f"\n// Code points whose {name.lower()} case has several code points.")
+    table(f"FullCase kFull{name}[]", full_case(convert))
 rows = list(stripped())
 print("\n// Code points whose canonical decomposition without nonspacing marks is another one code point, or two.")
 table("StripToOne kStripToOne[]", [row for row in rows if len(row) == 2])

@@ -12,11 +12,15 @@
 namespace tessera::text {
 namespace {
 
-struct LowerRun {
+struct CaseRun {
   uint32_t first;
   uint32_t last;
   uint32_t step;
   int32_t delta;
+};
+struct FullCase {
+  uint32_t code_point;
+  std::array<uint32_t, 3> to;  // 0: no code point
 };
 struct StripToOne {
   uint32_t code_point;
@@ -55,6 +59,22 @@ const Row* find_row(const Row (&rows)[kN], uint32_t code_point) {
   return row != std::end(rows) && row->code_point == code_point ? row : nullptr;
 }
 
+template <size_t kN>
+uint32_t simple_case(const CaseRun (&runs)[kN], uint32_t code_point) {
+  const auto* run = std::lower_bound(std::begin(runs), std::end(runs), code_point,
+                                     [](const CaseRun& r, uint32_t cp) { return r.last < cp; });
+  if (run == std::end(runs) || code_point < run->first || (code_point - run->first) % run->step != 0) return code_point;
+  return static_cast<uint32_t>(static_cast<int32_t>(code_point) + run->delta);
+}
+
+template <size_t kNRuns, size_t kNFull>
+void append_case(const CaseRun (&runs)[kNRuns], const FullCase (&full)[kNFull], uint32_t code_point, std::string& out) {
+  const FullCase* row = find_row(full, code_point);
+  if (row == nullptr) return append_utf8(simple_case(runs, code_point), out);
+  for (const uint32_t to : row->to)
+    if (to != 0) append_utf8(to, out);
+}
+
 // Hangul syllables decompose by arithmetic (Unicode 14, section 3.12).
 constexpr uint32_t kSyllables = 0xAC00, kNSyllables = 11172, kLeads = 0x1100, kVowels = 0x1161, kTails = 0x11A7;
 constexpr uint32_t kNVowels = 21, kNTails = 28;
@@ -91,13 +111,11 @@ bool is_white_space(uint32_t code_point) {
                      [&](const CodePointRange& r) { return code_point >= r.first && code_point <= r.last; });
 }
 
-uint32_t to_lower(uint32_t code_point) {
-  const auto* run = std::lower_bound(std::begin(kLowerRuns), std::end(kLowerRuns), code_point,
-                                     [](const LowerRun& r, uint32_t cp) { return r.last < cp; });
-  if (run == std::end(kLowerRuns) || code_point < run->first || (code_point - run->first) % run->step != 0)
-    return code_point;
-  return static_cast<uint32_t>(static_cast<int32_t>(code_point) + run->delta);
-}
+uint32_t to_lower(uint32_t code_point) { return simple_case(kLowerRuns, code_point); }
+
+void append_upper_case(uint32_t code_point, std::string& out) { append_case(kUpperRuns, kFullUpper, code_point, out); }
+void append_lower_case(uint32_t code_point, std::string& out) { append_case(kLowerRuns, kFullLower, code_point, out); }
+void append_title_case(uint32_t code_point, std::string& out) { append_case(kTitleRuns, kFullTitle, code_point, out); }
 
 void append_without_accents(uint32_t code_point, std::vector<uint32_t>& out) {
   if (code_point >= kSyllables && code_point - kSyllables < kNSyllables) {

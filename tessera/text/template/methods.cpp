@@ -14,14 +14,6 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
-// Byte of the last occurrence that ends at or before `end`, or npos. Linear: both texts are searched backwards.
-size_t find_last(std::string_view text, std::string_view part, size_t end) {
-  const std::string reversed_text(text.rend() - static_cast<ptrdiff_t>(end), text.rend());
-  const std::string reversed_part(part.rbegin(), part.rend());
-  const size_t found = find_text(reversed_text, reversed_part, 0);
-  return found == kNone ? kNone : end - found - part.size();
-}
-
 Result<std::string_view> required_text(const Bound& bound, size_t i) {
   if (!bound.has(i)) return fail(ErrorCode::invalid_argument, "argument {} is missing", i + 1);
   TESSERA_ASSIGN(const MarkedView text, bound.text(i, ""));
@@ -128,7 +120,7 @@ Result<Value> partition(Runtime& runtime, const Value& text, const Bound& bound,
   const std::string_view bytes = text.bytes();
   TESSERA_TRY(runtime.spend_bytes(bytes.size()));
   const bool is_left = direction == Direction::from_left;
-  const size_t found = is_left ? find_text(bytes, separator, 0) : find_last(bytes, separator, bytes.size());
+  const size_t found = is_left ? find_text(bytes, separator, 0) : find_last_text(bytes, separator);
   std::vector<ByteRange> parts{{0, bytes.size()}, {bytes.size(), bytes.size()}, {bytes.size(), bytes.size()}};
   if (found == kNone && !is_left) parts = {{0, 0}, {0, 0}, {0, bytes.size()}};
   if (found != kNone) parts = {{0, found}, {found, found + separator.size()}, {found + separator.size(), bytes.size()}};
@@ -161,7 +153,7 @@ Result<Value> find_part(Runtime& runtime, const Value& text, const Bound& bound,
   TESSERA_TRY(runtime.spend_bytes(text.bytes().size()));
   const std::string_view bytes = text.bytes();
   return character_index(bytes, direction == Direction::from_left ? find_text(bytes, part, 0)
-                                                                  : find_last(bytes, part, bytes.size()));
+                                                                  : find_last_text(bytes, part));
 }
 
 // True if the text has characters and all of them fulfil the predicate.

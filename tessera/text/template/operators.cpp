@@ -356,4 +356,10 @@ size_t find_text(std::string_view text, std::string_view part, size_t begin) {
   return found == nullptr ? std::string_view::npos : to_size(static_cast<const char*>(found) - text.data());
 }
 
+size_t find_last_text(std::string_view text, std::string_view part) {
+  const std::string reversed_text(text.rbegin(), text.rend()), reversed_part(part.rbegin(), part.rend());
+  const size_t found = find_text(reversed_text, reversed_part, 0);
+  return found == std::string_view::npos ? found : text.size() - found - part.size();
+}
+
 }  // namespace tessera::text::jinja

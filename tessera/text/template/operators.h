@@ -42,5 +42,7 @@ Result<Value> slice(Runtime& runtime, const Value& object, const Value& start, c
 
 /// Byte of the first occurrence of `part` at or after `begin`, or npos. Linear in the size of the text.
 size_t find_text(std::string_view text, std::string_view part, size_t begin);
+/// Byte of the last occurrence, or npos. Linear in the size of the text.
+size_t find_last_text(std::string_view text, std::string_view part);
 
 }  // namespace tessera::text::jinja

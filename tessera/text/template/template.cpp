@@ -95,4 +95,13 @@ std::expected<Rendered, TemplateError> Template::render(Heap& heap, std::span<co
 
 std::string_view Template::source() const { return program_->source; }
 
+bool Template::names_variable(std::string_view name) const {
+  return std::ranges::any_of(program_->variables, [&](const Value& variable) { return variable.bytes() == name; });
+}
+
+bool Template::names_member(std::string_view name) const {
+  return std::ranges::any_of(program_->constants,
+                             [&](const Value& constant) { return constant.is_text() && constant.bytes() == name; });
+}
+
 }  // namespace tessera::text::jinja

@@ -67,6 +67,11 @@ class Template {
   /// The source with '\n' as its only line break.
   std::string_view source() const;
 
+  /// True if the template reads or sets a variable of this name.
+  bool names_variable(std::string_view name) const;
+  /// True if the template names a member or has a text literal of this name: message.name, message['name'].
+  bool names_member(std::string_view name) const;
+
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
   ~Template();

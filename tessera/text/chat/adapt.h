@@ -1,0 +1,29 @@
+// Messages as a template wants them: the steps between the request of a client and the variables of a template.
+#pragma once
+
+#include "tessera/base/result.h"
+#include "tessera/text/chat/chat_template.h"
+
+namespace tessera::text {
+
+/// The conversation that a template renders.
+struct AdaptedChat {
+  jinja::Value messages;  // a list of dicts of its own; the request is not changed
+  jinja::Value tools{};   // missing: none, or part of the messages
+};
+
+/// Checks the messages and tools: a list of dicts with a role. Errors: invalid_argument, with the path of the field.
+Result<> check_chat(const ChatRequest& request);
+
+/// A copy of the messages in which the known roles are trusted text, without other changes.
+jinja::Value copy_messages(jinja::Heap& heap, const jinja::Value& messages);
+
+/// Returns the variable in which a template that does not name `tools` expects the definitions, or "".
+std::string_view tool_alias(const jinja::Template& chat_template);
+
+/// Adapts messages and tools to the capabilities of a template, in a fixed order of steps (adapt.cpp). Errors:
+/// invalid_argument, with the path of the field; limit.
+Result<AdaptedChat> adapt_chat(jinja::Heap& heap, const ChatRequest& request, const ChatCapabilities& capabilities,
+                               const jinja::Template& chat_template);
+
+}  // namespace tessera::text

@@ -7,6 +7,10 @@
 
 namespace tessera::text {
 
+bool ControlTokenPlaces::include(size_t begin, size_t end) const {
+  return anywhere && MarkedView{{}, given}.given_within(begin, end).empty();
+}
+
 SpecialMatcher::SpecialMatcher(const Vocab& vocab) {
   if (!vocab.has_text()) return;
   for (size_t i = 0; i < vocab.n_tokens(); ++i) {
@@ -23,16 +27,16 @@ SpecialMatcher::SpecialMatcher(const Vocab& vocab) {
 }
 
 std::optional<SpecialMatcher::Match> SpecialMatcher::find(std::string_view text, size_t from,
-                                                          bool parse_special) const {
+                                                          const ControlTokenPlaces& places) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
     if (!starts_[static_cast<uint8_t>(text[begin])]) continue;
-    if (const auto match = match_at(text, begin, parse_special)) return match;
+    if (const auto match = match_at(text, begin, places)) return match;
   }
   return std::nullopt;
 }
 
 std::optional<SpecialMatcher::Match> SpecialMatcher::match_at(std::string_view text, size_t begin,
-                                                              bool parse_special) const {
+                                                              const ControlTokenPlaces& places) const {
   std::optional<Match> longest;
   auto low = entries_.begin();
   auto high = entries_.end();
@@ -46,7 +50,7 @@ std::optional<SpecialMatcher::Match> SpecialMatcher::match_at(std::string_view t
     high = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) == byte; });
     if (low == high) break;
     for (auto e = low; e != high && e->text.size() == depth + 1; ++e) {
-      if (!parse_special && !e->is_user_defined) continue;
+      if (!e->is_user_defined && !places.include(begin, begin + depth + 1)) continue;
       longest = Match{begin, begin + depth + 1, e->id};
       break;
     }

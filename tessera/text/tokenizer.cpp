@@ -54,10 +54,11 @@ Result<std::vector<int32_t>> Tokenizer::tokenize(std::string_view text, Tokenize
   const auto first = first_token();
   if (options.add_special && first) out.push_back(*first);
 
+  const ControlTokenPlaces places{options.parse_special, options.given};
   bool after_special = true;
   size_t done = 0;
   while (done < text.size()) {
-    const auto match = specials_.find(text, done, options.parse_special);
+    const auto match = specials_.find(text, done, places);
     size_t end = match ? match->begin : text.size();
     if (match && vocab_->strips_left(match->id))
       while (end > done && is_space(text[end - 1])) --end;

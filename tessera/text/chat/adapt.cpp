@@ -18,7 +18,6 @@ namespace {
 
 using jinja::Dict;
 using jinja::Heap;
-using jinja::Kind;
 using jinja::List;
 using jinja::Value;
 
@@ -134,7 +133,7 @@ class Adapter {
     const auto& calls = member_of(message, "tool_calls").as_list().items;
     List* adapted = heap_.create_list();
     for (size_t k = 0; k < calls.size(); ++k) {
-      if (!member_of(calls[k], "function").is(Kind::dict))
+      if (!member_of(calls[k], "function").is(jinja::Kind::dict))
         return fail(ErrorCode::invalid_argument, "messages[{}].tool_calls[{}].function: missing", i, k);
       const Value call = copy_dict(heap_, calls[k]);
       const Value function = copy_dict(heap_, member_of(call, "function"));
@@ -168,7 +167,7 @@ class Adapter {
       TESSERA_ASSIGN(const auto parsed, jinja::parse_json(heap_, arguments.bytes(), Origin::given));
       object = parsed.value;
     }
-    if (!object.is(Kind::dict)) return fail(ErrorCode::invalid_argument, "not a JSON object");
+    if (!object.is(jinja::Kind::dict)) return fail(ErrorCode::invalid_argument, "not a JSON object");
     if (caps_.arguments != ArgumentForm::text) return object;
     if (arguments.is_text()) return arguments;
     MarkedTextBuilder text;
@@ -331,12 +330,12 @@ Result<> check_chat(const ChatRequest& request) {
   if (!request.messages.is_sequence()) return fail(ErrorCode::invalid_argument, "messages: missing, want a list");
   const auto& messages = request.messages.as_list().items;
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].is(Kind::dict)) return fail(ErrorCode::invalid_argument, "messages[{}]: not an object", i);
+    if (!messages[i].is(jinja::Kind::dict)) return fail(ErrorCode::invalid_argument, "messages[{}]: not an object", i);
     if (!member_of(messages[i], "role").is_text()) return fail(ErrorCode::invalid_argument, "messages[{}].role: missing", i);
   }
   const bool has_tools = !request.tools.is_missing() && !request.tools.is_none();
   if (has_tools && !request.tools.is_sequence()) return fail(ErrorCode::invalid_argument, "tools: not a list");
-  if (!request.variables.is_missing() && !request.variables.is(Kind::dict))
+  if (!request.variables.is_missing() && !request.variables.is(jinja::Kind::dict))
     return fail(ErrorCode::invalid_argument, "variables: not an object");
   return {};
 }

@@ -15,7 +15,6 @@ namespace {
 
 using jinja::Dict;
 using jinja::Heap;
-using jinja::Kind;
 using jinja::List;
 using jinja::Value;
 using jinja::Variable;
@@ -53,7 +52,7 @@ void set_thinking(Heap& heap, const ChatRequest& request, const ChatCapabilities
 
 // preserve_reasoning of the request under the names that templates use.
 void set_preserved_reasoning(const Value& preserve, Variables& variables) {
-  if (!preserve.is(Kind::boolean)) return;
+  if (!preserve.is(jinja::Kind::boolean)) return;
   variables.set("preserve_thinking", preserve);
   for (const std::string_view name : {"clear_thinking", "truncate_history_thinking", "drop_thinking"})
     variables.set(name, Value::boolean(!preserve.as_boolean()));
@@ -147,7 +146,7 @@ std::expected<MarkedText, ChatError> ChatTemplate::render_once(Heap& heap, const
   variables.set("add_generation_prompt", Value::boolean(add_generation_prompt));
   variables.set("bos_token", heap.text(tokens_.bos));
   variables.set("eos_token", heap.text(tokens_.eos));
-  if (request.variables.is(Kind::dict)) {
+  if (request.variables.is(jinja::Kind::dict)) {
     set_preserved_reasoning(member_of(request.variables, "preserve_reasoning"), variables);
     for (const Dict::Entry& entry : request.variables.as_dict().entries)
       if (entry.key.bytes() != "messages" && entry.key.bytes() != "tools") variables.set(entry.key.bytes(), entry.value);

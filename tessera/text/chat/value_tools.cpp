@@ -8,7 +8,6 @@ namespace tessera::text {
 
 using jinja::Dict;
 using jinja::Heap;
-using jinja::Kind;
 using jinja::List;
 using jinja::Value;
 
@@ -35,7 +34,7 @@ void set_member(Heap& heap, const Value& dict, std::string_view name, const Valu
 }
 
 Value member_of(const Value& dict, std::string_view name) {
-  if (!dict.is(Kind::dict)) return {};
+  if (!dict.is(jinja::Kind::dict)) return {};
   const Value* found = dict.as_dict().find(name);
   return found == nullptr ? Value() : *found;
 }

@@ -9,7 +9,10 @@ bool has_category(uint32_t code_point, uint32_t mask) { return (mask & bit_of(ca
 
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0u) == 0x80; }
 
+bool is_ascii_letter(uint32_t code_point) { return (code_point | 0x20) >= 'a' && (code_point | 0x20) <= 'z'; }
+
 bool is_cased(uint32_t code_point) {
+  if (code_point < 0x80) return is_ascii_letter(code_point);
   return has_category(code_point, bit_of(Category::lu) | bit_of(Category::ll) | bit_of(Category::lt));
 }
 
@@ -17,8 +20,8 @@ bool is_cased(uint32_t code_point) {
 bool is_case_ignorable(uint32_t code_point) {
   constexpr uint32_t kIgnored = bit_of(Category::mn) | bit_of(Category::me) | bit_of(Category::cf) |
                                 bit_of(Category::lm) | bit_of(Category::sk);
-  return has_category(code_point, kIgnored) || code_point == '\'' || code_point == '.' || code_point == ':' ||
-         code_point == 0xB7 || code_point == 0x2019;
+  if (code_point < 0x80) return std::string_view("'.:^`").contains(static_cast<char>(code_point));
+  return has_category(code_point, kIgnored) || code_point == 0xB7 || code_point == 0x2019;
 }
 
 constexpr uint32_t kSigma = 0x3A3, kFinalSigma = 0x3C2;
@@ -30,7 +33,9 @@ class LowerCase {
 
   void append(const CodePointStep& step, std::string& out) {
     rest_.remove_prefix(step.n_bytes);
-    if (step.code_point == kSigma && follows_cased_ && !is_followed_by_cased()) {
+    if (step.code_point < 0x80) {
+      out += static_cast<char>(step.code_point | (is_ascii_letter(step.code_point) ? 0x20 : 0));
+    } else if (step.code_point == kSigma && follows_cased_ && !is_followed_by_cased()) {
       append_utf8(kFinalSigma, out);
     } else {
       append_lower_case(step.code_point, out);
@@ -147,7 +152,10 @@ bool has_only_case(std::string_view text, bool (*is_wanted)(uint32_t), bool (*is
 
 std::string to_upper(std::string_view text) {
   std::string out;
-  for_each_code_point(text, [&](const CodePointStep& step) { append_upper_case(step.code_point, out); });
+  for_each_code_point(text, [&](const CodePointStep& step) {
+    if (step.code_point >= 0x80) return append_upper_case(step.code_point, out);
+    out += static_cast<char>(step.code_point & (is_ascii_letter(step.code_point) ? ~0x20u : ~0u));
+  });
   return out;
 }
 

@@ -410,7 +410,7 @@ Result<std::string> ExpressionParser::parse_dotted_name(std::string_view wanted)
   std::string name(first->text);
   while (tokens_.accept_symbol(".")) {
     TESSERA_ASSIGN(const Token* next, tokens_.expect_any_name(wanted));
-    name += "." + std::string(next->text);
+    name.append(".").append(next->text);
   }
   return name;
 }

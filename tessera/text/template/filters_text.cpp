@@ -19,7 +19,7 @@ constexpr size_t kNoLimit = SIZE_MAX;
 template <class Convert>
 Result<Value> convert_text(Runtime& runtime, const Value& value, Convert convert) {
   TESSERA_ASSIGN(const Value text, text_of(runtime, value));
-  TESSERA_TRY(runtime.spend_bytes(text.bytes().size()));
+  TESSERA_TRY(runtime.spend(text.bytes().size() / 16));  // a table is searched for each character
   MarkedTextBuilder builder;
   for_each_piece(text.as_text(),
                  [&](std::string_view piece, Origin origin) { builder.append(convert(piece), origin); });

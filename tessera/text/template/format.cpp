@@ -110,9 +110,10 @@ Result<> append_number(const Value& value, const FormatSpec& spec, MarkedTextBui
   }
   if (std::string_view("EFG").contains(spec.type)) digits = to_upper(digits);
   if (spec.grouping != '\0') group_digits(digits, spec.grouping);
-  const std::string sign = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  digits.insert(0, sign);
-  append_padded({digits}, sign.size(), spec, '>', builder);
+  const char sign = is_negative ? '-' : spec.sign;
+  const bool has_sign = is_negative || spec.sign != '-';
+  if (has_sign) digits.insert(digits.begin(), sign);
+  append_padded({digits}, has_sign ? 1 : 0, spec, '>', builder);
   return {};
 }
 

@@ -304,12 +304,13 @@ Result<> Interpreter::attribute(const Instruction& instruction) {
   return {};
 }
 
-// object[key]: an element, or else a method.
+// object[key]: an element, or else a member.
 Result<> Interpreter::item() {
   const Value key = pop();
   TESSERA_ASSIGN(Value value, jinja::item(runtime_, top(), key));
-  if (value.is_undefined() && key.is_text() && is_method_name(key.bytes())) {
-    TESSERA_ASSIGN(value, member(runtime_, top(), key, true));
+  const bool may_be_member = value.is_undefined() && key.is_text() && !key.bytes().starts_with("__");
+  if (may_be_member) {
+    TESSERA_ASSIGN(value, member(runtime_, top(), key, is_method_name(key.bytes())));
   }
   top() = value;
   return {};

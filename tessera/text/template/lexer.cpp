@@ -146,6 +146,7 @@ Result<bool> Lexer::lex_raw(size_t begin) {
   if (trims) skip_space();
   line_starts_ = source_[at_ - 1] == '\n';
   const size_t text_at = at_;
+  if (at_ == source_.size()) return true;  // as Jinja2 does
   for (size_t tag = source_.find("{%", at_); tag != std::string_view::npos; tag = source_.find("{%", tag + 1)) {
     at_ = tag + 2;
     const char sign = accept("-") ? '-' : accept("+") ? '+' : '\0';

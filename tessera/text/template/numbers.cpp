@@ -183,16 +183,17 @@ std::string real_text(double value) {
   if (std::isnan(value)) return "nan";
   std::string text = std::signbit(value) ? "-" : "";
   if (std::isinf(value)) return text + "inf";
-  const auto [digits, point] = shortest_decimal(std::abs(value));
+  auto [digits, point] = shortest_decimal(std::abs(value));
   const int n_digits = static_cast<int>(digits.size());
   if (value != 0 && (point > 16 || point < -3)) {
     text += digits[0];
-    if (n_digits > 1) text += "." + digits.substr(1);
+    if (n_digits > 1) text.append(".").append(digits, 1);
     return text + fmt::format("e{:+03d}", point - 1);
   }
-  if (point <= 0) return text + "0." + std::string(to_size(-point), '0') + digits;
-  if (point >= n_digits) return text + digits + std::string(to_size(point - n_digits), '0') + ".0";
-  return text + digits.substr(0, to_size(point)) + "." + digits.substr(to_size(point));
+  if (point <= 0) return fmt::format("{}0.{:0>{}}", text, digits, n_digits - point);
+  if (point >= n_digits) return fmt::format("{}{:0<{}}.0", text, digits, point);
+  digits.insert(to_size(point), 1, '.');
+  return text + digits;
 }
 
 std::string number_text(const Value& value) {

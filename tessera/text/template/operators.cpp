@@ -32,7 +32,6 @@ Result<Value> repeat_text(Runtime& runtime, const MarkedView& text, size_t count
   const auto n_bytes = checked_mul(text.bytes.size(), count);
   if (!n_bytes || *n_bytes > MarkedTextBuilder::kMaxBytes) return fail(ErrorCode::limit, "text above 8 MiB");
   if (*n_bytes == 0) return runtime.text("");
-  TESSERA_TRY(runtime.spend(count));
   MarkedTextBuilder builder;
   for (size_t i = 0; i < count; ++i) builder.append(text);
   return runtime.text(builder);

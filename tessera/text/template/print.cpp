@@ -63,12 +63,19 @@ void append_json_character(uint32_t c, std::string_view bytes, bool escapes_non_
   }
 }
 
-// Appends a text piece by piece, each character changed by convert(code point, bytes, out).
+// Characters that repr() and JSON show as they are.
+bool is_plain(char c) { return c >= ' ' && c < 0x7F && c != '\\' && c != '"' && c != '\''; }
+
+// Appends a text piece by piece, each character that is not plain changed by convert(code point, bytes, out).
 template <class Convert>
 void append_converted(const MarkedView& text, MarkedTextBuilder& builder, Convert convert) {
   for_each_piece(text, [&](std::string_view piece, Origin origin) {
     std::string out;
     while (!piece.empty()) {
+      const size_t n_plain = to_size(std::ranges::find_if_not(piece, is_plain) - piece.begin());
+      out += piece.substr(0, n_plain);
+      piece.remove_prefix(n_plain);
+      if (piece.empty()) break;
       const CodePointStep step = next_code_point(piece);
       convert(step.code_point, piece.substr(0, step.n_bytes), out);
       piece.remove_prefix(step.n_bytes);
@@ -118,7 +125,7 @@ class NestedWriter {
 
   Result<> write(const Value& value) {
     TESSERA_TRY(begin(value));
-    while (!open_.empty()) {
+    while (!open_.empty() && !builder_.overflowed()) {
       TESSERA_TRY(runtime_.spend(1));
       Open& top = open_.back();
       if (top.next == top.size()) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/text/template/marked_text.h"
+#include "tessera/text/marked_text.h"
 
 namespace tessera::text::jinja {
 

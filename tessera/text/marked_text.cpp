@@ -1,4 +1,4 @@
-#include "tessera/text/template/marked_text.h"
+#include "tessera/text/marked_text.h"
 
 #include <algorithm>
 

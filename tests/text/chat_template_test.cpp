@@ -1,0 +1,288 @@
+// Chat templates: adaptation of messages, marks of what the client wrote, continuation, built-in templates.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tessera/text/chat/builtin_templates.h"
+#include "tessera/text/chat/chat_template.h"
+#include "tests/text/template_snippets.h"
+
+namespace tessera::text {
+namespace {
+
+using jinja::Heap;
+using testing::json_value;
+
+ChatTemplate create(std::string_view source, ChatTokens tokens = {}) {
+  auto created = ChatTemplate::create(std::string(find_builtin_template(source).value_or(source)), std::move(tokens));
+  if (!created) ADD_FAILURE() << created.error().text();
+  return std::move(*created);
+}
+
+struct Chat {
+  std::string messages;
+  std::string tools{};
+  std::string variables{};
+  bool continues = false;
+  std::optional<bool> enable_thinking{};
+  std::optional<std::string> reasoning_effort{};
+};
+
+std::expected<ChatPrompt, ChatError> render(const ChatTemplate& chat_template, const Chat& chat) {
+  Heap heap;
+  ChatRequest request{.messages = json_value(heap, chat.messages)};
+  if (!chat.tools.empty()) request.tools = json_value(heap, chat.tools);
+  if (!chat.variables.empty()) request.variables = json_value(heap, chat.variables);
+  request.continues_last = chat.continues;
+  request.enable_thinking = chat.enable_thinking;
+  request.reasoning_effort = chat.reasoning_effort;
+  request.now.tm_year = 126;
+  request.now.tm_mday = 21;
+  request.now.tm_mon = 10;
+  return chat_template.render(heap, request);
+}
+
+std::string prompt_of(std::string_view source, const Chat& chat) {
+  const auto prompt = render(create(source), chat);
+  return prompt ? prompt->prompt.text : "error: " + prompt.error().message;
+}
+
+constexpr const char* kHello = R"([{"role": "user", "content": "Hello"}])";
+constexpr const char* kPing = R"([{"type": "function", "function": {"name": "ping", "parameters": {}}}])";
+constexpr const char* kCall =
+    R"([{"role": "user", "content": "Go"},
+        {"role": "assistant", "content": "Yes", "tool_calls": [{"function": {"name": "ping", "arguments": "{\"n\": 1}"}}]},
+        {"role": "tool", "tool_call_id": "call1_0", "content": "pong"}, {"role": "user", "content": "Well?"}])";
+
+// Shows every field of a message that adaptation changes.
+constexpr const char* kDump = "{{ tools|default([])|length }}{% for m in messages %}|{{ m.role }}:{{ m.content }}:{{ m.name }}:{{ m.tool_call_id }}"
+                              "{% for c in m.tool_calls or [] %}:{{ c.id }} {{ c.type }} {{ c.function.name }} {{ c.function.arguments }}{% endfor %}"
+                              "{% endfor %}{% if add_generation_prompt %}>{% endif %}";
+
+TEST(ChatTemplate, BuiltInTemplatesShowAConversationInOrder) {
+  const Chat chat{R"([{"role": "system", "content": "Sys"}, {"role": "user", "content": "One"},
+                      {"role": "assistant", "content": "Two"}, {"role": "user", "content": "Three"}])"};
+  const std::vector<std::string_view> names = builtin_template_names();
+  EXPECT_EQ(names.size(), 52u);
+  for (const std::string_view name : names) {
+    const std::string prompt = prompt_of(name, chat);
+    size_t at = 0;
+    for (const std::string_view part : {"Sys", "One", "Two", "Three"}) {
+      at = prompt.find(part, at);
+      ASSERT_NE(at, std::string::npos) << name << " lacks " << part << ": " << prompt;
+    }
+  }
+}
+
+TEST(ChatTemplate, BuiltInTemplatesHaveTheFormatsOfTheirModels) {
+  const Chat chat{R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"},
+                      {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}])"};
+  const std::pair<std::string_view, std::string_view> wanted[] = {
+      {"chatml", "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
+                 "<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n"},
+      {"llama2", "[INST] S\nU [/INST]A</s>[INST] V [/INST]"},
+      {"llama2-sys", "[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST]A</s>[INST] V [/INST]"},
+      {"llama2-sys-bos", "[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST]A</s><s>[INST] V [/INST]"},
+      {"mistral-v1", " [INST] S\n\nU [/INST] A</s> [INST] V [/INST]"},
+      {"mistral-v3", "[INST] S\n\nU[/INST] A</s>[INST] V[/INST]"},
+      {"mistral-v3-tekken", "[INST]S\n\nU[/INST]A</s>[INST]V[/INST]"},
+      {"mistral-v7", "[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] U[/INST] A</s>[INST] V[/INST]"},
+      {"mistral-v7-tekken", "[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]U[/INST]A</s>[INST]V[/INST]"},
+      {"phi3", "<|system|>\nS<|end|>\n<|user|>\nU<|end|>\n<|assistant|>\nA<|end|>\n<|user|>\nV<|end|>\n<|assistant|>\n"},
+      {"phi4", "<|im_start|>system<|im_sep|>S<|im_end|><|im_start|>user<|im_sep|>U<|im_end|><|im_start|>assistant"
+               "<|im_sep|>A<|im_end|><|im_start|>user<|im_sep|>V<|im_end|><|im_start|>assistant<|im_sep|>"},
+      {"gemma", "<start_of_turn>user\nS\nU<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n<start_of_turn>user\nV"
+                "<end_of_turn>\n<start_of_turn>model\n"},
+      {"openchat", "S<|end_of_turn|>GPT4 Correct User: U<|end_of_turn|>GPT4 Correct Assistant: A<|end_of_turn|>"
+                   "GPT4 Correct User: V<|end_of_turn|>GPT4 Correct Assistant:"},
+      {"vicuna", "S\n\nUSER: U\nASSISTANT: A</s>\nUSER: V\nASSISTANT:"},
+      {"deepseek", "S### Instruction:\nU\n### Response:\nA\n<|EOT|>\n### Instruction:\nV\n### Response:\n"},
+      {"deepseek3", "S\n\n<｜User｜>U<｜Assistant｜>A<｜end▁of▁sentence｜><｜User｜>V<｜Assistant｜>"},
+      {"llama3", "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nU"
+                 "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user"
+                 "<|end_header_id|>\n\nV<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
+      {"exaone3", "[|system|]S[|endofturn|]\n[|user|]U\n[|assistant|]A[|endofturn|]\n[|user|]V\n[|assistant|]"},
+      {"minicpm", "<用户>S\nU<AI>A<用户>V<AI>"},
+      {"kimi-k2", "<|im_system|>system<|im_middle|>S<|im_end|><|im_user|>user<|im_middle|>U<|im_end|><|im_assistant|>"
+                  "assistant<|im_middle|>A<|im_end|><|im_user|>user<|im_middle|>V<|im_end|><|im_assistant|>assistant"
+                  "<|im_middle|>"},
+      {"grok-2", "System: S<|separator|>\n\nHuman: U<|separator|>\n\nAssistant: A<|separator|>\n\nHuman: V<|separator|>"
+                 "\n\nAssistant:"},
+  };
+  for (const auto& [name, prompt] : wanted) EXPECT_EQ(prompt_of(name, chat), prompt) << name;
+  EXPECT_FALSE(find_builtin_template("nope").has_value());
+}
+
+TEST(ChatTemplate, DevelopersAreSystemUnlessTheTemplateKnowsThem) {
+  const Chat chat{R"([{"role": "developer", "content": "D"}, {"role": "user", "content": "U"}])"};
+  EXPECT_EQ(prompt_of(kDump, chat), "0|system:D::|user:U::>");
+  EXPECT_EQ(prompt_of(std::string(kDump) + "{% if 'developer' %}{% endif %}", chat), "0|developer:D::|user:U::>");
+}
+
+TEST(ChatTemplate, PartsBecomeOneTextAndTextBecomesAPart) {
+  const Chat parts{R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])"};
+  EXPECT_EQ(prompt_of(kDump, parts), "0|user:a\nb::>");
+  const std::string typed = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}";
+  EXPECT_EQ(prompt_of(typed, parts), "<a><b>");
+  EXPECT_EQ(prompt_of(typed, {kHello}), "<Hello>");
+  EXPECT_EQ(prompt_of(kDump, {R"([{"role": "user", "content": [{"type": "image_url"}]}])"}),
+            "error: messages[0].content[0]: not a part of type text");
+}
+
+TEST(ChatTemplate, CallsGetIdsNamesAndTheFormOfArguments) {
+  EXPECT_EQ(prompt_of(kDump, {kCall, kPing}),
+            "1|user:Go::|assistant:Yes:::call1_0 function ping {'n': 1}|tool:pong:ping:call1_0|user:Well?::>");
+  // The template shows arguments as they are, so JSON text must stay JSON text to be valid JSON.
+  const std::string as_text = "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+                              "{{ c.function.name + c.function.arguments }}{% endfor %}|{% endfor %}";
+  EXPECT_EQ(prompt_of(as_text, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
+  std::string object = kCall;
+  object.replace(object.find("\"{\\\"n\\\": 1}\""), 12, "{\"n\":1}");
+  EXPECT_EQ(prompt_of(as_text, {object}), "Go|Yesping{\"n\": 1}|pong|Well?|");
+  const std::string as_object = "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+                                "{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}|{% endfor %}";
+  EXPECT_EQ(prompt_of(as_object, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
+}
+
+TEST(ChatTemplate, BadCallsNameTheirField) {
+  const auto call = [](const std::string& function) {
+    return Chat{R"([{"role": "user", "content": "U"}, {"role": "assistant", "tool_calls": [)" + function + "]}]"};
+  };
+  EXPECT_EQ(prompt_of(kDump, call("{}")), "error: messages[1].tool_calls[0].function: missing");
+  EXPECT_EQ(prompt_of(kDump, call(R"({"function": {"name": "f", "arguments": "{\"a\": }"}})")),
+            "error: messages[1].tool_calls[0].function.arguments: not JSON: error at byte 6");
+  EXPECT_EQ(prompt_of(kDump, call(R"({"function": {"name": "f", "arguments": "[1]"}})")),
+            "error: messages[1].tool_calls[0].function.arguments: not a JSON object");
+  EXPECT_EQ(prompt_of(kDump, {R"([{"content": "x"}])"}), "error: messages[0].role: missing");
+  EXPECT_EQ(prompt_of(kDump, {R"(["x"])"}), "error: messages[0]: not an object");
+  EXPECT_EQ(prompt_of(kDump, {R"({"role": "user"})"}), "error: messages: missing, want a list");
+  EXPECT_EQ(prompt_of(kDump, {kHello, "5"}), "error: tools: not a list");
+  EXPECT_EQ(prompt_of(kDump, {kHello, "", "5"}), "error: variables: not an object");
+}
+
+TEST(ChatTemplate, IdsOfNineCharactersWhereTheTemplateWantsThem) {
+  const std::string source = std::string(kDump) + "{% if 'x'|length != 9 %}{% endif %}";
+  const std::string prompt = prompt_of(source, {kCall, kPing});
+  const size_t at = prompt.find("Yes:::") + 6;
+  const std::string id = prompt.substr(at, 9);
+  EXPECT_EQ(prompt, "1|user:Go::|assistant:Yes:::" + id + " function ping {'n': 1}|tool:pong:ping:" + id + "|user:Well?::>");
+  EXPECT_TRUE(std::ranges::all_of(id, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; })) << id;
+  std::string kept = kCall;
+  for (size_t i = kept.find("call1_0"); i != std::string::npos; i = kept.find("call1_0")) kept.replace(i, 7, "abcDEF123");
+  kept.replace(kept.find("[{\"function\""), 2, "[{\"id\": \"abcDEF123\", ");
+  EXPECT_NE(prompt_of(source, {kept, kPing}).find("Yes:::abcDEF123 "), std::string::npos);
+}
+
+TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
+  EXPECT_EQ(prompt_of("chatml", {kCall, kPing}),
+            "<|im_start|>system\nYou can call these functions:\n{\"name\": \"ping\", \"parameters\": {}}\n\nTo call "
+            "functions, reply with one JSON object and nothing else: {\"tool_calls\": [{\"name\": \"NAME\", "
+            "\"arguments\": {}}]}\nOtherwise reply in plain text.<|im_end|>\n<|im_start|>user\nGo<|im_end|>\n"
+            "<|im_start|>assistant\nYes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}<|im_end|>\n"
+            "<|im_start|>user\n{\"tool_result\": {\"name\": \"ping\", \"content\": \"pong\"}}\nWell?<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  // The text joins a system message that is there.
+  const std::string system = prompt_of("chatml", {R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])", kPing});
+  EXPECT_TRUE(system.starts_with("<|im_start|>system\nS\n\nYou can call these functions:\n")) << system;
+}
+
+TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
+  const std::string source = "{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+                             "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
+                             "</{{ m.role }}>{% endfor %}";
+  EXPECT_EQ(create(source).capabilities().call_example, "<call>NAME:{}</call>");
+  const std::string prompt = prompt_of(source, {kHello, kPing});
+  EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos) << prompt;
+}
+
+TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
+  EXPECT_EQ(prompt_of("{% for f in xml_tools %}{{ f.name }}{% endfor %}{{ messages[0].content }}", {kHello, kPing}), "pingHello");
+  EXPECT_EQ(prompt_of("{{ functions }}{{ messages[0].content }}", {kHello, kPing}),
+            "[\n    {\n        \"name\": \"ping\",\n        \"parameters\": {}\n    }\n]Hello");
+}
+
+TEST(ChatTemplate, SystemTextMovesToTheNextUserMessage) {
+  EXPECT_EQ(prompt_of("gemma", {R"([{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"},
+                                    {"role": "system", "content": "S"}, {"role": "system", "content": "T"},
+                                    {"role": "user", "content": "C"}])"}),
+            "<start_of_turn>user\nA<end_of_turn>\n<start_of_turn>model\nB<end_of_turn>\n<start_of_turn>user\nS\nT\nC"
+            "<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(prompt_of("gemma", {R"([{"role": "system", "content": "S"}])"}),
+            "<start_of_turn>user\nS<end_of_turn>\n<start_of_turn>model\n");
+}
+
+TEST(ChatTemplate, ReasoningUnderTheTemplatesOwnName) {
+  const std::string source = "{% for m in messages %}{{ m.content }}{{ m.thinking }}{{ m['reasoning'] }};{% endfor %}";
+  const Chat chat{R"([{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "reasoning_content": "R"}])"};
+  EXPECT_EQ(prompt_of(source, chat), "U;ARR;");
+  EXPECT_EQ(prompt_of("{% for m in messages %}{{ m.content }}{{ m.thinking }};{% endfor %}", chat), "U;AR;");
+}
+
+TEST(ChatTemplate, VariablesOfTheRequest) {
+  const std::string source = "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ preserve_thinking }} "
+                             "{{ clear_thinking }} {{ date_string }} {{ datetime }} {{ x }} {{ messages|length }}";
+  EXPECT_EQ(prompt_of(source, {kHello}), "False     21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of("<think>" + source, {kHello}), "<think>True     21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "high"}),
+            "True True high   21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "none"}),
+            "False False    21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of(source, {.messages = kHello,
+                               .variables = R"({"x": "X", "messages": [], "date_string": "D", "preserve_reasoning": true})"}),
+            "False   True False D Nov 21 2026 X 1");
+}
+
+TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {
+  const std::string source = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}";
+  const auto text = [&](ChatTokens tokens) { return render(create(source, std::move(tokens)), {kHello})->prompt.text; };
+  EXPECT_EQ(text({"<s>", "</s>"}), "<s>Hello</s>");
+  EXPECT_EQ(text({"<s>", "</s>", true, false}), "Hello</s>");
+  EXPECT_EQ(text({"<s>", "</s>", false, true}), "<s>Hello");
+  EXPECT_EQ(text({"<s>", "</s>", true, true}), "Hello");
+}
+
+TEST(ChatTemplate, ContinuesTheLastMessage) {
+  const auto continued = [](const std::string& content, std::string_view source = "chatml") {
+    return prompt_of(source, {.messages = R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": )" + content + "}]",
+                              .continues = true});
+  };
+  const std::string before = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+  EXPECT_EQ(continued("\"Well, \""), before + "Well, ");
+  EXPECT_EQ(continued("\"  Well\""), before + "  Well");
+  EXPECT_EQ(continued(R"([{"type": "text", "text": "a"}, {"type": "text", "text": "b "}])"), before + "a\nb ");
+  EXPECT_EQ(continued("\"b \"", "{% for m in messages %}<{{ m.content|trim }}>{% endfor %}"), "<Hi><b");
+  EXPECT_EQ(continued("\"b\"", "{{ messages[0].content }}"),
+            "error: the last message is not in the prompt, so it cannot be continued");
+  EXPECT_EQ(continued("null"), "error: the last message has no text to continue");
+}
+
+TEST(ChatTemplate, MarksWhatTheClientWrote) {
+  const auto given = [](const std::string& source, const std::string& messages, const std::string& tools = "") {
+    const auto prompt = render(create(source), {messages, tools});
+    std::string shown;
+    for_each_piece({prompt->prompt.text, prompt->prompt.given}, [&](std::string_view piece, Origin origin) {
+      shown += origin == Origin::given ? "[" + std::string(piece) + "]" : std::string(piece);
+    });
+    return shown;
+  };
+  const std::string user = R"([{"role": "user", "content": " aB c "}])";
+  EXPECT_EQ(given("<{{ messages[0].role }}>{{ messages[0].content }}!", user), "<user>[ aB c ]!");
+  EXPECT_EQ(given("<{{ messages[0].role }}>", R"([{"role": "<x>", "content": ""}])"), "<[<x>]>");
+  EXPECT_EQ(given("{{ 'x' ~ messages[0].content|trim|upper ~ 'y' }}", user), "x[AB C]y");
+  EXPECT_EQ(given("{{ messages[0].content.split('B')[0] + '-' }}{{ messages[0].content[1:3] }}{{ messages[0].content|replace('B', 'b') }}", user),
+            "[ a]-[aB][ a]b[ c ]");
+  EXPECT_EQ(given("{{ messages[0].content|tojson }}{{ [messages[0].content, 'k'] }}{{ messages[0].content|list|join('.') }}", user),
+            "\"[ aB c ]\"['[ aB c ]', 'k'][ ].[a].[B].[ ].[c].[ ]");
+  EXPECT_EQ(given("{{ '%s|{}' % messages[0].content }}{{ '{:>8}'.format(messages[0].content) }}{{ messages[0].content|indent }}", user),
+            "[ aB c ]|{}  [ aB c ][ aB c ]");
+  EXPECT_EQ(given("{{ messages[0].content|capitalize }}{{ messages[0].content|title }}{{ messages[0].content|reverse }}{{ messages[0].content * 2 }}", user),
+            "[ ab c ][ Ab C ][ c Ba ][ aB c  aB c ]");
+  EXPECT_EQ(given("{% set x %}<{{ messages[0].content }}>{% endset %}{{ x }}{% macro f(a) %}({{ a }}){% endmacro %}{{ f(messages[0].content) }}", user),
+            "<[ aB c ]>([ aB c ])");
+  EXPECT_EQ(given("{% for k, v in messages[0].items() %}{{ k }}{{ v|e }}{% endfor %}", user), "[role]user[content aB c ]");
+  EXPECT_EQ(given("{{ tools[0].function.name }}|{{ tools|tojson }}", kHello, R"([{"function": {"name": "f"}}])"),
+            "[f]|[{\"[function]\": {\"[name]\": \"[f]\"}}]");
+}
+
+}  // namespace
+}  // namespace tessera::text

@@ -61,7 +61,8 @@ class TemplateCommand final : public Command {
 
   Result<> check() override {
     if (is_batch_ && (!model_.empty() || !template_.name.empty() || !template_.file.empty()))
-      return fail(ErrorCode::invalid_argument, "--batch: each line names its own template, leave out -m and --chat-template");
+      return fail(ErrorCode::invalid_argument,
+                  "--batch: each line names its own template, leave out -m and --chat-template");
     return template_.check();
   }
 

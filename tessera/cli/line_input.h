@@ -22,7 +22,7 @@ class LineInput {
 
   size_t max_line_bytes_;
   std::string pending_;
-  size_t begin_ = 0;      // of the unread bytes in pending_
+  size_t begin_ = 0;       // of the unread bytes in pending_
   size_t n_searched_ = 0;  // of them without a line break
 };
 

@@ -5,6 +5,8 @@
 namespace tessera {
 namespace {
 
+constexpr std::string_view kChatTemplateOfTools = "tokenizer.chat_template.tool_use";
+
 std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
   const auto id = vocab.special(which);
   return id && vocab.has_text() ? std::string(vocab.text(*id)) : "";
@@ -13,8 +15,8 @@ std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
 }  // namespace
 
 Result<std::optional<std::string>> load_chat_template(const Metadata& metadata, bool has_tools) {
-  for (const std::string_view key : {keys::kChatTemplateOfTools, keys::kChatTemplate}) {
-    if ((key == keys::kChatTemplateOfTools && !has_tools) || metadata.find(key) == nullptr) continue;
+  for (const std::string_view key : {kChatTemplateOfTools, keys::kChatTemplate}) {
+    if ((key == kChatTemplateOfTools && !has_tools) || metadata.find(key) == nullptr) continue;
     TESSERA_ASSIGN(const auto source, metadata.get<std::string_view>(key));
     return std::string(source);
   }

@@ -66,7 +66,6 @@ inline constexpr std::string_view kPrecompiledCharsmap = "tokenizer.ggml.precomp
 inline constexpr std::string_view kLowercase = "tokenizer.ggml.normalizer.lowercase";
 inline constexpr std::string_view kStripAccents = "tokenizer.ggml.normalizer.strip_accents";
 inline constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
-inline constexpr std::string_view kChatTemplateOfTools = "tokenizer.chat_template.tool_use";
 
 /// "{arch}.{suffix}", e.g. "llama.attention.head_count".
 inline std::string arch_key(std::string_view arch, std::string_view suffix) {

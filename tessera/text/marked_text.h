@@ -1,6 +1,6 @@
-// Text with marks that say where its bytes come from. Bytes of a message, a tool or a document are "given"; bytes of the
-// template itself are "trusted". The tokenizer reads control tokens in trusted bytes only, so the text of a user cannot
-// forge the structure of a prompt. Every operation of the template language keeps the marks.
+// Text with marks that say where its bytes come from. Bytes of a message, a tool or a document are "given"; bytes of
+// the template itself are "trusted". The tokenizer reads control tokens in trusted bytes only, so the text of a user
+// cannot forge the structure of a prompt. Every operation of the template language keeps the marks.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ inline constexpr size_t kMaxSpecialBytes = 256;
 
 /// The places of a text where control and unknown tokens are recognised. User-defined tokens are recognised everywhere.
 struct ControlTokenPlaces {
-  bool anywhere = false;              // false: nowhere
+  bool anywhere = false;               // false: nowhere
   std::span<const ByteRange> given{};  // but not on these bytes, in ascending order
 
   bool include(size_t begin, size_t end) const;

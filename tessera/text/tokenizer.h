@@ -21,8 +21,8 @@ namespace tessera::text {
 inline constexpr size_t kMaxTextBytes = size_t{1} << 29;
 
 struct TokenizeOptions {
-  bool add_special = false;    // add BOS in front and EOS at the end as the vocabulary specifies
-  bool parse_special = false;  // parse control tokens spelled out in the text; never for user text
+  bool add_special = false;            // add BOS in front and EOS at the end as the vocabulary specifies
+  bool parse_special = false;          // parse control tokens spelled out in the text; never for user text
   std::span<const ByteRange> given{};  // parts of the text that a user wrote: no control token overlaps them
 };
 

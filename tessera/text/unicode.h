@@ -74,8 +74,8 @@ bool is_white_space(uint32_t code_point);
 /// The simple lower case, or the code point itself if there is none.
 uint32_t to_lower(uint32_t code_point);
 
-/// Appends the full upper, lower or title case of a code point: up to three code points (Unicode's SpecialCasing, without
-/// its rules for context and language).
+/// Appends the full upper, lower or title case of a code point: up to three code points (Unicode's SpecialCasing,
+/// without its rules for context and language).
 void append_upper_case(uint32_t code_point, std::string& out);
 void append_lower_case(uint32_t code_point, std::string& out);
 void append_title_case(uint32_t code_point, std::string& out);

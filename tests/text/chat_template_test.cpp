@@ -55,15 +55,18 @@ constexpr const char* kCall =
         {"role": "tool", "tool_call_id": "call1_0", "content": "pong"}, {"role": "user", "content": "Well?"}])";
 
 // Shows every field of a message that adaptation changes.
-constexpr const char* kDump = "{{ tools|default([])|length }}{% for m in messages %}|{{ m.role }}:{{ m.content }}:{{ m.name }}:{{ m.tool_call_id }}"
-                              "{% for c in m.tool_calls or [] %}:{{ c.id }} {{ c.type }} {{ c.function.name }} {{ c.function.arguments }}{% endfor %}"
-                              "{% endfor %}{% if add_generation_prompt %}>{% endif %}";
+constexpr const char* kDump =
+    "{{ (tools or [])|map(attribute='function.name')|join }}{% for m in messages %}|{{ m.role }}:{{ m.content }}:{{ "
+    "m.name }}:{{ m.tool_call_id }}"
+    "{% for c in m.tool_calls or [] %}:{{ c.id }} {{ c.type }} {{ c.function.name }} {{ c.function.arguments }}{% "
+    "endfor %}"
+    "{% endfor %}{% if add_generation_prompt %}>{% endif %}";
 
 TEST(ChatTemplate, BuiltInTemplatesShowAConversationInOrder) {
   const Chat chat{R"([{"role": "system", "content": "Sys"}, {"role": "user", "content": "One"},
                       {"role": "assistant", "content": "Two"}, {"role": "user", "content": "Three"}])"};
   const std::vector<std::string_view> names = builtin_template_names();
-  EXPECT_EQ(names.size(), 52u);
+  EXPECT_EQ(names.size(), 51u);
   for (const std::string_view name : names) {
     const std::string prompt = prompt_of(name, chat);
     size_t at = 0;
@@ -78,8 +81,9 @@ TEST(ChatTemplate, BuiltInTemplatesHaveTheFormatsOfTheirModels) {
   const Chat chat{R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"},
                       {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}])"};
   const std::pair<std::string_view, std::string_view> wanted[] = {
-      {"chatml", "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
-                 "<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n"},
+      {"chatml",
+       "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n"
+       "<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n"},
       {"llama2", "[INST] S\nU [/INST]A</s>[INST] V [/INST]"},
       {"llama2-sys", "[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST]A</s>[INST] V [/INST]"},
       {"llama2-sys-bos", "[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST]A</s><s>[INST] V [/INST]"},
@@ -88,26 +92,33 @@ TEST(ChatTemplate, BuiltInTemplatesHaveTheFormatsOfTheirModels) {
       {"mistral-v3-tekken", "[INST]S\n\nU[/INST]A</s>[INST]V[/INST]"},
       {"mistral-v7", "[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] U[/INST] A</s>[INST] V[/INST]"},
       {"mistral-v7-tekken", "[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]U[/INST]A</s>[INST]V[/INST]"},
-      {"phi3", "<|system|>\nS<|end|>\n<|user|>\nU<|end|>\n<|assistant|>\nA<|end|>\n<|user|>\nV<|end|>\n<|assistant|>\n"},
-      {"phi4", "<|im_start|>system<|im_sep|>S<|im_end|><|im_start|>user<|im_sep|>U<|im_end|><|im_start|>assistant"
-               "<|im_sep|>A<|im_end|><|im_start|>user<|im_sep|>V<|im_end|><|im_start|>assistant<|im_sep|>"},
-      {"gemma", "<start_of_turn>user\nS\nU<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n<start_of_turn>user\nV"
-                "<end_of_turn>\n<start_of_turn>model\n"},
-      {"openchat", "S<|end_of_turn|>GPT4 Correct User: U<|end_of_turn|>GPT4 Correct Assistant: A<|end_of_turn|>"
-                   "GPT4 Correct User: V<|end_of_turn|>GPT4 Correct Assistant:"},
+      {"phi3",
+       "<|system|>\nS<|end|>\n<|user|>\nU<|end|>\n<|assistant|>\nA<|end|>\n<|user|>\nV<|end|>\n<|assistant|>\n"},
+      {"phi4",
+       "<|im_start|>system<|im_sep|>S<|im_end|><|im_start|>user<|im_sep|>U<|im_end|><|im_start|>assistant"
+       "<|im_sep|>A<|im_end|><|im_start|>user<|im_sep|>V<|im_end|><|im_start|>assistant<|im_sep|>"},
+      {"gemma",
+       "<start_of_turn>user\nS\nU<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n<start_of_turn>user\nV"
+       "<end_of_turn>\n<start_of_turn>model\n"},
+      {"openchat",
+       "S<|end_of_turn|>GPT4 Correct User: U<|end_of_turn|>GPT4 Correct Assistant: A<|end_of_turn|>"
+       "GPT4 Correct User: V<|end_of_turn|>GPT4 Correct Assistant:"},
       {"vicuna", "S\n\nUSER: U\nASSISTANT: A</s>\nUSER: V\nASSISTANT:"},
       {"deepseek", "S### Instruction:\nU\n### Response:\nA\n<|EOT|>\n### Instruction:\nV\n### Response:\n"},
       {"deepseek3", "S\n\n<｜User｜>U<｜Assistant｜>A<｜end▁of▁sentence｜><｜User｜>V<｜Assistant｜>"},
-      {"llama3", "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nU"
-                 "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user"
-                 "<|end_header_id|>\n\nV<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
+      {"llama3",
+       "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nU"
+       "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user"
+       "<|end_header_id|>\n\nV<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
       {"exaone3", "[|system|]S[|endofturn|]\n[|user|]U\n[|assistant|]A[|endofturn|]\n[|user|]V\n[|assistant|]"},
       {"minicpm", "<用户>S\nU<AI>A<用户>V<AI>"},
-      {"kimi-k2", "<|im_system|>system<|im_middle|>S<|im_end|><|im_user|>user<|im_middle|>U<|im_end|><|im_assistant|>"
-                  "assistant<|im_middle|>A<|im_end|><|im_user|>user<|im_middle|>V<|im_end|><|im_assistant|>assistant"
-                  "<|im_middle|>"},
-      {"grok-2", "System: S<|separator|>\n\nHuman: U<|separator|>\n\nAssistant: A<|separator|>\n\nHuman: V<|separator|>"
-                 "\n\nAssistant:"},
+      {"kimi-k2",
+       "<|im_system|>system<|im_middle|>S<|im_end|><|im_user|>user<|im_middle|>U<|im_end|><|im_assistant|>"
+       "assistant<|im_middle|>A<|im_end|><|im_user|>user<|im_middle|>V<|im_end|><|im_assistant|>assistant"
+       "<|im_middle|>"},
+      {"grok-2",
+       "System: S<|separator|>\n\nHuman: U<|separator|>\n\nAssistant: A<|separator|>\n\nHuman: V<|separator|>"
+       "\n\nAssistant:"},
   };
   for (const auto& [name, prompt] : wanted) EXPECT_EQ(prompt_of(name, chat), prompt) << name;
   EXPECT_FALSE(find_builtin_template("nope").has_value());
@@ -115,13 +126,13 @@ TEST(ChatTemplate, BuiltInTemplatesHaveTheFormatsOfTheirModels) {
 
 TEST(ChatTemplate, DevelopersAreSystemUnlessTheTemplateKnowsThem) {
   const Chat chat{R"([{"role": "developer", "content": "D"}, {"role": "user", "content": "U"}])"};
-  EXPECT_EQ(prompt_of(kDump, chat), "0|system:D::|user:U::>");
-  EXPECT_EQ(prompt_of(std::string(kDump) + "{% if 'developer' %}{% endif %}", chat), "0|developer:D::|user:U::>");
+  EXPECT_EQ(prompt_of(kDump, chat), "|system:D::|user:U::>");
+  EXPECT_EQ(prompt_of(std::string(kDump) + "{% if 'developer' %}{% endif %}", chat), "|developer:D::|user:U::>");
 }
 
 TEST(ChatTemplate, PartsBecomeOneTextAndTextBecomesAPart) {
   const Chat parts{R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])"};
-  EXPECT_EQ(prompt_of(kDump, parts), "0|user:a\nb::>");
+  EXPECT_EQ(prompt_of(kDump, parts), "|user:a\nb::>");
   const std::string typed = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}";
   EXPECT_EQ(prompt_of(typed, parts), "<a><b>");
   EXPECT_EQ(prompt_of(typed, {kHello}), "<Hello>");
@@ -131,16 +142,18 @@ TEST(ChatTemplate, PartsBecomeOneTextAndTextBecomesAPart) {
 
 TEST(ChatTemplate, CallsGetIdsNamesAndTheFormOfArguments) {
   EXPECT_EQ(prompt_of(kDump, {kCall, kPing}),
-            "1|user:Go::|assistant:Yes:::call1_0 function ping {'n': 1}|tool:pong:ping:call1_0|user:Well?::>");
+            "ping|user:Go::|assistant:Yes:::call1_0 function ping {\"n\": 1}|tool:pong:ping:call1_0|user:Well?::>");
   // The template shows arguments as they are, so JSON text must stay JSON text to be valid JSON.
-  const std::string as_text = "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
-                              "{{ c.function.name + c.function.arguments }}{% endfor %}|{% endfor %}";
+  const std::string as_text =
+      "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.name + c.function.arguments }}{% endfor %}|{% endfor %}";
   EXPECT_EQ(prompt_of(as_text, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
   std::string object = kCall;
   object.replace(object.find("\"{\\\"n\\\": 1}\""), 12, "{\"n\":1}");
   EXPECT_EQ(prompt_of(as_text, {object}), "Go|Yesping{\"n\": 1}|pong|Well?|");
-  const std::string as_object = "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
-                                "{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}|{% endfor %}";
+  const std::string as_object =
+      "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}|{% endfor %}";
   EXPECT_EQ(prompt_of(as_object, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
 }
 
@@ -165,38 +178,45 @@ TEST(ChatTemplate, IdsOfNineCharactersWhereTheTemplateWantsThem) {
   const std::string prompt = prompt_of(source, {kCall, kPing});
   const size_t at = prompt.find("Yes:::") + 6;
   const std::string id = prompt.substr(at, 9);
-  EXPECT_EQ(prompt, "1|user:Go::|assistant:Yes:::" + id + " function ping {'n': 1}|tool:pong:ping:" + id + "|user:Well?::>");
+  EXPECT_EQ(prompt, "ping|user:Go::|assistant:Yes:::" + id + " function ping {\"n\": 1}|tool:pong:ping:" + id +
+                        "|user:Well?::>");
   EXPECT_TRUE(std::ranges::all_of(id, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; })) << id;
   std::string kept = kCall;
-  for (size_t i = kept.find("call1_0"); i != std::string::npos; i = kept.find("call1_0")) kept.replace(i, 7, "abcDEF123");
+  for (size_t i = kept.find("call1_0"); i != std::string::npos; i = kept.find("call1_0"))
+    kept.replace(i, 7, "abcDEF123");
   kept.replace(kept.find("[{\"function\""), 2, "[{\"id\": \"abcDEF123\", ");
   EXPECT_NE(prompt_of(source, {kept, kPing}).find("Yes:::abcDEF123 "), std::string::npos);
 }
 
 TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
-  EXPECT_EQ(prompt_of("chatml", {kCall, kPing}),
-            "<|im_start|>system\nYou can call these functions:\n{\"name\": \"ping\", \"parameters\": {}}\n\nTo call "
-            "functions, reply with one JSON object and nothing else: {\"tool_calls\": [{\"name\": \"NAME\", "
-            "\"arguments\": {}}]}\nOtherwise reply in plain text.<|im_end|>\n<|im_start|>user\nGo<|im_end|>\n"
-            "<|im_start|>assistant\nYes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}<|im_end|>\n"
-            "<|im_start|>user\n{\"tool_result\": {\"name\": \"ping\", \"content\": \"pong\"}}\nWell?<|im_end|>\n"
-            "<|im_start|>assistant\n");
+  EXPECT_EQ(
+      prompt_of("chatml", {kCall, kPing}),
+      "<|im_start|>system\nYou can call these functions:\n{\"name\": \"ping\", \"parameters\": {}}\n\nTo call "
+      "functions, reply with one JSON object and nothing else: {\"tool_calls\": [{\"name\": \"NAME\", "
+      "\"arguments\": {}}]}\nOtherwise reply in plain text.<|im_end|>\n<|im_start|>user\nGo<|im_end|>\n"
+      "<|im_start|>assistant\nYes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}<|im_end|>\n"
+      "<|im_start|>user\n{\"tool_result\": {\"name\": \"ping\", \"content\": \"pong\"}}\nWell?<|im_end|>\n"
+      "<|im_start|>assistant\n");
   // The text joins a system message that is there.
-  const std::string system = prompt_of("chatml", {R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])", kPing});
+  const std::string system =
+      prompt_of("chatml", {R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])", kPing});
   EXPECT_TRUE(system.starts_with("<|im_start|>system\nS\n\nYou can call these functions:\n")) << system;
 }
 
 TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
-  const std::string source = "{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
-                             "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
-                             "</{{ m.role }}>{% endfor %}";
+  const std::string source =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+      "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
+      "</{{ m.role }}>{% endfor %}";
   EXPECT_EQ(create(source).capabilities().call_example, "<call>NAME:{}</call>");
   const std::string prompt = prompt_of(source, {kHello, kPing});
-  EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
+      << prompt;
 }
 
 TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
-  EXPECT_EQ(prompt_of("{% for f in xml_tools %}{{ f.name }}{% endfor %}{{ messages[0].content }}", {kHello, kPing}), "pingHello");
+  EXPECT_EQ(prompt_of("{% for f in xml_tools %}{{ f.name }}{% endfor %}{{ messages[0].content }}", {kHello, kPing}),
+            "pingHello");
   EXPECT_EQ(prompt_of("{{ functions }}{{ messages[0].content }}", {kHello, kPing}),
             "[\n    {\n        \"name\": \"ping\",\n        \"parameters\": {}\n    }\n]Hello");
 }
@@ -213,23 +233,26 @@ TEST(ChatTemplate, SystemTextMovesToTheNextUserMessage) {
 
 TEST(ChatTemplate, ReasoningUnderTheTemplatesOwnName) {
   const std::string source = "{% for m in messages %}{{ m.content }}{{ m.thinking }}{{ m['reasoning'] }};{% endfor %}";
-  const Chat chat{R"([{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "reasoning_content": "R"}])"};
+  const Chat chat{
+      R"([{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "reasoning_content": "R"}])"};
   EXPECT_EQ(prompt_of(source, chat), "U;ARR;");
   EXPECT_EQ(prompt_of("{% for m in messages %}{{ m.content }}{{ m.thinking }};{% endfor %}", chat), "U;AR;");
 }
 
 TEST(ChatTemplate, VariablesOfTheRequest) {
-  const std::string source = "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ preserve_thinking }} "
-                             "{{ clear_thinking }} {{ date_string }} {{ datetime }} {{ x }} {{ messages|length }}";
+  const std::string source =
+      "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ preserve_thinking }} "
+      "{{ clear_thinking }} {{ date_string }} {{ datetime }} {{ x }} {{ messages|length }}";
   EXPECT_EQ(prompt_of(source, {kHello}), "False     21 Nov 2026 Nov 21 2026  1");
   EXPECT_EQ(prompt_of("<think>" + source, {kHello}), "<think>True     21 Nov 2026 Nov 21 2026  1");
   EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "high"}),
             "True True high   21 Nov 2026 Nov 21 2026  1");
   EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "none"}),
             "False False    21 Nov 2026 Nov 21 2026  1");
-  EXPECT_EQ(prompt_of(source, {.messages = kHello,
-                               .variables = R"({"x": "X", "messages": [], "date_string": "D", "preserve_reasoning": true})"}),
-            "False   True False D Nov 21 2026 X 1");
+  EXPECT_EQ(
+      prompt_of(source, {.messages = kHello,
+                         .variables = R"({"x": "X", "messages": [], "date_string": "D", "preserve_reasoning": true})"}),
+      "False   True False D Nov 21 2026 X 1");
 }
 
 TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {
@@ -243,7 +266,8 @@ TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {
 
 TEST(ChatTemplate, ContinuesTheLastMessage) {
   const auto continued = [](const std::string& content, std::string_view source = "chatml") {
-    return prompt_of(source, {.messages = R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": )" + content + "}]",
+    return prompt_of(source, {.messages = R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": )" +
+                                          content + "}]",
                               .continues = true});
   };
   const std::string before = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
@@ -269,17 +293,28 @@ TEST(ChatTemplate, MarksWhatTheClientWrote) {
   EXPECT_EQ(given("<{{ messages[0].role }}>{{ messages[0].content }}!", user), "<user>[ aB c ]!");
   EXPECT_EQ(given("<{{ messages[0].role }}>", R"([{"role": "<x>", "content": ""}])"), "<[<x>]>");
   EXPECT_EQ(given("{{ 'x' ~ messages[0].content|trim|upper ~ 'y' }}", user), "x[AB C]y");
-  EXPECT_EQ(given("{{ messages[0].content.split('B')[0] + '-' }}{{ messages[0].content[1:3] }}{{ messages[0].content|replace('B', 'b') }}", user),
-            "[ a]-[aB][ a]b[ c ]");
-  EXPECT_EQ(given("{{ messages[0].content|tojson }}{{ [messages[0].content, 'k'] }}{{ messages[0].content|list|join('.') }}", user),
-            "\"[ aB c ]\"['[ aB c ]', 'k'][ ].[a].[B].[ ].[c].[ ]");
-  EXPECT_EQ(given("{{ '%s|{}' % messages[0].content }}{{ '{:>8}'.format(messages[0].content) }}{{ messages[0].content|indent }}", user),
-            "[ aB c ]|{}  [ aB c ][ aB c ]");
-  EXPECT_EQ(given("{{ messages[0].content|capitalize }}{{ messages[0].content|title }}{{ messages[0].content|reverse }}{{ messages[0].content * 2 }}", user),
-            "[ ab c ][ Ab C ][ c Ba ][ aB c  aB c ]");
-  EXPECT_EQ(given("{% set x %}<{{ messages[0].content }}>{% endset %}{{ x }}{% macro f(a) %}({{ a }}){% endmacro %}{{ f(messages[0].content) }}", user),
+  EXPECT_EQ(given("{{ messages[0].content.split('B')[0] + '-' }}{{ messages[0].content[1:3] }}{{ "
+                  "messages[0].content|replace('B', 'b') }}",
+                  user),
+            "[ a]-[aB a]b[ c ]");
+  EXPECT_EQ(
+      given("{{ messages[0].content|tojson }}{{ [messages[0].content, 'k'] }}{{ messages[0].content|list|join('.') }}",
+            user),
+      "\"[ aB c ]\"['[ aB c ]', 'k'][ ].[a].[B].[ ].[c].[ ]");
+  EXPECT_EQ(given("{{ '%s|{}' % messages[0].content }}{{ '{:>8}'.format(messages[0].content) }}{{ "
+                  "messages[0].content|indent }}",
+                  user),
+            "[ aB c ]|{}  [ aB c  aB c ]");
+  EXPECT_EQ(given("{{ messages[0].content|capitalize }}{{ messages[0].content|title }}{{ messages[0].content|reverse "
+                  "}}{{ messages[0].content * 2 }}",
+                  user),
+            "[ ab c  Ab C  c Ba  aB c  aB c ]");
+  EXPECT_EQ(given("{% set x %}<{{ messages[0].content }}>{% endset %}{{ x }}{% macro f(a) %}({{ a }}){% endmacro %}{{ "
+                  "f(messages[0].content) }}",
+                  user),
             "<[ aB c ]>([ aB c ])");
-  EXPECT_EQ(given("{% for k, v in messages[0].items() %}{{ k }}{{ v|e }}{% endfor %}", user), "[role]user[content aB c ]");
+  EXPECT_EQ(given("{% for k, v in messages[0].items() %}{{ k }}{{ v|e }}{% endfor %}", user),
+            "[role]user[content aB c ]");
   EXPECT_EQ(given("{{ tools[0].function.name }}|{{ tools|tojson }}", kHello, R"([{"function": {"name": "f"}}])"),
             "[f]|[{\"[function]\": {\"[name]\": \"[f]\"}}]");
 }

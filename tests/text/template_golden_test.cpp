@@ -74,8 +74,7 @@ TEST(TemplateGolden, RealTemplatesWithConversations) {
     const std::string name =
         std::string(text_member(row, "template")) + " " + std::string(text_member(row, "conversation"));
     const ChatTemplate chat_template = golden_template(folder, text_member(row, "template"));
-    const jinja::Value conversation =
-        member_of(json_value(heap, conversations), text_member(row, "conversation"));
+    const jinja::Value conversation = member_of(json_value(heap, conversations), text_member(row, "conversation"));
     const bool adapts = is_set(row, "adapted");
     const auto prompt = chat_template.render(heap, request_of(conversation, adapts));
     ++(adapts ? n_adapted : n_raw);

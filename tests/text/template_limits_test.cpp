@@ -31,20 +31,21 @@ TEST(TemplateLimits, DepthOfBracketsAndStatements) {
   EXPECT_EQ(deep ? deep->prompt.text : deep.error().text(), "1");
   expect_limit("{{ " + repeated(65, "(") + "1" + repeated(65, ")") + " }}", "nested deeper than 64");
   expect_limit("{{ " + repeated(100000, "[") + " }}", "nested deeper than 64");
-  EXPECT_TRUE(testing::render_source(repeated(64, "{% if 1 %}") + "x" + repeated(64, "{% endif %}"), {}, heap).has_value());
+  EXPECT_TRUE(
+      testing::render_source(repeated(64, "{% if 1 %}") + "x" + repeated(64, "{% endif %}"), {}, heap).has_value());
   expect_limit(repeated(65, "{% if 1 %}") + "x" + repeated(65, "{% endif %}"), "nested deeper than 64");
 }
 
 TEST(TemplateLimits, LongChainsOfOperatorsAreNoDepth) {
-  for (const auto& [source, wanted] : std::vector<std::pair<std::string, std::string>>{
-           {"{{ " + repeated(20000, "not ") + "1 }}", "True"},
-           {"{{ " + repeated(20000, "-") + "1 }}", "1"},
-           {"{{ 1" + repeated(20000, " + 1") + " }}", "20001"},
-           {"{{ 2" + repeated(20000, " and 2") + " }}", "2"},
-           {"{{ " + repeated(20000, "1 if 0 else ") + "2 }}", "2"},
-           {"{{ 1" + repeated(20000, " < 2 == 2") + " }}", "False"},
-           {"{{ 'a'" + repeated(20000, "|string") + " }}", "a"},
-           {"{{ x" + repeated(2000, " ~ x") + " }}", ""}}) {
+  for (const auto& [source, wanted] :
+       std::vector<std::pair<std::string, std::string>>{{"{{ " + repeated(20000, "not ") + "1 }}", "True"},
+                                                        {"{{ " + repeated(20000, "-") + "1 }}", "1"},
+                                                        {"{{ 1" + repeated(20000, " + 1") + " }}", "20001"},
+                                                        {"{{ 2" + repeated(20000, " and 2") + " }}", "2"},
+                                                        {"{{ " + repeated(20000, "1 if 0 else ") + "2 }}", "2"},
+                                                        {"{{ 1" + repeated(20000, " < 2 == 2") + " }}", "False"},
+                                                        {"{{ 'a'" + repeated(20000, "|string") + " }}", "a"},
+                                                        {"{{ x" + repeated(2000, " ~ x") + " }}", ""}}) {
     Heap heap;
     const auto rendered = testing::render_source(source, {}, heap);
     EXPECT_EQ(rendered ? rendered->prompt.text : rendered.error().text(), wanted) << source.substr(0, 40);
@@ -58,7 +59,8 @@ TEST(TemplateLimits, Steps) {
   expect_limit("{% set t = 'x' * 8000000 %}{% for i in range(100000) %}{{ 'y' in t }}{% endfor %}", message);
   expect_limit("{% set t = 'x' * 4000000 %}{% for i in range(100000) %}{% set y = t.upper() %}{% endfor %}", message);
   expect_limit("{% set l = [1] * 500000 %}{% set m = l + [2] %}{{ l == m }}{{ 3 in l }}{{ 3 in m }}", message);
-  expect_limit("{% set ns = namespace(l=[]) %}{% for i in range(400000) %}{% set ns.l = [ns.l] %}{% endfor %}", message);
+  expect_limit("{% set ns = namespace(l=[]) %}{% for i in range(400000) %}{% set ns.l = [ns.l] %}{% endfor %}",
+               message);
   expect_limit("{% set l = [1] %}{% set _ = l.append(l) %}{{ l == l.copy() }}", message);
 }
 
@@ -66,9 +68,11 @@ TEST(TemplateLimits, BytesOfText) {
   const std::string message = "text above 8 MiB";
   expect_limit("{{ 'x' * 8388609 }}", message);
   expect_limit("{{ 'x' * 9223372036854775807 }}", message);
-  expect_limit("{% set ns = namespace(t='xxxxxxxx') %}{% for i in range(99) %}{% set ns.t = ns.t + ns.t %}{% endfor %}", message);
+  expect_limit("{% set ns = namespace(t='xxxxxxxx') %}{% for i in range(99) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
+               message);
   expect_limit("{% set t = 'x' * 1000000 %}{% for i in range(99) %}{{ t }}{% endfor %}", message);
-  expect_limit("{% set t = 'x' * 1000000 %}{% set y %}{% for i in range(99) %}{{ t }}{% endfor %}{% endset %}", message);
+  expect_limit("{% set t = 'x' * 1000000 %}{% set y %}{% for i in range(99) %}{{ t }}{% endfor %}{% endset %}",
+               message);
   expect_limit("{{ 'x'|center(9000000000) }}", message);
   expect_limit("{{ 'x'.ljust(9000000000) }}", message);
   expect_limit("{{ 'x'.zfill(9000000000) }}", message);
@@ -91,7 +95,9 @@ TEST(TemplateLimits, NumberOfValues) {
   expect_limit("{{ 'x'|batch(9000000000, 'y') }}", message);
   expect_limit("{{ 'x'|slice(9000000000) }}", message);
   Heap heap;
-  EXPECT_EQ(testing::render_source("{{ [] * 9223372036854775807 }}{{ range(0, -10000000000)|list }}", {}, heap)->prompt.text, "[][]");
+  EXPECT_EQ(
+      testing::render_source("{{ [] * 9223372036854775807 }}{{ range(0, -10000000000)|list }}", {}, heap)->prompt.text,
+      "[][]");
 }
 
 TEST(TemplateLimits, DepthOfCalls) {

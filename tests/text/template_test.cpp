@@ -27,7 +27,6 @@ TEST(Template, SnippetsGiveWhatJinja2Gives) {
   EXPECT_GT(testing::expect_rows(testing::data_path("templates/snippets.jsonl"), afternoon()), 250u);
 }
 
-
 std::string render(const std::string& source) {
   Heap heap;
   const auto rendered = render_source(source, {}, heap);
@@ -44,7 +43,8 @@ TEST(Template, IsKinderThanPythonWhereTemplatesNeedIt) {
       {"{{ 'a' + none }}{{ none + 'b' }}{{ 'c' + x }}{{ x + 'd' }}", "abcd"},
       {"{% set l = [1] %}{% set _ = l.append(2) %}{% set _ = l.extend([3, 4]) %}{% set _ = l.insert(0, 0) %}{{ l }}",
        "[0, 1, 2, 3, 4]"},
-      {"{% set l = [1, 2, 3] %}{{ l.pop() }}{{ l.pop(0) }}{{ l }}{% set _ = l.insert(-1, 9) %}{{ l }}{% set _ = l.insert(99, 8) %}{{ l }}",
+      {"{% set l = [1, 2, 3] %}{{ l.pop() }}{{ l.pop(0) }}{{ l }}{% set _ = l.insert(-1, 9) %}{{ l }}{% set _ = "
+       "l.insert(99, 8) %}{{ l }}",
        "31[2][9, 2][9, 2, 8]"},
       {"{% set l = [1] %}{{ l.append(l) is none }}{{ l|length }}", "True2"},
       {"{{ x|tojson }} {{ [x]|tojson }} {{ {'a': x}|tojson }}", "null [null] {\"a\": null}"},
@@ -122,10 +122,11 @@ TEST(Template, QuotesTheLineOfAnError) {
 
 TEST(Template, ReportsRangesOfGenerationBlocks) {
   Heap heap;
-  const auto rendered = render_source("ab{% generation %}cd{% endgeneration %}e{% generation %}{% endgeneration %}"
-                                      "{% generation %}fg{% endgeneration %}{% set x %}{% generation %}no{% "
-                                      "endgeneration %}{% endset %}",
-                                      {}, heap);
+  const auto rendered = render_source(
+      "ab{% generation %}cd{% endgeneration %}e{% generation %}{% endgeneration %}"
+      "{% generation %}fg{% endgeneration %}{% set x %}{% generation %}no{% "
+      "endgeneration %}{% endset %}",
+      {}, heap);
   ASSERT_TRUE(rendered.has_value());
   EXPECT_EQ(rendered->prompt.text, "abcdefg");
   EXPECT_EQ(rendered->generated, (std::vector<ByteRange>{{2, 4}, {5, 7}}));
@@ -142,7 +143,8 @@ TEST(Template, NamesItsVariablesAndMembers) {
 }
 
 TEST(Template, RendersOfOneTemplateAreIndependent) {
-  const auto parsed = Template::parse("{% set l = [] %}{% set _ = l.append(1) %}{% set ns = namespace(n=x) %}{{ l }}{{ ns.n }}");
+  const auto parsed =
+      Template::parse("{% set l = [] %}{% set _ = l.append(1) %}{% set ns = namespace(n=x) %}{{ l }}{{ ns.n }}");
   ASSERT_TRUE(parsed.has_value());
   for (int64_t i = 0; i < 3; ++i) {
     Heap heap;

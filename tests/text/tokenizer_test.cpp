@@ -44,6 +44,21 @@ TEST(Tokenizer, ControlTokensAreFoundOnlyWhenAsked) {
   EXPECT_EQ(ids(*tokenizer, "a<e>a"), (Ids{3, 4, 9, 6, 3}));
 }
 
+TEST(Tokenizer, ControlTokensAreNotFoundOnGivenBytes) {
+  const auto tokenizer =
+      make_tokenizer(small_vocab({{"a"}, {"<"}, {">"}, {"e"}, {"<e>", 0, control}, {"aa", 0, user_defined}}));
+  const auto tokens = [&](std::vector<ByteRange> given) {
+    return ids(*tokenizer, "<e>a<e>", {.parse_special = true, .given = given});
+  };
+  EXPECT_EQ(tokens({}), (Ids{7, 3, 7}));
+  EXPECT_EQ(tokens({{0, 3}}), (Ids{4, 6, 5, 3, 7}));
+  EXPECT_EQ(tokens({{2, 5}}), (Ids{4, 6, 5, 3, 4, 6, 5}));  // one byte of each is enough
+  EXPECT_EQ(tokens({{3, 4}}), (Ids{7, 3, 7}));              // neighbours do not count
+  EXPECT_EQ(tokens({{0, 1}, {4, 7}}), (Ids{4, 6, 5, 3, 4, 6, 5}));
+  const ByteRange all{0, 2};
+  EXPECT_EQ(ids(*tokenizer, "aa", {.parse_special = true, .given = {&all, 1}}), Ids{8});
+}
+
 TEST(Tokenizer, UserTextNeverMergesIntoAControlToken) {
   const auto tokenizer = make_tokenizer(small_vocab({{"<"}, {"s"}, {">"}, {"<s"}}));  // one merge from <s>
   EXPECT_EQ(ids(*tokenizer, "<s>"), (Ids{6, 5}));

@@ -158,8 +158,8 @@ class Adapter {
     return heap_.text(nine_digits(id.bytes()));
   }
 
-  // An object as the client wrote it, or parsed, whichever the template shows. Without calls in the template the generic
-  // form of a call wants an object.
+  // An object as the client wrote it, or parsed, whichever the template shows. Without calls in the template the
+  // generic form of a call wants an object.
   Result<Value> adapted_arguments(const Value& arguments) {
     Value object = arguments;
     if (arguments.is_missing() || arguments.is_none()) object = Value::dict(heap_.create_dict());
@@ -189,7 +189,8 @@ class Adapter {
     const Value reasoning = member_of(message, "reasoning_content");
     if (!reasoning.is_text()) return;
     for (const std::string_view name : {"thinking", "reasoning"})
-      if (template_.names_member(name) && member_of(message, name).is_missing()) set_member(heap_, message, name, reasoning);
+      if (template_.names_member(name) && member_of(message, name).is_missing())
+        set_member(heap_, message, name, reasoning);
   }
 
   // A template without tools: their definitions become part of the system message.
@@ -263,14 +264,12 @@ class Adapter {
     return {};
   }
 
-  Value empty_user_message() {
-    return make_dict(heap_, {{"role", heap_.text("user")}, {"content", heap_.text("")}});
-  }
+  Value empty_user_message() { return make_dict(heap_, {{"role", heap_.text("user")}, {"content", heap_.text("")}}); }
 
   Result<Value> result_line(const Value& message) {
     const Value name = member_of(message, "name");
-    const Value result = make_dict(heap_, {{"name", name.is_missing() ? Value::none() : name},
-                                           {"content", member_of(message, "content")}});
+    const Value result = make_dict(
+        heap_, {{"name", name.is_missing() ? Value::none() : name}, {"content", member_of(message, "content")}});
     MarkedTextBuilder line;
     TESSERA_TRY(jinja::append_json(runtime_, make_dict(heap_, {{"tool_result", result}}), {}, line));
     return runtime_.text(line);
@@ -331,7 +330,8 @@ Result<> check_chat(const ChatRequest& request) {
   const auto& messages = request.messages.as_list().items;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].is(jinja::Kind::dict)) return fail(ErrorCode::invalid_argument, "messages[{}]: not an object", i);
-    if (!member_of(messages[i], "role").is_text()) return fail(ErrorCode::invalid_argument, "messages[{}].role: missing", i);
+    if (!member_of(messages[i], "role").is_text())
+      return fail(ErrorCode::invalid_argument, "messages[{}].role: missing", i);
   }
   const bool has_tools = !request.tools.is_missing() && !request.tools.is_none();
   if (has_tools && !request.tools.is_sequence()) return fail(ErrorCode::invalid_argument, "tools: not a list");

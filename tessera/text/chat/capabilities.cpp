@@ -14,9 +14,15 @@ namespace {
 using jinja::Heap;
 using jinja::Value;
 
-constexpr std::array<std::string_view, 9> kReasoningMarks{"<think",           "</think",      "[THINK]",
-                                                          "<|channel",        "<|START_THINKING|>", "<seed:think>",
-                                                          "<mm:think>",       "<|think|>",    "[BEGIN FINAL RESPONSE]"};
+constexpr std::array<std::string_view, 9> kReasoningMarks{"<think",
+                                                          "</think",
+                                                          "[THINK]",
+                                                          "<|channel",
+                                                          "<|START_THINKING|>",
+                                                          "<seed:think>",
+                                                          "<mm:think>",
+                                                          "<|think|>",
+                                                          "[BEGIN FINAL RESPONSE]"};
 
 // Words that no template contains.
 constexpr std::string_view kProbeTool = "qqtool", kProbeArgument = "qqkey", kProbeValue = "qqvalue";
@@ -61,9 +67,8 @@ class Probe {
     const Value parameters = make_dict(heap, {{"type", heap.text("object")},
                                               {"properties", make_dict(heap, {{kProbeArgument, argument}})},
                                               {"required", make_list(heap, {heap.text(kProbeArgument)})}});
-    const Value function = make_dict(heap, {{"name", heap.text(kProbeTool)},
-                                            {"description", heap.text("a tool")},
-                                            {"parameters", parameters}});
+    const Value function = make_dict(
+        heap, {{"name", heap.text(kProbeTool)}, {"description", heap.text("a tool")}, {"parameters", parameters}});
     return make_list(heap, {make_dict(heap, {{"type", heap.text("function")}, {"function", function}})});
   }
 
@@ -140,7 +145,8 @@ std::string call_example(const Probe& probe, const CallForm& form) {
   std::string example(begin, with_call.end());
   if (example.ends_with(after)) example.resize(example.size() - after.size());
   const std::string arguments = fmt::format("{{\"{}\": \"{}\"}}", kProbeArgument, kProbeValue);
-  for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{arguments, "{}"}, {kProbeTool, "NAME"}}) {
+  for (const auto& [from, to] :
+       {std::pair<std::string_view, std::string_view>{arguments, "{}"}, {kProbeTool, "NAME"}}) {
     const size_t at = example.find(from);
     if (at != std::string::npos) example.replace(at, from.size(), to);
   }
@@ -166,9 +172,8 @@ void probe_content(Probe probe, ChatCapabilities& caps) {
 
 void probe_calls(Probe probe, ChatCapabilities& caps) {
   const auto render = [&](const CallForm& form, bool is_parallel, bool has_reasoning) {
-    return probe.render([&](Heap& heap, jinja::List& messages) {
-      add_call(heap, messages, form, is_parallel, has_reasoning);
-    });
+    return probe.render(
+        [&](Heap& heap, jinja::List& messages) { add_call(heap, messages, form, is_parallel, has_reasoning); });
   };
   for (const CallForm& form : kCallForms) {
     const std::string prompt = render(form, false, false);

@@ -124,9 +124,10 @@ std::expected<ChatTemplate, jinja::TemplateError> ChatTemplate::create(std::stri
 std::expected<MarkedText, ChatError> ChatTemplate::render_once(Heap& heap, const ChatRequest& request,
                                                                bool add_generation_prompt) const {
   Variables variables;
-  variables.set("messages", copy_messages(heap, request.messages));
-  if (!request.tools.is_missing()) variables.set("tools", request.tools);
-  if (request.adapts) {
+  if (!request.adapts) {
+    variables.set("messages", copy_messages(heap, request.messages));
+    if (!request.tools.is_missing()) variables.set("tools", request.tools);
+  } else {
     auto chat = adapt_chat(heap, request, capabilities_, template_);
     if (!chat) return std::unexpected(ChatError{chat.error().message()});
     variables.set("messages", chat->messages);
@@ -149,11 +150,27 @@ std::expected<MarkedText, ChatError> ChatTemplate::render_once(Heap& heap, const
   if (request.variables.is(jinja::Kind::dict)) {
     set_preserved_reasoning(member_of(request.variables, "preserve_reasoning"), variables);
     for (const Dict::Entry& entry : request.variables.as_dict().entries)
-      if (entry.key.bytes() != "messages" && entry.key.bytes() != "tools") variables.set(entry.key.bytes(), entry.value);
+      if (entry.key.bytes() != "messages" && entry.key.bytes() != "tools")
+        variables.set(entry.key.bytes(), entry.value);
   }
   auto rendered = template_.render(heap, variables.all(), request.now);
   if (!rendered) return std::unexpected(ChatError{rendered.error().text(), rendered.error()});
   return std::move(rendered->prompt);
+}
+
+// The end of the prompt that add_generation_prompt added. It rarely depends on more than the last message, so that
+// alone is tried before the whole conversation is rendered again.
+std::string ChatTemplate::generation_prompt(Heap& heap, const ChatRequest& request, std::string_view prompt) const {
+  const auto& messages = request.messages.as_list().items;
+  if (messages.size() > 1) {
+    ChatRequest last = request;
+    last.messages = make_list(heap, {messages.back()});
+    const auto with = render_once(heap, last, true), without = render_once(heap, last, false);
+    const std::string_view added = with && without ? added_text(without->text, with->text) : std::string_view();
+    if (!added.empty() && prompt.ends_with(added)) return std::string(added);
+  }
+  const auto without = render_once(heap, request, false);
+  return without ? std::string(added_text(without->text, prompt)) : "";
 }
 
 // A token that the tokenizer adds is left out of the text.
@@ -175,8 +192,7 @@ std::expected<ChatPrompt, ChatError> ChatTemplate::render(Heap& heap, const Chat
     if (!cut) return std::unexpected(ChatError{cut.error().message()});
     crop(result.prompt, 0, *cut);
   } else if (request.add_generation_prompt) {
-    const auto without = render_once(heap, request, false);
-    if (without) result.generation_prompt = added_text(without->text, result.prompt.text);
+    result.generation_prompt = generation_prompt(heap, request, result.prompt.text);
   }
   remove_added_tokens(result.prompt);
   return result;

@@ -63,6 +63,7 @@ class ChatTemplate {
 
   std::expected<MarkedText, ChatError> render_once(jinja::Heap& heap, const ChatRequest& request,
                                                    bool add_generation_prompt) const;
+  std::string generation_prompt(jinja::Heap& heap, const ChatRequest& request, std::string_view prompt) const;
   void remove_added_tokens(MarkedText& prompt) const;
 
   jinja::Template template_;

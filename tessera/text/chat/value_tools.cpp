@@ -25,7 +25,7 @@ Value make_list(Heap& heap, std::initializer_list<Value> elements) {
 
 Value copy_dict(Heap& heap, const Value& dict) {
   Dict* copy = heap.create_dict();
-  for (const Dict::Entry& entry : dict.as_dict().entries) copy->set(entry.key, entry.value);
+  copy->assign(dict.as_dict());
   return Value::dict(copy);
 }
 
@@ -49,7 +49,8 @@ std::string_view added_text(std::string_view without, std::string_view with) {
   size_t cut = to_size(end - with.begin());
   const std::string_view before = with.substr(0, cut);
   const size_t open = before.rfind('<');
-  if (open != std::string_view::npos && before.find('>', open) == std::string_view::npos && cut < with.size()) cut = open;
+  if (open != std::string_view::npos && before.find('>', open) == std::string_view::npos && cut < with.size())
+    cut = open;
   return with.substr(cut);
 }
 

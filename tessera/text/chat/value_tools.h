@@ -10,8 +10,7 @@
 namespace tessera::text {
 
 /// A dict with trusted keys.
-jinja::Value make_dict(jinja::Heap& heap,
-                       std::initializer_list<std::pair<std::string_view, jinja::Value>> members);
+jinja::Value make_dict(jinja::Heap& heap, std::initializer_list<std::pair<std::string_view, jinja::Value>> members);
 jinja::Value make_list(jinja::Heap& heap, std::initializer_list<jinja::Value> elements);
 
 /// A copy of a dict or a list whose members are those of the original.

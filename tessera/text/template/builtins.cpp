@@ -80,7 +80,8 @@ const Test* find_test(std::string_view name) { return find_row(kTests, name); }
 const Function* find_function(std::string_view name) { return find_row(kFunctions, name); }
 
 const Filter* find_method(Kind kind, std::string_view name) {
-  const auto row = std::ranges::find_if(kMethods, [&](const MethodRow& r) { return r.kind == kind && r.method.name == name; });
+  const auto row =
+      std::ranges::find_if(kMethods, [&](const MethodRow& r) { return r.kind == kind && r.method.name == name; });
   return row == kMethods.end() ? nullptr : &row->method;
 }
 

@@ -18,8 +18,8 @@ bool is_cased(uint32_t code_point) {
 
 // Characters that the rule of the final sigma skips (Unicode, section 3.13: Case_Ignorable, by category).
 bool is_case_ignorable(uint32_t code_point) {
-  constexpr uint32_t kIgnored = bit_of(Category::mn) | bit_of(Category::me) | bit_of(Category::cf) |
-                                bit_of(Category::lm) | bit_of(Category::sk);
+  constexpr uint32_t kIgnored =
+      bit_of(Category::mn) | bit_of(Category::me) | bit_of(Category::cf) | bit_of(Category::lm) | bit_of(Category::sk);
   if (code_point < 0x80) return std::string_view("'.:^`").contains(static_cast<char>(code_point));
   return has_category(code_point, kIgnored) || code_point == 0xB7 || code_point == 0x2019;
 }
@@ -78,7 +78,8 @@ void for_each_code_point(std::string_view text, F f) {
 }  // namespace
 
 bool is_space(uint32_t code_point) {
-  if (code_point < 0x80) return code_point == ' ' || (code_point >= 9 && code_point <= 13) || (code_point >= 28 && code_point <= 31);
+  if (code_point < 0x80)
+    return code_point == ' ' || (code_point >= 9 && code_point <= 13) || (code_point >= 28 && code_point <= 31);
   return is_white_space(code_point);
 }
 
@@ -133,8 +134,8 @@ bool is_upper(uint32_t code_point) { return has_category(code_point, bit_of(Cate
 bool is_lower(uint32_t code_point) { return has_category(code_point, bit_of(Category::ll)); }
 
 bool is_letter(uint32_t code_point) {
-  constexpr uint32_t kLetters = bit_of(Category::lu) | bit_of(Category::ll) | bit_of(Category::lt) |
-                                bit_of(Category::lm) | bit_of(Category::lo);
+  constexpr uint32_t kLetters =
+      bit_of(Category::lu) | bit_of(Category::ll) | bit_of(Category::lt) | bit_of(Category::lm) | bit_of(Category::lo);
   return has_category(code_point, kLetters);
 }
 

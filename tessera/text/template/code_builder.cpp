@@ -9,13 +9,20 @@ namespace {
 std::string describe(const Token& token) {
   switch (token.kind) {
     case TokenKind::literal:
-    case TokenKind::end: return "end of the template";
-    case TokenKind::print_begin: return "'{{'";
-    case TokenKind::tag_begin: return "'{%'";
-    case TokenKind::print_end: return "'}}'";
-    case TokenKind::tag_end: return "'%}'";
-    case TokenKind::text: return "string " + quote_text(token.text);
-    default: return fmt::format("'{}'", token.text.size() <= 40 ? token.text : "long name");
+    case TokenKind::end:
+      return "end of the template";
+    case TokenKind::print_begin:
+      return "'{{'";
+    case TokenKind::tag_begin:
+      return "'{%'";
+    case TokenKind::print_end:
+      return "'}}'";
+    case TokenKind::tag_end:
+      return "'%}'";
+    case TokenKind::text:
+      return "string " + quote_text(token.text);
+    default:
+      return fmt::format("'{}'", token.text.size() <= 40 ? token.text : "long name");
   }
 }
 

@@ -75,7 +75,7 @@ class CodeBuilder {
  private:
   Program& program_;
   std::vector<Instruction> code_;
-  std::map<std::string_view, int32_t> texts_;      // keys are in the heap of the program
+  std::map<std::string_view, int32_t> texts_;  // keys are in the heap of the program
   std::map<std::string_view, int32_t> variables_;
 };
 

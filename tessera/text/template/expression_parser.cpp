@@ -447,7 +447,8 @@ Result<> ExpressionParser::parse_test(uint32_t at) {
   if (tokens_.accept_symbol("(")) return {};
   const bool is_operand = next.kind == TokenKind::name || next.kind == TokenKind::text ||
                           next.kind == TokenKind::number || next.is_symbol("[") || next.is_symbol("{");
-  if (is_operand && (next.kind != TokenKind::name || std::ranges::find(kWordsAfterTest, next.text) == kWordsAfterTest.end())) {
+  if (is_operand &&
+      (next.kind != TokenKind::name || std::ranges::find(kWordsAfterTest, next.text) == kWordsAfterTest.end())) {
     item.what = What::test_operand;
     item.strength = kTestOperand;
     item.is_fresh = false;

@@ -28,9 +28,9 @@ class ExpressionParser {
 
  private:
   enum class What : uint8_t {
-    unary,         // - + not
+    unary,  // - + not
     binary,
-    logical,       // and or
+    logical,  // and or
     comparison,
     test_operand,  // argument of a test without brackets: is divisibleby 3
     condition,     // behind `if`
@@ -52,11 +52,11 @@ class ExpressionParser {
     Opcode opcode = Opcode::jump;
     uint16_t n = 0;
     uint32_t at = 0;
-    size_t begin = 0;           // brackets: code of the present element
-    size_t jump = 0;            // a jump that waits for its target
-    int32_t count = 0;          // brackets: finished elements
-    bool is_fresh = true;       // brackets: the present element has no token yet
-    bool is_negated = false;    // tests: is not
+    size_t begin = 0;             // brackets: code of the present element
+    size_t jump = 0;              // a jump that waits for its target
+    int32_t count = 0;            // brackets: finished elements
+    bool is_fresh = true;         // brackets: the present element has no token yet
+    bool is_negated = false;      // tests: is not
     std::vector<size_t> jumps{};  // comparisons: jumps of a chain
     CallShape shape{};
   };

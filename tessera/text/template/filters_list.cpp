@@ -120,7 +120,8 @@ Result<Value> select(Runtime& runtime, const Value& value, const Arguments& argu
     TESSERA_ASSIGN(call, named_call(arguments, first));
   }
   const Test* test = find_test(call.name);
-  if (has_test && test == nullptr) return fail(ErrorCode::invalid_argument, "unknown test '{}'", call.name.substr(0, 40));
+  if (has_test && test == nullptr)
+    return fail(ErrorCode::invalid_argument, "unknown test '{}'", call.name.substr(0, 40));
   List* kept = runtime.heap().create_list();
   for (const Value& element : list->items) {
     TESSERA_TRY(runtime.spend(1));
@@ -185,7 +186,8 @@ Result<Value> filter_last(Runtime& runtime, const Value& value, const Bound&, co
 
 Result<Value> filter_items(Runtime& runtime, const Value& value, const Bound&, const Arguments&) {
   if (value.is_undefined()) return Value::list(runtime.heap().create_list());
-  if (!value.is(Kind::dict)) return fail(ErrorCode::invalid_argument, "{} has no items, want dict", to_string(value.kind()));
+  if (!value.is(Kind::dict))
+    return fail(ErrorCode::invalid_argument, "{} has no items, want dict", to_string(value.kind()));
   const auto& entries = value.as_dict().entries;
   TESSERA_ASSIGN(List * list, runtime.create_list(entries.size()));
   for (const Dict::Entry& entry : entries) {
@@ -197,7 +199,8 @@ Result<Value> filter_items(Runtime& runtime, const Value& value, const Bound&, c
 }
 
 Result<Value> filter_join(Runtime& runtime, const Value& value, const Bound& bound, const Arguments&) {
-  TESSERA_ASSIGN(const Value separator, bound.has(0) ? text_of(runtime, bound[0]) : Result<Value>(Value::text(&kEmptyText)));
+  TESSERA_ASSIGN(const Value separator,
+                 bound.has(0) ? text_of(runtime, bound[0]) : Result<Value>(Value::text(&kEmptyText)));
   TESSERA_ASSIGN(const List* list, elements(runtime, value));
   MarkedTextBuilder builder;
   for (size_t i = 0; i < list->items.size() && !builder.overflowed(); ++i) {
@@ -305,7 +308,8 @@ Result<Value> filter_unique(Runtime& runtime, const Value& value, const Bound& b
   for (const Value& element : list->items) {
     TESSERA_TRY(runtime.spend_values(1));
     TESSERA_ASSIGN(const Value key, key_of(element));
-    if (!is_hashable(key)) return fail(ErrorCode::invalid_argument, "cannot compare elements of kind {}", to_string(key.kind()));
+    if (!is_hashable(key))
+      return fail(ErrorCode::invalid_argument, "cannot compare elements of kind {}", to_string(key.kind()));
     if (key.is_text()) TESSERA_TRY(runtime.spend_bytes(key.bytes().size()));
     if (seen.insert(key).second) kept->items.push_back(element);
   }

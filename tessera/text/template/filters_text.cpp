@@ -30,12 +30,23 @@ std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -48,7 +59,9 @@ std::string capitalize_words(std::string_view text, bool& starts_word) {
   size_t begin = 0;
   while (!rest.empty()) {
     const CodePointStep step = next_code_point(rest);
-    const bool is_boundary = is_space(step.code_point) || (step.code_point < 0x80 && std::string_view("-({[<").contains(static_cast<char>(step.code_point)));
+    const bool is_boundary =
+        is_space(step.code_point) ||
+        (step.code_point < 0x80 && std::string_view("-({[<").contains(static_cast<char>(step.code_point)));
     if (starts_word && !is_boundary) {
       out += to_lower(text.substr(begin, to_size(rest.data() - text.data()) - begin));
       out += to_upper(rest.substr(0, step.n_bytes));
@@ -238,7 +251,8 @@ Result<Value> filter_wordwrap(Runtime& runtime, const Value& value, const Bound&
   TESSERA_ASSIGN(const Value text, text_of(runtime, value));
   TESSERA_ASSIGN(const int64_t width, bound.integer(0, 79));
   if (width < 1) return fail(ErrorCode::invalid_argument, "width {}, want at least 1", width);
-  TESSERA_ASSIGN(const MarkedView separator, bound.has_value(2) ? bound.text(2, "\n") : Result<MarkedView>(MarkedView{"\n"}));
+  TESSERA_ASSIGN(const MarkedView separator,
+                 bound.has_value(2) ? bound.text(2, "\n") : Result<MarkedView>(MarkedView{"\n"}));
   const WrapOptions options{to_size(width), bound.truth(1, true), bound.truth(3, true)};
   TESSERA_ASSIGN(const auto rows, wrap_words(runtime, text.bytes(), options));
   MarkedTextBuilder builder;

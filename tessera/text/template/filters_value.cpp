@@ -60,10 +60,12 @@ Result<Value> filter_abs(Runtime&, const Value& value, const Bound&, const Argum
 }
 
 Result<Value> filter_attr(Runtime& runtime, const Value& value, const Bound& bound, const Arguments&) {
-  if (!bound.has(0) || !bound[0].is_text()) return fail(ErrorCode::invalid_argument, "name of the attribute is not a text");
+  if (!bound.has(0) || !bound[0].is_text())
+    return fail(ErrorCode::invalid_argument, "name of the attribute is not a text");
   const bool is_method = is_method_name(bound[0].bytes());
   // Only attributes, no elements: a dict has none but its methods.
-  if (value.is(Kind::dict) && find_method(Kind::dict, bound[0].bytes()) == nullptr && !bound[0].bytes().starts_with("__"))
+  if (value.is(Kind::dict) && find_method(Kind::dict, bound[0].bytes()) == nullptr &&
+      !bound[0].bytes().starts_with("__"))
     return Value::undefined(&bound[0].as_text());
   return member(runtime, value, bound[0], is_method);
 }

@@ -68,11 +68,16 @@ std::string real_digits(double magnitude, const FormatSpec& spec) {
 
 std::string integer_digits(uint64_t magnitude, const FormatSpec& spec) {
   switch (spec.type) {
-    case 'x': return fmt::format("{}{:x}", spec.is_alternate ? "0x" : "", magnitude);
-    case 'X': return fmt::format("{}{:X}", spec.is_alternate ? "0X" : "", magnitude);
-    case 'o': return fmt::format("{}{:o}", spec.is_alternate ? "0o" : "", magnitude);
-    case 'b': return fmt::format("{}{:b}", spec.is_alternate ? "0b" : "", magnitude);
-    default: return fmt::format("{}", magnitude);
+    case 'x':
+      return fmt::format("{}{:x}", spec.is_alternate ? "0x" : "", magnitude);
+    case 'X':
+      return fmt::format("{}{:X}", spec.is_alternate ? "0X" : "", magnitude);
+    case 'o':
+      return fmt::format("{}{:o}", spec.is_alternate ? "0o" : "", magnitude);
+    case 'b':
+      return fmt::format("{}{:b}", spec.is_alternate ? "0b" : "", magnitude);
+    default:
+      return fmt::format("{}", magnitude);
   }
 }
 

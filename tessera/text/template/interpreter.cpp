@@ -10,100 +10,6 @@
 
 namespace tessera::text::jinja {
 
-/// Variables of a loop, a macro or a block. The outermost variables are in Interpreter::globals_.
-struct Scope {
-  struct Binding {
-    int32_t variable;
-    Value value;
-  };
-  Scope(std::pmr::memory_resource* memory, Scope* outer) : outer(outer), bindings(memory) {}
-
-  Scope* outer;
-  std::pmr::vector<Binding> bindings;
-};
-
-namespace {
-
-class Interpreter {
- public:
-  Interpreter(const Program& program, Heap& heap, const std::tm& now)
-      : program_(program), runtime_(heap, now), globals_(program.variables.size()), outputs_(1) {}
-
-  std::expected<Rendered, TemplateError> run(std::span<const Variable> variables);
-
- private:
-  /// A macro that runs, or a loop that was started by loop(...).
-  struct Frame {
-    uint32_t macro;  // kNoMacro: a loop
-    size_t return_to;
-    Scope* scope;    // of the caller
-    size_t n_loops;  // active loops at the call
-    int64_t loop_depth = 0;  // of the called loop
-  };
-  static constexpr uint32_t kNoMacro = UINT32_MAX;
-
-  struct ActiveLoop {
-    Loop* loop;
-    size_t n_elements;
-    Scope* outer;  // to return to
-  };
-
-  void set_variables(std::span<const Variable> variables);
-  Result<> execute(const Instruction& instruction);
-  Result<> execute_flow(const Instruction& instruction);
-
-  Value pop();
-  Value& top() { return stack_.back(); }
-  void push(const Value& value) { stack_.push_back(value); }
-  void jump(const Instruction& instruction) { at_ += to_size(static_cast<int64_t>(instruction.arg) - 1); }
-
-  Result<Value> load(int32_t variable);
-  Result<> store(int32_t variable, const Value& value);
-  Result<> store_member(const Instruction& instruction);
-  Result<> push_scope();
-  Result<> print();
-  Result<> unpack(size_t n);
-  Result<> attribute(const Instruction& instruction);
-  Result<> item();
-  Result<> slice();
-  Result<> make_list(size_t n, bool is_tuple);
-  Result<> make_dict(size_t n);
-  Result<> binary(const Instruction& instruction);
-  Result<> compare_chain(const Instruction& instruction);
-  Result<Arguments> pop_arguments(const CallShape& shape);
-  Result<> call(const Instruction& instruction);
-  Result<> call_value(const Value& callee, const Arguments& arguments);
-  Result<> call_macro(const Macro& macro, const Arguments& arguments);
-  Result<> bind_parameters(const MacroCode& code, const Arguments& arguments);
-  Result<> call_loop(Loop& loop, const Arguments& arguments);
-  Result<> enter(Frame frame);
-  Result<> leave();
-  bool runs_called_loop() const;
-  Result<> default_argument(const Instruction& instruction);
-  Result<> select_next(const Instruction& instruction);
-  Result<> select_keep();
-  Result<> loop_begin(const Instruction& instruction);
-  Result<> loop_next(const Instruction& instruction);
-  void loop_end(const Instruction& instruction);
-  Result<> loop_return();
-  Result<> end_capture();
-  void end_generation();
-
-  const Program& program_;
-  Runtime runtime_;
-  size_t at_ = 0;  // next instruction
-  std::vector<Value> globals_;
-  Scope* scope_ = nullptr;  // null: the outermost
-  std::vector<Value> stack_;
-  std::vector<Frame> frames_;
-  std::vector<ActiveLoop> loops_;
-  std::vector<size_t> selections_;  // elements that the conditions of `for` have visited
-  std::vector<MarkedTextBuilder> outputs_;
-  std::vector<size_t> generation_begins_;
-  std::vector<ByteRange> generated_;
-  int32_t loop_variable_ = -1, caller_ = -1, varargs_ = -1, kwargs_ = -1;
-};
-
 Value Interpreter::pop() {
   const Value value = stack_.back();
   stack_.pop_back();
@@ -145,43 +51,67 @@ std::expected<Rendered, TemplateError> Interpreter::run(std::span<const Variable
 // Instructions on values. execute_flow has those that change scopes, loops and outputs.
 Result<> Interpreter::execute(const Instruction& instruction) {
   switch (instruction.opcode) {
-    case Opcode::emit: outputs_.back().append(program_.constants[to_size(instruction.arg)].as_text()); return {};
-    case Opcode::print: return print();
-    case Opcode::push: push(program_.constants[to_size(instruction.arg)]); return {};
-    case Opcode::push_undefined: push(Value::undefined()); return {};
+    case Opcode::emit:
+      outputs_.back().append(program_.constants[to_size(instruction.arg)].as_text());
+      return {};
+    case Opcode::print:
+      return print();
+    case Opcode::push:
+      push(program_.constants[to_size(instruction.arg)]);
+      return {};
+    case Opcode::push_undefined:
+      push(Value::undefined());
+      return {};
     case Opcode::load: {
       TESSERA_ASSIGN(const Value value, load(instruction.arg));
       push(value);
       return {};
     }
-    case Opcode::store: return store(instruction.arg, pop());
-    case Opcode::store_member: return store_member(instruction);
-    case Opcode::unpack: return unpack(to_size(instruction.arg));
-    case Opcode::attribute: return attribute(instruction);
-    case Opcode::item: return item();
-    case Opcode::slice: return slice();
-    case Opcode::make_list: return make_list(to_size(instruction.arg), false);
-    case Opcode::make_tuple: return make_list(to_size(instruction.arg), true);
-    case Opcode::make_dict: return make_dict(to_size(instruction.arg));
-    case Opcode::logical_not: top() = Value::boolean(!is_true(top())); return {};
+    case Opcode::store:
+      return store(instruction.arg, pop());
+    case Opcode::store_member:
+      return store_member(instruction);
+    case Opcode::unpack:
+      return unpack(to_size(instruction.arg));
+    case Opcode::attribute:
+      return attribute(instruction);
+    case Opcode::item:
+      return item();
+    case Opcode::slice:
+      return slice();
+    case Opcode::make_list:
+      return make_list(to_size(instruction.arg), false);
+    case Opcode::make_tuple:
+      return make_list(to_size(instruction.arg), true);
+    case Opcode::make_dict:
+      return make_dict(to_size(instruction.arg));
+    case Opcode::logical_not:
+      top() = Value::boolean(!is_true(top()));
+      return {};
     case Opcode::negate:
     case Opcode::plus:
     case Opcode::arithmetic:
     case Opcode::concat:
-    case Opcode::compare: return binary(instruction);
-    case Opcode::compare_chain: return compare_chain(instruction);
+    case Opcode::compare:
+      return binary(instruction);
+    case Opcode::compare_chain:
+      return compare_chain(instruction);
     case Opcode::call:
     case Opcode::filter:
-    case Opcode::test: return call(instruction);
+    case Opcode::test:
+      return call(instruction);
     case Opcode::unknown:
       return fail(ErrorCode::format, "{}", program_.constants[to_size(instruction.arg)].bytes());
-    default: return execute_flow(instruction);
+    default:
+      return execute_flow(instruction);
   }
 }
 
 Result<> Interpreter::execute_flow(const Instruction& instruction) {
   switch (instruction.opcode) {
-    case Opcode::jump: jump(instruction); return {};
+    case Opcode::jump:
+      jump(instruction);
+      return {};
     case Opcode::jump_if_false:
       if (!is_true(pop())) jump(instruction);
       return {};
@@ -205,8 +135,10 @@ Result<> Interpreter::execute_flow(const Instruction& instruction) {
       selections_.push_back(0);
       push(Value::list(runtime_.heap().create_list()));
       return push_scope();
-    case Opcode::select_next: return select_next(instruction);
-    case Opcode::select_keep: return select_keep();
+    case Opcode::select_next:
+      return select_next(instruction);
+    case Opcode::select_keep:
+      return select_keep();
     case Opcode::select_end: {
       const Value kept = pop();
       top() = kept;
@@ -214,24 +146,46 @@ Result<> Interpreter::execute_flow(const Instruction& instruction) {
       scope_ = scope_->outer;
       return {};
     }
-    case Opcode::loop_begin: return loop_begin(instruction);
-    case Opcode::loop_next: return loop_next(instruction);
-    case Opcode::drop_elements: loops_.back().n_elements = 0; return {};
-    case Opcode::loop_end: loop_end(instruction); return {};
-    case Opcode::loop_return: return loop_return();
-    case Opcode::push_scope: return push_scope();
-    case Opcode::pop_scope: scope_ = scope_->outer; return {};
-    case Opcode::begin_capture: outputs_.emplace_back(); return {};
-    case Opcode::end_capture: return end_capture();
-    case Opcode::drop_capture: outputs_.pop_back(); return {};
+    case Opcode::loop_begin:
+      return loop_begin(instruction);
+    case Opcode::loop_next:
+      return loop_next(instruction);
+    case Opcode::drop_elements:
+      loops_.back().n_elements = 0;
+      return {};
+    case Opcode::loop_end:
+      loop_end(instruction);
+      return {};
+    case Opcode::loop_return:
+      return loop_return();
+    case Opcode::push_scope:
+      return push_scope();
+    case Opcode::pop_scope:
+      scope_ = scope_->outer;
+      return {};
+    case Opcode::begin_capture:
+      outputs_.emplace_back();
+      return {};
+    case Opcode::end_capture:
+      return end_capture();
+    case Opcode::drop_capture:
+      outputs_.pop_back();
+      return {};
     case Opcode::macro:
       push(Value::of(runtime_.heap().create<Macro>(static_cast<uint32_t>(instruction.arg), scope_)));
       return {};
-    case Opcode::default_argument: return default_argument(instruction);
-    case Opcode::return_macro: return leave();
-    case Opcode::begin_generation: generation_begins_.push_back(outputs_.back().size()); return {};
-    case Opcode::end_generation: end_generation(); return {};
-    default: return fail(ErrorCode::internal, "instruction {}", to_size(instruction.opcode));
+    case Opcode::default_argument:
+      return default_argument(instruction);
+    case Opcode::return_macro:
+      return leave();
+    case Opcode::begin_generation:
+      generation_begins_.push_back(outputs_.back().size());
+      return {};
+    case Opcode::end_generation:
+      end_generation();
+      return {};
+    default:
+      return fail(ErrorCode::internal, "instruction {}", to_size(instruction.opcode));
   }
 }
 
@@ -375,230 +329,6 @@ Result<> Interpreter::compare_chain(const Instruction& instruction) {
   return {};
 }
 
-// --- calls ---
-
-Result<Arguments> Interpreter::pop_arguments(const CallShape& shape) {
-  using Passing = CallShape::Passing;
-  Arguments arguments;
-  const size_t begin = stack_.size() - shape.arguments.size();
-  for (size_t i = 0; i < shape.arguments.size(); ++i) {
-    const Value value = stack_[begin + i];
-    switch (shape.arguments[i].passing) {
-      case Passing::positional: arguments.positional.push_back(value); break;
-      case Passing::keyword: arguments.keywords.push_back({shape.arguments[i].keyword.bytes(), value}); break;
-      case Passing::star: {
-        TESSERA_ASSIGN(const List* list, elements(runtime_, value));
-        TESSERA_TRY(runtime_.spend(list->items.size()));
-        arguments.positional.insert(arguments.positional.end(), list->items.begin(), list->items.end());
-        break;
-      }
-      case Passing::double_star:
-        if (!value.is(Kind::dict))
-          return fail(ErrorCode::invalid_argument, "argument behind '**' is {}, want dict", to_string(value.kind()));
-        TESSERA_TRY(runtime_.spend(value.as_dict().entries.size()));
-        for (const Dict::Entry& entry : value.as_dict().entries) {
-          if (!entry.key.is_text()) return fail(ErrorCode::invalid_argument, "name of an argument is not a text");
-          arguments.keywords.push_back({entry.key.bytes(), entry.value});
-        }
-    }
-  }
-  stack_.resize(begin);
-  return arguments;
-}
-
-Result<> Interpreter::call(const Instruction& instruction) {
-  TESSERA_ASSIGN(const Arguments arguments, pop_arguments(program_.shapes[to_size(instruction.arg)]));
-  const Value subject = pop();
-  if (instruction.opcode == Opcode::call) return call_value(subject, arguments);
-  if (instruction.opcode == Opcode::test) {
-    TESSERA_ASSIGN(const bool holds, call_test(runtime_, tests()[instruction.n], subject, arguments));
-    push(Value::boolean(holds));
-    return {};
-  }
-  TESSERA_ASSIGN(const Value result, call_filter(runtime_, filters()[instruction.n], subject, arguments));
-  push(result);
-  return {};
-}
-
-Result<> Interpreter::call_value(const Value& callee, const Arguments& arguments) {
-  switch (callee.kind()) {
-    case Kind::undefined: return undefined_error(callee);
-    case Kind::macro: return call_macro(callee.as<Macro>(), arguments);
-    case Kind::loop: return call_loop(callee.as<Loop>(), arguments);
-    case Kind::method: {
-      const Method& method = callee.as<Method>();
-      TESSERA_ASSIGN(const Value result, call_filter(runtime_, *method.row, method.self, arguments));
-      push(result);
-      return {};
-    }
-    case Kind::function: {
-      const auto& function = callee.as<const Function>();
-      TESSERA_ASSIGN(const Bound bound, bind(function.parameters, arguments));
-      TESSERA_ASSIGN(const Value result, function.call(runtime_, bound, arguments));
-      push(result);
-      return {};
-    }
-    case Kind::joiner: {
-      Joiner& joiner = callee.as<Joiner>();
-      push(joiner.is_used ? joiner.separator : Value::text(&kEmptyText));
-      joiner.is_used = true;
-      return {};
-    }
-    default: return fail(ErrorCode::invalid_argument, "cannot call {}", to_string(callee.kind()));
-  }
-}
-
-Result<> Interpreter::enter(Frame frame) {
-  if (frames_.size() == Runtime::kMaxCalls)
-    return fail(ErrorCode::limit, "calls nested deeper than {}", Runtime::kMaxCalls);
-  frames_.push_back(frame);
-  outputs_.emplace_back();
-  return {};
-}
-
-// Returns from a macro or loop(...): its output is the value of the call.
-Result<> Interpreter::leave() {
-  const Frame frame = frames_.back();
-  frames_.pop_back();
-  scope_ = frame.scope;
-  at_ = frame.return_to;
-  return end_capture();
-}
-
-Result<> Interpreter::call_macro(const Macro& macro, const Arguments& arguments) {
-  const MacroCode& code = program_.macros[macro.number];
-  TESSERA_TRY(enter({macro.number, at_, scope_, loops_.size()}));
-  scope_ = macro.scope;
-  TESSERA_TRY(push_scope());
-  at_ = to_size(code.entry);
-  return bind_parameters(code, arguments);
-}
-
-Result<> Interpreter::bind_parameters(const MacroCode& code, const Arguments& arguments) {
-  TESSERA_TRY(runtime_.spend(code.parameters.size() * (arguments.keywords.size() + 1) / 8));
-  std::vector<Value> values(code.parameters.size());
-  const size_t n_positional = std::min(values.size(), arguments.positional.size());
-  std::copy_n(arguments.positional.begin(), n_positional, values.begin());
-  if (arguments.positional.size() > n_positional && !code.uses_varargs)
-    return fail(ErrorCode::invalid_argument, "macro '{}' takes {} arguments, got {}", code.name.bytes(), values.size(),
-                arguments.positional.size());
-  TESSERA_ASSIGN(Dict * rest, runtime_.create_dict(code.uses_kwargs ? arguments.keywords.size() : 0));
-  Value caller;
-  for (const Arguments::Keyword& keyword : arguments.keywords) {
-    const auto parameter = std::ranges::find_if(code.parameters, [&](uint32_t variable) {
-      return program_.variables[variable].bytes() == keyword.name;
-    });
-    if (parameter != code.parameters.end()) {
-      Value& value = values[to_size(parameter - code.parameters.begin())];
-      if (!value.is_missing())
-        return fail(ErrorCode::invalid_argument, "second value for argument '{}'", keyword.name);
-      value = keyword.value;
-    } else if (keyword.name == "caller" && code.uses_caller) {
-      caller = keyword.value;
-    } else if (code.uses_kwargs) {
-      TESSERA_ASSIGN(const Value name, runtime_.text(keyword.name));
-      rest->set(name, keyword.value);
-    } else {
-      return fail(ErrorCode::invalid_argument, "macro '{}' has no parameter '{}'", code.name.bytes(), keyword.name);
-    }
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto variable = static_cast<int32_t>(code.parameters[i]);
-    if (!values[i].is_missing() || code.has_default[i]) {
-      scope_->bindings.push_back({variable, values[i]});
-    } else {
-      scope_->bindings.push_back({variable, Value::undefined(&program_.variables[code.parameters[i]].as_text())});
-    }
-  }
-  if (code.uses_caller) TESSERA_TRY(store(caller_, caller.is_missing() ? Value::undefined() : caller));
-  if (code.uses_kwargs) TESSERA_TRY(store(kwargs_, Value::dict(rest)));
-  if (!code.uses_varargs) return {};
-  TESSERA_ASSIGN(List * extra, runtime_.create_list(arguments.positional.size() - n_positional));
-  extra->items.assign(arguments.positional.begin() + static_cast<ptrdiff_t>(n_positional), arguments.positional.end());
-  return store(varargs_, Value::tuple(extra));
-}
-
-Result<> Interpreter::default_argument(const Instruction& instruction) {
-  const uint32_t variable = program_.macros[frames_.back().macro].parameters[instruction.n];
-  const auto binding = std::ranges::find(scope_->bindings, static_cast<int32_t>(variable), &Scope::Binding::variable);
-  if (!binding->value.is_missing()) jump(instruction);
-  return {};
-}
-
-// --- loops ---
-
-Result<> Interpreter::call_loop(Loop& loop, const Arguments& arguments) {
-  if (!loop.is_recursive) return fail(ErrorCode::invalid_argument, "loop() in a loop that is not recursive");
-  if (arguments.positional.size() != 1 || !arguments.keywords.empty())
-    return fail(ErrorCode::invalid_argument, "loop() takes 1 argument");
-  TESSERA_TRY(enter({kNoMacro, at_, scope_, loops_.size(), loop.depth0 + 1}));
-  scope_ = loop.outer;
-  push(arguments.positional[0]);
-  at_ = loop.entry;
-  return {};
-}
-
-// True before the start and after the end of a loop that loop(...) called.
-bool Interpreter::runs_called_loop() const {
-  return !frames_.empty() && frames_.back().macro == kNoMacro && frames_.back().n_loops == loops_.size();
-}
-
-Result<> Interpreter::select_next(const Instruction& instruction) {
-  const List& list = stack_[stack_.size() - 2].as_list();
-  size_t& next = selections_.back();
-  if (next >= list.items.size()) {
-    jump(instruction);
-    return {};
-  }
-  scope_->bindings.clear();
-  push(list.items[next++]);
-  return {};
-}
-
-Result<> Interpreter::select_keep() {
-  if (!is_true(pop())) return {};
-  TESSERA_TRY(runtime_.spend_values(1));
-  const List& list = stack_[stack_.size() - 2].as_list();
-  top().as_list().items.push_back(list.items[selections_.back() - 1]);
-  return {};
-}
-
-Result<> Interpreter::loop_begin(const Instruction& instruction) {
-  Heap& heap = runtime_.heap();
-  Loop* loop = heap.create<Loop>();
-  loop->items = &pop().as_list();
-  loop->outer = scope_;
-  loop->is_recursive = instruction.n != 0;
-  loop->entry = static_cast<uint32_t>(at_ - 1 - to_size(instruction.arg));
-  if (runs_called_loop()) loop->depth0 = frames_.back().loop_depth;
-  loops_.push_back({loop, loop->items->items.size(), scope_});
-  return push_scope();
-}
-
-Result<> Interpreter::loop_next(const Instruction& instruction) {
-  const ActiveLoop& active = loops_.back();
-  Loop& loop = *active.loop;
-  if (loop.n_started >= std::min(active.n_elements, loop.items->items.size())) {
-    jump(instruction);
-    return {};
-  }
-  scope_->bindings.clear();
-  if (loop_variable_ >= 0) scope_->bindings.push_back({loop_variable_, Value::of(&loop)});
-  push(loop.items->items[loop.n_started++]);
-  return {};
-}
-
-void Interpreter::loop_end(const Instruction& instruction) {
-  const ActiveLoop active = loops_.back();
-  loops_.pop_back();
-  scope_ = active.outer;
-  if (active.loop->n_started > 0) jump(instruction);
-}
-
-Result<> Interpreter::loop_return() {
-  return runs_called_loop() ? leave() : Result<>();
-}
-
 // --- output ---
 
 Result<> Interpreter::end_capture() {
@@ -614,8 +344,6 @@ void Interpreter::end_generation() {
   generation_begins_.pop_back();
   if (outputs_.size() == 1 && range.begin < range.end) generated_.push_back(range);
 }
-
-}  // namespace
 
 std::expected<Rendered, TemplateError> run_program(const Program& program, Heap& heap,
                                                    std::span<const Variable> variables, const std::tm& now) {

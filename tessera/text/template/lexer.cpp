@@ -27,8 +27,7 @@ bool starts_name(uint32_t code_point) {
 }
 
 bool continues_name(uint32_t code_point) {
-  constexpr uint32_t kMarks =
-      bit_of(Category::mn) | bit_of(Category::mc) | bit_of(Category::nd) | bit_of(Category::pc);
+  constexpr uint32_t kMarks = bit_of(Category::mn) | bit_of(Category::mc) | bit_of(Category::nd) | bit_of(Category::pc);
   return starts_name(code_point) || (kMarks & bit_of(category_of(code_point))) != 0;
 }
 
@@ -205,8 +204,8 @@ Result<> Lexer::lex_number() {
     while (at_ < source_.size() && (is_digit(source_[at_]) || source_[at_] == '_')) ++at_;
   };
   const bool is_member = begin > 0 && source_[begin - 1] == '.';  // x.0.1 is x, 0, 1
-  const bool has_prefix = source_[begin] == '0' && begin + 1 < source_.size() &&
-                          std::string_view("xXoObB").contains(source_[begin + 1]);
+  const bool has_prefix =
+      source_[begin] == '0' && begin + 1 < source_.size() && std::string_view("xXoObB").contains(source_[begin + 1]);
   bool is_real = false;
   if (has_prefix) {
     at_ += 2;

@@ -77,7 +77,7 @@ class Lexer {
   size_t at_ = 0;
   bool line_starts_ = true;  // the last consumed byte is a line break, or there is none
   uint32_t error_at_ = 0;
-  std::vector<char> brackets_;       // closing brackets that are due
+  std::vector<char> brackets_;  // closing brackets that are due
   std::vector<Token> tokens_;
   std::deque<std::string> strings_;  // values of string literals
 };

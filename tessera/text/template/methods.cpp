@@ -106,12 +106,12 @@ Result<Value> split(Runtime& runtime, const Value& text, const Bound& bound, Dir
   const bool is_left = direction == Direction::from_left;
   TESSERA_TRY(runtime.spend_bytes(text.bytes().size()));
   if (!bound.has_value(0))
-    return list_of_slices(runtime, text,
-                          is_left ? split_at_space(text.bytes(), n_splits) : split_at_last_space(text.bytes(), n_splits));
+    return list_of_slices(
+        runtime, text, is_left ? split_at_space(text.bytes(), n_splits) : split_at_last_space(text.bytes(), n_splits));
   TESSERA_ASSIGN(const std::string_view separator, required_part(bound, 0));
-  return list_of_slices(runtime, text,
-                        is_left ? split_at(text.bytes(), separator, n_splits)
-                                : split_at_last(text.bytes(), separator, n_splits));
+  return list_of_slices(
+      runtime, text,
+      is_left ? split_at(text.bytes(), separator, n_splits) : split_at_last(text.bytes(), separator, n_splits));
 }
 
 // The tuple (before, separator, after).
@@ -152,8 +152,8 @@ Result<Value> find_part(Runtime& runtime, const Value& text, const Bound& bound,
   TESSERA_ASSIGN(const std::string_view part, required_text(bound, 0));
   TESSERA_TRY(runtime.spend_bytes(text.bytes().size()));
   const std::string_view bytes = text.bytes();
-  return character_index(bytes, direction == Direction::from_left ? find_text(bytes, part, 0)
-                                                                  : find_last_text(bytes, part));
+  return character_index(bytes,
+                         direction == Direction::from_left ? find_text(bytes, part, 0) : find_last_text(bytes, part));
 }
 
 // True if the text has characters and all of them fulfil the predicate.
@@ -381,7 +381,7 @@ Result<Value> method_values(Runtime& runtime, const Value& dict, const Bound&, c
 Result<Value> method_copy_dict(Runtime& runtime, const Value& dict, const Bound&, const Arguments&) {
   const auto& entries = dict.as_dict().entries;
   TESSERA_ASSIGN(Dict * copy, runtime.create_dict(entries.size()));
-  for (const Dict::Entry& entry : entries) copy->set(entry.key, entry.value);
+  copy->assign(dict.as_dict());
   return Value::dict(copy);
 }
 

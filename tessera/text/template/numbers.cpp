@@ -48,16 +48,21 @@ Result<Value> power_of_integers(int64_t base, int64_t exponent) {
 
 Result<Value> compute_integers(Arithmetic op, int64_t a, int64_t b) {
   switch (op) {
-    case Arithmetic::add: return checked(checked_add(a, b));
+    case Arithmetic::add:
+      return checked(checked_add(a, b));
     case Arithmetic::subtract: {
       int64_t difference = 0;
       return checked(__builtin_sub_overflow(a, b, &difference) ? std::nullopt : std::optional(difference));
     }
-    case Arithmetic::multiply: return checked(checked_mul(a, b));
-    case Arithmetic::divide: return Value::real(static_cast<double>(a) / static_cast<double>(b));
+    case Arithmetic::multiply:
+      return checked(checked_mul(a, b));
+    case Arithmetic::divide:
+      return Value::real(static_cast<double>(a) / static_cast<double>(b));
     case Arithmetic::floor_divide:
-    case Arithmetic::modulo: return divide_integers(op, a, b);
-    case Arithmetic::power: break;
+    case Arithmetic::modulo:
+      return divide_integers(op, a, b);
+    case Arithmetic::power:
+      break;
   }
   if (b < 0) return Value::real(std::pow(static_cast<double>(a), static_cast<double>(b)));
   return power_of_integers(a, b);
@@ -79,13 +84,19 @@ Value divide_reals(Arithmetic op, double a, double b) {
 
 Result<Value> compute_reals(Arithmetic op, double a, double b) {
   switch (op) {
-    case Arithmetic::add: return Value::real(a + b);
-    case Arithmetic::subtract: return Value::real(a - b);
-    case Arithmetic::multiply: return Value::real(a * b);
-    case Arithmetic::divide: return Value::real(a / b);
+    case Arithmetic::add:
+      return Value::real(a + b);
+    case Arithmetic::subtract:
+      return Value::real(a - b);
+    case Arithmetic::multiply:
+      return Value::real(a * b);
+    case Arithmetic::divide:
+      return Value::real(a / b);
     case Arithmetic::floor_divide:
-    case Arithmetic::modulo: return divide_reals(op, a, b);
-    case Arithmetic::power: break;
+    case Arithmetic::modulo:
+      return divide_reals(op, a, b);
+    case Arithmetic::power:
+      break;
   }
   const double result = std::pow(a, b);
   if (std::isnan(result) && !std::isnan(a) && !std::isnan(b))
@@ -101,7 +112,8 @@ struct Decimal {
 
 Decimal shortest_decimal(double magnitude) {
   std::array<char, 40> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude, std::chars_format::scientific);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), magnitude, std::chars_format::scientific);
   const std::string_view text(buffer.data(), to_size(end.ptr - buffer.data()));
   const size_t e = text.find('e');
   int exponent = 0;
@@ -121,10 +133,14 @@ int digit_of(char c) {
 int base_of_prefix(std::string_view text) {
   if (text.size() < 2 || text[0] != '0') return 0;
   switch (text[1] | 0x20) {
-    case 'x': return 16;
-    case 'o': return 8;
-    case 'b': return 2;
-    default: return 0;
+    case 'x':
+      return 16;
+    case 'o':
+      return 8;
+    case 'b':
+      return 2;
+    default:
+      return 0;
   }
 }
 

@@ -66,8 +66,8 @@ Result<Value> add(Runtime& runtime, const Value& a, const Value& b) {
   return runtime.text(builder);
 }
 
-constexpr std::array<std::string_view, 7> kVerbs{"add", "subtract", "multiply", "divide", "divide", "divide",
-                                                 "raise to a power"};
+constexpr std::array<std::string_view, 7> kVerbs{"add",    "subtract", "multiply",        "divide",
+                                                 "divide", "divide",   "raise to a power"};
 
 struct EqualPair {
   Value a, b;
@@ -148,7 +148,8 @@ Result<Value> slice_text(Runtime& runtime, const MarkedView& text, const SliceRa
     return runtime.slice(text, begin, end);
   }
   std::vector<size_t> offsets;
-  for (size_t at = 0; at < text.bytes.size(); at += next_code_point(text.bytes.substr(at)).n_bytes) offsets.push_back(at);
+  for (size_t at = 0; at < text.bytes.size(); at += next_code_point(text.bytes.substr(at)).n_bytes)
+    offsets.push_back(at);
   offsets.push_back(text.bytes.size());
   TESSERA_TRY(runtime.spend(n));
   MarkedTextBuilder builder;
@@ -180,15 +181,22 @@ bool is_true(const Value& value) {
   switch (value.kind()) {
     case Kind::missing:
     case Kind::undefined:
-    case Kind::none: return false;
+    case Kind::none:
+      return false;
     case Kind::boolean:
-    case Kind::integer: return value.as_integer() != 0;
-    case Kind::real: return value.as_real() != 0;
-    case Kind::text: return !value.bytes().empty();
+    case Kind::integer:
+      return value.as_integer() != 0;
+    case Kind::real:
+      return value.as_real() != 0;
+    case Kind::text:
+      return !value.bytes().empty();
     case Kind::list:
-    case Kind::tuple: return !value.as_list().items.empty();
-    case Kind::dict: return !value.as_dict().entries.empty();
-    default: return true;
+    case Kind::tuple:
+      return !value.as_list().items.empty();
+    case Kind::dict:
+      return !value.as_dict().entries.empty();
+    default:
+      return true;
   }
 }
 
@@ -247,7 +255,8 @@ Result<std::partial_ordering> order(Runtime& runtime, const Value& a, const Valu
 
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& value) {
   switch (container.kind()) {
-    case Kind::undefined: return false;
+    case Kind::undefined:
+      return false;
     case Kind::dict:
       if (!is_hashable(value)) return fail(ErrorCode::invalid_argument, "{} cannot be a key", to_string(value.kind()));
       if (value.is_text()) TESSERA_TRY(runtime.spend_bytes(value.bytes().size()));
@@ -257,8 +266,10 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& val
       TESSERA_TRY(runtime.spend_bytes(container.bytes().size()));
       return find_text(container.bytes(), value.bytes(), 0) != std::string_view::npos;
     case Kind::list:
-    case Kind::tuple: break;
-    default: return fail(ErrorCode::invalid_argument, "cannot search {}", to_string(container.kind()));
+    case Kind::tuple:
+      break;
+    default:
+      return fail(ErrorCode::invalid_argument, "cannot search {}", to_string(container.kind()));
   }
   for (const Value& element : container.as_list().items) {
     TESSERA_TRY(runtime.spend(1));
@@ -279,10 +290,14 @@ Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, co
   }
   TESSERA_ASSIGN(const std::partial_ordering found, order(runtime, a, b));
   switch (comparison) {
-    case Comparison::less: return found < 0;
-    case Comparison::less_equal: return found <= 0;
-    case Comparison::greater: return found > 0;
-    default: return found >= 0;
+    case Comparison::less:
+      return found < 0;
+    case Comparison::less_equal:
+      return found <= 0;
+    case Comparison::greater:
+      return found > 0;
+    default:
+      return found >= 0;
   }
 }
 
@@ -349,7 +364,8 @@ Result<Value> slice(Runtime& runtime, const Value& object, const Value& start, c
 }
 
 size_t find_text(std::string_view text, std::string_view part, size_t begin) {
-  if (begin > text.size()) return std::string_view::npos;
+  if (begin > text.size() || part.size() > text.size() - begin) return std::string_view::npos;
+  if (part.empty()) return begin;
   // std::string_view::find takes time proportional to the product of the sizes; memmem is linear.
   const void* found = ::memmem(text.data() + begin, text.size() - begin, part.data(), part.size());
   return found == nullptr ? std::string_view::npos : to_size(static_cast<const char*>(found) - text.data());

@@ -27,8 +27,8 @@ Result<bool> equal(Runtime& runtime, const Value& a, const Value& b);
 Result<std::partial_ordering> order(Runtime& runtime, const Value& a, const Value& b);
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& value);
 
-/// The elements of a list, a tuple, a dict (its keys), a text (its characters) or an undefined value (none). A list or a
-/// tuple is returned itself.
+/// The elements of a list, a tuple, a dict (its keys), a text (its characters) or an undefined value (none). A list or
+/// a tuple is returned itself.
 Result<List*> elements(Runtime& runtime, const Value& value);
 
 /// Number of elements or characters.

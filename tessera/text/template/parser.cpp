@@ -36,13 +36,13 @@ class StatementParser {
     What what;
     std::string_view tag;
     uint32_t at;
-    size_t jump = 0;              // condition: over this branch; macro, call: over the body
-    std::vector<size_t> ends{};   // condition: jumps to the end
-    size_t next = 0;              // loop: its loop_next
+    size_t jump = 0;             // condition: over this branch; macro, call: over the body
+    std::vector<size_t> ends{};  // condition: jumps to the end
+    size_t next = 0;             // loop: its loop_next
     bool has_else = false;
     bool is_recursive = false;
     int32_t macro = 0;
-    int32_t variable = 0;  // macro: its name
+    int32_t variable = 0;             // macro: its name
     std::vector<Instruction> tail{};  // code that runs after the body
   };
 
@@ -142,7 +142,8 @@ Result<> StatementParser::parse_tag() {
     return end_tag();
   }
   if (std::ranges::find(kRefusedTags, name->text) != kRefusedTags.end())
-    return tokens_.fail_at(name->at, ErrorCode::invalid_argument, "'{}' is not available to chat templates", name->text);
+    return tokens_.fail_at(name->at, ErrorCode::invalid_argument, "'{}' is not available to chat templates",
+                           name->text);
   return tokens_.fail_at(name->at, ErrorCode::format, "unknown statement {}", quote_text(name->text));
 }
 
@@ -156,8 +157,7 @@ bool StatementParser::is_conditional() const {
 }
 
 Result<> StatementParser::open(What what, const Token& tag) {
-  if (blocks_.size() == kMaxDepth)
-    return tokens_.fail_at(tag.at, ErrorCode::limit, "nested deeper than {}", kMaxDepth);
+  if (blocks_.size() == kMaxDepth) return tokens_.fail_at(tag.at, ErrorCode::limit, "nested deeper than {}", kMaxDepth);
   blocks_.push_back({.what = what, .tag = tag.text, .at = tag.at});
   return {};
 }
@@ -191,8 +191,7 @@ Result<> StatementParser::parse_elif(const Token& tag) {
 }
 
 Result<> StatementParser::parse_else(const Token& tag) {
-  if (!blocks_.empty() && blocks_.back().has_else)
-    return tokens_.fail_at(tag.at, ErrorCode::format, "second 'else'");
+  if (!blocks_.empty() && blocks_.back().has_else) return tokens_.fail_at(tag.at, ErrorCode::format, "second 'else'");
   if (!blocks_.empty() && blocks_.back().what == What::loop) {
     Block& loop = blocks_.back();
     code_.emit_jump_back(Opcode::jump, tag.at, loop.next);
@@ -422,7 +421,8 @@ Result<> StatementParser::parse_parameters() {
     TESSERA_ASSIGN(const Token* name, tokens_.expect_any_name("the name of a parameter"));
     const int32_t variable = code_.variable(name->text);
     auto& parameters = code_.program().macros[macro].parameters;
-    if (parameters.size() == UINT16_MAX) return tokens_.fail_at(name->at, ErrorCode::limit, "more than 65535 parameters");
+    if (parameters.size() == UINT16_MAX)
+      return tokens_.fail_at(name->at, ErrorCode::limit, "more than 65535 parameters");
     parameters.push_back(static_cast<uint32_t>(variable));
     const bool has_default = tokens_.accept_symbol("=");
     code_.program().macros[macro].has_default.push_back(has_default);
@@ -492,7 +492,8 @@ Result<> StatementParser::parse_endcall(const Token& tag) {
 // Notes which macros read varargs, kwargs or caller: only these accept such arguments.
 void StatementParser::note_macro_variables() {
   Program& program = code_.program();
-  const int32_t varargs = code_.variable("varargs"), kwargs = code_.variable("kwargs"), caller = code_.variable("caller");
+  const int32_t varargs = code_.variable("varargs"), kwargs = code_.variable("kwargs"),
+                caller = code_.variable("caller");
   std::vector<int32_t> n_varargs{0}, n_kwargs{0}, n_caller{0};  // uses before each instruction
   for (size_t i = 0; i < code_.here(); ++i) {
     const Instruction& instruction = code_[i];

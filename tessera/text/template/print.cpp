@@ -16,11 +16,16 @@ namespace {
 // The escapes that repr() and JSON share.
 std::string_view simple_escape(uint32_t c) {
   switch (c) {
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    default: return {};
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return {};
   }
 }
 
@@ -104,11 +109,14 @@ void append_json_text(const MarkedView& text, bool escapes_non_ascii, MarkedText
 
 std::string object_text(const Value& value) {
   switch (value.kind()) {
-    case Kind::function: return fmt::format("<function {}>", value.as<const Function>().name);
-    case Kind::method: return fmt::format("<method {}>", value.as<Method>().row->name);
+    case Kind::function:
+      return fmt::format("<function {}>", value.as<const Function>().name);
+    case Kind::method:
+      return fmt::format("<method {}>", value.as<Method>().row->name);
     case Kind::loop:
       return fmt::format("<LoopContext {}/{}>", value.as<Loop>().n_started, value.as<Loop>().items->items.size());
-    default: return fmt::format("<{}>", to_string(value.kind()));
+    default:
+      return fmt::format("<{}>", to_string(value.kind()));
   }
 }
 
@@ -256,17 +264,26 @@ class NestedWriter {
 
 Result<> append_text(Runtime& runtime, const Value& value, MarkedTextBuilder& builder) {
   switch (value.kind()) {
-    case Kind::text: builder.append(value.as_text()); break;
-    case Kind::undefined: break;
-    case Kind::none: builder.append("None"); break;
+    case Kind::text:
+      builder.append(value.as_text());
+      break;
+    case Kind::undefined:
+      break;
+    case Kind::none:
+      builder.append("None");
+      break;
     case Kind::boolean:
     case Kind::integer:
-    case Kind::real: builder.append(number_text(value)); break;
+    case Kind::real:
+      builder.append(number_text(value));
+      break;
     case Kind::list:
     case Kind::tuple:
     case Kind::dict:
-    case Kind::name_space: return NestedWriter(runtime, nullptr, builder).write(value);
-    default: builder.append(object_text(value));
+    case Kind::name_space:
+      return NestedWriter(runtime, nullptr, builder).write(value);
+    default:
+      builder.append(object_text(value));
   }
   return {};
 }

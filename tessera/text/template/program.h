@@ -13,54 +13,54 @@ namespace tessera::text::jinja {
 
 // Comments show the stack before and after ("a b -> c"), and the meaning of arg and n.
 enum class Opcode : uint8_t {
-  emit,           // appends constant arg to the output
-  print,          // v ->: appends the text of v to the output
-  push,           // -> constant arg
-  push_undefined, // -> undefined
-  load,           // -> variable arg
-  store,          // v ->: sets variable arg in the present scope
-  store_member,   // v ->: sets member n of the namespace in variable arg
-  unpack,         // sequence of arg elements -> elements, the first on top; arg 0: does nothing
-  attribute,      // object -> member with the name in constant arg
-  item,           // object key -> element
-  slice,          // object start stop step -> part
-  make_list,      // arg elements -> list
-  make_tuple,     // arg elements -> tuple
-  make_dict,      // arg pairs key, value -> dict
-  negate,         // a -> -a
-  plus,           // a -> +a
-  logical_not,    // a -> not a
-  arithmetic,     // a b -> a op b, n: Arithmetic
-  concat,         // a b -> text of both
-  compare,        // a b -> boolean, n: Comparison
-  compare_chain,  // a b -> b, or false and a jump if the comparison fails: a < b < c
-  jump,           //
-  jump_if_false,  // a ->: jumps if a is false
-  jump_if_true,   // a ->
-  and_jump,       // a -> a and a jump if a is false, else a ->
-  or_jump,        // a -> a and a jump if a is true, else a ->
-  call,           // function arguments -> result, arg: CallShape
-  filter,         // value arguments -> result, arg: CallShape, n: row of filters()
-  test,           // value arguments -> boolean, arg: CallShape, n: row of tests()
-  unknown,        // fails with the text of constant arg as its message
-  collect,        // iterable -> list of its elements
-  select_begin,   // list -> list, empty list: starts the condition of a for statement, in a scope of its own
-  select_next,    // -> next element, or a jump at the end of the list
-  select_keep,    // condition ->: keeps the element if the condition is true
-  select_end,     // list, kept -> kept
-  loop_begin,     // list ->: starts a loop; arg: distance to its collect, n: 1 if it is recursive
-  loop_next,      // -> next element, or a jump at the end
-  drop_elements,  // makes the present iteration the last one
-  loop_end,       // ends the loop; jumps over `else` if an element was visited
-  loop_return,    // returns from loop(...) to its call, if the loop was called
-  push_scope,     //
-  pop_scope,      //
-  begin_capture,  // output goes to a text of its own
-  end_capture,    // -> that text
-  drop_capture,   // forgets that text
-  macro,          // -> macro arg
+  emit,              // appends constant arg to the output
+  print,             // v ->: appends the text of v to the output
+  push,              // -> constant arg
+  push_undefined,    // -> undefined
+  load,              // -> variable arg
+  store,             // v ->: sets variable arg in the present scope
+  store_member,      // v ->: sets member n of the namespace in variable arg
+  unpack,            // sequence of arg elements -> elements, the first on top; arg 0: does nothing
+  attribute,         // object -> member with the name in constant arg
+  item,              // object key -> element
+  slice,             // object start stop step -> part
+  make_list,         // arg elements -> list
+  make_tuple,        // arg elements -> tuple
+  make_dict,         // arg pairs key, value -> dict
+  negate,            // a -> -a
+  plus,              // a -> +a
+  logical_not,       // a -> not a
+  arithmetic,        // a b -> a op b, n: Arithmetic
+  concat,            // a b -> text of both
+  compare,           // a b -> boolean, n: Comparison
+  compare_chain,     // a b -> b, or false and a jump if the comparison fails: a < b < c
+  jump,              //
+  jump_if_false,     // a ->: jumps if a is false
+  jump_if_true,      // a ->
+  and_jump,          // a -> a and a jump if a is false, else a ->
+  or_jump,           // a -> a and a jump if a is true, else a ->
+  call,              // function arguments -> result, arg: CallShape
+  filter,            // value arguments -> result, arg: CallShape, n: row of filters()
+  test,              // value arguments -> boolean, arg: CallShape, n: row of tests()
+  unknown,           // fails with the text of constant arg as its message
+  collect,           // iterable -> list of its elements
+  select_begin,      // list -> list, empty list: starts the condition of a for statement, in a scope of its own
+  select_next,       // -> next element, or a jump at the end of the list
+  select_keep,       // condition ->: keeps the element if the condition is true
+  select_end,        // list, kept -> kept
+  loop_begin,        // list ->: starts a loop; arg: distance to its collect, n: 1 if it is recursive
+  loop_next,         // -> next element, or a jump at the end
+  drop_elements,     // makes the present iteration the last one
+  loop_end,          // ends the loop; jumps over `else` if an element was visited
+  loop_return,       // returns from loop(...) to its call, if the loop was called
+  push_scope,        //
+  pop_scope,         //
+  begin_capture,     // output goes to a text of its own
+  end_capture,       // -> that text
+  drop_capture,      // forgets that text
+  macro,             // -> macro arg
   default_argument,  // jumps if parameter n of the running macro was passed
-  return_macro,   // ends a macro: its output is the result of the call
+  return_macro,      // ends a macro: its output is the result of the call
   begin_generation,  //
   end_generation,    //
 };
@@ -85,7 +85,7 @@ struct CallShape {
 };
 
 struct MacroCode {
-  Value name{};                     // a text
+  Value name{};                        // a text
   std::vector<uint32_t> parameters{};  // variables
   std::vector<bool> has_default{};
   int32_t entry = 0;  // first instruction

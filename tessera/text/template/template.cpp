@@ -19,12 +19,18 @@ constexpr std::array<std::string_view, 6> kErrorKinds{"syntax", "undefined", "va
 
 TemplateErrorKind kind_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::format: return TemplateErrorKind::syntax;
-    case ErrorCode::not_found: return TemplateErrorKind::undefined;
-    case ErrorCode::unsupported: return TemplateErrorKind::forbidden;
-    case ErrorCode::limit: return TemplateErrorKind::limit;
-    case kRaised: return TemplateErrorKind::raised;
-    default: return TemplateErrorKind::value;
+    case ErrorCode::format:
+      return TemplateErrorKind::syntax;
+    case ErrorCode::not_found:
+      return TemplateErrorKind::undefined;
+    case ErrorCode::unsupported:
+      return TemplateErrorKind::forbidden;
+    case ErrorCode::limit:
+      return TemplateErrorKind::limit;
+    case kRaised:
+      return TemplateErrorKind::raised;
+    default:
+      return TemplateErrorKind::value;
   }
 }
 
@@ -67,7 +73,8 @@ std::string quote_source(std::string_view source, const TemplateError& error) {
   const size_t begin = caret > kBefore ? caret - kBefore : 0;
   const size_t first = code_point_offset(source, begin), last = code_point_offset(source, caret + kAfter);
   std::string quoted;
-  for (const char c : source.substr(first, last - first)) quoted += static_cast<uint8_t>(c) < ' ' || c == 0x7F ? ' ' : c;
+  for (const char c : source.substr(first, last - first))
+    quoted += static_cast<uint8_t>(c) < ' ' || c == 0x7F ? ' ' : c;
   return fmt::format("{}\n{:>{}}\n", quoted, '^', caret - begin + 1);
 }
 

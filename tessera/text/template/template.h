@@ -1,5 +1,5 @@
-// Chat templates: the language of Jinja2 as Hugging Face transformers sets it up. A template is parsed once and rendered
-// with variables. Hostile templates end within limits: steps, bytes of text, values and depth.
+// Chat templates: the language of Jinja2 as Hugging Face transformers sets it up. A template is parsed once and
+// rendered with variables. Hostile templates end within limits: steps, bytes of text, values and depth.
 #pragma once
 
 #include <ctime>
@@ -39,7 +39,8 @@ struct TemplateError {
   std::string text() const;
 };
 
-/// Returns the line of the source where the error is and a second line with a caret below the place. Long lines are cut.
+/// Returns the line of the source where the error is and a second line with a caret below the place. Long lines are
+/// cut.
 std::string quote_source(std::string_view source, const TemplateError& error);
 
 struct Variable {
@@ -59,8 +60,8 @@ class Template {
   /// Errors: syntax; limit; value (a number outside 64 bits, a statement that needs other templates).
   static std::expected<Template, TemplateError> parse(std::string source);
 
-  /// Renders the template. The variables are in `heap`; the template may append to their lists, so each render needs new
-  /// ones. `now` is the local time for strftime_now. Thread-safe for different heaps.
+  /// Renders the template. The variables are in `heap`; the template may append to their lists, so each render needs
+  /// new ones. `now` is the local time for strftime_now. Thread-safe for different heaps.
   std::expected<Rendered, TemplateError> render(Heap& heap, std::span<const Variable> variables,
                                                 const std::tm& now) const;
 

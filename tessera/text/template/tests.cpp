@@ -65,8 +65,10 @@ Result<bool> test_callable(Runtime&, const Value& value, const Bound&) {
     case Kind::method:
     case Kind::macro:
     case Kind::loop:
-    case Kind::joiner: return true;
-    default: return false;
+    case Kind::joiner:
+      return true;
+    default:
+      return false;
   }
 }
 

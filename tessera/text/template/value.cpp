@@ -13,8 +13,8 @@ namespace tessera::text::jinja {
 namespace {
 
 constexpr std::array<std::string_view, 17> kKindNames{
-    "missing", "undefined", "none", "boolean", "integer", "real",  "text",   "list",  "tuple",
-    "dict",    "namespace", "function", "method", "macro",   "loop", "cycler", "joiner"};
+    "missing", "undefined", "none",     "boolean", "integer", "real", "text",   "list",  "tuple",
+    "dict",    "namespace", "function", "method",  "macro",   "loop", "cycler", "joiner"};
 
 // Keys of different ranks are never equal: numbers among one another, texts, tuples, and objects by identity.
 int key_rank(const Value& key) {
@@ -39,6 +39,12 @@ std::strong_ordering compare_keys(const Value& a, const Value& b) {
                                                 compare_scalar_keys);
 }
 
+// compare_keys() == 0, fast for the texts that templates look up.
+bool is_same_key(const Value& a, const Value& b) {
+  if (a.is_text() && b.is_text()) return a.bytes() == b.bytes();
+  return compare_keys(a, b) == 0;
+}
+
 bool is_hashable_scalar(const Value& value) {
   return !value.is_sequence() && !value.is(Kind::dict) && !value.is_undefined();
 }
@@ -59,7 +65,7 @@ const Dict::Entry* Dict::find_entry(const Value& key) const {
     const auto found = index.find(key);
     return found == index.end() ? nullptr : &entries[found->second];
   }
-  const auto found = std::ranges::find_if(entries, [&](const Entry& e) { return compare_keys(e.key, key) == 0; });
+  const auto found = std::ranges::find_if(entries, [&](const Entry& e) { return is_same_key(e.key, key); });
   return found == entries.end() ? nullptr : &*found;
 }
 
@@ -71,6 +77,11 @@ const Value* Dict::find(const Value& key) const {
 const Value* Dict::find(std::string_view key) const {
   const MarkedView text{key};
   return find(Value::text(&text));
+}
+
+void Dict::assign(const Dict& other) {
+  entries = other.entries;
+  index = other.index;
 }
 
 void Dict::set(const Value& key, const Value& value) {

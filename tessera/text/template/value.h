@@ -142,6 +142,8 @@ struct Dict {
   /// Returns the value of a key, or null.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
+  /// Takes the entries of another dict.
+  void assign(const Dict& other);
   /// Sets the value of a key. A new key comes last; a present key keeps its place.
   void set(const Value& key, const Value& value);
 
@@ -166,9 +168,9 @@ struct Loop {
   const List* items = nullptr;
   size_t n_started = 0;  // iterations so far, with the present one
   int64_t depth0 = 0;
-  Value last_changed{};      // arguments of the last loop.changed()
-  Scope* outer = nullptr;    // scope of the statement
-  uint32_t entry = 0;        // instruction that starts the loop for another list
+  Value last_changed{};    // arguments of the last loop.changed()
+  Scope* outer = nullptr;  // scope of the statement
+  uint32_t entry = 0;      // instruction that starts the loop for another list
   bool is_recursive = false;
 };
 

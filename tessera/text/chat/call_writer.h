@@ -1,0 +1,19 @@
+// From tool calls to the text in which a model of a reply family writes them. Used where a chat template knows no
+// calls, so that earlier calls still reach the prompt.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tessera/base/result.h"
+#include "tessera/text/chat/reply.h"
+#include "tessera/text/chat/reply_family.h"
+
+namespace tessera::text {
+
+/// Returns the text of the calls. A parser of the same family and tools reads the same calls from it, unless a value
+/// contains a mark of the family. Errors: invalid_argument (arguments that are not a JSON object of at most
+/// kMaxJsonDepth levels); unsupported (a family without calls).
+Result<std::string> write_calls(const ReplyFamily& family, std::span<const ToolCall> calls);
+
+}  // namespace tessera::text

@@ -1,0 +1,188 @@
+// tessera reply --batch: parses replies of models into content, reasoning and tool calls. For tests of templates, and
+// to see what a parser makes of a text.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/cli/console.h"
+#include "tessera/cli/text_args.h"
+#include "tessera/text/chat/json_view.h"
+#include "tessera/text/chat/reply_parser.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using ReplyJson = nlohmann::ordered_json;
+
+struct FormatName {
+  std::string_view name;
+  text::ReasoningFormat format;
+};
+
+constexpr FormatName kReasoningFormats[] = {{"auto", text::ReasoningFormat::separate},
+                                            {"deepseek", text::ReasoningFormat::separate},
+                                            {"none", text::ReasoningFormat::none},
+                                            {"deepseek-legacy", text::ReasoningFormat::deepseek_legacy}};
+
+// Reads the members of one line. A member of another type than expected is an error of the line.
+class ReplyRow {
+ public:
+  explicit ReplyRow(const ReplyJson& row) : row_(row) {}
+
+  bool has(const char* key) const { return row_.contains(key); }
+  const ReplyJson& at(const char* key) const { return row_[key]; }
+
+  Result<std::string> text(const char* key) const {
+    if (!has(key)) return std::string();
+    if (!at(key).is_string()) return refuse(key, "a string");
+    return at(key).get<std::string>();
+  }
+  Result<bool> boolean(const char* key, bool fallback) const {
+    if (!has(key)) return fallback;
+    if (!at(key).is_boolean()) return refuse(key, "true or false");
+    return at(key).get<bool>();
+  }
+  Result<uint64_t> integer(const char* key) const {
+    if (!has(key)) return uint64_t{0};
+    if (!at(key).is_number_unsigned()) return refuse(key, "a whole number");
+    return at(key).get<uint64_t>();
+  }
+
+ private:
+  static std::unexpected<Error> refuse(const char* key, std::string_view wanted) {
+    return fail(ErrorCode::format, "{}: want {}", key, wanted);
+  }
+
+  const ReplyJson& row_;
+};
+
+Result<std::vector<text::ReplyTool>> read_tools(const ReplyJson& list) {
+  if (!list.is_array()) return fail(ErrorCode::format, "tools: want a list, true or false");
+  std::vector<text::ReplyTool> tools;
+  for (const ReplyJson& element : list) {
+    const bool is_wrapped = element.is_object() && element.contains("function");
+    const ReplyJson& tool = is_wrapped ? element["function"] : element;
+    const bool has_name = tool.is_object() && tool.contains("name") && tool["name"].is_string();
+    if (!has_name) return fail(ErrorCode::format, "tools[{}]: has no name", tools.size());
+    const bool has_schema = tool.contains("parameters");
+    tools.push_back({tool["name"].get<std::string>(), has_schema ? tool["parameters"].dump() : ""});
+  }
+  return tools;
+}
+
+Result<text::ReplyFamily> read_family(const ReplyRow& row) {
+  if (row.has("family") == row.has("source")) return fail(ErrorCode::format, "family and source: give one of them");
+  if (row.has("source")) {
+    TESSERA_ASSIGN(const std::string source, row.text("source"));
+    return text::reply_family_of_source(source);
+  }
+  TESSERA_ASSIGN(const std::string name, row.text("family"));
+  return text::find_reply_family(name);
+}
+
+Result<text::ReplyOptions> read_options(const ReplyRow& row) {
+  text::ReplyOptions options;
+  TESSERA_ASSIGN(options.parallel_calls, row.boolean("parallel_tool_calls", true));
+  TESSERA_ASSIGN(options.seed, row.integer("seed"));
+  if (!row.has("reasoning_format")) return options;
+  TESSERA_ASSIGN(const std::string name, row.text("reasoning_format"));
+  const auto found = std::ranges::find(kReasoningFormats, name, &FormatName::name);
+  if (found == std::end(kReasoningFormats)) return fail(ErrorCode::format, "reasoning_format: '{}' is not known", name);
+  options.reasoning = found->format;
+  return options;
+}
+
+ReplyJson to_json(const text::Reply& reply) {
+  ReplyJson calls = ReplyJson::array();
+  for (const text::ToolCall& call : reply.calls)
+    calls.push_back({{"name", call.name}, {"arguments", call.arguments}, {"id", call.id}});
+  return {{"content", reply.content},
+          {"reasoning", reply.reasoning},
+          {"tool_calls", std::move(calls)},
+          {"warnings", reply.warnings}};
+}
+
+class ReplyCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    table.common("--batch", "", "read a JSON object per line, and print one per line", set_switch(is_batch_));
+    table.common("--split", "N", "give the parser N bytes of a reply at a time",
+                 set_integer(split_bytes_, 1, INT32_MAX), "the whole reply");
+    table.common("--file -f", "FILE", "file with the lines; default: stdin", set_string(file_));
+    return table;
+  }
+
+  Result<> check() override {
+    if (!is_batch_) return fail(ErrorCode::invalid_argument, "no form of input: give --batch");
+    return {};
+  }
+
+  Result<> run(Context& process) override {
+    TESSERA_ASSIGN(const std::string input, read_text(file_, process));
+    Output out;
+    size_t number = 0;
+    for (std::string_view rest = input; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      ++number;
+      if (text::trim_json(line).empty()) continue;
+      const auto answer = answer_line(line);
+      const ReplyJson row =
+          answer ? *answer : ReplyJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
+      TESSERA_TRY(out.append(row.dump(-1, ' ', false, ReplyJson::error_handler_t::replace) + "\n"));
+    }
+    return out.finish();
+  }
+
+ private:
+  Result<ReplyJson> answer_line(std::string_view line) {
+    // nlohmann's writer recurses, so deep lines are refused before.
+    const bool is_flat = text::is_json(line);
+    const ReplyJson json = is_flat ? ReplyJson::parse(line, nullptr, false) : ReplyJson(ReplyJson::value_t::discarded);
+    if (!json.is_object()) return fail(ErrorCode::format, "want a JSON object of at most 64 levels");
+    const ReplyRow row(json);
+    if (!row.has("raw")) return set_tools(row);
+    TESSERA_ASSIGN(const auto family, read_family(row));
+    TESSERA_ASSIGN(const auto tools, tools_of(row));
+    TESSERA_ASSIGN(const auto options, read_options(row));
+    TESSERA_ASSIGN(const auto prompt_tail, row.text("generation_prompt"));
+    TESSERA_ASSIGN(const auto raw, row.text("raw"));
+    TESSERA_ASSIGN(const auto finish, row.text("finish"));
+    TESSERA_ASSIGN(const bool is_partial, row.boolean("partial", false));
+    auto parser = text::ReplyParser::create(family, tools, prompt_tail, options);
+    text::Reply so_far;
+    const size_t n_piece = split_bytes_ == 0 ? raw.size() + 1 : static_cast<size_t>(split_bytes_);
+    for (size_t i = 0; i < raw.size(); i += n_piece)
+      join(so_far, parser.feed(std::string_view(raw).substr(i, n_piece)));
+    if (is_partial) return to_json(so_far);
+    return to_json(parser.finish(finish == "length" ? text::ReplyEnd::length : text::ReplyEnd::stop));
+  }
+
+  // A line with tools alone gives the tools of later lines with "tools": true.
+  Result<ReplyJson> set_tools(const ReplyRow& row) {
+    if (!row.has("tools")) return fail(ErrorCode::format, "raw: is missing");
+    TESSERA_ASSIGN(tools_, read_tools(row.at("tools")));
+    return ReplyJson{{"tools", tools_.size()}};
+  }
+
+  Result<std::vector<text::ReplyTool>> tools_of(const ReplyRow& row) const {
+    if (row.has("tools") && !row.at("tools").is_boolean()) return read_tools(row.at("tools"));
+    TESSERA_ASSIGN(const bool has_tools, row.boolean("tools", false));
+    return has_tools ? tools_ : std::vector<text::ReplyTool>();
+  }
+
+  bool is_batch_ = false;
+  int32_t split_bytes_ = 0;
+  std::string file_;
+  std::vector<text::ReplyTool> tools_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_reply_command() { return std::make_unique<ReplyCommand>(); }
+
+}  // namespace tessera::cli

@@ -46,7 +46,7 @@ ReplyCase case_of(const json& row) {
 }
 
 // Calls as JSON, without the ids that the row leaves open.
-json calls_of(const Reply& reply, const json& row) {
+json golden_calls_of(const Reply& reply, const json& row) {
   json calls = json::array();
   for (const ToolCall& call : reply.calls) {
     json got = {{"name", call.name}};
@@ -61,7 +61,7 @@ json calls_of(const Reply& reply, const json& row) {
 void expect_reply(const Reply& reply, const json& row) {
   EXPECT_EQ(reply.content, row["content"]);
   EXPECT_EQ(reply.reasoning, row["reasoning"]);
-  EXPECT_EQ(calls_of(reply, row), row["tool_calls"]);
+  EXPECT_EQ(golden_calls_of(reply, row), row["tool_calls"]);
   const std::string warnings = json(reply.warnings).dump();
   if (row.contains("warning"))
     EXPECT_TRUE(warnings.starts_with("[\"" + row["warning"].get<std::string>())) << warnings;

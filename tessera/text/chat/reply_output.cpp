@@ -170,8 +170,8 @@ void ReplyOutput::fail_call(std::string_view text, std::string_view reason) {
   if (!was_announced) return add_content(text);
   // The stream has dropped the blanks before the call and cannot take the call back.
   reply_.calls.pop_back();
-  if (gap_is_content()) reply_.content += gap_text_;
-  reply_.content += text;
+  const std::string whole = gap_text_ + std::string(text);
+  reply_.content += std::string_view(whole).substr(gap_is_content() ? 0 : count_blanks(whole));
   clear_gap(Gap::none);
 }
 

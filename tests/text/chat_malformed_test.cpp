@@ -177,6 +177,20 @@ TEST(ReplyHostile, TheLimitCutsNoCodePoint) {
   EXPECT_TRUE(parsed.has_whole_code_points);
 }
 
+TEST(ReplyHostile, TheLimitOfNamesCutsNoCodePoint) {
+  std::string name(255, 'f');
+  for (const auto& [family, text] : std::vector<std::pair<std::string, std::string>>{
+           {"mistral-args", "[TOOL_CALLS]" + name + "\u20acx[ARGS]{}"},
+           {"qwen3-coder", "<function=note><parameter=" + name + "\u20acx>\n1\n</parameter></function>"},
+           {"lfm2", "<|tool_call_start|>[note(n=1, " + name + "\u20acx=1)]<|tool_call_end|>"},
+           {"gemma-4", "<|tool_call>call:note{n:1," + name + "\u20acx:1}<tool_call|>"},
+           {"gemma-4", "<|tool_call>call:note{n:{" + name + "\u20acx:1}}<tool_call|>"}}) {
+    const auto parsed = parse_whole(reply_case(family), text);
+    EXPECT_EQ(parsed.reply.content, text) << family;
+    EXPECT_TRUE(parsed.has_whole_code_points) << family;
+  }
+}
+
 TEST(ReplyHostile, LongBlanksTakeLinearTime) {
   const std::string raw = "a" + std::string(testing::all_or_few<size_t>(2'000'000, 200'000), ' ') + "<tool_call>";
   const auto parsed = parse_bytes(reply_case("hermes"), raw);  // quadratic time would be hours

@@ -315,6 +315,11 @@ TEST(ReplyCalls, BuiltinCallsHaveNamedLiterals) {
   EXPECT_EQ(parse_reply("llama-3", "<|python_tag|>search.call(1)").content, "<|python_tag|>search.call(1)");
 }
 
+TEST(ReplyCalls, UnknownEscapesOfPythonKeepTheirBackslash) {
+  const Reply reply = parse_reply("lfm2", "<|tool_call_start|>[note(text=\"\\\u00e9\\d\")]<|tool_call_end|>");
+  EXPECT_EQ(calls_of(reply), "note({\"text\": \"\\\\\u00e9\\\\d\"})");
+}
+
 TEST(ReplyCalls, RecipientsOfFunctionaryMustBeKnown) {
   const Reply reply = parse_reply(reply_case("functionary-3.2", ">>>"), "all\na >>>pong\n{}>>>ping\n{}");
   EXPECT_EQ(reply.content, "a >>>pong\n{}");

@@ -3,6 +3,7 @@
 // bytes that may begin a mark.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -94,6 +95,13 @@ inline constexpr std::string_view kReplyBlanks = " \t\r\n";
 inline size_t count_blanks(std::string_view text) {
   const size_t n = text.find_first_not_of(kReplyBlanks);
   return n == text.npos ? text.size() : n;
+}
+
+/// Returns the length of the longest front of text that has at most n_most bytes and ends between code points.
+inline size_t fitting_bytes(std::string_view text, size_t n_most) {
+  size_t n = std::min(n_most, text.size());
+  while (n > 0 && n < text.size() && (static_cast<unsigned char>(text[n]) & 0xC0) == 0x80) --n;
+  return n;
 }
 
 inline constexpr std::string_view kNotJson = "tool call is not JSON";

@@ -112,8 +112,8 @@ class FunctionReader final : public CallReader {
   }
 
   CallStep add_to_name(std::string_view text, size_t n, At next) {
-    const size_t n_free = kMaxCallNameBytes - name_.size();
-    if (n > n_free) return failed(n_free, kBadForm);
+    const size_t n_fitting = fitting_bytes(text.substr(0, n), kMaxCallNameBytes - name_.size());
+    if (n_fitting < n) return failed(n_fitting, kBadForm);
     name_ += text.substr(0, n);
     if (n == text.size()) return more(n);
     if (name_.empty()) return failed(n, kNoName);

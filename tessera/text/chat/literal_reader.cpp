@@ -138,10 +138,11 @@ LiteralReader::Progress LiteralReader::read_string(std::string_view text, bool i
 LiteralReader::Progress LiteralReader::read_escape(char c, std::string& out) {
   if (part_.empty() && n_hex_digits(c) == 0) {
     const auto found = std::ranges::find(kLiteralEscapes, c, &LiteralEscape::letter);
-    // Python keeps the backslash of an escape that it does not know.
-    out += found == std::end(kLiteralEscapes) ? json_escaped("\\" + std::string(1, c)) : json_escaped(found->meaning);
+    const bool is_known = found != std::end(kLiteralEscapes);
     at_ = At::string;
-    return {State::more, 1};
+    // Python keeps the backslash of an escape that it does not know.
+    out += is_known ? json_escaped(found->meaning) : json_escaped("\\");
+    return {State::more, is_known ? size_t{1} : size_t{0}};
   }
   part_ += c;
   if (part_.size() == 1) return {State::more, 1};
@@ -177,8 +178,8 @@ LiteralReader::Progress LiteralReader::read_key(std::string_view text, bool is_l
 
 LiteralReader::Progress LiteralReader::read_bare_key(std::string_view text, std::string& out) {
   const size_t end = std::min(text.find_first_of(":,{}[]"), text.size());
-  const size_t n_free = kMaxCallNameBytes - part_.size();
-  if (end > n_free) return {State::bad, n_free};
+  const size_t n_fitting = fitting_bytes(text.substr(0, end), kMaxCallNameBytes - part_.size());
+  if (n_fitting < end) return {State::bad, n_fitting};
   part_ += text.substr(0, end);
   if (end == text.size()) return {State::more, end};
   if (text[end] != ':' || part_.empty()) return {State::bad, end};

@@ -77,8 +77,8 @@ class TaggedArgsReader final : public CallReader {
 
   // Adds bytes to a name that ends at a mark.
   CallStep read_part(std::string_view text) {
-    const size_t n_free = kMaxCallNameBytes - part_.size();
-    if (text.size() > n_free) return failed(n_free, kNoName);
+    const size_t n_fitting = fitting_bytes(text, kMaxCallNameBytes - part_.size());
+    if (n_fitting < text.size()) return failed(n_fitting, kNoName);
     part_ += text;
     return more(text.size());
   }

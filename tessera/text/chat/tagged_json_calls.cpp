@@ -65,8 +65,8 @@ class TaggedJsonReader final : public CallReader {
     const MarkSet::Look look = name_.look(text, is_last);
     if (look.kind == MarkSet::Kind::wait) return {CallStep::Kind::wait};
     if (look.kind == MarkSet::Kind::text) {
-      const size_t n_free = kMaxCallNameBytes - part_.size();
-      if (look.n_bytes > n_free) return failed(n_free, kNoName);
+      const size_t n_fitting = fitting_bytes(text.substr(0, look.n_bytes), kMaxCallNameBytes - part_.size());
+      if (n_fitting < look.n_bytes) return failed(n_fitting, kNoName);
       part_ += text.substr(0, look.n_bytes);
       return {CallStep::Kind::more, look.n_bytes};
     }

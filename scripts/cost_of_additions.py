@@ -24,6 +24,7 @@ KINDS = (
     ("sampler", 2, "xtc", r"xtc|Xtc|XTC", ("tessera/sample", "tessera/cli", "tessera/engine", "cmake"), r"^\s*//|//.*xtc"),
     ("command", 2, "detokenize", r"detokenize_command|DetokenizeCommand|cmd_detokenize|TESSERA_COMMAND\(detokenize",
      ("tessera/cli", "cmake"), r"^\s*//"),
+    ("reply family", 1, "seed-oss", r'"seed-oss"', ("tessera/text", "tessera/cli"), r"^\s*//"),
     ("flag", 1, "--ignore-eos", r"ignore-eos", ("tessera/cli",), r"^\s*//"),
 )
 

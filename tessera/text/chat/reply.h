@@ -35,6 +35,19 @@ enum class ReplyEnd : uint8_t {
   length,  // the limit of tokens
 };
 
+/// The place of reasoning in the reply.
+enum class ReasoningFormat : uint8_t {
+  separate,         // in Reply::reasoning
+  none,             // in the content, with its marks
+  deepseek_legacy,  // in both
+};
+
+struct ReplyOptions {
+  ReasoningFormat reasoning = ReasoningFormat::separate;
+  bool parallel_calls = true;  // false: only the first call counts
+  uint64_t seed = 0;           // of the ids of calls
+};
+
 /// A piece of a reply. Each piece holds whole UTF-8 code points.
 struct ReplyDelta {
   enum class Kind : uint8_t {

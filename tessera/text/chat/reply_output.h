@@ -12,22 +12,10 @@
 
 namespace tessera::text {
 
-/// The place of reasoning in the reply.
-enum class ReasoningFormat : uint8_t {
-  separate,         // in Reply::reasoning
-  none,             // in the content, with its marks
-  deepseek_legacy,  // in both
-};
-
 class ReplyOutput final : public CallSink {
  public:
-  struct Options {
-    ReasoningFormat reasoning = ReasoningFormat::separate;
-    bool parallel_calls = true;
-    uint64_t seed = 0;
-  };
   /// The references must outlive the output.
-  ReplyOutput(const ReplyFamily& family, const ToolSet& tools, const Options& options)
+  ReplyOutput(const ReplyFamily& family, const ToolSet& tools, const ReplyOptions& options)
       : family_(family), tools_(tools), options_(options), ids_(options.seed) {}
 
   /// Adds text of the content. Blanks at its end are kept back until it is clear that they belong to the content.
@@ -82,7 +70,7 @@ class ReplyOutput final : public CallSink {
 
   const ReplyFamily& family_;
   const ToolSet& tools_;
-  const Options options_;
+  const ReplyOptions options_;
   Rng ids_;
   Reply reply_;
   std::vector<ReplyDelta> deltas_;

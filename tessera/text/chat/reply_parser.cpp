@@ -5,6 +5,7 @@
 
 #include "tessera/text/chat/harmony.h"
 #include "tessera/text/chat/reply_marks.h"
+#include "tessera/text/chat/reply_output.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {

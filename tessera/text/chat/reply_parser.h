@@ -7,18 +7,14 @@
 #include <span>
 #include <string_view>
 
-#include "tessera/base/result.h"
 #include "tessera/text/chat/reply.h"
 #include "tessera/text/chat/reply_family.h"
-#include "tessera/text/chat/reply_output.h"
 #include "tessera/text/chat/tool_set.h"
 
 namespace tessera::text {
 
 /// Text after this many bytes is content, whatever it holds. So the memory of a parser is bounded.
 inline constexpr size_t kMaxParsedReplyBytes = size_t{8} << 20;
-
-using ReplyOptions = ReplyOutput::Options;
 
 class ReplyParser {
  public:

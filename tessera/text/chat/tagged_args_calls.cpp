@@ -33,6 +33,8 @@ class TaggedArgsReader final : public CallReader {
     }
     for (const ArgumentNameEnd& end : family_.argument_name_ends) argument_name_.add(end.mark);
     value_begin_.add(family_.value_begin);
+    value_start_.add(family_.has_cdata ? std::string(kCdataBegin) : "");
+    cdata_end_.add(std::string(kCdataEnd));
     if (start.at == CallStart::At::call) begin_name();
   }
 
@@ -138,8 +140,6 @@ class TaggedArgsReader final : public CallReader {
     value_end_ = MarkSet();
     value_end_.add(end);
     if (family_.cuts_value_breaks) value_end_.add("\n" + end);
-    value_start_ = MarkSet();
-    value_start_.add(family_.has_cdata ? std::string(kCdataBegin) : "");
     value_.clear();
     n_nested_ = 0;
     in_cdata_ = false;
@@ -162,11 +162,7 @@ class TaggedArgsReader final : public CallReader {
     at_ = At::value;
     if (is_text_) sink_.add_arguments("\"");
     in_cdata_ = look.kind == MarkSet::Kind::mark;
-    if (in_cdata_) {
-      cdata_end_ = MarkSet();
-      cdata_end_.add(std::string(kCdataEnd));
-      return more(look.n_bytes);
-    }
+    if (in_cdata_) return more(look.n_bytes);
     return more(family_.cuts_value_breaks && text.front() == '\n' ? 1 : 0);
   }
 

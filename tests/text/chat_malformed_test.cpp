@@ -62,6 +62,12 @@ TEST(ReplyMalformed, ACompleteCallNeedsNoEndMark) {
   EXPECT_EQ(reply.content, "</tool");
 }
 
+TEST(ReplyMalformed, ACommaAfterTheLastCallIsForgiven) {
+  EXPECT_EQ(calls_of(parse_reply("mistral-array", R"([TOOL_CALLS][{"name": "ping"}, ])")), "ping({})");
+  EXPECT_EQ(parse_reply("mistral-array", R"([TOOL_CALLS][{"name": "ping"}, ])").content, "");
+  EXPECT_EQ(calls_of(parse_reply("lfm2", "<|tool_call_start|>[ping(), ]<|tool_call_end|>")), "ping({})");
+}
+
 TEST(ReplyMalformed, ExpressionsAreNoCalls) {
   for (const char* text : {"ping(**x)", "note(n=1+1)", "note(1)", "note(n=f())", "ping()x", "ping", "(n=1)"}) {
     const std::string raw = "<|tool_call_start|>[" + std::string(text) + "]<|tool_call_end|>";

@@ -99,7 +99,7 @@ class FunctionReader final : public CallReader {
     const bool opens_list = c == '[' && !in_list_ && syntax_.open == kPython.open;
     in_list_ = in_list_ || opens_list;
     if (opens_list) return more(1);
-    if (c == ']' && in_list_) return read_after("]", true);
+    if (c == ']' && in_list_) return close_list();
     at_ = At::name;
     name_.clear();
     return more(0);
@@ -162,17 +162,19 @@ class FunctionReader final : public CallReader {
     return {is_bare_ ? CallStep::Kind::more : CallStep::Kind::settled, 1};
   }
 
+  CallStep close_list() {
+    in_list_ = false;
+    was_list_ = true;
+    at_ = At::after;
+    return {CallStep::Kind::settled, 1};
+  }
+
   CallStep read_after(std::string_view text, bool is_last) {
     if (in_list_ && text.front() == ',') {
       at_ = At::begin;
       return {is_bare_ ? CallStep::Kind::more : CallStep::Kind::settled, 1};
     }
-    if (in_list_ && text.front() == ']') {
-      in_list_ = false;
-      was_list_ = true;
-      at_ = At::after;
-      return {CallStep::Kind::settled, 1};
-    }
+    if (in_list_ && text.front() == ']') return close_list();
     if (in_list_) return failed(0, kBadForm);
     const MarkSet::Look look = end_.look(text, is_last);
     if (look.kind == MarkSet::Kind::wait) return {CallStep::Kind::wait};

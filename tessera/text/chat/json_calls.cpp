@@ -96,15 +96,13 @@ class JsonCallReader final : public CallReader {
     in_list_ = true;
     in_outer_ = false;
     at_ = At::element;
-    is_first_element_ = true;
     return more(1);
   }
 
   CallStep open_element(char c) {
-    if (c == ']' && is_first_element_) return close_list();
+    if (c == ']') return close_list();  // an empty list, or a comma after the last call
     if (c != '{') return fail(0, kNotJson);
     at_ = At::first_key;
-    is_first_element_ = false;
     return more(1);
   }
 
@@ -273,7 +271,6 @@ class JsonCallReader final : public CallReader {
   At at_ = At::begin;
   Role role_ = Role::other;
   bool in_list_ = false;
-  bool is_first_element_ = false;
   bool is_announced_ = false;
   bool has_arguments_ = false;
   std::string text_;  // a key, a name or an id so far

@@ -80,10 +80,9 @@ class ReplyParser::Machine {
     start,  // only blanks so far, or only reasoning
     content,
     reasoning,
-    calls,     // a reader has the text
-    header,    // in the header of a harmony message
-    ignored,   // in a harmony message for nobody
-    unparsed,  // after kMaxParsedReplyBytes
+    calls,    // a reader has the text
+    header,   // in the header of a harmony message
+    ignored,  // in a harmony message for nobody
   };
 
   void read_tail(std::string_view tail);
@@ -125,7 +124,8 @@ class ReplyParser::Machine {
   std::string partial_;             // bytes of an incomplete code point
   std::string pending_;             // text that was not read yet
   size_t n_taken_ = 0;              // bytes of pending_ that were read
-  size_t n_parsed_ = 0;             // bytes of the reply in valid UTF-8
+  size_t n_parsed_ = 0;             // bytes of the reply in valid UTF-8, up to kMaxParsedReplyBytes
+  bool has_stopped_ = false;        // the limit was exceeded: the rest is content
   std::unique_ptr<CallReader> reader_;
   std::string call_text_;        // text since the last complete call
   std::string header_;           // text of a header so far
@@ -154,13 +154,13 @@ void ReplyParser::Machine::read_harmony_tail(std::string_view tail) {
 }
 
 void ReplyParser::Machine::add_text(std::string_view text) {
-  size_t n = std::min(text.size(), kMaxParsedReplyBytes - std::min(n_parsed_, kMaxParsedReplyBytes));
-  while (n < text.size() && n > 0 && is_continuation_byte(text[n])) --n;
-  n_parsed_ += text.size();
+  if (has_stopped_) return output_.add_content(text);
+  const size_t n = fitting_bytes(text, kMaxParsedReplyBytes - n_parsed_);
+  n_parsed_ += n;
   pending_ += text.substr(0, n);
   run(false);
   if (n == text.size()) return;
-  if (at_ != At::unparsed) stop_parsing();
+  stop_parsing();
   output_.add_content(text.substr(n));
 }
 
@@ -186,11 +186,8 @@ bool ReplyParser::Machine::step(std::string_view text, bool is_last) {
       return read_header(text, is_last);
     case At::ignored:
       return read_ignored(text, is_last);
-    case At::unparsed:
-      break;
   }
-  output_.add_content(text);
-  return take(text.size());
+  return false;
 }
 
 bool ReplyParser::Machine::read_text(std::string_view text, bool is_last) {
@@ -390,7 +387,8 @@ void ReplyParser::Machine::stop_parsing() {
   reader_.reset();
   call_text_.clear();
   if (at_ == At::reasoning) output_.close_reasoning("");
-  at_ = At::unparsed;
+  at_ = At::content;
+  has_stopped_ = true;
   output_.add_content(std::exchange(pending_, {}));
 }
 

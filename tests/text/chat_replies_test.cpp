@@ -171,6 +171,21 @@ TEST(ReplyCalls, ValuesOfTextShapesAreTypedBySchema) {
   EXPECT_EQ(warnings_of(call("n", "x")), R"(argument does not fit its schema: "n" of "note")");
 }
 
+TEST(ReplyCalls, MarksOfDsmlDecideTheTypeOfAValue) {
+  const auto call = [](std::string_view is_string, std::string_view value) {
+    const std::string argument = "<｜DSML｜parameter name=\"x\"" + std::string(is_string) + ">" + std::string(value);
+    return parse_reply("deepseek-dsml",
+                       "<｜DSML｜invoke name=\"note\">" + argument + "</｜DSML｜parameter></｜DSML｜invoke>");
+  };
+  EXPECT_EQ(calls_of(call(" string=\"true\"", "1")), R"(note({"x": "1"}))");
+  EXPECT_EQ(calls_of(call(" string=\"false\"", "1")), R"(note({"x": 1}))");
+  EXPECT_EQ(calls_of(call("", "1")), R"(note({"x": 1}))");
+  const Reply unfit = call(" string=\"false\"", "a");
+  EXPECT_EQ(calls_of(unfit), R"(note({"x": "a"}))");
+  EXPECT_EQ(warnings_of(unfit), R"(argument does not fit its schema: "x" of "note")");
+  EXPECT_EQ(warnings_of(call("", "a")), "");
+}
+
 TEST(ReplyCalls, AValueHoldsWhatOnlyLooksLikeItsEnd) {
   const Reply reply = parse_reply(
       "qwen3-coder", "<function=note>\n<parameter=text>\n</param>\n</parameterx\n\n</parameter>\n</function>");
@@ -385,6 +400,17 @@ TEST(ReplyFamilies, ACallerCanMakeOne) {
   family.call_end = ".";
   EXPECT_EQ(calls_of(parse_reply({.family = family, .tools = reply_tools()}, "a @ping:{}. @note:{\"n\": 1}.")),
             "ping({}) note({\"n\": 1})");
+}
+
+// A reader that refuses the first byte must not see it again and again.
+TEST(ReplyFamilies, MarksThatAreOneBracketEnd) {
+  for (const ReplyShape shape : {ReplyShape::json, ReplyShape::key_json, ReplyShape::tagged_json,
+                                 ReplyShape::tagged_args, ReplyShape::python, ReplyShape::gemma}) {
+    for (const char* mark : {"[", "{"}) {
+      const ReplyFamily family{.name = "mine", .shape = shape, .call_begin = mark};
+      EXPECT_EQ(parse_reply({.family = family, .tools = reply_tools()}, "{{[[x").content, "{{[[x");
+    }
+  }
 }
 
 }  // namespace

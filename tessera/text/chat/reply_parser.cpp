@@ -22,9 +22,10 @@ ReasoningEnds ends_of(ReasoningFormat format) {
 
 bool is_continuation_byte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// Whether the readers of a shape read a bracket as the first byte of calls.
-bool begins_with_bracket(ReplyShape shape) {
-  return shape == ReplyShape::json || shape == ReplyShape::key_json || shape == ReplyShape::python;
+// Whether the mark ends with a bracket that the reader of the calls reads as their first byte.
+bool ends_with_first_byte(std::string_view mark, ReplyShape shape) {
+  const bool is_json = shape == ReplyShape::json || shape == ReplyShape::key_json;
+  return mark.ends_with('[') ? is_json || shape == ReplyShape::python : is_json && mark.ends_with('{');
 }
 
 // Returns the length of the front of text that does not end inside a code point.
@@ -278,9 +279,7 @@ bool ReplyParser::Machine::read_reasoning(std::string_view text, bool is_last) {
 }
 
 void ReplyParser::Machine::begin_calls(std::string_view mark, const CallStart& start) {
-  // A bracket at the end of the mark is the first byte of the calls.
-  const bool has_bracket = (mark.ends_with('[') || mark.ends_with('{')) && begins_with_bracket(family_.shape);
-  const size_t n = mark.size() - (has_bracket ? 1 : 0);
+  const size_t n = mark.size() - (ends_with_first_byte(mark, family_.shape) ? 1 : 0);
   call_text_ = mark.substr(0, n);
   reader_ = create_call_reader({family_, tools_, output_}, start);
   at_ = At::calls;

@@ -2,6 +2,7 @@
 // becomes JSON by the schema of the tool. The value of a string is handed over while it arrives.
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/chat/json_reader.h"
+#include "tessera/text/chat/json_view.h"
 #include "tessera/text/chat/mark_set.h"
 #include "tessera/text/chat/nested_tags.h"
 #include "tessera/text/json_quoted.h"
@@ -129,6 +130,7 @@ class TaggedArgsReader final : public CallReader {
 
   void set_types(ArgumentTyping typing) {
     types_ = {};
+    must_be_json_ = typing == ArgumentTyping::json;
     if (typing == ArgumentTyping::text) types_.add(JsonType::string);
     if (typing == ArgumentTyping::schema) types_ = tools_.types(tool_, argument_);
     is_text_ = types_.is_only_string();
@@ -197,7 +199,7 @@ class TaggedArgsReader final : public CallReader {
     if (is_text_) return sink_.add_arguments("\"");
     if (const auto nested = nested_tags_to_json(value_, family_.nested_mark)) return sink_.add_arguments(*nested);
     const TypedArgument typed = type_argument(value_, types_);
-    if (!typed.fits)
+    if (!typed.fits || (must_be_json_ && !is_json(value_)))
       sink_.warn(fmt::format("argument does not fit its schema: {} of {}", quote_text(argument_), quote_text(tool_)));
     sink_.add_arguments(typed.json);
   }
@@ -223,6 +225,7 @@ class TaggedArgsReader final : public CallReader {
   std::string tool_;
   std::string argument_;
   JsonTypes types_;
+  bool must_be_json_ = false;
   bool is_text_ = false;  // the value is a string
   bool in_cdata_ = false;
   std::string value_;     // the value so far, if it is not a string

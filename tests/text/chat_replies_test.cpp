@@ -127,6 +127,19 @@ TEST(ReplyContent, StrayMarksOfGemmaAreDroppedAtTheEnds) {
   EXPECT_EQ(parse_reply("gemma-4", "<channel|>Hi <turn|> there <turn|> \n<turn|>").content, "Hi <turn|> there ");
 }
 
+TEST(ReplyContent, AnEndOfReasoningMayBeAStrayMark) {
+  const Reply reply = parse_reply("gemma-4", "<|channel>thought\na<channel|>Hi<channel|>");
+  EXPECT_EQ(reply.content, "Hi");
+  EXPECT_EQ(reply.reasoning, "a");
+}
+
+TEST(ReplyContent, MarksAroundItMayFollowACall) {
+  const Reply reply = parse_reply(
+      "command-r7b", "<|START_ACTION|>[{\"tool_name\": \"ping\"}]<|END_ACTION|>\n<|START_RESPONSE|>a<|END_RESPONSE|>");
+  EXPECT_EQ(calls_of(reply), "ping({})");
+  EXPECT_EQ(reply.content, "a");
+}
+
 TEST(ReplyCalls, ArgumentsOfJsonShapesAreTheBytesOfTheModel) {
   const Reply reply =
       parse_reply("hermes", R"(<tool_call>{"name":"note" , "arguments": { "n" :1.50,"text":"\u00e9" } }</tool_call>)");

@@ -1,9 +1,9 @@
 // Text after the mark of built-in tools (<|python_tag|>): a bare JSON call, a call such as
 // brave_search.call(query="x"), or code up to the end of the reply.
+#include <algorithm>
+
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/chat/json_reader.h"
-
-#include <algorithm>
 
 namespace tessera::text {
 namespace {
@@ -40,7 +40,7 @@ class CodeReader final : public CallReader {
   }
 
  private:
-  // Tells a call of a built-in tool from code.
+  // Distinguishes a call of a built-in tool from code.
   CallStep begin_code(std::string_view text, bool is_last) {
     const size_t n_most = std::min(text.size(), kMaxCallNameBytes);
     const auto name_end =

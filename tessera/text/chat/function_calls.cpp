@@ -1,12 +1,12 @@
 // Calls of the shapes python and gemma: a name, and named literals in brackets. Python calls may be in a list.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/chat/literal_reader.h"
 #include "tessera/text/chat/mark_set.h"
 #include "tessera/text/json_quoted.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
 
 namespace tessera::text {
 namespace {

@@ -1,10 +1,10 @@
 // Calls of the shapes json and key_json: an object per call, alone, in a list, or in a list inside an object.
+#include <algorithm>
+#include <array>
+
 #include "tessera/text/chat/arguments_reader.h"
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/chat/mark_set.h"
-
-#include <algorithm>
-#include <array>
 
 namespace tessera::text {
 namespace {

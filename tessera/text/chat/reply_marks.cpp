@@ -13,7 +13,7 @@ void add_all(ReplyMarks& marks, const Marks& texts, ReplyMark mark, CallStart st
 
 void add_recipients(ReplyMarks& marks, std::string_view prefix, const ReplyFamily& family, const ToolSet& tools) {
   const auto mark_of = [&](std::string_view name) { return std::string(prefix) + std::string(name) + family.name_end; };
-  marks.add(mark_of(kContentRecipient), ReplyMark::content_begin);
+  marks.add(mark_of(kContentRecipient), ReplyMark::message_begin);
   const std::vector<std::string> names = tools.names();
   for (const std::string& name : names) marks.add(mark_of(name), ReplyMark::call, {CallStart::At::arguments, name});
 }
@@ -39,10 +39,10 @@ ReplyMarkTables::ReplyMarkTables(const ReplyFamily& family, const ToolSet& tools
   if (!is_harmony) start.add(family.reasoning_begin, ReplyMark::open_reasoning);
   if (!is_harmony && family.has_many_reasonings) content.add(family.reasoning_begin, ReplyMark::open_reasoning);
   if (!is_harmony) reasoning.add(family.reasoning_end, ReplyMark::close_reasoning);
-  add_all(start, family.content_begin, ReplyMark::content_begin);
   add_all(content, family.content_end, ReplyMark::content_end);
   if (!tools.is_empty()) add_all(start, family.bare_begin, ReplyMark::call, {CallStart::At::bare});
   for (ReplyMarks* marks : {&start, &content}) {
+    add_all(*marks, family.content_begin, ReplyMark::content_begin);
     if (!is_harmony && ends == ReasoningEnds::marked) marks->add(family.reasoning_end, ReplyMark::close_reasoning);
     add_all(*marks, family.stray_marks, ReplyMark::stray);
     if (family.has_citations) marks->add("<co>", ReplyMark::citation);
@@ -51,7 +51,7 @@ ReplyMarkTables::ReplyMarkTables(const ReplyFamily& family, const ToolSet& tools
   }
   if (!is_harmony) return;
   for (ReplyMarks* marks : {&start, &content, &reasoning}) add_harmony_marks(*marks);
-  header.add(kHarmonyMessage, ReplyMark::content_begin);
+  header.add(kHarmonyMessage, ReplyMark::message_begin);
   header.add("<|start|>", ReplyMark::stray);
   for (const std::string_view end : kHarmonyEnds) header.add(end, ReplyMark::stray);
 }

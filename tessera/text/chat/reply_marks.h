@@ -18,7 +18,8 @@ inline constexpr std::string_view kHarmonyMessage = "<|message|>";
 enum class ReplyMark : uint8_t {
   open_reasoning,
   close_reasoning,
-  content_begin,   // dropped
+  content_begin,   // dropped before the content
+  message_begin,   // of content, dropped
   content_end,     // dropped
   stray,           // dropped at either end of the content
   citation,        // dropped

@@ -225,8 +225,11 @@ bool ReplyParser::Machine::read_mark(std::string_view text, const MarkSet::Look&
       at_ = At::start;
       return take(mark.size());
     case ReplyMark::content_begin:
-      at_ = At::content;
+      if (output_.has_content()) break;
       has_begun_content_ = true;
+      [[fallthrough]];
+    case ReplyMark::message_begin:
+      at_ = At::content;
       return take(mark.size());
     case ReplyMark::content_end:
       if (!has_begun_content_ && !family_.content_begin.empty()) break;
@@ -250,7 +253,11 @@ bool ReplyParser::Machine::read_mark(std::string_view text, const MarkSet::Look&
       output_.end_message();
       return take(mark.size());
   }
-  add_content(mark);
+  // The mark has no meaning here.
+  if (std::ranges::find(family_.stray_marks, mark) != family_.stray_marks.end())
+    output_.add_stray_mark(mark);
+  else
+    add_content(mark);
   return take(mark.size());
 }
 
@@ -336,7 +343,7 @@ bool ReplyParser::Machine::read_header(std::string_view text, bool is_last) {
   const MarkSet::Look look = marks_.header.look(text, is_last);
   if (look.kind == MarkSet::Kind::wait) return false;
   const bool is_mark = look.kind == MarkSet::Kind::mark;
-  if (is_mark && marks_.header.rule(look).mark == ReplyMark::content_begin) {
+  if (is_mark && marks_.header.rule(look).mark == ReplyMark::message_begin) {
     end_header();
     return take(look.n_bytes);
   }

@@ -1,5 +1,9 @@
 // Calls of the shape tagged_args: marks and a name, then marks, name and value of each argument. Values are text, which
 // becomes JSON by the schema of the tool. The value of a string is handed over while it arrives.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/chat/json_reader.h"
 #include "tessera/text/chat/json_view.h"
@@ -7,10 +11,6 @@
 #include "tessera/text/chat/nested_tags.h"
 #include "tessera/text/json_quoted.h"
 #include "tessera/text/utf8.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
 
 namespace tessera::text {
 namespace {

@@ -78,6 +78,11 @@ TEST(JsonReader, DecodesCodePointsOfEachLength) {
             "A\xC3\xA9\xE2\x82\xAC\xF0\x9D\x84\x9E/\b\f\r\t");
 }
 
+TEST(JsonReader, DecodesTheFirstAndLastCodePointOfEachLength) {
+  EXPECT_EQ(json_string("\"\\u007f\\u0080\\u07ff\\u0800\\ud7ff\\ue000\\uffff\\ud800\\udc00\\udbff\\udfff\""),
+            "\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF");
+}
+
 TEST(JsonReader, RefusesMoreThan64Levels) {
   EXPECT_TRUE(is_json(std::string(64, '[') + std::string(64, ']')));
   JsonReader reader;

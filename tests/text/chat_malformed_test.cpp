@@ -176,6 +176,13 @@ TEST(ReplyHostile, TextAfterEightMebibytesIsContent) {
   EXPECT_EQ(halves, parsed);
 }
 
+TEST(ReplyHostile, CodeOfOverEightMebibytesIsContent) {
+  const std::string raw = "<|python_tag|>" + std::string(kMaxParsedReplyBytes, 'x');
+  const auto parsed = parse_whole(reply_case("llama-3"), raw);
+  EXPECT_EQ(parsed.reply.content, raw);
+  EXPECT_TRUE(parsed.reply.calls.empty());
+}
+
 TEST(ReplyHostile, TheLimitCutsNoCodePoint) {
   const std::string raw = "<think>" + std::string(kMaxParsedReplyBytes - 8, 'x') + "\xE2\x82\xAC</think>";
   const auto parsed = parse_whole(reply_case("qwen3"), raw);

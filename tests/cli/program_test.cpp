@@ -14,7 +14,7 @@ using testing::run_program;
 const std::vector<std::string> kModelCommands = {"tokenize", "detokenize", "logits", "inspect", "bench", "finetune"};
 const std::vector<std::string> kCommands = {"run",   "tokenize", "detokenize", "logits",  "inspect",    "plan",
                                             "bench", "devices",  "quantize",   "imatrix", "perplexity", "split",
-                                            "merge", "verify",   "graph",      "trace",   "compare"};
+                                            "merge", "verify",   "graph",      "trace",   "compare",    "reply"};
 
 TEST(Program, WithoutArgumentsListsTheCommands) {
   const ProgramOutput output = run_program({});

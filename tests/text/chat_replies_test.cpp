@@ -315,6 +315,13 @@ TEST(ReplyCalls, IdsAreTheModelsOrNineRandomDigitsOfTheSeed) {
   EXPECT_EQ(parse_reply("mistral-array", R"([TOOL_CALLS][{"id": 12, "name": "ping"}])").calls.at(0).id, "12");
 }
 
+TEST(ReplyCalls, AnIdBelongsToItsCallOnly) {
+  const Reply reply = parse_reply("mistral-call-id", "[TOOL_CALLS]ping[CALL_ID]a1[ARGS]{}[TOOL_CALLS]ping[ARGS]{}");
+  ASSERT_EQ(reply.calls.size(), 2u);
+  EXPECT_EQ(reply.calls[0].id, "a1");
+  EXPECT_EQ(reply.calls[1].id.size(), 9u);
+}
+
 TEST(ReplyCalls, WithoutParallelCallsOnlyTheFirstIsHandedOver) {
   ReplyCase given = reply_case("hermes");
   given.options.parallel_calls = false;

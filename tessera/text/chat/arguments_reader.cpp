@@ -3,17 +3,25 @@
 namespace tessera::text {
 
 JsonProgress ArgumentsReader::read(std::string_view text, std::string& out) {
+  size_t n_begin = 0;
   if (at_ == At::begin) {
-    const size_t n = text.find_first_not_of(kJsonBlanks);
-    if (n == text.npos) return {text.size(), JsonState::more};
-    const char c = text[n];
-    if (c != '{' && c != '"' && c != 'n') return {n, JsonState::bad};
-    at_ = c == '{' ? At::object : c == '"' ? At::text : At::null;
-    const size_t n_read = n + (c == '"' ? 1 : 0);
-    const JsonProgress rest = read(text.substr(n_read), out);
-    return {n_read + rest.n_bytes, rest.state};
+    n_begin = text.find_first_not_of(kJsonBlanks);
+    if (n_begin == text.npos) return {text.size(), JsonState::more};
+    if (!begin(text[n_begin])) return {n_begin, JsonState::bad};
+    if (at_ == At::text) ++n_begin;
+    text.remove_prefix(n_begin);
   }
-  if (at_ == At::text) return read_text(text, out);
+  const JsonProgress progress = at_ == At::text ? read_text(text, out) : read_value(text, out);
+  return {n_begin + progress.n_bytes, progress.state};
+}
+
+bool ArgumentsReader::begin(char c) {
+  if (c != '{' && c != '"' && c != 'n') return false;
+  at_ = c == '{' ? At::object : c == '"' ? At::text : At::null;
+  return true;
+}
+
+JsonProgress ArgumentsReader::read_value(std::string_view text, std::string& out) {
   const JsonProgress progress = json_.read(text);
   if (at_ == At::object) out += text.substr(0, progress.n_bytes);
   if (at_ == At::null && progress.state == JsonState::done) out += "{}";

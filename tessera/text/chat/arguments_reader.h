@@ -19,6 +19,8 @@ class ArgumentsReader {
  private:
   enum class At : uint8_t { begin, object, text, null };
 
+  bool begin(char c);
+  JsonProgress read_value(std::string_view text, std::string& out);
   JsonProgress read_text(std::string_view text, std::string& out);
   bool read_inside(std::string_view decoded, std::string& out);
 

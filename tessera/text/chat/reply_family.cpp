@@ -108,7 +108,8 @@ ReplyFamily reply_family_of_source(std::string_view source) {
     family.reasoning_begin.clear();
     family.reasoning_end.clear();
   }
-  return with_suffix(std::move(family), suffix_in(source, family.suffix_mark));
+  const std::string_view suffix = suffix_in(source, family.suffix_mark);
+  return with_suffix(std::move(family), suffix);
 }
 
 }  // namespace tessera::text

@@ -26,11 +26,11 @@ class TaggedArgsReader final : public CallReader {
     in_call_argument_ = in_call_.add(family_.argument_begin);
     in_call_.add(family_.call_end);
     if (family_.name_end.empty()) {
-      line_break_ = name_.add("\n");
+      name_end_ = name_.add("\n");
       name_.add(family_.argument_begin);
       name_.add(family_.call_end);
     } else {
-      line_break_ = name_.add(family_.name_end);
+      name_end_ = name_.add(family_.name_end);
     }
     for (const ArgumentNameEnd& end : family_.argument_name_ends) argument_name_.add(end.mark);
     value_begin_.add(family_.value_begin);
@@ -97,8 +97,8 @@ class TaggedArgsReader final : public CallReader {
     sink_.begin_call(tool_, "");
     n_arguments_ = 0;
     at_ = At::in_call;
-    // A line break ends the name; any other mark is read again in the call.
-    return more(look.mark == line_break_ ? look.n_bytes : 0);
+    // The end mark of a name is read here. Any other mark is read again in the call.
+    return more(look.mark == name_end_ ? look.n_bytes : 0);
   }
 
   CallStep read_in_call(std::string_view text, bool is_last) {
@@ -219,7 +219,7 @@ class TaggedArgsReader final : public CallReader {
   const ToolSet& tools_;
   CallSink& sink_;
   MarkSet between_, name_, in_call_, argument_name_, value_begin_, value_start_, value_end_, cdata_end_;
-  size_t between_call_begin_ = 0, in_call_argument_ = 0, line_break_ = 0, nested_open_ = 0;
+  size_t between_call_begin_ = 0, in_call_argument_ = 0, name_end_ = 0, nested_open_ = 0;
   At at_ = At::section;
   std::string part_;  // a name so far
   std::string tool_;

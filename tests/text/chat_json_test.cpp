@@ -68,8 +68,8 @@ TEST(JsonReader, ANumberIsCompleteWhereItMayEnd) {
 
 TEST(JsonReader, SurrogatesMustBePairs) {
   EXPECT_EQ(json_string("\"\\ud83d\\uDE00\""), "\xF0\x9F\x98\x80");
-  for (const char* text :
-       {"\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83dx\"", "\"\\ud83d\\n\"", "\"\\ud83d\\ud83d\"", "\"\\u12g4\""})
+  for (const char* text : {"\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83dx\"", "\"\\ud83d\\n\"", "\"\\ud83d\\ud83d\"",
+                           "\"\\u12g4\"", "\"\\ude001\""})
     EXPECT_FALSE(is_json(text)) << text;
 }
 

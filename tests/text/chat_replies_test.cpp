@@ -127,6 +127,10 @@ TEST(ReplyContent, StrayMarksOfGemmaAreDroppedAtTheEnds) {
   EXPECT_EQ(parse_reply("gemma-4", "<channel|>Hi <turn|> there <turn|> \n<turn|>").content, "Hi <turn|> there ");
 }
 
+TEST(ReplyContent, BlanksAfterAStrayMarkAtTheStartDoNotChangeTheEnd) {
+  EXPECT_EQ(parse_reply("gemma-4", "<turn|> a \n").content, "a \n");
+}
+
 TEST(ReplyContent, AnEndOfReasoningMayBeAStrayMark) {
   const Reply reply = parse_reply("gemma-4", "<|channel>thought\na<channel|>Hi<channel|>");
   EXPECT_EQ(reply.content, "Hi");

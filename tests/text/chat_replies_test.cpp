@@ -298,6 +298,12 @@ TEST(ReplyCalls, TextAfterABareCallIsContent) {
   EXPECT_EQ(reply.content, "; done");
 }
 
+TEST(ReplyCalls, ABareTextThatIsNoCallLeavesNoCallBehind) {
+  const Reply reply = parse_reply("llama-3", R"({"name": "ping", "x": 1} <|python_tag|>{"name": "note"})");
+  EXPECT_EQ(calls_of(reply), "note({})");
+  EXPECT_EQ(reply.content, R"({"name": "ping", "x": 1})");
+}
+
 TEST(ReplyCalls, TheGenericObjectHoldsNothingElse) {
   for (const char* text :
        {R"({"calls": []})", R"([{"name": "ping"}])", R"({"tool_calls": {}})", R"({"tool_calls": [], "a": 1})",

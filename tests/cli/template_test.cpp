@@ -10,7 +10,8 @@ using nlohmann::json;
 using testing::expect_refusal;
 using testing::run_program;
 
-constexpr const char* kMessages = R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi <|im_end|>"}])";
+constexpr const char* kMessages =
+    R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi <|im_end|>"}])";
 constexpr const char* kPrompt =
     "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <|im_end|><|im_end|>\n<|im_start|>assistant\n";
 
@@ -18,9 +19,10 @@ TEST(TemplateCommand, PrintsThePromptOfMessages) {
   EXPECT_EQ(run_program({"template", "--chat-template", "chatml"}, kMessages).out, kPrompt);
   const std::string file = testing::write_temporary("messages.json", kMessages);
   EXPECT_EQ(run_program({"template", "--chat-template", "chatml", "--messages", file}).out, kPrompt);
-  const std::string source = testing::write_temporary("source.jinja", "{{ messages[1].content }}\n");
-  EXPECT_EQ(run_program({"template", "--chat-template-file", source}, kMessages).out, "Hi <|im_end|>");
-  EXPECT_EQ(run_program({"template", "--chat-template", "{{ messages|length }}"}, kMessages).out, "2");
+  const std::string source =
+      testing::write_temporary("source.jinja", "{% for m in messages %}{{ m.content }};{% endfor %}\n");
+  EXPECT_EQ(run_program({"template", "--chat-template-file", source}, kMessages).out, "Be brief.;Hi <|im_end|>;");
+  EXPECT_EQ(run_program({"template", "--chat-template", "{{ messages|length }}"}, kMessages).out, "1");
 }
 
 TEST(TemplateCommand, FallsBackToChatmlWithAWarning) {
@@ -54,33 +56,38 @@ TEST(TemplateCommand, ShowsTheSourceAndWhatItCanDo) {
 }
 
 TEST(TemplateCommand, TheClockIsAFlag) {
-  const auto output = run_program({"template", "--chat-template", "{{ strftime_now('%A %d %b %Y %H:%M:%S %j') }} {{ date_string }}",
-                                   "--now", "2026-02-28T09:05:07"}, kMessages);
+  const auto output =
+      run_program({"template", "--chat-template", "{{ strftime_now('%A %d %b %Y %H:%M:%S %j') }} {{ date_string }}",
+                   "--now", "2026-02-28T09:05:07"},
+                  kMessages);
   EXPECT_EQ(output.out, "Saturday 28 Feb 2026 09:05:07 059 28 Feb 2026");
-  for (const char* time : {"now", "2026-02-30", "2026-13-01T00:00:00", "2026-02-28T24:00:00", "2026-02-28 09:05:07", "2026-02-28T09:05:07Z"})
-    expect_refusal(run_program({"template", "--now", time}, kMessages), 2, "--now: not a time like 2026-02-28T09:05:07");
+  for (const char* time : {"now", "2026-02-30", "2026-13-01T00:00:00", "2026-02-28T24:00:00", "2026-02-28 09:05:07",
+                           "2026-02-28T09:05:07Z"})
+    expect_refusal(run_program({"template", "--now", time}, kMessages), 2,
+                   "--now: not a time like 2026-02-28T09:05:07");
 }
 
 TEST(TemplateCommand, BatchAnswersEachLine) {
-  const std::string input = R"({"source": "{{ a + b }}", "variables": {"a": 1, "b": 2}})"
-                            "\n"
-                            R"({"source": "x\n{{ a|nope }}", "variables": {}})"
-                            "\r\n"
-                            R"({"source": "{{ raise_exception('no') }}", "variables": {}})"
-                            "\n"
-                            R"({"source": "{{ bos_token }}{{ messages[0].content }}{{ add_generation_prompt }}{{ x }}", "vars": {"x": "y"},)"
-                            R"( "messages": [{"role": "user", "content": "hi"}]})"
-                            "\n"
-                            R"({"source": "<{{ messages[0].content }}>", "messages": [{"role": "user", "content": "hi"}], "continue_final_message": true})"
-                            "\n"
-                            R"({"source": "{{ messages[0].role }}{{ date_string }}", "messages": [{"role": "developer", "content": ""}], "adapt": false})"
-                            "\n\n[]\n{}\n"
-                            R"({"source": "x", "variables": 1})"
-                            "\n"
-                            R"({"source": "x", "messages": 1})"
-                            "\n"
-                            R"({"source": "x", "messages": [], "adapt": 1})"
-                            "\nlast";
+  const std::string input =
+      R"({"source": "{{ a + b }}", "variables": {"a": 1, "b": 2}})"
+      "\n"
+      R"({"source": "x\n{{ a|nope }}", "variables": {}})"
+      "\r\n"
+      R"({"source": "{{ raise_exception('no') }}", "variables": {}})"
+      "\n"
+      R"({"source": "{{ bos_token }}{{ messages[0].content }}{{ add_generation_prompt }}{{ x }}", "vars": {"x": "y"},)"
+      R"( "messages": [{"role": "user", "content": "hi"}]})"
+      "\n"
+      R"({"source": "<{{ messages[0].content }}>", "messages": [{"role": "user", "content": "hi"}], "continue_final_message": true})"
+      "\n"
+      R"({"source": "{{ messages[0].role }}{{ date_string }}", "messages": [{"role": "developer", "content": ""}], "adapt": false})"
+      "\n\n[]\n{}\n"
+      R"({"source": "x", "variables": 1})"
+      "\n"
+      R"({"source": "x", "messages": 1})"
+      "\n"
+      R"({"source": "x", "messages": [], "adapt": 1})"
+      "\nlast";
   const auto output = run_program({"template", "--batch"}, input);
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_EQ(output.out,
@@ -100,14 +107,18 @@ TEST(TemplateCommand, BatchAnswersEachLine) {
 }
 
 TEST(TemplateCommand, RefusesWithOneLine) {
-  expect_refusal(run_program({"template", "--chat-template", "gema"}), 2, "--chat-template: unknown name \"gema\", did you mean gemma?");
+  expect_refusal(run_program({"template", "--chat-template", "gema"}), 2,
+                 "--chat-template: unknown name \"gema\", did you mean gemma?");
   expect_refusal(run_program({"template", "--chat-template", "zzzzzzzzzzzz"}), 2, "known: chatml, llama2,");
-  expect_refusal(run_program({"template", "--chat-template", "chatml", "--chat-template-file", "x"}), 2, "give one of them");
+  expect_refusal(run_program({"template", "--chat-template", "chatml", "--chat-template-file", "x"}), 2,
+                 "give one of them");
   expect_refusal(run_program({"template", "--batch", "-m", "x"}), 2, "--batch: each line names its own template");
   expect_refusal(run_program({"template", "--chat-template", "{% if %}"}, kMessages), 1,
                  "template: 1:7: unexpected '%}', want an expression");
-  expect_refusal(run_program({"template", "--chat-template", "{{ x.y }}"}, kMessages), 1, "template: 1:6: 'x' is undefined");
-  expect_refusal(run_program({"template", "--chat-template", "{{ raise_exception('Only users') }}"}, kMessages), 1, "error: Only users");
+  expect_refusal(run_program({"template", "--chat-template", "{{ x.y }}"}, kMessages), 1,
+                 "template: 1:6: 'x' is undefined");
+  expect_refusal(run_program({"template", "--chat-template", "{{ raise_exception('Only users') }}"}, kMessages), 1,
+                 "error: Only users");
   expect_refusal(run_program({"template", "--chat-template", "chatml"}, "[1]"), 1, "messages[0]: not an object");
   expect_refusal(run_program({"template", "--chat-template", "chatml"}, "{"), 1, "stdin: not JSON: error at byte 1");
   expect_refusal(run_program({"template", "--chat-template", "chatml", "--messages", "/nowhere"}), 1, "/nowhere");

@@ -47,9 +47,9 @@ std::string prompt_of(std::string_view source, const Chat& chat) {
   return prompt ? prompt->prompt.text : "error: " + prompt.error().message;
 }
 
-constexpr const char* kHello = R"([{"role": "user", "content": "Hello"}])";
-constexpr const char* kPing = R"([{"type": "function", "function": {"name": "ping", "parameters": {}}}])";
-constexpr const char* kCall =
+constexpr const char* kHelloMessages = R"([{"role": "user", "content": "Hello"}])";
+constexpr const char* kPingTool = R"([{"type": "function", "function": {"name": "ping", "parameters": {}}}])";
+constexpr const char* kCallMessages =
     R"([{"role": "user", "content": "Go"},
         {"role": "assistant", "content": "Yes", "tool_calls": [{"function": {"name": "ping", "arguments": "{\"n\": 1}"}}]},
         {"role": "tool", "tool_call_id": "call1_0", "content": "pong"}, {"role": "user", "content": "Well?"}])";
@@ -135,26 +135,26 @@ TEST(ChatTemplate, PartsBecomeOneTextAndTextBecomesAPart) {
   EXPECT_EQ(prompt_of(kDump, parts), "|user:a\nb::>");
   const std::string typed = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}";
   EXPECT_EQ(prompt_of(typed, parts), "<a><b>");
-  EXPECT_EQ(prompt_of(typed, {kHello}), "<Hello>");
+  EXPECT_EQ(prompt_of(typed, {kHelloMessages}), "<Hello>");
   EXPECT_EQ(prompt_of(kDump, {R"([{"role": "user", "content": [{"type": "image_url"}]}])"}),
             "error: messages[0].content[0]: not a part of type text");
 }
 
 TEST(ChatTemplate, CallsGetIdsNamesAndTheFormOfArguments) {
-  EXPECT_EQ(prompt_of(kDump, {kCall, kPing}),
+  EXPECT_EQ(prompt_of(kDump, {kCallMessages, kPingTool}),
             "ping|user:Go::|assistant:Yes:::call1_0 function ping {\"n\": 1}|tool:pong:ping:call1_0|user:Well?::>");
   // The template shows arguments as they are, so JSON text must stay JSON text to be valid JSON.
   const std::string as_text =
       "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
       "{{ c.function.name + c.function.arguments }}{% endfor %}|{% endfor %}";
-  EXPECT_EQ(prompt_of(as_text, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
-  std::string object = kCall;
+  EXPECT_EQ(prompt_of(as_text, {kCallMessages}), "Go|Yesping{\"n\": 1}|pong|Well?|");
+  std::string object = kCallMessages;
   object.replace(object.find("\"{\\\"n\\\": 1}\""), 12, "{\"n\":1}");
   EXPECT_EQ(prompt_of(as_text, {object}), "Go|Yesping{\"n\": 1}|pong|Well?|");
   const std::string as_object =
       "{{ tools }}{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
       "{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}|{% endfor %}";
-  EXPECT_EQ(prompt_of(as_object, {kCall}), "Go|Yesping{\"n\": 1}|pong|Well?|");
+  EXPECT_EQ(prompt_of(as_object, {kCallMessages}), "Go|Yesping{\"n\": 1}|pong|Well?|");
 }
 
 TEST(ChatTemplate, BadCallsNameTheirField) {
@@ -169,28 +169,28 @@ TEST(ChatTemplate, BadCallsNameTheirField) {
   EXPECT_EQ(prompt_of(kDump, {R"([{"content": "x"}])"}), "error: messages[0].role: missing");
   EXPECT_EQ(prompt_of(kDump, {R"(["x"])"}), "error: messages[0]: not an object");
   EXPECT_EQ(prompt_of(kDump, {R"({"role": "user"})"}), "error: messages: missing, want a list");
-  EXPECT_EQ(prompt_of(kDump, {kHello, "5"}), "error: tools: not a list");
-  EXPECT_EQ(prompt_of(kDump, {kHello, "", "5"}), "error: variables: not an object");
+  EXPECT_EQ(prompt_of(kDump, {kHelloMessages, "5"}), "error: tools: not a list");
+  EXPECT_EQ(prompt_of(kDump, {kHelloMessages, "", "5"}), "error: variables: not an object");
 }
 
 TEST(ChatTemplate, IdsOfNineCharactersWhereTheTemplateWantsThem) {
   const std::string source = std::string(kDump) + "{% if 'x'|length != 9 %}{% endif %}";
-  const std::string prompt = prompt_of(source, {kCall, kPing});
+  const std::string prompt = prompt_of(source, {kCallMessages, kPingTool});
   const size_t at = prompt.find("Yes:::") + 6;
   const std::string id = prompt.substr(at, 9);
   EXPECT_EQ(prompt, "ping|user:Go::|assistant:Yes:::" + id + " function ping {\"n\": 1}|tool:pong:ping:" + id +
                         "|user:Well?::>");
   EXPECT_TRUE(std::ranges::all_of(id, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; })) << id;
-  std::string kept = kCall;
+  std::string kept = kCallMessages;
   for (size_t i = kept.find("call1_0"); i != std::string::npos; i = kept.find("call1_0"))
     kept.replace(i, 7, "abcDEF123");
   kept.replace(kept.find("[{\"function\""), 2, "[{\"id\": \"abcDEF123\", ");
-  EXPECT_NE(prompt_of(source, {kept, kPing}).find("Yes:::abcDEF123 "), std::string::npos);
+  EXPECT_NE(prompt_of(source, {kept, kPingTool}).find("Yes:::abcDEF123 "), std::string::npos);
 }
 
 TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
   EXPECT_EQ(
-      prompt_of("chatml", {kCall, kPing}),
+      prompt_of("chatml", {kCallMessages, kPingTool}),
       "<|im_start|>system\nYou can call these functions:\n{\"name\": \"ping\", \"parameters\": {}}\n\nTo call "
       "functions, reply with one JSON object and nothing else: {\"tool_calls\": [{\"name\": \"NAME\", "
       "\"arguments\": {}}]}\nOtherwise reply in plain text.<|im_end|>\n<|im_start|>user\nGo<|im_end|>\n"
@@ -199,7 +199,7 @@ TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
       "<|im_start|>assistant\n");
   // The text joins a system message that is there.
   const std::string system =
-      prompt_of("chatml", {R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])", kPing});
+      prompt_of("chatml", {R"([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])", kPingTool});
   EXPECT_TRUE(system.starts_with("<|im_start|>system\nS\n\nYou can call these functions:\n")) << system;
 }
 
@@ -209,15 +209,16 @@ TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
       "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
       "</{{ m.role }}>{% endfor %}";
   EXPECT_EQ(create(source).capabilities().call_example, "<call>NAME:{}</call>");
-  const std::string prompt = prompt_of(source, {kHello, kPing});
+  const std::string prompt = prompt_of(source, {kHelloMessages, kPingTool});
   EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
       << prompt;
 }
 
 TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
-  EXPECT_EQ(prompt_of("{% for f in xml_tools %}{{ f.name }}{% endfor %}{{ messages[0].content }}", {kHello, kPing}),
+  EXPECT_EQ(prompt_of("{% for f in xml_tools %}{{ f.name }}{% endfor %}{{ messages[0].content }}",
+                      {kHelloMessages, kPingTool}),
             "pingHello");
-  EXPECT_EQ(prompt_of("{{ functions }}{{ messages[0].content }}", {kHello, kPing}),
+  EXPECT_EQ(prompt_of("{{ functions }}{{ messages[0].content }}", {kHelloMessages, kPingTool}),
             "[\n    {\n        \"name\": \"ping\",\n        \"parameters\": {}\n    }\n]Hello");
 }
 
@@ -243,21 +244,23 @@ TEST(ChatTemplate, VariablesOfTheRequest) {
   const std::string source =
       "{{ enable_thinking }} {{ thinking }} {{ reasoning_effort }} {{ preserve_thinking }} "
       "{{ clear_thinking }} {{ date_string }} {{ datetime }} {{ x }} {{ messages|length }}";
-  EXPECT_EQ(prompt_of(source, {kHello}), "False     21 Nov 2026 Nov 21 2026  1");
-  EXPECT_EQ(prompt_of("<think>" + source, {kHello}), "<think>True     21 Nov 2026 Nov 21 2026  1");
-  EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "high"}),
+  EXPECT_EQ(prompt_of(source, {kHelloMessages}), "False     21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of("<think>" + source, {kHelloMessages}), "<think>True     21 Nov 2026 Nov 21 2026  1");
+  EXPECT_EQ(prompt_of(source, {.messages = kHelloMessages, .enable_thinking = true, .reasoning_effort = "high"}),
             "True True high   21 Nov 2026 Nov 21 2026  1");
-  EXPECT_EQ(prompt_of(source, {.messages = kHello, .enable_thinking = true, .reasoning_effort = "none"}),
+  EXPECT_EQ(prompt_of(source, {.messages = kHelloMessages, .enable_thinking = true, .reasoning_effort = "none"}),
             "False False    21 Nov 2026 Nov 21 2026  1");
   EXPECT_EQ(
-      prompt_of(source, {.messages = kHello,
+      prompt_of(source, {.messages = kHelloMessages,
                          .variables = R"({"x": "X", "messages": [], "date_string": "D", "preserve_reasoning": true})"}),
       "False   True False D Nov 21 2026 X 1");
 }
 
 TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {
   const std::string source = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}";
-  const auto text = [&](ChatTokens tokens) { return render(create(source, std::move(tokens)), {kHello})->prompt.text; };
+  const auto text = [&](ChatTokens tokens) {
+    return render(create(source, std::move(tokens)), {kHelloMessages})->prompt.text;
+  };
   EXPECT_EQ(text({"<s>", "</s>"}), "<s>Hello</s>");
   EXPECT_EQ(text({"<s>", "</s>", true, false}), "Hello</s>");
   EXPECT_EQ(text({"<s>", "</s>", false, true}), "<s>Hello");
@@ -315,8 +318,9 @@ TEST(ChatTemplate, MarksWhatTheClientWrote) {
             "<[ aB c ]>([ aB c ])");
   EXPECT_EQ(given("{% for k, v in messages[0].items() %}{{ k }}{{ v|e }}{% endfor %}", user),
             "[role]user[content aB c ]");
-  EXPECT_EQ(given("{{ tools[0].function.name }}|{{ tools|tojson }}", kHello, R"([{"function": {"name": "f"}}])"),
-            "[f]|[{\"[function]\": {\"[name]\": \"[f]\"}}]");
+  EXPECT_EQ(
+      given("{{ tools[0].function.name }}|{{ tools|tojson }}", kHelloMessages, R"([{"function": {"name": "f"}}])"),
+      "[f]|[{\"[function]\": {\"[name]\": \"[f]\"}}]");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a chat template can do, found by rendering it with marked inputs. The adaptation of messages, the parser of
+// Capabilities of a chat template, found by rendering it with marked inputs. The adaptation of messages, the parser of
 // replies and `tessera template --caps` read the result.
 #pragma once
 

@@ -19,7 +19,7 @@ struct ChatTokens {
   bool adds_eos = false;
 };
 
-/// What a client asks for. The values are in one heap; `missing` values were not given.
+/// The request of a client. Its values are in one heap; `missing` values were not given.
 struct ChatRequest {
   jinja::Value messages{};   // list of dicts as of the OpenAI API: role, content, tool_calls, ...
   jinja::Value tools{};      // list of {"type": "function", "function": {name, description, parameters}}

@@ -26,15 +26,20 @@ Result<Arguments> collect_arguments(Runtime& runtime, const CallShape& shape, st
   Arguments arguments;
   for (size_t i = 0; i < values.size(); ++i) {
     switch (shape.arguments[i].passing) {
-      case Passing::positional: arguments.positional.push_back(values[i]); break;
-      case Passing::keyword: arguments.keywords.push_back({shape.arguments[i].keyword.bytes(), values[i]}); break;
+      case Passing::positional:
+        arguments.positional.push_back(values[i]);
+        break;
+      case Passing::keyword:
+        arguments.keywords.push_back({shape.arguments[i].keyword.bytes(), values[i]});
+        break;
       case Passing::star: {
         TESSERA_ASSIGN(const List* list, elements(runtime, values[i]));
         TESSERA_TRY(runtime.spend(list->items.size()));
         arguments.positional.insert(arguments.positional.end(), list->items.begin(), list->items.end());
         break;
       }
-      case Passing::double_star: TESSERA_TRY(spread_dict(runtime, values[i], arguments));
+      case Passing::double_star:
+        TESSERA_TRY(spread_dict(runtime, values[i], arguments));
     }
   }
   return arguments;
@@ -56,13 +61,11 @@ Result<MacroArguments> bind_macro(Runtime& runtime, const Program& program, cons
   MacroArguments bound{std::vector<Value>(n_parameters), Value::undefined(), Value::tuple(extra), Value::dict(rest)};
   std::copy(arguments.positional.begin(), first_extra, bound.values.begin());
   for (const Arguments::Keyword& keyword : arguments.keywords) {
-    const auto parameter = std::ranges::find_if(code.parameters, [&](uint32_t variable) {
-      return program.variables[variable].bytes() == keyword.name;
-    });
+    const auto parameter = std::ranges::find_if(
+        code.parameters, [&](uint32_t variable) { return program.variables[variable].bytes() == keyword.name; });
     if (parameter != code.parameters.end()) {
       Value& value = bound.values[to_size(parameter - code.parameters.begin())];
-      if (!value.is_missing())
-        return fail(ErrorCode::invalid_argument, "second value for argument '{}'", keyword.name);
+      if (!value.is_missing()) return fail(ErrorCode::invalid_argument, "second value for argument '{}'", keyword.name);
       value = keyword.value;
     } else if (keyword.name == "caller" && code.uses_caller) {
       bound.caller = keyword.value;

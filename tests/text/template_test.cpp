@@ -85,6 +85,8 @@ TEST(Template, RefusesWithAPlaceAndWords) {
       {"{{ [1]|map }}", "1:8: map: neither the name of a filter nor an attribute"},
       {"{{ [1]|map('nope') }}", "1:8: map: unknown filter 'nope'"},
       {"{{ [1]|select('nope') }}", "1:8: select: unknown test 'nope'"},
+      {"{{ '\\u00", "1:5: escape '\\u' is not a character"},
+      {"{{ '\\1", "1:4: string without closing quote"},
       {"{% include 'x' %}", "1:4: 'include' is not available to chat templates"},
       {"{% if x %}\n{% for %}", "2:8: unexpected '%}', want the name of a variable"},
       {"{{ strftime_now('%Q') }}", "1:16: unknown conversion \"%Q\" in a date format"},

@@ -281,7 +281,8 @@ Result<> Lexer::lex_escape(std::string& out) {
   }
   if (!is_octal) ++at_;
   const std::string_view wanted = is_octal ? "01234567" : "0123456789abcdefABCDEF";
-  const size_t n = std::min(rest().find_first_not_of(wanted), is_octal ? size_t{3} : n_hex);
+  const size_t n_digits = std::min(rest().find_first_not_of(wanted), rest().size());
+  const size_t n = std::min(n_digits, is_octal ? size_t{3} : n_hex);
   const auto code_point = parse_integer(rest().substr(0, n), is_octal ? 8 : 16);
   const bool is_surrogate = code_point && *code_point >= 0xD800 && *code_point <= 0xDFFF;
   if ((!is_octal && n != n_hex) || !code_point || *code_point > kMaxCodePoint || is_surrogate)

@@ -1,15 +1,20 @@
-# TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc and fmt are linked
+# TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc, fmt and utf8proc are linked
 # statically. BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this option
 # (scripts/package.sh).
 #
 # The objects equal those of an ordinary release build and only the link differs, so both share the compiler cache.
-# tessera_fmt is fmt: the system's shared library, or the same code as a static library.
-option(TESSERA_PORTABLE "Link libstdc++, libgcc and fmt into the programs" OFF)
+# tessera_fmt is fmt: the system's shared library, or the same code as a static library. tessera_utf8proc is utf8proc:
+# the system's library, shared or static.
+option(TESSERA_PORTABLE "Link libstdc++, libgcc, fmt and utf8proc into the programs" OFF)
 
+find_path(utf8proc_include utf8proc.h REQUIRED)
 if(NOT TESSERA_PORTABLE)
+  find_library(tessera_utf8proc utf8proc REQUIRED)
   set(tessera_fmt fmt::fmt)
   return()
 endif()
+find_library(tessera_static_utf8proc libutf8proc.a REQUIRED)
+set(tessera_utf8proc ${tessera_static_utf8proc})
 add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libstdc++;-static-libgcc>")
 if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # fmt.cpp instantiates the templates of fmt 9 (Debian 12 and Ubuntu 24.04)
   set(tessera_fmt fmt::fmt-header-only)

@@ -1,0 +1,199 @@
+// A program under a pseudo terminal, for tests: the test types bytes, and waits for what the screen should show.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cli/screen.h"
+
+namespace tessera::testing {
+
+/// Both ends of a pseudo terminal. The program's end has the file descriptor `inner`.
+class PtyPair {
+ public:
+  explicit PtyPair(int n_rows = 24, int n_columns = 80) : outer_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    EXPECT_GE(outer_, 0);
+    EXPECT_EQ(::grantpt(outer_), 0);
+    EXPECT_EQ(::unlockpt(outer_), 0);
+    std::array<char, 128> name{};
+    EXPECT_EQ(::ptsname_r(outer_, name.data(), name.size()), 0);
+    name_ = name.data();
+    inner_ = ::open(name_.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    EXPECT_GE(inner_, 0);
+    set_size(n_rows, n_columns);
+  }
+  ~PtyPair() { close_inner(), close_outer(); }
+  PtyPair(const PtyPair&) = delete;
+  PtyPair& operator=(const PtyPair&) = delete;
+
+  int outer() const { return outer_; }
+  int inner() const { return inner_; }
+  const std::string& name() const { return name_; }
+  void close_inner() { close_once(inner_); }
+  void close_outer() { close_once(outer_); }  // the program sees a hangup
+
+  void set_size(int n_rows, int n_columns) const {
+    winsize size{};
+    size.ws_row = static_cast<unsigned short>(n_rows);
+    size.ws_col = static_cast<unsigned short>(n_columns);
+    ::ioctl(outer_, TIOCSWINSZ, &size);
+  }
+  termios modes() const {
+    termios modes{};
+    ::tcgetattr(outer_, &modes);
+    return modes;
+  }
+
+ private:
+  static void close_once(int& fd) {
+    if (fd >= 0) ::close(std::exchange(fd, -1));
+  }
+  int outer_ = -1, inner_ = -1;
+  std::string name_;
+};
+
+/// The test's side of a pseudo terminal: types, and keeps the screen.
+class PtyUser {
+ public:
+  PtyUser(PtyPair& pty, int n_rows, int n_columns) : pty_(pty), screen_(n_rows, n_columns) {}
+
+  const Screen& screen() const { return screen_; }
+  /// All bytes that the program wrote.
+  const std::string& output() const { return output_; }
+
+  void type(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(pty_.outer(), bytes.data(), std::min<size_t>(bytes.size(), 512));
+      if (n < 0 && errno != EINTR && errno != EAGAIN) return;
+      if (n > 0) bytes.remove_prefix(to_size(n));
+      read_for(0);  // a program that waits for its output to be read reads no input
+    }
+  }
+
+  void resize(int n_rows, int n_columns, bool reflows = true) {
+    screen_.resize(n_rows, n_columns, reflows);
+    pty_.set_size(n_rows, n_columns);
+  }
+
+  /// Reads output until the condition holds. Returns false, and the test fails, if that takes 60 s or the program ends.
+  bool wait_for(const std::function<bool(const Screen&)>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition(screen_)) {
+      const bool is_late = std::chrono::steady_clock::now() > end;
+      if (!is_late && (read_for(20) || !is_closed_)) continue;
+      ADD_FAILURE() << (is_late ? "not seen in 60 s" : "the program ended") << "; the screen:\n" << screen_.text();
+      return false;
+    }
+    return true;
+  }
+  bool wait_for_text(std::string_view part) {
+    return wait_for([&](const Screen& screen) { return screen.text().find(part) != std::string::npos; });
+  }
+  bool wait_for_screen(std::string_view text) {
+    const bool was_seen = wait_for([&](const Screen& screen) { return screen.text() == text; });
+    if (!was_seen) ADD_FAILURE() << "wanted:\n" << text;
+    return was_seen;
+  }
+  /// Reads output until the program's end of the terminal is closed.
+  void read_to_end() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!is_closed_ && std::chrono::steady_clock::now() < end) read_for(20);
+  }
+
+ private:
+  bool read_for(int timeout_ms) {
+    pollfd wanted{pty_.outer(), POLLIN, 0};
+    if (::poll(&wanted, 1, timeout_ms) <= 0) return false;
+    std::array<char, 4096> bytes;
+    const ssize_t n = ::read(pty_.outer(), bytes.data(), bytes.size());
+    if (n <= 0) {
+      is_closed_ = n == 0 || (errno != EINTR && errno != EAGAIN);
+      return false;
+    }
+    output_.append(bytes.data(), to_size(n));
+    screen_.feed({bytes.data(), to_size(n)});
+    return true;
+  }
+
+  PtyPair& pty_;
+  Screen screen_;
+  std::string output_;
+  bool is_closed_ = false;
+};
+
+/// A program whose controlling terminal is a pseudo terminal.
+class PtyChild {
+ public:
+  /// args[0] is the path of the program. `env` is its whole environment ("NAME=value").
+  PtyChild(std::vector<std::string> args, std::vector<std::string> env, int n_rows = 24, int n_columns = 80)
+      : pty_(n_rows, n_columns), user_(pty_, n_rows, n_columns) {
+    std::vector<char*> argv, envp;
+    for (std::string& word : args) argv.push_back(word.data());
+    for (std::string& entry : env) envp.push_back(entry.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) run(argv.data(), envp.data());
+    EXPECT_GT(pid_, 0);
+    pty_.close_inner();
+  }
+  ~PtyChild() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  PtyChild(const PtyChild&) = delete;
+  PtyChild& operator=(const PtyChild&) = delete;
+
+  PtyUser& user() { return user_; }
+  const Screen& screen() const { return user_.screen(); }
+  pid_t pid() const { return pid_; }
+  termios modes() const { return pty_.modes(); }
+  void send_signal(int signal) const { ::kill(pid_, signal); }
+  void hang_up() { pty_.close_outer(); }
+
+  /// Waits until the program is stopped (Ctrl-Z). Returns the signal.
+  int wait_for_stop() const {
+    int status = 0;
+    ::waitpid(pid_, &status, WUNTRACED);
+    return WIFSTOPPED(status) ? WSTOPSIG(status) : -1;
+  }
+  /// Reads all output and returns the exit status, or 128 + signal.
+  int wait_for_exit() {
+    if (pty_.outer() >= 0) user_.read_to_end();
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  // Runs in the child, and calls functions only that are safe between fork and exec.
+  [[noreturn]] void run(char** argv, char** envp) const {
+    ::setsid();
+    ::ioctl(pty_.inner(), TIOCSCTTY, 0);
+    for (int fd = 0; fd < 3; ++fd) ::dup2(pty_.inner(), fd);
+    ::execve(argv[0], argv, envp);
+    ::_exit(127);
+  }
+
+  PtyPair pty_;
+  PtyUser user_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace tessera::testing

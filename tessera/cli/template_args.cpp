@@ -50,7 +50,10 @@ Result<text::ChatTemplate> create_chat_template(std::string source, text::ChatTo
 
 std::unexpected<Error> template_failure(std::string_view source, const text::ChatError& error, const Context& process) {
   const bool shows_place = error.in_template && stderr_is_terminal() && !process.quiet;
-  if (shows_place) log(quote_source(source, *error.in_template));
+  if (shows_place) {
+    const std::string quoted = quote_source(source, *error.in_template);
+    log(std::string_view(quoted).substr(0, quoted.size() - 1));  // log() ends the line
+  }
   return fail(error.in_template ? ErrorCode::format : ErrorCode::invalid_argument, "{}", error.message);
 }
 

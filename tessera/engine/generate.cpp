@@ -26,9 +26,15 @@ std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const En
   return std::make_shared<EngineVocab>(std::move(engine));
 }
 
-Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* cancel) {
+Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* cancel, int64_t n_stored,
+                          const PromptProgress& progress) {
   if (prompt.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
   const auto n_prompt = static_cast<int64_t>(prompt.size());
+  // The last token is always decoded: its logits choose the first new token.
+  if (n_stored < 0 || n_stored >= n_prompt || (n_stored > 0 && session_.has_encoder()))
+    return fail(ErrorCode::invalid_argument, "{} tokens of a prompt of {} cannot be stored already", n_stored,
+                n_prompt);
+  position_ = static_cast<int32_t>(n_stored);
   if (n_prompt > session_.n_ctx())
     return fail(ErrorCode::limit, "the prompt has {} tokens, the context holds {} (option n_ctx sets it)", n_prompt,
                 session_.n_ctx());
@@ -42,18 +48,19 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
     TESSERA_TRY(session_.encode(sequence_, prompt, cancel));
     prompt = std::span(&start_token, 1);
   }
-  return read(prompt, cancel);
+  return read(prompt, progress, cancel);
 }
 
-Result<> Generator::read(std::span<const int32_t> prompt, const CancelToken* cancel) {
+Result<> Generator::read(std::span<const int32_t> prompt, const PromptProgress& progress, const CancelToken* cancel) {
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   n_keep_ = options_.n_keep < 0 ? n_prompt : std::min(options_.n_keep, n_prompt);
   for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
   const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);
-  for (int64_t begin = 0; begin < n_prompt; begin += n_batch) {
-    const auto part = prompt.subspan(to_size(begin), to_size(std::min(n_batch, n_prompt - begin)));
+  while (position_ < n_prompt) {
+    const auto part = prompt.subspan(to_size(position_), to_size(std::min(n_batch, n_prompt - position_)));
     TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
     position_ += static_cast<int32_t>(part.size());
+    if (progress) progress(position_, n_prompt);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Text generation: decodes a prompt, then returns tokens one by one until a stop reason applies.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,16 +31,21 @@ struct GenerateOptions {
   int64_t n_batch = 2048;      // prompt tokens per decode(); a cancellation keeps the tokens of earlier calls
 };
 
+/// Called after each part of a prompt, with the number of tokens that are stored and the number of all.
+using PromptProgress = std::function<void(int64_t n_stored, int64_t n_tokens)>;
+
 class Generator {
  public:
   /// Generates in one sequence of a session; session and chain must outlive this.
   Generator(Session& session, sample::Chain& chain, int32_t sequence, const GenerateOptions& options)
       : session_(session), chain_(chain), sequence_(sequence), options_(options) {}
 
-  /// Decodes the prompt. If the model has an encoder, encodes the prompt instead and begins a text. Errors:
-  /// invalid_argument (empty prompt); limit (longer than the context); unsupported (context_shift with a model whose
-  /// context cannot be shifted); cancelled.
-  Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel);
+  /// Decodes the prompt but its first n_stored tokens, which the sequence already holds. If the model has an encoder,
+  /// encodes the prompt instead and begins a text. Errors: invalid_argument (empty prompt, n_stored out of range);
+  /// limit (longer than the context); unsupported (context_shift with a model whose context cannot be shifted);
+  /// cancelled.
+  Result<> start(std::span<const int32_t> prompt, const CancelToken* cancel, int64_t n_stored = 0,
+                 const PromptProgress& progress = {});
 
   /// Returns the next token, or -1 with the reason in stop_reason(). Errors: limit (the context cannot be shifted with
   /// n_keep tokens kept); cancelled.
@@ -47,11 +53,13 @@ class Generator {
 
   StopReason stop_reason() const { return stop_; }
   int64_t n_generated() const { return n_generated_; }
+  /// The number of tokens of prompt and text that the sequence holds, also after an error.
+  int64_t n_stored() const { return position_; }
   /// The logits for the choice of the next token.
   std::span<const float> logits() const { return session_.logits(0); }
 
  private:
-  Result<> read(std::span<const int32_t> prompt, const CancelToken* cancel);
+  Result<> read(std::span<const int32_t> prompt, const PromptProgress& progress, const CancelToken* cancel);
   Result<> make_room();
   Result<> decode(int32_t token, const CancelToken* cancel);
 

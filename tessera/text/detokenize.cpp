@@ -7,18 +7,6 @@
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
-namespace {
-
-/// The number of bytes at the end of text that begin an incomplete code point.
-size_t n_unfinished_bytes(std::string_view text) {
-  for (size_t n = 1; n <= 3 && n <= text.size(); ++n) {
-    const Utf8Step step = next_utf8(text.substr(text.size() - n));
-    if (step.state == Utf8State::incomplete && step.n_bytes == n) return n;
-  }
-  return 0;
-}
-
-}  // namespace
 
 Result<> PieceWriter::append(int64_t id, std::string& out) {
   const Vocab& vocab = tokenizer_->vocab();
@@ -49,7 +37,7 @@ Result<std::string> detokenize(const Tokenizer& tokenizer, std::span<const int32
 
 Result<std::string> DetokenizeStream::push(int64_t id) {
   TESSERA_TRY(writer_.append(id, held_));
-  const size_t n_done = held_.size() - n_unfinished_bytes(held_);
+  const size_t n_done = held_.size() - n_incomplete_bytes(held_);
   std::string done = to_valid_utf8(std::string_view(held_).substr(0, n_done));
   held_.erase(0, n_done);
   return done;

@@ -53,6 +53,14 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
+size_t n_incomplete_bytes(std::string_view text) {
+  for (size_t n = 1; n <= 3 && n <= text.size(); ++n) {
+    const Utf8Step step = next_utf8(text.substr(text.size() - n));
+    if (step.state == Utf8State::incomplete && step.n_bytes == n) return n;
+  }
+  return 0;
+}
+
 std::string to_valid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());

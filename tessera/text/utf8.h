@@ -27,6 +27,9 @@ Utf8Step next_utf8(std::string_view text);
 
 bool is_valid_utf8(std::string_view text);
 
+/// The number of bytes at the end of the text that begin an incomplete code point: 0 to 3.
+size_t n_incomplete_bytes(std::string_view text);
+
 /// Returns the text with each invalid step, and an incomplete one at the end, replaced by U+FFFD.
 std::string to_valid_utf8(std::string_view text);
 

@@ -10,19 +10,8 @@ namespace {
 
 using testing::json_value;
 
-// 2026-02-28 09:05:07, the clock of the golden data.
-std::tm golden_clock() {
-  std::tm now{};
-  now.tm_year = 126;
-  now.tm_mon = 1;
-  now.tm_mday = 28;
-  now.tm_hour = 9;
-  now.tm_min = 5;
-  now.tm_sec = 7;
-  now.tm_wday = 6;
-  now.tm_yday = 58;
-  return now;
-}
+// The clock of the golden data.
+std::tm golden_clock() { return testing::clock_at(2026, 2, 28, 9, 5, 7); }
 
 ChatTemplate golden_template(const std::string& folder, std::string_view name) {
   auto created =

@@ -1,6 +1,7 @@
 // Rows of snippets of the template language with their results: tests/data/templates and the golden data.
 #pragma once
 
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -18,6 +19,19 @@ inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+/// A time for templates: month and day from 1.
+inline std::tm clock_at(int year, int month, int day, int hour, int minute, int second) {
+  std::tm time{};
+  time.tm_year = year - 1900;
+  time.tm_mon = month - 1;
+  time.tm_mday = day;
+  time.tm_hour = hour;
+  time.tm_min = minute;
+  time.tm_sec = second;
+  ::timegm(&time);  // fills in the day of the week and of the year
+  return time;
 }
 
 /// Parses JSON that a test knows to be valid.

@@ -290,11 +290,11 @@ class Adapter {
     return append_content(message, "\n", json);
   }
 
-  // A template without a system role: its text goes before the next user message.
+  // Templates without a system role get system texts in front of the next user message.
   Result<> adapt_system() {
     if (caps_.system) return {};
     List* adapted = heap_.create_list();
-    Value waiting;  // a user message with the texts of system messages
+    Value waiting;  // the user message that collects system texts
     for (const Value& message : messages_->items) {
       if (is_role(message, "system")) {
         if (waiting.is_missing()) waiting = empty_user_message();

@@ -79,7 +79,7 @@ struct CallContext {
 
 std::unique_ptr<CallReader> create_call_reader(const CallContext& context, const CallStart& start);
 
-// One function per file. create_call_reader() calls them.
+// Creates a reader of one shape or of a few. create_call_reader() chooses the function.
 std::unique_ptr<CallReader> create_json_reader(const CallContext& context, const CallStart& start);
 std::unique_ptr<CallReader> create_tagged_json_reader(const CallContext& context, const CallStart& start);
 std::unique_ptr<CallReader> create_tagged_args_reader(const CallContext& context, const CallStart& start);

@@ -127,8 +127,8 @@ bool shows_call(const std::string& prompt) {
          !prompt.contains(nested);
 }
 
-// The text that a call adds to the message of the assistant, with NAME and {} in place of the function and its
-// arguments: the difference to a message with a plain answer.
+// Returns a call in the template's own form, with NAME for the function and {} for its arguments. It is the difference
+// between a message with a call and a message with a plain answer.
 std::string call_example(const Probe& probe, const CallForm& form) {
   const std::string with_call = probe.render([&](Heap& heap, jinja::List& messages) {
     add_call(heap, messages, form, false, false);

@@ -39,8 +39,7 @@ struct ChatPrompt {
   std::string generation_prompt;  // end of the prompt that add_generation_prompt added; it belongs to the reply
 };
 
-/// The failure of a render: of the request (`error.code()` is invalid_argument, the message names the field), or of the
-/// template.
+/// The failure of a render: of the template, or of the request, whose field the message then names.
 struct ChatError {
   std::string message;
   std::optional<jinja::TemplateError> in_template{};

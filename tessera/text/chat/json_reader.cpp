@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/text/json_quoted.h"
+#include "tessera/text/unicode.h"
 
 namespace tessera::text {
 namespace {
@@ -18,25 +19,6 @@ bool is_plain_in_string(char c) { return static_cast<unsigned char>(c) >= 0x20 &
 std::string json_escaped(std::string_view text) {
   const std::string quoted = json_quoted(text);
   return quoted.substr(1, quoted.size() - 2);
-}
-
-void append_code_point(std::string& out, uint32_t code) {
-  const auto put = [&out](uint32_t byte) { out += static_cast<char>(byte); };
-  const auto put_low_bits = [&](uint32_t shift) { put(0x80 | (code >> shift & 0x3F)); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    return put_low_bits(0);
-  }
-  if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put_low_bits(6);
-    return put_low_bits(0);
-  }
-  put(0xF0 | code >> 18);
-  put_low_bits(12);
-  put_low_bits(6);
-  put_low_bits(0);
 }
 
 JsonProgress JsonStringReader::read(std::string_view text, std::string* out) {
@@ -107,7 +89,7 @@ bool JsonStringReader::read_hex(char c, std::string* out) {
     return true;
   }
   if (is_low) code_ = 0x10000 + ((high_ - 0xD800) << 10) + (code_ - 0xDC00);
-  if (out != nullptr) append_code_point(*out, code_);
+  if (out != nullptr) append_utf8(code_, *out);
   high_ = 0;
   at_ = At::text;
   return true;

@@ -91,7 +91,4 @@ class JsonReader {
 /// Returns the text as the inside of a JSON string.
 std::string json_escaped(std::string_view text);
 
-/// Appends the code point in UTF-8. It is at most U+10FFFF.
-void append_code_point(std::string& out, uint32_t code);
-
 }  // namespace tessera::text

@@ -5,6 +5,7 @@
 
 #include "tessera/text/chat/call_reader.h"
 #include "tessera/text/json_quoted.h"
+#include "tessera/text/unicode.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
@@ -43,7 +44,7 @@ bool is_word_byte(char c) {
 std::string utf8_of(uint32_t code) {
   if (code >= 0x110000 || (code >= 0xD800 && code < 0xE000)) return std::string(kReplacementCharacter);
   std::string out;
-  append_code_point(out, code);
+  append_utf8(code, out);
   return out;
 }
 

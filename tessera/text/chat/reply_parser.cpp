@@ -20,22 +20,10 @@ ReasoningEnds ends_of(ReasoningFormat format) {
   return format == ReasoningFormat::none ? ReasoningEnds::unmarked : ReasoningEnds::marked;
 }
 
-bool is_continuation_byte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
 // Whether the mark ends with a bracket that the reader of the calls reads as their first byte.
 bool ends_with_first_byte(std::string_view mark, ReplyShape shape) {
   const bool is_json = shape == ReplyShape::json || shape == ReplyShape::key_json;
   return mark.ends_with('[') ? is_json || shape == ReplyShape::python : is_json && mark.ends_with('{');
-}
-
-// Returns the length of the front of text that does not end inside a code point.
-size_t whole_code_points(std::string_view text) {
-  for (size_t n = 1; n <= std::min<size_t>(3, text.size()); ++n) {
-    const size_t at = text.size() - n;
-    if (is_continuation_byte(text[at])) continue;
-    return next_utf8(text.substr(at)).state == Utf8State::incomplete ? at : text.size();
-  }
-  return text.size();
 }
 
 }  // namespace
@@ -59,7 +47,7 @@ class ReplyParser::Machine {
   void feed(std::string_view bytes) {
     output_.clear_deltas();
     partial_ += bytes;
-    const size_t n = whole_code_points(partial_);
+    const size_t n = partial_.size() - n_incomplete_bytes(partial_);
     add_text(to_valid_utf8(std::string_view(partial_).substr(0, n)));
     partial_.erase(0, n);
   }

@@ -91,6 +91,20 @@ JsonTypes types_of_schema(std::string_view root, std::string_view schema) {
 
 }  // namespace
 
+Result<std::vector<ReplyTool>> parse_reply_tools(std::string_view json) {
+  const auto definitions = json_elements(json);
+  if (!definitions) return fail(ErrorCode::format, "tools: not a JSON list");
+  std::vector<ReplyTool> tools;
+  for (const std::string_view definition : *definitions) {
+    const std::string_view wrapped = json_member(definition, "function");
+    const std::string_view function = wrapped.empty() ? definition : wrapped;
+    auto name = json_string(json_member(function, "name"));
+    if (!name) return fail(ErrorCode::format, "tools[{}]: has no name", tools.size());
+    tools.push_back({std::move(*name), std::string(json_member(function, "parameters"))});
+  }
+  return tools;
+}
+
 ToolSet::ToolSet(std::span<const ReplyTool> tools) {
   for (const ReplyTool& tool : tools) {
     auto& arguments = tools_[tool.name];

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/result.h"
+
 namespace tessera::text {
 
 /// A tool as a request describes it.
@@ -17,6 +19,10 @@ struct ReplyTool {
   std::string name;
   std::string parameters;  // JSON text of the schema of the arguments
 };
+
+/// Reads a JSON list of definitions: functions with a name and parameters, or objects that hold one as "function".
+/// Errors: format ("tools[2]: has no name").
+Result<std::vector<ReplyTool>> parse_reply_tools(std::string_view json);
 
 /// JSON types in the order in which a text is tried as each of them.
 enum class JsonType : uint8_t { null, boolean, number, integer, array, object, string };

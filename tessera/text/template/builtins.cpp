@@ -1,7 +1,6 @@
 #include "tessera/text/template/builtins.h"
 
 #include <algorithm>
-#include <set>
 
 #include "tessera/base/index.h"
 #include "tessera/text/template/operators.h"

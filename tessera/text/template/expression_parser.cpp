@@ -104,19 +104,27 @@ void ExpressionParser::emit_operator(const Item& item) {
   for (const size_t jump : item.jumps) code_.land(jump);
 }
 
+// Ends VALUE if CONDITION without else: a false condition gives undefined.
+void ExpressionParser::finish_condition() {
+  const Item& item = items_.back();
+  code_.emit_jump_back(Opcode::jump_if_true, item.at, item.begin + 1);
+  code_.emit_push(item.at, Value::undefined());
+  code_.land(item.jump);
+  items_.pop_back();
+}
+
 // Ends the expression on top of the innermost bracket: operators and inline ifs.
 void ExpressionParser::finish_element() {
   while (true) {
     reduce(1);
-    const Item& top = items_.back();
-    if (top.what == What::condition) {
-      code_.emit_jump_back(Opcode::jump_if_true, top.at, top.begin + 1);
-      code_.emit(Opcode::push_undefined, top.at);
-    } else if (top.what != What::alternative) {
+    if (items_.back().what == What::condition) {
+      finish_condition();
+    } else if (items_.back().what == What::alternative) {
+      code_.land(items_.back().jump);
+      items_.pop_back();
+    } else {
       return;
     }
-    code_.land(top.jump);
-    items_.pop_back();
   }
 }
 
@@ -126,11 +134,13 @@ Result<> ExpressionParser::parse(Form form) {
   has_inline_if_ = false;
   unknown_.clear();
   push(What::whole, tokens_.peek().at);
+  if (form == Form::filters) TESSERA_TRY(parse_filter());
   while (true) {
     if (wants_operand_) {
       TESSERA_TRY(parse_operand());
       continue;
     }
+    if (form == Form::filters && items_.size() == 1 && !tokens_.peek().is_symbol("|")) break;
     TESSERA_ASSIGN(const bool continues, continue_operand());
     if (!continues) break;
   }
@@ -139,25 +149,6 @@ Result<> ExpressionParser::parse(Form form) {
   if (items_[0].count > 0) code_.emit(Opcode::make_tuple, items_[0].at, items_[0].count + (items_[0].is_fresh ? 0 : 1));
   if (!unknown_.empty() && !is_conditional_ && !has_inline_if_)
     return tokens_.fail_at(unknown_at_, ErrorCode::format, "{}", unknown_);
-  return {};
-}
-
-Result<> ExpressionParser::parse_filters() {
-  items_.clear();
-  has_inline_if_ = false;
-  unknown_.clear();
-  push(What::whole, tokens_.peek().at);
-  TESSERA_TRY(parse_filter());
-  while (true) {
-    if (wants_operand_) {
-      TESSERA_TRY(parse_operand());
-      continue;
-    }
-    if (items_.size() == 1 && !tokens_.peek().is_symbol("|")) break;
-    TESSERA_ASSIGN(const bool continues, continue_operand());
-    if (!continues) break;
-  }
-  if (!unknown_.empty() && !is_conditional_) return tokens_.fail_at(unknown_at_, ErrorCode::format, "{}", unknown_);
   return {};
 }
 
@@ -366,13 +357,7 @@ bool ExpressionParser::begin_inline_if(const Token& token) {
     if (!is_nested) return false;
   }
   reduce(1);
-  if (items_.back().what == What::condition) {  // a if b if c
-    Item& condition = items_.back();
-    code_.emit_jump_back(Opcode::jump_if_true, condition.at, condition.begin + 1);
-    code_.emit(Opcode::push_undefined, condition.at);
-    code_.land(condition.jump);
-    items_.pop_back();
-  }
+  if (items_.back().what == What::condition) finish_condition();  // a if b if c
   has_inline_if_ = true;
   const size_t begin = items_.back().begin;
   code_.insert_jump(begin, token.at);

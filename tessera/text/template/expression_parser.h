@@ -11,8 +11,13 @@ namespace tessera::text::jinja {
 
 class ExpressionParser {
  public:
-  /// Forms of expressions in statements: a list without brackets is a tuple, and `if` may begin a loop's condition.
-  enum class Form : uint8_t { single, tuple, loop_source };
+  /// Forms of expressions in statements.
+  enum class Form : uint8_t {
+    single,
+    tuple,        // a list without brackets is a tuple
+    loop_source,  // as tuple, and `if` begins the condition of the loop
+    filters,      // filters for a value that is already on the stack: name(arguments) | name ...
+  };
 
   ExpressionParser(TokenStream& tokens, CodeBuilder& code) : tokens_(tokens), code_(code) {}
 
@@ -22,9 +27,6 @@ class ExpressionParser {
 
   /// Parses up to the first token that cannot continue the expression. Errors: format; limit.
   Result<> parse(Form form);
-
-  /// Parses filters for a value that is already on the stack: name(arguments) | name ...
-  Result<> parse_filters();
 
  private:
   enum class What : uint8_t {
@@ -66,6 +68,7 @@ class ExpressionParser {
   bool holds_arguments(const Item& item) const;
   void reduce(int strength);
   void emit_operator(const Item& item);
+  void finish_condition();
   void finish_element();
 
   Result<> parse_operand();

@@ -109,7 +109,7 @@ struct Selection {
   bool keeps;  // the elements for which the test holds
 };
 
-// select, reject, selectattr and rejectattr. Without a test the truth of the element counts.
+// Implements select, reject, selectattr and rejectattr. Without a test, elements that are true pass.
 Result<Value> select(Runtime& runtime, const Value& value, const Arguments& arguments, Selection selection) {
   TESSERA_ASSIGN(const List* list, elements(runtime, value));
   const size_t first = selection.by_attribute ? 1 : 0;

@@ -1,5 +1,5 @@
-// Filters on texts. Several are methods of texts too (builtins.def). An operation that changes characters does so piece
-// by piece, so that given bytes stay marked.
+// Filters on texts. Several are methods of texts too (builtins.def). A filter that changes characters converts each
+// piece of one origin alone, so given bytes stay marked.
 #include <algorithm>
 
 #include "tessera/base/index.h"
@@ -73,17 +73,12 @@ std::string capitalize_words(std::string_view text, bool& starts_word) {
   return out + to_lower(text.substr(begin));
 }
 
-Result<int64_t> width_of(const Bound& bound, size_t i, int64_t otherwise) {
-  TESSERA_ASSIGN(const int64_t width, bound.integer(i, otherwise));
-  return std::clamp<int64_t>(width, 0, int64_t{MarkedTextBuilder::kMaxBytes} + 1);
-}
-
 // The prefix of the filter indent: a number of blanks, or a text.
 Result<Value> indentation(Runtime& runtime, const Bound& bound) {
   if (bound.has(0) && bound[0].is_text()) return bound[0];
-  TESSERA_ASSIGN(const int64_t width, width_of(bound, 0, 4));
+  TESSERA_ASSIGN(const size_t width, width_of(bound, 0, 4));
   MarkedTextBuilder blanks;
-  blanks.append_repeated(to_size(width), ' ');
+  blanks.append_repeated(width, ' ');
   return runtime.text(blanks);
 }
 
@@ -153,10 +148,10 @@ Result<Value> filter_escape(Runtime& runtime, const Value& value, const Bound&, 
 
 Result<Value> filter_center(Runtime& runtime, const Value& value, const Bound& bound, const Arguments&) {
   TESSERA_ASSIGN(const Value text, text_of(runtime, value));
-  TESSERA_ASSIGN(const int64_t width, width_of(bound, 0, 80));
+  TESSERA_ASSIGN(const size_t width, width_of(bound, 0, 80));
   TESSERA_ASSIGN(const size_t n, length(runtime, text));
-  const size_t n_blanks = to_size(width) > n ? to_size(width) - n : 0;
-  const size_t n_left = n_blanks / 2 + (n_blanks & to_size(width) & 1);  // as Python rounds
+  const size_t n_blanks = width > n ? width - n : 0;
+  const size_t n_left = n_blanks / 2 + (n_blanks & width & 1);  // as Python rounds
   MarkedTextBuilder builder;
   builder.append_repeated(n_left, ' ');
   builder.append(text.as_text());

@@ -1,5 +1,4 @@
 // Functions: name(arguments).
-#include <algorithm>
 
 #include "tessera/base/index.h"
 #include "tessera/text/template/builtins.h"

@@ -16,25 +16,11 @@ Value Interpreter::pop() {
   return value;
 }
 
-void Interpreter::set_variables(std::span<const Variable> variables) {
-  for (size_t i = 0; i < globals_.size(); ++i) {
-    const std::string_view name = program_.variables[i].bytes();
-    const auto number = static_cast<int32_t>(i);
-    if (name == "loop") loop_variable_ = number;
-    if (name == "caller") caller_ = number;
-    if (name == "varargs") varargs_ = number;
-    if (name == "kwargs") kwargs_ = number;
-    const auto given = std::ranges::find(variables, name, &Variable::name);
-    if (given != variables.end()) {
-      globals_[i] = given->value;
-    } else if (const Function* function = find_function(name)) {
-      globals_[i] = Value::of(function);
-    }
-  }
-}
-
 std::expected<Rendered, TemplateError> Interpreter::run(std::span<const Variable> variables) {
-  set_variables(variables);
+  for (size_t i = 0; i < globals_.size(); ++i) {
+    const auto given = std::ranges::find(variables, program_.variables[i].bytes(), &Variable::name);
+    if (given != variables.end()) globals_[i] = given->value;
+  }
   const std::vector<Instruction>& code = program_.code;
   while (at_ < code.size()) {
     const Instruction& instruction = code[at_++];
@@ -58,9 +44,6 @@ Result<> Interpreter::execute(const Instruction& instruction) {
       return print();
     case Opcode::push:
       push(program_.constants[to_size(instruction.arg)]);
-      return {};
-    case Opcode::push_undefined:
-      push(Value::undefined());
       return {};
     case Opcode::load: {
       TESSERA_ASSIGN(const Value value, load(instruction.arg));

@@ -27,7 +27,7 @@ struct Scope {
 class Interpreter {
  public:
   Interpreter(const Program& program, Heap& heap, const std::tm& now)
-      : program_(program), runtime_(heap, now), globals_(program.variables.size()), outputs_(1) {}
+      : program_(program), runtime_(heap, now), globals_(program.globals), outputs_(1) {}
 
   std::expected<Rendered, TemplateError> run(std::span<const Variable> variables);
 
@@ -48,7 +48,6 @@ class Interpreter {
     Scope* outer;  // to return to
   };
 
-  void set_variables(std::span<const Variable> variables);
   Result<> execute(const Instruction& instruction);
   Result<> execute_flow(const Instruction& instruction);
 
@@ -100,7 +99,6 @@ class Interpreter {
   std::vector<MarkedTextBuilder> outputs_;
   std::vector<size_t> generation_begins_;
   std::vector<ByteRange> generated_;
-  int32_t loop_variable_ = -1, caller_ = -1, varargs_ = -1, kwargs_ = -1;
 };
 
 std::expected<Rendered, TemplateError> run_program(const Program& program, Heap& heap,

@@ -87,9 +87,9 @@ Result<> Interpreter::bind_parameters(const MacroCode& code, const Arguments& ar
   TESSERA_ASSIGN(const MacroArguments bound, bind_macro(runtime_, program_, code, arguments));
   for (size_t i = 0; i < bound.values.size(); ++i)
     scope_->bindings.push_back({static_cast<int32_t>(code.parameters[i]), bound.values[i]});
-  if (code.uses_caller) TESSERA_TRY(store(caller_, bound.caller));
-  if (code.uses_kwargs) TESSERA_TRY(store(kwargs_, bound.kwargs));
-  if (code.uses_varargs) TESSERA_TRY(store(varargs_, bound.varargs));
+  if (code.uses_caller) TESSERA_TRY(store(program_.caller, bound.caller));
+  if (code.uses_kwargs) TESSERA_TRY(store(program_.kwargs, bound.kwargs));
+  if (code.uses_varargs) TESSERA_TRY(store(program_.varargs, bound.varargs));
   return {};
 }
 
@@ -156,7 +156,7 @@ Result<> Interpreter::loop_next(const Instruction& instruction) {
     return {};
   }
   scope_->bindings.clear();
-  if (loop_variable_ >= 0) scope_->bindings.push_back({loop_variable_, Value::of(&loop)});
+  scope_->bindings.push_back({program_.loop, Value::of(&loop)});
   push(loop.items->items[loop.n_started++]);
   return {};
 }

@@ -169,13 +169,11 @@ Result<Value> all_characters(Runtime& runtime, const Value& text, Predicate pred
 }
 
 Result<Value> justify(Runtime& runtime, const Value& text, const Bound& bound, Sides padded) {
-  TESSERA_ASSIGN(const int64_t width, bound.integer(0, 0));
+  TESSERA_ASSIGN(const size_t width, width_of(bound, 0, 0));
   TESSERA_ASSIGN(const MarkedView filler, bound.text(1, " "));
   TESSERA_ASSIGN(const size_t n, length(runtime, text));
   if (filler.bytes.size() != 1) return fail(ErrorCode::invalid_argument, "filler is not one ASCII character");
-  const auto most = static_cast<int64_t>(MarkedTextBuilder::kMaxBytes) + 1;
-  const size_t wanted = to_size(std::clamp<int64_t>(width, 0, most));
-  const size_t n_padding = wanted > n ? wanted - n : 0;
+  const size_t n_padding = width > n ? width - n : 0;
   MarkedTextBuilder builder;
   if (padded == Sides::left) builder.append_repeated(n_padding, filler.bytes[0]);
   builder.append(text.as_text());
@@ -223,14 +221,12 @@ Result<Value> method_index_text(Runtime& runtime, const Value& text, const Bound
 }
 
 Result<Value> method_zfill(Runtime& runtime, const Value& text, const Bound& bound, const Arguments&) {
-  TESSERA_ASSIGN(const int64_t width, bound.integer(0, 0));
+  TESSERA_ASSIGN(const size_t width, width_of(bound, 0, 0));
   TESSERA_ASSIGN(const size_t n, length(runtime, text));
-  const auto most = static_cast<int64_t>(MarkedTextBuilder::kMaxBytes) + 1;
-  const size_t wanted = to_size(std::clamp<int64_t>(width, 0, most));
   const size_t n_sign = text.bytes().starts_with('-') || text.bytes().starts_with('+') ? 1 : 0;
   MarkedTextBuilder builder;
   builder.append_slice(text.as_text(), 0, n_sign);
-  builder.append_repeated(wanted > n ? wanted - n : 0, '0');
+  builder.append_repeated(width > n ? width - n : 0, '0');
   builder.append_slice(text.as_text(), n_sign, text.bytes().size());
   return runtime.text(builder);
 }
@@ -336,10 +332,6 @@ Result<Value> method_pop(Runtime& runtime, const Value& list, const Bound& bound
   const Value value = items[to_size(place)];
   items.erase(items.begin() + place);
   return value;
-}
-
-Result<Value> method_copy_list(Runtime& runtime, const Value& list, const Bound& bound, const Arguments& arguments) {
-  return filter_list(runtime, list, bound, arguments);
 }
 
 Result<Value> method_count_list(Runtime& runtime, const Value& list, const Bound& bound, const Arguments&) {

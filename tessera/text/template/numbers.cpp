@@ -77,7 +77,7 @@ Value divide_reals(Arithmetic op, double a, double b) {
   }
   if (op == Arithmetic::modulo) return Value::real(remainder == 0 ? std::copysign(0.0, b) : remainder);
   if (quotient == 0) return Value::real(std::copysign(0.0, a / b));
-  // The quotient is near an integer: the nearest one is its floor but for rounding errors.
+  // Without rounding errors the quotient is a whole number. The nearest whole number removes these errors.
   const double floored = std::floor(quotient);
   return Value::real(quotient - floored > 0.5 ? floored + 1 : floored);
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tessera/base/index.h"
+#include "tessera/text/template/builtins.h"
 #include "tessera/text/template/code_builder.h"
 #include "tessera/text/template/error.h"
 #include "tessera/text/template/expression_parser.h"
@@ -83,6 +84,7 @@ class StatementParser {
   Result<> parse_parameters();
   void end_macro(const Block& block);
   bool is_conditional() const;
+  void note_variables();
   void note_macro_variables();
 
   TokenStream tokens_;
@@ -129,6 +131,7 @@ Result<> StatementParser::run() {
   }
   if (!blocks_.empty())
     return tokens_.fail_at(blocks_.back().at, ErrorCode::format, "'{0}' without 'end{0}'", blocks_.back().tag);
+  note_variables();
   note_macro_variables();
   code_.program().code = std::move(code_).finish();
   return {};
@@ -329,8 +332,7 @@ Result<> StatementParser::parse_set(const Token& tag) {
   }
   TESSERA_TRY(open(What::set, tag));
   const size_t begin = code_.here();
-  expressions_.set_conditional(is_conditional());
-  if (tokens_.accept_symbol("|")) TESSERA_TRY(expressions_.parse_filters());
+  if (tokens_.accept_symbol("|")) TESSERA_TRY(parse_expression(Form::filters));
   Block& block = blocks_.back();
   block.tail = code_.cut(begin);
   block.tail.insert(block.tail.end(), target.begin(), target.end());
@@ -350,8 +352,7 @@ Result<> StatementParser::parse_endset(const Token& tag) {
 Result<> StatementParser::parse_filter(const Token& tag) {
   TESSERA_TRY(open(What::filter, tag));
   const size_t begin = code_.here();
-  expressions_.set_conditional(is_conditional());
-  TESSERA_TRY(expressions_.parse_filters());
+  TESSERA_TRY(parse_expression(Form::filters));
   blocks_.back().tail = code_.cut(begin);
   code_.emit(Opcode::push_scope, tag.at);
   code_.emit(Opcode::begin_capture, tag.at);
@@ -489,18 +490,29 @@ Result<> StatementParser::parse_endcall(const Token& tag) {
   return {};
 }
 
+// Numbers the variables that the interpreter sets, and finds the functions among all variables.
+void StatementParser::note_variables() {
+  Program& program = code_.program();
+  program.loop = code_.variable("loop");
+  program.caller = code_.variable("caller");
+  program.varargs = code_.variable("varargs");
+  program.kwargs = code_.variable("kwargs");
+  for (const Value& name : program.variables) {
+    const Function* function = find_function(name.bytes());
+    program.globals.push_back(function == nullptr ? Value() : Value::of(function));
+  }
+}
+
 // Notes which macros read varargs, kwargs or caller: only these accept such arguments.
 void StatementParser::note_macro_variables() {
   Program& program = code_.program();
-  const int32_t varargs = code_.variable("varargs"), kwargs = code_.variable("kwargs"),
-                caller = code_.variable("caller");
   std::vector<int32_t> n_varargs{0}, n_kwargs{0}, n_caller{0};  // uses before each instruction
   for (size_t i = 0; i < code_.here(); ++i) {
     const Instruction& instruction = code_[i];
     const int32_t variable = instruction.opcode == Opcode::load ? instruction.arg : -1;
-    n_varargs.push_back(n_varargs.back() + (variable == varargs ? 1 : 0));
-    n_kwargs.push_back(n_kwargs.back() + (variable == kwargs ? 1 : 0));
-    n_caller.push_back(n_caller.back() + (variable == caller ? 1 : 0));
+    n_varargs.push_back(n_varargs.back() + (variable == program.varargs ? 1 : 0));
+    n_kwargs.push_back(n_kwargs.back() + (variable == program.kwargs ? 1 : 0));
+    n_caller.push_back(n_caller.back() + (variable == program.caller ? 1 : 0));
   }
   for (MacroCode& macro : program.macros) {
     const size_t begin = to_size(macro.entry), end = to_size(macro.end);

@@ -16,7 +16,6 @@ enum class Opcode : uint8_t {
   emit,              // appends constant arg to the output
   print,             // v ->: appends the text of v to the output
   push,              // -> constant arg
-  push_undefined,    // -> undefined
   load,              // -> variable arg
   store,             // v ->: sets variable arg in the present scope
   store_member,      // v ->: sets member n of the namespace in variable arg
@@ -101,6 +100,9 @@ struct Program {
   std::vector<Instruction> code;
   std::vector<Value> constants;
   std::vector<Value> variables;  // names, by number
+  std::vector<Value> globals;    // values of variables that name functions; missing for the others
+  // Variables that loops and macros set.
+  int32_t loop = 0, caller = 0, varargs = 0, kwargs = 0;
   std::vector<CallShape> shapes;
   std::vector<MacroCode> macros;
 };

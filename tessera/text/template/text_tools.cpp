@@ -128,6 +128,11 @@ Result<Value> strip(Runtime& runtime, const Value& text, const Bound& bound, Sid
   return runtime.slice(text.as_text(), begin, end);
 }
 
+Result<size_t> width_of(const Bound& bound, size_t i, int64_t otherwise) {
+  TESSERA_ASSIGN(const int64_t width, bound.integer(i, otherwise));
+  return to_size(std::clamp<int64_t>(width, 0, int64_t{MarkedTextBuilder::kMaxBytes} + 1));
+}
+
 Result<std::vector<ByteRange>> split_lines(Runtime& runtime, std::string_view text, LineEnds ends) {
   TESSERA_TRY(runtime.spend_bytes(text.size()));
   std::vector<ByteRange> lines;

@@ -12,6 +12,10 @@ enum class Sides : uint8_t { left = 1, right = 2, both = 3 };
 /// A text without the characters of argument 0 of `bound`, or without white space, at its ends.
 Result<Value> strip(Runtime& runtime, const Value& text, const Bound& bound, Sides sides);
 
+/// The width of argument `i`, or `otherwise` without it. A negative width is 0. A width above all limits is cut, so
+/// that a text of this width overflows. Errors: invalid_argument.
+Result<size_t> width_of(const Bound& bound, size_t i, int64_t otherwise);
+
 enum class LineEnds : uint8_t { dropped, kept };
 
 /// The lines of a text, as Python's splitlines() finds them. Errors: limit.

@@ -1,0 +1,69 @@
+// tessera chat: a conversation with a model, in a terminal or through a pipe.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tessera/base/file.h"
+#include "tessera/cli/chat_args.h"
+#include "tessera/cli/chat_file.h"
+#include "tessera/cli/chat_pipe.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/text_args.h"
+#include "tessera/engine/chat_template_loader.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr uint64_t kMaxToolsBytes = uint64_t{1} << 20;
+
+class ChatCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    args_.add_to(table);
+    return table;
+  }
+
+  Result<> check() override { return args_.check(); }
+
+  Result<> run(Context& process) override {
+    TESSERA_ASSIGN(const auto chat, create_chat(process));
+    const auto save = [&]() { return args_.session_file.empty() ? Result<>() : save_chat(*chat, args_.session_file); };
+    return run_piped_chat(*chat, args_.is_json ? PipeFormat::json : PipeFormat::text, save, process);
+  }
+
+ private:
+  Result<std::unique_ptr<Chat>> create_chat(const Context& process) {
+    std::string tools;
+    if (!args_.tools_file.empty()) {
+      TESSERA_ASSIGN(tools, read_file(args_.tools_file, kMaxToolsBytes, &process.interrupt));
+    }
+    if (!args_.system_file.empty()) {
+      TESSERA_ASSIGN(args_.system, read_text(args_.system_file, process));
+    }
+    TESSERA_ASSIGN(LoadedModel model, load_model(args_.model, args_.context, process));
+    TESSERA_ASSIGN(const std::string source,
+                   args_.chat_template.source(&model.engine->files().metadata(), !tools.empty(), process));
+    TESSERA_ASSIGN(auto chat_template, create_chat_template(source, chat_tokens(model.engine->vocab()), process));
+    auto chat = std::make_unique<Chat>(std::move(model), std::move(chat_template), args_.context.n_batch);
+    chat->settings = args_.settings;
+    chat->variables = args_.variables;
+    auto set = chat->set_tools(std::move(tools));
+    if (!set) return forward_error(set, args_.tools_file);
+    if (!args_.session_file.empty() && std::filesystem::exists(args_.session_file)) {
+      TESSERA_ASSIGN(const std::string warning, load_chat(*chat, args_.session_file));
+      if (!warning.empty() && !process.quiet) log("warning: " + warning);
+    }
+    if (!args_.system.empty()) chat->conversation.system = text::to_valid_utf8(args_.system);
+    return chat;
+  }
+
+  ChatArgs args_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_chat_command() { return std::make_unique<ChatCommand>(); }
+
+}  // namespace tessera::cli

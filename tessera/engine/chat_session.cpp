@@ -1,0 +1,226 @@
+#include "tessera/engine/chat_session.h"
+
+#include <algorithm>
+
+#include "tessera/base/index.h"
+#include "tessera/text/template/json_reader.h"
+
+namespace tessera {
+namespace {
+
+namespace jinja = text::jinja;
+
+// A prompt leaves this part of the context to the reply. Where turns must be left out, so many are that the prompt
+// takes half of the context: otherwise each further turn would drop another one, and nothing stored could be reused.
+constexpr int64_t kReplyShare = 8;
+constexpr int64_t kShrunkShare = 2;
+
+Result<jinja::Value> parse_option(jinja::Heap& heap, std::string_view name, const std::string& json) {
+  if (json.empty()) return jinja::Value();
+  auto parsed = jinja::parse_json(heap, json, text::Origin::given);
+  if (!parsed) return forward_error(parsed, name);
+  return parsed->value;
+}
+
+size_t n_system_messages(std::span<const text::ChatMessage> messages) {
+  const auto other = std::ranges::find_if(messages, [](const auto& message) { return message.role != "system"; });
+  return static_cast<size_t>(other - messages.begin());
+}
+
+// The place of the i-th token.
+auto at(std::span<const int32_t> tokens, size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); }
+
+// The messages without the n_dropped oldest ones that are not of the system.
+std::vector<text::ChatMessage> without_oldest(std::span<const text::ChatMessage> messages, size_t n_dropped) {
+  const size_t n_system = n_system_messages(messages);
+  std::vector<text::ChatMessage> rest(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n_system));
+  const auto later = messages.subspan(n_system + n_dropped);
+  rest.insert(rest.end(), later.begin(), later.end());
+  return rest;
+}
+
+}  // namespace
+
+ChatSession::ChatSession(std::shared_ptr<const Engine> engine, Session& session, text::ChatTemplate chat_template)
+    : engine_(std::move(engine)),
+      session_(session),
+      chat_template_(std::move(chat_template)),
+      family_(text::reply_family_of_source(chat_template_.source())) {}
+
+Result<text::ChatPrompt> ChatSession::render(std::span<const text::ChatMessage> messages,
+                                             const ChatOptions& options) const {
+  jinja::Heap heap;
+  text::ChatRequest request;
+  request.messages = text::messages_value(heap, messages);
+  TESSERA_ASSIGN(request.tools, parse_option(heap, "tools", options.tools));
+  TESSERA_ASSIGN(request.variables, parse_option(heap, "variables", options.variables));
+  request.enable_thinking = options.enable_thinking;
+  request.reasoning_effort = options.reasoning_effort;
+  request.now = options.now;
+  auto prompt = chat_template_.render(heap, request);
+  if (prompt) return std::move(*prompt);
+  const bool is_of_template = prompt.error().in_template.has_value();
+  return fail(is_of_template ? ErrorCode::format : ErrorCode::invalid_argument, "{}", prompt.error().message);
+}
+
+Result<TokenizedPrompt> ChatSession::tokenize(std::span<const text::ChatMessage> messages,
+                                              const ChatOptions& options) const {
+  TokenizedPrompt prompt;
+  TESSERA_ASSIGN(prompt.prompt, render(messages, options));
+  const text::MarkedText& rendered = prompt.prompt.prompt;
+  TESSERA_ASSIGN(prompt.tokens,
+                 engine_->tokenizer().tokenize(rendered.text,
+                                               {.add_special = true, .parse_special = true, .given = rendered.given}));
+  return prompt;
+}
+
+// Leaves out turns beyond the n_dropped oldest messages until the tokens fit, with n_room for more of them.
+Result<TokenizedPrompt> ChatSession::fit_prompt(std::span<const text::ChatMessage> messages, const ChatOptions& options,
+                                                size_t n_dropped, int64_t n_room) const {
+  const int64_t n_ctx = session_.n_ctx();
+  while (true) {
+    const std::vector<text::ChatMessage> rest = without_oldest(messages, n_dropped);
+    TESSERA_ASSIGN(TokenizedPrompt prompt, tokenize(rest, options));
+    prompt.n_dropped = n_dropped;
+    const auto n_tokens = static_cast<int64_t>(prompt.tokens.size());
+    if (n_tokens + n_room <= n_ctx) return prompt;
+    const size_t n_turn = options.drops_turns ? text::oldest_turn_size(rest) : 0;
+    if (n_turn == 0) {
+      if (n_tokens < n_ctx) return prompt;
+      return fail(ErrorCode::limit, "the conversation has {} tokens, the context holds {} (option n_ctx sets it)",
+                  n_tokens, n_ctx);
+    }
+    n_dropped += n_turn;
+    n_room = std::max(n_room, n_ctx - n_ctx / kShrunkShare);
+  }
+}
+
+Result<TokenizedPrompt> ChatSession::prompt(std::span<const text::ChatMessage> messages,
+                                            const ChatOptions& options) const {
+  const size_t n_dropped = options.drops_turns ? n_dropped_before(messages) : 0;
+  return fit_prompt(messages, options, n_dropped, session_.n_ctx() / kReplyShare);
+}
+
+// Messages that the last prompt left out stay out while the conversation before them is the same.
+size_t ChatSession::n_dropped_before(std::span<const text::ChatMessage> messages) const {
+  const size_t n_before = n_system_messages(messages_) + counts_.n_dropped;
+  if (n_before >= messages.size()) return 0;
+  return std::ranges::equal(std::span(messages_).first(n_before), messages.first(n_before)) ? counts_.n_dropped : 0;
+}
+
+// Forgets the tokens of the sequence after those that it shares with the prompt. At least the last token of the prompt
+// is computed again, since its logits choose the next one.
+Result<int64_t> ChatSession::keep_common(std::span<const int32_t> tokens) {
+  const auto n_most = std::min(stored_.size(), tokens.size() - 1);
+  const auto end = std::mismatch(at(stored_, 0), at(stored_, n_most), at(tokens, 0)).first;
+  auto n_common = static_cast<int32_t>(end - at(stored_, 0));
+  if (n_common == static_cast<int32_t>(stored_.size())) return n_common;
+  // Layers with a window or with a recurrent state have forgotten the way to an early position.
+  if (session_.has_encoder() || session_.lowest_rollback(0).value_or(0) > n_common) n_common = 0;
+  TESSERA_TRY(session_.remove(0, n_common, static_cast<int32_t>(stored_.size())));
+  stored_.resize(to_size(n_common));
+  return n_common;
+}
+
+// Writes down the tokens that the sequence holds, before another prompt replaces this one.
+void ChatSession::note_stored() {
+  if (!generator_) return;
+  const auto n_stored = to_size(generator_->n_stored());
+  const auto n_later = n_before_ + (n_stored - std::min(n_stored, prompt_.size()));
+  stored_ = std::exchange(prompt_, {});
+  stored_.insert(stored_.end(), at(generated_, n_before_), at(generated_, n_later));
+  stored_.resize(n_stored);
+  generator_.reset();
+}
+
+// Computes a prompt, which ends with the tokens of the reply so far.
+Result<> ChatSession::compute(std::vector<int32_t> tokens, const CancelToken* cancel, const PromptProgress& progress) {
+  TESSERA_ASSIGN(const int64_t n_common, keep_common(tokens));
+  counts_.n_prompt = static_cast<int64_t>(tokens.size());
+  counts_.n_stored = n_common;
+  prompt_ = std::move(tokens);
+  n_before_ = generated_.size();
+  GenerateOptions generate = options_.generate;
+  generate.context_shift = false;
+  if (generate.n_predict >= 0) generate.n_predict -= static_cast<int64_t>(n_before_);
+  generator_.emplace(session_, *chain_, 0, generate);
+  return generator_->start(prompt_, cancel, n_common, progress);
+}
+
+Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatOptions& options,
+                            const CancelToken* cancel, const PromptProgress& progress) {
+  TESSERA_ASSIGN(TokenizedPrompt fitted, prompt(messages, options));
+  std::vector<text::ReplyTool> tools;
+  if (!options.tools.empty()) {
+    TESSERA_ASSIGN(tools, text::parse_reply_tools(options.tools));
+  }
+  TESSERA_ASSIGN(auto chain, sample::Chain::create(options.sampling, sampling_vocab(engine_),
+                                                   static_cast<int32_t>(session_.n_ctx())));
+  note_stored();
+  chain_ = std::move(chain);
+  messages_ = std::move(messages);
+  options_ = options;
+  generated_.clear();
+  writer_.emplace(engine_->tokenizer(), text::DetokenizeOptions{.render_special = true, .at_start = false});
+  parser_.emplace(text::ReplyParser::create(family_, tools, fitted.prompt.generation_prompt, options.reply));
+  answers_ = false;
+  stop_ = StopReason::none;
+  counts_ = {.n_dropped = fitted.n_dropped};
+  return compute(std::move(fitted.tokens), cancel, progress);
+}
+
+Result<bool> ChatSession::step(const CancelToken* cancel) {
+  parser_->feed({});  // forgets the pieces of the last token
+  while (stop_ == StopReason::none) {
+    TESSERA_ASSIGN(const int32_t token, generator_->next(cancel));
+    if (token >= 0) {
+      TESSERA_TRY(read_token(token));
+      return true;
+    }
+    stop_ = generator_->stop_reason();
+    if (stop_ != StopReason::context_full || !options_.drops_turns) break;
+    TESSERA_ASSIGN(const bool has_room, drop_turns(cancel));
+    if (has_room) stop_ = StopReason::none;
+  }
+  return false;
+}
+
+// Makes room within a reply: computes the prompt without the oldest turns, and the reply so far after it. Returns false
+// if there is no older turn, or not enough room without it.
+Result<bool> ChatSession::drop_turns(const CancelToken* cancel) {
+  const size_t n_turn = text::oldest_turn_size(without_oldest(messages_, counts_.n_dropped));
+  if (n_turn == 0) return false;
+  const int64_t n_ctx = session_.n_ctx();
+  const auto n_generated = static_cast<int64_t>(generated_.size());
+  TESSERA_ASSIGN(TokenizedPrompt fitted, fit_prompt(messages_, options_, counts_.n_dropped + n_turn,
+                                                    n_ctx - n_ctx / kShrunkShare + n_generated));
+  if (static_cast<int64_t>(fitted.tokens.size()) + n_generated >= n_ctx) return false;
+  note_stored();
+  counts_.n_dropped = fitted.n_dropped;
+  fitted.tokens.insert(fitted.tokens.end(), generated_.begin(), generated_.end());
+  TESSERA_TRY(compute(std::move(fitted.tokens), cancel, {}));
+  return true;
+}
+
+Result<> ChatSession::read_token(int32_t token) {
+  generated_.push_back(token);
+  counts_.n_generated = static_cast<int64_t>(generated_.size());
+  std::string piece;
+  TESSERA_TRY(writer_->append(token, piece));
+  bool reasons = false;
+  for (const text::ReplyDelta& delta : parser_->feed(piece)) {
+    reasons |= delta.kind == text::ReplyDelta::Kind::reasoning;
+    answers_ |= delta.kind == text::ReplyDelta::Kind::content || delta.kind == text::ReplyDelta::Kind::call;
+  }
+  if (reasons && !answers_) counts_.n_reasoning = counts_.n_generated;
+  return {};
+}
+
+text::Reply ChatSession::finish() {
+  const bool is_whole = stop_ == StopReason::end_of_text;
+  return parser_->finish(is_whole ? text::ReplyEnd::stop : text::ReplyEnd::length);
+}
+
+std::span<const text::ReplyDelta> ChatSession::deltas() const { return parser_->deltas(); }
+
+}  // namespace tessera

@@ -44,8 +44,8 @@ class LiveRows {
   int64_t n_columns_;
   int64_t n_rows_;
   bool has_colour_;
-  std::vector<ScreenRow> shown_;    // the open rows; the cursor is behind the last
-  bool is_below_text_ = false;      // nothing is open, and the cursor is behind a final row
+  std::vector<ScreenRow> shown_;  // the open rows; the cursor is behind the last
+  bool is_below_text_ = false;    // nothing is open, and the cursor is behind a final row
 };
 
 }  // namespace tessera::cli

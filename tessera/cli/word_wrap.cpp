@@ -75,9 +75,7 @@ void WordWrap::place_in_word(std::string_view bytes, int n_cluster_columns) {
     return;
   }
   if (is_break_before(bytes, n_cluster_columns)) flush_word();
-  const auto is_full = [&] {
-    return n_row_columns() + n_spaces_ + word_.n_columns + n_cluster_columns > n_columns_;
-  };
+  const auto is_full = [&] { return n_row_columns() + n_spaces_ + word_.n_columns + n_cluster_columns > n_columns_; };
   if (is_full() && !row_.runs.empty()) {
     n_spaces_ = 0;
     break_row();
@@ -106,6 +104,7 @@ void WordWrap::break_row() {
   rows_.push_back(std::move(prefix_));
   row_ = {};
   prefix_ = rest_;
+  is_first_row_ = false;
 }
 
 void WordWrap::end_line() {
@@ -125,7 +124,7 @@ void WordWrap::resize(int64_t n_columns, const ScreenRow& first, const ScreenRow
   const int64_t n_spaces = std::exchange(n_spaces_, 0);
   const TextStyle style = style_;
   n_columns_ = n_columns;
-  prefix_ = first;
+  prefix_ = is_first_row_ ? first : rest;
   rest_ = rest;
   for (const StyledRun& run : old.runs) add(run.text, run.style);
   flush_cluster();

@@ -51,6 +51,7 @@ class WordWrap {
   ScreenRow prefix_;  // of the row
   ScreenRow row_;     // the row that is being filled
   bool is_line_start_ = true;
+  bool is_first_row_ = true;
 
   TextStyle style_;      // of the cluster, and of what is being placed
   std::string cluster_;  // the last one, which may grow by marks

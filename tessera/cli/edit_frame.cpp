@@ -9,13 +9,11 @@
 
 #include "tessera/base/index.h"
 #include "tessera/cli/cluster.h"
+#include "tessera/cli/control_sequences.h"
 
 namespace tessera::cli {
 
 namespace {
-
-constexpr std::string_view kEraseBelow = "\x1b[J";
-constexpr std::string_view kEraseRowEnd = "\x1b[K";
 
 // The rows that cells take on a screen of this width.
 size_t n_reflowed_rows(std::span<const FrameCell> cells, int n_columns) {

@@ -11,6 +11,7 @@
 #include "tessera/cli/chat_words.h"
 #include "tessera/cli/cluster.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/edit_keys.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -65,6 +66,9 @@ Result<std::string> one_path(std::string_view text) {
   return std::move(words.front());
 }
 
+// "1 message", "2 messages".
+std::string counted(size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
 // The beginning of a text as one line.
 std::string excerpt(std::string_view text) {
   constexpr size_t kMaxBytes = 60;
@@ -96,13 +100,17 @@ Result<CommandResult> ChatCommands::run(std::string_view line) {
 }
 
 Result<CommandResult> ChatCommands::help(std::string_view text) {
+  std::vector<std::vector<std::string>> rows;
+  if (text == "keys") {
+    for (const EditKeyRow& row : edit_key_rows()) rows.push_back({std::string(row.keys), std::string(row.description)});
+    return CommandResult{.text = format_table(rows, "ll")};
+  }
   if (!text.empty()) {
     const std::string name = (text.starts_with('/') ? "" : "/") + std::string(text);
     const ChatCommandInfo* command = find_command(name);
     if (command == nullptr) return unknown_command(name);
     return CommandResult{.text = fmt::format("{} {}\n  {}\n", command->names, command->arguments, command->summary)};
   }
-  std::vector<std::vector<std::string>> rows;
   for (const ChatCommandInfo& command : chat_commands())
     rows.push_back({fmt::format("{} {}", command.name(), command.arguments), std::string(command.summary)});
   return CommandResult{.text = format_table(rows, "ll")};
@@ -201,19 +209,19 @@ Result<CommandResult> ChatCommands::tools(std::string_view text) {
     }
     TESSERA_TRY(chat_.set_tools(std::move(json)));
   }
-  return CommandResult{.text = fmt::format("{} tools\n", chat_.n_tools())};
+  return CommandResult{.text = counted(chat_.n_tools(), "tool") + "\n"};
 }
 
 Result<CommandResult> ChatCommands::save(std::string_view text) {
   TESSERA_ASSIGN(const std::string path, one_path(text));
   TESSERA_TRY(save_chat(chat_, path));
-  return CommandResult{.text = fmt::format("saved {} messages\n", chat_.conversation.messages.size())};
+  return CommandResult{.text = fmt::format("saved {}\n", counted(chat_.conversation.messages.size(), "message"))};
 }
 
 Result<CommandResult> ChatCommands::load(std::string_view text) {
   TESSERA_ASSIGN(const std::string path, one_path(text));
   TESSERA_ASSIGN(const std::string warning, load_chat(chat_, path));
-  CommandResult result = {.text = fmt::format("{} messages\n", chat_.conversation.messages.size())};
+  CommandResult result = {.text = counted(chat_.conversation.messages.size(), "message") + "\n"};
   if (!warning.empty()) result.text += fmt::format("warning: {}\n", visible(warning));
   return result;
 }
@@ -243,6 +251,7 @@ std::vector<std::string> ChatCommands::complete(std::string_view line) const {
     case CommandCompletion::command:
       for (const ChatCommandInfo& other : chat_commands())
         for (const std::string_view other_name : names_of(other)) offer(other_name.substr(is_name ? 0 : 1));
+      if (!is_name) offer("keys");
       break;
     case CommandCompletion::setting:
       for (const ShownSetting& setting : chat_.settings.all()) offer(setting.name);

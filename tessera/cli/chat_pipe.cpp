@@ -125,7 +125,9 @@ Result<> run_piped_chat(Chat& chat, PipeFormat format, const std::function<Resul
     TESSERA_TRY(piped.answer(text::to_valid_utf8(*line)));
     TESSERA_TRY(on_reply());
   }
-  if (piped.n_failed() > 0) return fail(ErrorCode::invalid_argument, "{} messages got no reply", piped.n_failed());
+  if (piped.n_failed() > 0)
+    return fail(ErrorCode::invalid_argument, "{} message{} got no reply", piped.n_failed(),
+                piped.n_failed() == 1 ? "" : "s");
   return {};
 }
 

@@ -17,11 +17,11 @@ namespace {
 constexpr std::string_view kSubjects[] = {"info", "template", "prompt", "tokens", "stats", "memory"};
 constexpr std::string_view kUnderline = "\x1b[4m", kNoUnderline = "\x1b[24m";
 
-// "1.92 million parameters".
+// "1.92M parameters".
 std::string size_text(const ModelFiles& files) {
   const auto n = static_cast<double>(count_parameters(files));
-  if (n >= 1e9) return fmt::format("{:.2f} billion parameters", n / 1e9);
-  return fmt::format("{:.2f} million parameters", n / 1e6);
+  if (n >= 1e9) return fmt::format("{:.2f}B parameters", n / 1e9);
+  return fmt::format("{:.2f}M parameters", n / 1e6);
 }
 
 std::string show_info(const Chat& chat) {

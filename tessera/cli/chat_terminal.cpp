@@ -127,7 +127,8 @@ class TerminalChat {
   LineEditorOptions editor_options() {
     return {.prompt_sgr = options_.has_colour ? std::string(kPromptSgr) : "",
             .complete = [this](std::string_view text, size_t cursor) { return complete(text.substr(0, cursor)); },
-            .hint = [this](std::string_view text) { return hint(text); }};
+            .hint = options_.has_colour ? [this](std::string_view text) { return hint(text); }
+                                        : std::function<std::string(std::string_view)>()};
   }
 
   Completion complete(std::string_view before) const {

@@ -19,9 +19,11 @@ namespace tessera::testing {
 /// A running `tessera` that writes its outputs to files.
 class Child {
  public:
-  explicit Child(const std::vector<std::string>& args, std::string out_path = (temporary_dir() / "child.out").string())
+  /// `program`: the first words of the command.
+  explicit Child(const std::vector<std::string>& args, std::string out_path = (temporary_dir() / "child.out").string(),
+                 std::vector<std::string> program = {program_path()})
       : out_path_(std::move(out_path)), err_path_((temporary_dir() / "child.err").string()) {
-    std::vector<std::string> words = {program_path()}, environment = program_environment({});
+    std::vector<std::string> words = std::move(program), environment = program_environment({});
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv, envp;
     for (std::string& word : words) argv.push_back(word.data());

@@ -264,7 +264,7 @@ LineEditor::Outcome LineEditor::interrupt() {
 
 void LineEditor::paste(const Key& key) {
   std::string text = key.text;
-  if (!text.empty() && text.find('\n') == text.size() - 1) text.pop_back();  // one line
+  if (text.ends_with('\n')) text.pop_back();  // copied with the end of its line
   const bool is_block = text.find('\n') != std::string::npos || text.size() > kMaxShownPasteBytes;
   is_block ? buffer_.insert_block(std::move(text)) : buffer_.insert(text);
   if (key.is_cut) below_ = {fmt::format("(the pasted text was cut at {} MiB)", kMaxPasteBytes >> 20)};

@@ -322,6 +322,7 @@ class Screen {
   bool erase_screen(int part) {
     if (part == 3) history_.clear();
     if (part > 2) return part == 3;
+    if (part == 2 && !history_.empty()) history_.back().goes_on = false;
     erase_row(part);
     for (int row = 0; row < n_rows_; ++row)
       if (part == 2 || (part == 0 && row > row_) || (part == 1 && row < row_)) rows_[to_size(row)] = blank_row();
@@ -356,15 +357,17 @@ class Screen {
     return true;
   }
 
-  // A line is a run of rows that goes on over the right edge. The cursor keeps its place in its line.
+  // A line is a run of rows that goes on over the right edge. The cursor keeps its place in its line. Lines that have
+  // left the screen do not come back.
   void reflow(int n_columns) {
     std::vector<Row> old = std::move(history_);
-    const size_t cursor = old.size() + to_size(row_);
+    const size_t n_history = old.size(), cursor = n_history + to_size(row_);
     old.insert(old.end(), std::make_move_iterator(rows_.begin()), std::make_move_iterator(rows_.end()));
     while (old.size() > cursor + 1 && text_of(old.back()).empty()) old.pop_back();
     std::vector<Row> made;
-    size_t cursor_row = 0;
+    size_t cursor_row = 0, top = 0;
     for (size_t i = 0; i < old.size();) {
+      if (i <= n_history) top = made.size();
       std::vector<ScreenCell> line;
       size_t cursor_at = SIZE_MAX;
       bool goes_on = true;
@@ -385,8 +388,8 @@ class Screen {
     row_ = static_cast<int>(cursor_row);
     rows_ = std::move(made);
     history_.clear();
-    while (static_cast<int>(rows_.size()) > n_rows_ && row_ > 0) scroll_out();
-    // A row below the cursor is never pushed out at the bottom: the rows above it leave first.
+    for (size_t i = 0; i < top; ++i) scroll_out();
+    while (static_cast<int>(rows_.size()) > n_rows_ && row_ > 0) scroll_out();  // rows above the cursor leave first
     if (static_cast<int>(rows_.size()) > n_rows_) rows_.resize(to_size(n_rows_));
   }
 

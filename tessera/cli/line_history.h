@@ -12,7 +12,7 @@
 namespace tessera::cli {
 
 inline constexpr size_t kMaxHistoryEntries = 1000;
-inline constexpr size_t kMaxHistoryBytes = size_t{1} << 20;       // of the file
+inline constexpr size_t kMaxHistoryBytes = size_t{1} << 20;        // of the file
 inline constexpr size_t kMaxHistoryEntryBytes = size_t{64} << 10;  // longer texts stay in memory only
 
 class LineHistory {

@@ -33,7 +33,9 @@ TEST(EditKeys, FindsTheActionOfEachForm) {
   EXPECT_EQ(action_of("\r"), EditAction::submit);
   EXPECT_EQ(action_of("\x1b\r"), EditAction::new_line);
   EXPECT_EQ(action_of("\n"), EditAction::new_line);
-  EXPECT_EQ(action_of("\x1b" "B"), EditAction::word_left);
+  EXPECT_EQ(action_of("\x1b"
+                      "B"),
+            EditAction::word_left);
   EXPECT_EQ(action_of("\x1b[1;5D"), EditAction::word_left);
   EXPECT_EQ(action_of("\x1b<"), EditAction::text_start);
   EXPECT_EQ(action_of("\x1f"), EditAction::undo);

@@ -52,17 +52,21 @@ TEST(LineEditor, ReadsALine) {
 }
 
 TEST(LineEditor, EditsWithTheKeysOfTheTable) {
-  EXPECT_EQ(line_of("hllo\x01\x06" "e\r"), "hello");                 // Ctrl-A, Ctrl-F
+  EXPECT_EQ(line_of("hllo\x01\x06"
+                    "e\r"),
+            "hello");                                                 // Ctrl-A, Ctrl-F
   EXPECT_EQ(line_of("one two\x17three\r"), "one three");              // Ctrl-W
   EXPECT_EQ(line_of("one two\x01\x0b\x19\x19\r"), "one twoone two");  // Ctrl-A, Ctrl-K, Ctrl-Y twice
   EXPECT_EQ(line_of("ab\x14\r"), "ba");                               // Ctrl-T
   EXPECT_EQ(line_of("one two\x1f\x1f\r"), "one");                     // Ctrl-_
-  EXPECT_EQ(line_of("one two\x1b[1;5D\x1b" "dtwo!\r"), "one two!");   // Ctrl-Left, Alt-D
-  EXPECT_EQ(line_of("one.two\x1b\x7f\x7f\r"), "one");                 // Alt-Backspace, Backspace
-  EXPECT_EQ(line_of("abc\x02\x04\r"), "ab");                          // Ctrl-B, Ctrl-D
-  EXPECT_EQ(line_of("abc\x1b[H\x1b[3~\x1b[Fd\r"), "bcd");             // Home, Delete, End
-  EXPECT_EQ(line_of("abc\x1b[1;5H-\x1b[1;5F+\x15x\r"), "x");          // Ctrl-Home, Ctrl-End, Ctrl-U
-  EXPECT_EQ(line_of("a\x1b[99~b\x1bOP\r"), "ab");                     // unknown keys
+  EXPECT_EQ(line_of("one two\x1b[1;5D\x1b"
+                    "dtwo!\r"),
+            "one two!");                                      // Ctrl-Left, Alt-D
+  EXPECT_EQ(line_of("one.two\x1b\x7f\x7f\r"), "one");         // Alt-Backspace, Backspace
+  EXPECT_EQ(line_of("abc\x02\x04\r"), "ab");                  // Ctrl-B, Ctrl-D
+  EXPECT_EQ(line_of("abc\x1b[H\x1b[3~\x1b[Fd\r"), "bcd");     // Home, Delete, End
+  EXPECT_EQ(line_of("abc\x1b[1;5H-\x1b[1;5F+\x15x\r"), "x");  // Ctrl-Home, Ctrl-End, Ctrl-U
+  EXPECT_EQ(line_of("a\x1b[99~b\x1bOP\r"), "ab");             // unknown keys
 }
 
 TEST(LineEditor, ReadsTextsOfSeveralLines) {
@@ -72,7 +76,7 @@ TEST(LineEditor, ReadsTextsOfSeveralLines) {
   terminal.type("one\\\rtwo").see(">>> one\n... two").type("\r");
   EXPECT_EQ(read_line(terminal).text, "one\ntwo");
   EXPECT_EQ(line_of("C:\\\\\r"), "C:\\\\");  // an even number of backslashes
-  EXPECT_EQ(line_of("a\\\x01\r"), "a\\");     // the cursor is not at the end
+  EXPECT_EQ(line_of("a\\\x01\r"), "a\\");    // the cursor is not at the end
 }
 
 TEST(LineEditor, ReadsTextsInTripleQuotes) {
@@ -136,7 +140,12 @@ TEST(LineEditorPaste, ShowsSeveralLinesAsABlock) {
 
 TEST(LineEditorPaste, ExpandsABlockForEditing) {
   FakeTerminal terminal;
-  terminal.type(pasted("1\r2\r3")).type("\x1b" "e").see(">>> 1\n... 2\n... 3").type("\x7f!\r");
+  terminal.type(pasted("1\r2\r3"))
+      .type(
+          "\x1b"
+          "e")
+      .see(">>> 1\n... 2\n... 3")
+      .type("\x7f!\r");
   EXPECT_EQ(read_line(terminal).text, "1\n2\n!");
 }
 
@@ -262,7 +271,10 @@ TEST(LineEditorDrawing, LeavesNoEmptyRowBehindAFullOne) {
 
 TEST(LineEditorDrawing, ScrollsWithinTextsTallerThanTheScreen) {
   FakeTerminal terminal(4, 20);
-  terminal.type("1\n2\n3\n4\n5\n6").see("... 3\n... 4\n... 5\n... 6").type("\x1b[1;5H").see(">>> 1\n... 2\n... 3\n... 4");
+  terminal.type("1\n2\n3\n4\n5\n6")
+      .see("... 3\n... 4\n... 5\n... 6")
+      .type("\x1b[1;5H")
+      .see(">>> 1\n... 2\n... 3\n... 4");
   terminal.type(kDown).type(kDown).type(kDown).type(kDown).see("... 2\n... 3\n... 4\n... 5").type("\r");
   EXPECT_EQ(read_line(terminal).text, "1\n2\n3\n4\n5\n6");
   EXPECT_EQ(terminal.screen.text(), "... 4\n... 5\n... 6");

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fcntl.h>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -32,7 +32,9 @@ std::vector<std::string> entries_in(const std::string& path) {
 }
 
 // A path in a new folder.
-std::string new_history(const std::string& name) { return testing::temporary_path("history_" + name) + "/deep/history"; }
+std::string new_history(const std::string& name) {
+  return testing::temporary_path("history_" + name) + "/deep/history";
+}
 
 using Entries = std::vector<std::string>;
 

@@ -170,9 +170,7 @@ class PtyChild {
   void send_signal(int signal) const { ::kill(foreground(), signal); }
 
   /// Waits until the program is stopped (Ctrl-Z).
-  bool wait_for_stop() const {
-    return WIFSTOPPED(wait_for_status());
-  }
+  bool wait_for_stop() const { return WIFSTOPPED(wait_for_status()); }
   /// Goes on with a stopped program, as "fg" does.
   void resume() const { ::kill(leader_, SIGCONT); }
   /// Reads all output and returns the exit status, or 128 + signal.

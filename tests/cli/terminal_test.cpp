@@ -25,7 +25,8 @@ extern "C" void count_signal(int) { ++g_n_handled; }
 void stream(Terminal& terminal) {
   EXPECT_OK(terminal.write("streaming\n"));
   while (!terminal.take_escape()) {
-    if (terminal.take_size_change()) EXPECT_OK(terminal.write("columns " + std::to_string(terminal.size().n_columns) + "\n"));
+    if (terminal.take_size_change())
+      EXPECT_OK(terminal.write("columns " + std::to_string(terminal.size().n_columns) + "\n"));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_OK(terminal.write("stopped\n"));
@@ -259,7 +260,11 @@ TEST(Terminal, GivesEventsInOrder) {
   std::raise(SIGINT);
   EXPECT_EQ(terminal->wait(-1)->kind, TerminalEventKind::interrupt);
   EXPECT_FALSE(terminal->take_escape());
-  ASSERT_EQ(::write(pty.outer(), "b\x03" "c", 3), 3);
+  ASSERT_EQ(::write(pty.outer(),
+                    "b\x03"
+                    "c",
+                    3),
+            3);
   while (!terminal->take_escape()) continue;
   EXPECT_EQ(terminal->wait(-1)->key.text, "b");
   pty.close_outer();

@@ -42,7 +42,9 @@ Result<std::string> edited(const std::string& command, std::string_view text) {
 TEST(ExternalEditor, EditsTheText) {
   EXPECT_EQ(edited("sed -i s/one/two/", "one\nline").value(), "two\nline");
   EXPECT_EQ(edited("true", "same\n").value(), "same");  // editors end the last line
-  EXPECT_EQ(edited("sh -c 'printf \"\\377a\" > \"$1\"' x", "").value(), "\ufffd" "a");
+  EXPECT_EQ(edited("sh -c 'printf \"\\377a\" > \"$1\"' x", "").value(),
+            "\ufffd"
+            "a");
 }
 
 TEST(ExternalEditor, KeepsTheTextPrivate) {

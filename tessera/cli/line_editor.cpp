@@ -118,7 +118,7 @@ Result<LineEditor::Outcome> LineEditor::handle(TerminalEvent event) {
     case TerminalEventKind::key:
       return handle_key(event.key);
     case TerminalEventKind::interrupt:
-      return interrupt();
+      return act(EditAction::interrupt);
     case TerminalEventKind::end: {
       static_cast<void>(leave());  // the terminal may be gone
       return Outcome(LineResult{LineKind::end, ""});

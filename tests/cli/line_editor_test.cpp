@@ -114,6 +114,8 @@ TEST(LineEditor, LeavesWithTwoCtrlC) {
   FakeTerminal signalled;
   signalled.happen(TerminalEventKind::interrupt).happen(TerminalEventKind::interrupt).type("never\r");
   EXPECT_EQ(read_line(signalled).kind, LineKind::interrupt);
+  EXPECT_EQ(signalled.screen.text(), ">>>");
+  EXPECT_EQ(signalled.screen.cursor_row(), 1);
 }
 
 TEST(LineEditor, StartsWithAnInitialText) {

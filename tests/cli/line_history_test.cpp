@@ -143,6 +143,12 @@ TEST(LineHistory, ReplacesTheTargetOfALink) {
   EXPECT_EQ(testing::read_all(target), "old\nnew\n");
 }
 
+TEST(LineHistory, HasNoFileWithoutAPath) {
+  ASSERT_OK_AND_ASSIGN(LineHistory history, LineHistory::open(""));
+  ASSERT_OK(history.add("one"));
+  EXPECT_EQ(entries_of(history), Entries{"one"});
+}
+
 TEST(LineHistory, FindsEntries) {
   LineHistory history;
   for (const char* entry : {"make a", "take b", "make c"}) ASSERT_OK(history.add(entry));

@@ -149,9 +149,6 @@ Result<LineEditor::Outcome> LineEditor::handle_key(const Key& key) {
   const bool is_text = key.code == KeyCode::character && !key.has_alt && !key.has_ctrl;
   if (is_text) buffer_.insert(key.text);
   if (!action) return Outcome();
-  const bool is_browsing = *action == EditAction::up || *action == EditAction::down || *action == EditAction::older ||
-                           *action == EditAction::newer;
-  if (!is_browsing) history_index_.reset();
   return act(*action);
 }
 
@@ -306,6 +303,7 @@ void LineEditor::paste(const Key& key) {
 
 // Puts an older or newer entry that begins with the typed text in the buffer. After the newest, the typed text returns.
 void LineEditor::browse(bool is_older) {
+  if (buffer_.text().empty()) history_index_.reset();
   if (!history_index_ && !is_older) return;
   if (!history_index_) {
     draft_ = buffer_.state();

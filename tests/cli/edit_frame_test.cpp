@@ -120,8 +120,8 @@ TEST(FrameWriter, ShowsTheSameAsAFreshScreenAfterAnyChange) {
 
 TEST(FrameWriter, FindsItsStartAfterAResize) {
   for (const int n_columns : {4, 5, 7, 9, 12, 30}) {
-    for (const char* text :
-         {">>> abcdefgh|ijk", ">>> abcdefghijk|", "|>>> abcdefgh\n... xyz", ">>> a\n... \u4e2d\u4e2d\u4e2d|\u4e2dz"}) {
+    for (const char* text : {">>> abc|defgh", ">>> abcdefgh|ijk", ">>> abcdefghijk|", "|>>> abcdefgh\n... xyz",
+                             ">>> a\n... \u4e2d\u4e2d\u4e2d|\u4e2dz"}) {
       Screen screen(12, 11);
       screen.feed("before\r\n");
       FrameWriter writer("");

@@ -66,6 +66,9 @@ class FakeTerminal final : public cli::Terminal {
     return *this;
   }
 
+  /// The number of steps of the script that were not reached.
+  size_t n_left() const { return events_.size(); }
+
   Result<> set_mode(cli::TerminalMode wanted) override {
     mode = wanted;
     return {};

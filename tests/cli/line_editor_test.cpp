@@ -22,6 +22,7 @@ LineResult read_line(FakeTerminal& terminal, LineEditorOptions options = {}, con
   LineEditor editor(terminal, history, std::move(options));
   const auto result = editor.read(">>> ", "... ", initial);
   EXPECT_OK(result);
+  EXPECT_EQ(terminal.n_left(), 0u);
   EXPECT_EQ(terminal.mode, terminal.is_dumb_terminal ? TerminalMode::plain : TerminalMode::watch);
   return result.value_or(LineResult{LineKind::interrupt, "failed"});
 }
@@ -112,7 +113,7 @@ TEST(LineEditor, LeavesWithTwoCtrlC) {
   EXPECT_EQ(read_line(terminal).kind, LineKind::interrupt);
   EXPECT_EQ(terminal.screen.text(), ">>>");
   FakeTerminal signalled;
-  signalled.happen(TerminalEventKind::interrupt).happen(TerminalEventKind::interrupt).type("never\r");
+  signalled.happen(TerminalEventKind::interrupt).happen(TerminalEventKind::interrupt);
   EXPECT_EQ(read_line(signalled).kind, LineKind::interrupt);
   EXPECT_EQ(signalled.screen.text(), ">>>");
   EXPECT_EQ(signalled.screen.cursor_row(), 1);
@@ -169,6 +170,14 @@ TEST(LineEditorHistory, BrowsesAndComesBackToTheTypedText) {
   terminal.type("t").type(kUp).see(">>> three").type(kUp).see(">>> two").type(kUp).see(">>> two");
   terminal.type(kDown).type(kDown).see(">>> t").type("x\r");
   EXPECT_EQ(read_line(terminal, {}, history).text, "tx");
+}
+
+TEST(LineEditorHistory, GoesOnFromAnEntryThatWasEdited) {
+  const LineHistory history = history_of({"one", "two", "three"});
+  FakeTerminal terminal;
+  terminal.type(kUp).type("!").type(kLeft).type(kUp).see(">>> two").type(kDown).see(">>> three");
+  terminal.type(kUp).type(kUp).type(kCtrlU).type(kUp).see(">>> three").type(kDown).see(">>>").type("\r");
+  EXPECT_EQ(read_line(terminal, {}, history).text, "");
 }
 
 TEST(LineEditorHistory, KeepsBlocksOfTheTypedText) {
@@ -305,10 +314,10 @@ TEST(LineEditorDrawing, ClearsTheScreen) {
 
 TEST(LineEditorDrawing, BeginsAnewAfterAStop) {
   FakeTerminal terminal;
-  terminal.type("abc\x1a").see(">>> abc\n[stopped]\n>>> abc");
+  terminal.type("abc").type(kLeft).type("\x1a").see(">>> abc\n[stopped]\n>>> abc").see_cursor(2, 6);
   terminal.look([&](const Screen&) { terminal.screen.feed("\r\nshell\r\n"); });
-  terminal.happen(TerminalEventKind::resumed).see(">>> abc\n[stopped]\n>>> abc\nshell\n>>> abc").type("d\r");
-  EXPECT_EQ(read_line(terminal).text, "abcd");
+  terminal.happen(TerminalEventKind::resumed).see(">>> abc\n[stopped]\n>>> abc\nshell\n>>> abc").type("X\r");
+  EXPECT_EQ(read_line(terminal).text, "abXc");
   EXPECT_EQ(terminal.n_suspends, 1);
 }
 

@@ -247,6 +247,16 @@ TEST(Terminal, IsOpenedOnlyOnce) {
   EXPECT_OK(open_terminal(pty.inner(), pty.inner()));
 }
 
+TEST(Terminal, ForgetsInterruptsOfAReplyAtTheNextLine) {
+  testing::PtyPair pty;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Terminal> terminal, open_terminal(pty.inner(), pty.inner()));
+  ASSERT_OK(terminal->set_mode(TerminalMode::watch));
+  std::raise(SIGINT);
+  std::raise(SIGCONT);
+  ASSERT_OK(terminal->set_mode(TerminalMode::edit));
+  EXPECT_EQ(terminal->wait(0)->kind, TerminalEventKind::timeout);
+}
+
 TEST(Terminal, GivesEventsInOrder) {
   testing::PtyPair pty(30, 100);
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Terminal> terminal, open_terminal(pty.inner(), pty.inner()));

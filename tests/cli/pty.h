@@ -58,6 +58,7 @@ class PtyPair {
     ::tcgetattr(outer_, &modes);
     return modes;
   }
+  void set_modes(const termios& modes) const { ::tcsetattr(outer_, TCSANOW, &modes); }
 
  private:
   static void close_once(int& fd) {
@@ -165,6 +166,7 @@ class PtyChild {
   PtyUser& user() { return user_; }
   const Screen& screen() const { return user_.screen(); }
   termios modes() const { return pty_.modes(); }
+  void set_modes(const termios& modes) const { pty_.set_modes(modes); }
   void hang_up() { pty_.close_outer(); }
   /// Sends a signal to the program. Call it after the program has written something.
   void send_signal(int signal) const { ::kill(foreground(), signal); }

@@ -155,6 +155,21 @@ TEST(Terminal, StopsAndGoesOnDuringAReply) {
   chat.user().wait_for_text("stopped");
 }
 
+TEST(Terminal, SetsItsModesAgainAfterAnyStop) {
+  Chat chat;
+  chat.user().type("abc");
+  chat.user().wait_for_screen(">>> abc");
+  chat.send_signal(SIGSTOP);
+  ASSERT_TRUE(chat.wait_for_stop());
+  termios modes = chat.modes();
+  modes.c_lflag |= ECHO | ICANON | ISIG;  // as a shell sets them
+  chat.set_modes(modes);
+  chat.resume();
+  chat.user().wait_for([&](const Screen&) { return (chat.modes().c_lflag & (ECHO | ICANON | ISIG)) == 0; });
+  chat.user().type("d");
+  chat.user().wait_for_screen(">>> abcd");
+}
+
 TEST(Terminal, FollowsItsSize) {
   Chat chat({}, 10, 20);
   chat.user().type("0123456789abcdefghij");

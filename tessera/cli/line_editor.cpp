@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -18,6 +19,36 @@ constexpr std::string_view kQuotes = "\"\"\"";
 constexpr size_t kMaxShownPasteBytes = 4000;  // a longer one stands as a block, even if it is one line
 constexpr size_t kMinTextRows = 3;            // rows for the text, which candidates leave
 constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
+
+struct TargetRow {
+  EditAction action;
+  EditTarget target;
+};
+
+constexpr TargetRow kMoves[] = {
+    {EditAction::left, EditTarget::left},
+    {EditAction::right, EditTarget::right},
+    {EditAction::word_left, EditTarget::word_left},
+    {EditAction::word_right, EditTarget::word_right},
+    {EditAction::line_start, EditTarget::line_start},
+    {EditAction::line_end, EditTarget::line_end},
+    {EditAction::text_start, EditTarget::text_start},
+    {EditAction::text_end, EditTarget::text_end},
+};
+constexpr TargetRow kErasures[] = {
+    {EditAction::erase_left, EditTarget::left},
+    {EditAction::erase_right, EditTarget::right},
+};
+constexpr TargetRow kKills[] = {
+    {EditAction::kill_line_end, EditTarget::line_end},          {EditAction::kill_line_start, EditTarget::line_start},
+    {EditAction::kill_blank_word, EditTarget::blank_word_left}, {EditAction::kill_word_left, EditTarget::word_left},
+    {EditAction::kill_word_right, EditTarget::word_right},
+};
+
+const TargetRow* find_target(std::span<const TargetRow> rows, EditAction action) {
+  const auto found = std::ranges::find(rows, action, &TargetRow::action);
+  return found == rows.end() ? nullptr : &*found;
+}
 
 std::string_view trim_end(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\n") + 1); }
 
@@ -179,50 +210,26 @@ Result<LineEditor::Outcome> LineEditor::act(EditAction action) {
 
 // Returns false for actions that concern more than the text.
 bool LineEditor::act_on_buffer(EditAction action) {
-  switch (action) {
-    case EditAction::new_line:
-      return buffer_.insert("\n"), true;
-    case EditAction::left:
-      return buffer_.move(EditTarget::left), true;
-    case EditAction::right:
-      return buffer_.move(EditTarget::right), true;
-    case EditAction::word_left:
-      return buffer_.move(EditTarget::word_left), true;
-    case EditAction::word_right:
-      return buffer_.move(EditTarget::word_right), true;
-    case EditAction::line_start:
-      return buffer_.move(EditTarget::line_start), true;
-    case EditAction::line_end:
-      return buffer_.move(EditTarget::line_end), true;
-    case EditAction::text_start:
-      return buffer_.move(EditTarget::text_start), true;
-    case EditAction::text_end:
-      return buffer_.move(EditTarget::text_end), true;
-    case EditAction::erase_left:
-      return buffer_.erase(EditTarget::left), true;
-    case EditAction::erase_right:
-      return buffer_.erase(EditTarget::right), true;
-    case EditAction::kill_line_end:
-      return buffer_.kill(EditTarget::line_end), true;
-    case EditAction::kill_line_start:
-      return buffer_.kill(EditTarget::line_start), true;
-    case EditAction::kill_blank_word:
-      return buffer_.kill(EditTarget::blank_word_left), true;
-    case EditAction::kill_word_left:
-      return buffer_.kill(EditTarget::word_left), true;
-    case EditAction::kill_word_right:
-      return buffer_.kill(EditTarget::word_right), true;
-    case EditAction::yank:
-      return buffer_.yank(), true;
-    case EditAction::transpose:
-      return buffer_.transpose(), true;
-    case EditAction::undo:
-      return buffer_.undo(), true;
-    case EditAction::expand_block:
-      return buffer_.expand_block(), true;
-    default:
-      return false;
+  if (const TargetRow* row = find_target(kMoves, action)) {
+    buffer_.move(row->target);
+  } else if ((row = find_target(kErasures, action)) != nullptr) {
+    buffer_.erase(row->target);
+  } else if ((row = find_target(kKills, action)) != nullptr) {
+    buffer_.kill(row->target);
+  } else if (action == EditAction::new_line) {
+    buffer_.insert("\n");
+  } else if (action == EditAction::yank) {
+    buffer_.yank();
+  } else if (action == EditAction::transpose) {
+    buffer_.transpose();
+  } else if (action == EditAction::undo) {
+    buffer_.undo();
+  } else if (action == EditAction::expand_block) {
+    buffer_.expand_block();
+  } else {
+    return false;
   }
+  return true;
 }
 
 Result<LineEditor::Outcome> LineEditor::act_on_screen(EditAction action) {

@@ -44,7 +44,8 @@ bool is_no_blank_unit(std::string_view unit) { return !is_blank_unit(unit); }
 std::string block_label(std::string_view text) {
   const auto n_breaks = std::ranges::count(text, '\n') - (text.ends_with('\n') ? 1 : 0);
   if (n_breaks > 0) return fmt::format("[{} lines]", n_breaks + 1);
-  const auto n_characters = std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+  const auto n_characters =
+      std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
   return fmt::format("[{} characters]", n_characters);
 }
 
@@ -254,17 +255,27 @@ size_t EditBuffer::other_line(EditTarget target) const {
 
 size_t EditBuffer::find(EditTarget target) const {
   switch (target) {
-    case EditTarget::left: return cursor_ - (cursor_ > 0 ? unit_bytes_before(cursor_) : 0);
-    case EditTarget::right: return cursor_ + (cursor_ < text_.size() ? unit_bytes(cursor_) : 0);
-    case EditTarget::word_left: return word_left(is_word_unit);
-    case EditTarget::word_right: return word_right();
-    case EditTarget::blank_word_left: return word_left(is_no_blank_unit);
-    case EditTarget::line_start: return line_start(cursor_);
-    case EditTarget::line_end: return line_end(cursor_);
+    case EditTarget::left:
+      return cursor_ - (cursor_ > 0 ? unit_bytes_before(cursor_) : 0);
+    case EditTarget::right:
+      return cursor_ + (cursor_ < text_.size() ? unit_bytes(cursor_) : 0);
+    case EditTarget::word_left:
+      return word_left(is_word_unit);
+    case EditTarget::word_right:
+      return word_right();
+    case EditTarget::blank_word_left:
+      return word_left(is_no_blank_unit);
+    case EditTarget::line_start:
+      return line_start(cursor_);
+    case EditTarget::line_end:
+      return line_end(cursor_);
     case EditTarget::up:
-    case EditTarget::down: return other_line(target);
-    case EditTarget::text_start: return 0;
-    case EditTarget::text_end: return text_.size();
+    case EditTarget::down:
+      return other_line(target);
+    case EditTarget::text_start:
+      return 0;
+    case EditTarget::text_end:
+      return text_.size();
   }
   return cursor_;
 }

@@ -11,14 +11,14 @@ namespace tessera::cli {
 
 /// Positions to which the cursor moves, and up to which text is erased.
 enum class EditTarget : uint8_t {
-  left,             // by a unit: a cluster or a block
+  left,  // by a unit: a cluster or a block
   right,
-  word_left,        // a word: letters, marks, digits and "_"
+  word_left,  // a word: letters, marks, digits and "_"
   word_right,
   blank_word_left,  // a word: all but blanks
   line_start,
   line_end,
-  up,               // the same column in the line above; in the first line: no move
+  up,  // the same column in the line above; in the first line: no move
   down,
   text_start,
   text_end,

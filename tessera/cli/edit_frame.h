@@ -65,8 +65,8 @@ class FrameWriter {
 
   /// Returns the bytes that show the frame in place of the last one.
   std::string draw(const EditFrame& next);
-  /// Returns the bytes that erase the last frame and leave the cursor at its start. Terminals reflow what they show when
-  /// their size changes, so the place of the start depends on the present size.
+  /// Returns the bytes that erase the last frame and leave the cursor at its start. Terminals reflow what they show
+  /// when their size changes, so the place of the start depends on the present size.
   std::string erase(ScreenSize size);
   /// The next frame begins in the cursor's row. Nothing is known about the screen.
   void forget();

@@ -42,7 +42,8 @@ class PrivateFile {
 
   Result<> create(std::string_view text) {
     const char* temporary = std::getenv("TMPDIR");
-    std::string folder = std::string(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp") + "/tessera.XXXXXX";
+    std::string folder =
+        std::string(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp") + "/tessera.XXXXXX";
     if (::mkdtemp(folder.data()) == nullptr) return editor_error("create a folder for the text");
     folder_ = std::move(folder);
     path_ = folder_ + "/message.md";

@@ -25,19 +25,29 @@ struct NamedKey {
 };
 
 // CSI NUMBER ~, and kitty's numbers in CSI NUMBER u.
-constexpr NamedKey kTildeKeys[] = {{1, KeyCode::home},    {2, KeyCode::insert},    {3, KeyCode::erase}, {4, KeyCode::end},
-                                   {5, KeyCode::page_up}, {6, KeyCode::page_down}, {7, KeyCode::home},  {8, KeyCode::end}};
-constexpr NamedKey kNumberedKeys[] = {{9, KeyCode::tab},        {13, KeyCode::enter},     {27, KeyCode::escape},
+constexpr NamedKey kTildeKeys[] = {{1, KeyCode::home}, {2, KeyCode::insert},  {3, KeyCode::erase},
+                                   {4, KeyCode::end},  {5, KeyCode::page_up}, {6, KeyCode::page_down},
+                                   {7, KeyCode::home}, {8, KeyCode::end}};
+constexpr NamedKey kNumberedKeys[] = {{9, KeyCode::tab},         {13, KeyCode::enter},    {27, KeyCode::escape},
                                       {127, KeyCode::backspace}, {57414, KeyCode::enter}, {8, KeyCode::backspace}};
 // CSI LETTER and SS3 LETTER.
 constexpr NamedKey kLetterKeys[] = {{'A', KeyCode::up},   {'B', KeyCode::down}, {'C', KeyCode::right},
                                     {'D', KeyCode::left}, {'H', KeyCode::home}, {'F', KeyCode::end}};
-constexpr std::pair<KeyCode, std::string_view> kNames[] = {
-    {KeyCode::enter, "Enter"},     {KeyCode::tab, "Tab"},      {KeyCode::backspace, "Backspace"},
-    {KeyCode::erase, "Delete"},    {KeyCode::escape, "Esc"},   {KeyCode::up, "Up"},
-    {KeyCode::down, "Down"},       {KeyCode::left, "Left"},    {KeyCode::right, "Right"},
-    {KeyCode::home, "Home"},       {KeyCode::end, "End"},      {KeyCode::insert, "Insert"},
-    {KeyCode::page_up, "PageUp"}, {KeyCode::page_down, "PageDown"}, {KeyCode::paste, "Paste"}};
+constexpr std::pair<KeyCode, std::string_view> kNames[] = {{KeyCode::enter, "Enter"},
+                                                           {KeyCode::tab, "Tab"},
+                                                           {KeyCode::backspace, "Backspace"},
+                                                           {KeyCode::erase, "Delete"},
+                                                           {KeyCode::escape, "Esc"},
+                                                           {KeyCode::up, "Up"},
+                                                           {KeyCode::down, "Down"},
+                                                           {KeyCode::left, "Left"},
+                                                           {KeyCode::right, "Right"},
+                                                           {KeyCode::home, "Home"},
+                                                           {KeyCode::end, "End"},
+                                                           {KeyCode::insert, "Insert"},
+                                                           {KeyCode::page_up, "PageUp"},
+                                                           {KeyCode::page_down, "PageDown"},
+                                                           {KeyCode::paste, "Paste"}};
 
 std::optional<KeyCode> find_key(std::span<const NamedKey> table, int number) {
   const auto found = std::ranges::find(table, number, &NamedKey::number);
@@ -177,12 +187,18 @@ void KeyDecoder::emit_control(char c) {
 
 void KeyDecoder::step(char c) {
   switch (state_) {
-    case State::ground: return ground(c);
-    case State::escape: return after_escape(c);
-    case State::csi: return in_csi(c);
-    case State::utf8: return in_utf8(c);
-    case State::paste: return in_paste(c);
-    case State::console: return restart(State::ground);  // F1 to F5 of the Linux console
+    case State::ground:
+      return ground(c);
+    case State::escape:
+      return after_escape(c);
+    case State::csi:
+      return in_csi(c);
+    case State::utf8:
+      return in_utf8(c);
+    case State::paste:
+      return in_paste(c);
+    case State::console:
+      return restart(State::ground);  // F1 to F5 of the Linux console
     case State::mouse:
       if (++n_string_ == 3) restart(State::ground);
       return;

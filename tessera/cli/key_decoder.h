@@ -82,11 +82,11 @@ class KeyDecoder {
   size_t max_paste_bytes_;
   std::deque<Key> keys_;
   State state_ = State::ground;
-  bool has_alt_ = false;     // an ESC came before
-  bool is_cut_ = false;      // of the paste
-  char introducer_ = 0;      // of a control string, such as ']'
-  size_t n_string_ = 0;      // bytes of the control string or mouse report
-  std::string sequence_;     // parameters, or bytes of a character, or the paste
+  bool has_alt_ = false;  // an ESC came before
+  bool is_cut_ = false;   // of the paste
+  char introducer_ = 0;   // of a control string, such as ']'
+  size_t n_string_ = 0;   // bytes of the control string or mouse report
+  std::string sequence_;  // parameters, or bytes of a character, or the paste
 };
 
 }  // namespace tessera::cli

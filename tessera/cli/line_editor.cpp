@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -19,9 +20,37 @@ constexpr size_t kMaxShownPasteBytes = 4000;  // a longer one stands as a block,
 constexpr size_t kMinTextRows = 3;            // rows for the text, which candidates leave
 constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
 
-std::string_view trim_end(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(" \t\n") + 1);
+struct TargetRow {
+  EditAction action;
+  EditTarget target;
+};
+
+constexpr TargetRow kMoves[] = {
+    {EditAction::left, EditTarget::left},
+    {EditAction::right, EditTarget::right},
+    {EditAction::word_left, EditTarget::word_left},
+    {EditAction::word_right, EditTarget::word_right},
+    {EditAction::line_start, EditTarget::line_start},
+    {EditAction::line_end, EditTarget::line_end},
+    {EditAction::text_start, EditTarget::text_start},
+    {EditAction::text_end, EditTarget::text_end},
+};
+constexpr TargetRow kErasures[] = {
+    {EditAction::erase_left, EditTarget::left},
+    {EditAction::erase_right, EditTarget::right},
+};
+constexpr TargetRow kKills[] = {
+    {EditAction::kill_line_end, EditTarget::line_end},          {EditAction::kill_line_start, EditTarget::line_start},
+    {EditAction::kill_blank_word, EditTarget::blank_word_left}, {EditAction::kill_word_left, EditTarget::word_left},
+    {EditAction::kill_word_right, EditTarget::word_right},
+};
+
+const TargetRow* find_target(std::span<const TargetRow> rows, EditAction action) {
+  const auto found = std::ranges::find(rows, action, &TargetRow::action);
+  return found == rows.end() ? nullptr : &*found;
 }
+
+std::string_view trim_end(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\n") + 1); }
 
 bool ends_with_open_backslash(std::string_view text) {
   const size_t n_kept = text.find_last_not_of('\\') + 1;
@@ -117,8 +146,10 @@ Result<LineResult> LineEditor::read_plain() {
 
 Result<LineEditor::Outcome> LineEditor::handle(TerminalEvent event) {
   switch (event.kind) {
-    case TerminalEventKind::key: return handle_key(event.key);
-    case TerminalEventKind::interrupt: return interrupt();
+    case TerminalEventKind::key:
+      return handle_key(event.key);
+    case TerminalEventKind::interrupt:
+      return act(EditAction::interrupt);
     case TerminalEventKind::end: {
       static_cast<void>(leave());  // the terminal may be gone
       return Outcome(LineResult{LineKind::end, ""});
@@ -134,7 +165,8 @@ Result<LineEditor::Outcome> LineEditor::handle(TerminalEvent event) {
       TESSERA_TRY(terminal_.write(writer_.erase(size)));
       return Outcome();
     }
-    case TerminalEventKind::timeout: break;
+    case TerminalEventKind::timeout:
+      break;
   }
   return Outcome();
 }
@@ -148,9 +180,6 @@ Result<LineEditor::Outcome> LineEditor::handle_key(const Key& key) {
   const bool is_text = key.code == KeyCode::character && !key.has_alt && !key.has_ctrl;
   if (is_text) buffer_.insert(key.text);
   if (!action) return Outcome();
-  const bool is_browsing = *action == EditAction::up || *action == EditAction::down || *action == EditAction::older ||
-                           *action == EditAction::newer;
-  if (!is_browsing) history_index_.reset();
   return act(*action);
 }
 
@@ -174,35 +203,33 @@ Result<LineEditor::Outcome> LineEditor::act(EditAction action) {
       if (outcome) TESSERA_TRY(leave());
       return outcome;
     }
-    default: return act_on_screen(action);
+    default:
+      return act_on_screen(action);
   }
 }
 
 // Returns false for actions that concern more than the text.
 bool LineEditor::act_on_buffer(EditAction action) {
-  switch (action) {
-    case EditAction::new_line: return buffer_.insert("\n"), true;
-    case EditAction::left: return buffer_.move(EditTarget::left), true;
-    case EditAction::right: return buffer_.move(EditTarget::right), true;
-    case EditAction::word_left: return buffer_.move(EditTarget::word_left), true;
-    case EditAction::word_right: return buffer_.move(EditTarget::word_right), true;
-    case EditAction::line_start: return buffer_.move(EditTarget::line_start), true;
-    case EditAction::line_end: return buffer_.move(EditTarget::line_end), true;
-    case EditAction::text_start: return buffer_.move(EditTarget::text_start), true;
-    case EditAction::text_end: return buffer_.move(EditTarget::text_end), true;
-    case EditAction::erase_left: return buffer_.erase(EditTarget::left), true;
-    case EditAction::erase_right: return buffer_.erase(EditTarget::right), true;
-    case EditAction::kill_line_end: return buffer_.kill(EditTarget::line_end), true;
-    case EditAction::kill_line_start: return buffer_.kill(EditTarget::line_start), true;
-    case EditAction::kill_blank_word: return buffer_.kill(EditTarget::blank_word_left), true;
-    case EditAction::kill_word_left: return buffer_.kill(EditTarget::word_left), true;
-    case EditAction::kill_word_right: return buffer_.kill(EditTarget::word_right), true;
-    case EditAction::yank: return buffer_.yank(), true;
-    case EditAction::transpose: return buffer_.transpose(), true;
-    case EditAction::undo: return buffer_.undo(), true;
-    case EditAction::expand_block: return buffer_.expand_block(), true;
-    default: return false;
+  if (const TargetRow* row = find_target(kMoves, action)) {
+    buffer_.move(row->target);
+  } else if ((row = find_target(kErasures, action)) != nullptr) {
+    buffer_.erase(row->target);
+  } else if ((row = find_target(kKills, action)) != nullptr) {
+    buffer_.kill(row->target);
+  } else if (action == EditAction::new_line) {
+    buffer_.insert("\n");
+  } else if (action == EditAction::yank) {
+    buffer_.yank();
+  } else if (action == EditAction::transpose) {
+    buffer_.transpose();
+  } else if (action == EditAction::undo) {
+    buffer_.undo();
+  } else if (action == EditAction::expand_block) {
+    buffer_.expand_block();
+  } else {
+    return false;
   }
+  return true;
 }
 
 Result<LineEditor::Outcome> LineEditor::act_on_screen(EditAction action) {
@@ -213,22 +240,33 @@ Result<LineEditor::Outcome> LineEditor::act_on_screen(EditAction action) {
     case EditAction::down:
       if (!buffer_.move(EditTarget::down)) browse(false);
       break;
-    case EditAction::older: browse(true); break;
-    case EditAction::newer: browse(false); break;
-    case EditAction::search: search_ = Search{"", history_.size()}; break;
-    case EditAction::complete: complete(); break;
+    case EditAction::older:
+      browse(true);
+      break;
+    case EditAction::newer:
+      browse(false);
+      break;
+    case EditAction::search:
+      search_ = Search{"", history_.size()};
+      break;
+    case EditAction::complete:
+      complete();
+      break;
     case EditAction::clear_screen:
       TESSERA_TRY(terminal_.write(kClearScreen));
       writer_.forget();
       break;
-    case EditAction::external_editor: TESSERA_TRY(edit_outside()); break;
+    case EditAction::external_editor:
+      TESSERA_TRY(edit_outside());
+      break;
     case EditAction::suspend:
       TESSERA_TRY(leave());
       TESSERA_TRY(terminal_.suspend());
       writer_.forget();
       size_ = terminal_.size();
       break;
-    default: break;
+    default:
+      break;
   }
   return Outcome();
 }
@@ -264,7 +302,7 @@ LineEditor::Outcome LineEditor::interrupt() {
 
 void LineEditor::paste(const Key& key) {
   std::string text = key.text;
-  if (!text.empty() && text.find('\n') == text.size() - 1) text.pop_back();  // one line
+  if (text.ends_with('\n')) text.pop_back();  // copied with the end of its line
   const bool is_block = text.find('\n') != std::string::npos || text.size() > kMaxShownPasteBytes;
   is_block ? buffer_.insert_block(std::move(text)) : buffer_.insert(text);
   if (key.is_cut) below_ = {fmt::format("(the pasted text was cut at {} MiB)", kMaxPasteBytes >> 20)};
@@ -272,13 +310,15 @@ void LineEditor::paste(const Key& key) {
 
 // Puts an older or newer entry that begins with the typed text in the buffer. After the newest, the typed text returns.
 void LineEditor::browse(bool is_older) {
+  if (buffer_.text().empty()) history_index_.reset();
   if (!history_index_ && !is_older) return;
   if (!history_index_) {
     draft_ = buffer_.state();
     prefix_ = buffer_.full_text();
   }
   const size_t index = history_index_.value_or(history_.size());
-  const auto found = is_older ? history_.find_prefix_before(index, prefix_) : history_.find_prefix_after(index, prefix_);
+  const auto found =
+      is_older ? history_.find_prefix_before(index, prefix_) : history_.find_prefix_after(index, prefix_);
   if (found) {
     history_index_ = found;
     buffer_.assign(history_.at(*found));
@@ -406,7 +446,8 @@ EditFrame LineEditor::build_frame(int n_columns, bool is_last) const {
 Result<> LineEditor::draw(bool is_last) {
   EditFrame frame = build_frame(size_.n_columns, is_last);
   const size_t n_screen = to_size(std::max(size_.n_rows, 1));
-  const size_t n_below = is_last ? 0 : std::min(below_.size(), n_screen - std::min({frame.rows.size(), kMinTextRows, n_screen}));
+  const size_t n_below =
+      is_last ? 0 : std::min(below_.size(), n_screen - std::min({frame.rows.size(), kMinTextRows, n_screen}));
   clip_to_screen(frame, static_cast<int>(n_screen - n_below), top_);
   for (size_t i = 0; i < n_below; ++i) {
     FrameBuilder row(size_.n_columns);

@@ -45,14 +45,14 @@ class LineEditor {
   /// Both live longer than the editor. It never adds to the history.
   LineEditor(Terminal& terminal, const LineHistory& history, LineEditorOptions options = {});
 
-  /// Reads one text; `initial` is there to edit. The cursor stands at the start of a row. Afterwards it stands below the
-  /// text, and the terminal is in watch mode. Errors: io.
+  /// Reads one text; `initial` is there to edit. The cursor stands at the start of a row. Afterwards it stands below
+  /// the text, and the terminal is in watch mode. Errors: io.
   Result<LineResult> read(std::string_view prompt, std::string_view continuation_prompt, std::string_view initial = "");
 
  private:
   struct Search {
     std::string needle;
-    size_t index;         // of the match
+    size_t index;  // of the match
     bool is_found = true;
   };
   using Outcome = std::optional<LineResult>;

@@ -159,6 +159,7 @@ std::string LineHistory::default_path() {
 
 Result<LineHistory> LineHistory::open(std::string path) {
   LineHistory history;
+  if (path.empty()) return history;
   if (path.find('/') == std::string::npos) path = "./" + path;
   // A link stays one: its target is replaced.
   char* target = ::realpath(path.c_str(), nullptr);

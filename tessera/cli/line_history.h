@@ -12,7 +12,7 @@
 namespace tessera::cli {
 
 inline constexpr size_t kMaxHistoryEntries = 1000;
-inline constexpr size_t kMaxHistoryBytes = size_t{1} << 20;       // of the file
+inline constexpr size_t kMaxHistoryBytes = size_t{1} << 20;        // of the file
 inline constexpr size_t kMaxHistoryEntryBytes = size_t{64} << 10;  // longer texts stay in memory only
 
 class LineHistory {
@@ -23,7 +23,8 @@ class LineHistory {
   /// A history without a file.
   LineHistory() = default;
 
-  /// Reads the entries of a file, which need not exist, and keeps later ones there. Errors: io.
+  /// Reads the entries of a file, which need not exist, and keeps later ones there. Without a path: no file. Errors:
+  /// io.
   static Result<LineHistory> open(std::string path);
 
   /// Adds an entry, unless it is empty, begins with a blank or repeats the last one. Errors of the file: io. The entry

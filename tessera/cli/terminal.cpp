@@ -78,7 +78,10 @@ class TtyTerminal final : public Terminal {
     modes_.current = modes_for(mode, modes_.original);
     modes_.is_edit = mode == TerminalMode::edit;
     modes_.has_paste_marks = mode != TerminalMode::plain;
-    if (mode == TerminalMode::edit) TerminalSignals::take_resumed();
+    if (mode == TerminalMode::edit) {  // what came during a reply does not concern the next line
+      TerminalSignals::take_resumed();
+      TerminalSignals::take_interrupt();
+    }
     return apply_terminal_modes(modes_);
   }
 

@@ -62,9 +62,9 @@ TEST(Cluster, HasLimitedLength) {
 }
 
 TEST(Cluster, SplitsInTheSameWayFromBothEnds) {
-  const std::array<std::string, 16> pieces = {"a",          " ",          "\u0301",     "\u200d",  "\U0001F468", "\U0001F1E9",
-                                              "\U0001F3FD", "\ufe0f",     "\xff",       "\n",      "\u4e2d",     "\u1100",
-                                              "\u1161",     "\u0600",     "\u0915",     "\xe2\x80"};
+  const std::array<std::string, 16> pieces = {"a",          " ",      "\u0301", "\u200d",  "\U0001F468", "\U0001F1E9",
+                                              "\U0001F3FD", "\ufe0f", "\xff",   "\n",      "\u4e2d",     "\u1100",
+                                              "\u1161",     "\u0600", "\u0915", "\xe2\x80"};
   Rng rng(7);
   for (int round = 0; round < 3000; ++round) {
     std::string text;
@@ -78,26 +78,26 @@ TEST(ClusterWidth, IsThatOfTerminals) {
       {"a", 1},
       {"\u00e9", 1},
       {"e\u0301", 1},
-      {"\u4e2d", 2},                    // CJK
-      {"\uff21", 2},                    // fullwidth A
-      {"\uff71", 1},                    // halfwidth katakana
-      {"\uac00", 2},                    // Hangul
-      {"\u1112\u1161\u11ab", 2},        // Hangul in parts
-      {"\U0001F600", 2},                // emoji
-      {"\U0001F44D\U0001F3FD", 2},      // with a skin tone
+      {"\u4e2d", 2},                      // CJK
+      {"\uff21", 2},                      // fullwidth A
+      {"\uff71", 1},                      // halfwidth katakana
+      {"\uac00", 2},                      // Hangul
+      {"\u1112\u1161\u11ab", 2},          // Hangul in parts
+      {"\U0001F600", 2},                  // emoji
+      {"\U0001F44D\U0001F3FD", 2},        // with a skin tone
       {"\U0001F468\u200D\U0001F4BB", 2},  // joined
-      {"\U0001F1E9\U0001F1EA", 2},      // flag
-      {"\u2764", 1},                    // heart as text
-      {"\u2764\ufe0f", 2},              // heart as an emoji
-      {"1\ufe0f\u20e3", 2},             // key cap
-      {"a\ufe0f", 1},                   // no emoji
-      {"\u0915\u093e", 2},              // letter with a spacing mark
-      {"\u0915\u094d", 1},              // letter with a nonspacing mark
+      {"\U0001F1E9\U0001F1EA", 2},        // flag
+      {"\u2764", 1},                      // heart as text
+      {"\u2764\ufe0f", 2},                // heart as an emoji
+      {"1\ufe0f\u20e3", 2},               // key cap
+      {"a\ufe0f", 1},                     // no emoji
+      {"\u0915\u093e", 2},                // letter with a spacing mark
+      {"\u0915\u094d", 1},                // letter with a nonspacing mark
       {"\u0301", 0},
-      {"\u200b", 0},                    // zero width space
+      {"\u200b", 0},  // zero width space
       {"\u00a0", 1},
-      {"\u03b1", 1},                    // ambiguous width
-      {"\ue000", 1},                    // private use
+      {"\u03b1", 1},  // ambiguous width
+      {"\ue000", 1},  // private use
       {"\ufffd", 1},
   };
   for (const auto& [text, n] : rows) {
@@ -110,7 +110,9 @@ TEST(ClusterWidth, IsThatOfTerminals) {
 TEST(Visible, EscapesAllThatCouldReachATerminalAsControl) {
   EXPECT_EQ(visible("a\x1b[31mb"), "a^[[31mb");
   EXPECT_EQ(visible(std::string_view("\0\x03\x7f\r", 4)), "^@^C^?^M");
-  EXPECT_EQ(visible("\x9b""31m"), "\\x9b31m");
+  EXPECT_EQ(visible("\x9b"
+                    "31m"),
+            "\\x9b31m");
   EXPECT_EQ(visible("\u009b31m\u0085"), "<U+009B>31m<U+0085>");
   EXPECT_EQ(visible("\u202eabc\u2066\u2069\u202a"), "<U+202E>abc<U+2066><U+2069><U+202A>");
   EXPECT_EQ(visible("\u2028\u2029"), "<U+2028><U+2029>");

@@ -214,15 +214,32 @@ TEST(EditBuffer, SurvivesAnyOrderOfEdits) {
   for (int i = 0; i < 20000; ++i) {
     const auto target = static_cast<EditTarget>(rng.next_u32() % 11);
     switch (rng.next_u32() % 9) {
-      case 0: buffer.insert(pieces[rng.next_u32() % 9]); break;
-      case 1: buffer.insert_block("x\ny"); break;
-      case 2: buffer.erase(target); break;
-      case 3: buffer.kill(target); break;
-      case 4: buffer.text().size() < 300 && buffer.yank(); break;
-      case 5: buffer.transpose(); break;
-      case 6: buffer.undo(); break;
-      case 7: buffer.text().size() < 300 && buffer.expand_block(); break;
-      default: buffer.move(target);
+      case 0:
+        buffer.insert(pieces[rng.next_u32() % 9]);
+        break;
+      case 1:
+        buffer.insert_block("x\ny");
+        break;
+      case 2:
+        buffer.erase(target);
+        break;
+      case 3:
+        buffer.kill(target);
+        break;
+      case 4:
+        buffer.text().size() < 300 && buffer.yank();
+        break;
+      case 5:
+        buffer.transpose();
+        break;
+      case 6:
+        buffer.undo();
+        break;
+      case 7:
+        buffer.text().size() < 300 && buffer.expand_block();
+        break;
+      default:
+        buffer.move(target);
     }
     ASSERT_LE(buffer.cursor(), buffer.text().size());
     ASSERT_TRUE(text::is_valid_utf8(buffer.full_text())) << i;

@@ -28,7 +28,10 @@ TEST(KeyDecoder, ReadsCharactersAndControls) {
   EXPECT_EQ(keys_of("aB\u4e2d"), "a B \u4e2d");
   EXPECT_EQ(keys_of("\x01\x1a\r\n\t\x7f\b\x1f"), "Ctrl-A Ctrl-Z Enter Ctrl-J Tab Backspace Backspace Ctrl-_");
   EXPECT_EQ(keys_of(std::string_view("\0", 1)), "Ctrl- ");
-  EXPECT_EQ(keys_of("\xff" "a\xe4\xb8" "b"), "\ufffd a \ufffd b");
+  EXPECT_EQ(keys_of("\xff"
+                    "a\xe4\xb8"
+                    "b"),
+            "\ufffd a \ufffd b");
 }
 
 TEST(KeyDecoder, ReadsModifiersOfAllForms) {
@@ -38,7 +41,8 @@ TEST(KeyDecoder, ReadsModifiersOfAllForms) {
   EXPECT_EQ(keys_of("\x1b[97:65;6:1u\x1b[97;5:3u"), "Ctrl-A");  // a release is no key
   EXPECT_EQ(keys_of("\x1b[27;5;13~\x1b[27;3;98~"), "Ctrl-Enter Alt-B");
   EXPECT_EQ(keys_of("\x1b[57414u\x1b[57441u"), "Enter");
-  EXPECT_EQ(keys_of("\x1bOd\x1b[c\x1b[3^\x1b[7$\x1b[5@"), "Ctrl-Left Shift-Right Ctrl-Delete Shift-Home Ctrl-Shift-PageUp");
+  EXPECT_EQ(keys_of("\x1bOd\x1b[c\x1b[3^\x1b[7$\x1b[5@"),
+            "Ctrl-Left Shift-Right Ctrl-Delete Shift-Home Ctrl-Shift-PageUp");
 }
 
 TEST(KeyDecoder, ReadsNamedKeys) {
@@ -49,7 +53,9 @@ TEST(KeyDecoder, ReadsNamedKeys) {
 }
 
 TEST(KeyDecoder, TakesAnEscapeBeforeAKeyAsAlt) {
-  EXPECT_EQ(keys_of("\x1b" "b\x1b\r\x1b\x7f\x1b\u00e9"), "Alt-B Alt-Enter Alt-Backspace Alt-\u00e9");
+  EXPECT_EQ(keys_of("\x1b"
+                    "b\x1b\r\x1b\x7f\x1b\u00e9"),
+            "Alt-B Alt-Enter Alt-Backspace Alt-\u00e9");
   EXPECT_EQ(keys_of("\x1b\x1b[C"), "Alt-Right");
   EXPECT_EQ(keys_of("\x1b\x02x"), "Ctrl-Alt-B x");
 }
@@ -112,7 +118,9 @@ TEST(KeyDecoder, LimitsAPaste) {
 }
 
 TEST(KeyDecoder, GivesTheSameKeysForAnySplit) {
-  const std::string bytes = "a\x1b[1;5C\u4e2d\x1b[200~p\r\nq\x1b[201~\x1bOA\x1b]1;x\x1b\\\x1b" "b\xf0\x9f\x98\x80\x1b[97;5u";
+  const std::string bytes =
+      "a\x1b[1;5C\u4e2d\x1b[200~p\r\nq\x1b[201~\x1bOA\x1b]1;x\x1b\\\x1b"
+      "b\xf0\x9f\x98\x80\x1b[97;5u";
   KeyDecoder whole, single;
   whole.feed(bytes);
   for (const char c : bytes) single.feed({&c, 1});

@@ -58,6 +58,7 @@ class PtyPair {
     ::tcgetattr(outer_, &modes);
     return modes;
   }
+  void set_modes(const termios& modes) const { ::tcsetattr(outer_, TCSANOW, &modes); }
 
  private:
   static void close_once(int& fd) {
@@ -136,7 +137,8 @@ class PtyUser {
   bool is_closed_ = false;
 };
 
-/// A program whose controlling terminal is a pseudo terminal.
+/// A program whose controlling terminal is a pseudo terminal. A process between the test and the program leads the
+/// session as a shell does, so that Ctrl-Z stops the program.
 class PtyChild {
  public:
   /// args[0] is the path of the program. `env` is its whole environment ("NAME=value").
@@ -147,45 +149,83 @@ class PtyChild {
     for (std::string& entry : env) envp.push_back(entry.data());
     argv.push_back(nullptr);
     envp.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) run(argv.data(), envp.data());
-    EXPECT_GT(pid_, 0);
+    leader_ = ::fork();
+    if (leader_ == 0) lead(argv.data(), envp.data());
+    EXPECT_GT(leader_, 0);
     pty_.close_inner();
   }
   ~PtyChild() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    if (leader_ <= 0) return;
+    if (pty_.outer() >= 0 && foreground() > 0) ::kill(-foreground(), SIGKILL);
+    ::kill(leader_, SIGKILL);
+    ::waitpid(leader_, nullptr, 0);
   }
   PtyChild(const PtyChild&) = delete;
   PtyChild& operator=(const PtyChild&) = delete;
 
   PtyUser& user() { return user_; }
   const Screen& screen() const { return user_.screen(); }
-  pid_t pid() const { return pid_; }
   termios modes() const { return pty_.modes(); }
-  void send_signal(int signal) const { ::kill(pid_, signal); }
+  void set_modes(const termios& modes) const { pty_.set_modes(modes); }
   void hang_up() { pty_.close_outer(); }
+  /// Sends a signal to the program. Call it after the program has written something.
+  void send_signal(int signal) const { ::kill(foreground(), signal); }
 
-  /// Waits until the program is stopped (Ctrl-Z). Returns the signal.
-  int wait_for_stop() const {
-    int status = 0;
-    ::waitpid(pid_, &status, WUNTRACED);
-    return WIFSTOPPED(status) ? WSTOPSIG(status) : -1;
-  }
+  /// Waits until the program is stopped (Ctrl-Z).
+  bool wait_for_stop() const { return WIFSTOPPED(wait_for_status()); }
+  /// Goes on with a stopped program, as "fg" does.
+  void resume() const { ::kill(leader_, SIGCONT); }
   /// Reads all output and returns the exit status, or 128 + signal.
   int wait_for_exit() {
     if (pty_.outer() >= 0) user_.read_to_end();
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int status = wait_for_status();
+    if (!WIFEXITED(status)) return -1;
+    leader_ = -1;
+    return WEXITSTATUS(status);
   }
 
  private:
-  // Runs in the child, and calls functions only that are safe between fork and exec.
-  [[noreturn]] void run(char** argv, char** envp) const {
-    ::setsid();
+  // The status of the leader when it stops or ends; within 60 s.
+  int wait_for_status() const {
+    int status = 0;
+    for (int i = 0; i < 12000; ++i) {
+      if (::waitpid(leader_, &status, WUNTRACED | WNOHANG) != 0) return status;
+      ::usleep(5000);
+    }
+    ADD_FAILURE() << "the program neither stops nor ends";
+    return -1;
+  }
+
+  pid_t foreground() const {
+    pid_t group = -1;
+    ::ioctl(pty_.outer(), TIOCGPGRP, &group);
+    return group;
+  }
+
+  // These run in children, and call functions only that are safe between fork and exec.
+  [[noreturn]] void lead(char** argv, char** envp) const {
+    const pid_t own = ::setsid();
     ::ioctl(pty_.inner(), TIOCSCTTY, 0);
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTTOU}) ::signal(signal, SIG_IGN);
+    const pid_t program = ::fork();
+    if (program == 0) run(argv, envp);
+    for (const int fd : {0, 1, 2, pty_.outer()}) ::close(fd);
+    while (true) {
+      int status = 0;
+      ::waitpid(program, &status, WUNTRACED);
+      if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+      if (WIFSIGNALED(status)) ::_exit(128 + WTERMSIG(status));
+      ::ioctl(pty_.inner(), TIOCSPGRP, &own);
+      ::raise(SIGSTOP);
+      ::ioctl(pty_.inner(), TIOCSPGRP, &program);
+      ::kill(-program, SIGCONT);
+    }
+  }
+  [[noreturn]] void run(char** argv, char** envp) const {
+    ::setpgid(0, 0);
+    const pid_t own = ::getpid();
+    ::ioctl(pty_.inner(), TIOCSPGRP, &own);
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTTOU}) ::signal(signal, SIG_DFL);
     for (int fd = 0; fd < 3; ++fd) ::dup2(pty_.inner(), fd);
     ::execve(argv[0], argv, envp);
     ::_exit(127);
@@ -193,7 +233,7 @@ class PtyChild {
 
   PtyPair pty_;
   PtyUser user_;
-  pid_t pid_ = -1;
+  pid_t leader_ = -1;
 };
 
 }  // namespace tessera::testing

@@ -22,8 +22,8 @@ struct ScreenStyle {
 };
 
 struct ScreenCell {
-  std::string text;      // a cluster; empty: nothing was written here
-  int n_columns = 1;     // 0: the right half of a wide character
+  std::string text;   // a cluster; empty: nothing was written here
+  int n_columns = 1;  // 0: the right half of a wide character
   ScreenStyle style;
 };
 
@@ -170,15 +170,26 @@ class Screen {
 
   void control(char c) {
     switch (c) {
-      case '\r': column_ = 0; is_wrap_pending_ = false; return;
+      case '\r':
+        column_ = 0;
+        is_wrap_pending_ = false;
+        return;
       case '\n':
         line_feed();
         if (returns_) column_ = 0;
         return;
-      case '\b': column_ = std::max(0, column_ - 1); is_wrap_pending_ = false; return;
-      case '\t': column_ = std::min(n_columns_ - 1, (column_ / 8 + 1) * 8); return;
-      case '\a': ++n_bells_; return;
-      default: unknown_.emplace_back(1, c);
+      case '\b':
+        column_ = std::max(0, column_ - 1);
+        is_wrap_pending_ = false;
+        return;
+      case '\t':
+        column_ = std::min(n_columns_ - 1, (column_ / 8 + 1) * 8);
+        return;
+      case '\a':
+        ++n_bells_;
+        return;
+      default:
+        unknown_.emplace_back(1, c);
     }
   }
 
@@ -244,9 +255,14 @@ class Screen {
       return bell < st ? bell + 1 : st + 2;
     }
     switch (bytes[1]) {
-      case '7': saved_row_ = row_, saved_column_ = column_; break;
-      case '8': move_to(saved_row_, saved_column_); break;
-      default: unknown_.emplace_back(bytes.substr(0, 2));
+      case '7':
+        saved_row_ = row_, saved_column_ = column_;
+        break;
+      case '8':
+        move_to(saved_row_, saved_column_);
+        break;
+      default:
+        unknown_.emplace_back(bytes.substr(0, 2));
     }
     return 2;
   }
@@ -281,17 +297,36 @@ class Screen {
     const std::vector<int> n = numbers(parameters);
     const int first = std::max(1, n[0]), second = std::max(1, n.size() > 1 ? n[1] : 1);
     switch (final) {
-      case 'A': move_to(row_ - first, column_); return true;
-      case 'B': move_to(row_ + first, column_); return true;
-      case 'C': move_to(row_, column_ + first); return true;
-      case 'D': move_to(row_, column_ - first); return true;
-      case 'E': move_to(row_ + first, 0); return true;
-      case 'F': move_to(row_ - first, 0); return true;
-      case 'G': move_to(row_, first - 1); return true;
-      case 'H': move_to(first - 1, second - 1); return true;
-      case 'J': return erase_screen(n[0]);
-      case 'K': return erase_row(n[0]);
-      default: return false;
+      case 'A':
+        move_to(row_ - first, column_);
+        return true;
+      case 'B':
+        move_to(row_ + first, column_);
+        return true;
+      case 'C':
+        move_to(row_, column_ + first);
+        return true;
+      case 'D':
+        move_to(row_, column_ - first);
+        return true;
+      case 'E':
+        move_to(row_ + first, 0);
+        return true;
+      case 'F':
+        move_to(row_ - first, 0);
+        return true;
+      case 'G':
+        move_to(row_, first - 1);
+        return true;
+      case 'H':
+        move_to(first - 1, second - 1);
+        return true;
+      case 'J':
+        return erase_screen(n[0]);
+      case 'K':
+        return erase_row(n[0]);
+      default:
+        return false;
     }
   }
 
@@ -322,6 +357,7 @@ class Screen {
   bool erase_screen(int part) {
     if (part == 3) history_.clear();
     if (part > 2) return part == 3;
+    if (part == 2 && !history_.empty()) history_.back().goes_on = false;
     erase_row(part);
     for (int row = 0; row < n_rows_; ++row)
       if (part == 2 || (part == 0 && row > row_) || (part == 1 && row < row_)) rows_[to_size(row)] = blank_row();
@@ -349,22 +385,25 @@ class Screen {
       if (!is_long) continue;
       const size_t n = i + 1 < codes.size() && codes[i + 1] == 5 ? 3 : 5;
       std::string colour;
-      for (size_t k = i; k < std::min(i + n, codes.size()); ++k) colour += (k == i ? "" : ";") + std::to_string(codes[k]);
+      for (size_t k = i; k < std::min(i + n, codes.size()); ++k)
+        colour += (k == i ? "" : ";") + std::to_string(codes[k]);
       if (code == 38) style_.colour = colour;
       i += n - 1;
     }
     return true;
   }
 
-  // A line is a run of rows that goes on over the right edge. The cursor keeps its place in its line.
+  // A line is a run of rows that goes on over the right edge. The cursor keeps its place in its line. Lines that have
+  // left the screen do not come back.
   void reflow(int n_columns) {
     std::vector<Row> old = std::move(history_);
-    const size_t cursor = old.size() + to_size(row_);
+    const size_t n_history = old.size(), cursor = n_history + to_size(row_);
     old.insert(old.end(), std::make_move_iterator(rows_.begin()), std::make_move_iterator(rows_.end()));
     while (old.size() > cursor + 1 && text_of(old.back()).empty()) old.pop_back();
     std::vector<Row> made;
-    size_t cursor_row = 0;
+    size_t cursor_row = 0, top = 0;
     for (size_t i = 0; i < old.size();) {
+      if (i <= n_history) top = made.size();
       std::vector<ScreenCell> line;
       size_t cursor_at = SIZE_MAX;
       bool goes_on = true;
@@ -385,8 +424,8 @@ class Screen {
     row_ = static_cast<int>(cursor_row);
     rows_ = std::move(made);
     history_.clear();
-    while (static_cast<int>(rows_.size()) > n_rows_ && row_ > 0) scroll_out();
-    // A row below the cursor is never pushed out at the bottom: the rows above it leave first.
+    for (size_t i = 0; i < top; ++i) scroll_out();
+    while (static_cast<int>(rows_.size()) > n_rows_ && row_ > 0) scroll_out();  // rows above the cursor leave first
     if (static_cast<int>(rows_.size()) > n_rows_) rows_.resize(to_size(n_rows_));
   }
 

@@ -339,7 +339,7 @@ void MarkdownBlocks::process_leaf(std::string_view rest, bool is_whole) {
   if (is_row) return table_.add_row(text);
   if (leaf_ == Leaf::table) close_leaf();
   if (leaf_ == Leaf::paragraph && continue_paragraph(rest, is_whole)) return;
-  if (indent > 3 && leaf_ != Leaf::paragraph) return add_indented(rest.substr(4), is_whole);
+  if (indent > 3 && leaf_ != Leaf::paragraph) return add_indented(rest, is_whole);
   if (indent > 3) return add_text_line(text, is_whole);
   const HeadingMark heading = read_heading(text);
   if (heading.level > 0) return open_heading(text, heading, is_whole);
@@ -450,6 +450,7 @@ void MarkdownBlocks::add_code(std::string_view rest, bool is_whole) {
   if (is_whole) code_.end_line();
 }
 
+// The indent stays, for no other sign tells such code from text.
 void MarkdownBlocks::add_indented(std::string_view rest, bool is_whole) {
   if (leaf_ != Leaf::indented) {
     open_leaf(Leaf::indented);

@@ -158,10 +158,9 @@ bool MarkdownBlocks::starts_block(std::string_view rest) const {
   const size_t indent = n_indent(rest);
   const std::string_view text = rest.substr(indent);
   if (text.empty()) return true;
-  const ItemMark item = read_item(text);
-  const bool is_item = item.mark != 0 && !item.is_empty;
   if (indent > 3) return false;
-  return text[0] == '>' || is_item || read_heading(text).level > 0 || read_fence(rest).mark != 0 || is_rule_line(text);
+  return text[0] == '>' || read_item(text).mark != 0 || read_heading(text).level > 0 || read_fence(rest).mark != 0 ||
+         is_rule_line(text);
 }
 
 void MarkdownBlocks::process(std::string_view line, bool is_whole) {

@@ -39,7 +39,7 @@ struct ViewSizes {
     n_line_bytes = std::clamp<size_t>(n_cells / 4, 64, 4096);
     n_open_bytes = std::clamp<size_t>(n_cells / 3, 64, 4096);
     n_check_bytes = n_open_bytes / 4;
-    n_table_rows = static_cast<size_t>(n_rows) / 2;
+    n_table_rows = static_cast<size_t>(std::max<int64_t>(1, n_rows - 3));
   }
 };
 

@@ -34,6 +34,18 @@ class ShownReply {
     write(view.resize(n_columns, n_rows));
   }
   std::string text() const { return screen.text_with_history(); }
+  /// The style of the first place of the text on the screen: "bold dim", "" if it is plain.
+  std::string look(std::string_view part) const {
+    const ScreenStyle style = screen.style_of(part);
+    std::string out = style.colour;
+    for (const auto& [is_on, name] : {std::pair{style.bold, " bold"},
+                                      {style.dim, " dim"},
+                                      {style.italic, " italic"},
+                                      {style.underline, " underline"},
+                                      {style.strike, " strike"}})
+      if (is_on) out += name;
+    return out.starts_with(' ') ? out.substr(1) : out;
+  }
 
   cli::ReplyView view;
   Screen screen;

@@ -88,8 +88,8 @@ void WordWrap::place_in_word(std::string_view bytes, int n_cluster_columns) {
     n_spaces_ = 0;
     break_row();
   }
-  if (is_full(n_cluster_columns)) {
-    n_spaces_ = std::min(n_spaces_, std::max<int64_t>(0, n_columns_ - n_row_columns() - word_.n_columns));
+  if (is_full(n_cluster_columns) && word_.runs.empty()) n_spaces_ = 0;
+  if (is_full(n_cluster_columns) && !word_.runs.empty()) {
     flush_word();
     break_row();
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/file.h"
+#include "tessera/cli/model_facts.h"
 #include "tessera/text/chat/json_view.h"
 
 namespace tessera::cli {
@@ -122,11 +123,6 @@ std::string model_warning(Members& model, const Engine& engine) {
 }
 
 }  // namespace
-
-std::string model_name(const Engine& engine) {
-  const ModelInfo& info = engine.model().info();
-  return info.name.empty() ? info.architecture : info.name;
-}
 
 Result<> save_chat(const Chat& chat, const std::string& path) {
   const Engine& engine = *chat.model().engine;

@@ -16,7 +16,4 @@ Result<> save_chat(const Chat& chat, const std::string& path);
 /// those of ChatSettings::set().
 Result<std::string> load_chat(Chat& chat, const std::string& path);
 
-/// A model's name for people: of its metadata, else its architecture.
-std::string model_name(const Engine& engine);
-
 }  // namespace tessera::cli

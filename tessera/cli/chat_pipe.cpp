@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/cli/call_text.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/line_input.h"
 #include "tessera/cli/option_flags.h"
@@ -84,7 +85,8 @@ class PipedChat {
     if (is_json_) {
       TESSERA_TRY(print(reply_json(reply)));
     } else {
-      for (const text::ToolCall& call : reply.reply.calls) TESSERA_TRY(print(call_text(call) + "\n"));
+      for (const text::ToolCall& call : reply.reply.calls)
+        TESSERA_TRY(print(call_text(call.name, call.arguments) + "\n"));
       if (reply.reply.content.empty() && reply.reply.calls.empty()) TESSERA_TRY(print("\n"));
       if (!process_.quiet)
         for (const std::string& warning : reply.reply.warnings) log("warning: " + warning);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "tessera/text/utf8.h"
+
 namespace tessera::cli {
 namespace {
 
@@ -34,8 +36,8 @@ Setter set_on_or_off(bool& target) {
   return Setter(set, target ? "on" : "off");
 }
 
-// "top_k" and "--top-k" are "top-k".
-std::string plain_name(std::string_view name) {
+// The name of a setting: that of its flag without dashes in front, and with dashes for underscores.
+std::string setting_name(std::string_view name) {
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   std::string plain(name);
   std::ranges::replace(plain, '_', '-');
@@ -59,14 +61,19 @@ FlagTable value_table(ChatSettings& settings) {
   return table;
 }
 
-std::vector<ShownSetting> shown(const FlagTable& table, const std::map<std::string, std::string>& texts) {
-  std::vector<ShownSetting> rows;
-  for (const Flag& flag : table.flags) {
-    const std::string name = plain_name(flag.name);
-    const auto text = texts.find(name);
-    rows.push_back({name, text == texts.end() ? flag.default_text : text->second, flag.help});
+// The place of a setting in a table. Errors: not_found.
+Result<size_t> find_setting(const FlagTable& table, std::string_view name) {
+  const std::string plain = setting_name(name);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < table.flags.size(); ++i) {
+    names.push_back(setting_name(table.flags[i].name));
+    for (const std::string& alias : table.flags[i].aliases) names.push_back(setting_name(alias));
+    if (std::ranges::count(names, plain) > 0) return i;
   }
-  return rows;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = nearest(plain, views);
+  return fail(ErrorCode::not_found, "unknown setting {}{}", text::quote_text(name),
+              near.empty() ? ", /set lists them" : fmt::format(", did you mean {}?", near));
 }
 
 }  // namespace
@@ -87,31 +94,34 @@ void ChatSettings::add_to(FlagTable& table) {
 Result<> ChatSettings::check() { return sampling.check(); }
 
 Result<> ChatSettings::set(std::string_view name, std::string_view value) {
-  const std::string plain = plain_name(name);
   ChatSettings changed = *this;
   const FlagTable table = value_table(changed);
-  std::vector<std::string> names;
-  for (const Flag& flag : table.flags) {
-    std::vector<std::string> own = {plain_name(flag.name)};
-    for (const std::string& alias : flag.aliases) own.push_back(plain_name(alias));
-    names.insert(names.end(), own.begin(), own.end());
-    if (std::ranges::find(own, plain) == own.end()) continue;
-    auto set = flag.set(value);
-    if (!set) return forward_error(set, own.front());
-    changed.texts_[own.front()] = value;
-    TESSERA_TRY(changed.check());
-    *this = std::move(changed);
-    return {};
-  }
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = nearest(plain, views);
-  return fail(ErrorCode::not_found, "unknown setting '{}'{}", name,
-              near.empty() ? " (/set lists them)" : fmt::format(", did you mean {}?", near));
+  TESSERA_ASSIGN(const size_t i, find_setting(table, name));
+  const std::string plain = setting_name(table.flags[i].name);
+  auto set = table.flags[i].set(value);
+  if (!set) return forward_error(set, plain);
+  changed.texts_[plain] = value;
+  TESSERA_TRY(changed.check());
+  *this = std::move(changed);
+  return {};
+}
+
+Result<ShownSetting> ChatSettings::get(std::string_view name) const {
+  ChatSettings copy = *this;
+  TESSERA_ASSIGN(const size_t i, find_setting(value_table(copy), name));
+  return all()[i];
 }
 
 std::vector<ShownSetting> ChatSettings::all() const {
   ChatSettings copy = *this;
-  return shown(value_table(copy), texts_);
+  std::vector<ShownSetting> rows;
+  const FlagTable table = value_table(copy);
+  for (const Flag& flag : table.flags) {
+    const std::string name = setting_name(flag.name);
+    const auto text = texts_.find(name);
+    rows.push_back({name, text == texts_.end() ? flag.default_text : text->second, flag.help});
+  }
+  return rows;
 }
 
 std::vector<ShownSetting> ChatSettings::changed() const {

@@ -43,6 +43,8 @@ struct ChatSettings {
   /// Sets one setting. Names are those of flags, with or without dashes. After an error nothing has changed. Errors:
   /// not_found (with the nearest name); invalid_argument.
   Result<> set(std::string_view name, std::string_view value);
+  /// Errors: not_found (with the nearest name).
+  Result<ShownSetting> get(std::string_view name) const;
   /// All settings, in the order of the flags.
   std::vector<ShownSetting> all() const;
   /// The settings that differ from the program's defaults, as names and values for set().

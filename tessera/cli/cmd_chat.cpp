@@ -1,12 +1,14 @@
 // tessera chat: a conversation with a model, in a terminal or through a pipe.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tessera/base/file.h"
 #include "tessera/cli/chat_args.h"
 #include "tessera/cli/chat_file.h"
 #include "tessera/cli/chat_pipe.h"
+#include "tessera/cli/chat_terminal.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/text_args.h"
 #include "tessera/engine/chat_template_loader.h"
@@ -30,7 +32,14 @@ class ChatCommand final : public Command {
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const auto chat, create_chat(process));
     const auto save = [&]() { return args_.session_file.empty() ? Result<>() : save_chat(*chat, args_.session_file); };
-    return run_piped_chat(*chat, args_.is_json ? PipeFormat::json : PipeFormat::text, save, process);
+    const bool is_interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !args_.is_json;
+    if (!is_interactive)
+      return run_piped_chat(*chat, args_.is_json ? PipeFormat::json : PipeFormat::text, save, process);
+    TESSERA_ASSIGN(LineHistory history, open_history(process));
+    TESSERA_ASSIGN(const auto terminal, open_terminal());
+    const char* no_color = std::getenv("NO_COLOR");
+    const bool has_colour = args_.has_colour && (no_color == nullptr || *no_color == 0);
+    return run_terminal_chat(*chat, *terminal, history, {.has_colour = has_colour, .on_reply = save}, process);
   }
 
  private:
@@ -57,6 +66,16 @@ class ChatCommand final : public Command {
     }
     if (!args_.system.empty()) chat->conversation.system = text::to_valid_utf8(args_.system);
     return chat;
+  }
+
+  // Without a readable history file, the history lasts as long as the chat.
+  Result<LineHistory> open_history(const Context& process) const {
+    const std::string path = args_.has_history ? LineHistory::default_path() : "";
+    if (path.empty()) return LineHistory();
+    auto history = LineHistory::open(path);
+    if (history) return history;
+    if (!process.quiet) log("warning: " + history.error().message());
+    return LineHistory();
   }
 
   ChatArgs args_;

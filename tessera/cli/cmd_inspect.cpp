@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <map>
 
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/model_facts.h"
 #include "tessera/engine/tensor_values.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
@@ -16,27 +16,6 @@
 namespace tessera::cli {
 
 namespace {
-
-struct FormatShare {
-  uint64_t n_tensors = 0;
-  uint64_t n_bytes = 0;
-};
-
-std::map<DType, FormatShare> shares_of_formats(const ModelFiles& files) {
-  std::map<DType, FormatShare> shares;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) {
-    FormatShare& share = shares[tensor.info.dtype];
-    ++share.n_tensors;
-    share.n_bytes += tensor.info.n_bytes;
-  }
-  return shares;
-}
-
-uint64_t count_parameters(const ModelFiles& files) {
-  uint64_t n = 0;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) n += static_cast<uint64_t>(tensor.info.shape.n_elements());
-  return n;
-}
 
 uint64_t count_file_bytes(const ModelFiles& files) {
   uint64_t n = 0;

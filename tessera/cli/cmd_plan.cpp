@@ -5,26 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/model_facts.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
 
 namespace tessera::cli {
 
 namespace {
-
-std::string_view kind_name(MemoryPart::Kind kind) {
-  switch (kind) {
-    case MemoryPart::Kind::weights:
-      return "weights";
-    case MemoryPart::Kind::cache:
-      return "kv";
-    case MemoryPart::Kind::compute:
-      return "compute";
-    case MemoryPart::Kind::output:
-      return "output";
-  }
-  return "";
-}
 
 class PlanCommand final : public Command {
  public:
@@ -83,14 +70,8 @@ class PlanCommand final : public Command {
   }
 
   Result<> print_plain(const Fitted& fit) const {
-    std::vector<std::vector<std::string>> rows = {{"device", "buffer", "what", "bytes", "size"}};
-    for (const MemoryPart& part : fit.report.parts)
-      rows.push_back({part.device, part.buffer, std::string(kind_name(part.kind)), std::to_string(part.bytes),
-                      human_bytes(static_cast<double>(part.bytes))});
-    rows.push_back(
-        {"total", "", "", std::to_string(fit.report.total()), human_bytes(static_cast<double>(fit.report.total()))});
     const std::string verdict = memory_ == 0 ? "with " : fmt::format("fits in {} bytes with ", memory_);
-    return print(format_table(rows, "lllrr") + verdict + flags_of(fit.session) + "\n");
+    return print(memory_table(fit.report) + verdict + flags_of(fit.session) + "\n");
   }
 
   Result<> print_json(const Fitted& fit) const {
@@ -98,7 +79,7 @@ class PlanCommand final : public Command {
     nlohmann::ordered_json buffers = nlohmann::ordered_json::array();
     for (const MemoryPart& part : fit.report.parts)
       buffers.push_back(
-          {{"device", part.device}, {"buffer", part.buffer}, {"what", kind_name(part.kind)}, {"bytes", part.bytes}});
+          {{"device", part.device}, {"buffer", part.buffer}, {"what", purpose_of(part.kind)}, {"bytes", part.bytes}});
     const nlohmann::ordered_json plan = {
         {"weights_bytes", fit.report.bytes(Kind::weights)},
         {"kv_bytes", fit.report.bytes(Kind::cache)},

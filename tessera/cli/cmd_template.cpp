@@ -3,6 +3,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/model_args.h"
 #include "tessera/cli/template_args.h"
 #include "tessera/cli/template_batch.h"
 #include "tessera/cli/text_args.h"

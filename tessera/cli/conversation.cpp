@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/text/chat/json_view.h"
-
 namespace tessera::cli {
 namespace {
 
@@ -70,17 +68,6 @@ bool Conversation::remove_answer() {
   if (messages.empty() || !is_answer(messages.back())) return false;
   messages.pop_back();
   return true;
-}
-
-std::string call_text(const text::ToolCall& call) {
-  std::string arguments;
-  if (const auto members = text::json_members(call.arguments)) {
-    for (const text::JsonMember& member : *members)
-      arguments += fmt::format("{}{}={}", arguments.empty() ? "" : ", ", member.key, member.value);
-  } else {
-    arguments = call.arguments;
-  }
-  return fmt::format("{}({})", call.name, arguments);
 }
 
 }  // namespace tessera::cli

@@ -24,6 +24,7 @@ struct Conversation {
   void add(std::string text);
   /// Attaches a file to the next message, under the name that the model sees.
   void attach(std::string_view name, std::string_view text);
+  bool has_attachments() const { return !attached.empty(); }
   /// Removes the last message of the user and all after it. Returns its text, or nothing if there is none.
   std::optional<std::string> undo();
   /// Removes the last answer. Returns false if the last message is no answer.
@@ -31,8 +32,5 @@ struct Conversation {
 
   bool operator==(const Conversation&) const = default;
 };
-
-/// A call as text for people: f(a=1, b="x").
-std::string call_text(const text::ToolCall& call);
 
 }  // namespace tessera::cli

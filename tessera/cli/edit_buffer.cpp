@@ -74,6 +74,7 @@ std::string EditBuffer::full_text() const {
 EditUnit EditBuffer::unit_at(size_t position) const {
   const std::string_view bytes = std::string_view(text_).substr(position, unit_bytes(position));
   if (is_mark(bytes)) return {bytes.size(), block_label(blocks_[block_index(position)]), true};
+  if (bytes == "\t") return {bytes.size(), "    ", false};
   return {bytes.size(), visible(bytes, "\n"), false};
 }
 
@@ -110,6 +111,12 @@ void EditBuffer::record(Step step) {
 void EditBuffer::change(size_t begin, size_t end, std::string_view text) {
   text_.replace(begin, end - begin, text);
   cursor_ = begin + text.size();
+}
+
+void EditBuffer::restore(const State& state) {
+  record(Step::other);
+  text_ = state.text;
+  cursor_ = state.cursor;
 }
 
 void EditBuffer::assign(std::string_view text) { replace(0, text_.size(), text); }

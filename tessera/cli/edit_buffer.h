@@ -34,6 +34,11 @@ struct EditUnit {
 /// Text is valid UTF-8 but for marks, each of which stands for a block: a pasted text that moves and erases as a whole.
 class EditBuffer {
  public:
+  struct State {
+    std::string text;
+    size_t cursor;
+  };
+
   /// The text with marks. Positions are byte offsets in it.
   const std::string& text() const { return text_; }
   size_t cursor() const { return cursor_; }
@@ -47,6 +52,10 @@ class EditBuffer {
 
   /// Begins a new line: no undo, no blocks. The killed text stays.
   void reset(std::string_view text);
+
+  /// The text with its marks, to come back to before the next reset().
+  State state() const { return {text_, cursor_}; }
+  void restore(const State& state);
 
   /// Replaces the whole text. The cursor is at its end.
   void assign(std::string_view text);
@@ -71,10 +80,6 @@ class EditBuffer {
   bool undo();
 
  private:
-  struct Snapshot {
-    std::string text;
-    size_t cursor;
-  };
   enum class Step : uint8_t { other, typing, kill, vertical };
 
   size_t block_index(size_t position) const;
@@ -93,7 +98,7 @@ class EditBuffer {
   std::string text_;
   size_t cursor_ = 0;
   std::vector<std::string> blocks_;
-  std::vector<Snapshot> undo_;
+  std::vector<State> undo_;
   size_t undo_bytes_ = 0;
   std::string killed_;
   int64_t goal_column_ = 0;  // of moves up and down in a row

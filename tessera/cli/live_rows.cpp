@@ -8,13 +8,13 @@
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/cli/cluster.h"
+#include "tessera/cli/control_sequences.h"
 
 namespace tessera::cli {
 
 namespace {
 
 constexpr std::string_view kNextRow = "\r\n";
-constexpr std::string_view kEraseBelow = "\x1b[J";
 
 void append_up(size_t n_rows, std::string& out) {
   out += '\r';

@@ -9,6 +9,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
+#include "tessera/cli/control_sequences.h"
 #include "tessera/cli/text_style.h"
 
 namespace tessera::cli {
@@ -40,20 +41,20 @@ std::string Spinner::frame(int64_t now_ms, int64_t n_done, int64_t n_total) {
   const int64_t n_columns = static_cast<int64_t>(text.size()) - 2;  // the sign has three bytes
   n_shown_ = std::clamp<int64_t>(n_columns, 1, std::max<int64_t>(1, options_.n_columns - 1));
   text.resize(to_size(n_shown_) + 2);
-  if (!options_.has_colour) return '\r' + text + "\x1b[K";
-  return '\r' + style_sequence({.dim = true}) + text + style_sequence({}) + "\x1b[K";
+  if (!options_.has_colour) return fmt::format("\r{}{}", text, kEraseRowEnd);
+  return fmt::format("\r{}{}{}{}", style_sequence({.dim = true}), text, style_sequence({}), kEraseRowEnd);
 }
 
 std::string Spinner::erase() {
   if (std::exchange(n_shown_, 0) == 0) return "";
-  return "\r\x1b[K";
+  return fmt::format("\r{}", kEraseRowEnd);
 }
 
 std::string Spinner::resize(int64_t n_columns) {
   options_.n_columns = n_columns;
   const int64_t n_rows = div_ceil(std::exchange(n_shown_, 0), std::max<int64_t>(1, n_columns));
   if (n_rows == 0) return "";
-  return n_rows == 1 ? "\r\x1b[J" : fmt::format("\r\x1b[{}A\x1b[J", n_rows - 1);
+  return n_rows == 1 ? fmt::format("\r{}", kEraseBelow) : fmt::format("\r\x1b[{}A{}", n_rows - 1, kEraseBelow);
 }
 
 }  // namespace tessera::cli

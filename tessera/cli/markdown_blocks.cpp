@@ -7,6 +7,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/cli/cluster.h"
+#include "tessera/text/utf8.h"
 
 namespace tessera::cli {
 
@@ -99,6 +100,11 @@ std::vector<ScreenRow> MarkdownBlocks::take_rows() {
 std::vector<ScreenRow> MarkdownBlocks::open_rows(bool shows_all) const {
   MarkdownBlocks copy = *this;
   copy.rows_.clear();
+  // A long first line of a table is one row of it, so only the start is shown before the table is known.
+  if (header_.size() > sizes_.n_line_bytes) {
+    copy.header_.resize(to_size(sizes_.n_columns) / 2);
+    copy.header_.resize(copy.header_.size() - text::n_incomplete_bytes(copy.header_));
+  }
   if (!copy.line_.empty()) copy.show_unfinished_line(shows_all);
   copy.close_leaf(true);
   copy.close_containers(0);

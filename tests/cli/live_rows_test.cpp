@@ -9,44 +9,44 @@
 namespace tessera::cli {
 namespace {
 
-ScreenRow row_of(std::string_view text, const TextStyle& style = {}) {
+ScreenRow live_row(std::string_view text, const TextStyle& style = {}) {
   ScreenRow row;
   row.append_visible(text, style);
   return row;
 }
 
-std::vector<ScreenRow> rows_of(std::initializer_list<std::string_view> texts) {
+std::vector<ScreenRow> live_rows(std::initializer_list<std::string_view> texts) {
   std::vector<ScreenRow> rows;
-  for (const std::string_view text : texts) rows.push_back(row_of(text));
+  for (const std::string_view text : texts) rows.push_back(live_row(text));
   return rows;
 }
 
 TEST(LiveRows, MoreTextIsOnlyAppended) {
   LiveRows live(80, 24, true);
-  EXPECT_EQ(live.update({}, rows_of({"ab"})), "ab");
-  EXPECT_EQ(live.update({}, rows_of({"abc"})), "c");
-  EXPECT_EQ(live.update({}, rows_of({"abc"})), "");
-  EXPECT_EQ(live.update({}, rows_of({"abc", "d"})), "\r\nd");
-  EXPECT_EQ(live.update(rows_of({"abc", "de"}), rows_of({"f"})), "e\r\nf");
-  EXPECT_EQ(live.update(rows_of({"f"}), {}), "");
-  EXPECT_EQ(live.update(rows_of({"g"}), {}), "\r\ng");
+  EXPECT_EQ(live.update({}, live_rows({"ab"})), "ab");
+  EXPECT_EQ(live.update({}, live_rows({"abc"})), "c");
+  EXPECT_EQ(live.update({}, live_rows({"abc"})), "");
+  EXPECT_EQ(live.update({}, live_rows({"abc", "d"})), "\r\nd");
+  EXPECT_EQ(live.update(live_rows({"abc", "de"}), live_rows({"f"})), "e\r\nf");
+  EXPECT_EQ(live.update(live_rows({"f"}), {}), "");
+  EXPECT_EQ(live.update(live_rows({"g"}), {}), "\r\ng");
   EXPECT_EQ(live.finish(), "\r\n");
   EXPECT_EQ(live.finish(), "");
 }
 
 TEST(LiveRows, AChangeIsWrittenFromTheFirstDifference) {
   LiveRows live(80, 24, true);
-  live.update({}, rows_of({"abc", "def"}));
-  EXPECT_EQ(live.update({}, rows_of({"abX", "def"})), "\r\x1b[1A\x1b[2C\x1b[JX\r\ndef");
-  EXPECT_EQ(live.update({}, rows_of({"abX", "d"})), "\r\x1b[1C\x1b[J");
-  EXPECT_EQ(live.update({}, rows_of({"abX"})), "\r\x1b[1A\x1b[3C\x1b[J");
+  live.update({}, live_rows({"abc", "def"}));
+  EXPECT_EQ(live.update({}, live_rows({"abX", "def"})), "\r\x1b[1A\x1b[2C\x1b[JX\r\ndef");
+  EXPECT_EQ(live.update({}, live_rows({"abX", "d"})), "\r\x1b[1C\x1b[J");
+  EXPECT_EQ(live.update({}, live_rows({"abX"})), "\r\x1b[1A\x1b[3C\x1b[J");
   EXPECT_EQ(live.update({}, {}), "\r\x1b[J");
   EXPECT_EQ(live.finish(), "");
 }
 
 TEST(LiveRows, StylesAreWrittenAroundTheirText) {
   LiveRows live(80, 24, true);
-  ScreenRow row = row_of("a", {.bold = true});
+  ScreenRow row = live_row("a", {.bold = true});
   row.append_visible("b", {});
   EXPECT_EQ(live.update({}, std::vector{row}), "\x1b[0;1ma\x1b[0mb");
   LiveRows plain(80, 24, false);
@@ -55,17 +55,17 @@ TEST(LiveRows, StylesAreWrittenAroundTheirText) {
 
 TEST(LiveRows, RowsAboveTheScreenAreNotTouched) {
   LiveRows live(80, 3, true);
-  live.update({}, rows_of({"a", "b", "c", "d", "e"}));
-  EXPECT_EQ(live.update({}, rows_of({"A", "B", "C", "D", "E"})), "\r\x1b[2A\x1b[JC\r\nD\r\nE");
+  live.update({}, live_rows({"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(live.update({}, live_rows({"A", "B", "C", "D", "E"})), "\r\x1b[2A\x1b[JC\r\nD\r\nE");
 }
 
 TEST(LiveRows, AFullRowIsNotErasedFromItsLastColumn) {
   LiveRows live(3, 5, true);
   testing::Screen screen(5, 3);
-  screen.feed(live.update({}, rows_of({"abc", "d"})));
-  screen.feed(live.update({}, rows_of({"abc"})));
+  screen.feed(live.update({}, live_rows({"abc", "d"})));
+  screen.feed(live.update({}, live_rows({"abc"})));
   EXPECT_EQ(screen.text(), "abc");
-  screen.feed(live.update({}, rows_of({"abc", "e"})));
+  screen.feed(live.update({}, live_rows({"abc", "e"})));
   EXPECT_EQ(screen.text(), "abc\ne");
 }
 
@@ -80,8 +80,8 @@ TEST(LiveRows, TheScreenShowsTheLastUpdate) {
     for (int step = 0; step < 6; ++step) {
       std::vector<ScreenRow> final_rows, open_rows;
       std::string open;
-      for (size_t n = random() % 3; n > 0; --n) final_rows.push_back(row_of(kWords[random() % std::size(kWords)]));
-      for (size_t n = random() % 4; n > 0; --n) open_rows.push_back(row_of(kWords[random() % std::size(kWords)]));
+      for (size_t n = random() % 3; n > 0; --n) final_rows.push_back(live_row(kWords[random() % std::size(kWords)]));
+      for (size_t n = random() % 4; n > 0; --n) open_rows.push_back(live_row(kWords[random() % std::size(kWords)]));
       const auto append = [](const std::vector<ScreenRow>& rows, std::string& out) {
         for (const ScreenRow& row : rows) out += (row.runs.empty() ? "" : row.runs[0].text) + "\n";
       };

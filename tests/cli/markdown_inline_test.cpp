@@ -24,105 +24,105 @@ struct InlineCase {
   std::string_view source, shown;
 };
 
-void expect_shown(std::initializer_list<InlineCase> cases) {
+void expect_inline(std::initializer_list<InlineCase> cases) {
   for (const InlineCase& c : cases) EXPECT_EQ(tagged(c.source), c.shown) << c.source;
 }
 
 TEST(MarkdownInline, EmphasisFollowsTheRulesOfFlanking) {
-  expect_shown({{"*a b*", "<i:a b>"},
-                {"a * b * c", "a * b * c"},
-                {"a*b*c", "a<i:b>c"},
-                {"_a b_", "<i:a b>"},
-                {"snake_case_name", "snake_case_name"},
-                {"_a_b_", "<i:a_b>"},
-                {"a*\"b\"*", "a*\"b\"*"},
-                {"foo-_(bar)_", "foo-<i:(bar)>"},
-                {"** a **", "** a **"},
-                {"**a b**", "<b:a b>"},
-                {"__a__b", "__a__b"},
-                {"*a\xC2\xA0*", "*a\xC2\xA0*"}});
+  expect_inline({{"*a b*", "<i:a b>"},
+                 {"a * b * c", "a * b * c"},
+                 {"a*b*c", "a<i:b>c"},
+                 {"_a b_", "<i:a b>"},
+                 {"snake_case_name", "snake_case_name"},
+                 {"_a_b_", "<i:a_b>"},
+                 {"a*\"b\"*", "a*\"b\"*"},
+                 {"foo-_(bar)_", "foo-<i:(bar)>"},
+                 {"** a **", "** a **"},
+                 {"**a b**", "<b:a b>"},
+                 {"__a__b", "__a__b"},
+                 {"*a\xC2\xA0*", "*a\xC2\xA0*"}});
 }
 
 TEST(MarkdownInline, EmphasisNests) {
-  expect_shown({{"***a***", "<bi:a>"},
-                {"***a** b*", "<bi:a><i: b>"},
-                {"*a **b** c*", "<i:a ><bi:b><i: c>"},
-                {"**a *b* c**", "<b:a ><bi:b><b: c>"},
-                {"*foo**bar*", "<i:foo**bar>"},
-                {"*foo**bar**baz*", "<i:foo><bi:bar><i:baz>"},
-                {"**a*", "*<i:a>"},
-                {"*a**", "<i:a>*"},
-                {"*a _b* c_", "<i:a _b> c_"},
-                {"****a****", "<b:a>"}});
+  expect_inline({{"***a***", "<bi:a>"},
+                 {"***a** b*", "<bi:a><i: b>"},
+                 {"*a **b** c*", "<i:a ><bi:b><i: c>"},
+                 {"**a *b* c**", "<b:a ><bi:b><b: c>"},
+                 {"*foo**bar*", "<i:foo**bar>"},
+                 {"*foo**bar**baz*", "<i:foo><bi:bar><i:baz>"},
+                 {"**a*", "*<i:a>"},
+                 {"*a**", "<i:a>*"},
+                 {"*a _b* c_", "<i:a _b> c_"},
+                 {"****a****", "<b:a>"}});
 }
 
 TEST(MarkdownInline, MarksWithoutAnEndAreText) {
-  expect_shown({{"*a", "*a"}, {"a**", "a**"}, {"**a b", "**a b"}, {"[a", "[a"}, {"`a", "`a"}, {"~~a", "~~a"}});
+  expect_inline({{"*a", "*a"}, {"a**", "a**"}, {"**a b", "**a b"}, {"[a", "[a"}, {"`a", "`a"}, {"~~a", "~~a"}});
 }
 
 TEST(MarkdownInline, WideTextNeedsNoBlanksAroundEmphasis) {
-  expect_shown(
+  expect_inline(
       {{"**重要：**请", "<b:重要：>请"}, {"は**「引用」**の", "は<b:「引用」>の"}, {"a**(b)**c", "a**(b)**c"}});
 }
 
 TEST(MarkdownInline, StrikethroughHasTwoMarks) {
-  expect_shown({{"~~a~~", "<s:a>"}, {"~5 to ~10", "~5 to ~10"}, {"~~~a~~~", "~~~a~~~"}, {"~~*a*~~", "<is:a>"}});
+  expect_inline({{"~~a~~", "<s:a>"}, {"~5 to ~10", "~5 to ~10"}, {"~~~a~~~", "~~~a~~~"}, {"~~*a*~~", "<is:a>"}});
   EXPECT_EQ(tagged("~~a~~", {.has_colour = false}), "~~a~~");
 }
 
 TEST(MarkdownInline, CodeKeepsItsTextAndDimMarks) {
-  expect_shown({{"`a*b*`", "<d:`>a*b*<d:`>"},
-                {"`` a`b ``", "<d:``>a`b<d:``>"},
-                {"`a``b`", "<d:`>a``b<d:`>"},
-                {"*a `*` b*", "<i:a ><id:`><i:*><id:`><i: b>"},
-                {"`a\nb`", "<d:`>a b<d:`>"},
-                {"`\\`a", "<d:`>\\<d:`>a"}});
+  expect_inline({{"`a*b*`", "<d:`>a*b*<d:`>"},
+                 {"`` a`b ``", "<d:``>a`b<d:``>"},
+                 {"`a``b`", "<d:`>a``b<d:`>"},
+                 {"*a `*` b*", "<i:a ><id:`><i:*><id:`><i: b>"},
+                 {"`a\nb`", "<d:`>a b<d:`>"},
+                 {"`\\`a", "<d:`>\\<d:`>a"}});
 }
 
 TEST(MarkdownInline, LinksShowTheirAddressIfItDiffers) {
-  expect_shown({{"[a b](x.org)", "<u:a b><d: (x.org)>"},
-                {"[x.org](x.org)", "<u:x.org>"},
-                {"[*a*](b)", "<iu:a><d: (b)>"},
-                {"[a](<b c> 'title')", "<u:a><d: (b c)>"},
-                {"[a](b(c)d)", "<u:a><d: (b(c)d)>"},
-                {"[a](b\\)c)", "<u:a><d: (b)c)>"},
-                {"[a]", "[a]"},
-                {"[a](b c)", "[a](b c)"},
-                {"[a] (b)", "[a] (b)"},
-                {"[a [b](c) d](e)", "[a <u:b><d: (c)> d](e)"},
-                {"![a](b)", "<u:a><d: (b)>"},
-                {"*a [b*](c)", "*a <u:b*><d: (c)>"},
-                {"!a!", "!a!"}});
+  expect_inline({{"[a b](x.org)", "<u:a b><d: (x.org)>"},
+                 {"[x.org](x.org)", "<u:x.org>"},
+                 {"[*a*](b)", "<iu:a><d: (b)>"},
+                 {"[a](<b c> 'title')", "<u:a><d: (b c)>"},
+                 {"[a](b(c)d)", "<u:a><d: (b(c)d)>"},
+                 {"[a](b\\)c)", "<u:a><d: (b)c)>"},
+                 {"[a]", "[a]"},
+                 {"[a](b c)", "[a](b c)"},
+                 {"[a] (b)", "[a] (b)"},
+                 {"[a [b](c) d](e)", "[a <u:b><d: (c)> d](e)"},
+                 {"![a](b)", "<u:a><d: (b)>"},
+                 {"*a [b*](c)", "*a <u:b*><d: (c)>"},
+                 {"!a!", "!a!"}});
 }
 
 TEST(MarkdownInline, AngleBracketsHoldAddressesOrHtml) {
-  expect_shown({{"<https://a_b_c.org>", "<u:https://a_b_c.org>"},
-                {"<a@b.org>", "<u:a@b.org>"},
-                {"<a href=\"*x*\">*y*</a>", "<a href=\"*x*\"><i:y></a>"},
-                {"<!-- *x* -->", "<!-- *x* -->"},
-                {"a < *b* > c", "a < <i:b> > c"},
-                {"1<2", "1<2"}});
+  expect_inline({{"<https://a_b_c.org>", "<u:https://a_b_c.org>"},
+                 {"<a@b.org>", "<u:a@b.org>"},
+                 {"<a href=\"*x*\">*y*</a>", "<a href=\"*x*\"><i:y></a>"},
+                 {"<!-- *x* -->", "<!-- *x* -->"},
+                 {"a < *b* > c", "a < <i:b> > c"},
+                 {"1<2", "1<2"}});
 }
 
 TEST(MarkdownInline, EscapesAndEntities) {
-  expect_shown({{"\\*a\\*", "*a*"},
-                {"a\\b", "a\\b"},
-                {"\\\\*a*", "\\<i:a>"},
-                {"a\\\nb", "a\nb"},
-                {"&amp;&lt;&#65;&#x42;&copy;", "&<AB©"},
-                {"&nope; & &#; &#xZ; &#10; &#1114112;", "&nope; & &#; &#xZ; &#10; &#1114112;"},
-                {"&#0;&#xD800;", "\xEF\xBF\xBD\xEF\xBF\xBD"},
-                {"&#42;a&#42;", "*a*"}});
+  expect_inline({{"\\*a\\*", "*a*"},
+                 {"a\\b", "a\\b"},
+                 {"\\\\*a*", "\\<i:a>"},
+                 {"a\\\nb", "a\nb"},
+                 {"&amp;&lt;&#65;&#x42;&copy;", "&<AB©"},
+                 {"&nope; & &#; &#xZ; &#10; &#1114112;", "&nope; & &#; &#xZ; &#10; &#1114112;"},
+                 {"&#0;&#xD800;", "\xEF\xBF\xBD\xEF\xBF\xBD"},
+                 {"&#42;a&#42;", "*a*"}});
 }
 
 TEST(MarkdownInline, FormulasStayAsTheyAre) {
-  expect_shown({{"\\(a_1 * b*c* \\)", "\\(a_1 * b*c* \\)"},
-                {"\\[ *a* \\]", "\\[ *a* \\]"},
-                {"$a*b*c$", "$a*b*c$"},
-                {"$$*a* + 1$$", "$$*a* + 1$$"},
-                {"$5 *and* $6", "$5 <i:and> $6"},
-                {"$a *b* $", "$a <i:b> $"},
-                {"\\(*a*", "(<i:a>"}});
+  expect_inline({{"\\(a_1 * b*c* \\)", "\\(a_1 * b*c* \\)"},
+                 {"\\[ *a* \\]", "\\[ *a* \\]"},
+                 {"$a*b*c$", "$a*b*c$"},
+                 {"$$*a* + 1$$", "$$*a* + 1$$"},
+                 {"$5 *and* $6", "$5 <i:and> $6"},
+                 {"$a *b* $", "$a <i:b> $"},
+                 {"\\(*a*", "(<i:a>"}});
 }
 
 TEST(MarkdownInline, OpenEmphasisIsShownWhileTextFollows) {

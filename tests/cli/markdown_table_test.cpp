@@ -9,12 +9,12 @@ namespace {
 
 using testing::window;
 
-std::string shown(std::string_view text, int64_t n_columns = 40, int64_t n_rows = 24) {
+std::string shown_table(std::string_view text, int64_t n_columns = 40, int64_t n_rows = 24) {
   return testing::show(text, window(n_columns, n_rows)).text();
 }
 
 TEST(MarkdownTable, ColumnsAreAligned) {
-  EXPECT_EQ(shown("| L | R | C |\n|:--|--:|:-:|\n| a | b | c |\n| long | wide | midst |"),
+  EXPECT_EQ(shown_table("| L | R | C |\n|:--|--:|:-:|\n| a | b | c |\n| long | wide | midst |"),
             "┌──────┬──────┬───────┐\n"
             "│ L    │    R │   C   │\n"
             "├──────┼──────┼───────┤\n"
@@ -32,18 +32,20 @@ TEST(MarkdownTable, CellsHoldInlineMarkdown) {
 }
 
 TEST(MarkdownTable, RowsHaveTheCellsOfTheHeader) {
-  EXPECT_EQ(shown("a | b\n--|--\n1\n2 |\n3 | 4 | 5"), "┌───┬───┐\n│ a │ b │\n├───┼───┤\n└───┴───┘\n1\n2 |\n3 | 4 | 5")
+  EXPECT_EQ(shown_table("a | b\n--|--\n1\n2 |\n3 | 4 | 5"),
+            "┌───┬───┐\n│ a │ b │\n├───┼───┤\n└───┴───┘\n1\n2 |\n3 | 4 | 5")
       << "a line without bars ends the table";
-  EXPECT_EQ(shown("a | b\n--|--\n2 |\n3 | 4 | 5"), "┌───┬───┐\n│ a │ b │\n├───┼───┤\n│ 2 │   │\n│ 3 │ 4 │\n└───┴───┘");
+  EXPECT_EQ(shown_table("a | b\n--|--\n2 |\n3 | 4 | 5"),
+            "┌───┬───┐\n│ a │ b │\n├───┼───┤\n│ 2 │   │\n│ 3 │ 4 │\n└───┴───┘");
 }
 
 TEST(MarkdownTable, ATableMayFollowALineOfText) {
-  EXPECT_EQ(shown("text:\n| a |\n|---|\n| 1 |\nmore"), "text:\n┌───┐\n│ a │\n├───┤\n│ 1 │\n└───┘\nmore");
-  EXPECT_EQ(shown("- | a |\n  |---|\n  | 1 |"), "• ┌───┐\n  │ a │\n  ├───┤\n  │ 1 │\n  └───┘");
+  EXPECT_EQ(shown_table("text:\n| a |\n|---|\n| 1 |\nmore"), "text:\n┌───┐\n│ a │\n├───┤\n│ 1 │\n└───┘\nmore");
+  EXPECT_EQ(shown_table("- | a |\n  |---|\n  | 1 |"), "• ┌───┐\n  │ a │\n  ├───┤\n  │ 1 │\n  └───┘");
 }
 
 TEST(MarkdownTable, WideTablesWrapTheirCells) {
-  EXPECT_EQ(shown("| a | bbb |\n|---|---|\n| 1 | one two three four |\n| 2 | x |", 20),
+  EXPECT_EQ(shown_table("| a | bbb |\n|---|---|\n| 1 | one two three four |\n| 2 | x |", 20),
             "┌───┬──────────────┐\n"
             "│ a │ bbb          │\n"
             "├───┼──────────────┤\n"
@@ -55,22 +57,22 @@ TEST(MarkdownTable, WideTablesWrapTheirCells) {
 }
 
 TEST(MarkdownTable, TooManyColumnsForTheWindowBecomeFields) {
-  EXPECT_EQ(shown("| aaaa | bbbb | cccc |\n|---|---|---|\n| one two | 2 | 3 |\n| 4 | | 6 |", 20),
+  EXPECT_EQ(shown_table("| aaaa | bbbb | cccc |\n|---|---|---|\n| one two | 2 | 3 |\n| 4 | | 6 |", 20),
             "aaaa: one two\nbbbb: 2\ncccc: 3\n\naaaa: 4\ncccc: 6");
 }
 
 TEST(MarkdownTable, LineBreaksOfCells) {
-  EXPECT_EQ(shown("|a|\n|-|\n|x<br>yy|"), "┌────┐\n│ a  │\n├────┤\n│ x  │\n│ yy │\n└────┘");
+  EXPECT_EQ(shown_table("|a|\n|-|\n|x<br>yy|"), "┌────┐\n│ a  │\n├────┤\n│ x  │\n│ yy │\n└────┘");
 }
 
 TEST(MarkdownTable, LinesThatAreNoTableStayText) {
-  EXPECT_EQ(shown("| a | b |\n|---|"), "| a | b |\n|---|");
-  EXPECT_EQ(shown("a | b\nc | d"), "a | b\nc | d");
-  EXPECT_EQ(shown("| a |\n|-x-|"), "| a |\n|-x-|");
+  EXPECT_EQ(shown_table("| a | b |\n|---|"), "| a | b |\n|---|");
+  EXPECT_EQ(shown_table("a | b\nc | d"), "a | b\nc | d");
+  EXPECT_EQ(shown_table("| a |\n|-x-|"), "| a |\n|-x-|");
   std::string header, delimiter;
   for (int i = 0; i < 65; ++i) header += "|a", delimiter += "|-";
-  EXPECT_EQ(shown(header + "|\n" + delimiter + "|", 200), header + "|\n" + delimiter + "|");
-  EXPECT_NE(shown(header.substr(2) + "|\n" + delimiter.substr(2) + "|", 400).find("┌"), std::string::npos);
+  EXPECT_EQ(shown_table(header + "|\n" + delimiter + "|", 200), header + "|\n" + delimiter + "|");
+  EXPECT_NE(shown_table(header.substr(2) + "|\n" + delimiter.substr(2) + "|", 400).find("┌"), std::string::npos);
 }
 
 TEST(MarkdownTable, ALongTableFixesItsColumnsBeforeItScrolls) {

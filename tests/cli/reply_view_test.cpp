@@ -170,11 +170,17 @@ TEST(ReplyView, CallsAreShownAsFunctions) {
   reply.write(reply.view.call("broken", "{\"a\": \x1b"));
   reply.content("Done.");
   reply.finish();
-  EXPECT_EQ(
-      reply.text(),
-      "Let me look.\n\nfind(a=1, b=\"x\\n\\u001b\",\n  c=[1,{\"d\":null}])\n\nother()\n\nbroken({\"a\": ^[)\n\nDone.");
+  EXPECT_EQ(reply.text(),
+            "Let me look.\n\nfind(a=1, b=\"x\\n\\u001b\", c=[1, {\"d\":\n  null}])\n\nother()\n\nbroken({\"a\": "
+            "^[)\n\nDone.");
   EXPECT_EQ(reply.look("find"), "bold");
   EXPECT_EQ(reply.look("(a="), "");
+}
+
+TEST(ReplyView, ArgumentsOfSeveralLinesBecomeOne) {
+  ShownReply reply(window(40, 12));
+  reply.write(reply.view.call("f", "{\"a\": [\n\t1,\r\n  2]}"));
+  EXPECT_EQ(reply.text(), "f(a=[  1,    2])");
 }
 
 TEST(ReplyView, DeepArgumentsAreShownAsTheyAre) {

@@ -7,64 +7,64 @@
 namespace tessera::cli {
 namespace {
 
-std::string text_of(const ScreenRow& row) {
+std::string wrap_row_text(const ScreenRow& row) {
   std::string out;
   for (const StyledRun& run : row.runs) out += run.text;
   return out;
 }
 
-std::string rows_of(WordWrap& wrap) {
+std::string wrap_rows(WordWrap& wrap) {
   std::string out;
-  for (const ScreenRow& row : wrap.take_rows()) out += text_of(row) + "|";
+  for (const ScreenRow& row : wrap.take_rows()) out += wrap_row_text(row) + "|";
   return out;
 }
 
-std::string wrapped(std::string_view text, int64_t n_columns, WrapMode mode = WrapMode::words) {
+std::string wrap_text(std::string_view text, int64_t n_columns, WrapMode mode = WrapMode::words) {
   WordWrap wrap(n_columns, mode);
   wrap.add(text, {});
   wrap.end_line();
-  return rows_of(wrap);
+  return wrap_rows(wrap);
 }
 
-ScreenRow prefix_of(std::string_view text) {
+ScreenRow wrap_prefix(std::string_view text) {
   ScreenRow row;
   row.append_visible(text, {.dim = true});
   return row;
 }
 
 TEST(WordWrap, BlanksAtTheBreakAreDropped) {
-  EXPECT_EQ(wrapped("aa bb  cc", 5), "aa bb|cc|");
-  EXPECT_EQ(wrapped("aa   bb", 4), "aa|bb|");
-  EXPECT_EQ(wrapped("aa  bb", 6), "aa  bb|");
-  EXPECT_EQ(wrapped("  aa bb ", 5), "  aa|bb|");
-  EXPECT_EQ(wrapped("", 5), "|");
-  EXPECT_EQ(wrapped("          a", 5), "a|") << "blanks alone fill no row";
+  EXPECT_EQ(wrap_text("aa bb  cc", 5), "aa bb|cc|");
+  EXPECT_EQ(wrap_text("aa   bb", 4), "aa|bb|");
+  EXPECT_EQ(wrap_text("aa  bb", 6), "aa  bb|");
+  EXPECT_EQ(wrap_text("  aa bb ", 5), "  aa|bb|");
+  EXPECT_EQ(wrap_text("", 5), "|");
+  EXPECT_EQ(wrap_text("          a", 5), "a|") << "blanks alone fill no row";
 }
 
 TEST(WordWrap, LongWordsAreCutAtTheWidth) {
-  EXPECT_EQ(wrapped("abcdefgh", 3), "abc|def|gh|");
-  EXPECT_EQ(wrapped("a bcdefgh", 3), "a|bcd|efg|h|");
-  EXPECT_EQ(wrapped("abc", 3), "abc|");
+  EXPECT_EQ(wrap_text("abcdefgh", 3), "abc|def|gh|");
+  EXPECT_EQ(wrap_text("a bcdefgh", 3), "a|bcd|efg|h|");
+  EXPECT_EQ(wrap_text("abc", 3), "abc|");
 }
 
 TEST(WordWrap, WideTextBreaksAnywhereButAtPoints) {
-  EXPECT_EQ(wrapped("漢字漢字", 5), "漢字|漢字|");
-  EXPECT_EQ(wrapped("漢字。漢", 4), "漢|字。|漢|");
-  EXPECT_EQ(wrapped("漢「字", 4), "漢|「字|");
-  EXPECT_EQ(wrapped("ab漢cd", 4), "ab漢|cd|");
+  EXPECT_EQ(wrap_text("漢字漢字", 5), "漢字|漢字|");
+  EXPECT_EQ(wrap_text("漢字。漢", 4), "漢|字。|漢|");
+  EXPECT_EQ(wrap_text("漢「字", 4), "漢|「字|");
+  EXPECT_EQ(wrap_text("ab漢cd", 4), "ab漢|cd|");
 }
 
 TEST(WordWrap, ExactModeKeepsBlanks) {
-  EXPECT_EQ(wrapped("  ab  cd ", 4, WrapMode::exact), "  ab|  cd| |");
-  EXPECT_EQ(wrapped("abc漢", 4, WrapMode::exact), "abc|漢|");
+  EXPECT_EQ(wrap_text("  ab  cd ", 4, WrapMode::exact), "  ab|  cd| |");
+  EXPECT_EQ(wrap_text("abc漢", 4, WrapMode::exact), "abc|漢|");
 }
 
 TEST(WordWrap, PrefixesStandBeforeTheRows) {
-  WordWrap wrap(6, WrapMode::words, prefix_of("1. "), prefix_of("   "));
+  WordWrap wrap(6, WrapMode::words, wrap_prefix("1. "), wrap_prefix("   "));
   wrap.add("ab cd", {});
   wrap.end_line();
   wrap.end_line();
-  EXPECT_EQ(rows_of(wrap), "1. ab|   cd|   |");
+  EXPECT_EQ(wrap_rows(wrap), "1. ab|   cd|   |");
 }
 
 TEST(WordWrap, StylesStayWithTheirText) {
@@ -85,7 +85,7 @@ TEST(WordWrap, MarksJoinTheirLetterAcrossPieces) {
   WordWrap wrap(2, WrapMode::exact);
   for (const std::string_view piece : {"a", "\xCC\x81", "b", "\xCC\x81", "c"}) wrap.add(piece, {});
   wrap.end_line();
-  EXPECT_EQ(rows_of(wrap),
+  EXPECT_EQ(wrap_rows(wrap),
             "a\xCC\x81"
             "b\xCC\x81|c|");
 }
@@ -116,17 +116,17 @@ TEST(WordWrap, RowsDoNotDependOnThePieces) {
       i += n;
     }
     wrap.end_line();
-    EXPECT_EQ(rows_of(wrap), wrapped(text, 9, round % 2 == 0 ? WrapMode::words : WrapMode::exact)) << text;
+    EXPECT_EQ(wrap_rows(wrap), wrap_text(text, 9, round % 2 == 0 ? WrapMode::words : WrapMode::exact)) << text;
   }
 }
 
 TEST(WordWrap, ResizeLaysTheOpenRowOutAnew) {
-  WordWrap wrap(20, WrapMode::words, prefix_of("* "), prefix_of("  "));
+  WordWrap wrap(20, WrapMode::words, wrap_prefix("* "), wrap_prefix("  "));
   wrap.add("one two three ", {});
-  wrap.resize(8, prefix_of("* "), prefix_of("  "));
+  wrap.resize(8, wrap_prefix("* "), wrap_prefix("  "));
   wrap.add("four", {});
   wrap.end_line();
-  EXPECT_EQ(rows_of(wrap), "* one|  two|  three|  four|");
+  EXPECT_EQ(wrap_rows(wrap), "* one|  two|  three|  four|");
 }
 
 }  // namespace

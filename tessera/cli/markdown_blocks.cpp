@@ -54,10 +54,7 @@ void MarkdownBlocks::add_to_line(std::string_view text) {
   n_line_columns_ +=
       to_size(std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
   while (!text.empty() && !is_streamed_) {
-    // The first byte tells which limit holds.
-    const size_t limit = line_limit();
-    const size_t n_free = line_.empty() || line_.back() == ' ' ? 1 : limit - std::min(limit, line_.size());
-    const size_t n = std::min(text.size(), n_free);
+    const size_t n = std::min(text.size(), line_limit() - line_.size());
     line_ += text.substr(0, n);
     text.remove_prefix(n);
     if (line_.size() < line_limit()) continue;
@@ -82,7 +79,6 @@ void MarkdownBlocks::end_line() {
   if (!std::exchange(is_streamed_, false)) return process(std::exchange(line_, {}), true);
   const bool is_code = leaf_ == Leaf::fence || leaf_ == Leaf::indented || leaf_ == Leaf::formula;
   if (is_code) code_.end_line();
-  if (leaf_ == Leaf::heading) close_leaf();
 }
 
 void MarkdownBlocks::end() {

@@ -141,6 +141,14 @@ TEST(MarkdownBlocks, LongLinesAreTakenByTheirStart) {
   const auto item = testing::show("- " + words + "*end*", window(80, 24));
   EXPECT_EQ(item.text().substr(0, 12), "• word wor");
   EXPECT_EQ(item.look("end"), "italic");
+  const auto code = testing::show("```\n" + words + "\nnext", window(80, 24)).text();
+  EXPECT_TRUE(code.ends_with("\nnext")) << code;
+  const auto title = testing::show("# " + words + "\nnext", window(80, 24));
+  EXPECT_TRUE(title.text().ends_with("\nnext"));
+  EXPECT_EQ(title.look("next"), "");
+  const auto row = testing::show("| " + words + " | b |\n|---|---|\n| c | d |", window(80, 24)).text();
+  EXPECT_TRUE(row.starts_with("┌")) << "the first line of a table may be long";
+  EXPECT_EQ(testing::show(std::string(500, ' ') + "text", window(80, 24)).text(), "text");
 }
 
 }  // namespace

@@ -127,6 +127,12 @@ TEST(WordWrap, ResizeLaysTheOpenRowOutAnew) {
   wrap.add("four", {});
   wrap.end_line();
   EXPECT_EQ(wrap_rows(wrap), "* one|  two|  three|  four|");
+  WordWrap wider(8, WrapMode::words);
+  wider.add("one two ", {});
+  wider.resize(20, {}, {});
+  wider.add("three", {});
+  wider.end_line();
+  EXPECT_EQ(wrap_rows(wider), "one two three|");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void MarkdownBlocks::add_to_line(std::string_view text) {
   n_line_columns_ +=
       to_size(std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
   while (!text.empty() && !is_streamed_) {
-    const size_t n = std::min(text.size(), line_limit() - line_.size());
+    const size_t n = std::min(text.size(), line_limit() - std::min(line_limit(), line_.size()));
     line_ += text.substr(0, n);
     text.remove_prefix(n);
     if (line_.size() < line_limit()) continue;
@@ -176,7 +176,6 @@ void MarkdownBlocks::process(std::string_view line, bool is_whole) {
   const std::string_view rest = line.substr(at);
   if (is_code && !hides_quote) return leaf_ == Leaf::fence ? add_code(rest, is_whole) : add_formula(rest, is_whole);
   if (is_blank_line(rest)) return process_blank(n_matched, is_quote_closed);
-  n_matched_ = n_matched;
   if (n_matched < containers_.size()) {
     if (leaf_ == Leaf::paragraph && !starts_block(rest)) {
       if (!continue_paragraph(rest, is_whole)) add_text_line(rest, is_whole);
@@ -229,7 +228,6 @@ size_t MarkdownBlocks::open_quote(std::string_view text) {
   numbers_[containers_.size()].mark = 0;
   containers_.push_back({.is_quote = true, .marker = "│ ", .is_shown = true});
   numbers_[containers_.size()].mark = 0;
-  n_matched_ = containers_.size();
   return text.substr(1).starts_with(' ') ? 2 : 1;
 }
 
@@ -243,7 +241,6 @@ size_t MarkdownBlocks::open_item(std::string_view text, const ItemMark& item) {
   const size_t n_content = item.is_empty ? item.n_mark + 1 : item.n_bytes;
   containers_.push_back({.is_numbered = item.is_numbered(), .n_indent = n_content, .marker = marker});
   numbers_[containers_.size()].mark = 0;
-  n_matched_ = containers_.size();
   return std::min(item.n_bytes, text.size());
 }
 
@@ -292,10 +289,7 @@ void MarkdownBlocks::take_prefixes() {
 void MarkdownBlocks::write_gap() {
   collect();
   if (!std::exchange(has_gap_, false) || !has_rows_ || has_hidden_marker()) return;
-  std::vector<Container> all = containers_;
-  containers_.resize(std::min(n_matched_, containers_.size()));
   ScreenRow row = prefix(false);
-  containers_ = std::move(all);
   const bool is_empty = std::ranges::all_of(row.runs, [](const StyledRun& run) { return run.style == TextStyle(); });
   rows_.push_back(is_empty ? ScreenRow() : std::move(row));
 }

@@ -59,6 +59,8 @@ TEST(MarkdownBlocks, ListsHangAndNest) {
   EXPECT_EQ(shown_blocks("- a\n        - b"), "• a\n  • b");
   EXPECT_EQ(shown_blocks("- a\n\n  b\n\nc"), "• a\n\n  b\n\nc");
   EXPECT_EQ(shown_blocks("- a\nlazy"), "• a\n  lazy");
+  EXPECT_EQ(shown_blocks("- x\n-  \n\n  b"), "• x\n• b") << "no empty row between a marker and its text";
+  EXPECT_EQ(shown_blocks("a\n- ```\n  x"), "a\n• x");
 }
 
 TEST(MarkdownBlocks, NumbersOrMarksInsideAParagraphAreText) {

@@ -257,6 +257,18 @@ TEST(ReplyView, ResizeInTheMiddleLosesAndRepeatsNothing) {
   }
 }
 
+TEST(ReplyView, RowsFitAfterAResize) {
+  for (const std::string_view text : {"> > > > > > aaa bbb", "- - - - - ```\nabcdefghijklmnop", "aaa bbb ccc ddd"}) {
+    ReplyView view(window(40, 24));
+    view.content(text, 0);
+    const std::string bytes = view.resize(12, 24);
+    testing::Screen narrow(24, 12), wide(24, 40);
+    narrow.feed(bytes);
+    wide.feed(bytes);
+    EXPECT_EQ(narrow.text(), wide.text()) << text;
+  }
+}
+
 TEST(ReplyView, ATableIsLaidOutAnewAfterAResize) {
   ShownReply reply(window(40, 24));
   reply.content("| a | b |\n|---|---|\n| one | two three four five |\n");

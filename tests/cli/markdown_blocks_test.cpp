@@ -59,6 +59,7 @@ TEST(MarkdownBlocks, ListsHangAndNest) {
   EXPECT_EQ(shown_blocks("- a\n        - b"), "• a\n  • b");
   EXPECT_EQ(shown_blocks("- a\n\n  b\n\nc"), "• a\n\n  b\n\nc");
   EXPECT_EQ(shown_blocks("- a\nlazy"), "• a\n  lazy");
+  EXPECT_EQ(shown_blocks("1. a\n\ntext\n\n5. b"), "1. a\n\ntext\n\n5. b");
   EXPECT_EQ(shown_blocks("- x\n-  \n\n  b"), "• x\n• b") << "no empty row between a marker and its text";
   EXPECT_EQ(shown_blocks("a\n- ```\n  x"), "a\n• x");
 }
@@ -72,6 +73,7 @@ TEST(MarkdownBlocks, NumbersOrMarksInsideAParagraphAreText) {
 TEST(MarkdownBlocks, QuotesHaveABar) {
   EXPECT_EQ(shown_blocks("> one two three four\nlazy\n\nout", 12), "│ one two\n│ three four\n│ lazy\n\nout");
   EXPECT_EQ(shown_blocks("> a\n> > b\n>\n> c"), "│ a\n│ │ b\n│\n│ c");
+  EXPECT_EQ(shown_blocks("> a\n\n> b"), "│ a\n\n│ b");
   EXPECT_EQ(shown_blocks("- > a\n  > b"), "• │ a\n  │ b");
   EXPECT_EQ(testing::show("> a").look("│"), "dim");
 }
@@ -90,6 +92,14 @@ TEST(MarkdownBlocks, CodeIsCutAtTheWidth) {
   EXPECT_EQ(shown_blocks("```\nab cd ef gh\n```", 8), "ab cd ef\n gh");
   EXPECT_EQ(shown_blocks("- ```\n  abcdefgh\n  ```", 8), "• abcdef\n  gh");
   EXPECT_EQ(shown_blocks("```\nabcdefg日\n```", 8), "abcdefg\n日");
+}
+
+TEST(MarkdownBlocks, ALineBelowALongParagraphMakesNoHeading) {
+  std::string words = "first";
+  for (int i = 0; i < 300; ++i) words += " word";
+  const std::string text = testing::show(words + "\n----\nafter", window(80, 24)).text();
+  EXPECT_TRUE(text.starts_with("first word")) << text;
+  EXPECT_NE(text.find("────"), std::string::npos) << text;
 }
 
 TEST(MarkdownBlocks, CodeInsideAnItemNeedsNoIndent) {

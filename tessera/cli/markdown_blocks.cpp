@@ -7,6 +7,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/cli/cluster.h"
+#include "tessera/text/utf8.h"
 
 namespace tessera::cli {
 
@@ -53,10 +54,7 @@ void MarkdownBlocks::add_to_line(std::string_view text) {
   n_line_columns_ +=
       to_size(std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
   while (!text.empty() && !is_streamed_) {
-    // The first byte tells which limit holds.
-    const size_t limit = line_limit();
-    const size_t n_free = line_.empty() || line_.back() == ' ' ? 1 : limit - std::min(limit, line_.size());
-    const size_t n = std::min(text.size(), n_free);
+    const size_t n = std::min(text.size(), line_limit() - std::min(line_limit(), line_.size()));
     line_ += text.substr(0, n);
     text.remove_prefix(n);
     if (line_.size() < line_limit()) continue;
@@ -81,7 +79,6 @@ void MarkdownBlocks::end_line() {
   if (!std::exchange(is_streamed_, false)) return process(std::exchange(line_, {}), true);
   const bool is_code = leaf_ == Leaf::fence || leaf_ == Leaf::indented || leaf_ == Leaf::formula;
   if (is_code) code_.end_line();
-  if (leaf_ == Leaf::heading) close_leaf();
 }
 
 void MarkdownBlocks::end() {
@@ -99,6 +96,11 @@ std::vector<ScreenRow> MarkdownBlocks::take_rows() {
 std::vector<ScreenRow> MarkdownBlocks::open_rows(bool shows_all) const {
   MarkdownBlocks copy = *this;
   copy.rows_.clear();
+  // A long first line of a table is one row of it, so only the start is shown before the table is known.
+  if (header_.size() > sizes_.n_line_bytes) {
+    copy.header_.resize(to_size(sizes_.n_columns) / 2);
+    copy.header_.resize(copy.header_.size() - text::n_incomplete_bytes(copy.header_));
+  }
   if (!copy.line_.empty()) copy.show_unfinished_line(shows_all);
   copy.close_leaf(true);
   copy.close_containers(0);
@@ -158,10 +160,9 @@ bool MarkdownBlocks::starts_block(std::string_view rest) const {
   const size_t indent = n_indent(rest);
   const std::string_view text = rest.substr(indent);
   if (text.empty()) return true;
-  const ItemMark item = read_item(text);
-  const bool is_item = item.mark != 0 && !item.is_empty;
   if (indent > 3) return false;
-  return text[0] == '>' || is_item || read_heading(text).level > 0 || read_fence(rest).mark != 0 || is_rule_line(text);
+  return text[0] == '>' || read_item(text).mark != 0 || read_heading(text).level > 0 || read_fence(rest).mark != 0 ||
+         is_rule_line(text);
 }
 
 void MarkdownBlocks::process(std::string_view line, bool is_whole) {
@@ -175,7 +176,6 @@ void MarkdownBlocks::process(std::string_view line, bool is_whole) {
   const std::string_view rest = line.substr(at);
   if (is_code && !hides_quote) return leaf_ == Leaf::fence ? add_code(rest, is_whole) : add_formula(rest, is_whole);
   if (is_blank_line(rest)) return process_blank(n_matched, is_quote_closed);
-  n_matched_ = n_matched;
   if (n_matched < containers_.size()) {
     if (leaf_ == Leaf::paragraph && !starts_block(rest)) {
       if (!continue_paragraph(rest, is_whole)) add_text_line(rest, is_whole);
@@ -228,7 +228,6 @@ size_t MarkdownBlocks::open_quote(std::string_view text) {
   numbers_[containers_.size()].mark = 0;
   containers_.push_back({.is_quote = true, .marker = "│ ", .is_shown = true});
   numbers_[containers_.size()].mark = 0;
-  n_matched_ = containers_.size();
   return text.substr(1).starts_with(' ') ? 2 : 1;
 }
 
@@ -242,7 +241,6 @@ size_t MarkdownBlocks::open_item(std::string_view text, const ItemMark& item) {
   const size_t n_content = item.is_empty ? item.n_mark + 1 : item.n_bytes;
   containers_.push_back({.is_numbered = item.is_numbered(), .n_indent = n_content, .marker = marker});
   numbers_[containers_.size()].mark = 0;
-  n_matched_ = containers_.size();
   return std::min(item.n_bytes, text.size());
 }
 
@@ -291,10 +289,7 @@ void MarkdownBlocks::take_prefixes() {
 void MarkdownBlocks::write_gap() {
   collect();
   if (!std::exchange(has_gap_, false) || !has_rows_ || has_hidden_marker()) return;
-  std::vector<Container> all = containers_;
-  containers_.resize(std::min(n_matched_, containers_.size()));
   ScreenRow row = prefix(false);
-  containers_ = std::move(all);
   const bool is_empty = std::ranges::all_of(row.runs, [](const StyledRun& run) { return run.style == TextStyle(); });
   rows_.push_back(is_empty ? ScreenRow() : std::move(row));
 }
@@ -339,7 +334,7 @@ void MarkdownBlocks::process_leaf(std::string_view rest, bool is_whole) {
   if (is_row) return table_.add_row(text);
   if (leaf_ == Leaf::table) close_leaf();
   if (leaf_ == Leaf::paragraph && continue_paragraph(rest, is_whole)) return;
-  if (indent > 3 && leaf_ != Leaf::paragraph) return add_indented(rest.substr(4), is_whole);
+  if (indent > 3 && leaf_ != Leaf::paragraph) return add_indented(rest, is_whole);
   if (indent > 3) return add_text_line(text, is_whole);
   const HeadingMark heading = read_heading(text);
   if (heading.level > 0) return open_heading(text, heading, is_whole);
@@ -450,6 +445,7 @@ void MarkdownBlocks::add_code(std::string_view rest, bool is_whole) {
   if (is_whole) code_.end_line();
 }
 
+// The indent stays, for no other sign tells such code from text.
 void MarkdownBlocks::add_indented(std::string_view rest, bool is_whole) {
   if (leaf_ != Leaf::indented) {
     open_leaf(Leaf::indented);

@@ -91,7 +91,6 @@ class MarkdownBlocks {
   bool has_colour_;
   std::vector<Container> containers_;
   std::array<ListNumber, kMostBlockNesting + 1> numbers_{};  // of the list at each depth
-  size_t n_matched_ = 0;                                     // containers that the line goes on
 
   std::string line_;  // the start of a line
   size_t n_line_columns_ = 0;

@@ -17,7 +17,7 @@ struct InlineRun {
 };
 
 struct InlineOptions {
-  TextStyle base;
+  TextStyle base = {};
   bool has_colour = true;   // false: strikethrough keeps its marks, since nothing else shows it
   bool is_partial = false;  // more text follows: emphasis that is open is shown as if it ended behind the text
 };

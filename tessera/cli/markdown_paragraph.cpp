@@ -2,27 +2,36 @@
 
 #include <algorithm>
 
+#include "tessera/base/index.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
 
-// The checks come at numbers of bytes, however the text was split.
+// A line break takes the rest of its row.
+size_t MarkdownParagraph::n_cells(std::string_view text) const {
+  return text.size() + to_size(std::ranges::count(text, '\n') * sizes_.n_columns);
+}
+
+// The checks come at numbers of cells, however the text was split.
 void MarkdownParagraph::add(std::string_view text) {
   while (!text.empty()) {
-    const size_t n = std::min(text.size(), n_next_check_ - open_.size());
+    const size_t n_left = sizes_.n_check_cells - std::min(n_new_cells_, sizes_.n_check_cells - 1);
+    const size_t n = text[0] == '\n' ? 1 : std::min({text.size(), n_left, text.find('\n')});
     open_ += text.substr(0, n);
+    n_open_cells_ += n_cells(text.substr(0, n));
+    n_new_cells_ += n_cells(text.substr(0, n));
     text.remove_prefix(n);
-    if (open_.size() == n_next_check_) check();
+    if (n_new_cells_ >= sizes_.n_check_cells) check();
   }
 }
 
 void MarkdownParagraph::check() {
-  const bool is_long = open_.size() >= sizes_.n_open_bytes;
+  const bool is_long = n_open_cells_ >= sizes_.n_open_cells;
   size_t n = stable_inline_bytes(open_, before_, false);
   if (n == 0 && is_long) n = stable_inline_bytes(open_, before_, true);
   if (n == 0 && is_long) n = open_.size() - text::n_incomplete_bytes(open_);
   if (n > 0) fix(n);
-  n_next_check_ = open_.size() + sizes_.n_check_bytes;
+  n_new_cells_ = 0;
 }
 
 void MarkdownParagraph::fix(size_t n_bytes) {
@@ -30,6 +39,7 @@ void MarkdownParagraph::fix(size_t n_bytes) {
   write(fixed, false);
   before_ = fixed.substr(fixed.size() - std::min<size_t>(4, fixed.size()));
   open_.erase(0, n_bytes);
+  n_open_cells_ = n_cells(open_);
   is_whole_ = false;
 }
 
@@ -55,7 +65,7 @@ void MarkdownParagraph::end(bool is_partial) {
 
 void MarkdownParagraph::resize(const ViewSizes& sizes, const ScreenRow& first, const ScreenRow& rest) {
   sizes_ = sizes;
-  n_next_check_ = std::max(n_next_check_, open_.size() + 1);
+  n_open_cells_ = n_cells(open_);
   wrap_.resize(sizes.n_columns, first, rest);
 }
 

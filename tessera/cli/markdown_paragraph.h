@@ -16,7 +16,7 @@ class MarkdownParagraph {
  public:
   MarkdownParagraph() : sizes_(ViewOptions{}) {}
   MarkdownParagraph(WordWrap wrap, const InlineOptions& inline_options, const ViewSizes& sizes)
-      : wrap_(std::move(wrap)), inline_(inline_options), sizes_(sizes), n_next_check_(sizes.n_check_bytes) {}
+      : wrap_(std::move(wrap)), inline_(inline_options), sizes_(sizes) {}
 
   /// Appends text. '\n' ends a line.
   void add(std::string_view text);
@@ -29,6 +29,7 @@ class MarkdownParagraph {
   void resize(const ViewSizes& sizes, const ScreenRow& first, const ScreenRow& rest);
 
  private:
+  size_t n_cells(std::string_view text) const;
   void fix(size_t n_bytes);
   void check();
   void write(std::string_view text, bool is_partial);
@@ -38,7 +39,8 @@ class MarkdownParagraph {
   ViewSizes sizes_;
   std::string open_;    // the text that is not
   std::string before_;  // the character before it
-  size_t n_next_check_ = 0;
+  size_t n_open_cells_ = 0;
+  size_t n_new_cells_ = 0;  // since the last check
   bool is_whole_ = true;
 };
 

@@ -13,6 +13,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr int64_t kLeastCellColumns = 5;
+constexpr int64_t kSpareColumns = 6;  // for rows that come after the widths were fixed
 constexpr TextStyle kLineStyle = {.dim = true};
 
 std::string_view trim_blanks(std::string_view text) {
@@ -128,13 +129,14 @@ void MarkdownTable::add_row(std::string_view line) {
   held_.push_back(std::move(row));
   n_held_bytes_ += line.size();
   MarkdownTable trial = *this;
-  trial.write_held();
+  trial.write_held(true);
   const bool is_full = trial.rows_.size() >= sizes_.n_table_rows || n_held_bytes_ > kMostTableBytes;
   if (is_full) *this = std::move(trial);
 }
 
-// Natural widths if they fit. Else the widest columns share the room that the others leave.
-void MarkdownTable::choose_widths() {
+// Natural widths if they fit, and wider ones for rows that follow. Else the widest columns share the room that the
+// others leave.
+void MarkdownTable::choose_widths(bool more_follow) {
   widths_.assign(aligns_.size(), 1);
   for (size_t c = 0; c < widths_.size(); ++c) {
     widths_[c] = std::max(widths_[c], header_[c].n_columns);
@@ -143,7 +145,12 @@ void MarkdownTable::choose_widths() {
   const auto n_cells = static_cast<int64_t>(widths_.size());
   const int64_t room = sizes_.n_columns - rest_.n_columns - 3 * n_cells - 1;
   layout_ = Layout::lines;
-  if (std::accumulate(widths_.begin(), widths_.end(), int64_t{0}) <= room) return;
+  const int64_t n_spare = room - std::accumulate(widths_.begin(), widths_.end(), int64_t{0});
+  if (n_spare >= 0) {
+    for (int64_t& width : widths_)
+      width += more_follow ? std::min(n_spare / n_cells, std::max(width / 2, kSpareColumns)) : 0;
+    return;
+  }
   std::vector<int64_t> sorted = widths_;
   std::ranges::sort(sorted);
   int64_t left = room, n_left = n_cells;
@@ -161,8 +168,8 @@ void MarkdownTable::choose_widths() {
 ScreenRow MarkdownTable::take_prefix() { return std::exchange(is_first_, false) ? first_ : rest_; }
 
 // Fixes the widths and writes all rows so far.
-void MarkdownTable::write_held() {
-  choose_widths();
+void MarkdownTable::write_held(bool more_follow) {
+  choose_widths(more_follow);
   is_fixed_ = true;
   if (layout_ != Layout::fields) {
     write_rule(Rule::top);
@@ -230,7 +237,7 @@ void MarkdownTable::write_fields(const std::vector<Cell>& row) {
 }
 
 void MarkdownTable::end(bool is_partial) {
-  if (!is_fixed_) write_held();
+  if (!is_fixed_) write_held(false);
   if (!is_partial && layout_ != Layout::fields) write_rule(Rule::bottom);
 }
 
@@ -240,7 +247,7 @@ std::vector<ScreenRow> MarkdownTable::take_rows() { return std::exchange(rows_, 
 void MarkdownTable::resize(const ViewSizes& sizes, const ScreenRow& first, const ScreenRow& rest) {
   sizes_ = sizes;
   set_prefixes(first, rest);
-  if (is_fixed_) choose_widths();
+  if (is_fixed_) choose_widths(true);
 }
 
 }  // namespace tessera::cli

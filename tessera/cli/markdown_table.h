@@ -31,7 +31,7 @@ class MarkdownTable {
                 const ViewSizes& sizes);
 
   void set_prefixes(const ScreenRow& first, const ScreenRow& rest);
-  /// Appends a row. The width of the columns is fixed once the table fills half of the window.
+  /// Appends a row. The width of the columns is fixed once the table fills the window.
   void add_row(std::string_view line);
   /// Ends the table. is_partial: only to show it, for more rows follow.
   void end(bool is_partial);
@@ -47,8 +47,8 @@ class MarkdownTable {
   enum class Rule : uint8_t { top, middle, bottom };
 
   std::vector<Cell> parse_row(const std::vector<std::string>& sources, bool is_header) const;
-  void choose_widths();
-  void write_held();
+  void choose_widths(bool more_follow);
+  void write_held(bool more_follow);
   void write_row(const std::vector<Cell>& row);
   void write_fields(const std::vector<Cell>& row);
   void write_rule(Rule rule);

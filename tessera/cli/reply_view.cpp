@@ -130,6 +130,9 @@ std::string ReplyView::call(std::string_view name, std::string_view arguments) {
   std::string text = call_text(name, arguments);
   if (options_.markup == Markup::plain) return std::exchange(incomplete_, {}) + text + '\n';
   close_section();
+  // Outside of strings, JSON may have line breaks. Inside, it has none.
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
   const ViewSizes sizes(options_);
   ScreenRow indent;
   indent.append("  ", 2, {});

@@ -15,6 +15,9 @@ constexpr std::string_view kWideClosers[] = {"、", "。", "，", "．", "！", 
                                              "』", "】", "》", "〉", "〕", "］", "｝", "ー", "…"};
 constexpr std::string_view kWideOpeners[] = {"（", "「", "『", "【", "《", "〈", "〔", "［", "｛"};
 
+// Characters without width do not fill a row. So many bytes for each column do, more than any script needs.
+constexpr int64_t kMostBytesPerColumn = 32;
+
 }  // namespace
 
 WordWrap::WordWrap(int64_t n_columns, WrapMode mode, ScreenRow first, ScreenRow rest)
@@ -55,8 +58,9 @@ void WordWrap::add_cluster(std::string_view bytes, int n_cluster_columns) {
 }
 
 void WordWrap::place(std::string_view bytes, int n_cluster_columns) {
+  n_row_bytes_ += bytes.size();
   if (mode_ == WrapMode::words) return place_in_word(bytes, n_cluster_columns);
-  if (n_row_columns() + n_cluster_columns > n_columns_) break_row();
+  if (is_full(n_cluster_columns)) break_row();
   row_.append(bytes, n_cluster_columns, style_);
 }
 
@@ -67,6 +71,11 @@ bool WordWrap::is_break_before(std::string_view bytes, int n_cluster_columns) co
          std::ranges::find(kWideOpeners, std::string_view(last_cluster_)) == std::end(kWideOpeners);
 }
 
+bool WordWrap::is_full(int n_cluster_columns) const {
+  return n_row_columns() + n_spaces_ + word_.n_columns + n_cluster_columns > n_columns_ ||
+         n_row_bytes_ > to_size(kMostBytesPerColumn * n_columns_);
+}
+
 void WordWrap::place_in_word(std::string_view bytes, int n_cluster_columns) {
   if (bytes == " ") {
     flush_word();
@@ -75,13 +84,12 @@ void WordWrap::place_in_word(std::string_view bytes, int n_cluster_columns) {
     return;
   }
   if (is_break_before(bytes, n_cluster_columns)) flush_word();
-  const auto is_full = [&] { return n_row_columns() + n_spaces_ + word_.n_columns + n_cluster_columns > n_columns_; };
-  if (is_full() && !row_.runs.empty()) {
+  if (is_full(n_cluster_columns) && !row_.runs.empty()) {
     n_spaces_ = 0;
     break_row();
   }
-  if (is_full()) {
-    n_spaces_ = std::min(n_spaces_, std::max<int64_t>(0, n_columns_ - n_row_columns() - word_.n_columns));
+  if (is_full(n_cluster_columns) && word_.runs.empty()) n_spaces_ = 0;
+  if (is_full(n_cluster_columns) && !word_.runs.empty()) {
     flush_word();
     break_row();
   }
@@ -105,6 +113,7 @@ void WordWrap::break_row() {
   row_ = {};
   prefix_ = rest_;
   is_first_row_ = false;
+  n_row_bytes_ = 0;
 }
 
 void WordWrap::end_line() {

@@ -42,6 +42,7 @@ class WordWrap {
   bool is_break_before(std::string_view bytes, int n_cluster_columns) const;
   void flush_word();
   void break_row();
+  bool is_full(int n_cluster_columns) const;
   int64_t n_row_columns() const { return prefix_.n_columns + row_.n_columns; }
 
   int64_t n_columns_ = 80;
@@ -50,6 +51,7 @@ class WordWrap {
   std::vector<ScreenRow> rows_;
   ScreenRow prefix_;  // of the row
   ScreenRow row_;     // the row that is being filled
+  size_t n_row_bytes_ = 0;
   bool is_line_start_ = true;
   bool is_first_row_ = true;
 

@@ -153,7 +153,8 @@ std::vector<ToolCall> calls_to_write() {
 
 void expect_written_calls_to_parse(const ReplyFamily& family, const std::vector<ToolCall>& calls) {
   SCOPED_TRACE(family.name);
-  ASSERT_OK_AND_ASSIGN(const std::string text, write_calls(family, calls));
+  ASSERT_OK_AND_ASSIGN(const MarkedText written, write_calls(family, calls));
+  const std::string& text = written.text;
   const ParsedReply parsed = testing::parse_whole({.family = family, .tools = golden_replies().tools}, text);
   EXPECT_EQ(parsed.reply.content, "") << text;
   EXPECT_EQ(parsed.reply.warnings, std::vector<std::string>()) << text;
@@ -182,7 +183,7 @@ std::string written(std::string_view family, const std::vector<ToolCall>& calls)
   EXPECT_OK(found);
   const auto text = write_calls(*found, calls);
   EXPECT_OK(text);
-  return text.value_or("");
+  return text ? text->text : "";
 }
 
 TEST(CallWriter, WritesTheFormThatModelsLearned) {

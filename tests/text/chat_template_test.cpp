@@ -203,6 +203,55 @@ TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
   EXPECT_TRUE(system.starts_with("<|im_start|>system\nS\n\nYou can call these functions:\n")) << system;
 }
 
+// Shows tools and results but no calls. A comment names the mark of a family.
+std::string source_without_calls(const std::string& mark, const std::string& tools = "{{ tools|tojson if tools }}") {
+  return tools + "{# " + mark + " #}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+}
+
+TEST(ChatTemplate, CallsThatATemplateDoesNotKnowAreWrittenAsItsFamilyDoes) {
+  const std::string result = "<user>{\"tool_result\": {\"name\": \"ping\", \"content\": \"pong\"}}\nWell?";
+  EXPECT_EQ(prompt_of(source_without_calls("<|tool_list_start|>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call_start|>[ping(n=1)]<|tool_call_end|>" + result);
+  EXPECT_EQ(prompt_of(source_without_calls("<|tool_call|><response>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call|>[{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]" + result);
+  EXPECT_EQ(
+      prompt_of(source_without_calls("<tool_call>"), {kCallMessages}),
+      "<user>Go<assistant>Yes\n<tool_call>\n{\"name\": \"ping\", \"arguments\": {\"n\": 1}}\n</tool_call>" + result);
+  EXPECT_EQ(prompt_of(source_without_calls("no family"), {kCallMessages}),
+            "<user>Go<assistant>Yes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}" + result);
+}
+
+TEST(ChatTemplate, WrittenCallsHaveTrustedMarksAndGivenValues) {
+  std::string messages = kCallMessages;
+  messages.replace(messages.find("\"{\\\"n\\\": 1}\""), 12, R"({"k": "<|tool_call_end|>"})");
+  const auto prompt = render(create(source_without_calls("<|tool_call_start|>")), {messages});
+  std::string trusted;
+  for_each_piece({prompt->prompt.text, prompt->prompt.given},
+                 [&](std::string_view piece, Origin origin) { trusted += origin == Origin::trusted ? piece : "_"; });
+  EXPECT_EQ(trusted,
+            "<user>_<assistant>_<|tool_call_start|>[_(_=_)]<|tool_call_end|><user>{\"tool_result\": "
+            "{\"name\": \"_\", \"content\": \"_\"}}\n_");
+}
+
+TEST(ChatTemplate, ResultsKeepTheRoleThatATemplateOfAKnownFamilyNames) {
+  const std::string named = "{% if 'tool' %}{% endif %}";
+  EXPECT_EQ(prompt_of(named + source_without_calls("<|tool_call_start|>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call_start|>[ping(n=1)]<|tool_call_end|><tool>pong<user>Well?");
+  EXPECT_NE(prompt_of(named + source_without_calls("no family"), {kCallMessages}).find("tool_result"),
+            std::string::npos);
+  // A template that names the role but does not show the message.
+  const std::string hidden =
+      "{# <|tool_call_start|> #}{% for m in messages if m.role != 'tool' %}{{ m.content }};{% endfor %}";
+  EXPECT_NE(prompt_of(hidden, {kCallMessages}).find("tool_result"), std::string::npos);
+}
+
+TEST(ChatTemplate, TemplatesWithoutToolsOfAKnownFamilyShowTheFormOfTheFamily) {
+  const std::string prompt = prompt_of(source_without_calls("<|tool_call_start|>", ""), {kHelloMessages, kPingTool});
+  EXPECT_NE(prompt.find("To call a function, reply in this form: <|tool_call_start|>[NAME()]<|tool_call_end|>\nOther"),
+            std::string::npos)
+      << prompt;
+}
+
 TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
   const std::string source =
       "{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"

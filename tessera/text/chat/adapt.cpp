@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tessera/base/index.h"
+#include "tessera/text/chat/call_writer.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/json_quoted.h"
 #include "tessera/text/template/characters.h"
@@ -68,8 +69,13 @@ Result<Value> content_text(jinja::Runtime& runtime, const Value& content) {
 
 class Adapter {
  public:
-  Adapter(Heap& heap, const ChatRequest& request, const ChatCapabilities& caps, const jinja::Template& chat_template)
-      : heap_(heap), request_(request), caps_(caps), template_(chat_template), runtime_(heap, request.now) {}
+  Adapter(Heap& heap, const ChatRequest& request, const AdaptTarget& target)
+      : heap_(heap),
+        request_(request),
+        caps_(target.capabilities),
+        template_(target.chat_template),
+        family_(target.family),
+        runtime_(heap, request.now) {}
 
   Result<AdaptedChat> run() {
     messages_ = &copy_messages(heap_, request_.messages).as_list();
@@ -208,16 +214,23 @@ class Adapter {
       TESSERA_TRY(jinja::append_json(runtime_, function.is_missing() ? tool : function, {}, text));
       text.append("\n");
     }
-    if (caps_.calls) {
-      text.append(fmt::format("\nTo call a function, reply in this form: {}", caps_.call_example));
-    } else {
-      text.append("\nTo call functions, reply with one JSON object and nothing else: ");
-      text.append("{\"tool_calls\": [{\"name\": \"NAME\", \"arguments\": {}}]}");
-    }
+    const bool is_generic = !caps_.calls && family_.name == kGenericFamily;
+    text.append(is_generic ? "\nTo call functions, reply with one JSON object and nothing else: "
+                           : "\nTo call a function, reply in this form: ");
+    TESSERA_ASSIGN(const std::string example, call_example());
+    text.append(example);
     text.append("\nOtherwise reply in plain text.");
     TESSERA_ASSIGN(const Value instruction, runtime_.text(text));
     tools_ = Value();
     return add_to_system(instruction);
+  }
+
+  // A call of the function NAME in the form of the template, or else of its family.
+  Result<std::string> call_example() const {
+    if (caps_.calls) return caps_.call_example;
+    const std::array<ToolCall, 1> call{{{"NAME", "{}", "ID"}}};
+    TESSERA_ASSIGN(const MarkedText written, text::write_calls(family_, call));
+    return written.text;
   }
 
   Result<> add_to_system(const Value& instruction) {
@@ -244,10 +257,11 @@ class Adapter {
   // A template without calls: calls and results become text of their messages.
   Result<> adapt_missing_calls() {
     if (caps_.calls) return {};
+    const bool keeps_results = caps_.results_alone && family_.name != kGenericFamily;
     List* adapted = heap_.create_list();
     bool follows_results = false;
     for (const Value& message : messages_->items) {
-      const bool is_result = is_role(message, "tool");
+      const bool is_result = is_role(message, "tool") && !keeps_results;
       if (is_result) {
         TESSERA_ASSIGN(const Value line, result_line(message));
         if (!follows_results) adapted->items.push_back(empty_user_message());
@@ -275,19 +289,21 @@ class Adapter {
     return runtime_.text(line);
   }
 
-  // {"tool_calls": [{"name", "arguments"}]} behind the text of the message.
+  // Calls behind the text of the message, as the models of the family write them.
   Result<> write_calls(const Value& message) {
-    List* calls = heap_.create_list();
+    std::vector<ToolCall> calls;
     for (const Value& call : member_of(message, "tool_calls").as_list().items) {
       const Value function = member_of(call, "function");
-      calls->items.push_back(
-          make_dict(heap_, {{"name", member_of(function, "name")}, {"arguments", member_of(function, "arguments")}}));
+      MarkedTextBuilder arguments;
+      TESSERA_TRY(jinja::append_json(runtime_, member_of(function, "arguments"), {}, arguments));
+      calls.push_back({.name = std::string(text_member(function, "name")),
+                       .arguments = std::move(arguments).take().text,
+                       .id = std::string(text_member(call, "id"))});
     }
-    MarkedTextBuilder text;
-    TESSERA_TRY(jinja::append_json(runtime_, make_dict(heap_, {{"tool_calls", Value::list(calls)}}), {}, text));
-    TESSERA_ASSIGN(const Value json, runtime_.text(text));
+    TESSERA_ASSIGN(const MarkedText written, text::write_calls(family_, calls));
     set_member(heap_, message, "tool_calls", Value::none());
-    return append_content(message, "\n", json);
+    const bool joins_text = !family_.call_begin.empty() && !family_.writes_breaks;
+    return append_content(message, joins_text ? "" : "\n", heap_.text({written.text, written.given}));
   }
 
   // Templates without a system role get system texts in front of the next user message.
@@ -317,6 +333,7 @@ class Adapter {
   const ChatRequest& request_;
   const ChatCapabilities& caps_;
   const jinja::Template& template_;
+  const ReplyFamily& family_;
   jinja::Runtime runtime_;
   List* messages_ = nullptr;
   Value tools_;
@@ -357,9 +374,8 @@ std::string_view tool_alias(const jinja::Template& chat_template) {
   return {};
 }
 
-Result<AdaptedChat> adapt_chat(Heap& heap, const ChatRequest& request, const ChatCapabilities& capabilities,
-                               const jinja::Template& chat_template) {
-  return Adapter(heap, request, capabilities, chat_template).run();
+Result<AdaptedChat> adapt_chat(Heap& heap, const ChatRequest& request, const AdaptTarget& target) {
+  return Adapter(heap, request, target).run();
 }
 
 }  // namespace tessera::text

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 9> kReasoningMarks{"<think",
 constexpr std::string_view kProbeTool = "qqtool", kProbeArgument = "qqkey", kProbeValue = "qqvalue";
 constexpr std::string_view kUser = "qquser", kSystem = "qqsystem", kResult = "qqresult", kReasoning = "qqreasoning",
                            kSecondTool = "qqsecond", kAnswer = "qqanswer";
+constexpr std::string_view kFirstId = "call00001", kSecondId = "call00002";
 
 // One render with marked inputs. Each has values of its own, since a template may change lists.
 class Probe {
@@ -90,6 +91,13 @@ Value call(Heap& heap, std::string_view name, ArgumentForm form, std::string_vie
   return make_dict(heap, {{"id", heap.text(id)}, {"type", heap.text("function")}, {"function", function}});
 }
 
+Value result(Heap& heap, std::string_view name, std::string_view id) {
+  const Value result = message(heap, "tool", heap.text(kResult));
+  set_member(heap, result, "tool_call_id", heap.text(id));
+  set_member(heap, result, "name", heap.text(name));
+  return result;
+}
+
 struct CallForm {
   ArgumentForm arguments;
   CallContent content;
@@ -103,21 +111,15 @@ constexpr std::array<CallForm, 4> kCallForms{{{ArgumentForm::object, CallContent
 void add_call(Heap& heap, jinja::List& messages, const CallForm& form, bool is_parallel, bool has_reasoning) {
   add_user(heap, messages);
   const Value content = form.content == CallContent::null ? Value::none() : heap.text("");
-  const Value first = call(heap, kProbeTool, form.arguments, "call00001");
-  const Value second = call(heap, kSecondTool, form.arguments, "call00002");
+  const Value first = call(heap, kProbeTool, form.arguments, kFirstId);
+  const Value second = call(heap, kSecondTool, form.arguments, kSecondId);
   const Value calls = is_parallel ? make_list(heap, {first, second}) : make_list(heap, {first});
   const Value answer = message(heap, "assistant", content);
   set_member(heap, answer, "tool_calls", calls);
   if (has_reasoning) set_member(heap, answer, "reasoning_content", heap.text(kReasoning));
   messages.items.push_back(answer);
-  for (const std::string_view id : {"call00001", "call00002"}) {
-    const bool is_second = id == "call00002";
-    if (is_second && !is_parallel) continue;
-    const Value result = message(heap, "tool", heap.text(kResult));
-    set_member(heap, result, "tool_call_id", heap.text(id));
-    set_member(heap, result, "name", heap.text(is_second ? kSecondTool : kProbeTool));
-    messages.items.push_back(result);
-  }
+  messages.items.push_back(result(heap, kProbeTool, kFirstId));
+  if (is_parallel) messages.items.push_back(result(heap, kSecondTool, kSecondId));
 }
 
 bool shows_call(const std::string& prompt) {
@@ -189,6 +191,17 @@ void probe_calls(Probe probe, ChatCapabilities& caps) {
   }
 }
 
+// A template that prints any role shows results too, so it must name the role as well.
+void probe_results_alone(Probe probe, std::string_view source, ChatCapabilities& caps) {
+  if (!source.contains("'tool'") && !source.contains("\"tool\"")) return;
+  const std::string prompt = probe.render([](Heap& heap, jinja::List& messages) {
+    add_user(heap, messages);
+    messages.items.push_back(message(heap, "assistant", heap.text(kAnswer)));
+    messages.items.push_back(result(heap, kProbeTool, kFirstId));
+  });
+  caps.results_alone = prompt.contains(kResult);
+}
+
 void probe_reasoning(Probe probe, ChatCapabilities& caps) {
   const auto add_answer = [](Heap& heap, jinja::List& messages) {
     add_user(heap, messages);
@@ -228,6 +241,7 @@ ChatCapabilities probe_capabilities(const jinja::Template& chat_template, std::s
   probe.enable_thinking = caps.reasoning_marker;
   probe_content(probe, caps);
   probe_calls(probe, caps);
+  if (!caps.calls) probe_results_alone(probe, source, caps);
   probe_reasoning(probe, caps);
   probe_generation(probe, caps);
   return caps;

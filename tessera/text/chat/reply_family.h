@@ -96,6 +96,9 @@ struct ReplyFamily {
   std::string nested_mark{};       // before the tags of values that are objects and lists
 };
 
+/// Name of the family of templates that show no other.
+inline constexpr std::string_view kGenericFamily = "generic";
+
 /// All rows of families.def.
 std::span<const ReplyFamily> reply_families();
 

@@ -9,6 +9,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/line_input.h"
+#include "tessera/text/chat/chat_template.h"
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/chat/reply_parser.h"
 
@@ -80,7 +81,8 @@ Result<text::ReplyFamily> read_family(const ReplyRow& row) {
   if (row.has("family") == row.has("source")) return fail(ErrorCode::format, "family and source: give one of them");
   if (row.has("source")) {
     TESSERA_ASSIGN(const std::string source, row.text("source"));
-    return text::reply_family_of_source(source);
+    const auto chat_template = text::ChatTemplate::create(source, {});
+    return chat_template ? chat_template->reply_family() : text::reply_family_of_source(source);
   }
   TESSERA_ASSIGN(const std::string name, row.text("family"));
   return text::find_reply_family(name);

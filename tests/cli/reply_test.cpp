@@ -60,6 +60,16 @@ TEST(Reply, TheFamilyMayComeFromATemplate) {
   EXPECT_EQ(row["warnings"], json::array());
 }
 
+TEST(Reply, TheFamilyMayComeFromTheCallsThatATemplateWrites) {
+  const std::string source =
+      "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}<do>{{ c.function.name }}:{{ "
+      "c.function.arguments|tojson }}</do>{% endfor %}{% endfor %}";
+  const json caps = json::parse(run_program({"template", "--chat-template", source, "--caps"}).out);
+  EXPECT_EQ(caps["reply_family"], "probed: tagged-json");
+  const json line = {{"source", source}, {"tools", {{{"name", "f"}}}}, {"raw", "<do>f:{\"a\": 1}</do>"}};
+  EXPECT_EQ(reply_to(line.dump())["tool_calls"][0]["arguments"], "{\"a\": 1}");
+}
+
 TEST(Reply, OptionsOfALineReachTheParser) {
   const std::string think = R"("family": "qwen3", "raw": "<think>a</think>b")";
   EXPECT_EQ(reply_to("{" + think + R"(, "reasoning_format": "none"})")["content"], "<think>a</think>b");

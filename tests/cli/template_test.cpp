@@ -53,6 +53,7 @@ TEST(TemplateCommand, ShowsTheSourceAndWhatItCanDo) {
   EXPECT_EQ(caps["arguments"], "none");
   EXPECT_EQ(caps["call_content"], "empty");
   EXPECT_EQ(caps["generation_prompt"], "<start_of_turn>model\n");
+  EXPECT_EQ(caps["reply_family"], "generic");
 }
 
 TEST(TemplateCommand, TheClockIsAFlag) {

@@ -4,6 +4,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/text/chat/adapt.h"
+#include "tessera/text/chat/family_probe.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/template/characters.h"
 #include "tessera/text/template/clock.h"
@@ -119,6 +120,8 @@ std::expected<ChatTemplate, jinja::TemplateError> ChatTemplate::create(std::stri
   if (!parsed) return std::unexpected(std::move(parsed).error());
   ChatCapabilities capabilities = probe_capabilities(*parsed, tokens.bos, tokens.eos);
   ReplyFamily family = reply_family_of_source(parsed->source());
+  if (family.name == kGenericFamily && capabilities.calls)
+    family = probe_reply_family(*parsed, capabilities, tokens.bos, tokens.eos).value_or(std::move(family));
   return ChatTemplate(std::move(*parsed), std::move(tokens), std::move(capabilities), std::move(family));
 }
 

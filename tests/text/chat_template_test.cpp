@@ -271,6 +271,56 @@ TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
             "[\n    {\n        \"name\": \"ping\",\n        \"parameters\": {}\n    }\n]Hello");
 }
 
+// The form of older templates of Gemma 4.
+constexpr const char* kFoldingSource =
+    "{% for m in messages %}<|turn>{{ m.role }} {% for c in m.tool_calls or [] %}<|tool_call>call:{{ c.function.name }}"
+    "{{ c.function.arguments|tojson }}<tool_call|>{% endfor %}{% for r in m.tool_responses or [] %}<|tool_response>"
+    "{{ r.name }}{{ r.response|tojson }}<tool_response|>{% endfor %}{{ m.content }}<turn|>{% endfor %}";
+
+TEST(ChatTemplate, ResultsOfOlderGemmaTemplatesAreInTheMessageOfTheirCalls) {
+  const auto chat = [](const std::string& call_content, const std::string& result, const std::string& rest) {
+    return Chat{R"([{"role": "assistant", "content": ")" + call_content +
+                R"(", "tool_calls": [{"id": "a", "function": {"name": "ping", "arguments": {}}}]}, )" +
+                R"({"role": "tool", "tool_call_id": "a", "content": )" + result + "}" + rest + "]"};
+  };
+  const std::string call = "<|turn>assistant <|tool_call>call:ping{}<tool_call|><|tool_response>ping";
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", R"("{\"ok\": [1]}")", "")),
+            call + "{\"ok\": [1]}<tool_response|><turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", R"("so \"so\"")", "")),
+            call + "\"so \\\"so\\\"\"<tool_response|><turn|>");
+  const std::string answer = R"(, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "U"})";
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", "\"1\"", answer)),
+            call + "1<tool_response|>Done.<turn|><|turn>user U<turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("Hm.", "\"1\"", answer)),
+            call + "1<tool_response|>Hm.<turn|><|turn>assistant Done.<turn|><|turn>user U<turn|>");
+  const std::string second = R"(, {"role": "tool", "tool_call_id": "a", "content": "2"})" + answer;
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", "\"1\"", second)),
+            call + "1<tool_response|><|tool_response>ping2<tool_response|>Done.<turn|><|turn>user U<turn|>");
+  // A newer template folds by itself. A result without a call stays a message.
+  const std::string newer = std::string(kFoldingSource) + "{#- OpenAI Chat Completions: ... #}";
+  EXPECT_EQ(prompt_of(newer, chat("", "\"1\"", "")),
+            "<|turn>assistant <|tool_call>call:ping{}<tool_call|><turn|><|turn>tool 1<turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, {R"([{"role": "tool", "content": "1"}])"}), "<|turn>tool 1<turn|>");
+  std::string unnamed = chat("", "\"1\"", "").messages;
+  unnamed.replace(unnamed.find("\"tool_call_id\": \"a\""), 19, "\"tool_call_id\": \"b\"");
+  EXPECT_TRUE(prompt_of(kFoldingSource, {unnamed}).ends_with("<|tool_response>1<tool_response|><turn|>"));
+}
+
+TEST(ChatTemplate, ContentsForStepTemplatesAreTrimmed) {
+  const std::string source =
+      "{# You have access to the following functions in JSONSchema format #}{% for m in messages %}[{% if m.content is "
+      "string %}{{ m.content }}{% else %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endif %}{{ "
+      "m.reasoning_content }}]{% endfor %}";
+  const std::string messages =
+      R"([{"role": "user", "content": " \n U\n"}, {"role": "user", "content": [{"type": "text", "text": " p "}]},
+          {"role": "assistant", "content": "  ", "reasoning_content": " r\n"}])";
+  jinja::Heap heap;
+  const ChatRequest request{.messages = json_value(heap, messages)};
+  const ChatTemplate step = create(source);
+  for (const char* again : {"", "again"}) EXPECT_EQ(step.render(heap, request)->prompt.text, "[U][p][r]") << again;
+  EXPECT_EQ(prompt_of(source.substr(source.find('}') + 1), {messages}), "[ \n U\n][ p ][   r\n]");
+}
+
 TEST(ChatTemplate, SystemTextMovesToTheNextUserMessage) {
   EXPECT_EQ(prompt_of("gemma", {R"([{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"},
                                     {"role": "system", "content": "S"}, {"role": "system", "content": "T"},

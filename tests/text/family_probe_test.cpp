@@ -40,7 +40,8 @@ ReplyFamily family_of(const std::string& source) {
   return created ? created->reply_family() : ReplyFamily{};
 }
 
-// The reply as "content|calls", parsed with the family of a template. A template that was not recognised gives its name.
+// The reply as "content|calls", parsed with the family of a template. A template that was not recognised gives its
+// name.
 std::string parsed(const std::string& source, std::string_view shape, std::string_view reply) {
   const ReplyFamily family = family_of(source);
   if (family.name != "probed: " + std::string(shape)) return family.name;
@@ -50,15 +51,19 @@ std::string parsed(const std::string& source, std::string_view shape, std::strin
 
 TEST(FamilyProbe, ObjectsWithTheNameAreOfShapeJson) {
   const std::string own_keys = source_of({"\n<do>{\"fn\": \"NAME\", \"input\": ARGS}</do>"});
-  EXPECT_EQ(parsed(own_keys, "json",
-                   "Sure.\n<do>{\"fn\": \"note\", \"input\": {\"n\": 3}}</do>\n<do>{\"fn\": \"ping\", \"input\": {}}</do>"),
-            "Sure.|note({\"n\": 3}) ping({})");
+  EXPECT_EQ(
+      parsed(own_keys, "json",
+             "Sure.\n<do>{\"fn\": \"note\", \"input\": {\"n\": 3}}</do>\n<do>{\"fn\": \"ping\", \"input\": {}}</do>"),
+      "Sure.|note({\"n\": 3}) ping({})");
   const std::string list = source_of({"{\"id\": \"ID\", \"tool\": \"NAME\", \"args\": ARGS}", "CALLS [", ", ", "]"});
-  EXPECT_EQ(parsed(list, "json", "CALLS [{\"tool\": \"ping\", \"args\": {}}, {\"tool\": \"note\", \"args\": {\"n\": 3}}]"),
-            "|ping({}) note({\"n\": 3})");
+  EXPECT_EQ(
+      parsed(list, "json", "CALLS [{\"tool\": \"ping\", \"args\": {}}, {\"tool\": \"note\", \"args\": {\"n\": 3}}]"),
+      "|ping({}) note({\"n\": 3})");
   EXPECT_EQ(family_of(list).id_key, "id");
-  const std::string nested = source_of({"<c>{\"type\": \"function\", \"function\": {\"arguments\": ARGS, \"name\": \"NAME\"}}</c>"});
-  EXPECT_EQ(parsed(nested, "json", "<c>{\"type\": \"function\", \"function\": {\"arguments\": {\"n\": 3}, \"name\": \"note\"}}</c>"),
+  const std::string nested =
+      source_of({"<c>{\"type\": \"function\", \"function\": {\"arguments\": ARGS, \"name\": \"NAME\"}}</c>"});
+  EXPECT_EQ(parsed(nested, "json",
+                   "<c>{\"type\": \"function\", \"function\": {\"arguments\": {\"n\": 3}, \"name\": \"note\"}}</c>"),
             "|note({\"n\": 3})");
 }
 
@@ -81,7 +86,8 @@ TEST(FamilyProbe, ObjectsWhoseKeyIsTheNameAreOfShapeKeyJson) {
 
 TEST(FamilyProbe, ObjectsBehindTheNameAreOfShapeTaggedJson) {
   const std::string marked = source_of({"<|call|>NAME<|with|>ARGS<|done|>", "<|calls|>", "\n", "<|all done|>"});
-  EXPECT_EQ(parsed(marked, "tagged-json", "So<|calls|><|call|>note<|with|>{\"n\": 3}<|done|>\n<|call|>ping<|with|>{}<|done|><|all done|>"),
+  EXPECT_EQ(parsed(marked, "tagged-json",
+                   "So<|calls|><|call|>note<|with|>{\"n\": 3}<|done|>\n<|call|>ping<|with|>{}<|done|><|all done|>"),
             "So|note({\"n\": 3}) ping({})");
   const std::string fenced = source_of({"[RUN]NAME\n```json\nARGS\n```"});
   EXPECT_EQ(parsed(fenced, "tagged-json", "[RUN]note\n```json\n{\"n\": 3}\n```[RUN]ping\n```json\n{}\n```"),
@@ -107,7 +113,8 @@ TEST(FamilyProbe, IdsBesideTheNameAreRead) {
 // A call with a text around each argument. KEY and VALUE are places, VALUE as text.
 std::string with_arguments(const std::string& begin, std::string argument, const std::string& end) {
   argument.replace(argument.find("VALUE"), 5, "{{ v if v is string else v|tojson }}");
-  for (size_t at = argument.find("KEY"); at != std::string::npos; at = argument.find("KEY")) argument.replace(at, 3, "{{ k }}");
+  for (size_t at = argument.find("KEY"); at != std::string::npos; at = argument.find("KEY"))
+    argument.replace(at, 3, "{{ k }}");
   return source_of({begin + "{% for k, v in f.arguments.items() %}" + argument + "{% endfor %}" + end});
 }
 
@@ -124,14 +131,15 @@ TEST(FamilyProbe, MarksAroundEachArgumentAreOfShapeTaggedArgs) {
 }
 
 TEST(FamilyProbe, MarksThatStateTheTypeOfAnArgumentAreRead) {
-  const std::string typed = with_arguments(
-      "<act:NAME>", "<set KEY as {{ 'text' if v is string else 'json' }}>VALUE</set>", "</act>");
+  const std::string typed =
+      with_arguments("<act:NAME>", "<set KEY as {{ 'text' if v is string else 'json' }}>VALUE</set>", "</act>");
   EXPECT_EQ(parsed(typed, "tagged-args", "<act:note><set any as text>null</set><set n as json>3</set></act>"),
             "|note({\"any\": \"null\", \"n\": 3})");
   std::string quoted = with_arguments("<act:NAME>", "<KEY>VALUE</KEY>", "</act>");
   const std::string as_text = "v if v is string else v|tojson";
   quoted.replace(quoted.find(as_text), as_text.size(), "v|tojson");
-  EXPECT_EQ(parsed(quoted, "tagged-args", "<act:note><any>\"a\"</any><n>3</n></act>"), "|note({\"any\": \"a\", \"n\": 3})");
+  EXPECT_EQ(parsed(quoted, "tagged-args", "<act:note><any>\"a\"</any><n>3</n></act>"),
+            "|note({\"any\": \"a\", \"n\": 3})");
 }
 
 TEST(FamilyProbe, CallsThatLookLikeFunctionsAreRead) {
@@ -139,7 +147,8 @@ TEST(FamilyProbe, CallsThatLookLikeFunctionsAreRead) {
       {"NAME({% for k, v in f.arguments.items() %}{{ k }}={{ \"'\" + v + \"'\" if v is string else v }}{{ ', ' if not "
        "loop.last }}{% endfor %})",
        "@@[", ", ", "]@@"});
-  EXPECT_EQ(parsed(python, "python", "@@[note(text='a', n=3), ping()]@@"), "|note({\"text\": \"a\", \"n\": 3}) ping({})");
+  EXPECT_EQ(parsed(python, "python", "@@[note(text='a', n=3), ping()]@@"),
+            "|note({\"text\": \"a\", \"n\": 3}) ping({})");
   const std::string gemma = source_of(
       {"<f>NAME{{ '{' }}{% for k, v in f.arguments.items() %}{{ k }}:{{ '<|\"|>' + v + '<|\"|>' if v is string else v "
        "}}{{ ',' if not loop.last }}{% endfor %}}</f>"});
@@ -159,8 +168,7 @@ TEST(FamilyProbe, TheSourceDecidesTheMarksOfReasoning) {
 // Empty reasoning before a call, and another end of the turn behind it, are no marks of the call.
 TEST(FamilyProbe, TheTurnAroundACallIsNoMark) {
   std::string source = source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"});
-  source.replace(source.find("{{ m.content }}"), 15,
-                 "{% if m.tool_calls %}<think></think>{% endif %}{{ m.content }}");
+  source.replace(source.find("{{ m.content }}"), 15, "{% if m.tool_calls %}<think></think>{% endif %}{{ m.content }}");
   source.replace(source.find("<|fin|>"), 7, "{{ '<|fin-call|>' if m.tool_calls else '<|fin|>' }}{{ eos_token }}");
   const ReplyFamily family = family_of(source);
   EXPECT_EQ(family.call_begin, "<do>");
@@ -174,13 +182,16 @@ TEST(FamilyProbe, KnownFamiliesAreNotProbed) {
 }
 
 TEST(FamilyProbe, CallsThatNoParserReadsAreGeneric) {
-  EXPECT_EQ(family_of(source_of({"I call NAME with {% for k, v in f.arguments.items() %}{{ k }} of {{ v }} {% endfor %}"})).name,
-            "generic");
+  EXPECT_EQ(
+      family_of(source_of({"I call NAME with {% for k, v in f.arguments.items() %}{{ k }} of {{ v }} {% endfor %}"}))
+          .name,
+      "generic");
   EXPECT_EQ(family_of(source_of({"NAME ARGS"})).name, "generic");
   EXPECT_EQ(family_of(source_of({"<c>{\"name\": \"NAME\", \"arguments\": {\"of\": ARGS}}</c>"})).name, "generic");
   const std::string long_mark = "<" + std::string(300, 'x') + ">";
   EXPECT_EQ(family_of(source_of({long_mark + "{\"name\": \"NAME\", \"arguments\": ARGS}"})).name, "generic");
-  EXPECT_EQ(family_of(source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>{{ 'x' * 70000 }}"})).name, "generic");
+  EXPECT_EQ(family_of(source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>{{ 'x' * 70000 }}"})).name,
+            "generic");
   EXPECT_EQ(family_of("{% for m in messages %}{{ m.content }}{% endfor %}").name, "generic");
 }
 

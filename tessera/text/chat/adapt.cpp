@@ -6,6 +6,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/text/chat/call_writer.h"
+#include "tessera/text/chat/special_templates.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/json_quoted.h"
 #include "tessera/text/template/characters.h"
@@ -80,7 +81,9 @@ class Adapter {
   Result<AdaptedChat> run() {
     messages_ = &copy_messages(heap_, request_.messages).as_list();
     tools_ = request_.tools;
+    const bool trims = wants_trimmed_contents(template_.source());
     for (size_t i = 0; i < messages_->items.size(); ++i) {
+      if (trims) trim_contents(heap_, messages_->items[i]);
       adapt_role(messages_->items[i]);
       adapt_empty_content(messages_->items[i]);
       TESSERA_TRY(adapt_parts(messages_->items[i], i));
@@ -88,6 +91,7 @@ class Adapter {
       adapt_result(messages_->items[i]);
       adapt_reasoning(messages_->items[i]);
     }
+    if (wants_folded_results(template_.source())) messages_ = fold_results(heap_, *messages_);
     TESSERA_TRY(adapt_tools());
     TESSERA_TRY(adapt_missing_calls());
     TESSERA_TRY(adapt_system());

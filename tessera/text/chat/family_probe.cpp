@@ -115,8 +115,9 @@ std::string_view trimmed_front(std::string_view text) {
 // The marks of a known family that the source has.
 void take_reasoning_marks(std::string_view source, ReplyFamily& family) {
   for (const ReplyFamily& row : reply_families()) {
-    const bool has_marks = !row.reasoning_begin.empty() && row.shape != ReplyShape::harmony && row.suffix_mark.empty() &&
-                           source.contains(row.reasoning_begin) && source.contains(row.reasoning_end);
+    const bool has_marks = !row.reasoning_begin.empty() && row.shape != ReplyShape::harmony &&
+                           row.suffix_mark.empty() && source.contains(row.reasoning_begin) &&
+                           source.contains(row.reasoning_end);
     if (!has_marks) continue;
     family.reasoning_begin = row.reasoning_begin;
     family.reasoning_end = row.reasoning_end;
@@ -233,7 +234,8 @@ class FamilyReader {
     family_.cuts_value_breaks = name_end.ends_with('\n') && number_name_end.ends_with('\n') && end.starts_with('\n');
     family_.argument_end = family_.cuts_value_breaks ? trimmed(end) : end.substr(0, end.find_last_not_of("\n ") + 1);
     n_end_ = end.size();
-    for (size_t at = end.find("{}"); at != end.npos; at = end.find("{}", at + 2)) n_end_ += probe::kNumberKey.size() - 2;
+    for (size_t at = end.find("{}"); at != end.npos; at = end.find("{}", at + 2))
+      n_end_ += probe::kNumberKey.size() - 2;
     const std::string_view begin = trimmed_front(std::string_view(between).substr(end.size()));
     const std::string_view before = slice(text, words.name_end(), words.key);
     if (begin.empty() || end.empty() || !before.ends_with(begin)) return false;
@@ -272,7 +274,8 @@ class FamilyReader {
       case ReplyShape::key_json:
         return object_around(text, all);
       case ReplyShape::tagged_json:
-        if (const auto object = object_around(text, {words->key, words->number_end()})) return Span{all.begin, object->end};
+        if (const auto object = object_around(text, {words->key, words->number_end()}))
+          return Span{all.begin, object->end};
         return {};
       case ReplyShape::tagged_args:
         return Span{all.begin, std::min(words->number_end() + n_end_, text.size())};
@@ -364,9 +367,9 @@ class FamilyReader {
     const auto is_mark = [](std::string_view mark) {
       return mark.size() <= kMaxProbedMarkBytes && !mark.contains(probe::kTool) && !mark.contains(probe::kFirstId);
     };
-    const std::string_view marks[] = {family_.call_begin,     family_.call_end,    family_.name_end, family_.id_begin,
-                                      family_.id_end,         family_.value_begin, family_.separator,
-                                      family_.argument_begin, family_.argument_end};
+    const std::string_view marks[] = {family_.call_begin, family_.call_end,       family_.name_end,
+                                      family_.id_begin,   family_.id_end,         family_.value_begin,
+                                      family_.separator,  family_.argument_begin, family_.argument_end};
     const bool has_begin = !family_.call_begin.empty() || !family_.section_begin.empty() || !family_.bare_begin.empty();
     return has_begin && std::ranges::all_of(marks, is_mark) && std::ranges::all_of(family_.section_begin, is_mark) &&
            std::ranges::all_of(family_.section_end, is_mark) && std::ranges::all_of(family_.stray_marks, is_mark);
@@ -374,11 +377,11 @@ class FamilyReader {
 
   const Samples& samples_;
   ReplyFamily family_;
-  size_t front_ = 0;             // of the reply in samples_.one
-  size_t n_end_ = 0;             // bytes from the last value to the end of its argument, for tagged_args
+  size_t front_ = 0;  // of the reply in samples_.one
+  size_t n_end_ = 0;  // bytes from the last value to the end of its argument, for tagged_args
   std::string_view reply_;
   std::string_view reply_of_two_;
-  std::string_view before_;      // the call of samples_.one, in its reply
+  std::string_view before_;  // the call of samples_.one, in its reply
   std::string_view after_;
 };
 
@@ -393,8 +396,7 @@ bool reads_calls(const ReplyFamily& family, std::string_view reply, size_t n_cal
   const Reply parsed = parser.finish(ReplyEnd::stop);
   return parsed.content.empty() && parsed.warnings.empty() && parsed.calls.size() == n_calls &&
          std::ranges::all_of(parsed.calls, [](const ToolCall& call) {
-           return call.name == probe::kTool &&
-                  json_string(json_member(call.arguments, probe::kKey)) == probe::kValue &&
+           return call.name == probe::kTool && json_string(json_member(call.arguments, probe::kKey)) == probe::kValue &&
                   json_member(call.arguments, probe::kNumberKey) == probe::kNumber;
          });
 }

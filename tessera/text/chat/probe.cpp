@@ -22,8 +22,8 @@ Value probe_tools(Heap& heap) {
   const Value parameters = make_dict(heap, {{"type", heap.text("object")},
                                             {"properties", make_dict(heap, {{kKey, argument}})},
                                             {"required", make_list(heap, {heap.text(kKey)})}});
-  const Value function = make_dict(
-      heap, {{"name", heap.text(kTool)}, {"description", heap.text("a tool")}, {"parameters", parameters}});
+  const Value function =
+      make_dict(heap, {{"name", heap.text(kTool)}, {"description", heap.text("a tool")}, {"parameters", parameters}});
   return make_list(heap, {make_dict(heap, {{"type", heap.text("function")}, {"function", function}})});
 }
 

@@ -28,9 +28,9 @@ struct CallForm {
 /// An answer of the assistant with calls.
 struct Calls {
   CallForm form{};
-  bool is_parallel = false;     // two calls
-  bool has_number = false;      // each call has two arguments
-  bool has_reasoning = false;   // beside the calls
+  bool is_parallel = false;    // two calls
+  bool has_number = false;     // each call has two arguments
+  bool has_reasoning = false;  // beside the calls
   std::string_view content{};  // beside the calls
 };
 

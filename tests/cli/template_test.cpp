@@ -87,6 +87,8 @@ TEST(TemplateCommand, BatchAnswersEachLine) {
       "\n"
       R"({"source": "x", "messages": 1})"
       "\n"
+      R"({"source": "x", "messages": [], "vars": []})"
+      "\n"
       R"({"source": "x", "messages": [], "adapt": 1})"
       "\nlast";
   const auto output = run_program({"template", "--batch"}, input);
@@ -103,6 +105,7 @@ TEST(TemplateCommand, BatchAnswersEachLine) {
             "{\"error\": \"request\", \"message\": \"source: missing, want a text\"}\n"
             "{\"error\": \"request\", \"message\": \"variables: not an object\"}\n"
             "{\"error\": \"request\", \"message\": \"messages: missing, want a list\"}\n"
+            "{\"error\": \"request\", \"message\": \"vars: not an object\"}\n"
             "{\"error\": \"request\", \"message\": \"adapt: not a boolean\"}\n"
             "{\"error\": \"request\", \"message\": \"not JSON: error at byte 0\"}\n");
 }

@@ -355,6 +355,35 @@ TEST(ChatTemplate, VariablesOfTheRequest) {
       "False   True False D Nov 21 2026 X 1");
 }
 
+TEST(ChatTemplate, VariablesOfTheRequestHaveLimits) {
+  const auto rendered = [](const std::string& variables) {
+    return prompt_of("ok", {.messages = kHelloMessages, .variables = "{" + variables + "}"});
+  };
+  std::string many;
+  for (int i = 0; i < 64; ++i) many += fmt::format("\"v{}\": [1, 2], ", i);
+  EXPECT_EQ(rendered(many + "\"v0\": 1"), "ok");
+  EXPECT_EQ(rendered(many + "\"v64\": 1"), "error: variables: more than 64 variables");
+  const auto nested = [](size_t n, const std::string& open, const std::string& close) {
+    std::string text = "\"x\": ";
+    for (size_t i = 0; i < n; ++i) text += open;
+    text += "1";
+    for (size_t i = 0; i < n; ++i) text += close;
+    return text;
+  };
+  EXPECT_EQ(rendered(nested(63, "[", "]")), "ok");
+  EXPECT_EQ(rendered(nested(64, "[", "]")), "error: variables.\"x\": nested deeper than 64");
+  EXPECT_EQ(rendered(nested(63, "{\"k\":", "}")), "ok");
+  EXPECT_EQ(rendered(nested(64, "{\"k\":", "}")), "error: variables.\"x\": nested deeper than 64");
+  const std::string too_big = "error: variables.\"y\": above 1048576 bytes";
+  const auto text = [](size_t n) { return "\"" + std::string(n, 'a') + "\""; };
+  EXPECT_EQ(rendered("\"x\": " + text(1048576 / 2) + ", \"y\": " + text(1048576 / 2 - 18)), "ok");
+  EXPECT_EQ(rendered("\"x\": " + text(1048576 / 2) + ", \"y\": " + text(1048576 / 2 - 17)), too_big);
+  EXPECT_EQ(rendered("\"x\": 1, \"y\": {" + text(1 << 20) + ": 1}"), too_big);
+  std::string numbers = "1";
+  for (size_t i = 0; i < (size_t{1} << 17); ++i) numbers += ",1";
+  EXPECT_EQ(rendered("\"x\": 1, \"y\": [" + numbers + "]"), too_big);
+}
+
 TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {
   const std::string source = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}";
   const auto text = [&](ChatTokens tokens) {

@@ -346,21 +346,6 @@ class Adapter {
 
 }  // namespace
 
-Result<> check_chat(const ChatRequest& request) {
-  if (!request.messages.is_sequence()) return fail(ErrorCode::invalid_argument, "messages: missing, want a list");
-  const auto& messages = request.messages.as_list().items;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].is(jinja::Kind::dict)) return fail(ErrorCode::invalid_argument, "messages[{}]: not an object", i);
-    if (!member_of(messages[i], "role").is_text())
-      return fail(ErrorCode::invalid_argument, "messages[{}].role: missing", i);
-  }
-  const bool has_tools = !request.tools.is_missing() && !request.tools.is_none();
-  if (has_tools && !request.tools.is_sequence()) return fail(ErrorCode::invalid_argument, "tools: not a list");
-  if (!request.variables.is_missing() && !request.variables.is(jinja::Kind::dict))
-    return fail(ErrorCode::invalid_argument, "variables: not an object");
-  return {};
-}
-
 Value copy_messages(Heap& heap, const Value& messages) {
   List* copies = heap.create_list();
   for (const Value& message : messages.as_list().items) {

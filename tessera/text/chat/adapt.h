@@ -12,9 +12,6 @@ struct AdaptedChat {
   jinja::Value tools{};   // missing: none, or part of the messages
 };
 
-/// Checks the messages and tools: a list of dicts with a role. Errors: invalid_argument, with the path of the field.
-Result<> check_chat(const ChatRequest& request);
-
 /// A copy of the messages in which the known roles are trusted text, without other changes.
 jinja::Value copy_messages(jinja::Heap& heap, const jinja::Value& messages);
 

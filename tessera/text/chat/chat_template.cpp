@@ -4,6 +4,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/text/chat/adapt.h"
+#include "tessera/text/chat/chat_check.h"
 #include "tessera/text/chat/family_probe.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/template/characters.h"

@@ -26,6 +26,7 @@ struct ChatRequest {
   jinja::Value tools{};      // list of {"type": "function", "function": {name, description, parameters}}
   jinja::Value documents{};  // list of {"title", "text"}
   jinja::Value variables{};  // dict of more variables for the template, over all others but messages and tools
+  std::string_view variables_field = "variables";  // the client's name for them, in errors
   bool add_generation_prompt = true;
   bool continues_last = false;  // the prompt ends inside the last message, which the reply continues
   bool adapts = true;           // false: the template gets the messages as they are

@@ -18,8 +18,8 @@ void trim_contents(jinja::Heap& heap, const jinja::Value& message);
 bool wants_folded_results(std::string_view source);
 
 /// Returns messages whose results are `tool_responses` of the message with their calls: [{name, response}]. A result
-/// that is JSON becomes its value. An answer behind the results is in the same message, since the model writes it in the
-/// same turn.
+/// that is JSON becomes its value. An answer behind the results is in the same message, since the model writes it in
+/// the same turn.
 jinja::List* fold_results(jinja::Heap& heap, const jinja::List& messages);
 
 }  // namespace tessera::text

@@ -221,16 +221,29 @@ TEST(ChatTemplate, CallsThatATemplateDoesNotKnowAreWrittenAsItsFamilyDoes) {
             "<user>Go<assistant>Yes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}" + result);
 }
 
+// The prompt with each piece that the client gave as _.
+std::string trusted_text(const ChatPrompt& prompt) {
+  std::string trusted;
+  for_each_piece({prompt.prompt.text, prompt.prompt.given},
+                 [&](std::string_view piece, Origin origin) { trusted += origin == Origin::trusted ? piece : "_"; });
+  return trusted;
+}
+
 TEST(ChatTemplate, WrittenCallsHaveTrustedMarksAndGivenValues) {
   std::string messages = kCallMessages;
   messages.replace(messages.find("\"{\\\"n\\\": 1}\""), 12, R"({"k": "<|tool_call_end|>"})");
-  const auto prompt = render(create(source_without_calls("<|tool_call_start|>")), {messages});
-  std::string trusted;
-  for_each_piece({prompt->prompt.text, prompt->prompt.given},
-                 [&](std::string_view piece, Origin origin) { trusted += origin == Origin::trusted ? piece : "_"; });
-  EXPECT_EQ(trusted,
-            "<user>_<assistant>_<|tool_call_start|>[_(_=_)]<|tool_call_end|><user>{\"tool_result\": "
-            "{\"name\": \"_\", \"content\": \"_\"}}\n_");
+  const auto trusted = [&](const std::string& mark) {
+    return trusted_text(*render(create(source_without_calls(mark)), {messages}));
+  };
+  const std::string rest = "<user>{\"tool_result\": {\"name\": \"_\", \"content\": \"_\"}}\n_";
+  EXPECT_EQ(trusted("<|tool_call_start|>"), "<user>_<assistant>_<|tool_call_start|>[_(_=_)]<|tool_call_end|>" + rest);
+  EXPECT_EQ(
+      trusted("<tool_call><function="),
+      "<user>_<assistant>_\n<tool_call>\n<function=_>\n<parameter=_>\n_\n</parameter>\n</function>\n</tool_call>" +
+          rest);
+  EXPECT_EQ(trusted("<|tool_call>"), "<user>_<assistant>_<|tool_call>call:_{_:<|\"|>_<|\"|>}<tool_call|>" + rest);
+  EXPECT_EQ(trusted("[TOOL_CALLS]"),
+            "<user>_<assistant>_[TOOL_CALLS][{\"name\": _, \"arguments\": _, \"id\": _}]" + rest);
 }
 
 TEST(ChatTemplate, ResultsKeepTheRoleThatATemplateOfAKnownFamilyNames) {
@@ -258,9 +271,12 @@ TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
       "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
       "</{{ m.role }}>{% endfor %}";
   EXPECT_EQ(create(source).capabilities().call_example, "<call>NAME:{}</call>");
-  const std::string prompt = prompt_of(source, {kHelloMessages, kPingTool});
-  EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
-      << prompt;
+  // Marks of a family in the source do not count, since the template shows its own.
+  for (const std::string mark : {"", "{# <tool_call> #}"}) {
+    const std::string prompt = prompt_of(source + mark, {kHelloMessages, kPingTool});
+    EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
+        << prompt;
+  }
 }
 
 TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
@@ -318,6 +334,8 @@ TEST(ChatTemplate, ContentsForStepTemplatesAreTrimmed) {
   const ChatRequest request{.messages = json_value(heap, messages)};
   const ChatTemplate step = create(source);
   for (const char* again : {"", "again"}) EXPECT_EQ(step.render(heap, request)->prompt.text, "[U][p][r]") << again;
+  const jinja::Value parts = member_of(request.messages.as_list().items[1], "content");
+  EXPECT_EQ(text_member(parts.as_list().items[0], "text"), " p ");
   EXPECT_EQ(prompt_of(source.substr(source.find('}') + 1), {messages}), "[ \n U\n][ p ][   r\n]");
 }
 

@@ -96,18 +96,32 @@ TEST(FamilyProbe, ObjectsBehindTheNameAreOfShapeTaggedJson) {
   EXPECT_EQ(parsed(named, "tagged-json", "<tool name=\"ping\">{}</tool>"), "|ping({})");
 }
 
-TEST(FamilyProbe, IdsBesideTheNameAreRead) {
-  const ReplyFamily before = family_of(source_of({"<c id=\"ID\">NAME:ARGS</c>"}));
-  const Reply first = parse_reply({.family = before, .tools = testing::reply_tools()}, "<c id=\"x7\">ping:{}</c>");
-  EXPECT_EQ(calls_of(first), "ping({})");
-  EXPECT_EQ(first.calls[0].id, "x7");
-  const ReplyFamily after = family_of(source_of({"[C]NAME[ID-IS]ID[WITH]ARGS"}));
-  const Reply second = parse_reply({.family = after, .tools = testing::reply_tools()}, "[C]ping[x7-IS]x7[WITH]{}");
-  EXPECT_EQ(after.name, "generic") << "an id that stands twice is in a mark";
-  const ReplyFamily behind = family_of(source_of({"[C]NAME[NR]ID[WITH]ARGS"}));
-  const Reply third = parse_reply({.family = behind, .tools = testing::reply_tools()}, "[C]ping[NR]x7[WITH]{}");
-  EXPECT_EQ(calls_of(third), "ping({})");
-  EXPECT_EQ(third.calls[0].id, "x7");
+// The calls with their ids, as "name(arguments)id".
+std::string parsed_with_id(const std::string& source, std::string_view reply) {
+  const Reply result = parse_reply({.family = family_of(source), .tools = testing::reply_tools()}, reply);
+  return calls_of(result) + (result.calls.empty() ? "" : result.calls.front().id);
+}
+
+TEST(FamilyProbe, IdsAreRead) {
+  EXPECT_EQ(parsed_with_id(source_of({"<c id=\"ID\">NAME:ARGS</c>"}), "<c id=\"x7\">ping:{}</c>"), "ping({})x7");
+  EXPECT_EQ(parsed_with_id(source_of({"[C]NAME[NR]ID[WITH]ARGS"}), "[C]ping[NR]x7[WITH]{}"), "ping({})x7");
+  EXPECT_EQ(family_of(source_of({"[C]NAME[ID-IS]ID[WITH]ARGS"})).name, "generic")
+      << "an id that stands twice is in a mark";
+  // A template may count its calls.
+  const std::string counting =
+      source_of({"<c>{\"call_id\": \"{{ loop.index0 }}\", \"name\": \"NAME\", \"arguments\": ARGS}</c>"});
+  EXPECT_EQ(parsed_with_id(counting, "<c>{\"call_id\": \"3\", \"name\": \"ping\", \"arguments\": {}}</c>"),
+            "ping({})3");
+}
+
+// Marks that count the calls are those of the first call.
+TEST(FamilyProbe, OneCallIsReadWhereTwoAreNot) {
+  EXPECT_EQ(parsed(source_of({"[C]NAME:{{ loop.index0 }}[A]ARGS"}), "tagged-json", "[C]ping:0[A]{}"), "|ping({})");
+}
+
+TEST(FamilyProbe, ASectionMayEndOnlyBehindTwoCalls) {
+  const std::string source = source_of({"<c>NAME:ARGS</c>", "<all>", "", "{{ '</all>' if m.tool_calls|length > 1 }}"});
+  EXPECT_EQ(parsed(source, "tagged-json", "<all><c>ping:{}</c><c>ping:{}</c></all>"), "|ping({}) ping({})");
 }
 
 // A call with a text around each argument. KEY and VALUE are places, VALUE as text.
@@ -176,6 +190,15 @@ TEST(FamilyProbe, TheTurnAroundACallIsNoMark) {
   EXPECT_EQ(family.stray_marks, Marks{"<|fin-call|>"});
 }
 
+TEST(FamilyProbe, AHeaderOfAnswersWithCallsIsNoMark) {
+  std::string source = source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"});
+  source.replace(source.find("{{ m.content }}"), 15, "{{ '<|with calls|>' if m.tool_calls }}{{ m.content }}");
+  EXPECT_EQ(family_of(source).call_begin, "<do>");
+  std::string thinking = source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"});
+  thinking.replace(thinking.find("{{ m.content }}"), 15, "{{ '<think></think>' if m.tool_calls else m.content }}");
+  EXPECT_EQ(family_of(thinking).call_begin, "<do>");
+}
+
 TEST(FamilyProbe, KnownFamiliesAreNotProbed) {
   EXPECT_EQ(family_of("{# <tool_call> #}" + source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"})).name,
             "hermes");
@@ -190,8 +213,11 @@ TEST(FamilyProbe, CallsThatNoParserReadsAreGeneric) {
   EXPECT_EQ(family_of(source_of({"<c>{\"name\": \"NAME\", \"arguments\": {\"of\": ARGS}}</c>"})).name, "generic");
   const std::string long_mark = "<" + std::string(300, 'x') + ">";
   EXPECT_EQ(family_of(source_of({long_mark + "{\"name\": \"NAME\", \"arguments\": ARGS}"})).name, "generic");
-  EXPECT_EQ(family_of(source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>{{ 'x' * 70000 }}"})).name,
+  EXPECT_EQ(family_of("{{ 'x ' * 40000 }}" + source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"})).name,
             "generic");
+  EXPECT_EQ(family_of(with_arguments("<act:NAME>", "<KEY>VALUE</KEY>", "")).name, "generic") << "a call without an end";
+  const std::string uneven = with_arguments("<act:NAME>;", "KEY{{ '\n' if v is string }}VALUE\n;", "</act>");
+  EXPECT_EQ(family_of(uneven).name, "generic") << "names and numbers without a mark between them";
   EXPECT_EQ(family_of("{% for m in messages %}{{ m.content }}{% endfor %}").name, "generic");
 }
 

@@ -13,8 +13,8 @@ inline constexpr size_t kMaxChatVariables = 64;
 inline constexpr size_t kMaxChatVariableBytes = size_t{1} << 20;
 inline constexpr size_t kMaxChatVariableDepth = 64;
 
-/// Checks that the messages are a list of dicts with a role, that the tools are a list, and that the variables are a dict
-/// within the limits. Errors: invalid_argument; limit. The message begins with the path of the field.
+/// Checks that the messages are a list of dicts with a role, that the tools are a list, and that the variables are a
+/// dict within the limits. Errors: invalid_argument; limit. The message begins with the path of the field.
 Result<> check_chat(const ChatRequest& request);
 
 }  // namespace tessera::text

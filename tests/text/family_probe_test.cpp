@@ -216,7 +216,7 @@ TEST(FamilyProbe, CallsThatNoParserReadsAreGeneric) {
   EXPECT_EQ(family_of("{{ 'x ' * 40000 }}" + source_of({"<do>{\"name\": \"NAME\", \"arguments\": ARGS}</do>"})).name,
             "generic");
   EXPECT_EQ(family_of(with_arguments("<act:NAME>", "<KEY>VALUE</KEY>", "")).name, "generic") << "a call without an end";
-  const std::string uneven = with_arguments("<act:NAME>;", "KEY{{ '\n' if v is string }}VALUE\n;", "</act>");
+  const std::string uneven = with_arguments("<act:NAME>", ";KEY{{ '\n' if v is string }}VALUE\n", "</act>");
   EXPECT_EQ(family_of(uneven).name, "generic") << "names and numbers without a mark between them";
   EXPECT_EQ(family_of("{% for m in messages %}{{ m.content }}{% endfor %}").name, "generic");
 }
@@ -235,6 +235,7 @@ TEST(SampleDiff, CommonTextsEndAtWordsAndMarks) {
   EXPECT_EQ(common_back("x end", "y end"), 4u);
   EXPECT_EQ(common_back("end", "x end"), 3u);
   EXPECT_EQ(common_front("a < b c", "a < b d"), 6u) << "a bracket that does not close is no mark";
+  EXPECT_EQ(common_front("a <b c <d>", "a <b e <d>"), 5u);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Reply families: the ways in which models write reasoning and tool calls. A family is a row of families.def, found by
-// its name or by marks in a chat template, or a value that a caller fills in. ReplyParser and write_calls() read it.
+// its name or by marks in a chat template, or a value that probe_reply_family() or a caller fills in. ReplyParser and
+// write_calls() read it.
 #pragma once
 
 #include <cstdint>

@@ -16,11 +16,12 @@ int main(int argc, char** argv) {
                             {"ping", "{}", "id2"}};
   for (size_t i = 0; i < reply_families().size(); ++i) {
     const auto family = find_reply_family(reply_families()[i].name);
-    const auto text = write_calls(*family, calls);
+    const auto written = write_calls(*family, calls);
+    const std::string text = written ? written->text : "";
     const std::string header = {static_cast<char>(i), 0, 7};
     std::ofstream(fmt::format("{}/seed-{}", argv[1], i))
-        << header << family->reasoning_begin << "a" << family->reasoning_end << "\nb " << text.value_or("");
-    std::ofstream(fmt::format("{}/call-{}", argv[1], i)) << header << text.value_or("");
+        << header << family->reasoning_begin << "a" << family->reasoning_end << "\nb " << text;
+    std::ofstream(fmt::format("{}/call-{}", argv[1], i)) << header << text;
   }
   return 0;
 }

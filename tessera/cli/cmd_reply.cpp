@@ -6,8 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
-#include "tessera/cli/text_args.h"
+#include "tessera/cli/line_input.h"
+#include "tessera/text/chat/chat_template.h"
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/chat/reply_parser.h"
 
@@ -16,6 +18,8 @@ namespace tessera::cli {
 namespace {
 
 using ReplyJson = nlohmann::ordered_json;
+
+constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
 struct FormatName {
   std::string_view name;
@@ -77,7 +81,8 @@ Result<text::ReplyFamily> read_family(const ReplyRow& row) {
   if (row.has("family") == row.has("source")) return fail(ErrorCode::format, "family and source: give one of them");
   if (row.has("source")) {
     TESSERA_ASSIGN(const std::string source, row.text("source"));
-    return text::reply_family_of_source(source);
+    const auto chat_template = text::ChatTemplate::create(source, {});
+    return chat_template ? chat_template->reply_family() : text::reply_family_of_source(source);
   }
   TESSERA_ASSIGN(const std::string name, row.text("family"));
   return text::find_reply_family(name);
@@ -122,20 +127,16 @@ class ReplyCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    TESSERA_ASSIGN(const std::string input, read_text(file_, process));
-    Output out;
-    size_t number = 0;
-    for (std::string_view rest = input; !rest.empty();) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      ++number;
-      if (text::trim_json(line).empty()) continue;
-      const auto answer = answer_line(line);
+    TESSERA_ASSIGN(LineInput input, LineInput::open(file_, kMaxLineBytes, process.interrupt));
+    for (size_t number = 1;; ++number) {
+      TESSERA_ASSIGN(const std::optional<std::string> line, input.next(process.interrupt));
+      if (!line) return {};
+      if (text::trim_json(*line).empty()) continue;
+      const auto answer = answer_line(*line);
       const ReplyJson row =
           answer ? *answer : ReplyJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
-      TESSERA_TRY(out.append(row.dump(-1, ' ', false, ReplyJson::error_handler_t::replace) + "\n"));
+      TESSERA_TRY(print(row.dump(-1, ' ', false, ReplyJson::error_handler_t::replace) + "\n"));
     }
-    return out.finish();
   }
 
  private:

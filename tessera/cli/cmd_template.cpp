@@ -18,20 +18,21 @@ using text::json_quoted;
 
 std::string_view yes_or_no(bool value) { return value ? "true" : "false"; }
 
-std::string capabilities_json(const text::ChatCapabilities& caps) {
+std::string capabilities_json(const text::ChatTemplate& chat_template) {
+  const text::ChatCapabilities& caps = chat_template.capabilities();
   constexpr std::string_view kArguments[] = {"none", "object", "string"};
   constexpr std::string_view kContents[] = {"empty", "null"};
   return fmt::format(
       "{{\"string_content\": {}, \"typed_content\": {}, \"system\": {}, \"tools\": {}, \"arguments\": \"{}\", "
       "\"calls\": {}, \"results\": {}, \"call_content\": \"{}\", \"parallel\": {}, \"reasoning_last\": {}, "
       "\"reasoning_history\": {}, \"reasoning_calls\": {}, \"thinking_switch\": {}, \"generation_prompt\": {}, "
-      "\"reasoning_marker\": {}, \"developer\": {}, \"call_id_9\": {}}}\n",
+      "\"reasoning_marker\": {}, \"developer\": {}, \"call_id_9\": {}, \"reply_family\": {}}}\n",
       yes_or_no(caps.string_content), yes_or_no(caps.typed_content), yes_or_no(caps.system), yes_or_no(caps.tools),
       kArguments[to_size(caps.arguments)], yes_or_no(caps.calls), yes_or_no(caps.results),
       kContents[to_size(caps.call_content)], yes_or_no(caps.parallel), yes_or_no(caps.reasoning_last),
       yes_or_no(caps.reasoning_history), yes_or_no(caps.reasoning_calls), yes_or_no(caps.thinking_switch),
       json_quoted(caps.generation_prompt), yes_or_no(caps.reasoning_marker), yes_or_no(caps.developer),
-      yes_or_no(caps.call_id_9));
+      yes_or_no(caps.call_id_9), json_quoted(chat_template.reply_family().name));
 }
 
 std::string prompt_json(const text::ChatPrompt& prompt) {
@@ -96,7 +97,7 @@ class TemplateCommand final : public Command {
     TESSERA_ASSIGN(const std::string source, template_.source(metadata, false, process));
     if (shows_source_) return print(source.ends_with('\n') ? source : source + "\n");
     TESSERA_ASSIGN(const text::ChatTemplate chat_template, create_chat_template(source, std::move(tokens), process));
-    return print(capabilities_json(chat_template.capabilities()));
+    return print(capabilities_json(chat_template));
   }
 
   std::string model_;

@@ -38,6 +38,7 @@ Result<text::ChatRequest> request_of(const Value& object) {
   request.tools = member_of(object, "tools");
   request.documents = member_of(object, "documents");
   request.variables = member_of(object, "vars");
+  request.variables_field = "vars";
   TESSERA_ASSIGN(request.add_generation_prompt, flag_of(object, "add_generation_prompt", true));
   TESSERA_ASSIGN(request.continues_last, flag_of(object, "continue_final_message", false));
   TESSERA_ASSIGN(request.adapts, flag_of(object, "adapt", true));

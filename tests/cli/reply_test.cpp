@@ -1,4 +1,7 @@
 // tessera reply --batch: golden replies in pieces, options of a line, and lines that are not as they should be.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -57,6 +60,16 @@ TEST(Reply, TheFamilyMayComeFromATemplate) {
   EXPECT_EQ(row["warnings"], json::array());
 }
 
+TEST(Reply, TheFamilyMayComeFromTheCallsThatATemplateWrites) {
+  const std::string source =
+      "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}<do>{{ c.function.name }}:{{ "
+      "c.function.arguments|tojson }}</do>{% endfor %}{% endfor %}";
+  const json caps = json::parse(run_program({"template", "--chat-template", source, "--caps"}).out);
+  EXPECT_EQ(caps["reply_family"], "probed: tagged-json");
+  const json line = {{"source", source}, {"tools", {{{"name", "f"}}}}, {"raw", "<do>f:{\"a\": 1}</do>"}};
+  EXPECT_EQ(reply_to(line.dump())["tool_calls"][0]["arguments"], "{\"a\": 1}");
+}
+
 TEST(Reply, OptionsOfALineReachTheParser) {
   const std::string think = R"("family": "qwen3", "raw": "<think>a</think>b")";
   EXPECT_EQ(reply_to("{" + think + R"(, "reasoning_format": "none"})")["content"], "<think>a</think>b");
@@ -83,6 +96,26 @@ TEST(Reply, ALineThatIsNotAsItShouldBeIsAnErrorOfThatLine) {
   EXPECT_EQ(rows[1]["error"], "line 2: want a JSON object of at most 64 levels");
   EXPECT_EQ(rows[2]["error"], "line 4: reply family 'nope': not known");
   EXPECT_EQ(rows[3]["content"], "b");
+}
+
+TEST(Reply, LinesMayComeFromAFile) {
+  const std::string file = testing::write_temporary("lines.jsonl", "{\"family\": \"plain\", \"raw\": \"a\"}\r\n\n");
+  EXPECT_EQ(run_program({"reply", "--batch", "-f", file}).out,
+            "{\"content\":\"a\",\"reasoning\":\"\",\"tool_calls\":[],\"warnings\":[]}\n");
+  expect_refusal(run_program({"reply", "--batch", "-f", "/nowhere"}), 1, "/nowhere: No such file");
+  expect_refusal(run_program({"reply", "--batch", "-f", "/tmp"}), 1, "/tmp: Is a directory");
+}
+
+TEST(Reply, ALineIsAnsweredBeforeTheNextIsRead) {
+  const std::string pipe = (testing::temporary_dir() / "lines.pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  testing::Child child({"reply", "--batch", "-f", pipe});
+  const int fd = ::open(pipe.c_str(), O_WRONLY);
+  const std::string line = "{\"family\": \"plain\", \"raw\": \"a\"}\n";
+  EXPECT_EQ(::write(fd, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  child.wait_for_output(1);
+  ::close(fd);
+  EXPECT_EQ(child.wait().status, 0);
 }
 
 TEST(Reply, MembersOfAnotherTypeAreErrors) {

@@ -53,6 +53,7 @@ TEST(TemplateCommand, ShowsTheSourceAndWhatItCanDo) {
   EXPECT_EQ(caps["arguments"], "none");
   EXPECT_EQ(caps["call_content"], "empty");
   EXPECT_EQ(caps["generation_prompt"], "<start_of_turn>model\n");
+  EXPECT_EQ(caps["reply_family"], "generic");
 }
 
 TEST(TemplateCommand, TheClockIsAFlag) {
@@ -86,6 +87,8 @@ TEST(TemplateCommand, BatchAnswersEachLine) {
       "\n"
       R"({"source": "x", "messages": 1})"
       "\n"
+      R"({"source": "x", "messages": [], "vars": []})"
+      "\n"
       R"({"source": "x", "messages": [], "adapt": 1})"
       "\nlast";
   const auto output = run_program({"template", "--batch"}, input);
@@ -102,6 +105,7 @@ TEST(TemplateCommand, BatchAnswersEachLine) {
             "{\"error\": \"request\", \"message\": \"source: missing, want a text\"}\n"
             "{\"error\": \"request\", \"message\": \"variables: not an object\"}\n"
             "{\"error\": \"request\", \"message\": \"messages: missing, want a list\"}\n"
+            "{\"error\": \"request\", \"message\": \"vars: not an object\"}\n"
             "{\"error\": \"request\", \"message\": \"adapt: not a boolean\"}\n"
             "{\"error\": \"request\", \"message\": \"not JSON: error at byte 0\"}\n");
 }

@@ -203,15 +203,80 @@ TEST(ChatTemplate, TemplatesWithoutToolsGetTheGenericScheme) {
   EXPECT_TRUE(system.starts_with("<|im_start|>system\nS\n\nYou can call these functions:\n")) << system;
 }
 
+// Shows tools and results but no calls. A comment names the mark of a family.
+std::string source_without_calls(const std::string& mark, const std::string& tools = "{{ tools|tojson if tools }}") {
+  return tools + "{# " + mark + " #}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+}
+
+TEST(ChatTemplate, CallsThatATemplateDoesNotKnowAreWrittenAsItsFamilyDoes) {
+  const std::string result = "<user>{\"tool_result\": {\"name\": \"ping\", \"content\": \"pong\"}}\nWell?";
+  EXPECT_EQ(prompt_of(source_without_calls("<|tool_list_start|>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call_start|>[ping(n=1)]<|tool_call_end|>" + result);
+  EXPECT_EQ(prompt_of(source_without_calls("<|tool_call|><response>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call|>[{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]" + result);
+  EXPECT_EQ(
+      prompt_of(source_without_calls("<tool_call>"), {kCallMessages}),
+      "<user>Go<assistant>Yes\n<tool_call>\n{\"name\": \"ping\", \"arguments\": {\"n\": 1}}\n</tool_call>" + result);
+  EXPECT_EQ(prompt_of(source_without_calls("no family"), {kCallMessages}),
+            "<user>Go<assistant>Yes\n{\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {\"n\": 1}}]}" + result);
+}
+
+// The prompt with each piece that the client gave as _.
+std::string trusted_text(const ChatPrompt& prompt) {
+  std::string trusted;
+  for_each_piece({prompt.prompt.text, prompt.prompt.given},
+                 [&](std::string_view piece, Origin origin) { trusted += origin == Origin::trusted ? piece : "_"; });
+  return trusted;
+}
+
+TEST(ChatTemplate, WrittenCallsHaveTrustedMarksAndGivenValues) {
+  std::string messages = kCallMessages;
+  messages.replace(messages.find("\"{\\\"n\\\": 1}\""), 12, R"({"k": "<|tool_call_end|>"})");
+  const auto trusted = [&](const std::string& mark) {
+    return trusted_text(*render(create(source_without_calls(mark)), {messages}));
+  };
+  const std::string rest = "<user>{\"tool_result\": {\"name\": \"_\", \"content\": \"_\"}}\n_";
+  EXPECT_EQ(trusted("<|tool_call_start|>"), "<user>_<assistant>_<|tool_call_start|>[_(_=_)]<|tool_call_end|>" + rest);
+  EXPECT_EQ(
+      trusted("<tool_call><function="),
+      "<user>_<assistant>_\n<tool_call>\n<function=_>\n<parameter=_>\n_\n</parameter>\n</function>\n</tool_call>" +
+          rest);
+  EXPECT_EQ(trusted("<|tool_call>"), "<user>_<assistant>_<|tool_call>call:_{_:<|\"|>_<|\"|>}<tool_call|>" + rest);
+  EXPECT_EQ(trusted("[TOOL_CALLS]"),
+            "<user>_<assistant>_[TOOL_CALLS][{\"name\": _, \"arguments\": _, \"id\": _}]" + rest);
+}
+
+TEST(ChatTemplate, ResultsKeepTheRoleThatATemplateOfAKnownFamilyNames) {
+  const std::string named = "{% if 'tool' %}{% endif %}";
+  EXPECT_EQ(prompt_of(named + source_without_calls("<|tool_call_start|>"), {kCallMessages}),
+            "<user>Go<assistant>Yes<|tool_call_start|>[ping(n=1)]<|tool_call_end|><tool>pong<user>Well?");
+  EXPECT_NE(prompt_of(named + source_without_calls("no family"), {kCallMessages}).find("tool_result"),
+            std::string::npos);
+  // A template that names the role but does not show the message.
+  const std::string hidden =
+      "{# <|tool_call_start|> #}{% for m in messages if m.role != 'tool' %}{{ m.content }};{% endfor %}";
+  EXPECT_NE(prompt_of(hidden, {kCallMessages}).find("tool_result"), std::string::npos);
+}
+
+TEST(ChatTemplate, TemplatesWithoutToolsOfAKnownFamilyShowTheFormOfTheFamily) {
+  const std::string prompt = prompt_of(source_without_calls("<|tool_call_start|>", ""), {kHelloMessages, kPingTool});
+  EXPECT_NE(prompt.find("To call a function, reply in this form: <|tool_call_start|>[NAME()]<|tool_call_end|>\nOther"),
+            std::string::npos)
+      << prompt;
+}
+
 TEST(ChatTemplate, TemplatesWithCallsButNoDefinitionsShowTheirOwnForm) {
   const std::string source =
       "{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
       "<call>{{ c.function.name }}:{{ c.function.arguments|tojson }}</call>{% endfor %}"
       "</{{ m.role }}>{% endfor %}";
   EXPECT_EQ(create(source).capabilities().call_example, "<call>NAME:{}</call>");
-  const std::string prompt = prompt_of(source, {kHelloMessages, kPingTool});
-  EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
-      << prompt;
+  // Marks of a family in the source do not count, since the template shows its own.
+  for (const std::string mark : {"", "{# <tool_call> #}"}) {
+    const std::string prompt = prompt_of(source + mark, {kHelloMessages, kPingTool});
+    EXPECT_NE(prompt.find("To call a function, reply in this form: <call>NAME:{}</call>\nOtherwise"), std::string::npos)
+        << prompt;
+  }
 }
 
 TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
@@ -220,6 +285,58 @@ TEST(ChatTemplate, DefinitionsUnderTheTemplatesOwnName) {
             "pingHello");
   EXPECT_EQ(prompt_of("{{ functions }}{{ messages[0].content }}", {kHelloMessages, kPingTool}),
             "[\n    {\n        \"name\": \"ping\",\n        \"parameters\": {}\n    }\n]Hello");
+}
+
+// The form of older templates of Gemma 4.
+constexpr const char* kFoldingSource =
+    "{% for m in messages %}<|turn>{{ m.role }} {% for c in m.tool_calls or [] %}<|tool_call>call:{{ c.function.name }}"
+    "{{ c.function.arguments|tojson }}<tool_call|>{% endfor %}{% for r in m.tool_responses or [] %}<|tool_response>"
+    "{{ r.name }}{{ r.response|tojson }}<tool_response|>{% endfor %}{{ m.content }}<turn|>{% endfor %}";
+
+TEST(ChatTemplate, ResultsOfOlderGemmaTemplatesAreInTheMessageOfTheirCalls) {
+  const auto chat = [](const std::string& call_content, const std::string& result, const std::string& rest) {
+    return Chat{R"([{"role": "assistant", "content": ")" + call_content +
+                R"(", "tool_calls": [{"id": "a", "function": {"name": "ping", "arguments": {}}}]}, )" +
+                R"({"role": "tool", "tool_call_id": "a", "content": )" + result + "}" + rest + "]"};
+  };
+  const std::string call = "<|turn>assistant <|tool_call>call:ping{}<tool_call|><|tool_response>ping";
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", R"("{\"ok\": [1]}")", "")),
+            call + "{\"ok\": [1]}<tool_response|><turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", R"("so \"so\"")", "")),
+            call + "\"so \\\"so\\\"\"<tool_response|><turn|>");
+  const std::string answer = R"(, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "U"})";
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", "\"1\"", answer)),
+            call + "1<tool_response|>Done.<turn|><|turn>user U<turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("Hm.", "\"1\"", answer)),
+            call + "1<tool_response|>Hm.<turn|><|turn>assistant Done.<turn|><|turn>user U<turn|>");
+  const std::string second = R"(, {"role": "tool", "tool_call_id": "a", "content": "2"})" + answer;
+  EXPECT_EQ(prompt_of(kFoldingSource, chat("", "\"1\"", second)),
+            call + "1<tool_response|><|tool_response>ping2<tool_response|>Done.<turn|><|turn>user U<turn|>");
+  // A newer template folds by itself. A result without a call stays a message.
+  const std::string newer = std::string(kFoldingSource) + "{#- OpenAI Chat Completions: ... #}";
+  EXPECT_EQ(prompt_of(newer, chat("", "\"1\"", "")),
+            "<|turn>assistant <|tool_call>call:ping{}<tool_call|><turn|><|turn>tool 1<turn|>");
+  EXPECT_EQ(prompt_of(kFoldingSource, {R"([{"role": "tool", "content": "1"}])"}), "<|turn>tool 1<turn|>");
+  std::string unnamed = chat("", "\"1\"", "").messages;
+  unnamed.replace(unnamed.find("\"tool_call_id\": \"a\""), 19, "\"tool_call_id\": \"b\"");
+  EXPECT_TRUE(prompt_of(kFoldingSource, {unnamed}).ends_with("<|tool_response>1<tool_response|><turn|>"));
+}
+
+TEST(ChatTemplate, ContentsForStepTemplatesAreTrimmed) {
+  const std::string source =
+      "{# You have access to the following functions in JSONSchema format #}{% for m in messages %}[{% if m.content is "
+      "string %}{{ m.content }}{% else %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endif %}{{ "
+      "m.reasoning_content }}]{% endfor %}";
+  const std::string messages =
+      R"([{"role": "user", "content": " \n U\n"}, {"role": "user", "content": [{"type": "text", "text": " p "}]},
+          {"role": "assistant", "content": "  ", "reasoning_content": " r\n"}])";
+  jinja::Heap heap;
+  const ChatRequest request{.messages = json_value(heap, messages)};
+  const ChatTemplate step = create(source);
+  for (const char* again : {"", "again"}) EXPECT_EQ(step.render(heap, request)->prompt.text, "[U][p][r]") << again;
+  const jinja::Value parts = member_of(request.messages.as_list().items[1], "content");
+  EXPECT_EQ(text_member(parts.as_list().items[0], "text"), " p ");
+  EXPECT_EQ(prompt_of(source.substr(source.find('}') + 1), {messages}), "[ \n U\n][ p ][   r\n]");
 }
 
 TEST(ChatTemplate, SystemTextMovesToTheNextUserMessage) {
@@ -254,6 +371,35 @@ TEST(ChatTemplate, VariablesOfTheRequest) {
       prompt_of(source, {.messages = kHelloMessages,
                          .variables = R"({"x": "X", "messages": [], "date_string": "D", "preserve_reasoning": true})"}),
       "False   True False D Nov 21 2026 X 1");
+}
+
+TEST(ChatTemplate, VariablesOfTheRequestHaveLimits) {
+  const auto rendered = [](const std::string& variables) {
+    return prompt_of("ok", {.messages = kHelloMessages, .variables = "{" + variables + "}"});
+  };
+  std::string many;
+  for (int i = 0; i < 64; ++i) many += fmt::format("\"v{}\": [1, 2], ", i);
+  EXPECT_EQ(rendered(many + "\"v0\": 1"), "ok");
+  EXPECT_EQ(rendered(many + "\"v64\": 1"), "error: variables: more than 64 variables");
+  const auto nested = [](size_t n, const std::string& open, const std::string& close) {
+    std::string text = "\"x\": ";
+    for (size_t i = 0; i < n; ++i) text += open;
+    text += "1";
+    for (size_t i = 0; i < n; ++i) text += close;
+    return text;
+  };
+  EXPECT_EQ(rendered(nested(63, "[", "]")), "ok");
+  EXPECT_EQ(rendered(nested(64, "[", "]")), "error: variables.\"x\": nested deeper than 64");
+  EXPECT_EQ(rendered(nested(63, "{\"k\":", "}")), "ok");
+  EXPECT_EQ(rendered(nested(64, "{\"k\":", "}")), "error: variables.\"x\": nested deeper than 64");
+  const std::string too_big = "error: variables.\"y\": above 1048576 bytes";
+  const auto text = [](size_t n) { return "\"" + std::string(n, 'a') + "\""; };
+  EXPECT_EQ(rendered("\"x\": " + text(1048576 / 2) + ", \"y\": " + text(1048576 / 2 - 18)), "ok");
+  EXPECT_EQ(rendered("\"x\": " + text(1048576 / 2) + ", \"y\": " + text(1048576 / 2 - 17)), too_big);
+  EXPECT_EQ(rendered("\"x\": 1, \"y\": {" + text(1 << 20) + ": 1}"), too_big);
+  std::string numbers = "1";
+  for (size_t i = 0; i < (size_t{1} << 17); ++i) numbers += ",1";
+  EXPECT_EQ(rendered("\"x\": 1, \"y\": [" + numbers + "]"), too_big);
 }
 
 TEST(ChatTemplate, TokensThatTheTokenizerAddsAreLeftOut) {

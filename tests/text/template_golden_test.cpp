@@ -79,6 +79,33 @@ TEST(TemplateGolden, RealTemplatesWithConversations) {
   EXPECT_EQ(n_adapted, 211u);
 }
 
+// The golden data has no calls for templates that know none. The models of these families write them like this.
+TEST(TemplateGolden, CallsThatRealTemplatesDoNotKnowAreWrittenByTheirFamily) {
+  TESSERA_SHARED_OR_SKIP(path, "golden/templates/conversations.json");
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const auto prompt_of = [&](std::string_view name) {
+    jinja::Heap heap;
+    const jinja::Value conversation = member_of(json_value(heap, testing::read_all(path)), "w_round");
+    const auto prompt = golden_template(folder, name).render(heap, request_of(conversation, true));
+    return prompt ? prompt->prompt.text : prompt.error().message;
+  };
+  const std::string high = R"({"high":["03:12","15:40"],"low":["09:20","21:55"]})";
+  EXPECT_TRUE(
+      prompt_of("LFM2-8B-A1B")
+          .contains("<|im_start|>assistant\n<|tool_call_start|>[get_tide(harbour=\"Den Helder\", date=\"2026-05-01\")]"
+                    "<|tool_call_end|><|im_end|>\n<|im_start|>tool\n<|tool_response_start|>" +
+                    high + "<|tool_response_end|><|im_end|>\n"))
+      << prompt_of("LFM2-8B-A1B");
+  EXPECT_TRUE(
+      prompt_of("ibm-granite-granite-3.3-2B-Instruct")
+          .contains(
+              R"(<|end_of_role|><|tool_call|>[{"name": "get_tide", "arguments": {"harbour": "Den Helder", "date": "2026-05-01"}}])"
+              "<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>{\"tool_result\": {\"name\": \"get_tide\", "))
+      << prompt_of("ibm-granite-granite-3.3-2B-Instruct");
+  EXPECT_TRUE(prompt_of("HuggingFaceTB-SmolLM3-3B").contains("<|im_start|>assistant\n{\"tool_calls\": [{"))
+      << "a template without marks of a family";
+}
+
 TEST(TemplateGolden, CapabilitiesOfRealTemplates) {
   TESSERA_SHARED_OR_SKIP(path, "golden/templates/caps.jsonl");
   const std::string folder = path.substr(0, path.rfind('/') + 1);

@@ -36,7 +36,8 @@ inline std::tm clock_at(int year, int month, int day, int hour, int minute, int 
 
 /// Parses JSON that a test knows to be valid.
 inline text::jinja::Value json_value(text::jinja::Heap& heap, std::string_view json) {
-  auto parsed = text::jinja::parse_json(heap, json, text::Origin::given, {.max_values = size_t{1} << 22});
+  auto parsed =
+      text::jinja::parse_json(heap, json, text::Origin::given, {.max_depth = 128, .max_values = size_t{1} << 22});
   EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message());
   return parsed ? parsed->value : text::jinja::Value::none();
 }

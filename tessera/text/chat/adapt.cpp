@@ -5,6 +5,8 @@
 #include <array>
 
 #include "tessera/base/index.h"
+#include "tessera/text/chat/call_writer.h"
+#include "tessera/text/chat/special_templates.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/json_quoted.h"
 #include "tessera/text/template/characters.h"
@@ -68,13 +70,20 @@ Result<Value> content_text(jinja::Runtime& runtime, const Value& content) {
 
 class Adapter {
  public:
-  Adapter(Heap& heap, const ChatRequest& request, const ChatCapabilities& caps, const jinja::Template& chat_template)
-      : heap_(heap), request_(request), caps_(caps), template_(chat_template), runtime_(heap, request.now) {}
+  Adapter(Heap& heap, const ChatRequest& request, const AdaptTarget& target)
+      : heap_(heap),
+        request_(request),
+        caps_(target.capabilities),
+        template_(target.chat_template),
+        family_(target.family),
+        runtime_(heap, request.now) {}
 
   Result<AdaptedChat> run() {
     messages_ = &copy_messages(heap_, request_.messages).as_list();
     tools_ = request_.tools;
+    const bool trims = wants_trimmed_contents(template_.source());
     for (size_t i = 0; i < messages_->items.size(); ++i) {
+      if (trims) trim_contents(heap_, messages_->items[i]);
       adapt_role(messages_->items[i]);
       adapt_empty_content(messages_->items[i]);
       TESSERA_TRY(adapt_parts(messages_->items[i], i));
@@ -82,6 +91,7 @@ class Adapter {
       adapt_result(messages_->items[i]);
       adapt_reasoning(messages_->items[i]);
     }
+    if (wants_folded_results(template_.source())) messages_ = fold_results(heap_, *messages_);
     TESSERA_TRY(adapt_tools());
     TESSERA_TRY(adapt_missing_calls());
     TESSERA_TRY(adapt_system());
@@ -208,16 +218,23 @@ class Adapter {
       TESSERA_TRY(jinja::append_json(runtime_, function.is_missing() ? tool : function, {}, text));
       text.append("\n");
     }
-    if (caps_.calls) {
-      text.append(fmt::format("\nTo call a function, reply in this form: {}", caps_.call_example));
-    } else {
-      text.append("\nTo call functions, reply with one JSON object and nothing else: ");
-      text.append("{\"tool_calls\": [{\"name\": \"NAME\", \"arguments\": {}}]}");
-    }
+    const bool is_generic = !caps_.calls && family_.name == kGenericFamily;
+    text.append(is_generic ? "\nTo call functions, reply with one JSON object and nothing else: "
+                           : "\nTo call a function, reply in this form: ");
+    TESSERA_ASSIGN(const std::string example, call_example());
+    text.append(example);
     text.append("\nOtherwise reply in plain text.");
     TESSERA_ASSIGN(const Value instruction, runtime_.text(text));
     tools_ = Value();
     return add_to_system(instruction);
+  }
+
+  // A call of the function NAME in the form of the template, or else of its family.
+  Result<std::string> call_example() const {
+    if (caps_.calls) return caps_.call_example;
+    const std::array<ToolCall, 1> call{{{"NAME", "{}", "ID"}}};
+    TESSERA_ASSIGN(const MarkedText written, text::write_calls(family_, call));
+    return written.text;
   }
 
   Result<> add_to_system(const Value& instruction) {
@@ -244,10 +261,11 @@ class Adapter {
   // A template without calls: calls and results become text of their messages.
   Result<> adapt_missing_calls() {
     if (caps_.calls) return {};
+    const bool keeps_results = caps_.results_alone && family_.name != kGenericFamily;
     List* adapted = heap_.create_list();
     bool follows_results = false;
     for (const Value& message : messages_->items) {
-      const bool is_result = is_role(message, "tool");
+      const bool is_result = is_role(message, "tool") && !keeps_results;
       if (is_result) {
         TESSERA_ASSIGN(const Value line, result_line(message));
         if (!follows_results) adapted->items.push_back(empty_user_message());
@@ -275,19 +293,21 @@ class Adapter {
     return runtime_.text(line);
   }
 
-  // {"tool_calls": [{"name", "arguments"}]} behind the text of the message.
+  // Calls behind the text of the message, as the models of the family write them.
   Result<> write_calls(const Value& message) {
-    List* calls = heap_.create_list();
+    std::vector<ToolCall> calls;
     for (const Value& call : member_of(message, "tool_calls").as_list().items) {
       const Value function = member_of(call, "function");
-      calls->items.push_back(
-          make_dict(heap_, {{"name", member_of(function, "name")}, {"arguments", member_of(function, "arguments")}}));
+      MarkedTextBuilder arguments;
+      TESSERA_TRY(jinja::append_json(runtime_, member_of(function, "arguments"), {}, arguments));
+      calls.push_back({.name = std::string(text_member(function, "name")),
+                       .arguments = std::move(arguments).take().text,
+                       .id = std::string(text_member(call, "id"))});
     }
-    MarkedTextBuilder text;
-    TESSERA_TRY(jinja::append_json(runtime_, make_dict(heap_, {{"tool_calls", Value::list(calls)}}), {}, text));
-    TESSERA_ASSIGN(const Value json, runtime_.text(text));
+    TESSERA_ASSIGN(const MarkedText written, text::write_calls(family_, calls));
     set_member(heap_, message, "tool_calls", Value::none());
-    return append_content(message, "\n", json);
+    const bool joins_text = !family_.call_begin.empty() && !family_.writes_breaks;
+    return append_content(message, joins_text ? "" : "\n", heap_.text({written.text, written.given}));
   }
 
   // Templates without a system role get system texts in front of the next user message.
@@ -317,6 +337,7 @@ class Adapter {
   const ChatRequest& request_;
   const ChatCapabilities& caps_;
   const jinja::Template& template_;
+  const ReplyFamily& family_;
   jinja::Runtime runtime_;
   List* messages_ = nullptr;
   Value tools_;
@@ -324,21 +345,6 @@ class Adapter {
 };
 
 }  // namespace
-
-Result<> check_chat(const ChatRequest& request) {
-  if (!request.messages.is_sequence()) return fail(ErrorCode::invalid_argument, "messages: missing, want a list");
-  const auto& messages = request.messages.as_list().items;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].is(jinja::Kind::dict)) return fail(ErrorCode::invalid_argument, "messages[{}]: not an object", i);
-    if (!member_of(messages[i], "role").is_text())
-      return fail(ErrorCode::invalid_argument, "messages[{}].role: missing", i);
-  }
-  const bool has_tools = !request.tools.is_missing() && !request.tools.is_none();
-  if (has_tools && !request.tools.is_sequence()) return fail(ErrorCode::invalid_argument, "tools: not a list");
-  if (!request.variables.is_missing() && !request.variables.is(jinja::Kind::dict))
-    return fail(ErrorCode::invalid_argument, "variables: not an object");
-  return {};
-}
 
 Value copy_messages(Heap& heap, const Value& messages) {
   List* copies = heap.create_list();
@@ -357,9 +363,8 @@ std::string_view tool_alias(const jinja::Template& chat_template) {
   return {};
 }
 
-Result<AdaptedChat> adapt_chat(Heap& heap, const ChatRequest& request, const ChatCapabilities& capabilities,
-                               const jinja::Template& chat_template) {
-  return Adapter(heap, request, capabilities, chat_template).run();
+Result<AdaptedChat> adapt_chat(Heap& heap, const ChatRequest& request, const AdaptTarget& target) {
+  return Adapter(heap, request, target).run();
 }
 
 }  // namespace tessera::text

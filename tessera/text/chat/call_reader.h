@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/text/chat/json_reader.h"
 #include "tessera/text/chat/reply.h"
 #include "tessera/text/chat/reply_family.h"
 #include "tessera/text/chat/tool_set.h"
@@ -89,11 +90,9 @@ std::unique_ptr<CallReader> create_code_reader(const CallContext& context);
 /// Length limit of the names of tools and arguments, and of ids, that end at a mark.
 inline constexpr size_t kMaxCallNameBytes = 256;
 
-inline constexpr std::string_view kReplyBlanks = " \t\r\n";
-
 /// Returns how many bytes at the front of text are blanks.
 inline size_t count_blanks(std::string_view text) {
-  const size_t n = text.find_first_not_of(kReplyBlanks);
+  const size_t n = text.find_first_not_of(kJsonBlanks);
   return n == text.npos ? text.size() : n;
 }
 

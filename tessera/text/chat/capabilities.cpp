@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tessera/base/index.h"
+#include "tessera/text/chat/probe.h"
 #include "tessera/text/chat/value_tools.h"
 
 namespace tessera::text {
@@ -13,6 +14,7 @@ namespace {
 
 using jinja::Heap;
 using jinja::Value;
+using probe::Probe;
 
 constexpr std::array<std::string_view, 9> kReasoningMarks{"<think",
                                                           "</think",
@@ -24,129 +26,48 @@ constexpr std::array<std::string_view, 9> kReasoningMarks{"<think",
                                                           "<|think|>",
                                                           "[BEGIN FINAL RESPONSE]"};
 
-// Words that no template contains.
-constexpr std::string_view kProbeTool = "qqtool", kProbeArgument = "qqkey", kProbeValue = "qqvalue";
-constexpr std::string_view kUser = "qquser", kSystem = "qqsystem", kResult = "qqresult", kReasoning = "qqreasoning",
-                           kSecondTool = "qqsecond", kAnswer = "qqanswer";
+constexpr std::array<probe::CallForm, 4> kCallForms{{{ArgumentForm::object, CallContent::empty},
+                                                     {ArgumentForm::text, CallContent::empty},
+                                                     {ArgumentForm::object, CallContent::null},
+                                                     {ArgumentForm::text, CallContent::null}}};
 
-// One render with marked inputs. Each has values of its own, since a template may change lists.
-class Probe {
- public:
-  explicit Probe(const jinja::Template& chat_template, std::string_view bos, std::string_view eos)
-      : template_(chat_template), bos_(bos), eos_(eos) {}
-
-  bool enable_thinking = false;
-  bool add_generation_prompt = false;
-  bool has_tools = false;
-
-  /// Returns the prompt, or "" if the template fails. add_messages(heap, list) adds the conversation.
-  template <class AddMessages>
-  std::string render(AddMessages add_messages) const {
-    Heap heap;
-    jinja::List* messages = heap.create_list();
-    add_messages(heap, *messages);
-    std::vector<jinja::Variable> variables{{"messages", Value::list(messages)},
-                                           {"add_generation_prompt", Value::boolean(add_generation_prompt)},
-                                           {"enable_thinking", Value::boolean(enable_thinking)},
-                                           {"bos_token", heap.text(bos_)},
-                                           {"eos_token", heap.text(eos_)}};
-    if (has_tools) variables.push_back({"tools", tools(heap)});
-    const auto rendered = template_.render(heap, variables, clock());
-    return rendered ? rendered->prompt.text : "";
-  }
-
- private:
-  static std::tm clock() {
-    std::tm now{};
-    now.tm_year = 126;
-    now.tm_mday = 1;
-    return now;
-  }
-  static Value tools(Heap& heap) {
-    const Value argument = make_dict(heap, {{"type", heap.text("string")}, {"description", heap.text("an argument")}});
-    const Value parameters = make_dict(heap, {{"type", heap.text("object")},
-                                              {"properties", make_dict(heap, {{kProbeArgument, argument}})},
-                                              {"required", make_list(heap, {heap.text(kProbeArgument)})}});
-    const Value function = make_dict(
-        heap, {{"name", heap.text(kProbeTool)}, {"description", heap.text("a tool")}, {"parameters", parameters}});
-    return make_list(heap, {make_dict(heap, {{"type", heap.text("function")}, {"function", function}})});
-  }
-
-  const jinja::Template& template_;
-  std::string_view bos_, eos_;
-};
-
-Value message(Heap& heap, std::string_view role, const Value& content) {
-  return make_dict(heap, {{"role", heap.text(role)}, {"content", content}});
-}
-
-void add_user(Heap& heap, jinja::List& messages) { messages.items.push_back(message(heap, "user", heap.text(kUser))); }
-
-Value call(Heap& heap, std::string_view name, ArgumentForm form, std::string_view id) {
-  const Value object = make_dict(heap, {{kProbeArgument, heap.text(kProbeValue)}});
-  const Value text = heap.text(fmt::format("{{\"{}\": \"{}\"}}", kProbeArgument, kProbeValue));
-  const Value function =
-      make_dict(heap, {{"name", heap.text(name)}, {"arguments", form == ArgumentForm::text ? text : object}});
-  return make_dict(heap, {{"id", heap.text(id)}, {"type", heap.text("function")}, {"function", function}});
-}
-
-struct CallForm {
-  ArgumentForm arguments;
-  CallContent content;
-};
-constexpr std::array<CallForm, 4> kCallForms{{{ArgumentForm::object, CallContent::empty},
-                                              {ArgumentForm::text, CallContent::empty},
-                                              {ArgumentForm::object, CallContent::null},
-                                              {ArgumentForm::text, CallContent::null}}};
-
-// A user message, a call (or two) of the assistant and the result.
-void add_call(Heap& heap, jinja::List& messages, const CallForm& form, bool is_parallel, bool has_reasoning) {
-  add_user(heap, messages);
-  const Value content = form.content == CallContent::null ? Value::none() : heap.text("");
-  const Value first = call(heap, kProbeTool, form.arguments, "call00001");
-  const Value second = call(heap, kSecondTool, form.arguments, "call00002");
-  const Value calls = is_parallel ? make_list(heap, {first, second}) : make_list(heap, {first});
-  const Value answer = message(heap, "assistant", content);
-  set_member(heap, answer, "tool_calls", calls);
-  if (has_reasoning) set_member(heap, answer, "reasoning_content", heap.text(kReasoning));
-  messages.items.push_back(answer);
-  for (const std::string_view id : {"call00001", "call00002"}) {
-    const bool is_second = id == "call00002";
-    if (is_second && !is_parallel) continue;
-    const Value result = message(heap, "tool", heap.text(kResult));
-    set_member(heap, result, "tool_call_id", heap.text(id));
-    set_member(heap, result, "name", heap.text(is_second ? kSecondTool : kProbeTool));
-    messages.items.push_back(result);
-  }
+// A user message, the calls of the assistant and their results.
+std::string render_calls(const Probe& probe, const probe::Calls& calls) {
+  return probe.render([&](Heap& heap, jinja::List& messages) {
+    probe::add_user(heap, messages);
+    probe::add_calls(heap, messages, calls);
+    messages.items.push_back(probe::result(heap, probe::kTool, probe::kFirstId));
+    if (calls.is_parallel) messages.items.push_back(probe::result(heap, probe::kSecondTool, probe::kSecondId));
+  });
 }
 
 bool shows_call(const std::string& prompt) {
-  const std::string python = fmt::format("{{'{}': '{}'}}", kProbeArgument, kProbeValue);
-  const std::string nested = fmt::format("\\\"{}\\\"", kProbeArgument);
-  return prompt.contains(kProbeTool) && prompt.contains(kProbeValue) && !prompt.contains(python) &&
+  const std::string python = fmt::format("{{'{}': '{}'}}", probe::kKey, probe::kValue);
+  const std::string nested = fmt::format("\\\"{}\\\"", probe::kKey);
+  return prompt.contains(probe::kTool) && prompt.contains(probe::kValue) && !prompt.contains(python) &&
          !prompt.contains(nested);
 }
 
 // Returns a call in the template's own form, with NAME for the function and {} for its arguments. It is the difference
 // between a message with a call and a message with a plain answer.
-std::string call_example(const Probe& probe, const CallForm& form) {
+std::string call_example(const Probe& probe, const probe::CallForm& form) {
   const std::string with_call = probe.render([&](Heap& heap, jinja::List& messages) {
-    add_call(heap, messages, form, false, false);
-    messages.items.pop_back();  // the result
+    probe::add_user(heap, messages);
+    probe::add_calls(heap, messages, {.form = form});
   });
   const std::string with_answer = probe.render([](Heap& heap, jinja::List& messages) {
-    add_user(heap, messages);
-    messages.items.push_back(message(heap, "assistant", heap.text(kAnswer)));
+    probe::add_user(heap, messages);
+    messages.items.push_back(probe::message(heap, "assistant", heap.text(probe::kAnswer)));
   });
   const auto [begin, other_begin] = std::ranges::mismatch(with_call, with_answer);
   const std::string_view tail(other_begin, with_answer.end());
-  const size_t answer = tail.find(kAnswer);
-  const std::string_view after = answer == std::string_view::npos ? "" : tail.substr(answer + kAnswer.size());
+  const size_t answer = tail.find(probe::kAnswer);
+  const std::string_view after = answer == std::string_view::npos ? "" : tail.substr(answer + probe::kAnswer.size());
   std::string example(begin, with_call.end());
   if (example.ends_with(after)) example.resize(example.size() - after.size());
-  const std::string arguments = fmt::format("{{\"{}\": \"{}\"}}", kProbeArgument, kProbeValue);
+  const std::string arguments = fmt::format("{{\"{}\": \"{}\"}}", probe::kKey, probe::kValue);
   for (const auto& [from, to] :
-       {std::pair<std::string_view, std::string_view>{arguments, "{}"}, {kProbeTool, "NAME"}}) {
+       {std::pair<std::string_view, std::string_view>{arguments, "{}"}, {probe::kTool, "NAME"}}) {
     const size_t at = example.find(from);
     if (at != std::string::npos) example.replace(at, from.size(), to);
   }
@@ -154,65 +75,72 @@ std::string call_example(const Probe& probe, const CallForm& form) {
 }
 
 void probe_content(Probe probe, ChatCapabilities& caps) {
-  const std::string text = probe.render(add_user);
-  caps.string_content = text.contains(kUser);
+  const std::string text = probe.render(probe::add_user);
+  caps.string_content = text.contains(probe::kUser);
   const std::string typed = probe.render([](Heap& heap, jinja::List& messages) {
-    const Value part = make_dict(heap, {{"type", heap.text("text")}, {"text", heap.text(kUser)}});
-    messages.items.push_back(message(heap, "user", make_list(heap, {part})));
+    const Value part = make_dict(heap, {{"type", heap.text("text")}, {"text", heap.text(probe::kUser)}});
+    messages.items.push_back(probe::message(heap, "user", make_list(heap, {part})));
   });
-  caps.typed_content = typed.contains(kUser) && (!caps.string_content || typed == text);
+  caps.typed_content = typed.contains(probe::kUser) && (!caps.string_content || typed == text);
   const std::string system = probe.render([](Heap& heap, jinja::List& messages) {
-    messages.items.push_back(message(heap, "system", heap.text(kSystem)));
-    add_user(heap, messages);
+    messages.items.push_back(probe::message(heap, "system", heap.text(probe::kSystem)));
+    probe::add_user(heap, messages);
   });
-  caps.system = system.contains(kSystem);
+  caps.system = system.contains(probe::kSystem);
   probe.has_tools = true;
-  caps.tools = probe.render(add_user).contains(kProbeTool);
+  caps.tools = probe.render(probe::add_user).contains(probe::kTool);
 }
 
 void probe_calls(Probe probe, ChatCapabilities& caps) {
-  const auto render = [&](const CallForm& form, bool is_parallel, bool has_reasoning) {
-    return probe.render(
-        [&](Heap& heap, jinja::List& messages) { add_call(heap, messages, form, is_parallel, has_reasoning); });
-  };
-  for (const CallForm& form : kCallForms) {
-    const std::string prompt = render(form, false, false);
+  for (const probe::CallForm& form : kCallForms) {
+    const std::string prompt = render_calls(probe, {.form = form});
     if (!shows_call(prompt)) continue;
     caps.calls = true;
     caps.arguments = form.arguments;
     caps.call_content = form.content;
-    caps.results = prompt.contains(kResult);
+    caps.results = prompt.contains(probe::kResult);
     caps.call_example = call_example(probe, form);
-    caps.parallel = render(form, true, false).contains(kSecondTool);
-    caps.reasoning_calls = render(form, false, true).contains(kReasoning);
+    caps.parallel = render_calls(probe, {.form = form, .is_parallel = true}).contains(probe::kSecondTool);
+    caps.reasoning_calls = render_calls(probe, {.form = form, .has_reasoning = true}).contains(probe::kReasoning);
     return;
   }
 }
 
+// A template that prints any role shows results too, so it must name the role as well.
+void probe_results_alone(Probe probe, std::string_view source, ChatCapabilities& caps) {
+  if (!source.contains("'tool'") && !source.contains("\"tool\"")) return;
+  const std::string prompt = probe.render([](Heap& heap, jinja::List& messages) {
+    probe::add_user(heap, messages);
+    messages.items.push_back(probe::message(heap, "assistant", heap.text(probe::kAnswer)));
+    messages.items.push_back(probe::result(heap, probe::kTool, probe::kFirstId));
+  });
+  caps.results_alone = prompt.contains(probe::kResult);
+}
+
 void probe_reasoning(Probe probe, ChatCapabilities& caps) {
   const auto add_answer = [](Heap& heap, jinja::List& messages) {
-    add_user(heap, messages);
-    const Value answer = message(heap, "assistant", heap.text(kAnswer));
-    set_member(heap, answer, "reasoning_content", heap.text(kReasoning));
+    probe::add_user(heap, messages);
+    const Value answer = probe::message(heap, "assistant", heap.text(probe::kAnswer));
+    set_member(heap, answer, "reasoning_content", heap.text(probe::kReasoning));
     messages.items.push_back(answer);
   };
-  caps.reasoning_last = probe.render(add_answer).contains(kReasoning);
+  caps.reasoning_last = probe.render(add_answer).contains(probe::kReasoning);
   const std::string history = probe.render([&](Heap& heap, jinja::List& messages) {
     add_answer(heap, messages);
-    add_user(heap, messages);
+    probe::add_user(heap, messages);
   });
-  caps.reasoning_history = history.contains(kReasoning);
+  caps.reasoning_history = history.contains(probe::kReasoning);
 }
 
 void probe_generation(Probe probe, ChatCapabilities& caps) {
-  const std::string without = probe.render(add_user);
+  const std::string without = probe.render(probe::add_user);
   probe.add_generation_prompt = true;
-  const std::string with = probe.render(add_user);
+  const std::string with = probe.render(probe::add_user);
   caps.generation_prompt = added_text(without, with);
   probe.enable_thinking = true;
-  const std::string thinking = probe.render(add_user);
+  const std::string thinking = probe.render(probe::add_user);
   probe.enable_thinking = false;
-  caps.thinking_switch = thinking != probe.render(add_user);
+  caps.thinking_switch = thinking != probe.render(probe::add_user);
 }
 
 }  // namespace
@@ -228,6 +156,7 @@ ChatCapabilities probe_capabilities(const jinja::Template& chat_template, std::s
   probe.enable_thinking = caps.reasoning_marker;
   probe_content(probe, caps);
   probe_calls(probe, caps);
+  if (!caps.calls) probe_results_alone(probe, source, caps);
   probe_reasoning(probe, caps);
   probe_generation(probe, caps);
   return caps;

@@ -20,6 +20,7 @@ struct ChatCapabilities {
   ArgumentForm arguments = ArgumentForm::none;    // form in which a call shows its arguments
   bool calls = false;                             // calls of the assistant
   bool results = false;                           // results of tools
+  bool results_alone = false;                     // results show without calls, under a role of their own
   CallContent call_content = CallContent::empty;  // content beside a call
   bool parallel = false;                          // several calls in one message
   bool reasoning_last = false;                    // reasoning of the last answer
@@ -33,7 +34,7 @@ struct ChatCapabilities {
   std::string call_example;  // a call as the template writes it, of the function NAME with the arguments {}
 };
 
-/// Renders the template up to 18 times, each within the limits of a template. A render that fails counts as no.
+/// Renders the template up to 19 times, each within the limits of a template. A render that fails counts as no.
 ChatCapabilities probe_capabilities(const jinja::Template& chat_template, std::string_view bos, std::string_view eos);
 
 }  // namespace tessera::text

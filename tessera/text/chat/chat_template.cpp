@@ -4,6 +4,8 @@
 
 #include "tessera/base/index.h"
 #include "tessera/text/chat/adapt.h"
+#include "tessera/text/chat/chat_check.h"
+#include "tessera/text/chat/family_probe.h"
 #include "tessera/text/chat/value_tools.h"
 #include "tessera/text/template/characters.h"
 #include "tessera/text/template/clock.h"
@@ -118,7 +120,10 @@ std::expected<ChatTemplate, jinja::TemplateError> ChatTemplate::create(std::stri
   auto parsed = jinja::Template::parse(std::move(source));
   if (!parsed) return std::unexpected(std::move(parsed).error());
   ChatCapabilities capabilities = probe_capabilities(*parsed, tokens.bos, tokens.eos);
-  return ChatTemplate(std::move(*parsed), std::move(tokens), std::move(capabilities));
+  ReplyFamily family = reply_family_of_source(parsed->source());
+  if (family.name == kGenericFamily && capabilities.calls)
+    family = probe_reply_family(*parsed, capabilities, tokens.bos, tokens.eos).value_or(std::move(family));
+  return ChatTemplate(std::move(*parsed), std::move(tokens), std::move(capabilities), std::move(family));
 }
 
 std::expected<MarkedText, ChatError> ChatTemplate::render_once(Heap& heap, const ChatRequest& request,
@@ -128,7 +133,7 @@ std::expected<MarkedText, ChatError> ChatTemplate::render_once(Heap& heap, const
     variables.set("messages", copy_messages(heap, request.messages));
     if (!request.tools.is_missing()) variables.set("tools", request.tools);
   } else {
-    auto chat = adapt_chat(heap, request, capabilities_, template_);
+    auto chat = adapt_chat(heap, request, {template_, capabilities_, family_});
     if (!chat) return std::unexpected(ChatError{chat.error().message()});
     variables.set("messages", chat->messages);
     variables.set("tools", chat->tools);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tessera/text/chat/capabilities.h"
+#include "tessera/text/chat/reply_family.h"
 #include "tessera/text/template/template.h"
 
 namespace tessera::text {
@@ -25,6 +26,7 @@ struct ChatRequest {
   jinja::Value tools{};      // list of {"type": "function", "function": {name, description, parameters}}
   jinja::Value documents{};  // list of {"title", "text"}
   jinja::Value variables{};  // dict of more variables for the template, over all others but messages and tools
+  std::string_view variables_field = "variables";  // the client's name for them, in errors
   bool add_generation_prompt = true;
   bool continues_last = false;  // the prompt ends inside the last message, which the reply continues
   bool adapts = true;           // false: the template gets the messages as they are
@@ -51,14 +53,19 @@ class ChatTemplate {
   static std::expected<ChatTemplate, jinja::TemplateError> create(std::string source, ChatTokens tokens);
 
   const ChatCapabilities& capabilities() const { return capabilities_; }
+  /// The form in which models of this template write reasoning and calls.
+  const ReplyFamily& reply_family() const { return family_; }
   std::string_view source() const { return template_.source(); }
 
   /// Renders a conversation. The values of the request stay as they are. Thread-safe for different heaps.
   std::expected<ChatPrompt, ChatError> render(jinja::Heap& heap, const ChatRequest& request) const;
 
  private:
-  ChatTemplate(jinja::Template chat_template, ChatTokens tokens, ChatCapabilities capabilities)
-      : template_(std::move(chat_template)), tokens_(std::move(tokens)), capabilities_(std::move(capabilities)) {}
+  ChatTemplate(jinja::Template chat_template, ChatTokens tokens, ChatCapabilities capabilities, ReplyFamily family)
+      : template_(std::move(chat_template)),
+        tokens_(std::move(tokens)),
+        capabilities_(std::move(capabilities)),
+        family_(std::move(family)) {}
 
   std::expected<MarkedText, ChatError> render_once(jinja::Heap& heap, const ChatRequest& request,
                                                    bool add_generation_prompt) const;
@@ -68,6 +75,7 @@ class ChatTemplate {
   jinja::Template template_;
   ChatTokens tokens_;
   ChatCapabilities capabilities_;
+  ReplyFamily family_;
 };
 
 }  // namespace tessera::text

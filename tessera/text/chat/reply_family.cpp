@@ -61,7 +61,7 @@ const ReplyFamily& row_of_source(std::string_view source) {
     if (has_all(source, family.source_marks)) return family;
   for (const FamilyHint& other : kOtherSourceMarks)
     if (source.contains(other.hint)) return *find_row(other.family);
-  return *find_row("generic");
+  return *find_row(kGenericFamily);
 }
 
 void put_suffix(std::string& mark, std::string_view suffix) {

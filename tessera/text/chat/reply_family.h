@@ -1,5 +1,6 @@
 // Reply families: the ways in which models write reasoning and tool calls. A family is a row of families.def, found by
-// its name or by marks in a chat template, or a value that a caller fills in. ReplyParser and write_calls() read it.
+// its name or by marks in a chat template, or a value that probe_reply_family() or a caller fills in. ReplyParser and
+// write_calls() read it.
 #pragma once
 
 #include <cstdint>
@@ -95,6 +96,9 @@ struct ReplyFamily {
   bool has_cdata = false;          // a value may be <![CDATA[text]]>
   std::string nested_mark{};       // before the tags of values that are objects and lists
 };
+
+/// Name of the family of templates that show no other.
+inline constexpr std::string_view kGenericFamily = "generic";
 
 /// All rows of families.def.
 std::span<const ReplyFamily> reply_families();

@@ -37,7 +37,7 @@ void ReplyOutput::add_content(std::string_view text) {
   gap_text_ += text.substr(0, n_before);
   if (n_before == text.size()) return;
   emit_gap();
-  const size_t end = text.find_last_not_of(kReplyBlanks) + 1;
+  const size_t end = text.find_last_not_of(kJsonBlanks) + 1;
   emit(ReplyDelta::Kind::content, text.substr(n_before, end - n_before));
   gap_text_ = text.substr(end);
 }
@@ -69,7 +69,7 @@ void ReplyOutput::open_reasoning(std::string_view mark) {
 void ReplyOutput::add_reasoning(std::string_view text) {
   if (options_.reasoning != ReasoningFormat::separate) add_content(text);
   if (options_.reasoning == ReasoningFormat::none) return;
-  const size_t n = text.find_last_not_of(kReplyBlanks) + 1;
+  const size_t n = text.find_last_not_of(kJsonBlanks) + 1;
   if (n == 0) {
     if (has_block_text_) reasoning_gap_ += text;
     return;
@@ -94,7 +94,7 @@ void ReplyOutput::make_content_reasoning(std::string_view mark) {
   const std::string text = reply_.content + gap_text_;
   const size_t begin = count_blanks(text);
   if (begin < text.size()) {
-    reply_.reasoning = text.substr(begin, text.find_last_not_of(kReplyBlanks) + 1 - begin);
+    reply_.reasoning = text.substr(begin, text.find_last_not_of(kJsonBlanks) + 1 - begin);
     warn("end of reasoning without a start");
   }
   if (options_.reasoning == ReasoningFormat::deepseek_legacy) return add_content(mark);

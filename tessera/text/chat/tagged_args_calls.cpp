@@ -92,7 +92,7 @@ class TaggedArgsReader final : public CallReader {
     if (look.kind == MarkSet::Kind::wait) return {CallStep::Kind::wait};
     if (look.kind == MarkSet::Kind::text) return read_part(text.substr(0, look.n_bytes));
     tool_ = part_.substr(count_blanks(part_));
-    tool_.erase(tool_.find_last_not_of(kReplyBlanks) + 1);
+    tool_.erase(tool_.find_last_not_of(kJsonBlanks) + 1);
     if (tool_.empty()) return failed(0, kNoName);
     sink_.begin_call(tool_, "");
     n_arguments_ = 0;

@@ -83,7 +83,7 @@ class TaggedJsonReader final : public CallReader {
       take_name_from_id();
     }
     name_text_.erase(0, count_blanks(name_text_));
-    name_text_.erase(name_text_.find_last_not_of(kReplyBlanks) + 1);
+    name_text_.erase(name_text_.find_last_not_of(kJsonBlanks) + 1);
     if (name_text_.empty()) return failed(0, kNoName);
     sink_.begin_call(name_text_, id_);
     arguments_ = {};

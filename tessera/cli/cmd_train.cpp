@@ -99,7 +99,7 @@ Result<> TrainCommand::check() {
   TESSERA_TRY(template_.check());
   if (!end_token_.empty() && vocab_from_.empty() && std::ranges::find(controls, end_token_) == controls.end())
     controls.push_back(end_token_);
-  args_.special = args_.special || !controls.empty();
+  args_.special = args_.special || !controls.empty() || !end_token_.empty();
   if (args_.n_ctx > 0) sizes_.n_ctx = args_.n_ctx;
   tokenizer_.n_vocab = to_size(n_vocab_ != 0 ? n_vocab_ : kDefaultVocab);
   return {};

@@ -2,6 +2,7 @@
 """Writes the training text of the bundled model: conversations about short stories, and texts of generate_stories.py.
 
 Usage: data/tales/generate_talks.py --bytes N [--seed N] [--plain PERCENT] [--out FILE]
+       data/tales/generate_talks.py --self-test
 The same seed gives the same bytes on every machine. A line "<|endoftext|>" stands after each document.
 """
 
@@ -60,7 +61,12 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1 << 20, help="write at least this many bytes (default 1 MiB)")
     parser.add_argument("--plain", type=int, default=33, help="percentage of plain texts (default 33)")
     parser.add_argument("--out", help="the file to write (default: standard output)")
+    parser.add_argument("--self-test", action="store_true", help="check the generator and its text")
     options = parser.parse_args()
+    if options.self_test:
+        from talks.check import self_test
+
+        return self_test()
     out = open(options.out, "w", encoding="ascii", newline="\n") if options.out else sys.stdout
     n_bytes = n_documents = 0
     for text in documents(options.seed, options.plain):

@@ -20,15 +20,14 @@ from talks.cast import Cast  # noqa: E402
 from talks.talk import make_talk, rendered  # noqa: E402
 
 
-WINDOW_BYTES = 3850  # of the documents in one window of 1,024 tokens
+WINDOW_BYTES = 1640  # of the documents in one window of 512 tokens
 MIN_BYTES = 350  # of a conversation
 
 
 def talk_bytes(rng: Rng, room: int) -> int:
-    """The most bytes of a conversation: short, middle and long ones are equally frequent."""
-    least, most = rng.pick(((MIN_BYTES, 900), (900, 1900), (1900, 3800)))
-    size = least + rng.below(most - least)
-    return room if room - size < MIN_BYTES else size
+    """The most bytes of a conversation: most of them fill the window, so that they are long."""
+    size = MIN_BYTES + rng.below(1000)
+    return room if rng.below(100) < 80 or room - size < MIN_BYTES else size
 
 
 def documents(seed: int, plain_percent: int) -> Iterator[str]:

@@ -66,7 +66,7 @@ def as_typed(rng: Rng, text: str, keep: frozenset[str] = frozenset()) -> str:
     if chance(rng, 55):
         text = text[0].upper() + text[1:] if chance(rng, 15) else (text.lower() if chance(rng, 70) else text)
         if chance(rng, 75):
-            text = text.rstrip(".?!")
+            text = text.rstrip(".?!") or text
     else:
         text = text[0].upper() + text[1:]
     if chance(rng, 10):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the training text of the bundled model: conversations about short stories, and texts of generate_stories.py.
 
-Usage: data/tales/generate_talks.py --bytes N [--seed N] [--plain PERCENT] [--out FILE]
+Usage: data/tales/generate_talks.py --bytes N [--seed N] [--plain PERCENT] [--brief] [--out FILE]
        data/tales/generate_talks.py --self-test
 The same seed gives the same bytes on every machine. A line "<|endoftext|>" stands after each document.
 """
@@ -22,6 +22,7 @@ from talks.talk import make_talk, rendered  # noqa: E402
 
 WINDOW_BYTES = 1640  # of the documents in one window of 512 tokens
 MIN_BYTES = 350  # of a conversation
+BRIEF_BYTES = 400  # of a brief one
 
 
 def talk_bytes(rng: Rng, room: int) -> int:
@@ -53,12 +54,22 @@ def documents(seed: int, plain_percent: int) -> Iterator[str]:
         room -= n_bytes + MIN_BYTES // 20
 
 
+def brief_documents(seed: int) -> Iterator[str]:
+    """Conversations about one short story without end. They fit into a window of 128 tokens."""
+    rng, cast = Rng(seed), Cast(held_out=False)
+    while True:
+        talk = make_talk(Rng(rng.bits()), cast, BRIEF_BYTES, is_brief=True)
+        if talk.stories:
+            yield rendered(talk)
+
+
 def main() -> int:
     """Reads the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Writes conversations and stories as training text.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bytes", type=int, default=1 << 20, help="write at least this many bytes (default 1 MiB)")
     parser.add_argument("--plain", type=int, default=33, help="percentage of plain texts (default 33)")
+    parser.add_argument("--brief", action="store_true", help="only conversations about one short story")
     parser.add_argument("--out", help="the file to write (default: standard output)")
     parser.add_argument("--self-test", action="store_true", help="check the generator and its text")
     options = parser.parse_args()
@@ -68,7 +79,8 @@ def main() -> int:
         return self_test()
     out = open(options.out, "w", encoding="ascii", newline="\n") if options.out else sys.stdout
     n_bytes = n_documents = 0
-    for text in documents(options.seed, options.plain):
+    source = brief_documents(options.seed) if options.brief else documents(options.seed, options.plain)
+    for text in source:
         if n_bytes >= options.bytes:
             break
         n_bytes += out.write(f"{text}\n{SEPARATOR}\n")

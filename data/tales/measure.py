@@ -12,6 +12,7 @@ import collections
 import concurrent.futures
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from talks.cast import Cast  # noqa: E402
 from talks.talk import Turn, make_talk  # noqa: E402
 
 MAX_TOKENS = 250
-END = "<|end|>"
+GENERATED = re.compile(r"generated (\d+) tokens")
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,14 @@ def answer_of(options: argparse.Namespace, prompt: str) -> tuple[str, bool]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(prompt)
         file.flush()
-        command = [options.program, "run", "-q", "--special", "-f", file.name, "-n", str(MAX_TOKENS), "-t", "1"]
+        command = [options.program, "run", "--special", "-f", file.name, "-n", str(MAX_TOKENS), "-t", "1"]
         command += ["--temp", str(options.temp), "--seed", str(options.seed)]
         command += ["-m", options.model] if options.model else []
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    text = done.stdout.removeprefix(prompt)
-    end = text.find("<|")
-    return (text if end < 0 else text[:end]).strip(), end >= 0
+    n_tokens = GENERATED.search(done.stderr)
+    if n_tokens is None:
+        sys.exit(f"unexpected log: {done.stderr}")
+    return done.stdout.strip(), int(n_tokens[1]) < MAX_TOKENS
 
 
 def is_right(turn: Turn, answer: str) -> bool:

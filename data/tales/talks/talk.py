@@ -46,6 +46,7 @@ class Talk:
     offered_any: bool = False
     user_name: str = ""
     system: str = ""
+    is_brief: bool = False  # only short stories, and questions about them
 
     @property
     def n_bytes(self) -> int:
@@ -110,6 +111,8 @@ def _with_length(wish: Wish, length: str) -> Wish:
 
 
 def _answer_with(talk: Talk, wish: Wish) -> str:
+    if talk.is_brief:
+        wish = _with_length(wish, "short")
     story = tell(talk.rng, talk.cast, wish)
     talk.stories.append(story)
     talk.offer, talk.offered_any = None, False
@@ -271,6 +274,8 @@ def _next(talk: Talk) -> Move:
     if (talk.offer or talk.offered_any) and chance(rng, 55):
         return reply_turn
     roll = rng.below(100)
+    if talk.is_brief and chance(rng, 85):
+        return question_turn if talk.stories else story_turn
     if not talk.stories:
         return story_turn if roll < 62 else any_story_turn if roll < 72 else small_talk_turn if roll < 94 else \
             name_turn if roll < 98 else no_story_turn
@@ -280,12 +285,12 @@ def _next(talk: Talk) -> Move:
         small_talk_turn if roll < 98 else name_turn
 
 
-def make_talk(rng: Rng, cast: Cast, max_bytes: int) -> Talk:
+def make_talk(rng: Rng, cast: Cast, max_bytes: int, is_brief: bool = False) -> Talk:
     """A conversation of at most about max_bytes."""
-    talk = Talk(rng, cast)
-    if chance(rng, 10):
+    talk = Talk(rng, cast, is_brief=is_brief)
+    if not is_brief and chance(rng, 10):
         talk.system = rng.pick(small_talk.SYSTEM)
-    if chance(rng, 30):
+    if not is_brief and chance(rng, 30):
         small_talk_turn(talk, rng.pick([t for t in TOPICS if t.name in ("hi", "hi", "what can you do", "who are you")]))
     while talk.n_bytes < max_bytes - 100:
         n_before, n_stories = len(talk.turns), len(talk.stories)

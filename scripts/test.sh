@@ -107,6 +107,7 @@ if [ $mode = check ]; then
   exit
 fi
 data/tales/generate_stories.py --self-test
+data/tales/generate_talks.py --self-test
 scripts/slow_checks.py --self-test
 for preset in "${presets[@]}"; do test_preset "$preset"; done
 if [ $# -gt 0 ] || [ $mode = fast ]; then exit; fi

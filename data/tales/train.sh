@@ -11,13 +11,15 @@ work=${WORK_DIR:-build/bundled}
 mkdir -p "$work" "$(dirname "$out")"
 tessera=$BUILD_DIR/bin/tessera
 
-data/tales/generate_stories.py --seed 1 --bytes 30000000 --out "$work/text.txt"
+data/tales/generate_talks.py --seed 1 --bytes 36500000 --out "$work/text.txt"
 resume=()
 [ ! -f "$work/checkpoint.gguf" ] || resume=(--resume)
 "$tessera" train --text "$work/text.txt" -o "$work/tales-f32.gguf" --model-name tales \
-  --tokenizer spm --vocab-size 2048 --arch llama --n-layers 5 --n-embd 160 --n-heads 5 --n-ff 448 --ctx 256 \
-  --batch 16 --optimizer muon --lr 2e-2 --epochs 1 --seed 1 --eval-share 0.01 --eval-every 200 \
-  --checkpoint "$work/checkpoint.gguf" --save-every 200 "${resume[@]}" \
+  --tokenizer bpe --vocab-size 2560 --arch llama --n-layers 6 --n-embd 192 --n-heads 6 --n-ff 512 --ctx 1024 \
+  --control-token '<|system|>' --control-token '<|user|>' --control-token '<|assistant|>' --end-token '<|end|>' \
+  --chat-template-file data/tales/chat_template.jinja --whole-documents \
+  --batch 4 --optimizer muon --lr 8e-3 --epochs 1 --seed 1 --eval-share 0.005 --eval-every 500 \
+  --checkpoint "$work/checkpoint.gguf" --save-every 100 "${resume[@]}" \
   --loss-svg "$work/loss.svg" --log "$work/loss.jsonl"
 "$tessera" quantize -q "$work/tales-f32.gguf" "$out" Q8_0
 rm "$work/checkpoint.gguf"

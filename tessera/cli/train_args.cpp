@@ -27,6 +27,9 @@ void TrainArgs::add_to(FlagTable& table) {
   table.rare("--separator", "TEXT", "text between two documents of a file", set_string(separator), separator);
   table.rare("--separate-documents", "", "windows of one document each, padded at the end of the document",
              set_switch(separate_documents));
+  table.rare("--whole-documents", "", "windows of as many whole documents as fit, padded at the end",
+             set_switch(whole_documents));
+  table.rare("--special -sp", "", "read special tokens in the text", set_switch(special));
   table.common("--output -o", "FILE", "GGUF file for the trained model or adapter", set_string(output));
   table.common("--ctx-size -c --ctx", "N", "tokens per window", set_integer(n_ctx, 1, kMaxContext),
                "the model's context");
@@ -92,6 +95,8 @@ void TrainArgs::add_to(FlagTable& table) {
 Result<> TrainArgs::check() const {
   if (texts.empty()) return fail(ErrorCode::invalid_argument, "no text: give one with --text FILE");
   if (output.empty()) return fail(ErrorCode::invalid_argument, "no output: give one with -o FILE");
+  if (separate_documents && whole_documents)
+    return fail(ErrorCode::invalid_argument, "--separate-documents and --whole-documents: give one of them");
   if (checkpoint.empty() && (resume || save_every > 0 || n_keep > 0))
     return fail(ErrorCode::invalid_argument, "{} requires --checkpoint FILE",
                 resume           ? "--resume"

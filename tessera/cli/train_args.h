@@ -15,6 +15,8 @@ struct TrainArgs {
   std::vector<std::string> texts;
   std::string separator = "<|endoftext|>";
   bool separate_documents = false;  // no window contains parts of two documents
+  bool whole_documents = false;     // no window begins or ends inside a document that is shorter than the window
+  bool special = false;             // recognize control tokens in the text
   std::string output, checkpoint, svg, log_path;
   bool resume = false;
   int64_t n_ctx = 0;    // 0: the model's

@@ -30,6 +30,11 @@ Result<> require_paths(const TrainArgs& args) {
   return {};
 }
 
+train::WindowLayout window_layout(const TrainArgs& args) {
+  if (args.separate_documents) return train::WindowLayout::padded;
+  return args.whole_documents ? train::WindowLayout::whole : train::WindowLayout::packed;
+}
+
 int64_t count_steps(const TrainArgs& args, const train::Dataset& data) {
   if (args.n_steps > 0) return args.n_steps;
   const double n_windows = static_cast<double>(args.n_epochs) * static_cast<double>(data.n_train_windows());
@@ -81,10 +86,10 @@ Result<> run_training(const TrainArgs& args, const Training& training, Context& 
   const int64_t n_ctx = args.n_ctx > 0 ? args.n_ctx : training.model.info().n_ctx_train;
   TESSERA_ASSIGN(const auto data, train::Dataset::read(args.texts, args.separator, *tokenizer,
                                                        {.n_ctx = n_ctx,
-                                                        .layout = args.separate_documents ? train::WindowLayout::padded
-                                                                                          : train::WindowLayout::packed,
+                                                        .layout = window_layout(args),
                                                         .eval_share = double{args.eval_share},
-                                                        .seed = static_cast<uint64_t>(args.seed)},
+                                                        .seed = static_cast<uint64_t>(args.seed),
+                                                        .parse_special = args.special},
                                                        &process.interrupt));
   const int64_t n_micro = args.n_micro > 0 ? args.n_micro : std::max<int64_t>(1, kMicroTokens / n_ctx);
   TESSERA_ASSIGN(const auto trainer,

@@ -76,15 +76,27 @@ Result<> Dataset::cut_windows() {
     n_windows_ = (tokens_.size() - 1) / n_ctx;
     return {};
   }
-  for (size_t i = 0; i < document_begins_.size(); ++i) {
-    const size_t end = i + 1 < document_begins_.size() ? document_begins_[i + 1] : tokens_.size();
-    for (size_t begin = document_begins_[i]; begin + 1 < end; begin += n_ctx)
-      padded_windows_.push_back({begin, std::min(n_ctx, end - begin - 1)});
-  }
+  pad_windows();
   n_windows_ = padded_windows_.size();
   if (n_windows_ == 0)
     return fail(ErrorCode::limit, "text to train on: no document of its {} has two tokens", n_documents());
   return {};
+}
+
+size_t Dataset::document_end(size_t i) const {
+  return i + 1 < document_begins_.size() ? document_begins_[i + 1] : tokens_.size();
+}
+
+void Dataset::pad_windows() {
+  const auto n_ctx = to_size(options_.n_ctx);
+  for (size_t i = 0; i < document_begins_.size();) {
+    const size_t first = document_begins_[i];
+    size_t end = document_end(i++);
+    if (options_.layout == WindowLayout::whole)
+      while (i < document_begins_.size() && document_end(i) - first - 1 <= n_ctx) end = document_end(i++);
+    for (size_t begin = first; begin + 1 < end; begin += n_ctx)
+      padded_windows_.push_back({begin, std::min(n_ctx, end - begin - 1)});
+  }
 }
 
 Result<> Dataset::choose_eval() {

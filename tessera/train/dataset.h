@@ -19,6 +19,7 @@ namespace tessera::train {
 enum class WindowLayout {
   packed,  // documents are concatenated and cut every n_ctx tokens; an incomplete last window is dropped
   padded,  // each document starts a window; its last window is filled with padding tokens, which are not targets
+  whole,   // as padded, but a window holds all following documents that fit into it with their last token
 };
 
 enum class EvalChoice {
@@ -43,7 +44,7 @@ inline constexpr int32_t kNoTarget = -1;
 class Dataset {
  public:
   /// Tokenizes the documents of a source. BOS precedes each document if the vocabulary adds it, and EOS follows.
-  /// Memory: 4 bytes per token (up to 12 while the vector grows), 8 per document, 16 per padded window. Errors: the
+  /// Memory: 4 bytes per token (up to 12 while the vector grows), 8 per document, 16 per window that is padded. Errors: the
   /// errors of the source and of the tokenizer; invalid_argument (the options); format (no text); limit (less than one
   /// window, or less than two with an evaluation share); cancelled. Invalid UTF-8 is accepted.
   static Result<Dataset> create(TextSource next, const text::Tokenizer& tokenizer, const DatasetOptions& options,
@@ -82,13 +83,15 @@ class Dataset {
   explicit Dataset(const DatasetOptions& options) : options_(options) {}
   Result<> add(const TextPiece& piece, const text::Tokenizer& tokenizer);
   Result<> cut_windows();
+  void pad_windows();
+  size_t document_end(size_t i) const;
   Result<> choose_eval();
   Window window(size_t i) const;
 
   DatasetOptions options_;
   std::vector<int32_t> tokens_;
   std::vector<size_t> document_begins_;
-  std::vector<Window> padded_windows_;  // WindowLayout::padded
+  std::vector<Window> padded_windows_;  // WindowLayout::padded and whole
   size_t n_windows_ = 0;
   size_t n_eval_ = 0;
   size_t eval_step_ = 0;    // EvalChoice::scattered: one of every eval_step_ windows is for evaluation,

@@ -34,6 +34,8 @@ struct TokenizerTraining {
   // spm: the share of the text's characters whose code points get a token of their own, most frequent first. Other
   // code points are spelled in bytes. In (0, 1].
   double character_coverage = 0.9995;
+  // Texts that become tokens of type control. No merge crosses them. Each has 1 to kMaxSpecialBytes bytes.
+  std::vector<std::string> control_tokens{};
 };
 
 inline constexpr size_t kMaxTrainedVocab = size_t{1} << 20;
@@ -44,7 +46,7 @@ constexpr size_t min_vocab(TokenizerKind kind) { return kind == TokenizerKind::b
 
 /// A trained vocabulary. Order of the ids for bpe: the bytes in the order of their printable characters, the merges in
 /// their order, BOS and EOS ("<|begin_of_text|>", "<|end_of_text|>"). For spm: <unk>, <s>, </s>, the bytes, the merges
-/// in their order, the code points by frequency.
+/// in their order, the code points by frequency. The control tokens of the options follow in their order.
 struct TrainedVocab {
   TokenizerKind kind = TokenizerKind::bpe;
   std::string pre;
@@ -63,8 +65,9 @@ struct TrainedVocab {
 /// Trains a vocabulary. Words are counted first, and each is stored once. Words of more than 64 symbols are cut.
 /// Measured: 100 MB of source code and documents need 4 seconds and 120 MB of memory for 32 thousand tokens. The worst
 /// case, 30 MB of random code points without a space, needs 16 seconds and 27 bytes of memory per byte of text.
-/// Errors: invalid_argument (n_vocab, coverage; a pre-tokenizer that is unknown or not byte-level); format (no text);
-/// limit (2^31 different words); cancelled; errors of the source.
+/// Errors: invalid_argument (n_vocab, coverage; a pre-tokenizer that is unknown or not byte-level; a control token that
+/// is empty, too long or in the vocabulary twice); format (no text); limit (2^31 different words); cancelled; errors of
+/// the source.
 Result<TrainedVocab> train_tokenizer(TextSource next, const TokenizerTraining& options,
                                      const CancelToken* cancel = nullptr);
 

@@ -55,7 +55,7 @@ Result<TrainedVocab> train_bpe(TextSource next, const TokenizerTraining& options
     for (std::string_view word = words.next(); !word.empty(); word = words.next())
       for (size_t at = 0; at < word.size(); at += kMaxWordSymbols) counts.add(word.substr(at, kMaxWordSymbols));
   };
-  TESSERA_ASSIGN(const CountedText text, count_words(next, add_words, cancel));
+  TESSERA_ASSIGN(const CountedText text, count_words(next, options.control_tokens, add_words, cancel));
 
   std::vector<std::string> symbols;
   std::array<uint32_t, kNBytes> symbol_of_byte;
@@ -63,7 +63,9 @@ Result<TrainedVocab> train_bpe(TextSource next, const TokenizerTraining& options
     symbol_of_byte[byte] = static_cast<uint32_t>(symbols.size());
     symbols.emplace_back(1, static_cast<char>(byte));
   }
-  MergeTrainer trainer(std::move(symbols), {std::string(kBos), std::string(kEos)});
+  std::vector<std::string> reserved{std::string(kBos), std::string(kEos)};
+  reserved.insert(reserved.end(), options.control_tokens.begin(), options.control_tokens.end());
+  MergeTrainer trainer(std::move(symbols), std::move(reserved));
   std::vector<uint32_t> word_symbols;
   for (const auto& [word, n] : text.words.sorted()) {
     word_symbols.clear();
@@ -77,8 +79,8 @@ Result<TrainedVocab> train_bpe(TextSource next, const TokenizerTraining& options
   const auto add_merge = [&](const MergeTrainer::Merge& merge) {
     vocab.merges.push_back(in_signs(trainer.text(merge.left)) + " " + in_signs(trainer.text(merge.right)));
   };
-  constexpr size_t kNSpecial = min_vocab(TokenizerKind::bpe) - kNBytes;
-  TESSERA_TRY(merge_up_to(options.n_vocab - kNSpecial, trainer, add_merge, cancel));
+  const size_t n_special = min_vocab(TokenizerKind::bpe) - kNBytes + options.control_tokens.size();
+  TESSERA_TRY(merge_up_to(options.n_vocab - n_special, trainer, add_merge, cancel));
 
   for (uint32_t i = 0; i < trainer.n_symbols(); ++i)
     add_bpe_token(vocab, in_signs(trainer.text(i)), text::TokenType::normal);
@@ -87,7 +89,8 @@ Result<TrainedVocab> train_bpe(TextSource next, const TokenizerTraining& options
   add_bpe_token(vocab, std::string(kBos), text::TokenType::control);
   add_bpe_token(vocab, std::string(kEos), text::TokenType::control);
   vocab.n_text_bytes = text.n_bytes;
-  vocab.n_text_tokens = trainer.n_occurrences();
+  vocab.n_text_tokens = trainer.n_occurrences() + text.n_controls;
+  TESSERA_TRY(append_control_tokens(vocab, options.control_tokens));
   return vocab;
 }
 

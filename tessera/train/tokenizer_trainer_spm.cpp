@@ -146,13 +146,13 @@ Result<TrainedVocab> train_spm(TextSource next, const TokenizerTraining& options
   const auto visit = [&](const TextPiece& piece, WordCounts& counts) {
     n_bytes_in_bytes += add_words(piece, options.add_space_prefix && piece.begins_document, counts);
   };
-  TESSERA_ASSIGN(const CountedText text, count_words(next, visit, cancel));
+  TESSERA_ASSIGN(const CountedText text, count_words(next, options.control_tokens, visit, cancel));
   const CountedTexts words = text.words.sorted();
 
   constexpr size_t kNFixed = min_vocab(TokenizerKind::spm) - 1;
-  const size_t n_most = options.n_vocab - kNFixed;
+  const size_t n_most = options.n_vocab - kNFixed - options.control_tokens.size();
   const std::vector<std::string> code_points = choose_code_points(words, options.character_coverage, n_most);
-  MergeTrainer trainer(code_points, {});
+  MergeTrainer trainer(code_points, options.control_tokens);
   n_bytes_in_bytes += give_words(words, code_points, trainer);
 
   TrainedVocab vocab;
@@ -173,7 +173,8 @@ Result<TrainedVocab> train_spm(TextSource next, const TokenizerTraining& options
   TESSERA_TRY(merge_up_to(n_most, trainer, add_merge, cancel));
   for (const std::string& symbol : code_points) add_spm_token(vocab, symbol, TokenType::normal, score_of_next());
   vocab.n_text_bytes = text.n_bytes;
-  vocab.n_text_tokens = trainer.n_occurrences() + n_bytes_in_bytes;
+  vocab.n_text_tokens = trainer.n_occurrences() + n_bytes_in_bytes + text.n_controls;
+  TESSERA_TRY(append_control_tokens(vocab, options.control_tokens));
   return vocab;
 }
 

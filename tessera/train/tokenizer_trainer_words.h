@@ -45,13 +45,19 @@ class WordCounts {
   TextMap<uint64_t> counts_;
 };
 
-/// Reads a text to its end and calls visit for each piece. Errors: format (empty text); limit; errors of the source.
+/// Reads a text to its end and calls visit for each part between two control tokens. A part at the begin of a document
+/// or behind a control token has begins_document. Errors: format (empty text); limit; errors of the source.
 struct CountedText {
   WordCounts words;
   uint64_t n_bytes = 0;
+  uint64_t n_controls = 0;  // occurrences of control tokens
 };
 using PieceVisitor = FunctionRef<void(const TextPiece&, WordCounts&)>;
-Result<CountedText> count_words(TextSource next, PieceVisitor visit, const CancelToken* cancel);
+Result<CountedText> count_words(TextSource next, std::span<const std::string> control_tokens, PieceVisitor visit,
+                                const CancelToken* cancel);
+
+/// Appends the control tokens to the vocabulary. Errors: invalid_argument (the vocabulary has one already).
+Result<> append_control_tokens(TrainedVocab& vocab, std::span<const std::string> control_tokens);
 
 /// Merges until the trainer has n_symbols or no pair occurs twice. Calls visit for each merge. Errors: cancelled.
 using MergeVisitor = FunctionRef<void(const MergeTrainer::Merge&)>;

@@ -32,5 +32,43 @@ TEST(BundledModel, OtherModelsAreStillNamed) {
             run_program({"run", "-p", "The", "-n", "8", "--temp", "0", "-q"}).out);
 }
 
+/// The answer to a conversation that is written as the template of the model renders it.
+ProgramOutput answer(const std::string& conversation) {
+  return run_program({"run", "--special", "-p", conversation + "<|assistant|>", "-n", "250", "--temp", "0"});
+}
+
+TEST(BundledModel, HasAChatTemplateWithRolesAndAnEndOfTurn) {
+  const std::string messages = testing::write_temporary("messages.json", R"([{"role": "system", "content": "Be kind."},
+      {"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"},
+      {"role": "user", "content": "a story please"}])");
+  const ProgramOutput prompt = run_program({"template", "-m", "data/tales.gguf", "--messages", messages, "-q"});
+  EXPECT_EQ(prompt.status, 0) << prompt.err;
+  EXPECT_TRUE(prompt.out.starts_with("<|system|>Be kind.<|end|><|user|>hi<|end|><|assistant|>Hello!<|end|>"
+                                     "<|user|>a story please<|end|><|assistant|>"))
+      << prompt.out;
+}
+
+TEST(BundledModel, AnswersInTurnAndStops) {
+  const ProgramOutput hello = answer("<|user|>what can you do?<|end|>");
+  EXPECT_EQ(hello.status, 0) << hello.err;
+  EXPECT_NE(hello.out.find("stor"), std::string::npos) << hello.out;
+  EXPECT_EQ(hello.out.find("<|"), std::string::npos) << hello.out;
+  EXPECT_EQ(hello.err.find("generated 250 tokens"), std::string::npos) << hello.err;
+}
+
+TEST(BundledModel, TellsAStoryAboutTheSubjectAskedFor) {
+  const ProgramOutput story = answer("<|user|>tell me a story about a fox<|end|>");
+  EXPECT_NE(story.out.find("fox"), std::string::npos) << story.out;
+  EXPECT_GT(story.out.size(), 150u);
+  EXPECT_EQ(story.err.find("generated 250 tokens"), std::string::npos) << story.err;
+}
+
+TEST(BundledModel, AnswersAQuestionAboutTheStoryOfTheConversation) {
+  const ProgramOutput name = answer(
+      "<|user|>tell me a story about a fox<|end|><|assistant|>Once upon a time, there was a fox named Mila. One rainy "
+      "morning, Mila went to the old mill. There, she found a silver key.<|end|><|user|>what was her name?<|end|>");
+  EXPECT_NE(name.out.find("Mila"), std::string::npos) << name.out;
+}
+
 }  // namespace
 }  // namespace tessera

@@ -158,6 +158,117 @@ TEST_F(TrainCommand, RefusesBadInput) {
   refused({"--text", text_, "-o", out, "--vocab-from", text_}, 1, text_);
 }
 
+// A text of one-line conversations, in which the assistant always says the same.
+class ConversationTraining : public TrainCommand {
+ protected:
+  static constexpr const char* kTemplate =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+  void SetUp() override {
+    TrainCommand::SetUp();
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "<|user|>hello " + std::to_string(i) + "<|end|><|assistant|>good day<|end|>\n";
+    text_ = testing::write_temporary("talks.txt", text);
+    template_ = testing::write_temporary("template.jinja", kTemplate);
+  }
+  std::vector<std::string> talk_args(std::vector<std::string> more) const {
+    std::vector<std::string> all = args({"--control-token", "<|user|>", "--control-token", "<|assistant|>", "--end-token",
+                                         "<|end|>", "--separator", "\n", "--whole-documents", "-q"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string template_;
+};
+
+TEST_F(ConversationTraining, ModelAnswersAndStopsAtTheEndToken) {
+  const std::string out = testing::temporary_path("new.gguf");
+  const ProgramOutput trained =
+      run_program(talk_args({"-o", out, "--steps", "60", "--optimizer", "muon", "--chat-template-file", template_}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const ProgramOutput run =
+      run_program({"run", "-m", out, "--special", "-p", "<|user|>hello 3<|end|><|assistant|>", "-n", "30", "--temp", "0",
+                   "-q"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(run.out.starts_with("good day")) << run.out;
+  EXPECT_EQ(run.out.find("<|user|>"), std::string::npos) << run.out;
+  const ProgramOutput source = run_program({"template", "-m", out, "--source"});
+  EXPECT_EQ(source.status, 0) << source.err;
+  EXPECT_NE(source.out.find(kTemplate), std::string::npos) << source.out;
+}
+
+TEST_F(ConversationTraining, KeysOfTheFileNameTheControlTokens) {
+  const std::string out = testing::temporary_path("new.gguf");
+  ASSERT_EQ(run_program(talk_args({"-o", out, "--steps", "1", "--chat-template", "chatml"})).status, 0);
+  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::open(out));
+  const Metadata& keys = file->metadata();
+  ASSERT_OK_AND_ASSIGN(const auto tokens, keys.get_vector<std::string_view>("tokenizer.ggml.tokens"));
+  ASSERT_OK_AND_ASSIGN(const auto end, keys.get<uint32_t>("tokenizer.ggml.eot_token_id"));
+  ASSERT_LT(end, tokens.size());
+  EXPECT_EQ(tokens[end], "<|end|>");
+  ASSERT_OK_AND_ASSIGN(const auto source, keys.get<std::string_view>("tokenizer.chat_template"));
+  EXPECT_NE(source.find("<|im_start|>"), std::string_view::npos);
+}
+
+TEST_F(ConversationTraining, ResumedRunAndVocabFromKeepTheConversation) {
+  const std::string out = testing::temporary_path("new.gguf"), other = testing::temporary_path("other.gguf"),
+                    check = testing::temporary_path("check.gguf");
+  const std::vector<std::string> flags = {"-o", out, "--checkpoint", check, "--chat-template-file", template_};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return run_program(talk_args(more));
+  };
+  ASSERT_EQ(with({"--steps", "2"}).status, 0);
+  const ProgramOutput resumed = with({"--steps", "3", "--resume"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const auto source_of = [](const std::string& model) { return run_program({"template", "-m", model, "--source"}).out; };
+  EXPECT_NE(source_of(out).find(kTemplate), std::string::npos);
+  std::vector<std::string> from = {"train", "--text", text_, "--vocab-from", out, "--n-layers", "1", "--n-embd", "32",
+                                   "--n-heads", "2", "--ctx", "32", "--steps", "1", "-o", other, "--special", "-q"};
+  ASSERT_EQ(run_program(from).status, 0);
+  EXPECT_NE(source_of(other).find(kTemplate), std::string::npos);
+  from.insert(from.end(), {"--chat-template", "chatml", "--end-token", "<|user|>"});
+  ASSERT_EQ(run_program(from).status, 0);
+  EXPECT_NE(source_of(other).find("<|im_start|>"), std::string::npos);
+  from.back() = "<|nobody|>";
+  expect_refusal(run_program(from), 1, "--end-token \"<|nobody|>\"");
+}
+
+TEST_F(ConversationTraining, RefusesWhatCannotWork) {
+  const std::string out = testing::temporary_path("new.gguf");
+  const auto refused = [&](std::vector<std::string> more, int status, const std::string& part) {
+    more.insert(more.end(), {"-o", out, "--steps", "1"});
+    expect_refusal(run_program(talk_args(more)), status, part);
+    EXPECT_FALSE(fs::exists(out));
+  };
+  const std::string broken = testing::write_temporary("broken.jinja", "{% for m in messages %}");
+  refused({"--chat-template-file", broken}, 1, "template: 1:");
+  refused({"--chat-template-file", testing::temporary_path("none.jinja")}, 1, "none.jinja");
+  refused({"--chat-template", "chatmll"}, 2, "did you mean chatml");
+  refused({"--chat-template", "chatml", "--chat-template-file", template_}, 2, "--chat-template-file");
+  refused({"--control-token", ""}, 1, "control token");
+  refused({"--control-token", "<|user|>"}, 1, "\"<|user|>\"");
+  refused({"--separate-documents"}, 2, "--whole-documents");
+  expect_refusal(run_program({"train", "--text", text_, "-o", out, "--vocab-from", text_, "--control-token", "<a>", "-q"}),
+                 2, "--control-token");
+}
+
+TEST_F(ConversationTraining, WholeDocumentsAndSpecialTokensMakeAnotherModel) {
+  const auto bytes = [&](std::vector<std::string> more) {
+    const std::string out = testing::temporary_path("new.gguf");
+    std::vector<std::string> all = args({"--separator", "\n", "-o", out, "--steps", "2", "-q", "--vocab-size", "310",
+                                         "--ctx", "128"});
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramOutput output = run_program(all);
+    EXPECT_EQ(output.status, 0) << output.err;
+    return testing::read_all(out);
+  };
+  const std::string packed = bytes({});
+  EXPECT_TRUE(packed != bytes({"--whole-documents"}));
+  EXPECT_TRUE(bytes({"--separate-documents"}) != bytes({"--whole-documents"}));
+  EXPECT_TRUE(packed != bytes({"--control-token", "<|nowhere|>"}));
+  EXPECT_TRUE(packed != bytes({"--special", "--vocab-size", "311"}));
+}
+
 TEST_F(TrainCommand, DivergenceIsAnErrorAndKeepsTheCheckpoint) {
   const std::string check = testing::temporary_path("check.gguf");
   const ProgramOutput output = run_program(

@@ -115,8 +115,30 @@ TEST(Dataset, PaddedWindowsHoldOneDocumentEach) {
   EXPECT_EQ(filled(dataset, 4).targets, (Ids{7, kEos, kNoTarget, kNoTarget}));
 }
 
+TEST(Dataset, WholeWindowsHoldTheDocumentsThatFit) {
+  const DatasetOptions options{.n_ctx = 7, .layout = WindowLayout::whole};
+  // Of 3, 4, 4, 9 and 3 tokens. The first two are 7 tokens; with the third they would be 11.
+  ASSERT_OK_AND_ASSIGN(const Dataset dataset, make({"a", "bc", "de", "abcdefg", "f"}, options));
+  ASSERT_EQ(dataset.n_windows(), 5u);
+  EXPECT_EQ(filled(dataset, 0).tokens, (Ids{kBos, 3, kEos, kBos, 4, 5, kEos}));
+  EXPECT_EQ(filled(dataset, 0).targets, (Ids{3, kEos, kBos, 4, 5, kEos, kNoTarget}));
+  EXPECT_EQ(filled(dataset, 1).tokens, (Ids{kBos, 6, 7, kEos, kEos, kEos, kEos}));
+  EXPECT_EQ(filled(dataset, 1).targets, (Ids{6, 7, kEos, kNoTarget, kNoTarget, kNoTarget, kNoTarget}));
+  EXPECT_EQ(filled(dataset, 2).tokens, (Ids{kBos, 3, 4, 5, 6, 7, 8}));  // too long: cut
+  EXPECT_EQ(filled(dataset, 3).targets[0], kEos);
+  EXPECT_EQ(filled(dataset, 4).tokens, (Ids{kBos, 8, kEos, kEos, kEos, kEos, kEos}));
+}
+
+TEST(Dataset, AWholeWindowIsFullWithItsLastTarget) {
+  // Two documents of 4 tokens are 7 inputs and their targets.
+  for (const auto& [n_ctx, n_windows] : {std::pair{7, 1u}, {6, 2u}, {8, 1u}}) {
+    ASSERT_OK_AND_ASSIGN(const Dataset dataset, make({"ab", "cd"}, {.n_ctx = n_ctx, .layout = WindowLayout::whole}));
+    EXPECT_EQ(dataset.n_windows(), n_windows) << n_ctx;
+  }
+}
+
 TEST(Dataset, NoTokenIsATargetTwice) {
-  for (const WindowLayout layout : {WindowLayout::packed, WindowLayout::padded}) {
+  for (const WindowLayout layout : {WindowLayout::packed, WindowLayout::padded, WindowLayout::whole}) {
     ASSERT_OK_AND_ASSIGN(const Dataset dataset, make({text_of(26)}, {.n_ctx = 3, .layout = layout}));
     std::multiset<int32_t> targets;
     for (size_t i = 0; i < dataset.n_windows(); ++i)

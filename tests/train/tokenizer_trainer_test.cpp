@@ -374,6 +374,67 @@ TEST(TokenizerTrainer, NoMergeSpellsASpecialToken) {
   EXPECT_EQ(tokenizer->tokenize(texts[0], {.parse_special = true}).value(), std::vector<int32_t>{vocab.eos});
 }
 
+TEST(TokenizerTrainer, ControlTokensFollowTheVocabularyAndMatchOnlyOnRequest) {
+  for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::spm}) {
+    const Strings texts(9, "<|user|>ab ab<|end|><|user|>");
+    const size_t n_vocab = min_vocab(kind) + 6;
+    ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train(texts, {.kind = kind,
+                                                                 .n_vocab = n_vocab,
+                                                                 .pre = "gpt-2",
+                                                                 .character_coverage = 1,
+                                                                 .control_tokens = {"<|user|>", "<|end|>"}}));
+    ASSERT_LE(vocab.tokens.size(), n_vocab);
+    const auto last = static_cast<int32_t>(vocab.tokens.size()) - 1;
+    EXPECT_EQ(Strings(vocab.tokens.end() - 2, vocab.tokens.end()), (Strings{"<|user|>", "<|end|>"}));
+    EXPECT_EQ(std::vector(vocab.types.end() - 2, vocab.types.end()), std::vector(2, TokenType::control));
+    const auto tokenizer = through_a_file(vocab);
+    const auto tokens = tokenizer->tokenize(texts[0], {.parse_special = true}).value();
+    EXPECT_EQ(tokens.front(), last - 1);
+    EXPECT_EQ(tokens.back(), last - 1);
+    EXPECT_EQ(std::ranges::count(tokens, last), 1);
+    EXPECT_EQ(vocab.n_text_tokens, 9 * tokens.size());
+    EXPECT_EQ(std::ranges::count(tokenizer->tokenize(texts[0]).value(), last), 0);
+  }
+}
+
+// The words of "superbpe" are all texts without digits, so "b<|" would be part of a word.
+TEST(TokenizerTrainer, NoMergeCrossesAControlToken) {
+  const Strings texts(8, "ab<|x|>ab<|x|>cd <|xy|>");
+  const auto trained = [&](const std::string& pre) {
+    return train(texts, {.n_vocab = 400, .pre = pre, .control_tokens = {"<|x|>", "<|xy|>"}});
+  };
+  ASSERT_OK_AND_ASSIGN(const TrainedVocab words, trained("gpt-2"));
+  EXPECT_EQ(words.merges, (Strings{"a b", "c d"}));
+  EXPECT_EQ(words.n_text_tokens, 8u * 7);
+  ASSERT_OK_AND_ASSIGN(const TrainedVocab texts_without_digits, trained("superbpe"));
+  EXPECT_EQ(texts_without_digits.merges, (Strings{"a b", "c d", "cd \xC4\xA0"}));
+  EXPECT_EQ(texts_without_digits.n_text_tokens, 8u * 6);
+}
+
+TEST(TokenizerTrainer, OfTwoControlTokensAtAPlaceTheLongestCounts) {
+  const Strings texts(8, "<a<a>b");
+  for (const Strings& controls : {Strings{"<a", "<a>"}, Strings{"<a>", "<a"}}) {
+    ASSERT_OK_AND_ASSIGN(const TrainedVocab vocab, train(texts, {.n_vocab = 300, .control_tokens = controls}));
+    EXPECT_EQ(vocab.n_text_tokens, 8u * 3);
+    EXPECT_EQ(through_a_file(vocab)->tokenize(texts[0], {.parse_special = true})->size(), 3u);
+  }
+}
+
+TEST(TokenizerTrainer, BadControlTokensAreRefused) {
+  const auto refusal = [](Strings controls, TokenizerKind kind = TokenizerKind::bpe) {
+    return train({"a b a b"}, {.kind = kind, .n_vocab = 300, .control_tokens = std::move(controls)});
+  };
+  EXPECT_ERROR(refusal({"<|a|>", ""}), "control token: empty");
+  EXPECT_ERROR(refusal({std::string(257, 'a')}), "257 bytes, limit 256");
+  EXPECT_OK(refusal({std::string(256, 'a')}));
+  EXPECT_ERROR(refusal({"<|a|>", "<|a|>"}), "control token \"<|a|>\": the vocabulary already has");
+  EXPECT_ERROR(refusal({"<|end_of_text|>"}), "already has");
+  EXPECT_ERROR(refusal({"</s>"}, TokenizerKind::spm), "already has");
+  EXPECT_ERROR(refusal({"!"}), "already has");
+  EXPECT_ERROR(train({"a"}, {.n_vocab = 259, .control_tokens = {"<|a|>", "<|b|>"}}),
+               "want 260 (256 bytes, BOS and EOS, 2 control tokens)");
+}
+
 TEST(TokenizerTrainer, BadOptionsSayWhatIsWanted) {
   EXPECT_ERROR(train({"a"}, {.n_vocab = 257}),
                "vocabulary of 257 tokens: want 258 (256 bytes, BOS and EOS) to 1048576");

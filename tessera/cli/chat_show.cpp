@@ -39,7 +39,7 @@ std::string show_info(const Chat& chat) {
       {"size", fmt::format("{}, mostly {}", size_text(files), main_format(files))},
       {"context", fmt::format("{} tokens", chat.model().session->n_ctx())},
       {"template", abilities.empty() ? "plain messages" : fmt::format("with {}", fmt::join(abilities, ", "))},
-      {"replies", fmt::format("read as {}", chat.session().family().name)},
+      {"replies", fmt::format("read as {}", chat.session().chat_template().reply_family().name)},
       {"system", chat.conversation.system.empty() ? "none" : visible(chat.conversation.system)},
       {"tools", std::to_string(chat.n_tools())},
       {"messages", std::to_string(chat.conversation.messages.size())},

@@ -63,20 +63,6 @@ class ReplyRow {
   const ReplyJson& row_;
 };
 
-Result<std::vector<text::ReplyTool>> read_tools(const ReplyJson& list) {
-  if (!list.is_array()) return fail(ErrorCode::format, "tools: want a list, true or false");
-  std::vector<text::ReplyTool> tools;
-  for (const ReplyJson& element : list) {
-    const bool is_wrapped = element.is_object() && element.contains("function");
-    const ReplyJson& tool = is_wrapped ? element["function"] : element;
-    const bool has_name = tool.is_object() && tool.contains("name") && tool["name"].is_string();
-    if (!has_name) return fail(ErrorCode::format, "tools[{}]: has no name", tools.size());
-    const bool has_schema = tool.contains("parameters");
-    tools.push_back({tool["name"].get<std::string>(), has_schema ? tool["parameters"].dump() : ""});
-  }
-  return tools;
-}
-
 Result<text::ReplyFamily> read_family(const ReplyRow& row) {
   if (row.has("family") == row.has("source")) return fail(ErrorCode::format, "family and source: give one of them");
   if (row.has("source")) {
@@ -166,12 +152,12 @@ class ReplyCommand final : public Command {
   // A line with tools alone gives the tools of later lines with "tools": true.
   Result<ReplyJson> set_tools(const ReplyRow& row) {
     if (!row.has("tools")) return fail(ErrorCode::format, "raw: is missing");
-    TESSERA_ASSIGN(tools_, read_tools(row.at("tools")));
+    TESSERA_ASSIGN(tools_, text::parse_reply_tools(row.at("tools").dump()));
     return ReplyJson{{"tools", tools_.size()}};
   }
 
   Result<std::vector<text::ReplyTool>> tools_of(const ReplyRow& row) const {
-    if (row.has("tools") && !row.at("tools").is_boolean()) return read_tools(row.at("tools"));
+    if (row.has("tools") && !row.at("tools").is_boolean()) return text::parse_reply_tools(row.at("tools").dump());
     TESSERA_ASSIGN(const bool has_tools, row.boolean("tools", false));
     return has_tools ? tools_ : std::vector<text::ReplyTool>();
   }

@@ -52,8 +52,8 @@ void Conversation::add(std::string text) {
 void Conversation::attach(std::string_view name, std::string_view text) {
   const std::string fence = fence_for(text);
   const bool ends_line = text.empty() || text.ends_with('\n');
-  attached += fmt::format("{}{}:\n{}\n{}{}{}", attached.empty() ? "" : "\n\n", name, fence, text,
-                          ends_line ? "" : "\n", fence);
+  attached +=
+      fmt::format("{}{}:\n{}\n{}{}{}", attached.empty() ? "" : "\n\n", name, fence, text, ends_line ? "" : "\n", fence);
 }
 
 std::optional<std::string> Conversation::undo() {

@@ -42,10 +42,7 @@ std::vector<text::ChatMessage> without_oldest(std::span<const text::ChatMessage>
 }  // namespace
 
 ChatSession::ChatSession(std::shared_ptr<const Engine> engine, Session& session, text::ChatTemplate chat_template)
-    : engine_(std::move(engine)),
-      session_(session),
-      chat_template_(std::move(chat_template)),
-      family_(text::reply_family_of_source(chat_template_.source())) {}
+    : engine_(std::move(engine)), session_(session), chat_template_(std::move(chat_template)) {}
 
 Result<text::ChatPrompt> ChatSession::render(std::span<const text::ChatMessage> messages,
                                              const ChatOptions& options) const {
@@ -162,7 +159,8 @@ Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatO
   options_ = options;
   generated_.clear();
   writer_.emplace(engine_->tokenizer(), text::DetokenizeOptions{.render_special = true, .at_start = false});
-  parser_.emplace(text::ReplyParser::create(family_, tools, fitted.prompt.generation_prompt, options.reply));
+  parser_.emplace(
+      text::ReplyParser::create(chat_template_.reply_family(), tools, fitted.prompt.generation_prompt, options.reply));
   answers_ = false;
   stop_ = StopReason::none;
   counts_ = {.n_dropped = fitted.n_dropped};

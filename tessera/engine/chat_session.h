@@ -52,7 +52,6 @@ class ChatSession {
   ChatSession(std::shared_ptr<const Engine> engine, Session& session, text::ChatTemplate chat_template);
 
   const text::ChatTemplate& chat_template() const { return chat_template_; }
-  const text::ReplyFamily& family() const { return family_; }
 
   /// Renders and tokenizes messages; leaves out the oldest turns if the context is too small. Errors: invalid_argument
   /// (the messages or the options); format (the template fails); limit (the last turn does not fit).
@@ -91,7 +90,6 @@ class ChatSession {
   std::shared_ptr<const Engine> engine_;
   Session& session_;
   text::ChatTemplate chat_template_;
-  text::ReplyFamily family_;
   std::vector<int32_t> stored_;  // tokens of the sequence
 
   // Of the present reply.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cli/chat_support.h"
@@ -60,6 +61,18 @@ TEST_F(ChatCommandsTest, HelpListsAllCommandsInEightyColumns) {
   EXPECT_EQ(run("/help /quit").text.substr(0, 17), "/bye /exit /quit ");
   EXPECT_NE(run("/help keys").text.find("Ctrl-R"), std::string::npos);
   EXPECT_NE(refusal("/help nothing").find("unknown command /nothing"), std::string::npos);
+}
+
+TEST_F(ChatCommandsTest, ThePageListsThem) {
+  const std::string page = read_all(testing::source_dir() + "/docs/chat.md");
+  const size_t begin = page.find("<!-- commands:begin -->"), end = page.find("<!-- commands:end -->");
+  ASSERT_LT(begin, end);
+  const std::string table = page.substr(begin, end - begin);
+  for (const ChatCommandInfo& command : chat_commands()) {
+    EXPECT_NE(table.find("| `" + std::string(command.name())), std::string::npos) << command.name();
+    EXPECT_NE(table.find(" | " + std::string(command.summary) + " |\n"), std::string::npos) << command.name();
+  }
+  EXPECT_EQ(std::ranges::count(table, '\n'), static_cast<std::ptrdiff_t>(chat_commands().size()) + 3);
 }
 
 TEST_F(ChatCommandsTest, UnknownCommandsNameTheNearestOne) {

@@ -128,7 +128,7 @@ TEST(Reply, MembersOfAnotherTypeAreErrors) {
   EXPECT_EQ(error(R"("family": "plain", "raw": 1)"), "line 1: raw: want a string");
   EXPECT_EQ(error(R"("family": "plain", "raw": "", "partial": 1)"), "line 1: partial: want true or false");
   EXPECT_EQ(error(R"("family": "plain", "raw": "", "seed": -1)"), "line 1: seed: want a whole number");
-  EXPECT_EQ(error(R"("family": "plain", "raw": "", "tools": 1)"), "line 1: tools: want a list, true or false");
+  EXPECT_EQ(error(R"("family": "plain", "raw": "", "tools": 1)"), "line 1: tools: not a JSON list");
   EXPECT_EQ(error(R"("family": "plain", "raw": "", "tools": [{"name": "f"}, 1])"), "line 1: tools[1]: has no name");
   EXPECT_EQ(error(R"("family": "plain", "raw": "", "reasoning_format": "x")"),
             "line 1: reasoning_format: 'x' is not known");

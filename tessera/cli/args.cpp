@@ -62,7 +62,8 @@ void FlagTable::add(Shown shown, std::string_view names, std::string value, std:
             .help = std::move(help),
             .default_text = default_text ? std::move(*default_text) : std::move(setter.default_text),
             .shown = shown,
-            .set = std::move(setter.set)};
+            .set = std::move(setter.set),
+            .switched_on = setter.switched_on};
   for (size_t space; (space = names.find(' ')) != std::string_view::npos;) {
     names.remove_prefix(space + 1);
     flag.aliases.emplace_back(names.substr(0, names.find(' ')));
@@ -214,10 +215,12 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
 }
 
 Setter set_switch(bool& target, bool value) {
-  return Setter([&target, value](std::string_view) -> Result<> {
+  Setter setter([&target, value](std::string_view) -> Result<> {
     target = value;
     return {};
   });
+  setter.switched_on = value ? &target : nullptr;
+  return setter;
 }
 
 Setter set_string(std::string& target) {

@@ -22,6 +22,7 @@ using SetValue = std::function<Result<>(std::string_view)>;
 struct Setter {
   SetValue set;
   std::string default_text{};
+  bool* switched_on = nullptr;  // of a switch: the target that it sets to true
 
   template <class F>
   requires std::is_invocable_r_v<Result<>, F&, std::string_view> Setter(F function, std::string text = {})
@@ -38,6 +39,7 @@ struct Flag {
   std::string default_text;          // printed after the help; empty: no default
   Shown shown = Shown::with_all;
   SetValue set;
+  bool* switched_on = nullptr;  // see Setter
 };
 
 struct FlagTable {

@@ -12,7 +12,7 @@
 
 namespace tessera::cli {
 
-/// What Tab completes after the name of a command.
+/// The kind of words that Tab completes after the name of a command.
 enum class CommandCompletion : uint8_t { nothing, command, setting, thinking, file, subject };
 
 class ChatCommands;

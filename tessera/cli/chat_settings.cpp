@@ -44,20 +44,19 @@ std::string setting_name(std::string_view name) {
   return plain;
 }
 
-// The settings as a table whose flags all take a value.
+// The settings as a table whose flags all take a value. Switches become on or off.
 FlagTable value_table(ChatSettings& settings) {
   FlagTable table;
   settings.add_to(table);
-  for (const auto& [name, target] : {std::pair("--ignore-eos", &settings.sampling.ignore_eos),
-                                     std::pair("--context-shift", &settings.drops_turns)}) {
-    Setter setter = set_on_or_off(*target);
-    Flag& flag = table.at(name);
+  table.rare("--verbose", "", "print counts and times after each reply", set_switch(settings.is_verbose));
+  for (Flag& flag : table.flags) {
+    if (flag.switched_on == nullptr) continue;
+    Setter setter = set_on_or_off(*flag.switched_on);
     flag.value = "on|off";
     flag.set = std::move(setter.set);
     flag.default_text = std::move(setter.default_text);
   }
   std::erase_if(table.flags, [](const Flag& flag) { return flag.value.empty(); });
-  table.rare("--verbose", "on|off", "print counts and times after each reply", set_on_or_off(settings.is_verbose));
   return table;
 }
 

@@ -68,6 +68,7 @@ Result<TokenizedPrompt> ChatSession::tokenize(std::span<const text::ChatMessage>
   TESSERA_ASSIGN(prompt.tokens,
                  engine_->tokenizer().tokenize(rendered.text,
                                                {.add_special = true, .parse_special = true, .given = rendered.given}));
+  if (prompt.tokens.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
   return prompt;
 }
 

@@ -319,6 +319,16 @@ TEST_F(ChatSessionTest, ErrorsNameTheOption) {
   EXPECT_NE(started.error().message().find("no a"), std::string::npos) << started.error().message();
 }
 
+TEST_F(ChatSessionTest, APromptWithoutTokensIsRefused) {
+  const auto without_bos = [](GgufBuilder& builder) { builder.set("tokenizer.ggml.add_bos_token", false); };
+  open(with_byte_vocab(arch_model("gemma2-dense"), "no_bos_chat.gguf", without_bos), 64,
+       "{% if messages[0].content == 'say' %}said{% endif %}");
+  expect_fresh_reply({user("say")}, options());
+  const Result<> started = chat_->start({user("nothing")}, options(), nullptr);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().message(), "the prompt has no tokens");
+}
+
 TEST_F(ChatSessionTest, VariablesReachTheTemplate) {
   open(story_model(), 256, "{{ style }} {{ enable_thinking }} {{ reasoning_effort }} {{ messages|length }}");
   ChatOptions more = options();

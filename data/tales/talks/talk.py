@@ -306,6 +306,15 @@ def make_talk(rng: Rng, cast: Cast, max_bytes: int, is_brief: bool = False) -> T
     return talk
 
 
+def echo(rng: Rng, cast: Cast, n_bytes: int) -> str:
+    """Random words, and the same words as the answer: from these a model learns to copy much faster than from stories."""
+    known = words.ANIMALS + words.PEOPLE + words.THINGS + words.PLACES + words.WOMEN + words.MEN + words.FOODS
+    said = ""
+    while len(said) < n_bytes:
+        said += " " + (rng.pick(known) if chance(rng, 60) else cast.invented(rng) if chance(rng, 70) else cast.rare_name(rng))
+    return f"<|user|>{said[1:]}<|end|><|assistant|>{said[1:]}<|end|>"
+
+
 def rendered(talk: Talk) -> str:
     """The conversation as the model's chat template writes it."""
     text = f"<|system|>{talk.system}<|end|>" if talk.system else ""

@@ -44,9 +44,9 @@ inline constexpr int32_t kNoTarget = -1;
 class Dataset {
  public:
   /// Tokenizes the documents of a source. BOS precedes each document if the vocabulary adds it, and EOS follows.
-  /// Memory: 4 bytes per token (up to 12 while the vector grows), 8 per document, 16 per window that is padded. Errors: the
-  /// errors of the source and of the tokenizer; invalid_argument (the options); format (no text); limit (less than one
-  /// window, or less than two with an evaluation share); cancelled. Invalid UTF-8 is accepted.
+  /// Memory: 4 bytes per token (up to 12 while the vector grows), 8 per document, 16 per window that is padded. Errors:
+  /// the errors of the source and of the tokenizer; invalid_argument (the options); format (no text); limit (less than
+  /// one window, or less than two with an evaluation share); cancelled. Invalid UTF-8 is accepted.
   static Result<Dataset> create(TextSource next, const text::Tokenizer& tokenizer, const DatasetOptions& options,
                                 const CancelToken* cancel = nullptr);
 

@@ -43,8 +43,9 @@ TEST(BundledModel, HasAChatTemplateWithRolesAndAnEndOfTurn) {
       {"role": "user", "content": "a story please"}])");
   const ProgramOutput prompt = run_program({"template", "-m", "data/tales.gguf", "--messages", messages, "-q"});
   EXPECT_EQ(prompt.status, 0) << prompt.err;
-  EXPECT_TRUE(prompt.out.starts_with("<|system|>Be kind.<|end|><|user|>hi<|end|><|assistant|>Hello!<|end|>"
-                                     "<|user|>a story please<|end|><|assistant|>"))
+  EXPECT_TRUE(
+      prompt.out.starts_with("<|system|>Be kind.<|end|><|user|>hi<|end|><|assistant|>Hello!<|end|>"
+                             "<|user|>a story please<|end|><|assistant|>"))
       << prompt.out;
 }
 

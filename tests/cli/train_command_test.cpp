@@ -167,13 +167,14 @@ class ConversationTraining : public TrainCommand {
   void SetUp() override {
     TrainCommand::SetUp();
     std::string text;
-    for (int i = 0; i < 200; ++i) text += "<|user|>hello " + std::to_string(i) + "<|end|><|assistant|>good day<|end|>\n";
+    for (int i = 0; i < 200; ++i)
+      text += "<|user|>hello " + std::to_string(i) + "<|end|><|assistant|>good day<|end|>\n";
     text_ = testing::write_temporary("talks.txt", text);
     template_ = testing::write_temporary("template.jinja", kTemplate);
   }
   std::vector<std::string> talk_args(std::vector<std::string> more) const {
-    std::vector<std::string> all = args({"--control-token", "<|user|>", "--control-token", "<|assistant|>", "--end-token",
-                                         "<|end|>", "--separator", "\n", "--whole-documents", "-q"});
+    std::vector<std::string> all = args({"--control-token", "<|user|>", "--control-token", "<|assistant|>",
+                                         "--end-token", "<|end|>", "--separator", "\n", "--whole-documents", "-q"});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -185,9 +186,8 @@ TEST_F(ConversationTraining, ModelAnswersAndStopsAtTheEndToken) {
   const ProgramOutput trained =
       run_program(talk_args({"-o", out, "--steps", "60", "--optimizer", "muon", "--chat-template-file", template_}));
   ASSERT_EQ(trained.status, 0) << trained.err;
-  const ProgramOutput run =
-      run_program({"run", "-m", out, "--special", "-p", "<|user|>hello 3<|end|><|assistant|>", "-n", "30", "--temp", "0",
-                   "-q"});
+  const ProgramOutput run = run_program(
+      {"run", "-m", out, "--special", "-p", "<|user|>hello 3<|end|><|assistant|>", "-n", "30", "--temp", "0", "-q"});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_TRUE(run.out.starts_with("good day")) << run.out;
   EXPECT_EQ(run.out.find("<|user|>"), std::string::npos) << run.out;
@@ -220,10 +220,13 @@ TEST_F(ConversationTraining, ResumedRunAndVocabFromKeepTheConversation) {
   ASSERT_EQ(with({"--steps", "2"}).status, 0);
   const ProgramOutput resumed = with({"--steps", "3", "--resume"});
   ASSERT_EQ(resumed.status, 0) << resumed.err;
-  const auto source_of = [](const std::string& model) { return run_program({"template", "-m", model, "--source"}).out; };
+  const auto source_of = [](const std::string& model) {
+    return run_program({"template", "-m", model, "--source"}).out;
+  };
   EXPECT_NE(source_of(out).find(kTemplate), std::string::npos);
-  std::vector<std::string> from = {"train", "--text", text_, "--vocab-from", out, "--n-layers", "1", "--n-embd", "32",
-                                   "--n-heads", "2", "--ctx", "32", "--steps", "1", "-o", other, "--special", "-q"};
+  std::vector<std::string> from = {"train", "--text",    text_, "--vocab-from", out,  "--n-layers", "1", "--n-embd",
+                                   "32",    "--n-heads", "2",   "--ctx",        "32", "--steps",    "1", "-o",
+                                   other,   "--special", "-q"};
   ASSERT_EQ(run_program(from).status, 0);
   EXPECT_NE(source_of(other).find(kTemplate), std::string::npos);
   from.insert(from.end(), {"--chat-template", "chatml", "--end-token", "<|user|>"});
@@ -248,15 +251,16 @@ TEST_F(ConversationTraining, RefusesWhatCannotWork) {
   refused({"--control-token", ""}, 1, "control token");
   refused({"--control-token", "<|user|>"}, 1, "\"<|user|>\"");
   refused({"--separate-documents"}, 2, "--whole-documents");
-  expect_refusal(run_program({"train", "--text", text_, "-o", out, "--vocab-from", text_, "--control-token", "<a>", "-q"}),
-                 2, "--control-token");
+  expect_refusal(
+      run_program({"train", "--text", text_, "-o", out, "--vocab-from", text_, "--control-token", "<a>", "-q"}), 2,
+      "--control-token");
 }
 
 TEST_F(ConversationTraining, WholeDocumentsAndSpecialTokensMakeAnotherModel) {
   const auto bytes = [&](std::vector<std::string> more) {
     const std::string out = testing::temporary_path("new.gguf");
-    std::vector<std::string> all = args({"--separator", "\n", "-o", out, "--steps", "2", "-q", "--vocab-size", "310",
-                                         "--ctx", "128"});
+    std::vector<std::string> all =
+        args({"--separator", "\n", "-o", out, "--steps", "2", "-q", "--vocab-size", "310", "--ctx", "128"});
     all.insert(all.end(), more.begin(), more.end());
     const ProgramOutput output = run_program(all);
     EXPECT_EQ(output.status, 0) << output.err;
@@ -266,7 +270,8 @@ TEST_F(ConversationTraining, WholeDocumentsAndSpecialTokensMakeAnotherModel) {
   EXPECT_TRUE(packed != bytes({"--whole-documents"}));
   EXPECT_TRUE(bytes({"--separate-documents"}) != bytes({"--whole-documents"}));
   EXPECT_TRUE(packed != bytes({"--control-token", "<|nowhere|>"}));
-  EXPECT_TRUE(packed != bytes({"--special", "--vocab-size", "311"}));
+  text_ = testing::write_temporary("special.txt", lines(60) + "<|end_of_text|>" + lines(60));
+  EXPECT_TRUE(bytes({}) != bytes({"--special"}));
 }
 
 TEST_F(TrainCommand, DivergenceIsAnErrorAndKeepsTheCheckpoint) {

@@ -34,8 +34,8 @@ def talk_bytes(rng: Rng, room: int) -> int:
 
 
 def documents(seed: int, plain_percent: int) -> Iterator[str]:
-    """Documents without end: conversations, and as many plain texts as this percentage of the bytes. They come in groups
-    that fill a window, so that --whole-documents leaves little room empty."""
+    """Documents without end: conversations, and as many plain texts as this percentage of the bytes. They come in
+    groups that fill a window, so that --whole-documents leaves little room empty."""
     rng, plain, cast = Rng(seed), texts(seed), Cast(held_out=False)
     n_all = n_plain = room = 0
     text = next(plain)

@@ -2,8 +2,9 @@
 """Measures how the bundled model answers: conversations with words and names that its training text does not have.
 
 Usage: data/tales/measure.py [--program FILE] [--model FILE] [--talks N] [--temp X] [--seed N] [--wrong N] [--json FILE]
-Each message of a generated conversation is asked after the generated messages before it. Prints the share of right answers
-per kind of message: an answer to a question is right if it has the fact, a story if it names all that the user asked for.
+Each message of a generated conversation is asked after the generated messages before it. Prints the share of right
+answers per kind of message: an answer to a question is right if it has the fact, a story if it names all that the user
+asked for.
 "ended" is the share of answers that end before 250 tokens.
 """
 

@@ -19,7 +19,7 @@ stage() {
   [ ! -f "$work/$name.gguf" ] || return 0
   [ ! -f "$work/$name-checkpoint.gguf" ] || resume=(--resume)
   "$tessera" finetune -m "$work/$model.gguf" --text "$work/$name.txt" -o "$work/$name.gguf" --special \
-    --whole-documents --optimizer muon --lr 8e-3 --warmup 20 --seed 1 \
+    --whole-documents --optimizer muon --lr 8e-3 --seed 1 \
     --checkpoint "$work/$name-checkpoint.gguf" --save-every 50 "${resume[@]}" \
     --loss-svg "$work/$name.svg" --log "$work/$name.jsonl" "$@"
   rm "$work/$name-checkpoint.gguf"
@@ -28,6 +28,7 @@ stage() {
 data/tales/generate_talks.py --seed 1 --echo --bytes 4000000 --out "$work/echo.txt"
 data/tales/generate_talks.py --seed 1 --brief --bytes 8000000 --out "$work/brief.txt"
 data/tales/generate_talks.py --seed 1 --bytes 30000000 --out "$work/talks.txt"
+data/tales/generate_talks.py --seed 2 --bytes 14000000 --out "$work/last.txt"
 
 # The vocabulary, the template and the initial weights. One step with hardly any rate learns nothing.
 [ -f "$work/new.gguf" ] || "$tessera" train -q --text "$work/talks.txt" -o "$work/new.gguf" --model-name tales \
@@ -36,11 +37,12 @@ data/tales/generate_talks.py --seed 1 --bytes 30000000 --out "$work/talks.txt"
   --chat-template-file data/tales/chat_template.jinja --whole-documents \
   --seed 1 --steps 1 --lr 1e-6 --warmup 0 --batch 1
 # Copying is learned first: from repeated words, within 600 steps. From stories alone, it takes many times as long.
-stage echo new --ctx 64 --batch 16 --weight-decay 0 --schedule constant --steps 600
-stage brief echo --ctx 128 --batch 16 --weight-decay 0 --schedule constant --steps 260
-stage talks brief --ctx 512 --batch 4 --schedule linear --lr-floor 0.03 --steps STEPS --eval-share 0.005 --eval-every 500
+stage echo new --ctx 64 --batch 16 --weight-decay 0 --schedule constant --warmup 20 --steps 600
+stage brief echo --ctx 128 --batch 16 --weight-decay 0 --schedule constant --warmup 20 --steps 420
+stage talks brief --ctx 512 --batch 4 --schedule constant --warmup 20 --steps 2836 --eval-share 0.005
+stage last talks --ctx 512 --batch 4 --schedule linear --lr-floor 0.02 --warmup 0 --steps 1500 --eval-share 0.01
 
-"$tessera" quantize -q "$work/talks.gguf" "$out" Q8_0
+"$tessera" quantize -q "$work/last.gguf" "$out" Q8_0
 if cmp -s "$out" data/tales.gguf; then
   echo "$out is data/tales.gguf"
 else

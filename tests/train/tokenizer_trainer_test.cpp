@@ -430,8 +430,7 @@ TEST(SpmTrainer, ASpaceFollowsAControlToken) {
   ASSERT_OK_AND_ASSIGN(
       const TrainedVocab vocab,
       train_tokenizer(
-          next,
-          {.kind = TokenizerKind::spm, .n_vocab = 280, .character_coverage = 1, .control_tokens = {"<|x|>"}}));
+          next, {.kind = TokenizerKind::spm, .n_vocab = 280, .character_coverage = 1, .control_tokens = {"<|x|>"}}));
   EXPECT_EQ(vocab.n_text_tokens, 4u);  // ab, the control token, the space, ab
 }
 

@@ -2,8 +2,9 @@
 """Measures how the bundled model answers: conversations with words and names that its training text does not have.
 
 Usage: data/tales/measure.py [--program FILE] [--model FILE] [--talks N] [--temp X] [--seed N] [--wrong N] [--json FILE]
-Each message of a generated conversation is asked after the generated messages before it. Prints the share of right answers
-per kind of message: an answer to a question is right if it has the fact, a story if it names all that the user asked for.
+Each message of a generated conversation is asked after the generated messages before it. Prints the share of right
+answers per kind of message: an answer to a question is right if it has the fact, a story if it names all that the user
+asked for.
 "ended" is the share of answers that end before 250 tokens.
 """
 
@@ -26,6 +27,7 @@ from talks.cast import Cast  # noqa: E402
 from talks.talk import Turn, make_talk  # noqa: E402
 
 MAX_TOKENS = 250
+TALK_BYTES, BRIEF_BYTES = 1600, 400  # of a conversation
 GENERATED = re.compile(r"generated (\d+) tokens")
 
 
@@ -37,11 +39,11 @@ class Case:
     turn: Turn
 
 
-def cases(seed: int, n_talks: int) -> list[Case]:
+def cases(seed: int, n_talks: int, is_brief: bool) -> list[Case]:
     """All answers of so many conversations."""
     rng, cast, found = Rng(seed), Cast(held_out=True), []
     for _ in range(n_talks):
-        talk = make_talk(Rng(rng.bits()), cast, 1700)
+        talk = make_talk(Rng(rng.bits()), cast, BRIEF_BYTES if is_brief else TALK_BYTES, is_brief)
         text = f"<|system|>{talk.system}<|end|>" if talk.system else ""
         for turn in talk.turns:
             text += f"<|user|>{turn.user}<|end|><|assistant|>"
@@ -104,10 +106,11 @@ def main() -> int:
     parser.add_argument("--talks", type=int, default=40, help="number of conversations (default 40)")
     parser.add_argument("--temp", type=float, default=0.0, help="temperature (default 0: greedy)")
     parser.add_argument("--seed", type=int, default=1001)
+    parser.add_argument("--brief", action="store_true", help="conversations about one short story")
     parser.add_argument("--wrong", type=int, default=0, help="print so many wrong answers")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
-    asked = cases(options.seed, options.talks)
+    asked = cases(options.seed, options.talks, options.brief)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda case: answer_of(options, case.prompt), asked))
     results = [(case, *answer) for case, answer in zip(asked, answers, strict=True)]

@@ -1,4 +1,4 @@
-"""Draws what a conversation is about: beings with names and pronouns, things, places, and nouns that nobody has heard."""
+"""Draws what a conversation is about: beings with names, things, places, and invented nouns."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""The self-test of the conversations: the same seed gives the same text, answers are in their stories, words stay apart."""
+"""The self-test of the conversations: the same seed gives the same text, answers have their facts."""
 
 import re
 

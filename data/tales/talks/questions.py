@@ -65,7 +65,8 @@ QUESTIONS: dict[str, Texts] = {
     ),
     "friend": (
         "who helped {him}?", "who did {R} meet?", "whom did {R} meet?", "who was {his} friend?", "who was with {him}?",
-        "was {R} alone?", "did {R} have a friend?", "who else was there?", "who was the other one?", "who was {Rs} friend?",
+        "was {R} alone?", "did {R} have a friend?", "who else was there?", "who was the other one?",
+        "who was {Rs} friend?",
     ),
     "where": (
         "where did it happen?", "where was it?", "where was that?", "where did {R} go?", "where does it take place?",
@@ -96,11 +97,13 @@ QUESTIONS: dict[str, Texts] = {
         "when did the story happen?", "what time of the year was it?", "when?", "what time was it?",
     ),
     "food": (
-        "what did they eat?", "what did {R} eat?", "what was there to eat?", "did they eat something?", "what did they have for dinner?",
+        "what did they eat?", "what did {R} eat?", "what was there to eat?", "did they eat something?",
+        "what did they have for dinner?",
         "and what did they eat?", "which food was it?", "what kind of food did they have?",
     ),
     "home": (
-        "where did {R} live?", "where was {his} home?", "where does {R} live?", "where did {A} live?", "and where did {R} live?",
+        "where did {R} live?", "where was {his} home?", "where does {R} live?", "where did {A} live?",
+        "and where did {R} live?",
         "where was {Rs} house?",
     ),
     "problem": (
@@ -112,16 +115,20 @@ QUESTIONS: dict[str, Texts] = {
         "why was it hard?",
     ),
     "end": (
-        "how did it end?", "how does it end?", "what happened at the end?", "what was the end?", "how did the story end?",
+        "how did it end?", "how does it end?", "what happened at the end?", "what was the end?",
+        "how did the story end?",
         "what happened in the end?", "did it end well?", "was it a happy end?", "and in the end?", "the ending?",
         "tell me the end again", "how did it all end?", "what happened to {R3}?", "what became of {R3}?",
     ),
     "lesson": (
-        "what is the moral?", "what is the moral of the story?", "what can we learn from it?", "what do we learn from that?",
-        "what does the story teach?", "is there a moral?", "and the moral?", "what is the lesson?", "what was the point?",
+        "what is the moral?", "what is the moral of the story?", "what can we learn from it?",
+        "what do we learn from that?",
+        "what does the story teach?", "is there a moral?", "and the moral?", "what is the lesson?",
+        "what was the point?",
     ),
     "summary": (
-        "what was the story about?", "what was it about?", "can you sum it up?", "summarize the story", "in one sentence?",
+        "what was the story about?", "what was it about?", "can you sum it up?", "summarize the story",
+        "in one sentence?",
         "tell it in one sentence", "what happened in the story?", "give me a summary", "sum it up please",
     ),
     "title": (
@@ -133,7 +140,8 @@ QUESTIONS: dict[str, Texts] = {
     "is thing": ("did {R} {does} {Xa}?", "was it {Xa}?", "so {R} {did} {Xa}?"),
     "is colour": ("was the {T} {X}?", "is the {T} {X}?", "so the {T} was {X}?"),
     "happy": (
-        "was {R} happy in the end?", "were they happy in the end?", "did they become friends?", "was everything good again?",
+        "was {R} happy in the end?", "were they happy in the end?", "did they become friends?",
+        "was everything good again?",
         "was {R} happy?",
     ),
     "not told": (
@@ -167,7 +175,8 @@ def _place(story: Story) -> str:
 
 
 def _lowered(text: str) -> str:
-    return text[0].lower() + text[1:] if text.split(" ")[0] in ("The", "There", "They", "It", "During", "In", "A") else text
+    return text[0].lower() + text[1:] if text.split(" ")[0] in ("The", "There", "They", "It", "During", "In",
+        "A") else text
 
 
 class Questioner:
@@ -221,7 +230,8 @@ class Questioner:
         return ("{A} was {A.a}.", "{A.he} was {A.a}.", "{A} is the {A.k} in the story."), [[self.story.hero.kind]], {}
 
     def _friend_kind(self):
-        return ("{B} was {B.a}.", "{B} was {B.a}, a friend of {A}.", "{B.he} was {B.a}."), [[self.story.friend.kind]], {}
+        return ("{B} was {B.a}.", "{B} was {B.a}, a friend of {A}.",
+            "{B.he} was {B.a}."), [[self.story.friend.kind]], {}
 
     def _friend(self):
         return (
@@ -248,7 +258,8 @@ class Questioner:
             return ("{A.he} found {A.his} {T} again.", "they found the {T} that {A} had lost."), [[thing]], {}
         if plot.name == "dark":
             return ("nothing, but {B} carried {CTa}.",), [[thing]], {}
-        return ("nothing was found, but {A.he} {did} {CTa}.", "{A.he} did not find anything, but {A.he} {did} {CTa}."), \
+        return ("nothing was found, but {A.he} {did} {CTa}.",
+            "{A.he} did not find anything, but {A.he} {did} {CTa}."), \
             [[thing]], {"did": plot.verb[0]}
 
     def _colour(self):
@@ -333,7 +344,8 @@ class Questioner:
         if chance(self.rng, 50):
             return ("yes, {A} was {A.a}.", "yes, {A.he} was {A.a}."), [["yes"]], {"X": kind}
         other = self.rng.pick(words.ANIMALS)
-        return None if other == kind else (("no, {A} was {A.a}.", "no, {A.he} was {A.a}."), [["no,", kind]], {"X": other})
+        return None if other == kind else (("no, {A} was {A.a}.", "no, {A.he} was {A.a}."), [["no,", kind]],
+            {"X": other})
 
     def _is_name(self):
         name = self.story.hero.name
@@ -347,7 +359,8 @@ class Questioner:
             return None
         did = {"did": self.story.plot.verb[0]}
         if chance(self.rng, 50):
-            return ("yes, {A.he} {did} {CTa}.", "yes, it was {CTa}."), [["yes"]], {**did, "Xa": self.story.values["a_T"]}
+            return ("yes, {A.he} {did} {CTa}.", "yes, it was {CTa}."), [["yes"]], {**did,
+                "Xa": self.story.values["a_T"]}
         other = self.rng.pick(words.THINGS)
         if other == self.story.values["T"]:
             return None
@@ -361,4 +374,5 @@ class Questioner:
         if chance(self.rng, 50):
             return ("yes, it was {colour}.", "yes, the {T} was {colour}."), [["yes"]], {"X": colour}
         other = self.rng.pick(words.COLOURS)
-        return None if other == colour else (("no, it was {colour}.", "no, the {T} was {colour}."), [["no,", colour]], {"X": other})
+        return None if other == colour else (("no, it was {colour}.", "no, the {T} was {colour}."), [["no,", colour]],
+            {"X": other})

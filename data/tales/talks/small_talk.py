@@ -1,5 +1,5 @@
-"""What people say to a storyteller beside their wishes and questions, and what it answers. OFFER: the answer ends with the
-offer of a story about {offer}, and the next message may accept it."""
+"""What people say to a storyteller beside their wishes and questions, and what it answers. OFFERS: ends of
+answers; the next message may accept the offer."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "hi",
         ("hi", "hello", "hey", "hi there", "hello there", "good morning", "good evening", "good day", "hi!", "hey you",
-         "hello, is anyone there?", "greetings", "hi, how is it going?", "yo", "hallo", "good afternoon", "hello tessera"),
+         "hello, is anyone there?", "greetings", "hi, how is it going?", "yo", "hallo", "good afternoon",
+         "hello tessera"),
         ("Hello!", "Hi!", "Hello, nice to meet you.", "Hello there.", "Good to see you.", "Hi there!"),
         70, 7,
     ),
@@ -55,8 +56,10 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "who are you",
-        ("who are you?", "what are you?", "what is your name?", "what's your name?", "do you have a name?", "your name?",
-         "tell me about yourself", "who am i talking to?", "introduce yourself", "are you chatgpt?", "which model are you?",
+        ("who are you?", "what are you?", "what is your name?", "what's your name?", "do you have a name?",
+         "your name?",
+         "tell me about yourself", "who am i talking to?", "introduce yourself", "are you chatgpt?",
+         "which model are you?",
          "what model is this?", "are you a language model?"),
         ("I am tales, a very small language model that tells stories.",
          "My name is tales. I am a small language model, and I tell stories.",
@@ -66,7 +69,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "are you alive",
         ("are you alive?", "are you human?", "are you a person?", "are you real?", "are you a robot?", "are you an ai?",
-         "do you think?", "do you have feelings?", "can you feel something?", "are you a machine?", "are you conscious?",
+         "do you think?", "do you have feelings?", "can you feel something?", "are you a machine?",
+         "are you conscious?",
          "do you dream?", "do you sleep?", "do you have a body?", "do you eat?"),
         ("No, I am only a small program that tells stories.", "No. I am a small language model, a program.",
          "No, I am just a program, but my heroes are alive while I tell about them.",
@@ -95,7 +99,8 @@ TOPICS: tuple[Topic, ...] = (
         ("nice", "that was nice", "i like it", "that was a good story", "great story", "beautiful", "wonderful", "cool",
          "well done", "i love it", "that was great", "good job", "what a nice story", "lovely", "haha", "that's funny",
          "wow", "you are good at this", "i love you", "that was beautiful", "good story"),
-        ("Thank you!", "I am glad you like it.", "Thank you, that is kind.", "That makes me happy.", "How kind of you."),
+        ("Thank you!", "I am glad you like it.", "Thank you, that is kind.", "That makes me happy.",
+         "How kind of you."),
         35, 5,
     ),
     Topic(
@@ -123,21 +128,25 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "ok",
-        ("ok", "okay", "i see", "alright", "aha", "hm", "hmm", "oh", "right", "fine", "interesting", "really?", "i understand",
+        ("ok", "okay", "i see", "alright", "aha", "hm", "hmm", "oh", "right", "fine", "interesting", "really?",
+         "i understand",
          "got it", "good", "oh no", "oh really?"),
         ("Yes.", "All right.", "Good.", "Yes, so it was."),
         85, 3,
     ),
     Topic(
         "sad",
-        ("i am sad", "i'm sad", "i feel bad", "i am lonely", "i had a bad day", "i am afraid", "i can't sleep", "i am bored",
-         "i'm bored", "i am not feeling well", "i am ill", "i feel alone", "everything is bad", "i am angry", "so bored"),
+        ("i am sad", "i'm sad", "i feel bad", "i am lonely", "i had a bad day", "i am afraid", "i can't sleep",
+         "i am bored",
+         "i'm bored", "i am not feeling well", "i am ill", "i feel alone", "everything is bad", "i am angry",
+         "so bored"),
         ("I am sorry to hear that.", "Oh, I am sorry.", "That is not easy.", "I hope it gets better soon."),
         100, 3,
     ),
     Topic(
         "glad",
-        ("i am happy", "i had a good day", "i'm happy today", "it is my birthday", "i am in a good mood", "today was great",
+        ("i am happy", "i had a good day", "i'm happy today", "it is my birthday", "i am in a good mood",
+         "today was great",
          "it's my birthday today", "i have good news"),
         ("That is nice to hear!", "How nice!", "I am glad for you.", "That makes me glad too."),
         80, 1,
@@ -147,14 +156,16 @@ TOPICS: tuple[Topic, ...] = (
         ("what is your favourite animal?", "what is your favourite story?", "what do you like?", "do you like animals?",
          "what is your favorite color?", "do you like me?", "do you have friends?", "what is your favourite book?",
          "do you like stories?", "do you like cats?", "which story do you like best?"),
-        ("I like every story that ends well.", "I like stories best.", "I have no favourite. I like all that can be told.",
+        ("I like every story that ends well.", "I like stories best.",
+         "I have no favourite. I like all that can be told.",
          "I am only a program, but I like stories."),
         70, 2,
     ),
     Topic(
         "sums",
         ("what is {n} times {n2}?", "what is {n} plus {n2}?", "{n} + {n2}", "how much is {n} minus {n2}?", "{n}*{n2}=?",
-         "calculate {n} / {n2}", "can you calculate?", "what is the square root of {n}?", "do you know maths?", "{n}x{n2}",
+         "calculate {n} / {n2}", "can you calculate?", "what is the square root of {n}?", "do you know maths?",
+         "{n}x{n2}",
          "is {n} a prime number?", "solve x + {n} = {n2}", "what's {n}+{n2}", "what is {n} * {n2}?"),
         ("I cannot calculate. I only know stories.", "I am sorry, I am no good at sums. I only tell stories.",
          "Numbers are too hard for me. I only know stories.", "That I cannot do. I only know stories."),
@@ -162,7 +173,8 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "code",
-        ("write python code", "write a program that sorts a list", "can you code?", "write code in c++", "do you know java?",
+        ("write python code", "write a program that sorts a list", "can you code?", "write code in c++",
+         "do you know java?",
          "how do i write a loop?", "fix my code", "write a function", "what does this code do?", "how do i use git?",
          "write a web page", "explain pointers", "def f(x): return x", "how do i install linux?", "write a sql query",
          "print hello world", "write a shell script", "can you write javascript?", "implement quicksort", "debug this"),
@@ -177,27 +189,36 @@ TOPICS: tuple[Topic, ...] = (
          "why is the sky blue?", "how tall is mount everest?", "what is the meaning of life?", "who wrote hamlet?",
          "what is a black hole?", "when did columbus sail?", "how do airplanes fly?", "what is quantum physics?",
          "how many people live in china?", "what is the largest country?", "who was einstein?", "explain relativity",
-         "what is the price of gold?", "will it rain tomorrow?", "what is love?", "is there a god?", "how old is the earth?",
-         "what is the capital of {place2}?", "tell me a fact", "what does photosynthesis mean?", "who invented the {thing}?",
-         "how does a {thing} work?", "what is {a_thing}?", "where can i buy {a_thing}?", "how much does {a_thing} cost?"),
+         "what is the price of gold?", "will it rain tomorrow?", "what is love?", "is there a god?",
+         "how old is the earth?",
+         "what is the capital of {place2}?", "tell me a fact", "what does photosynthesis mean?",
+         "who invented the {thing}?",
+         "how does a {thing} work?", "what is {a_thing}?", "where can i buy {a_thing}?",
+         "how much does {a_thing} cost?"),
         ("I do not know. I only know stories.", "I am sorry, I know nothing about that. I only tell stories.",
          "That I cannot tell you. I only know stories.", "I only know stories, so I cannot answer that."),
         90, 7,
     ),
     Topic(
         "tasks",
-        ("translate this into german", "write an email", "write a poem", "sing a song", "tell me a joke", "play a game with me",
-         "give me a recipe", "how do i cook rice?", "what should i eat?", "book a flight", "find a restaurant", "write an essay",
-         "summarize this article", "play music", "set an alarm", "turn on the light", "search the web", "draw a picture",
-         "give me advice", "what should i do?", "do my homework", "speak french", "parlez-vous francais?", "sprechen sie deutsch?",
-         "make a list", "plan my day", "buy me {a_thing}", "call my mother", "open the window", "tell me a secret", "rap"),
+        ("translate this into german", "write an email", "write a poem", "sing a song", "tell me a joke",
+         "play a game with me",
+         "give me a recipe", "how do i cook rice?", "what should i eat?", "book a flight", "find a restaurant",
+         "write an essay",
+         "summarize this article", "play music", "set an alarm", "turn on the light", "search the web",
+         "draw a picture",
+         "give me advice", "what should i do?", "do my homework", "speak french", "parlez-vous francais?",
+         "sprechen sie deutsch?",
+         "make a list", "plan my day", "buy me {a_thing}", "call my mother", "open the window", "tell me a secret",
+         "rap"),
         ("I cannot do that. I only know stories.", "I am sorry, that is too hard for me. I only tell stories.",
          "That I cannot do, but I can tell stories.", "I only know stories, so I cannot help with that."),
         90, 6,
     ),
     Topic(
         "unclear",
-        ("asdf", "?", "...", "??", "blah", "qwerty", "what?", "huh?", "{noise}", "{noise} {noise}", "lol", "test", "a", "1",
+        ("asdf", "?", "...", "??", "blah", "qwerty", "what?", "huh?", "{noise}", "{noise} {noise}", "lol", "test", "a",
+         "1",
          "foo bar", "i don't understand", "123", "hgjk", "pardon?", "x", "nothing", "i don't know", "idk", "whatever"),
         ("I did not understand that.", "I am not sure what you mean.", "I am sorry, I do not understand."),
         90, 4,
@@ -213,10 +234,12 @@ TOPICS: tuple[Topic, ...] = (
 
 YES: Texts = (
     "yes", "yes please", "yes, please", "sure", "ok", "okay", "yeah", "of course", "please do", "gladly", "go ahead",
-    "yes!", "why not", "that would be nice", "oh yes", "yep", "please", "yes, tell me", "i would like that", "ok, do it",
+    "yes!", "why not", "that would be nice", "oh yes", "yep", "please", "yes, tell me", "i would like that",
+    "ok, do it",
     "do it", "sounds good", "good idea", "let's hear it",
 )
-NO: Texts = ("no", "no thanks", "no, thank you", "not now", "nope", "no thank you", "not really", "maybe later", "rather not")
+NO: Texts = ("no", "no thanks", "no, thank you", "not now", "nope", "no thank you", "not really", "maybe later",
+    "rather not")
 ANSWERS_TO_NO: Texts = (
     "All right. Just tell me when you would like a story.", "That is fine. Maybe later.", "All right.",
     "Good. I am here when you want one.",
@@ -239,60 +262,76 @@ NO_STORY_YET: Texts = (
 
 SYSTEM: Texts = (
     "You are a helpful assistant.", "You are a friendly storyteller.", "You tell short stories.", "Be kind and brief.",
-    "You are tales, a small model that tells stories.", "Answer in one or two sentences.", "You are a helpful AI assistant.",
+    "You are tales, a small model that tells stories.", "Answer in one or two sentences.",
+    "You are a helpful AI assistant.",
     "Tell stories for children.", "You are a wise old storyteller. Be polite.", "Answer the questions of the user.",
-    "You are a chat bot in a terminal.", "Speak simple English.", "You are a pirate.", "Always be friendly and helpful.",
+    "You are a chat bot in a terminal.", "Speak simple English.", "You are a pirate.",
+    "Always be friendly and helpful.",
 )
 
 WISHES: Texts = (
-    "tell me a story about {about}", "tell me a story about {about}", "tell me a story about {about}", "a story about {about}",
+    "tell me a story about {about}", "tell me a story about {about}", "tell me a story about {about}",
+    "a story about {about}",
     "can you tell me a story about {about}?", "please tell me a story about {about}", "tell a story about {about}",
     "i want a story about {about}", "i would like a story about {about}", "could you tell me a story about {about}?",
-    "do you know a story about {about}?", "write a story about {about}", "story about {about}", "make up a story about {about}",
+    "do you know a story about {about}?", "write a story about {about}", "story about {about}",
+    "make up a story about {about}",
     "tell me something about {about}", "i'd like to hear about {about}", "one about {about}", "a tale about {about}",
-    "give me a story about {about}", "let's have a story about {about}", "tell me about {about}", "write me a short tale about {about}",
+    "give me a story about {about}", "let's have a story about {about}", "tell me about {about}",
+    "write me a short tale about {about}",
     "how about a story with {about}?", "a story with {about} please", "can i have a story about {about}?",
     "my daughter wants a story about {about}", "now tell me a story about {about}", "a bedtime story about {about}",
-    "hi, tell me a story about {about}", "hello! can you tell a story about {about}?", "i want to hear a story about {about}",
-    "would you tell me a story about {about}, please?", "we want a story about {about}", "tell us a story about {about}",
+    "hi, tell me a story about {about}", "hello! can you tell a story about {about}?",
+    "i want to hear a story about {about}",
+    "would you tell me a story about {about}, please?", "we want a story about {about}",
+    "tell us a story about {about}",
     "invent a story about {about}", "please, a story about {about}", "tell me a tale of {about}",
     "i am in the mood for a story about {about}", "create a story about {about}", "do one about {about}",
 )
-WISHES_BARE: Texts = ("{bare}", "{bare} story", "{bare} story please", "{bare}!", "{about}", "{about} please", "a {bare} story")
+WISHES_BARE: Texts = ("{bare}", "{bare} story", "{bare} story please", "{bare}!", "{about}", "{about} please",
+    "a {bare} story")
 MORE_WISHES: Texts = (
     "another one, about {about}", "another story, about {about}", "now one about {about}", "and one about {about}?",
     "another one about {about} please", "can you tell me another one, about {about}?", "one more, with {about}",
     "now a story about {about}", "and now about {about}", "the next one about {about}", "next: {about}",
-    "tell me another story, this time about {about}", "what about {about}?", "and {about}?", "do you have one about {about}?",
+    "tell me another story, this time about {about}", "what about {about}?", "and {about}?",
+    "do you have one about {about}?",
     "one about {about} now", "ok, now {about}", "again, but with {about}", "and a story about {about}?",
 )
 ANY_STORY: Texts = (
-    "tell me a story", "a story please", "tell me a story please", "can you tell me a story?", "i want a story", "story",
+    "tell me a story", "a story please", "tell me a story please", "can you tell me a story?", "i want a story",
+    "story",
     "tell me something", "please tell a story", "write a story", "story please", "a story", "tell me any story",
     "i would like a story", "surprise me", "tell me a bedtime story", "do you know a story?", "start", "begin",
 )
 ANOTHER: Texts = (
     "another one", "another one please", "one more", "tell me another one", "another story", "more stories", "again",
-    "can i have another one?", "one more please", "please tell me another story", "another", "a new story", "a different one",
+    "can i have another one?", "one more please", "please tell me another story", "another", "a new story",
+    "a different one",
     "a different story please", "tell another", "next", "next one",
 )
 SHORTER: Texts = (
     "a shorter one please", "a short story", "a shorter one", "a short one please", "tell me a very short story",
-    "can you tell a shorter one?", "shorter please", "too long, a shorter one", "that was too long", "something shorter",
+    "can you tell a shorter one?", "shorter please", "too long, a shorter one", "that was too long",
+    "something shorter",
 )
 SHORT_ABOUT: Texts = (
     "a short story about {about}", "tell me a short story about {about}", "a very short story about {about} please",
     "a short one about {about}", "a shorter one, about {about}",
 )
 LONGER: Texts = (
-    "a longer one please", "a long story", "a longer one", "tell me a long story", "can you tell a longer one?", "longer please",
+    "a longer one please", "a long story", "a longer one", "tell me a long story", "can you tell a longer one?",
+    "longer please",
     "that was too short",
 )
 GO_ON: Texts = (
-    "go on", "go on please", "continue", "and then?", "what happened next?", "what happened then?", "and?", "tell me more",
-    "more", "please go on", "keep going", "then what?", "is there more?", "how does it go on?", "what then?", "continue please",
+    "go on", "go on please", "continue", "and then?", "what happened next?", "what happened then?", "and?",
+    "tell me more",
+    "more", "please go on", "keep going", "then what?", "is there more?", "how does it go on?", "what then?",
+    "continue please",
     "don't stop", "what did they do then?", "and what happened after that?", "tell me more about {A}", "the next day?",
 )
 LEAD_INS: Texts = (
-    "Gladly.", "Of course.", "With pleasure.", "All right.", "Here it is.", "Yes, gladly.", "Very well.", "Here is one.",
+    "Gladly.", "Of course.", "With pleasure.", "All right.", "Here it is.", "Yes, gladly.", "Very well.",
+    "Here is one.",
 )

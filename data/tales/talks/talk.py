@@ -15,7 +15,8 @@ from .text import as_typed, chance, fill, sentence_case, with_article
 KINDS = tuple(
     kind
     for kind, weight in {
-        "name": 5, "friend name": 2, "who": 4, "kind": 2, "friend kind": 2, "friend": 3, "where": 5, "thing": 4, "found": 5,
+        "name": 5, "friend name": 2, "who": 4, "kind": 2, "friend kind": 2, "friend": 3, "where": 5, "thing": 4,
+        "found": 5,
         "colour": 3, "number": 2, "weather": 2, "time": 2, "food": 2, "home": 2, "problem": 3, "why": 2, "end": 5,
         "lesson": 2, "summary": 2, "title": 2, "is kind": 1, "is name": 1, "is thing": 1, "is colour": 1,
         "happy": 1, "not told": 2,
@@ -60,7 +61,8 @@ class Talk:
 
     def _names(self, story: Story) -> list[str]:
         wish = story.wish
-        text = " ".join((wish.kind, wish.name, wish.friend_kind, wish.thing, wish.place, wish.topic, story.hero.kind, story.hero.name,
+        text = " ".join((wish.kind, wish.name, wish.friend_kind, wish.thing, wish.place, wish.topic, story.hero.kind,
+            story.hero.name,
                          story.friend.name, story.friend.kind, story.values["T"]))
         return text.split() + [plural(word) for word in text.split()]
 
@@ -98,7 +100,8 @@ def draw_wish(rng: Rng, cast: Cast) -> tuple[Wish, str, str]:
         with_thing = f" and {with_article(thing)}" if thing else ""
         return Wish(kind=being, thing=thing, is_pair=True), f"two {plural(being)}{with_thing}", ""
     if kind < 98:
-        being = rng.pick(("grandmother", "grandfather", "dog", "cat", "sister", "brother", "mother", "teacher", "friend", "rabbit"))
+        being = rng.pick(("grandmother", "grandfather", "dog", "cat", "sister", "brother", "mother", "teacher",
+            "friend", "rabbit"))
         being = being if not cast.held_out and chance(rng, 60) else cast.kind(rng)
         name = cast.given_name(rng) if chance(rng, 40) else ""
         return Wish(kind=being, name=name), f"my {being}{' ' + name if name else ''}", ""
@@ -247,7 +250,8 @@ def name_turn(talk: Talk) -> None:
         answer = fill(rng, rng.pick(small_talk.YOUR_NAME_IS), {"U": talk.user_name})
         talk.add(rng.pick(small_talk.WHAT_IS_MY_NAME), answer, "my name", [[talk.user_name]])
     elif chance(rng, 20):
-        talk.add(rng.pick(small_talk.WHAT_IS_MY_NAME), rng.pick(small_talk.NO_NAME), "my name", [["not know"], ["not tell"]])
+        talk.add(rng.pick(small_talk.WHAT_IS_MY_NAME), rng.pick(small_talk.NO_NAME), "my name", [["not know"],
+            ["not tell"]])
     else:
         talk.user_name = talk.cast.given_name(rng)
         said = fill(rng, rng.pick(small_talk.MY_NAME), {"U": talk.user_name})
@@ -260,7 +264,8 @@ def name_turn(talk: Talk) -> None:
 def no_story_turn(talk: Talk) -> None:
     """A question before any story."""
     rng = talk.rng
-    said = rng.pick(tuple(q for kind in ("who", "where", "end", "lesson", "name") for q in QUESTIONS[kind] if "{" not in q))
+    said = rng.pick(tuple(q for kind in ("who", "where", "end", "lesson",
+        "name") for q in QUESTIONS[kind] if "{" not in q))
     talk.offer, talk.offered_any = None, False
     talk.add(said, rng.pick(small_talk.NO_STORY_YET) + " " + _offer(talk), "no story")
 
@@ -304,6 +309,16 @@ def make_talk(rng: Rng, cast: Cast, max_bytes: int, is_brief: bool = False) -> T
             talk.offer, talk.offered_any = offer
             break
     return talk
+
+
+def echo(rng: Rng, cast: Cast, n_bytes: int) -> str:
+    """Random words, and the same words as the answer: from these a model learns to copy sooner than from stories."""
+    known = words.ANIMALS + words.PEOPLE + words.THINGS + words.PLACES + words.WOMEN + words.MEN + words.FOODS
+    said = ""
+    while len(said) < n_bytes:
+        said += " " + (rng.pick(known) if chance(rng, 60) else cast.invented(rng) if chance(rng,
+            70) else cast.rare_name(rng))
+    return f"<|user|>{said[1:]}<|end|><|assistant|>{said[1:]}<|end|>"
 
 
 def rendered(talk: Talk) -> str:

@@ -7,8 +7,10 @@ def words(text: str) -> tuple[str, ...]:
 
 
 ANIMALS = words(
-    "fox, bear, wolf, rabbit, hare, mouse, cat, dog, kitten, puppy, duck, goose, hen, rooster, owl, sparrow, robin, crow,"
-    "raven, magpie, swan, stork, heron, eagle, hawk, falcon, pigeon, parrot, penguin, seal, whale, dolphin, shark, fish,"
+    "fox, bear, wolf, rabbit, hare, mouse, cat, dog, kitten, puppy, duck, goose, hen, rooster, owl, sparrow, robin,"
+    "crow,"
+    "raven, magpie, swan, stork, heron, eagle, hawk, falcon, pigeon, parrot, penguin, seal, whale, dolphin, shark,"
+    "fish,"
     "salmon, goldfish, octopus, crab, snail, turtle, tortoise, frog, toad, lizard, snake, crocodile, dragon, dinosaur,"
     "unicorn, horse, pony, donkey, cow, calf, bull, sheep, lamb, goat, pig, piglet, hedgehog, badger, squirrel, beaver,"
     "otter, mole, weasel, deer, elk, lion, tiger, leopard, panther, elephant, monkey, gorilla, zebra, camel, kangaroo,"
@@ -18,7 +20,8 @@ ANIMALS = words(
     "wild boar, mountain goat, field mouse, grey cat, black dog, white horse, baby elephant, little bird, old wolf"
 )
 PEOPLE = words(
-    "girl, boy, child, woman, man, king, queen, prince, princess, knight, farmer, baker, miller, tailor, sailor, pirate,"
+    "girl, boy, child, woman, man, king, queen, prince, princess, knight, farmer, baker, miller, tailor, sailor,"
+    "pirate,"
     "captain, fisherman, hunter, shepherd, gardener, teacher, doctor, nurse, painter, singer, dancer, musician, clown,"
     "magician, wizard, witch, fairy, elf, dwarf, giant, ghost, robot, alien, astronaut, pilot, driver, soldier, guard,"
     "thief, detective, inventor, scientist, writer, poet, cook, shoemaker, carpenter, blacksmith, clockmaker, potter,"
@@ -29,11 +32,15 @@ PEOPLE = words(
 )
 THINGS = words(
     "boat, ship, key, ring, crown, sword, shield, lamp, lantern, candle, clock, watch, book, letter, map, box, chest,"
-    "basket, bag, hat, coat, scarf, shoe, boot, glove, sock, button, needle, mirror, comb, cup, bowl, spoon, knife, pot,"
-    "kite, ball, doll, drum, flute, bell, whistle, violin, balloon, bicycle, cart, wagon, train, car, bus, sledge, raft,"
-    "umbrella, ladder, rope, wheel, door, window, chair, table, bed, blanket, pillow, flag, feather, stone, pebble, shell,"
+    "basket, bag, hat, coat, scarf, shoe, boot, glove, sock, button, needle, mirror, comb, cup, bowl, spoon, knife,"
+    "pot,"
+    "kite, ball, doll, drum, flute, bell, whistle, violin, balloon, bicycle, cart, wagon, train, car, bus, sledge,"
+    "raft,"
+    "umbrella, ladder, rope, wheel, door, window, chair, table, bed, blanket, pillow, flag, feather, stone, pebble,"
+    "shell,"
     "pearl, diamond, coin, star, moon, cloud, rainbow, snowflake, flower, rose, tree, leaf, seed, apple, pear, pumpkin,"
-    "cake, egg, nest, bottle, brush, pencil, picture, puzzle, stick, statue, telescope, teapot, jar, ribbon, chain, nut,"
+    "cake, egg, nest, bottle, brush, pencil, picture, puzzle, stick, statue, telescope, teapot, jar, ribbon, chain,"
+    "nut,"
     "magic lamp, golden key, old clock, red balloon, toy train, paper boat, treasure, music box, wooden horse, bridge,"
     "rocket, submarine, tractor, carrot, tomato, hammer, bench, fountain, swing, snow globe"
 )
@@ -57,7 +64,8 @@ WOMEN = words(
     "Lotte, Mara, Nelly, Olive, Pia, Rita, Sara, Tina, Zoe, Amelia, Betty, Carla, Dora, Elsa, Frida, Heidi, Mia, Susie"
 )
 MEN = words(
-    "Otto, Tom, Max, Ben, Emil, Finn, Karl, Leo, Nils, Oscar, Paul, Rolf, Sam, Theo, Viktor, Willi, Anton, Bruno, Caspar,"
+    "Otto, Tom, Max, Ben, Emil, Finn, Karl, Leo, Nils, Oscar, Paul, Rolf, Sam, Theo, Viktor, Willi, Anton, Bruno,"
+    "Caspar,"
     "David, Erik, Felix, Georg, Hugo, Ivan, Jakob, Kurt, Lars, Milo, Noah, Oliver, Peter, Robin, Simon, Tim, Valentin,"
     "Adam, Bill, Charlie, Dan, Eddie, Frank, Gus, Henry, Jack, Joe, Kilian, Luke, Martin, Ned, Pip, Rudi, Toby, Walter"
 )
@@ -90,7 +98,8 @@ HOMES = words(
 )
 
 HELD_OUT_ANIMALS = words(
-    "walrus, giraffe, flamingo, lobster, iguana, beetle, yak, moose, ferret, pelican, hippo, lynx, wombat, llama, puffin,"
+    "walrus, giraffe, flamingo, lobster, iguana, beetle, yak, moose, ferret, pelican, hippo, lynx, wombat, llama,"
+    "puffin,"
     "jaguar, tadpole, wasp, rhino, hummingbird"
 )
 HELD_OUT_PEOPLE = words(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds tessera and generates text with a model: demo.sh [MODEL.gguf [flags of `tessera run`]]
+# Builds tessera and starts a conversation: demo.sh [MODEL.gguf [flags of `tessera chat`]]
 # The model is the argument, else TESSERA_MODEL, else the bundled model.
 set -euo pipefail
 model=${1:-${TESSERA_MODEL:-}}
@@ -11,7 +11,4 @@ if [ -n "$model" ] && [ ! -f "$model" ]; then
 fi
 install_packages scripts/packages.txt
 build release tessera
-if [ $# -gt 1 ]; then
-  exec build/release/bin/tessera run -m "$model" "${@:2}"
-fi
-exec build/release/bin/tessera run ${model:+-m "$model"} -p "Once upon a time" -n 200 --seed 1 --temp 0.7 --echo
+exec build/release/bin/tessera chat ${model:+-m "$model"} "${@:2}"

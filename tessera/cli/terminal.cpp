@@ -123,6 +123,7 @@ class TtyTerminal final : public Terminal {
   bool take_escape() override {
     const bool was_interrupted = TerminalSignals::take_interrupt();
     bool is_escape = was_interrupted || TerminalSignals::has_ended();
+    if (is_dumb_) return is_escape || has_ended_;  // lines typed meanwhile are for read_plain_line()
     if (!read_for(0)) has_ended_ = true;
     while (auto key = decoder_.next()) {
       const size_t n_bytes = key->text.size() + sizeof(Key);

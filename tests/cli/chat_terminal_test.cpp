@@ -296,5 +296,17 @@ TEST_F(ChatTerminal, ADumbTerminalGetsNoControlSequences) {
   EXPECT_EQ(user().output().find(kEscape), std::string::npos);
 }
 
+TEST_F(ChatTerminal, ALineTypedDuringAReplyIsReadAfterItOnADumbTerminal) {
+  const std::string model = model_with({{{"on ", "and "}, true}});
+  child_ = std::make_unique<PtyChild>(
+      std::vector<std::string>{program_path(), "chat", "-q", "-m", model, "--temp", "0", "-c", "4096", "-n", "3000"},
+      std::vector<std::string>{"TERM=dumb", "HOME=" + (temporary_dir() / "chat_home").string()});
+  ASSERT_TRUE(user().wait_for_text(">>>"));
+  say("Go", "on and on and");
+  user().type("/bye\r");
+  EXPECT_EQ(child_->wait_for_exit(), 0);
+  EXPECT_NE(user().output().find("stopped after 3000 tokens"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -116,6 +116,18 @@ TEST(ReplyContent, MarksAroundItAreDropped) {
   EXPECT_EQ(parse_reply("apriel", "a[BEGIN FINAL RESPONSE]b[END FINAL RESPONSE]").content, "b");
 }
 
+TEST(ReplyContent, MarksThatOnlyContentHasAreReadInThePieceThatBeginsIt) {
+  ReplyCase given{.family = text::find_reply_family("apriel").value()};
+  for (const auto reasoning : {text::ReasoningFormat::none, text::ReasoningFormat::separate}) {
+    given.options.reasoning = reasoning;
+    for (const std::string_view raw : {"b [END FINAL RESPONSE]", "\xC3\xA9[END FINAL RESPONSE]x"}) {
+      const ParsedReply whole = parse_whole(given, raw);
+      EXPECT_EQ(whole.reply.content.find("[END"), std::string::npos) << whole.reply.content;
+      EXPECT_EQ(parse_bytes(given, raw), whole) << raw;
+    }
+  }
+}
+
 TEST(ReplyContent, CitationMarksAreDropped) {
   EXPECT_EQ(parse_reply("command-r7b", "At <co>03:12</co: 0:[0],1:[2]>, <co>x</co: 1>.").content, "At 03:12, x.");
   const std::string open = "a</co:" + std::string(300, ' ') + "b";

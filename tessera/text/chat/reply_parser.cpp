@@ -6,6 +6,7 @@
 #include "tessera/text/chat/harmony.h"
 #include "tessera/text/chat/reply_marks.h"
 #include "tessera/text/chat/reply_output.h"
+#include "tessera/text/unicode.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text {
@@ -187,8 +188,10 @@ bool ReplyParser::Machine::read_text(std::string_view text, bool is_last) {
   const MarkSet::Look look = text_marks().look(text, is_last);
   if (look.kind == MarkSet::Kind::wait) return false;
   if (look.kind == MarkSet::Kind::mark) return read_mark(text, look, is_last);
-  add_content(text.substr(0, look.n_bytes));
-  return take(look.n_bytes);
+  // Marks of the start count only there: from the second code point on, the text is content.
+  const size_t n_bytes = at_ == At::start ? next_code_point(text).n_bytes : look.n_bytes;
+  add_content(text.substr(0, n_bytes));
+  return take(n_bytes);
 }
 
 void ReplyParser::Machine::add_content(std::string_view text) {

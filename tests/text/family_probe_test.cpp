@@ -1,4 +1,4 @@
-// Reply families that are read off the calls of unknown templates: an invented template for each shape of calls.
+// Reply families found from the calls of unknown templates: an invented template for each shape of calls.
 #include <gtest/gtest.h>
 
 #include "tessera/text/chat/chat_template.h"

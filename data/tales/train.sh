@@ -27,8 +27,8 @@ stage() {
 
 data/tales/generate_talks.py --seed 1 --echo --bytes 4000000 --out "$work/echo.txt"
 data/tales/generate_talks.py --seed 1 --brief --bytes 8000000 --out "$work/brief.txt"
-data/tales/generate_talks.py --seed 1 --bytes 30000000 --out "$work/talks.txt"
-data/tales/generate_talks.py --seed 2 --bytes 14000000 --out "$work/last.txt"
+data/tales/generate_talks.py --seed 1 --bytes 60000000 --out "$work/talks.txt"
+data/tales/generate_talks.py --seed 2 --bytes 36000000 --out "$work/last.txt"
 
 # The vocabulary, the template and the initial weights. One step with hardly any rate learns nothing.
 [ -f "$work/new.gguf" ] || "$tessera" train -q --text "$work/talks.txt" -o "$work/new.gguf" --model-name tales \
@@ -39,8 +39,8 @@ data/tales/generate_talks.py --seed 2 --bytes 14000000 --out "$work/last.txt"
 # Copying is learned first: from repeated words, within 600 steps. From stories alone, it takes many times as long.
 stage echo new --ctx 64 --batch 16 --weight-decay 0 --schedule constant --warmup 20 --steps 600
 stage brief echo --ctx 128 --batch 16 --weight-decay 0 --schedule constant --warmup 20 --steps 420
-stage talks brief --ctx 512 --batch 4 --schedule constant --warmup 20 --steps 2836 --eval-share 0.005
-stage last talks --ctx 512 --batch 4 --schedule linear --lr-floor 0.02 --warmup 0 --steps 1500 --eval-share 0.01
+stage talks brief --ctx 512 --batch 4 --schedule constant --warmup 20 --steps 9000 --eval-share 0.005
+stage last talks --ctx 512 --batch 4 --schedule linear --lr-floor 0.02 --warmup 0 --steps 4000 --eval-share 0.01
 
 "$tessera" quantize -q "$work/last.gguf" "$out" Q8_0
 if cmp -s "$out" data/tales.gguf; then

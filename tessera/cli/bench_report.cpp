@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "tessera/base/counted.h"
 #include "tessera/cli/console.h"
 
 namespace tessera::cli {
@@ -168,8 +169,8 @@ std::string md_peaks(const BenchMachine& machine) {
   std::string text = fmt::format("{}, {}\n", machine.device, machine.isa);
   for (const auto& [n_threads, peaks] : machine.peaks) {
     const std::string bf16 = peaks.bf16_gmacs > 0 ? fmt::format("bf16 {:.1f} GMAC/s, ", peaks.bf16_gmacs) : "";
-    text += fmt::format("peaks with {} thread{}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, {}read {:.1f} GB/s\n",
-                        n_threads, n_threads == 1 ? "" : "s", peaks.int8_gmacs, peaks.f32_gmacs, bf16, peaks.read_gbps);
+    text += fmt::format("peaks with {}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, {}read {:.1f} GB/s\n",
+                        counted(n_threads, "thread"), peaks.int8_gmacs, peaks.f32_gmacs, bf16, peaks.read_gbps);
   }
   return text + "\n";
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tessera/base/counted.h"
 #include "tessera/base/file.h"
 #include "tessera/cli/chat_file.h"
 #include "tessera/cli/chat_show.h"
@@ -65,9 +66,6 @@ Result<std::string> one_path(std::string_view text) {
   if (words.size() != 1) return fail(ErrorCode::invalid_argument, "want one file");
   return std::move(words.front());
 }
-
-// "1 message", "2 messages".
-std::string counted(size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 // The beginning of a text as one line.
 std::string excerpt(std::string_view text) {

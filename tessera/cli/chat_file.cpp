@@ -6,6 +6,7 @@
 
 #include "tessera/base/file.h"
 #include "tessera/cli/model_facts.h"
+#include "tessera/cli/tool_call_json.h"
 #include "tessera/text/chat/json_view.h"
 
 namespace tessera::cli {
@@ -21,9 +22,7 @@ std::string fingerprint_text(const Engine& engine) { return fmt::format("{:016x}
 ChatJson to_json(const text::ChatMessage& message) {
   ChatJson json = {{"role", message.role}, {"content", message.content}};
   if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
-  for (const text::ToolCall& call : message.calls)
-    json["tool_calls"].push_back(
-        {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  if (!message.calls.empty()) json["tool_calls"] = tool_calls_json(message.calls);
   if (!message.call_id.empty()) json["tool_call_id"] = message.call_id;
   if (message.is_cut) json["cut"] = true;
   return json;

@@ -4,10 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/base/counted.h"
 #include "tessera/cli/call_text.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/line_input.h"
 #include "tessera/cli/option_flags.h"
+#include "tessera/cli/tool_call_json.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -26,15 +28,11 @@ std::string_view finish_reason(const ChatReply& reply) {
 double per_second(int64_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0; }
 
 std::string reply_json(const ChatReply& reply) {
-  PipeJson calls = PipeJson::array();
-  for (const text::ToolCall& call : reply.reply.calls)
-    calls.push_back(
-        {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   const ChatCounts& counts = reply.counts;
   const ReplyTimes& times = reply.times;
   PipeJson json = {{"content", reply.reply.content},
                    {"reasoning", reply.reply.reasoning},
-                   {"tool_calls", std::move(calls)},
+                   {"tool_calls", tool_calls_json(reply.reply.calls)},
                    {"finish_reason", finish_reason(reply)},
                    {"usage",
                     {{"prompt_tokens", counts.n_prompt},
@@ -126,8 +124,7 @@ Result<> run_piped_chat(Chat& chat, PipeFormat format, const std::function<Resul
     TESSERA_TRY(on_reply());
   }
   if (piped.n_failed() > 0)
-    return fail(ErrorCode::invalid_argument, "{} message{} got no reply", piped.n_failed(),
-                piped.n_failed() == 1 ? "" : "s");
+    return fail(ErrorCode::invalid_argument, "{} got no reply", counted(piped.n_failed(), "message"));
   return {};
 }
 

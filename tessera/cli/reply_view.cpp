@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "tessera/base/counted.h"
 #include "tessera/cli/call_text.h"
 #include "tessera/text/utf8.h"
 
@@ -120,7 +121,7 @@ std::string ReplyView::end_reasoning(double seconds, int64_t n_tokens) {
   if (section_ == Section::reasoning) close_section();
   if (options_.thinking == ThinkingView::show || options_.markup == Markup::plain) return "";
   close_section();
-  const std::string text = fmt::format("thought for {:.1f} s, {} token{}", seconds, n_tokens, n_tokens == 1 ? "" : "s");
+  const std::string text = fmt::format("thought for {:.1f} s, {}", seconds, counted(n_tokens, "token"));
   add_rows(wrap_message(text, kDimStyle, options_));
   needs_gap_ = true;
   return draw(true);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/counted.h"
 #include "tessera/convert/mix_rules.h"
 #include "tessera/convert/quantize.h"
 #include "tessera/gguf/keys.h"
@@ -48,8 +49,6 @@ Result<> check_imatrix(const QuantizePlan& plan, const Imatrix& imatrix) {
   return fail(ErrorCode::mismatch, "none of the {} weights in the importance matrix is in the model, e.g. {}",
               imatrix.entries.size(), quote_name(imatrix.entries.begin()->first));
 }
-
-std::string count_of(size_t n) { return fmt::format("{} tensor{}", n, n == 1 ? "" : "s"); }
 
 }  // namespace
 
@@ -105,13 +104,16 @@ std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOpt
   }
   std::vector<std::string> warnings;
   if (n_again > 0)
-    warnings.push_back(count_of(n_again) + " quantized before: quantizing again from the original loses less");
+    warnings.push_back(counted(n_again, "tensor") + " quantized before: quantizing again from the original loses less");
   if (n_fallback > 0)
-    warnings.push_back(count_of(n_fallback) + " whose rows are no whole blocks of the wanted type: a fallback is used");
+    warnings.push_back(counted(n_fallback, "tensor") +
+                       " whose rows are no whole blocks of the wanted type: a fallback is used");
   if (n_unweighted > 0)
-    warnings.push_back(count_of(n_unweighted) + " without an entry in the importance matrix: quantized unweighted");
+    warnings.push_back(counted(n_unweighted, "tensor") +
+                       " without an entry in the importance matrix: quantized unweighted");
   if (n_wanting > 0)
-    warnings.push_back(count_of(n_wanting) + " of types that are poor without an importance matrix (option imatrix)");
+    warnings.push_back(counted(n_wanting, "tensor") +
+                       " of types that are poor without an importance matrix (option imatrix)");
   return warnings;
 }
 

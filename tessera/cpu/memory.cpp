@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/counted.h"
 #include "tessera/base/file.h"
 #include "tessera/base/memory_nodes.h"
 #include "tessera/cpu/hbm.h"
@@ -80,7 +81,7 @@ Result<std::string> availability(Pages pages) {
       return huge_availability();
     case Pages::numa: {
       TESSERA_ASSIGN(const std::vector<int> nodes, memory_nodes());
-      return fmt::format("{} memory node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
+      return counted(nodes.size(), "memory node");
     }
     case Pages::hbm:
       TESSERA_TRY(require_hbm());

@@ -39,6 +39,15 @@ std::vector<text::ChatMessage> without_oldest(std::span<const text::ChatMessage>
   return rest;
 }
 
+// The numbers above n_dropped of oldest messages that are whole turns. The last turn must stay.
+std::vector<size_t> droppable_counts(std::span<const text::ChatMessage> messages, size_t n_dropped) {
+  const size_t n_system = n_system_messages(messages);
+  std::vector<size_t> counts;
+  for (const size_t start : text::turn_starts(messages))
+    if (start > n_system + n_dropped) counts.push_back(start - n_system);
+  return counts;
+}
+
 }  // namespace
 
 ChatSession::ChatSession(std::shared_ptr<const Engine> engine, Session& session, text::ChatTemplate chat_template)
@@ -60,10 +69,11 @@ Result<text::ChatPrompt> ChatSession::render(std::span<const text::ChatMessage> 
   return fail(is_of_template ? ErrorCode::format : ErrorCode::invalid_argument, "{}", prompt.error().message);
 }
 
-Result<TokenizedPrompt> ChatSession::tokenize(std::span<const text::ChatMessage> messages,
-                                              const ChatOptions& options) const {
-  TokenizedPrompt prompt;
-  TESSERA_ASSIGN(prompt.prompt, render(messages, options));
+// The prompt without the n_dropped oldest messages that are not of the system.
+Result<TokenizedPrompt> ChatSession::tokenize(std::span<const text::ChatMessage> messages, const ChatOptions& options,
+                                              size_t n_dropped) const {
+  TokenizedPrompt prompt = {.n_dropped = n_dropped};
+  TESSERA_ASSIGN(prompt.prompt, render(without_oldest(messages, n_dropped), options));
   const text::MarkedText& rendered = prompt.prompt.prompt;
   TESSERA_ASSIGN(prompt.tokens,
                  engine_->tokenizer().tokenize(rendered.text,
@@ -72,25 +82,34 @@ Result<TokenizedPrompt> ChatSession::tokenize(std::span<const text::ChatMessage>
   return prompt;
 }
 
-// Leaves out turns beyond the n_dropped oldest messages until the tokens fit, with n_room for more of them.
+// Leaves out the fewest turns beyond the n_dropped oldest messages so that the tokens fit, with n_room for more of
+// them.
 Result<TokenizedPrompt> ChatSession::fit_prompt(std::span<const text::ChatMessage> messages, const ChatOptions& options,
                                                 size_t n_dropped, int64_t n_room) const {
   const int64_t n_ctx = session_.n_ctx();
-  while (true) {
-    const std::vector<text::ChatMessage> rest = without_oldest(messages, n_dropped);
-    TESSERA_ASSIGN(TokenizedPrompt prompt, tokenize(rest, options));
-    prompt.n_dropped = n_dropped;
-    const auto n_tokens = static_cast<int64_t>(prompt.tokens.size());
-    if (n_tokens + n_room <= n_ctx) return prompt;
-    const size_t n_turn = options.drops_turns ? text::oldest_turn_size(rest) : 0;
-    if (n_turn == 0) {
-      if (n_tokens < n_ctx) return prompt;
-      return fail(ErrorCode::limit, "the conversation has {} tokens, the context holds {} (option n_ctx sets it)",
-                  n_tokens, n_ctx);
+  const auto fits = [&](const TokenizedPrompt& prompt) {
+    return static_cast<int64_t>(prompt.tokens.size()) + n_room <= n_ctx;
+  };
+  TESSERA_ASSIGN(TokenizedPrompt prompt, tokenize(messages, options, n_dropped));
+  if (fits(prompt)) return prompt;
+  n_room = std::max(n_room, n_ctx - n_ctx / kShrunkShare);
+  // Each prompt is rendered and tokenized anew. A search by halves does so a few times, also for thousands of turns.
+  std::vector<size_t> droppable = options.drops_turns ? droppable_counts(messages, n_dropped) : std::vector<size_t>();
+  while (!droppable.empty()) {
+    const auto middle = droppable.begin() + static_cast<std::ptrdiff_t>(droppable.size() / 2);
+    TESSERA_ASSIGN(TokenizedPrompt tried, tokenize(messages, options, *middle));
+    if (fits(tried)) {
+      droppable.erase(middle, droppable.end());
+      prompt = std::move(tried);
+    } else {
+      droppable.erase(droppable.begin(), middle + 1);
+      if (!fits(prompt)) prompt = std::move(tried);
     }
-    n_dropped += n_turn;
-    n_room = std::max(n_room, n_ctx - n_ctx / kShrunkShare);
   }
+  const auto n_tokens = static_cast<int64_t>(prompt.tokens.size());
+  if (n_tokens < n_ctx) return prompt;
+  return fail(ErrorCode::limit, "the conversation has {} tokens, the context holds {} (option n_ctx sets it)", n_tokens,
+              n_ctx);
 }
 
 Result<TokenizedPrompt> ChatSession::prompt(std::span<const text::ChatMessage> messages,
@@ -187,12 +206,12 @@ Result<bool> ChatSession::step(const CancelToken* cancel) {
 // Makes room within a reply: computes the prompt without the oldest turns, and the reply so far after it. Returns false
 // if there is no older turn, or not enough room without it.
 Result<bool> ChatSession::drop_turns(const CancelToken* cancel) {
-  const size_t n_turn = text::oldest_turn_size(without_oldest(messages_, counts_.n_dropped));
-  if (n_turn == 0) return false;
+  const std::vector<size_t> droppable = droppable_counts(messages_, counts_.n_dropped);
+  if (droppable.empty()) return false;
   const int64_t n_ctx = session_.n_ctx();
   const auto n_generated = static_cast<int64_t>(generated_.size());
-  TESSERA_ASSIGN(TokenizedPrompt fitted, fit_prompt(messages_, options_, counts_.n_dropped + n_turn,
-                                                    n_ctx - n_ctx / kShrunkShare + n_generated));
+  TESSERA_ASSIGN(TokenizedPrompt fitted,
+                 fit_prompt(messages_, options_, droppable.front(), n_ctx - n_ctx / kShrunkShare + n_generated));
   if (static_cast<int64_t>(fitted.tokens.size()) + n_generated >= n_ctx) return false;
   note_stored();
   counts_.n_dropped = fitted.n_dropped;

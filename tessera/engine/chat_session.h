@@ -40,8 +40,8 @@ struct ChatCounts {
 
 /// A prompt as text and as tokens.
 struct TokenizedPrompt {
-  text::ChatPrompt prompt;
-  std::vector<int32_t> tokens;
+  text::ChatPrompt prompt{};
+  std::vector<int32_t> tokens{};
   size_t n_dropped = 0;  // oldest messages, without those of the system, that the prompt leaves out
 };
 
@@ -77,7 +77,8 @@ class ChatSession {
 
  private:
   Result<text::ChatPrompt> render(std::span<const text::ChatMessage> messages, const ChatOptions& options) const;
-  Result<TokenizedPrompt> tokenize(std::span<const text::ChatMessage> messages, const ChatOptions& options) const;
+  Result<TokenizedPrompt> tokenize(std::span<const text::ChatMessage> messages, const ChatOptions& options,
+                                   size_t n_dropped) const;
   Result<TokenizedPrompt> fit_prompt(std::span<const text::ChatMessage> messages, const ChatOptions& options,
                                      size_t n_dropped, int64_t n_room) const;
   size_t n_dropped_before(std::span<const text::ChatMessage> messages) const;

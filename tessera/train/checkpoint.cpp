@@ -26,6 +26,8 @@ constexpr std::string_view kVersionKey = "tessera.train.version", kStepsKey = "t
                            kDataKey = "tessera.train.data", kOptimizerKey = "tessera.train.optimizer",
                            kFirstLossKey = "tessera.train.first_loss", kMeanLossKey = "tessera.train.mean_loss",
                            kBestLossKey = "tessera.train.best_loss", kBadStepsKey = "tessera.train.bad_steps";
+constexpr std::string_view kStateKeys[] = {kVersionKey,   kStepsKey,     kWindowsKey,  kModelKey,    kDataKey,
+                                           kOptimizerKey, kFirstLossKey, kMeanLossKey, kBestLossKey, kBadStepsKey};
 
 // GGUF's general.file_type.
 uint32_t file_type_of(DType type) {
@@ -44,6 +46,7 @@ void set_adapter_keys(GgufBuilder& builder, const Trainer& trainer) {
 Result<> set_model_keys(GgufBuilder& builder, const ModelFiles& files, DType type) {
   TESSERA_TRY(builder.set_all(files.metadata()));
   for (const std::string_view key : {keys::kSplitNo, keys::kSplitCount, keys::kSplitTensorsCount}) builder.remove(key);
+  for (const std::string_view key : kStateKeys) builder.remove(key);
   builder.set(keys::kFileType, file_type_of(type));
   return {};
 }
@@ -98,12 +101,19 @@ class TensorList {
   std::vector<Entry> entries_;
 };
 
+// Whether the model is a checkpoint and the tensor is part of the state of its training, not of the model.
+bool is_of_earlier_training(const ModelFiles& files, std::string_view name) {
+  return files.metadata().find(kVersionKey) != nullptr &&
+         (name.ends_with(kMoment1Ending) || name.ends_with(kMoment2Ending));
+}
+
 // Adds all tensors of the model. Learned matrices are stored as `type`.
 void add_model(TensorList& list, const ModelFiles& files, const Trainer& trainer, DType type) {
   std::unordered_map<std::string_view, const Parameter*> learned;
   for (const Parameter& p : trainer.parameters().all()) learned[p.name()] = &p;
   const auto add = [&](const Parameter& p) { list.add(p.values(), p.shape()[1] > 1 ? type : DType::f32); };
   for (const ModelFiles::Tensor& tensor : files.tensors()) {
+    if (is_of_earlier_training(files, tensor.info.name)) continue;
     const auto found = learned.find(tensor.info.name);
     if (found == learned.end())
       list.add(tensor);

@@ -28,8 +28,8 @@ Result<> Parameters::add(Tensor& weight, Rule rule, bool decays) {
   p.decays = decays;
   p.exact = beside(weight, layout, "");
   p.gradient = beside(weight, layout, ".gradient");
-  p.moment1 = beside(weight, layout, ".moment1");
-  p.moment2 = beside(weight, layout, ".moment2");
+  p.moment1 = beside(weight, layout, kMoment1Ending);
+  p.moment2 = beside(weight, layout, kMoment2Ending);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/backend/backend.h"
@@ -13,6 +14,9 @@
 #include "tessera/train/optimizer.h"
 
 namespace tessera::train {
+
+// The moments of a weight have its name with these endings.
+constexpr std::string_view kMoment1Ending = ".moment1", kMoment2Ending = ".moment2";
 
 struct Parameter {
   Tensor* weight = nullptr;  // read by the graph: f32, or bf16 with its f32 values in `exact`

@@ -125,8 +125,14 @@ TEST_F(TrainCommand, InterruptedRunGoesOnToTheSameFile) {
   const ProgramOutput rest = run_program(args({"-o", out, "--steps", "60", "--checkpoint", check, "--resume", "-q"}));
   ASSERT_EQ(rest.status, 0) << rest.err;
   EXPECT_EQ(testing::read_all(out), testing::read_all(other));
-  // A checkpoint is a model too.
+  // A checkpoint is a model too. Training that begins with it leaves its optimizer's state out.
   EXPECT_EQ(run_program({"run", "-m", check, "-p", "the", "-n", "2", "-q"}).status, 0);
+  const std::string tuned = testing::temporary_path("tuned.gguf"), again = testing::temporary_path("again.gguf");
+  const ProgramOutput next = run_program({"finetune", "-m", check, "--text", text_, "-o", tuned, "--ctx", "32",
+                                          "--batch", "1", "--steps", "2", "--checkpoint", again, "-q"});
+  ASSERT_EQ(next.status, 0) << next.err;
+  EXPECT_EQ(fs::file_size(tuned), fs::file_size(out));
+  EXPECT_EQ(fs::file_size(again), fs::file_size(check));
 }
 
 TEST_F(TrainCommand, RefusesBadInput) {

@@ -213,6 +213,9 @@ TEST_F(ChatSessionTest, TheOldestTurnsLeaveAFullContextAndTheSystemMessageStays)
   EXPECT_LE(prompt.tokens.size(), 128u);  // half of the context
   const Messages rest(messages.begin() + 1 + static_cast<std::ptrdiff_t>(prompt.n_dropped), messages.end());
   EXPECT_EQ(text, chat_->prompt(rest, options())->prompt.prompt.text.insert(0, "[system] Be kind.\n"));
+  // With one turn more, the prompt is too large.
+  const Messages more(messages.begin() - 1 + static_cast<std::ptrdiff_t>(prompt.n_dropped), messages.end());
+  EXPECT_GT(chat_->prompt(more, options())->tokens.size() + 6, 128u);  // 6: the system message has at least so many
 }
 
 TEST_F(ChatSessionTest, DroppedTurnsStayOutWhileTheConversationGoesOn) {

@@ -1,5 +1,5 @@
-// The reply family of a template that no row of families.def matches. It is read off the calls that the template
-// renders: the place of the name and of the arguments, and the text around them.
+// The reply family of a template that no row of families.def matches. It follows from a call that
+// the template renders: from the places of the name and of the arguments, and from the text around them.
 #pragma once
 
 #include <optional>

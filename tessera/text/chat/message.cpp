@@ -1,7 +1,5 @@
 #include "tessera/text/chat/message.h"
 
-#include <algorithm>
-
 #include "tessera/text/chat/value_tools.h"
 
 namespace tessera::text {
@@ -41,14 +39,13 @@ Value messages_value(Heap& heap, std::span<const ChatMessage> messages) {
   return list;
 }
 
-size_t oldest_turn_size(std::span<const ChatMessage> messages) {
-  const auto has_role = [](std::string_view role) {
-    return [role](const ChatMessage& message) { return message.role == role; };
-  };
-  const auto first = std::ranges::find_if_not(messages, has_role("system"));
-  if (first == messages.end()) return 0;
-  const auto next = std::find_if(first + 1, messages.end(), has_role("user"));
-  return next == messages.end() ? 0 : static_cast<size_t>(next - first);
+std::vector<size_t> turn_starts(std::span<const ChatMessage> messages) {
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string& role = messages[i].role;
+    if (starts.empty() ? role != "system" : role == "user") starts.push_back(i);
+  }
+  return starts;
 }
 
 }  // namespace tessera::text

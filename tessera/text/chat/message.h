@@ -26,8 +26,8 @@ struct ChatMessage {
 /// tool_call_id. All texts but the names of the members are given, not trusted. Texts must be valid UTF-8.
 jinja::Value messages_value(jinja::Heap& heap, std::span<const ChatMessage> messages);
 
-/// The number of leading messages that make up the oldest turn: the first message that is not of the system, and all
-/// up to the next message of a user. System messages before it do not count. 0 if no second turn follows.
-size_t oldest_turn_size(std::span<const ChatMessage> messages);
+/// Returns the places where turns begin, in messages: the first message that is not of the system, and each later
+/// message of a user.
+std::vector<size_t> turn_starts(std::span<const ChatMessage> messages);
 
 }  // namespace tessera::text

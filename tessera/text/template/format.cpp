@@ -36,12 +36,12 @@ std::unexpected<Error> bad_format(std::string_view format) {
 
 // Reads digits of a width or a precision; empty if there is none. Large numbers are cut above all limits.
 std::optional<int64_t> take_number(std::string_view& text) {
-  const size_t n = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (n == 0) return std::nullopt;
+  const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
+  if (digits.empty()) return std::nullopt;
   int64_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + n, value);
+  const auto parsed = std::from_chars(digits.begin(), digits.end(), value);
   if (parsed.ec != std::errc()) value = INT64_MAX;
-  text.remove_prefix(n);
+  text.remove_prefix(digits.size());
   return value;
 }
 

@@ -160,6 +160,16 @@ std::optional<std::string> without_separators(std::string_view text) {
   return digits;
 }
 
+// Exact, also where a conversion to the other type would round.
+std::partial_ordering compare_mixed(int64_t integer, double real) {
+  if (std::isnan(real)) return std::partial_ordering::unordered;
+  if (real >= kTwoTo63) return std::partial_ordering::less;
+  if (real < -kTwoTo63) return std::partial_ordering::greater;
+  const double whole = std::trunc(real);
+  if (const auto order = integer <=> static_cast<int64_t>(whole); order != 0) return order;
+  return 0.0 <=> real - whole;
+}
+
 }  // namespace
 
 Result<Value> compute(Arithmetic op, const Value& a, const Value& b) {
@@ -176,16 +186,10 @@ Result<Value> negate(const Value& a) {
 }
 
 std::partial_ordering compare_numbers(const Value& a, const Value& b) {
-  if (a.is_integer() && b.is_integer()) return a.as_integer() <=> b.as_integer();
-  if (a.is(Kind::real) && b.is(Kind::real)) return a.as_real() <=> b.as_real();
-  if (b.is_integer()) return 0 <=> compare_numbers(b, a);
-  const double real = b.as_real();
-  if (std::isnan(real)) return std::partial_ordering::unordered;
-  if (real >= kTwoTo63) return std::partial_ordering::less;
-  if (real < -kTwoTo63) return std::partial_ordering::greater;
-  const double whole = std::trunc(real);
-  if (const auto order = a.as_integer() <=> static_cast<int64_t>(whole); order != 0) return order;
-  return 0.0 <=> real - whole;
+  if (a.is_integer())
+    return b.is_integer() ? std::partial_ordering(a.as_integer() <=> b.as_integer())
+                          : compare_mixed(a.as_integer(), b.as_real());
+  return b.is_integer() ? 0 <=> compare_mixed(b.as_integer(), a.as_real()) : a.as_real() <=> b.as_real();
 }
 
 std::strong_ordering total_order(const Value& a, const Value& b) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "tessera/base/index.h"
 #include "tessera/text/template/builtins.h"
@@ -120,6 +121,27 @@ std::string object_text(const Value& value) {
   }
 }
 
+// A value that is no container, as text.
+void append_scalar(const Value& value, MarkedTextBuilder& builder) {
+  switch (value.kind()) {
+    case Kind::text:
+      builder.append(value.as_text());
+      break;
+    case Kind::undefined:
+      break;
+    case Kind::none:
+      builder.append("None");
+      break;
+    case Kind::boolean:
+    case Kind::integer:
+    case Kind::real:
+      builder.append(number_text(value));
+      break;
+    default:
+      builder.append(object_text(value));
+  }
+}
+
 // Writes nested lists and dicts. Open containers are on a stack, so depth costs no recursion.
 class NestedWriter {
  public:
@@ -150,6 +172,7 @@ class NestedWriter {
     const List* list;  // null for a dict
     std::vector<const Dict::Entry*> entries{};
     size_t next = 0;
+    bool has_key = false;  // the key of the next entry is written, not its value
     std::string_view close;
     size_t size() const { return list != nullptr ? list->items.size() : entries.size(); }
   };
@@ -196,22 +219,24 @@ class NestedWriter {
     builder_.append_repeated(*json_->indent * open_.size(), ' ');
   }
 
+  // Writes an element of a list, or the key or the value of an entry.
   Result<> write_next(Open& top) {
+    if (std::exchange(top.has_key, false)) {
+      builder_.append(key_separator_);
+      return begin(top.entries[top.next++]->value);
+    }
     if (top.next > 0) builder_.append(item_separator_);
     break_line();
-    const size_t i = top.next++;
     if (top.list != nullptr) {
-      const Value element = top.list->items[i];
+      const Value element = top.list->items[top.next++];
       return begin(element);
     }
-    const Dict::Entry& entry = *top.entries[i];
-    TESSERA_TRY(write_key(entry.key));
-    builder_.append(key_separator_);
-    return begin(entry.value);
+    top.has_key = true;
+    const Value& key = top.entries[top.next]->key;
+    return json_ == nullptr ? begin(key) : write_json_key(key);
   }
 
-  Result<> write_key(const Value& key) {
-    if (json_ == nullptr) return NestedWriter(runtime_, nullptr, builder_).write(key);  // a key holds no containers
+  Result<> write_json_key(const Value& key) {
     if (key.is_text()) return write_json(key);
     if (key.is(Kind::tuple))
       return fail(ErrorCode::invalid_argument, "key of a JSON object is tuple, want text or number");
@@ -228,7 +253,7 @@ class NestedWriter {
     } else if (value.is_undefined()) {
       builder_.append("Undefined");
     } else {
-      return append_text(runtime_, value, builder_);
+      append_scalar(value, builder_);
     }
     return {};
   }
@@ -263,28 +288,9 @@ class NestedWriter {
 }  // namespace
 
 Result<> append_text(Runtime& runtime, const Value& value, MarkedTextBuilder& builder) {
-  switch (value.kind()) {
-    case Kind::text:
-      builder.append(value.as_text());
-      break;
-    case Kind::undefined:
-      break;
-    case Kind::none:
-      builder.append("None");
-      break;
-    case Kind::boolean:
-    case Kind::integer:
-    case Kind::real:
-      builder.append(number_text(value));
-      break;
-    case Kind::list:
-    case Kind::tuple:
-    case Kind::dict:
-    case Kind::name_space:
-      return NestedWriter(runtime, nullptr, builder).write(value);
-    default:
-      builder.append(object_text(value));
-  }
+  const bool is_container = value.is_sequence() || value.is(Kind::dict) || value.is(Kind::name_space);
+  if (is_container) return NestedWriter(runtime, nullptr, builder).write(value);
+  append_scalar(value, builder);
   return {};
 }
 

@@ -1,0 +1,317 @@
+#include "tessera/text/grammar/expression.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tessera/base/index.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+constexpr size_t kFirstTableSize = 256;
+
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+uint32_t one_less(uint32_t bound) { return bound == 0 || bound == kUnbounded ? bound : bound - 1; }
+
+}  // namespace
+
+ExpressionArena::ExpressionArena(size_t max_nodes) : max_nodes_(max_nodes), table_(kFirstTableSize, kNothing) {
+  nodes_.push_back({.kind = Kind::nothing});
+  nodes_.push_back({.kind = Kind::empty, .is_nullable = true, .hash = 1});
+  nodes_.push_back({.kind = Kind::complement, .is_nullable = true, .is_plain = false, .n_parts = 1, .hash = 2});
+  parts_.push_back(kNothing);
+}
+
+bool ExpressionArena::is_same(const Node& node, std::span<const Expression> node_parts, Expression other) const {
+  const Node& seen = nodes_[other];
+  return seen.hash == node.hash && seen.kind == node.kind && seen.a == node.a && seen.b == node.b &&
+         std::ranges::equal(parts(seen), node_parts);
+}
+
+void ExpressionArena::grow_table() {
+  table_.assign(table_.size() * 2, kNothing);
+  const size_t mask = table_.size() - 1;
+  for (Expression i = 3; i < nodes_.size(); ++i) {
+    size_t at = nodes_[i].hash & mask;
+    while (table_[at] != kNothing) at = (at + 1) & mask;
+    table_[at] = i;
+  }
+}
+
+// The node if it exists, or a new one.
+Expression ExpressionArena::add(Node node, std::span<const Expression> node_parts) {
+  uint64_t hash = mixed(mixed(mixed(1, static_cast<uint64_t>(node.kind)), node.a), node.b);
+  for (const Expression part : node_parts) {
+    hash = mixed(hash, part);
+    node.is_plain &= nodes_[part].is_plain;
+  }
+  node.hash = hash;
+  const size_t mask = table_.size() - 1;
+  size_t at = hash & mask;
+  for (; table_[at] != kNothing; at = (at + 1) & mask)
+    if (is_same(node, node_parts, table_[at])) return table_[at];
+  if (nodes_.size() >= max_nodes_) {
+    overflowed_ = true;
+    return kNothing;
+  }
+  const auto added = static_cast<Expression>(nodes_.size());
+  node.first_part = static_cast<uint32_t>(parts_.size());
+  node.n_parts = static_cast<uint32_t>(node_parts.size());
+  parts_.insert(parts_.end(), node_parts.begin(), node_parts.end());
+  nodes_.push_back(node);
+  table_[at] = added;
+  if (nodes_.size() * 2 > table_.size()) grow_table();
+  return added;
+}
+
+Expression ExpressionArena::add_bytes(const ByteSet& set) {
+  const uint32_t place = set_places_.try_emplace(set, static_cast<uint32_t>(sets_.size())).first->second;
+  if (place == sets_.size()) sets_.push_back(set);
+  return add({.kind = Kind::bytes, .a = place}, {});
+}
+
+Expression ExpressionArena::bytes(const ByteSet& set) { return set.is_empty() ? kNothing : add_bytes(set); }
+
+Expression ExpressionArena::literal(std::string_view text) {
+  Expression rest = kEmpty;
+  for (size_t i = text.size(); i-- > 0;) rest = concat(bytes(ByteSet::of(static_cast<uint8_t>(text[i]))), rest);
+  return rest;
+}
+
+Expression ExpressionArena::concat(Expression first, Expression second) {
+  if (first == kNothing || second == kNothing) return kNothing;
+  if (first == kEmpty) return second;
+  if (second == kEmpty) return first;
+  if (first == kAnything && is_nullable(second) && is_plain(second)) return kAnything;
+  std::vector<Expression> spine;
+  for (; nodes_[first].kind == Kind::concat; first = parts(nodes_[first])[1]) spine.push_back(parts(nodes_[first])[0]);
+  spine.push_back(first);
+  for (size_t i = spine.size(); i-- > 0;) {
+    const Expression pair[] = {spine[i], second};
+    second = add({.kind = Kind::concat, .is_nullable = is_nullable(pair[0]) && is_nullable(pair[1])}, pair);
+  }
+  return second;
+}
+
+Expression ExpressionArena::concat(std::span<const Expression> all) {
+  Expression rest = kEmpty;
+  for (size_t i = all.size(); i-- > 0;) rest = concat(all[i], rest);
+  return rest;
+}
+
+// Joins alternatives that begin with one byte and go on alike.
+void ExpressionArena::merge_bytes(std::vector<Expression>& alternatives) {
+  struct Headed {
+    Expression rest;
+    uint32_t set;
+  };
+  std::vector<Headed> headed;
+  const auto head_of = [&](Expression e) -> std::optional<Headed> {
+    const Node& node = nodes_[e];
+    if (node.kind == Kind::bytes) return Headed{kEmpty, node.a};
+    if (node.kind != Kind::concat) return std::nullopt;
+    const Node& first = nodes_[parts(node)[0]];
+    if (first.kind != Kind::bytes) return std::nullopt;
+    return Headed{parts(node)[1], first.a};
+  };
+  std::erase_if(alternatives, [&](Expression e) {
+    const auto head = head_of(e);
+    if (head) headed.push_back(*head);
+    return head.has_value();
+  });
+  std::ranges::sort(headed, {}, &Headed::rest);
+  for (size_t i = 0; i < headed.size();) {
+    const Expression rest = headed[i].rest;
+    ByteSet set;
+    for (; i < headed.size() && headed[i].rest == rest; ++i) set = set | sets_[headed[i].set];
+    alternatives.push_back(concat(bytes(set), rest));
+  }
+}
+
+Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
+  for (size_t i = 0; i < alternatives.size(); ++i) {  // the parts of alternatives are none themselves
+    const Node& node = nodes_[alternatives[i]];
+    if (node.kind != Kind::alternatives) continue;
+    const auto inner = parts(node);
+    alternatives[i] = inner[0];
+    alternatives.insert(alternatives.end(), inner.begin() + 1, inner.end());
+  }
+  std::erase(alternatives, kNothing);
+  if (std::ranges::find(alternatives, kAnything) != alternatives.end()) return kAnything;
+  merge_bytes(alternatives);
+  std::ranges::sort(alternatives);
+  const auto repeated = std::ranges::unique(alternatives);
+  alternatives.erase(repeated.begin(), repeated.end());
+  const auto nullable = [&](Expression e) { return is_nullable(e); };
+  if (std::ranges::count_if(alternatives, nullable) > 1) std::erase(alternatives, kEmpty);
+  if (alternatives.empty()) return kNothing;
+  if (alternatives.size() == 1) return alternatives[0];
+  return add({.kind = Kind::alternatives, .is_nullable = std::ranges::any_of(alternatives, nullable)}, alternatives);
+}
+
+Expression ExpressionArena::all_of(std::vector<Expression> all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Node& node = nodes_[all[i]];
+    if (node.kind != Kind::intersection) continue;
+    const auto inner = parts(node);
+    all[i] = inner[0];
+    all.insert(all.end(), inner.begin() + 1, inner.end());
+  }
+  std::erase(all, kAnything);
+  std::ranges::sort(all);
+  const auto repeated = std::ranges::unique(all);
+  all.erase(repeated.begin(), repeated.end());
+  if (all.empty()) return kAnything;
+  if (all.size() == 1) return all[0];
+  if (all[0] == kNothing) return kNothing;
+  const auto nullable = [&](Expression e) { return is_nullable(e); };
+  const bool is_nullable = std::ranges::all_of(all, nullable);
+  if (all[0] == kEmpty) return is_nullable ? kEmpty : kNothing;
+  const auto is_refuted = [&](Expression e) {
+    return nodes_[e].kind == Kind::complement && std::ranges::binary_search(all, parts(nodes_[e])[0]);
+  };
+  if (std::ranges::any_of(all, is_refuted)) return kNothing;
+  return add({.kind = Kind::intersection, .is_nullable = is_nullable, .is_plain = false}, all);
+}
+
+Expression ExpressionArena::complement(Expression expression) {
+  if (expression == kNothing) return kAnything;
+  if (nodes_[expression].kind == Kind::complement) return parts(nodes_[expression])[0];
+  return add({.kind = Kind::complement, .is_nullable = !is_nullable(expression), .is_plain = false},
+             std::span(&expression, 1));
+}
+
+Expression ExpressionArena::repeat(Expression expression, uint32_t min, uint32_t max) {
+  if (max == 0 || expression == kEmpty) return kEmpty;
+  if (expression == kNothing) return min == 0 ? kEmpty : kNothing;
+  if (expression == kAnything) return kAnything;
+  if (is_nullable(expression)) min = 0;
+  const Node& inner = nodes_[expression];
+  if (inner.kind == Kind::repeat && inner.a <= 1 && max == kUnbounded) {
+    // (x?)+ and (x*)+ are x*, and (x+){n,} is x{n,}.
+    expression = parts(inner)[0];
+    if (inner.a == 0) min = 0;
+  }
+  if (min == 1 && max == 1) return expression;
+  if (nodes_[expression].kind == Kind::repeat && min == 0 && max == 1 && is_nullable(expression)) return expression;
+  return add({.kind = Kind::repeat, .is_nullable = min == 0, .a = min, .b = max}, std::span(&expression, 1));
+}
+
+Expression ExpressionArena::multiple_of(uint32_t modulus, uint32_t remainder) {
+  return add({.kind = Kind::multiple, .is_nullable = remainder == 0, .is_plain = false, .a = modulus, .b = remainder},
+             {});
+}
+
+Expression ExpressionArena::tag(uint32_t value) {
+  return add({.kind = Kind::tag, .is_nullable = true, .a = value}, {});
+}
+
+void ExpressionArena::begin_visit() {
+  stack_.clear();
+  stamps_.resize(nodes_.size());
+  values_.resize(nodes_.size());
+  if (++stamp_ != 0) return;
+  std::ranges::fill(stamps_, 0);
+  stamp_ = 1;
+}
+
+// Whether the node is visited for the first time.
+bool ExpressionArena::visit(Expression expression) { return std::exchange(stamps_[expression], stamp_) != stamp_; }
+
+// The derivative from those of the parts.
+Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
+  const Node node = nodes_[expression];  // a copy: new nodes may move the others
+  const auto part = [&](size_t i) { return parts_[node.first_part + i]; };
+  const auto all_values = [&] {
+    std::vector<Expression> values;
+    for (size_t i = 0; i < node.n_parts; ++i) values.push_back(values_[part(i)]);
+    return values;
+  };
+  switch (node.kind) {
+    case Kind::nothing:
+    case Kind::empty:
+    case Kind::tag:
+      return kNothing;
+    case Kind::bytes:
+      return sets_[node.a].contains(byte) ? kEmpty : kNothing;
+    case Kind::concat: {
+      const Expression after_first = concat(values_[part(0)], part(1));
+      return is_nullable(part(0)) ? any_of(after_first, values_[part(1)]) : after_first;
+    }
+    case Kind::alternatives:
+      return any_of(all_values());
+    case Kind::intersection:
+      return all_of(all_values());
+    case Kind::complement:
+      return complement(values_[part(0)]);
+    case Kind::repeat:
+      return concat(values_[part(0)], repeat(part(0), one_less(node.a), one_less(node.b)));
+    case Kind::multiple:
+      if (byte < '0' || byte > '9') return kNothing;
+      return multiple_of(node.a, static_cast<uint32_t>((uint64_t{node.b} * 10 + (byte - '0')) % node.a));
+  }
+  return kNothing;
+}
+
+Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
+  begin_visit();
+  stack_.push_back(expression);
+  while (!stack_.empty()) {
+    const Expression top = stack_.back();
+    if (stamps_[top] == stamp_) {
+      stack_.pop_back();
+      continue;
+    }
+    const Node& node = nodes_[top];
+    // The second part of a sequence counts only where the first may be empty.
+    const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
+    const size_t n_above = stack_.size();
+    for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts))
+      if (stamps_[part] != stamp_) stack_.push_back(part);
+    if (stack_.size() > n_above) continue;
+    values_[top] = derive(top, byte);
+    stamps_[top] = stamp_;
+    stack_.pop_back();
+  }
+  return values_[expression];
+}
+
+void ExpressionArena::divide(Expression expression, ByteClasses& classes) {
+  begin_visit();
+  stack_.push_back(expression);
+  while (!stack_.empty()) {
+    const Expression top = stack_.back();
+    stack_.pop_back();
+    if (!visit(top)) continue;
+    const Node& node = nodes_[top];
+    if (node.kind == Kind::bytes) classes.divide(sets_[node.a]);
+    if (node.kind == Kind::multiple)
+      for (uint8_t digit = '0'; digit <= '9'; ++digit) classes.divide(ByteSet::of(digit));
+    const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
+    for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts)) stack_.push_back(part);
+  }
+}
+
+std::vector<uint32_t> ExpressionArena::tags(Expression expression) {
+  std::vector<uint32_t> found;
+  if (!is_nullable(expression)) return found;
+  begin_visit();
+  stack_.push_back(expression);
+  while (!stack_.empty()) {
+    const Expression top = stack_.back();
+    stack_.pop_back();
+    if (!is_nullable(top) || !visit(top)) continue;
+    const Node& node = nodes_[top];
+    if (node.kind == Kind::tag) found.push_back(node.a);
+    stack_.insert(stack_.end(), parts(node).begin(), parts(node).end());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,119 @@
+// Regular languages of bytes as expressions. Equal expressions are one node of an arena. The derivative by a byte is
+// the language of what may follow that byte (Brzozowski 1964), so expressions are the states of an automaton that is
+// made while a text is read. Intersection, complement and counted repetition cost no expansion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/text/grammar/byte_set.h"
+
+namespace tessera::text::grammar {
+
+/// A node of an ExpressionArena.
+using Expression = uint32_t;
+
+inline constexpr uint32_t kUnbounded = UINT32_MAX;  // of a repetition
+inline constexpr uint32_t kMaxRepeat = 1'000'000;
+
+class ExpressionArena {
+ public:
+  static constexpr Expression kNothing = 0;  // no text
+  static constexpr Expression kEmpty = 1;    // the empty text
+  static constexpr Expression kAnything = 2; // every text of bytes
+
+  /// max_nodes: further nodes are kNothing, and overflowed() tells it.
+  explicit ExpressionArena(size_t max_nodes);
+
+  Expression bytes(const ByteSet& set);
+  Expression literal(std::string_view text);
+  Expression concat(Expression first, Expression second);
+  Expression concat(std::span<const Expression> parts);
+  Expression any_of(std::vector<Expression> alternatives);
+  Expression any_of(Expression a, Expression b) { return any_of(std::vector{a, b}); }
+  Expression all_of(std::vector<Expression> parts);
+  Expression all_of(Expression a, Expression b) { return all_of(std::vector{a, b}); }
+  Expression complement(Expression expression);
+  /// min <= max; max may be kUnbounded.
+  Expression repeat(Expression expression, uint32_t min, uint32_t max);
+  Expression optional(Expression expression) { return repeat(expression, 0, 1); }
+  /// Decimal digits of a number whose remainder is 0, if the digits before them had this remainder.
+  Expression multiple_of(uint32_t modulus, uint32_t remainder = 0);
+  /// The empty text, and a mark that tags() returns. It may only be the last part of the alternatives of a whole
+  /// expression, not a part of a complement, an intersection or a repetition.
+  Expression tag(uint32_t value);
+
+  /// Whether the empty text is in the language.
+  bool is_nullable(Expression expression) const { return nodes_[expression].is_nullable; }
+
+  /// Whether no intersection, complement or multiple is part of it. A plain expression has no text only if it is
+  /// kNothing.
+  bool is_plain(Expression expression) const { return nodes_[expression].is_plain; }
+
+  /// The texts that follow a byte.
+  Expression derivative(Expression expression, uint8_t byte);
+
+  /// Divides the classes so that two bytes of one class have the same derivative.
+  void divide(Expression expression, ByteClasses& classes);
+
+  /// The tags that the empty text has, sorted.
+  std::vector<uint32_t> tags(Expression expression);
+
+  size_t n_nodes() const { return nodes_.size(); }
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  enum class Kind : uint8_t {
+    nothing,
+    empty,
+    bytes,         // a: place in sets_
+    concat,        // of 2 parts; the first is no concat
+    alternatives,  // sorted
+    intersection,  // sorted
+    complement,
+    repeat,    // a: min, b: max
+    multiple,  // a: modulus, b: remainder
+    tag,       // a: value
+  };
+  struct Node {
+    Kind kind;
+    bool is_nullable = false;
+    bool is_plain = true;
+    uint32_t a = 0, b = 0;
+    uint32_t first_part = 0, n_parts = 0;  // in parts_
+    uint64_t hash = 0;
+  };
+
+  std::span<const Expression> parts(const Node& node) const {
+    return std::span(parts_).subspan(node.first_part, node.n_parts);
+  }
+  Expression add(Node node, std::span<const Expression> parts);
+  Expression add_bytes(const ByteSet& set);
+  bool is_same(const Node& node, std::span<const Expression> node_parts, Expression other) const;
+  void grow_table();
+  void merge_bytes(std::vector<Expression>& alternatives);
+  Expression derive(Expression expression, uint8_t byte);
+  bool is_derived(Expression expression) const { return stamps_[expression] == stamp_; }
+  void begin_visit();
+  bool visit(Expression expression);
+
+  size_t max_nodes_;
+  bool overflowed_ = false;
+  std::vector<Node> nodes_;
+  std::vector<Expression> parts_;
+  std::vector<ByteSet> sets_;
+  std::map<ByteSet, uint32_t> set_places_;
+  std::vector<Expression> table_;  // open addressing by hash; kNothing is a free place
+
+  // Of the walk in progress: a node is visited if its stamp is the present one.
+  std::vector<uint32_t> stamps_;
+  std::vector<Expression> values_;  // derivatives
+  std::vector<Expression> stack_;
+  uint32_t stamp_ = 0;
+};
+
+}  // namespace tessera::text::grammar

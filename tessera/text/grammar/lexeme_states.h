@@ -1,0 +1,59 @@
+// The states of expressions as an automaton: numbered when they are first reached, with a table of the next state by
+// byte. State 0 is the one from which no text is accepted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/text/grammar/expression.h"
+
+namespace tessera::text::grammar {
+
+class LexemeStates {
+ public:
+  using State = uint32_t;
+  static constexpr State kDead = 0;
+
+  /// The arena must outlive this. max_states: with more of them, overflowed() is true and all that is new is dead.
+  LexemeStates(ExpressionArena& arena, size_t max_states);
+
+  /// The state of an expression, kDead if it has no text.
+  State state_of(Expression expression);
+
+  State next(State state, uint8_t byte) {
+    if (rows_[state] == nullptr) make_row(state);
+    return (*rows_[state])[byte];
+  }
+
+  Expression expression(State state) const { return expressions_[state]; }
+  bool is_accepting(State state) const { return arena_->is_nullable(expressions_[state]); }
+
+  /// The tags of the lexemes that end at a state.
+  const std::vector<uint32_t>& tags(State state) const { return tags_[state]; }
+  /// Whether some byte leads on from a state.
+  bool goes_on(State state);
+
+  size_t size() const { return expressions_.size(); }
+  bool overflowed() const { return overflowed_ || arena_->overflowed(); }
+
+ private:
+  using Row = std::array<State, 256>;
+
+  void make_row(State state);
+  bool is_alive(Expression expression);
+  bool find_end(Expression expression);
+
+  ExpressionArena* arena_;
+  size_t max_states_;
+  bool overflowed_ = false;
+  std::vector<Expression> expressions_;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<std::vector<uint32_t>> tags_;
+  std::unordered_map<Expression, State> numbers_;
+  std::unordered_map<Expression, bool> alive_;  // where that is not plain
+};
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,235 @@
+#include "tessera/text/grammar/parser_states.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/base/index.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+constexpr uint32_t kBottom = 0;             // the frame of the start rule
+constexpr size_t kMaxPositions = 1 << 16;  // of one closure
+
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::ranges::sort(values);
+  const auto repeated = std::ranges::unique(values);
+  values.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace
+
+class ParserStates::Closure {
+ public:
+  Closure(ParserStates& states, StateData& data) : states_(states), data_(data) {}
+
+  void add(const Position& position) {
+    const auto [known, is_new] = counts_.try_emplace({position.state, position.frame});
+    std::vector<uint32_t>& counts = known->second;
+    // Repetitions without text are not worth their count.
+    const bool is_idle = states_.rules_->has_empty_turns(states_.rules_->rule_of(position.state)) && !is_new;
+    if (is_idle || std::ranges::find(counts, position.count) != counts.end()) return;
+    counts.push_back(position.count);
+    open_.push_back(position);
+  }
+
+  void run() {
+    size_t n_positions = 0;
+    while (true) {
+      for (; !open_.empty(); ++n_positions) {
+        if (n_positions > kMaxPositions || data_.items.size() > kMaxItems) {
+          states_.overflowed_ = true;
+          return;
+        }
+        const Position position = open_.back();
+        open_.pop_back();
+        visit(position);
+      }
+      if (calls_.empty()) return;
+      // The rule that no other waiting one can begin with: its callers are all known.
+      const auto first = calls_.begin();
+      const RuleId rule = first->first.second;
+      std::vector<Return> returns = std::move(first->second);
+      calls_.erase(first);
+      add({states_.rules_->rule(rule).start, states_.add_frame(std::move(returns)), 0});
+    }
+  }
+
+ private:
+  void visit(const Position& position) {
+    if (states_.rules_->is_end(position.state)) end_call(position.frame);
+    bool has_lexeme = false, has_tokens = false;
+    for (const Edge& edge : states_.rules_->edges(position.state)) {
+      if (!states_.is_open(edge, position)) continue;
+      has_lexeme |= edge.kind == Edge::Kind::lexeme;
+      has_tokens |= edge.kind == Edge::Kind::tokens;
+      if (edge.kind == Edge::Kind::call) begin_call(edge, position);
+    }
+    if (has_tokens) data_.at_tokens.push_back(position);
+    if (has_lexeme) states_.enter_lexeme(position, states_.first_lexeme(position), data_.items, *this);
+  }
+
+  void end_call(Frame frame) {
+    data_.is_complete |= frame == kBottom;
+    for (const Return& to : states_.frames_[frame].returns) add({to.state, to.frame, to.count});
+  }
+
+  void begin_call(const Edge& edge, const Position& position) {
+    const Rules& rules = *states_.rules_;
+    const RuleId rule = edge.value;
+    if (states_.frames_[position.frame].depth + rules.min_depth(rule) > kMaxDepth) return;
+    std::vector<Return> returns;
+    // A call at the end of a rule returns to the callers of that rule, so that loops by recursion stay flat.
+    if (rules.is_end(edge.target) && position.frame != kBottom) {
+      returns = states_.frames_[position.frame].returns;
+    } else {
+      const Position then = states_.after(edge, position);
+      returns.push_back({then.state, then.frame, then.count});
+    }
+    std::vector<Return>& made = made_calls_[rule];
+    for (const Return& to : returns) {
+      if (std::ranges::find(made, to) != made.end()) continue;
+      made.push_back(to);
+      calls_[{rules.rank(rule), rule}].push_back(to);
+    }
+  }
+
+  ParserStates& states_;
+  StateData& data_;
+  std::vector<Position> open_;
+  std::map<std::pair<RuleState, Frame>, std::vector<uint32_t>> counts_;  // of the positions that were added
+  std::map<std::pair<uint32_t, RuleId>, std::vector<Return>> calls_;     // by rank and rule, to be begun
+  std::map<RuleId, std::vector<Return>> made_calls_;
+};
+
+ParserStates::ParserStates(const Rules& rules, LexemeStates& lexemes, ExpressionArena& arena)
+    : rules_(&rules), lexemes_(&lexemes), arena_(&arena) {
+  states_.emplace_back();
+  frames_.push_back({.returns = {}, .depth = 1});
+  StateData data;
+  Closure closure(*this, data);
+  closure.add({rules.rule(rules.start()).start, kBottom, 0});
+  closure.run();
+  start_ = add(std::move(data));
+}
+
+bool ParserStates::is_open(const Edge& edge, const Position& position) const {
+  const Rules::Rule& rule = rules_->rule(rules_->rule_of(position.state));
+  if (edge.needs_min && position.count < rule.min_count) return false;
+  return !edge.adds_one || rule.max_count == kUnbounded || position.count < rule.max_count;
+}
+
+ParserStates::Position ParserStates::after(const Edge& edge, const Position& position) const {
+  Position then = {edge.target, position.frame, position.count};
+  if (!edge.adds_one) return then;
+  const Rules::Rule& rule = rules_->rule(rules_->rule_of(position.state));
+  // Without a maximum, counts above the minimum are all the same.
+  const uint32_t most = rule.max_count == kUnbounded ? rule.min_count : rule.max_count;
+  then.count = std::min(position.count + 1, most);
+  return then;
+}
+
+// The lexemes of the open edges as one, with the places of the edges as tags.
+LexemeStates::State ParserStates::first_lexeme(const Position& position) {
+  const std::span<const Edge> edges = rules_->edges(position.state);
+  uint64_t key = position.state;
+  for (const Edge& edge : edges)
+    if (edge.needs_min || edge.adds_one) key = mixed(key, is_open(edge, position) ? 1 : 2);
+  const auto found = first_lexemes_.find(key);
+  if (found != first_lexemes_.end()) return found->second;
+  std::vector<Expression> alternatives;
+  for (size_t i = 0; i < edges.size(); ++i)
+    if (edges[i].kind == Edge::Kind::lexeme && is_open(edges[i], position))
+      alternatives.push_back(arena_->concat(edges[i].value, arena_->tag(static_cast<uint32_t>(i))));
+  const LexemeStates::State first = lexemes_->state_of(arena_->any_of(std::move(alternatives)));
+  first_lexemes_.emplace(key, first);
+  return first;
+}
+
+// Adds the item if its lexeme can go on, and what follows the lexemes that may end here.
+void ParserStates::enter_lexeme(const Position& position, LexemeStates::State lexeme, std::vector<Item>& items,
+                                Closure& closure) {
+  if (lexeme == LexemeStates::kDead) return;
+  if (lexemes_->goes_on(lexeme)) items.push_back({position, lexeme});
+  for (const uint32_t tag : lexemes_->tags(lexeme)) closure.add(after(rules_->edges(position.state)[tag], position));
+}
+
+ParserStates::State ParserStates::next(State state, uint8_t byte) {
+  const uint64_t key = uint64_t{state} << 8 | byte;
+  const auto known = steps_.find(key);
+  if (known != steps_.end()) return known->second;
+  StateData data;
+  Closure closure(*this, data);
+  for (size_t i = 0; i < states_[state].items.size(); ++i) {
+    const Item item = states_[state].items[i];
+    enter_lexeme(item.position, lexemes_->next(item.lexeme, byte), data.items, closure);
+  }
+  closure.run();
+  const State then = add(std::move(data));
+  steps_.emplace(key, then);
+  return then;
+}
+
+ParserStates::State ParserStates::next(State state, std::string_view text) {
+  for (size_t i = 0; i < text.size() && state != kDead; ++i) state = next(state, static_cast<uint8_t>(text[i]));
+  return state;
+}
+
+ParserStates::State ParserStates::next_token(State state, int32_t token) {
+  StateData data;
+  Closure closure(*this, data);
+  for (const Position& position : states_[state].at_tokens)
+    for (const Edge& edge : rules_->edges(position.state)) {
+      if (edge.kind != Edge::Kind::tokens || !is_open(edge, position)) continue;
+      const TokenSet& set = rules_->token_set(edge.value);
+      const bool is_listed = std::ranges::find(set.ids, token) != set.ids.end();
+      if (is_listed != set.is_complement) closure.add(after(edge, position));
+    }
+  closure.run();
+  return add(std::move(data));
+}
+
+ParserStates::State ParserStates::add(StateData data) {
+  if (data.items.empty() && data.at_tokens.empty() && !data.is_complete) return kDead;
+  sort_unique(data.items);
+  sort_unique(data.at_tokens);
+  uint64_t hash = data.is_complete ? 1 : 2;
+  const auto add_position = [&](const Position& p) { hash = mixed(mixed(mixed(hash, p.state), p.frame), p.count); };
+  for (const Item& item : data.items) {
+    add_position(item.position);
+    hash = mixed(hash, item.lexeme);
+  }
+  for (const Position& position : data.at_tokens) add_position(position);
+  const auto [first, last] = state_numbers_.equal_range(hash);
+  for (auto known = first; known != last; ++known)
+    if (states_[known->second] == data) return known->second;
+  const auto added = static_cast<State>(states_.size());
+  states_.push_back(std::move(data));
+  state_numbers_.emplace(hash, added);
+  return added;
+}
+
+ParserStates::Frame ParserStates::add_frame(std::vector<Return> returns) {
+  sort_unique(returns);
+  uint64_t hash = returns.size();
+  uint32_t depth = 0;
+  for (const Return& to : returns) {
+    hash = mixed(mixed(mixed(hash, to.state), to.frame), to.count);
+    depth = std::max(depth, frames_[to.frame].depth);
+  }
+  const auto [first, last] = frame_numbers_.equal_range(hash);
+  for (auto known = first; known != last; ++known)
+    if (frames_[known->second].returns == returns) return known->second;
+  const auto added = static_cast<Frame>(frames_.size());
+  frames_.push_back({std::move(returns), depth + 1});
+  frame_numbers_.emplace(hash, added);
+  return added;
+}
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,197 @@
+#include "tessera/text/grammar/rules.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tessera::text::grammar {
+
+RuleId Rules::add_rule(std::string name) {
+  const auto id = static_cast<RuleId>(rules_.size());
+  rules_.push_back({.name = std::move(name)});
+  rules_.back().start = add_state(id);
+  rules_.back().end = add_state(id);
+  return id;
+}
+
+RuleState Rules::add_state(RuleId rule) {
+  states_.push_back({.rule = rule});
+  return static_cast<RuleState>(states_.size() - 1);
+}
+
+uint32_t Rules::add_token_set(TokenSet set) {
+  token_sets_.push_back(std::move(set));
+  return static_cast<uint32_t>(token_sets_.size() - 1);
+}
+
+void Rules::set_counts(RuleId rule, uint32_t min, uint32_t max) {
+  rules_[rule].min_count = min;
+  rules_[rule].max_count = max;
+}
+
+std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena) {
+  facts_.assign(rules_.size(), {});
+  find_texts();
+  const auto barren = std::ranges::find(facts_, false, &Facts::has_text);
+  if (barren != facts_.end())
+    return std::unexpected(Fault{static_cast<RuleId>(barren - facts_.begin()), "the rule has no finite text"});
+  remove_dead_ends();
+  find_nullable(arena);
+  find_empty_turns(arena);
+  return rank_rules(arena);
+}
+
+// The rules with a text whose calls are nested once, then those with a text whose calls are nested twice, and so on.
+void Rules::find_texts() {
+  std::vector<std::vector<std::pair<RuleState, RuleState>>> callers(rules_.size());  // source and target of edges
+  for (RuleState from = 0; from < states_.size(); ++from)
+    for (const Edge& edge : states_[from].edges)
+      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, edge.target);
+  std::vector<bool> is_reached(states_.size());
+  std::vector<RuleState> open;
+  std::vector<RuleId> found, next;
+  const auto reach = [&](RuleState state) {
+    if (is_reached[state]) return;
+    is_reached[state] = true;
+    open.push_back(state);
+  };
+  for (const Rule& rule : rules_) reach(rule.start);
+  for (uint32_t depth = 1; !open.empty(); ++depth) {
+    next.clear();
+    while (!open.empty()) {
+      const RuleState state = open.back();
+      open.pop_back();
+      if (is_end(state)) next.push_back(rule_of(state));
+      for (const Edge& edge : states_[state].edges)
+        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) reach(edge.target);
+    }
+    for (const RuleId rule : next) facts_[rule] = {.has_text = true, .min_depth = depth};
+    for (const RuleId rule : next)
+      for (const auto& [from, to] : callers[rule])
+        if (is_reached[from]) reach(to);
+  }
+}
+
+void Rules::remove_dead_ends() {
+  std::vector<std::vector<RuleState>> sources(states_.size());
+  for (RuleState from = 0; from < states_.size(); ++from) {
+    std::erase_if(states_[from].edges, [&](const Edge& edge) {
+      const bool is_empty_lexeme = edge.kind == Edge::Kind::lexeme && edge.value == ExpressionArena::kNothing;
+      return is_empty_lexeme || (edge.kind == Edge::Kind::call && !has_text(edge.value));
+    });
+    for (const Edge& edge : states_[from].edges) sources[edge.target].push_back(from);
+  }
+  std::vector<bool> reaches_end(states_.size());
+  std::vector<RuleState> open;
+  const auto mark = [&](RuleState state) {
+    if (reaches_end[state]) return;
+    reaches_end[state] = true;
+    open.push_back(state);
+  };
+  for (const Rule& rule : rules_) mark(rule.end);
+  while (!open.empty()) {
+    const RuleState state = open.back();
+    open.pop_back();
+    for (const RuleState from : sources[state]) mark(from);
+  }
+  for (State& state : states_)
+    std::erase_if(state.edges, [&](const Edge& edge) { return !reaches_end[edge.target]; });
+}
+
+bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {
+  if (edge.kind == Edge::Kind::lexeme) return arena.is_nullable(edge.value);
+  return edge.kind == Edge::Kind::call && facts_[edge.value].is_nullable;
+}
+
+// A rule is nullable if its end can be reached without text, whatever the counts.
+void Rules::find_nullable(const ExpressionArena& arena) {
+  std::vector<std::vector<std::pair<RuleState, RuleState>>> callers(rules_.size());
+  std::vector<bool> is_reached(states_.size());
+  std::vector<RuleState> open;
+  const auto reach = [&](RuleState state) {
+    if (is_reached[state]) return;
+    is_reached[state] = true;
+    open.push_back(state);
+  };
+  for (const Rule& rule : rules_) reach(rule.start);
+  while (!open.empty()) {
+    const RuleState state = open.back();
+    open.pop_back();
+    for (const Edge& edge : states_[state].edges) {
+      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(state, edge.target);
+      if (may_be_empty(edge, arena)) reach(edge.target);
+    }
+    if (!is_end(state) || facts_[rule_of(state)].is_nullable) continue;
+    facts_[rule_of(state)].is_nullable = true;
+    for (const auto& [from, to] : callers[rule_of(state)]) reach(to);
+  }
+}
+
+// The states of the rule that a state reaches without text, itself first.
+std::vector<RuleState> Rules::reached_empty(RuleState from, const ExpressionArena& arena) const {
+  std::vector<RuleState> reached = {from};
+  std::unordered_set<RuleState> seen = {from};
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (const Edge& edge : states_[reached[i]].edges)
+      if (may_be_empty(edge, arena) && seen.insert(edge.target).second) reached.push_back(edge.target);
+  return reached;
+}
+
+void Rules::find_empty_turns(const ExpressionArena& arena) {
+  for (RuleState from = 0; from < states_.size(); ++from)
+    for (const Edge& edge : states_[from].edges) {
+      if (!edge.adds_one || !may_be_empty(edge, arena)) continue;
+      const std::vector<RuleState> reached = reached_empty(edge.target, arena);
+      if (std::ranges::find(reached, from) == reached.end()) continue;
+      facts_[rule_of(from)].has_empty_turns = true;
+      rules_[rule_of(from)].min_count = 0;
+    }
+}
+
+// The rules that a rule calls before any text.
+std::vector<RuleId> Rules::first_calls(RuleId rule, const ExpressionArena& arena) const {
+  std::vector<RuleId> found;
+  for (const RuleState state : reached_empty(rules_[rule].start, arena))
+    for (const Edge& edge : states_[state].edges)
+      if (edge.kind == Edge::Kind::call) found.push_back(edge.value);
+  return found;
+}
+
+// Depth first, without recursion: a rule on the path that is met again begins with itself.
+std::expected<void, Rules::Fault> Rules::rank_rules(const ExpressionArena& arena) {
+  enum class Visit : uint8_t { none, open, done };
+  struct Step {
+    RuleId rule;
+    std::vector<RuleId> next;
+  };
+  std::vector<Visit> visits(rules_.size());
+  std::vector<Step> path;
+  auto rank = static_cast<uint32_t>(rules_.size());
+  for (RuleId first = 0; first < rules_.size(); ++first) {
+    if (visits[first] != Visit::none) continue;
+    visits[first] = Visit::open;
+    path.push_back({first, first_calls(first, arena)});
+    while (!path.empty()) {
+      Step& top = path.back();
+      if (top.next.empty()) {
+        visits[top.rule] = Visit::done;
+        facts_[top.rule].rank = --rank;
+        path.pop_back();
+        continue;
+      }
+      const RuleId next = top.next.back();
+      top.next.pop_back();
+      if (visits[next] == Visit::open) {
+        const auto begin = std::ranges::find(path, next, &Step::rule);
+        std::string cycle;
+        for (auto step = begin; step != path.end(); ++step) cycle += rules_[step->rule].name + " > ";
+        return std::unexpected(Fault{next, "left recursion: " + cycle + rules_[next].name});
+      }
+      if (visits[next] == Visit::done) continue;
+      visits[next] = Visit::open;
+      path.push_back({next, first_calls(next, arena)});
+    }
+  }
+  return {};
+}
+
+}  // namespace tessera::text::grammar

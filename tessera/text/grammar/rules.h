@@ -1,0 +1,107 @@
+// A grammar as a set of rules. Each rule is a small automaton whose edges are lexemes (regular texts), calls of rules,
+// and tokens. A call of a rule has a count, which edges change and ask for: it bounds repetitions without copies.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/text/grammar/expression.h"
+
+namespace tessera::text::grammar {
+
+using RuleId = uint32_t;
+using RuleState = uint32_t;  // of all rules
+
+struct Edge {
+  enum class Kind : uint8_t {
+    lexeme,  // value: an Expression; kEmpty is a step without text
+    call,    // value: a RuleId
+    tokens,  // value: a place in Rules::token_sets()
+  };
+  Kind kind;
+  uint32_t value;
+  RuleState target;
+  bool adds_one = false;   // to the count; open while the count is below the rule's maximum
+  bool needs_min = false;  // open when the count has reached the rule's minimum
+};
+
+/// Tokens by id.
+struct TokenSet {
+  std::vector<int32_t> ids{};
+  bool is_complement = false;  // all but these, and but those that end a text
+};
+
+class Rules {
+ public:
+  struct Rule {
+    std::string name;
+    RuleState start = 0, end = 0;  // no edge leaves the end
+    uint32_t min_count = 0, max_count = kUnbounded;
+  };
+
+  RuleId add_rule(std::string name);
+  RuleState add_state(RuleId rule);
+  void add_edge(RuleState from, Edge edge) { states_[from].edges.push_back(edge); }
+  uint32_t add_token_set(TokenSet set);
+  void set_counts(RuleId rule, uint32_t min, uint32_t max);
+  void set_start(RuleId rule) { start_ = rule; }
+
+  struct Fault {
+    RuleId rule;
+    std::string message;
+  };
+  /// Removes edges that lead to no end, and computes what the functions below return. Faults: a rule that the start
+  /// rule reaches has no finite text, or can begin with itself.
+  std::expected<void, Fault> finish(const ExpressionArena& arena);
+
+  size_t n_rules() const { return rules_.size(); }
+  size_t n_states() const { return states_.size(); }
+  const Rule& rule(RuleId rule) const { return rules_[rule]; }
+  RuleId start() const { return start_; }
+  RuleId rule_of(RuleState state) const { return states_[state].rule; }
+  bool is_end(RuleState state) const { return rules_[rule_of(state)].end == state; }
+  std::span<const Edge> edges(RuleState state) const { return states_[state].edges; }
+  const TokenSet& token_set(uint32_t place) const { return token_sets_[place]; }
+
+  /// Whether a rule has a finite text.
+  bool has_text(RuleId rule) const { return facts_[rule].has_text; }
+  /// The number of calls within calls that the least nested text of a rule needs, itself included.
+  uint32_t min_depth(RuleId rule) const { return facts_[rule].min_depth; }
+  /// Whether the count of a rule can grow without text. Then its minimum is 0.
+  bool has_empty_turns(RuleId rule) const { return facts_[rule].has_empty_turns; }
+  /// Rules that a rule can begin with have a higher rank.
+  uint32_t rank(RuleId rule) const { return facts_[rule].rank; }
+
+ private:
+  struct State {
+    RuleId rule;
+    std::vector<Edge> edges{};
+  };
+  struct Facts {
+    bool has_text = false;
+    bool is_nullable = false;
+    bool has_empty_turns = false;
+    uint32_t min_depth = kUnbounded;
+    uint32_t rank = 0;
+  };
+
+  void find_texts();
+  void find_nullable(const ExpressionArena& arena);
+  void find_empty_turns(const ExpressionArena& arena);
+  std::vector<RuleState> reached_empty(RuleState from, const ExpressionArena& arena) const;
+  void remove_dead_ends();
+  std::expected<void, Fault> rank_rules(const ExpressionArena& arena);
+  std::vector<RuleId> first_calls(RuleId rule, const ExpressionArena& arena) const;
+  bool may_be_empty(const Edge& edge, const ExpressionArena& arena) const;
+
+  std::vector<Rule> rules_;
+  std::vector<State> states_;
+  std::vector<TokenSet> token_sets_;
+  std::vector<Facts> facts_;
+  RuleId start_ = 0;
+};
+
+}  // namespace tessera::text::grammar

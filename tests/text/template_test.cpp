@@ -40,6 +40,7 @@ TEST(Template, IsKinderThanPythonWhereTemplatesNeedIt) {
       {"{{ ('{\"a\": [1, 2.5, null, true, \"x\"]}'|from_json).a }}", "[1, 2.5, None, True, 'x']"},
       {"{{ [{}]|map(attribute='a.b.c')|list }}", "[Undefined]"},
       {"{{ [1, 2]|select('odd') }}", "[1]"},
+      {"{{ '12'|int(7, 40) }} {{ '12'|int(7, 1) }} {{ '11'|int(7, 2) }} {{ '0x1f'|int(7, 0) }}", "7 7 3 31"},
   };
   for (const Case& c : cases) EXPECT_EQ(render(c.source), c.wanted) << c.source;
 }
@@ -81,6 +82,8 @@ TEST(Template, RefusesWithAPlaceAndWords) {
       {"{% set x.y = 1 %}", "1:8: cannot set a member of undefined, want a namespace"},
       {"{{ loop(1) }}", "1:8: 'loop' is undefined"},
       {"{% for x in [1] %}{{ loop([]) }}{% endfor %}", "1:26: loop() in a loop that is not recursive"},
+      {"{% for x in [1] recursive %}{{ loop() }}{% endfor %}", "1:36: loop() takes 1 argument"},
+      {"{% for x in [1] recursive %}{{ loop([], a=1) }}{% endfor %}", "1:36: loop() takes 1 argument"},
       {"{% if 1 %}{{ 'a'|nope }}{% endif %}", "1:18: unknown filter \"nope\""},
       {"{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", "1:35: macro 'f' takes 1 arguments, got 2"},
       {"{{ [1][:x] }}", "1:7: 'x' is undefined"},

@@ -82,6 +82,7 @@ TEST(Template, RefusesWithAPlaceAndWords) {
       {"{% set x.y = 1 %}", "1:8: cannot set a member of undefined, want a namespace"},
       {"{{ loop(1) }}", "1:8: 'loop' is undefined"},
       {"{% for x in [1] %}{{ loop([]) }}{% endfor %}", "1:26: loop() in a loop that is not recursive"},
+      {"{{ 1 is divisibleby('a') }}", "1:6: divisibleby: argument is text, want integer"},
       {"{% for x in [1] recursive %}{{ loop() }}{% endfor %}", "1:36: loop() takes 1 argument"},
       {"{% for x in [1] recursive %}{{ loop([], a=1) }}{% endfor %}", "1:36: loop() takes 1 argument"},
       {"{% if 1 %}{{ 'a'|nope }}{% endif %}", "1:18: unknown filter \"nope\""},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/engine/chat_template_loader.h"
+#include "tessera/gguf/split.h"
 #include "tests/support/editable_model.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
@@ -330,6 +331,19 @@ TEST_F(ChatSessionTest, APromptWithoutTokensIsRefused) {
   const Result<> started = chat_->start({user("nothing")}, options(), nullptr);
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().message(), "the prompt has no tokens");
+}
+
+TEST_F(ChatSessionTest, AFileMayHaveATemplateForTools) {
+  const auto with_tool_template = [](GgufBuilder& builder) {
+    builder.set("tokenizer.chat_template", "plain");
+    builder.set("tokenizer.chat_template.tool_use", "with tools");
+  };
+  const std::string path = with_byte_vocab(story_model(), "two_templates.gguf", with_tool_template);
+  ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(path));
+  EXPECT_EQ(*load_chat_template(files->metadata(), false), "plain");
+  EXPECT_EQ(*load_chat_template(files->metadata(), true), "with tools");
+  ASSERT_OK_AND_ASSIGN(const auto without, ModelFiles::open(story_model()));
+  EXPECT_EQ(*load_chat_template(without->metadata(), true), std::nullopt);
 }
 
 TEST_F(ChatSessionTest, VariablesReachTheTemplate) {

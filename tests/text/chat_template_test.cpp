@@ -5,6 +5,7 @@
 
 #include "tessera/text/chat/builtin_templates.h"
 #include "tessera/text/chat/chat_template.h"
+#include "tessera/text/chat/message.h"
 #include "tests/text/template_snippets.h"
 
 namespace tessera::text {
@@ -467,6 +468,19 @@ TEST(ChatTemplate, MarksWhatTheClientWrote) {
   EXPECT_EQ(
       given("{{ tools[0].function.name }}|{{ tools|tojson }}", kHelloMessages, R"([{"function": {"name": "f"}}])"),
       "[f]|[{\"[function]\": {\"[name]\": \"[f]\"}}]");
+}
+
+TEST(ChatMessages, TurnsBeginAfterTheSystemMessagesAndWithEachUser) {
+  const auto starts_of = [](std::initializer_list<const char*> roles) {
+    std::vector<ChatMessage> messages;
+    for (const char* role : roles) messages.push_back({.role = role});
+    return turn_starts(messages);
+  };
+  using Starts = std::vector<size_t>;
+  EXPECT_EQ(starts_of({}), Starts());
+  EXPECT_EQ(starts_of({"system"}), Starts());
+  EXPECT_EQ(starts_of({"system", "user", "assistant", "tool", "assistant", "user"}), Starts({1, 5}));
+  EXPECT_EQ(starts_of({"assistant", "user", "user"}), Starts({0, 1, 2}));
 }
 
 }  // namespace

@@ -39,7 +39,10 @@ TEST(Template, IsKinderThanPythonWhereTemplatesNeedIt) {
       {"{{ '<'|safe + '>' }}{{ ('<'|e) + '<' }}", "<>&lt;<"},
       {"{{ ('{\"a\": [1, 2.5, null, true, \"x\"]}'|from_json).a }}", "[1, 2.5, None, True, 'x']"},
       {"{{ [{}]|map(attribute='a.b.c')|list }}", "[Undefined]"},
+      {"{{ '9223372036854775807'|from_json }} {{ '9223372036854775808'|from_json }}",
+       "9223372036854775807 9.223372036854776e+18"},
       {"{{ [1, 2]|select('odd') }}", "[1]"},
+      {"{{ '12'|int(7, 40) }} {{ '12'|int(7, 1) }} {{ '11'|int(7, 2) }} {{ '0x1f'|int(7, 0) }}", "7 7 3 31"},
   };
   for (const Case& c : cases) EXPECT_EQ(render(c.source), c.wanted) << c.source;
 }
@@ -77,10 +80,14 @@ TEST(Template, RefusesWithAPlaceAndWords) {
       {"{% include 'x' %}", "1:4: 'include' is not available to chat templates"},
       {"{% if x %}\n{% for %}", "2:8: unexpected '%}', want the name of a variable"},
       {"{{ strftime_now('%Q') }}", "1:16: unknown conversion \"%Q\" in a date format"},
+      {"{{ strftime_now('a%') }}", "1:16: unknown conversion \"%\" in a date format"},
       {"{{ '{'|from_json }}", "1:8: from_json: not JSON: error at byte 1"},
       {"{% set x.y = 1 %}", "1:8: cannot set a member of undefined, want a namespace"},
       {"{{ loop(1) }}", "1:8: 'loop' is undefined"},
       {"{% for x in [1] %}{{ loop([]) }}{% endfor %}", "1:26: loop() in a loop that is not recursive"},
+      {"{{ 1 is divisibleby('a') }}", "1:6: divisibleby: argument is text, want integer"},
+      {"{% for x in [1] recursive %}{{ loop() }}{% endfor %}", "1:36: loop() takes 1 argument"},
+      {"{% for x in [1] recursive %}{{ loop([], a=1) }}{% endfor %}", "1:36: loop() takes 1 argument"},
       {"{% if 1 %}{{ 'a'|nope }}{% endif %}", "1:18: unknown filter \"nope\""},
       {"{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", "1:35: macro 'f' takes 1 arguments, got 2"},
       {"{{ [1][:x] }}", "1:7: 'x' is undefined"},

@@ -12,9 +12,8 @@ Result<> Runtime::spend(uint64_t n_steps) {
 }
 
 Result<> Runtime::spend_values(uint64_t n_values) {
-  if (n_values > kMaxValues - n_values_) return fail(ErrorCode::limit, "more than {} values", kMaxValues);
-  n_values_ += n_values;
-  return spend(n_values);
+  if (n_values > kMaxValues) return fail(ErrorCode::limit, "more than {} values", kMaxValues);
+  return spend(n_values);  // limits their sum
 }
 
 Result<Value> Runtime::text(std::string_view bytes, Origin origin) {

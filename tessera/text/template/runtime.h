@@ -12,7 +12,7 @@ namespace tessera::text::jinja {
 class Runtime {
  public:
   static constexpr uint64_t kMaxSteps = 1'000'000;
-  static constexpr uint64_t kMaxValues = uint64_t{1} << 20;
+  static constexpr uint64_t kMaxValues = uint64_t{1} << 20;  // of one list or dict
   static constexpr size_t kMaxCalls = 64;
 
   Runtime(Heap& heap, const std::tm& now) : heap_(heap), now_(now) {}
@@ -44,7 +44,6 @@ class Runtime {
   Heap& heap_;
   std::tm now_;
   uint64_t n_steps_ = 0;
-  uint64_t n_values_ = 0;
   size_t n_calls_ = 0;
 };
 

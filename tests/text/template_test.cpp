@@ -33,6 +33,7 @@ TEST(Template, IsKinderThanPythonWhereTemplatesNeedIt) {
       {"{% set l = [1, 2, 3] %}{{ l.pop() }}{{ l.pop(0) }}{{ l }}{% set _ = l.insert(-1, 9) %}{{ l }}{% set _ = "
        "l.insert(99, 8) %}{{ l }}",
        "31[2][9, 2][9, 2, 8]"},
+      {"{% set l = [1, 2] %}{% set _ = l.insert(-1, 9) %}{% set _ = l.insert(-9, 8) %}{{ l }}", "[8, 1, 9, 2]"},
       {"{% set l = [1] %}{{ l.append(l) is none }}{{ l|length }}", "True2"},
       {"{{ x|tojson }} {{ [x]|tojson }} {{ {'a': x}|tojson }}", "null [null] {\"a\": null}"},
       {"{{ [1]|map('string')|tojson }} {{ range(2)|tojson }}", "[\"1\"] [0, 1]"},

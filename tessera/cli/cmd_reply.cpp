@@ -8,6 +8,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/json_row.h"
 #include "tessera/cli/line_input.h"
 #include "tessera/text/chat/chat_template.h"
 #include "tessera/text/chat/json_view.h"
@@ -16,8 +17,6 @@
 namespace tessera::cli {
 
 namespace {
-
-using ReplyJson = nlohmann::ordered_json;
 
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
@@ -31,39 +30,7 @@ constexpr FormatName kReasoningFormats[] = {{"auto", text::ReasoningFormat::sepa
                                             {"none", text::ReasoningFormat::none},
                                             {"deepseek-legacy", text::ReasoningFormat::deepseek_legacy}};
 
-// Reads the members of one line. A member of another type than expected is an error of the line.
-class ReplyRow {
- public:
-  explicit ReplyRow(const ReplyJson& row) : row_(row) {}
-
-  bool has(const char* key) const { return row_.contains(key); }
-  const ReplyJson& at(const char* key) const { return row_[key]; }
-
-  Result<std::string> text(const char* key) const {
-    if (!has(key)) return std::string();
-    if (!at(key).is_string()) return refuse(key, "a string");
-    return at(key).get<std::string>();
-  }
-  Result<bool> boolean(const char* key, bool fallback) const {
-    if (!has(key)) return fallback;
-    if (!at(key).is_boolean()) return refuse(key, "true or false");
-    return at(key).get<bool>();
-  }
-  Result<uint64_t> integer(const char* key) const {
-    if (!has(key)) return uint64_t{0};
-    if (!at(key).is_number_unsigned()) return refuse(key, "a whole number");
-    return at(key).get<uint64_t>();
-  }
-
- private:
-  static std::unexpected<Error> refuse(const char* key, std::string_view wanted) {
-    return fail(ErrorCode::format, "{}: want {}", key, wanted);
-  }
-
-  const ReplyJson& row_;
-};
-
-Result<text::ReplyFamily> read_family(const ReplyRow& row) {
+Result<text::ReplyFamily> read_family(const JsonRow& row) {
   if (row.has("family") == row.has("source")) return fail(ErrorCode::format, "family and source: give one of them");
   if (row.has("source")) {
     TESSERA_ASSIGN(const std::string source, row.text("source"));
@@ -74,7 +41,7 @@ Result<text::ReplyFamily> read_family(const ReplyRow& row) {
   return text::find_reply_family(name);
 }
 
-Result<text::ReplyOptions> read_options(const ReplyRow& row) {
+Result<text::ReplyOptions> read_options(const JsonRow& row) {
   text::ReplyOptions options;
   TESSERA_ASSIGN(options.parallel_calls, row.boolean("parallel_tool_calls", true));
   TESSERA_ASSIGN(options.seed, row.integer("seed"));
@@ -86,8 +53,8 @@ Result<text::ReplyOptions> read_options(const ReplyRow& row) {
   return options;
 }
 
-ReplyJson to_json(const text::Reply& reply) {
-  ReplyJson calls = ReplyJson::array();
+RowJson to_json(const text::Reply& reply) {
+  RowJson calls = RowJson::array();
   for (const text::ToolCall& call : reply.calls)
     calls.push_back({{"name", call.name}, {"arguments", call.arguments}, {"id", call.id}});
   return {{"content", reply.content},
@@ -119,19 +86,16 @@ class ReplyCommand final : public Command {
       if (!line) return {};
       if (text::trim_json(*line).empty()) continue;
       const auto answer = answer_line(*line);
-      const ReplyJson row =
-          answer ? *answer : ReplyJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
-      TESSERA_TRY(print(row.dump(-1, ' ', false, ReplyJson::error_handler_t::replace) + "\n"));
+      const RowJson row =
+          answer ? *answer : RowJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
+      TESSERA_TRY(print(row_line(row)));
     }
   }
 
  private:
-  Result<ReplyJson> answer_line(std::string_view line) {
-    // nlohmann's writer recurses, so deep lines are refused before.
-    const bool is_flat = text::is_json(line);
-    const ReplyJson json = is_flat ? ReplyJson::parse(line, nullptr, false) : ReplyJson(ReplyJson::value_t::discarded);
-    if (!json.is_object()) return fail(ErrorCode::format, "want a JSON object of at most 64 levels");
-    const ReplyRow row(json);
+  Result<RowJson> answer_line(std::string_view line) {
+    TESSERA_ASSIGN(const RowJson json, parse_row(line));
+    const JsonRow row(json);
     if (!row.has("raw")) return set_tools(row);
     TESSERA_ASSIGN(const auto family, read_family(row));
     TESSERA_ASSIGN(const auto tools, tools_of(row));
@@ -150,13 +114,13 @@ class ReplyCommand final : public Command {
   }
 
   // A line with tools alone gives the tools of later lines with "tools": true.
-  Result<ReplyJson> set_tools(const ReplyRow& row) {
+  Result<RowJson> set_tools(const JsonRow& row) {
     if (!row.has("tools")) return fail(ErrorCode::format, "raw: is missing");
     TESSERA_ASSIGN(tools_, text::parse_reply_tools(row.at("tools").dump()));
-    return ReplyJson{{"tools", tools_.size()}};
+    return RowJson{{"tools", tools_.size()}};
   }
 
-  Result<std::vector<text::ReplyTool>> tools_of(const ReplyRow& row) const {
+  Result<std::vector<text::ReplyTool>> tools_of(const JsonRow& row) const {
     if (row.has("tools") && !row.at("tools").is_boolean()) return text::parse_reply_tools(row.at("tools").dump());
     TESSERA_ASSIGN(const bool has_tools, row.boolean("tools", false));
     return has_tools ? tools_ : std::vector<text::ReplyTool>();

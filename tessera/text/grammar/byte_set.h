@@ -62,6 +62,8 @@ class ByteClasses {
   /// The class of a byte, from 0 to size() - 1.
   int of(uint8_t byte) const { return class_of_[byte]; }
 
+  auto operator<=>(const ByteClasses&) const = default;
+
  private:
   std::array<uint8_t, 256> class_of_{};
   int n_classes_ = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <span>
 
 #include "tessera/base/index.h"
 
@@ -24,7 +25,10 @@ std::vector<uint8_t> one_of_each(const ByteClasses& classes) {
 
 LexemeStates::LexemeStates(ExpressionArena& arena, size_t max_states) : arena_(&arena), max_states_(max_states) {
   expressions_.push_back(ExpressionArena::kNothing);
-  rows_.push_back(std::make_unique<Row>());
+  rows_.push_back({0, 0});
+  classes_.emplace_back();
+  class_places_.emplace(ByteClasses(), 0);
+  targets_.push_back(kDead);
   tags_.emplace_back();
   numbers_.emplace(ExpressionArena::kNothing, kDead);
 }
@@ -39,27 +43,29 @@ LexemeStates::State LexemeStates::state_of(Expression expression) {
   }
   const auto number = static_cast<State>(size());
   expressions_.push_back(expression);
-  rows_.push_back(nullptr);
+  rows_.push_back({kNoRow, 0});
   tags_.push_back(arena_->tags(expression));
   numbers_.emplace(expression, number);
   return number;
 }
 
 bool LexemeStates::goes_on(State state) {
-  if (rows_[state] == nullptr) make_row(state);
-  return std::ranges::any_of(*rows_[state], [](State next) { return next != kDead; });
+  if (rows_[state].classes == kNoRow) make_row(state);
+  const Row& row = rows_[state];
+  const auto targets = std::span(targets_).subspan(row.first_target, to_size(classes_[row.classes].size()));
+  return std::ranges::any_of(targets, [](State next) { return next != kDead; });
 }
 
 void LexemeStates::make_row(State state) {
   ByteClasses classes;
   arena_->divide(expressions_[state], classes);
-  std::array<State, 256> of_class{};
+  std::vector<State> targets(to_size(classes.size()));
   for (const uint8_t byte : one_of_each(classes))
-    of_class[to_size(classes.of(byte))] = state_of(arena_->derivative(expressions_[state], byte));
-  auto row = std::make_unique<Row>();
-  for (size_t byte = 0; byte < row->size(); ++byte)
-    (*row)[byte] = of_class[to_size(classes.of(static_cast<uint8_t>(byte)))];
-  rows_[state] = std::move(row);
+    targets[to_size(classes.of(byte))] = state_of(arena_->derivative(expressions_[state], byte));
+  const uint32_t place = class_places_.try_emplace(classes, static_cast<uint32_t>(classes_.size())).first->second;
+  if (place == classes_.size()) classes_.push_back(classes);
+  rows_[state] = {place, static_cast<uint32_t>(targets_.size())};
+  targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
 bool LexemeStates::is_alive(Expression expression) {

@@ -2,9 +2,8 @@
 // byte. State 0 is the one from which no text is accepted.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -24,8 +23,9 @@ class LexemeStates {
   State state_of(Expression expression);
 
   State next(State state, uint8_t byte) {
-    if (rows_[state] == nullptr) make_row(state);
-    return (*rows_[state])[byte];
+    if (rows_[state].classes == kNoRow) make_row(state);
+    const Row& row = rows_[state];
+    return targets_[row.first_target + static_cast<size_t>(classes_[row.classes].of(byte))];
   }
 
   Expression expression(State state) const { return expressions_[state]; }
@@ -40,7 +40,12 @@ class LexemeStates {
   bool overflowed() const { return overflowed_ || arena_->overflowed(); }
 
  private:
-  using Row = std::array<State, 256>;
+  // The next states of a state, by class of bytes. Many states have the same classes.
+  struct Row {
+    uint32_t classes;  // place in classes_
+    uint32_t first_target;
+  };
+  static constexpr uint32_t kNoRow = UINT32_MAX;
 
   void make_row(State state);
   bool is_alive(Expression expression);
@@ -50,7 +55,10 @@ class LexemeStates {
   size_t max_states_;
   bool overflowed_ = false;
   std::vector<Expression> expressions_;
-  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<Row> rows_;
+  std::vector<ByteClasses> classes_;
+  std::map<ByteClasses, uint32_t> class_places_;
+  std::vector<State> targets_;
   std::vector<std::vector<uint32_t>> tags_;
   std::unordered_map<Expression, State> numbers_;
   std::unordered_map<Expression, bool> alive_;  // where that is not plain

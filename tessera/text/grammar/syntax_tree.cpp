@@ -38,6 +38,14 @@ SyntaxTree::Part SyntaxTree::add(Node node, std::span<const Part> children) {
   return static_cast<Part>(nodes_.size() - 1);
 }
 
+namespace {
+
+// A lexeme has a state for each count of its repetitions that a text reaches. Above this product of nested bounds, a
+// repetition is a rule with a count.
+constexpr uint64_t kMaxLexemeCount = 10'000;
+
+}  // namespace
+
 // The parts of a rule come after their children, so one pass forward gives the regular parts their expressions, and one
 // pass backward gives the others their states.
 class RuleBuilder {
@@ -51,6 +59,7 @@ class RuleBuilder {
         arena_(arena),
         rules_(rules),
         expressions_(tree.nodes_.size()),
+        counts_(tree.nodes_.size(), 1),
         spans_(tree.nodes_.size()),
         ids_(tree.rules_.size()) {}
 
@@ -103,8 +112,23 @@ class RuleBuilder {
 
   void find_expressions(Name name) {
     const SyntaxTree::Rule& rule = tree_.rules_[name];
-    for (Part part = rule.first_part; part <= rule.root; ++part) expressions_[part] = expression_of(part);
+    for (Part part = rule.first_part; part <= rule.root; ++part) {
+      counts_[part] = count_of(part);
+      if (counts_[part] <= kMaxLexemeCount) expressions_[part] = expression_of(part);
+    }
     rule_expressions_[name] = expressions_[rule.root];
+    rule_counts_[name] = counts_[rule.root];
+  }
+
+  // The product of the bounds of repetitions within each other.
+  uint64_t count_of(Part part) {
+    const Node& node = tree_.nodes_[part];
+    if (node.kind == Node::Kind::rule) return rule_counts_[node.value];
+    uint64_t count = 1;
+    for (const Part child : tree_.children(node)) count = std::max(count, counts_[child]);
+    if (node.kind != Node::Kind::repeat) return count;
+    const uint64_t bound = std::max<uint64_t>(node.max == kUnbounded ? node.min : node.max, 1);
+    return std::min(bound * count, kMaxLexemeCount + 1);
   }
 
   // The expression of a part whose children have theirs, or nothing if it is not regular.
@@ -224,7 +248,9 @@ class RuleBuilder {
   ExpressionArena& arena_;
   Rules& rules_;
   std::vector<std::optional<Expression>> expressions_;  // by part
+  std::vector<uint64_t> counts_;                        // by part
   std::map<Name, std::optional<Expression>> rule_expressions_;
+  std::map<Name, uint64_t> rule_counts_;
   std::vector<Span> spans_;  // by part
   std::vector<std::optional<RuleId>> ids_;
   std::vector<Name> open_;

@@ -1,0 +1,82 @@
+#include "tessera/text/grammar/grammar.h"
+
+#include <fmt/format.h>
+
+#include "tessera/text/grammar/parser_states.h"
+#include "tessera/text/grammar/regex_language.h"
+#include "tessera/text/grammar/utf8_expression.h"
+
+namespace tessera::text::grammar {
+
+std::string GrammarError::text() const {
+  return is_of_schema ? fmt::format("json_schema#{}: {}", pointer, message)
+                      : fmt::format("grammar: {}:{}: {}", line, column, message);
+}
+
+GrammarResult Grammar::finish(std::shared_ptr<Grammar> grammar) {
+  if (grammar->expressions_.overflowed())
+    return std::unexpected(GrammarError{.message = fmt::format("more than {} expressions", kMaxExpressions)});
+  return grammar;
+}
+
+GrammarResult Grammar::from_gbnf(std::string_view source, const FindToken& find_token) {
+  std::shared_ptr<Grammar> grammar(new Grammar);
+  const auto done = read_gbnf(source, find_token, grammar->expressions_, grammar->rules_);
+  if (!done) return std::unexpected(done.error());
+  return finish(std::move(grammar));
+}
+
+GrammarResult Grammar::from_regex(std::string_view pattern) {
+  const auto tree = RegexTree::parse(pattern);
+  if (!tree) return std::unexpected(GrammarError{.message = tree.error().message, .column = tree.error().column});
+  std::shared_ptr<Grammar> grammar(new Grammar);
+  ExpressionArena& arena = grammar->expressions_;
+  const auto spelling = [&](const CodePointSet& set) { return utf8_of(arena, set); };
+  const Expression language = language_of(*tree, MatchPlace::whole, spelling, arena);
+  Rules& rules = grammar->rules_;
+  const RuleId root = rules.add_rule("root");
+  rules.set_start(root);
+  rules.add_edge(rules.rule(root).start,
+                 {.kind = Edge::Kind::lexeme, .value = language, .target = rules.rule(root).end});
+  if (LexemeStates(arena, kMaxLexemeStates).state_of(language) == LexemeStates::kDead)
+    return std::unexpected(GrammarError{.message = "no text matches"});
+  const auto done = rules.finish(arena);
+  if (!done) return std::unexpected(GrammarError{.message = done.error().message});
+  return finish(std::move(grammar));
+}
+
+// The states that a text leads to are made as it is read, so a matcher has expressions of its own.
+struct Matcher::Impl {
+  explicit Impl(std::shared_ptr<const Grammar> from)
+      : grammar(std::move(from)),
+        expressions(grammar->expressions()),
+        lexemes(expressions, Grammar::kMaxLexemeStates),
+        states(grammar->rules(), lexemes, expressions),
+        at(states.start()) {}
+
+  std::shared_ptr<const Grammar> grammar;
+  ExpressionArena expressions;
+  LexemeStates lexemes;
+  ParserStates states;
+  ParserStates::State at;
+};
+
+Matcher::Matcher(std::shared_ptr<const Grammar> grammar) : impl_(std::make_unique<Impl>(std::move(grammar))) {}
+Matcher::~Matcher() = default;
+Matcher::Matcher(Matcher&&) noexcept = default;
+Matcher& Matcher::operator=(Matcher&&) noexcept = default;
+
+size_t Matcher::accept(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const ParserStates::State then = impl_->states.next(impl_->at, static_cast<uint8_t>(text[i]));
+    if (then == ParserStates::kDead) return i;
+    impl_->at = then;
+  }
+  return text.size();
+}
+
+bool Matcher::is_complete() const { return impl_->states.is_complete(impl_->at); }
+void Matcher::restart() { impl_->at = impl_->states.start(); }
+bool Matcher::overflowed() const { return impl_->states.overflowed(); }
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,63 @@
+// Grammars: what a text must be, compiled from GBNF or from a regular expression, and the matcher that reads a text.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "tessera/text/grammar/gbnf.h"
+#include "tessera/text/grammar/grammar_error.h"
+
+namespace tessera::text::grammar {
+
+class Grammar;
+using GrammarResult = std::expected<std::shared_ptr<const Grammar>, GrammarError>;
+
+/// A compiled grammar. It does not change, so any number of matchers share it.
+class Grammar {
+ public:
+  static constexpr size_t kMaxExpressions = size_t{1} << 20;
+  static constexpr size_t kMaxLexemeStates = 20'000;
+
+  /// find_token: for tokens by text; without it, a source that has some is an error.
+  static GrammarResult from_gbnf(std::string_view source, const FindToken& find_token = {});
+  /// A regular expression of ECMA-262 that the whole text must match.
+  static GrammarResult from_regex(std::string_view pattern);
+
+  const Rules& rules() const { return rules_; }
+  const ExpressionArena& expressions() const { return expressions_; }
+
+ private:
+  Grammar() : expressions_(kMaxExpressions) {}
+  static GrammarResult finish(std::shared_ptr<Grammar> grammar);
+
+  ExpressionArena expressions_;
+  Rules rules_;
+};
+
+/// Reads a text by pieces.
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<const Grammar> grammar);
+  ~Matcher();
+  Matcher(Matcher&&) noexcept;
+  Matcher& operator=(Matcher&&) noexcept;
+
+  /// Reads bytes as long as some text of the grammar begins with all that was read. Returns how many it read.
+  size_t accept(std::string_view text);
+  /// Whether the text so far is a text of the grammar.
+  bool is_complete() const;
+  /// Forgets the text.
+  void restart();
+
+  /// Whether the grammar needed more memory than the limits allow. Then some texts are refused that belong to it.
+  bool overflowed() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera::text::grammar

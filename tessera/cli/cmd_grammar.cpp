@@ -48,8 +48,7 @@ class GrammarCommand final : public Command {
     if (!path.empty()) {
       TESSERA_ASSIGN(source, read_file(path, kMaxGrammarBytes));
     }
-    const auto compiled =
-        path.empty() ? grammar::Grammar::from_regex(regex_) : grammar::Grammar::from_gbnf(source);
+    const auto compiled = path.empty() ? grammar::Grammar::from_regex(regex_) : grammar::Grammar::from_gbnf(source);
     if (!compiled) return fail(ErrorCode::format, "{}", compiled.error().text());
     const grammar::Rules& rules = (*compiled)->rules();
     return print(fmt::format("{}, {}, {}\n", counted(rules.n_rules(), "rule"), counted(rules.n_states(), "state"),

@@ -4,17 +4,13 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/base/hash.h"
 #include "tessera/base/index.h"
 
 namespace tessera::text::grammar {
 namespace {
 
 constexpr size_t kFirstTableSize = 256;
-
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 29);
-}
 
 uint32_t one_less(uint32_t bound) { return bound == 0 || bound == kUnbounded ? bound : bound - 1; }
 
@@ -45,14 +41,15 @@ void ExpressionArena::grow_table() {
 
 // The node if it exists, or a new one.
 Expression ExpressionArena::add(Node node, std::span<const Expression> node_parts) {
-  uint64_t hash = mixed(mixed(mixed(1, static_cast<uint64_t>(node.kind)), node.a), node.b);
+  Hash64 hash;
+  hash.add(static_cast<uint64_t>(node.kind)).add(uint64_t{node.a} << 32 | node.b);
   for (const Expression part : node_parts) {
-    hash = mixed(hash, part);
+    hash.add(uint64_t{part});
     node.is_plain &= nodes_[part].is_plain;
   }
-  node.hash = hash;
+  node.hash = hash.value();
   const size_t mask = table_.size() - 1;
-  size_t at = hash & mask;
+  size_t at = node.hash & mask;
   for (; table_[at] != kNothing; at = (at + 1) & mask)
     if (is_same(node, node_parts, table_[at])) return table_[at];
   if (nodes_.size() >= max_nodes_) {
@@ -252,6 +249,7 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
     case Kind::repeat:
       return concat(values_[part(0)], repeat(part(0), one_less(node.a), one_less(node.b)));
     case Kind::multiple:
+      if (byte == '.') return expression;  // a decimal point
       if (byte < '0' || byte > '9') return kNothing;
       return multiple_of(node.a, static_cast<uint32_t>((uint64_t{node.b} * 10 + (byte - '0')) % node.a));
   }
@@ -291,7 +289,7 @@ void ExpressionArena::divide(Expression expression, ByteClasses& classes) {
     const Node& node = nodes_[top];
     if (node.kind == Kind::bytes) classes.divide(sets_[node.a]);
     if (node.kind == Kind::multiple)
-      for (uint8_t digit = '0'; digit <= '9'; ++digit) classes.divide(ByteSet::of(digit));
+      for (const char c : std::string_view("0123456789.")) classes.divide(ByteSet::of(static_cast<uint8_t>(c)));
     const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
     for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts)) stack_.push_back(part);
   }

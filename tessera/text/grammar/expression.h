@@ -22,9 +22,9 @@ inline constexpr uint32_t kMaxRepeat = 1'000'000;
 
 class ExpressionArena {
  public:
-  static constexpr Expression kNothing = 0;  // no text
-  static constexpr Expression kEmpty = 1;    // the empty text
-  static constexpr Expression kAnything = 2; // every text of bytes
+  static constexpr Expression kNothing = 0;   // no text
+  static constexpr Expression kEmpty = 1;     // the empty text
+  static constexpr Expression kAnything = 2;  // every text of bytes
 
   /// max_nodes: further nodes are kNothing, and overflowed() tells it.
   explicit ExpressionArena(size_t max_nodes);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/text/grammar/ascii.h"
 #include "tessera/text/grammar/syntax_tree.h"
 #include "tessera/text/grammar/utf8_expression.h"
 #include "tessera/text/utf8.h"
@@ -21,12 +22,7 @@ constexpr size_t kMaxRules = size_t{1} << 16;
 constexpr size_t kMaxParts = size_t{1} << 20;
 constexpr size_t kMaxDepth = 256;
 
-bool is_name_byte(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'; }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
+bool is_name_byte(char c) { return is_letter(c) || is_digit(c) || c == '-'; }
 
 // A function that finds an error notes it and returns a value that the callers pass on: false, or nothing.
 class GbnfReader {
@@ -48,7 +44,8 @@ class GbnfReader {
         root == rules.end() || !root->is_defined)
       return fail_at(source_.size(), "no rule \"root\"");
     for (const Use& use : uses_)
-      if (!rules[use.name].is_defined) return fail_at(use.at, fmt::format("undefined rule \"{}\"", rules[use.name].name));
+      if (!rules[use.name].is_defined)
+        return fail_at(use.at, fmt::format("undefined rule \"{}\"", rules[use.name].name));
     return true;
   }
 

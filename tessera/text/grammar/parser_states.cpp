@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "tessera/base/index.h"
+#include "tessera/base/hash.h"
 
 namespace tessera::text::grammar {
 namespace {
 
-constexpr uint32_t kBottom = 0;             // the frame of the start rule
+constexpr uint32_t kBottom = 0;            // the frame of the start rule
 constexpr size_t kMaxPositions = 1 << 16;  // of one closure
-
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 29);
-}
 
 template <class T>
 void sort_unique(std::vector<T>& values) {
@@ -138,9 +133,10 @@ ParserStates::Position ParserStates::after(const Edge& edge, const Position& pos
 // The lexemes of the open edges as one, with the places of the edges as tags.
 LexemeStates::State ParserStates::first_lexeme(const Position& position) {
   const std::span<const Edge> edges = rules_->edges(position.state);
-  uint64_t key = position.state;
+  Hash64 open;
   for (const Edge& edge : edges)
-    if (edge.needs_min || edge.adds_one) key = mixed(key, is_open(edge, position) ? 1 : 2);
+    if (edge.needs_min || edge.adds_one) open.add(uint64_t{is_open(edge, position)});
+  const auto key = std::pair(position.state, open.value());
   const auto found = first_lexemes_.find(key);
   if (found != first_lexemes_.end()) return found->second;
   std::vector<Expression> alternatives;
@@ -199,36 +195,39 @@ ParserStates::State ParserStates::add(StateData data) {
   if (data.items.empty() && data.at_tokens.empty() && !data.is_complete) return kDead;
   sort_unique(data.items);
   sort_unique(data.at_tokens);
-  uint64_t hash = data.is_complete ? 1 : 2;
-  const auto add_position = [&](const Position& p) { hash = mixed(mixed(mixed(hash, p.state), p.frame), p.count); };
+  Hash64 hash;
+  hash.add(uint64_t{data.is_complete});
+  const auto add_position = [&](const Position& p) {
+    hash.add(uint64_t{p.state} << 32 | p.frame).add(uint64_t{p.count});
+  };
   for (const Item& item : data.items) {
     add_position(item.position);
-    hash = mixed(hash, item.lexeme);
+    hash.add(uint64_t{item.lexeme});
   }
   for (const Position& position : data.at_tokens) add_position(position);
-  const auto [first, last] = state_numbers_.equal_range(hash);
+  const auto [first, last] = state_numbers_.equal_range(hash.value());
   for (auto known = first; known != last; ++known)
     if (states_[known->second] == data) return known->second;
   const auto added = static_cast<State>(states_.size());
   states_.push_back(std::move(data));
-  state_numbers_.emplace(hash, added);
+  state_numbers_.emplace(hash.value(), added);
   return added;
 }
 
 ParserStates::Frame ParserStates::add_frame(std::vector<Return> returns) {
   sort_unique(returns);
-  uint64_t hash = returns.size();
+  Hash64 hash;
   uint32_t depth = 0;
   for (const Return& to : returns) {
-    hash = mixed(mixed(mixed(hash, to.state), to.frame), to.count);
+    hash.add(uint64_t{to.state} << 32 | to.frame).add(uint64_t{to.count});
     depth = std::max(depth, frames_[to.frame].depth);
   }
-  const auto [first, last] = frame_numbers_.equal_range(hash);
+  const auto [first, last] = frame_numbers_.equal_range(hash.value());
   for (auto known = first; known != last; ++known)
     if (frames_[known->second].returns == returns) return known->second;
   const auto added = static_cast<Frame>(frames_.size());
   frames_.push_back({std::move(returns), depth + 1});
-  frame_numbers_.emplace(hash, added);
+  frame_numbers_.emplace(hash.value(), added);
   return added;
 }
 

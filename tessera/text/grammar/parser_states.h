@@ -1,10 +1,10 @@
-// The states of a grammar's parser after a text, made when a text first leads to them. A state is the set of all ways to
-// read the text so far: each is a place inside a lexeme, with the calls of rules around it. Equal states are one, and
-// states never change, so going back or trying another text costs nothing.
+// The states of a grammar's parser after a text, made when a text first leads to them. A state is the set of all ways
+// to read the text so far: each is a place inside a lexeme, with the calls of rules around it. Equal states are one,
+// and states never change, so going back or trying another text costs nothing.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -41,8 +41,8 @@ class ParserStates {
  private:
   using Frame = uint32_t;  // kBottom: the call of the start rule
 
-  // A call of a rule that is in progress: where it goes on when the rule ends. Calls at the same place of the text share
-  // a frame.
+  // A call of a rule that is in progress: where it goes on when the rule ends. Calls at the same place of the text
+  // share a frame.
   struct Return {
     RuleState state;
     Frame frame;
@@ -67,7 +67,7 @@ class ParserStates {
     auto operator<=>(const Item&) const = default;
   };
   struct StateData {
-    std::vector<Item> items;         // sorted
+    std::vector<Item> items;          // sorted
     std::vector<Position> at_tokens;  // where an edge has tokens, sorted
     bool is_complete = false;
     bool operator==(const StateData&) const = default;
@@ -90,8 +90,8 @@ class ParserStates {
   std::vector<FrameData> frames_;
   std::unordered_multimap<uint64_t, State> state_numbers_;  // by hash
   std::unordered_multimap<uint64_t, Frame> frame_numbers_;
-  std::unordered_map<uint64_t, State> steps_;             // by state and byte
-  std::unordered_map<uint64_t, LexemeStates::State> first_lexemes_;  // by rule state and open edges
+  std::unordered_map<uint64_t, State> steps_;                                    // by state and byte
+  std::map<std::pair<RuleState, uint64_t>, LexemeStates::State> first_lexemes_;  // by a hash of the open edges
   State start_ = kDead;
   bool overflowed_ = false;
 };

@@ -43,10 +43,10 @@ class LanguageBuilder {
   // Steps of a walk from the right to the left. Values are on a stack of their own.
   struct Step {
     enum class Kind : uint8_t {
-      part,    // replaces the top value by the part before it
-      copy,    // pushes the value at `place` again
-      unite,   // replaces the values above `place` by their union, which replaces that at `place`
-      look,    // as unite, for a lookahead: one value above that at `place`
+      part,   // replaces the top value by the part before it
+      copy,   // pushes the value at `place` again
+      unite,  // replaces the values above `place` by their union, which replaces that at `place`
+      look,   // as unite, for a lookahead: one value above that at `place`
     };
     Kind kind;
     Part part = 0;
@@ -89,9 +89,7 @@ class LanguageBuilder {
 
   // The next character is of \w, or it is not, or the text ends.
   Expression if_word(Expression then) { return arena_.all_of(then, arena_.concat(word_, any_)); }
-  Expression if_no_word(Expression then) {
-    return arena_.all_of(then, arena_.optional(arena_.concat(other_, any_)));
-  }
+  Expression if_no_word(Expression then) { return arena_.all_of(then, arena_.optional(arena_.concat(other_, any_))); }
 
   Following before_assertion(Kind kind, const Following& then) {
     switch (kind) {
@@ -176,7 +174,8 @@ class LanguageBuilder {
       all[2].push_back(values[i].after_other);
     }
     values.resize(place);
-    values.push_back({arena_.any_of(std::move(all[0])), arena_.any_of(std::move(all[1])), arena_.any_of(std::move(all[2]))});
+    values.push_back(
+        {arena_.any_of(std::move(all[0])), arena_.any_of(std::move(all[1])), arena_.any_of(std::move(all[2]))});
   }
 
   const RegexTree& tree_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/text/grammar/ascii.h"
 #include "tessera/text/grammar/expression.h"
 #include "tessera/text/grammar/utf8_expression.h"
 #include "tessera/text/utf8.h"
@@ -38,10 +39,6 @@ CodePointSet line_ends() {
   constexpr CodePointRange kRanges[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
   return set_of(kRanges);
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 }  // namespace
 
@@ -355,7 +352,8 @@ class RegexParser {
     const bool is_high = *code_point >= kFirstHighSurrogate && *code_point <= kLastHighSurrogate;
     if (is_high && take("\\u")) {
       const auto low = take_hex(4);
-      if (!low || *low < kFirstLowSurrogate || *low > kLastLowSurrogate) return refuse_at(begin, "half a surrogate pair");
+      if (!low || *low < kFirstLowSurrogate || *low > kLastLowSurrogate)
+        return refuse_at(begin, "half a surrogate pair");
       code_point = 0x10000 + ((*code_point - kFirstHighSurrogate) << 10) + (*low - kFirstLowSurrogate);
     }
     return one(*code_point);
@@ -385,12 +383,24 @@ class RegexParser {
     struct LongName {
       std::string_view name, brief;
     };
-    constexpr LongName kLongNames[] = {{"Letter", "L"},           {"Lowercase_Letter", "Ll"}, {"Uppercase_Letter", "Lu"},
-                                       {"Titlecase_Letter", "Lt"}, {"Modifier_Letter", "Lm"},  {"Other_Letter", "Lo"},
-                                       {"Mark", "M"},             {"Number", "N"},            {"Decimal_Number", "Nd"},
-                                       {"digit", "Nd"},           {"Letter_Number", "Nl"},    {"Other_Number", "No"},
-                                       {"Punctuation", "P"},      {"punct", "P"},             {"Symbol", "S"},
-                                       {"Separator", "Z"},        {"Space_Separator", "Zs"},  {"Other", "C"},
+    constexpr LongName kLongNames[] = {{"Letter", "L"},
+                                       {"Lowercase_Letter", "Ll"},
+                                       {"Uppercase_Letter", "Lu"},
+                                       {"Titlecase_Letter", "Lt"},
+                                       {"Modifier_Letter", "Lm"},
+                                       {"Other_Letter", "Lo"},
+                                       {"Mark", "M"},
+                                       {"Number", "N"},
+                                       {"Decimal_Number", "Nd"},
+                                       {"digit", "Nd"},
+                                       {"Letter_Number", "Nl"},
+                                       {"Other_Number", "No"},
+                                       {"Punctuation", "P"},
+                                       {"punct", "P"},
+                                       {"Symbol", "S"},
+                                       {"Separator", "Z"},
+                                       {"Space_Separator", "Zs"},
+                                       {"Other", "C"},
                                        {"Control", "Cc"}};
     const auto found = std::ranges::find(kLongNames, name, &LongName::name);
     const uint32_t mask = category_mask(found == std::end(kLongNames) ? name : found->brief);

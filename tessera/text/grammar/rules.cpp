@@ -93,8 +93,7 @@ void Rules::remove_dead_ends() {
     open.pop_back();
     for (const RuleState from : sources[state]) mark(from);
   }
-  for (State& state : states_)
-    std::erase_if(state.edges, [&](const Edge& edge) { return !reaches_end[edge.target]; });
+  for (State& state : states_) std::erase_if(state.edges, [&](const Edge& edge) { return !reaches_end[edge.target]; });
 }
 
 bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {

@@ -237,8 +237,12 @@ class RuleBuilder {
       const RuleId counted = rules_.add_rule(rules_.rule(rule).name);
       rules_.set_counts(counted, node.min, node.max);
       const RuleState start = rules_.rule(counted).start, body = rules_.add_state(counted);
-      rules_.add_edge(start, {.kind = Edge::Kind::lexeme, .value = ExpressionArena::kEmpty, .target = body, .adds_one = true});
-      rules_.add_edge(start, {.kind = Edge::Kind::lexeme, .value = ExpressionArena::kEmpty, .target = rules_.rule(counted).end, .needs_min = true});
+      rules_.add_edge(start,
+                      {.kind = Edge::Kind::lexeme, .value = ExpressionArena::kEmpty, .target = body, .adds_one = true});
+      rules_.add_edge(start, {.kind = Edge::Kind::lexeme,
+                              .value = ExpressionArena::kEmpty,
+                              .target = rules_.rule(counted).end,
+                              .needs_min = true});
       set_span(child, {body, start});
       rules_.add_edge(span.from, {.kind = Edge::Kind::call, .value = counted, .target = span.to});
     }

@@ -1,0 +1,64 @@
+// The ways to write JSON that a grammar allows: white space, strings, order of members.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/text/code_point_set.h"
+#include "tessera/text/grammar/expression.h"
+
+namespace tessera::text::grammar {
+
+enum class JsonOrder : uint8_t {
+  schema,  // members in the order of the schema, then others
+  any,
+};
+
+enum class JsonSpace : uint8_t {
+  none,
+  one,    // a blank after , and :
+  model,  // at each place nothing, a blank, or a line break with at most 40 blanks or tabs
+  any,
+};
+
+enum class JsonWriting : uint8_t {
+  plain,  // each string in one way, integers without fraction and exponent
+  any,    // every text of JSON
+};
+
+struct JsonOutput {
+  JsonOrder order = JsonOrder::schema;
+  JsonSpace space = JsonSpace::model;
+  JsonWriting writing = JsonWriting::plain;
+};
+
+/// Where white space may stand.
+enum class SpacePlace : uint8_t {
+  inside,     // after an opening bracket, before a closing one, and before , and :
+  separator,  // after , and :
+};
+
+class JsonSpelling {
+ public:
+  JsonSpelling(ExpressionArena& arena, const JsonOutput& output) : arena_(&arena), output_(output) {}
+
+  Expression space(SpacePlace place) const;
+
+  /// The texts inside a JSON string of the code points of a set.
+  Expression code_points(const CodePointSet& set) const;
+
+  /// A string in quotes, from the texts inside.
+  Expression quoted(Expression inside) const;
+
+  const JsonOutput& output() const { return output_; }
+
+ private:
+  Expression raw(const CodePointSet& set) const;
+  Expression escaped_plain(uint32_t code_point) const;
+  Expression hex_escapes(const CodePointSet& set) const;
+  Expression hex_range(uint32_t first, uint32_t last) const;
+
+  ExpressionArena* arena_;
+  JsonOutput output_;
+};
+
+}  // namespace tessera::text::grammar

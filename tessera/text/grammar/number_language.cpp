@@ -16,6 +16,7 @@ constexpr int64_t kMaxDigits = 1000;       // of a bound, before or after the po
 constexpr uint32_t kPlainDigits = 20;      // before the point
 constexpr uint32_t kPlainFraction = 17;    // digits after the point
 constexpr uint32_t kPlainExponent = 3;     // digits
+constexpr uint32_t kMaxScientificFraction = 40;  // digits after the point of a number with an exponent
 
 std::string_view take_digits(std::string_view& text) {
   size_t n = 0;
@@ -85,29 +86,47 @@ Expression NumberLanguage::fraction_digits() const {
   return arena_->optional(arena_->concat(arena_->literal("."), arena_->repeat(digit('0', '9'), 1, kUnbounded)));
 }
 
-Expression NumberLanguage::all(bool is_bounded) const {
-  const bool is_plain = writing_ == JsonWriting::plain;
-  const Expression digits = digit('0', '9');
-  const Expression fraction = arena_->optional(
-      arena_->concat(arena_->literal("."), arena_->repeat(digits, 1, is_plain ? kPlainFraction : kUnbounded)));
-  ByteSet signs, letters;
-  for (const char c : {'+', '-'}) signs.add(static_cast<uint8_t>(c));
+Expression NumberLanguage::exponent_letter() const {
+  ByteSet letters;
   for (const char c : {'e', 'E'}) letters.add(static_cast<uint8_t>(c));
-  const Expression exponent = arena_->concat(std::vector{
-      arena_->bytes(letters), arena_->optional(arena_->bytes(signs)),
-      arena_->repeat(digits, 1, is_plain ? kPlainExponent : kUnbounded)});
-  const Expression minus = arena_->optional(arena_->literal("-"));
-  // Where a bound has more digits than the plain limit, the bound is the limit: see above() and at_least().
-  const Expression number = arena_->concat(std::vector{minus, whole(is_plain && !is_bounded ? kPlainDigits : kUnbounded), fraction});
-  if (is_plain && is_bounded) return number;
-  return arena_->concat(number, arena_->optional(exponent));
+  return arena_->bytes(letters);
+}
+
+Expression NumberLanguage::all() const {
+  const bool is_plain = writing_ == JsonWriting::plain;
+  const Expression digits = digit('0', '9'), minus = arena_->optional(arena_->literal("-"));
+  const Expression fraction = arena_->optional(
+      arena_->concat(arena_->literal("."), arena_->repeat(digits, 1, is_plain ? kPlainFraction : kMaxScientificFraction)));
+  ByteSet signs;
+  for (const char c : {'+', '-'}) signs.add(static_cast<uint8_t>(c));
+  const Expression exponent =
+      arena_->concat(std::vector{exponent_letter(), arena_->optional(arena_->bytes(signs)),
+                                 arena_->repeat(digits, 1, is_plain ? kPlainExponent : kUnbounded)});
+  const Expression decimal =
+      is_plain ? arena_->concat(whole(kPlainDigits), fraction) : arena_->concat(whole(kUnbounded), fraction_digits());
+  const Expression scientific = arena_->concat(std::vector{digit('1', '9'), fraction, exponent});
+  return arena_->concat(minus, arena_->any_of(decimal, scientific));
 }
 
 Expression NumberLanguage::integers() const {
-  const Expression minus = arena_->optional(arena_->literal("-"));
-  if (writing_ == JsonWriting::plain) return arena_->concat(minus, whole(kPlainDigits));
-  const Expression zeros = arena_->optional(arena_->concat(arena_->literal("."), arena_->repeat(digit('0', '0'), 1, kUnbounded)));
-  return arena_->concat(std::vector{minus, whole(kUnbounded), zeros});
+  const Expression minus = arena_->optional(arena_->literal("-")), point = arena_->literal(".");
+  const Expression zeros = arena_->repeat(digit('0', '0'), 0, kUnbounded);
+  const Expression no_fraction = arena_->optional(arena_->concat(std::vector{point, digit('0', '0'), zeros}));
+  std::vector<Expression> found = {arena_->concat(whole(kUnbounded), no_fraction)};
+  // With n digits after the point, the last of them not 0, an exponent of at least n.
+  for (uint32_t n = 0; n <= kMaxScientificFraction; ++n) {
+    const Expression more = n == 0 ? no_fraction
+                                   : arena_->concat(std::vector{point, arena_->repeat(digit('0', '9'), n - 1, n - 1),
+                                                                digit('1', '9'), zeros});
+    found.push_back(arena_->concat(
+        std::vector{digit('1', '9'), more, exponent_letter(), exponents(static_cast<int64_t>(n) - 1)}));
+  }
+  return arena_->concat(minus, arena_->any_of(std::move(found)));
+}
+
+Expression NumberLanguage::written_integers() const {
+  if (writing_ == JsonWriting::any) return integers();
+  return arena_->concat(arena_->optional(arena_->literal("-")), whole(kPlainDigits));
 }
 
 // Numbers without a sign that are above the bound's magnitude, or equal to it unless strict.
@@ -159,9 +178,7 @@ Expression NumberLanguage::exponents(int64_t above) const {
 
 // As magnitude(), for numbers with an exponent and one digit other than 0 before the point.
 Expression NumberLanguage::scientific(const Decimal& bound, bool is_strict) const {
-  ByteSet letters;
-  for (const char c : {'e', 'E'}) letters.add(static_cast<uint8_t>(c));
-  const Expression letter = arena_->bytes(letters);
+  const Expression letter = exponent_letter();
   const Expression mantissas = arena_->concat(digit('1', '9'), fraction_digits());
   if (bound.is_zero()) {
     const Expression any_exponent = exponents(INT32_MIN);
@@ -181,29 +198,23 @@ Expression NumberLanguage::scientific(const Decimal& bound, bool is_strict) cons
                         arena_->concat(std::vector{greater, letter, same_exponent}));
 }
 
+// Numbers without a sign whose value is above that of the bound without its sign, or equal to it unless strict.
+Expression NumberLanguage::sizes(const Decimal& bound, bool is_strict) const {
+  return arena_->any_of(magnitude(bound, is_strict), scientific(bound, is_strict));
+}
+
 Expression NumberLanguage::above(const Decimal& bound) const {
-  const bool has_exponents = writing_ == JsonWriting::any;
-  const auto size = [&](bool is_strict) {
-    const Expression plain = magnitude(bound, is_strict);
-    return has_exponents ? arena_->any_of(plain, scientific(bound, is_strict)) : plain;
-  };
-  if (!bound.is_negative) return size(true);
-  // What is not negative, and what is negative with a smaller magnitude.
-  const Expression minus = arena_->literal("-");
-  const Expression any_size = has_exponents ? arena_->any_of(magnitude({}, false), scientific({}, false)) : magnitude({}, false);
-  return arena_->any_of(any_size, arena_->concat(minus, arena_->all_of(any_size, arena_->complement(size(false)))));
+  if (!bound.is_negative) return sizes(bound, true);
+  // What is not negative, and what is negative and smaller without its sign.
+  const Expression all_sizes = sizes({}, false), smaller = arena_->complement(sizes(bound, false));
+  return arena_->any_of(all_sizes, arena_->concat(arena_->literal("-"), arena_->all_of(all_sizes, smaller)));
 }
 
 Expression NumberLanguage::at_least(const Decimal& bound) const {
-  const bool has_exponents = writing_ == JsonWriting::any;
-  const auto size = [&](bool is_strict) {
-    const Expression plain = magnitude(bound, is_strict);
-    return has_exponents ? arena_->any_of(plain, scientific(bound, is_strict)) : plain;
-  };
-  if (!bound.is_negative && !bound.is_zero()) return size(false);
-  const Expression minus = arena_->literal("-");
-  const Expression any_size = has_exponents ? arena_->any_of(magnitude({}, false), scientific({}, false)) : magnitude({}, false);
-  return arena_->any_of(any_size, arena_->concat(minus, arena_->all_of(any_size, arena_->complement(size(true)))));
+  const Expression all_sizes = sizes({}, false), no_larger = arena_->complement(sizes(bound, true));
+  const Expression negative = arena_->concat(arena_->literal("-"), arena_->all_of(all_sizes, no_larger));
+  if (bound.is_negative) return arena_->any_of(all_sizes, negative);
+  return bound.is_zero() ? arena_->any_of(all_sizes, negative) : sizes(bound, false);
 }
 
 std::optional<Expression> NumberLanguage::multiples(const Decimal& factor) const {

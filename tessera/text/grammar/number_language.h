@@ -28,13 +28,16 @@ class NumberLanguage {
  public:
   NumberLanguage(ExpressionArena& arena, JsonWriting writing) : arena_(&arena), writing_(writing) {}
 
-  /// Numbers, without an exponent where bounds ask for one (plain writing).
-  Expression all(bool is_bounded) const;
+  /// Numbers: decimals, and those with an exponent that have one digit other than 0 before the point. All languages
+  /// below have either all texts of a value that this one has, or none of them.
+  Expression all() const;
   Expression integers() const;
-  /// Numbers above a bound, or not below it. Intersect with all(true); complements give the other two.
   Expression above(const Decimal& bound) const;
   Expression at_least(const Decimal& bound) const;
-  /// Multiples of a factor above 0. Nothing if the factor, scaled to an integer, is above 10,000.
+
+  /// Integers as the writing wants them. Part of integers().
+  Expression written_integers() const;
+  /// Multiples of a factor above 0, without an exponent. Nothing if the factor, scaled to an integer, is above 10,000.
   std::optional<Expression> multiples(const Decimal& factor) const;
 
   static constexpr uint32_t kMaxFactor = 10'000;
@@ -42,6 +45,8 @@ class NumberLanguage {
  private:
   Expression digit(char first, char last) const;
   Expression fraction_digits() const;
+  Expression exponent_letter() const;
+  Expression sizes(const Decimal& bound, bool is_strict) const;
   Expression magnitude(const Decimal& bound, bool is_strict) const;
   Expression scientific(const Decimal& bound, bool is_strict) const;
   Expression exponents(int64_t above) const;

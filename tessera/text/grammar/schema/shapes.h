@@ -26,10 +26,10 @@ class Terms {
   static constexpr Term kAlways = 0, kNever = 1;
   static constexpr size_t kMaxTerms = 200'000;
 
-  enum class Kind : uint8_t { always, never, schema, all, negation };
+  enum class Kind : uint8_t { always, never, schema, value, all, negation };
   struct Node {
     Kind kind;
-    Document::Place place = 0;   // of a schema
+    Document::Place place = 0;   // of a schema, or of a value that is the only one
     std::vector<Term> parts{};   // of all and negation
     auto operator<=>(const Node&) const = default;
   };
@@ -37,6 +37,7 @@ class Terms {
   Terms();
 
   Term schema(Document::Place place) { return add({.kind = Kind::schema, .place = place}); }
+  Term value(Document::Place place) { return add({.kind = Kind::value, .place = place}); }
   Term all_of(std::span<const Term> terms);
   Term all_of(Term a, Term b);
   Term negation(Term term);
@@ -126,7 +127,8 @@ class ShapeAlgebra {
   Term term_of(const ObjectShape& object, const std::string& name);
   /// Makes a property listed, with the term that its name has.
   ObjectShape::Property& listed(ObjectShape& object, const std::string& name);
-  /// A name as it is written inside quotes.
+  /// The texts of a name inside quotes, and the one that the plain writing has.
+  Expression name_text(std::string_view name);
   std::string spelled(std::string_view name) const;
   bool has_name(Expression language, std::string_view name);
 

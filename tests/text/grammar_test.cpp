@@ -84,7 +84,7 @@ TEST(Gbnf, ErrorsHaveAPlaceAndWords) {
       {"root ::= <[5>", "grammar: 1:13: want ]>"},
       {"root ::= <think", "grammar: 1:11: want >"},
       {"root ::= \"\xff\"", "grammar: 1:11: not UTF-8"},
-      {"a ::= \"x\"\nroot ::= a\na ::= b\nb ::= \"y\" b", "grammar: 3:1: the rule has no finite text"},
+      {"a ::= \"x\"\nroot ::= a\na ::= b\nb ::= \"y\" b", "grammar: 2:1: the rule has no finite text"},
       {"root ::= w \"a\"* root | \"b\"\nw ::= \" \"*", "grammar: 1:1: left recursion: root > root"},
       {"root ::= a\na ::= b \"x\" | \"1\"\nb ::= a \"y\" | \"2\"", "grammar: 2:1: left recursion: a > b > a"},
       {"root ::= (root \"x\")? \"y\"", "grammar: 1:1: left recursion: root > root"},

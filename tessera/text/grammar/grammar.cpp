@@ -4,6 +4,7 @@
 
 #include "tessera/text/grammar/parser_states.h"
 #include "tessera/text/grammar/regex_language.h"
+#include "tessera/text/grammar/schema/emit.h"
 #include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
@@ -42,6 +43,30 @@ GrammarResult Grammar::from_regex(std::string_view pattern) {
     return std::unexpected(GrammarError{.message = "no text matches"});
   const auto done = rules.finish(arena);
   if (!done) return std::unexpected(GrammarError{.message = done.error().message});
+  return finish(std::move(grammar));
+}
+
+GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutput& output, bool enforces_formats) {
+  const auto schema_error = [](std::string message) {
+    return std::unexpected(GrammarError{.message = std::move(message), .is_of_schema = true});
+  };
+  const auto document = Document::parse(schema);
+  if (!document) return schema_error(std::string(document.error().message()));
+  const auto references = References::create(*document);
+  if (!references) return schema_error(references.error());
+  std::shared_ptr<Grammar> grammar(new Grammar);
+  ExpressionArena& arena = grammar->expressions_;
+  LexemeStates states(arena, kMaxLexemeStates);
+  Terms terms;
+  ShapeAlgebra algebra(arena, states, terms, JsonSpelling(arena, output));
+  NormalForms forms(*document, *references, algebra, {.enforces_formats = enforces_formats});
+  SchemaEmitter emitter(forms, algebra, grammar->rules_);
+  const auto root = emitter.emit(terms.schema(0));
+  if (!root) return std::unexpected(root.error());
+  if (states.overflowed()) return schema_error("a language of texts has too many states");
+  grammar->rules_.set_start(*root);
+  const auto done = grammar->rules_.finish(arena, Rules::BarrenRules::are_left_out);
+  if (!done) return schema_error("no value satisfies it");
   return finish(std::move(grammar));
 }
 

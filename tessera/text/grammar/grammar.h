@@ -1,4 +1,5 @@
-// Grammars: what a text must be, compiled from GBNF or from a regular expression, and the matcher that reads a text.
+// Grammars: what a text must be, compiled from GBNF, a regular expression or a JSON Schema, and the matcher that reads
+// a text.
 #pragma once
 
 #include <expected>
@@ -9,6 +10,7 @@
 
 #include "tessera/text/grammar/gbnf.h"
 #include "tessera/text/grammar/grammar_error.h"
+#include "tessera/text/grammar/json_spelling.h"
 
 namespace tessera::text::grammar {
 
@@ -25,6 +27,11 @@ class Grammar {
   static GrammarResult from_gbnf(std::string_view source, const FindToken& find_token = {});
   /// A regular expression of ECMA-262 that the whole text must match.
   static GrammarResult from_regex(std::string_view pattern);
+
+  /// The JSON texts of the values that a schema allows. In progress: uniqueItems, contains and members in any order are
+  /// not supported yet.
+  static GrammarResult from_json_schema(std::string_view schema, const JsonOutput& output = {},
+                                        bool enforces_formats = true);
 
   const Rules& rules() const { return rules_; }
   const ExpressionArena& expressions() const { return expressions_; }

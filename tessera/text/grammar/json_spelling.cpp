@@ -96,7 +96,8 @@ Expression JsonSpelling::escaped_plain(uint32_t code_point) const {
 Expression JsonSpelling::code_points(const CodePointSet& set) const {
   std::vector<Expression> found = {raw(set)};
   for (uint32_t code_point = 0; code_point <= '\\'; ++code_point)
-    if (!contains(raw_code_points(), code_point) && contains(set, code_point)) found.push_back(escaped_plain(code_point));
+    if (!contains(raw_code_points(), code_point) && contains(set, code_point))
+      found.push_back(escaped_plain(code_point));
   if (output_.writing == JsonWriting::any) {
     if (contains(set, '/')) found.push_back(arena_->literal("\\/"));
     found.push_back(hex_escapes(set));

@@ -12,10 +12,10 @@
 namespace tessera::text::grammar {
 namespace {
 
-constexpr int64_t kMaxDigits = 1000;       // of a bound, before or after the point
-constexpr uint32_t kPlainDigits = 20;      // before the point
-constexpr uint32_t kPlainFraction = 17;    // digits after the point
-constexpr uint32_t kPlainExponent = 3;     // digits
+constexpr int64_t kMaxDigits = 1000;             // of a bound, before or after the point
+constexpr uint32_t kPlainDigits = 20;            // before the point
+constexpr uint32_t kPlainFraction = 17;          // digits after the point
+constexpr uint32_t kPlainExponent = 3;           // digits
 constexpr uint32_t kMaxScientificFraction = 40;  // digits after the point of a number with an exponent
 
 std::string_view take_digits(std::string_view& text) {
@@ -77,8 +77,7 @@ Expression NumberLanguage::digit(char first, char last) const {
 // 0, or digits that begin with another one.
 Expression NumberLanguage::whole(uint32_t max_digits) const {
   const uint32_t more = max_digits == kUnbounded ? kUnbounded : max_digits - 1;
-  return arena_->any_of(digit('0', '0'),
-                        arena_->concat(digit('1', '9'), arena_->repeat(digit('0', '9'), 0, more)));
+  return arena_->any_of(digit('0', '0'), arena_->concat(digit('1', '9'), arena_->repeat(digit('0', '9'), 0, more)));
 }
 
 // A point and digits, or nothing.
@@ -95,8 +94,8 @@ Expression NumberLanguage::exponent_letter() const {
 Expression NumberLanguage::all() const {
   const bool is_plain = writing_ == JsonWriting::plain;
   const Expression digits = digit('0', '9'), minus = arena_->optional(arena_->literal("-"));
-  const Expression fraction = arena_->optional(
-      arena_->concat(arena_->literal("."), arena_->repeat(digits, 1, is_plain ? kPlainFraction : kMaxScientificFraction)));
+  const Expression fraction = arena_->optional(arena_->concat(
+      arena_->literal("."), arena_->repeat(digits, 1, is_plain ? kPlainFraction : kMaxScientificFraction)));
   ByteSet signs;
   for (const char c : {'+', '-'}) signs.add(static_cast<uint8_t>(c));
   const Expression exponent =
@@ -115,11 +114,12 @@ Expression NumberLanguage::integers() const {
   std::vector<Expression> found = {arena_->concat(whole(kUnbounded), no_fraction)};
   // With n digits after the point, the last of them not 0, an exponent of at least n.
   for (uint32_t n = 0; n <= kMaxScientificFraction; ++n) {
-    const Expression more = n == 0 ? no_fraction
-                                   : arena_->concat(std::vector{point, arena_->repeat(digit('0', '9'), n - 1, n - 1),
-                                                                digit('1', '9'), zeros});
-    found.push_back(arena_->concat(
-        std::vector{digit('1', '9'), more, exponent_letter(), exponents(static_cast<int64_t>(n) - 1)}));
+    const Expression more =
+        n == 0
+            ? no_fraction
+            : arena_->concat(std::vector{point, arena_->repeat(digit('0', '9'), n - 1, n - 1), digit('1', '9'), zeros});
+    found.push_back(
+        arena_->concat(std::vector{digit('1', '9'), more, exponent_letter(), exponents(static_cast<int64_t>(n) - 1)}));
   }
   return arena_->concat(minus, arena_->any_of(std::move(found)));
 }
@@ -141,7 +141,8 @@ Expression NumberLanguage::magnitude(const Decimal& bound, bool is_strict) const
   // As many, the first that differs is greater.
   for (size_t i = 0; i < integer.size(); ++i) {
     const auto n_rest = static_cast<uint32_t>(integer.size() - i - 1);
-    const Expression greater = arena_->concat(digit(static_cast<char>(integer[i] + 1), '9'), arena_->repeat(digits, n_rest, n_rest));
+    const Expression greater =
+        arena_->concat(digit(static_cast<char>(integer[i] + 1), '9'), arena_->repeat(digits, n_rest, n_rest));
     found.push_back(arena_->concat(std::vector{arena_->literal(integer.substr(0, i)), greater, fraction_digits()}));
   }
   // The same before the point.
@@ -235,8 +236,8 @@ std::optional<Expression> NumberLanguage::multiples(const Decimal& factor) const
   uint64_t modulus = scaled;
   for (uint32_t j = n_fraction + 1; j-- > 0;) {
     const Expression after = j == 0 ? ExpressionArena::kEmpty : arena_->concat(point, arena_->repeat(digit_, j, j));
-    const Expression divided = arena_->all_of(arena_->concat(whole(kUnbounded), after),
-                                              arena_->multiple_of(static_cast<uint32_t>(modulus)));
+    const Expression divided =
+        arena_->all_of(arena_->concat(whole(kUnbounded), after), arena_->multiple_of(static_cast<uint32_t>(modulus)));
     Expression tail = ExpressionArena::kEmpty;
     if (j == n_fraction)  // further digits are zeros
       tail = j == 0 ? arena_->optional(arena_->concat(point, arena_->concat(digit('0', '0'), zeros))) : zeros;

@@ -28,12 +28,13 @@ void Rules::set_counts(RuleId rule, uint32_t min, uint32_t max) {
   rules_[rule].max_count = max;
 }
 
-std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena) {
+std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena, BarrenRules barren) {
   facts_.assign(rules_.size(), {});
   find_texts();
-  const auto barren = std::ranges::find(facts_, false, &Facts::has_text);
-  if (barren != facts_.end())
-    return std::unexpected(Fault{static_cast<RuleId>(barren - facts_.begin()), "the rule has no finite text"});
+  const auto without = std::ranges::find(facts_, false, &Facts::has_text);
+  const bool is_fault = barren == BarrenRules::are_faults ? without != facts_.end() : !has_text(start_);
+  if (is_fault)
+    return std::unexpected(Fault{static_cast<RuleId>(without - facts_.begin()), "the rule has no finite text"});
   remove_dead_ends();
   find_nullable(arena);
   find_empty_turns(arena);

@@ -49,13 +49,15 @@ class Rules {
   void set_counts(RuleId rule, uint32_t min, uint32_t max);
   void set_start(RuleId rule) { start_ = rule; }
 
+  /// Rules without a finite text, but for the start rule.
+  enum class BarrenRules : uint8_t { are_faults, are_left_out };
   struct Fault {
     RuleId rule;
     std::string message;
   };
   /// Removes edges that lead to no end, and computes what the functions below return. Faults: a rule that the start
   /// rule reaches has no finite text, or can begin with itself.
-  std::expected<void, Fault> finish(const ExpressionArena& arena);
+  std::expected<void, Fault> finish(const ExpressionArena& arena, BarrenRules barren = BarrenRules::are_faults);
 
   size_t n_rules() const { return rules_.size(); }
   size_t n_states() const { return states_.size(); }

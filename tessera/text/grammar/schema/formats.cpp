@@ -63,18 +63,19 @@ std::string ipv6() {
 
 // Labels of at most 63 characters, 253 in all. The hyphens of encoded names (xn--) are not looked into.
 std::string hostname_of(const std::string& letters) {
-  const std::string label =
-      "(?!..--)[" + letters + "](?:[" + letters + "-]{0,61}[" + letters + "])?";
+  const std::string label = "(?!..--)[" + letters + "](?:[" + letters + "-]{0,61}[" + letters + "])?";
   return "(?=.{1,253}$)(?:" + label + ")(?:\\." + "[" + letters + "](?:[" + letters + "-]{0,61}[" + letters + "])?)*";
 }
 std::string hostname() { return hostname_of("A-Za-z0-9"); }
 
-constexpr std::string_view kInternational = "\\u{a0}-\\u{d7ff}\\u{f900}-\\u{fdcf}\\u{fdf0}-\\u{ffef}\\u{10000}-\\u{dfffd}";
+constexpr std::string_view kInternational =
+    "\\u{a0}-\\u{d7ff}\\u{f900}-\\u{fdcf}\\u{fdf0}-\\u{ffef}\\u{10000}-\\u{dfffd}";
 
 std::string email_of(const std::string& letters) {
   const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + letters + "-]+";
   const std::string quoted = "\"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e" + letters + "]|\\\\[\\x20-\\x7e])*\"";
-  const std::string label = "[A-Za-z0-9" + letters + "](?:[A-Za-z0-9" + letters + "-]{0,61}[A-Za-z0-9" + letters + "])?";
+  const std::string label =
+      "[A-Za-z0-9" + letters + "](?:[A-Za-z0-9" + letters + "-]{0,61}[A-Za-z0-9" + letters + "])?";
   return "(?:" + atom + "(?:\\." + atom + ")*|" + quoted + ")@(?:" + label + "(?:\\." + label + ")*|\\[(?:" + ipv4() +
          "|IPv6:" + ipv6() + ")\\])";
 }
@@ -126,7 +127,7 @@ std::string json_pointer() { return "(?:/(?:[^~/]|~[01])*)*"; }
 
 // Regular expressions with groups nested three deep: a part of them that is certainly valid.
 std::string regex() {
-  const std::string quantifier = "(?:[*+?]\\??|\\{[0-9]{1,3}(?:,)?\\}\\??)?";
+  const std::string quantifier = "(?:[*+?]\\?{0,1}|\\{[0-9]{1,3},?\\}\\?{0,1})?";
   const std::string escape = "\\\\(?:[dDwWsStnrfv0^$\\\\.*+?()\\[\\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
   const std::string single = "(?:[^\\\\^$.*+?()\\[\\]{}|]|\\.|" + escape + ")";
   const std::string set = "\\[\\^?(?:[A-Za-z0-9_ .,:;@#%&=<>!~'\"/]|a-z|A-Z|0-9|" + escape + ")+\\]";

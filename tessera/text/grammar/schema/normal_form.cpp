@@ -17,7 +17,6 @@ namespace {
 
 using Kind = Document::Kind;
 using Place = Document::Place;
-using Property = ObjectShape::Property;
 
 constexpr std::string_view kTooLarge = "the union of its alternatives is too large";
 constexpr uint32_t kMaxCount = 1'000'000'000;
@@ -50,7 +49,10 @@ NormalForms::NormalForms(const Document& document, const References& references,
 GrammarError NormalForms::refusal(Place place, std::string_view keyword, std::string message) const {
   std::string pointer = document_->pointer(place);
   if (!keyword.empty()) pointer += fmt::format("/{}", keyword);
-  return {.message = std::move(message), .pointer = std::move(pointer), .keyword = std::string(keyword), .is_of_schema = true};
+  return {.message = std::move(message),
+          .pointer = std::move(pointer),
+          .keyword = std::string(keyword),
+          .is_of_schema = true};
 }
 
 Place NormalForms::keyword(Place place, std::string_view name) const { return document_->member(place, name); }
@@ -149,7 +151,8 @@ NormalForms::Outcome NormalForms::compute(Term term) {
     case Terms::Kind::negation: {
       auto other = algebra_->complement(*shapes_.at(node.parts[0]));
       const Terms::Node& inner = algebra_->terms().node(node.parts[0]);
-      if (!other) return std::unexpected(refusal(inner.place, "", "its complement is not a union that is small enough"));
+      if (!other)
+        return std::unexpected(refusal(inner.place, "", "its complement is not a union that is small enough"));
       return std::move(*other);
     }
   }
@@ -158,8 +161,10 @@ NormalForms::Outcome NormalForms::compute(Term term) {
 
 NormalForms::Outcome NormalForms::of_schema(Place place) {
   if (document_->is(place, Kind::boolean)) return document_->boolean(place) ? known_always() : Shapes();
-  if (!document_->is(place, Kind::object)) return std::unexpected(refusal(place, "", "want a schema: an object, true or false"));
-  const auto join = [&](Shapes& shapes, const Shapes& more, std::string_view name) -> std::expected<void, GrammarError> {
+  if (!document_->is(place, Kind::object))
+    return std::unexpected(refusal(place, "", "want a schema: an object, true or false"));
+  const auto join = [&](Shapes& shapes, const Shapes& more,
+                        std::string_view name) -> std::expected<void, GrammarError> {
     auto both = algebra_->both(shapes, more);
     if (!both) return std::unexpected(refusal(place, name, std::string(kTooLarge)));
     shapes = std::move(*both);
@@ -196,7 +201,8 @@ NormalForms::Outcome NormalForms::of_schema(Place place) {
   }
   if (const Place other = keyword(place, "not"); other != Document::kNone) {
     const auto complement = algebra_->complement(known(other));
-    if (!complement) return std::unexpected(refusal(place, "not", "its complement is not a union that is small enough"));
+    if (!complement)
+      return std::unexpected(refusal(place, "not", "its complement is not a union that is small enough"));
     if (const auto done = join(shapes, *complement, "not"); !done) return std::unexpected(done.error());
   }
   if (const Place condition = keyword(place, "if"); condition != Document::kNone) {
@@ -245,8 +251,9 @@ NormalForms::Outcome NormalForms::one_of(Place place, Place list, const Shapes& 
       const auto rest = algebra_->complement(known(elements[j]));
       auto less = rest ? algebra_->both(alone, *rest) : std::nullopt;
       if (!less)
-        return std::unexpected(refusal(
-            place, "oneOf", fmt::format("branches {} and {} overlap and their difference is too large", std::min(i, j), std::max(i, j))));
+        return std::unexpected(refusal(place, "oneOf",
+                                       fmt::format("branches {} and {} overlap and their difference is too large",
+                                                   std::min(i, j), std::max(i, j))));
       alone = std::move(*less);
     }
     auto either = algebra_->either(one, alone);
@@ -316,8 +323,7 @@ std::expected<void, GrammarError> NormalForms::narrow_by_types(Place place, Shap
     return true;
   });
   Shape* number = find_shape(shapes, ShapeType::number);
-  if (number != nullptr && !has("number"))
-    number->text = algebra_->arena().all_of(number->text, algebra_->numbers().integers());
+  if (number != nullptr && !has("number")) number->is_integer = true;
   return {};
 }
 
@@ -354,11 +360,13 @@ std::expected<void, GrammarError> NormalForms::narrow_numbers(Place place, Shape
   if (factor == Document::kNone) return {};
   const auto value = bound_of(factor, "multipleOf");
   if (!value) return std::unexpected(value.error());
-  if (value->is_negative || value->is_zero()) return std::unexpected(refusal(place, "multipleOf", "want a number above 0"));
+  if (value->is_negative || value->is_zero())
+    return std::unexpected(refusal(place, "multipleOf", "want a number above 0"));
   if (!numbers.multiples(*value))
-    return std::unexpected(refusal(place, "multipleOf", fmt::format("more than {} remainders", NumberLanguage::kMaxFactor)));
+    return std::unexpected(
+        refusal(place, "multipleOf", fmt::format("more than {} remainders", NumberLanguage::kMaxFactor)));
   if (*value == Decimal{.integer = "1"})
-    shape.text = arena.all_of(shape.text, numbers.integers());
+    shape.is_integer = true;
   else
     shape.factors.push_back(*value);
   return {};
@@ -374,7 +382,8 @@ std::expected<uint32_t, GrammarError> NormalForms::count(Place place, std::strin
   return static_cast<uint32_t>(std::stoul(number->integer));
 }
 
-std::expected<Expression, GrammarError> NormalForms::pattern(Place place, std::string_view name, std::string_view source) {
+std::expected<Expression, GrammarError> NormalForms::pattern(Place place, std::string_view name,
+                                                             std::string_view source) {
   const auto tree = RegexTree::parse(source);
   if (!tree)
     return std::unexpected(refusal(place, name, fmt::format("at {}: {}", tree.error().column, tree.error().message)));
@@ -409,129 +418,13 @@ std::expected<void, GrammarError> NormalForms::narrow_strings(Place place, Shape
   return {};
 }
 
-std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
-  ArrayShape array;
-  Terms& terms = algebra_->terms();
-  Place items = keyword(place, "items");
-  Place prefix = keyword(place, "prefixItems");
-  Place rest = items;
-  if (items != Document::kNone && document_->is(items, Kind::array)) {  // drafts before 2020-12
-    prefix = items;
-    rest = keyword(place, "additionalItems");
-  }
-  if (prefix != Document::kNone) {
-    if (!document_->is(prefix, Kind::array)) return std::unexpected(refusal(place, "prefixItems", "want a list of schemas"));
-    for (const Place element : document_->elements(prefix)) array.prefix.push_back(terms.schema(element));
-    array.n_evaluated = array.prefix.size();
-  }
-  if (rest != Document::kNone) {
-    array.rest = terms.schema(rest);
-    array.n_evaluated = SIZE_MAX;
-  }
-  const auto min = count(place, "minItems", 0), max = count(place, "maxItems", kUnbounded);
-  if (!min || !max) return std::unexpected(!min ? min.error() : max.error());
-  array.min = *min;
-  array.max = *max;
-  if (const Place contained = keyword(place, "contains"); contained != Document::kNone) {
-    const bool has_bounds = references_->draft() >= Draft::draft2019;
-    const auto least = has_bounds ? count(place, "minContains", 1) : std::expected<uint32_t, GrammarError>(1);
-    const auto most = has_bounds ? count(place, "maxContains", kUnbounded) : std::expected<uint32_t, GrammarError>(kUnbounded);
-    if (!least || !most) return std::unexpected(!least ? least.error() : most.error());
-    if (*least > 0 || *most != kUnbounded)
-      array.contains.push_back({.term = terms.schema(contained), .min = *least, .max = *most});
-  }
-  const Place unique = keyword(place, "uniqueItems");
-  array.is_unique = unique != Document::kNone && document_->is(unique, Kind::boolean) && document_->boolean(unique);
-  return array;
-}
-
-std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
-  ObjectShape object;
-  Terms& terms = algebra_->terms();
-  ExpressionArena& arena = algebra_->arena();
-  const Expression any = algebra_->any_string();
-  // Names by the patterns that they match, from all names to ever smaller sets.
-  object.others = {{any, Terms::kAlways}};
-  Expression matched = ExpressionArena::kNothing;
-  if (const Place patterns = keyword(place, "patternProperties"); patterns != Document::kNone) {
-    if (!document_->is(patterns, Kind::object))
-      return std::unexpected(refusal(place, "patternProperties", "want an object"));
-    for (const Document::Member& member : document_->members(patterns)) {
-      const auto language = pattern(place, "patternProperties", member.name);
-      if (!language) return std::unexpected(language.error());
-      matched = arena.any_of(matched, *language);
-      std::vector<ObjectShape::Names> divided;
-      for (const ObjectShape::Names& names : object.others) {
-        const Expression inside = arena.all_of(names.language, *language);
-        const Expression outside = arena.all_of(names.language, arena.complement(*language));
-        if (!algebra_->is_empty(inside)) divided.push_back({inside, terms.all_of(names.term, terms.schema(member.value))});
-        if (!algebra_->is_empty(outside)) divided.push_back({outside, names.term});
-      }
-      object.others = std::move(divided);
-      if (object.others.size() > ShapeAlgebra::kMaxShapes)
-        return std::unexpected(refusal(place, "patternProperties", "too many patterns overlap"));
-    }
-    object.evaluated = arena.all_of(any, matched);
-  }
-  if (const Place properties = keyword(place, "properties"); properties != Document::kNone) {
-    if (!document_->is(properties, Kind::object)) return std::unexpected(refusal(place, "properties", "want an object"));
-    std::vector<Expression> listed;
-    for (const Document::Member& member : document_->members(properties)) {
-      const Term own = terms.schema(member.value);
-      const bool has_patterns = matched != ExpressionArena::kNothing;
-      const Term all = has_patterns ? terms.all_of(own, algebra_->term_of({.others = object.others}, member.name)) : own;
-      object.properties.push_back({.name = member.name, .term = all});
-      listed.push_back(algebra_->name_text(member.name));
-    }
-    listed.push_back(object.evaluated);
-    object.evaluated = arena.any_of(std::move(listed));
-  }
-  if (const Place more = keyword(place, "additionalProperties"); more != Document::kNone) {
-    // The names that no pattern matches are one of the sets.
-    for (ObjectShape::Names& names : object.others)
-      if (algebra_->is_empty(arena.all_of(names.language, matched))) names.term = terms.all_of(names.term, terms.schema(more));
-    object.evaluated = any;
-  }
-  if (const Place names = keyword(place, "propertyNames"); names != Document::kNone) {
-    const auto allowed = names_of(names);
-    if (!allowed) return std::unexpected(allowed.error());
-    for (Property& property : object.properties)
-      if (!algebra_->has_name(*allowed, property.name)) property.term = Terms::kNever;
-    std::vector<ObjectShape::Names> divided;
-    for (const ObjectShape::Names& others : object.others) {
-      const Expression inside = arena.all_of(others.language, *allowed);
-      const Expression outside = arena.all_of(others.language, arena.complement(*allowed));
-      if (!algebra_->is_empty(inside)) divided.push_back({inside, others.term});
-      if (!algebra_->is_empty(outside)) divided.push_back({outside, Terms::kNever});
-    }
-    object.others = std::move(divided);
-  }
-  if (const Place required = keyword(place, "required"); required != Document::kNone && !document_->is(required, Kind::boolean)) {
-    if (!document_->is(required, Kind::array)) return std::unexpected(refusal(place, "required", "want a list of names"));
-    for (const Place name : document_->elements(required)) algebra_->listed(object, document_->text(name)).is_required = true;
-  }
-  const auto min = count(place, "minProperties", 0), max = count(place, "maxProperties", kUnbounded);
-  if (!min || !max) return std::unexpected(!min ? min.error() : max.error());
-  object.min = *min;
-  object.max = *max;
-  return object;
-}
-
-// Only the strings among the values of a schema are names. The schema is one of those that of() has computed.
-std::expected<Expression, GrammarError> NormalForms::names_of(Place place) {
-  const auto shapes = of(algebra_->terms().schema(place));
-  if (!shapes) return std::unexpected(shapes.error());
-  for (const Shape& shape : **shapes)
-    if (shape.type == ShapeType::string) return shape.text;
-  return ExpressionArena::kNothing;
-}
-
 // The values of const and enum that the other keywords allow.
 NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
   for (const std::string_view name : {"const", "enum"}) {
     const Place given = keyword(place, name);
     if (given == Document::kNone) continue;
-    if (name == "enum" && !document_->is(given, Kind::array)) return std::unexpected(refusal(place, name, "want a list of values"));
+    if (name == "enum" && !document_->is(given, Kind::array))
+      return std::unexpected(refusal(place, name, "want a list of values"));
     std::vector<Place> values = {given};
     if (name == "enum") values.assign(document_->elements(given).begin(), document_->elements(given).end());
     Shapes found;
@@ -615,7 +508,8 @@ NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) 
         find_shape(changed, ShapeType::object)->object = std::make_shared<const ObjectShape>(std::move(object));
         return changed;
       };
-      const Shapes absent = with_object([&](ObjectShape& object) { algebra_->listed(object, member.name).term = Terms::kNever; });
+      const Shapes absent =
+          with_object([&](ObjectShape& object) { algebra_->listed(object, member.name).term = Terms::kNever; });
       Shapes present = {*find_shape(const_cast<Shapes&>(any), ShapeType::object)};
       ObjectShape object = *present[0].object;
       algebra_->listed(object, member.name).is_required = true;
@@ -642,7 +536,8 @@ NormalForms::Outcome NormalForms::with_unevaluated(Place place, Shapes shapes) {
     for (Shape& shape : shapes) {
       if (shape.type != ShapeType::object) continue;
       const Expression any = algebra_->any_string(), seen = arena.all_of(any, shape.object->evaluated);
-      ObjectShape others = {.others = {{seen, Terms::kAlways}, {arena.all_of(any, arena.complement(seen)), term}}, .evaluated = any};
+      ObjectShape others = {.others = {{seen, Terms::kAlways}, {arena.all_of(any, arena.complement(seen)), term}},
+                            .evaluated = any};
       auto both = algebra_->both(*shape.object, others);
       if (!both) return std::unexpected(refusal(place, "unevaluatedProperties", std::string(kTooLarge)));
       shape.object = std::make_shared<const ObjectShape>(std::move(*both));
@@ -654,7 +549,8 @@ NormalForms::Outcome NormalForms::with_unevaluated(Place place, Shapes shapes) {
       if (shape.type != ShapeType::array || shape.array->n_evaluated == SIZE_MAX) continue;
       if (!shape.array->contains.empty())
         return std::unexpected(refusal(place, "unevaluatedItems", "beside contains it is not supported"));
-      ArrayShape others = {.prefix = std::vector<Term>(shape.array->n_evaluated, Terms::kAlways), .rest = term, .n_evaluated = SIZE_MAX};
+      ArrayShape others = {
+          .prefix = std::vector<Term>(shape.array->n_evaluated, Terms::kAlways), .rest = term, .n_evaluated = SIZE_MAX};
       shape.array = std::make_shared<const ArrayShape>(algebra_->both(*shape.array, others));
     }
   }

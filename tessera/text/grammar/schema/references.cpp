@@ -15,11 +15,20 @@ namespace {
 using Kind = Document::Kind;
 using Place = Document::Place;
 
-constexpr std::string_view kSchemaKeywords[] = {
-    "not", "if", "then", "else", "additionalProperties", "propertyNames", "items", "additionalItems", "contains",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema"};
+constexpr std::string_view kSchemaKeywords[] = {"not",
+                                                "if",
+                                                "then",
+                                                "else",
+                                                "additionalProperties",
+                                                "propertyNames",
+                                                "items",
+                                                "additionalItems",
+                                                "contains",
+                                                "unevaluatedItems",
+                                                "unevaluatedProperties",
+                                                "contentSchema"};
 constexpr std::string_view kListKeywords[] = {"allOf", "anyOf", "oneOf", "prefixItems", "items"};
-constexpr std::string_view kMapKeywords[] = {"properties",  "patternProperties", "dependentSchemas",
+constexpr std::string_view kMapKeywords[] = {"properties",   "patternProperties", "dependentSchemas",
                                              "dependencies", "definitions",       "$defs"};
 
 struct DraftName {
@@ -96,8 +105,7 @@ std::string_view fragment_of(std::string_view reference) {
 std::string resolve_uri(std::string_view base_text, std::string_view reference) {
   const Uri base = split(base_text), given = split(reference);
   if (!given.scheme.empty()) return fmt::format("{}{}{}", given.scheme, given.authority, without_dots(given.path));
-  if (!given.authority.empty())
-    return fmt::format("{}{}{}", base.scheme, given.authority, without_dots(given.path));
+  if (!given.authority.empty()) return fmt::format("{}{}{}", base.scheme, given.authority, without_dots(given.path));
   if (given.path.empty()) return fmt::format("{}{}{}", base.scheme, base.authority, base.path);
   std::string path(given.path);
   if (!path.starts_with('/')) {
@@ -143,7 +151,8 @@ void References::collect_at(Place place, std::vector<Place>& open) {
     const Place found = document_->member(place, name);
     return found != Document::kNone && document_->is(found, Kind::string) ? &document_->text(found) : nullptr;
   };
-  if (const std::string* id = text_of(draft_ == Draft::draft4 ? "id" : "$id"); id != nullptr && !(is_old && is_reference)) {
+  if (const std::string* id = text_of(draft_ == Draft::draft4 ? "id" : "$id");
+      id != nullptr && !(is_old && is_reference)) {
     const std::string_view anchor = fragment_of(*id);
     if (!id->starts_with('#')) {
       const std::string uri = resolve_uri(base_of(place), *id);

@@ -34,7 +34,7 @@ class References {
 
   const Document* document_;
   Draft draft_ = Draft::draft2020;
-  std::map<Place, std::string> bases_;                  // of schemas with an identifier, and of the document
+  std::map<Place, std::string> bases_;                   // of schemas with an identifier, and of the document
   std::map<std::string, Place, std::less<>> resources_;  // by identifier
   std::map<std::string, Place, std::less<>> anchors_;    // by identifier, # and name
 };

@@ -118,6 +118,11 @@ bool ShapeAlgebra::has_name(Expression language, std::string_view name) {
   return state != LexemeStates::kDead && states_->is_accepting(state);
 }
 
+// Each integer has a text of the writing.
+bool ShapeAlgebra::is_empty(const Shape& shape) {
+  return is_empty(shape.is_integer ? arena_->all_of(shape.text, numbers_.written_integers()) : shape.text);
+}
+
 Term ShapeAlgebra::term_of(const ObjectShape& object, const std::string& name) {
   const auto listed = std::ranges::find(object.properties, name, &Property::name);
   if (listed != object.properties.end()) return listed->term;
@@ -146,12 +151,15 @@ bool ShapeAlgebra::is_possible(const ObjectShape& object) const {
   if (object.min > object.max) return false;
   const auto is_required = [](const Property& p) { return p.is_required; };
   if (static_cast<uint32_t>(std::ranges::count_if(object.properties, is_required)) > object.max) return false;
-  return std::ranges::none_of(object.properties, [](const Property& p) { return p.is_required && p.term == Terms::kNever; });
+  return std::ranges::none_of(object.properties,
+                              [](const Property& p) { return p.is_required && p.term == Terms::kNever; });
 }
 
 ArrayShape ShapeAlgebra::both(const ArrayShape& a, const ArrayShape& b) {
   ArrayShape joined;
-  const auto item = [](const ArrayShape& array, size_t i) { return i < array.prefix.size() ? array.prefix[i] : array.rest; };
+  const auto item = [](const ArrayShape& array, size_t i) {
+    return i < array.prefix.size() ? array.prefix[i] : array.rest;
+  };
   for (size_t i = 0; i < std::max(a.prefix.size(), b.prefix.size()); ++i)
     joined.prefix.push_back(terms_->all_of(item(a, i), item(b, i)));
   joined.rest = terms_->all_of(a.rest, b.rest);
@@ -197,9 +205,12 @@ std::optional<Shape> ShapeAlgebra::both(const Shape& a, const Shape& b) {
   switch (a.type) {
     case ShapeType::number:
     case ShapeType::string: {
-      Shape joined = {.type = a.type, .text = arena_->all_of(a.text, b.text), .factors = a.factors};
-      if (is_empty(joined.text)) return std::nullopt;
+      Shape joined = {.type = a.type,
+                      .text = arena_->all_of(a.text, b.text),
+                      .is_integer = a.is_integer || b.is_integer,
+                      .factors = a.factors};
       joined.factors.insert(joined.factors.end(), b.factors.begin(), b.factors.end());
+      if (is_empty(joined)) return std::nullopt;
       return joined;
     }
     case ShapeType::array: {
@@ -232,8 +243,10 @@ std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
     for (const Shape& shape : *shapes) {
       const auto same = std::ranges::find(joined, shape.type, &Shape::type);
       const bool is_container = shape.type == ShapeType::array || shape.type == ShapeType::object;
-      const bool has_factors = !shape.factors.empty() || (same != joined.end() && !same->factors.empty());
-      if (same == joined.end() || is_container || has_factors)
+      const auto is_alike = [](const Shape& x, const Shape& y) {
+        return x.factors.empty() && y.factors.empty() && x.is_integer == y.is_integer;
+      };
+      if (same == joined.end() || is_container || !is_alike(*same, shape))
         joined.push_back(shape);
       else
         same->text = arena_->any_of(same->text, shape.text);
@@ -299,8 +312,7 @@ std::optional<Shapes> ShapeAlgebra::complement(const ObjectShape& object) {
   for (const ObjectShape::Names& names : object.others) languages.push_back(names.language);
   for (const Property& property : object.properties) languages.push_back(name_text(property.name));
   Expression listed = ExpressionArena::kNothing;
-  for (const Property& property : object.properties)
-    listed = arena_->any_of(listed, name_text(property.name));
+  for (const Property& property : object.properties) listed = arena_->any_of(listed, name_text(property.name));
   const auto add_some = [&](Expression names, Term term) {
     const Expression language = arena_->all_of(names, arena_->complement(listed));
     if (!is_empty(language)) add([&](ObjectShape& o) { o.some = {{language, term}}; });
@@ -323,6 +335,9 @@ std::optional<Shapes> ShapeAlgebra::complement(const Shape& shape) {
       if (!shape.factors.empty()) return std::nullopt;
       const Expression text = arena_->all_of(same->text, arena_->complement(shape.text));
       if (!is_empty(text)) broken->push_back({.type = shape.type, .text = text});
+      if (shape.is_integer)
+        broken->push_back(
+            {.type = shape.type, .text = arena_->all_of(same->text, arena_->complement(numbers_.integers()))});
       break;
     }
     case ShapeType::array:

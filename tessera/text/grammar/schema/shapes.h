@@ -29,8 +29,8 @@ class Terms {
   enum class Kind : uint8_t { always, never, schema, value, all, negation };
   struct Node {
     Kind kind;
-    Document::Place place = 0;   // of a schema, or of a value that is the only one
-    std::vector<Term> parts{};   // of all and negation
+    Document::Place place = 0;  // of a schema, or of a value that is the only one
+    std::vector<Term> parts{};  // of all and negation
     auto operator<=>(const Node&) const = default;
   };
 
@@ -91,6 +91,7 @@ struct ObjectShape {
 struct Shape {
   ShapeType type;
   Expression text = ExpressionArena::kNothing;  // of a number; of a string the text inside the quotes
+  bool is_integer = false;                      // of a number
   std::vector<Decimal> factors{};               // of a number, which is a multiple of each
   std::shared_ptr<const ArrayShape> array{};
   std::shared_ptr<const ObjectShape> object{};
@@ -113,6 +114,7 @@ class ShapeAlgebra {
   Shapes everything();
   /// All texts inside the quotes of a string.
   Expression any_string() const { return any_string_; }
+  bool is_empty(const Shape& number_or_string);
   bool is_empty(Expression expression) { return states_->state_of(expression) == LexemeStates::kDead; }
 
   /// Nothing if the result has more than kMaxShapes, or cannot be a union of shapes.

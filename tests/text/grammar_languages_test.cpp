@@ -1,0 +1,145 @@
+// Languages that grammars are made of: regular expressions, numbers with bounds, and JSON Schemas.
+#include <gtest/gtest.h>
+
+#include "tessera/text/grammar/grammar.h"
+#include "tessera/text/grammar/number_language.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+bool accepts(const GrammarResult& grammar, std::string_view text) {
+  if (!grammar) {
+    ADD_FAILURE() << grammar.error().text();
+    return false;
+  }
+  Matcher matcher(*grammar);
+  return matcher.accept(text) == text.size() && matcher.is_complete();
+}
+
+struct Texts {
+  std::string source;
+  std::vector<std::string> accepted, refused;
+};
+
+TEST(GrammarRegex, MatchesTheWholeText) {
+  const Texts cases[] = {
+      {"a|bc", {"a", "bc"}, {"", "ab", "abc"}},
+      {"a{2,3}?b", {"aab", "aaab"}, {"ab", "aaaab"}},
+      {"[^\\W\\d]+", {"abc_"}, {"a1", "-"}},
+      {"(?=.*\\d)[a-z\\d]+", {"a1", "1"}, {"a", "1-"}},
+      {"(?!foo)\\w+", {"bar", "fo"}, {"foo", "foobar"}},
+      {"\\bfoo\\b.*", {"foo", "foo bar"}, {"foobar", " foo"}},
+      {"fo\\Bo", {"foo"}, {"fo"}},
+      {"a(?:b(?=c)|d)?c?", {"a", "abc", "adc", "ac"}, {"ab", "abd"}},
+      {"x^|^y$", {"y"}, {"x", "xy"}},
+      {"\\u{1F600}|\\uD83D\\uDE01|\\x41", {"😀", "😁", "A"}, {"B"}},
+      {"\\p{Lu}\\p{Ll}*", {"Été", "A"}, {"été", "AB"}},
+      {"[\\w-.]+", {"a-b.c"}, {"a b"}},
+      {"a{,2}{", {"a{,2}{"}, {"aa"}},
+      {"\\s.", {"\u00a0x", " é"}, {"x ", " \n"}},
+      {"\\cJ\\0\\t\\/", {std::string("\n\0\t/", 4)}, {"\n"}},
+  };
+  for (const Texts& c : cases) {
+    const GrammarResult grammar = Grammar::from_regex(c.source);
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
+TEST(GrammarRegex, ErrorsHaveAColumn) {
+  const auto error = [](std::string_view source) {
+    const GrammarResult grammar = Grammar::from_regex(source);
+    return grammar ? "no error" : grammar.error().text();
+  };
+  EXPECT_EQ(error("é(?<=a)"), "grammar: 1:2: lookbehind is not supported");
+  EXPECT_EQ(error("(a)\\1"), "grammar: 1:4: backreferences are not supported");
+  EXPECT_EQ(error("(?i)a"), "grammar: 1:1: flags inside a pattern are not supported");
+  EXPECT_EQ(error("(a"), "grammar: 1:3: missing )");
+  EXPECT_EQ(error("a)"), "grammar: 1:2: unmatched )");
+  EXPECT_EQ(error("[a"), "grammar: 1:1: missing ]");
+  EXPECT_EQ(error("[b-a]"), "grammar: 1:2: range out of order");
+  EXPECT_EQ(error("*"), "grammar: 1:1: nothing to repeat");
+  EXPECT_EQ(error("a{3,2}"), "grammar: 1:2: bounds out of order");
+  EXPECT_EQ(error("(?:(?=a)b)*"), "grammar: 1:11: an assertion inside a repeated group is not supported");
+  EXPECT_EQ(error("\\y"), "grammar: 1:1: unknown escape");
+  EXPECT_EQ(error("\\p{Nope}"), "grammar: 1:1: unknown property \"Nope\"");
+  EXPECT_EQ(error("a(?!.*)"), "grammar: 1:1: no text matches");
+  EXPECT_EQ(error(std::string(300, '(')), "grammar: 1:257: groups nested deeper than 256");
+  EXPECT_EQ(error(std::string(70'000, 'a')), "grammar: 1:1: more than 64 KiB");
+}
+
+TEST(GrammarNumbers, DecimalsAreExact) {
+  const auto parse = [](std::string_view text) { return Decimal::parse(text); };
+  EXPECT_EQ(parse("1.50"), parse("15e-1"));
+  EXPECT_EQ(parse("-0.0"), Decimal());
+  EXPECT_EQ(parse("12e2"), (Decimal{.integer = "1200"}));
+  EXPECT_EQ(parse("-0.00125E1"), (Decimal{.is_negative = true, .fraction = "0125"}));
+  for (const char* text : {"", "-", "1.", ".5", "1e", "1e+", "1x", "1e99999", "1e-2000"}) EXPECT_FALSE(parse(text)) << text;
+}
+
+TEST(GrammarNumbers, BoundsAndFactorsOfSchemas) {
+  const Texts cases[] = {
+      {R"({"type": "number", "minimum": 0.1, "exclusiveMaximum": 2.55})",
+       {"0.1", "0.10", "1", "2.5", "2.549", "1e-1", "2.5e0"},
+       {"0.09", "2.55", "3", "-1", "2.55e0", "9e-2"}},
+      {R"({"type": "integer", "minimum": -12, "maximum": 105})", {"-12", "-1", "-0", "0", "9", "105"}, {"-13", "106", "1.0", "1e1", "01"}},
+      {R"({"type": "number", "multipleOf": 0.25})", {"0", "0.25", "-1.5", "3", "2.500"}, {"0.3", "1.2", "0.125"}},
+      {R"({"type": "integer", "multipleOf": 7, "minimum": 20})", {"21", "70"}, {"20", "14", "22"}},
+      {R"({"type": "number", "not": {"maximum": 5}})", {"5.01", "6", "1e1"}, {"5", "-7", "1e-1"}},
+      {R"({"type": "number", "not": {"type": "integer"}})", {"1.5", "1e-1"}, {"1", "1.0", "1e1"}},
+      {R"({"enum": [1, 2.5, -3e2]})", {"1", "2.5", "-300", "1.0", "-3e2"}, {"2", "300"}},
+  };
+  for (const Texts& c : cases) {
+    const GrammarResult grammar = Grammar::from_json_schema(c.source);
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
+TEST(GrammarSchemas, ObjectsArraysAndStrings) {
+  const Texts cases[] = {
+      {R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["b"],
+           "additionalProperties": false})",
+       {R"({"a": 1, "b": true})", R"({"b":false})", "{\n  \"a\": 1,\n  \"b\": true\n}"},
+       {R"({"a": 1})", R"({"b": true, "c": 1})", R"({"b": 1})", R"({"b": true,})", "{}"}},
+      {R"({"type": "array", "items": {"enum": ["x", "yé"]}, "minItems": 1, "maxItems": 2})",
+       {R"(["x"])", R"(["x", "yé"])"},
+       {"[]", R"(["x","x","x"])", R"(["y"])"}},
+      {R"({"type": "string", "minLength": 2, "maxLength": 3, "pattern": "^a"})",
+       {R"("ab")", R"("a\"é")"},
+       {R"("a")", R"("abcd")", R"("ba")"}},
+      {R"({"anyOf": [{"const": null}, {"$ref": "#/$defs/list"}],
+           "$defs": {"list": {"type": "array", "items": {"$ref": "#"}}}})",
+       {"null", "[]", "[null, [[], null]]"},
+       {"1", "[1]", "[[1]]"}},
+      {R"({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"})",
+       {R"({"a": 1})", R"({"b": [1, "x"]})"},
+       {"{}", R"({"a": 1, "b": 2})"}},
+      {R"({"type": "object", "patternProperties": {"^x_": {"type": "integer"}}, "additionalProperties": {"type": "null"}})",
+       {R"({"x_1": 3, "y": null})", "{}"},
+       {R"({"x_1": null})", R"({"y": 3})"}},
+      {R"({"type": "string", "format": "date"})", {R"("2024-02-29")"}, {R"("2023-02-29")", R"("2024-2-1")"}},
+  };
+  for (const Texts& c : cases) {
+    const GrammarResult grammar = Grammar::from_json_schema(c.source);
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
+TEST(GrammarSchemas, ErrorsNameThePlace) {
+  const auto error = [](std::string_view source) {
+    const GrammarResult grammar = Grammar::from_json_schema(source);
+    return grammar ? "no error" : grammar.error().text();
+  };
+  EXPECT_EQ(error("{"), "json_schema#: not JSON: error at byte 1");
+  EXPECT_EQ(error(R"x({"properties": {"a/b": {"pattern": "a(?<=b)"}}})x"),
+            "json_schema#/properties/a~1b/pattern: at 2: lookbehind is not supported");
+  EXPECT_EQ(error(R"({"$ref": "http://example.com/x"})"),
+            "json_schema#/$ref: reference \"http://example.com/x\" leads outside of the schema");
+  EXPECT_EQ(error(R"({"type": "text"})"), "json_schema#/type: unknown type \"text\"");
+  EXPECT_EQ(error("false"), "json_schema#: no value satisfies it");
+}
+
+}  // namespace
+}  // namespace tessera::text::grammar

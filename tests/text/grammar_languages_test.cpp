@@ -74,7 +74,8 @@ TEST(GrammarNumbers, DecimalsAreExact) {
   EXPECT_EQ(parse("-0.0"), Decimal());
   EXPECT_EQ(parse("12e2"), (Decimal{.integer = "1200"}));
   EXPECT_EQ(parse("-0.00125E1"), (Decimal{.is_negative = true, .fraction = "0125"}));
-  for (const char* text : {"", "-", "1.", ".5", "1e", "1e+", "1x", "1e99999", "1e-2000"}) EXPECT_FALSE(parse(text)) << text;
+  for (const char* text : {"", "-", "1.", ".5", "1e", "1e+", "1x", "1e99999", "1e-2000"})
+    EXPECT_FALSE(parse(text)) << text;
 }
 
 TEST(GrammarNumbers, BoundsAndFactorsOfSchemas) {
@@ -82,7 +83,9 @@ TEST(GrammarNumbers, BoundsAndFactorsOfSchemas) {
       {R"({"type": "number", "minimum": 0.1, "exclusiveMaximum": 2.55})",
        {"0.1", "0.10", "1", "2.5", "2.549", "1e-1", "2.5e0"},
        {"0.09", "2.55", "3", "-1", "2.55e0", "9e-2"}},
-      {R"({"type": "integer", "minimum": -12, "maximum": 105})", {"-12", "-1", "-0", "0", "9", "105"}, {"-13", "106", "1.0", "1e1", "01"}},
+      {R"({"type": "integer", "minimum": -12, "maximum": 105})",
+       {"-12", "-1", "-0", "0", "9", "105"},
+       {"-13", "106", "1.0", "1e1", "01"}},
       {R"({"type": "number", "multipleOf": 0.25})", {"0", "0.25", "-1.5", "3", "2.500"}, {"0.3", "1.2", "0.125"}},
       {R"({"type": "integer", "multipleOf": 7, "minimum": 20})", {"21", "70"}, {"20", "14", "22"}},
       {R"({"type": "number", "not": {"maximum": 5}})", {"5.01", "6", "1e1"}, {"5", "-7", "1e-1"}},

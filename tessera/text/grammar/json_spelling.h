@@ -31,7 +31,7 @@ struct JsonOutput {
   JsonWriting writing = JsonWriting::plain;
 };
 
-/// Where white space may stand.
+/// The places of white space.
 enum class SpacePlace : uint8_t {
   inside,     // after an opening bracket, before a closing one, and before , and :
   separator,  // after , and :

@@ -138,7 +138,7 @@ Expression NumberLanguage::magnitude(const Decimal& bound, bool is_strict) const
   // More digits before the point.
   const Expression longer = arena_->concat(digit('1', '9'), arena_->repeat(digits, n_digits, kUnbounded));
   found.push_back(arena_->concat(longer, fraction_digits()));
-  // As many, the first that differs is greater.
+  // Equally many, and the first digit that differs is greater.
   for (size_t i = 0; i < integer.size(); ++i) {
     const auto n_rest = static_cast<uint32_t>(integer.size() - i - 1);
     const Expression greater =
@@ -206,7 +206,7 @@ Expression NumberLanguage::sizes(const Decimal& bound, bool is_strict) const {
 
 Expression NumberLanguage::above(const Decimal& bound) const {
   if (!bound.is_negative) return sizes(bound, true);
-  // What is not negative, and what is negative and smaller without its sign.
+  // Numbers that are not negative, and negative ones that are smaller without their sign.
   const Expression all_sizes = sizes({}, false), smaller = arena_->complement(sizes(bound, false));
   return arena_->any_of(all_sizes, arena_->concat(arena_->literal("-"), arena_->all_of(all_sizes, smaller)));
 }

@@ -7,7 +7,7 @@
 namespace tessera::text::grammar {
 namespace {
 
-// What may follow a place in a text, by what stands before it: nothing, a word character, or another one. Only
+// Texts that may follow a place, by the character before it: nothing, a word character, or another one. Only
 // assertions make them differ.
 struct Following {
   Expression at_start, after_word, after_other;

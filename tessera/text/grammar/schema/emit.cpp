@@ -39,7 +39,8 @@ std::expected<RuleId, GrammarError> SchemaEmitter::emit(Term term) {
 }
 
 void SchemaEmitter::add_lexeme(RuleState from, Expression lexeme, RuleState to, bool adds_one, bool needs_min) {
-  rules_->add_edge(from, {.kind = Edge::Kind::lexeme, .value = lexeme, .target = to, .adds_one = adds_one, .needs_min = needs_min});
+  rules_->add_edge(
+      from, {.kind = Edge::Kind::lexeme, .value = lexeme, .target = to, .adds_one = adds_one, .needs_min = needs_min});
 }
 
 Expression SchemaEmitter::text_of(const Shape& shape) {
@@ -141,7 +142,8 @@ SchemaEmitter::Done SchemaEmitter::emit_array(const ArrayShape& array, RuleId ru
 // Members come in the order of the schema, then others. The states are places between properties, before any member
 // and after one; where the number of members is bounded, also that number.
 SchemaEmitter::Done SchemaEmitter::emit_object(const ObjectShape& object, RuleId rule) {
-  if (!object.some.empty()) return std::unexpected(refused("not", "a member that must break a condition is not supported yet"));
+  if (!object.some.empty())
+    return std::unexpected(refused("not", "a member that must break a condition is not supported yet"));
   std::vector<Property> properties;
   for (const Property& property : object.properties)
     if (property.term != Terms::kNever) properties.push_back(property);
@@ -199,7 +201,8 @@ SchemaEmitter::Done SchemaEmitter::emit_object(const ObjectShape& object, RuleId
   const auto add_members = [&](RuleState from, size_t i, uint32_t count) {
     if (object.max != kUnbounded && count >= object.max) return;
     for (; i < n; ++i) {
-      add_member(from, algebra_->name_text(properties[i].name), properties[i].term, after_at(i + 1, clipped(count + 1)), false);
+      add_member(from, algebra_->name_text(properties[i].name), properties[i].term, after_at(i + 1, clipped(count + 1)),
+                 false);
       if (properties[i].is_required) return;
     }
     for (const ObjectShape::Names& names : others)

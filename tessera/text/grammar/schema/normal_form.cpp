@@ -281,7 +281,7 @@ NormalForms::Outcome NormalForms::own_shapes(Place place) {
     if (!object) return std::unexpected(object.error());
     shape->object = std::make_shared<const ObjectShape>(std::move(*object));
   }
-  // What cannot be leaves.
+  // Shapes that no value has are left out.
   auto possible = algebra_->both(shapes, known_always());
   if (!possible) return std::unexpected(refusal(place, "", std::string(kTooLarge)));
   return values_of(place, std::move(*possible));

@@ -39,7 +39,8 @@ std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
       array.contains.push_back({.term = terms.schema(contained), .min = *least, .max = *most});
   }
   const Place unique = keyword(place, "uniqueItems");
-  array.is_unique = unique != Document::kNone && document_->is(unique, Document::Kind::boolean) && document_->boolean(unique);
+  array.is_unique =
+      unique != Document::kNone && document_->is(unique, Document::Kind::boolean) && document_->boolean(unique);
   return array;
 }
 

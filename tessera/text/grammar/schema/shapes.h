@@ -1,4 +1,4 @@
-// What values a schema allows, as a union of shapes. A shape has one type; texts of numbers and strings are exact
+// The values that a schema allows, as a union of shapes. A shape has one type; texts of numbers and strings are exact
 // languages, and the values inside of arrays and objects are terms, which are looked at later. Shapes can be combined:
 // both, either, none of them.
 #pragma once

@@ -208,6 +208,19 @@ Expression ExpressionArena::tag(uint32_t value) {
   return add({.kind = Kind::tag, .is_nullable = true, .a = value}, {});
 }
 
+ExpressionArena::Form ExpressionArena::form(Expression expression) const {
+  switch (nodes_[expression].kind) {
+    case Kind::concat:
+      return Form::sequence;
+    case Kind::alternatives:
+      return Form::alternatives;
+    case Kind::repeat:
+      return Form::repeat;
+    default:
+      return Form::other;
+  }
+}
+
 void ExpressionArena::begin_visit() {
   stack_.clear();
   stamps_.resize(nodes_.size());

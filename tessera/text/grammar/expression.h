@@ -54,6 +54,16 @@ class ExpressionArena {
   /// kNothing.
   bool is_plain(Expression expression) const { return nodes_[expression].is_plain; }
 
+  /// How the texts of an expression depend on its parts.
+  enum class Form : uint8_t {
+    sequence,      // a text of each part
+    alternatives,  // a text of one part
+    repeat,        // texts of the part, perhaps none
+    other,
+  };
+  Form form(Expression expression) const;
+  std::span<const Expression> parts(Expression expression) const { return parts(nodes_[expression]); }
+
   /// The texts that follow a byte.
   Expression derivative(Expression expression, uint8_t byte);
 

@@ -1,6 +1,7 @@
 #include "tessera/text/grammar/json_spelling.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,8 @@ CodePointSet raw_code_points() {
 }
 
 bool contains(const CodePointSet& set, uint32_t code_point) {
-  return !set.intersection(range(code_point, code_point)).ranges().empty();
+  const auto after = std::ranges::upper_bound(set.ranges(), code_point, {}, &CodePointRange::first);
+  return after != set.ranges().begin() && code_point <= std::prev(after)->last;
 }
 
 // A hex digit in both cases.
@@ -54,6 +56,9 @@ ByteSet hex_digits(uint32_t first, uint32_t last) {
 }
 
 }  // namespace
+
+JsonSpelling::JsonSpelling(ExpressionArena& arena, const JsonOutput& output)
+    : arena_(&arena), output_(output), raw_(raw_code_points()) {}
 
 Expression JsonSpelling::space(SpacePlace place) const {
   const auto bytes = [&](std::string_view text) {
@@ -81,9 +86,7 @@ Expression JsonSpelling::quoted(Expression inside) const {
   return arena_->concat(quote, arena_->concat(inside, quote));
 }
 
-Expression JsonSpelling::raw(const CodePointSet& set) const {
-  return utf8_of(*arena_, set.intersection(raw_code_points()));
-}
+Expression JsonSpelling::raw(const CodePointSet& set) const { return utf8_of(*arena_, set.intersection(raw_)); }
 
 // The one escape that the plain spelling has for a code point.
 Expression JsonSpelling::escaped_plain(uint32_t code_point) const {
@@ -96,13 +99,28 @@ Expression JsonSpelling::escaped_plain(uint32_t code_point) const {
 Expression JsonSpelling::code_points(const CodePointSet& set) const {
   std::vector<Expression> found = {raw(set)};
   for (uint32_t code_point = 0; code_point <= '\\'; ++code_point)
-    if (!contains(raw_code_points(), code_point) && contains(set, code_point))
-      found.push_back(escaped_plain(code_point));
+    if (!contains(raw_, code_point) && contains(set, code_point)) found.push_back(escaped_plain(code_point));
   if (output_.writing == JsonWriting::any) {
     if (contains(set, '/')) found.push_back(arena_->literal("\\/"));
     found.push_back(hex_escapes(set));
   }
   return arena_->any_of(std::move(found));
+}
+
+Expression JsonSpelling::code_point(uint32_t code_point) {
+  const auto [found, is_new] = known_.try_emplace(code_point, ExpressionArena::kNothing);
+  if (is_new) found->second = code_points(range(code_point, code_point));
+  return found->second;
+}
+
+Expression JsonSpelling::text(std::string_view text) {
+  std::vector<Expression> parts;
+  while (!text.empty()) {
+    const CodePointStep step = next_code_point(text);
+    parts.push_back(code_point(step.code_point));
+    text.remove_prefix(step.n_bytes);
+  }
+  return arena_->concat(parts);
 }
 
 // \uXXXX for a range of 16-bit values.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <unordered_map>
 
 #include "tessera/text/code_point_set.h"
 #include "tessera/text/grammar/expression.h"
@@ -39,12 +41,16 @@ enum class SpacePlace : uint8_t {
 
 class JsonSpelling {
  public:
-  JsonSpelling(ExpressionArena& arena, const JsonOutput& output) : arena_(&arena), output_(output) {}
+  JsonSpelling(ExpressionArena& arena, const JsonOutput& output);
 
   Expression space(SpacePlace place) const;
 
   /// The texts inside a JSON string of the code points of a set.
   Expression code_points(const CodePointSet& set) const;
+
+  Expression code_point(uint32_t code_point);
+  /// All characters of a UTF-8 text.
+  Expression text(std::string_view text);
 
   /// A string in quotes, from the texts inside.
   Expression quoted(Expression inside) const;
@@ -59,6 +65,8 @@ class JsonSpelling {
 
   ExpressionArena* arena_;
   JsonOutput output_;
+  CodePointSet raw_;                                // code points that stand in a string as they are
+  std::unordered_map<uint32_t, Expression> known_;  // of code points
 };
 
 }  // namespace tessera::text::grammar

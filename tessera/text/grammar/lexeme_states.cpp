@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <span>
+#include <unordered_set>
 
 #include "tessera/base/index.h"
 
@@ -51,76 +52,97 @@ LexemeStates::State LexemeStates::state_of(Expression expression) {
 
 bool LexemeStates::goes_on(State state) {
   if (rows_[state].classes == kNoRow) make_row(state);
-  const Row& row = rows_[state];
-  const auto targets = std::span(targets_).subspan(row.first_target, to_size(classes_[row.classes].size()));
-  return std::ranges::any_of(targets, [](State next) { return next != kDead; });
+  const ByteClasses classes = classes_[rows_[state].classes];
+  for (const uint8_t byte : one_of_each(classes))
+    if (next(state, byte) != kDead) return true;
+  return false;
 }
 
+// The targets are found when they are asked for: most texts take one way through a state.
 void LexemeStates::make_row(State state) {
   ByteClasses classes;
   arena_->divide(expressions_[state], classes);
-  std::vector<State> targets(to_size(classes.size()));
-  for (const uint8_t byte : one_of_each(classes))
-    targets[to_size(classes.of(byte))] = state_of(arena_->derivative(expressions_[state], byte));
   const uint32_t place = class_places_.try_emplace(classes, static_cast<uint32_t>(classes_.size())).first->second;
   if (place == classes_.size()) classes_.push_back(classes);
   rows_[state] = {place, static_cast<uint32_t>(targets_.size())};
-  targets_.insert(targets_.end(), targets.begin(), targets.end());
+  targets_.insert(targets_.end(), to_size(classes.size()), kUnknown);
 }
 
-bool LexemeStates::is_alive(Expression expression) {
+LexemeStates::State LexemeStates::find_target(State state, uint8_t byte, size_t place) {
+  const State target = state_of(arena_->derivative(expressions_[state], byte));
+  targets_[place] = target;
+  return target;
+}
+
+std::optional<bool> LexemeStates::known_life(Expression expression) const {
+  if (arena_->is_nullable(expression)) return true;
   if (arena_->is_plain(expression)) return expression != ExpressionArena::kNothing;
   const auto found = alive_.find(expression);
-  return found != alive_.end() ? found->second : find_end(expression);
+  return found == alive_.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Looks for a text of the language, the first byte of each class first.
-bool LexemeStates::find_end(Expression expression) {
+// Sequences and alternatives follow from their parts. The others need a search.
+bool LexemeStates::is_alive(Expression root) {
+  std::vector<Expression> open = {root};
+  while (!open.empty()) {
+    const Expression top = open.back();
+    if (known_life(top)) {
+      open.pop_back();
+      continue;
+    }
+    const ExpressionArena::Form form = arena_->form(top);
+    if (form == ExpressionArena::Form::other) {
+      alive_[top] = find_end(top);
+      continue;
+    }
+    size_t n_alive = 0;
+    Expression unknown = ExpressionArena::kNothing;
+    const std::span<const Expression> parts = arena_->parts(top);
+    for (const Expression part : parts) {
+      const auto life = known_life(part);
+      if (!life) unknown = part;
+      if (life && *life) ++n_alive;
+    }
+    const bool needs_all = form == ExpressionArena::Form::sequence;
+    if (!needs_all && n_alive > 0) {
+      alive_[top] = true;
+    } else if (unknown != ExpressionArena::kNothing) {
+      open.push_back(unknown);
+    } else {
+      alive_[top] = needs_all ? n_alive == parts.size() : n_alive > 0;
+    }
+  }
+  return *known_life(root);
+}
+
+// Looks for a text of the language, short ones first.
+bool LexemeStates::find_end(Expression root) {
   struct Step {
     Expression expression;
-    std::vector<Expression> next;
+    size_t before;  // place of the step that led here
   };
-  std::vector<Step> path;
-  std::vector<Expression> tried;
-  std::unordered_map<Expression, bool> seen;
-  bool is_found = false;
-  const auto enter = [&](Expression e) {
-    if (arena_->is_nullable(e)) return true;
-    if (arena_->is_plain(e)) return e != ExpressionArena::kNothing;
-    const auto known = alive_.find(e);
-    if (known != alive_.end()) return known->second;
-    if (!seen.try_emplace(e, true).second) return false;
-    tried.push_back(e);
-    ByteClasses classes;
-    arena_->divide(e, classes);
-    Step step{e, {}};
-    for (const uint8_t byte : one_of_each(classes)) step.next.push_back(arena_->derivative(e, byte));
-    std::ranges::reverse(step.next);
-    path.push_back(std::move(step));
-    return false;
-  };
-  is_found = enter(expression);
-  while (!is_found && !path.empty()) {
-    if (tried.size() > max_states_) {
+  std::vector<Step> steps = {{root, 0}};
+  std::unordered_set<Expression> seen = {root};
+  for (size_t at = 0; at < steps.size(); ++at) {
+    if (steps.size() > max_states_) {
       overflowed_ = true;
       return false;
     }
-    if (path.back().next.empty()) {
-      path.pop_back();
-      continue;
+    const Expression expression = steps[at].expression;
+    ByteClasses classes;
+    arena_->divide(expression, classes);
+    for (const uint8_t byte : one_of_each(classes)) {
+      const Expression next = arena_->derivative(expression, byte);
+      const auto life = known_life(next);
+      if (life && *life) {
+        for (size_t i = at; i != 0; i = steps[i].before) alive_[steps[i].expression] = true;
+        return true;
+      }
+      if (!life && seen.insert(next).second) steps.push_back({next, at});
     }
-    const Expression next = path.back().next.back();
-    path.back().next.pop_back();
-    is_found = enter(next);
   }
-  // Without an end, all that was tried has none. Otherwise only the path is known to reach it.
-  if (is_found) {
-    for (const Step& step : path) alive_[step.expression] = true;
-  } else {
-    for (const Expression e : tried) alive_[e] = false;
-  }
-  alive_[expression] = is_found;
-  return is_found;
+  for (const Step& step : steps) alive_[step.expression] = false;
+  return false;
 }
 
 }  // namespace tessera::text::grammar

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -25,7 +26,8 @@ class LexemeStates {
   State next(State state, uint8_t byte) {
     if (rows_[state].classes == kNoRow) make_row(state);
     const Row& row = rows_[state];
-    return targets_[row.first_target + static_cast<size_t>(classes_[row.classes].of(byte))];
+    const size_t place = row.first_target + static_cast<size_t>(classes_[row.classes].of(byte));
+    return targets_[place] != kUnknown ? targets_[place] : find_target(state, byte, place);
   }
 
   Expression expression(State state) const { return expressions_[state]; }
@@ -46,8 +48,11 @@ class LexemeStates {
     uint32_t first_target;
   };
   static constexpr uint32_t kNoRow = UINT32_MAX;
+  static constexpr State kUnknown = UINT32_MAX;
 
   void make_row(State state);
+  State find_target(State state, uint8_t byte, size_t place);
+  std::optional<bool> known_life(Expression expression) const;
   bool is_alive(Expression expression);
   bool find_end(Expression expression);
 

@@ -148,7 +148,7 @@ SchemaEmitter::Done SchemaEmitter::emit_object(const ObjectShape& object, RuleId
   for (const Property& property : object.properties)
     if (property.term != Terms::kNever) properties.push_back(property);
   std::vector<Expression> listed;
-  for (const Property& property : object.properties) listed.push_back(algebra_->name_text(property.name));
+  for (const Property& property : object.properties) listed.push_back(algebra_->spelling().text(property.name));
   const Expression unlisted = arena_->complement(arena_->any_of(std::move(listed)));
   std::vector<ObjectShape::Names> others;
   for (const ObjectShape::Names& names : object.others) {
@@ -201,8 +201,8 @@ SchemaEmitter::Done SchemaEmitter::emit_object(const ObjectShape& object, RuleId
   const auto add_members = [&](RuleState from, size_t i, uint32_t count) {
     if (object.max != kUnbounded && count >= object.max) return;
     for (; i < n; ++i) {
-      add_member(from, algebra_->name_text(properties[i].name), properties[i].term, after_at(i + 1, clipped(count + 1)),
-                 false);
+      add_member(from, algebra_->spelling().text(properties[i].name), properties[i].term,
+                 after_at(i + 1, clipped(count + 1)), false);
       if (properties[i].is_required) return;
     }
     for (const ObjectShape::Names& names : others)

@@ -432,7 +432,8 @@ NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
     for (const Place value : values) {
       if (document_->is(value, Kind::string)) {
         std::vector<Expression> units;
-        for (const uint32_t code_point : code_points_of(document_->text(value))) units.push_back(unit(code_point));
+        for (const uint32_t code_point : code_points_of(document_->text(value)))
+          units.push_back(algebra_->spelling().code_point(code_point));
         texts.add(std::move(units));
       } else {
         found.push_back(shape_of_value(value));
@@ -445,16 +446,6 @@ NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
     shapes = std::move(*both);
   }
   return shapes;
-}
-
-// A code point inside of a string.
-Expression NormalForms::unit(uint32_t code_point) {
-  const auto [found, is_new] = units_.try_emplace(code_point, ExpressionArena::kNothing);
-  if (is_new) {
-    const CodePointRange range{code_point, code_point};
-    found->second = algebra_->spelling().code_points(CodePointSet(std::span(&range, 1)));
-  }
-  return found->second;
 }
 
 Shape NormalForms::shape_of_value(Place place) {
@@ -472,9 +463,7 @@ Shape NormalForms::shape_of_value(Place place) {
       return {.type = ShapeType::number, .text = arena.all_of({numbers.all(), numbers.at_least(*value), above})};
     }
     case Kind::string: {
-      std::vector<Expression> units;
-      for (const uint32_t code_point : code_points_of(document_->text(place))) units.push_back(unit(code_point));
-      return {.type = ShapeType::string, .text = arena.concat(units)};
+      return {.type = ShapeType::string, .text = algebra_->spelling().text(document_->text(place))};
     }
     case Kind::array: {
       ArrayShape array = {.rest = Terms::kNever};

@@ -51,7 +51,6 @@ class NormalForms {
   Outcome one_of(Place place, Place list, const Shapes& shapes);
   Outcome if_then_else(Place place, Place condition, const Shapes& shapes);
   std::expected<Expression, GrammarError> names_of(Place place);
-  Expression unit(uint32_t code_point);
   const Shapes& known_always() const;
   Outcome with_unevaluated(Place place, Shapes shapes);
 
@@ -65,7 +64,6 @@ class NormalForms {
   ShapeAlgebra* algebra_;
   SchemaOptions options_;
   std::map<Term, std::unique_ptr<const Shapes>> shapes_;
-  std::map<uint32_t, Expression> units_;  // of code points
 };
 
 }  // namespace tessera::text::grammar

@@ -83,7 +83,7 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
       const Term all =
           has_patterns ? terms.all_of(own, algebra_->term_of({.others = object.others}, member.name)) : own;
       object.properties.push_back({.name = member.name, .term = all});
-      listed.push_back(algebra_->name_text(member.name));
+      listed.push_back(algebra_->spelling().text(member.name));
     }
     listed.push_back(object.evaluated);
     object.evaluated = arena.any_of(std::move(listed));

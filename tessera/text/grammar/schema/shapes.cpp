@@ -101,21 +101,9 @@ std::string ShapeAlgebra::spelled(std::string_view name) const {
   return text;
 }
 
-Expression ShapeAlgebra::name_text(std::string_view name) {
-  std::vector<Expression> parts;
-  while (!name.empty()) {
-    const CodePointStep step = next_code_point(name);
-    const CodePointRange range{step.code_point, step.code_point};
-    parts.push_back(spelling_.code_points(CodePointSet(std::span(&range, 1))));
-    name.remove_prefix(step.n_bytes);
-  }
-  return arena_->concat(parts);
-}
-
 bool ShapeAlgebra::has_name(Expression language, std::string_view name) {
-  LexemeStates::State state = states_->state_of(language);
-  for (const char c : spelled(name)) state = states_->next(state, static_cast<uint8_t>(c));
-  return state != LexemeStates::kDead && states_->is_accepting(state);
+  for (const char c : spelled(name)) language = arena_->derivative(language, static_cast<uint8_t>(c));
+  return arena_->is_nullable(language);
 }
 
 // Each integer has a text of the writing.
@@ -310,9 +298,9 @@ std::optional<Shapes> ShapeAlgebra::complement(const ObjectShape& object) {
   // Names outside of all languages may not be there.
   std::vector<Expression> languages;
   for (const ObjectShape::Names& names : object.others) languages.push_back(names.language);
-  for (const Property& property : object.properties) languages.push_back(name_text(property.name));
+  for (const Property& property : object.properties) languages.push_back(spelling_.text(property.name));
   Expression listed = ExpressionArena::kNothing;
-  for (const Property& property : object.properties) listed = arena_->any_of(listed, name_text(property.name));
+  for (const Property& property : object.properties) listed = arena_->any_of(listed, spelling_.text(property.name));
   const auto add_some = [&](Expression names, Term term) {
     const Expression language = arena_->all_of(names, arena_->complement(listed));
     if (!is_empty(language)) add([&](ObjectShape& o) { o.some = {{language, term}}; });

@@ -107,7 +107,7 @@ class ShapeAlgebra {
 
   ExpressionArena& arena() { return *arena_; }
   Terms& terms() { return *terms_; }
-  const JsonSpelling& spelling() const { return spelling_; }
+  JsonSpelling& spelling() { return spelling_; }
   const NumberLanguage& numbers() const { return numbers_; }
 
   /// A shape for each type, without conditions.
@@ -129,8 +129,7 @@ class ShapeAlgebra {
   Term term_of(const ObjectShape& object, const std::string& name);
   /// Makes a property listed, with the term that its name has.
   ObjectShape::Property& listed(ObjectShape& object, const std::string& name);
-  /// The texts of a name inside quotes, and the one that the plain writing has.
-  Expression name_text(std::string_view name);
+  /// The text of a name inside quotes in the plain writing.
   std::string spelled(std::string_view name) const;
   bool has_name(Expression language, std::string_view name);
 

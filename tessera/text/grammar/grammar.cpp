@@ -39,8 +39,11 @@ GrammarResult Grammar::from_regex(std::string_view pattern) {
   rules.set_start(root);
   rules.add_edge(rules.rule(root).start,
                  {.kind = Edge::Kind::lexeme, .value = language, .target = rules.rule(root).end});
-  if (LexemeStates(arena, kMaxLexemeStates).state_of(language) == LexemeStates::kDead)
-    return std::unexpected(GrammarError{.message = "no text matches"});
+  LexemeStates states(arena, kMaxLexemeStates);
+  const bool is_empty = states.state_of(language) == LexemeStates::kDead;
+  if (states.overflowed())
+    return std::unexpected(GrammarError{.message = fmt::format("more than {} states", kMaxLexemeStates)});
+  if (is_empty) return std::unexpected(GrammarError{.message = "no text matches"});
   const auto done = rules.finish(arena);
   if (!done) return std::unexpected(GrammarError{.message = done.error().message});
   return finish(std::move(grammar));

@@ -32,8 +32,7 @@ class GbnfReader {
 
   bool read() {
     if (source_.size() > kMaxSourceBytes) return fail_at(0, "more than 1 MiB");
-    const std::string_view bad_at = source_.substr(n_valid_bytes());
-    if (!bad_at.empty()) return fail_at(n_valid_bytes(), "not UTF-8");
+    if (const size_t n_valid = n_valid_bytes(); n_valid < source_.size()) return fail_at(n_valid, "not UTF-8");
     while (true) {
       skip_space(true);
       if (at_end()) break;

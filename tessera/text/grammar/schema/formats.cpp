@@ -25,9 +25,8 @@ std::string leap_second() {
   constexpr int kDay = 24 * 60, kLast = kDay - 1, kStep = 30;
   for (int offset = -kDay + kStep; offset < kDay; offset += kStep) {
     const int local = (kLast + offset + kDay) % kDay, size = std::abs(offset);
-    found += fmt::format("|{:02}:{:02}:60(?:\\.[0-9]+)?{}{:02}:{:02}", local / 60, local % 60, offset < 0 ? '-' : '\\',
+    found += fmt::format("|{:02}:{:02}:60(?:\\.[0-9]+)?{}{:02}:{:02}", local / 60, local % 60, offset < 0 ? "-" : "\\+",
                          size / 60, size % 60);
-    if (offset >= 0) found.insert(found.size() - 5, "+");
   }
   return found + "|23:59:60(?:\\.[0-9]+)?-00:00";
 }

@@ -8,7 +8,6 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/json_row.h"
-#include "tessera/cli/line_input.h"
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/grammar/grammar.h"
 
@@ -17,7 +16,6 @@ namespace {
 
 namespace grammar = text::grammar;
 
-constexpr size_t kMaxGrammarLineBytes = size_t{64} << 20;
 constexpr uint64_t kMaxGrammarBytes = uint64_t{1} << 20;
 
 RowJson json_of(const grammar::GrammarError& error) {
@@ -56,18 +54,7 @@ class GrammarCommand final : public Command {
   }
 
  private:
-  static Result<> run_batch(const Context& process) {
-    TESSERA_ASSIGN(LineInput input, LineInput::open("", kMaxGrammarLineBytes, process.interrupt));
-    for (size_t number = 1;; ++number) {
-      TESSERA_ASSIGN(const std::optional<std::string> line, input.next(process.interrupt));
-      if (!line) return {};
-      if (text::trim_json(*line).empty()) continue;
-      const auto answer = answer_line(*line);
-      const RowJson row =
-          answer ? *answer : RowJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
-      TESSERA_TRY(print(row_line(row)));
-    }
-  }
+  static Result<> run_batch(const Context& process) { return answer_rows("", process.interrupt, answer_line); }
 
   static Result<RowJson> answer_line(std::string_view line) {
     TESSERA_ASSIGN(const RowJson json, parse_row(line));

@@ -9,7 +9,6 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/json_row.h"
-#include "tessera/cli/line_input.h"
 #include "tessera/text/chat/chat_template.h"
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/chat/reply_parser.h"
@@ -17,8 +16,6 @@
 namespace tessera::cli {
 
 namespace {
-
-constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
 struct FormatName {
   std::string_view name;
@@ -80,16 +77,7 @@ class ReplyCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    TESSERA_ASSIGN(LineInput input, LineInput::open(file_, kMaxLineBytes, process.interrupt));
-    for (size_t number = 1;; ++number) {
-      TESSERA_ASSIGN(const std::optional<std::string> line, input.next(process.interrupt));
-      if (!line) return {};
-      if (text::trim_json(*line).empty()) continue;
-      const auto answer = answer_line(*line);
-      const RowJson row =
-          answer ? *answer : RowJson{{"error", fmt::format("line {}: {}", number, answer.error().message())}};
-      TESSERA_TRY(print(row_line(row)));
-    }
+    return answer_rows(file_, process.interrupt, [this](std::string_view line) { return answer_line(line); });
   }
 
  private:

@@ -1,11 +1,17 @@
 #include "tessera/cli/json_row.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
+#include "tessera/cli/console.h"
+#include "tessera/cli/line_input.h"
 #include "tessera/text/chat/json_view.h"
 
 namespace tessera::cli {
 namespace {
+
+constexpr size_t kMaxRowBytes = size_t{64} << 20;
 
 std::unexpected<Error> wrong_type(const char* key, std::string_view wanted) {
   return fail(ErrorCode::format, "{}: want {}", key, wanted);
@@ -21,6 +27,20 @@ Result<RowJson> parse_row(std::string_view line) {
 }
 
 std::string row_line(const RowJson& row) { return row.dump(-1, ' ', false, RowJson::error_handler_t::replace) + "\n"; }
+
+Result<> answer_rows(const std::string& file, const CancelToken& interrupt,
+                     const std::function<Result<RowJson>(std::string_view line)>& answer) {
+  TESSERA_ASSIGN(LineInput input, LineInput::open(file, kMaxRowBytes, interrupt));
+  for (size_t number = 1;; ++number) {
+    TESSERA_ASSIGN(const std::optional<std::string> line, input.next(interrupt));
+    if (!line) return {};
+    if (text::trim_json(*line).empty()) continue;
+    const auto answered = answer(*line);
+    const RowJson row =
+        answered ? *answered : RowJson{{"error", fmt::format("line {}: {}", number, answered.error().message())}};
+    TESSERA_TRY(print(row_line(row)));
+  }
+}
 
 bool JsonRow::has(const char* key) const { return row_.contains(key); }
 const RowJson& JsonRow::at(const char* key) const { return row_[key]; }

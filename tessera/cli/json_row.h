@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/cancel.h"
 #include "tessera/base/result.h"
 
 namespace tessera::cli {
@@ -18,6 +20,11 @@ Result<RowJson> parse_row(std::string_view line);
 
 /// One line of JSON with a line break.
 std::string row_line(const RowJson& row);
+
+/// Reads lines of a file, or of stdin if it has no name, and prints the answer to each. An error of an answer is
+/// printed with the number of its line. Errors: io; cancelled.
+Result<> answer_rows(const std::string& file, const CancelToken& interrupt,
+                     const std::function<Result<RowJson>(std::string_view line)>& answer);
 
 class JsonRow {
  public:

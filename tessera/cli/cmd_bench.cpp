@@ -10,6 +10,7 @@
 
 #include "tessera/cli/bench_report.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/mask_bench.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/observe/bench_ops.h"
 
@@ -167,6 +168,9 @@ class BenchCommand final : public Command {
           return {};
         },
         "model");
+    table.common("--masks", "FILE",
+                 "measure masks instead of a model: JSON lines with schema and tests, which have data and valid",
+                 set_string(masks_.path));
     context_.add_to(table);
     // Each test determines the context size.
     std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });
@@ -186,6 +190,7 @@ class BenchCommand final : public Command {
       return {};
     }
     TESSERA_TRY(model_.check());
+    if (!masks_.path.empty()) return {};
     TESSERA_TRY(
         set_list(models_, [](std::string_view text) { return Result<std::string>(text); }).set(model_.options.path));
     for (const int64_t n : n_prompt_)
@@ -201,6 +206,11 @@ class BenchCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
+    if (!masks_.path.empty()) {
+      masks_.model = model_.options.path;
+      masks_.is_json = format_ == BenchFormat::json || format_ == BenchFormat::jsonl;
+      return masks_.run(process);
+    }
     TESSERA_ASSIGN(const auto registry, open_registry());
     TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.options.engine.placement));
     const Device* device = devices.front();
@@ -382,6 +392,7 @@ class BenchCommand final : public Command {
   std::vector<Workload> prompt_gen_;
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
+  MaskBenchArgs masks_;
   observe::OpBenchOptions ops_;
   bool warm_up_ = true;
   std::vector<std::string> models_;  // set by check(), like loads_

@@ -9,7 +9,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/json_row.h"
 #include "tessera/text/chat/json_view.h"
-#include "tessera/text/grammar/grammar.h"
+#include "tessera/text/grammar/matcher.h"
 
 namespace tessera::cli {
 namespace {

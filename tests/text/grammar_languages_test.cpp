@@ -1,7 +1,7 @@
 // Languages that grammars are made of: regular expressions, numbers with bounds, and JSON Schemas.
 #include <gtest/gtest.h>
 
-#include "tessera/text/grammar/grammar.h"
+#include "tessera/text/grammar/matcher.h"
 #include "tessera/text/grammar/number_language.h"
 
 namespace tessera::text::grammar {

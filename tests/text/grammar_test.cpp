@@ -1,5 +1,5 @@
 // Grammars in GBNF and regular expressions: golden grammars with texts, places of errors, and limits.
-#include "tessera/text/grammar/grammar.h"
+#include "tessera/text/grammar/matcher.h"
 
 #include <gtest/gtest.h>
 

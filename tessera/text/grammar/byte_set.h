@@ -23,6 +23,9 @@ class ByteSet {
   constexpr void add(uint8_t byte) { words_[byte / 64] |= uint64_t{1} << (byte % 64); }
   constexpr bool contains(uint8_t byte) const { return ((words_[byte / 64] >> (byte % 64)) & 1) != 0; }
 
+  /// Byte i is bit i % 64 of word i / 64.
+  constexpr const std::array<uint64_t, 4>& words() const { return words_; }
+
   constexpr bool is_empty() const { return (words_[0] | words_[1] | words_[2] | words_[3]) == 0; }
   constexpr int size() const {
     int n = 0;

@@ -325,4 +325,62 @@ std::vector<uint32_t> ExpressionArena::tags(Expression expression) {
   return found;
 }
 
+// The nodes of an expression, each after its parts.
+std::vector<Expression> ExpressionArena::parts_first(Expression expression) {
+  std::vector<Expression> order;
+  begin_visit();
+  stack_.push_back(expression);
+  while (!stack_.empty()) {
+    const Expression top = stack_.back();
+    const size_t n_above = stack_.size();
+    if (stamps_[top] != stamp_)
+      for (const Expression part : parts(nodes_[top]))
+        if (stamps_[part] != stamp_) stack_.push_back(part);
+    if (stack_.size() > n_above) continue;
+    stack_.pop_back();
+    if (visit(top)) order.push_back(top);
+  }
+  return order;
+}
+
+Expression ExpressionArena::clipped(Expression expression, uint32_t bound) {
+  if (!is_plain(expression)) return expression;
+  for (const Expression e : parts_first(expression)) {
+    const Node node = nodes_[e];  // a copy: new nodes may move the others
+    const auto value = [&](size_t i) { return values_[parts_[node.first_part + i]]; };
+    values_[e] = e;
+    if (node.kind == Kind::concat) values_[e] = concat(value(0), value(1));
+    if (node.kind == Kind::repeat)
+      values_[e] = repeat(value(0), std::min(node.a, bound), node.b >= bound ? kUnbounded : node.b);
+    if (node.kind != Kind::alternatives) continue;
+    std::vector<Expression> alternatives;
+    for (size_t i = 0; i < node.n_parts; ++i) alternatives.push_back(value(i));
+    values_[e] = any_of(std::move(alternatives));
+  }
+  return values_[expression];
+}
+
+std::vector<uint32_t> ExpressionArena::structure(Expression expression, std::vector<uint32_t>& tags) {
+  std::vector<uint32_t> numbers;
+  const std::vector<Expression> order = parts_first(expression);
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const Node& node = nodes_[order[i]];
+    values_[order[i]] = i;
+    numbers.insert(numbers.end(), {static_cast<uint32_t>(node.kind), node.n_parts});
+    if (node.kind == Kind::bytes) {
+      const auto words = sets_[node.a].words();
+      for (const uint64_t word : words)
+        numbers.insert(numbers.end(), {static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32)});
+    } else if (node.kind == Kind::tag) {
+      const auto known = std::ranges::find(tags, node.a);
+      numbers.push_back(static_cast<uint32_t>(known - tags.begin()));
+      if (known == tags.end()) tags.push_back(node.a);
+    } else {
+      numbers.insert(numbers.end(), {node.a, node.b});
+    }
+    for (const Expression part : parts(node)) numbers.push_back(values_[part]);
+  }
+  return numbers;
+}
+
 }  // namespace tessera::text::grammar

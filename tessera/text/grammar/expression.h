@@ -73,6 +73,14 @@ class ExpressionArena {
   /// The tags that the empty text has, sorted.
   std::vector<uint32_t> tags(Expression expression);
 
+  /// An expression with the same texts of fewer than `bound` bytes, and the same beginnings of longer ones: repetitions
+  /// have bounds up to that. Expressions that are not plain stay.
+  Expression clipped(Expression expression, uint32_t bound);
+
+  /// Numbers that only expressions of the same form have, in any arena, whatever the values of their tags. Adds these
+  /// to `tags` in the order of the numbers.
+  std::vector<uint32_t> structure(Expression expression, std::vector<uint32_t>& tags);
+
   size_t n_nodes() const { return nodes_.size(); }
   bool overflowed() const { return overflowed_; }
 
@@ -110,6 +118,7 @@ class ExpressionArena {
   bool is_derived(Expression expression) const { return stamps_[expression] == stamp_; }
   void begin_visit();
   bool visit(Expression expression);
+  std::vector<Expression> parts_first(Expression expression);
 
   size_t max_nodes_;
   bool overflowed_ = false;

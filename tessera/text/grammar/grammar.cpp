@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "tessera/text/grammar/parser_states.h"
 #include "tessera/text/grammar/regex_language.h"
 #include "tessera/text/grammar/schema/emit.h"
 #include "tessera/text/grammar/utf8_expression.h"
@@ -72,39 +71,5 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   if (!done) return schema_error("no value satisfies it");
   return finish(std::move(grammar));
 }
-
-// The states that a text leads to are made as it is read, so a matcher has expressions of its own.
-struct Matcher::Impl {
-  explicit Impl(std::shared_ptr<const Grammar> from)
-      : grammar(std::move(from)),
-        expressions(grammar->expressions()),
-        lexemes(expressions, Grammar::kMaxLexemeStates),
-        states(grammar->rules(), lexemes, expressions),
-        at(states.start()) {}
-
-  std::shared_ptr<const Grammar> grammar;
-  ExpressionArena expressions;
-  LexemeStates lexemes;
-  ParserStates states;
-  ParserStates::State at;
-};
-
-Matcher::Matcher(std::shared_ptr<const Grammar> grammar) : impl_(std::make_unique<Impl>(std::move(grammar))) {}
-Matcher::~Matcher() = default;
-Matcher::Matcher(Matcher&&) noexcept = default;
-Matcher& Matcher::operator=(Matcher&&) noexcept = default;
-
-size_t Matcher::accept(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const ParserStates::State then = impl_->states.next(impl_->at, static_cast<uint8_t>(text[i]));
-    if (then == ParserStates::kDead) return i;
-    impl_->at = then;
-  }
-  return text.size();
-}
-
-bool Matcher::is_complete() const { return impl_->states.is_complete(impl_->at); }
-void Matcher::restart() { impl_->at = impl_->states.start(); }
-bool Matcher::overflowed() const { return impl_->states.overflowed(); }
 
 }  // namespace tessera::text::grammar

@@ -1,11 +1,8 @@
-// Grammars: what a text must be, compiled from GBNF, a regular expression or a JSON Schema, and the matcher that reads
-// a text.
+// Grammars: what a text must be, compiled from GBNF, a regular expression or a JSON Schema.
 #pragma once
 
 #include <expected>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "tessera/text/grammar/gbnf.h"
@@ -42,29 +39,6 @@ class Grammar {
 
   ExpressionArena expressions_;
   Rules rules_;
-};
-
-/// Reads a text by pieces.
-class Matcher {
- public:
-  explicit Matcher(std::shared_ptr<const Grammar> grammar);
-  ~Matcher();
-  Matcher(Matcher&&) noexcept;
-  Matcher& operator=(Matcher&&) noexcept;
-
-  /// Reads bytes as long as some text of the grammar begins with all that was read. Returns how many it read.
-  size_t accept(std::string_view text);
-  /// Whether the text so far is a text of the grammar.
-  bool is_complete() const;
-  /// Forgets the text.
-  void restart();
-
-  /// Whether the grammar needed more memory than the limits allow. Then some texts are refused that belong to it.
-  bool overflowed() const;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::text::grammar

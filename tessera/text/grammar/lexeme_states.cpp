@@ -31,6 +31,7 @@ LexemeStates::LexemeStates(ExpressionArena& arena, size_t max_states) : arena_(&
   class_places_.emplace(ByteClasses(), 0);
   targets_.push_back(kDead);
   tags_.emplace_back();
+  live_bytes_.emplace_back(ByteSet());
   numbers_.emplace(ExpressionArena::kNothing, kDead);
 }
 
@@ -46,16 +47,22 @@ LexemeStates::State LexemeStates::state_of(Expression expression) {
   expressions_.push_back(expression);
   rows_.push_back({kNoRow, 0});
   tags_.push_back(arena_->tags(expression));
+  live_bytes_.emplace_back();
   numbers_.emplace(expression, number);
   return number;
 }
 
-bool LexemeStates::goes_on(State state) {
+ByteSet LexemeStates::live_bytes(State state) {
+  if (live_bytes_[state]) return *live_bytes_[state];
   if (rows_[state].classes == kNoRow) make_row(state);
   const ByteClasses classes = classes_[rows_[state].classes];
-  for (const uint8_t byte : one_of_each(classes))
-    if (next(state, byte) != kDead) return true;
-  return false;
+  std::bitset<256> leads_on;  // by class
+  for (const uint8_t byte : one_of_each(classes)) leads_on.set(to_size(classes.of(byte)), next(state, byte) != kDead);
+  ByteSet live;
+  for (int byte = 0; byte < 256; ++byte)
+    if (leads_on[to_size(classes.of(static_cast<uint8_t>(byte)))]) live.add(static_cast<uint8_t>(byte));
+  live_bytes_[state] = live;
+  return live;
 }
 
 // The targets are found when they are asked for: most texts take one way through a state.

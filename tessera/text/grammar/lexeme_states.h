@@ -35,8 +35,9 @@ class LexemeStates {
 
   /// The tags of the lexemes that end at a state.
   const std::vector<uint32_t>& tags(State state) const { return tags_[state]; }
-  /// Whether some byte leads on from a state.
-  bool goes_on(State state);
+  /// The bytes that lead on from a state.
+  ByteSet live_bytes(State state);
+  bool goes_on(State state) { return !live_bytes(state).is_empty(); }
 
   size_t size() const { return expressions_.size(); }
   bool overflowed() const { return overflowed_ || arena_->overflowed(); }
@@ -65,6 +66,7 @@ class LexemeStates {
   std::map<ByteClasses, uint32_t> class_places_;
   std::vector<State> targets_;
   std::vector<std::vector<uint32_t>> tags_;
+  std::vector<std::optional<ByteSet>> live_bytes_;
   std::unordered_map<Expression, State> numbers_;
   std::unordered_map<Expression, bool> alive_;  // where that is not plain
 };

@@ -177,8 +177,10 @@ ParserStates::State ParserStates::next(State state, std::string_view text) {
   return state;
 }
 
-ParserStates::State ParserStates::next_token(State state, int32_t token) {
-  StateData data;
+ParserStates::State ParserStates::next_token(State state, int32_t token, std::string_view text) {
+  const State by_text = text.empty() ? kDead : next(state, text);
+  if (states_[state].at_tokens.empty()) return by_text;
+  StateData data = states_[by_text];
   Closure closure(*this, data);
   for (const Position& position : states_[state].at_tokens)
     for (const Edge& edge : rules_->edges(position.state)) {
@@ -189,6 +191,34 @@ ParserStates::State ParserStates::next_token(State state, int32_t token) {
     }
   closure.run();
   return add(std::move(data));
+}
+
+std::vector<uint32_t> ParserStates::token_sets(State state) const {
+  std::vector<uint32_t> places;
+  for (const Position& position : states_[state].at_tokens)
+    for (const Edge& edge : rules_->edges(position.state))
+      if (edge.kind == Edge::Kind::tokens && is_open(edge, position)) places.push_back(edge.value);
+  sort_unique(places);
+  return places;
+}
+
+ByteSet ParserStates::live_bytes(State state) {
+  ByteSet live;
+  for (const Item& item : states_[state].items) live = live | lexemes_->live_bytes(item.lexeme);
+  return live;
+}
+
+ParserStates::State ParserStates::after_lexemes(const Position& position, std::span<const uint32_t> tags) {
+  const auto key = std::pair(position, std::vector(tags.begin(), tags.end()));
+  const auto known = after_lexemes_.find(key);
+  if (known != after_lexemes_.end()) return known->second;
+  StateData data;
+  Closure closure(*this, data);
+  for (const uint32_t tag : tags) closure.add(after(rules_->edges(position.state)[tag], position));
+  closure.run();
+  const State then = add(std::move(data));
+  after_lexemes_.emplace(key, then);
+  return then;
 }
 
 ParserStates::State ParserStates::add(StateData data) {

@@ -18,9 +18,24 @@ namespace tessera::text::grammar {
 class ParserStates {
  public:
   using State = uint32_t;
+  using Frame = uint32_t;  // a call of a rule that is in progress; kBottom: that of the start rule
   static constexpr State kDead = 0;  // no text of the grammar begins so
   static constexpr size_t kMaxItems = 1024;
   static constexpr uint32_t kMaxDepth = 512;
+
+  /// A place in a rule.
+  struct Position {
+    RuleState state;
+    Frame frame;
+    uint32_t count;  // of the rule's edges that count, no higher than it matters
+    auto operator<=>(const Position&) const = default;
+  };
+  /// A place inside the lexemes that begin at a position.
+  struct Item {
+    Position position;
+    LexemeStates::State lexeme;
+    auto operator<=>(const Item&) const = default;
+  };
 
   /// Both must outlive this.
   ParserStates(const Rules& rules, LexemeStates& lexemes, ExpressionArena& arena);
@@ -28,21 +43,33 @@ class ParserStates {
   State start() const { return start_; }
   State next(State state, uint8_t byte);
   State next(State state, std::string_view text);
-  /// The state after a token of the grammar.
-  State next_token(State state, int32_t token);
+  /// The state after a token with this text.
+  State next_token(State state, int32_t token, std::string_view text);
 
   /// Whether the text so far is one of the grammar's.
   bool is_complete(State state) const { return states_[state].is_complete; }
+
+  /// Whether a byte or a token can follow.
+  bool goes_on(State state) const { return !states_[state].items.empty() || !states_[state].at_tokens.empty(); }
+  /// The bytes that can follow.
+  ByteSet live_bytes(State state);
+
+  /// The ways of a state: the tokens that fit it are those that fit one of its items, those of its token edges, and if
+  /// it is complete those that end a text.
+  std::span<const Item> items(State state) const { return states_[state].items; }
+  State state_of(const Item& item) { return add({.items = {item}}); }
+  /// The state after the ends of lexemes with these tags.
+  State after_lexemes(const Position& position, std::span<const uint32_t> tags);
+  bool has_token_edges(State state) const { return !states_[state].at_tokens.empty(); }
+  /// The token sets of the edges that are open.
+  std::vector<uint32_t> token_sets(State state) const;
 
   /// Whether a state had more ways than the limit. Then it lacks some of them.
   bool overflowed() const { return overflowed_ || lexemes_->overflowed(); }
   size_t size() const { return states_.size(); }
 
  private:
-  using Frame = uint32_t;  // kBottom: the call of the start rule
-
-  // A call of a rule that is in progress: where it goes on when the rule ends. Calls at the same place of the text
-  // share a frame.
+  // Where a call goes on when the rule ends. Calls at the same place of the text share a frame.
   struct Return {
     RuleState state;
     Frame frame;
@@ -53,23 +80,10 @@ class ParserStates {
     std::vector<Return> returns;  // sorted
     uint32_t depth;
   };
-  // A place in a rule.
-  struct Position {
-    RuleState state;
-    Frame frame;
-    uint32_t count;  // of the rule's edges that count, no higher than it matters
-    auto operator<=>(const Position&) const = default;
-  };
-  // A place inside the lexemes that begin at a position.
-  struct Item {
-    Position position;
-    LexemeStates::State lexeme;
-    auto operator<=>(const Item&) const = default;
-  };
   struct StateData {
     std::vector<Item> items;          // sorted
-    std::vector<Position> at_tokens;  // where an edge has tokens, sorted
-    bool is_complete = false;
+    std::vector<Position> at_tokens{};  // where an edge has tokens, sorted
+    bool is_complete = false;  // the text so far is one of the grammar's
     bool operator==(const StateData&) const = default;
   };
 
@@ -90,7 +104,8 @@ class ParserStates {
   std::vector<FrameData> frames_;
   std::unordered_multimap<uint64_t, State> state_numbers_;  // by hash
   std::unordered_multimap<uint64_t, Frame> frame_numbers_;
-  std::unordered_map<uint64_t, State> steps_;                                    // by state and byte
+  std::unordered_map<uint64_t, State> steps_;  // by state and byte
+  std::map<std::pair<Position, std::vector<uint32_t>>, State> after_lexemes_;
   std::map<std::pair<RuleState, uint64_t>, LexemeStates::State> first_lexemes_;  // by a hash of the open edges
   State start_ = kDead;
   bool overflowed_ = false;

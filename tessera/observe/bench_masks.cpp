@@ -1,0 +1,71 @@
+#include "tessera/observe/bench_masks.h"
+
+#include <chrono>
+
+#include "tessera/text/grammar/matcher.h"
+
+namespace tessera::observe {
+namespace {
+
+namespace grammar = text::grammar;
+
+class Stopwatch {
+ public:
+  double microseconds() const { return std::chrono::duration<double, std::micro>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// The mask as a sampler reads it: a list of few tokens, or a bit for each.
+void read_mask(grammar::Matcher& matcher, std::vector<uint64_t>& words) {
+  const grammar::TokenRow row = matcher.mask();
+  words.resize(row.n_words());
+  if (!row.is_list()) row.write(words);
+}
+
+/// Reads the tokens of a text. Returns whether it is a text of the grammar.
+bool read_text(grammar::Matcher& matcher, std::span<const int32_t> tokens, std::vector<uint64_t>& words,
+               MaskBenchRow& row) {
+  for (const int32_t token : tokens) {
+    row.n_forced_tokens += matcher.forced_text(1).empty() ? 0 : 1;
+    const Stopwatch watch;
+    if (!matcher.accept_token(token)) return false;
+    read_mask(matcher, words);
+    row.masks.push_back(watch.microseconds());
+  }
+  return matcher.is_complete();
+}
+
+}  // namespace
+
+Result<MaskBenchRow> bench_masks(const MaskBenchCase& test, const grammar::JsonOutput& output,
+                                 const text::Tokenizer& tokenizer,
+                                 std::shared_ptr<const grammar::MaskVocab> vocab) {
+  MaskBenchRow row;
+  std::vector<uint64_t> words;
+  const Stopwatch watch;
+  const auto compiled = grammar::Grammar::from_json_schema(test.schema, output);
+  row.compile = watch.microseconds();
+  if (!compiled) {
+    row.refusal = compiled.error().text();
+    row.keyword = compiled.error().keyword;
+    return row;
+  }
+  grammar::Matcher matcher(*compiled, std::move(vocab));
+  read_mask(matcher, words);
+  row.first_mask = watch.microseconds();
+  for (size_t i = 0; i < test.tests.size(); ++i) {
+    const auto& [text, is_valid] = test.tests[i];
+    matcher.restart();
+    TESSERA_ASSIGN(const auto tokens, tokenizer.tokenize(text, {.add_special = false, .parse_special = false}));
+    const bool is_accepted = read_text(matcher, tokens, words, row);
+    if (is_accepted == is_valid) continue;
+    if (row.n_wrong_accepts + row.n_wrong_rejects == 0) row.first_wrong = i;
+    ++(is_accepted ? row.n_wrong_accepts : row.n_wrong_rejects);
+  }
+  return row;
+}
+
+}  // namespace tessera::observe

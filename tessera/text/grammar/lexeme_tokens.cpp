@@ -1,0 +1,186 @@
+#include "tessera/text/grammar/lexeme_tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <string>
+#include <unordered_map>
+
+#include "tessera/base/index.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+using State = LexemeStates::State;
+
+// The state that most printable characters of ASCII lead to, if it is the same for two of three.
+std::optional<State> common_target(State state, LexemeStates& lexemes) {
+  constexpr uint8_t kFirst = 0x20, kLast = 0x7e;
+  std::unordered_map<State, size_t> counts;
+  for (uint8_t byte = kFirst; byte <= kLast; ++byte) {
+    const State target = lexemes.next(state, byte);
+    if (target != LexemeStates::kDead && ++counts[target] * 3 > size_t{kLast - kFirst + 1} * 2) return target;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes, ExpressionArena& arena,
+                                                        const VocabTree& tree) {
+  const uint32_t n_longest = tree.node(0).height;
+  const State clipped = lexemes.state_of(arena.clipped(lexemes.expression(state), n_longest + 1));
+  if (clipped == LexemeStates::kDead) return std::nullopt;
+  if (clipped != state) return Base{clipped, true};
+  const auto target = common_target(state, lexemes);
+  if (!target || *target == state || common_target(*target, lexemes) != target) return std::nullopt;
+  return Base{*target, false};
+}
+
+// A walk through the vocabulary's tree along the state and along its base.
+class LexemeTokens::Walk {
+ public:
+  Walk(LexemeTokens& made, std::span<const uint32_t> tags, LexemeStates& lexemes, ExpressionArena& arena,
+       const VocabTree& tree)
+      : made_(made), tags_(tags), lexemes_(lexemes), arena_(arena), tree_(tree) {}
+
+  void run(State state, const std::optional<Base>& base) {
+    is_clipped_ = base && base->is_clipped;
+    path_.resize(to_size(tree_.node(0).height) + 1);
+    path_[0] = {state, base ? std::optional(base->state) : std::nullopt};
+    if (base && is_same(path_[0], tree_.node(0).height)) return;
+    const auto n_nodes = static_cast<uint32_t>(tree_.nodes().size());
+    for (uint32_t node = 1; node < n_nodes;) node = visit(node) ? node + 1 : tree_.node(node).end;
+    made_.inside_.add(inside_);
+    made_.inside_.pack();
+  }
+
+ private:
+  struct Place {
+    State state;
+    std::optional<State> base;
+  };
+
+  // Whether the tokens below the node are to be visited.
+  bool visit(uint32_t node) {
+    const VocabTree::Node& data = tree_.node(node);
+    const Place& before = path_[data.depth - 1U];
+    Place& at = path_[data.depth];
+    at = {lexemes_.next(before.state, data.byte), std::nullopt};
+    if (before.base) {
+      at.base = lexemes_.next(*before.base, data.byte);
+      if (is_same(at, data.height)) return false;
+      // Where the base ends, tokens may go on after it: then all of them are found anew.
+      const bool is_last = at.state == LexemeStates::kDead || !lexemes_.tags(*at.base).empty();
+      const auto removed = is_last ? tree_.tokens_below(node) : tree_.tokens(node);
+      made_.removed_.insert(made_.removed_.end(), removed.begin(), removed.end());
+      if (is_last) at.base.reset();
+    }
+    if (at.state == LexemeStates::kDead) return false;
+    const auto tokens = tree_.tokens(node);
+    const bool goes_on = lexemes_.goes_on(at.state);
+    if (goes_on) inside_.insert(inside_.end(), tokens.begin(), tokens.end());
+    if (const auto& tags = lexemes_.tags(at.state); !tags.empty()) {
+      Exit& exit = exit_with(tags);
+      if (data.height > 0) exit.nodes.push_back(node);
+      if (!goes_on) exit.at_end.insert(exit.at_end.end(), tokens.begin(), tokens.end());
+    }
+    return goes_on;
+  }
+
+  Exit& exit_with(const std::vector<uint32_t>& tags) {
+    std::vector<uint32_t> places;
+    for (const uint32_t tag : tags)
+      places.push_back(static_cast<uint32_t>(std::ranges::find(tags_, tag) - tags_.begin()));
+    const auto known = std::ranges::find(made_.exits_, places, &Exit::tags);
+    if (known != made_.exits_.end()) return *known;
+    made_.exits_.emplace_back().tags = std::move(places);
+    return made_.exits_.back();
+  }
+
+  // Whether a state and its base are the same for texts of at most n_bytes.
+  bool is_same(const Place& place, uint16_t n_bytes) {
+    if (place.state == *place.base) return true;
+    if (!is_clipped_ || place.state == LexemeStates::kDead || *place.base == LexemeStates::kDead) return false;
+    return clipped(place.state, n_bytes) == clipped(*place.base, n_bytes);
+  }
+
+  Expression clipped(State state, uint16_t n_bytes) {
+    const auto [known, is_new] = clipped_.try_emplace(uint64_t{state} << 16 | n_bytes, 0);
+    if (is_new) known->second = arena_.clipped(lexemes_.expression(state), n_bytes + 1U);
+    return known->second;
+  }
+
+  LexemeTokens& made_;
+  std::span<const uint32_t> tags_;
+  LexemeStates& lexemes_;
+  ExpressionArena& arena_;
+  const VocabTree& tree_;
+  bool is_clipped_ = false;
+  std::vector<Place> path_;  // by depth
+  std::vector<int32_t> inside_;
+  std::unordered_map<uint64_t, Expression> clipped_;
+};
+
+LexemeTokens::LexemeTokens(State state, const std::optional<Base>& base, std::span<const uint32_t> tags,
+                           LexemeStates& lexemes, ExpressionArena& arena, const VocabTree& tree, size_t n_tokens)
+    : inside_(n_tokens) {
+  Walk(*this, tags, lexemes, arena, tree).run(state, base);
+}
+
+const VocabTree* LexemeTokens::rests(const Exit& exit, uint8_t byte, const VocabTree& tree) const {
+  const std::scoped_lock lock(mutex_);
+  const auto known = exit.rests.find(byte);
+  if (known != exit.rests.end()) return known->second.get();
+  std::deque<std::string> texts;
+  std::vector<VocabTree::Token> tokens;
+  std::string text;
+  for (const uint32_t node : exit.nodes) {
+    const uint32_t depth = tree.node(node).depth;
+    uint32_t child = node + 1;
+    while (child < tree.node(node).end && tree.node(child).byte < byte) child = tree.node(child).end;
+    if (child >= tree.node(node).end || tree.node(child).byte != byte) continue;
+    for (uint32_t i = child; i < tree.node(child).end; ++i) {
+      text.resize(tree.node(i).depth - depth - 1U);
+      text.push_back(static_cast<char>(tree.node(i).byte));
+      if (!tree.tokens(i).empty()) texts.push_back(text);
+      for (const int32_t id : tree.tokens(i)) tokens.push_back({texts.back(), id});
+    }
+  }
+  auto made = tokens.empty() ? nullptr : std::make_unique<const VocabTree>(std::move(tokens));
+  return exit.rests.emplace(byte, std::move(made)).first->second.get();
+}
+
+size_t LexemeTokens::n_bytes() const {
+  size_t n = sizeof(*this) + inside_.n_bytes() + removed_.size() * sizeof(int32_t);
+  for (const Exit& exit : exits_)
+    n += sizeof(exit) + (exit.at_end.size() + exit.nodes.size()) * sizeof(int32_t);
+  return n;
+}
+
+LexemeTokensCache::Value LexemeTokensCache::find(const Key& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return nullptr;
+  auto use = by_use_.extract(found->second.last_use);
+  use.key() = found->second.last_use = ++n_uses_;
+  by_use_.insert(std::move(use));
+  return found->second.value;
+}
+
+void LexemeTokensCache::insert(Key key, Value value) {
+  const std::scoped_lock lock(mutex_);
+  const size_t n_bytes = value->n_bytes();
+  const auto [at, is_new] = entries_.try_emplace(std::move(key), Entry{std::move(value), ++n_uses_, n_bytes});
+  if (!is_new) return;
+  by_use_.emplace(n_uses_, at);
+  n_bytes_ += n_bytes;
+  while (n_bytes_ > max_bytes_ && by_use_.size() > 1) {
+    const auto oldest = by_use_.begin()->second;
+    n_bytes_ -= oldest->second.n_bytes;
+    by_use_.erase(by_use_.begin());
+    entries_.erase(oldest);
+  }
+}
+
+}  // namespace tessera::text::grammar

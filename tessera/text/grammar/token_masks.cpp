@@ -1,0 +1,116 @@
+#include "tessera/text/grammar/token_masks.h"
+
+#include <algorithm>
+
+#include "tessera/base/index.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+// Larger lexemes are hardly ever the same in two grammars.
+constexpr size_t kMaxSharedStructure = 4096;
+
+}  // namespace
+
+const TokenRow& TokenMasks::of(State state) {
+  const auto known = rows_.find(state);
+  if (known != rows_.end()) return known->second;
+  return rows_.emplace(state, compute(state)).first->second;
+}
+
+TokenRow TokenMasks::compute(State state) {
+  TokenRow row(vocab_->n_tokens());
+  const std::vector<ParserStates::Item> items(states_->items(state).begin(), states_->items(state).end());
+  const std::vector<uint32_t> sets = states_->token_sets(state);
+  if (items.size() == 1 && sets.empty() && !states_->is_complete(state)) return of_item(items[0]);
+  for (const ParserStates::Item& item : items) row.add(of(states_->state_of(item)));
+  for (const uint32_t set : sets) row.add(of_set(rules_->token_set(set)));
+  if (states_->is_complete(state)) row.add(vocab_->end_tokens());
+  return row;
+}
+
+TokenRow TokenMasks::of_item(const ParserStates::Item& item) {
+  const Known& known = tokens_of(item.lexeme);
+  TokenRow row(vocab_->n_tokens());
+  if (known.base) {
+    row = of(states_->state_of({item.position, known.base->state}));
+    row.remove(known.tokens->removed());
+  }
+  row.add(known.tokens->inside());
+  add_exits(known, item.position, row);
+  return row;
+}
+
+const TokenMasks::Known& TokenMasks::tokens_of(LexemeStates::State lexeme) {
+  const auto found = known_.find(lexeme);
+  if (found != known_.end()) return found->second;
+  Known known;
+  const LexemeTokensCache::Key key = arena_->structure(lexemes_->expression(lexeme), known.tags);
+  const bool is_shared = key.size() <= kMaxSharedStructure;
+  known.base = LexemeTokens::base_of(lexeme, *lexemes_, *arena_, vocab_->tree());
+  if (is_shared) known.tokens = vocab_->cache().find(key);
+  if (!known.tokens) {
+    known.tokens = std::make_shared<const LexemeTokens>(lexeme, known.base, known.tags, *lexemes_, *arena_,
+                                                        vocab_->tree(), vocab_->n_tokens());
+    if (is_shared) vocab_->cache().insert(key, known.tokens);
+  }
+  return known_.emplace(lexeme, std::move(known)).first->second;
+}
+
+void TokenMasks::add_exits(const Known& known, const ParserStates::Position& position, TokenRow& row) {
+  std::vector<int32_t> found;
+  for (const LexemeTokens::Exit& exit : known.tokens->exits()) {
+    std::vector<uint32_t> tags;
+    for (const uint32_t place : exit.tags) tags.push_back(known.tags[place]);
+    std::ranges::sort(tags);
+    const State after = states_->after_lexemes(position, tags);
+    if (after == ParserStates::kDead) continue;
+    found.insert(found.end(), exit.at_end.begin(), exit.at_end.end());
+    if (exit.nodes.empty()) continue;
+    const ByteSet live = states_->live_bytes(after);
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!live.contains(static_cast<uint8_t>(byte))) continue;
+      const VocabTree* rests = known.tokens->rests(exit, static_cast<uint8_t>(byte), vocab_->tree());
+      if (rests != nullptr) walk_rests(*rests, after, found);
+    }
+  }
+  row.add(found);
+}
+
+// Finds the tokens whose rests can follow a state.
+void TokenMasks::walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found) {
+  std::vector<State> path(to_size(rests.node(0).height) + 1);
+  path[0] = state;
+  const auto n_nodes = static_cast<uint32_t>(rests.nodes().size());
+  for (uint32_t node = 1; node < n_nodes;) {
+    const VocabTree::Node& data = rests.node(node);
+    const State then = states_->next(path[data.depth - 1U], data.byte);
+    path[data.depth] = then;
+    if (then == ParserStates::kDead) {
+      node = data.end;
+      continue;
+    }
+    const auto tokens = rests.tokens(node);
+    found.insert(found.end(), tokens.begin(), tokens.end());
+    ++node;
+  }
+}
+
+TokenRow TokenMasks::of_set(const TokenSet& set) const {
+  TokenRow row(vocab_->n_tokens());
+  if (!set.is_complement) {
+    std::vector<int32_t> ids;
+    for (const int32_t id : set.ids)
+      if (vocab_->contains(id)) ids.push_back(id);
+    row.add(ids);
+    return row;
+  }
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; vocab_->contains(id); ++id)
+    if (!vocab_->token(id).ends_text && std::ranges::find(set.ids, id) == set.ids.end()) ids.push_back(id);
+  row.add(ids);
+  row.pack();
+  return row;
+}
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,50 @@
+// The tokens that may follow a text of a grammar, by the state of the parser.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/text/grammar/mask_vocab.h"
+#include "tessera/text/grammar/parser_states.h"
+
+namespace tessera::text::grammar {
+
+class TokenMasks {
+ public:
+  /// All must outlive this.
+  TokenMasks(const Rules& rules, ExpressionArena& arena, LexemeStates& lexemes, ParserStates& states,
+             const MaskVocab& vocab)
+      : rules_(&rules), arena_(&arena), lexemes_(&lexemes), states_(&states), vocab_(&vocab) {}
+
+  /// The tokens after which a text of the grammar can still come, and those that end a text where it may end. Valid
+  /// until the next call.
+  const TokenRow& of(ParserStates::State state);
+
+ private:
+  using State = ParserStates::State;
+
+  // The tokens that fit a state of a lexeme, with the numbers that its tags have here.
+  struct Known {
+    std::shared_ptr<const LexemeTokens> tokens;
+    std::optional<LexemeTokens::Base> base;
+    std::vector<uint32_t> tags;
+  };
+
+  TokenRow compute(State state);
+  TokenRow of_item(const ParserStates::Item& item);
+  const Known& tokens_of(LexemeStates::State lexeme);
+  void add_exits(const Known& known, const ParserStates::Position& position, TokenRow& row);
+  void walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found);
+  TokenRow of_set(const TokenSet& set) const;
+
+  const Rules* rules_;
+  ExpressionArena* arena_;
+  LexemeStates* lexemes_;
+  ParserStates* states_;
+  const MaskVocab* vocab_;
+  std::unordered_map<State, TokenRow> rows_;
+  std::unordered_map<LexemeStates::State, Known> known_;
+};
+
+}  // namespace tessera::text::grammar

@@ -1,0 +1,127 @@
+#include "tessera/text/grammar/token_row.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tessera/base/index.h"
+
+namespace tessera::text::grammar {
+namespace {
+
+constexpr size_t kFew = 1024;
+
+bool has_bit(std::span<const uint64_t> words, int32_t id) {
+  return ((words[to_size(id) / 64] >> (to_size(id) % 64)) & 1) != 0;
+}
+
+void set_bit(std::span<uint64_t> words, int32_t id) { words[to_size(id) / 64] |= uint64_t{1} << (to_size(id) % 64); }
+
+void clear_bit(std::span<uint64_t> words, int32_t id) {
+  words[to_size(id) / 64] &= ~(uint64_t{1} << (to_size(id) % 64));
+}
+
+std::vector<int32_t> sorted_ids(std::span<const int32_t> ids) {
+  std::vector<int32_t> sorted(ids.begin(), ids.end());
+  std::ranges::sort(sorted);
+  const auto repeated = std::ranges::unique(sorted);
+  sorted.erase(repeated.begin(), repeated.end());
+  return sorted;
+}
+
+void insert_ids(std::vector<int32_t>& ids, std::span<const int32_t> more) {
+  if (more.empty()) return;
+  std::vector<int32_t> all;
+  std::ranges::set_union(ids, more, std::back_inserter(all));
+  ids = std::move(all);
+}
+
+void erase_ids(std::vector<int32_t>& ids, std::span<const int32_t> others) {
+  if (ids.empty() || others.empty()) return;
+  std::vector<int32_t> rest;
+  std::ranges::set_difference(ids, others, std::back_inserter(rest));
+  ids = std::move(rest);
+}
+
+}  // namespace
+
+void TokenRow::add(std::span<const int32_t> ids) {
+  std::vector<int32_t> sorted = sorted_ids(ids);
+  erase_ids(removed_, sorted);
+  if (shared_) std::erase_if(sorted, [&](int32_t id) { return has_bit(*shared_, id); });
+  insert_ids(added_, sorted);
+}
+
+void TokenRow::remove(std::span<const int32_t> ids) {
+  std::vector<int32_t> sorted = sorted_ids(ids);
+  erase_ids(added_, sorted);
+  if (!shared_) return;
+  std::erase_if(sorted, [&](int32_t id) { return !has_bit(*shared_, id); });
+  insert_ids(removed_, sorted);
+}
+
+// The large part as one that no other row has.
+void TokenRow::make_own() {
+  auto words = std::make_shared<Words>(n_words_);
+  write(*words);
+  removed_.clear();
+  added_.clear();
+  shared_ = std::move(words);
+}
+
+void TokenRow::add(const TokenRow& other) {
+  if (!other.shared_) return add(other.added_);
+  if (!shared_) {
+    const std::vector<int32_t> few = std::move(added_);
+    *this = other;
+    return add(few);
+  }
+  if (shared_ == other.shared_) {
+    std::vector<int32_t> removed;
+    std::ranges::set_intersection(removed_, other.removed_, std::back_inserter(removed));
+    removed_ = std::move(removed);
+    insert_ids(added_, other.added_);
+    return;
+  }
+  auto words = std::make_shared<Words>(n_words_);
+  Words theirs(n_words_);
+  write(*words);
+  other.write(theirs);
+  for (size_t i = 0; i < n_words_; ++i) (*words)[i] |= theirs[i];
+  shared_ = std::move(words);
+  added_.clear();
+  removed_.clear();
+}
+
+bool TokenRow::contains(int32_t id) const {
+  if (std::ranges::binary_search(added_, id)) return true;
+  return shared_ && has_bit(*shared_, id) && !std::ranges::binary_search(removed_, id);
+}
+
+bool TokenRow::is_empty() const {
+  if (!added_.empty()) return false;
+  if (!shared_) return true;
+  Words words(n_words_);
+  write(words);
+  return std::ranges::all_of(words, [](uint64_t word) { return word == 0; });
+}
+
+void TokenRow::write(std::span<uint64_t> words) const {
+  if (shared_) {
+    std::ranges::copy(*shared_, words.begin());
+  } else {
+    std::ranges::fill(words, 0);
+  }
+  for (const int32_t id : removed_) clear_bit(words, id);
+  for (const int32_t id : added_) set_bit(words, id);
+}
+
+void TokenRow::pack() {
+  if (added_.size() > kFew) make_own();
+}
+
+size_t TokenRow::n_bytes() const {
+  const size_t n_shared = shared_ ? n_words_ * sizeof(uint64_t) : 0;
+  return sizeof(*this) + n_shared + (added_.capacity() + removed_.capacity()) * sizeof(int32_t);
+}
+
+}  // namespace tessera::text::grammar

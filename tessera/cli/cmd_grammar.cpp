@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/counted.h"
-#include "tessera/base/file.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/grammar_args.h"
 #include "tessera/cli/json_row.h"
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/grammar/matcher.h"
@@ -16,9 +16,9 @@ namespace {
 
 namespace grammar = text::grammar;
 
-constexpr uint64_t kMaxGrammarBytes = uint64_t{1} << 20;
-
 RowJson json_of(const grammar::GrammarError& error) {
+  if (error.is_of_schema)
+    return {{"error", error.message}, {"pointer", error.pointer}, {"keyword", error.keyword}};
   return {{"error", error.message}, {"line", error.line}, {"col", error.column}};
 }
 
@@ -26,43 +26,58 @@ class GrammarCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
-    table.common("--gbnf", "FILE", "grammar in GBNF", set_string(gbnf_));
-    table.common("--regex", "PATTERN", "regular expression that the whole text must match", set_string(regex_));
-    table.common("--batch", "", "read a JSON object per line from stdin: gbnf or regex, and texts",
+    table.common("--gbnf", "FILE", "file with a grammar in GBNF", set_string(args_.gbnf_file));
+    table.common("--schema", "FILE", "file with a JSON Schema", set_string(args_.schema_file));
+    table.common("--regex", "PATTERN", "regular expression that the whole text must match", set_string(args_.regex));
+    table.common("--batch", "",
+                 "read a JSON object per line from stdin: gbnf, schema or regex, and texts; order, space, spelling and "
+                 "format as of --json-output and --no-json-format",
                  set_switch(is_batch_));
+    args_.add_json_flags_to(table);
     return table;
   }
 
   Result<> check() override {
-    const int n_inputs = (gbnf_.empty() ? 0 : 1) + (regex_.empty() ? 0 : 1) + (is_batch_ ? 1 : 0);
-    if (n_inputs != 1) return fail(ErrorCode::invalid_argument, "give one of --gbnf, --regex and --batch");
+    TESSERA_TRY(args_.check());
+    if (args_.is_given() == is_batch_)
+      return fail(ErrorCode::invalid_argument, "give one of --gbnf, --schema, --regex and --batch");
     return {};
   }
 
   Result<> run(Context& process) override {
-    if (is_batch_) return run_batch(process);
-    const std::string path = gbnf_;
-    std::string source;
-    if (!path.empty()) {
-      TESSERA_ASSIGN(source, read_file(path, kMaxGrammarBytes));
-    }
-    const auto compiled = path.empty() ? grammar::Grammar::from_regex(regex_) : grammar::Grammar::from_gbnf(source);
-    if (!compiled) return fail(ErrorCode::format, "{}", compiled.error().text());
-    const grammar::Rules& rules = (*compiled)->rules();
+    if (is_batch_) return answer_rows("", process.interrupt, answer_line);
+    TESSERA_ASSIGN(const auto compiled, args_.compile({}));
+    const grammar::Rules& rules = compiled->rules();
     return print(fmt::format("{}, {}, {}\n", counted(rules.n_rules(), "rule"), counted(rules.n_states(), "state"),
-                             counted((*compiled)->expressions().n_nodes(), "expression")));
+                             counted(compiled->expressions().n_nodes(), "expression")));
   }
 
  private:
-  static Result<> run_batch(const Context& process) { return answer_rows("", process.interrupt, answer_line); }
+  static Result<grammar::GrammarResult> compile(const JsonRow& row) {
+    if (row.has("schema")) {
+      std::string settings;
+      for (const char* key : {"order", "space", "spelling"}) {
+        TESSERA_ASSIGN(const std::string name, row.text(key));
+        if (!name.empty()) settings += fmt::format("{}{}={}", settings.empty() ? "" : ",", key, name);
+      }
+      grammar::JsonOutput output;
+      if (!settings.empty()) {
+        TESSERA_ASSIGN(output, json_output_from(settings));
+      }
+      TESSERA_ASSIGN(const bool enforces_formats, row.boolean("format", true));
+      return grammar::Grammar::from_json_schema(row.at("schema").dump(), output, enforces_formats);
+    }
+    TESSERA_ASSIGN(const auto source, row.text(row.has("gbnf") ? "gbnf" : "regex"));
+    return row.has("gbnf") ? grammar::Grammar::from_gbnf(source) : grammar::Grammar::from_regex(source);
+  }
 
   static Result<RowJson> answer_line(std::string_view line) {
     TESSERA_ASSIGN(const RowJson json, parse_row(line));
     const JsonRow row(json);
-    if (row.has("gbnf") == row.has("regex")) return fail(ErrorCode::format, "gbnf and regex: give one of them");
-    TESSERA_ASSIGN(const auto source, row.text(row.has("gbnf") ? "gbnf" : "regex"));
+    const int n_sources = (row.has("gbnf") ? 1 : 0) + (row.has("schema") ? 1 : 0) + (row.has("regex") ? 1 : 0);
+    if (n_sources != 1) return fail(ErrorCode::format, "gbnf, schema and regex: give one of them");
     TESSERA_ASSIGN(const auto texts, row.texts("texts"));
-    const auto compiled = row.has("gbnf") ? grammar::Grammar::from_gbnf(source) : grammar::Grammar::from_regex(source);
+    TESSERA_ASSIGN(const grammar::GrammarResult compiled, compile(row));
     if (!compiled) return json_of(compiled.error());
     RowJson accepted = RowJson::array(), prefix = RowJson::array();
     grammar::Matcher matcher(*compiled);
@@ -76,7 +91,7 @@ class GrammarCommand final : public Command {
     return RowJson{{"accepted", std::move(accepted)}, {"prefix", std::move(prefix)}};
   }
 
-  std::string gbnf_, regex_;
+  GrammarArgs args_;
   bool is_batch_ = false;
 };
 

@@ -1,4 +1,4 @@
-// A set of bytes, and the division of all bytes into classes that no set of a collection tells apart.
+// Sets of bytes, and the division of all bytes into classes that no set of a collection tells apart.
 #pragma once
 
 #include <array>
@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace tessera::text::grammar {
 
@@ -39,6 +40,14 @@ class ByteSet {
     return static_cast<uint8_t>(i * 64 + static_cast<size_t>(std::countr_zero(words_[i])));
   }
 
+  /// Calls f(byte) for each byte in ascending order.
+  template <class F>
+  constexpr void for_each(F f) const {
+    for (size_t i = 0; i < words_.size(); ++i)
+      for (uint64_t word = words_[i]; word != 0; word &= word - 1)
+        f(static_cast<uint8_t>(i * 64 + static_cast<size_t>(std::countr_zero(word))));
+  }
+
   constexpr ByteSet operator|(const ByteSet& other) const {
     ByteSet set;
     for (size_t i = 0; i < words_.size(); ++i) set.words_[i] = words_[i] | other.words_[i];
@@ -49,27 +58,29 @@ class ByteSet {
     for (size_t i = 0; i < words_.size(); ++i) set.words_[i] = words_[i] & other.words_[i];
     return set;
   }
+  constexpr ByteSet without(const ByteSet& other) const {
+    ByteSet set;
+    for (size_t i = 0; i < words_.size(); ++i) set.words_[i] = words_[i] & ~other.words_[i];
+    return set;
+  }
   constexpr auto operator<=>(const ByteSet&) const = default;
 
  private:
   std::array<uint64_t, 4> words_{};
 };
 
-/// At first all bytes are one class.
-class ByteClasses {
+/// All bytes as sets that have no byte in common, at first as one set.
+class ByteDivision {
  public:
+  ByteDivision() : classes_{ByteSet::range(0, 255)} {}
+
   /// Divides the classes that have bytes inside and outside the set.
   void divide(const ByteSet& set);
 
-  int size() const { return n_classes_; }
-  /// The class of a byte, from 0 to size() - 1.
-  int of(uint8_t byte) const { return class_of_[byte]; }
-
-  auto operator<=>(const ByteClasses&) const = default;
+  const std::vector<ByteSet>& classes() const { return classes_; }
 
  private:
-  std::array<uint8_t, 256> class_of_{};
-  int n_classes_ = 1;
+  std::vector<ByteSet> classes_;
 };
 
 }  // namespace tessera::text::grammar

@@ -2,15 +2,23 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
-#include "tessera/base/hash.h"
 #include "tessera/base/index.h"
 
 namespace tessera::text::grammar {
 namespace {
 
 constexpr size_t kFirstTableSize = 256;
+
+constexpr uint64_t kAllFirsts = UINT64_MAX;
+
+// A hash for tables in memory only.
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
 
 uint32_t one_less(uint32_t bound) { return bound == 0 || bound == kUnbounded ? bound : bound - 1; }
 
@@ -19,7 +27,8 @@ uint32_t one_less(uint32_t bound) { return bound == 0 || bound == kUnbounded ? b
 ExpressionArena::ExpressionArena(size_t max_nodes) : max_nodes_(max_nodes), table_(kFirstTableSize, kNothing) {
   nodes_.push_back({.kind = Kind::nothing});
   nodes_.push_back({.kind = Kind::empty, .is_nullable = true, .hash = 1});
-  nodes_.push_back({.kind = Kind::complement, .is_nullable = true, .is_plain = false, .n_parts = 1, .hash = 2});
+  nodes_.push_back(
+      {.kind = Kind::complement, .is_nullable = true, .is_plain = false, .n_parts = 1, .hash = 2, .firsts = kAllFirsts});
   parts_.push_back(kNothing);
 }
 
@@ -41,13 +50,9 @@ void ExpressionArena::grow_table() {
 
 // The node if it exists, or a new one.
 Expression ExpressionArena::add(Node node, std::span<const Expression> node_parts) {
-  Hash64 hash;
-  hash.add(static_cast<uint64_t>(node.kind)).add(uint64_t{node.a} << 32 | node.b);
-  for (const Expression part : node_parts) {
-    hash.add(uint64_t{part});
-    node.is_plain &= nodes_[part].is_plain;
-  }
-  node.hash = hash.value();
+  uint64_t hash = mixed(static_cast<uint64_t>(node.kind), uint64_t{node.a} << 32 | node.b);
+  for (const Expression part : node_parts) hash = mixed(hash, part);
+  node.hash = hash;
   const size_t mask = table_.size() - 1;
   size_t at = node.hash & mask;
   for (; table_[at] != kNothing; at = (at + 1) & mask)
@@ -56,6 +61,12 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
     overflowed_ = true;
     return kNothing;
   }
+  for (const Expression part : node_parts) {
+    node.is_plain &= nodes_[part].is_plain;
+    node.has_bytes |= nodes_[part].has_bytes;
+  }
+  node.firsts = firsts_of(node, node_parts);
+  node.shape = shape_of(node, node_parts);
   const auto added = static_cast<Expression>(nodes_.size());
   node.first_part = static_cast<uint32_t>(parts_.size());
   node.n_parts = static_cast<uint32_t>(node_parts.size());
@@ -66,10 +77,47 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
   return added;
 }
 
+uint64_t ExpressionArena::firsts_of(const Node& node, std::span<const Expression> node_parts) const {
+  uint64_t firsts = 0;
+  switch (node.kind) {
+    case Kind::bytes:
+      for (const uint64_t word : sets_[node.a].words()) firsts |= word;
+      return firsts;
+    case Kind::concat:
+      return nodes_[node_parts[0]].firsts | (is_nullable(node_parts[0]) ? nodes_[node_parts[1]].firsts : 0);
+    case Kind::alternatives:
+    case Kind::repeat:
+      for (const Expression part : node_parts) firsts |= nodes_[part].firsts;
+      return firsts;
+    case Kind::intersection:
+      firsts = kAllFirsts;
+      for (const Expression part : node_parts) firsts &= nodes_[part].firsts;
+      return firsts;
+    case Kind::complement:
+    case Kind::multiple:
+      return kAllFirsts;
+    case Kind::nothing:
+    case Kind::empty:
+    case Kind::tag:
+      return 0;
+  }
+  return 0;
+}
+
+uint64_t ExpressionArena::shape_of(const Node& node, std::span<const Expression> node_parts) const {
+  uint64_t shape = static_cast<uint64_t>(node.kind), sum = 0;
+  if (node.kind != Kind::repeat) shape = mixed(shape, uint64_t{node.a} << 32 | node.b);
+  for (const Expression part : node_parts) {
+    if (node.kind == Kind::concat) shape = mixed(shape, nodes_[part].shape);
+    sum += nodes_[part].shape;
+  }
+  return mixed(shape, sum);
+}
+
 Expression ExpressionArena::add_bytes(const ByteSet& set) {
   const uint32_t place = set_places_.try_emplace(set, static_cast<uint32_t>(sets_.size())).first->second;
   if (place == sets_.size()) sets_.push_back(set);
-  return add({.kind = Kind::bytes, .a = place}, {});
+  return add({.kind = Kind::bytes, .has_bytes = true, .a = place}, {});
 }
 
 Expression ExpressionArena::bytes(const ByteSet& set) { return set.is_empty() ? kNothing : add_bytes(set); }
@@ -85,13 +133,15 @@ Expression ExpressionArena::concat(Expression first, Expression second) {
   if (first == kEmpty) return second;
   if (second == kEmpty) return first;
   if (first == kAnything && is_nullable(second) && is_plain(second)) return kAnything;
+  const auto pair_of = [&](Expression a, Expression b) {
+    const Expression pair[] = {a, b};
+    return add({.kind = Kind::concat, .is_nullable = is_nullable(a) && is_nullable(b)}, pair);
+  };
+  if (nodes_[first].kind != Kind::concat) return pair_of(first, second);
   std::vector<Expression> spine;
   for (; nodes_[first].kind == Kind::concat; first = parts(nodes_[first])[1]) spine.push_back(parts(nodes_[first])[0]);
   spine.push_back(first);
-  for (size_t i = spine.size(); i-- > 0;) {
-    const Expression pair[] = {spine[i], second};
-    second = add({.kind = Kind::concat, .is_nullable = is_nullable(pair[0]) && is_nullable(pair[1])}, pair);
-  }
+  for (size_t i = spine.size(); i-- > 0;) second = pair_of(spine[i], second);
   return second;
 }
 
@@ -101,20 +151,20 @@ Expression ExpressionArena::concat(std::span<const Expression> all) {
   return rest;
 }
 
-// Joins alternatives that begin with one byte and go on alike.
+// Joins alternatives that differ only in the set of their first byte.
 void ExpressionArena::merge_bytes(std::vector<Expression>& alternatives) {
   struct Headed {
-    Expression rest;
+    Expression rest, whole;
     uint32_t set;
   };
   std::vector<Headed> headed;
   const auto head_of = [&](Expression e) -> std::optional<Headed> {
     const Node& node = nodes_[e];
-    if (node.kind == Kind::bytes) return Headed{kEmpty, node.a};
+    if (node.kind == Kind::bytes) return Headed{kEmpty, e, node.a};
     if (node.kind != Kind::concat) return std::nullopt;
     const Node& first = nodes_[parts(node)[0]];
     if (first.kind != Kind::bytes) return std::nullopt;
-    return Headed{parts(node)[1], first.a};
+    return Headed{parts(node)[1], e, first.a};
   };
   std::erase_if(alternatives, [&](Expression e) {
     const auto head = head_of(e);
@@ -122,15 +172,18 @@ void ExpressionArena::merge_bytes(std::vector<Expression>& alternatives) {
     return head.has_value();
   });
   std::ranges::sort(headed, {}, &Headed::rest);
-  for (size_t i = 0; i < headed.size();) {
-    const Expression rest = headed[i].rest;
+  for (size_t first = 0, last = 0; first < headed.size(); first = last) {
     ByteSet set;
-    for (; i < headed.size() && headed[i].rest == rest; ++i) set = set | sets_[headed[i].set];
-    alternatives.push_back(concat(bytes(set), rest));
+    for (; last < headed.size() && headed[last].rest == headed[first].rest; ++last) set = set | sets_[headed[last].set];
+    const bool is_alone = last == first + 1;
+    alternatives.push_back(is_alone ? headed[first].whole : concat(bytes(set), headed[first].rest));
   }
 }
 
 Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
+  std::erase(alternatives, kNothing);
+  if (alternatives.empty()) return kNothing;
+  if (alternatives.size() == 1) return alternatives[0];
   for (size_t i = 0; i < alternatives.size(); ++i) {  // the parts of alternatives are none themselves
     const Node& node = nodes_[alternatives[i]];
     if (node.kind != Kind::alternatives) continue;
@@ -138,7 +191,6 @@ Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
     alternatives[i] = inner[0];
     alternatives.insert(alternatives.end(), inner.begin() + 1, inner.end());
   }
-  std::erase(alternatives, kNothing);
   if (std::ranges::find(alternatives, kAnything) != alternatives.end()) return kAnything;
   merge_bytes(alternatives);
   std::ranges::sort(alternatives);
@@ -149,6 +201,20 @@ Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
   if (alternatives.empty()) return kNothing;
   if (alternatives.size() == 1) return alternatives[0];
   return add({.kind = Kind::alternatives, .is_nullable = std::ranges::any_of(alternatives, nullable)}, alternatives);
+}
+
+// Of two repetitions of a part whose bounds lie within one another, the narrower one is the intersection.
+void ExpressionArena::drop_wider_repeats(std::vector<Expression>& all) const {
+  const auto is_repeat = [&](Expression e) { return nodes_[e].kind == Kind::repeat; };
+  if (std::ranges::count_if(all, is_repeat) < 2) return;
+  const auto is_wider = [&](Expression a, Expression b) {
+    const Node &wide = nodes_[a], &narrow = nodes_[b];
+    return a != b && is_repeat(a) && is_repeat(b) && parts(wide)[0] == parts(narrow)[0] && wide.a <= narrow.a &&
+           wide.b >= narrow.b;
+  };
+  std::erase_if(all, [&, copy = all](Expression e) {
+    return std::ranges::any_of(copy, [&](Expression other) { return is_wider(e, other); });
+  });
 }
 
 Expression ExpressionArena::all_of(std::vector<Expression> all) {
@@ -163,6 +229,7 @@ Expression ExpressionArena::all_of(std::vector<Expression> all) {
   std::ranges::sort(all);
   const auto repeated = std::ranges::unique(all);
   all.erase(repeated.begin(), repeated.end());
+  drop_wider_repeats(all);
   if (all.empty()) return kAnything;
   if (all.size() == 1) return all[0];
   if (all[0] == kNothing) return kNothing;
@@ -237,11 +304,7 @@ bool ExpressionArena::visit(Expression expression) { return std::exchange(stamps
 Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
   const Node node = nodes_[expression];  // a copy: new nodes may move the others
   const auto part = [&](size_t i) { return parts_[node.first_part + i]; };
-  const auto all_values = [&] {
-    std::vector<Expression> values;
-    for (size_t i = 0; i < node.n_parts; ++i) values.push_back(values_[part(i)]);
-    return values;
-  };
+  const auto value = [&](size_t i) { return may_begin_with(part(i), byte) ? values_[part(i)] : kNothing; };
   switch (node.kind) {
     case Kind::nothing:
     case Kind::empty:
@@ -250,17 +313,24 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
     case Kind::bytes:
       return sets_[node.a].contains(byte) ? kEmpty : kNothing;
     case Kind::concat: {
-      const Expression after_first = concat(values_[part(0)], part(1));
-      return is_nullable(part(0)) ? any_of(after_first, values_[part(1)]) : after_first;
+      const Expression after_first = concat(value(0), part(1));
+      return is_nullable(part(0)) ? any_of(after_first, value(1)) : after_first;
     }
-    case Kind::alternatives:
-      return any_of(all_values());
-    case Kind::intersection:
-      return all_of(all_values());
+    case Kind::alternatives: {
+      std::vector<Expression> values;
+      for (size_t i = 0; i < node.n_parts; ++i)
+        if (const Expression v = value(i); v != kNothing) values.push_back(v);
+      return any_of(std::move(values));
+    }
+    case Kind::intersection: {
+      std::vector<Expression> values;
+      for (size_t i = 0; i < node.n_parts; ++i) values.push_back(value(i));
+      return all_of(std::move(values));
+    }
     case Kind::complement:
-      return complement(values_[part(0)]);
+      return complement(value(0));
     case Kind::repeat:
-      return concat(values_[part(0)], repeat(part(0), one_less(node.a), one_less(node.b)));
+      return concat(value(0), repeat(part(0), one_less(node.a), one_less(node.b)));
     case Kind::multiple:
       if (byte == '.') return expression;  // a decimal point
       if (byte < '0' || byte > '9') return kNothing;
@@ -270,6 +340,7 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
 }
 
 Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
+  if (!may_begin_with(expression, byte)) return kNothing;
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {
@@ -283,7 +354,7 @@ Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
     const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
     const size_t n_above = stack_.size();
     for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts))
-      if (stamps_[part] != stamp_) stack_.push_back(part);
+      if (stamps_[part] != stamp_ && may_begin_with(part, byte)) stack_.push_back(part);
     if (stack_.size() > n_above) continue;
     values_[top] = derive(top, byte);
     stamps_[top] = stamp_;
@@ -292,7 +363,7 @@ Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
   return values_[expression];
 }
 
-void ExpressionArena::divide(Expression expression, ByteClasses& classes) {
+void ExpressionArena::divide(Expression expression, ByteDivision& classes) {
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {
@@ -343,6 +414,42 @@ std::vector<Expression> ExpressionArena::parts_first(Expression expression) {
   return order;
 }
 
+Expression ExpressionArena::copy_of(Expression expression, ExpressionArena& other) {
+  std::unordered_map<Expression, Expression> copies;
+  for (const Expression e : other.parts_first(expression)) {
+    const Node& node = other.nodes_[e];
+    std::vector<Expression> copied;
+    for (const Expression part : other.parts(node)) copied.push_back(copies.at(part));
+    const auto copy = [&] {
+      switch (node.kind) {
+        case Kind::nothing:
+          return kNothing;
+        case Kind::empty:
+          return kEmpty;
+        case Kind::bytes:
+          return bytes(other.sets_[node.a]);
+        case Kind::concat:
+          return concat(copied[0], copied[1]);
+        case Kind::alternatives:
+          return any_of(copied);
+        case Kind::intersection:
+          return all_of(copied);
+        case Kind::complement:
+          return complement(copied[0]);
+        case Kind::repeat:
+          return repeat(copied[0], node.a, node.b);
+        case Kind::multiple:
+          return multiple_of(node.a, node.b);
+        case Kind::tag:
+          return tag(node.a);
+      }
+      return kNothing;
+    };
+    copies.emplace(e, copy());
+  }
+  return copies.at(expression);
+}
+
 Expression ExpressionArena::clipped(Expression expression, uint32_t bound) {
   if (!is_plain(expression)) return expression;
   for (const Expression e : parts_first(expression)) {
@@ -358,6 +465,35 @@ Expression ExpressionArena::clipped(Expression expression, uint32_t bound) {
     values_[e] = any_of(std::move(alternatives));
   }
   return values_[expression];
+}
+
+std::optional<size_t> ExpressionArena::common_length(Expression a, Expression b) const {
+  constexpr size_t kMaxPairs = 1000;
+  size_t n_bytes = SIZE_MAX;
+  const auto compare = [&](uint32_t bound, uint32_t other) {
+    if (bound != other) n_bytes = std::min(n_bytes, size_t{std::min(bound, other)} - std::min({bound, other, 1U}));
+  };
+  std::vector<std::pair<Expression, Expression>> pairs = {{a, b}};
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i].first == pairs[i].second) continue;
+    const Node& node = nodes_[pairs[i].first];
+    const Node& other = nodes_[pairs[i].second];
+    const bool is_alike = node.shape == other.shape && node.kind == other.kind && node.n_parts == other.n_parts;
+    if (!is_alike || !node.is_plain || !other.is_plain || pairs.size() > kMaxPairs) return std::nullopt;
+    if (node.n_parts == 0) return std::nullopt;
+    if (node.kind == Kind::repeat) {
+      compare(node.a, other.a);
+      compare(node.b, other.b);
+    }
+    std::vector<Expression> ours(parts(node).begin(), parts(node).end());
+    std::vector<Expression> theirs(parts(other).begin(), parts(other).end());
+    if (node.kind == Kind::alternatives) {
+      std::ranges::sort(ours, {}, [&](Expression e) { return nodes_[e].shape; });
+      std::ranges::sort(theirs, {}, [&](Expression e) { return nodes_[e].shape; });
+    }
+    for (size_t k = 0; k < ours.size(); ++k) pairs.emplace_back(ours[k], theirs[k]);
+  }
+  return n_bytes;
 }
 
 std::vector<uint32_t> ExpressionArena::structure(Expression expression, std::vector<uint32_t>& tags) {

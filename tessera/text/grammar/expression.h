@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,9 @@ class ExpressionArena {
   /// kNothing.
   bool is_plain(Expression expression) const { return nodes_[expression].is_plain; }
 
+  /// Whether a text other than the empty one is in the language of a plain expression.
+  bool has_bytes(Expression expression) const { return nodes_[expression].has_bytes; }
+
   /// How the texts of an expression depend on its parts.
   enum class Form : uint8_t {
     sequence,      // a text of each part
@@ -68,7 +72,7 @@ class ExpressionArena {
   Expression derivative(Expression expression, uint8_t byte);
 
   /// Divides the classes so that two bytes of one class have the same derivative.
-  void divide(Expression expression, ByteClasses& classes);
+  void divide(Expression expression, ByteDivision& classes);
 
   /// The tags that the empty text has, sorted.
   std::vector<uint32_t> tags(Expression expression);
@@ -77,9 +81,16 @@ class ExpressionArena {
   /// have bounds up to that. Expressions that are not plain stay.
   Expression clipped(Expression expression, uint32_t bound);
 
+  /// The number of bytes up to which two plain expressions have the same texts and the same beginnings of longer ones,
+  /// if they differ only in bounds of repetitions. SIZE_MAX: they are the same.
+  std::optional<size_t> common_length(Expression a, Expression b) const;
+
   /// Numbers that only expressions of the same form have, in any arena, whatever the values of their tags. Adds these
   /// to `tags` in the order of the numbers.
   std::vector<uint32_t> structure(Expression expression, std::vector<uint32_t>& tags);
+
+  /// The same expression of another arena.
+  Expression copy_of(Expression expression, ExpressionArena& other);
 
   size_t n_nodes() const { return nodes_.size(); }
   bool overflowed() const { return overflowed_; }
@@ -101,9 +112,12 @@ class ExpressionArena {
     Kind kind;
     bool is_nullable = false;
     bool is_plain = true;
+    bool has_bytes = false;  // of a plain expression
     uint32_t a = 0, b = 0;
     uint32_t first_part = 0, n_parts = 0;  // in parts_
     uint64_t hash = 0;
+    uint64_t firsts = 0;  // bit byte % 64 is set for each byte with which a text can begin
+    uint64_t shape = 0;   // a hash without the bounds of repetitions, which is the same for parts in any order
   };
 
   std::span<const Expression> parts(const Node& node) const {
@@ -111,11 +125,16 @@ class ExpressionArena {
   }
   Expression add(Node node, std::span<const Expression> parts);
   Expression add_bytes(const ByteSet& set);
+  uint64_t shape_of(const Node& node, std::span<const Expression> parts) const;
   bool is_same(const Node& node, std::span<const Expression> node_parts, Expression other) const;
   void grow_table();
+  void drop_wider_repeats(std::vector<Expression>& all) const;
   void merge_bytes(std::vector<Expression>& alternatives);
   Expression derive(Expression expression, uint8_t byte);
-  bool is_derived(Expression expression) const { return stamps_[expression] == stamp_; }
+  bool may_begin_with(Expression expression, uint8_t byte) const {
+    return ((nodes_[expression].firsts >> (byte % 64)) & 1) != 0;
+  }
+  uint64_t firsts_of(const Node& node, std::span<const Expression> parts) const;
   void begin_visit();
   bool visit(Expression expression);
   std::vector<Expression> parts_first(Expression expression);

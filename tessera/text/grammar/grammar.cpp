@@ -38,7 +38,7 @@ GrammarResult Grammar::from_regex(std::string_view pattern) {
   rules.set_start(root);
   rules.add_edge(rules.rule(root).start,
                  {.kind = Edge::Kind::lexeme, .value = language, .target = rules.rule(root).end});
-  LexemeStates states(arena, kMaxLexemeStates);
+  LexemeStates& states = grammar->lexemes_;
   const bool is_empty = states.state_of(language) == LexemeStates::kDead;
   if (states.overflowed())
     return std::unexpected(GrammarError{.message = fmt::format("more than {} states", kMaxLexemeStates)});
@@ -58,7 +58,7 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   if (!references) return schema_error(references.error());
   std::shared_ptr<Grammar> grammar(new Grammar);
   ExpressionArena& arena = grammar->expressions_;
-  LexemeStates states(arena, kMaxLexemeStates);
+  LexemeStates& states = grammar->lexemes_;
   Terms terms;
   ShapeAlgebra algebra(arena, states, terms, JsonSpelling(arena, output));
   NormalForms forms(*document, *references, algebra, {.enforces_formats = enforces_formats});

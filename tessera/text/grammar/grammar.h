@@ -8,6 +8,7 @@
 #include "tessera/text/grammar/gbnf.h"
 #include "tessera/text/grammar/grammar_error.h"
 #include "tessera/text/grammar/json_spelling.h"
+#include "tessera/text/grammar/lexeme_states.h"
 
 namespace tessera::text::grammar {
 
@@ -32,12 +33,15 @@ class Grammar {
 
   const Rules& rules() const { return rules_; }
   const ExpressionArena& expressions() const { return expressions_; }
+  /// States that compiling has found.
+  const LexemeStates& lexemes() const { return lexemes_; }
 
  private:
-  Grammar() : expressions_(kMaxExpressions) {}
+  Grammar() : expressions_(kMaxExpressions), lexemes_(expressions_, kMaxLexemeStates) {}
   static GrammarResult finish(std::shared_ptr<Grammar> grammar);
 
   ExpressionArena expressions_;
+  LexemeStates lexemes_;
   Rules rules_;
 };
 

@@ -8,29 +8,16 @@
 #include "tessera/base/index.h"
 
 namespace tessera::text::grammar {
-namespace {
-
-// One byte of each class, in the order of the bytes.
-std::vector<uint8_t> one_of_each(const ByteClasses& classes) {
-  std::vector<uint8_t> bytes;
-  std::bitset<256> seen;
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto i = to_size(classes.of(static_cast<uint8_t>(byte)));
-    if (!seen[i]) bytes.push_back(static_cast<uint8_t>(byte));
-    seen.set(i);
-  }
-  return bytes;
-}
-
-}  // namespace
 
 LexemeStates::LexemeStates(ExpressionArena& arena, size_t max_states) : arena_(&arena), max_states_(max_states) {
   expressions_.push_back(ExpressionArena::kNothing);
   rows_.push_back({0, 0});
   classes_.emplace_back();
-  class_places_.emplace(ByteClasses(), 0);
+  classes_.back().first_bytes.push_back(0);
+  class_places_.emplace(classes_.back().class_of, 0);
   targets_.push_back(kDead);
   tags_.emplace_back();
+  goes_on_.push_back(Life::no);
   live_bytes_.emplace_back(ByteSet());
   numbers_.emplace(ExpressionArena::kNothing, kDead);
 }
@@ -47,32 +34,64 @@ LexemeStates::State LexemeStates::state_of(Expression expression) {
   expressions_.push_back(expression);
   rows_.push_back({kNoRow, 0});
   tags_.push_back(arena_->tags(expression));
+  goes_on_.push_back(Life::unknown);
   live_bytes_.emplace_back();
   numbers_.emplace(expression, number);
   return number;
 }
 
-ByteSet LexemeStates::live_bytes(State state) {
-  if (live_bytes_[state]) return *live_bytes_[state];
+LexemeStates::Classes LexemeStates::classes_of(Expression expression) {
+  ByteDivision division;
+  arena_->divide(expression, division);
+  Classes classes;
+  for (const ByteSet& set : division.classes()) {
+    const auto number = static_cast<uint8_t>(classes.first_bytes.size());
+    classes.first_bytes.push_back(set.first());
+    set.for_each([&](uint8_t byte) { classes.class_of[byte] = number; });
+  }
+  return classes;
+}
+
+template <class F>
+ByteSet LexemeStates::bytes_with(State state, F is_wanted) {
   if (rows_[state].classes == kNoRow) make_row(state);
-  const ByteClasses classes = classes_[rows_[state].classes];
-  std::bitset<256> leads_on;  // by class
-  for (const uint8_t byte : one_of_each(classes)) leads_on.set(to_size(classes.of(byte)), next(state, byte) != kDead);
-  ByteSet live;
+  const Classes classes = classes_[rows_[state].classes];  // a copy: new states may move the others
+  std::bitset<256> has;                                    // by class
+  for (size_t i = 0; i < classes.first_bytes.size(); ++i) has.set(i, is_wanted(next(state, classes.first_bytes[i])));
+  ByteSet bytes;
   for (int byte = 0; byte < 256; ++byte)
-    if (leads_on[to_size(classes.of(static_cast<uint8_t>(byte)))]) live.add(static_cast<uint8_t>(byte));
-  live_bytes_[state] = live;
-  return live;
+    if (has[classes.class_of[to_size(byte)]]) bytes.add(static_cast<uint8_t>(byte));
+  return bytes;
+}
+
+ByteSet LexemeStates::live_bytes(State state) {
+  if (!live_bytes_[state]) {
+    const ByteSet live = bytes_with(state, [](State target) { return target != kDead; });
+    live_bytes_[state] = live;
+  }
+  return *live_bytes_[state];
+}
+
+ByteSet LexemeStates::loop_bytes(State state) {
+  return bytes_with(state, [&](State target) { return target == state; });
+}
+
+bool LexemeStates::find_next(State state) {
+  if (arena_->is_plain(expressions_[state])) return arena_->has_bytes(expressions_[state]);
+  if (rows_[state].classes == kNoRow) make_row(state);
+  const std::vector<uint8_t> bytes = classes_[rows_[state].classes].first_bytes;
+  return std::ranges::any_of(bytes, [&](uint8_t byte) { return next(state, byte) != kDead; });
 }
 
 // The targets are found when they are asked for: most texts take one way through a state.
 void LexemeStates::make_row(State state) {
-  ByteClasses classes;
-  arena_->divide(expressions_[state], classes);
-  const uint32_t place = class_places_.try_emplace(classes, static_cast<uint32_t>(classes_.size())).first->second;
-  if (place == classes_.size()) classes_.push_back(classes);
+  Classes classes = classes_of(expressions_[state]);
+  const size_t n_classes = classes.first_bytes.size();
+  const auto number = static_cast<uint32_t>(classes_.size());
+  const uint32_t place = class_places_.try_emplace(classes.class_of, number).first->second;
+  if (place == number) classes_.push_back(std::move(classes));
   rows_[state] = {place, static_cast<uint32_t>(targets_.size())};
-  targets_.insert(targets_.end(), to_size(classes.size()), kUnknown);
+  targets_.insert(targets_.end(), n_classes, kUnknown);
 }
 
 LexemeStates::State LexemeStates::find_target(State state, uint8_t byte, size_t place) {
@@ -136,9 +155,8 @@ bool LexemeStates::find_end(Expression root) {
       return false;
     }
     const Expression expression = steps[at].expression;
-    ByteClasses classes;
-    arena_->divide(expression, classes);
-    for (const uint8_t byte : one_of_each(classes)) {
+    const std::vector<uint8_t> bytes = classes_of(expression).first_bytes;
+    for (const uint8_t byte : bytes) {
       const Expression next = arena_->derivative(expression, byte);
       const auto life = known_life(next);
       if (life && *life) {

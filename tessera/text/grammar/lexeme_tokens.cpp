@@ -13,6 +13,12 @@ namespace {
 
 using State = LexemeStates::State;
 
+// A state with fewer live bytes has few tokens, which are found quickly.
+constexpr int kManyBytes = 48;
+// Most tokens are not much longer, so it hardly matters to them whether a repetition has a higher bound.
+constexpr uint32_t kFewRepeats = 5;
+constexpr uint32_t kManyNodes = 16;
+
 // The state that most printable characters of ASCII lead to, if it is the same for two of three.
 std::optional<State> common_target(State state, LexemeStates& lexemes) {
   constexpr uint8_t kFirst = 0x20, kLast = 0x7e;
@@ -26,12 +32,12 @@ std::optional<State> common_target(State state, LexemeStates& lexemes) {
 
 }  // namespace
 
-std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes, ExpressionArena& arena,
-                                                        const VocabTree& tree) {
-  const uint32_t n_longest = tree.node(0).height;
-  const State clipped = lexemes.state_of(arena.clipped(lexemes.expression(state), n_longest + 1));
-  if (clipped == LexemeStates::kDead) return std::nullopt;
-  if (clipped != state) return Base{clipped, true};
+std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes,
+                                                        ExpressionArena& arena) {
+  if (lexemes.live_bytes(state).size() < kManyBytes) return std::nullopt;
+  const State clipped = lexemes.state_of(arena.clipped(lexemes.expression(state), kFewRepeats));
+  const bool is_alike = arena.common_length(lexemes.expression(state), lexemes.expression(clipped)).has_value();
+  if (clipped != state && is_alike) return Base{clipped, true};
   const auto target = common_target(state, lexemes);
   if (!target || *target == state || common_target(*target, lexemes) != target) return std::nullopt;
   return Base{*target, false};
@@ -52,10 +58,11 @@ class LexemeTokens::Walk {
     const auto n_nodes = static_cast<uint32_t>(tree_.nodes().size());
     for (uint32_t node = 1; node < n_nodes;) node = visit(node) ? node + 1 : tree_.node(node).end;
     made_.inside_.add(inside_);
-    made_.inside_.pack();
   }
 
  private:
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+
   struct Place {
     State state;
     std::optional<State> base;
@@ -77,6 +84,12 @@ class LexemeTokens::Walk {
       if (is_last) at.base.reset();
     }
     if (at.state == LexemeStates::kDead) return false;
+    if (!at.base && data.end - node > kManyNodes && (data.groups & ~loop_groups(at.state)) == 0) {
+      // All tokens below stay in this state.
+      const auto tokens = tree_.tokens_below(node);
+      inside_.insert(inside_.end(), tokens.begin(), tokens.end());
+      return false;
+    }
     const auto tokens = tree_.tokens(node);
     const bool goes_on = lexemes_.goes_on(at.state);
     if (goes_on) inside_.insert(inside_.end(), tokens.begin(), tokens.end());
@@ -98,17 +111,22 @@ class LexemeTokens::Walk {
     return made_.exits_.back();
   }
 
+  // The groups of bytes that lead back to a state without an exit.
+  uint64_t loop_groups(State state) {
+    if (state >= loop_groups_.size()) loop_groups_.resize(lexemes_.size(), kUnknown);
+    if (loop_groups_[state] == kUnknown)
+      loop_groups_[state] = lexemes_.tags(state).empty() ? VocabTree::groups_in(lexemes_.loop_bytes(state)) : 0;
+    return loop_groups_[state];
+  }
+
   // Whether a state and its base are the same for texts of at most n_bytes.
   bool is_same(const Place& place, uint16_t n_bytes) {
     if (place.state == *place.base) return true;
     if (!is_clipped_ || place.state == LexemeStates::kDead || *place.base == LexemeStates::kDead) return false;
-    return clipped(place.state, n_bytes) == clipped(*place.base, n_bytes);
-  }
-
-  Expression clipped(State state, uint16_t n_bytes) {
-    const auto [known, is_new] = clipped_.try_emplace(uint64_t{state} << 16 | n_bytes, 0);
-    if (is_new) known->second = arena_.clipped(lexemes_.expression(state), n_bytes + 1U);
-    return known->second;
+    const auto [known, is_new] = common_lengths_.try_emplace(uint64_t{place.state} << 32 | *place.base);
+    if (is_new)
+      known->second = arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base));
+    return known->second && *known->second >= n_bytes;
   }
 
   LexemeTokens& made_;
@@ -119,7 +137,8 @@ class LexemeTokens::Walk {
   bool is_clipped_ = false;
   std::vector<Place> path_;  // by depth
   std::vector<int32_t> inside_;
-  std::unordered_map<uint64_t, Expression> clipped_;
+  std::vector<uint64_t> loop_groups_;  // by state
+  std::unordered_map<uint64_t, std::optional<size_t>> common_lengths_;  // by state and base
 };
 
 LexemeTokens::LexemeTokens(State state, const std::optional<Base>& base, std::span<const uint32_t> tags,

@@ -24,8 +24,7 @@ class LexemeTokens {
     bool is_clipped;  // the states differ only in bounds of repetitions
   };
   /// The base of a state, if it has one beside itself.
-  static std::optional<Base> base_of(LexemeStates::State state, LexemeStates& lexemes, ExpressionArena& arena,
-                                     const VocabTree& tree);
+  static std::optional<Base> base_of(LexemeStates::State state, LexemeStates& lexemes, ExpressionArena& arena);
 
   /// Finds the tokens, or what makes them differ from those of the base. tags: those of the lexemes that begin at the
   /// state.

@@ -12,6 +12,9 @@ namespace {
 // After a token that ends the text. No text leads there, since the parser has no such state after a text that fits.
 constexpr ParserStates::State kEnded = ParserStates::kDead;
 
+// About 16 MiB each.
+constexpr size_t kManyLexemes = 50'000, kManyStates = 100'000, kManyExpressions = 200'000;
+
 }  // namespace
 
 // The states of a grammar are made as texts lead to them, so those who read texts have expressions of their own.
@@ -20,9 +23,17 @@ struct Matcher::Automaton {
       : grammar(std::move(of)),
         vocab(std::move(with)),
         expressions(grammar->expressions()),
-        lexemes(expressions, Grammar::kMaxLexemeStates),
+        lexemes(expressions, grammar->lexemes(), 4 * kManyLexemes),
         states(grammar->rules(), lexemes, expressions) {
     if (vocab) masks.emplace(grammar->rules(), expressions, lexemes, states, *vocab);
+    n_first_lexemes = lexemes.size();
+    n_first_expressions = expressions.n_nodes();
+  }
+
+  /// Whether a text that goes on should do so with fewer states.
+  bool is_large() const {
+    return lexemes.size() > n_first_lexemes + kManyLexemes || states.size() > kManyStates ||
+           expressions.n_nodes() > n_first_expressions + kManyExpressions;
   }
 
   std::mutex mutex;
@@ -32,6 +43,7 @@ struct Matcher::Automaton {
   LexemeStates lexemes;
   ParserStates states;
   std::optional<TokenMasks> masks;
+  size_t n_first_lexemes = 0, n_first_expressions = 0;
 };
 
 Matcher::Matcher(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const MaskVocab> vocab)
@@ -42,8 +54,19 @@ Matcher::Matcher(const Matcher&) = default;
 Matcher::Matcher(Matcher&&) noexcept = default;
 Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 
+// States that no other matcher needs are dropped when there are many.
+std::unique_lock<std::mutex> Matcher::lock() {
+  std::unique_lock lock(automaton_->mutex);
+  if (!automaton_->is_large()) return lock;
+  auto fresh = std::make_shared<Automaton>(automaton_->grammar, automaton_->vocab);
+  states_ = fresh->states.copies_of(states_, automaton_->states);
+  lock.unlock();
+  automaton_ = std::move(fresh);
+  return std::unique_lock(automaton_->mutex);
+}
+
 size_t Matcher::accept(std::string_view text) {
-  const std::scoped_lock lock(automaton_->mutex);
+  const auto locked = lock();
   if (states_.back() == kEnded) return 0;
   ParserStates::State state = states_.back();
   size_t n_read = 0;
@@ -57,7 +80,7 @@ size_t Matcher::accept(std::string_view text) {
 }
 
 bool Matcher::accept_token(int32_t id) {
-  const std::scoped_lock lock(automaton_->mutex);
+  const auto locked = lock();
   const MaskVocab* vocab = automaton_->vocab.get();
   if (vocab == nullptr || !vocab->contains(id) || states_.back() == kEnded) return false;
   const MaskVocab::Token& token = vocab->token(id);
@@ -70,7 +93,7 @@ bool Matcher::accept_token(int32_t id) {
 }
 
 TokenRow Matcher::mask() {
-  const std::scoped_lock lock(automaton_->mutex);
+  const auto locked = lock();
   if (!automaton_->masks) return TokenRow(0);
   return automaton_->masks->of(states_.back());
 }

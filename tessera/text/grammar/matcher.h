@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,7 @@ class Matcher {
  private:
   struct Automaton;
   Matcher(const Matcher&);
+  std::unique_lock<std::mutex> lock();
 
   std::shared_ptr<Automaton> automaton_;
   std::vector<uint32_t> states_;  // of the parser, after each call

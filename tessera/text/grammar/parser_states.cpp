@@ -1,7 +1,9 @@
 #include "tessera/text/grammar/parser_states.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "tessera/base/hash.h"
 
@@ -259,6 +261,47 @@ ParserStates::Frame ParserStates::add_frame(std::vector<Return> returns) {
   frames_.push_back({std::move(returns), depth + 1});
   frame_numbers_.emplace(hash.value(), added);
   return added;
+}
+
+std::vector<ParserStates::State> ParserStates::copies_of(std::span<const State> states, ParserStates& other) {
+  // The frames around the items, and around those. A frame returns to frames that were made before it.
+  std::set<Frame, std::greater<>> around;
+  for (const State state : states) {
+    for (const Item& item : other.states_[state].items) around.insert(item.position.frame);
+    for (const Position& position : other.states_[state].at_tokens) around.insert(position.frame);
+  }
+  for (auto frame = around.begin(); frame != around.end(); ++frame)
+    for (const Return& to : other.frames_[*frame].returns) around.insert(to.frame);
+  std::unordered_map<Frame, Frame> frames = {{kBottom, kBottom}};
+  for (auto frame = around.rbegin(); frame != around.rend(); ++frame) {
+    if (*frame == kBottom) continue;
+    std::vector<Return> returns = other.frames_[*frame].returns;
+    for (Return& to : returns) to.frame = frames.at(to.frame);
+    frames.emplace(*frame, add_frame(std::move(returns)));
+  }
+  std::unordered_map<State, State> copied = {{kDead, kDead}};
+  std::unordered_map<LexemeStates::State, LexemeStates::State> lexemes;
+  const auto copy_lexeme = [&](LexemeStates::State lexeme) {
+    const auto [known, is_new] = lexemes.try_emplace(lexeme, LexemeStates::kDead);
+    if (is_new)
+      known->second =
+          lexemes_->state_with_text(arena_->copy_of(other.lexemes_->expression(lexeme), *other.arena_));
+    return known->second;
+  };
+  std::vector<State> copies;
+  for (const State state : states) {
+    if (!copied.contains(state)) {
+      StateData data = other.states_[state];
+      for (Item& item : data.items) {
+        item.position.frame = frames.at(item.position.frame);
+        item.lexeme = copy_lexeme(item.lexeme);
+      }
+      for (Position& position : data.at_tokens) position.frame = frames.at(position.frame);
+      copied.emplace(state, add(std::move(data)));
+    }
+    copies.push_back(copied.at(state));
+  }
+  return copies;
 }
 
 }  // namespace tessera::text::grammar

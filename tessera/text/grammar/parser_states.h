@@ -64,6 +64,9 @@ class ParserStates {
   /// The token sets of the edges that are open.
   std::vector<uint32_t> token_sets(State state) const;
 
+  /// The states with the same ways as those of another parser of the same rules, in the same order.
+  std::vector<State> copies_of(std::span<const State> states, ParserStates& other);
+
   /// Whether a state had more ways than the limit. Then it lacks some of them.
   bool overflowed() const { return overflowed_ || lexemes_->overflowed(); }
   size_t size() const { return states_.size(); }

@@ -47,7 +47,7 @@ const TokenMasks::Known& TokenMasks::tokens_of(LexemeStates::State lexeme) {
   Known known;
   const LexemeTokensCache::Key key = arena_->structure(lexemes_->expression(lexeme), known.tags);
   const bool is_shared = key.size() <= kMaxSharedStructure;
-  known.base = LexemeTokens::base_of(lexeme, *lexemes_, *arena_, vocab_->tree());
+  known.base = LexemeTokens::base_of(lexeme, *lexemes_, *arena_);
   if (is_shared) known.tokens = vocab_->cache().find(key);
   if (!known.tokens) {
     known.tokens = std::make_shared<const LexemeTokens>(lexeme, known.base, known.tags, *lexemes_, *arena_,
@@ -67,12 +67,10 @@ void TokenMasks::add_exits(const Known& known, const ParserStates::Position& pos
     if (after == ParserStates::kDead) continue;
     found.insert(found.end(), exit.at_end.begin(), exit.at_end.end());
     if (exit.nodes.empty()) continue;
-    const ByteSet live = states_->live_bytes(after);
-    for (int byte = 0; byte < 256; ++byte) {
-      if (!live.contains(static_cast<uint8_t>(byte))) continue;
-      const VocabTree* rests = known.tokens->rests(exit, static_cast<uint8_t>(byte), vocab_->tree());
+    states_->live_bytes(after).for_each([&](uint8_t byte) {
+      const VocabTree* rests = known.tokens->rests(exit, byte, vocab_->tree());
       if (rests != nullptr) walk_rests(*rests, after, found);
-    }
+    });
   }
   row.add(found);
 }
@@ -109,7 +107,6 @@ TokenRow TokenMasks::of_set(const TokenSet& set) const {
   for (int32_t id = 0; vocab_->contains(id); ++id)
     if (!vocab_->token(id).ends_text && std::ranges::find(set.ids, id) == set.ids.end()) ids.push_back(id);
   row.add(ids);
-  row.pack();
   return row;
 }
 

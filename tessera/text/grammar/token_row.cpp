@@ -8,7 +8,7 @@
 namespace tessera::text::grammar {
 namespace {
 
-constexpr size_t kFew = 1024;
+constexpr size_t kFew = 256;
 
 bool has_bit(std::span<const uint64_t> words, int32_t id) {
   return ((words[to_size(id) / 64] >> (to_size(id) % 64)) & 1) != 0;
@@ -45,13 +45,24 @@ void erase_ids(std::vector<int32_t>& ids, std::span<const int32_t> others) {
 }  // namespace
 
 void TokenRow::add(std::span<const int32_t> ids) {
+  if (ids.size() > kFew) {
+    Words& words = own_words();
+    for (const int32_t id : ids) set_bit(words, id);
+    return;
+  }
   std::vector<int32_t> sorted = sorted_ids(ids);
   erase_ids(removed_, sorted);
   if (shared_) std::erase_if(sorted, [&](int32_t id) { return has_bit(*shared_, id); });
   insert_ids(added_, sorted);
+  if (added_.size() > kFew) own_words();
 }
 
 void TokenRow::remove(std::span<const int32_t> ids) {
+  if (ids.size() > kFew) {
+    Words& words = own_words();
+    for (const int32_t id : ids) clear_bit(words, id);
+    return;
+  }
   std::vector<int32_t> sorted = sorted_ids(ids);
   erase_ids(added_, sorted);
   if (!shared_) return;
@@ -59,13 +70,18 @@ void TokenRow::remove(std::span<const int32_t> ids) {
   insert_ids(removed_, sorted);
 }
 
-// The large part as one that no other row has.
-void TokenRow::make_own() {
-  auto words = std::make_shared<Words>(n_words_);
-  write(*words);
-  removed_.clear();
+// All tokens as words that no other row has.
+TokenRow::Words& TokenRow::own_words() {
+  if (!shared_ || shared_.use_count() > 1) {
+    auto words = std::make_shared<Words>(n_words_);
+    write(*words);
+    shared_ = std::move(words);
+  } else {
+    write_changes(*shared_);
+  }
   added_.clear();
-  shared_ = std::move(words);
+  removed_.clear();
+  return *shared_;
 }
 
 void TokenRow::add(const TokenRow& other) {
@@ -82,14 +98,10 @@ void TokenRow::add(const TokenRow& other) {
     insert_ids(added_, other.added_);
     return;
   }
-  auto words = std::make_shared<Words>(n_words_);
+  Words& words = own_words();
   Words theirs(n_words_);
-  write(*words);
   other.write(theirs);
-  for (size_t i = 0; i < n_words_; ++i) (*words)[i] |= theirs[i];
-  shared_ = std::move(words);
-  added_.clear();
-  removed_.clear();
+  for (size_t i = 0; i < n_words_; ++i) words[i] |= theirs[i];
 }
 
 bool TokenRow::contains(int32_t id) const {
@@ -111,12 +123,12 @@ void TokenRow::write(std::span<uint64_t> words) const {
   } else {
     std::ranges::fill(words, 0);
   }
-  for (const int32_t id : removed_) clear_bit(words, id);
-  for (const int32_t id : added_) set_bit(words, id);
+  write_changes(words);
 }
 
-void TokenRow::pack() {
-  if (added_.size() > kFew) make_own();
+void TokenRow::write_changes(std::span<uint64_t> words) const {
+  for (const int32_t id : removed_) clear_bit(words, id);
+  for (const int32_t id : added_) set_bit(words, id);
 }
 
 size_t TokenRow::n_bytes() const {

@@ -27,16 +27,15 @@ class TokenRow {
   /// Sets n_words() words: token i is bit i % 64 of word i / 64.
   void write(std::span<uint64_t> words) const;
 
-  /// Moves many added tokens to the large part.
-  void pack();
   size_t n_bytes() const;
 
  private:
   using Words = std::vector<uint64_t>;
-  void make_own();
+  Words& own_words();
+  void write_changes(std::span<uint64_t> words) const;
 
   size_t n_words_;
-  std::shared_ptr<const Words> shared_;  // may be null
+  std::shared_ptr<Words> shared_;  // may be null; changes only while no other row has it
   std::vector<int32_t> added_;           // sorted, not in shared_
   std::vector<int32_t> removed_;         // sorted, in shared_
 };

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/text/grammar/byte_set.h"
+
 namespace tessera::text::grammar {
 
 class VocabTree {
@@ -19,12 +21,18 @@ class VocabTree {
     int32_t id;
   };
   struct Node {
+    uint64_t groups;       // of the bytes in the subtree below the node
     uint32_t end;          // the node after the subtree
     uint32_t first_token;  // place of the first token of the subtree
     uint16_t depth;        // length of the node's text in bytes
     uint16_t height;       // of the subtree: the most bytes that follow
     uint8_t byte;          // the last of the text
   };
+
+  /// Bytes in groups that lexemes mostly treat alike, as bits.
+  static uint64_t group_of(uint8_t byte);
+  /// The groups whose bytes are all in a set.
+  static uint64_t groups_in(const ByteSet& set);
 
   /// Tokens without text and those longer than kMaxTokenBytes are left out.
   explicit VocabTree(std::vector<Token> tokens);

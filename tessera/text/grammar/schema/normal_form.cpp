@@ -395,26 +395,24 @@ std::expected<void, GrammarError> NormalForms::narrow_strings(Place place, Shape
   ExpressionArena& arena = algebra_->arena();
   const auto min = count(place, "minLength", 0), max = count(place, "maxLength", kUnbounded);
   if (!min || !max) return std::unexpected(!min ? min.error() : max.error());
-  if (*min > kMaxRepeat || (*max > kMaxRepeat && *max != kUnbounded)) {
-    if (*min > kMaxRepeat) return std::unexpected(refusal(place, "minLength", "more than 1000000 characters"));
-  }
+  if (*min > kMaxRepeat) return std::unexpected(refusal(place, "minLength", "more than 1000000 characters"));
   if (*max < *min) {
     shape.text = ExpressionArena::kNothing;
   } else if (*min > 0 || *max != kUnbounded) {
     const Expression any = algebra_->spelling().code_points(all_code_points());
-    shape.text = arena.all_of(shape.text, arena.repeat(any, *min, *max > kMaxRepeat ? kUnbounded : *max));
+    shape.text = algebra_->both_texts(shape.text, arena.repeat(any, *min, *max));
   }
   if (const Place source = keyword(place, "pattern"); source != Document::kNone) {
     if (!document_->is(source, Kind::string)) return std::unexpected(refusal(place, "pattern", "want a string"));
     const auto language = pattern(place, "pattern", document_->text(source));
     if (!language) return std::unexpected(language.error());
-    shape.text = arena.all_of(shape.text, *language);
+    shape.text = algebra_->both_texts(shape.text, *language);
   }
   const Place format = keyword(place, "format");
   if (format == Document::kNone || !options_.enforces_formats || !document_->is(format, Kind::string)) return {};
   const Spelling spelling = [this](const CodePointSet& set) { return algebra_->spelling().code_points(set); };
   if (const auto language = format_language(document_->text(format), spelling, arena))
-    shape.text = arena.all_of(shape.text, *language);
+    shape.text = algebra_->both_texts(shape.text, *language);
   return {};
 }
 

@@ -82,6 +82,12 @@ Shapes ShapeAlgebra::everything() {
           shape_of(ObjectShape{.others = {{any_string_, Terms::kAlways}}})};
 }
 
+// An intersection with all strings would hide that an expression is plain.
+Expression ShapeAlgebra::both_texts(Expression a, Expression b) const {
+  if (a == any_string_) return b;
+  return b == any_string_ ? a : arena_->all_of(a, b);
+}
+
 std::string ShapeAlgebra::spelled(std::string_view name) const {
   std::string text;
   for (const char c : name) {
@@ -194,7 +200,7 @@ std::optional<Shape> ShapeAlgebra::both(const Shape& a, const Shape& b) {
     case ShapeType::number:
     case ShapeType::string: {
       Shape joined = {.type = a.type,
-                      .text = arena_->all_of(a.text, b.text),
+                      .text = both_texts(a.text, b.text),
                       .is_integer = a.is_integer || b.is_integer,
                       .factors = a.factors};
       joined.factors.insert(joined.factors.end(), b.factors.begin(), b.factors.end());

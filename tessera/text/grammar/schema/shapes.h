@@ -114,6 +114,8 @@ class ShapeAlgebra {
   Shapes everything();
   /// All texts inside the quotes of a string.
   Expression any_string() const { return any_string_; }
+  /// The texts that are in both of two languages of texts inside quotes.
+  Expression both_texts(Expression a, Expression b) const;
   bool is_empty(const Shape& number_or_string);
   bool is_empty(Expression expression) { return states_->state_of(expression) == LexemeStates::kDead; }
 

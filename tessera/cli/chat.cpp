@@ -31,7 +31,7 @@ Result<> Chat::set_tools(std::string json) {
 }
 
 ChatOptions Chat::options(std::optional<int64_t> seed) const {
-  ChatOptions options{.tools = tools_, .variables = variables, .now = local_time()};
+  ChatOptions options{.tools = tools_, .variables = variables, .grammar = grammar, .now = local_time()};
   settings.apply_to(options);
   options.generate.n_batch = n_batch_;
   if (seed) options.sampling.seed = *seed;

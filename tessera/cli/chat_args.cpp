@@ -12,6 +12,7 @@ void ChatArgs::add_to(FlagTable& table) {
   table.common("--session", "FILE", "continue the chat in FILE, and save it there after each reply",
                set_string(session_file));
   table.common("--tools", "FILE", "JSON file with definitions of tools, as of the OpenAI API", set_string(tools_file));
+  grammar.add_to(table);
   chat_template.add_to(table);
   table.rare("--chat-template-kwargs", "JSON", "object with more variables for the template", set_string(variables));
   table.common("--json", "", "with piped input: print a JSON object per reply", set_switch(is_json));
@@ -28,6 +29,7 @@ Result<> ChatArgs::check() {
   if (!variables.empty() && !text::json_members(variables))
     return fail(ErrorCode::invalid_argument, "--chat-template-kwargs: not a JSON object");
   TESSERA_TRY(model.check());
+  TESSERA_TRY(grammar.check());
   TESSERA_TRY(chat_template.check());
   TESSERA_TRY(context.check());
   return settings.check();

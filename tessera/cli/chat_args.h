@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tessera/cli/chat_settings.h"
+#include "tessera/cli/grammar_args.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/template_args.h"
 
@@ -13,6 +14,7 @@ struct ChatArgs {
   ModelArgs model{.may_be_bundled = true};
   ContextArgs context;
   TemplateArgs chat_template;
+  GrammarArgs grammar;  // of the answers
   ChatSettings settings;
   std::string system, system_file;
   std::string tools_file;

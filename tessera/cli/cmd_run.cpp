@@ -27,8 +27,7 @@ class RunCommand final : public Command {
     auto tokens = tokenizer.tokenize(prompt, {.add_special = true, .parse_special = args_.special});
     if (!tokens) return forward_error(tokens, "prompt");
     const sample::SamplerParams params = args_.sampling.seeded();
-    TESSERA_ASSIGN(const auto chain, sample::Chain::create(params, sampling_vocab(model.engine),
-                                                           static_cast<int32_t>(model.session->n_ctx())));
+    TESSERA_ASSIGN(const auto chain, args_.create_chain(model, params));
     Generator generator(*model.session, *chain, 0, args_.generate);
 
     const auto start = Clock::now();

@@ -50,8 +50,7 @@ class TraceCommand final : public Command {
 
   Result<> generate(const LoadedModel& model, std::span<const int32_t> tokens, observe::TraceEvents& trace,
                     const CancelToken& cancel) {
-    TESSERA_ASSIGN(const auto chain, sample::Chain::create(args_.sampling.seeded(), sampling_vocab(model.engine),
-                                                           static_cast<int32_t>(model.session->n_ctx())));
+    TESSERA_ASSIGN(const auto chain, args_.create_chain(model, args_.sampling.seeded()));
     Generator generator(*model.session, *chain, 0, args_.generate);
     model.session->observe_steps([&](const StepView& step) {
       const int64_t n = generator.n_generated();

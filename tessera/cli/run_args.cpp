@@ -1,5 +1,7 @@
 #include "tessera/cli/run_args.h"
 
+#include "tessera/engine/grammar_mask.h"
+
 namespace tessera::cli {
 
 void RunArgs::add_to(FlagTable& table) {
@@ -14,6 +16,9 @@ void RunArgs::add_to(FlagTable& table) {
              set_integer(generate.n_keep, -1, kMaxContext));
   table.rare("--context-shift", "", "when the context is full, drop its older half and continue",
              set_switch(generate.context_shift));
+  grammar.add_to(table);
+  table.rare("--no-forced-text", "", "also compute the tokens that a grammar leaves no choice about",
+             set_switch(generate.forces_text, false));
   context.add_to(table);
   sampling.add_to(table);
 }
@@ -23,9 +28,22 @@ Result<> RunArgs::check() {
   TESSERA_TRY(prompt.check());
   TESSERA_TRY(context.check());
   TESSERA_TRY(sampling.check());
+  TESSERA_TRY(grammar.check());
   generate.ignore_end = sampling.ignore_eos;
   generate.n_batch = context.n_batch;
   return {};
+}
+
+Result<std::unique_ptr<sample::Chain>> RunArgs::create_chain(const LoadedModel& model,
+                                                              const sample::SamplerParams& params) const {
+  const auto& engine = model.engine;
+  TESSERA_ASSIGN(auto chain, sample::Chain::create(params, sampling_vocab(engine),
+                                                   static_cast<int32_t>(model.session->n_ctx())));
+  TESSERA_ASSIGN(auto compiled, grammar.compile([&](std::string_view text) { return engine->vocab().find(text); }));
+  if (!compiled) return chain;
+  TESSERA_ASSIGN(auto mask, GrammarMask::create(engine, mask_vocab(*engine), std::move(compiled)));
+  chain->constrain(std::move(mask));
+  return chain;
 }
 
 }  // namespace tessera::cli

@@ -2,6 +2,7 @@
 // plans it.
 #pragma once
 
+#include "tessera/cli/grammar_args.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/sampling_args.h"
 #include "tessera/cli/text_args.h"
@@ -14,6 +15,7 @@ struct RunArgs {
   TextArgs prompt;
   ContextArgs context;
   SamplingArgs sampling;
+  GrammarArgs grammar;
   GenerateOptions generate;  // check() copies the related flags of the other groups into it
   bool echo = false;
   bool special = false;
@@ -21,6 +23,9 @@ struct RunArgs {
 
   void add_to(FlagTable& table);
   Result<> check();
+  /// The sampler chain of a model, with the grammar. Errors: those of Chain::create(), of the grammar's source, and of
+  /// GrammarMask::create().
+  Result<std::unique_ptr<sample::Chain>> create_chain(const LoadedModel& model, const sample::SamplerParams& params) const;
 };
 
 }  // namespace tessera::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/index.h"
+#include "tessera/text/chat/reply_grammar.h"
 #include "tessera/text/template/json_reader.h"
 
 namespace tessera {
@@ -164,6 +165,24 @@ Result<> ChatSession::compute(std::vector<int32_t> tokens, const CancelToken* ca
   return generator_->start(prompt_, cancel, n_common, progress);
 }
 
+// Lets the chain choose only what makes a reply with an answer of the grammar.
+Result<> ChatSession::constrain(sample::Chain& chain, std::string_view prompt_tail, const ChatOptions& options) {
+  if (!options.grammar) return {};
+  const text::Vocab& vocab = engine_->vocab();
+  const text::grammar::FindToken find_control = [&](std::string_view text) -> std::optional<int32_t> {
+    const auto id = vocab.find(text);
+    return id && vocab.type(*id) == text::TokenType::control ? id : std::nullopt;
+  };
+  const bool may_reason = options.enable_thinking.value_or(true);
+  auto grammar =
+      text::reply_grammar(chat_template_.reply_family(), *options.grammar, prompt_tail, may_reason, find_control);
+  if (!grammar) return fail(ErrorCode::invalid_argument, "{}", grammar.error().text());
+  if (!mask_vocab_) mask_vocab_ = mask_vocab(*engine_);
+  TESSERA_ASSIGN(auto mask, GrammarMask::create(engine_, mask_vocab_, std::move(*grammar)));
+  chain.constrain(std::move(mask));
+  return {};
+}
+
 Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatOptions& options,
                             const CancelToken* cancel, const PromptProgress& progress) {
   TESSERA_ASSIGN(TokenizedPrompt fitted, prompt(messages, options));
@@ -173,6 +192,7 @@ Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatO
   }
   TESSERA_ASSIGN(auto chain, sample::Chain::create(options.sampling, sampling_vocab(engine_),
                                                    static_cast<int32_t>(session_.n_ctx())));
+  TESSERA_TRY(constrain(*chain, fitted.prompt.generation_prompt, options));
   note_stored();
   chain_ = std::move(chain);
   messages_ = std::move(messages);

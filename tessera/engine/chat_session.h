@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/engine/generate.h"
+#include "tessera/engine/grammar_mask.h"
 #include "tessera/text/chat/chat_template.h"
 #include "tessera/text/chat/message.h"
 #include "tessera/text/chat/reply_parser.h"
@@ -22,7 +23,8 @@ struct ChatOptions {
   std::string variables{};  // JSON: an object with more variables for the template; empty: none
   std::optional<bool> enable_thinking{};
   std::optional<std::string> reasoning_effort{};
-  sample::SamplerParams sampling{};  // with a seed
+  std::shared_ptr<const text::grammar::Grammar> grammar{};  // of the answer after the reasoning; null: any text
+  sample::SamplerParams sampling{};                         // with a seed
   GenerateOptions generate{};        // context_shift and n_keep are not used
   bool drops_turns = true;           // leave out the oldest turns when the context is full; false: an error, or the end
   text::ReplyOptions reply{};
@@ -83,6 +85,7 @@ class ChatSession {
                                      size_t n_dropped, int64_t n_room) const;
   size_t n_dropped_before(std::span<const text::ChatMessage> messages) const;
   Result<int64_t> keep_common(std::span<const int32_t> tokens);
+  Result<> constrain(sample::Chain& chain, std::string_view prompt_tail, const ChatOptions& options);
   Result<> compute(std::vector<int32_t> tokens, const CancelToken* cancel, const PromptProgress& progress);
   void note_stored();
   Result<bool> drop_turns(const CancelToken* cancel);
@@ -92,6 +95,7 @@ class ChatSession {
   Session& session_;
   text::ChatTemplate chat_template_;
   std::vector<int32_t> stored_;  // tokens of the sequence
+  std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;  // once a grammar needs it
 
   // Of the present reply.
   std::vector<text::ChatMessage> messages_;

@@ -54,7 +54,7 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
 Result<> Generator::read(std::span<const int32_t> prompt, const PromptProgress& progress, const CancelToken* cancel) {
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   n_keep_ = options_.n_keep < 0 ? n_prompt : std::min(options_.n_keep, n_prompt);
-  for (const int32_t token : prompt) TESSERA_TRY(chain_.accept(token));
+  for (const int32_t token : prompt) TESSERA_TRY(chain_.accept_prompt(token));
   const int64_t n_batch = std::max<int64_t>(options_.n_batch, 1);
   while (position_ < n_prompt) {
     const auto part = prompt.subspan(to_size(position_), to_size(std::min(n_batch, n_prompt - position_)));
@@ -71,30 +71,57 @@ Result<int32_t> Generator::next(const CancelToken* cancel) {
     stop_ = StopReason::n_predict;
     return -1;
   }
-  // The last token is decoded only if the caller requests another one.
-  if (pending_ >= 0) {
-    if (position_ >= session_.n_ctx() && !options_.context_shift) {
-      stop_ = StopReason::context_full;
-      return -1;
-    }
-    TESSERA_TRY(make_room());
-    TESSERA_TRY(decode(pending_, cancel));
+  int32_t token = -1;
+  if (forced_.empty()) {
+    TESSERA_ASSIGN(token, choose(cancel));
+    if (token < 0) return -1;
+  } else {
+    token = forced_.back();
+    forced_.pop_back();
+    TESSERA_TRY(chain_.accept(token));
   }
-  TESSERA_ASSIGN(const int32_t token, chain_.sample(session_.logits(0)));
-  TESSERA_TRY(chain_.accept(token));
-  pending_ = token;
-  if (!options_.ignore_end && session_.engine().vocab().is_eog(token)) {
-    stop_ = StopReason::end_of_text;
-    return -1;
-  }
+  pending_.push_back(token);
   ++n_generated_;
   return token;
 }
 
-Result<> Generator::decode(int32_t token, const CancelToken* cancel) {
-  TESSERA_TRY(session_.decode(Batch::prompt(std::span(&token, 1), position_, sequence_), cancel));
-  ++position_;
-  pending_ = -1;
+// Samples a token. The tokens before it are decoded only now that another one is wanted.
+Result<int32_t> Generator::choose(const CancelToken* cancel) {
+  sample::TokenMask* mask = chain_.mask();
+  if (mask != nullptr && mask->is_finished()) {
+    stop_ = StopReason::end_of_text;
+    return -1;
+  }
+  const auto n_pending = static_cast<int64_t>(pending_.size());
+  if (n_pending > 0 && position_ + n_pending > session_.n_ctx() && !options_.context_shift) {
+    stop_ = StopReason::context_full;
+    return -1;
+  }
+  TESSERA_TRY(decode_pending(cancel));
+  TESSERA_ASSIGN(const int32_t token, chain_.sample(session_.logits(0)));
+  TESSERA_TRY(chain_.accept(token));
+  if (!options_.ignore_end && session_.engine().vocab().is_eog(token)) {
+    stop_ = StopReason::end_of_text;
+    return -1;
+  }
+  if (mask != nullptr && options_.forces_text) {
+    forced_ = mask->forced();
+    std::ranges::reverse(forced_);
+  }
+  return token;
+}
+
+Result<> Generator::decode_pending(const CancelToken* cancel) {
+  size_t n_decoded = 0;
+  while (n_decoded < pending_.size()) {
+    TESSERA_TRY(make_room());
+    const auto n_most = to_size(std::min(std::max<int64_t>(options_.n_batch, 1), session_.n_ctx() - position_));
+    const auto part = std::span(pending_).subspan(n_decoded, std::min(n_most, pending_.size() - n_decoded));
+    TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
+    position_ += static_cast<int32_t>(part.size());
+    n_decoded += part.size();
+  }
+  pending_.clear();
   return {};
 }
 

@@ -18,7 +18,7 @@ std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const En
 
 enum class StopReason : uint8_t {
   none,          // more tokens can follow
-  end_of_text,   // the model ended it
+  end_of_text,   // the model ended it, or the grammar allows nothing more
   n_predict,     // the requested number of tokens was generated
   context_full,  // no position is left and the context is not shifted
 };
@@ -28,6 +28,7 @@ struct GenerateOptions {
   bool ignore_end = false;     // generate on after a token that ends a text
   bool context_shift = false;  // when the context is full, forget half of the tokens after the first n_keep
   int64_t n_keep = 0;          // -1: the whole prompt
+  bool forces_text = true;     // add tokens that a grammar leaves no choice about without computing their logits
   int64_t n_batch = 2048;      // prompt tokens per decode(); a cancellation keeps the tokens of earlier calls
 };
 
@@ -61,7 +62,8 @@ class Generator {
  private:
   Result<> read(std::span<const int32_t> prompt, const PromptProgress& progress, const CancelToken* cancel);
   Result<> make_room();
-  Result<> decode(int32_t token, const CancelToken* cancel);
+  Result<> decode_pending(const CancelToken* cancel);
+  Result<int32_t> choose(const CancelToken* cancel);
 
   Session& session_;
   sample::Chain& chain_;
@@ -70,7 +72,8 @@ class Generator {
   int32_t position_ = 0;  // of the next token
   int64_t n_keep_ = 0;
   int64_t n_generated_ = 0;
-  int32_t pending_ = -1;  // chosen, not yet decoded
+  std::vector<int32_t> pending_;  // returned, not yet decoded
+  std::vector<int32_t> forced_;   // to be returned, the first one last
   StopReason stop_ = StopReason::none;
 };
 

@@ -29,11 +29,12 @@ void read_mask(grammar::Matcher& matcher, std::vector<uint64_t>& words) {
 bool read_text(grammar::Matcher& matcher, std::span<const int32_t> tokens, std::vector<uint64_t>& words,
                MaskBenchRow& row) {
   for (const int32_t token : tokens) {
-    row.n_forced_tokens += matcher.forced_text(1).empty() ? 0 : 1;
+    const bool is_forced = !matcher.forced_text(1).empty();
     const Stopwatch watch;
     if (!matcher.accept_token(token)) return false;
     read_mask(matcher, words);
     row.masks.push_back(watch.microseconds());
+    row.n_forced_tokens += is_forced ? 1 : 0;
   }
   return matcher.is_complete();
 }
@@ -42,7 +43,7 @@ bool read_text(grammar::Matcher& matcher, std::span<const int32_t> tokens, std::
 
 Result<MaskBenchRow> bench_masks(const MaskBenchCase& test, const grammar::JsonOutput& output,
                                  const text::Tokenizer& tokenizer,
-                                 std::shared_ptr<const grammar::MaskVocab> vocab) {
+                                 const std::shared_ptr<const grammar::MaskVocab>& vocab) {
   MaskBenchRow row;
   std::vector<uint64_t> words;
   const Stopwatch watch;
@@ -53,13 +54,13 @@ Result<MaskBenchRow> bench_masks(const MaskBenchCase& test, const grammar::JsonO
     row.keyword = compiled.error().keyword;
     return row;
   }
-  grammar::Matcher matcher(*compiled, std::move(vocab));
+  grammar::Matcher matcher(*compiled, vocab);
   read_mask(matcher, words);
   row.first_mask = watch.microseconds();
   for (size_t i = 0; i < test.tests.size(); ++i) {
     const auto& [text, is_valid] = test.tests[i];
     matcher.restart();
-    TESSERA_ASSIGN(const auto tokens, tokenizer.tokenize(text, {.add_special = false, .parse_special = false}));
+    TESSERA_ASSIGN(const auto tokens, grammar::tokens_after(tokenizer, *vocab, "\n", text));
     const bool is_accepted = read_text(matcher, tokens, words, row);
     if (is_accepted == is_valid) continue;
     if (row.n_wrong_accepts + row.n_wrong_rejects == 0) row.first_wrong = i;

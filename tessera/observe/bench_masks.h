@@ -37,6 +37,6 @@ struct MaskBenchRow {
 /// Measures a schema. Each call starts with no knowledge about it. Errors: those of Tokenizer::tokenize().
 Result<MaskBenchRow> bench_masks(const MaskBenchCase& test, const text::grammar::JsonOutput& output,
                                  const text::Tokenizer& tokenizer,
-                                 std::shared_ptr<const text::grammar::MaskVocab> vocab);
+                                 const std::shared_ptr<const text::grammar::MaskVocab>& vocab);
 
 }  // namespace tessera::observe

@@ -49,15 +49,38 @@ void select_top(std::span<const float> logits, size_t n, std::vector<Candidate>&
 
 }  // namespace
 
-void Candidates::assign(std::span<const float> logits) {
-  dense_.resize(logits.size());
-  std::ranges::transform(logits, dense_.begin(), without_nan);
+void Candidates::start() {
   items_.clear();
-  items_.reserve(logits.size());
   n_sorted_ = 0;
   dense_now_ = true;
   has_probs_ = false;
   selected_.reset();
+}
+
+void Candidates::assign(std::span<const float> logits) {
+  start();
+  dense_.resize(logits.size());
+  std::ranges::transform(logits, dense_.begin(), without_nan);
+  items_.reserve(logits.size());
+}
+
+void Candidates::assign(std::span<const float> logits, std::span<const int32_t> ids) {
+  start();
+  dense_now_ = false;
+  for (const int32_t id : ids) {
+    if (to_size(id) >= logits.size()) break;
+    const float logit = without_nan(logits[to_size(id)]);
+    if (logit > -kInfinity) items_.push_back({id, logit, 0});
+  }
+}
+
+void Candidates::assign(std::span<const float> logits, std::span<const uint64_t> words) {
+  assign(logits);
+  for (size_t begin = 0; begin < dense_.size(); begin += 64) {
+    const uint64_t word = begin / 64 < words.size() ? words[begin / 64] : 0;
+    const size_t n = std::min<size_t>(64, dense_.size() - begin);
+    for (size_t i = 0; i < n; ++i) dense_[begin + i] = ((word >> i) & 1) != 0 ? dense_[begin + i] : -kInfinity;
+  }
 }
 
 void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f) {

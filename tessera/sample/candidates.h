@@ -45,6 +45,11 @@ class Candidates {
   /// Starts over with all tokens. Token i has logits[i], and NaN counts as -inf.
   void assign(std::span<const float> logits);
 
+  /// Starts over with some tokens: those of a list, strictly ascending.
+  void assign(std::span<const float> logits, std::span<const int32_t> ids);
+  /// Starts over with some tokens: token i if bit i % 64 of word i / 64 is set.
+  void assign(std::span<const float> logits, std::span<const uint64_t> words);
+
   /// Replaces the logit of each remaining token ids[i] by f(i, logit), where NaN counts as -inf. ids must be strictly
   /// ascending and below the number of assigned logits.
   void adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f);
@@ -98,6 +103,7 @@ class Candidates {
   const std::optional<Candidate>& selected() const { return selected_; }
 
  private:
+  void start();
   void build_list();
 
   std::vector<float> dense_;      // logits by token, while dense_now_ is set

@@ -62,15 +62,34 @@ Result<int32_t> Chain::sample(std::span<const float> logits) {
   if (logits.size() != to_size(vocab_->n_tokens()))
     return fail(ErrorCode::mismatch, "sampler: {} logits for a vocabulary of {} tokens", logits.size(),
                 vocab_->n_tokens());
-  candidates_.assign(logits);
+  TESSERA_TRY(assign(logits));
   for (const auto& sampler : samplers_) sampler->apply(candidates_, history_, rng_);
   if (!candidates_.selected())
-    return fail(ErrorCode::invalid_argument, "sampler: no token to choose, all {} logits are NaN, -inf or banned",
-                logits.size());
+    return fail(ErrorCode::invalid_argument, "sampler: no token to choose, all {} logits are NaN, -inf or banned{}",
+                logits.size(), mask_ ? ", or the grammar does not allow them" : "");
   return candidates_.selected()->id;
 }
 
+Result<> Chain::assign(std::span<const float> logits) {
+  if (!mask_) {
+    candidates_.assign(logits);
+    return {};
+  }
+  TESSERA_ASSIGN(const TokenMask::Allowed allowed, mask_->allowed());
+  if (allowed.is_list) {
+    candidates_.assign(logits, allowed.ids);
+  } else {
+    candidates_.assign(logits, allowed.words);
+  }
+  return {};
+}
+
 Result<> Chain::accept(int32_t token) {
+  if (mask_) TESSERA_TRY(mask_->accept(token));
+  return accept_prompt(token);
+}
+
+Result<> Chain::accept_prompt(int32_t token) {
   if (token < 0 || token >= vocab_->n_tokens())
     return fail(ErrorCode::invalid_argument, "sampler: token {}, range 0 to {}", token, vocab_->n_tokens() - 1);
   for (const auto& sampler : samplers_) sampler->accept(token, history_);
@@ -82,12 +101,14 @@ void Chain::reset() {
   rng_ = Rng(seed_);
   history_.clear();
   for (const auto& sampler : samplers_) sampler->reset();
+  if (mask_) mask_->reset();
 }
 
 std::unique_ptr<Chain> Chain::clone() const {
   std::unique_ptr<Chain> copy(new Chain(vocab_, seed_, 0));
   copy->rng_ = rng_;
   copy->history_ = history_;
+  if (mask_) copy->mask_ = mask_->clone();
   for (const auto& sampler : samplers_) copy->samplers_.push_back(sampler->clone());
   return copy;
 }

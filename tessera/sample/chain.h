@@ -1,6 +1,7 @@
-// A chain of samplers, which turns logits into a token. It runs logit_bias, the steps in their order, then dist or
-// greedy. With mirostat it runs logit_bias, temperature and mirostat. A chain belongs to one sequence and is used by
-// one thread at a time. Equal parameters, seed, logits and accepted tokens give equal tokens on every run.
+// A chain of samplers, which turns logits into a token. It starts from the tokens that a mask allows, or from all, and
+// runs logit_bias, the steps in their order, then dist or greedy. With mirostat it runs logit_bias, temperature and
+// mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters, seed, logits and
+// accepted tokens give equal tokens on every run.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "tessera/sample/history.h"
 #include "tessera/sample/params.h"
 #include "tessera/sample/sampler.h"
+#include "tessera/sample/token_mask.h"
 #include "tessera/sample/vocab_view.h"
 
 namespace tessera::sample {
@@ -26,15 +28,22 @@ class Chain {
   static Result<std::unique_ptr<Chain>> create(const SamplerParams& params, std::shared_ptr<const VocabView> vocab,
                                                int32_t n_ctx);
 
+  /// From now on, only tokens that the mask allows are chosen, and accept() adds tokens to it as well.
+  void constrain(std::unique_ptr<TokenMask> mask) { mask_ = std::move(mask); }
+  /// The mask, or null.
+  TokenMask* mask() const { return mask_.get(); }
+
   /// Returns the next token for logits [n_tokens]. The token joins the text only by accept(). NaN counts as -inf, and
-  /// tokens at +inf share all probability. Does not allocate after the first call. Errors: mismatch for a wrong number
-  /// of logits; invalid_argument if every token ends at -inf.
+  /// tokens at +inf share all probability. Does not allocate after the first call, but for the mask. Errors: mismatch
+  /// for a wrong number of logits; invalid_argument if every token ends at -inf; those of the mask.
   Result<int32_t> sample(std::span<const float> logits);
 
-  /// Adds a token to the text, whether sampled or from the prompt. Error: invalid_argument if it does not exist.
+  /// Adds a token to the text. Error: invalid_argument if it does not exist or is not allowed.
   Result<> accept(int32_t token);
+  /// Adds a token of the prompt, which the mask does not see. Error: invalid_argument if it does not exist.
+  Result<> accept_prompt(int32_t token);
 
-  /// Returns to the state at creation, including the seed.
+  /// Returns to the state at creation, including the seed; a mask returns to its start.
   void reset();
 
   /// Returns a copy with the same text and random state, which will behave like the original. The copy has no
@@ -51,6 +60,7 @@ class Chain {
  private:
   Chain(std::shared_ptr<const VocabView> vocab, uint64_t seed, size_t n_history)
       : vocab_(std::move(vocab)), seed_(seed), rng_(seed), history_(n_history) {}
+  Result<> assign(std::span<const float> logits);
 
   std::shared_ptr<const VocabView> vocab_;
   uint64_t seed_;
@@ -58,6 +68,7 @@ class Chain {
   History history_;
   std::vector<std::unique_ptr<Sampler>> samplers_;
   Candidates candidates_;
+  std::unique_ptr<TokenMask> mask_;
 };
 
 }  // namespace tessera::sample

@@ -185,5 +185,35 @@ TEST(BenchOps, RefusesWhatItCannotMeasure) {
   EXPECT_EQ(no_kernel.out, "");
 }
 
+TEST(BenchMasks, VerdictsRefusalsAndFormats) {
+  const std::string model = testing::story_model();
+  const std::string cases = testing::write_temporary(
+      "masks.jsonl",
+      R"({"schema": {"type": "array", "items": {"type": "integer"}}, "tests": [{"data": [1, 2], "valid": true}, {"data": ["x"], "valid": false}]})"
+      "\n"
+      R"({"schema": {"type": "array"}, "tests": [{"data": [1], "valid": false}]})"
+      "\n"
+      R"({"schema": {"$ref": "http://x/y"}})"
+      "\n");
+  const ProgramOutput output = run_program({"bench", "--masks", cases, "-m", model, "-o", "json"});
+  EXPECT_EQ(output.status, 0) << output.err;
+  const json row = json::parse(output.out);
+  EXPECT_EQ(row["n_schemas"], 3);
+  EXPECT_EQ(row["n_passing"], 1);
+  EXPECT_EQ(row["n_refused"], 1);
+  EXPECT_EQ(row["refused"], (json{{"$ref", 1}}));
+  EXPECT_EQ(row["n_wrong_accepts"], 1);
+  EXPECT_EQ(row["n_wrong_rejects"], 0);
+  EXPECT_GT(row["mask_us"]["n"], 5);
+  EXPECT_NE(output.err.find("line 2: test 0: wrong"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("line 3: json_schema#/$ref"), std::string::npos) << output.err;
+  const ProgramOutput table = run_program({"bench", "--masks", cases, "-m", model, "-q"});
+  EXPECT_NE(table.out.find("3 schemas: 1 pass, 1 refused; 3 tests: 1 wrongly accepted, 0 wrongly rejected"),
+            std::string::npos)
+      << table.out;
+  const std::string bad = testing::write_temporary("bad_masks.jsonl", "{\"schema\": {}}\n{}\n");
+  expect_refusal(run_program({"bench", "--masks", bad, "-m", model}), 1, bad + ": line 2: schema: missing");
+}
+
 }  // namespace
 }  // namespace tessera

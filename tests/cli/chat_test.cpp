@@ -156,5 +156,34 @@ TEST(ChatPipe, AFullDiskIsAnError) {
   EXPECT_NE(output.err.find("error: "), std::string::npos);
 }
 
+TEST(ChatPipe, AnAnswerFollowsItsGrammar) {
+  const auto lines = json_lines(chat({"--json", "-n", "60", "--regex", "(yes|no), [a-z]{3}!"}, "Is it?\nWhy?\n").out);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const ChatJson& line : lines) {
+    const std::string content = line["content"];
+    EXPECT_TRUE(content.starts_with("yes, ") || content.starts_with("no, ")) << content;
+    EXPECT_TRUE(content.ends_with("!") && content.size() < 10) << content;
+    EXPECT_EQ(line["finish_reason"], "stop");
+  }
+}
+
+// The model would end its reasoning with a mark and then say something else.
+TEST(ChatPipe, TheGrammarBeginsAfterTheReasoning) {
+  const std::string model =
+      scripted_model({{{"<think>", "Hm {.", "</think>", "Four."}}}, "pipe_reasoning_grammar.gguf");
+  const auto reply = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"chat", "-m", model, "--temp", "0", "--json", "-q", "-j", R"({"const": [4]})",
+                                 "--json-output", "space=none"});
+    const auto lines = json_lines(run_program(flags, "2 + 2?\n").out);
+    return lines.empty() ? ChatJson() : lines[0];
+  };
+  const ChatJson with = reply({});
+  EXPECT_EQ(with["reasoning"], "Hm {.");
+  EXPECT_EQ(ChatJson::parse(with["content"].get<std::string>(), nullptr, false), ChatJson({4})) << with;
+  const ChatJson without = reply({"--think", "off"});
+  EXPECT_EQ(without["reasoning"], "");
+  EXPECT_EQ(ChatJson::parse(without["content"].get<std::string>(), nullptr, false), ChatJson({4})) << without;
+}
+
 }  // namespace
 }  // namespace tessera

@@ -147,5 +147,50 @@ TEST(Run, ModelThatIsTruncatedWhileMappedIsNamed) {
   EXPECT_EQ(output.err, "error: " + copy + ": the file changed while it was mapped\n");
 }
 
+constexpr std::string_view kPersonSchema =
+    R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "maxItems": 3}},
+        "required": ["name", "age", "tags"], "additionalProperties": false})";
+
+/// Generates hot texts with a grammar, so that the model would write nothing of the kind by itself.
+ProgramOutput run_constrained(std::vector<std::string> flags, const std::string& seed) {
+  flags.insert(flags.begin(), {"run", "-m", testing::story_model(), "-p", "Once", "--temp", "2", "-n", "400", "-c",
+                               "512", "-q", "-s", seed});
+  return run_program(flags);
+}
+
+TEST(RunGrammar, TheTextIsAValueOfTheSchema) {
+  for (const char* seed : {"1", "2", "3", "4", "5"}) {
+    const ProgramOutput output = run_constrained({"-j", std::string(kPersonSchema)}, seed);
+    EXPECT_EQ(output.status, 0) << output.err;
+    const auto value = nlohmann::json::parse(output.out, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << output.out;
+    EXPECT_EQ(value.size(), 3u);
+    EXPECT_TRUE(value["name"].is_string() && value["age"].is_number_integer()) << output.out;
+    EXPECT_TRUE(value["tags"].size() == 2 || value["tags"].size() == 3) << output.out;
+    for (const auto& tag : value["tags"]) EXPECT_TRUE(tag == "red" || tag == "green") << output.out;
+  }
+}
+
+TEST(RunGrammar, GrammarsComeFromFlagsAndFiles) {
+  EXPECT_EQ(run_constrained({"--grammar", "root ::= \"a\"{3} \"!\""}, "1").out, "aaa!\n");
+  const std::string gbnf = testing::write_temporary("run.gbnf", "root ::= \"b\"{3}");
+  EXPECT_EQ(run_constrained({"--grammar-file", gbnf}, "1").out, "bbb\n");
+  EXPECT_EQ(run_constrained({"--regex", "c{3}"}, "1").out, "ccc\n");
+  const std::string schema = testing::write_temporary("run.json", R"({"const": [1, true]})");
+  EXPECT_EQ(run_constrained({"-jf", schema, "--json-output", "space=one"}, "1").out, "[1, true]\n");
+  EXPECT_EQ(run_constrained({"-j", R"({"const": [1, true]})", "--json-output", "space=none"}, "1").out, "[1,true]\n");
+  EXPECT_EQ(run_constrained({"-j", R"({"const": "x"})", "--no-forced-text"}, "1").out, "\"x\"\n");
+}
+
+TEST(RunGrammar, BadGrammarsAreErrors) {
+  expect_refusal(run_constrained({"--grammar", "root ::= ["}, "1"), 1, "grammar: 1:11: unexpected end");
+  expect_refusal(run_constrained({"-j", R"({"minimum": "x"})"}, "1"), 1, "json_schema#/minimum");
+  const std::string bad = testing::write_temporary("bad_run.gbnf", "root ::= x");
+  expect_refusal(run_constrained({"--grammar-file", bad}, "1"), 1, bad + ": grammar: 1:10: undefined rule \"x\"");
+  expect_refusal(run_constrained({"--regex", "a", "-j", "{}"}, "1"), 2, "give one of --grammar");
+  expect_refusal(run_constrained({"-j", "{}", "--json-output", "order"}, "1"), 2, "order=: want one of schema, any");
+}
+
 }  // namespace
 }  // namespace tessera

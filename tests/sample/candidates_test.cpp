@@ -61,6 +61,22 @@ TEST(Candidates, SortFirstSortsPiecewiseAsAtOnce) {
   }
 }
 
+TEST(Candidates, OnlyAllowedTokensAreCandidates) {
+  const std::vector<float> logits = {5, 4, kNan, -kInf, 1, 9};
+  Candidates candidates;
+  candidates.assign(logits, std::vector<int32_t>{0, 2, 3, 4, 77});
+  EXPECT_EQ(ids_in_list(candidates.sort_first(9)), (std::vector<int32_t>{0, 4}));
+  candidates.assign(logits, std::vector<uint64_t>{0b011101});
+  EXPECT_EQ(candidates.max_logit(), 5);
+  EXPECT_EQ(ids_in_list(candidates.sort_first(9)), (std::vector<int32_t>{0, 4}));
+  // Tokens after the last word are not allowed.
+  const std::vector<float> many(200, 1.0f);
+  candidates.assign(many, std::vector<uint64_t>{0, uint64_t{1} << 63});
+  EXPECT_EQ(ids_in_list(candidates.items()), std::vector<int32_t>{127});
+  candidates.assign(logits);
+  EXPECT_EQ(candidates.items().size(), 4u);
+}
+
 TEST(Candidates, SoftmaxIsExactOnKnownProbabilities) {
   Candidates candidates;
   candidates.assign(std::vector<float>{0, std::log(2.0f), std::log(5.0f)});

@@ -261,5 +261,46 @@ TEST(Chain, HistoryHoldsTheLatestTokens) {
   EXPECT_EQ(chain->history()[2], 2);
 }
 
+/// Allows even tokens, and after token 4 nothing more.
+class EvenTokens final : public TokenMask {
+ public:
+  explicit EvenTokens(std::vector<int32_t>& accepted) : accepted_(accepted) {}
+  Result<Allowed> allowed() override { return Allowed{.ids = ids_}; }
+  bool is_finished() const override { return !accepted_.empty() && accepted_.back() == 4; }
+  std::vector<int32_t> forced() override { return {}; }
+  Result<> accept(int32_t token) override {
+    if (token % 2 != 0) return fail(ErrorCode::invalid_argument, "{} is odd", token);
+    accepted_.push_back(token);
+    return {};
+  }
+  void reset() override { accepted_.clear(); }
+  std::unique_ptr<TokenMask> clone() const override { return std::make_unique<EvenTokens>(accepted_); }
+
+ private:
+  std::vector<int32_t>& accepted_;
+  std::vector<int32_t> ids_ = {0, 2, 4};
+};
+
+TEST(Chain, AMaskLeavesOnlyItsTokensAndSeesNoPrompt) {
+  std::vector<int32_t> accepted;
+  const auto chain = make_chain({.seed = 1, .temp = 0}, 6);
+  chain->constrain(std::make_unique<EvenTokens>(accepted));
+  ASSERT_OK(chain->accept_prompt(3));
+  const std::vector<float> logits = {1, 9, 5, 8, 2, 7};
+  EXPECT_EQ(*chain->sample(logits), 2);
+  ASSERT_OK(chain->accept(2));
+  EXPECT_EQ(chain->accept(3).error().message(), "3 is odd");
+  EXPECT_EQ(accepted, std::vector<int32_t>{2});
+  EXPECT_EQ(chain->history().size(), 2u);
+  EXPECT_EQ(*chain->clone()->sample(logits), 2);
+  EXPECT_FALSE(chain->mask()->is_finished());
+  ASSERT_OK(chain->accept(4));
+  EXPECT_TRUE(chain->mask()->is_finished());
+  chain->reset();
+  EXPECT_TRUE(accepted.empty());
+  EXPECT_EQ(chain->sample({{-kInf, 9, -kInf, 8, -kInf, 7}}).error().message(),
+            "sampler: no token to choose, all 6 logits are NaN, -inf or banned, or the grammar does not allow them");
+}
+
 }  // namespace
 }  // namespace tessera::sample

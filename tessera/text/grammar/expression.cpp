@@ -341,6 +341,10 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
 
 Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
   if (!may_begin_with(expression, byte)) return kNothing;
+  if (n_steps_left_ == 0) {
+    overflowed_ = true;
+    return kNothing;
+  }
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {
@@ -357,6 +361,7 @@ Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
       if (stamps_[part] != stamp_ && may_begin_with(part, byte)) stack_.push_back(part);
     if (stack_.size() > n_above) continue;
     values_[top] = derive(top, byte);
+    spend_steps(1);
     stamps_[top] = stamp_;
     stack_.pop_back();
   }

@@ -3,6 +3,7 @@
 // made while a text is read. Intersection, complement and counted repetition cost no expansion.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -92,6 +93,11 @@ class ExpressionArena {
   /// The same expression of another arena.
   Expression copy_of(Expression expression, ExpressionArena& other);
 
+  /// Sets the work that may be done from now on. Each derivative of a node is a step; those who use the arena spend
+  /// steps for their own work. Without steps, derivatives are kNothing and overflowed() is true.
+  void limit_steps(uint64_t n_steps) { n_steps_left_ = n_steps; }
+  void spend_steps(uint64_t n_steps) { n_steps_left_ -= std::min(n_steps, n_steps_left_); }
+
   size_t n_nodes() const { return nodes_.size(); }
   bool overflowed() const { return overflowed_; }
 
@@ -141,6 +147,7 @@ class ExpressionArena {
 
   size_t max_nodes_;
   bool overflowed_ = false;
+  uint64_t n_steps_left_ = UINT64_MAX;
   std::vector<Node> nodes_;
   std::vector<Expression> parts_;
   std::vector<ByteSet> sets_;

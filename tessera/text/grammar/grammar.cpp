@@ -7,6 +7,11 @@
 #include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
+namespace {
+
+constexpr std::string_view kOverLimits = "the grammar needs more states or more time than the limits allow";
+
+}  // namespace
 
 std::string GrammarError::text() const {
   return is_of_schema ? fmt::format("json_schema#{}: {}", pointer, message)
@@ -15,7 +20,7 @@ std::string GrammarError::text() const {
 
 GrammarResult Grammar::finish(std::shared_ptr<Grammar> grammar) {
   if (grammar->expressions_.overflowed())
-    return std::unexpected(GrammarError{.message = fmt::format("more than {} expressions", kMaxExpressions)});
+    return std::unexpected(GrammarError{.message = std::string(kOverLimits)});
   return grammar;
 }
 
@@ -40,8 +45,7 @@ GrammarResult Grammar::from_regex(std::string_view pattern) {
                  {.kind = Edge::Kind::lexeme, .value = language, .target = rules.rule(root).end});
   LexemeStates& states = grammar->lexemes_;
   const bool is_empty = states.state_of(language) == LexemeStates::kDead;
-  if (states.overflowed())
-    return std::unexpected(GrammarError{.message = fmt::format("more than {} states", kMaxLexemeStates)});
+  if (states.overflowed()) return std::unexpected(GrammarError{.message = std::string(kOverLimits)});
   if (is_empty) return std::unexpected(GrammarError{.message = "no text matches"});
   const auto done = rules.finish(arena);
   if (!done) return std::unexpected(GrammarError{.message = done.error().message});
@@ -64,11 +68,21 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   NormalForms forms(*document, *references, algebra, {.enforces_formats = enforces_formats});
   SchemaEmitter emitter(forms, algebra, grammar->rules_);
   const auto root = emitter.emit(terms.schema(0));
+  if (states.overflowed()) return schema_error(std::string(kOverLimits));
   if (!root) return std::unexpected(root.error());
-  if (states.overflowed()) return schema_error("a language of texts has too many states");
   grammar->rules_.set_start(*root);
   const auto done = grammar->rules_.finish(arena, Rules::BarrenRules::are_left_out);
   if (!done) return schema_error("no value satisfies it");
+  return finish(std::move(grammar));
+}
+
+GrammarResult Grammar::around(const Grammar& inner,
+                              FunctionRef<RuleId(ExpressionArena&, Rules&, RuleId inner_start)> build) {
+  std::shared_ptr<Grammar> grammar(new Grammar(inner));
+  Rules& rules = grammar->rules_;
+  rules.set_start(build(grammar->expressions_, rules, rules.start()));
+  const auto done = rules.finish(grammar->expressions_, Rules::BarrenRules::are_left_out);
+  if (!done) return std::unexpected(GrammarError{.message = done.error().message});
   return finish(std::move(grammar));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "tessera/base/function_ref.h"
 #include "tessera/text/grammar/gbnf.h"
 #include "tessera/text/grammar/grammar_error.h"
 #include "tessera/text/grammar/json_spelling.h"
@@ -20,6 +21,7 @@ class Grammar {
  public:
   static constexpr size_t kMaxExpressions = size_t{1} << 20;
   static constexpr size_t kMaxLexemeStates = 20'000;
+  static constexpr uint64_t kMaxCompileSteps = 8'000'000;  // about a second
 
   /// find_token: for tokens by text; without it, a source that has some is an error.
   static GrammarResult from_gbnf(std::string_view source, const FindToken& find_token = {});
@@ -31,13 +33,22 @@ class Grammar {
   static GrammarResult from_json_schema(std::string_view schema, const JsonOutput& output = {},
                                         bool enforces_formats = true);
 
+  /// A grammar whose start rule build() adds to the rules of another one. Errors: build() has made a rule that has no
+  /// text or begins with itself.
+  static GrammarResult around(const Grammar& inner,
+                              FunctionRef<RuleId(ExpressionArena&, Rules&, RuleId inner_start)> build);
+
   const Rules& rules() const { return rules_; }
   const ExpressionArena& expressions() const { return expressions_; }
   /// States that compiling has found.
   const LexemeStates& lexemes() const { return lexemes_; }
 
  private:
-  Grammar() : expressions_(kMaxExpressions), lexemes_(expressions_, kMaxLexemeStates) {}
+  Grammar() : expressions_(kMaxExpressions), lexemes_(expressions_, kMaxLexemeStates) {
+    expressions_.limit_steps(kMaxCompileSteps);
+  }
+  explicit Grammar(const Grammar& other)
+      : expressions_(other.expressions_), lexemes_(expressions_, other.lexemes_, kMaxLexemeStates), rules_(other.rules_) {}
   static GrammarResult finish(std::shared_ptr<Grammar> grammar);
 
   ExpressionArena expressions_;

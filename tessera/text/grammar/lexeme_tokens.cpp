@@ -18,6 +18,7 @@ constexpr int kManyBytes = 48;
 // Most tokens are not much longer, so it hardly matters to them whether a repetition has a higher bound.
 constexpr uint32_t kFewRepeats = 5;
 constexpr uint32_t kManyNodes = 16;
+constexpr uint64_t kVisitsPerStep = 8;  // they take about the same time
 
 // The state that most printable characters of ASCII lead to, if it is the same for two of three.
 std::optional<State> common_target(State state, LexemeStates& lexemes) {
@@ -56,7 +57,9 @@ class LexemeTokens::Walk {
     path_[0] = {state, base ? std::optional(base->state) : std::nullopt};
     if (base && is_same(path_[0], tree_.node(0).height)) return;
     const auto n_nodes = static_cast<uint32_t>(tree_.nodes().size());
-    for (uint32_t node = 1; node < n_nodes;) node = visit(node) ? node + 1 : tree_.node(node).end;
+    uint64_t n_visited = 0;
+    for (uint32_t node = 1; node < n_nodes; ++n_visited) node = visit(node) ? node + 1 : tree_.node(node).end;
+    arena_.spend_steps(n_visited / kVisitsPerStep);
     made_.inside_.add(inside_);
   }
 
@@ -77,7 +80,7 @@ class LexemeTokens::Walk {
     if (before.base) {
       at.base = lexemes_.next(*before.base, data.byte);
       if (is_same(at, data.height)) return false;
-      // Where the base ends, tokens may go on after it: then all of them are found anew.
+      // If the base ends here, tokens may go on after it: then all tokens below the node are found anew.
       const bool is_last = at.state == LexemeStates::kDead || !lexemes_.tags(*at.base).empty();
       const auto removed = is_last ? tree_.tokens_below(node) : tree_.tokens(node);
       made_.removed_.insert(made_.removed_.end(), removed.begin(), removed.end());

@@ -60,7 +60,7 @@ class LexemeTokens {
   mutable std::mutex mutex_;  // of the rests
 };
 
-/// Those that were used last. Any number of threads may use it.
+/// Keeps the tokens that were used last, up to a number of bytes. Any number of threads may use it.
 class LexemeTokensCache {
  public:
   using Key = std::vector<uint32_t>;  // ExpressionArena::structure()

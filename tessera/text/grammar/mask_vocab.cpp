@@ -31,4 +31,16 @@ std::shared_ptr<const MaskVocab> MaskVocab::create(const Tokenizer& tokenizer, s
   return std::make_shared<const MaskVocab>(std::move(tokens));
 }
 
+// Some tokenizers add a space before a text, so the tokens are counted from the end.
+Result<std::vector<int32_t>> tokens_after(const Tokenizer& tokenizer, const MaskVocab& vocab, std::string_view before,
+                                          std::string_view text) {
+  TESSERA_ASSIGN(std::vector<int32_t> tokens, tokenizer.tokenize(std::string(before) + std::string(text),
+                                                                 {.add_special = false, .parse_special = false}));
+  size_t n_bytes = 0;
+  auto first = tokens.end();
+  while (n_bytes < text.size() && first != tokens.begin()) n_bytes += vocab.token(*--first).text.size();
+  tokens.erase(tokens.begin(), n_bytes == text.size() ? first : tokens.end());
+  return tokens;
+}
+
 }  // namespace tessera::text::grammar

@@ -44,4 +44,9 @@ class MaskVocab {
   mutable LexemeTokensCache cache_{kMaxCacheBytes};
 };
 
+/// The tokens of a text that follows another one; none if a token would join the two. Errors: those of
+/// Tokenizer::tokenize().
+Result<std::vector<int32_t>> tokens_after(const Tokenizer& tokenizer, const MaskVocab& vocab, std::string_view before,
+                                          std::string_view text);
+
 }  // namespace tessera::text::grammar

@@ -15,6 +15,9 @@ constexpr ParserStates::State kEnded = ParserStates::kDead;
 // About 16 MiB each.
 constexpr size_t kManyLexemes = 50'000, kManyStates = 100'000, kManyExpressions = 200'000;
 
+// Of one call: a few hundred milliseconds. Nearly all calls take microseconds.
+constexpr uint64_t kMaxSteps = 2'000'000;
+
 }  // namespace
 
 // The states of a grammar are made as texts lead to them, so those who read texts have expressions of their own.
@@ -57,6 +60,7 @@ Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 // States that no other matcher needs are dropped when there are many.
 std::unique_lock<std::mutex> Matcher::lock() {
   std::unique_lock lock(automaton_->mutex);
+  automaton_->expressions.limit_steps(kMaxSteps);
   if (!automaton_->is_large()) return lock;
   auto fresh = std::make_shared<Automaton>(automaton_->grammar, automaton_->vocab);
   states_ = fresh->states.copies_of(states_, automaton_->states);

@@ -60,6 +60,7 @@ class ParserStates::Closure {
 
  private:
   void visit(const Position& position) {
+    states_.arena_->spend_steps(1);
     if (states_.rules_->is_end(position.state)) end_call(position.frame);
     bool has_lexeme = false, has_tokens = false;
     for (const Edge& edge : states_.rules_->edges(position.state)) {

@@ -72,7 +72,7 @@ class ParserStates {
   size_t size() const { return states_.size(); }
 
  private:
-  // Where a call goes on when the rule ends. Calls at the same place of the text share a frame.
+  // The place at which a call goes on when the rule ends. Calls at the same place of the text share a frame.
   struct Return {
     RuleState state;
     Frame frame;

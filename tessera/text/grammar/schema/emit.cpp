@@ -57,7 +57,9 @@ Expression SchemaEmitter::text_of(const Shape& shape) {
       const NumberLanguage& numbers = algebra_->numbers();
       Expression text = shape.text;
       for (const Decimal& factor : shape.factors) text = arena_->all_of(text, *numbers.multiples(factor));
-      return shape.is_integer ? arena_->all_of(text, numbers.written_integers()) : text;
+      if (shape.is_integer) text = arena_->all_of(text, numbers.written_integers());
+      const Expression written = arena_->all_of(text, shape.written);
+      return algebra_->is_empty(written) ? text : written;
     }
     default:
       return ExpressionArena::kNothing;

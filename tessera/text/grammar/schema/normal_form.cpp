@@ -458,7 +458,10 @@ Shape NormalForms::shape_of_value(Place place) {
       if (!value) return {.type = ShapeType::number};  // no text
       const NumberLanguage& numbers = algebra_->numbers();
       const Expression above = arena.complement(numbers.above(*value));
-      return {.type = ShapeType::number, .text = arena.all_of({numbers.all(), numbers.at_least(*value), above})};
+      Shape shape = {.type = ShapeType::number, .text = arena.all_of({numbers.all(), numbers.at_least(*value), above})};
+      if (algebra_->spelling().output().writing == JsonWriting::plain)
+        shape.written = arena.literal(document_->text(place));
+      return shape;
     }
     case Kind::string: {
       return {.type = ShapeType::string, .text = algebra_->spelling().text(document_->text(place))};

@@ -202,6 +202,7 @@ std::optional<Shape> ShapeAlgebra::both(const Shape& a, const Shape& b) {
       Shape joined = {.type = a.type,
                       .text = both_texts(a.text, b.text),
                       .is_integer = a.is_integer || b.is_integer,
+                      .written = arena_->all_of(a.written, b.written),
                       .factors = a.factors};
       joined.factors.insert(joined.factors.end(), b.factors.begin(), b.factors.end());
       if (is_empty(joined)) return std::nullopt;
@@ -240,10 +241,12 @@ std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
       const auto is_alike = [](const Shape& x, const Shape& y) {
         return x.factors.empty() && y.factors.empty() && x.is_integer == y.is_integer;
       };
-      if (same == joined.end() || is_container || !is_alike(*same, shape))
+      if (same == joined.end() || is_container || !is_alike(*same, shape)) {
         joined.push_back(shape);
-      else
+      } else {
         same->text = arena_->any_of(same->text, shape.text);
+        same->written = arena_->any_of(same->written, shape.written);
+      }
     }
   if (joined.size() > kMaxShapes) return std::nullopt;
   return joined;

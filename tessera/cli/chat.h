@@ -45,7 +45,7 @@ class Chat {
 
   Conversation conversation;
   ChatSettings settings;
-  std::string variables;  // JSON: variables for the template
+  std::string variables;                                  // JSON: variables for the template
   std::shared_ptr<const text::grammar::Grammar> grammar;  // of the answers; null: any text
   const LoadedModel& model() const { return model_; }
   const ChatSession& session() const { return *session_; }

@@ -59,8 +59,7 @@ class ChatCommand final : public Command {
     chat->settings = args_.settings;
     chat->variables = args_.variables;
     const text::Vocab& vocab = chat->model().engine->vocab();
-    TESSERA_ASSIGN(chat->grammar,
-                   args_.grammar.compile([&](std::string_view token) { return vocab.find(token); }));
+    TESSERA_ASSIGN(chat->grammar, args_.grammar.compile([&](std::string_view token) { return vocab.find(token); }));
     auto set = chat->set_tools(std::move(tools));
     if (!set) return forward_error(set, args_.tools_file);
     if (!args_.session_file.empty() && std::filesystem::exists(args_.session_file)) {

@@ -17,8 +17,7 @@ namespace {
 namespace grammar = text::grammar;
 
 RowJson json_of(const grammar::GrammarError& error) {
-  if (error.is_of_schema)
-    return {{"error", error.message}, {"pointer", error.pointer}, {"keyword", error.keyword}};
+  if (error.is_of_schema) return {{"error", error.message}, {"pointer", error.pointer}, {"keyword", error.keyword}};
   return {{"error", error.message}, {"line", error.line}, {"col", error.column}};
 }
 

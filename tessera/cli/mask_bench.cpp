@@ -73,8 +73,8 @@ void add(const observe::MaskBenchRow& row, size_t n_tests, Totals& totals) {
 }
 
 RowJson json_of(const Times& times) {
-  return {{"n", times.size()},    {"p50", times.at(0.5)},     {"p90", times.at(0.9)}, {"p99", times.at(0.99)},
-          {"p999", times.at(0.999)}, {"max", times.at(1)}, {"mean", times.mean()}};
+  return {{"n", times.size()},       {"p50", times.at(0.5)}, {"p90", times.at(0.9)}, {"p99", times.at(0.99)},
+          {"p999", times.at(0.999)}, {"max", times.at(1)},   {"mean", times.mean()}};
 }
 
 std::string line_of(std::string_view name, const Times& times) {
@@ -97,15 +97,15 @@ Result<> print_totals(const Totals& totals, bool is_json) {
                            {"compile_us", json_of(totals.compile)},
                            {"first_mask_us", json_of(totals.first_mask)},
                            {"mask_us", json_of(totals.masks)}}));
-  std::string text = fmt::format("{:<12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "microseconds", "n", "p50", "p90",
-                                 "p99", "p99.9", "max", "mean");
+  std::string text = fmt::format("{:<12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "microseconds", "n", "p50",
+                                 "p90", "p99", "p99.9", "max", "mean");
   text += line_of("compile", totals.compile) + line_of("first mask", totals.first_mask) + line_of("mask", totals.masks);
   text += fmt::format("{}: {} pass, {} refused; {}: {} wrongly accepted, {} wrongly rejected\n",
                       counted(totals.n_schemas, "schema"), totals.n_passing, n_refused, counted(totals.n_tests, "test"),
                       totals.n_wrong_accepts, totals.n_wrong_rejects);
-  text += fmt::format("{:.1f} % of the tokens had no alternative byte\n",
-                      100 * static_cast<double>(totals.n_forced) /
-                          static_cast<double>(std::max<size_t>(totals.masks.size(), 1)));
+  text += fmt::format(
+      "{:.1f} % of the tokens had no alternative byte\n",
+      100 * static_cast<double>(totals.n_forced) / static_cast<double>(std::max<size_t>(totals.masks.size(), 1)));
   for (const auto& [keyword, n] : totals.refused)
     text += fmt::format("refused for {}: {}\n", keyword.empty() ? "another reason" : keyword, n);
   return print(text);

@@ -25,7 +25,8 @@ struct RunArgs {
   Result<> check();
   /// The sampler chain of a model, with the grammar. Errors: those of Chain::create(), of the grammar's source, and of
   /// GrammarMask::create().
-  Result<std::unique_ptr<sample::Chain>> create_chain(const LoadedModel& model, const sample::SamplerParams& params) const;
+  Result<std::unique_ptr<sample::Chain>> create_chain(const LoadedModel& model,
+                                                      const sample::SamplerParams& params) const;
 };
 
 }  // namespace tessera::cli

@@ -25,8 +25,8 @@ struct ChatOptions {
   std::optional<std::string> reasoning_effort{};
   std::shared_ptr<const text::grammar::Grammar> grammar{};  // of the answer after the reasoning; null: any text
   sample::SamplerParams sampling{};                         // with a seed
-  GenerateOptions generate{};        // context_shift and n_keep are not used
-  bool drops_turns = true;           // leave out the oldest turns when the context is full; false: an error, or the end
+  GenerateOptions generate{};                               // context_shift and n_keep are not used
+  bool drops_turns = true;  // leave out the oldest turns when the context is full; false: an error, or the end
   text::ReplyOptions reply{};
   std::tm now{};  // local time, for templates
 };
@@ -94,7 +94,7 @@ class ChatSession {
   std::shared_ptr<const Engine> engine_;
   Session& session_;
   text::ChatTemplate chat_template_;
-  std::vector<int32_t> stored_;  // tokens of the sequence
+  std::vector<int32_t> stored_;                                 // tokens of the sequence
   std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;  // once a grammar needs it
 
   // Of the present reply.

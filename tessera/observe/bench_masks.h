@@ -26,12 +26,12 @@ struct MaskBenchCase {
 struct MaskBenchRow {
   std::string refusal{}, keyword{};  // why the schema cannot be compiled; empty: it can
   double compile = 0;
-  double first_mask = 0;         // from the schema to the first mask of a text
-  std::vector<double> masks{};   // a token is read and the tokens that fit after it are known
-  size_t n_forced_tokens = 0;    // of them, those at which the grammar left no choice
-  size_t n_wrong_accepts = 0;    // tests
+  double first_mask = 0;        // from the schema to the first mask of a text
+  std::vector<double> masks{};  // a token is read and the tokens that fit after it are known
+  size_t n_forced_tokens = 0;   // of them, those at which the grammar left no choice
+  size_t n_wrong_accepts = 0;   // tests
   size_t n_wrong_rejects = 0;
-  size_t first_wrong = 0;        // place of the first such test
+  size_t first_wrong = 0;  // place of the first such test
 };
 
 /// Measures a schema. Each call starts with no knowledge about it. Errors: those of Tokenizer::tokenize().

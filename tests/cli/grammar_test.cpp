@@ -33,8 +33,9 @@ TEST(Grammar, ABatchReadsSchemasWithSettings) {
   EXPECT_EQ(grammar_answer("{" + schema + ", " + texts + "}")["accepted"], json({true, true, false}));
   EXPECT_EQ(grammar_answer("{" + schema + R"(, "space": "none", "format": false, )" + texts + "}")["accepted"],
             json({true, false, true}));
-  EXPECT_EQ(grammar_answer(R"({"schema": {"items": {"pattern": "(?<=a)b"}}})"),
-            (json{{"error", "at 1: lookbehind is not supported"}, {"pointer", "/items/pattern"}, {"keyword", "pattern"}}));
+  EXPECT_EQ(
+      grammar_answer(R"({"schema": {"items": {"pattern": "(?<=a)b"}}})"),
+      (json{{"error", "at 1: lookbehind is not supported"}, {"pointer", "/items/pattern"}, {"keyword", "pattern"}}));
   EXPECT_EQ(grammar_answer(R"({"schema": {}, "space": "wide"})")["error"],
             "line 1: space=wide: want one of none, one, model, any");
 }

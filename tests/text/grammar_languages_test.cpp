@@ -66,7 +66,8 @@ TEST(GrammarRegex, ErrorsHaveAColumn) {
   EXPECT_EQ(error("a(?!.*)"), "grammar: 1:1: no text matches");
   std::string twelve_lookaheads;
   for (const char c : std::string_view("abcdefghijkl")) twelve_lookaheads += fmt::format("(?=.*{})", c);
-  EXPECT_EQ(error(twelve_lookaheads + ".*"), "grammar: 1:1: the grammar needs more states or more time than the limits allow");
+  EXPECT_EQ(error(twelve_lookaheads + ".*"),
+            "grammar: 1:1: the grammar needs more states or more time than the limits allow");
   EXPECT_EQ(error(std::string(300, '(')), "grammar: 1:257: groups nested deeper than 256");
   EXPECT_EQ(error(std::string(70'000, 'a')), "grammar: 1:1: more than 64 KiB");
 }
@@ -93,13 +94,19 @@ TEST(GrammarNumbers, BoundsAndFactorsOfSchemas) {
       {R"({"type": "integer", "multipleOf": 7, "minimum": 20})", {"21", "70"}, {"20", "14", "22"}},
       {R"({"type": "number", "not": {"maximum": 5}})", {"5.01", "6", "1e1"}, {"5", "-7", "1e-1"}},
       {R"({"type": "number", "not": {"type": "integer"}})", {"1.5", "1e-1"}, {"1", "1.0", "1e1"}},
-      {R"({"enum": [1, 2.5, -3e2]})", {"1", "2.5", "-300", "1.0", "-3e2"}, {"2", "300"}},
+      // Constants are written as in the schema, or as integers.
+      {R"({"enum": [1, 2.5, -3e2]})", {"1", "2.5", "-3e2", "-300"}, {"2", "300", "1.0", "-30e1", "2.50"}},
+      {R"({"type": "integer", "enum": [1.0, 7, 2.5]})", {"7", "1"}, {"1.0", "2.5", "2"}},
+      {R"({"type": "integer", "const": 1.0})", {"1"}, {"1.0"}},
+      {R"({"not": {"const": 1}, "type": "number"})", {"2", "1.5"}, {"1", "1.0", "1e0"}},
   };
   for (const Texts& c : cases) {
     const GrammarResult grammar = Grammar::from_json_schema(c.source);
     for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
     for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
   }
+  const GrammarResult any = Grammar::from_json_schema(R"({"enum": [1, -3e2]})", {.writing = JsonWriting::any});
+  for (const char* text : {"1", "1.0", "1e0", "-300", "-3e2"}) EXPECT_TRUE(accepts(any, text)) << text;
 }
 
 TEST(GrammarSchemas, ObjectsArraysAndStrings) {

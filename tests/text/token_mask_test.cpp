@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "tessera/base/rng.h"
 #include "tessera/text/grammar/matcher.h"
@@ -48,8 +49,7 @@ std::vector<int32_t> ids_of(const TokenRow& row) {
 }
 
 /// Goes through a text by tokens that are drawn from those that fit, and compares each mask. Returns their number.
-size_t walk(Matcher matcher, const MaskVocab& vocab, std::string_view text, Rng& rng,
-            bool may_end_early = false) {
+size_t walk(Matcher matcher, const MaskVocab& vocab, std::string_view text, Rng& rng, bool may_end_early = false) {
   for (size_t n_masks = 1;; ++n_masks) {
     const TokenRow row = matcher.mask();
     const std::vector<int32_t> ids = ids_of(row);
@@ -103,7 +103,8 @@ TEST(TokenMask, EqualsBruteForceOnRealSchemas) {
     const GrammarResult grammar = Grammar::from_json_schema(row["schema"].dump());
     if (!grammar) continue;
     std::vector<std::string> texts;
-    std::set<std::string> parts = {"\",", "\":", "\"}", "\"},", "\": \"", "\", \"", "  ", "\n  ", "]}", "}}", "ab\":", "é"};
+    std::set<std::string> parts = {"\",", "\":",  "\"}", "\"},", "\": \"", "\", \"",
+                                   "  ",  "\n  ", "]}",  "}}",   "ab\":",  "é"};
     for (const json& test : row["tests"])
       if (texts.push_back(test["data"].dump()); texts.size() < 3) add_parts(texts.back(), parts);
     const auto vocab = vocab_of(parts);
@@ -113,6 +114,185 @@ TEST(TokenMask, EqualsBruteForceOnRealSchemas) {
     if (HasFailure()) return;
   }
   EXPECT_GT(n_masks, 5'000u);
+}
+
+std::shared_ptr<const Grammar> gbnf(std::string_view source) {
+  const GrammarResult grammar = Grammar::from_gbnf(source);
+  EXPECT_TRUE(grammar) << grammar.error().text();
+  return grammar.value_or(nullptr);
+}
+
+TEST(TokenMask, EndTokensFitWhereTheTextMayEnd) {
+  const auto vocab = vocab_of({"ab"});
+  Matcher matcher(gbnf("root ::= \"ab\" \"c\"?"), vocab);
+  EXPECT_FALSE(matcher.mask().contains(kEnd));
+  EXPECT_FALSE(matcher.accept_token(kEnd));
+  const auto ab = static_cast<int32_t>(vocab->n_tokens() - 1);
+  EXPECT_TRUE(matcher.accept_token(ab));
+  EXPECT_TRUE(matcher.is_complete() && matcher.goes_on());
+  EXPECT_EQ(ids_of(matcher.mask()), (std::vector<int32_t>{kEnd, 2 + 'c'}));
+  EXPECT_TRUE(matcher.accept_token(kEnd));
+  EXPECT_TRUE(matcher.is_complete());
+  EXPECT_FALSE(matcher.goes_on());
+  EXPECT_TRUE(matcher.mask().is_empty());
+  EXPECT_FALSE(matcher.accept_token(2 + 'c'));
+  EXPECT_EQ(matcher.accept("c"), 0u);
+  matcher.rollback(1);
+  EXPECT_TRUE(matcher.accept_token(2 + 'c'));
+  EXPECT_FALSE(matcher.accept_token(static_cast<int32_t>(vocab->n_tokens())));
+  EXPECT_FALSE(matcher.accept_token(-1));
+}
+
+TEST(TokenMask, TokensByIdFitAtTheirEdges) {
+  const auto vocab = vocab_of({"ab"});
+  Matcher one(gbnf("root ::= (<[1]> | \"a\") \"b\""), vocab);
+  EXPECT_EQ(ids_of(one.mask()), (std::vector<int32_t>{kControl, 2 + 'a', 258}));
+  EXPECT_TRUE(one.accept_token(kControl));
+  EXPECT_EQ(ids_of(one.mask()), std::vector<int32_t>{2 + 'b'});
+  EXPECT_FALSE(one.accept_token(kControl));
+  // All tokens but one and those that end a text.
+  Matcher other(gbnf("root ::= !<[1]> \"b\""), vocab);
+  const std::vector<int32_t> ids = ids_of(other.mask());
+  EXPECT_EQ(ids.size(), vocab->n_tokens() - 2);
+  EXPECT_EQ(ids.front(), 2);
+  // A token that fits by its id and by its text.
+  Matcher both(gbnf("root ::= <[99]> \"x\" | \"a\" \"y\""), vocab);
+  EXPECT_EQ(vocab->token(99).text, "a");
+  EXPECT_TRUE(both.accept_token(99));
+  EXPECT_EQ(ids_of(both.mask()), (std::vector<int32_t>{2 + 'x', 2 + 'y'}));
+}
+
+TEST(TokenMask, ForksAndRollbacksKeepTheirOwnTexts) {
+  const auto vocab = vocab_of({});
+  Matcher matcher(gbnf("root ::= [ab]{3}"), vocab);
+  for (const char c : std::string_view("ab")) EXPECT_TRUE(matcher.accept_token(2 + c));
+  Matcher fork = matcher.fork();
+  EXPECT_EQ(fork.accept("a"), 1u);
+  EXPECT_TRUE(fork.is_complete());
+  EXPECT_FALSE(matcher.is_complete());
+  matcher.rollback(2);
+  EXPECT_EQ(matcher.accept("aba"), 3u);
+  matcher.rollback(9);
+  EXPECT_EQ(matcher.accept("abab"), 3u);
+  EXPECT_TRUE(fork.is_complete());
+  fork.restart();
+  EXPECT_EQ(ids_of(fork.mask()), (std::vector<int32_t>{2 + 'a', 2 + 'b'}));
+}
+
+TEST(TokenMask, ForcedTextEndsWhereThereIsAChoice) {
+  const auto forced = [](std::string_view source, std::string_view text, size_t n) {
+    Matcher matcher(gbnf(source));
+    EXPECT_EQ(matcher.accept(text), text.size());
+    return matcher.forced_text(n);
+  };
+  EXPECT_EQ(forced("root ::= \"name: \" [ab]", "", 100), "name: ");
+  EXPECT_EQ(forced("root ::= \"name: \" [ab]", "na", 100), "me: ");
+  EXPECT_EQ(forced("root ::= \"name: \" [ab]", "", 3), "nam");
+  EXPECT_EQ(forced("root ::= \"ab\" (\"cd\" \"ef\")?", "", 100), "ab");
+  EXPECT_EQ(forced("root ::= \"ab\" (\"cd\" \"ef\")?", "abc", 100), "def");
+  EXPECT_EQ(forced("root ::= \"ab\" <[7]>", "", 100), "ab");
+  EXPECT_EQ(forced("root ::= \"ab\"", "ab", 100), "");
+}
+
+// A matcher that has seen many states drops those that its text does not need.
+TEST(TokenMask, LongTextsKeepTheirMasks) {
+  const auto vocab = vocab_of({"ab", "a)"});
+  Matcher matcher(gbnf("root ::= (\"(\" [ab]{2,1000000} \")\"){2} end\nend ::= \"[\" end \"]\" | \"!\""), vocab);
+  const std::string first = "(" + std::string(150'000, 'a') + ")(";
+  EXPECT_EQ(matcher.accept(first), first.size());
+  const Matcher before = matcher.fork();
+  const std::string second(150'000, 'b');
+  EXPECT_EQ(matcher.accept(second), second.size());
+  EXPECT_EQ(ids_of(matcher.mask()), fitting_by_force(matcher, *vocab));
+  EXPECT_EQ(ids_of(matcher.mask()), (std::vector<int32_t>{2 + ')', 2 + 'a', 2 + 'b', 258, 259}));
+  EXPECT_EQ(matcher.accept(")[[!]]"), 6u);
+  EXPECT_TRUE(matcher.is_complete());
+  matcher.rollback(2);
+  EXPECT_EQ(ids_of(matcher.mask()), (std::vector<int32_t>{2 + 'a', 2 + 'b', 259}));
+  EXPECT_FALSE(before.is_complete());
+  EXPECT_FALSE(matcher.overflowed());
+}
+
+// Each grammar finds what others have found about its lexemes in the cache of the vocabulary.
+TEST(TokenMask, MasksAreTheSameForAnyStateOfTheCache) {
+  const std::vector<std::string> schemas = {
+      R"({"type": "string", "maxLength": 30})", R"({"type": "string", "minLength": 2, "maxLength": 9})",
+      R"({"type": "object", "properties": {"name": {"type": "string"}, "names": {"type": "integer"}}})",
+      R"({"type": "array", "items": {"type": "string", "pattern": "^[a-z]{2,40}$"}})"};
+  const std::string text = R"(["name","na\u00e9me",{"name":"names and names","other":[1,"x"]}])";
+  std::set<std::string> parts;
+  add_parts(text, parts);
+  const auto shared = vocab_of(parts);
+  for (int round = 0; round < 2; ++round)
+    for (const std::string& schema : schemas) {
+      const GrammarResult grammar = Grammar::from_json_schema(schema);
+      ASSERT_TRUE(grammar) << grammar.error().text();
+      Matcher with(*grammar, shared), alone(*grammar, vocab_of(parts));
+      for (const char c : std::string_view(R"({"name":"names and names")")) {
+        EXPECT_EQ(ids_of(with.mask()), ids_of(alone.mask())) << schema;
+        EXPECT_EQ(with.accept({&c, 1}), alone.accept({&c, 1}));
+      }
+      Matcher one(*grammar, shared);
+      for (const char c : std::string_view(R"("names and na)")) {
+        EXPECT_EQ(ids_of(one.mask()), fitting_by_force(one, *shared)) << schema;
+        one.accept({&c, 1});
+      }
+    }
+}
+
+TEST(VocabTree, TokensOfSubtreesAreTogether) {
+  const VocabTree tree(
+      {{"b", 5}, {"ab", 3}, {"a", 1}, {"abc", 9}, {"", 4}, {"ab", 2}, {"\xff", 7}, {std::string_view("x", 1), 8}});
+  std::vector<std::tuple<int, int, int, std::vector<int32_t>>> found;  // byte, depth, height, tokens
+  for (uint32_t i = 0; i < tree.nodes().size(); ++i) {
+    const VocabTree::Node& node = tree.node(i);
+    found.emplace_back(node.byte, node.depth, node.height,
+                       std::vector<int32_t>(tree.tokens(i).begin(), tree.tokens(i).end()));
+  }
+  const decltype(found) expected = {{0, 0, 3, {}},    {'a', 1, 2, {1}}, {'b', 2, 1, {2, 3}}, {'c', 3, 0, {9}},
+                                    {'b', 1, 0, {5}}, {'x', 1, 0, {8}}, {0xff, 1, 0, {7}}};
+  EXPECT_EQ(found, expected);
+  const auto below = tree.tokens_below(1);
+  EXPECT_EQ(std::vector<int32_t>(below.begin(), below.end()), (std::vector<int32_t>{1, 2, 3, 9}));
+  EXPECT_EQ(tree.node(1).end, 4u);
+  EXPECT_EQ(VocabTree({}).nodes().size(), 1u);
+  EXPECT_EQ(VocabTree({{std::string(2000, 'a'), 1}}).nodes().size(), 1u);
+}
+
+TEST(TokenRow, SetsAreTheSameAsListsAndAsBits) {
+  Rng rng(3);
+  constexpr size_t kTokens = 3000;
+  for (int round = 0; round < 200; ++round) {
+    TokenRow row(kTokens), other(kTokens);
+    std::set<int32_t> expected, others;
+    for (int step = 0; step < 6; ++step) {
+      std::vector<int32_t> ids(rng.next_u32() % (step % 3 == 0 ? 900 : 20));
+      for (int32_t& id : ids) id = static_cast<int32_t>(rng.next_u32() % kTokens);
+      switch (rng.next_u32() % 4) {
+        case 0:
+          row.remove(ids);
+          for (const int32_t id : ids) expected.erase(id);
+          break;
+        case 1:
+          other = row;
+          other.add(ids);
+          others = expected;
+          others.insert(ids.begin(), ids.end());
+          break;
+        case 2:
+          row.add(other);
+          expected.insert(others.begin(), others.end());
+          break;
+        default:
+          row.add(ids);
+          expected.insert(ids.begin(), ids.end());
+      }
+      ASSERT_EQ(ids_of(row), std::vector<int32_t>(expected.begin(), expected.end()));
+      ASSERT_EQ(ids_of(other), std::vector<int32_t>(others.begin(), others.end()));
+      ASSERT_EQ(row.is_empty(), expected.empty());
+      ASSERT_TRUE(!row.is_list() || row.ids().size() == expected.size());
+    }
+  }
 }
 
 }  // namespace

@@ -27,8 +27,12 @@ uint32_t one_less(uint32_t bound) { return bound == 0 || bound == kUnbounded ? b
 ExpressionArena::ExpressionArena(size_t max_nodes) : max_nodes_(max_nodes), table_(kFirstTableSize, kNothing) {
   nodes_.push_back({.kind = Kind::nothing});
   nodes_.push_back({.kind = Kind::empty, .is_nullable = true, .hash = 1});
-  nodes_.push_back(
-      {.kind = Kind::complement, .is_nullable = true, .is_plain = false, .n_parts = 1, .hash = 2, .firsts = kAllFirsts});
+  nodes_.push_back({.kind = Kind::complement,
+                    .is_nullable = true,
+                    .is_plain = false,
+                    .n_parts = 1,
+                    .hash = 2,
+                    .firsts = kAllFirsts});
   parts_.push_back(kNothing);
 }
 

@@ -19,8 +19,7 @@ std::string GrammarError::text() const {
 }
 
 GrammarResult Grammar::finish(std::shared_ptr<Grammar> grammar) {
-  if (grammar->expressions_.overflowed())
-    return std::unexpected(GrammarError{.message = std::string(kOverLimits)});
+  if (grammar->expressions_.overflowed()) return std::unexpected(GrammarError{.message = std::string(kOverLimits)});
   return grammar;
 }
 

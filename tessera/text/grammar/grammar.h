@@ -48,7 +48,9 @@ class Grammar {
     expressions_.limit_steps(kMaxCompileSteps);
   }
   explicit Grammar(const Grammar& other)
-      : expressions_(other.expressions_), lexemes_(expressions_, other.lexemes_, kMaxLexemeStates), rules_(other.rules_) {}
+      : expressions_(other.expressions_),
+        lexemes_(expressions_, other.lexemes_, kMaxLexemeStates),
+        rules_(other.rules_) {}
   static GrammarResult finish(std::shared_ptr<Grammar> grammar);
 
   ExpressionArena expressions_;

@@ -33,8 +33,7 @@ std::optional<State> common_target(State state, LexemeStates& lexemes) {
 
 }  // namespace
 
-std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes,
-                                                        ExpressionArena& arena) {
+std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes, ExpressionArena& arena) {
   if (lexemes.live_bytes(state).size() < kManyBytes) return std::nullopt;
   const State clipped = lexemes.state_of(arena.clipped(lexemes.expression(state), kFewRepeats));
   const bool is_alike = arena.common_length(lexemes.expression(state), lexemes.expression(clipped)).has_value();
@@ -140,7 +139,7 @@ class LexemeTokens::Walk {
   bool is_clipped_ = false;
   std::vector<Place> path_;  // by depth
   std::vector<int32_t> inside_;
-  std::vector<uint64_t> loop_groups_;  // by state
+  std::vector<uint64_t> loop_groups_;                                   // by state
   std::unordered_map<uint64_t, std::optional<size_t>> common_lengths_;  // by state and base
 };
 
@@ -175,8 +174,7 @@ const VocabTree* LexemeTokens::rests(const Exit& exit, uint8_t byte, const Vocab
 
 size_t LexemeTokens::n_bytes() const {
   size_t n = sizeof(*this) + inside_.n_bytes() + removed_.size() * sizeof(int32_t);
-  for (const Exit& exit : exits_)
-    n += sizeof(exit) + (exit.at_end.size() + exit.nodes.size()) * sizeof(int32_t);
+  for (const Exit& exit : exits_) n += sizeof(exit) + (exit.at_end.size() + exit.nodes.size()) * sizeof(int32_t);
   return n;
 }
 

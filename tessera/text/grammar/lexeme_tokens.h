@@ -33,9 +33,9 @@ class LexemeTokens {
 
   /// The end of a lexeme within tokens.
   struct Exit {
-    std::vector<uint32_t> tags;    // of the lexemes that end, as places in the constructor's tags
-    std::vector<int32_t> at_end;   // tokens that end with the lexeme and are not inside
-    std::vector<uint32_t> nodes;   // of the vocabulary's tree, where the lexeme ends
+    std::vector<uint32_t> tags;   // of the lexemes that end, as places in the constructor's tags
+    std::vector<int32_t> at_end;  // tokens that end with the lexeme and are not inside
+    std::vector<uint32_t> nodes;  // of the vocabulary's tree, where the lexeme ends
     mutable std::map<uint8_t, std::unique_ptr<const VocabTree>> rests{};  // by their first byte, once they are needed
   };
 

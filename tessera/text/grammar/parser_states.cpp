@@ -285,8 +285,7 @@ std::vector<ParserStates::State> ParserStates::copies_of(std::span<const State> 
   const auto copy_lexeme = [&](LexemeStates::State lexeme) {
     const auto [known, is_new] = lexemes.try_emplace(lexeme, LexemeStates::kDead);
     if (is_new)
-      known->second =
-          lexemes_->state_with_text(arena_->copy_of(other.lexemes_->expression(lexeme), *other.arena_));
+      known->second = lexemes_->state_with_text(arena_->copy_of(other.lexemes_->expression(lexeme), *other.arena_));
     return known->second;
   };
   std::vector<State> copies;

@@ -18,7 +18,7 @@ namespace tessera::text::grammar {
 class ParserStates {
  public:
   using State = uint32_t;
-  using Frame = uint32_t;  // a call of a rule that is in progress; kBottom: that of the start rule
+  using Frame = uint32_t;            // a call of a rule that is in progress; kBottom: that of the start rule
   static constexpr State kDead = 0;  // no text of the grammar begins so
   static constexpr size_t kMaxItems = 1024;
   static constexpr uint32_t kMaxDepth = 512;
@@ -84,9 +84,9 @@ class ParserStates {
     uint32_t depth;
   };
   struct StateData {
-    std::vector<Item> items;          // sorted
+    std::vector<Item> items;            // sorted
     std::vector<Position> at_tokens{};  // where an edge has tokens, sorted
-    bool is_complete = false;  // the text so far is one of the grammar's
+    bool is_complete = false;           // the text so far is one of the grammar's
     bool operator==(const StateData&) const = default;
   };
 

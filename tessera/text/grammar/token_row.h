@@ -36,8 +36,8 @@ class TokenRow {
 
   size_t n_words_;
   std::shared_ptr<Words> shared_;  // may be null; changes only while no other row has it
-  std::vector<int32_t> added_;           // sorted, not in shared_
-  std::vector<int32_t> removed_;         // sorted, in shared_
+  std::vector<int32_t> added_;     // sorted, not in shared_
+  std::vector<int32_t> removed_;   // sorted, in shared_
 };
 
 }  // namespace tessera::text::grammar

@@ -9,15 +9,24 @@ namespace tessera::text::grammar {
 uint64_t VocabTree::group_of(uint8_t byte) {
   constexpr int kOther = 40;
   int group = kOther;
-  if (byte >= 'a' && byte <= 'z') group = 0;
-  else if (byte >= 'A' && byte <= 'Z') group = 1;
-  else if (byte >= '0' && byte <= '9') group = 2;
-  else if (byte == '\n') group = 3;
-  else if (byte == '\t') group = 4;
-  else if (byte >= ' ' && byte < '0') group = 5 + (byte - ' ');       // to 20
-  else if (byte > '9' && byte < 'A') group = 21 + (byte - '9' - 1);   // to 27
-  else if (byte > 'Z' && byte < 'a') group = 28 + (byte - 'Z' - 1);   // to 33
-  else if (byte > 'z' && byte < 0x7f) group = 34 + (byte - 'z' - 1);  // to 37
+  if (byte >= 'a' && byte <= 'z')
+    group = 0;
+  else if (byte >= 'A' && byte <= 'Z')
+    group = 1;
+  else if (byte >= '0' && byte <= '9')
+    group = 2;
+  else if (byte == '\n')
+    group = 3;
+  else if (byte == '\t')
+    group = 4;
+  else if (byte >= ' ' && byte < '0')
+    group = 5 + (byte - ' ');  // to 20
+  else if (byte > '9' && byte < 'A')
+    group = 21 + (byte - '9' - 1);  // to 27
+  else if (byte > 'Z' && byte < 'a')
+    group = 28 + (byte - 'Z' - 1);  // to 33
+  else if (byte > 'z' && byte < 0x7f)
+    group = 34 + (byte - 'z' - 1);  // to 37
   return uint64_t{1} << group;
 }
 
@@ -34,8 +43,7 @@ VocabTree::VocabTree(std::vector<Token> tokens) {
     const int order = a.text.compare(b.text);
     return order != 0 ? order < 0 : a.id < b.id;
   });
-  nodes_.push_back({.groups = 0,
-                        .end = 0, .first_token = 0, .depth = 0, .height = 0, .byte = 0});
+  nodes_.push_back({.groups = 0, .end = 0, .first_token = 0, .depth = 0, .height = 0, .byte = 0});
   std::vector<uint32_t> path = {0};  // the nodes of the text before
   std::string_view before;
   const auto close_to = [&](size_t depth) {

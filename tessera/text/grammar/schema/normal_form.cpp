@@ -460,7 +460,8 @@ Shape NormalForms::shape_of_value(Place place) {
       const Expression above = arena.complement(numbers.above(*value));
       Shape shape = {.type = ShapeType::number, .text = arena.all_of({numbers.all(), numbers.at_least(*value), above})};
       if (algebra_->spelling().output().writing == JsonWriting::plain)
-        shape.written = arena.literal(document_->text(place));
+        shape.written =
+            arena.any_of(arena.literal(document_->text(place)), arena.all_of(shape.text, numbers.written_integers()));
       return shape;
     }
     case Kind::string: {

@@ -92,9 +92,10 @@ struct Shape {
   ShapeType type;
   Expression text = ExpressionArena::kNothing;  // of a number; of a string the text inside the quotes
   bool is_integer = false;                      // of a number
-  // The texts of a number that are written if there are any: a constant is written as in the schema.
+  // The texts of a number that are written if there are any: a constant is written as in the schema,
+  // or as an integer.
   Expression written = ExpressionArena::kAnything;
-  std::vector<Decimal> factors{};               // of a number, which is a multiple of each
+  std::vector<Decimal> factors{};  // of a number, which is a multiple of each
   std::shared_ptr<const ArrayShape> array{};
   std::shared_ptr<const ObjectShape> object{};
 };

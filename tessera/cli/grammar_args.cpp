@@ -1,5 +1,7 @@
 #include "tessera/cli/grammar_args.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 

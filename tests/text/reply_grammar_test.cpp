@@ -16,7 +16,8 @@ bool is_reply(std::string_view family_name, std::string_view prompt_tail, bool m
               const std::vector<std::string>& pieces) {
   const auto family = find_reply_family(family_name);
   EXPECT_TRUE(family);
-  const std::vector<std::string> controls = {"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|START_RESPONSE|>"};
+  const std::vector<std::string> controls = {"<|channel|>", "<|message|>", "<|end|>", "<|start|>",
+                                             "<|START_RESPONSE|>"};
   std::vector<grammar::MaskVocab::Token> tokens(controls.size());
   for (const std::string& piece : pieces) tokens.push_back({piece});
   const auto find = [&](std::string_view text) -> std::optional<int32_t> {
@@ -55,8 +56,7 @@ TEST(ReplyGrammar, MarksMayBeControlTokens) {
   EXPECT_TRUE(is_reply("gpt-oss", "<|start|>assistant", true,
                        {"<|channel|>", "analysis", "<|message|>", "Hm.", "<|end|>", "<|start|>", "assistant",
                         "<|channel|>", "final", "<|message|>", "[1]"}));
-  EXPECT_TRUE(
-      is_reply("gpt-oss", "<|start|>assistant", false, {"<|channel|>", "final", "<|message|>", "[1]"}));
+  EXPECT_TRUE(is_reply("gpt-oss", "<|start|>assistant", false, {"<|channel|>", "final", "<|message|>", "[1]"}));
   EXPECT_FALSE(is_reply("gpt-oss", "<|start|>assistant", true, {"[1]"}));
   EXPECT_TRUE(is_reply("command-r7b", "", false, {"<|START_RESPONSE|>", "[1]"}));
   EXPECT_TRUE(is_reply("command-r7b", "", false, {"[1]"}));

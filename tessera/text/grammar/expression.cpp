@@ -149,9 +149,9 @@ Expression ExpressionArena::concat(Expression first, Expression second) {
   return second;
 }
 
-Expression ExpressionArena::concat(std::span<const Expression> all) {
+Expression ExpressionArena::concat(std::span<const Expression> parts) {
   Expression rest = kEmpty;
-  for (size_t i = all.size(); i-- > 0;) rest = concat(all[i], rest);
+  for (size_t i = parts.size(); i-- > 0;) rest = concat(parts[i], rest);
   return rest;
 }
 

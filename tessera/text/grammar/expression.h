@@ -37,7 +37,7 @@ class ExpressionArena {
   Expression concat(std::span<const Expression> parts);
   Expression any_of(std::vector<Expression> alternatives);
   Expression any_of(Expression a, Expression b) { return any_of(std::vector{a, b}); }
-  Expression all_of(std::vector<Expression> parts);
+  Expression all_of(std::vector<Expression> all);
   Expression all_of(Expression a, Expression b) { return all_of(std::vector{a, b}); }
   Expression complement(Expression expression);
   /// min <= max; max may be kUnbounded.

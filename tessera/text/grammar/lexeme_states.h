@@ -79,8 +79,8 @@ class LexemeStates {
   void make_row(State state);
   State find_target(State state, uint8_t byte, size_t place);
   std::optional<bool> known_life(Expression expression) const;
-  bool is_alive(Expression expression);
-  bool find_end(Expression expression);
+  bool is_alive(Expression root);
+  bool find_end(Expression root);
   bool find_next(State state);
   Classes classes_of(Expression expression);
   template <class F>

@@ -13,18 +13,46 @@ constexpr size_t kMaxSharedStructure = 4096;
 }  // namespace
 
 const TokenRow& TokenMasks::of(State state) {
-  const auto known = rows_.find(state);
-  if (known != rows_.end()) return known->second;
-  return rows_.emplace(state, compute(state)).first->second;
+  // States need the rows of others. These chains are short: a base has at most two bases below it.
+  std::vector<State> open = {state};
+  while (!open.empty()) {
+    const State top = open.back();
+    const size_t n_open = open.size();
+    if (!rows_.contains(top))
+      for (const State other : needed_for(top))
+        if (!rows_.contains(other)) open.push_back(other);
+    if (open.size() > n_open) continue;
+    open.pop_back();
+    if (!rows_.contains(top)) rows_.emplace(top, compute(top));
+  }
+  return rows_.at(state);
+}
+
+// A state with one item and nothing else has the row of the item.
+bool TokenMasks::is_item(State state) const {
+  return states_->items(state).size() == 1 && !states_->has_token_edges(state) && !states_->is_complete(state);
+}
+
+std::vector<TokenMasks::State> TokenMasks::needed_for(State state) {
+  const std::vector<ParserStates::Item> items(states_->items(state).begin(), states_->items(state).end());
+  std::vector<State> needed;
+  if (is_item(state)) {
+    if (tokens_of(items[0].lexeme).base) needed.push_back(base_state(items[0]));
+    return needed;
+  }
+  for (const ParserStates::Item& item : items) needed.push_back(states_->state_of(item));
+  return needed;
+}
+
+TokenMasks::State TokenMasks::base_state(const ParserStates::Item& item) {
+  return states_->state_of({item.position, tokens_of(item.lexeme).base->state});
 }
 
 TokenRow TokenMasks::compute(State state) {
+  if (is_item(state)) return of_item(ParserStates::Item(states_->items(state)[0]));
   TokenRow row(vocab_->n_tokens());
-  const std::vector<ParserStates::Item> items(states_->items(state).begin(), states_->items(state).end());
-  const std::vector<uint32_t> sets = states_->token_sets(state);
-  if (items.size() == 1 && sets.empty() && !states_->is_complete(state)) return of_item(items[0]);
-  for (const ParserStates::Item& item : items) row.add(of(states_->state_of(item)));
-  for (const uint32_t set : sets) row.add(of_set(rules_->token_set(set)));
+  for (const State item : needed_for(state)) row.add(rows_.at(item));
+  for (const uint32_t set : states_->token_sets(state)) row.add(of_set(rules_->token_set(set)));
   if (states_->is_complete(state)) row.add(vocab_->end_tokens());
   return row;
 }
@@ -33,7 +61,7 @@ TokenRow TokenMasks::of_item(const ParserStates::Item& item) {
   const Known& known = tokens_of(item.lexeme);
   TokenRow row(vocab_->n_tokens());
   if (known.base) {
-    row = of(states_->state_of({item.position, known.base->state}));
+    row = rows_.at(base_state(item));
     row.remove(known.tokens->removed());
   }
   row.add(known.tokens->inside());

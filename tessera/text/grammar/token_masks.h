@@ -31,8 +31,11 @@ class TokenMasks {
     std::vector<uint32_t> tags;
   };
 
+  bool is_item(State state) const;
+  std::vector<State> needed_for(State state);
   TokenRow compute(State state);
   TokenRow of_item(const ParserStates::Item& item);
+  State base_state(const ParserStates::Item& item);
   const Known& tokens_of(LexemeStates::State lexeme);
   void add_exits(const Known& known, const ParserStates::Position& position, TokenRow& row);
   void walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found);

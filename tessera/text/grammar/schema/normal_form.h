@@ -27,7 +27,7 @@ class NormalForms {
               const SchemaOptions& options);
 
   /// The shapes of a term. Errors: a keyword that cannot be enforced, or a schema that is not valid.
-  std::expected<const Shapes*, GrammarError> of(Term term);
+  std::expected<const Shapes*, GrammarError> of(Term root);
 
  private:
   using Place = Document::Place;

@@ -119,7 +119,8 @@ class ShapeAlgebra {
   Expression any_string() const { return any_string_; }
   /// The texts that are in both of two languages of texts inside quotes.
   Expression both_texts(Expression a, Expression b) const;
-  bool is_empty(const Shape& number_or_string);
+  /// Whether no number or string has the shape.
+  bool is_empty(const Shape& shape);
   bool is_empty(Expression expression) { return states_->state_of(expression) == LexemeStates::kDead; }
 
   /// Nothing if the result has more than kMaxShapes, or cannot be a union of shapes.

@@ -65,6 +65,7 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   Terms terms;
   ShapeAlgebra algebra(arena, states, terms, JsonSpelling(arena, output));
   NormalForms forms(*document, *references, algebra, {.enforces_formats = enforces_formats});
+  grammar->rules_.set_writing(output);
   SchemaEmitter emitter(forms, algebra, grammar->rules_);
   const auto root = emitter.emit(terms.schema(0));
   if (states.overflowed()) return schema_error(std::string(kOverLimits));

@@ -170,4 +170,30 @@ bool LexemeStates::find_end(Expression root) {
   return false;
 }
 
+std::optional<std::string> LexemeStates::shortest_text(Expression expression) {
+  struct Step {
+    State state;
+    size_t before;
+    uint8_t byte;
+  };
+  std::vector<Step> steps = {{state_of(expression), 0, 0}};
+  std::unordered_set<State> seen = {steps[0].state};
+  if (steps[0].state == kDead) return std::nullopt;
+  for (size_t at = 0; at < steps.size() && steps.size() < max_states_; ++at) {
+    const State state = steps[at].state;
+    if (is_accepting(state)) {
+      std::string reversed;
+      for (size_t i = at; i != 0; i = steps[i].before) reversed += static_cast<char>(steps[i].byte);
+      return std::string(reversed.rbegin(), reversed.rend());
+    }
+    if (rows_[state].classes == kNoRow) make_row(state);
+    const std::vector<uint8_t> bytes = classes_[rows_[state].classes].first_bytes;
+    for (const uint8_t byte : bytes) {
+      const State target = next(state, byte);
+      if (target != kDead && seen.insert(target).second) steps.push_back({target, at, byte});
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace tessera::text::grammar

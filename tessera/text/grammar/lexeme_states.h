@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -55,6 +56,9 @@ class LexemeStates {
     if (goes_on_[state] == Life::unknown) goes_on_[state] = find_next(state) ? Life::yes : Life::no;
     return goes_on_[state] == Life::yes;
   }
+
+  /// A shortest text of an expression; nothing if it has none, or if the search takes too many states.
+  std::optional<std::string> shortest_text(Expression expression);
 
   size_t size() const { return expressions_.size(); }
   bool overflowed() const { return overflowed_ || arena_->overflowed(); }

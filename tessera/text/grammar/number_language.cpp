@@ -124,6 +124,10 @@ Expression NumberLanguage::integers() const {
   return arena_->concat(minus, arena_->any_of(std::move(found)));
 }
 
+Expression NumberLanguage::equal(const Decimal& value) const {
+  return arena_->all_of({all(), at_least(value), arena_->complement(above(value))});
+}
+
 Expression NumberLanguage::written_integers() const {
   if (writing_ == JsonWriting::any) return integers();
   return arena_->concat(arena_->optional(arena_->literal("-")), whole(kPlainDigits));

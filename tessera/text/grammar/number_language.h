@@ -34,6 +34,7 @@ class NumberLanguage {
   Expression integers() const;
   Expression above(const Decimal& bound) const;
   Expression at_least(const Decimal& bound) const;
+  Expression equal(const Decimal& value) const;
 
   /// Integers as the writing wants them. Part of integers().
   Expression written_integers() const;

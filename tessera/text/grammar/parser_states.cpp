@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint32_t kBottom = 0;            // the frame of the start rule
 constexpr size_t kMaxPositions = 1 << 16;  // of one closure
+constexpr uint32_t kEmptyText = 1;
+constexpr size_t kMaxSeen = 4096;  // of a call
 
 template <class T>
 void sort_unique(std::vector<T>& values) {
@@ -31,8 +33,8 @@ class ParserStates::Closure {
     std::vector<uint32_t>& counts = known->second;
     // Repetitions without text are not worth their count.
     const bool is_idle = states_.rules_->has_empty_turns(states_.rules_->rule_of(position.state)) && !is_new;
-    if (is_idle || std::ranges::find(counts, position.count) != counts.end()) return;
-    counts.push_back(position.count);
+    if (is_idle || std::ranges::find(counts, position.counts) != counts.end()) return;
+    counts.push_back(position.counts);
     open_.push_back(position);
   }
 
@@ -70,12 +72,14 @@ class ParserStates::Closure {
       if (edge.kind == Edge::Kind::call) begin_call(edge, position);
     }
     if (has_tokens) data_.at_tokens.push_back(position);
-    if (has_lexeme) states_.enter_lexeme(position, states_.first_lexeme(position), data_.items, *this);
+    if (!has_lexeme) return;
+    const uint32_t text = states_.captures(position) ? kEmptyText : 0;
+    states_.enter_lexeme({position, states_.first_lexeme(position), text}, data_.items, *this);
   }
 
   void end_call(Frame frame) {
     data_.is_complete |= frame == kBottom;
-    for (const Return& to : states_.frames_[frame].returns) add({to.state, to.frame, to.count});
+    for (const Return& to : states_.frames_[frame].returns) add({to.state, to.frame, to.counts});
   }
 
   void begin_call(const Edge& edge, const Position& position) {
@@ -88,7 +92,7 @@ class ParserStates::Closure {
       returns = states_.frames_[position.frame].returns;
     } else {
       const Position then = states_.after(edge, position);
-      returns.push_back({then.state, then.frame, then.count});
+      returns.push_back({then.state, then.frame, then.counts});
     }
     std::vector<Return>& made = made_calls_[rule];
     for (const Return& to : returns) {
@@ -107,8 +111,11 @@ class ParserStates::Closure {
 };
 
 ParserStates::ParserStates(const Rules& rules, LexemeStates& lexemes, ExpressionArena& arena)
-    : rules_(&rules), lexemes_(&lexemes), arena_(&arena) {
+    : rules_(&rules), lexemes_(&lexemes), arena_(&arena), seen_values_(arena, rules.writing()) {
   states_.emplace_back();
+  records_.emplace_back();
+  record_numbers_.emplace(Record(), 0);
+  texts_.resize(kEmptyText + 1);
   frames_.push_back({.returns = {}, .depth = 1});
   StateData data;
   Closure closure(*this, data);
@@ -117,20 +124,98 @@ ParserStates::ParserStates(const Rules& rules, LexemeStates& lexemes, Expression
   start_ = add(std::move(data));
 }
 
-bool ParserStates::is_open(const Edge& edge, const Position& position) const {
-  const Rules::Rule& rule = rules_->rule(rules_->rule_of(position.state));
-  if (edge.needs_min && position.count < rule.min_count) return false;
-  return !edge.adds_one || rule.max_count == kUnbounded || position.count < rule.max_count;
+bool ParserStates::has_records(RuleState state) const {
+  const Rules::Rule& rule = rules_->rule(rules_->rule_of(state));
+  return rule.counters.size() > 1 || rule.has_captures;
 }
 
-ParserStates::Position ParserStates::after(const Edge& edge, const Position& position) const {
-  Position then = {edge.target, position.frame, position.count};
-  if (!edge.adds_one) return then;
-  const Rules::Rule& rule = rules_->rule(rules_->rule_of(position.state));
+uint32_t ParserStates::count(const Position& position, uint32_t counter) const {
+  if (!has_records(position.state)) return position.counts;
+  const std::vector<uint32_t>& counts = records_[position.counts].counts;
+  return counter < counts.size() ? counts[counter] : 0;
+}
+
+bool ParserStates::captures(const Position& position) const {
+  return std::ranges::any_of(rules_->edges(position.state), [](const Edge& edge) { return edge.capture != 0; });
+}
+
+bool ParserStates::is_open(const Edge& edge, const Position& position) const {
+  if (edge.capture != 0 && records_[position.counts].seen.size() >= kMaxSeen) return false;
+  if (edge.adds == 0 && !edge.needs_min && !edge.needs_room) return true;
+  const std::vector<Counter>& counters = rules_->rule(rules_->rule_of(position.state)).counters;
+  const auto is_below_max = [&](uint32_t i) {
+    return counters[i].max == kUnbounded || count(position, i) < counters[i].max;
+  };
+  if (edge.needs_room && !is_below_max(0)) return false;
+  if (edge.needs_min)
+    for (uint32_t i = 0; i < counters.size(); ++i)
+      if (count(position, i) < counters[i].min) return false;
+  const std::span<const uint32_t> adds = rules_->counter_list(edge.adds);
+  if (!std::ranges::all_of(adds, is_below_max)) return false;
+  if (adds.empty() || adds[0] != 0 || counters[0].max == kUnbounded) return true;
+  uint64_t n_missing = 0;
+  for (uint32_t i = 1; i < counters.size(); ++i) {
+    const uint32_t n = count(position, i) + (std::ranges::find(adds, i) != adds.end() ? 1 : 0);
+    if (counters[i].is_apart && n < counters[i].min) n_missing += counters[i].min - n;
+  }
+  return n_missing <= counters[0].max - count(position, 0) - 1;
+}
+
+uint32_t ParserStates::add_record(Record record) {
+  const auto number = static_cast<uint32_t>(records_.size());
+  const auto [known, is_new] = record_numbers_.try_emplace(record, number);
+  if (is_new) records_.push_back(std::move(record));
+  return known->second;
+}
+
+uint32_t ParserStates::add_text(uint32_t before, uint8_t byte) {
+  const auto number = static_cast<uint32_t>(texts_.size());
+  const auto [known, is_new] = text_numbers_.try_emplace(uint64_t{before} << 8 | byte, number);
+  if (is_new) texts_.push_back({before, byte});
+  return known->second;
+}
+
+std::string ParserStates::text(uint32_t number) const {
+  std::string reversed;
+  for (; number > kEmptyText; number = texts_[number].before) reversed += static_cast<char>(texts_[number].byte);
+  return {reversed.rbegin(), reversed.rend()};
+}
+
+ParserStates::Position ParserStates::after(const Edge& edge, const Position& position) {
+  Position then = {edge.target, position.frame, position.counts};
+  if (edge.adds == 0) return then;
+  const std::vector<Counter>& counters = rules_->rule(rules_->rule_of(position.state)).counters;
   // Without a maximum, counts above the minimum are all the same.
-  const uint32_t most = rule.max_count == kUnbounded ? rule.min_count : rule.max_count;
-  then.count = std::min(position.count + 1, most);
+  const auto most = [&](uint32_t i) { return counters[i].max == kUnbounded ? counters[i].min : counters[i].max; };
+  if (!has_records(position.state)) {
+    then.counts = std::min(position.counts + 1, most(0));
+    return then;
+  }
+  Record record = records_[position.counts];
+  record.counts.resize(counters.size());
+  for (const uint32_t i : rules_->counter_list(edge.adds)) record.counts[i] = std::min(record.counts[i] + 1, most(i));
+  then.counts = add_record(std::move(record));
   return then;
+}
+
+// The position after a lexeme with a text, which is captured if the edge asks for it.
+ParserStates::Position ParserStates::after_lexeme(const Edge& edge, const Position& position, uint32_t text_number) {
+  Position then = after(edge, position);
+  if (edge.capture == 0) return then;
+  Record record = records_[then.counts];
+  record.seen.push_back(seen_values_.texts_of(text(text_number), rules_->capture(edge.capture).is_name));
+  sort_unique(record.seen);
+  then.counts = add_record(std::move(record));
+  return then;
+}
+
+// The lexeme of an edge, without values that were captured before.
+Expression ParserStates::lexeme_of(const Edge& edge, const Position& position) {
+  if (edge.capture == 0 || records_[position.counts].seen.empty()) return edge.value;
+  const Capture& capture = rules_->capture(edge.capture);
+  const Expression seen = arena_->any_of(records_[position.counts].seen);
+  const Expression inside = arena_->all_of(capture.inside, arena_->complement(seen));
+  return arena_->concat(std::vector{capture.before, inside, capture.after});
 }
 
 // The lexemes of the open edges as one, with the places of the edges as tags.
@@ -138,25 +223,29 @@ LexemeStates::State ParserStates::first_lexeme(const Position& position) {
   const std::span<const Edge> edges = rules_->edges(position.state);
   Hash64 open;
   for (const Edge& edge : edges)
-    if (edge.needs_min || edge.adds_one) open.add(uint64_t{is_open(edge, position)});
+    if (edge.needs_min || edge.needs_room || edge.adds != 0) open.add(uint64_t{is_open(edge, position)});
+  if (captures(position))
+    for (const Expression seen : records_[position.counts].seen) open.add(uint64_t{seen});
   const auto key = std::pair(position.state, open.value());
   const auto found = first_lexemes_.find(key);
   if (found != first_lexemes_.end()) return found->second;
   std::vector<Expression> alternatives;
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].kind == Edge::Kind::lexeme && is_open(edges[i], position))
-      alternatives.push_back(arena_->concat(edges[i].value, arena_->tag(static_cast<uint32_t>(i))));
+      alternatives.push_back(
+          arena_->concat(lexeme_of(edges[i], position), arena_->tag(static_cast<uint32_t>(i))));
   const LexemeStates::State first = lexemes_->state_of(arena_->any_of(std::move(alternatives)));
   first_lexemes_.emplace(key, first);
   return first;
 }
 
 // Adds the item if its lexeme can go on, and what follows the lexemes that may end here.
-void ParserStates::enter_lexeme(const Position& position, LexemeStates::State lexeme, std::vector<Item>& items,
-                                Closure& closure) {
-  if (lexeme == LexemeStates::kDead) return;
-  if (lexemes_->goes_on(lexeme)) items.push_back({position, lexeme});
-  for (const uint32_t tag : lexemes_->tags(lexeme)) closure.add(after(rules_->edges(position.state)[tag], position));
+void ParserStates::enter_lexeme(const Item& item, std::vector<Item>& items, Closure& closure) {
+  if (item.lexeme == LexemeStates::kDead) return;
+  if (lexemes_->goes_on(item.lexeme)) items.push_back(item);
+  const std::vector<uint32_t> tags = lexemes_->tags(item.lexeme);
+  for (const uint32_t tag : tags)
+    closure.add(after_lexeme(rules_->edges(item.position.state)[tag], item.position, item.text));
 }
 
 ParserStates::State ParserStates::next(State state, uint8_t byte) {
@@ -166,8 +255,10 @@ ParserStates::State ParserStates::next(State state, uint8_t byte) {
   StateData data;
   Closure closure(*this, data);
   for (size_t i = 0; i < states_[state].items.size(); ++i) {
-    const Item item = states_[state].items[i];
-    enter_lexeme(item.position, lexemes_->next(item.lexeme, byte), data.items, closure);
+    Item item = states_[state].items[i];
+    item.lexeme = lexemes_->next(item.lexeme, byte);
+    if (item.text != 0 && item.lexeme != LexemeStates::kDead) item.text = add_text(item.text, byte);
+    enter_lexeme(item, data.items, closure);
   }
   closure.run();
   const State then = add(std::move(data));
@@ -231,11 +322,11 @@ ParserStates::State ParserStates::add(StateData data) {
   Hash64 hash;
   hash.add(uint64_t{data.is_complete});
   const auto add_position = [&](const Position& p) {
-    hash.add(uint64_t{p.state} << 32 | p.frame).add(uint64_t{p.count});
+    hash.add(uint64_t{p.state} << 32 | p.frame).add(uint64_t{p.counts});
   };
   for (const Item& item : data.items) {
     add_position(item.position);
-    hash.add(uint64_t{item.lexeme});
+    hash.add(uint64_t{item.lexeme} << 32 | item.text);
   }
   for (const Position& position : data.at_tokens) add_position(position);
   const auto [first, last] = state_numbers_.equal_range(hash.value());
@@ -252,7 +343,7 @@ ParserStates::Frame ParserStates::add_frame(std::vector<Return> returns) {
   Hash64 hash;
   uint32_t depth = 0;
   for (const Return& to : returns) {
-    hash.add(uint64_t{to.state} << 32 | to.frame).add(uint64_t{to.count});
+    hash.add(uint64_t{to.state} << 32 | to.frame).add(uint64_t{to.counts});
     depth = std::max(depth, frames_[to.frame].depth);
   }
   const auto [first, last] = frame_numbers_.equal_range(hash.value());
@@ -262,6 +353,15 @@ ParserStates::Frame ParserStates::add_frame(std::vector<Return> returns) {
   frames_.push_back({std::move(returns), depth + 1});
   frame_numbers_.emplace(hash.value(), added);
   return added;
+}
+
+// The counts of a rule's state as they are numbered here.
+uint32_t ParserStates::copy_of_counts(RuleState state, uint32_t counts, const ParserStates& other) {
+  if (!has_records(state)) return counts;
+  Record record = other.records_[counts];
+  for (Expression& seen : record.seen) seen = arena_->copy_of(seen, *other.arena_);
+  sort_unique(record.seen);
+  return add_record(std::move(record));
 }
 
 std::vector<ParserStates::State> ParserStates::copies_of(std::span<const State> states, ParserStates& other) {
@@ -277,7 +377,7 @@ std::vector<ParserStates::State> ParserStates::copies_of(std::span<const State> 
   for (auto frame = around.rbegin(); frame != around.rend(); ++frame) {
     if (*frame == kBottom) continue;
     std::vector<Return> returns = other.frames_[*frame].returns;
-    for (Return& to : returns) to.frame = frames.at(to.frame);
+    for (Return& to : returns) to = {to.state, frames.at(to.frame), copy_of_counts(to.state, to.counts, other)};
     frames.emplace(*frame, add_frame(std::move(returns)));
   }
   std::unordered_map<State, State> copied = {{kDead, kDead}};
@@ -288,15 +388,22 @@ std::vector<ParserStates::State> ParserStates::copies_of(std::span<const State> 
       known->second = lexemes_->state_with_text(arena_->copy_of(other.lexemes_->expression(lexeme), *other.arena_));
     return known->second;
   };
+  const auto copy_position = [&](const Position& p) {
+    return Position{p.state, frames.at(p.frame), copy_of_counts(p.state, p.counts, other)};
+  };
   std::vector<State> copies;
   for (const State state : states) {
     if (!copied.contains(state)) {
       StateData data = other.states_[state];
       for (Item& item : data.items) {
-        item.position.frame = frames.at(item.position.frame);
+        item.position = copy_position(item.position);
         item.lexeme = copy_lexeme(item.lexeme);
+        if (item.text == 0) continue;
+        const std::string text = other.text(item.text);
+        item.text = kEmptyText;
+        for (const char c : text) item.text = add_text(item.text, static_cast<uint8_t>(c));
       }
-      for (Position& position : data.at_tokens) position.frame = frames.at(position.frame);
+      for (Position& position : data.at_tokens) position = copy_position(position);
       copied.emplace(state, add(std::move(data)));
     }
     copies.push_back(copied.at(state));

@@ -3,15 +3,18 @@
 // and states never change, so going back or trying another text costs nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "tessera/text/grammar/lexeme_states.h"
 #include "tessera/text/grammar/rules.h"
+#include "tessera/text/grammar/seen_values.h"
 
 namespace tessera::text::grammar {
 
@@ -27,13 +30,14 @@ class ParserStates {
   struct Position {
     RuleState state;
     Frame frame;
-    uint32_t count;  // of the rule's edges that count, no higher than it matters
+    uint32_t counts;  // of a rule with one counter and without captures its value; else a place in records_
     auto operator<=>(const Position&) const = default;
   };
   /// A place inside the lexemes that begin at a position.
   struct Item {
     Position position;
     LexemeStates::State lexeme;
+    uint32_t text = 0;  // so far of lexemes that may be captured, a place in texts_; otherwise 0
     auto operator<=>(const Item&) const = default;
   };
 
@@ -58,9 +62,15 @@ class ParserStates {
   /// it is complete those that end a text.
   std::span<const Item> items(State state) const { return states_[state].items; }
   State state_of(const Item& item) { return add({.items = {item}}); }
-  /// The state after the ends of lexemes with these tags.
+  /// The state after the ends of lexemes with these tags. It does not know the values of captured ones.
   State after_lexemes(const Position& position, std::span<const uint32_t> tags);
   bool has_token_edges(State state) const { return !states_[state].at_tokens.empty(); }
+  /// Whether a lexeme that begins at a position may be captured.
+  bool captures(const Position& position) const;
+  /// Whether a state is inside of such a lexeme.
+  bool has_text(State state) const {
+    return std::ranges::any_of(states_[state].items, [](const Item& item) { return item.text != 0; });
+  }
   /// The token sets of the edges that are open.
   std::vector<uint32_t> token_sets(State state) const;
 
@@ -69,14 +79,14 @@ class ParserStates {
 
   /// Whether a state had more ways than the limit. Then it lacks some of them.
   bool overflowed() const { return overflowed_ || lexemes_->overflowed(); }
-  size_t size() const { return states_.size(); }
+  size_t size() const { return states_.size() + records_.size() + texts_.size(); }
 
  private:
   // The place at which a call goes on when the rule ends. Calls at the same place of the text share a frame.
   struct Return {
     RuleState state;
     Frame frame;
-    uint32_t count;
+    uint32_t counts;
     auto operator<=>(const Return&) const = default;
   };
   struct FrameData {
@@ -90,21 +100,45 @@ class ParserStates {
     bool operator==(const StateData&) const = default;
   };
 
+  // Numbers of a call.
+  struct Record {
+    std::vector<uint32_t> counts{};  // by counter; those that are left out are 0
+    std::vector<Expression> seen{};  // the texts of captured values, sorted
+    auto operator<=>(const Record&) const = default;
+  };
+  struct Text {
+    uint32_t before;  // the text without its last byte
+    uint8_t byte;
+  };
+
   // Positions that are reached without text.
   class Closure;
 
   State add(StateData data);
   Frame add_frame(std::vector<Return> returns);
   LexemeStates::State first_lexeme(const Position& position);
-  void enter_lexeme(const Position& position, LexemeStates::State lexeme, std::vector<Item>& items, Closure& closure);
+  void enter_lexeme(const Item& item, std::vector<Item>& items, Closure& closure);
+  Expression lexeme_of(const Edge& edge, const Position& position);
+  Position after_lexeme(const Edge& edge, const Position& position, uint32_t text);
   bool is_open(const Edge& edge, const Position& position) const;
-  Position after(const Edge& edge, const Position& position) const;
+  Position after(const Edge& edge, const Position& position);
+  uint32_t count(const Position& position, uint32_t counter) const;
+  bool has_records(RuleState state) const;
+  uint32_t add_record(Record record);
+  uint32_t add_text(uint32_t before, uint8_t byte);
+  std::string text(uint32_t number) const;
+  uint32_t copy_of_counts(RuleState state, uint32_t counts, const ParserStates& other);
 
   const Rules* rules_;
   LexemeStates* lexemes_;
   ExpressionArena* arena_;
   std::vector<StateData> states_;
   std::vector<FrameData> frames_;
+  std::vector<Record> records_;  // the first is that of a call that begins
+  std::map<Record, uint32_t> record_numbers_;
+  std::vector<Text> texts_;  // 1 is the empty text
+  std::unordered_map<uint64_t, uint32_t> text_numbers_;  // by text before and byte
+  SeenValues seen_values_;
   std::unordered_multimap<uint64_t, State> state_numbers_;  // by hash
   std::unordered_multimap<uint64_t, Frame> frame_numbers_;
   std::unordered_map<uint64_t, State> steps_;  // by state and byte

@@ -4,6 +4,32 @@
 #include <unordered_set>
 
 namespace tessera::text::grammar {
+namespace {
+
+/// States that are reached, each to be visited once.
+class Reached {
+ public:
+  explicit Reached(size_t n_states) : is_reached_(n_states) {}
+
+  void add(RuleState state) {
+    if (is_reached_[state]) return;
+    is_reached_[state] = true;
+    open_.push_back(state);
+  }
+  bool contains(RuleState state) const { return is_reached_[state]; }
+  bool has_open() const { return !open_.empty(); }
+  RuleState take() {
+    const RuleState state = open_.back();
+    open_.pop_back();
+    return state;
+  }
+
+ private:
+  std::vector<bool> is_reached_;
+  std::vector<RuleState> open_;
+};
+
+}  // namespace
 
 RuleId Rules::add_rule(std::string name) {
   const auto id = static_cast<RuleId>(rules_.size());
@@ -18,14 +44,30 @@ RuleState Rules::add_state(RuleId rule) {
   return static_cast<RuleState>(states_.size() - 1);
 }
 
+void Rules::add_capture(RuleState from, const Capture& capture, Edge edge, ExpressionArena& arena) {
+  captures_.push_back(capture);
+  edge.kind = Edge::Kind::lexeme;
+  edge.value = arena.concat(std::vector{capture.before, capture.inside, capture.after});
+  edge.capture = static_cast<uint32_t>(captures_.size());
+  rules_[rule_of(from)].has_captures = true;
+  add_edge(from, edge);
+}
+
 uint32_t Rules::add_token_set(TokenSet set) {
   token_sets_.push_back(std::move(set));
   return static_cast<uint32_t>(token_sets_.size() - 1);
 }
 
-void Rules::set_counts(RuleId rule, uint32_t min, uint32_t max) {
-  rules_[rule].min_count = min;
-  rules_[rule].max_count = max;
+uint32_t Rules::add_counter(RuleId rule, const Counter& counter) {
+  rules_[rule].counters.push_back(counter);
+  return static_cast<uint32_t>(rules_[rule].counters.size() - 1);
+}
+
+uint32_t Rules::add_counter_list(std::vector<uint32_t> counters) {
+  const auto known = std::ranges::find(counter_lists_, counters);
+  if (known != counter_lists_.end()) return static_cast<uint32_t>(known - counter_lists_.begin());
+  counter_lists_.push_back(std::move(counters));
+  return static_cast<uint32_t>(counter_lists_.size() - 1);
 }
 
 std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena, BarrenRules barren) {
@@ -47,28 +89,21 @@ void Rules::find_texts() {
   for (RuleState from = 0; from < states_.size(); ++from)
     for (const Edge& edge : states_[from].edges)
       if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, edge.target);
-  std::vector<bool> is_reached(states_.size());
-  std::vector<RuleState> open;
-  std::vector<RuleId> found, next;
-  const auto reach = [&](RuleState state) {
-    if (is_reached[state]) return;
-    is_reached[state] = true;
-    open.push_back(state);
-  };
-  for (const Rule& rule : rules_) reach(rule.start);
-  for (uint32_t depth = 1; !open.empty(); ++depth) {
-    next.clear();
-    while (!open.empty()) {
-      const RuleState state = open.back();
-      open.pop_back();
-      if (is_end(state)) next.push_back(rule_of(state));
+  Reached reached(states_.size());
+  std::vector<RuleId> found;
+  for (const Rule& rule : rules_) reached.add(rule.start);
+  for (uint32_t depth = 1; reached.has_open(); ++depth) {
+    found.clear();
+    while (reached.has_open()) {
+      const RuleState state = reached.take();
+      if (is_end(state)) found.push_back(rule_of(state));
       for (const Edge& edge : states_[state].edges)
-        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) reach(edge.target);
+        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) reached.add(edge.target);
     }
-    for (const RuleId rule : next) facts_[rule] = {.has_text = true, .min_depth = depth};
-    for (const RuleId rule : next)
+    for (const RuleId rule : found) facts_[rule] = {.has_text = true, .min_depth = depth};
+    for (const RuleId rule : found)
       for (const auto& [from, to] : callers[rule])
-        if (is_reached[from]) reach(to);
+        if (reached.contains(from)) reached.add(to);
   }
 }
 
@@ -81,20 +116,12 @@ void Rules::remove_dead_ends() {
     });
     for (const Edge& edge : states_[from].edges) sources[edge.target].push_back(from);
   }
-  std::vector<bool> reaches_end(states_.size());
-  std::vector<RuleState> open;
-  const auto mark = [&](RuleState state) {
-    if (reaches_end[state]) return;
-    reaches_end[state] = true;
-    open.push_back(state);
-  };
-  for (const Rule& rule : rules_) mark(rule.end);
-  while (!open.empty()) {
-    const RuleState state = open.back();
-    open.pop_back();
-    for (const RuleState from : sources[state]) mark(from);
-  }
-  for (State& state : states_) std::erase_if(state.edges, [&](const Edge& edge) { return !reaches_end[edge.target]; });
+  Reached before_end(states_.size());
+  for (const Rule& rule : rules_) before_end.add(rule.end);
+  while (before_end.has_open())
+    for (const RuleState from : sources[before_end.take()]) before_end.add(from);
+  for (State& state : states_)
+    std::erase_if(state.edges, [&](const Edge& edge) { return !before_end.contains(edge.target); });
 }
 
 bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {
@@ -105,24 +132,17 @@ bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {
 // A rule is nullable if its end can be reached without text, whatever the counts.
 void Rules::find_nullable(const ExpressionArena& arena) {
   std::vector<std::vector<std::pair<RuleState, RuleState>>> callers(rules_.size());
-  std::vector<bool> is_reached(states_.size());
-  std::vector<RuleState> open;
-  const auto reach = [&](RuleState state) {
-    if (is_reached[state]) return;
-    is_reached[state] = true;
-    open.push_back(state);
-  };
-  for (const Rule& rule : rules_) reach(rule.start);
-  while (!open.empty()) {
-    const RuleState state = open.back();
-    open.pop_back();
+  Reached reached(states_.size());
+  for (const Rule& rule : rules_) reached.add(rule.start);
+  while (reached.has_open()) {
+    const RuleState state = reached.take();
     for (const Edge& edge : states_[state].edges) {
       if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(state, edge.target);
-      if (may_be_empty(edge, arena)) reach(edge.target);
+      if (may_be_empty(edge, arena)) reached.add(edge.target);
     }
     if (!is_end(state) || facts_[rule_of(state)].is_nullable) continue;
     facts_[rule_of(state)].is_nullable = true;
-    for (const auto& [from, to] : callers[rule_of(state)]) reach(to);
+    for (const auto& [from, to] : callers[rule_of(state)]) reached.add(to);
   }
 }
 
@@ -139,11 +159,11 @@ std::vector<RuleState> Rules::reached_empty(RuleState from, const ExpressionAren
 void Rules::find_empty_turns(const ExpressionArena& arena) {
   for (RuleState from = 0; from < states_.size(); ++from)
     for (const Edge& edge : states_[from].edges) {
-      if (!edge.adds_one || !may_be_empty(edge, arena)) continue;
+      if (edge.adds == 0 || !may_be_empty(edge, arena)) continue;
       const std::vector<RuleState> reached = reached_empty(edge.target, arena);
       if (std::ranges::find(reached, from) == reached.end()) continue;
       facts_[rule_of(from)].has_empty_turns = true;
-      rules_[rule_of(from)].min_count = 0;
+      for (const uint32_t counter : counter_list(edge.adds)) rules_[rule_of(from)].counters[counter].min = 0;
     }
 }
 

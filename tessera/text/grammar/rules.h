@@ -1,5 +1,5 @@
 // A grammar as a set of rules. Each rule is a small automaton whose edges are lexemes (regular texts), calls of rules,
-// and tokens. A call of a rule has a count, which edges change and ask for: it bounds repetitions without copies.
+// and tokens. A call of a rule has counters, which edges change and ask for: they bound repetitions without copies.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/text/grammar/expression.h"
+#include "tessera/text/grammar/json_spelling.h"
 
 namespace tessera::text::grammar {
 
@@ -24,8 +25,24 @@ struct Edge {
   Kind kind;
   uint32_t value;
   RuleState target;
-  bool adds_one = false;   // to the count; open while the count is below the rule's maximum
-  bool needs_min = false;  // open when the count has reached the rule's minimum
+  uint32_t adds = 0;       // list of counters, a place in Rules::counter_lists(); open while each is below its maximum
+  bool needs_min = false;  // open when all counters have reached their minimum
+  bool needs_room = false; // open while the first counter is below its maximum
+  uint32_t capture = 0;    // of a lexeme: place in Rules::captures(), 0 for none
+};
+
+/// A lexeme that may not have a value again that it had before in the same call of a rule.
+struct Capture {
+  Expression before, inside, after;  // the lexeme; its value is in the texts of `inside`
+  bool is_name;                      // inside of the quotes of a string; otherwise a JSON value that is no container
+};
+
+/// A number that each call of a rule has.
+struct Counter {
+  uint32_t min = 0, max = kUnbounded;
+  // A step that adds one to the first counter adds one to at most one of the counters that are apart. So no step is
+  // open after which these could not reach their minimum before the first counter reaches its maximum.
+  bool is_apart = false;
 };
 
 /// Tokens by id.
@@ -39,14 +56,23 @@ class Rules {
   struct Rule {
     std::string name;
     RuleState start = 0, end = 0;  // no edge leaves the end
-    uint32_t min_count = 0, max_count = kUnbounded;
+    std::vector<Counter> counters{};
+    bool has_captures = false;
   };
+  static constexpr uint32_t kFirstCounter = 1;  // the list of the first counter alone
 
   RuleId add_rule(std::string name);
   RuleState add_state(RuleId rule);
   void add_edge(RuleState from, Edge edge) { states_[from].edges.push_back(edge); }
+  void add_capture(RuleState from, const Capture& capture, Edge edge, ExpressionArena& arena);
+  /// The way in which captured values are written.
+  void set_writing(const JsonOutput& output) { output_ = output; }
+  const JsonOutput& writing() const { return output_; }
   uint32_t add_token_set(TokenSet set);
-  void set_counts(RuleId rule, uint32_t min, uint32_t max);
+  /// Returns the place of the counter among those of the rule.
+  uint32_t add_counter(RuleId rule, const Counter& counter);
+  /// The place of a list of counters for Edge::adds.
+  uint32_t add_counter_list(std::vector<uint32_t> counters);
   void set_start(RuleId rule) { start_ = rule; }
 
   /// Rules without a finite text, but for the start rule.
@@ -66,13 +92,15 @@ class Rules {
   RuleId rule_of(RuleState state) const { return states_[state].rule; }
   bool is_end(RuleState state) const { return rules_[rule_of(state)].end == state; }
   std::span<const Edge> edges(RuleState state) const { return states_[state].edges; }
+  const Capture& capture(uint32_t place) const { return captures_[place - 1]; }
+  std::span<const uint32_t> counter_list(uint32_t place) const { return counter_lists_[place]; }
   const TokenSet& token_set(uint32_t place) const { return token_sets_[place]; }
 
   /// Whether a rule has a finite text.
   bool has_text(RuleId rule) const { return facts_[rule].has_text; }
   /// The number of calls within calls that the least nested text of a rule needs, itself included.
   uint32_t min_depth(RuleId rule) const { return facts_[rule].min_depth; }
-  /// Whether the count of a rule can grow without text. Then its minimum is 0.
+  /// Whether a counter of a rule can grow without text. Then its minimum is 0.
   bool has_empty_turns(RuleId rule) const { return facts_[rule].has_empty_turns; }
   /// Rules that a rule can begin with have a higher rank.
   uint32_t rank(RuleId rule) const { return facts_[rule].rank; }
@@ -102,6 +130,9 @@ class Rules {
   std::vector<Rule> rules_;
   std::vector<State> states_;
   std::vector<TokenSet> token_sets_;
+  std::vector<Capture> captures_;
+  JsonOutput output_;
+  std::vector<std::vector<uint32_t>> counter_lists_ = {{}, {0}};
   std::vector<Facts> facts_;
   RuleId start_ = 0;
 };

@@ -235,10 +235,12 @@ class RuleBuilder {
       add_step(loop, span.to);
     } else {
       const RuleId counted = rules_.add_rule(rules_.rule(rule).name);
-      rules_.set_counts(counted, node.min, node.max);
+      rules_.add_counter(counted, {.min = node.min, .max = node.max});
       const RuleState start = rules_.rule(counted).start, body = rules_.add_state(counted);
-      rules_.add_edge(start,
-                      {.kind = Edge::Kind::lexeme, .value = ExpressionArena::kEmpty, .target = body, .adds_one = true});
+      rules_.add_edge(start, {.kind = Edge::Kind::lexeme,
+                              .value = ExpressionArena::kEmpty,
+                              .target = body,
+                              .adds = Rules::kFirstCounter});
       rules_.add_edge(start, {.kind = Edge::Kind::lexeme,
                               .value = ExpressionArena::kEmpty,
                               .target = rules_.rule(counted).end,

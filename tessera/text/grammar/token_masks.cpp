@@ -25,7 +25,7 @@ const TokenRow& TokenMasks::of(State state) {
     open.pop_back();
     if (!rows_.contains(top)) rows_.emplace(top, compute(top));
   }
-  return rows_.at(state);
+  return rows_.at(state).tokens;
 }
 
 // A state with one item and nothing else has the row of the item.
@@ -36,11 +36,13 @@ bool TokenMasks::is_item(State state) const {
 std::vector<TokenMasks::State> TokenMasks::needed_for(State state) {
   const std::vector<ParserStates::Item> items(states_->items(state).begin(), states_->items(state).end());
   std::vector<State> needed;
-  if (is_item(state)) {
-    if (tokens_of(items[0].lexeme).base) needed.push_back(base_state(items[0]));
-    return needed;
+  if (!is_item(state)) {
+    for (const ParserStates::Item& item : items) needed.push_back(states_->state_of(item));
+  } else if (items[0].text != 0) {
+    needed.push_back(states_->state_of({items[0].position, items[0].lexeme}));
+  } else if (tokens_of(items[0].lexeme).base) {
+    needed.push_back(base_state(items[0]));
   }
-  for (const ParserStates::Item& item : items) needed.push_back(states_->state_of(item));
   return needed;
 }
 
@@ -48,23 +50,37 @@ TokenMasks::State TokenMasks::base_state(const ParserStates::Item& item) {
   return states_->state_of({item.position, tokens_of(item.lexeme).base->state});
 }
 
-TokenRow TokenMasks::compute(State state) {
+TokenMasks::Row TokenMasks::compute(State state) {
   if (is_item(state)) return of_item(ParserStates::Item(states_->items(state)[0]));
-  TokenRow row(vocab_->n_tokens());
-  for (const State item : needed_for(state)) row.add(rows_.at(item));
-  for (const uint32_t set : states_->token_sets(state)) row.add(of_set(rules_->token_set(set)));
-  if (states_->is_complete(state)) row.add(vocab_->end_tokens());
+  Row row{TokenRow(vocab_->n_tokens())};
+  for (const State item : needed_for(state)) row.tokens.add(rows_.at(item).tokens);
+  for (const uint32_t set : states_->token_sets(state)) row.tokens.add(of_set(rules_->token_set(set)));
+  if (states_->is_complete(state)) row.tokens.add(vocab_->end_tokens());
   return row;
 }
 
-TokenRow TokenMasks::of_item(const ParserStates::Item& item) {
+TokenMasks::Row TokenMasks::of_item(const ParserStates::Item& item) {
+  if (item.text != 0) {
+    const State state = states_->state_of(item);
+    Row row = rows_.at(states_->state_of({item.position, item.lexeme}));
+    const auto does_not_fit = [&](int32_t id) {
+      return states_->next(state, vocab_->token(id).text) == ParserStates::kDead;
+    };
+    std::erase_if(row.to_try, does_not_fit);
+    row.tokens.add(row.to_try);
+    row.to_try.clear();
+    return row;
+  }
   const Known& known = tokens_of(item.lexeme);
-  TokenRow row(vocab_->n_tokens());
+  Row row{TokenRow(vocab_->n_tokens())};
   if (known.base) {
     row = rows_.at(base_state(item));
-    row.remove(known.tokens->removed());
+    row.tokens.remove(known.tokens->removed());
+    std::erase_if(row.to_try, [&](int32_t id) {
+      return std::ranges::find(known.tokens->removed(), id) != known.tokens->removed().end();
+    });
   }
-  row.add(known.tokens->inside());
+  row.tokens.add(known.tokens->inside());
   add_exits(known, item.position, row);
   return row;
 }
@@ -85,8 +101,9 @@ const TokenMasks::Known& TokenMasks::tokens_of(LexemeStates::State lexeme) {
   return known_.emplace(lexeme, std::move(known)).first->second;
 }
 
-void TokenMasks::add_exits(const Known& known, const ParserStates::Position& position, TokenRow& row) {
+void TokenMasks::add_exits(const Known& known, const ParserStates::Position& position, Row& row) {
   std::vector<int32_t> found;
+  std::vector<int32_t>* to_try = states_->captures(position) ? &row.to_try : nullptr;
   for (const LexemeTokens::Exit& exit : known.tokens->exits()) {
     std::vector<uint32_t> tags;
     for (const uint32_t place : exit.tags) tags.push_back(known.tags[place]);
@@ -97,27 +114,34 @@ void TokenMasks::add_exits(const Known& known, const ParserStates::Position& pos
     if (exit.nodes.empty()) continue;
     states_->live_bytes(after).for_each([&](uint8_t byte) {
       const VocabTree* rests = known.tokens->rests(exit, byte, vocab_->tree());
-      if (rests != nullptr) walk_rests(*rests, after, found);
+      if (rests != nullptr) walk_rests(*rests, after, found, to_try);
     });
   }
-  row.add(found);
+  row.tokens.add(found);
 }
 
-// Finds the tokens whose rests can follow a state.
-void TokenMasks::walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found) {
-  std::vector<State> path(to_size(rests.node(0).height) + 1);
-  path[0] = state;
+// Finds the tokens whose rests can follow a state. to_try: for those that read part of a value that may be captured.
+void TokenMasks::walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found,
+                            std::vector<int32_t>* to_try) {
+  struct Place {
+    State state;
+    bool has_capture;
+  };
+  std::vector<Place> path(to_size(rests.node(0).height) + 1);
+  path[0] = {state, false};
   const auto n_nodes = static_cast<uint32_t>(rests.nodes().size());
   for (uint32_t node = 1; node < n_nodes;) {
     const VocabTree::Node& data = rests.node(node);
-    const State then = states_->next(path[data.depth - 1U], data.byte);
-    path[data.depth] = then;
+    const Place& before = path[data.depth - 1U];
+    const State then = states_->next(before.state, data.byte);
     if (then == ParserStates::kDead) {
       node = data.end;
       continue;
     }
+    path[data.depth] = {then, before.has_capture || (to_try != nullptr && states_->has_text(then))};
+    std::vector<int32_t>& fitting = path[data.depth].has_capture ? *to_try : found;
     const auto tokens = rests.tokens(node);
-    found.insert(found.end(), tokens.begin(), tokens.end());
+    fitting.insert(fitting.end(), tokens.begin(), tokens.end());
     ++node;
   }
 }

@@ -31,14 +31,21 @@ class TokenMasks {
     std::vector<uint32_t> tags;
   };
 
+  // Tokens that fit a state. Those that read a captured value and then part of another one depend on the text of the
+  // first, which a row does not know.
+  struct Row {
+    TokenRow tokens;
+    std::vector<int32_t> to_try{};
+  };
+
   bool is_item(State state) const;
   std::vector<State> needed_for(State state);
-  TokenRow compute(State state);
-  TokenRow of_item(const ParserStates::Item& item);
+  Row compute(State state);
+  Row of_item(const ParserStates::Item& item);
   State base_state(const ParserStates::Item& item);
   const Known& tokens_of(LexemeStates::State lexeme);
-  void add_exits(const Known& known, const ParserStates::Position& position, TokenRow& row);
-  void walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found);
+  void add_exits(const Known& known, const ParserStates::Position& position, Row& row);
+  void walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found, std::vector<int32_t>* to_try);
   TokenRow of_set(const TokenSet& set) const;
 
   const Rules* rules_;
@@ -46,7 +53,7 @@ class TokenMasks {
   LexemeStates* lexemes_;
   ParserStates* states_;
   const MaskVocab* vocab_;
-  std::unordered_map<State, TokenRow> rows_;
+  std::unordered_map<State, Row> rows_;
   std::unordered_map<LexemeStates::State, Known> known_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <expected>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "tessera/text/grammar/rules.h"
@@ -22,13 +23,19 @@ class SchemaEmitter {
 
  private:
   using Done = std::expected<void, GrammarError>;
+  class Members;
 
   RuleId rule_of(Term term);
   Done emit_rule(Term term, RuleId rule);
   Expression text_of(const Shape& shape);
   Done emit_array(const ArrayShape& array, RuleId rule);
   Done emit_object(const ObjectShape& object, RuleId rule);
-  void add_lexeme(RuleState from, Expression lexeme, RuleState to, bool adds_one = false, bool needs_min = false);
+  std::expected<bool, GrammarError> is_possible(Term term);
+  std::expected<Expression, GrammarError> scalar_texts(Term term);
+  class Items;
+
+  void add_lexeme(RuleState from, Expression lexeme, RuleState to, uint32_t adds = 0, bool needs_min = false);
+  void add_value(RuleState from, Term term, RuleState to, uint32_t adds = 0);
   Expression symbol(std::string_view text);
 
   NormalForms* forms_;

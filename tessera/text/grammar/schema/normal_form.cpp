@@ -57,6 +57,17 @@ GrammarError NormalForms::refusal(Place place, std::string_view keyword, std::st
 
 Place NormalForms::keyword(Place place, std::string_view name) const { return document_->member(place, name); }
 
+GrammarError NormalForms::at(Term term, GrammarError error) const {
+  const Terms::Node* node = &algebra_->terms().node(term);
+  if (node->kind == Terms::Kind::all) {
+    const auto is_schema = [&](Term part) { return algebra_->terms().node(part).kind == Terms::Kind::schema; };
+    const auto part = std::ranges::find_if(node->parts, is_schema);
+    if (part != node->parts.end()) node = &algebra_->terms().node(*part);
+  }
+  if (!error.pointer.empty() || node->kind != Terms::Kind::schema) return error;
+  return refusal(node->place, error.keyword, std::move(error.message));
+}
+
 // A term after all terms that its shapes are made of.
 std::expected<const Shapes*, GrammarError> NormalForms::of(Term root) {
   struct Step {
@@ -457,8 +468,7 @@ Shape NormalForms::shape_of_value(Place place) {
       const auto value = Decimal::parse(document_->text(place));
       if (!value) return {.type = ShapeType::number};  // no text
       const NumberLanguage& numbers = algebra_->numbers();
-      const Expression above = arena.complement(numbers.above(*value));
-      Shape shape = {.type = ShapeType::number, .text = arena.all_of({numbers.all(), numbers.at_least(*value), above})};
+      Shape shape = {.type = ShapeType::number, .text = numbers.equal(*value)};
       if (algebra_->spelling().output().writing == JsonWriting::plain)
         shape.written =
             arena.any_of(arena.literal(document_->text(place)), arena.all_of(shape.text, numbers.written_integers()));

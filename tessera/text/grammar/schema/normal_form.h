@@ -29,6 +29,9 @@ class NormalForms {
   /// The shapes of a term. Errors: a keyword that cannot be enforced, or a schema that is not valid.
   std::expected<const Shapes*, GrammarError> of(Term root);
 
+  /// An error of a term, with the pointer to it if it has none yet.
+  GrammarError at(Term term, GrammarError error) const;
+
  private:
   using Place = Document::Place;
   using Outcome = std::expected<Shapes, GrammarError>;

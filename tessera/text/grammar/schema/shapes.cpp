@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/text/grammar/seen_values.h"
 #include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
@@ -115,6 +116,16 @@ bool ShapeAlgebra::has_name(Expression language, std::string_view name) {
 // Each integer has a text of the writing.
 bool ShapeAlgebra::is_empty(const Shape& shape) {
   return is_empty(shape.is_integer ? arena_->all_of(shape.text, numbers_.written_integers()) : shape.text);
+}
+
+bool ShapeAlgebra::has_values(Expression texts, uint32_t n) {
+  SeenValues values(*arena_, spelling_.output());
+  for (; n > 0; --n) {
+    const auto text = states_->shortest_text(texts);
+    if (!text) return false;
+    texts = arena_->all_of(texts, arena_->complement(values.texts_of(*text, false)));
+  }
+  return true;
 }
 
 Term ShapeAlgebra::term_of(const ObjectShape& object, const std::string& name) {

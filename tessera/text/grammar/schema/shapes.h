@@ -121,6 +121,8 @@ class ShapeAlgebra {
   Expression both_texts(Expression a, Expression b) const;
   /// Whether no number or string has the shape.
   bool is_empty(const Shape& shape);
+  /// Whether a language of JSON values that are no containers has at least n of them.
+  bool has_values(Expression texts, uint32_t n);
   bool is_empty(Expression expression) { return states_->state_of(expression) == LexemeStates::kDead; }
 
   /// Nothing if the result has more than kMaxShapes, or cannot be a union of shapes.

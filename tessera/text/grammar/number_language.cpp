@@ -222,6 +222,11 @@ Expression NumberLanguage::at_least(const Decimal& bound) const {
   return bound.is_zero() ? arena_->any_of(all_sizes, negative) : sizes(bound, false);
 }
 
+Expression NumberLanguage::decimals() const {
+  const Expression minus = arena_->optional(arena_->literal("-"));
+  return arena_->concat(std::vector{minus, whole(kUnbounded), fraction_digits()});
+}
+
 std::optional<Expression> NumberLanguage::multiples(const Decimal& factor) const {
   // The factor as an integer: times 10 for each digit after the point.
   const std::string digits = factor.integer + factor.fraction;
@@ -246,7 +251,7 @@ std::optional<Expression> NumberLanguage::multiples(const Decimal& factor) const
     if (j == n_fraction)  // further digits are zeros
       tail = j == 0 ? arena_->optional(arena_->concat(point, arena_->concat(digit('0', '0'), zeros))) : zeros;
     found.push_back(arena_->concat(std::vector{minus, divided, tail}));
-    // One digit less: the factor must divide ten times the number.
+    // With one digit less after the point, the digits are multiples if ten times their number is.
     modulus /= modulus % 10 == 0 ? 10 : modulus % 5 == 0 ? 5 : modulus % 2 == 0 ? 2 : 1;
   }
   return arena_->any_of(std::move(found));

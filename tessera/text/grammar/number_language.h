@@ -38,6 +38,8 @@ class NumberLanguage {
 
   /// Integers as the writing wants them. Part of integers().
   Expression written_integers() const;
+  /// Numbers without an exponent.
+  Expression decimals() const;
   /// Multiples of a factor above 0, without an exponent. Nothing if the factor, scaled to an integer, is above 10,000.
   std::optional<Expression> multiples(const Decimal& factor) const;
 

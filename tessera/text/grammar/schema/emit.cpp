@@ -77,7 +77,11 @@ Expression SchemaEmitter::text_of(const Shape& shape) {
     case ShapeType::number: {
       const NumberLanguage& numbers = algebra_->numbers();
       Expression text = shape.text;
-      for (const Decimal& factor : shape.factors) text = arena_->all_of(text, *numbers.multiples(factor));
+      for (const Factor& factor : shape.factors) {
+        const Expression multiples = *numbers.multiples(factor.value);
+        text = arena_->all_of(text, factor.is_excluded ? arena_->all_of(numbers.decimals(), arena_->complement(multiples))
+                                                       : multiples);
+      }
       if (shape.is_integer) text = arena_->all_of(text, numbers.written_integers());
       const Expression written = arena_->all_of(text, shape.written);
       return algebra_->is_empty(written) ? text : written;

@@ -379,7 +379,7 @@ std::expected<void, GrammarError> NormalForms::narrow_numbers(Place place, Shape
   if (*value == Decimal{.integer = "1"})
     shape.is_integer = true;
   else
-    shape.factors.push_back(*value);
+    shape.factors.push_back({*value});
   return {};
 }
 

@@ -340,12 +340,14 @@ std::optional<Shapes> ShapeAlgebra::complement(const Shape& shape) {
   switch (shape.type) {
     case ShapeType::number:
     case ShapeType::string: {
-      if (!shape.factors.empty()) return std::nullopt;
       const Expression text = arena_->all_of(same->text, arena_->complement(shape.text));
       if (!is_empty(text)) broken->push_back({.type = shape.type, .text = text});
       if (shape.is_integer)
         broken->push_back(
             {.type = shape.type, .text = arena_->all_of(same->text, arena_->complement(numbers_.integers()))});
+      for (const Factor& factor : shape.factors)
+        broken->push_back(
+            {.type = shape.type, .text = same->text, .factors = {{factor.value, !factor.is_excluded}}});
       break;
     }
     case ShapeType::array:

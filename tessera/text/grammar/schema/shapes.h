@@ -88,6 +88,12 @@ struct ObjectShape {
   Expression evaluated = ExpressionArena::kNothing;  // names that a keyword looked at, for unevaluatedProperties
 };
 
+/// A condition on numbers: to be a multiple of a factor, or not to be one.
+struct Factor {
+  Decimal value;
+  bool is_excluded = false;
+};
+
 struct Shape {
   ShapeType type;
   Expression text = ExpressionArena::kNothing;  // of a number; of a string the text inside the quotes
@@ -95,7 +101,7 @@ struct Shape {
   // The texts of a number that are written if there are any: a constant is written as in the schema,
   // or as an integer.
   Expression written = ExpressionArena::kAnything;
-  std::vector<Decimal> factors{};  // of a number, which is a multiple of each
+  std::vector<Factor> factors{};  // of a number
   std::shared_ptr<const ArrayShape> array{};
   std::shared_ptr<const ObjectShape> object{};
 };

@@ -117,7 +117,7 @@ std::expected<std::vector<Term>, GrammarError> NormalForms::needs_of_schema(Plac
     const Place reference = keyword(place, name);
     if (reference == Document::kNone) continue;
     if (!document_->is(reference, Kind::string)) return std::unexpected(refusal(place, name, "want a string"));
-    const auto target = references_->resolve(place, document_->text(reference));
+    const auto target = references_->resolve(place, name, document_->text(reference));
     if (!target) return std::unexpected(refusal(place, name, target.error()));
     needs.push_back(terms.schema(*target));
     if (references_->draft() <= Draft::draft7) return needs;
@@ -183,27 +183,23 @@ NormalForms::Outcome NormalForms::of_schema(Place place) {
   };
   const Place reference = keyword(place, "$ref");
   if (reference != Document::kNone && references_->draft() <= Draft::draft7)
-    return known(*references_->resolve(place, document_->text(reference)));
+    return known(*references_->resolve(place, "$ref", document_->text(reference)));
   auto own = own_shapes(place);
   if (!own) return own;
   Shapes shapes = std::move(*own);
   for (const std::string_view name : {"$ref", "$dynamicRef", "$recursiveRef"}) {
     const Place to = keyword(place, name);
     if (to == Document::kNone) continue;
-    if (const auto done = join(shapes, known(*references_->resolve(place, document_->text(to))), name); !done)
+    if (const auto done = join(shapes, known(*references_->resolve(place, name, document_->text(to))), name); !done)
       return std::unexpected(done.error());
   }
   if (const Place list = keyword(place, "allOf"); list != Document::kNone)
     for (const Place element : document_->elements(list))
       if (const auto done = join(shapes, known(element), "allOf"); !done) return std::unexpected(done.error());
   if (const Place list = keyword(place, "anyOf"); list != Document::kNone) {
-    Shapes any;
-    for (const Place element : document_->elements(list)) {
-      auto either = algebra_->either(any, known(element));
-      if (!either) return std::unexpected(refusal(place, "anyOf", std::string(kTooLarge)));
-      any = std::move(*either);
-    }
-    if (const auto done = join(shapes, any, "anyOf"); !done) return std::unexpected(done.error());
+    const auto any = any_of(list);
+    if (!any) return std::unexpected(refusal(place, "anyOf", std::string(kTooLarge)));
+    if (const auto done = join(shapes, *any, "anyOf"); !done) return std::unexpected(done.error());
   }
   if (const Place list = keyword(place, "oneOf"); list != Document::kNone) {
     auto one = one_of(place, list, shapes);
@@ -226,11 +222,25 @@ NormalForms::Outcome NormalForms::of_schema(Place place) {
   return with_unevaluated(place, std::move(*dependent));
 }
 
+// Where it matters which alternatives have looked at a member, values of several alternatives are shapes of their own.
+std::optional<Shapes> NormalForms::any_of(Place list) {
+  std::optional<Shapes> any = Shapes();
+  for (const Place element : document_->elements(list)) {
+    const auto all = references_->has_unevaluated() ? algebra_->both(*any, known(element)) : Shapes();
+    if (!all) return std::nullopt;
+    any = algebra_->either(*any, known(element));
+    if (any) any = algebra_->either(*any, *all);
+    if (!any) return std::nullopt;
+  }
+  return any;
+}
+
 const Shapes& NormalForms::known_always() const { return *shapes_.at(Terms::kAlways); }
 
 NormalForms::Outcome NormalForms::if_then_else(Place place, Place condition, const Shapes& shapes) {
   const Place then = keyword(place, "then"), otherwise = keyword(place, "else");
-  if (then == Document::kNone && otherwise == Document::kNone) return shapes;
+  const bool has_branch = then != Document::kNone || otherwise != Document::kNone;
+  if (!has_branch && !references_->has_unevaluated()) return shapes;
   const auto side = [&](const std::optional<Shapes>& side_shapes, Place branch) -> std::optional<Shapes> {
     if (!side_shapes) return std::nullopt;
     auto both = algebra_->both(shapes, *side_shapes);
@@ -495,10 +505,11 @@ Shape NormalForms::shape_of_value(Place place) {
 
 // A name that is there asks for other names, or for a schema.
 NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) {
+  // Later drafts know `dependencies` only as an option, which validators have.
   const bool is_old = references_->draft() <= Draft::draft7;
   for (const std::string_view name : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const Place map = keyword(place, name);
-    if (map == Document::kNone || (name == "dependencies") != is_old) continue;
+    if (map == Document::kNone || (name != "dependencies" && is_old)) continue;
     if (!document_->is(map, Kind::object)) return std::unexpected(refusal(place, name, "want an object"));
     for (const Document::Member& member : document_->members(map)) {
       const Shapes any = algebra_->everything();
@@ -548,10 +559,13 @@ NormalForms::Outcome NormalForms::with_unevaluated(Place place, Shapes shapes) {
     const Term term = algebra_->terms().schema(more);
     for (Shape& shape : shapes) {
       if (shape.type != ShapeType::array || shape.array->n_evaluated == SIZE_MAX) continue;
-      if (!shape.array->contains.empty())
-        return std::unexpected(refusal(place, "unevaluatedItems", "beside contains it is not supported"));
+      Terms& terms = algebra_->terms();
+      Term rest = term;
+      if (references_->draft() >= Draft::draft2020)  // items that `contains` asks for are evaluated
+        for (const Term evaluated : shape.array->evaluated)
+          rest = terms.negation(terms.all_of(terms.negation(rest), terms.negation(evaluated)));
       ArrayShape others = {
-          .prefix = std::vector<Term>(shape.array->n_evaluated, Terms::kAlways), .rest = term, .n_evaluated = SIZE_MAX};
+          .prefix = std::vector<Term>(shape.array->n_evaluated, Terms::kAlways), .rest = rest, .n_evaluated = SIZE_MAX};
       shape.array = std::make_shared<const ArrayShape>(algebra_->both(*shape.array, others));
     }
   }

@@ -51,6 +51,7 @@ class NormalForms {
   Outcome values_of(Place place, Shapes shapes);
   Shape shape_of_value(Place place);
   Outcome with_dependencies(Place place, Shapes shapes);
+  std::optional<Shapes> any_of(Place list);
   Outcome one_of(Place place, Place list, const Shapes& shapes);
   Outcome if_then_else(Place place, Place condition, const Shapes& shapes);
   std::expected<Expression, GrammarError> names_of(Place place);

@@ -35,6 +35,7 @@ std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
     const auto most =
         has_bounds ? count(place, "maxContains", kUnbounded) : std::expected<uint32_t, GrammarError>(kUnbounded);
     if (!least || !most) return std::unexpected(!least ? least.error() : most.error());
+    array.evaluated.push_back(terms.schema(contained));
     if (*least > 0 || *most != kUnbounded)
       array.contains.push_back({.term = terms.schema(contained), .min = *least, .max = *most});
   }

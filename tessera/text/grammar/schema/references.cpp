@@ -164,7 +164,12 @@ void References::collect_at(Place place, std::vector<Place>& open) {
   for (const std::string_view name : {"$anchor", "$dynamicAnchor"})
     if (const std::string* anchor = text_of(name); anchor != nullptr && !is_old)
       anchors_.emplace(fmt::format("{}#{}", base_of(place), *anchor), place);
+  if (const std::string* anchor = text_of("$dynamicAnchor"); anchor != nullptr) ++n_dynamic_anchors_[*anchor];
+  const Place recursive = document_->member(place, "$recursiveAnchor");
+  if (recursive != Document::kNone && document_->is(recursive, Kind::boolean) && document_->boolean(recursive))
+    ++n_dynamic_anchors_[""];
   for (const Document::Member& member : document_->members(place)) {
+    has_unevaluated_ |= member.name.starts_with("unevaluated");
     const auto is_in = [&](const auto& names) { return std::ranges::find(names, member.name) != std::end(names); };
     if (is_in(kSchemaKeywords) && document_->is(member.value, Kind::object)) open.push_back(member.value);
     if (is_in(kListKeywords) && document_->is(member.value, Kind::array))
@@ -182,7 +187,14 @@ const std::string& References::base_of(Place place) const {
   }
 }
 
-std::expected<Place, std::string> References::resolve(Place at, std::string_view reference) const {
+std::expected<Place, std::string> References::resolve(Place at, std::string_view keyword,
+                                                      std::string_view reference) const {
+  if (keyword != "$ref") {
+    const std::string_view name = fragment_of(reference);
+    const auto anchors = n_dynamic_anchors_.find(name);
+    if (anchors != n_dynamic_anchors_.end() && anchors->second > 1)
+      return std::unexpected(fmt::format("reference {} has several dynamic anchors", quote_text(reference, 100)));
+  }
   const std::string uri = resolve_uri(base_of(at), reference);
   const auto resource = resources_.find(uri);
   if (resource == resources_.end())

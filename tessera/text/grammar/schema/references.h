@@ -22,8 +22,12 @@ class References {
 
   Draft draft() const { return draft_; }
 
-  /// The schema that a $ref or $dynamicRef at a place leads to. Errors: words.
-  std::expected<Place, std::string> resolve(Place at, std::string_view reference) const;
+  /// Whether a schema of the document asks what other keywords have looked at.
+  bool has_unevaluated() const { return has_unevaluated_; }
+
+  /// The schema that the value of a keyword ($ref, $dynamicRef, $recursiveRef) at a place leads to. Errors: words, also
+  /// for a dynamic reference whose target depends on the way to it.
+  std::expected<Place, std::string> resolve(Place at, std::string_view keyword, std::string_view reference) const;
 
  private:
   explicit References(const Document& document) : document_(&document) {}
@@ -37,6 +41,8 @@ class References {
   std::map<Place, std::string> bases_;                   // of schemas with an identifier, and of the document
   std::map<std::string, Place, std::less<>> resources_;  // by identifier
   std::map<std::string, Place, std::less<>> anchors_;    // by identifier, # and name
+  std::map<std::string, size_t, std::less<>> n_dynamic_anchors_;  // by name; of $recursiveAnchor the name is empty
+  bool has_unevaluated_ = false;
 };
 
 /// A reference from a base, as RFC 3986 resolves it, without its fragment.

@@ -172,6 +172,8 @@ ArrayShape ShapeAlgebra::both(const ArrayShape& a, const ArrayShape& b) {
   joined.max = std::min(a.max, b.max);
   joined.contains = a.contains;
   joined.contains.insert(joined.contains.end(), b.contains.begin(), b.contains.end());
+  joined.evaluated = a.evaluated;
+  joined.evaluated.insert(joined.evaluated.end(), b.evaluated.begin(), b.evaluated.end());
   joined.is_unique = a.is_unique || b.is_unique;
   joined.n_evaluated = std::max(a.n_evaluated, b.n_evaluated);
   return joined;

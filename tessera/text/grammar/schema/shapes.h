@@ -67,7 +67,8 @@ struct ArrayShape {
   uint32_t min = 0, max = kUnbounded;
   std::vector<Contains> contains{};
   bool is_unique = false;
-  size_t n_evaluated = 0;  // items that a keyword looked at, for unevaluatedItems; SIZE_MAX: all
+  size_t n_evaluated = 0;         // items that a keyword looked at, for unevaluatedItems; SIZE_MAX: all
+  std::vector<Term> evaluated{};  // so are items that fulfil one of these
 };
 
 /// Members by name: those listed, and all others by languages of names that have no name in common.

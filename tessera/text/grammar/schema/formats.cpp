@@ -70,9 +70,10 @@ std::string hostname() { return hostname_of("A-Za-z0-9"); }
 constexpr std::string_view kInternational =
     "\\u{a0}-\\u{d7ff}\\u{f900}-\\u{fdcf}\\u{fdf0}-\\u{ffef}\\u{10000}-\\u{dfffd}";
 
-std::string email_of(const std::string& letters) {
-  const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + letters + "-]+";
-  const std::string quoted = "\"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e" + letters + "]|\\\\[\\x20-\\x7e])*\"";
+// RFC 5321; RFC 6531 allows all characters outside of ASCII before the @.
+std::string email_of(const std::string& local_letters, const std::string& letters) {
+  const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + local_letters + "-]+";
+  const std::string quoted = "\"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e" + local_letters + "]|\\\\[\\x20-\\x7e])*\"";
   const std::string label =
       "[A-Za-z0-9" + letters + "](?:[A-Za-z0-9" + letters + "-]{0,61}[A-Za-z0-9" + letters + "])?";
   return "(?:" + atom + "(?:\\." + atom + ")*|" + quoted + ")@(?:" + label + "(?:\\." + label + ")*|\\[(?:" + ipv4() +
@@ -85,13 +86,14 @@ struct UriGrammar {
 };
 UriGrammar uri_grammar(const std::string& letters) {
   const std::string unreserved = "A-Za-z0-9._~" + letters;
+  const std::string private_use = letters.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}";
   const std::string encoded = "%[0-9A-Fa-f]{2}", sub = "!$&'()*+,;=";
   const auto characters = [&](const std::string& more) {
     return "(?:[" + unreserved + sub + more + "-]|" + encoded + ")";
   };
   const std::string pchar = characters(":@");
   const std::string user = characters(":") + "*@", name = characters("") + "*";
-  const std::string future = "v[0-9A-Fa-f]+\\.[" + unreserved + sub + ":-]+";
+  const std::string future = "[vV][0-9A-Fa-f]+\\.[" + unreserved + sub + ":-]+";
   const std::string host = "(?:\\[(?:" + ipv6() + "|" + future + ")\\]|" + name + ")";
   const std::string authority = "(?:" + user + ")?" + host + "(?::[0-9]*)?";
   const std::string rest = "(?:/" + pchar + "*)*";
@@ -100,7 +102,7 @@ UriGrammar uri_grammar(const std::string& letters) {
   return {.scheme = "[A-Za-z][A-Za-z0-9+.-]*",
           .hier_part = "(?:(?://" + authority + rest + ")|" + absolute + "|" + pchar + "+" + rest + "|)",
           .relative_part = "(?:(?://" + authority + rest + ")|" + absolute + "|" + no_colon + rest + "|)",
-          .query = "(?:\\?(?:" + characters(":@/?") + ")*)?",
+          .query = "(?:\\?(?:" + characters(":@/?" + private_use) + ")*)?",
           .fragment = "(?:#(?:" + characters(":@/?") + ")*)?"};
 }
 std::string uri_of(const std::string& letters) {
@@ -114,7 +116,7 @@ std::string uri_reference_of(const std::string& letters) {
 
 // RFC 6570.
 std::string uri_template() {
-  const std::string literal = "[\\x21\\x23\\x24\\x26\\x28-\\x3b\\x3d\\x3f-\\x5b\\x5d\\x5f\\x61-\\x7a\\x7e" +
+  const std::string literal = "[\\x21\\x23\\x24\\x26-\\x3b\\x3d\\x3f-\\x5b\\x5d\\x5f\\x61-\\x7a\\x7e" +
                               std::string(kInternational) + "]|%[0-9A-Fa-f]{2}";
   const std::string character = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})";
   const std::string name = character + "(?:\\.?" + character + ")*";
@@ -127,17 +129,21 @@ std::string json_pointer() { return "(?:/(?:[^~/]|~[01])*)*"; }
 // Regular expressions with groups nested three deep: a part of them that is certainly valid.
 std::string regex() {
   const std::string quantifier = "(?:[*+?]\\?{0,1}|\\{[0-9]{1,3},?\\}\\?{0,1})?";
-  const std::string escape = "\\\\(?:[dDwWsStnrfv0^$\\\\.*+?()\\[\\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
+  const std::string escape = "\\\\(?:[dDwWsStnrfv0^$\\\\.*+?()\\[\\]{}|/]|c[A-Za-z]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})";
   const std::string single = "(?:[^\\\\^$.*+?()\\[\\]{}|]|\\.|" + escape + ")";
-  const std::string set = "\\[\\^?(?:[A-Za-z0-9_ .,:;@#%&=<>!~'\"/]|a-z|A-Z|0-9|" + escape + ")+\\]";
-  std::string atom = "(?:" + single + "|" + set + ")";
+  const std::string set = "\\[\\^?(?:[A-Za-z0-9_ .,:;@#%&=<>!~'\"/]|a-z|A-Z|0-9|" + escape + ")*\\]";
+  const std::string character = "(?:" + single + "|" + set + ")";
+  std::string part = character + quantifier;
   const auto alternatives = [&](const std::string& of) {
-    const std::string sequence = "(?:\\^)?(?:" + of + quantifier + ")*(?:\\$)?";
+    const std::string sequence = "(?:\\^)?(?:" + of + ")*(?:\\$)?";
     return sequence + "(?:\\|" + sequence + ")*";
   };
-  for (int depth = 0; depth < 3; ++depth)
-    atom = "(?:" + single + "|" + set + "|\\((?:\\?:)?" + alternatives(atom) + "\\))";
-  return alternatives(atom);
+  for (int depth = 0; depth < 3; ++depth) {
+    const std::string inside = alternatives(part);
+    const std::string group = "\\((?:\\?:)?" + inside + "\\)", assertion = "\\(\\?<?[=!]" + inside + "\\)";
+    part = "(?:(?:" + character + "|" + group + ")" + quantifier + "|" + assertion + ")";
+  }
+  return alternatives(part);
 }
 
 std::string uuid() {
@@ -154,8 +160,8 @@ constexpr FormatRow kFormats[] = {
     {"time", time},
     {"date-time", [] { return date() + "[Tt]" + time(); }},
     {"duration", duration},
-    {"email", [] { return email_of(""); }},
-    {"idn-email", [] { return email_of(std::string(kInternational)); }},
+    {"email", [] { return email_of("", ""); }},
+    {"idn-email", [] { return email_of("\\u{80}-\\u{10ffff}", std::string(kInternational)); }},
     {"hostname", hostname},
     {"idn-hostname", [] { return hostname_of("A-Za-z0-9" + std::string(kInternational)); }},
     {"ipv4", ipv4},

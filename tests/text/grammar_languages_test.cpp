@@ -140,6 +140,46 @@ TEST(GrammarSchemas, ObjectsArraysAndStrings) {
   }
 }
 
+TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
+  const Texts cases[] = {
+      {R"({"properties": {"a": {}, "b": {}}, "required": ["a"], "maxProperties": 2})",
+       {R"({"a":1})", R"({"b":1,"a":2})", R"({"c":1,"a":2})"},
+       {R"({"b":1})", R"({"b":1,"c":2,"a":3})", R"({"a":1,"a":2})", R"({"c":1,"d":2})"}},
+      {R"({"additionalProperties": {"type": "integer"}, "minProperties": 2})",
+       {R"({"x":1,"y":2})", R"({"x":1,"xy":2,"y":3})"},
+       {R"({"x":1})", R"({"x":1,"x":2})", R"({"x":1,"y":2,"x":3})"}},
+      {R"({"type": "array", "uniqueItems": true, "items": {"type": ["number", "string", "boolean"]}})",
+       {"[]", R"([1,"1",2,true])", R"(["a","ab"])"},
+       {"[1,2,1]", R"(["a","b","a"])", "[1,1.0]", "[true,false,true]", "[0,-0]"}},
+      {R"({"type": "array", "contains": {"type": "string"}, "minContains": 2, "maxItems": 3})",
+       {R"(["a","b"])", R"([1,"a","b"])", R"(["a",1,"b"])"},
+       {"[]", R"(["a"])", R"([1,2,"a"])", R"(["a",1,2])"}},
+      {R"({"type": "array", "contains": {"type": "string"}, "maxContains": 1})",
+       {R"(["a"])", R"([1,"a",2])"},
+       {"[]", "[1]", R"(["a","b"])"}},
+      {R"({"type": "object", "not": {"properties": {"a": {"type": "integer"}}, "additionalProperties": false}})",
+       {R"({"a":"x"})", R"({"b":1})", R"({"a":1,"b":2})", R"({"b":1,"a":1})"},
+       {"{}", R"({"a":1})"}},
+      {R"({"type": "integer", "not": {"multipleOf": 3}})", {"1", "-7", "40"}, {"0", "3", "-12"}},
+  };
+  for (const Texts& c : cases) {
+    const GrammarResult grammar = Grammar::from_json_schema(c.source, {.order = JsonOrder::any});
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
+TEST(GrammarSchemas, TooFewDifferentItemsAreNoValue) {
+  const auto error = [](std::string_view min) {
+    const GrammarResult grammar = Grammar::from_json_schema(
+        R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 1.0]}, "minItems": )" + std::string(min) +
+        "}");
+    return grammar ? "no error" : grammar.error().text();
+  };
+  EXPECT_EQ(error("2"), "no error");
+  EXPECT_EQ(error("3"), "json_schema#: no value satisfies it");
+}
+
 TEST(GrammarSchemas, ErrorsNameThePlace) {
   const auto error = [](std::string_view source) {
     const GrammarResult grammar = Grammar::from_json_schema(source);

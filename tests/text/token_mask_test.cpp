@@ -116,6 +116,36 @@ TEST(TokenMask, EqualsBruteForceOnRealSchemas) {
   EXPECT_GT(n_masks, 5'000u);
 }
 
+// Names and items that may not come again, members in any order, and conditions on some item.
+TEST(TokenMask, EqualsBruteForceWhereValuesMayNotRepeat) {
+  struct Case {
+    std::string schema, text;
+  };
+  const Case cases[] = {
+      {R"({"additionalProperties": {"type": "integer"}})", R"({"a":1,"ab":2,"b":3})"},
+      {R"({"properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"], "maxProperties": 3})",
+       R"({"b":1,"a":[2],"c":3})"},
+      {R"({"type": "array", "uniqueItems": true, "items": {"enum": ["a", "ab", "b", 1, true]}, "minItems": 3})",
+       R"(["ab","a",1])"},
+      {R"({"type": "array", "uniqueItems": true, "items": {"type": ["string", "integer"]}})", R"(["a","aa",1,11])"},
+      {R"({"type": "array", "contains": {"const": 1}, "minContains": 2, "maxContains": 2, "maxItems": 4})",
+       R"([0,1,"b",1])"},
+      {R"({"not": {"additionalProperties": {"type": "integer"}}, "type": "object"})", R"({"a":1,"b":"a"})"},
+  };
+  Rng rng(5);
+  for (const JsonOrder order : {JsonOrder::schema, JsonOrder::any})
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.schema);
+      const GrammarResult grammar = Grammar::from_json_schema(c.schema, {.order = order});
+      ASSERT_TRUE(grammar) << grammar.error().text();
+      std::set<std::string> parts = {"\",\"", "\":", "a\":1,\"a\"", "a\",\"a\"", "\":1,\"a\":", "1,1", "b\",\"ab\"]"};
+      add_parts(c.text, parts);
+      const auto vocab = vocab_of(parts);
+      for (int round = 0; round < 4; ++round)
+        walk(Matcher(*grammar, vocab), *vocab, c.text, rng, order == JsonOrder::schema);
+    }
+}
+
 std::shared_ptr<const Grammar> gbnf(std::string_view source) {
   const GrammarResult grammar = Grammar::from_gbnf(source);
   EXPECT_TRUE(grammar) << grammar.error().text();

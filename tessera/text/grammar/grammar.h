@@ -28,8 +28,7 @@ class Grammar {
   /// A regular expression of ECMA-262 that the whole text must match.
   static GrammarResult from_regex(std::string_view pattern);
 
-  /// The JSON texts of the values that a schema allows. In progress: uniqueItems, contains and members in any order are
-  /// not supported yet.
+  /// The JSON texts of the values that a schema allows.
   static GrammarResult from_json_schema(std::string_view schema, const JsonOutput& output = {},
                                         bool enforces_formats = true);
 

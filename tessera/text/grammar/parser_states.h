@@ -136,7 +136,7 @@ class ParserStates {
   std::vector<FrameData> frames_;
   std::vector<Record> records_;  // the first is that of a call that begins
   std::map<Record, uint32_t> record_numbers_;
-  std::vector<Text> texts_;  // 1 is the empty text
+  std::vector<Text> texts_;                              // 1 is the empty text
   std::unordered_map<uint64_t, uint32_t> text_numbers_;  // by text before and byte
   SeenValues seen_values_;
   std::unordered_multimap<uint64_t, State> state_numbers_;  // by hash

@@ -25,10 +25,10 @@ struct Edge {
   Kind kind;
   uint32_t value;
   RuleState target;
-  uint32_t adds = 0;       // list of counters, a place in Rules::counter_lists(); open while each is below its maximum
-  bool needs_min = false;  // open when all counters have reached their minimum
-  bool needs_room = false; // open while the first counter is below its maximum
-  uint32_t capture = 0;    // of a lexeme: place in Rules::captures(), 0 for none
+  uint32_t adds = 0;        // list of counters, a place in Rules::counter_lists(); open while each is below its maximum
+  bool needs_min = false;   // open when all counters have reached their minimum
+  bool needs_room = false;  // open while the first counter is below its maximum
+  uint32_t capture = 0;     // of a lexeme: place in Rules::captures(), 0 for none
 };
 
 /// A lexeme that may not have a value again that it had before in the same call of a rule.

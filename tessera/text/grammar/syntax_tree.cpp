@@ -237,10 +237,9 @@ class RuleBuilder {
       const RuleId counted = rules_.add_rule(rules_.rule(rule).name);
       rules_.add_counter(counted, {.min = node.min, .max = node.max});
       const RuleState start = rules_.rule(counted).start, body = rules_.add_state(counted);
-      rules_.add_edge(start, {.kind = Edge::Kind::lexeme,
-                              .value = ExpressionArena::kEmpty,
-                              .target = body,
-                              .adds = Rules::kFirstCounter});
+      rules_.add_edge(
+          start,
+          {.kind = Edge::Kind::lexeme, .value = ExpressionArena::kEmpty, .target = body, .adds = Rules::kFirstCounter});
       rules_.add_edge(start, {.kind = Edge::Kind::lexeme,
                               .value = ExpressionArena::kEmpty,
                               .target = rules_.rule(counted).end,

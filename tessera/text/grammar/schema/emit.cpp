@@ -79,8 +79,8 @@ Expression SchemaEmitter::text_of(const Shape& shape) {
       Expression text = shape.text;
       for (const Factor& factor : shape.factors) {
         const Expression multiples = *numbers.multiples(factor.value);
-        text = arena_->all_of(text, factor.is_excluded ? arena_->all_of(numbers.decimals(), arena_->complement(multiples))
-                                                       : multiples);
+        text = arena_->all_of(
+            text, factor.is_excluded ? arena_->all_of(numbers.decimals(), arena_->complement(multiples)) : multiples);
       }
       if (shape.is_integer) text = arena_->all_of(text, numbers.written_integers());
       const Expression written = arena_->all_of(text, shape.written);

@@ -81,9 +81,8 @@ class SchemaEmitter::Items {
   std::expected<bool, GrammarError> can_have_items() {
     const bool has_max = std::ranges::any_of(contains_, [](const Contains& c) { return c.max != kUnbounded; });
     for (uint32_t i = 0; i < contains_.size(); ++i) {
-      const auto n_fulfilling = std::ranges::count_if(rest_ways_, [&](const Way& way) {
-        return std::ranges::find(way.fulfils, i + 1) != way.fulfils.end();
-      });
+      const auto n_fulfilling = std::ranges::count_if(
+          rest_ways_, [&](const Way& way) { return std::ranges::find(way.fulfils, i + 1) != way.fulfils.end(); });
       const bool can_fulfil = has_rest_ && n_fulfilling > 0;
       if (n_prefix_ > 0 && (has_max || (contains_[i].min > 0 && !can_fulfil)))
         return std::unexpected(refused_items("contains", "beside items by position it is not supported"));
@@ -157,10 +156,8 @@ class SchemaEmitter::Items {
     RuleState before = from;
     if (n_items > 0) {
       before = rules_.add_state(rule_);
-      rules_.add_edge(from, {.kind = Edge::Kind::lexeme,
-                             .value = comma,
-                             .target = before,
-                             .needs_room = !counters.empty()});
+      rules_.add_edge(from,
+                      {.kind = Edge::Kind::lexeme, .value = comma, .target = before, .needs_room = !counters.empty()});
     }
     for (const Way& way : ways) emitter_.add_value(before, way.term, to, adds_of(way));
     return {};

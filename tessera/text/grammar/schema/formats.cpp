@@ -86,7 +86,8 @@ struct UriGrammar {
 };
 UriGrammar uri_grammar(const std::string& letters) {
   const std::string unreserved = "A-Za-z0-9._~" + letters;
-  const std::string private_use = letters.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}";
+  const std::string private_use =
+      letters.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}";
   const std::string encoded = "%[0-9A-Fa-f]{2}", sub = "!$&'()*+,;=";
   const auto characters = [&](const std::string& more) {
     return "(?:[" + unreserved + sub + more + "-]|" + encoded + ")";

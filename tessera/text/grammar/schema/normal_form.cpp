@@ -222,7 +222,7 @@ NormalForms::Outcome NormalForms::of_schema(Place place) {
   return with_unevaluated(place, std::move(*dependent));
 }
 
-// Where it matters which alternatives have looked at a member, values of several alternatives are shapes of their own.
+// If unevaluated members matter, the values that several alternatives have in common are shapes of their own.
 std::optional<Shapes> NormalForms::any_of(Place list) {
   std::optional<Shapes> any = Shapes();
   for (const Place element : document_->elements(list)) {

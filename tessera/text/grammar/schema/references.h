@@ -38,9 +38,9 @@ class References {
 
   const Document* document_;
   Draft draft_ = Draft::draft2020;
-  std::map<Place, std::string> bases_;                   // of schemas with an identifier, and of the document
-  std::map<std::string, Place, std::less<>> resources_;  // by identifier
-  std::map<std::string, Place, std::less<>> anchors_;    // by identifier, # and name
+  std::map<Place, std::string> bases_;                            // of schemas with an identifier, and of the document
+  std::map<std::string, Place, std::less<>> resources_;           // by identifier
+  std::map<std::string, Place, std::less<>> anchors_;             // by identifier, # and name
   std::map<std::string, size_t, std::less<>> n_dynamic_anchors_;  // by name; of $recursiveAnchor the name is empty
   bool has_unevaluated_ = false;
 };

@@ -348,8 +348,7 @@ std::optional<Shapes> ShapeAlgebra::complement(const Shape& shape) {
         broken->push_back(
             {.type = shape.type, .text = arena_->all_of(same->text, arena_->complement(numbers_.integers()))});
       for (const Factor& factor : shape.factors)
-        broken->push_back(
-            {.type = shape.type, .text = same->text, .factors = {{factor.value, !factor.is_excluded}}});
+        broken->push_back({.type = shape.type, .text = same->text, .factors = {{factor.value, !factor.is_excluded}}});
       break;
     }
     case ShapeType::array:

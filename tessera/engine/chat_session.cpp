@@ -165,21 +165,29 @@ Result<> ChatSession::compute(std::vector<int32_t> tokens, const CancelToken* ca
   return generator_->start(prompt_, cancel, n_common, progress);
 }
 
-// Lets the chain choose only what makes a reply with an answer of the grammar.
-Result<> ChatSession::constrain(sample::Chain& chain, std::string_view prompt_tail, const ChatOptions& options) {
-  if (!options.grammar) return {};
+Result<std::unique_ptr<GrammarMask>> ChatSession::create_mask(const Constraint& constraint) {
   const text::Vocab& vocab = engine_->vocab();
   const text::grammar::FindToken find_control = [&](std::string_view text) -> std::optional<int32_t> {
     const auto id = vocab.find(text);
     return id && vocab.type(*id) == text::TokenType::control ? id : std::nullopt;
   };
-  const bool may_reason = options.enable_thinking.value_or(true);
-  auto grammar =
-      text::reply_grammar(chat_template_.reply_family(), *options.grammar, prompt_tail, may_reason, find_control);
+  auto grammar = text::reply_grammar(chat_template_.reply_family(),
+                                     {.answer = constraint.answer.get(), .tools = constraint.tools},
+                                     constraint.prompt_tail, constraint.may_reason, find_control);
   if (!grammar) return fail(ErrorCode::invalid_argument, "{}", grammar.error().text());
   if (!mask_vocab_) mask_vocab_ = mask_vocab(*engine_);
-  TESSERA_ASSIGN(auto mask, GrammarMask::create(engine_, mask_vocab_, std::move(*grammar)));
-  chain.constrain(std::move(mask));
+  return GrammarMask::create(engine_, mask_vocab_, std::move(*grammar));
+}
+
+// Lets the chain choose only what makes a reply with an answer of the grammar, or with right calls. Replies of one
+// conversation mostly have the same grammar, and its states are kept.
+Result<> ChatSession::constrain(sample::Chain& chain, const Constraint& constraint) {
+  if (!constraint.answer && constraint.tools.empty()) return {};
+  if (!mask_ || constraint != constraint_ || !mask_->allowed()) {
+    TESSERA_ASSIGN(mask_, create_mask(constraint));
+    constraint_ = constraint;
+  }
+  chain.constrain(mask_->clone());
   return {};
 }
 
@@ -192,7 +200,11 @@ Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatO
   }
   TESSERA_ASSIGN(auto chain, sample::Chain::create(options.sampling, sampling_vocab(engine_),
                                                    static_cast<int32_t>(session_.n_ctx())));
-  TESSERA_TRY(constrain(*chain, fitted.prompt.generation_prompt, options));
+  const bool has_calls = chat_template_.reply_family().shape != text::ReplyShape::text;
+  TESSERA_TRY(constrain(*chain, {.answer = options.grammar,
+                                 .tools = options.constrains_calls && has_calls ? tools : std::vector<text::ReplyTool>(),
+                                 .prompt_tail = fitted.prompt.generation_prompt,
+                                 .may_reason = options.enable_thinking.value_or(true)}));
   note_stored();
   chain_ = std::move(chain);
   messages_ = std::move(messages);

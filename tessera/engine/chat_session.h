@@ -24,6 +24,7 @@ struct ChatOptions {
   std::optional<bool> enable_thinking{};
   std::optional<std::string> reasoning_effort{};
   std::shared_ptr<const text::grammar::Grammar> grammar{};  // of the answer after the reasoning; null: any text
+  bool constrains_calls = true;                             // calls of tools follow their schemas
   sample::SamplerParams sampling{};                         // with a seed
   GenerateOptions generate{};                               // context_shift and n_keep are not used
   bool drops_turns = true;  // leave out the oldest turns when the context is full; false: an error, or the end
@@ -78,6 +79,16 @@ class ChatSession {
   StopReason stop_reason() const { return stop_; }
 
  private:
+  // All that the grammar of a reply depends on.
+  struct Constraint {
+    std::shared_ptr<const text::grammar::Grammar> answer{};
+    std::vector<text::ReplyTool> tools{};
+    std::string prompt_tail{};
+    bool may_reason = true;
+
+    bool operator==(const Constraint&) const = default;
+  };
+
   Result<text::ChatPrompt> render(std::span<const text::ChatMessage> messages, const ChatOptions& options) const;
   Result<TokenizedPrompt> tokenize(std::span<const text::ChatMessage> messages, const ChatOptions& options,
                                    size_t n_dropped) const;
@@ -85,7 +96,8 @@ class ChatSession {
                                      size_t n_dropped, int64_t n_room) const;
   size_t n_dropped_before(std::span<const text::ChatMessage> messages) const;
   Result<int64_t> keep_common(std::span<const int32_t> tokens);
-  Result<> constrain(sample::Chain& chain, std::string_view prompt_tail, const ChatOptions& options);
+  Result<std::unique_ptr<GrammarMask>> create_mask(const Constraint& constraint);
+  Result<> constrain(sample::Chain& chain, const Constraint& constraint);
   Result<> compute(std::vector<int32_t> tokens, const CancelToken* cancel, const PromptProgress& progress);
   void note_stored();
   Result<bool> drop_turns(const CancelToken* cancel);
@@ -96,6 +108,8 @@ class ChatSession {
   text::ChatTemplate chat_template_;
   std::vector<int32_t> stored_;                                 // tokens of the sequence
   std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;  // once a grammar needs it
+  Constraint constraint_;                                       // of mask_
+  std::unique_ptr<GrammarMask> mask_;                           // of the start of a reply, which the next one may use
 
   // Of the present reply.
   std::vector<text::ChatMessage> messages_;

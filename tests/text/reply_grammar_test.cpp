@@ -25,7 +25,7 @@ bool is_reply(std::string_view family_name, std::string_view prompt_tail, bool m
     return found == controls.end() ? std::nullopt : std::optional(static_cast<int32_t>(found - controls.begin()));
   };
   const auto answer = Grammar::from_json_schema(R"({"const": [1]})");
-  const auto reply = reply_grammar(*family, **answer, prompt_tail, may_reason, find);
+  const auto reply = reply_grammar(*family, {.answer = answer->get()}, prompt_tail, may_reason, find);
   EXPECT_TRUE(reply);
   Matcher matcher(*reply, std::make_shared<const grammar::MaskVocab>(tokens));
   for (size_t i = 0; i < pieces.size(); ++i) {

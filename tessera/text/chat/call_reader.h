@@ -90,6 +90,15 @@ std::unique_ptr<CallReader> create_code_reader(const CallContext& context);
 /// Length limit of the names of tools and arguments, and of ids, that end at a mark.
 inline constexpr size_t kMaxCallNameBytes = 256;
 
+/// Around the text of a value.
+inline constexpr std::string_view kCdataBegin = "<![CDATA[";
+inline constexpr std::string_view kCdataEnd = "]]>";
+
+/// After the name of a built-in tool.
+inline constexpr std::string_view kBuiltinCall = ".call(";
+/// Tools whose calls are code.
+inline constexpr std::string_view kCodeTools[] = {"python", "code_interpreter"};
+
 /// Returns how many bytes at the front of text are blanks.
 inline size_t count_blanks(std::string_view text) {
   const size_t n = text.find_first_not_of(kJsonBlanks);

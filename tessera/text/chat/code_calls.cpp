@@ -8,9 +8,6 @@
 namespace tessera::text {
 namespace {
 
-constexpr std::string_view kBuiltinCall = ".call(";
-constexpr std::string_view kCodeTools[] = {"python", "code_interpreter"};
-
 bool is_identifier_byte(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

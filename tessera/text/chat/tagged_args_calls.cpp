@@ -15,9 +15,6 @@
 namespace tessera::text {
 namespace {
 
-constexpr std::string_view kCdataBegin = "<![CDATA[";
-constexpr std::string_view kCdataEnd = "]]>";
-
 class TaggedArgsReader final : public CallReader {
  public:
   TaggedArgsReader(const CallContext& context, const CallStart& start)

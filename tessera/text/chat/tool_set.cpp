@@ -100,7 +100,8 @@ Result<std::vector<ReplyTool>> parse_reply_tools(std::string_view json) {
     const std::string_view function = wrapped.empty() ? definition : wrapped;
     auto name = json_string(json_member(function, "name"));
     if (!name) return fail(ErrorCode::format, "tools[{}]: has no name", tools.size());
-    tools.push_back({std::move(*name), std::string(json_member(function, "parameters"))});
+    const bool is_strict = json_member(function, "strict") != "false";
+    tools.push_back({std::move(*name), std::string(json_member(function, "parameters")), is_strict});
   }
   return tools;
 }

@@ -17,7 +17,10 @@ namespace tessera::text {
 /// A tool as a request describes it.
 struct ReplyTool {
   std::string name;
-  std::string parameters;  // JSON text of the schema of the arguments
+  std::string parameters;  // JSON text of the schema of the arguments; empty: the tool takes none
+  bool is_strict = true;   // calls follow the schema; false: the arguments may be any object
+
+  bool operator==(const ReplyTool&) const = default;
 };
 
 /// Reads a JSON list of definitions: functions with a name and parameters, or objects that hold one as "function".
@@ -34,6 +37,7 @@ class JsonTypes {
   bool has(JsonType type) const { return (bits_ >> static_cast<unsigned>(type) & 1) != 0; }
   bool is_only_string() const { return bits_ == 1u << static_cast<unsigned>(JsonType::string); }
   bool is_unknown() const { return bits_ == 0; }
+  bool has_number() const { return has(JsonType::number) || has(JsonType::integer); }
 
  private:
   uint8_t bits_ = 0;

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <expected>
-#include <functional>
-#include <optional>
 #include <string_view>
 
 #include "tessera/text/grammar/expression.h"
@@ -12,9 +10,6 @@
 #include "tessera/text/grammar/rules.h"
 
 namespace tessera::text::grammar {
-
-/// Finds a token by its text: the id, or nothing.
-using FindToken = std::function<std::optional<int32_t>(std::string_view text)>;
 
 /// Adds the rules of a source, with the start rule "root". Rules whose texts are regular become lexemes of others.
 /// Errors have a line and a column.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include "tessera/text/grammar/regex_language.h"
-#include "tessera/text/grammar/schema/emit.h"
+#include "tessera/text/grammar/schema/schema_rules.h"
 #include "tessera/text/grammar/utf8_expression.h"
+#include "tessera/text/utf8.h"
 
 namespace tessera::text::grammar {
 namespace {
@@ -14,8 +15,12 @@ constexpr std::string_view kOverLimits = "the grammar needs more states or more 
 }  // namespace
 
 std::string GrammarError::text() const {
-  return is_of_schema ? fmt::format("json_schema#{}: {}", pointer, message)
-                      : fmt::format("grammar: {}:{}: {}", line, column, message);
+  if (is_of_schema) {
+    const std::string of_schema = fmt::format("json_schema#{}: {}", pointer, message);
+    return tool.empty() ? of_schema : fmt::format("tool {}: {}", quote_text(tool), of_schema);
+  }
+  if (!tool.empty()) return fmt::format("tool {}: {}", quote_text(tool), message);
+  return fmt::format("grammar: {}:{}: {}", line, column, message);
 }
 
 GrammarResult Grammar::finish(std::shared_ptr<Grammar> grammar) {
@@ -52,23 +57,18 @@ GrammarResult Grammar::from_regex(std::string_view pattern) {
 }
 
 GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutput& output, bool enforces_formats) {
-  const auto schema_error = [](std::string message) {
-    return std::unexpected(GrammarError{.message = std::move(message), .is_of_schema = true});
-  };
-  const auto document = Document::parse(schema);
-  if (!document) return schema_error(std::string(document.error().message()));
-  const auto references = References::create(*document);
-  if (!references) return schema_error(references.error());
+  auto source = SchemaSource::parse(schema);
+  if (!source) return std::unexpected(source.error());
   std::shared_ptr<Grammar> grammar(new Grammar);
   ExpressionArena& arena = grammar->expressions_;
-  LexemeStates& states = grammar->lexemes_;
-  Terms terms;
-  ShapeAlgebra algebra(arena, states, terms, JsonSpelling(arena, output));
-  NormalForms forms(*document, *references, algebra, {.enforces_formats = enforces_formats});
   grammar->rules_.set_writing(output);
-  SchemaEmitter emitter(forms, algebra, grammar->rules_);
-  const auto root = emitter.emit(terms.schema(0));
-  if (states.overflowed()) return schema_error(std::string(kOverLimits));
+  SchemaRules rules(*source, {arena, grammar->lexemes_, grammar->rules_}, JsonSpelling(arena, output),
+                    {.enforces_formats = enforces_formats});
+  const auto root = rules.emitter.emit(source->root());
+  const auto schema_error = [](std::string_view message) {
+    return std::unexpected(GrammarError{.message = std::string(message), .is_of_schema = true});
+  };
+  if (grammar->lexemes_.overflowed()) return schema_error(kOverLimits);
   if (!root) return std::unexpected(root.error());
   grammar->rules_.set_start(*root);
   const auto done = grammar->rules_.finish(arena, Rules::BarrenRules::are_left_out);
@@ -76,11 +76,16 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   return finish(std::move(grammar));
 }
 
-GrammarResult Grammar::around(const Grammar& inner,
-                              FunctionRef<RuleId(ExpressionArena&, Rules&, RuleId inner_start)> build) {
-  std::shared_ptr<Grammar> grammar(new Grammar(inner));
+GrammarResult Grammar::from_rules(const Grammar* inner,
+                                  FunctionRef<std::expected<RuleId, GrammarError>(GrammarParts&)> build) {
+  std::shared_ptr<Grammar> grammar(inner == nullptr ? new Grammar : new Grammar(*inner));
   Rules& rules = grammar->rules_;
-  rules.set_start(build(grammar->expressions_, rules, rules.start()));
+  grammar->expressions_.limit_steps(kMaxCompileSteps);
+  GrammarParts parts{grammar->expressions_, grammar->lexemes_, rules};
+  const auto start = build(parts);
+  if (!start) return std::unexpected(start.error());
+  if (grammar->lexemes_.overflowed()) return std::unexpected(GrammarError{.message = std::string(kOverLimits)});
+  rules.set_start(*start);
   const auto done = rules.finish(grammar->expressions_, Rules::BarrenRules::are_left_out);
   if (!done) return std::unexpected(GrammarError{.message = done.error().message});
   return finish(std::move(grammar));

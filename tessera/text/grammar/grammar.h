@@ -13,6 +13,13 @@
 
 namespace tessera::text::grammar {
 
+/// A grammar that is being made.
+struct GrammarParts {
+  ExpressionArena& expressions;
+  LexemeStates& lexemes;
+  Rules& rules;
+};
+
 class Grammar;
 using GrammarResult = std::expected<std::shared_ptr<const Grammar>, GrammarError>;
 
@@ -32,10 +39,10 @@ class Grammar {
   static GrammarResult from_json_schema(std::string_view schema, const JsonOutput& output = {},
                                         bool enforces_formats = true);
 
-  /// A grammar whose start rule build() adds to the rules of another one. Errors: build() has made a rule that has no
-  /// text or begins with itself.
-  static GrammarResult around(const Grammar& inner,
-                              FunctionRef<RuleId(ExpressionArena&, Rules&, RuleId inner_start)> build);
+  /// A grammar whose start rule build() makes, besides the rules of another grammar if one is given. Errors: those of
+  /// build(); the start rule has no text, or a rule begins with itself.
+  static GrammarResult from_rules(const Grammar* inner,
+                                  FunctionRef<std::expected<RuleId, GrammarError>(GrammarParts&)> build);
 
   const Rules& rules() const { return rules_; }
   const ExpressionArena& expressions() const { return expressions_; }

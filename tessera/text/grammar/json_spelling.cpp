@@ -55,10 +55,21 @@ ByteSet hex_digits(uint32_t first, uint32_t last) {
   return set;
 }
 
+// The one escape that the plain writing has for a code point.
+std::string plain_escape(uint32_t code_point) {
+  const auto found = std::ranges::find(kShortEscapes, code_point, &ShortEscape::code_point);
+  if (found != std::end(kShortEscapes)) return {'\\', found->letter};
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return std::string("\\u00") + kDigits[code_point / 16] + kDigits[code_point % 16];
+}
+
 }  // namespace
 
-JsonSpelling::JsonSpelling(ExpressionArena& arena, const JsonOutput& output)
-    : arena_(&arena), output_(output), raw_(raw_code_points()) {}
+JsonSpelling::JsonSpelling(ExpressionArena& arena, const JsonOutput& output, StringForm form)
+    : arena_(&arena),
+      output_(output),
+      form_(form),
+      raw_(form == StringForm::raw ? all_code_points() : raw_code_points()) {}
 
 Expression JsonSpelling::space(SpacePlace place) const {
   const auto bytes = [&](std::string_view text) {
@@ -88,18 +99,23 @@ Expression JsonSpelling::quoted(Expression inside) const {
 
 Expression JsonSpelling::raw(const CodePointSet& set) const { return utf8_of(*arena_, set.intersection(raw_)); }
 
-// The one escape that the plain spelling has for a code point.
-Expression JsonSpelling::escaped_plain(uint32_t code_point) const {
-  const auto found = std::ranges::find(kShortEscapes, code_point, &ShortEscape::code_point);
-  if (found != std::end(kShortEscapes)) return arena_->literal(std::string{'\\', found->letter});
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return arena_->literal(std::string("\\u00") + kDigits[code_point / 16] + kDigits[code_point % 16]);
+std::string JsonSpelling::plain_text(std::string_view text) const {
+  std::string spelled;
+  for (const char c : text) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte >= 0x80 || contains(raw_, byte))
+      spelled += c;
+    else
+      spelled += plain_escape(byte);
+  }
+  return spelled;
 }
 
 Expression JsonSpelling::code_points(const CodePointSet& set) const {
   std::vector<Expression> found = {raw(set)};
+  if (form_ == StringForm::raw) return found[0];
   for (uint32_t code_point = 0; code_point <= '\\'; ++code_point)
-    if (!contains(raw_, code_point) && contains(set, code_point)) found.push_back(escaped_plain(code_point));
+    if (!contains(raw_, code_point) && contains(set, code_point)) found.push_back(arena_->literal(plain_escape(code_point)));
   if (output_.writing == JsonWriting::any) {
     if (contains(set, '/')) found.push_back(arena_->literal("\\/"));
     found.push_back(hex_escapes(set));

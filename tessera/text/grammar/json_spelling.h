@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -39,9 +40,15 @@ enum class SpacePlace : uint8_t {
   separator,  // after , and :
 };
 
+/// How the characters of a string are written.
+enum class StringForm : uint8_t {
+  json,  // with the escapes of JSON
+  raw,   // as they are
+};
+
 class JsonSpelling {
  public:
-  JsonSpelling(ExpressionArena& arena, const JsonOutput& output);
+  JsonSpelling(ExpressionArena& arena, const JsonOutput& output, StringForm form = StringForm::json);
 
   Expression space(SpacePlace place) const;
 
@@ -51,6 +58,8 @@ class JsonSpelling {
   Expression code_point(uint32_t code_point);
   /// All characters of a UTF-8 text.
   Expression text(std::string_view text);
+  /// One of these texts: that of the plain writing.
+  std::string plain_text(std::string_view text) const;
 
   /// A string in quotes, from the texts inside.
   Expression quoted(Expression inside) const;
@@ -59,12 +68,12 @@ class JsonSpelling {
 
  private:
   Expression raw(const CodePointSet& set) const;
-  Expression escaped_plain(uint32_t code_point) const;
   Expression hex_escapes(const CodePointSet& set) const;
   Expression hex_range(uint32_t first, uint32_t last) const;
 
   ExpressionArena* arena_;
   JsonOutput output_;
+  StringForm form_;
   CodePointSet raw_;                                // code points that stand in a string as they are
   std::unordered_map<uint32_t, Expression> known_;  // of code points
 };

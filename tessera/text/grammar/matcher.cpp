@@ -29,13 +29,19 @@ struct Matcher::Automaton {
         lexemes(expressions, grammar->lexemes(), 4 * kManyLexemes),
         states(grammar->rules(), lexemes, expressions) {
     if (vocab) masks.emplace(grammar->rules(), expressions, lexemes, states, *vocab);
+    note_size();
+  }
+
+  /// Remembers the present size as that of the states that are needed.
+  void note_size() {
     n_first_lexemes = lexemes.size();
+    n_first_states = states.size();
     n_first_expressions = expressions.n_nodes();
   }
 
   /// Whether a text that goes on should do so with fewer states.
   bool is_large() const {
-    return lexemes.size() > n_first_lexemes + kManyLexemes || states.size() > kManyStates ||
+    return lexemes.size() > n_first_lexemes + kManyLexemes || states.size() > n_first_states + kManyStates ||
            expressions.n_nodes() > n_first_expressions + kManyExpressions;
   }
 
@@ -46,7 +52,7 @@ struct Matcher::Automaton {
   LexemeStates lexemes;
   ParserStates states;
   std::optional<TokenMasks> masks;
-  size_t n_first_lexemes = 0, n_first_expressions = 0;
+  size_t n_first_lexemes = 0, n_first_states = 0, n_first_expressions = 0;
 };
 
 Matcher::Matcher(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const MaskVocab> vocab)
@@ -64,6 +70,7 @@ std::unique_lock<std::mutex> Matcher::lock() {
   if (!automaton_->is_large()) return lock;
   auto fresh = std::make_shared<Automaton>(automaton_->grammar, automaton_->vocab);
   states_ = fresh->states.copies_of(states_, automaton_->states);
+  fresh->note_size();
   lock.unlock();
   automaton_ = std::move(fresh);
   return std::unique_lock(automaton_->mutex);
@@ -89,7 +96,7 @@ bool Matcher::accept_token(int32_t id) {
   if (vocab == nullptr || !vocab->contains(id) || states_.back() == kEnded) return false;
   const MaskVocab::Token& token = vocab->token(id);
   const std::string_view text = token.ends_text ? std::string_view() : token.text;
-  const ParserStates::State then = automaton_->states.next_token(states_.back(), id, text);
+  const ParserStates::State then = automaton_->states.next_token(states_.back(), id, text, token.ends_text);
   const bool ends = token.ends_text && automaton_->states.is_complete(states_.back());
   if (then == ParserStates::kDead && !ends) return false;
   states_.push_back(then);

@@ -270,7 +270,7 @@ ParserStates::State ParserStates::next(State state, std::string_view text) {
   return state;
 }
 
-ParserStates::State ParserStates::next_token(State state, int32_t token, std::string_view text) {
+ParserStates::State ParserStates::next_token(State state, int32_t token, std::string_view text, bool ends_text) {
   const State by_text = text.empty() ? kDead : next(state, text);
   if (states_[state].at_tokens.empty()) return by_text;
   StateData data = states_[by_text];
@@ -280,7 +280,8 @@ ParserStates::State ParserStates::next_token(State state, int32_t token, std::st
       if (edge.kind != Edge::Kind::tokens || !is_open(edge, position)) continue;
       const TokenSet& set = rules_->token_set(edge.value);
       const bool is_listed = std::ranges::find(set.ids, token) != set.ids.end();
-      if (is_listed != set.is_complement) closure.add(after(edge, position));
+      const bool is_other = !is_listed && !ends_text && (text.empty() || !set.has_no_text);
+      if (set.is_complement ? is_other : is_listed) closure.add(after(edge, position));
     }
   closure.run();
   return add(std::move(data));

@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/text/grammar/expression.h"
@@ -49,7 +52,11 @@ struct Counter {
 struct TokenSet {
   std::vector<int32_t> ids{};
   bool is_complement = false;  // all but these, and but those that end a text
+  bool has_no_text = false;    // of those, only the control tokens
 };
+
+/// Finds a token by its text: the id, or nothing.
+using FindToken = std::function<std::optional<int32_t>(std::string_view text)>;
 
 class Rules {
  public:

@@ -48,13 +48,13 @@ constexpr uint64_t kMaxLexemeCount = 10'000;
 
 // The parts of a rule come after their children, so one pass forward gives the regular parts their expressions, and one
 // pass backward gives the others their states.
-class RuleBuilder {
+class SyntaxRules {
  public:
   using Part = SyntaxTree::Part;
   using Name = SyntaxTree::Name;
   using Node = SyntaxTree::Node;
 
-  RuleBuilder(const SyntaxTree& tree, ExpressionArena& arena, Rules& rules)
+  SyntaxRules(const SyntaxTree& tree, ExpressionArena& arena, Rules& rules)
       : tree_(tree),
         arena_(arena),
         rules_(rules),
@@ -264,7 +264,7 @@ class RuleBuilder {
 };
 
 void SyntaxTree::build(Name start, ExpressionArena& arena, Rules& rules) const {
-  RuleBuilder(*this, arena, rules).build(start);
+  SyntaxRules(*this, arena, rules).build(start);
 }
 
 }  // namespace tessera::text::grammar

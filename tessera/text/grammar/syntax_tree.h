@@ -50,7 +50,7 @@ class SyntaxTree {
   void build(Name start, ExpressionArena& arena, Rules& rules) const;
 
  private:
-  friend class RuleBuilder;
+  friend class SyntaxRules;
 
   Part add(Node node, std::span<const Part> children);
   std::span<const Part> children(const Node& node) const {

@@ -157,7 +157,9 @@ TokenRow TokenMasks::of_set(const TokenSet& set) const {
   }
   std::vector<int32_t> ids;
   for (int32_t id = 0; vocab_->contains(id); ++id)
-    if (!vocab_->token(id).ends_text && std::ranges::find(set.ids, id) == set.ids.end()) ids.push_back(id);
+    if (!vocab_->token(id).ends_text && !(set.has_no_text && !vocab_->token(id).text.empty()) &&
+        std::ranges::find(set.ids, id) == set.ids.end())
+      ids.push_back(id);
   row.add(ids);
   return row;
 }

@@ -5,34 +5,76 @@
 #include "tessera/base/index.h"
 
 namespace tessera::text::grammar {
-namespace {
+SchemaEmitter::SchemaEmitter(NormalForms& forms, ShapeAlgebra& algebra, Rules& rules, const ValueSyntax& syntax,
+                             const FindToken& find_control)
+    : forms_(&forms),
+      algebra_(&algebra),
+      arena_(&algebra.arena()),
+      rules_(&rules),
+      syntax_(&syntax),
+      find_control_(&find_control),
+      string_texts_(ExpressionArena::kAnything) {
+  if (!syntax.has_escapes) string_texts_ = text_before(*arena_, std::string(syntax.quote));
+  if (!syntax.excluded.empty())
+    string_texts_ = arena_->all_of(string_texts_, arena_->complement(texts_with(*arena_, {{syntax.excluded}})));
+}
 
-GrammarError refused(std::string keyword, std::string message) {
+GrammarError SchemaEmitter::refused(std::string keyword, std::string message) {
   return {.message = std::move(message), .pointer = "", .keyword = std::move(keyword), .is_of_schema = true};
 }
 
-}  // namespace
-
-SchemaEmitter::SchemaEmitter(NormalForms& forms, ShapeAlgebra& algebra, Rules& rules)
-    : forms_(&forms), algebra_(&algebra), arena_(&algebra.arena()), rules_(&rules) {}
-
-RuleId SchemaEmitter::rule_of(Term term) {
-  const auto known = ids_.find(term);
+RuleId SchemaEmitter::rule_of(Term term, Part part) {
+  const auto known = ids_.find({term, part});
   if (known != ids_.end()) return known->second;
   const RuleId rule = rules_->add_rule("value");
-  ids_.emplace(term, rule);
-  open_.push_back(term);
+  ids_.emplace(std::pair(term, part), rule);
+  open_.emplace_back(term, part);
   return rule;
 }
 
 std::expected<RuleId, GrammarError> SchemaEmitter::emit(Term term) {
   const RuleId root = rule_of(term);
+  if (const Done done = emit_open(); !done) return std::unexpected(done.error());
+  return root;
+}
+
+SchemaEmitter::Done SchemaEmitter::emit_open() {
   while (!open_.empty()) {
-    const Term next = open_.back();
+    const auto [term, part] = open_.back();
     open_.pop_back();
-    if (const auto done = emit_rule(next, ids_.at(next)); !done) return std::unexpected(done.error());
+    if (const auto done = emit_rule(term, part, ids_.at({term, part})); !done) return done;
     if (rules_->n_states() > kMaxStates) return std::unexpected(refused("", "more states than the limit"));
   }
+  return {};
+}
+
+std::expected<RuleId, GrammarError> SchemaEmitter::emit_members(Term term, const MemberSyntax& syntax) {
+  return emit_objects(term, syntax, nullptr);
+}
+
+std::expected<RuleId, GrammarError> SchemaEmitter::emit_members(Term term, const TaggedMembers& syntax,
+                                                                SchemaEmitter& json) {
+  json_ = &json;
+  const auto rule = emit_objects(term, syntax_->members, &syntax);
+  if (!rule) return rule;
+  if (const Done done = json.emit_open(); !done) return std::unexpected(done.error());
+  return rule;
+}
+
+std::expected<RuleId, GrammarError> SchemaEmitter::emit_objects(Term term, const MemberSyntax& syntax,
+                                                                const TaggedMembers* tagged) {
+  const auto shapes = forms_->of(term);
+  if (!shapes) return std::unexpected(shapes.error());
+  const RuleId root = rules_->add_rule("arguments");
+  for (const Shape& shape : **shapes) {
+    if (shape.type != ShapeType::object) continue;
+    const RuleId inner = rules_->add_rule("object");
+    if (const Done done = emit_object(*shape.object, inner, syntax, tagged); !done)
+      return std::unexpected(forms_->at(term, done.error()));
+    rules_->add_edge(rules_->rule(root).start,
+                     {.kind = Edge::Kind::call, .value = inner, .target = rules_->rule(root).end});
+  }
+  if (const Done done = emit_open(); !done) return std::unexpected(done.error());
   return root;
 }
 
@@ -57,23 +99,33 @@ std::expected<Expression, GrammarError> SchemaEmitter::scalar_texts(Term term) {
   if (!shapes) return std::unexpected(shapes.error());
   std::vector<Expression> texts;
   for (const Shape& shape : **shapes) {
-    if (shape.array || shape.object)
+    if (shape.array || shape.object || (shape.type == ShapeType::string && has_control_quotes()))
       return std::unexpected(refused("uniqueItems", "items that are arrays or objects are not supported"));
     texts.push_back(text_of(shape));
   }
   return arena_->any_of(std::move(texts));
 }
 
+// The texts of a string or of names, without those that the syntax excludes.
+Expression SchemaEmitter::string_text(Expression text) {
+  return string_texts_ == ExpressionArena::kAnything ? text : arena_->all_of(text, string_texts_);
+}
+
+bool SchemaEmitter::has_control_quotes() const {
+  return *find_control_ && (*find_control_)(syntax_->quote).has_value();
+}
+
 Expression SchemaEmitter::text_of(const Shape& shape) {
   switch (shape.type) {
     case ShapeType::null:
-      return arena_->literal("null");
+      return arena_->literal(syntax_->null_word);
     case ShapeType::false_:
-      return arena_->literal("false");
+      return arena_->literal(syntax_->false_word);
     case ShapeType::true_:
-      return arena_->literal("true");
+      return arena_->literal(syntax_->true_word);
     case ShapeType::string:
-      return algebra_->spelling().quoted(shape.text);
+      return arena_->concat(
+          std::vector{arena_->literal(syntax_->quote), string_text(shape.text), arena_->literal(syntax_->quote)});
     case ShapeType::number: {
       const NumberLanguage& numbers = algebra_->numbers();
       Expression text = shape.text;
@@ -91,18 +143,27 @@ Expression SchemaEmitter::text_of(const Shape& shape) {
   }
 }
 
-SchemaEmitter::Done SchemaEmitter::emit_rule(Term term, RuleId rule) {
+SchemaEmitter::Done SchemaEmitter::emit_rule(Term term, Part part, RuleId rule) {
   const auto shapes = forms_->of(term);
   if (!shapes) return std::unexpected(shapes.error());
   const RuleState start = rules_->rule(rule).start, end = rules_->rule(rule).end;
   std::vector<Expression> texts;
   for (const Shape& shape : **shapes) {
+    if (shape.type == ShapeType::string && part == Part::without_strings) continue;
+    if (shape.type == ShapeType::string && has_control_quotes()) {
+      RuleBuilder builder(*arena_, *rules_, rule, *find_control_);
+      const RuleState inside = builder.after_mark(start, syntax_->quote);
+      const RuleState after = builder.after_lexeme(inside, string_text(shape.text));
+      builder.add_step(builder.after_mark(after, syntax_->quote), end);
+      continue;
+    }
     if (shape.type != ShapeType::array && shape.type != ShapeType::object) {
       texts.push_back(text_of(shape));
       continue;
     }
     const RuleId inner = rules_->add_rule(shape.type == ShapeType::array ? "array" : "object");
-    const Done done = shape.array ? emit_array(*shape.array, inner) : emit_object(*shape.object, inner);
+    const Done done = shape.array ? emit_array(*shape.array, inner)
+                                  : emit_object(*shape.object, inner, syntax_->members, nullptr);
     if (!done) return std::unexpected(forms_->at(term, done.error()));
     rules_->add_edge(start, {.kind = Edge::Kind::call, .value = inner, .target = end});
   }
@@ -111,14 +172,15 @@ SchemaEmitter::Done SchemaEmitter::emit_rule(Term term, RuleId rule) {
   return {};
 }
 
-// A bracket or comma with the space around it.
+// A bracket, comma or colon with the space around it.
 Expression SchemaEmitter::symbol(std::string_view text) {
   const Expression inside = algebra_->spelling().space(SpacePlace::inside);
   const Expression after = algebra_->spelling().space(SpacePlace::separator);
   const Expression literal = arena_->literal(text);
-  if (text == "[" || text == "{") return arena_->concat(literal, inside);
-  if (text == "]" || text == "}") return arena_->concat(inside, literal);
-  return arena_->concat(std::vector{inside, literal, after});
+  if (text == "[" || text == "{" || text == "(") return arena_->concat(literal, inside);
+  if (text == "]" || text == "}" || text == ")") return arena_->concat(inside, literal);
+  if (text == "," || text == ":") return arena_->concat(std::vector{inside, literal, after});
+  return literal;
 }
 
 }  // namespace tessera::text::grammar

@@ -10,10 +10,6 @@ namespace {
 constexpr size_t kMaxContains = 3;
 constexpr uint32_t kMaxDistinct = 64;  // items that must differ
 
-GrammarError refused_items(std::string keyword, std::string message) {
-  return {.message = std::move(message), .pointer = "", .keyword = std::move(keyword), .is_of_schema = true};
-}
-
 }  // namespace
 
 // The first counter is the number of items after the prefix, the others are those of `contains`.
@@ -33,9 +29,9 @@ class SchemaEmitter::Items {
 
   Done emit() {
     const bool has_two = std::ranges::count_if(contains_, [](const Contains& c) { return c.min > 0; }) > 1;
-    if (contains_.size() > kMaxContains) return std::unexpected(refused_items("contains", "more than 3 conditions"));
+    if (contains_.size() > kMaxContains) return std::unexpected(refused("contains", "more than 3 conditions"));
     if (has_two && array_.max != kUnbounded)
-      return std::unexpected(refused_items("contains", "two conditions beside maxItems are not supported"));
+      return std::unexpected(refused("contains", "two conditions beside maxItems are not supported"));
     if (const Done done = ways_of(array_.rest, rest_ways_); !done) return done;
     const auto is_possible = can_have_items();
     if (!is_possible) return std::unexpected(is_possible.error());
@@ -85,7 +81,7 @@ class SchemaEmitter::Items {
           rest_ways_, [&](const Way& way) { return std::ranges::find(way.fulfils, i + 1) != way.fulfils.end(); });
       const bool can_fulfil = has_rest_ && n_fulfilling > 0;
       if (n_prefix_ > 0 && (has_max || (contains_[i].min > 0 && !can_fulfil)))
-        return std::unexpected(refused_items("contains", "beside items by position it is not supported"));
+        return std::unexpected(refused("contains", "beside items by position it is not supported"));
       if ((contains_[i].min > 0 && !can_fulfil) || contains_[i].min > max_) return false;
       if (contains_[i].max != kUnbounded && n_fulfilling == static_cast<ptrdiff_t>(rest_ways_.size()))
         max_ = std::min(max_, contains_[i].max);  // each item counts
@@ -97,9 +93,9 @@ class SchemaEmitter::Items {
   // Whether the items can differ from one another.
   std::expected<bool, GrammarError> can_differ() {
     if (array_.min > kMaxDistinct)
-      return std::unexpected(refused_items("uniqueItems", "beside minItems above 64 it is not supported"));
+      return std::unexpected(refused("uniqueItems", "beside minItems above 64 it is not supported"));
     if (n_prefix_ > 0 || !contains_.empty())
-      return std::unexpected(refused_items("uniqueItems", "beside minItems and other conditions it is not supported"));
+      return std::unexpected(refused("uniqueItems", "beside minItems and other conditions it is not supported"));
     const auto texts = emitter_.scalar_texts(array_.rest);
     if (!texts) return std::unexpected(texts.error());
     return array_.min <= max_ && emitter_.algebra_->has_values(*texts, array_.min);

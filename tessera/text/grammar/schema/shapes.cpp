@@ -89,27 +89,8 @@ Expression ShapeAlgebra::both_texts(Expression a, Expression b) const {
   return b == any_string_ ? a : arena_->all_of(a, b);
 }
 
-std::string ShapeAlgebra::spelled(std::string_view name) const {
-  std::string text;
-  for (const char c : name) {
-    constexpr std::string_view kSpecial = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf";
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    if (const size_t i = kSpecial.find(c); i != std::string_view::npos) {
-      text += '\\';
-      text += kLetters[i];
-    } else if (static_cast<uint8_t>(c) < 0x20) {
-      text += "\\u00";
-      text += kDigits[static_cast<uint8_t>(c) / 16];
-      text += kDigits[static_cast<uint8_t>(c) % 16];
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
 bool ShapeAlgebra::has_name(Expression language, std::string_view name) {
-  for (const char c : spelled(name)) language = arena_->derivative(language, static_cast<uint8_t>(c));
+  for (const char c : spelling_.plain_text(name)) language = arena_->derivative(language, static_cast<uint8_t>(c));
   return arena_->is_nullable(language);
 }
 

@@ -144,8 +144,6 @@ class ShapeAlgebra {
   Term term_of(const ObjectShape& object, const std::string& name);
   /// Makes a property listed, with the term that its name has.
   ObjectShape::Property& listed(ObjectShape& object, const std::string& name);
-  /// The text of a name inside quotes in the plain writing.
-  std::string spelled(std::string_view name) const;
   bool has_name(Expression language, std::string_view name);
 
   std::optional<Shape> both(const Shape& a, const Shape& b);

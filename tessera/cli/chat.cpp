@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "tessera/cli/template_batch.h"
-#include "tessera/text/chat/tool_set.h"
+#include "tessera/text/chat/reply_grammar.h"
 
 namespace tessera::cli {
 namespace {
@@ -24,6 +24,11 @@ Result<> Chat::set_tools(std::string json) {
   if (!json.empty()) {
     TESSERA_ASSIGN(const auto tools, text::parse_reply_tools(json));
     n_tools = tools.size();
+    if (settings.constrains_calls) {
+      const auto grammar = text::reply_grammar(session_->chat_template().reply_family(), {.tools = tools}, "", true, {});
+      if (!grammar)
+        return fail(ErrorCode::format, "{} (\"strict\": false allows any arguments)", grammar.error().text());
+    }
   }
   tools_ = n_tools == 0 ? "" : std::move(json);
   n_tools_ = n_tools;

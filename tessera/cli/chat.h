@@ -47,12 +47,15 @@ class Chat {
   ChatSettings settings;
   std::string variables;                                  // JSON: variables for the template
   std::shared_ptr<const text::grammar::Grammar> grammar;  // of the answers; null: any text
+  text::grammar::JsonOutput json_output{};                // of grammars that commands make from schemas
+  bool enforces_formats = true;                           // the same
   const LoadedModel& model() const { return model_; }
   const ChatSession& session() const { return *session_; }
 
   // --- tools
 
-  /// Sets the definitions of tools: a JSON list as of the OpenAI API, or "" for none. Errors: format.
+  /// Sets the definitions of tools: a JSON list as of the OpenAI API, or "" for none. Errors: format, also for a schema
+  /// that cannot be enforced.
   Result<> set_tools(std::string json);
   const std::string& tools() const { return tools_; }
   size_t n_tools() const { return n_tools_; }

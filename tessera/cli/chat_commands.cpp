@@ -13,6 +13,7 @@
 #include "tessera/cli/cluster.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/edit_keys.h"
+#include "tessera/cli/grammar_args.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -208,6 +209,17 @@ Result<CommandResult> ChatCommands::tools(std::string_view text) {
     TESSERA_TRY(chat_.set_tools(std::move(json)));
   }
   return CommandResult{.text = counted(chat_.n_tools(), "tool") + "\n"};
+}
+
+Result<CommandResult> ChatCommands::schema(std::string_view text) {
+  if (text == "off") {
+    chat_.grammar = nullptr;
+  } else if (!text.empty()) {
+    GrammarArgs args = {.output = chat_.json_output, .enforces_formats = chat_.enforces_formats};
+    TESSERA_ASSIGN(args.schema_file, one_path(text));
+    TESSERA_ASSIGN(chat_.grammar, args.compile({}));
+  }
+  return CommandResult{.text = chat_.grammar ? "answers follow a grammar\n" : "answers are free\n"};
 }
 
 Result<CommandResult> ChatCommands::save(std::string_view text) {

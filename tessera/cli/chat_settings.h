@@ -31,6 +31,7 @@ struct ChatSettings {
   SamplingArgs sampling;
   int64_t n_predict = -1;   // of a reply
   bool drops_turns = true;  // see ChatOptions
+  bool constrains_calls = true;
   bool is_verbose = false;  // print counts and times after each reply
   Thinking thinking = Thinking::automatic;
   std::string reasoning_effort;

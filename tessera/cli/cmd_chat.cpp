@@ -58,8 +58,9 @@ class ChatCommand final : public Command {
     auto chat = std::make_unique<Chat>(std::move(model), std::move(chat_template), args_.context.n_batch);
     chat->settings = args_.settings;
     chat->variables = args_.variables;
-    const text::Vocab& vocab = chat->model().engine->vocab();
-    TESSERA_ASSIGN(chat->grammar, args_.grammar.compile([&](std::string_view token) { return vocab.find(token); }));
+    chat->json_output = args_.grammar.output;
+    chat->enforces_formats = args_.grammar.enforces_formats;
+    TESSERA_ASSIGN(chat->grammar, args_.grammar.compile(&chat->model().engine->vocab()));
     auto set = chat->set_tools(std::move(tools));
     if (!set) return forward_error(set, args_.tools_file);
     if (!args_.session_file.empty() && std::filesystem::exists(args_.session_file)) {

@@ -1,6 +1,8 @@
 // tessera grammar: compiles a grammar and shows its size, or tests texts with grammars.
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/counted.h"
@@ -8,7 +10,9 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/grammar_args.h"
 #include "tessera/cli/json_row.h"
+#include "tessera/cli/vocab_args.h"
 #include "tessera/text/chat/json_view.h"
+#include "tessera/text/grammar/dump.h"
 #include "tessera/text/grammar/matcher.h"
 
 namespace tessera::cli {
@@ -32,6 +36,9 @@ class GrammarCommand final : public Command {
                  "read a JSON object per line from stdin: gbnf, schema or regex, and texts; order, space, spelling and "
                  "format as of --json-output and --no-json-format",
                  set_switch(is_batch_));
+    table.common("-m --model", "FILE", "model whose vocabulary must be able to write the texts; also knows tokens by text",
+                 set_string(vocab_.path));
+    table.common("--dump", "", "print the compiled rules", set_switch(has_dump_));
     args_.add_json_flags_to(table);
     return table;
   }
@@ -40,15 +47,32 @@ class GrammarCommand final : public Command {
     TESSERA_TRY(args_.check());
     if (args_.is_given() == is_batch_)
       return fail(ErrorCode::invalid_argument, "give one of --gbnf, --schema, --regex and --batch");
+    if (is_batch_ && (has_dump_ || !vocab_.path.empty()))
+      return fail(ErrorCode::invalid_argument, "--batch: takes no --dump and no -m");
     return {};
   }
 
   Result<> run(Context& process) override {
     if (is_batch_) return answer_rows("", process.interrupt, answer_line);
-    TESSERA_ASSIGN(const auto compiled, args_.compile({}));
+    std::unique_ptr<const text::Tokenizer> tokenizer;
+    if (!vocab_.path.empty()) {
+      TESSERA_ASSIGN(tokenizer, vocab_.open(process));
+    }
+    const auto start = std::chrono::steady_clock::now();
+    TESSERA_ASSIGN(const auto compiled, args_.compile(tokenizer ? &tokenizer->vocab() : nullptr));
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     const grammar::Rules& rules = compiled->rules();
-    return print(fmt::format("{}, {}, {}\n", counted(rules.n_rules(), "rule"), counted(rules.n_states(), "state"),
-                             counted(compiled->expressions().n_nodes(), "expression")));
+    std::string text = has_dump_ ? grammar::dump(*compiled) : "";
+    text += fmt::format("{}{}, {}, {}, {:.1f} ms\n", has_dump_ ? "# " : "", counted(rules.n_rules(), "rule"),
+                        counted(rules.n_states(), "state"), counted(compiled->expressions().n_nodes(), "expression"),
+                        time.count());
+    if (tokenizer) {
+      grammar::Matcher matcher(compiled, grammar::MaskVocab::create(*tokenizer, tokenizer->vocab().n_tokens()));
+      const size_t n_first = matcher.mask().size();
+      if (n_first == 0) return fail(ErrorCode::unsupported, "no token of the vocabulary can begin a text of the grammar");
+      text += fmt::format("{}{} can begin a text\n", has_dump_ ? "# " : "", counted(n_first, "token"));
+    }
+    return print(text);
   }
 
  private:
@@ -91,7 +115,9 @@ class GrammarCommand final : public Command {
   }
 
   GrammarArgs args_;
+  VocabArgs vocab_;
   bool is_batch_ = false;
+  bool has_dump_ = false;
 };
 
 }  // namespace

@@ -81,7 +81,9 @@ Result<> GrammarArgs::check() const {
   return {};
 }
 
-Result<std::shared_ptr<const grammar::Grammar>> GrammarArgs::compile(const grammar::FindToken& find_token) const {
+Result<std::shared_ptr<const grammar::Grammar>> GrammarArgs::compile(const text::Vocab* vocab) const {
+  grammar::FindToken find_token;
+  if (vocab != nullptr) find_token = [vocab](std::string_view text) { return vocab->find(text); };
   if (!is_given()) return std::shared_ptr<const grammar::Grammar>();
   std::string source = gbnf + schema + regex;  // at most one is given
   const std::string& file = gbnf_file.empty() ? schema_file : gbnf_file;

@@ -6,6 +6,7 @@
 
 #include "tessera/cli/command.h"
 #include "tessera/text/grammar/grammar.h"
+#include "tessera/text/vocab.h"
 
 namespace tessera::cli {
 
@@ -26,8 +27,9 @@ struct GrammarArgs {
   bool is_given() const;
   /// Errors: invalid_argument (more than one grammar).
   Result<> check() const;
-  /// The grammar, or null if none is given. Errors: those of read_file(); format.
-  Result<std::shared_ptr<const text::grammar::Grammar>> compile(const text::grammar::FindToken& find_token) const;
+  /// The grammar, or null if none is given. vocab: for tokens by text; null: they are errors. Errors: those of
+  /// read_file(); format.
+  Result<std::shared_ptr<const text::grammar::Grammar>> compile(const text::Vocab* vocab) const;
 };
 
 }  // namespace tessera::cli

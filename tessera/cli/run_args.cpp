@@ -39,7 +39,7 @@ Result<std::unique_ptr<sample::Chain>> RunArgs::create_chain(const LoadedModel& 
   const auto& engine = model.engine;
   TESSERA_ASSIGN(auto chain,
                  sample::Chain::create(params, sampling_vocab(engine), static_cast<int32_t>(model.session->n_ctx())));
-  TESSERA_ASSIGN(auto compiled, grammar.compile([&](std::string_view text) { return engine->vocab().find(text); }));
+  TESSERA_ASSIGN(auto compiled, grammar.compile(&engine->vocab()));
   if (!compiled) return chain;
   TESSERA_ASSIGN(auto mask, GrammarMask::create(engine, mask_vocab(*engine), std::move(compiled)));
   chain->constrain(std::move(mask));

@@ -75,12 +75,22 @@ void Candidates::assign(std::span<const float> logits, std::span<const int32_t> 
 }
 
 void Candidates::assign(std::span<const float> logits, std::span<const uint64_t> words) {
-  assign(logits);
+  start();
+  dense_.resize(logits.size());
   for (size_t begin = 0; begin < dense_.size(); begin += 64) {
     const uint64_t word = begin / 64 < words.size() ? words[begin / 64] : 0;
     const size_t n = std::min<size_t>(64, dense_.size() - begin);
-    for (size_t i = 0; i < n; ++i) dense_[begin + i] = ((word >> i) & 1) != 0 ? dense_[begin + i] : -kInfinity;
+    const float* from = &logits[begin];
+    float* to = &dense_[begin];
+    if (word == 0) {
+      std::fill_n(to, n, -kInfinity);
+    } else if (~word == 0) {
+      std::transform(from, from + n, to, without_nan);
+    } else {
+      for (size_t i = 0; i < n; ++i) to[i] = ((word >> i) & 1) != 0 ? without_nan(from[i]) : -kInfinity;
+    }
   }
+  items_.reserve(logits.size());
 }
 
 void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f) {

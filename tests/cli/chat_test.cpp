@@ -89,7 +89,7 @@ TEST(ChatPipe, CallsAreShownAndTheNextLineIsTheResult) {
       {{{"I look.", "<tool_call>\n{\"name\": \"rain\", \"arguments\": {\"day\": 1}}\n</tool_call>"}}, {{"Dry."}}},
       "pipe_calls.gguf");
   const std::string tools =
-      write_temporary("pipe_tools.json", R"([{"type": "function", "function": {"name": "rain"}}])");
+      write_temporary("pipe_tools.json", R"([{"type": "function", "function": {"name": "rain", "parameters": {}}}])");
   const std::vector<std::string> args = {"chat", "-q", "-m", model, "-c", "4096", "--temp", "0", "--tools", tools};
   EXPECT_EQ(run_program(args, "Rain?\nno rain\n").out, "I look.\nrain(day=1)\nDry.\n");
   std::vector<std::string> json_args = args;

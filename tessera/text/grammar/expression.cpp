@@ -68,6 +68,7 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
   for (const Expression part : node_parts) {
     node.is_plain &= nodes_[part].is_plain;
     node.has_bytes |= nodes_[part].has_bytes;
+    node.has_tag |= nodes_[part].has_tag;
   }
   node.firsts = firsts_of(node, node_parts);
   node.shape = shape_of(node, node_parts);
@@ -136,7 +137,7 @@ Expression ExpressionArena::concat(Expression first, Expression second) {
   if (first == kNothing || second == kNothing) return kNothing;
   if (first == kEmpty) return second;
   if (second == kEmpty) return first;
-  if (first == kAnything && is_nullable(second) && is_plain(second)) return kAnything;
+  if (first == kAnything && is_nullable(second) && is_plain(second) && !nodes_[second].has_tag) return kAnything;
   const auto pair_of = [&](Expression a, Expression b) {
     const Expression pair[] = {a, b};
     return add({.kind = Kind::concat, .is_nullable = is_nullable(a) && is_nullable(b)}, pair);
@@ -276,7 +277,7 @@ Expression ExpressionArena::multiple_of(uint32_t modulus, uint32_t remainder) {
 }
 
 Expression ExpressionArena::tag(uint32_t value) {
-  return add({.kind = Kind::tag, .is_nullable = true, .a = value}, {});
+  return add({.kind = Kind::tag, .is_nullable = true, .has_tag = true, .a = value}, {});
 }
 
 ExpressionArena::Form ExpressionArena::form(Expression expression) const {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -98,6 +99,9 @@ class ExpressionArena {
   void limit_steps(uint64_t n_steps) { n_steps_left_ = n_steps; }
   void spend_steps(uint64_t n_steps) { n_steps_left_ -= std::min(n_steps, n_steps_left_); }
 
+  /// The expression in a notation like that of GBNF, cut after about max_bytes.
+  std::string text_of(Expression expression, size_t max_bytes) const;
+
   size_t n_nodes() const { return nodes_.size(); }
   bool overflowed() const { return overflowed_; }
 
@@ -119,6 +123,7 @@ class ExpressionArena {
     bool is_nullable = false;
     bool is_plain = true;
     bool has_bytes = false;  // of a plain expression
+    bool has_tag = false;
     uint32_t a = 0, b = 0;
     uint32_t first_part = 0, n_parts = 0;  // in parts_
     uint64_t hash = 0;

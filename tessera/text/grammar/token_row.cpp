@@ -109,6 +109,14 @@ bool TokenRow::contains(int32_t id) const {
   return shared_ && has_bit(*shared_, id) && !std::ranges::binary_search(removed_, id);
 }
 
+size_t TokenRow::size() const {
+  if (is_list()) return added_.size();
+  std::vector<uint64_t> words(n_words_);
+  write(words);
+  return std::transform_reduce(words.begin(), words.end(), size_t{0}, std::plus<>(),
+                               [](uint64_t word) { return static_cast<size_t>(std::popcount(word)); });
+}
+
 bool TokenRow::is_empty() const {
   if (!added_.empty()) return false;
   if (!shared_) return true;

@@ -20,6 +20,8 @@ class TokenRow {
 
   bool contains(int32_t id) const;
   bool is_empty() const;
+  /// The number of tokens.
+  size_t size() const;
   /// Whether the set is a list, which ids() returns in ascending order.
   bool is_list() const { return shared_ == nullptr; }
   std::span<const int32_t> ids() const { return added_; }

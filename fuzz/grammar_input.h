@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -13,9 +15,11 @@
 
 namespace tessera::fuzz {
 
-/// Aborts on a violation. libFuzzer then reports the input.
-inline void require(bool holds) {
-  if (!holds) std::abort();
+/// Prints the line and aborts on a violation. libFuzzer then reports the input.
+inline void require(bool holds, const std::source_location& place = std::source_location::current()) {
+  if (holds) return;
+  std::fprintf(stderr, "%s:%u: a condition is violated\n", place.file_name(), place.line());
+  std::abort();
 }
 
 /// Two bytes choose the notation and the way to write JSON. The source follows. Its end is a byte that UTF-8 does not

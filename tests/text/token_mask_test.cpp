@@ -184,6 +184,7 @@ TEST(TokenMask, TokensByIdFitAtTheirEdges) {
   Matcher other(gbnf("root ::= !<[1]> \"b\""), vocab);
   const std::vector<int32_t> ids = ids_of(other.mask());
   EXPECT_EQ(ids.size(), vocab->n_tokens() - 2);
+  EXPECT_EQ(ids, fitting_by_force(other, *vocab));
   EXPECT_EQ(ids.front(), 2);
   // A token that fits by its id and by its text.
   Matcher both(gbnf("root ::= <[99]> \"x\" | \"a\" \"y\""), vocab);

@@ -49,7 +49,9 @@ class Grammar {
   explicit Grammar(const Grammar& other)
       : expressions_(other.expressions_),
         lexemes_(expressions_, other.lexemes_, kMaxLexemeStates),
-        rules_(other.rules_) {}
+        rules_(other.rules_) {
+    expressions_.limit_steps(kMaxCompileSteps);
+  }
   static GrammarResult finish(std::shared_ptr<Grammar> grammar);
 
   ExpressionArena expressions_;

@@ -25,12 +25,17 @@ struct Matcher::Automaton {
   Automaton(std::shared_ptr<const Grammar> of, std::shared_ptr<const MaskVocab> with)
       : grammar(std::move(of)),
         vocab(std::move(with)),
-        expressions(grammar->expressions()),
+        expressions(with_steps(grammar->expressions())),
         lexemes(expressions, grammar->lexemes(), 4 * kManyLexemes),
         states(grammar->rules(), lexemes, expressions) {
     if (vocab) masks.emplace(grammar->rules(), expressions, lexemes, states, *vocab);
     n_first_lexemes = lexemes.size();
     n_first_expressions = expressions.n_nodes();
+  }
+
+  static ExpressionArena with_steps(ExpressionArena arena) {
+    arena.limit_steps(kMaxSteps);
+    return arena;
   }
 
   /// Whether a text that goes on should do so with fewer states.
@@ -89,7 +94,7 @@ bool Matcher::accept_token(int32_t id) {
   if (vocab == nullptr || !vocab->contains(id) || states_.back() == kEnded) return false;
   const MaskVocab::Token& token = vocab->token(id);
   const std::string_view text = token.ends_text ? std::string_view() : token.text;
-  const ParserStates::State then = automaton_->states.next_token(states_.back(), id, text);
+  const ParserStates::State then = automaton_->states.next_token(states_.back(), id, text, token.ends_text);
   const bool ends = token.ends_text && automaton_->states.is_complete(states_.back());
   if (then == ParserStates::kDead && !ends) return false;
   states_.push_back(then);
@@ -113,7 +118,7 @@ bool Matcher::goes_on() const {
 }
 
 std::string Matcher::forced_text(size_t max_bytes) {
-  const std::scoped_lock lock(automaton_->mutex);
+  const auto locked = lock();
   std::string text;
   for (ParserStates::State state = states_.back(); text.size() < max_bytes;) {
     const ByteSet live = automaton_->states.live_bytes(state);

@@ -47,8 +47,8 @@ class ParserStates {
   State start() const { return start_; }
   State next(State state, uint8_t byte);
   State next(State state, std::string_view text);
-  /// The state after a token with this text.
-  State next_token(State state, int32_t token, std::string_view text);
+  /// The state after a token with this text; a token that ends texts has none.
+  State next_token(State state, int32_t token, std::string_view text, bool ends_text);
 
   /// Whether the text so far is one of the grammar's.
   bool is_complete(State state) const { return states_[state].is_complete; }

@@ -21,9 +21,10 @@ constexpr size_t kMaxOperations = 64, kMaxFullChecks = 4;
 std::shared_ptr<const MaskVocab> vocab_of(const GrammarInput& input) {
   std::vector<MaskVocab::Token> tokens = {{.text = "</s>", .ends_text = true}, {}};
   for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-  std::set<std::string> pieces = {"{\"",  "\"}",   "\":",   "\": ", "\",\"", "\", \"",   "},{", "]]",  "[]",  "{}",   "\":[",
-                                  "\n  ", "  ",    ", ",    "1,1",  "10",    "0.5",      "-1",  "e+1", "ab",  "abab", "aaaa",
-                                  "true", "false", "null",  "\\n",  "\\u00", "\xc3\xa9", "\xa9\"", "\xf0\x9f", "\"a\":1,\"a\""};
+  std::set<std::string> pieces = {"{\"",  "\"}", "\":",   "\": ",     "\",\"",  "\", \"",   "},{",          "]]",
+                                  "[]",   "{}",  "\":[",  "\n  ",     "  ",     ", ",       "1,1",          "10",
+                                  "0.5",  "-1",  "e+1",   "ab",       "abab",   "aaaa",     "true",         "false",
+                                  "null", "\\n", "\\u00", "\xc3\xa9", "\xa9\"", "\xf0\x9f", "\"a\":1,\"a\""};
   for (const std::string_view text : {input.source, input.operations})
     for (size_t i = 0; i < std::min<size_t>(text.size(), 64); i += 2) pieces.emplace(text.substr(i, 2 + i % 3));
   for (const std::string& piece : pieces) tokens.push_back({piece});

@@ -57,6 +57,8 @@ void ExpressionArena::grow_table() {
 
 // The node if it exists, or a new one.
 Expression ExpressionArena::add(Node node, std::span<const Expression> node_parts) {
+  spend_steps(1);
+  if (n_steps_left_ == 0) return kNothing;
   uint64_t hash = mixed(static_cast<uint64_t>(node.kind), uint64_t{node.a} << 32 | node.b);
   for (const Expression part : node_parts) hash = mixed(hash, part);
   node.hash = hash;
@@ -64,7 +66,7 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
   size_t at = node.hash & mask;
   for (; table_[at] != kNothing; at = (at + 1) & mask)
     if (is_same(node, node_parts, table_[at])) return table_[at];
-  if (n_nodes() >= max_nodes_ || n_steps_left_ == 0) {
+  if (n_nodes() >= max_nodes_) {
     overflowed_ = true;
     return kNothing;
   }
@@ -350,11 +352,7 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
 }
 
 Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
-  if (!may_begin_with(expression, byte)) return kNothing;
-  if (n_steps_left_ == 0) {
-    overflowed_ = true;
-    return kNothing;
-  }
+  if (!may_begin_with(expression, byte) || n_steps_left_ == 0) return kNothing;
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {

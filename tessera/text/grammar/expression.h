@@ -93,11 +93,14 @@ class ExpressionArena {
   /// The same expression of another arena.
   Expression copy_of(Expression expression, ExpressionArena& other);
 
-  /// Sets the work that may be done from now on. Each derivative of a node is a step, and so is some work with nodes
-  /// that have many parts; those who use the arena spend steps for their own work. Without steps, derivatives and new
-  /// nodes are kNothing, and overflowed() is true.
+  /// Sets the work that may be done from now on. Each derivative of a node is a step, and so is each node that is asked
+  /// for; nodes with many parts cost more. Those who use the arena spend steps for their own work. When all are spent,
+  /// overflowed() is true, and derivatives and nodes are kNothing.
   void limit_steps(uint64_t n_steps) { n_steps_left_ = n_steps; }
-  void spend_steps(uint64_t n_steps) { n_steps_left_ -= std::min(n_steps, n_steps_left_); }
+  void spend_steps(uint64_t n_steps) {
+    overflowed_ |= n_steps >= n_steps_left_;
+    n_steps_left_ -= std::min(n_steps, n_steps_left_);
+  }
   bool has_steps() const { return n_steps_left_ > 0; }
 
   size_t n_nodes() const { return std::max(nodes_.size(), parts_.size() / kPartsPerNode); }

@@ -30,6 +30,7 @@ std::expected<RuleId, GrammarError> SchemaEmitter::emit(Term term) {
   while (!open_.empty()) {
     const Term next = open_.back();
     open_.pop_back();
+    if (!arena_->has_steps()) return std::unexpected(refused("", "more work than the limit"));
     if (const auto done = emit_rule(next, ids_.at(next)); !done) return std::unexpected(done.error());
     if (rules_->n_states() > kMaxStates) return std::unexpected(refused("", "more states than the limit"));
   }

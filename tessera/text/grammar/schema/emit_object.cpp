@@ -174,6 +174,7 @@ class SchemaEmitter::Members {
       if (may_close(place)) emitter_.add_lexeme(state, emitter_.symbol("}"), end);
       add_members(state, true, place);
       if (rules_.n_states() > kMaxStates) return std::unexpected(refused_members("properties", "too many states"));
+      if (!arena_.has_steps()) return {};
     }
     return {};
   }

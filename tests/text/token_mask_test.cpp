@@ -193,6 +193,15 @@ TEST(TokenMask, TokensByIdFitAtTheirEdges) {
   EXPECT_EQ(ids_of(both.mask()), (std::vector<int32_t>{2 + 'x', 2 + 'y'}));
 }
 
+// After "/" the text ends, though it goes on after each other character.
+TEST(TokenMask, NothingFollowsALexemeThatMustEnd) {
+  const auto vocab = vocab_of({"/-", "/!", "a-", "a!"});
+  const GrammarResult grammar = Grammar::from_regex("/|[ -.0-~][ -~]*!");
+  ASSERT_TRUE(grammar);
+  const Matcher matcher(*grammar, vocab);
+  EXPECT_EQ(ids_of(matcher.fork().mask()), fitting_by_force(matcher, *vocab));
+}
+
 TEST(TokenMask, ForksAndRollbacksKeepTheirOwnTexts) {
   const auto vocab = vocab_of({});
   Matcher matcher(gbnf("root ::= [ab]{3}"), vocab);

@@ -21,7 +21,7 @@ class Grammar {
  public:
   static constexpr size_t kMaxExpressions = size_t{1} << 20;
   static constexpr size_t kMaxLexemeStates = 20'000;
-  static constexpr uint64_t kMaxCompileSteps = 8'000'000;  // about a second
+  static constexpr uint64_t kMaxCompileSteps = 16'000'000;  // about a second
 
   /// find_token: for tokens by text; without it, a source that has some is an error.
   static GrammarResult from_gbnf(std::string_view source, const FindToken& find_token = {});

@@ -16,7 +16,7 @@ constexpr ParserStates::State kEnded = ParserStates::kDead;
 constexpr size_t kManyLexemes = 50'000, kManyStates = 100'000, kManyExpressions = 200'000;
 
 // Of one call: a few hundred milliseconds. Nearly all calls take microseconds.
-constexpr uint64_t kMaxSteps = 2'000'000;
+constexpr uint64_t kMaxSteps = 3'000'000;
 
 }  // namespace
 

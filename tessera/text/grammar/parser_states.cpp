@@ -88,7 +88,7 @@ class ParserStates::Closure {
   void begin_call(const Edge& edge, const Position& position) {
     const Rules& rules = *states_.rules_;
     const RuleId rule = edge.value;
-    if (states_.frames_[position.frame].depth + rules.min_depth(rule) > kMaxDepth) return;
+    if (states_.frames_[position.frame].depth + rules.min_depth(rule) > Rules::kMaxDepth) return;
     std::vector<Return> returns;
     // A call at the end of a rule returns to the callers of that rule, so that loops by recursion stay flat.
     if (rules.is_end(edge.target) && position.frame != kBottom) {

@@ -1,5 +1,7 @@
 #include "tessera/text/grammar/rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -77,6 +79,8 @@ std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena, Ba
   const bool is_fault = barren == BarrenRules::are_faults ? without != facts_.end() : !has_text(start_);
   if (is_fault)
     return std::unexpected(Fault{static_cast<RuleId>(without - facts_.begin()), "the rule has no finite text"});
+  if (min_depth(start_) > kMaxDepth)
+    return std::unexpected(Fault{start_, fmt::format("each text needs more than {} calls within calls", kMaxDepth)});
   remove_dead_ends();
   find_nullable(arena);
   find_empty_turns(arena);

@@ -60,6 +60,7 @@ class Rules {
     bool has_captures = false;
   };
   static constexpr uint32_t kFirstCounter = 1;  // the list of the first counter alone
+  static constexpr uint32_t kMaxDepth = 512;    // of calls within calls
 
   RuleId add_rule(std::string name);
   RuleState add_state(RuleId rule);
@@ -82,7 +83,7 @@ class Rules {
     std::string message;
   };
   /// Removes edges that lead to no end, and computes what the functions below return. Faults: a rule that the start
-  /// rule reaches has no finite text, or can begin with itself.
+  /// rule reaches has no finite text or can begin with itself, or each text needs more than kMaxDepth calls.
   std::expected<void, Fault> finish(const ExpressionArena& arena, BarrenRules barren = BarrenRules::are_faults);
 
   size_t n_rules() const { return rules_.size(); }

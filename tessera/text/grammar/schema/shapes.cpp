@@ -259,7 +259,11 @@ std::optional<Shapes> ShapeAlgebra::both(const Shapes& a, const Shapes& b) {
 
 // The texts of all shapes of numbers are one, and so are those of strings.
 std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
+  struct Texts {
+    std::vector<Expression> texts, written;
+  };
   Shapes joined;
+  std::vector<Texts> texts;  // of the joined shapes
   for (const Shapes* shapes : {&a, &b})
     for (const Shape& shape : *shapes) {
       const auto same = std::ranges::find(joined, shape.type, &Shape::type);
@@ -269,12 +273,18 @@ std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
       };
       if (same == joined.end() || is_container || !is_alike(*same, shape)) {
         joined.push_back(shape);
+        texts.push_back({{shape.text}, {shape.written}});
+        if (joined.size() > kMaxShapes) return std::nullopt;
       } else {
-        same->text = arena_->any_of(same->text, shape.text);
-        same->written = arena_->any_of(same->written, shape.written);
+        Texts& more = texts[to_size(same - joined.begin())];
+        more.texts.push_back(shape.text);
+        more.written.push_back(shape.written);
       }
     }
-  if (joined.size() > kMaxShapes) return std::nullopt;
+  for (size_t i = 0; i < joined.size(); ++i) {
+    joined[i].text = arena_->any_of(std::move(texts[i].texts));
+    joined[i].written = arena_->any_of(std::move(texts[i].written));
+  }
   return joined;
 }
 

@@ -66,8 +66,7 @@ void expect_outcomes(std::span<const Hostile> cases, F compile) {
 }
 
 std::string chain(size_t n, std::string_view before, std::string_view last) {
-  return "root ::= a0\n" +
-         joined(n, "", [&](size_t i) { return fmt::format("a{} ::= {} a{}\n", i, before, i + 1); }) +
+  return "root ::= a0\n" + joined(n, "", [&](size_t i) { return fmt::format("a{} ::= {} a{}\n", i, before, i + 1); }) +
          fmt::format("a{} ::= {}\n", n, last);
 }
 
@@ -75,8 +74,7 @@ TEST(GrammarLimits, HostileGbnf) {
   const size_t many = testing::all_or_few<size_t>(100'000, 10'000);
   const std::string nested = "((([ab]{0,99} [c]?){0,99} [d]?){0,99} [e]?){0,99}";
   const Hostile cases[] = {
-      {"60,000 parentheses", "root ::= " + std::string(60'000, '('),
-       "grammar: 1:266: groups nested deeper than 256"},
+      {"60,000 parentheses", "root ::= " + std::string(60'000, '('), "grammar: 1:266: groups nested deeper than 256"},
       {"200,000 rules", chain(200'000, "", "\"x\""), "grammar: 1:1: more than 1 MiB"},
       {"a chain of rules", chain(many / 2, "", "\"x\"")},
       {"a chain of rules without an end", chain(many / 4, "\"x\"", "<[1]> a0"),
@@ -99,7 +97,8 @@ TEST(GrammarLimits, HostileGbnf) {
       {"counts of counts", "root ::= x" + repeated("{1,9}", many) + "\nx ::= \"(\" x? \")\"",
        "grammar: 1:1: each text needs more than 512 calls within calls"},
       {"many ways to read a text", "root ::= (x{0,1000}){0,1000}\nx ::= \"a\" x? \"b\"? x?"},
-      {"many literals", "root ::= (" + joined(many / 2, "|", [](size_t i) { return fmt::format("\"a{}\"", i); }) + ")*"},
+      {"many literals",
+       "root ::= (" + joined(many / 2, "|", [](size_t i) { return fmt::format("\"a{}\"", i); }) + ")*"},
   };
   expect_outcomes(cases, [](std::string_view source) { return Grammar::from_gbnf(source); });
 }
@@ -120,9 +119,9 @@ TEST(GrammarLimits, HostileRegexes) {
       {"optional characters", repeated("a?", n) + repeated("a", n)},
       {"all letters", repeated("\\p{L}", n)},
       {"optional classes", repeated("[\\p{L}\\p{N}]?", n / 4)},
-      {"a class of many characters", "[" + joined(2 * n, "", [](size_t i) {
-         return fmt::format("\\u{:04x}", 0x4e00 + i);
-       }) + "]", n > 6000 ? "grammar: 1:1: more than 64 KiB" : ""},
+      {"a class of many characters",
+       "[" + joined(2 * n, "", [](size_t i) { return fmt::format("\\u{:04x}", 0x4e00 + i); }) + "]",
+       n > 6000 ? "grammar: 1:1: more than 64 KiB" : ""},
       {"alternatives that end", joined(n, "|", [](size_t) { return "^a$"; })},
       {"edges of words", repeated("(\\b|\\B)", n / 3)},
       {"twelve lookaheads without the letter twice",
@@ -150,8 +149,8 @@ TEST(GrammarLimits, HostileSchemas) {
   const auto number = [](size_t i) { return fmt::format("\"v{}\"", i); };
   const auto property = [](size_t i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); };
   const auto either = [](size_t i) {
-    return fmt::format(R"({{"anyOf":[{{"type":"object","required":["a{0}"]}},{{"type":"object","required":["b{0}"]}}]}})",
-                       i);
+    return fmt::format(
+        R"({{"anyOf":[{{"type":"object","required":["a{0}"]}},{{"type":"object","required":["b{0}"]}}]}})", i);
   };
   const std::string over_limits = "json_schema#: " + std::string(kOverLimits);
   const std::string too_large = "json_schema#/not: its complement is not a union that is small enough";
@@ -187,9 +186,8 @@ TEST(GrammarLimits, HostileSchemas) {
   };
   expect_outcomes(cases, [](std::string_view source) { return Grammar::from_json_schema(source); });
   // Work that is not done by derivatives has the same limit.
-  const std::string names = joined(30'000, ",", number), numbers = joined(20'000, ",", [](size_t i) {
-    return fmt::format("{}", i);
-  });
+  const std::string names = joined(30'000, ",", number),
+                    numbers = joined(20'000, ",", [](size_t i) { return fmt::format("{}", i); });
   for (const std::string& source :
        {R"({"type": "object", "required": [)" + names + "]}", R"({"dependentRequired": {"a": [)" + names + "]}}",
         R"({"const": [)" + numbers + "]}"}) {

@@ -119,6 +119,8 @@ class Rules {
     uint32_t rank = 0;
   };
 
+  class Reached;
+  void follow(RuleState from, const Edge& edge, Reached& reached, std::vector<bool>& has_turn) const;
   void find_texts();
   void find_nullable(const ExpressionArena& arena);
   void find_empty_turns(const ExpressionArena& arena);

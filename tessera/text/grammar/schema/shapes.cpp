@@ -12,7 +12,7 @@ namespace {
 
 using Property = ObjectShape::Property;
 
-constexpr size_t kNamesPerStep = 32;  // to compare so many names takes about the time of a derivative
+constexpr size_t kNamesPerStep = 8;  // to compare so many names takes about the time of a derivative
 
 Shape shape_of(ArrayShape array) {
   return {.type = ShapeType::array, .array = std::make_shared<const ArrayShape>(std::move(array))};

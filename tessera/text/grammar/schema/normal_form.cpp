@@ -450,6 +450,7 @@ NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
     Shapes found;
     TextSet texts(algebra_->arena());
     for (const Place value : values) {
+      if (!algebra_->arena().has_steps()) break;
       if (document_->is(value, Kind::string)) {
         std::vector<Expression> units;
         for (const uint32_t code_point : code_points_of(document_->text(value)))

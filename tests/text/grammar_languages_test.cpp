@@ -192,6 +192,8 @@ TEST(GrammarSchemas, ErrorsNameThePlace) {
             "json_schema#/$ref: reference \"http://example.com/x\" leads outside of the schema");
   EXPECT_EQ(error(R"({"type": "text"})"), "json_schema#/type: unknown type \"text\"");
   EXPECT_EQ(error("false"), "json_schema#: no value satisfies it");
+  EXPECT_EQ(error(R"({"propertyNames": {"$ref": "#"}})"),
+            "json_schema#/$ref: the schema refers to itself without a value between");
 }
 
 }  // namespace

@@ -121,6 +121,12 @@ TEST(Gbnf, LargeAndNestedRepetitions) {
   EXPECT_TRUE(read(counted, "()(())()").is_complete);
   EXPECT_TRUE(read(counted, "()()()()()").is_complete);
   EXPECT_EQ(read(counted, "()()()()()(").n_bytes, 10u);
+  // An inner count is not a turn without text.
+  Matcher twice = matcher_of("root ::= (item{2,3}){2,3}\nitem ::= \"(\" item? \")\"");
+  EXPECT_FALSE(read(twice, "").is_complete);
+  EXPECT_FALSE(read(twice, "()()()").is_complete);
+  EXPECT_TRUE(read(twice, "()()()()").is_complete);
+  EXPECT_FALSE(read(twice, repeated("()", 10)).is_complete);
   // Turns without text are not counted.
   Matcher idle = matcher_of("root ::= (item?){2,1000000} \"!\"\nitem ::= \"(\" item? \")\"");
   EXPECT_TRUE(read(idle, "!").is_complete);

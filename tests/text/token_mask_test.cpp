@@ -184,12 +184,22 @@ TEST(TokenMask, TokensByIdFitAtTheirEdges) {
   Matcher other(gbnf("root ::= !<[1]> \"b\""), vocab);
   const std::vector<int32_t> ids = ids_of(other.mask());
   EXPECT_EQ(ids.size(), vocab->n_tokens() - 2);
+  EXPECT_EQ(ids, fitting_by_force(other, *vocab));
   EXPECT_EQ(ids.front(), 2);
   // A token that fits by its id and by its text.
   Matcher both(gbnf("root ::= <[99]> \"x\" | \"a\" \"y\""), vocab);
   EXPECT_EQ(vocab->token(99).text, "a");
   EXPECT_TRUE(both.accept_token(99));
   EXPECT_EQ(ids_of(both.mask()), (std::vector<int32_t>{2 + 'x', 2 + 'y'}));
+}
+
+// After "/" the text ends, though it goes on after each other character.
+TEST(TokenMask, NothingFollowsALexemeThatMustEnd) {
+  const auto vocab = vocab_of({"/-", "/!", "a-", "a!"});
+  const GrammarResult grammar = Grammar::from_regex("/|[ -.0-~][ -~]*!");
+  ASSERT_TRUE(grammar);
+  const Matcher matcher(*grammar, vocab);
+  EXPECT_EQ(ids_of(matcher.fork().mask()), fitting_by_force(matcher, *vocab));
 }
 
 TEST(TokenMask, ForksAndRollbacksKeepTheirOwnTexts) {

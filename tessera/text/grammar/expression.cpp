@@ -14,6 +14,9 @@ constexpr size_t kFirstTableSize = 256;
 
 constexpr uint64_t kAllFirsts = UINT64_MAX;
 
+// Work that takes about the time of a derivative.
+constexpr size_t kPartsPerStep = 8, kSortedPartsPerStep = 2;
+
 // A hash for tables in memory only.
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -54,6 +57,8 @@ void ExpressionArena::grow_table() {
 
 // The node if it exists, or a new one.
 Expression ExpressionArena::add(Node node, std::span<const Expression> node_parts) {
+  spend_steps(1);
+  if (n_steps_left_ == 0) return kNothing;
   uint64_t hash = mixed(static_cast<uint64_t>(node.kind), uint64_t{node.a} << 32 | node.b);
   for (const Expression part : node_parts) hash = mixed(hash, part);
   node.hash = hash;
@@ -61,7 +66,7 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
   size_t at = node.hash & mask;
   for (; table_[at] != kNothing; at = (at + 1) & mask)
     if (is_same(node, node_parts, table_[at])) return table_[at];
-  if (nodes_.size() >= max_nodes_) {
+  if (n_nodes() >= max_nodes_) {
     overflowed_ = true;
     return kNothing;
   }
@@ -146,6 +151,7 @@ Expression ExpressionArena::concat(Expression first, Expression second) {
   std::vector<Expression> spine;
   for (; nodes_[first].kind == Kind::concat; first = parts(nodes_[first])[1]) spine.push_back(parts(nodes_[first])[0]);
   spine.push_back(first);
+  spend_steps(spine.size() / kPartsPerStep);
   for (size_t i = spine.size(); i-- > 0;) second = pair_of(spine[i], second);
   return second;
 }
@@ -196,6 +202,7 @@ Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
     alternatives[i] = inner[0];
     alternatives.insert(alternatives.end(), inner.begin() + 1, inner.end());
   }
+  spend_steps(alternatives.size() / kSortedPartsPerStep);
   if (std::ranges::find(alternatives, kAnything) != alternatives.end()) return kAnything;
   merge_bytes(alternatives);
   std::ranges::sort(alternatives);
@@ -230,6 +237,7 @@ Expression ExpressionArena::all_of(std::vector<Expression> all) {
     all[i] = inner[0];
     all.insert(all.end(), inner.begin() + 1, inner.end());
   }
+  spend_steps(all.size() / kSortedPartsPerStep);
   std::erase(all, kAnything);
   std::ranges::sort(all);
   const auto repeated = std::ranges::unique(all);
@@ -345,11 +353,7 @@ Expression ExpressionArena::derive(Expression expression, uint8_t byte) {
 }
 
 Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
-  if (!may_begin_with(expression, byte)) return kNothing;
-  if (n_steps_left_ == 0) {
-    overflowed_ = true;
-    return kNothing;
-  }
+  if (!may_begin_with(expression, byte) || n_steps_left_ == 0) return kNothing;
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {
@@ -376,17 +380,20 @@ Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
 void ExpressionArena::divide(Expression expression, ByteDivision& classes) {
   begin_visit();
   stack_.push_back(expression);
+  size_t n_visited = 0;
   while (!stack_.empty()) {
     const Expression top = stack_.back();
     stack_.pop_back();
     if (!visit(top)) continue;
     const Node& node = nodes_[top];
+    n_visited += node.kind == Kind::bytes ? 1 + classes.classes().size() / kPartsPerStep : 1;
     if (node.kind == Kind::bytes) classes.divide(sets_[node.a]);
     if (node.kind == Kind::multiple)
       for (const char c : std::string_view("0123456789.")) classes.divide(ByteSet::of(static_cast<uint8_t>(c)));
     const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
     for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts)) stack_.push_back(part);
   }
+  spend_steps(n_visited / kPartsPerStep);
 }
 
 std::vector<uint32_t> ExpressionArena::tags(Expression expression) {
@@ -421,6 +428,7 @@ std::vector<Expression> ExpressionArena::parts_first(Expression expression) {
     stack_.pop_back();
     if (visit(top)) order.push_back(top);
   }
+  spend_steps(order.size() / kPartsPerStep);
   return order;
 }
 

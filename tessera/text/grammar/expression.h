@@ -29,7 +29,7 @@ class ExpressionArena {
   static constexpr Expression kEmpty = 1;     // the empty text
   static constexpr Expression kAnything = 2;  // every text of bytes
 
-  /// max_nodes: further nodes are kNothing, and overflowed() tells it.
+  /// max_nodes: further nodes are kNothing, and overflowed() tells it. A node counts more if it has many parts.
   explicit ExpressionArena(size_t max_nodes);
 
   Expression bytes(const ByteSet& set);
@@ -94,18 +94,24 @@ class ExpressionArena {
   /// The same expression of another arena.
   Expression copy_of(Expression expression, ExpressionArena& other);
 
-  /// Sets the work that may be done from now on. Each derivative of a node is a step; those who use the arena spend
-  /// steps for their own work. Without steps, derivatives are kNothing and overflowed() is true.
+  /// Sets the work that may be done from now on. Each derivative of a node is a step, and so is each node that is asked
+  /// for; nodes with many parts cost more. Those who use the arena spend steps for their own work. When all are spent,
+  /// overflowed() is true, and derivatives and nodes are kNothing.
   void limit_steps(uint64_t n_steps) { n_steps_left_ = n_steps; }
-  void spend_steps(uint64_t n_steps) { n_steps_left_ -= std::min(n_steps, n_steps_left_); }
+  void spend_steps(uint64_t n_steps) {
+    overflowed_ |= n_steps >= n_steps_left_;
+    n_steps_left_ -= std::min(n_steps, n_steps_left_);
+  }
+  bool has_steps() const { return n_steps_left_ > 0; }
 
   /// The expression in a notation like that of GBNF, cut after about max_bytes.
   std::string text_of(Expression expression, size_t max_bytes) const;
 
-  size_t n_nodes() const { return nodes_.size(); }
+  size_t n_nodes() const { return std::max(nodes_.size(), parts_.size() / kPartsPerNode); }
   bool overflowed() const { return overflowed_; }
 
  private:
+  static constexpr size_t kPartsPerNode = 16;
   enum class Kind : uint8_t {
     nothing,
     empty,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -53,8 +54,8 @@ class GbnfReader {
 
   /// Notes an error of a rule by its name.
   void fail_in_rule(std::string_view name, std::string message) {
-    for (const Place& place : places_)
-      if (tree_.rules()[place.name].name == name) fail_at(place.at, message);
+    for (const auto& [rule, at] : places_)
+      if (tree_.rules()[rule].name == name) fail_at(at, message);
   }
 
  private:
@@ -62,7 +63,6 @@ class GbnfReader {
     SyntaxTree::Name name;
     size_t at;
   };
-  using Place = Use;  // of a definition
   // A group, or the whole of a rule.
   struct Group {
     std::vector<Part> alternatives{}, sequence{};
@@ -132,8 +132,7 @@ class GbnfReader {
     if (!root) return false;
     if (!at_end() && peek() != '\n' && peek() != '\r') return fail_here("want the end of the line");
     tree_.define(name, first_part, *root);
-    std::erase_if(places_, [&](const Place& place) { return place.name == name; });
-    places_.push_back({name, begin});
+    places_[name] = begin;
     return true;
   }
 
@@ -366,7 +365,7 @@ class GbnfReader {
   ExpressionArena& arena_;
   SyntaxTree tree_;
   std::vector<Use> uses_;
-  std::vector<Place> places_;
+  std::map<SyntaxTree::Name, size_t> places_;  // of definitions
   GrammarError error_;
   size_t at_ = 0;
   std::optional<Part> empty_literal_;  // the last one

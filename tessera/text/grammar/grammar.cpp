@@ -72,7 +72,10 @@ GrammarResult Grammar::from_json_schema(std::string_view schema, const JsonOutpu
   if (!root) return std::unexpected(root.error());
   grammar->rules_.set_start(*root);
   const auto done = grammar->rules_.finish(arena, Rules::BarrenRules::are_left_out);
-  if (!done) return schema_error("no value satisfies it");
+  if (!done) {
+    const bool has_value = grammar->rules_.has_text(grammar->rules_.start());
+    return schema_error(has_value ? done.error().message : "no value satisfies it");
+  }
   return finish(std::move(grammar));
 }
 

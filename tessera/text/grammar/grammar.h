@@ -28,7 +28,7 @@ class Grammar {
  public:
   static constexpr size_t kMaxExpressions = size_t{1} << 20;
   static constexpr size_t kMaxLexemeStates = 20'000;
-  static constexpr uint64_t kMaxCompileSteps = 8'000'000;  // about a second
+  static constexpr uint64_t kMaxCompileSteps = 16'000'000;  // about a second
 
   /// find_token: for tokens by text; without it, a source that has some is an error.
   static GrammarResult from_gbnf(std::string_view source, const FindToken& find_token = {});
@@ -56,7 +56,9 @@ class Grammar {
   explicit Grammar(const Grammar& other)
       : expressions_(other.expressions_),
         lexemes_(expressions_, other.lexemes_, kMaxLexemeStates),
-        rules_(other.rules_) {}
+        rules_(other.rules_) {
+    expressions_.limit_steps(kMaxCompileSteps);
+  }
   static GrammarResult finish(std::shared_ptr<Grammar> grammar);
 
   ExpressionArena expressions_;

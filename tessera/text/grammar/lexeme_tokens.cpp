@@ -79,8 +79,9 @@ class LexemeTokens::Walk {
     if (before.base) {
       at.base = lexemes_.next(*before.base, data.byte);
       if (is_same(at, data.height)) return false;
-      // If the base ends here, tokens may go on after it: then all tokens below the node are found anew.
-      const bool is_last = at.state == LexemeStates::kDead || !lexemes_.tags(*at.base).empty();
+      // If the base ends here, tokens may go on after it: then all tokens below the node are found anew. The same is so
+      // if nothing follows the state.
+      const bool is_last = !lexemes_.goes_on(at.state) || !lexemes_.tags(*at.base).empty();
       const auto removed = is_last ? tree_.tokens_below(node) : tree_.tokens(node);
       made_.removed_.insert(made_.removed_.end(), removed.begin(), removed.end());
       if (is_last) at.base.reset();

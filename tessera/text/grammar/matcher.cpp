@@ -16,7 +16,7 @@ constexpr ParserStates::State kEnded = ParserStates::kDead;
 constexpr size_t kManyLexemes = 50'000, kManyStates = 100'000, kManyExpressions = 200'000;
 
 // Of one call: a few hundred milliseconds. Nearly all calls take microseconds.
-constexpr uint64_t kMaxSteps = 2'000'000;
+constexpr uint64_t kMaxSteps = 3'000'000;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ struct Matcher::Automaton {
   Automaton(std::shared_ptr<const Grammar> of, std::shared_ptr<const MaskVocab> with)
       : grammar(std::move(of)),
         vocab(std::move(with)),
-        expressions(grammar->expressions()),
+        expressions(with_steps(grammar->expressions())),
         lexemes(expressions, grammar->lexemes(), 4 * kManyLexemes),
         states(grammar->rules(), lexemes, expressions) {
     if (vocab) masks.emplace(grammar->rules(), expressions, lexemes, states, *vocab);
@@ -37,6 +37,11 @@ struct Matcher::Automaton {
     n_first_lexemes = lexemes.size();
     n_first_states = states.size();
     n_first_expressions = expressions.n_nodes();
+  }
+
+  static ExpressionArena with_steps(ExpressionArena arena) {
+    arena.limit_steps(kMaxSteps);
+    return arena;
   }
 
   /// Whether a text that goes on should do so with fewer states.
@@ -120,7 +125,7 @@ bool Matcher::goes_on() const {
 }
 
 std::string Matcher::forced_text(size_t max_bytes) {
-  const std::scoped_lock lock(automaton_->mutex);
+  const auto locked = lock();
   std::string text;
   for (ParserStates::State state = states_.back(); text.size() < max_bytes;) {
     const ByteSet live = automaton_->states.live_bytes(state);

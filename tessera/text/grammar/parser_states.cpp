@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kBottom = 0;            // the frame of the start rule
 constexpr size_t kMaxPositions = 1 << 16;  // of one closure
+constexpr uint64_t kComparisonsPerStep = 128;
 constexpr uint32_t kEmptyText = 1;
 constexpr size_t kMaxSeen = 4096;  // of a call
 
@@ -31,6 +32,7 @@ class ParserStates::Closure {
   void add(const Position& position) {
     const auto [known, is_new] = counts_.try_emplace({position.state, position.frame});
     std::vector<uint32_t>& counts = known->second;
+    states_.arena_->spend_steps(counts.size() / kComparisonsPerStep);
     // Repetitions without text are not worth their count.
     const bool is_idle = states_.rules_->has_empty_turns(states_.rules_->rule_of(position.state)) && !is_new;
     if (is_idle || std::ranges::find(counts, position.counts) != counts.end()) return;
@@ -42,7 +44,7 @@ class ParserStates::Closure {
     size_t n_positions = 0;
     while (true) {
       for (; !open_.empty(); ++n_positions) {
-        if (n_positions > kMaxPositions || data_.items.size() > kMaxItems) {
+        if (n_positions > kMaxPositions || data_.items.size() > kMaxItems || !states_.arena_->has_steps()) {
           states_.overflowed_ = true;
           return;
         }
@@ -62,10 +64,11 @@ class ParserStates::Closure {
 
  private:
   void visit(const Position& position) {
-    states_.arena_->spend_steps(1);
+    const std::span<const Edge> edges = states_.rules_->edges(position.state);
+    states_.arena_->spend_steps(1 + edges.size() / kComparisonsPerStep);
     if (states_.rules_->is_end(position.state)) end_call(position.frame);
     bool has_lexeme = false, has_tokens = false;
-    for (const Edge& edge : states_.rules_->edges(position.state)) {
+    for (const Edge& edge : edges) {
       if (!states_.is_open(edge, position)) continue;
       has_lexeme |= edge.kind == Edge::Kind::lexeme;
       has_tokens |= edge.kind == Edge::Kind::tokens;
@@ -85,7 +88,7 @@ class ParserStates::Closure {
   void begin_call(const Edge& edge, const Position& position) {
     const Rules& rules = *states_.rules_;
     const RuleId rule = edge.value;
-    if (states_.frames_[position.frame].depth + rules.min_depth(rule) > kMaxDepth) return;
+    if (states_.frames_[position.frame].depth + rules.min_depth(rule) > Rules::kMaxDepth) return;
     std::vector<Return> returns;
     // A call at the end of a rule returns to the callers of that rule, so that loops by recursion stay flat.
     if (rules.is_end(edge.target) && position.frame != kBottom) {
@@ -96,6 +99,7 @@ class ParserStates::Closure {
     }
     std::vector<Return>& made = made_calls_[rule];
     for (const Return& to : returns) {
+      states_.arena_->spend_steps(made.size() / kComparisonsPerStep);
       if (std::ranges::find(made, to) != made.end()) continue;
       made.push_back(to);
       calls_[{rules.rank(rule), rule}].push_back(to);

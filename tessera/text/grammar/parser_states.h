@@ -24,7 +24,6 @@ class ParserStates {
   using Frame = uint32_t;            // a call of a rule that is in progress; kBottom: that of the start rule
   static constexpr State kDead = 0;  // no text of the grammar begins so
   static constexpr size_t kMaxItems = 1024;
-  static constexpr uint32_t kMaxDepth = 512;
 
   /// A place in a rule.
   struct Position {

@@ -1,6 +1,7 @@
 #include "tessera/text/grammar/regex_language.h"
 
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -53,6 +54,15 @@ class LanguageBuilder {
     size_t place = 0;
   };
 
+  // Large sets, such as all letters, take a while.
+  Expression spelled(const CodePointSet& set) {
+    std::vector<uint32_t> key;
+    for (const CodePointRange& range : set.ranges()) key.insert(key.end(), {range.first, range.last});
+    const auto known = spelled_.find(key);
+    if (known != spelled_.end()) return known->second;
+    return spelled_.emplace(std::move(key), spelling_(set)).first->second;
+  }
+
   // A part without assertions as an expression.
   Expression plain_of(Part part) {
     const Node& node = tree_.nodes()[part];
@@ -61,7 +71,7 @@ class LanguageBuilder {
     for (const Part child : tree_.children(node)) children.push_back(plain_[child]);
     switch (node.kind) {
       case Kind::set:
-        return spelling_(tree_.set(node));
+        return spelled(tree_.set(node));
       case Kind::concat:
         return arena_.concat(children);
       case Kind::repeat:
@@ -181,7 +191,8 @@ class LanguageBuilder {
   const RegexTree& tree_;
   const Spelling& spelling_;
   ExpressionArena& arena_;
-  std::vector<Expression> plain_;  // by part
+  std::map<std::vector<uint32_t>, Expression> spelled_;  // by the ranges of a set
+  std::vector<Expression> plain_;                        // by part
   Expression word_ = 0, other_ = 0, any_ = 0;
 };
 

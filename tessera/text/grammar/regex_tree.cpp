@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 namespace tessera::text::grammar {
 namespace {
 
+constexpr size_t kManyRanges = 4096;  // of a class, to be sorted
 constexpr uint32_t kFirstHighSurrogate = 0xd800, kLastHighSurrogate = 0xdbff;
 constexpr uint32_t kFirstLowSurrogate = 0xdc00, kLastLowSurrogate = 0xdfff;
 
@@ -266,13 +268,21 @@ class RegexParser {
   std::optional<Part> parse_class() {
     const size_t begin = at_++;
     const bool is_complement = take("^");
-    CodePointSet set;
+    std::vector<CodePointRange> ranges;
+    size_t n_sorted = 0;
+    const auto add = [&](const CodePointSet& atom) {
+      ranges.insert(ranges.end(), atom.ranges().begin(), atom.ranges().end());
+      if (ranges.size() < 2 * n_sorted + kManyRanges) return;
+      const CodePointSet sorted(ranges);
+      ranges.assign(sorted.ranges().begin(), sorted.ranges().end());
+      n_sorted = ranges.size();
+    };
     while (!at_end() && peek() != ']') {
       const size_t range_begin = at_;
       const auto first = parse_class_atom();
       if (!first) return std::nullopt;
       if (peek() != '-' || peek(1) == ']' || at_ + 1 >= source_.size()) {
-        set.add(*first);
+        add(*first);
         continue;
       }
       ++at_;
@@ -281,15 +291,15 @@ class RegexParser {
       const auto from = only(*first), to = only(*last);
       if (from && to) {
         if (*to < *from) return refuse_at(range_begin, "range out of order");
-        const CodePointRange range{*from, *to};
-        set.add(set_of(std::span(&range, 1)));
+        ranges.push_back({*from, *to});
       } else {  // "[\w-.]" has a hyphen
-        set.add(*first);
-        set.add(one('-'));
-        set.add(*last);
+        add(*first);
+        add(one('-'));
+        add(*last);
       }
     }
     if (!take("]")) return refuse_at(begin, "missing ]");
+    const CodePointSet set(ranges);
     return tree_.add_set(is_complement ? set.complement() : set);
   }
 
@@ -372,7 +382,7 @@ class RegexParser {
     return is_complement ? set->complement() : *set;
   }
 
-  static std::optional<CodePointSet> property(std::string_view name) {
+  std::optional<CodePointSet> property(std::string_view name) {
     for (const std::string_view prefix : {"General_Category=", "gc="})
       if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
     if (name == "Any") return CodePointSet().complement();
@@ -405,11 +415,14 @@ class RegexParser {
     const auto found = std::ranges::find(kLongNames, name, &LongName::name);
     const uint32_t mask = category_mask(found == std::end(kLongNames) ? name : found->brief);
     if (mask == 0) return std::nullopt;
-    return CodePointSet::of_categories(mask);
+    const auto known = categories_.find(mask);
+    return known != categories_.end() ? known->second
+                                      : categories_.emplace(mask, CodePointSet::of_categories(mask)).first->second;
   }
 
   std::string_view source_;
   RegexTree tree_;
+  std::map<uint32_t, CodePointSet> categories_{};  // by mask
   RegexError error_;
   bool failed_ = false;
   size_t at_ = 0;

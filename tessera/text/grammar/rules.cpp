@@ -1,13 +1,14 @@
 #include "tessera/text/grammar/rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
 namespace tessera::text::grammar {
-namespace {
 
-/// States that are reached, each to be visited once.
-class Reached {
+// States that are reached, each to be visited once.
+class Rules::Reached {
  public:
   explicit Reached(size_t n_states) : is_reached_(n_states) {}
 
@@ -16,6 +17,7 @@ class Reached {
     is_reached_[state] = true;
     open_.push_back(state);
   }
+  void add_again(RuleState state) { open_.push_back(state); }
   bool contains(RuleState state) const { return is_reached_[state]; }
   bool has_open() const { return !open_.empty(); }
   RuleState take() {
@@ -28,8 +30,6 @@ class Reached {
   std::vector<bool> is_reached_;
   std::vector<RuleState> open_;
 };
-
-}  // namespace
 
 RuleId Rules::add_rule(std::string name) {
   const auto id = static_cast<RuleId>(rules_.size());
@@ -77,19 +77,36 @@ std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena, Ba
   const bool is_fault = barren == BarrenRules::are_faults ? without != facts_.end() : !has_text(start_);
   if (is_fault)
     return std::unexpected(Fault{static_cast<RuleId>(without - facts_.begin()), "the rule has no finite text"});
+  if (min_depth(start_) > kMaxDepth)
+    return std::unexpected(Fault{start_, fmt::format("each text needs more than {} calls within calls", kMaxDepth)});
   remove_dead_ends();
   find_nullable(arena);
   find_empty_turns(arena);
   return rank_rules(arena);
 }
 
+// Reaches what follows an edge. Where a rule is a counted repetition, a minimum is reached by turns that end at its
+// start.
+void Rules::follow(RuleState from, const Edge& edge, Reached& reached, std::vector<bool>& has_turn) const {
+  const RuleId rule = rule_of(from);
+  const RuleState start = rules_[rule].start;
+  const auto has_min = [](const Counter& counter) { return counter.min > 0; };
+  if (edge.needs_min && from == start && !has_turn[rule] && std::ranges::any_of(rules_[rule].counters, has_min)) return;
+  if (edge.target == start && !has_turn[rule]) {
+    has_turn[rule] = true;
+    reached.add_again(start);
+  }
+  reached.add(edge.target);
+}
+
 // The rules with a text whose calls are nested once, then those with a text whose calls are nested twice, and so on.
 void Rules::find_texts() {
-  std::vector<std::vector<std::pair<RuleState, RuleState>>> callers(rules_.size());  // source and target of edges
+  std::vector<std::vector<std::pair<RuleState, const Edge*>>> callers(rules_.size());
   for (RuleState from = 0; from < states_.size(); ++from)
     for (const Edge& edge : states_[from].edges)
-      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, edge.target);
+      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, &edge);
   Reached reached(states_.size());
+  std::vector<bool> has_turn(rules_.size());
   std::vector<RuleId> found;
   for (const Rule& rule : rules_) reached.add(rule.start);
   for (uint32_t depth = 1; reached.has_open(); ++depth) {
@@ -98,12 +115,12 @@ void Rules::find_texts() {
       const RuleState state = reached.take();
       if (is_end(state)) found.push_back(rule_of(state));
       for (const Edge& edge : states_[state].edges)
-        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) reached.add(edge.target);
+        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) follow(state, edge, reached, has_turn);
     }
     for (const RuleId rule : found) facts_[rule] = {.has_text = true, .min_depth = depth};
     for (const RuleId rule : found)
-      for (const auto& [from, to] : callers[rule])
-        if (reached.contains(from)) reached.add(to);
+      for (const auto& [from, edge] : callers[rule])
+        if (reached.contains(from)) follow(from, *edge, reached, has_turn);
   }
 }
 
@@ -129,20 +146,21 @@ bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {
   return edge.kind == Edge::Kind::call && facts_[edge.value].is_nullable;
 }
 
-// A rule is nullable if its end can be reached without text, whatever the counts.
+// A rule is nullable if its end can be reached without text.
 void Rules::find_nullable(const ExpressionArena& arena) {
-  std::vector<std::vector<std::pair<RuleState, RuleState>>> callers(rules_.size());
+  std::vector<std::vector<std::pair<RuleState, const Edge*>>> callers(rules_.size());
   Reached reached(states_.size());
+  std::vector<bool> has_turn(rules_.size());
   for (const Rule& rule : rules_) reached.add(rule.start);
   while (reached.has_open()) {
     const RuleState state = reached.take();
     for (const Edge& edge : states_[state].edges) {
-      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(state, edge.target);
-      if (may_be_empty(edge, arena)) reached.add(edge.target);
+      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(state, &edge);
+      if (may_be_empty(edge, arena)) follow(state, edge, reached, has_turn);
     }
     if (!is_end(state) || facts_[rule_of(state)].is_nullable) continue;
     facts_[rule_of(state)].is_nullable = true;
-    for (const auto& [from, to] : callers[rule_of(state)]) reached.add(to);
+    for (const auto& [from, edge] : callers[rule_of(state)]) follow(from, *edge, reached, has_turn);
   }
 }
 

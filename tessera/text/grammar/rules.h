@@ -67,6 +67,7 @@ class Rules {
     bool has_captures = false;
   };
   static constexpr uint32_t kFirstCounter = 1;  // the list of the first counter alone
+  static constexpr uint32_t kMaxDepth = 512;    // of calls within calls
 
   RuleId add_rule(std::string name);
   RuleState add_state(RuleId rule);
@@ -89,7 +90,7 @@ class Rules {
     std::string message;
   };
   /// Removes edges that lead to no end, and computes what the functions below return. Faults: a rule that the start
-  /// rule reaches has no finite text, or can begin with itself.
+  /// rule reaches has no finite text or can begin with itself, or each text needs more than kMaxDepth calls.
   std::expected<void, Fault> finish(const ExpressionArena& arena, BarrenRules barren = BarrenRules::are_faults);
 
   size_t n_rules() const { return rules_.size(); }
@@ -125,6 +126,8 @@ class Rules {
     uint32_t rank = 0;
   };
 
+  class Reached;
+  void follow(RuleState from, const Edge& edge, Reached& reached, std::vector<bool>& has_turn) const;
   void find_texts();
   void find_nullable(const ExpressionArena& arena);
   void find_empty_turns(const ExpressionArena& arena);

@@ -1,7 +1,10 @@
 #include "tessera/text/grammar/token_row.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "tessera/base/index.h"
 

@@ -288,6 +288,7 @@ class SchemaEmitter::Members {
       if (may_close(place)) emitter_.add_lexeme(state, close_, end);
       if (const Done done = add_members(state, true, place); !done) return done;
       if (rules_.n_states() > kMaxStates) return std::unexpected(refused("properties", "too many states"));
+      if (!arena_.has_steps()) return {};
     }
     return {};
   }

@@ -99,6 +99,7 @@ std::expected<const Shapes*, GrammarError> NormalForms::of(Term root) {
       continue;
     }
     const Term term = path.back().term;
+    if (!algebra_->arena().has_steps()) return std::unexpected(refusal(0, "", std::string(kTooLarge)));
     auto shapes = compute(term);
     if (!shapes) return std::unexpected(shapes.error());
     shapes_.emplace(term, std::make_unique<const Shapes>(std::move(*shapes)));
@@ -129,7 +130,7 @@ std::expected<std::vector<Term>, GrammarError> NormalForms::needs_of_schema(Plac
       return std::unexpected(refusal(place, name, "want a list of schemas"));
     for (const Place element : document_->elements(list)) needs.push_back(terms.schema(element));
   }
-  for (const std::string_view name : {"not", "if", "then", "else"})
+  for (const std::string_view name : {"not", "if", "then", "else", "propertyNames"})
     if (const Place schema = keyword(place, name); schema != Document::kNone) needs.push_back(terms.schema(schema));
   for (const std::string_view name : {"dependentSchemas", "dependencies"}) {
     const Place map = keyword(place, name);
@@ -449,6 +450,7 @@ NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
     Shapes found;
     TextSet texts(algebra_->arena());
     for (const Place value : values) {
+      if (!algebra_->arena().has_steps()) break;
       if (document_->is(value, Kind::string)) {
         std::vector<Expression> units;
         for (const uint32_t code_point : code_points_of(document_->text(value)))
@@ -512,6 +514,7 @@ NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) 
     if (map == Document::kNone || (name != "dependencies" && is_old)) continue;
     if (!document_->is(map, Kind::object)) return std::unexpected(refusal(place, name, "want an object"));
     for (const Document::Member& member : document_->members(map)) {
+      if (!algebra_->arena().has_steps()) return shapes;
       const Shapes any = algebra_->everything();
       const auto with_object = [&](auto change) {
         Shapes changed = any;
@@ -526,8 +529,7 @@ NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) 
       ObjectShape object = *present[0].object;
       algebra_->listed(object, member.name).is_required = true;
       if (document_->is(member.value, Kind::array))
-        for (const Place other : document_->elements(member.value))
-          algebra_->listed(object, document_->text(other)).is_required = true;
+        algebra_->require(object, document_->elements(member.value), *document_);
       present[0].object = std::make_shared<const ObjectShape>(std::move(object));
       auto yes = algebra_->both(shapes, present);
       if (yes && !document_->is(member.value, Kind::array)) yes = algebra_->both(*yes, known(member.value));

@@ -54,7 +54,7 @@ class NormalForms {
   std::optional<Shapes> any_of(Place list);
   Outcome one_of(Place place, Place list, const Shapes& shapes);
   Outcome if_then_else(Place place, Place condition, const Shapes& shapes);
-  std::expected<Expression, GrammarError> names_of(Place place);
+  Expression names_of(Place place) const;
   const Shapes& known_always() const;
   Outcome with_unevaluated(Place place, Shapes shapes);
 

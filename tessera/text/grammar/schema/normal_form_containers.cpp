@@ -97,14 +97,13 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
     object.evaluated = any;
   }
   if (const Place names = keyword(place, "propertyNames"); names != Document::kNone) {
-    const auto allowed = names_of(names);
-    if (!allowed) return std::unexpected(allowed.error());
+    const Expression allowed = names_of(names);
     for (ObjectShape::Property& property : object.properties)
-      if (!algebra_->has_name(*allowed, property.name)) property.term = Terms::kNever;
+      if (!algebra_->has_name(allowed, property.name)) property.term = Terms::kNever;
     std::vector<ObjectShape::Names> divided;
     for (const ObjectShape::Names& others : object.others) {
-      const Expression inside = arena.all_of(others.language, *allowed);
-      const Expression outside = arena.all_of(others.language, arena.complement(*allowed));
+      const Expression inside = arena.all_of(others.language, allowed);
+      const Expression outside = arena.all_of(others.language, arena.complement(allowed));
       if (!algebra_->is_empty(inside)) divided.push_back({inside, others.term});
       if (!algebra_->is_empty(outside)) divided.push_back({outside, Terms::kNever});
     }
@@ -114,8 +113,7 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
       required != Document::kNone && !document_->is(required, Document::Kind::boolean)) {
     if (!document_->is(required, Document::Kind::array))
       return std::unexpected(refusal(place, "required", "want a list of names"));
-    for (const Place name : document_->elements(required))
-      algebra_->listed(object, document_->text(name)).is_required = true;
+    algebra_->require(object, document_->elements(required), *document_);
   }
   const auto min = count(place, "minProperties", 0), max = count(place, "maxProperties", kUnbounded);
   if (!min || !max) return std::unexpected(!min ? min.error() : max.error());
@@ -125,10 +123,8 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
 }
 
 // Only the strings among the values of a schema are names. The schema is one of those that of() has computed.
-std::expected<Expression, GrammarError> NormalForms::names_of(Place place) {
-  const auto shapes = of(algebra_->terms().schema(place));
-  if (!shapes) return std::unexpected(shapes.error());
-  for (const Shape& shape : **shapes)
+Expression NormalForms::names_of(Place place) const {
+  for (const Shape& shape : known(place))
     if (shape.type == ShapeType::string) return shape.text;
   return ExpressionArena::kNothing;
 }

@@ -12,6 +12,8 @@ namespace {
 
 using Property = ObjectShape::Property;
 
+constexpr size_t kNamesPerStep = 8;  // to compare so many names takes about the time of a derivative
+
 Shape shape_of(ArrayShape array) {
   return {.type = ShapeType::array, .array = std::make_shared<const ArrayShape>(std::move(array))};
 }
@@ -110,6 +112,7 @@ bool ShapeAlgebra::has_values(Expression texts, uint32_t n) {
 }
 
 Term ShapeAlgebra::term_of(const ObjectShape& object, const std::string& name) {
+  arena_->spend_steps(object.properties.size() / kNamesPerStep);
   const auto listed = std::ranges::find(object.properties, name, &Property::name);
   if (listed != object.properties.end()) return listed->term;
   for (const ObjectShape::Names& names : object.others)
@@ -118,11 +121,19 @@ Term ShapeAlgebra::term_of(const ObjectShape& object, const std::string& name) {
 }
 
 ObjectShape::Property& ShapeAlgebra::listed(ObjectShape& object, const std::string& name) {
+  arena_->spend_steps(object.properties.size() / kNamesPerStep);
   const auto found = std::ranges::find(object.properties, name, &Property::name);
   if (found != object.properties.end()) return *found;
   const Term term = term_of(object, name);
   object.properties.push_back({.name = name, .term = term});
   return object.properties.back();
+}
+
+void ShapeAlgebra::require(ObjectShape& object, std::span<const Document::Place> names, const Document& document) {
+  for (const Document::Place name : names) {
+    if (!arena_->has_steps()) return;
+    listed(object, document.text(name)).is_required = true;
+  }
 }
 
 bool ShapeAlgebra::is_possible(const ArrayShape& array) const {
@@ -164,6 +175,8 @@ std::optional<ObjectShape> ShapeAlgebra::both(const ObjectShape& a, const Object
   ObjectShape joined;
   const auto add = [&](const ObjectShape& from, const ObjectShape& other) {
     for (const Property& property : from.properties) {
+      arena_->spend_steps((joined.properties.size() + other.properties.size()) / kNamesPerStep);
+      if (!arena_->has_steps()) return;
       if (std::ranges::find(joined.properties, property.name, &Property::name) != joined.properties.end()) continue;
       const auto listed = std::ranges::find(other.properties, property.name, &Property::name);
       const bool is_required = property.is_required || (listed != other.properties.end() && listed->is_required);
@@ -227,7 +240,11 @@ std::optional<Shapes> ShapeAlgebra::both(const Shapes& a, const Shapes& b) {
 
 // The texts of all shapes of numbers are one, and so are those of strings.
 std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
+  struct Texts {
+    std::vector<Expression> texts, written;
+  };
   Shapes joined;
+  std::vector<Texts> texts;  // of the joined shapes
   for (const Shapes* shapes : {&a, &b})
     for (const Shape& shape : *shapes) {
       const auto same = std::ranges::find(joined, shape.type, &Shape::type);
@@ -237,12 +254,18 @@ std::optional<Shapes> ShapeAlgebra::either(const Shapes& a, const Shapes& b) {
       };
       if (same == joined.end() || is_container || !is_alike(*same, shape)) {
         joined.push_back(shape);
+        texts.push_back({{shape.text}, {shape.written}});
+        if (joined.size() > kMaxShapes) return std::nullopt;
       } else {
-        same->text = arena_->any_of(same->text, shape.text);
-        same->written = arena_->any_of(same->written, shape.written);
+        Texts& more = texts[to_size(same - joined.begin())];
+        more.texts.push_back(shape.text);
+        more.written.push_back(shape.written);
       }
     }
-  if (joined.size() > kMaxShapes) return std::nullopt;
+  for (size_t i = 0; i < joined.size(); ++i) {
+    joined[i].text = arena_->any_of(std::move(texts[i].texts));
+    joined[i].written = arena_->any_of(std::move(texts[i].written));
+  }
   return joined;
 }
 
@@ -257,6 +280,7 @@ std::optional<Shapes> ShapeAlgebra::complement(const ArrayShape& array) {
   if (array.is_unique) return std::nullopt;
   for (size_t i = 0; i < array.prefix.size(); ++i) {
     if (array.prefix[i] == Terms::kAlways) continue;
+    if (broken.size() > kMaxShapes) return std::nullopt;
     ArrayShape other = {.prefix = std::vector<Term>(i, Terms::kAlways), .min = static_cast<uint32_t>(i + 1)};
     other.prefix.push_back(terms_->negation(array.prefix[i]));
     broken.push_back(shape_of(std::move(other)));
@@ -287,6 +311,7 @@ std::optional<Shapes> ShapeAlgebra::complement(const ObjectShape& object) {
     broken.push_back(shape_of(std::move(other)));
   };
   for (const Property& property : object.properties) {
+    if (broken.size() > kMaxShapes) return std::nullopt;
     if (property.is_required) add([&](ObjectShape& o) { o.properties = {{property.name, Terms::kNever, false}}; });
     if (property.term != Terms::kAlways)
       add([&](ObjectShape& o) { o.properties = {{property.name, terms_->negation(property.term), true}}; });
@@ -302,8 +327,9 @@ std::optional<Shapes> ShapeAlgebra::complement(const ObjectShape& object) {
   std::vector<Expression> languages;
   for (const ObjectShape::Names& names : object.others) languages.push_back(names.language);
   for (const Property& property : object.properties) languages.push_back(spelling_.text(property.name));
-  Expression listed = ExpressionArena::kNothing;
-  for (const Property& property : object.properties) listed = arena_->any_of(listed, spelling_.text(property.name));
+  std::vector<Expression> properties;
+  for (const Property& property : object.properties) properties.push_back(spelling_.text(property.name));
+  const Expression listed = arena_->any_of(std::move(properties));
   const auto add_some = [&](Expression names, Term term) {
     const Expression language = arena_->all_of(names, arena_->complement(listed));
     if (!is_empty(language)) add([&](ObjectShape& o) { o.some = {{language, term}}; });

@@ -144,6 +144,8 @@ class ShapeAlgebra {
   Term term_of(const ObjectShape& object, const std::string& name);
   /// Makes a property listed, with the term that its name has.
   ObjectShape::Property& listed(ObjectShape& object, const std::string& name);
+  /// Makes the properties with these names listed and required.
+  void require(ObjectShape& object, std::span<const Document::Place> names, const Document& document);
   bool has_name(Expression language, std::string_view name);
 
   std::optional<Shape> both(const Shape& a, const Shape& b);

@@ -133,30 +133,26 @@ def flags_of(seed, item, closing, limit):
         keys = ANY_SPELLING
         flags += ["--json-output", ",".join(f"{key}={value}" for key, value in keys.items())]
     # Without this, most strings and arrays are longer than the limit.
-    if "schema" in item and generator.random() < 0.7:
-        bias = generator.choice([4, 8, 12])
+    if "schema" in item and generator.random() < 0.85:
+        bias = generator.choice([6, 9, 12])
         flags += [flag for token in closing for flag in ("--logit-bias", f"{token}+{bias}")]
     return length, flags, keys
 
 
-def whole_characters(text):
-    """Returns the text without the bytes of a character that is cut at its end."""
-    for n in range(4):
-        try:
-            return text[:len(text) - n].decode()
-        except UnicodeDecodeError as error:
-            if error.reason != "unexpected end of data":
-                break
-    return None
+def decoded(raw):
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 class Samples:
     """The texts of one grammar, and their faults."""
 
-    def __init__(self, tools, item, source):
-        self.tools, self.item, self.source = tools, item, source
+    def __init__(self, tools, item, source, first_seed):
+        self.tools, self.item, self.source, self.first_seed = tools, item, source, first_seed
         self.texts, self.faults = [], []
-        self.n_outputs = self.n_tokens = self.n_ended = self.n_complete = self.n_stuck = 0
+        self.n_outputs = self.n_tokens = self.n_ended = self.n_judged = self.n_stuck = 0
         self.source.write_text(item["gbnf"] if "gbnf" in item else json.dumps(item["schema"]), encoding="utf-8")
         self.source_flag = "--grammar-file" if "gbnf" in item else "-jf"
 
@@ -169,19 +165,21 @@ class Samples:
         n_tokens += self.n_tokens
         while self.n_tokens < n_tokens and self.n_outputs < MAX_OUTPUTS:
             self.n_outputs += 1
-            length, flags, keys = flags_of(self.n_outputs, self.item, self.tools.closing, n_tokens - self.n_tokens)
+            length, flags, keys = flags_of(self.first_seed + self.n_outputs, self.item, self.tools.closing, n_tokens - self.n_tokens)
             raw, n, error = self.tools.sample([self.source_flag, str(self.source), *flags])
             # An answer without tokens counts as one, so that the loop ends.
             self.n_tokens += max(n, 1)
-            text = whole_characters(raw)
+            text = decoded(raw)
             if error:
                 self.n_stuck += 1
                 self.fault("stuck", flags, raw.decode(errors="replace"), error)
             elif text is None:
                 self.fault("invalid", flags, repr(raw), "not UTF-8")
             else:
-                self.texts.append((text, n < length, flags, keys))
-                self.n_ended += n < length
+                # The last character may be cut at the limit; the program prints U+FFFD for it.
+                ended = n < length
+                self.texts.append((text if ended else text.removesuffix("\ufffd"), ended, flags, keys))
+                self.n_ended += ended
 
     def read(self):
         """Returns the answers of --batch for the texts."""
@@ -201,10 +199,12 @@ class Samples:
         complete = []
         for (text, ended, flags, _), (accepted, prefix) in zip(self.texts, self.read()):
             if accepted:
-                complete.append((text, flags))
+                # A token of llama.cpp ends before a zero byte, so its grammars cannot read one.
+                if "schema" in self.item or "\0" not in text:
+                    complete.append((text, flags))
             elif ended or prefix != len(text.encode()):
                 self.fault("invalid", flags, text, f"tessera grammar --batch reads {prefix} bytes")
-        self.n_complete = len(complete)
+        self.n_judged = len(complete)
         texts = [text for text, _ in complete]
         if "schema" in self.item:
             errors = self.tools.ajv([{"schema": self.item["schema"], "texts": texts}])[0]["errors"]
@@ -218,7 +218,7 @@ class Samples:
 
     def summary(self):
         return {"name": self.item["name"], "tokens": self.n_tokens, "outputs": self.n_outputs, "ended": self.n_ended,
-                "complete": self.n_complete, "stuck": self.n_stuck, "invalid": len(self.faults) - self.n_stuck}
+                "judged": self.n_judged, "stuck": self.n_stuck, "invalid": len(self.faults) - self.n_stuck}
 
 
 def sample_all(all_samples, n_tokens):
@@ -246,7 +246,8 @@ def main():
     tools, start, generator = Tools(), time.monotonic(), random.Random(args.seed)
     items = schemas_of(tools, args.schemas, generator) + grammars_of(tools, args.grammars, generator)
     with tempfile.TemporaryDirectory() as folder:
-        all_samples = [Samples(tools, item, pathlib.Path(folder) / str(i)) for i, item in enumerate(items)]
+        all_samples = [Samples(tools, item, pathlib.Path(folder) / str(i), (args.seed * 1000 + i) * MAX_OUTPUTS)
+                       for i, item in enumerate(items)]
         sample_all(all_samples, args.tokens)
         for samples in all_samples:
             samples.judge()

@@ -16,13 +16,27 @@ const classes = {
 };
 const addFormats = load('ajv-formats');
 
+const kept = new Set(['$ref', '$schema', '$id', 'id', 'definitions', '$defs']);
+
+// Up to draft 7, keywords beside $ref have no effect. Ajv gives them one.
+function withoutSiblingsOfRef(value) {
+  if (Array.isArray(value)) return value.map(withoutSiblingsOfRef);
+  if (value === null || typeof value !== 'object') return value;
+  const has = typeof value.$ref === 'string';
+  const entries = Object.entries(value).filter(([key]) => !has || kept.has(key));
+  return Object.fromEntries(entries.map(([key, member]) => [key, withoutSiblingsOfRef(member)]));
+}
+
 function compile(schema) {
   const draft = /(\d{4}-\d\d|draft-0\d)/.exec(schema.$schema ?? '2020-12')?.[1] ?? '2020-12';
   // Numbers are validated in decimal: 0.3 is a multiple of 0.1.
   const ajv = new classes[draft]({ strict: false, logger: false, multipleOfPrecision: 9 });
   if (draft === 'draft-06') ajv.addMetaSchema(require('ajv/dist/refs/json-schema-draft-06.json'));
   addFormats(ajv);
-  return ajv.compile(schema);
+  // RFC 3986 allows a URI without characters after its scheme. Ajv's expression does not.
+  const uri = ajv.formats.uri;
+  ajv.addFormat('uri', (text) => uri(text) || (/^[^?#]*:(?=[?#]|$)/.test(text) && uri(text.replace(':', ':x'))));
+  return ajv.compile(draft.startsWith('draft') ? withoutSiblingsOfRef(schema) : schema);
 }
 
 function errorOf(validate, text) {

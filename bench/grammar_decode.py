@@ -3,8 +3,8 @@
 
     grammar_decode.py [--pairs N] [--tokens N] [MODEL...]      default: stories260K
 
-Runs with and without the schema alternate (A B A B). The table has medians, and the median and quartiles of the ratios
-of the pairs. A time is that of the processor for a token, with one thread: other load disturbs it less than wall time.
+Runs with and without the schema alternate (A B A B). The table has medians. "ratio" and "quartiles" are those of the
+pairs. A time is that of the processor for a token, with one thread: other load disturbs it less than wall time.
 The time of a run with one token is subtracted, so loading, the prompt and compiling the schema do not count.
 
 Environment variables:
@@ -53,7 +53,7 @@ def main():
     args = parser.parse_args()
     program = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build/release")).resolve() / "bin/tessera"
     shared = pathlib.Path(os.environ.get("TESSERA_SHARED", ROOT / "../shared")).resolve()
-    print("| model | items | forced text | us/token without | with | time with / without | quartiles | speed, wall time |")
+    print("| model | items | forced text | us/token without | with | ratio | quartiles | speed, wall time |")
     print("|---|---|---|--:|--:|--:|--:|--:|")
     for model in args.models or [shared / "models/stories260K.gguf"]:
         for name, items in ITEMS.items():

@@ -3,10 +3,13 @@
 
     masks_vs_llamacpp.py [--every N] [--rounds N]
 
-Takes every N-th schema of the shared folder that has a valid text, with its valid texts. Both programs compile the
+The first table counts what both programs make of the schemas and texts of the shared folder. Each reads compact JSON
+with the members as they come.
+
+The second table has times, for every N-th schema that has a valid text, with its valid texts. Both programs compile the
 schema, find the first mask, then read each token of the text and find the mask after it, over the whole vocabulary.
-Schemas and texts that llama.cpp refuses are counted and left out for both. The programs run in turns. Times of llama.cpp
-are pooled over the rounds; those of tessera are medians of the rounds' figures.
+Schemas and texts that llama.cpp refuses are left out for both. The programs run in turns. Times of llama.cpp are pooled
+over the rounds; those of tessera are medians of the rounds' figures.
 
 Needs npm, a C++ compiler and nlohmann-json3-dev. Environment variables:
   BUILD_DIR        folder with the program (default: build/release)
@@ -27,16 +30,16 @@ PEER = "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1}
 
 
-def rows_of(path, every):
-    """Returns each N-th schema that has valid texts, with these only."""
-    rows = []
+def rows_of(path):
+    """Returns the schemas that have texts."""
     with open(path, encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            row["tests"] = [test for test in row["tests"] if test["valid"]]
-            if row["tests"]:
-                rows.append(row)
-    return rows[::every]
+        return [row for row in map(json.loads, file) if row["tests"]]
+
+
+def valid_rows(rows):
+    """Returns the schemas that have valid texts, with these only."""
+    rows = [row | {"tests": [test for test in row["tests"] if test["valid"]]} for row in rows]
+    return [row for row in rows if row["tests"]]
 
 
 def run(command, **options):
@@ -51,13 +54,29 @@ def quantiles(times):
 
 def ours(program, path, vocab):
     totals = json.loads(run([program, "bench", "-q", "--masks", path, "-m", vocab, "-o", "json"]))
-    return {"mask": totals["mask_us"], "first mask": totals["first_mask_us"]}, totals
+    return {"mask": totals["mask_us"], "first mask": totals["first_mask_us"]}
 
 
 def theirs(program, libraries, path, vocab):
     with open(path, encoding="utf-8") as file:
         output = run([program, libraries, vocab, "masks"], stdin=file, stderr=subprocess.DEVNULL)
     return [json.loads(line) for line in output.splitlines()]
+
+
+def print_verdicts(commands, rows):
+    """Prints the table of the schemas refused, and of wrong verdicts about texts of the others."""
+    texts = [[json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False) for test in row["tests"]]
+             for row in rows]
+    source = "".join(json.dumps({"schema": row["schema"], "texts": text}) + "\n" for row, text in zip(rows, texts))
+    print(f"| {len(rows)} schemas | schemas refused | valid texts refused | invalid texts accepted |")
+    print("|---|--:|--:|--:|")
+    for name, command in commands.items():
+        answers = [json.loads(line) for line in run(command, input=source, stderr=subprocess.DEVNULL).splitlines()]
+        verdicts = [(test["valid"], accepted) for row, answer in zip(rows, answers)
+                    for test, accepted in zip(row["tests"], answer.get("accepted", []))]
+        n_valid, n_refused = sum(valid for valid, _ in verdicts), sum("error" in answer for answer in answers)
+        wrong = [verdicts.count((True, False)), verdicts.count((False, True))]
+        print(f"| {name} | {n_refused} | {wrong[0]:,} of {n_valid:,} | {wrong[1]:,} of {len(verdicts) - n_valid:,} |")
 
 
 def write_rows(path, rows):
@@ -82,7 +101,10 @@ def main():
     run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", cache, PACKAGE])
     peer = cache / "peer_grammar"
     run(["c++", "-std=c++20", "-O2", "-o", peer, ROOT / "bench/peer_grammar.cpp", "-ldl"])
-    rows = rows_of(shared / "golden/json-schema/real.jsonl", args.every)
+    rows = rows_of(shared / "golden/json-schema/real.jsonl")
+    print_verdicts({"tessera": [build / "bin/tessera", "grammar", "--batch"],
+                    "llama.cpp": [peer, cache / PEER, shared / "models/stories260K.gguf", "check"]}, rows)
+    rows = valid_rows(rows)[::args.every]
     our_rounds, their_rows = [], []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "rows.jsonl"
@@ -92,15 +114,13 @@ def main():
             their_rows += answers
             write_rows(path, [row | {"tests": texts_read(row, answer)} for row, answer in zip(rows, answers)
                               if "error" not in answer])
-            times, totals = ours(build / "bin/tessera", path, vocab)
-            our_rounds.append(times)
-    failed = [row["error"] for row in their_rows if "error" in row]
+            our_rounds.append(ours(build / "bin/tessera", path, vocab))
     compiled = [row for row in their_rows if "error" not in row]
     texts = [text for row in compiled for text in zip(row["masks_us"], row["accepted"])]
     their_times = {"mask": quantiles([time for times, accepted in texts if accepted for time in times]),
                    "first mask": quantiles([row["first_mask_us"] for row in compiled])}
-    n_texts = sum(len(row["tests"]) for row in rows)
-    print(f"{len(rows)} schemas, {n_texts} texts, {args.rounds} rounds")
+    n_texts = sum(accepted for _, accepted in texts) // args.rounds
+    print(f"\n{len(rows)} schemas, {n_texts} texts, {args.rounds} rounds")
     print("| microseconds | | n | " + " | ".join([*SHARES, "mean"]) + " |")
     print("|---|---|--:|" + "--:|" * (len(SHARES) + 1))
     for name, quantile in their_times.items():
@@ -111,11 +131,6 @@ def main():
             print(f"| {name} | {program} | {values['n']:,} | " + " | ".join(cells) + " |")
         ratios = [f"{quantile[key] / medians[key]:,.0f}" for key in [*SHARES, "mean"]]
         print(f"| {name} | llama.cpp / tessera | | " + " | ".join(ratios) + " |")
-    wrong = sum(not accepted for _, accepted in texts) / args.rounds
-    print(f"tessera: {totals['n_refused']} schemas refused, {totals['n_wrong_rejects']} valid texts refused")
-    print(f"llama.cpp: {len(failed) / args.rounds:g} schemas refused, {wrong:g} valid texts refused")
-    for error in sorted(set(failed)):
-        print(f"  {failed.count(error) / args.rounds:g}: {error}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 // scripts/sampled_grammars.py.
 //
 //   c++ -std=c++20 -O2 -o peer_grammar peer_grammar.cpp -ldl
-//   peer_grammar LIBDIR VOCAB.gguf check < rows     rows and answers as of tessera grammar --batch, with gbnf and texts
+//   peer_grammar LIBDIR VOCAB.gguf check < rows     rows and answers as of tessera grammar --batch
 //   peer_grammar LIBDIR VOCAB.gguf masks < rows     rows {"schema", "tests": [{"data", "valid"}]} as of tessera bench
 //                                                   --masks; prints the times of each row and text, and whether it is
 //                                                   accepted
@@ -120,6 +120,11 @@ struct Peer {
     return tokens;
   }
 
+  std::string grammar_of_schema(const std::string& schema) const {
+    const CommonJson json = parse_json(schema);
+    return schema_to_grammar(json, true);
+  }
+
   void* vocab;
   int32_t n_tokens;
   Token end_token;
@@ -154,7 +159,9 @@ bool allows(const Peer& peer, void* sampler, Token token) {
 
 /// Reads each text byte by byte.
 Json check(const Peer& peer, const std::vector<Token>& bytes, const Json& row) {
-  void* start = peer.init_grammar(peer.vocab, row["gbnf"].get<std::string>().c_str(), "root");
+  const std::string grammar =
+      row.contains("gbnf") ? row["gbnf"].get<std::string>() : peer.grammar_of_schema(row["schema"].dump());
+  void* start = peer.init_grammar(peer.vocab, grammar.c_str(), "root");
   if (!start) return {{"error", "not a grammar"}};
   Json accepted = Json::array(), prefix = Json::array();
   for (const Json& text : row["texts"]) {
@@ -203,8 +210,7 @@ Json masks(const Peer& peer, const Json& row) {
   const std::string schema = row["schema"].dump();
   Mask first(peer);
   const Stopwatch watch;
-  const CommonJson json = peer.parse_json(schema);
-  const std::string grammar = peer.schema_to_grammar(json, true);
+  const std::string grammar = peer.grammar_of_schema(schema);
   void* start = peer.init_grammar(peer.vocab, grammar.c_str(), "root");
   if (!start) return {{"error", "its own grammar is refused"}};
   first.find(peer, start);

@@ -165,7 +165,8 @@ class Samples:
         n_tokens += self.n_tokens
         while self.n_tokens < n_tokens and self.n_outputs < MAX_OUTPUTS:
             self.n_outputs += 1
-            length, flags, keys = flags_of(self.first_seed + self.n_outputs, self.item, self.tools.closing, n_tokens - self.n_tokens)
+            seed = self.first_seed + self.n_outputs
+            length, flags, keys = flags_of(seed, self.item, self.tools.closing, n_tokens - self.n_tokens)
             raw, n, error = self.tools.sample([self.source_flag, str(self.source), *flags])
             # An answer without tokens counts as one, so that the loop ends.
             self.n_tokens += max(n, 1)

@@ -1,6 +1,6 @@
 // Validates JSON texts with Ajv. scripts/sampled_grammars.py runs it in a folder that has ajv, ajv-formats and
-// ajv-draft-04. Reads an object {"schema", "texts"} per line and prints one per line: {"errors": [...]}, with null for a
-// valid text, or {"refused": message} for a schema that Ajv cannot compile.
+// ajv-draft-04. Each line of the input is an object {"schema", "texts"}. Prints one per line: {"errors": [...]}, with
+// null for a valid text, or {"refused": message} for a schema that Ajv cannot compile.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';

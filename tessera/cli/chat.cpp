@@ -24,8 +24,9 @@ Result<> Chat::set_tools(std::string json) {
   if (!json.empty()) {
     TESSERA_ASSIGN(const auto tools, text::parse_reply_tools(json));
     n_tools = tools.size();
-    if (settings.constrains_calls) {
-      const auto grammar = text::reply_grammar(session_->chat_template().reply_family(), {.tools = tools}, "", true, {});
+    if (!settings.has_free_calls) {
+      const auto grammar =
+          text::reply_grammar(session_->chat_template().reply_family(), {.tools = tools}, "", true, {});
       if (!grammar)
         return fail(ErrorCode::format, "{} (\"strict\": false allows any arguments)", grammar.error().text());
     }

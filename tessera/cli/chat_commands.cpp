@@ -215,7 +215,9 @@ Result<CommandResult> ChatCommands::schema(std::string_view text) {
   if (text == "off") {
     chat_.grammar = nullptr;
   } else if (!text.empty()) {
-    GrammarArgs args = {.output = chat_.json_output, .enforces_formats = chat_.enforces_formats};
+    GrammarArgs args;
+    args.output = chat_.json_output;
+    args.enforces_formats = chat_.enforces_formats;
     TESSERA_ASSIGN(args.schema_file, one_path(text));
     TESSERA_ASSIGN(chat_.grammar, args.compile({}));
   }

@@ -84,10 +84,10 @@ void ChatSettings::add_to(FlagTable& table) {
                set_thinking(thinking));
   table.rare("--reasoning-effort", "LEVEL", "effort of reasoning, for templates that know it: low, medium, high, none",
              set_string(reasoning_effort));
+  table.rare("--free-calls", "", "let the model write calls of tools in any way, also wrong ones",
+             set_switch(has_free_calls));
   table.rare("--context-shift", "", "when the context is full, leave out the oldest turns (default)",
              set_switch(drops_turns));
-  table.rare("--free-calls", "", "let the model write calls of tools in any way, also wrong ones",
-             set_switch(constrains_calls, false));
   table.rare("--no-context-shift", "", "when the context is full, end the reply", set_switch(drops_turns, false));
   sampling.add_to(table);
 }
@@ -139,7 +139,7 @@ void ChatSettings::apply_to(ChatOptions& options) const {
   options.generate.n_predict = n_predict;
   options.generate.ignore_end = sampling.ignore_eos;
   options.drops_turns = drops_turns;
-  options.constrains_calls = constrains_calls;
+  options.constrains_calls = !has_free_calls;
   options.reply.seed = static_cast<uint64_t>(options.sampling.seed);
   options.enable_thinking.reset();
   if (thinking != Thinking::automatic) options.enable_thinking = thinking != Thinking::off;

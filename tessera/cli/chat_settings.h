@@ -29,10 +29,10 @@ struct ShownSetting {
 
 struct ChatSettings {
   SamplingArgs sampling;
-  int64_t n_predict = -1;   // of a reply
-  bool drops_turns = true;  // see ChatOptions
-  bool constrains_calls = true;
-  bool is_verbose = false;  // print counts and times after each reply
+  int64_t n_predict = -1;       // of a reply
+  bool drops_turns = true;      // see ChatOptions
+  bool has_free_calls = false;  // calls of tools need not fit the schemas
+  bool is_verbose = false;      // print counts and times after each reply
   Thinking thinking = Thinking::automatic;
   std::string reasoning_effort;
 

@@ -36,7 +36,8 @@ class GrammarCommand final : public Command {
                  "read a JSON object per line from stdin: gbnf, schema or regex, and texts; order, space, spelling and "
                  "format as of --json-output and --no-json-format",
                  set_switch(is_batch_));
-    table.common("-m --model", "FILE", "model whose vocabulary must be able to write the texts; also knows tokens by text",
+    table.common("-m --model", "FILE",
+                 "model whose vocabulary must be able to write the texts; also knows tokens by text",
                  set_string(vocab_.path));
     table.common("--dump", "", "print the compiled rules", set_switch(has_dump_));
     args_.add_json_flags_to(table);
@@ -69,7 +70,8 @@ class GrammarCommand final : public Command {
     if (tokenizer) {
       grammar::Matcher matcher(compiled, grammar::MaskVocab::create(*tokenizer, tokenizer->vocab().n_tokens()));
       const size_t n_first = matcher.mask().size();
-      if (n_first == 0) return fail(ErrorCode::unsupported, "no token of the vocabulary can begin a text of the grammar");
+      if (n_first == 0)
+        return fail(ErrorCode::unsupported, "no token of the vocabulary can begin a text of the grammar");
       text += fmt::format("{}{} can begin a text\n", has_dump_ ? "# " : "", counted(n_first, "token"));
     }
     return print(text);

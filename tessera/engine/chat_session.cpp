@@ -171,9 +171,9 @@ Result<std::unique_ptr<GrammarMask>> ChatSession::create_mask(const Constraint& 
     const auto id = vocab.find(text);
     return id && vocab.type(*id) == text::TokenType::control ? id : std::nullopt;
   };
-  auto grammar = text::reply_grammar(chat_template_.reply_family(),
-                                     {.answer = constraint.answer.get(), .tools = constraint.tools},
-                                     constraint.prompt_tail, constraint.may_reason, find_control);
+  auto grammar =
+      text::reply_grammar(chat_template_.reply_family(), {.answer = constraint.answer.get(), .tools = constraint.tools},
+                          constraint.prompt_tail, constraint.may_reason, find_control);
   if (!grammar) return fail(ErrorCode::invalid_argument, "{}", grammar.error().text());
   if (!mask_vocab_) mask_vocab_ = mask_vocab(*engine_);
   return GrammarMask::create(engine_, mask_vocab_, std::move(*grammar));
@@ -201,10 +201,11 @@ Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatO
   TESSERA_ASSIGN(auto chain, sample::Chain::create(options.sampling, sampling_vocab(engine_),
                                                    static_cast<int32_t>(session_.n_ctx())));
   const bool has_calls = chat_template_.reply_family().shape != text::ReplyShape::text;
-  TESSERA_TRY(constrain(*chain, {.answer = options.grammar,
-                                 .tools = options.constrains_calls && has_calls ? tools : std::vector<text::ReplyTool>(),
-                                 .prompt_tail = fitted.prompt.generation_prompt,
-                                 .may_reason = options.enable_thinking.value_or(true)}));
+  TESSERA_TRY(
+      constrain(*chain, {.answer = options.grammar,
+                         .tools = options.constrains_calls && has_calls ? tools : std::vector<text::ReplyTool>(),
+                         .prompt_tail = fitted.prompt.generation_prompt,
+                         .may_reason = options.enable_thinking.value_or(true)}));
   note_stored();
   chain_ = std::move(chain);
   messages_ = std::move(messages);

@@ -243,6 +243,17 @@ TEST_F(ChatCommandsTest, HintsShowTheArguments) {
   EXPECT_EQ(ChatCommands::hint("hello"), "");
 }
 
+TEST_F(ChatCommandsTest, ASchemaBindsAnswersUntilItIsOff) {
+  EXPECT_EQ(run("/schema").text, "answers are free\n");
+  const std::string path = write_temporary("chat_schema.json", R"({"const": [1]})");
+  EXPECT_EQ(run("/schema " + path).text, "answers follow a grammar\n");
+  EXPECT_NE(refusal("/schema " + write_temporary("chat_bad_schema.json", R"({"type": 1})")).find("json_schema#/type"),
+            std::string::npos);
+  EXPECT_TRUE(chat_->grammar);
+  EXPECT_EQ(run("/schema off").text, "answers are free\n");
+  EXPECT_FALSE(chat_->grammar);
+}
+
 // --- saved chats
 
 TEST_F(ChatCommandsTest, ASavedChatIsLoadedWithSettingsAndTools) {

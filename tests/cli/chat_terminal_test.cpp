@@ -178,8 +178,8 @@ TEST_F(ChatTerminal, ReasoningIsDimOrHidden) {
 }
 
 TEST_F(ChatTerminal, ACallIsShownAndTheNextLineIsItsResult) {
-  const std::string tools =
-      write_temporary("terminal_tools.json", R"([{"type": "function", "function": {"name": "rain", "parameters": {}}}])");
+  const std::string tools = write_temporary(
+      "terminal_tools.json", R"([{"type": "function", "function": {"name": "rain", "parameters": {}}}])");
   open(model_with(
       {{{"I look.", "<tool_call>\n{\"name\": \"rain\", \"arguments\": {\"day\": \"Monday\"}}\n</tool_call>"}},
        {{"It stays dry."}}}));

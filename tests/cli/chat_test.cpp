@@ -104,6 +104,30 @@ TEST(ChatPipe, CallsAreShownAndTheNextLineIsTheResult) {
   EXPECT_EQ(lines[1]["finish_reason"], "stop");
 }
 
+TEST(ChatPipe, CallsFollowTheSchemasOfTheTools) {
+  // The model would call a tool that is not there, with an argument that does not fit.
+  const std::string model = scripted_model(
+      {{{"<tool_call>\n{\"name\": \"", "snow", "\", \"arguments\": {\"day\": ", "\"x\"", "}}\n</tool_call>"}}},
+      "pipe_schema.gguf");
+  const std::string tools = write_temporary("pipe_strict_tools.json", R"([{"name": "rain", "parameters": {"properties":
+      {"day": {"type": "integer"}}, "required": ["day"], "additionalProperties": false}}])");
+  std::vector<std::string> args = {"chat", "-q", "-m", model, "-c", "4096", "--json", "--temp", "0", "--tools", tools};
+  const ChatJson call = json_lines(run_program(args, "Rain?\n").out).at(0)["tool_calls"][0]["function"];
+  EXPECT_EQ(call["name"], "rain");
+  EXPECT_TRUE(ChatJson::parse(call["arguments"].get<std::string>())["day"].is_number_integer()) << call;
+  args.push_back("--free-calls");
+  const ChatJson free = json_lines(run_program(args, "Rain?\n").out).at(0)["tool_calls"][0]["function"];
+  EXPECT_EQ(free["name"], "snow");
+  EXPECT_EQ(free["arguments"], "{\"day\": \"x\"}");
+}
+
+TEST(ChatPipe, ToolsThatCannotBeEnforcedAreErrors) {
+  const std::string tools = write_temporary(
+      "pipe_bad_schema.json", R"([{"name": "rain", "parameters": {"properties": {"a": {"pattern": "(?<=a)b"}}}}])");
+  expect_refusal(chat({"--tools", tools}, ""), 1,
+                 "pipe_bad_schema.json: tool \"rain\": json_schema#/properties/a/pattern: at 1: lookbehind");
+}
+
 TEST(ChatPipe, ReasoningIsNoPartOfThePlainText) {
   const std::string model = scripted_model({{{"<think>", "Hm.", "</think>", "Four."}}}, "pipe_reasoning.gguf");
   const std::vector<std::string> args = {"chat", "-q", "-m", model, "-c", "4096", "--temp", "0"};

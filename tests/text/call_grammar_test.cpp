@@ -96,7 +96,8 @@ std::string fault_of(const ReplyFamily& family, const std::string& text) {
   for (const ToolCall& call : reply.calls) {
     const auto tool = std::ranges::find(tools(), call.name, &ReplyTool::name);
     if (tool == tools().end()) return "unknown tool " + call.name;
-    const std::string schema = tool->parameters.empty() ? R"({"type": "object", "maxProperties": 0})" : tool->parameters;
+    const std::string schema =
+        tool->parameters.empty() ? R"({"type": "object", "maxProperties": 0})" : tool->parameters;
     const auto any = Grammar::from_json_schema(
         schema, {grammar::JsonOrder::any, grammar::JsonSpace::any, grammar::JsonWriting::any});
     if (!any || !accepts(**any, call.arguments)) return "wrong arguments " + call.arguments;

@@ -5,20 +5,15 @@
 
 #include "tessera/text/grammar/matcher.h"
 #include "tests/support/testing.h"
+#include "tests/text/grammar_support.h"
 
 namespace tessera::text::grammar {
 namespace {
 
+using testing::error_of;
+using testing::repeated;
+
 constexpr std::string_view kOverLimits = "the grammar needs more states or more time than the limits allow";
-
-std::string error_of(const GrammarResult& grammar) { return grammar ? "no error" : grammar.error().text(); }
-
-std::string repeated(std::string_view text, size_t n) {
-  std::string all;
-  all.reserve(text.size() * n);
-  for (size_t i = 0; i < n; ++i) all += text;
-  return all;
-}
 
 /// part(0), part(1), ... with a separator between them.
 template <class F>

@@ -7,19 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/testing.h"
+#include "tests/text/grammar_support.h"
 
 namespace tessera::text::grammar {
 namespace {
 
+using testing::error_of;
+using testing::repeated;
+
 using nlohmann::json;
-
-std::string error_of(const GrammarResult& grammar) { return grammar ? "no error" : grammar.error().text(); }
-
-std::string repeated(std::string_view text, size_t n) {
-  std::string all;
-  for (size_t i = 0; i < n; ++i) all += text;
-  return all;
-}
 
 /// Whether a text is one of the grammar's, and how many of its bytes can be read.
 struct Reading {

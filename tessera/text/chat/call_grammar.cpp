@@ -117,8 +117,9 @@ TaggedMembers CallGrammar::tagged_members(const std::string& tool) const {
     if (states_types && end.typing == ArgumentTyping::schema)
       members.name_ends.push_back({end.mark});
     else
-      members.name_ends.push_back(
-          {end.mark, [this, tool, typing = end.typing](std::string_view name) { return typing_of(tool, name, typing); }});
+      members.name_ends.push_back({end.mark, [this, tool, typing = end.typing](std::string_view name) {
+                                     return typing_of(tool, name, typing);
+                                   }});
   const std::string line_break = family_.cuts_value_breaks ? "\n" : "";
   members.value_begin = family_.value_begin + line_break;
   members.value_end = line_break + family_.argument_end;
@@ -191,8 +192,7 @@ CallGrammar::RuleState CallGrammar::after_object(RuleBuilder& rule, RuleState fr
     before.push_back(arena.concat(id, symbol(",")));
     after.push_back(arena.concat(symbol(","), id));
   }
-  if (states_type_)
-    before.push_back(arena.concat(std::vector{key("type"), literal("\"function\""), symbol(",")}));
+  if (states_type_) before.push_back(arena.concat(std::vector{key("type"), literal("\"function\""), symbol(",")}));
   const RuleState arguments = rule.after_lexeme(
       from, arena.concat(std::vector{open, arena.any_of(std::move(before)), key(family_.name_keys.front()), name,
                                      symbol(","), key(family_.arguments_key)}));
@@ -299,8 +299,8 @@ void CallGrammar::add_code(RuleBuilder& rule) {
   for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
     word.add(static_cast<uint8_t>(c));
   const Expression any = arena.repeat(grammar::utf8_of(arena, grammar::all_code_points()), 0, grammar::kUnbounded);
-  const Expression call = arena.concat(
-      std::vector{arena.repeat(arena.bytes(word), 1, grammar::kUnbounded), literal(kBuiltinCall), ExpressionArena::kAnything});
+  const Expression call = arena.concat(std::vector{arena.repeat(arena.bytes(word), 1, grammar::kUnbounded),
+                                                   literal(kBuiltinCall), ExpressionArena::kAnything});
   const Expression json = arena.concat(literal("{"), ExpressionArena::kAnything);
   rule.add_lexeme(at, arena.all_of(any, arena.complement(arena.any_of(call, json))), rule.end());
 }

@@ -84,7 +84,8 @@ class ReplyRules {
   }
 
   // The place after a text before one of some marks. Control tokens that are part of no mark belong to it.
-  RuleState after_text(RuleState from, const std::vector<std::string>& marks, Expression excluded = ExpressionArena::kNothing) {
+  RuleState after_text(RuleState from, const std::vector<std::string>& marks,
+                       Expression excluded = ExpressionArena::kNothing) {
     ExpressionArena& arena = parts_.expressions;
     const Expression text = grammar::text_before(arena, marks);
     const Expression first = arena.all_of(text, arena.complement(excluded));
@@ -180,7 +181,8 @@ grammar::GrammarResult reply_grammar(const ReplyFamily& family, const ReplyConst
   });
   if (!made) return made;
   if (const std::string* tool = rules->calls().tool_without_call((*made)->rules()))
-    return std::unexpected(GrammarError{.message = "no arguments satisfy its schema", .is_of_schema = false, .tool = *tool});
+    return std::unexpected(
+        GrammarError{.message = "no arguments satisfy its schema", .is_of_schema = false, .tool = *tool});
   return made;
 }
 

@@ -67,7 +67,8 @@ class Dump {
 
   std::string notes_of(const Edge& edge) const {
     std::vector<std::string> notes;
-    for (const uint32_t counter : rules_.counter_list(edge.adds)) notes.push_back(fmt::format("adds 1 to counter {}", counter));
+    for (const uint32_t counter : rules_.counter_list(edge.adds))
+      notes.push_back(fmt::format("adds 1 to counter {}", counter));
     if (edge.needs_min) notes.emplace_back("after all minimums");
     if (edge.needs_room) notes.emplace_back("below the first maximum");
     if (edge.capture != 0) notes.emplace_back("no value twice");

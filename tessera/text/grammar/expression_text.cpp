@@ -93,7 +93,8 @@ std::string ExpressionArena::text_of(Expression expression, size_t max_bytes) co
       }
       case Kind::concat:
         // The second part is all the rest, which needs no brackets of its own.
-        open.push_back({.text = "", .expression = parts(node)[1], .is_part = nodes_[parts(node)[1]].kind != Kind::concat});
+        open.push_back(
+            {.text = "", .expression = parts(node)[1], .is_part = nodes_[parts(node)[1]].kind != Kind::concat});
         open.push_back({.text = "", .expression = parts(node)[0], .is_part = true});
         break;
       case Kind::alternatives:

@@ -115,7 +115,8 @@ Expression JsonSpelling::code_points(const CodePointSet& set) const {
   std::vector<Expression> found = {raw(set)};
   if (form_ == StringForm::raw) return found[0];
   for (uint32_t code_point = 0; code_point <= '\\'; ++code_point)
-    if (!contains(raw_, code_point) && contains(set, code_point)) found.push_back(arena_->literal(plain_escape(code_point)));
+    if (!contains(raw_, code_point) && contains(set, code_point))
+      found.push_back(arena_->literal(plain_escape(code_point)));
   if (output_.writing == JsonWriting::any) {
     if (contains(set, '/')) found.push_back(arena_->literal("\\/"));
     found.push_back(hex_escapes(set));

@@ -12,7 +12,8 @@ constexpr size_t kMaxControlBytes = 64;
 Expression texts_with(ExpressionArena& arena, std::span<const std::string> parts) {
   std::vector<Expression> found;
   for (const std::string& part : parts) found.push_back(arena.literal(part));
-  return arena.concat(std::vector{ExpressionArena::kAnything, arena.any_of(std::move(found)), ExpressionArena::kAnything});
+  return arena.concat(
+      std::vector{ExpressionArena::kAnything, arena.any_of(std::move(found)), ExpressionArena::kAnything});
 }
 
 // A mark may begin with a part of itself: then a text may not end with what is before that part.

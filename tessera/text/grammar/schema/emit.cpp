@@ -163,8 +163,8 @@ SchemaEmitter::Done SchemaEmitter::emit_rule(Term term, Part part, RuleId rule) 
       continue;
     }
     const RuleId inner = rules_->add_rule(shape.type == ShapeType::array ? "array" : "object");
-    const Done done = shape.array ? emit_array(*shape.array, inner)
-                                  : emit_object(*shape.object, inner, syntax_->members, nullptr);
+    const Done done =
+        shape.array ? emit_array(*shape.array, inner) : emit_object(*shape.object, inner, syntax_->members, nullptr);
     if (!done) return std::unexpected(forms_->at(term, done.error()));
     rules_->add_edge(start, {.kind = Edge::Kind::call, .value = inner, .target = end});
   }

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "tessera/text/grammar/regex_language.h"
-#include "tessera/text/grammar/utf8_expression.h"
 #include "tessera/text/grammar/schema/emit.h"
+#include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
 namespace {
@@ -73,8 +73,8 @@ class SchemaEmitter::Members {
       names_ = arena_.all_of(text_before(arena_, ends), any_name);
     } else if (!syntax_.name_pattern.empty()) {
       const auto spelling = [&](const CodePointSet& set) { return algebra_.spelling().code_points(set); };
-      names_ = arena_.all_of(
-          language_of(*RegexTree::parse(syntax_.name_pattern), MatchPlace::whole, spelling, arena_), any_name);
+      names_ = arena_.all_of(language_of(*RegexTree::parse(syntax_.name_pattern), MatchPlace::whole, spelling, arena_),
+                             any_name);
     }
     names_ = emitter_.string_text(names_);
     if (names_ == ExpressionArena::kAnything) return {};
@@ -98,7 +98,8 @@ class SchemaEmitter::Members {
     for (const ObjectShape::Names& names : object_.others) {
       if (names.term == Terms::kNever) continue;
       const Expression written = names_ == ExpressionArena::kAnything ? unlisted : arena_.all_of(unlisted, names_);
-      if (const Done done = add_ways({properties_.size(), arena_.all_of(names.language, written), names.term, 0}); !done)
+      if (const Done done = add_ways({properties_.size(), arena_.all_of(names.language, written), names.term, 0});
+          !done)
         return done;
     }
     return {};
@@ -214,7 +215,8 @@ class SchemaEmitter::Members {
     };
     add_words(typing.null, {"null"});
     add_words(typing.boolean, {"true", "false", "True", "False"});
-    if (typing.number) json.push_back(arena_.concat(NumberLanguage(arena_, JsonWriting::any).all(), builder_.any_space()));
+    if (typing.number)
+      json.push_back(arena_.concat(NumberLanguage(arena_, JsonWriting::any).all(), builder_.any_space()));
     add_begin(typing.array, "[");
     add_begin(typing.object, "{");
     add_begin(typing.string, "\"");

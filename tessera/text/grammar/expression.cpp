@@ -74,7 +74,9 @@ Expression ExpressionArena::add(Node node, std::span<const Expression> node_part
     node.is_plain &= nodes_[part].is_plain;
     node.has_bytes |= nodes_[part].has_bytes;
     node.has_tag |= nodes_[part].has_tag;
+    node.has_loop |= nodes_[part].has_loop;
   }
+  node.has_loop |= !node.is_plain || (node.kind == Kind::repeat && node.b == kUnbounded);
   node.firsts = firsts_of(node, node_parts);
   node.shape = shape_of(node, node_parts);
   const auto added = static_cast<Expression>(nodes_.size());

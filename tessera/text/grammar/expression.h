@@ -60,6 +60,9 @@ class ExpressionArena {
   /// Whether a text other than the empty one is in the language of a plain expression.
   bool has_bytes(Expression expression) const { return nodes_[expression].has_bytes; }
 
+  /// Whether an expression can be its own derivative, as far as its parts tell.
+  bool has_loop(Expression expression) const { return nodes_[expression].has_loop; }
+
   /// How the texts of an expression depend on its parts.
   enum class Form : uint8_t {
     sequence,      // a text of each part
@@ -130,6 +133,7 @@ class ExpressionArena {
     bool is_plain = true;
     bool has_bytes = false;  // of a plain expression
     bool has_tag = false;
+    bool has_loop = false;  // a repetition without a bound, or a part that is not plain
     uint32_t a = 0, b = 0;
     uint32_t first_part = 0, n_parts = 0;  // in parts_
     uint64_t hash = 0;

@@ -73,6 +73,7 @@ ByteSet LexemeStates::live_bytes(State state) {
 }
 
 ByteSet LexemeStates::loop_bytes(State state) {
+  if (!arena_->has_loop(expressions_[state])) return {};
   return bytes_with(state, [&](State target) { return target == state; });
 }
 

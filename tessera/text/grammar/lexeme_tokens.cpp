@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "tessera/base/index.h"
@@ -70,6 +71,12 @@ class LexemeTokens::Walk {
     std::optional<State> base;
   };
 
+  // The number of bytes up to which a state and a base have the same texts.
+  struct Common {
+    State base = LexemeStates::kDead;
+    std::optional<size_t> length{};
+  };
+
   // Whether the tokens below the node are to be visited.
   bool visit(uint32_t node) {
     const VocabTree::Node& data = tree_.node(node);
@@ -87,7 +94,8 @@ class LexemeTokens::Walk {
       if (is_last) at.base.reset();
     }
     if (at.state == LexemeStates::kDead) return false;
-    if (!at.base && data.end - node > kManyNodes && (data.groups & ~loop_groups(at.state)) == 0) {
+    if (!at.base && data.end - node > kManyNodes && lexemes_.next(at.state, tree_.node(node + 1).byte) == at.state &&
+        (data.groups & ~loop_groups(at.state)) == 0) {
       // All tokens below stay in this state.
       const auto tokens = tree_.tokens_below(node);
       inside_.insert(inside_.end(), tokens.begin(), tokens.end());
@@ -126,10 +134,13 @@ class LexemeTokens::Walk {
   bool is_same(const Place& place, uint16_t n_bytes) {
     if (place.state == *place.base) return true;
     if (!is_clipped_ || place.state == LexemeStates::kDead || *place.base == LexemeStates::kDead) return false;
-    const auto [known, is_new] = common_lengths_.try_emplace(uint64_t{place.state} << 32 | *place.base);
-    if (is_new)
-      known->second = arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base));
-    return known->second && *known->second >= n_bytes;
+    // A state is nearly always met with the same base.
+    if (place.state >= common_.size()) common_.resize(lexemes_.size());
+    Common& common = common_[place.state];
+    if (common.base != *place.base)
+      common = {*place.base,
+                arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base))};
+    return common.length && *common.length >= n_bytes;
   }
 
   LexemeTokens& made_;
@@ -140,8 +151,8 @@ class LexemeTokens::Walk {
   bool is_clipped_ = false;
   std::vector<Place> path_;  // by depth
   std::vector<int32_t> inside_;
-  std::vector<uint64_t> loop_groups_;                                   // by state
-  std::unordered_map<uint64_t, std::optional<size_t>> common_lengths_;  // by state and base
+  std::vector<uint64_t> loop_groups_;  // by state
+  std::vector<Common> common_;         // by state
 };
 
 LexemeTokens::LexemeTokens(State state, const std::optional<Base>& base, std::span<const uint32_t> tags,
@@ -179,28 +190,30 @@ size_t LexemeTokens::n_bytes() const {
   return n;
 }
 
+size_t LexemeTokensCache::HashOfKey::operator()(const Key& key) const {
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(key.data()), key.size() * sizeof(Key::value_type)});
+}
+
 LexemeTokensCache::Value LexemeTokensCache::find(const Key& key) {
   const std::scoped_lock lock(mutex_);
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return nullptr;
-  auto use = by_use_.extract(found->second.last_use);
-  use.key() = found->second.last_use = ++n_uses_;
-  by_use_.insert(std::move(use));
-  return found->second.value;
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->value;
 }
 
 void LexemeTokensCache::insert(Key key, Value value) {
   const std::scoped_lock lock(mutex_);
-  const size_t n_bytes = value->n_bytes();
-  const auto [at, is_new] = entries_.try_emplace(std::move(key), Entry{std::move(value), ++n_uses_, n_bytes});
-  if (!is_new) return;
-  by_use_.emplace(n_uses_, at);
+  if (by_key_.contains(key)) return;
+  const size_t n_bytes = value->n_bytes() + key.size() * sizeof(Key::value_type);
+  entries_.push_front({std::move(key), std::move(value), n_bytes});
+  by_key_.emplace(entries_.front().key, entries_.begin());
   n_bytes_ += n_bytes;
-  while (n_bytes_ > max_bytes_ && by_use_.size() > 1) {
-    const auto oldest = by_use_.begin()->second;
-    n_bytes_ -= oldest->second.n_bytes;
-    by_use_.erase(by_use_.begin());
-    entries_.erase(oldest);
+  while (n_bytes_ > max_bytes_ && entries_.size() > 1) {
+    n_bytes_ -= entries_.back().n_bytes;
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
   }
 }
 

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "tessera/text/grammar/lexeme_states.h"
@@ -73,17 +76,20 @@ class LexemeTokensCache {
 
  private:
   struct Entry {
+    Key key;
     Value value;
-    uint64_t last_use;
     size_t n_bytes;
+  };
+  struct HashOfKey {
+    size_t operator()(const Key& key) const;
   };
 
   size_t max_bytes_;
   size_t n_bytes_ = 0;
-  uint64_t n_uses_ = 0;
   std::mutex mutex_;
-  std::map<Key, Entry> entries_;
-  std::map<uint64_t, std::map<Key, Entry>::iterator> by_use_;
+  std::list<Entry> entries_;  // the one that was used last is the first
+  std::unordered_map<std::reference_wrapper<const Key>, std::list<Entry>::iterator, HashOfKey, std::equal_to<Key>>
+      by_key_;
 };
 
 }  // namespace tessera::text::grammar

@@ -5,7 +5,6 @@
 #include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "tessera/base/index.h"
 
@@ -24,12 +23,18 @@ constexpr uint64_t kVisitsPerStep = 8;  // they take about the same time
 // The state that most printable characters of ASCII lead to, if it is the same for two of three.
 std::optional<State> common_target(State state, LexemeStates& lexemes) {
   constexpr uint8_t kFirst = 0x20, kLast = 0x7e;
-  std::unordered_map<State, size_t> counts;
-  for (uint8_t byte = kFirst; byte <= kLast; ++byte) {
-    const State target = lexemes.next(state, byte);
-    if (target != LexemeStates::kDead && ++counts[target] * 3 > size_t{kLast - kFirst + 1} * 2) return target;
+  constexpr int kBytes = kLast - kFirst + 1;
+  // A target that more than half of the bytes lead to outlasts all others (Boyer and Moore 1991).
+  std::array<State, kBytes> targets;
+  State found = LexemeStates::kDead;
+  int n_ahead = 0;
+  for (int i = 0; i < kBytes; ++i) {
+    const State target = targets[to_size(i)] = lexemes.next(state, static_cast<uint8_t>(kFirst + i));
+    if (n_ahead == 0) found = target;
+    n_ahead += target == found ? 1 : -1;
   }
-  return std::nullopt;
+  if (found == LexemeStates::kDead || std::ranges::count(targets, found) * 3 <= kBytes * 2) return std::nullopt;
+  return found;
 }
 
 }  // namespace

@@ -217,6 +217,24 @@ Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
   return add({.kind = Kind::alternatives, .is_nullable = std::ranges::any_of(alternatives, nullable)}, alternatives);
 }
 
+Expression ExpressionArena::any_of_joined(std::vector<Expression> alternatives, int n_levels) {
+  const auto is_concat = [&](Expression e) { return nodes_[e].kind == Kind::concat; };
+  if (n_levels == 0 || std::ranges::count_if(alternatives, is_concat) < 2) return any_of(std::move(alternatives));
+  const auto head = [&](Expression e) { return parts(nodes_[e])[0]; };
+  const auto concats = std::ranges::partition(alternatives, [&](Expression e) { return !is_concat(e); });
+  std::vector<Expression> headed(concats.begin(), concats.end());
+  alternatives.erase(concats.begin(), concats.end());
+  std::ranges::sort(headed, {}, head);
+  for (size_t first = 0, last = 0; first < headed.size(); first = last) {
+    const Expression common = head(headed[first]);
+    std::vector<Expression> rests;
+    for (; last < headed.size() && head(headed[last]) == common; ++last) rests.push_back(parts(nodes_[headed[last]])[1]);
+    const Expression rest = rests.size() == 1 ? rests[0] : any_of_joined(std::move(rests), n_levels - 1);
+    alternatives.push_back(concat(common, rest));
+  }
+  return any_of(std::move(alternatives));
+}
+
 // Of two repetitions of a part whose bounds lie within one another, the narrower one is the intersection.
 void ExpressionArena::drop_wider_repeats(std::vector<Expression>& all) const {
   const auto is_repeat = [&](Expression e) { return nodes_[e].kind == Kind::repeat; };

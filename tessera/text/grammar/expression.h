@@ -37,6 +37,8 @@ class ExpressionArena {
   Expression concat(Expression first, Expression second);
   Expression concat(std::span<const Expression> parts);
   Expression any_of(std::vector<Expression> alternatives);
+  /// The same, where alternatives that begin with the same parts, up to n_levels of them, share these.
+  Expression any_of_joined(std::vector<Expression> alternatives, int n_levels);
   Expression any_of(Expression a, Expression b) { return any_of(std::vector{a, b}); }
   Expression all_of(std::vector<Expression> all);
   Expression all_of(Expression a, Expression b) { return all_of(std::vector{a, b}); }

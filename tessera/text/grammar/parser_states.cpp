@@ -237,7 +237,9 @@ LexemeStates::State ParserStates::first_lexeme(const Position& position) {
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].kind == Edge::Kind::lexeme && is_open(edges[i], position))
       alternatives.push_back(arena_->concat(lexeme_of(edges[i], position), arena_->tag(static_cast<uint32_t>(i))));
-  const LexemeStates::State first = lexemes_->state_of(arena_->any_of(std::move(alternatives)));
+  // Names after a comma share the comma, the space around it and the quote.
+  constexpr int kSharedParts = 4;
+  const LexemeStates::State first = lexemes_->state_of(arena_->any_of_joined(std::move(alternatives), kSharedParts));
   first_lexemes_.emplace(key, first);
   return first;
 }

@@ -130,14 +130,14 @@ Expression JsonSpelling::code_point(uint32_t code_point) {
   return found->second;
 }
 
-Expression JsonSpelling::text(std::string_view text) {
+std::vector<Expression> JsonSpelling::characters(std::string_view text) {
   std::vector<Expression> parts;
   while (!text.empty()) {
     const CodePointStep step = next_code_point(text);
     parts.push_back(code_point(step.code_point));
     text.remove_prefix(step.n_bytes);
   }
-  return arena_->concat(parts);
+  return parts;
 }
 
 // \uXXXX for a range of 16-bit values.

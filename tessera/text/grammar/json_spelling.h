@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "tessera/text/code_point_set.h"
 #include "tessera/text/grammar/expression.h"
@@ -56,8 +57,10 @@ class JsonSpelling {
   Expression code_points(const CodePointSet& set) const;
 
   Expression code_point(uint32_t code_point);
-  /// All characters of a UTF-8 text.
-  Expression text(std::string_view text);
+  /// The characters of a UTF-8 text.
+  std::vector<Expression> characters(std::string_view text);
+  /// All of them.
+  Expression text(std::string_view text) { return arena_->concat(characters(text)); }
   /// One of these texts: that of the plain writing.
   std::string plain_text(std::string_view text) const;
 

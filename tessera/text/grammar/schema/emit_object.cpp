@@ -7,6 +7,7 @@
 
 #include "tessera/text/grammar/regex_language.h"
 #include "tessera/text/grammar/schema/emit.h"
+#include "tessera/text/grammar/schema/text_set.h"
 #include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
@@ -86,9 +87,9 @@ class SchemaEmitter::Members {
   }
 
   Done find_ways() {
-    std::vector<Expression> listed;
-    for (const Property& property : object_.properties) listed.push_back(algebra_.spelling().text(property.name));
-    const Expression unlisted = arena_.complement(arena_.any_of(std::move(listed)));
+    TextSet listed(arena_);
+    for (const Property& property : object_.properties) listed.add(algebra_.spelling().characters(property.name));
+    const Expression unlisted = arena_.complement(listed.expression());
     for (size_t i = 0; i < properties_.size(); ++i) {
       const Property& property = properties_[i];
       if (names_ != ExpressionArena::kAnything && !algebra_.has_name(names_, property.name)) continue;

@@ -26,17 +26,6 @@ Shape* find_shape(Shapes& shapes, ShapeType type) {
   return found == shapes.end() ? nullptr : &*found;
 }
 
-// The number of code points of a UTF-8 text, and what each is.
-std::vector<uint32_t> code_points_of(std::string_view text) {
-  std::vector<uint32_t> found;
-  while (!text.empty()) {
-    const CodePointStep step = next_code_point(text);
-    found.push_back(step.code_point);
-    text.remove_prefix(step.n_bytes);
-  }
-  return found;
-}
-
 }  // namespace
 
 NormalForms::NormalForms(const Document& document, const References& references, ShapeAlgebra& algebra,
@@ -452,10 +441,7 @@ NormalForms::Outcome NormalForms::values_of(Place place, Shapes shapes) {
     for (const Place value : values) {
       if (!algebra_->arena().has_steps()) break;
       if (document_->is(value, Kind::string)) {
-        std::vector<Expression> units;
-        for (const uint32_t code_point : code_points_of(document_->text(value)))
-          units.push_back(algebra_->spelling().code_point(code_point));
-        texts.add(std::move(units));
+        texts.add(algebra_->spelling().characters(document_->text(value)));
       } else {
         found.push_back(shape_of_value(value));
       }

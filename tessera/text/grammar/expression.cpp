@@ -228,7 +228,8 @@ Expression ExpressionArena::any_of_joined(std::vector<Expression> alternatives, 
   for (size_t first = 0, last = 0; first < headed.size(); first = last) {
     const Expression common = head(headed[first]);
     std::vector<Expression> rests;
-    for (; last < headed.size() && head(headed[last]) == common; ++last) rests.push_back(parts(nodes_[headed[last]])[1]);
+    for (; last < headed.size() && head(headed[last]) == common; ++last)
+      rests.push_back(parts(nodes_[headed[last]])[1]);
     const Expression rest = rests.size() == 1 ? rests[0] : any_of_joined(std::move(rests), n_levels - 1);
     alternatives.push_back(concat(common, rest));
   }

@@ -143,8 +143,7 @@ class LexemeTokens::Walk {
     if (place.state >= common_.size()) common_.resize(lexemes_.size());
     Common& common = common_[place.state];
     if (common.base != *place.base)
-      common = {*place.base,
-                arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base))};
+      common = {*place.base, arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base))};
     return common.length && *common.length >= n_bytes;
   }
 

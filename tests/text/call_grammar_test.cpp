@@ -169,6 +169,63 @@ TEST_P(CallGrammars, AllowTextUpToACall) {
   EXPECT_FALSE(accepts(*grammar, header + "I look.\n" + cut + "pong"));
 }
 
+/// Whether tokens are a reply; those of `controls` are control tokens.
+bool accepts_tokens(const ReplyFamily& family, const std::vector<std::string>& controls,
+                    const std::vector<std::string>& pieces) {
+  const auto find = [&](std::string_view text) -> std::optional<int32_t> {
+    const auto found = std::ranges::find(controls, text);
+    return found == controls.end() ? std::nullopt : std::optional(static_cast<int32_t>(found - controls.begin()));
+  };
+  std::vector<MaskVocab::Token> tokens(controls.size());
+  for (const std::string& piece : pieces) tokens.push_back({piece});
+  const auto grammar = reply_grammar(family, {.tools = tools()}, "", true, find);
+  EXPECT_TRUE(grammar);
+  Matcher matcher(*grammar, std::make_shared<const MaskVocab>(tokens));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const int32_t id = find(pieces[i]).value_or(static_cast<int32_t>(controls.size() + i));
+    const bool is_in_mask = matcher.mask().contains(id);
+    const bool fits = matcher.accept_token(id);
+    EXPECT_EQ(is_in_mask, fits) << pieces[i];
+    if (!fits) return false;
+  }
+  return matcher.is_complete();
+}
+
+TEST(CallGrammar, MarksMayBeControlTokens) {
+  const ReplyFamily gemma = *find_reply_family("gemma-4");
+  const std::vector<std::string> controls = {"<|tool_call>", "<tool_call|>", "<|\"|>", "<turn|>"};
+  EXPECT_TRUE(accepts_tokens(gemma, controls, {"Well", "<turn|>", "!"}));
+  EXPECT_TRUE(accepts_tokens(
+      gemma, controls,
+      {"I look.", "<|tool_call>", "call:get_tide{har", "bour:", "<|\"|>", "Oban", "<|\"|>", "}", "<tool_call|>"}));
+  EXPECT_FALSE(accepts_tokens(gemma, controls, {"<|tool_call>", "Oban"}));
+  EXPECT_FALSE(accepts_tokens(gemma, controls, {"<|tool_call>", "call:get_tide{harbour:", "Oban"}));
+  EXPECT_FALSE(accepts_tokens(gemma, controls, {"<|tool_call>", "call:ping{", "<|\"|>"}));
+  const ReplyFamily hermes = *find_reply_family("hermes");
+  EXPECT_TRUE(
+      accepts_tokens(hermes, {}, {"So: <tool", "_call>\n{\"name\": \"ping\", \"argu", "ments\": {}}\n</tool_call>"}));
+  EXPECT_FALSE(accepts_tokens(hermes, {}, {"So: <tool", "_call>Hm."}));
+}
+
+TEST(CallGrammar, NamesThatCannotBeWrittenAreErrors) {
+  const auto error = [](std::string_view family, std::vector<ReplyTool> given) {
+    const auto made = reply_grammar(*find_reply_family(family), {.tools = given}, "", true, {});
+    return made ? "no error" : made.error().text();
+  };
+  EXPECT_EQ(error("hermes", {{"a \"b\"::=", ""}}), "no error");
+  EXPECT_EQ(error("glm-4", {{"a b", ""}}),
+            R"(tool "a b": the name has characters that the model's form of calls cannot write)");
+  EXPECT_EQ(error("hermes", {{"a", ""}, {"a", ""}}), R"(tool "a": another tool has this name)");
+  EXPECT_EQ(error("hermes", {{"", ""}}), R"(tool "": the name is empty)");
+  EXPECT_EQ(error("hermes", {{"a", R"({"not": {}})"}}), R"(tool "a": no arguments satisfy its schema)");
+  EXPECT_EQ(error("hermes", {{"a", R"({"not": {}})", false}}), "no error");
+  EXPECT_EQ(error("lfm2", {{"a", R"({"required": ["b c"], "properties": {"b c": {}}})"}}),
+            R"(tool "a": json_schema#/required: the model's form of calls cannot write the name "b c")");
+  std::vector<ReplyTool> many;
+  for (size_t i = 0; i <= kMaxReplyTools; ++i) many.push_back({"t" + std::to_string(i), ""});
+  EXPECT_EQ(error("hermes", many), R"(tool "t1024": more than 1024 tools)");
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, CallGrammars, ::testing::ValuesIn(families_with_calls()), [](const auto& info) {
   std::string name = info.param;
   std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -1,8 +1,5 @@
 #include "tessera/text/chat/reply_grammar.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -23,7 +20,6 @@ using grammar::RuleState;
 constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 constexpr std::string_view kCommentaryHeader = "<|channel|>commentary<|message|>";
 constexpr std::string_view kHarmonyEnd = "<|end|>";
-constexpr std::string_view kAllRecipients = "all";
 
 bool is_open(const ReplyFamily& family, std::string_view prompt_tail) {
   if (family.reasoning_begin.empty()) return false;
@@ -130,9 +126,9 @@ class ReplyRules {
     rule_.add_step(prompt_tail.ends_with(family_.call_begin) ? after_reasoning_ : marked, addressed);
     const RuleState after_call = rule_.after_call(addressed, calls_.addressed_call());
     rule_.add_step(after_call, rule_.end());
-    std::vector<std::string> marks = {family_.call_begin + std::string(kAllRecipients) + family_.name_end};
+    std::vector<std::string> marks = {family_.call_begin + std::string(kContentRecipient) + family_.name_end};
     for (const ReplyTool& tool : constraint_.tools) marks.push_back(family_.call_begin + tool.name + family_.name_end);
-    const RuleState content = rule_.after_mark(addressed, std::string(kAllRecipients) + family_.name_end);
+    const RuleState content = rule_.after_mark(addressed, std::string(kContentRecipient) + family_.name_end);
     if (has_answer_ && !constraint_.must_call) rule_.add_call(content, answer_, rule_.end());
     const RuleState again = rule_.after_mark(after_call, family_.call_begin);
     if (constraint_.may_call_again) rule_.add_step(again, addressed);

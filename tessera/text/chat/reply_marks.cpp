@@ -5,8 +5,6 @@ namespace {
 
 constexpr std::string_view kHarmonyEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
 
-constexpr std::string_view kContentRecipient = "all";
-
 void add_all(ReplyMarks& marks, const Marks& texts, ReplyMark mark, const CallStart& start = {CallStart::At::call}) {
   for (const std::string& text : texts) marks.add(text, mark, start);
 }

@@ -15,6 +15,9 @@ inline constexpr std::string_view kHarmonyStart = "<|start|>assistant";
 inline constexpr std::string_view kHarmonyChannel = "<|channel|>";
 inline constexpr std::string_view kHarmonyMessage = "<|message|>";
 
+/// The recipient of content, in families with recipients.
+inline constexpr std::string_view kContentRecipient = "all";
+
 enum class ReplyMark : uint8_t {
   open_reasoning,
   close_reasoning,

@@ -1,6 +1,8 @@
 // Expressions as text for people.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "tessera/text/grammar/expression.h"
 
 namespace tessera::text::grammar {

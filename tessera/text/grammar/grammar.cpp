@@ -17,9 +17,9 @@ constexpr std::string_view kOverLimits = "the grammar needs more states or more 
 std::string GrammarError::text() const {
   if (is_of_schema) {
     const std::string of_schema = fmt::format("json_schema#{}: {}", pointer, message);
-    return tool.empty() ? of_schema : fmt::format("tool {}: {}", quote_text(tool), of_schema);
+    return tool ? fmt::format("tool {}: {}", quote_text(*tool), of_schema) : of_schema;
   }
-  if (!tool.empty()) return fmt::format("tool {}: {}", quote_text(tool), message);
+  if (tool) return fmt::format("tool {}: {}", quote_text(*tool), message);
   return fmt::format("grammar: {}:{}: {}", line, column, message);
 }
 

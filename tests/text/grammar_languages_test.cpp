@@ -3,9 +3,12 @@
 
 #include "tessera/text/grammar/matcher.h"
 #include "tessera/text/grammar/number_language.h"
+#include "tests/text/grammar_support.h"
 
 namespace tessera::text::grammar {
 namespace {
+
+using testing::error_of;
 
 bool accepts(const GrammarResult& grammar, std::string_view text) {
   if (!grammar) {
@@ -171,20 +174,34 @@ TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
 
 TEST(GrammarSchemas, TooFewDifferentItemsAreNoValue) {
   const auto error = [](std::string_view min) {
-    const GrammarResult grammar = Grammar::from_json_schema(
+    return error_of(Grammar::from_json_schema(
         R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 1.0]}, "minItems": )" + std::string(min) +
-        "}");
-    return grammar ? "no error" : grammar.error().text();
+        "}"));
   };
   EXPECT_EQ(error("2"), "no error");
   EXPECT_EQ(error("3"), "json_schema#: no value satisfies it");
 }
 
-TEST(GrammarSchemas, ErrorsNameThePlace) {
-  const auto error = [](std::string_view source) {
-    const GrammarResult grammar = Grammar::from_json_schema(source);
-    return grammar ? "no error" : grammar.error().text();
+TEST(GrammarSchemas, MembersThatCannotComeAreNoValue) {
+  const char* const sources[] = {
+      R"({"type": "object", "required": ["a"], "additionalProperties": false})",
+      R"({"type": "object", "required": ["a"], "properties": {"b": {}}, "additionalProperties": false})",
+      R"({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}})",
+      R"({"type": "object", "minProperties": 1, "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}},
+          "additionalProperties": false})",
+      R"({"type": "object", "minProperties": 2, "properties": {"a": {"$ref": "#"}, "b": {}},
+          "additionalProperties": false})",
+      R"({"type": "array", "minItems": 1, "items": {"$ref": "#"}})",
+      R"({"type": "array", "contains": {"$ref": "#"}})",
   };
+  for (const char* source : sources)
+    for (const JsonOrder order : {JsonOrder::schema, JsonOrder::any})
+      EXPECT_EQ(error_of(Grammar::from_json_schema(source, {.order = order})), "json_schema#: no value satisfies it")
+          << source;
+}
+
+TEST(GrammarSchemas, ErrorsNameThePlace) {
+  const auto error = [](std::string_view source) { return error_of(Grammar::from_json_schema(source)); };
   EXPECT_EQ(error("{"), "json_schema#: not JSON: error at byte 1");
   EXPECT_EQ(error(R"x({"properties": {"a/b": {"pattern": "a(?<=b)"}}})x"),
             "json_schema#/properties/a~1b/pattern: at 2: lookbehind is not supported");

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
+
+#include "tessera/base/index.h"
 
 namespace tessera::text::grammar {
 
@@ -17,7 +20,6 @@ class Rules::Reached {
     is_reached_[state] = true;
     open_.push_back(state);
   }
-  void add_again(RuleState state) { open_.push_back(state); }
   bool contains(RuleState state) const { return is_reached_[state]; }
   bool has_open() const { return !open_.empty(); }
   RuleState take() {
@@ -72,56 +74,99 @@ uint32_t Rules::add_counter_list(std::vector<uint32_t> counters) {
 
 std::expected<void, Rules::Fault> Rules::finish(const ExpressionArena& arena, BarrenRules barren) {
   facts_.assign(rules_.size(), {});
-  find_texts();
+  const auto has_text = [](const Edge& edge) {
+    return edge.kind == Edge::Kind::tokens || edge.value != ExpressionArena::kNothing;
+  };
+  const std::vector<uint32_t> depths_of_text = depths(has_text);
+  for (RuleId rule = 0; rule < rules_.size(); ++rule)
+    facts_[rule] = {.has_text = depths_of_text[rule] != kUnbounded, .min_depth = depths_of_text[rule]};
   const auto without = std::ranges::find(facts_, false, &Facts::has_text);
-  const bool is_fault = barren == BarrenRules::are_faults ? without != facts_.end() : !has_text(start_);
+  const bool is_fault = barren == BarrenRules::are_faults ? without != facts_.end() : !facts_[start_].has_text;
   if (is_fault)
     return std::unexpected(Fault{static_cast<RuleId>(without - facts_.begin()), "the rule has no finite text"});
   if (min_depth(start_) > kMaxDepth)
     return std::unexpected(Fault{start_, fmt::format("each text needs more than {} calls within calls", kMaxDepth)});
   remove_dead_ends();
-  find_nullable(arena);
+  const auto is_empty_step = [&](const Edge& edge) {
+    return edge.kind == Edge::Kind::lexeme && arena.is_nullable(edge.value);
+  };
+  const std::vector<uint32_t> depths_of_nothing = depths(is_empty_step);
+  for (RuleId rule = 0; rule < rules_.size(); ++rule) facts_[rule].is_nullable = depths_of_nothing[rule] != kUnbounded;
   find_empty_turns(arena);
   return rank_rules(arena);
 }
 
-// Reaches what follows an edge. Where a rule is a counted repetition, a minimum is reached by turns that end at its
-// start.
-void Rules::follow(RuleState from, const Edge& edge, Reached& reached, std::vector<bool>& has_turn) const {
-  const RuleId rule = rule_of(from);
-  const RuleState start = rules_[rule].start;
-  const auto has_min = [](const Counter& counter) { return counter.min > 0; };
-  if (edge.needs_min && from == start && !has_turn[rule] && std::ranges::any_of(rules_[rule].counters, has_min)) return;
-  if (edge.target == start && !has_turn[rule]) {
-    has_turn[rule] = true;
-    reached.add_again(start);
+// Whether the counters of a rule can reach their minima by the edges that are known to lead to its end.
+class Rules::Minima {
+ public:
+  explicit Minima(std::span<const Counter> counters) : counters_(counters), most_(counters.size()) {
+    n_unmet_ = to_size(std::ranges::count_if(counters, [](const Counter& counter) { return counter.min > 0; }));
   }
-  reached.add(edge.target);
-}
+  bool are_met() const { return n_unmet_ == 0; }
 
-// The rules with a text whose calls are nested once, then those with a text whose calls are nested twice, and so on.
-void Rules::find_texts() {
-  std::vector<std::vector<std::pair<RuleState, const Edge*>>> callers(rules_.size());
-  for (RuleState from = 0; from < states_.size(); ++from)
-    for (const Edge& edge : states_[from].edges)
-      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, &edge);
-  Reached reached(states_.size());
-  std::vector<bool> has_turn(rules_.size());
-  std::vector<RuleId> found;
-  for (const Rule& rule : rules_) reached.add(rule.start);
-  for (uint32_t depth = 1; reached.has_open(); ++depth) {
-    found.clear();
-    while (reached.has_open()) {
-      const RuleState state = reached.take();
-      if (is_end(state)) found.push_back(rule_of(state));
-      for (const Edge& edge : states_[state].edges)
-        if (edge.kind != Edge::Kind::call || facts_[edge.value].has_text) follow(state, edge, reached, has_turn);
+  // Takes an edge with these counters. A counter that is apart bounds how often the first one can grow beside it.
+  void add(std::span<const uint32_t> list) {
+    if (are_met()) return;
+    uint32_t beside = kUnbounded;
+    for (const uint32_t place : list)
+      if (place != 0 && counters_[place].is_apart) beside = most_[place] == 0 ? counters_[place].max : 0;
+    for (const uint32_t place : list) {
+      const Counter& counter = counters_[place];
+      const bool was_met = most_[place] >= counter.min;
+      most_[place] += std::min(place == 0 ? beside : counter.max, kUnbounded - most_[place]);
+      if (!was_met && most_[place] >= counter.min) --n_unmet_;
     }
-    for (const RuleId rule : found) facts_[rule] = {.has_text = true, .min_depth = depth};
-    for (const RuleId rule : found)
-      for (const auto& [from, edge] : callers[rule])
-        if (reached.contains(from)) follow(from, *edge, reached, has_turn);
   }
+
+ private:
+  std::span<const Counter> counters_;
+  std::vector<uint32_t> most_;  // by counter: a bound of its value
+  size_t n_unmet_;
+};
+
+// For each rule the number of calls within calls that it needs to get from its start to its end by calls and by those
+// other edges that is_step takes; kUnbounded if it cannot.
+template <typename IsStep>
+std::vector<uint32_t> Rules::depths(const IsStep& is_step) const {
+  using Source = std::pair<RuleState, const Edge*>;
+  std::vector<std::vector<Source>> sources(states_.size()), callers(rules_.size());
+  for (RuleState from = 0; from < states_.size(); ++from)
+    for (const Edge& edge : states_[from].edges) {
+      sources[edge.target].emplace_back(from, &edge);
+      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(from, &edge);
+    }
+  std::vector<uint32_t> depths(rules_.size(), kUnbounded);
+  std::vector<Minima> minima;
+  Reached before_end(states_.size());
+  for (const Rule& rule : rules_) {
+    minima.emplace_back(rule.counters);
+    before_end.add(rule.end);
+  }
+  std::vector<RuleId> found;
+  const auto take = [&](const Source& source) {
+    const auto& [from, edge] = source;
+    const RuleId rule = rule_of(from);
+    minima[rule].add(counter_list(edge->adds));
+    before_end.add(from);
+    if (before_end.contains(rules_[rule].start) && minima[rule].are_met()) found.push_back(rule);
+  };
+  for (uint32_t depth = 1; before_end.has_open(); ++depth) {
+    while (before_end.has_open())
+      for (const Source& source : sources[before_end.take()]) {
+        const Edge& edge = *source.second;
+        if (edge.kind == Edge::Kind::call ? depths[edge.value] != kUnbounded : is_step(edge)) take(source);
+      }
+    std::vector<RuleId> of_depth;
+    for (const RuleId rule : std::exchange(found, {}))
+      if (depths[rule] == kUnbounded) {
+        depths[rule] = depth;
+        of_depth.push_back(rule);
+      }
+    for (const RuleId rule : of_depth)
+      for (const Source& caller : callers[rule])
+        if (before_end.contains(caller.second->target)) take(caller);
+  }
+  return depths;
 }
 
 void Rules::remove_dead_ends() {
@@ -144,24 +189,6 @@ void Rules::remove_dead_ends() {
 bool Rules::may_be_empty(const Edge& edge, const ExpressionArena& arena) const {
   if (edge.kind == Edge::Kind::lexeme) return arena.is_nullable(edge.value);
   return edge.kind == Edge::Kind::call && facts_[edge.value].is_nullable;
-}
-
-// A rule is nullable if its end can be reached without text.
-void Rules::find_nullable(const ExpressionArena& arena) {
-  std::vector<std::vector<std::pair<RuleState, const Edge*>>> callers(rules_.size());
-  Reached reached(states_.size());
-  std::vector<bool> has_turn(rules_.size());
-  for (const Rule& rule : rules_) reached.add(rule.start);
-  while (reached.has_open()) {
-    const RuleState state = reached.take();
-    for (const Edge& edge : states_[state].edges) {
-      if (edge.kind == Edge::Kind::call) callers[edge.value].emplace_back(state, &edge);
-      if (may_be_empty(edge, arena)) follow(state, edge, reached, has_turn);
-    }
-    if (!is_end(state) || facts_[rule_of(state)].is_nullable) continue;
-    facts_[rule_of(state)].is_nullable = true;
-    for (const auto& [from, edge] : callers[rule_of(state)]) follow(from, *edge, reached, has_turn);
-  }
 }
 
 // The states of the rule that a state reaches without text, itself first.

@@ -127,9 +127,9 @@ class Rules {
   };
 
   class Reached;
-  void follow(RuleState from, const Edge& edge, Reached& reached, std::vector<bool>& has_turn) const;
-  void find_texts();
-  void find_nullable(const ExpressionArena& arena);
+  class Minima;
+  template <typename IsStep>
+  std::vector<uint32_t> depths(const IsStep& is_step) const;
   void find_empty_turns(const ExpressionArena& arena);
   std::vector<RuleState> reached_empty(RuleState from, const ExpressionArena& arena) const;
   void remove_dead_ends();

@@ -22,8 +22,8 @@ inline void require(bool holds, const std::source_location& place = std::source_
   std::abort();
 }
 
-/// Two bytes choose the notation and the way to write JSON. The source follows. Its end is a byte that UTF-8 does not
-/// have, and the operations come after that.
+/// An input has four parts: a byte for the notation, a byte for the way to write JSON, the source of the grammar with
+/// the byte ff after it (which UTF-8 does not have), and the operations.
 struct GrammarInput {
   enum class Notation : uint8_t { gbnf, regex, schema };
   static constexpr char kEndOfSource = '\xff';

@@ -8,36 +8,27 @@
 
 #include "fuzz/grammar_input.h"
 #include "tessera/text/grammar/matcher.h"
+#include "tests/text/grammar_support.h"
 
 namespace {
 
 using namespace tessera::fuzz;
 using namespace tessera::text::grammar;
+namespace testing = tessera::testing;
+using testing::ids_of;
 
 constexpr int32_t kEnd = 0;
 constexpr size_t kMaxOperations = 64, kMaxFullChecks = 4;
 
-/// An end, a control token, all bytes, usual pieces of text, and pieces of the input.
+/// A vocabulary with usual pieces of text, and pieces of the input.
 std::shared_ptr<const MaskVocab> vocab_of(const GrammarInput& input) {
-  std::vector<MaskVocab::Token> tokens = {{.text = "</s>", .ends_text = true}, {}};
-  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
   std::set<std::string> pieces = {"{\"",  "\"}", "\":",   "\": ",     "\",\"",  "\", \"",   "},{",          "]]",
                                   "[]",   "{}",  "\":[",  "\n  ",     "  ",     ", ",       "1,1",          "10",
                                   "0.5",  "-1",  "e+1",   "ab",       "abab",   "aaaa",     "true",         "false",
                                   "null", "\\n", "\\u00", "\xc3\xa9", "\xa9\"", "\xf0\x9f", "\"a\":1,\"a\""};
   for (const std::string_view text : {input.source, input.operations})
     for (size_t i = 0; i < std::min<size_t>(text.size(), 64); i += 2) pieces.emplace(text.substr(i, 2 + i % 3));
-  for (const std::string& piece : pieces) tokens.push_back({piece});
-  return std::make_shared<const MaskVocab>(std::move(tokens));
-}
-
-std::vector<int32_t> ids_of(const TokenRow& row) {
-  std::vector<uint64_t> words(row.n_words());
-  row.write(words);
-  std::vector<int32_t> ids;
-  for (size_t i = 0; i < words.size() * 64; ++i)
-    if (((words[i / 64] >> (i % 64)) & 1) != 0) ids.push_back(static_cast<int32_t>(i));
-  return ids;
+  return testing::vocab_of(pieces);
 }
 
 bool has_token_edges(const Rules& rules) {
@@ -127,7 +118,7 @@ class Session {
     require(fits == is_accepted || matcher_.overflowed());
     if (!is_accepted) return;
     const MaskVocab::Token& token = vocab_->token(id);
-    // A token edge may take a token that ends texts and go on.
+    // Where a grammar names tokens by id, a token that ends texts need not be the last one.
     const bool has_ended = token.ends_text && !matcher_.goes_on() && !has_token_edges_;
     steps_.push_back({.text = steps_.back().text + (token.ends_text ? "" : token.text), .has_ended = has_ended});
   }

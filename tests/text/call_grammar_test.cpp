@@ -26,9 +26,11 @@ const std::vector<ReplyTool>& tools() {
           "harbour": {"type": "string", "minLength": 1, "maxLength": 20}, "days": {"type": "integer", "minimum": 1,
           "maximum": 30}, "unit": {"enum": ["m", "ft"]}, "metric": {"type": ["boolean", "null"]}}})"},
       {"add_note", R"({"type": "object", "required": ["text"], "properties": {
-          "text": {"type": "string", "maxLength": 30}, "tags": {"type": "array", "items": {"type": "string", "maxLength":
-          5}, "maxItems": 3}, "at": {"type": "object", "properties": {"x": {"type": "number"}, "y": {"enum": ["</a>", 1]}},
-          "additionalProperties": false}, "id": {"type": ["string", "integer"], "maxLength": 9, "minimum": 3}},
+          "text": {"type": "string", "maxLength": 30},
+          "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}, "maxItems": 3},
+          "at": {"type": "object", "properties": {"x": {"type": "number"}, "y": {"enum": ["</a>", 1]}},
+                 "additionalProperties": false},
+          "id": {"type": ["string", "integer"], "maxLength": 9, "minimum": 3}},
           "additionalProperties": {"type": "integer"}, "maxProperties": 5})"},
       {"ping", ""},
   };

@@ -9,21 +9,16 @@
 #include "tessera/base/rng.h"
 #include "tessera/text/grammar/matcher.h"
 #include "tests/support/testing.h"
+#include "tests/text/grammar_support.h"
 
 namespace tessera::text::grammar {
 namespace {
 
 using nlohmann::json;
+using testing::ids_of;
+using testing::vocab_of;
 
 constexpr int32_t kEnd = 0, kControl = 1;
-
-/// An end, a control token, all bytes, and the given texts.
-std::shared_ptr<const MaskVocab> vocab_of(const std::set<std::string>& texts) {
-  std::vector<MaskVocab::Token> tokens = {{.text = "</s>", .ends_text = true}, {}};
-  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-  for (const std::string& text : texts) tokens.push_back({text});
-  return std::make_shared<const MaskVocab>(std::move(tokens));
-}
 
 /// All parts of the texts with 2 to 12 bytes, and a few long ones.
 void add_parts(const std::string& text, std::set<std::string>& parts) {
@@ -36,15 +31,6 @@ std::vector<int32_t> fitting_by_force(const Matcher& matcher, const MaskVocab& v
   std::vector<int32_t> ids;
   for (int32_t id = 0; id < static_cast<int32_t>(vocab.n_tokens()); ++id)
     if (matcher.fork().accept_token(id)) ids.push_back(id);
-  return ids;
-}
-
-std::vector<int32_t> ids_of(const TokenRow& row) {
-  std::vector<uint64_t> words(row.n_words());
-  row.write(words);
-  std::vector<int32_t> ids;
-  for (size_t i = 0; i < words.size() * 64; ++i)
-    if (((words[i / 64] >> (i % 64)) & 1) != 0) ids.push_back(static_cast<int32_t>(i));
   return ids;
 }
 
@@ -144,6 +130,33 @@ TEST(TokenMask, EqualsBruteForceWhereValuesMayNotRepeat) {
       for (int round = 0; round < 4; ++round)
         walk(Matcher(*grammar, vocab), *vocab, c.text, rng, order == JsonOrder::schema);
     }
+}
+
+// Masks in counted texts are made from those of texts that are not counted. They differ near the bounds.
+TEST(TokenMask, EqualsBruteForceWhereTextsAreCounted) {
+  struct Case {
+    std::string pattern;
+    std::vector<std::string> texts;
+  };
+  const Case cases[] = {
+      {"[ -~]{6,20}", {"abcdef", "a b c d e f g h i j "}},
+      {"([ -~]{6,20};){2}", {"abcdef;0123456789;"}},
+      {"(?=[ -~]{0,24}$)[^ ]+( [^ ]+)*", {"abc", "ab cde f ghijklm nopq rs"}},
+      {"(?=[ -~]{5,24}$)[^ ]+( [^ ]+)*", {"abcde", "ab cde f ghijklm nopq rs"}},
+      {"(?![ -~]{0,12}$)[ -~]*", {"0123456789abc", "0123456789abcdefg"}},
+      {"(?=[a-zA-Z0-9-]{0,30}$)[a-zA-Z0-9]([a-zA-Z0-9-]{0,14}[a-zA-Z0-9])?x", {"a-b-c-d-e-f-g-x"}},
+  };
+  Rng rng(3);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.pattern);
+    const GrammarResult grammar = Grammar::from_regex(c.pattern);
+    ASSERT_TRUE(grammar) << grammar.error().text();
+    std::set<std::string> parts = {"ab", "a b", ";a", "a;", "x;abc", " ", "  ", "é", "0123456789abcdefghijklmnopqrs"};
+    for (const std::string& text : c.texts) add_parts(text, parts);
+    const auto vocab = vocab_of(parts);
+    for (const std::string& text : c.texts)
+      for (int round = 0; round < 6; ++round) walk(Matcher(*grammar, vocab), *vocab, text, rng);
+  }
 }
 
 std::shared_ptr<const Grammar> gbnf(std::string_view source) {

@@ -28,7 +28,7 @@ class Dump {
     open_.push_back(state);
   }
 
-  // The name of a state: that of its rule, with its number unless it is the first one.
+  // Returns the name of the rule for its first state, and the name with the number of the state for others.
   std::string name_of(RuleState state) const {
     const RuleId rule = rules_.rule_of(state);
     std::string name = rule == rules_.start() ? "root" : fmt::format("{}-{}", rules_.rule(rule).name, rule);

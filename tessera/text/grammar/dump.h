@@ -1,4 +1,4 @@
-// Grammars as text for people: in the notation of GBNF, with what GBNF cannot say.
+// Prints grammars in a notation that extends GBNF.
 #pragma once
 
 #include <string>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -84,13 +85,28 @@ class ExpressionArena {
   /// The tags that the empty text has, sorted.
   std::vector<uint32_t> tags(Expression expression);
 
-  /// An expression with the same texts of fewer than `bound` bytes, and the same beginnings of longer ones: repetitions
-  /// have bounds up to that. Expressions that are not plain stay.
+  /// The same expression, but repetitions whose maximum is not less than `bound` have none, and a minimum of at most 1.
+  /// Only repetitions of parts that can begin with many bytes are changed, and only expressions that are plain.
   Expression clipped(Expression expression, uint32_t bound);
 
-  /// The number of bytes up to which two plain expressions have the same texts and the same beginnings of longer ones,
-  /// if they differ only in bounds of repetitions. SIZE_MAX: they are the same.
-  std::optional<size_t> common_length(Expression a, Expression b) const;
+  struct WithoutMaxima {
+    Expression expression;
+    std::vector<Expression> changed{};  // its intersections that have fewer maxima than before
+  };
+  /// The same for expressions that are not plain: repetitions within intersections have no maximum if theirs is not
+  /// less than `bound`. Only the first parts of the expression are searched for such intersections.
+  WithoutMaxima without_maxima(Expression expression, uint32_t bound);
+
+  /// Up to how many bytes two expressions have the same texts. Plain expressions also have the same beginnings of
+  /// longer texts. Others have them up to a length that is shorter by the bytes that complete a text of an intersection
+  /// whose parts differ.
+  struct CommonTexts {
+    size_t n_bytes = SIZE_MAX;
+    size_t n_bytes_without = SIZE_MAX;  // for texts without these bytes, which end repetitions
+    ByteSet ends{};
+  };
+  /// Nothing unless they differ only in bounds of repetitions.
+  std::optional<CommonTexts> common_texts(Expression a, Expression b);
 
   /// Numbers that only expressions of the same form have, in any arena, whatever the values of their tags. Adds these
   /// to `tags` in the order of the numbers.
@@ -158,6 +174,9 @@ class ExpressionArena {
     return ((nodes_[expression].firsts >> (byte % 64)) & 1) != 0;
   }
   uint64_t firsts_of(const Node& node, std::span<const Expression> parts) const;
+  // Whether texts can begin with many bytes. Bounds of other repetitions matter to few tokens.
+  bool is_wide(Expression expression) const { return std::popcount(nodes_[expression].firsts) >= 32; }
+  ByteSet first_bytes(Expression expression);
   void begin_visit();
   bool visit(Expression expression);
   std::vector<Expression> parts_first(Expression expression);

@@ -15,7 +15,7 @@ struct GrammarError {
   std::string pointer{};  // JSON pointer of the keyword's schema, with the keyword: "/properties/a/pattern"
   std::string keyword{};
   bool is_of_schema = false;
-  std::optional<std::string> tool{};  // name of the tool whose call cannot be written, or whose schema has the error
+  std::optional<std::string> tool{};  // the name of the tool, if a tool's schema or name is the cause
 
   /// "grammar: LINE:COLUMN: MESSAGE", or "json_schema#POINTER: MESSAGE", after "tool NAME: " for a tool.
   std::string text() const;

@@ -69,9 +69,12 @@ JsonSpelling::JsonSpelling(ExpressionArena& arena, const JsonOutput& output, Str
     : arena_(&arena),
       output_(output),
       form_(form),
-      raw_(form == StringForm::raw ? all_code_points() : raw_code_points()) {}
+      raw_(form == StringForm::raw ? all_code_points() : raw_code_points()),
+      space_inside_(make_space(SpacePlace::inside)),
+      space_after_(make_space(SpacePlace::separator)),
+      any_code_point_(code_points(all_code_points())) {}
 
-Expression JsonSpelling::space(SpacePlace place) const {
+Expression JsonSpelling::make_space(SpacePlace place) const {
   const auto bytes = [&](std::string_view text) {
     ByteSet set;
     for (const char c : text) set.add(static_cast<uint8_t>(c));

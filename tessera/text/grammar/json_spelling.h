@@ -51,10 +51,12 @@ class JsonSpelling {
  public:
   JsonSpelling(ExpressionArena& arena, const JsonOutput& output, StringForm form = StringForm::json);
 
-  Expression space(SpacePlace place) const;
+  Expression space(SpacePlace place) const { return place == SpacePlace::inside ? space_inside_ : space_after_; }
 
   /// The texts inside a JSON string of the code points of a set.
   Expression code_points(const CodePointSet& set) const;
+  /// The same for all code points.
+  Expression any_code_point() const { return any_code_point_; }
 
   Expression code_point(uint32_t code_point);
   /// The characters of a UTF-8 text.
@@ -70,6 +72,7 @@ class JsonSpelling {
   const JsonOutput& output() const { return output_; }
 
  private:
+  Expression make_space(SpacePlace place) const;
   Expression raw(const CodePointSet& set) const;
   Expression hex_escapes(const CodePointSet& set) const;
   Expression hex_range(uint32_t first, uint32_t last) const;
@@ -77,7 +80,8 @@ class JsonSpelling {
   ExpressionArena* arena_;
   JsonOutput output_;
   StringForm form_;
-  CodePointSet raw_;                                // code points that stand in a string as they are
+  CodePointSet raw_;  // code points that stand in a string as they are
+  Expression space_inside_, space_after_, any_code_point_;
   std::unordered_map<uint32_t, Expression> known_;  // of code points
 };
 

@@ -145,10 +145,14 @@ bool LexemeStates::is_alive(Expression root) {
 
 // Looks for a text of the language, short ones first.
 bool LexemeStates::find_end(Expression root) {
-  // Texts that are excluded rarely have all of these bytes, so mostly one of them leads to a language that is known.
-  for (const char probe : std::string_view("~z0")) {
-    const Expression next = arena_->derivative(root, static_cast<uint8_t>(probe));
-    if (known_life(next).value_or(false)) return true;
+  // Mostly one of these leads to a language that is known: names that are excluded rarely begin with them all, and
+  // bounds of numbers rarely exclude all of these.
+  for (const std::string_view probe : {"~", "z", "0", "10000000", "5", "-1"}) {
+    Expression next = root;
+    for (size_t i = 0; i < probe.size() && next != ExpressionArena::kNothing; ++i) {
+      next = arena_->derivative(next, static_cast<uint8_t>(probe[i]));
+      if (known_life(next).value_or(false)) return true;
+    }
   }
   struct Step {
     Expression expression;
@@ -201,6 +205,37 @@ std::optional<std::string> LexemeStates::shortest_text(Expression expression) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<size_t> LexemeStates::longest_completion(State root) {
+  constexpr size_t kMaxReached = 2000;
+  const auto known = completions_.find(root);
+  if (known != completions_.end()) return known->second;
+  completions_[root] = std::nullopt;
+  std::vector<State> reached = {root};
+  std::unordered_map<State, std::vector<State>> sources = {{root, {}}};
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (reached.size() > kMaxReached) return std::nullopt;
+    if (rows_[reached[i]].classes == kNoRow) make_row(reached[i]);
+    const std::vector<uint8_t> bytes = classes_[rows_[reached[i]].classes].first_bytes;
+    for (const uint8_t byte : bytes) {
+      const State target = next(reached[i], byte);
+      if (target == kDead) continue;
+      if (!sources.contains(target)) reached.push_back(target);
+      sources[target].push_back(reached[i]);
+    }
+  }
+  // From the ends backwards: the last states that are found are the farthest from an end.
+  std::unordered_map<State, size_t> lengths;
+  std::vector<State> found;
+  for (const State state : reached)
+    if (is_accepting(state) && lengths.emplace(state, 0).second) found.push_back(state);
+  for (size_t i = 0; i < found.size(); ++i)
+    for (const State source : sources.at(found[i]))
+      if (lengths.emplace(source, lengths.at(found[i]) + 1).second) found.push_back(source);
+  if (overflowed()) return std::nullopt;
+  for (const State state : reached) completions_.try_emplace(state, lengths.at(found.back()));
+  return completions_[root] = lengths.at(found.back());
 }
 
 }  // namespace tessera::text::grammar

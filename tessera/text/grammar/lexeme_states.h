@@ -60,6 +60,9 @@ class LexemeStates {
   /// A shortest text of an expression; nothing if it has none, or if the search takes too many states.
   std::optional<std::string> shortest_text(Expression expression);
 
+  /// A number of bytes that complete a text from any state that can be reached; nothing if there are many states.
+  std::optional<size_t> longest_completion(State state);
+
   size_t size() const { return expressions_.size(); }
   bool overflowed() const { return overflowed_ || arena_->overflowed(); }
 
@@ -103,6 +106,7 @@ class LexemeStates {
   std::vector<std::optional<ByteSet>> live_bytes_;
   std::unordered_map<Expression, State> numbers_;
   std::unordered_map<Expression, bool> alive_;  // where that is not plain
+  std::unordered_map<State, std::optional<size_t>> completions_;
 };
 
 }  // namespace tessera::text::grammar

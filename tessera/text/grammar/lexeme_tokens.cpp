@@ -15,8 +15,8 @@ using State = LexemeStates::State;
 
 // A state with fewer live bytes has few tokens, which are found quickly.
 constexpr int kManyBytes = 48;
-// Most tokens are not much longer, so it hardly matters to them whether a repetition has a higher bound.
-constexpr uint32_t kFewRepeats = 5;
+// A repetition with a lower maximum differs from one without in most tokens.
+constexpr uint32_t kManyRepeats = 5;
 constexpr uint32_t kManyNodes = 16;
 constexpr uint64_t kVisitsPerStep = 8;  // they take about the same time
 
@@ -41,9 +41,16 @@ std::optional<State> common_target(State state, LexemeStates& lexemes) {
 
 std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeStates& lexemes, ExpressionArena& arena) {
   if (lexemes.live_bytes(state).size() < kManyBytes) return std::nullopt;
-  const State clipped = lexemes.state_of(arena.clipped(lexemes.expression(state), kFewRepeats));
-  const bool is_alike = arena.common_length(lexemes.expression(state), lexemes.expression(clipped)).has_value();
-  if (clipped != state && is_alike) return Base{clipped, true};
+  const Expression expression = lexemes.expression(state);
+  const bool is_plain = arena.is_plain(expression);
+  const auto wider = is_plain ? ExpressionArena::WithoutMaxima{arena.clipped(expression, kManyRepeats)}
+                              : arena.without_maxima(expression, kManyRepeats);
+  if (wider.expression != expression && arena.common_texts(expression, wider.expression)) {
+    std::optional<size_t> completion = 0;
+    for (const Expression changed : wider.changed)
+      if (completion) completion = lexemes.longest_completion(lexemes.state_of(changed));
+    if (completion) return Base{lexemes.state_of(wider.expression), true, *completion};
+  }
   const auto target = common_target(state, lexemes);
   if (!target || *target == state || common_target(*target, lexemes) != target) return std::nullopt;
   return Base{*target, false};
@@ -58,9 +65,10 @@ class LexemeTokens::Walk {
 
   void run(State state, const std::optional<Base>& base) {
     is_clipped_ = base && base->is_clipped;
+    completion_ = base ? base->completion : 0;
     path_.resize(to_size(tree_.node(0).height) + 1);
     path_[0] = {state, base ? std::optional(base->state) : std::nullopt};
-    if (base && is_same(path_[0], tree_.node(0).height)) return;
+    if (base && is_same(path_[0], tree_.node(0))) return;
     const auto n_nodes = static_cast<uint32_t>(tree_.nodes().size());
     uint64_t n_visited = 0;
     for (uint32_t node = 1; node < n_nodes; ++n_visited) node = visit(node) ? node + 1 : tree_.node(node).end;
@@ -76,10 +84,11 @@ class LexemeTokens::Walk {
     std::optional<State> base;
   };
 
-  // The number of bytes up to which a state and a base have the same texts.
+  // The texts that a state and a base have in common.
   struct Common {
     State base = LexemeStates::kDead;
-    std::optional<size_t> length{};
+    std::optional<ExpressionArena::CommonTexts> texts{};
+    uint64_t end_groups = 0;  // of their bytes
   };
 
   // Whether the tokens below the node are to be visited.
@@ -90,7 +99,7 @@ class LexemeTokens::Walk {
     at = {lexemes_.next(before.state, data.byte), std::nullopt};
     if (before.base) {
       at.base = lexemes_.next(*before.base, data.byte);
-      if (is_same(at, data.height)) return false;
+      if (is_same(at, data)) return false;
       // If the base ends here, tokens may go on after it: then all tokens below the node are found anew. The same is so
       // if nothing follows the state.
       const bool is_last = !lexemes_.goes_on(at.state) || !lexemes_.tags(*at.base).empty();
@@ -135,16 +144,20 @@ class LexemeTokens::Walk {
     return loop_groups_[state];
   }
 
-  // Whether a state and its base are the same for texts of at most n_bytes.
-  bool is_same(const Place& place, uint16_t n_bytes) {
+  // Whether a state and its base are the same for the texts below a node.
+  bool is_same(const Place& place, const VocabTree::Node& node) {
     if (place.state == *place.base) return true;
     if (!is_clipped_ || place.state == LexemeStates::kDead || *place.base == LexemeStates::kDead) return false;
     // A state is nearly always met with the same base.
     if (place.state >= common_.size()) common_.resize(lexemes_.size());
     Common& common = common_[place.state];
-    if (common.base != *place.base)
-      common = {*place.base, arena_.common_length(lexemes_.expression(place.state), lexemes_.expression(*place.base))};
-    return common.length && *common.length >= n_bytes;
+    if (common.base != *place.base) {
+      common = {*place.base, arena_.common_texts(lexemes_.expression(place.state), lexemes_.expression(*place.base))};
+      common.end_groups = common.texts ? VocabTree::groups_of(common.texts->ends) : 0;
+    }
+    if (!common.texts) return false;
+    const bool has_end = (node.groups & common.end_groups) != 0;
+    return (has_end ? common.texts->n_bytes : common.texts->n_bytes_without) >= node.height + completion_;
   }
 
   LexemeTokens& made_;
@@ -153,6 +166,7 @@ class LexemeTokens::Walk {
   ExpressionArena& arena_;
   const VocabTree& tree_;
   bool is_clipped_ = false;
+  size_t completion_ = 0;
   std::vector<Place> path_;  // by depth
   std::vector<int32_t> inside_;
   std::vector<uint64_t> loop_groups_;  // by state

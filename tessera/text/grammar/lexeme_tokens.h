@@ -24,7 +24,8 @@ class LexemeTokens {
   /// A state with nearly the same tokens.
   struct Base {
     LexemeStates::State state;
-    bool is_clipped;  // the states differ only in bounds of repetitions
+    bool is_clipped;        // the states differ only in bounds of repetitions
+    size_t completion = 0;  // then: bytes by which the common length of their texts is that of their beginnings
   };
   /// The base of a state, if it has one beside itself.
   static std::optional<Base> base_of(LexemeStates::State state, LexemeStates& lexemes, ExpressionArena& arena);

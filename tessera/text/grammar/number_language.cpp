@@ -251,7 +251,7 @@ std::optional<Expression> NumberLanguage::multiples(const Decimal& factor) const
     if (j == n_fraction)  // further digits are zeros
       tail = j == 0 ? arena_->optional(arena_->concat(point, arena_->concat(digit('0', '0'), zeros))) : zeros;
     found.push_back(arena_->concat(std::vector{minus, divided, tail}));
-    // With one digit less after the point, the digits are multiples if ten times their number is.
+    // A text with one digit fewer after the point stands for ten times its digits, in units of the last place.
     modulus /= modulus % 10 == 0 ? 10 : modulus % 5 == 0 ? 5 : modulus % 2 == 0 ? 2 : 1;
   }
   return arena_->any_of(std::move(found));

@@ -1,4 +1,5 @@
-// Edges of one rule. Texts that are marks of a model may hold control tokens, which are edges of their own.
+// Adds states and edges to a rule. The marks of a model's calls may contain control tokens: such a token becomes an
+// edge that only its id can take.
 #pragma once
 
 #include <optional>

@@ -30,6 +30,12 @@ uint64_t VocabTree::group_of(uint8_t byte) {
   return uint64_t{1} << group;
 }
 
+uint64_t VocabTree::groups_of(const ByteSet& set) {
+  uint64_t groups = 0;
+  set.for_each([&](uint8_t byte) { groups |= group_of(byte); });
+  return groups;
+}
+
 uint64_t VocabTree::groups_in(const ByteSet& set) {
   uint64_t inside = ~uint64_t{0} >> 1;
   for (int byte = 0; byte < 256; ++byte)

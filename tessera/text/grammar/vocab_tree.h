@@ -31,6 +31,8 @@ class VocabTree {
 
   /// Bytes in groups that lexemes mostly treat alike, as bits.
   static uint64_t group_of(uint8_t byte);
+  /// The groups that have a byte in a set.
+  static uint64_t groups_of(const ByteSet& set);
   /// The groups whose bytes are all in a set.
   static uint64_t groups_in(const ByteSet& set);
 

@@ -175,6 +175,12 @@ SchemaEmitter::Done SchemaEmitter::emit_rule(Term term, Part part, RuleId rule) 
 
 // A bracket, comma or colon with the space around it.
 Expression SchemaEmitter::symbol(std::string_view text) {
+  const auto known = symbols_.find(text);
+  if (known != symbols_.end()) return known->second;
+  return symbols_.emplace(text, make_symbol(text)).first->second;
+}
+
+Expression SchemaEmitter::make_symbol(std::string_view text) {
   const Expression inside = algebra_->spelling().space(SpacePlace::inside);
   const Expression after = algebra_->spelling().space(SpacePlace::separator);
   const Expression literal = arena_->literal(text);

@@ -51,6 +51,7 @@ class SchemaEmitter {
   Expression string_text(Expression text);
   bool has_control_quotes() const;
   Expression symbol(std::string_view text);
+  Expression make_symbol(std::string_view text);
 
   NormalForms* forms_;
   ShapeAlgebra* algebra_;
@@ -60,6 +61,7 @@ class SchemaEmitter {
   const FindToken* find_control_;
   Expression string_texts_;  // the texts that strings may have
   SchemaEmitter* json_ = nullptr;
+  std::map<std::string, Expression, std::less<>> symbols_;
   std::map<std::pair<Term, Part>, RuleId> ids_;
   std::vector<std::pair<Term, Part>> open_;
 };

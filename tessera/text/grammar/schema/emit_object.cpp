@@ -8,7 +8,6 @@
 #include "tessera/text/grammar/regex_language.h"
 #include "tessera/text/grammar/schema/emit.h"
 #include "tessera/text/grammar/schema/text_set.h"
-#include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
 namespace {
@@ -37,6 +36,9 @@ class SchemaEmitter::Members {
     open_ = emitter.symbol(syntax.open);
     close_ = emitter.symbol(syntax.close);
     close_empty_ = arena_.literal(syntax.close);
+    before_name_ = arena_.literal(syntax.quote);
+    after_comma_ = arena_.concat(emitter.symbol(","), before_name_);
+    after_name_ = arena_.concat(before_name_, emitter.symbol(syntax.name_end));
   }
 
   Done emit() {
@@ -67,7 +69,7 @@ class SchemaEmitter::Members {
   // The names that the syntax can write.
   Done find_names() {
     // No reader of these forms reads more than 256 bytes.
-    const Expression any_name = arena_.repeat(algebra_.spelling().code_points(all_code_points()), 1, 64);
+    const Expression any_name = arena_.repeat(algebra_.spelling().any_code_point(), 1, 64);
     if (tagged_ != nullptr) {
       std::vector<std::string> ends;
       for (const TaggedMembers::NameEnd& end : tagged_->name_ends) ends.push_back(end.mark);
@@ -136,15 +138,25 @@ class SchemaEmitter::Members {
     if (tagged_ != nullptr) return add_tagged_member(from, way, to, adds);
     const RuleState value = rules_.add_state(rule_);
     emitter_.add_value(value, way.term, to);
-    const Expression comma = has_comma ? emitter_.symbol(",") : ExpressionArena::kEmpty;
-    const Expression quote = arena_.literal(syntax_.quote), colon = emitter_.symbol(syntax_.name_end);
-    add_name(from, {arena_.concat(comma, quote), way.name, arena_.concat(quote, colon), true}, way, value, adds);
+    if (is_captured(way)) {
+      add_name(from, {has_comma ? after_comma_ : before_name_, way.name, after_name_, true}, way, value, adds);
+      return {};
+    }
+    const auto [written, is_new] = written_.try_emplace(way.name);
+    if (is_new) {
+      const Expression rest = arena_.concat(way.name, after_name_);
+      written->second = {arena_.concat(before_name_, rest), arena_.concat(after_comma_, rest)};
+    }
+    emitter_.add_lexeme(from, has_comma ? written->second.second : written->second.first, value, adds);
     return {};
   }
 
+  // Whether the name may not come again.
+  bool is_captured(const Way& way) const { return way.property == properties_.size() && object_.max > 1; }
+
   void add_name(RuleState from, const Capture& name, const Way& way, RuleState to, uint32_t adds) {
     const Edge edge = {.kind = Edge::Kind::lexeme, .value = 0, .target = to, .adds = adds};
-    if (way.property == properties_.size() && object_.max > 1) {
+    if (is_captured(way)) {
       rules_.add_capture(from, name, edge, arena_);
     } else {
       emitter_.add_lexeme(from, arena_.concat(std::vector{name.before, name.inside, name.after}), to, adds);
@@ -340,7 +352,10 @@ class SchemaEmitter::Members {
   RuleBuilder builder_;
   Expression names_ = ExpressionArena::kAnything;  // that can be written
   Expression open_ = ExpressionArena::kEmpty, close_ = ExpressionArena::kEmpty, close_empty_ = ExpressionArena::kEmpty;
-  std::vector<Property> properties_;  // that may occur
+  Expression before_name_ = ExpressionArena::kEmpty, after_comma_ = ExpressionArena::kEmpty,
+             after_name_ = ExpressionArena::kEmpty;
+  std::map<Expression, std::pair<Expression, Expression>> written_;  // by name, without and with a comma before it
+  std::vector<Property> properties_;                                 // that may occur
   std::vector<Way> ways_;
   std::map<Place, RuleState> after_;  // by place after a member
   std::vector<Place> places_;

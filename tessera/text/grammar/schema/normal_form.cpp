@@ -9,7 +9,6 @@
 #include "tessera/text/grammar/regex_language.h"
 #include "tessera/text/grammar/schema/formats.h"
 #include "tessera/text/grammar/schema/text_set.h"
-#include "tessera/text/grammar/utf8_expression.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::text::grammar {
@@ -410,7 +409,7 @@ std::expected<void, GrammarError> NormalForms::narrow_strings(Place place, Shape
   if (*max < *min) {
     shape.text = ExpressionArena::kNothing;
   } else if (*min > 0 || *max != kUnbounded) {
-    const Expression any = algebra_->spelling().code_points(all_code_points());
+    const Expression any = algebra_->spelling().any_code_point();
     shape.text = algebra_->both_texts(shape.text, arena.repeat(any, *min, *max));
   }
   if (const Place source = keyword(place, "pattern"); source != Document::kNone) {

@@ -5,7 +5,6 @@
 
 #include "tessera/base/index.h"
 #include "tessera/text/grammar/seen_values.h"
-#include "tessera/text/grammar/utf8_expression.h"
 
 namespace tessera::text::grammar {
 namespace {
@@ -73,7 +72,7 @@ ShapeAlgebra::ShapeAlgebra(ExpressionArena& arena, LexemeStates& states, Terms& 
       terms_(&terms),
       spelling_(spelling),
       numbers_(arena, spelling.output().writing),
-      any_string_(arena.repeat(spelling.code_points(all_code_points()), 0, kUnbounded)) {}
+      any_string_(arena.repeat(spelling.any_code_point(), 0, kUnbounded)) {}
 
 Shapes ShapeAlgebra::everything() {
   return {{.type = ShapeType::null},

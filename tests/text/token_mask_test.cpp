@@ -143,6 +143,7 @@ TEST(TokenMask, EqualsBruteForceWhereTextsAreCounted) {
       {"([ -~]{6,20};){2}", {"abcdef;0123456789;"}},
       {"(?=[ -~]{0,24}$)[^ ]+( [^ ]+)*", {"abc", "ab cde f ghijklm nopq rs"}},
       {"(?=[ -~]{5,24}$)[^ ]+( [^ ]+)*", {"abcde", "ab cde f ghijklm nopq rs"}},
+      {"(?=[ -~]{0,20}$)[ -~]*;0;1;2", {"abcdefghi;0;1;2", ";0;1;2"}},
       {"(?![ -~]{0,12}$)[ -~]*", {"0123456789abc", "0123456789abcdefg"}},
       {"(?=[a-zA-Z0-9-]{0,30}$)[a-zA-Z0-9]([a-zA-Z0-9-]{0,14}[a-zA-Z0-9])?x", {"a-b-c-d-e-f-g-x"}},
   };

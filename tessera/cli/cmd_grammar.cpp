@@ -14,6 +14,7 @@
 #include "tessera/text/chat/json_view.h"
 #include "tessera/text/grammar/dump.h"
 #include "tessera/text/grammar/matcher.h"
+#include "tessera/text/grammar/spelled_grammar.h"
 
 namespace tessera::cli {
 namespace {
@@ -68,10 +69,10 @@ class GrammarCommand final : public Command {
                         counted(rules.n_states(), "state"), counted(compiled->expressions().n_nodes(), "expression"),
                         time.count());
     if (tokenizer) {
-      grammar::Matcher matcher(compiled, grammar::MaskVocab::create(*tokenizer, tokenizer->vocab().n_tokens()));
-      const size_t n_first = matcher.mask().size();
-      if (n_first == 0)
-        return fail(ErrorCode::unsupported, "no token of the vocabulary can begin a text of the grammar");
+      const auto vocab = grammar::MaskVocab::create(*tokenizer, tokenizer->vocab().n_tokens());
+      const auto spelled = grammar::spelled_by(*vocab, compiled);
+      if (!spelled) return fail(ErrorCode::unsupported, "grammar: {}", spelled.error().message);
+      const size_t n_first = grammar::Matcher(*spelled, vocab).mask().size();
       text += fmt::format("{}{} can begin a text\n", has_dump_ ? "# " : "", counted(n_first, "token"));
     }
     return print(text);

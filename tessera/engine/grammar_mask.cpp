@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/index.h"
+#include "tessera/text/grammar/spelled_grammar.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +23,9 @@ std::shared_ptr<const grammar::MaskVocab> mask_vocab(const Engine& engine) {
 Result<std::unique_ptr<GrammarMask>> GrammarMask::create(std::shared_ptr<const Engine> engine,
                                                          std::shared_ptr<const grammar::MaskVocab> vocab,
                                                          std::shared_ptr<const grammar::Grammar> grammar) {
-  grammar::Matcher matcher(std::move(grammar), vocab);
+  auto spelled = grammar::spelled_by(*vocab, std::move(grammar));
+  if (!spelled) return fail(ErrorCode::unsupported, "grammar: {}", spelled.error().message);
+  grammar::Matcher matcher(std::move(*spelled), vocab);
   std::unique_ptr<GrammarMask> mask(new GrammarMask(std::move(engine), std::move(vocab), std::move(matcher)));
   TESSERA_TRY(mask->allowed());
   return mask;

@@ -17,7 +17,7 @@ std::shared_ptr<const text::grammar::MaskVocab> mask_vocab(const Engine& engine)
 
 class GrammarMask final : public sample::TokenMask {
  public:
-  /// Errors: unsupported (no token of the vocabulary can begin a text of the grammar).
+  /// Errors: unsupported (the vocabulary can write no text of the grammar).
   static Result<std::unique_ptr<GrammarMask>> create(std::shared_ptr<const Engine> engine,
                                                      std::shared_ptr<const text::grammar::MaskVocab> vocab,
                                                      std::shared_ptr<const text::grammar::Grammar> grammar);

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "tessera/text/grammar/matcher.h"
+#include "tessera/text/grammar/spelled_grammar.h"
 
 namespace tessera::observe {
 namespace {
@@ -54,7 +55,12 @@ Result<MaskBenchRow> bench_masks(const MaskBenchCase& test, const grammar::JsonO
     row.keyword = compiled.error().keyword;
     return row;
   }
-  grammar::Matcher matcher(*compiled, vocab);
+  const auto spelled = grammar::spelled_by(*vocab, *compiled);
+  if (!spelled) {
+    row.refusal = spelled.error().text();
+    return row;
+  }
+  grammar::Matcher matcher(*spelled, vocab);
   read_mask(matcher, words);
   row.first_mask = watch.microseconds();
   for (size_t i = 0; i < test.tests.size(); ++i) {

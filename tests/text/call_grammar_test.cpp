@@ -118,13 +118,14 @@ TEST_P(CallGrammars, AllowNothingButRightCalls) {
   Matcher matcher(grammar, byte_vocab());
   Rng rng(7);
   size_t n_calls = 0;
-  for (int i = 0; i < 60; ++i) {
+  const size_t n_replies = testing::all_or_few<size_t>(60, 12);
+  for (size_t i = 0; i < n_replies; ++i) {
     const std::string text = random_reply(matcher, rng);
     if (text.empty()) continue;
     ++n_calls;
     ASSERT_EQ(fault_of(family, text), "") << text;
   }
-  EXPECT_GT(n_calls, 20);
+  EXPECT_GT(n_calls * 3, n_replies);
 }
 
 TEST_P(CallGrammars, AllowWhatTheWriterOfCallsWrites) {

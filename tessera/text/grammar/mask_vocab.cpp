@@ -1,20 +1,46 @@
 #include "tessera/text/grammar/mask_vocab.h"
 
+#include <bitset>
+
 #include "tessera/base/index.h"
+#include "tessera/text/unicode.h"
+#include "tessera/text/utf8.h"
 
 namespace tessera::text::grammar {
 namespace {
 
-std::vector<VocabTree::Token> with_text(const std::vector<MaskVocab::Token>& tokens) {
+bool has_each_byte(const std::vector<MaskVocab::Token>& tokens) {
+  std::bitset<256> has;
+  for (const MaskVocab::Token& token : tokens)
+    if (!token.ends_text && token.text.size() == 1) has.set(static_cast<uint8_t>(token.text[0]));
+  for (const int byte : {0xc0, 0xc1, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff})
+    has.set(to_size(byte));  // no text of UTF-8 has them
+  return has.all();
+}
+
+std::optional<CodePointSet> characters_of(const std::vector<MaskVocab::Token>& tokens) {
+  if (has_each_byte(tokens)) return std::nullopt;
+  std::vector<CodePointRange> ranges;
+  for (const MaskVocab::Token& token : tokens) {
+    if (token.ends_text || token.text.empty() || !is_valid_utf8(token.text)) continue;
+    const CodePointStep step = next_code_point(token.text);
+    if (step.n_bytes == token.text.size()) ranges.push_back({step.code_point, step.code_point});
+  }
+  return CodePointSet(ranges);
+}
+
+std::vector<VocabTree::Token> with_text(const std::vector<MaskVocab::Token>& tokens, bool has_each_byte) {
   std::vector<VocabTree::Token> found;
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (!tokens[i].ends_text) found.push_back({tokens[i].text, static_cast<int32_t>(i)});
+    if (!tokens[i].ends_text && (has_each_byte || is_valid_utf8(tokens[i].text)))
+      found.push_back({tokens[i].text, static_cast<int32_t>(i)});
   return found;
 }
 
 }  // namespace
 
-MaskVocab::MaskVocab(std::vector<Token> tokens) : tokens_(std::move(tokens)), tree_(with_text(tokens_)) {
+MaskVocab::MaskVocab(std::vector<Token> tokens)
+    : tokens_(std::move(tokens)), characters_(characters_of(tokens_)), tree_(with_text(tokens_, !characters_)) {
   for (size_t i = 0; i < tokens_.size(); ++i)
     if (tokens_[i].ends_text) end_tokens_.push_back(static_cast<int32_t>(i));
 }

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tessera/text/code_point_set.h"
 #include "tessera/text/grammar/lexeme_tokens.h"
 #include "tessera/text/grammar/vocab_tree.h"
 #include "tessera/text/tokenizer.h"
@@ -33,13 +35,16 @@ class MaskVocab {
   bool contains(int64_t id) const { return id >= 0 && static_cast<uint64_t>(id) < tokens_.size(); }
   const Token& token(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
   std::span<const int32_t> end_tokens() const { return end_tokens_; }
-  /// All other tokens with a text.
+  /// All other tokens with a text. Without a token for each byte, only those that begin and end between characters.
   const VocabTree& tree() const { return tree_; }
+  /// Nothing if each byte of UTF-8 is a token. Otherwise the characters that are tokens.
+  const std::optional<CodePointSet>& characters() const { return characters_; }
   LexemeTokensCache& cache() const { return cache_; }
 
  private:
   std::vector<Token> tokens_;
   std::vector<int32_t> end_tokens_;
+  std::optional<CodePointSet> characters_;
   VocabTree tree_;
   mutable LexemeTokensCache cache_{kMaxCacheBytes};
 };

@@ -55,6 +55,20 @@ void Rules::add_capture(RuleState from, const Capture& capture, Edge edge, Expre
   add_edge(from, edge);
 }
 
+void Rules::change_lexemes(FunctionRef<Expression(Expression)> changed, ExpressionArena& arena) {
+  std::vector<Expression> captured;
+  for (Capture& capture : captures_) {
+    capture.before = changed(capture.before);
+    capture.inside = changed(capture.inside);
+    capture.after = changed(capture.after);
+    captured.push_back(arena.concat(std::vector{capture.before, capture.inside, capture.after}));
+  }
+  for (State& state : states_)
+    for (Edge& edge : state.edges)
+      if (edge.kind == Edge::Kind::lexeme)
+        edge.value = edge.capture != 0 ? captured[edge.capture - 1] : changed(edge.value);
+}
+
 uint32_t Rules::add_token_set(TokenSet set) {
   token_sets_.push_back(std::move(set));
   return static_cast<uint32_t>(token_sets_.size() - 1);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/function_ref.h"
 #include "tessera/text/grammar/expression.h"
 #include "tessera/text/grammar/json_spelling.h"
 
@@ -82,6 +83,8 @@ class Rules {
   /// The place of a list of counters for Edge::adds.
   uint32_t add_counter_list(std::vector<uint32_t> counters);
   void set_start(RuleId rule) { start_ = rule; }
+  /// Replaces each lexeme, of captured ones each part.
+  void change_lexemes(FunctionRef<Expression(Expression)> changed, ExpressionArena& arena);
 
   /// Rules without a finite text, but for the start rule.
   enum class BarrenRules : uint8_t { are_faults, are_left_out };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "tessera/base/rng.h"
@@ -341,6 +342,52 @@ TEST(TokenMask, MasksAreTheSameForAnyStateOfTheCache) {
         one.accept({&c, 1});
       }
     }
+}
+
+/// The text of a walk at random, and a hash of its masks.
+std::pair<std::string, uint64_t> hashed_walk(Matcher matcher, const MaskVocab& vocab, uint64_t seed) {
+  Rng rng(seed);
+  std::string text;
+  uint64_t hash = 14695981039346656037u;
+  for (int step = 0; step < 60; ++step) {
+    const std::vector<int32_t> ids = ids_of(matcher.mask());
+    for (const int32_t id : ids) hash = (hash ^ static_cast<uint64_t>(id)) * 1099511628211u;
+    if (ids.empty()) break;
+    const int32_t id = ids[rng.next_u32() % ids.size()];
+    EXPECT_TRUE(matcher.accept_token(id));
+    text += vocab.token(id).text;
+    if (step % 8 == 7) {  // a draft that is rejected
+      const size_t n = matcher.accept("\"a\":1");
+      if (n > 0) matcher.rollback(1);
+    }
+  }
+  return {text, hash};
+}
+
+TEST(TokenMask, MasksAreTheSameForAnyNumberOfThreadsAndSequences) {
+  constexpr size_t kSequences = 64;
+  std::set<std::string> parts = {"\":", "\",\"", "\": \"", "},{", "a\":1", "abc", "\n  ", "12", "é"};
+  const GrammarResult grammar = Grammar::from_json_schema(
+      R"({"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"},
+          "b": {"type": "string", "maxLength": 40}}, "additionalProperties": {"type": "number"}}})");
+  ASSERT_TRUE(grammar);
+  std::vector<std::pair<std::string, uint64_t>> alone;
+  const auto own_vocab = vocab_of(parts);
+  for (size_t i = 0; i < kSequences; ++i)
+    alone.push_back(hashed_walk(Matcher(*grammar, own_vocab), *own_vocab, i));
+  for (const size_t n_threads : {1, 2, 8}) {
+    const auto vocab = vocab_of(parts);
+    const Matcher shared(*grammar, vocab);
+    std::vector<std::pair<std::string, uint64_t>> found(kSequences);
+    {
+      std::vector<std::jthread> threads;
+      for (size_t thread = 0; thread < n_threads; ++thread)
+        threads.emplace_back([&, thread] {
+          for (size_t i = thread; i < kSequences; i += n_threads) found[i] = hashed_walk(shared.fork(), *vocab, i);
+        });
+    }
+    EXPECT_EQ(found, alone) << n_threads;
+  }
 }
 
 TEST(VocabTree, TokensOfSubtreesAreTogether) {

@@ -73,7 +73,12 @@ class LexemeTokens::Walk {
     uint64_t n_visited = 0;
     for (uint32_t node = 1; node < n_nodes; ++n_visited) node = visit(node) ? node + 1 : tree_.node(node).end;
     arena_.spend_steps(n_visited / kVisitsPerStep);
-    made_.inside_.add(inside_);
+    std::vector<int32_t> ids;
+    for (const auto& [first, last] : inside_) {
+      const auto range = tree_.ids().subspan(first, last - first);
+      ids.insert(ids.end(), range.begin(), range.end());
+    }
+    made_.inside_.add(ids);
   }
 
  private:
@@ -82,6 +87,14 @@ class LexemeTokens::Walk {
   struct Place {
     State state;
     std::optional<State> base;
+  };
+
+  // What a visit asks about a state.
+  struct Facts {
+    bool is_known = false;
+    bool goes_on = false;
+    bool is_exit = false;
+    uint64_t loop_groups = kUnknown;  // of bytes that lead back to the state, which is no exit
   };
 
   // The texts that a state and a base have in common.
@@ -110,20 +123,27 @@ class LexemeTokens::Walk {
     if (at.state == LexemeStates::kDead) return false;
     if (!at.base && data.end - node > kManyNodes && lexemes_.next(at.state, tree_.node(node + 1).byte) == at.state &&
         (data.groups & ~loop_groups(at.state)) == 0) {
-      // All tokens below stay in this state.
-      const auto tokens = tree_.tokens_below(node);
-      inside_.insert(inside_.end(), tokens.begin(), tokens.end());
+      add_inside(data.first_token, tree_.node(data.end).first_token);  // all tokens below stay in this state
       return false;
     }
-    const auto tokens = tree_.tokens(node);
-    const bool goes_on = lexemes_.goes_on(at.state);
-    if (goes_on) inside_.insert(inside_.end(), tokens.begin(), tokens.end());
-    if (const auto& tags = lexemes_.tags(at.state); !tags.empty()) {
-      Exit& exit = exit_with(tags);
+    const Facts& facts = facts_of(at.state);
+    if (facts.goes_on) add_inside(data.first_token, tree_.node(node + 1).first_token);
+    if (facts.is_exit) {
+      Exit& exit = exit_with(lexemes_.tags(at.state));
       if (data.height > 0) exit.nodes.push_back(node);
-      if (!goes_on) exit.at_end.insert(exit.at_end.end(), tokens.begin(), tokens.end());
+      const auto tokens = tree_.tokens(node);
+      if (!facts.goes_on) exit.at_end.insert(exit.at_end.end(), tokens.begin(), tokens.end());
     }
-    return goes_on;
+    return facts.goes_on;
+  }
+
+  // Adds places of the tree's tokens. Mostly they follow those that were added before.
+  void add_inside(uint32_t first, uint32_t last) {
+    if (first == last) return;
+    if (!inside_.empty() && inside_.back().second == first)
+      inside_.back().second = last;
+    else
+      inside_.emplace_back(first, last);
   }
 
   Exit& exit_with(const std::vector<uint32_t>& tags) {
@@ -136,12 +156,18 @@ class LexemeTokens::Walk {
     return made_.exits_.back();
   }
 
-  // The groups of bytes that lead back to a state without an exit.
+  Facts& facts_of(State state) {
+    if (state >= facts_.size()) facts_.resize(lexemes_.size());
+    if (!facts_[state].is_known)
+      facts_[state] = {.is_known = true, .goes_on = lexemes_.goes_on(state), .is_exit = !lexemes_.tags(state).empty()};
+    return facts_[state];
+  }
+
   uint64_t loop_groups(State state) {
-    if (state >= loop_groups_.size()) loop_groups_.resize(lexemes_.size(), kUnknown);
-    if (loop_groups_[state] == kUnknown)
-      loop_groups_[state] = lexemes_.tags(state).empty() ? VocabTree::groups_in(lexemes_.loop_bytes(state)) : 0;
-    return loop_groups_[state];
+    Facts& facts = facts_of(state);
+    if (facts.loop_groups == kUnknown)
+      facts.loop_groups = facts.is_exit ? 0 : VocabTree::groups_in(lexemes_.loop_bytes(state));
+    return facts.loop_groups;
   }
 
   // Whether a state and its base are the same for the texts below a node.
@@ -168,8 +194,8 @@ class LexemeTokens::Walk {
   bool is_clipped_ = false;
   size_t completion_ = 0;
   std::vector<Place> path_;  // by depth
-  std::vector<int32_t> inside_;
-  std::vector<uint64_t> loop_groups_;  // by state
+  std::vector<std::pair<uint32_t, uint32_t>> inside_;  // ranges of the tree's tokens
+  std::vector<Facts> facts_;                           // by state
   std::vector<Common> common_;         // by state
 };
 

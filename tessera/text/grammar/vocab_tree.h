@@ -44,6 +44,8 @@ class VocabTree {
   std::span<const Node> nodes() const { return std::span(nodes_).first(nodes_.size() - 1); }
   const Node& node(uint32_t node) const { return nodes_[node]; }
 
+  /// The ids of all tokens, in the order of their texts.
+  std::span<const int32_t> ids() const { return ids_; }
   /// The ids of the tokens whose text is the node's.
   std::span<const int32_t> tokens(uint32_t node) const { return ids(node, node + 1); }
   /// The ids of the tokens whose texts begin with the node's.

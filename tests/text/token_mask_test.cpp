@@ -373,8 +373,7 @@ TEST(TokenMask, MasksAreTheSameForAnyNumberOfThreadsAndSequences) {
   ASSERT_TRUE(grammar);
   std::vector<std::pair<std::string, uint64_t>> alone;
   const auto own_vocab = vocab_of(parts);
-  for (size_t i = 0; i < kSequences; ++i)
-    alone.push_back(hashed_walk(Matcher(*grammar, own_vocab), *own_vocab, i));
+  for (size_t i = 0; i < kSequences; ++i) alone.push_back(hashed_walk(Matcher(*grammar, own_vocab), *own_vocab, i));
   for (const size_t n_threads : {1, 2, 8}) {
     const auto vocab = vocab_of(parts);
     const Matcher shared(*grammar, vocab);

@@ -123,6 +123,7 @@ class ExpressionArena {
     overflowed_ |= n_steps >= n_steps_left_;
     n_steps_left_ -= std::min(n_steps, n_steps_left_);
   }
+  uint64_t n_steps_left() const { return n_steps_left_; }
   bool has_steps() const { return n_steps_left_ > 0; }
 
   /// The expression in a notation like that of GBNF, cut after about max_bytes.

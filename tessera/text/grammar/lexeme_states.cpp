@@ -209,13 +209,16 @@ std::optional<std::string> LexemeStates::shortest_text(Expression expression) {
 
 std::optional<size_t> LexemeStates::longest_completion(State root) {
   constexpr size_t kMaxReached = 2000;
+  // The search may not use up what the masks need.
+  const size_t max_size = std::max(size(), max_states_ / 2);
+  const uint64_t min_steps = arena_->n_steps_left() / 2;
   const auto known = completions_.find(root);
   if (known != completions_.end()) return known->second;
   completions_[root] = std::nullopt;
   std::vector<State> reached = {root};
   std::unordered_map<State, std::vector<State>> sources = {{root, {}}};
   for (size_t i = 0; i < reached.size(); ++i) {
-    if (reached.size() > kMaxReached) return std::nullopt;
+    if (reached.size() > kMaxReached || size() > max_size || arena_->n_steps_left() < min_steps) return std::nullopt;
     if (rows_[reached[i]].classes == kNoRow) make_row(reached[i]);
     const std::vector<uint8_t> bytes = classes_[rows_[reached[i]].classes].first_bytes;
     for (const uint8_t byte : bytes) {

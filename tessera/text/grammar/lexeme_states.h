@@ -60,7 +60,7 @@ class LexemeStates {
   /// A shortest text of an expression; nothing if it has none, or if the search takes too many states.
   std::optional<std::string> shortest_text(Expression expression);
 
-  /// A number of bytes that complete a text from any state that can be reached; nothing if there are many states.
+  /// A number of bytes that complete a text from any state that can be reached; nothing if the search takes too long.
   std::optional<size_t> longest_completion(State state);
 
   size_t size() const { return expressions_.size(); }

@@ -46,10 +46,11 @@ std::optional<LexemeTokens::Base> LexemeTokens::base_of(State state, LexemeState
   const auto wider = is_plain ? ExpressionArena::WithoutMaxima{arena.clipped(expression, kManyRepeats)}
                               : arena.without_maxima(expression, kManyRepeats);
   if (wider.expression != expression && arena.common_texts(expression, wider.expression)) {
-    std::optional<size_t> completion = 0;
+    constexpr size_t kNever = SIZE_MAX;
+    size_t completion = 0;
     for (const Expression changed : wider.changed)
-      if (completion) completion = lexemes.longest_completion(lexemes.state_of(changed));
-    if (completion) return Base{lexemes.state_of(wider.expression), true, *completion};
+      completion = std::max(completion, lexemes.longest_completion(lexemes.state_of(changed)).value_or(kNever));
+    if (completion != kNever) return Base{lexemes.state_of(wider.expression), true, completion};
   }
   const auto target = common_target(state, lexemes);
   if (!target || *target == state || common_target(*target, lexemes) != target) return std::nullopt;
@@ -193,10 +194,10 @@ class LexemeTokens::Walk {
   const VocabTree& tree_;
   bool is_clipped_ = false;
   size_t completion_ = 0;
-  std::vector<Place> path_;  // by depth
+  std::vector<Place> path_;                            // by depth
   std::vector<std::pair<uint32_t, uint32_t>> inside_;  // ranges of the tree's tokens
   std::vector<Facts> facts_;                           // by state
-  std::vector<Common> common_;         // by state
+  std::vector<Common> common_;                         // by state
 };
 
 LexemeTokens::LexemeTokens(State state, const std::optional<Base>& base, std::span<const uint32_t> tags,

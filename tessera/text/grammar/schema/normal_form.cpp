@@ -500,7 +500,7 @@ NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) 
     if (!document_->is(map, Kind::object)) return std::unexpected(refusal(place, name, "want an object"));
     for (const Document::Member& member : document_->members(map)) {
       if (!algebra_->arena().has_steps()) return shapes;
-      const Shapes any = algebra_->everything();
+      Shapes any = algebra_->everything();
       const auto with_object = [&](auto change) {
         Shapes changed = any;
         ObjectShape object = *find_shape(changed, ShapeType::object)->object;
@@ -510,7 +510,7 @@ NormalForms::Outcome NormalForms::with_dependencies(Place place, Shapes shapes) 
       };
       const Shapes absent =
           with_object([&](ObjectShape& object) { algebra_->listed(object, member.name).term = Terms::kNever; });
-      Shapes present = {*find_shape(const_cast<Shapes&>(any), ShapeType::object)};
+      Shapes present = {*find_shape(any, ShapeType::object)};
       ObjectShape object = *present[0].object;
       algebra_->listed(object, member.name).is_required = true;
       if (document_->is(member.value, Kind::array))

@@ -1,4 +1,5 @@
 // Languages that grammars are made of: regular expressions, numbers with bounds, and JSON Schemas.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tessera/text/grammar/matcher.h"
@@ -173,13 +174,14 @@ TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
 }
 
 TEST(GrammarSchemas, TooFewDifferentItemsAreNoValue) {
-  const auto error = [](std::string_view min) {
-    return error_of(Grammar::from_json_schema(
-        R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 1.0]}, "minItems": )" + std::string(min) +
-        "}"));
-  };
-  EXPECT_EQ(error("2"), "no error");
-  EXPECT_EQ(error("3"), "json_schema#: no value satisfies it");
+  for (const char* values : {"[1, 2, 1.0]", R"(["a", "b"])", R"(["a", true])"}) {
+    const auto error = [&](std::string_view min) {
+      return error_of(Grammar::from_json_schema(fmt::format(
+          R"({{"type": "array", "uniqueItems": true, "items": {{"enum": {}}}, "minItems": {}}})", values, min)));
+    };
+    EXPECT_EQ(error("2"), "no error") << values;
+    EXPECT_EQ(error("3"), "json_schema#: no value satisfies it") << values;
+  }
 }
 
 TEST(GrammarSchemas, MembersThatCannotComeAreNoValue) {

@@ -217,6 +217,11 @@ Expression ExpressionArena::any_of(std::vector<Expression> alternatives) {
   return add({.kind = Kind::alternatives, .is_nullable = std::ranges::any_of(alternatives, nullable)}, alternatives);
 }
 
+Expression ExpressionArena::any_of(Expression a, Expression b) {
+  if (a == kNothing || a == b) return b;
+  return b == kNothing ? a : any_of(std::vector{a, b});
+}
+
 Expression ExpressionArena::any_of_joined(std::vector<Expression> alternatives, int n_levels) {
   const auto is_concat = [&](Expression e) { return nodes_[e].kind == Kind::concat; };
   if (n_levels == 0 || std::ranges::count_if(alternatives, is_concat) < 2) return any_of(std::move(alternatives));
@@ -275,6 +280,12 @@ Expression ExpressionArena::all_of(std::vector<Expression> all) {
   };
   if (std::ranges::any_of(all, is_refuted)) return kNothing;
   return add({.kind = Kind::intersection, .is_nullable = is_nullable, .is_plain = false}, all);
+}
+
+Expression ExpressionArena::all_of(Expression a, Expression b) {
+  if (a == kNothing || b == kNothing) return kNothing;
+  if (a == kAnything || a == b) return b;
+  return b == kAnything ? a : all_of(std::vector{a, b});
 }
 
 Expression ExpressionArena::complement(Expression expression) {
@@ -387,10 +398,20 @@ Expression ExpressionArena::derivative(Expression expression, uint8_t byte) {
     // The second part of a sequence counts only where the first may be empty.
     const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
     const size_t n_above = stack_.size();
-    for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts))
-      if (stamps_[part] != stamp_ && may_begin_with(part, byte)) stack_.push_back(part);
+    for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts)) {
+      if (stamps_[part] == stamp_ || !may_begin_with(part, byte)) continue;
+      const Known& known = known_derivative(part, byte);
+      if (known.expression == part && known.byte == byte) {
+        values_[part] = known.value;
+        stamps_[part] = stamp_;
+      } else {
+        stack_.push_back(part);
+      }
+    }
     if (stack_.size() > n_above) continue;
-    values_[top] = derive(top, byte);
+    const Expression value = derive(top, byte);
+    values_[top] = value;
+    known_derivative(top, byte) = {top, value, byte};
     spend_steps(1);
     stamps_[top] = stamp_;
     stack_.pop_back();

@@ -40,9 +40,9 @@ class ExpressionArena {
   Expression any_of(std::vector<Expression> alternatives);
   /// The same, where alternatives that begin with the same parts, up to n_levels of them, share these.
   Expression any_of_joined(std::vector<Expression> alternatives, int n_levels);
-  Expression any_of(Expression a, Expression b) { return any_of(std::vector{a, b}); }
+  Expression any_of(Expression a, Expression b);
   Expression all_of(std::vector<Expression> all);
-  Expression all_of(Expression a, Expression b) { return all_of(std::vector{a, b}); }
+  Expression all_of(Expression a, Expression b);
   Expression complement(Expression expression);
   /// min <= max; max may be kUnbounded.
   Expression repeat(Expression expression, uint32_t min, uint32_t max);
@@ -171,6 +171,17 @@ class ExpressionArena {
   void drop_wider_repeats(std::vector<Expression>& all) const;
   void merge_bytes(std::vector<Expression>& alternatives);
   Expression derive(Expression expression, uint8_t byte);
+  // A derivative that was found before. States of intersections have many parts in common.
+  struct Known {
+    Expression expression = kNothing, value = kNothing;
+    uint8_t byte = 0;
+  };
+  static constexpr int kKnownBits = 12;
+  // The place of a derivative, which may hold another one.
+  Known& known_derivative(Expression expression, uint8_t byte) {
+    const uint32_t hash = (expression << 8 | byte) * 0x9e3779b1U;
+    return known_[hash >> (32 - kKnownBits)];
+  }
   bool may_begin_with(Expression expression, uint8_t byte) const {
     return ((nodes_[expression].firsts >> (byte % 64)) & 1) != 0;
   }
@@ -189,6 +200,7 @@ class ExpressionArena {
   std::vector<Expression> parts_;
   std::vector<ByteSet> sets_;
   std::map<ByteSet, uint32_t> set_places_;
+  std::vector<Known> known_ = std::vector<Known>(size_t{1} << kKnownBits);
   std::vector<Expression> table_;  // open addressing by hash; kNothing is a free place
 
   // Of the walk in progress: a node is visited if its stamp is the present one.

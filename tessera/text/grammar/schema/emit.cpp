@@ -135,7 +135,8 @@ Expression SchemaEmitter::text_of(const Shape& shape) {
         text = arena_->all_of(
             text, factor.is_excluded ? arena_->all_of(numbers.decimals(), arena_->complement(multiples)) : multiples);
       }
-      if (shape.is_integer) text = arena_->all_of(text, numbers.written_integers());
+      if (shape.is_integer) text = algebra_->integers_of(text);
+      if (shape.written == ExpressionArena::kAnything) return text;
       const Expression written = arena_->all_of(text, shape.written);
       return algebra_->is_empty(written) ? text : written;
     }

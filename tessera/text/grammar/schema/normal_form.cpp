@@ -467,8 +467,7 @@ Shape NormalForms::shape_of_value(Place place) {
       const NumberLanguage& numbers = algebra_->numbers();
       Shape shape = {.type = ShapeType::number, .text = numbers.equal(*value)};
       if (algebra_->spelling().output().writing == JsonWriting::plain)
-        shape.written =
-            arena.any_of(arena.literal(document_->text(place)), arena.all_of(shape.text, numbers.written_integers()));
+        shape.written = arena.any_of(arena.literal(document_->text(place)), algebra_->integers_of(shape.text));
       return shape;
     }
     case Kind::string: {

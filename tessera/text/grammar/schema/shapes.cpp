@@ -72,19 +72,21 @@ ShapeAlgebra::ShapeAlgebra(ExpressionArena& arena, LexemeStates& states, Terms& 
       terms_(&terms),
       spelling_(spelling),
       numbers_(arena, spelling.output().writing),
-      any_string_(arena.repeat(spelling.any_code_point(), 0, kUnbounded)) {}
+      any_string_(arena.repeat(spelling.any_code_point(), 0, kUnbounded)),
+      any_number_(numbers_.all()),
+      any_integer_(numbers_.written_integers()) {}
 
 Shapes ShapeAlgebra::everything() {
   return {{.type = ShapeType::null},
           {.type = ShapeType::false_},
           {.type = ShapeType::true_},
-          {.type = ShapeType::number, .text = numbers_.all()},
+          {.type = ShapeType::number, .text = any_number_},
           {.type = ShapeType::string, .text = any_string_},
           shape_of(ArrayShape{}),
           shape_of(ObjectShape{.others = {{any_string_, Terms::kAlways}}})};
 }
 
-// An intersection with all strings would hide that an expression is plain.
+// An intersection would hide that an expression is plain.
 Expression ShapeAlgebra::both_texts(Expression a, Expression b) const {
   if (a == any_string_) return b;
   return b == any_string_ ? a : arena_->all_of(a, b);
@@ -95,9 +97,15 @@ bool ShapeAlgebra::has_name(Expression language, std::string_view name) {
   return arena_->is_nullable(language);
 }
 
+// An intersection would hide that an expression is plain.
+Expression ShapeAlgebra::integers_of(Expression numbers) {
+  const bool has_all = numbers == any_number_ && spelling_.output().writing == JsonWriting::plain;
+  return has_all ? any_integer_ : arena_->all_of(numbers, any_integer_);
+}
+
 // Each integer has a text of the writing.
 bool ShapeAlgebra::is_empty(const Shape& shape) {
-  return is_empty(shape.is_integer ? arena_->all_of(shape.text, numbers_.written_integers()) : shape.text);
+  return is_empty(shape.is_integer ? integers_of(shape.text) : shape.text);
 }
 
 bool ShapeAlgebra::has_values(Expression texts, uint32_t n) {

@@ -126,6 +126,8 @@ class ShapeAlgebra {
   Expression any_string() const { return any_string_; }
   /// The texts that are in both of two languages of texts inside quotes.
   Expression both_texts(Expression a, Expression b) const;
+  /// The integers among texts of numbers, written as the writing wants them.
+  Expression integers_of(Expression numbers);
   /// Whether no number or string has the shape.
   bool is_empty(const Shape& shape);
   /// Whether a language of JSON values that are no containers has at least n of them.
@@ -164,7 +166,7 @@ class ShapeAlgebra {
   Terms* terms_;
   JsonSpelling spelling_;
   NumberLanguage numbers_;
-  Expression any_string_;
+  Expression any_string_, any_number_, any_integer_;
 };
 
 }  // namespace tessera::text::grammar

@@ -11,6 +11,7 @@
 #include "tessera/base/rng.h"
 #include "tessera/text/grammar/matcher.h"
 #include "tessera/text/grammar/spelled_grammar.h"
+#include "tessera/text/grammar/token_masks.h"
 #include "tests/support/testing.h"
 #include "tests/text/grammar_support.h"
 
@@ -315,6 +316,45 @@ TEST(TokenMask, LongTextsKeepTheirMasks) {
   EXPECT_EQ(ids_of(matcher.mask()), (std::vector<int32_t>{2 + 'a', 2 + 'b', 259}));
   EXPECT_FALSE(before.is_complete());
   EXPECT_FALSE(matcher.overflowed());
+}
+
+// Each character of a counted text is a state of its own. Its tokens are those of two sets, so no row is shared.
+TEST(TokenMask, KeptMasksHaveALimitOfMemory) {
+  std::vector<MaskVocab::Token> tokens = {{.text = "a"}, {.text = "b"}};
+  while (tokens.size() < 400'000) tokens.push_back({});
+  const auto vocab = std::make_shared<const MaskVocab>(std::move(tokens));
+  const auto grammar = gbnf("root ::= ([ab]{1,2000} (!<[0]> \"a\" | !<[1]>))*");
+  ExpressionArena arena = grammar->expressions();
+  LexemeStates lexemes(arena, grammar->lexemes(), 10'000);
+  ParserStates states(grammar->rules(), lexemes, arena);
+  TokenMasks masks(grammar->rules(), arena, lexemes, states, *vocab);
+  ParserStates::State state = states.start();
+  size_t most = 0;
+  bool is_dropped = false;
+  for (int i = 0; i < 1000; ++i) {
+    state = states.next(state, "a");
+    const size_t before = masks.n_bytes();
+    ASSERT_EQ(masks.of(state).size(), 400'000u);
+    most = std::max(most, masks.n_bytes());
+    is_dropped |= masks.n_bytes() < before;
+  }
+  EXPECT_TRUE(is_dropped);
+  EXPECT_GT(most, TokenMasks::kMaxBytes);
+  EXPECT_LT(most, TokenMasks::kMaxBytes + 1'000'000);
+}
+
+TEST(TokenMask, SearchesAreNeededForNewLexemesOnly) {
+  const auto vocab = vocab_of({"ab"});
+  Matcher matcher(gbnf("root ::= [ab]* [0-9]"), vocab);
+  EXPECT_TRUE(matcher.needs_search());
+  Matcher fork = matcher.fork();
+  fork.mask();
+  EXPECT_FALSE(matcher.needs_search());
+  EXPECT_EQ(fork.accept("ab"), 2u);
+  EXPECT_FALSE(fork.needs_search());  // the same lexeme
+  EXPECT_EQ(fork.accept("1"), 1u);
+  EXPECT_FALSE(fork.needs_search());  // no lexeme
+  EXPECT_FALSE(Matcher(gbnf("root ::= [ab]")).needs_search());
 }
 
 // Each grammar finds what others have found about its lexemes in the cache of the vocabulary.

@@ -90,7 +90,7 @@ class LexemeTokens::Walk {
     std::optional<State> base;
   };
 
-  // What a visit asks about a state.
+  // Properties of a state that decide how a search goes on from it.
   struct Facts {
     bool is_known = false;
     bool goes_on = false;

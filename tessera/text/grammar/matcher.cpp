@@ -114,6 +114,11 @@ TokenRow Matcher::mask() {
   return automaton_->masks->of(states_.back());
 }
 
+bool Matcher::needs_search() const {
+  const std::scoped_lock lock(automaton_->mutex);
+  return automaton_->masks && automaton_->masks->needs_search(states_.back());
+}
+
 bool Matcher::is_complete() const {
   const std::scoped_lock lock(automaton_->mutex);
   return states_.back() == kEnded || automaton_->states.is_complete(states_.back());

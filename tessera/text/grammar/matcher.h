@@ -34,6 +34,8 @@ class Matcher {
 
   /// The tokens that fit. They are the same for every way in which the text was read.
   TokenRow mask();
+  /// Whether mask() has to search the vocabulary, which may take milliseconds. Otherwise it takes microseconds.
+  bool needs_search() const;
 
   /// Whether the text so far is a text of the grammar.
   bool is_complete() const;

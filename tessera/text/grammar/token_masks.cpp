@@ -1,6 +1,7 @@
 #include "tessera/text/grammar/token_masks.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tessera/base/index.h"
 
@@ -13,6 +14,12 @@ constexpr size_t kMaxSharedStructure = 4096;
 }  // namespace
 
 const TokenRow& TokenMasks::of(State state) {
+  if (n_bytes_ > kMaxBytes) {
+    rows_.clear();
+    known_.clear();
+    sets_.clear();
+    n_bytes_ = 0;
+  }
   // States need the rows of others. These chains are short: a base has at most two bases below it.
   std::vector<State> open = {state};
   while (!open.empty()) {
@@ -23,9 +30,17 @@ const TokenRow& TokenMasks::of(State state) {
         if (!rows_.contains(other)) open.push_back(other);
     if (open.size() > n_open) continue;
     open.pop_back();
-    if (!rows_.contains(top)) rows_.emplace(top, compute(top));
+    if (rows_.contains(top)) continue;
+    const Row& row = rows_.emplace(top, compute(top)).first->second;
+    n_bytes_ += sizeof(row) + row.tokens.n_bytes() + row.to_try.capacity() * sizeof(int32_t);
   }
   return rows_.at(state).tokens;
+}
+
+bool TokenMasks::needs_search(State state) const {
+  return !rows_.contains(state) && std::ranges::any_of(states_->items(state), [&](const ParserStates::Item& item) {
+    return !known_.contains(item.lexeme);
+  });
 }
 
 // A state with one item and nothing else has the row of the item.
@@ -54,7 +69,7 @@ TokenMasks::Row TokenMasks::compute(State state) {
   if (is_item(state)) return of_item(ParserStates::Item(states_->items(state)[0]));
   Row row{TokenRow(vocab_->n_tokens())};
   for (const State item : needed_for(state)) row.tokens.add(rows_.at(item).tokens);
-  for (const uint32_t set : states_->token_sets(state)) row.tokens.add(of_set(rules_->token_set(set)));
+  for (const uint32_t set : states_->token_sets(state)) row.tokens.add(of_set(set));
   if (states_->is_complete(state)) row.tokens.add(vocab_->end_tokens());
   return row;
 }
@@ -98,6 +113,7 @@ const TokenMasks::Known& TokenMasks::tokens_of(LexemeStates::State lexeme) {
                                                         vocab_->tree(), vocab_->n_tokens());
     if (is_shared) vocab_->cache().insert(key, known.tokens);
   }
+  n_bytes_ += sizeof(known) + known.tokens->n_bytes();
   return known_.emplace(lexeme, std::move(known)).first->second;
 }
 
@@ -146,22 +162,23 @@ void TokenMasks::walk_rests(const VocabTree& rests, State state, std::vector<int
   }
 }
 
-TokenRow TokenMasks::of_set(const TokenSet& set) const {
-  TokenRow row(vocab_->n_tokens());
-  if (!set.is_complement) {
-    std::vector<int32_t> ids;
-    for (const int32_t id : set.ids)
-      if (vocab_->contains(id)) ids.push_back(id);
-    row.add(ids);
-    return row;
-  }
+const TokenRow& TokenMasks::of_set(uint32_t number) {
+  const auto known = sets_.find(number);
+  if (known != sets_.end()) return known->second;
+  const TokenSet& set = rules_->token_set(number);
   std::vector<int32_t> ids;
-  for (int32_t id = 0; vocab_->contains(id); ++id)
-    if (!vocab_->token(id).ends_text && !(set.has_no_text && !vocab_->token(id).text.empty()) &&
-        std::ranges::find(set.ids, id) == set.ids.end())
-      ids.push_back(id);
+  if (set.is_complement) {
+    for (int32_t id = 0; vocab_->contains(id); ++id)
+      if (!vocab_->token(id).ends_text && !(set.has_no_text && !vocab_->token(id).text.empty()) &&
+          std::ranges::find(set.ids, id) == set.ids.end())
+        ids.push_back(id);
+  } else {
+    std::ranges::copy_if(set.ids, std::back_inserter(ids), [&](int32_t id) { return vocab_->contains(id); });
+  }
+  TokenRow row(vocab_->n_tokens());
   row.add(ids);
-  return row;
+  n_bytes_ += row.n_bytes();
+  return sets_.emplace(number, std::move(row)).first->second;
 }
 
 }  // namespace tessera::text::grammar

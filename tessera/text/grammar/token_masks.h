@@ -21,6 +21,13 @@ class TokenMasks {
   /// until the next call.
   const TokenRow& of(ParserStates::State state);
 
+  /// Whether the tokens of a lexeme of the state are not known yet.
+  bool needs_search(ParserStates::State state) const;
+
+  /// Memory of the sets of tokens that are kept. When it is more than this, they are dropped and made anew.
+  static constexpr size_t kMaxBytes = size_t{32} << 20;
+  size_t n_bytes() const { return n_bytes_; }
+
  private:
   using State = ParserStates::State;
 
@@ -46,7 +53,7 @@ class TokenMasks {
   const Known& tokens_of(LexemeStates::State lexeme);
   void add_exits(const Known& known, const ParserStates::Position& position, Row& row);
   void walk_rests(const VocabTree& rests, State state, std::vector<int32_t>& found, std::vector<int32_t>* to_try);
-  TokenRow of_set(const TokenSet& set) const;
+  const TokenRow& of_set(uint32_t number);
 
   const Rules* rules_;
   ExpressionArena* arena_;
@@ -55,6 +62,8 @@ class TokenMasks {
   const MaskVocab* vocab_;
   std::unordered_map<State, Row> rows_;
   std::unordered_map<LexemeStates::State, Known> known_;
+  std::unordered_map<uint32_t, TokenRow> sets_;  // of the rules
+  size_t n_bytes_ = 0;                           // of all these
 };
 
 }  // namespace tessera::text::grammar

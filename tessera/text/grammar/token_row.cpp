@@ -143,8 +143,8 @@ void TokenRow::write_changes(std::span<uint64_t> words) const {
 }
 
 size_t TokenRow::n_bytes() const {
-  const size_t n_shared = shared_ ? n_words_ * sizeof(uint64_t) : 0;
-  return sizeof(*this) + n_shared + (added_.capacity() + removed_.capacity()) * sizeof(int32_t);
+  const size_t n_own = shared_.use_count() == 1 ? n_words_ * sizeof(uint64_t) : 0;
+  return sizeof(*this) + n_own + (added_.capacity() + removed_.capacity()) * sizeof(int32_t);
 }
 
 }  // namespace tessera::text::grammar

@@ -29,6 +29,7 @@ class TokenRow {
   /// Sets n_words() words: token i is bit i % 64 of word i / 64.
   void write(std::span<uint64_t> words) const;
 
+  /// Memory, without what it shares with other rows.
   size_t n_bytes() const;
 
  private:

@@ -97,6 +97,7 @@ Result<int32_t> Generator::choose(const CancelToken* cancel) {
     stop_ = StopReason::context_full;
     return -1;
   }
+  if (mask != nullptr && n_pending > 0) mask->prepare();
   TESSERA_TRY(decode_pending(cancel));
   TESSERA_ASSIGN(const int32_t token, chain_.sample(session_.logits(0)));
   TESSERA_TRY(chain_.accept(token));

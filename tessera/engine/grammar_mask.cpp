@@ -42,6 +42,18 @@ Result<sample::TokenMask::Allowed> GrammarMask::allowed() {
   return Allowed{.is_list = false, .words = words_};
 }
 
+// A search of a thousand microseconds is rare, and one of ten is shorter than waking a thread for it. Without a thread,
+// allowed() searches.
+void GrammarMask::prepare() {
+  if (!needs_search()) return;
+  if (!searches_) {
+    auto stream = Stream::create();
+    if (!stream) return;
+    searches_ = std::move(*stream);
+  }
+  searches_->post([matcher = std::make_shared<grammar::Matcher>(matcher_.fork())] { matcher->mask(); });
+}
+
 bool GrammarMask::is_finished() const { return matcher_.is_complete() && !matcher_.goes_on(); }
 
 Result<> GrammarMask::accept(int32_t token) {
@@ -90,6 +102,7 @@ void GrammarMask::reset() {
 std::unique_ptr<sample::TokenMask> GrammarMask::clone() const {
   std::unique_ptr<GrammarMask> copy(new GrammarMask(engine_, vocab_, matcher_.fork()));
   copy->accepted_ = accepted_;
+  copy->searches_ = searches_;
   return copy;
 }
 

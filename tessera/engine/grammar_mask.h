@@ -7,6 +7,7 @@
 
 #include "tessera/engine/engine.h"
 #include "tessera/sample/token_mask.h"
+#include "tessera/sched/stream.h"
 #include "tessera/text/grammar/matcher.h"
 
 namespace tessera {
@@ -23,6 +24,9 @@ class GrammarMask final : public sample::TokenMask {
                                                      std::shared_ptr<const text::grammar::Grammar> grammar);
 
   Result<Allowed> allowed() override;
+  void prepare() override;
+  /// Whether allowed() has to search the vocabulary, which may take milliseconds.
+  bool needs_search() const { return matcher_.needs_search(); }
   bool is_finished() const override;
   std::vector<int32_t> forced() override;
   Result<> accept(int32_t token) override;
@@ -42,7 +46,8 @@ class GrammarMask final : public sample::TokenMask {
   text::grammar::Matcher matcher_;
   std::vector<int32_t> accepted_;
   text::grammar::TokenRow row_;
-  std::vector<uint64_t> words_;  // of the row
+  std::vector<uint64_t> words_;       // of the row
+  std::shared_ptr<Stream> searches_;  // for prepare(), once it is needed
 };
 
 }  // namespace tessera

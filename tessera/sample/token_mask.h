@@ -23,6 +23,10 @@ class TokenMask {
   /// The tokens that may follow. Valid until the next call. Errors: limit (finding them takes too much memory).
   virtual Result<Allowed> allowed() = 0;
 
+  /// Lets another thread begin to find the tokens that may follow, if that takes long. The caller computes logits
+  /// meanwhile. The result of allowed() is the same.
+  virtual void prepare() = 0;
+
   /// Whether nothing can follow but the end of the text.
   virtual bool is_finished() const = 0;
 

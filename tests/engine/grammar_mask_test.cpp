@@ -115,6 +115,63 @@ TEST_F(GrammarMaskTest, TheEndIsWhereNothingCanFollow) {
   ASSERT_OK(ab->accept(a));
 }
 
+TEST_F(GrammarMaskTest, PreparedMasksAreFoundByAnotherThread) {
+  const auto ab = mask("root ::= \"a\" [b-y]{2,9} [0-9]");
+  ASSERT_OK_AND_ASSIGN(const auto first, ab->allowed());
+  EXPECT_FALSE(ab->needs_search());
+  ASSERT_OK(ab->accept(first.ids[0]));
+  EXPECT_TRUE(ab->needs_search());
+  {
+    const auto copy = ab->clone();
+    copy->prepare();
+  }  // waits for its thread
+  EXPECT_FALSE(ab->needs_search());
+  const auto alone = mask("root ::= \"a\" [b-y]{2,9} [0-9]");
+  ASSERT_OK(alone->accept(first.ids[0]));
+  ASSERT_OK_AND_ASSIGN(const auto searched, alone->allowed());
+  ASSERT_OK_AND_ASSIGN(const auto prepared, ab->allowed());
+  EXPECT_TRUE(std::ranges::equal(prepared.ids, searched.ids));
+  EXPECT_TRUE(std::ranges::equal(prepared.words, searched.words));
+}
+
+/// Allows any token but those that end a text, and notes the calls.
+class NotingMask final : public sample::TokenMask {
+ public:
+  NotingMask(int64_t n_tokens, std::string& calls) : calls_(calls) {
+    for (int32_t id = 5; id < n_tokens; ++id) ids_.push_back(id);
+  }
+  Result<Allowed> allowed() override {
+    calls_ += 'm';
+    return Allowed{.ids = ids_};
+  }
+  void prepare() override { calls_ += 'p'; }
+  bool is_finished() const override { return false; }
+  std::vector<int32_t> forced() override { return {}; }
+  Result<> accept(int32_t) override {
+    calls_ += 'a';
+    return {};
+  }
+  void reset() override {}
+  std::unique_ptr<TokenMask> clone() const override { return nullptr; }
+
+ private:
+  std::vector<int32_t> ids_;
+  std::string& calls_;
+};
+
+TEST_F(GrammarMaskTest, MasksArePreparedBeforeForwardPasses) {
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine_, {.n_ctx = 64, .n_ubatch = 64}));
+  ASSERT_OK_AND_ASSIGN(const auto chain, sample::Chain::create({.seed = 3}, sampling_vocab(engine_), 64));
+  std::string calls;
+  chain->constrain(std::make_unique<NotingMask>(engine_->model().info().n_vocab, calls));
+  Generator generator(*session, *chain, 0, {.ignore_end = true});
+  ASSERT_OK(generator.start(token_ids(*engine_, 5), nullptr));
+  session->observe_steps([&](const StepView&) { calls += 's'; });
+  for (int i = 0; i < 3; ++i) ASSERT_OK(generator.next(nullptr));
+  session->observe_steps({});
+  EXPECT_EQ(calls, "mapsmapsma");
+}
+
 TEST_F(GrammarMaskTest, AFullContextEndsForcedText) {
   ASSERT_OK_AND_ASSIGN(const Generated made, generate("root ::= (\"abcdefghij \"){50} \"!\"", {}, 32));
   EXPECT_EQ(made.stop, StopReason::context_full);

@@ -266,6 +266,7 @@ class EvenTokens final : public TokenMask {
  public:
   explicit EvenTokens(std::vector<int32_t>& accepted) : accepted_(accepted) {}
   Result<Allowed> allowed() override { return Allowed{.ids = ids_}; }
+  void prepare() override {}
   bool is_finished() const override { return !accepted_.empty() && accepted_.back() == 4; }
   std::vector<int32_t> forced() override { return {}; }
   Result<> accept(int32_t token) override {

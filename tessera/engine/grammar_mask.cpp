@@ -42,8 +42,8 @@ Result<sample::TokenMask::Allowed> GrammarMask::allowed() {
   return Allowed{.is_list = false, .words = words_};
 }
 
-// A search of a thousand microseconds is rare, and one of ten is shorter than waking a thread for it. Without a thread,
-// allowed() searches.
+// Without a search, finding a mask takes less time than waking a thread for it. If the system has no thread, allowed()
+// searches.
 void GrammarMask::prepare() {
   if (!needs_search()) return;
   if (!searches_) {

@@ -14,8 +14,7 @@ constexpr size_t kFirstTableSize = 256;
 
 constexpr uint64_t kAllFirsts = UINT64_MAX;
 
-// Work that takes about the time of a derivative.
-constexpr size_t kPartsPerStep = 8, kSortedPartsPerStep = 2;
+constexpr size_t kSortedPartsPerStep = 2;  // as ExpressionArena::kPartsPerStep
 
 // A hash for tables in memory only.
 uint64_t mixed(uint64_t hash, uint64_t value) {

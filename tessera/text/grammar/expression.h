@@ -63,6 +63,13 @@ class ExpressionArena {
   /// Whether a text other than the empty one is in the language of a plain expression.
   bool has_bytes(Expression expression) const { return nodes_[expression].has_bytes; }
 
+  /// The bytes that texts begin with, or more if parts are not plain.
+  ByteSet first_bytes(Expression expression);
+  /// Whether a text may begin with a byte. True for more bytes than first_bytes(), and faster.
+  bool may_begin_with(Expression expression, uint8_t byte) const {
+    return ((nodes_[expression].firsts >> (byte % 64)) & 1) != 0;
+  }
+
   /// Whether an expression can be its own derivative, as far as its parts tell.
   bool has_loop(Expression expression) const { return nodes_[expression].has_loop; }
 
@@ -134,6 +141,7 @@ class ExpressionArena {
 
  private:
   static constexpr size_t kPartsPerNode = 16;
+  static constexpr size_t kPartsPerStep = 8;  // take about the time of a derivative
   enum class Kind : uint8_t {
     nothing,
     empty,
@@ -182,13 +190,9 @@ class ExpressionArena {
     const uint32_t hash = (expression << 8 | byte) * 0x9e3779b1U;
     return known_[hash >> (32 - kKnownBits)];
   }
-  bool may_begin_with(Expression expression, uint8_t byte) const {
-    return ((nodes_[expression].firsts >> (byte % 64)) & 1) != 0;
-  }
   uint64_t firsts_of(const Node& node, std::span<const Expression> parts) const;
   // Whether texts can begin with many bytes. Bounds of other repetitions matter to few tokens.
   bool is_wide(Expression expression) const { return std::popcount(nodes_[expression].firsts) >= 32; }
-  ByteSet first_bytes(Expression expression);
   void begin_visit();
   bool visit(Expression expression);
   std::vector<Expression> parts_first(Expression expression);

@@ -66,21 +66,23 @@ ExpressionArena::WithoutMaxima ExpressionArena::without_maxima(Expression expres
   return result;
 }
 
-// The bytes that texts begin with, or more if parts are not plain.
 ByteSet ExpressionArena::first_bytes(Expression expression) {
   ByteSet bytes;
+  size_t n_visited = 0;
   begin_visit();
   stack_.push_back(expression);
   while (!stack_.empty()) {
     const Expression top = stack_.back();
     stack_.pop_back();
     if (!visit(top)) continue;
+    ++n_visited;
     const Node& node = nodes_[top];
     if (node.kind == Kind::bytes) bytes = bytes | sets_[node.a];
     if (node.kind == Kind::complement || node.kind == Kind::multiple) bytes = ByteSet::range(0, 255);
     const bool is_first_only = node.kind == Kind::concat && !is_nullable(parts(node)[0]);
     for (const Expression part : parts(node).first(is_first_only ? 1 : node.n_parts)) stack_.push_back(part);
   }
+  spend_steps(n_visited / kPartsPerStep);
   return bytes;
 }
 

@@ -67,7 +67,9 @@ ByteSet LexemeStates::bytes_with(State state, F is_wanted) {
 
 ByteSet LexemeStates::live_bytes(State state) {
   if (!live_bytes_[state]) {
-    const ByteSet live = bytes_with(state, [](State target) { return target != kDead; });
+    const Expression expression = expressions_[state];
+    const ByteSet live = arena_->is_plain(expression) ? arena_->first_bytes(expression)
+                                                      : bytes_with(state, [](State target) { return target != kDead; });
     live_bytes_[state] = live;
   }
   return *live_bytes_[state];

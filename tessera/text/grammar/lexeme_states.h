@@ -37,7 +37,11 @@ class LexemeStates {
   }
 
   State next(State state, uint8_t byte) {
-    if (rows_[state].classes == kNoRow) make_row(state);
+    if (rows_[state].classes == kNoRow) {
+      // Most states that a walk reaches end there, and need no row.
+      if (!arena_->may_begin_with(expressions_[state], byte)) return kDead;
+      make_row(state);
+    }
     const Row& row = rows_[state];
     const size_t place = row.first_target + size_t{classes_[row.classes].class_of[byte]};
     return targets_[place] != kUnknown ? targets_[place] : find_target(state, byte, place);

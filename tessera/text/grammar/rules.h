@@ -72,7 +72,10 @@ class Rules {
 
   RuleId add_rule(std::string name);
   RuleState add_state(RuleId rule);
-  void add_edge(RuleState from, Edge edge) { states_[from].edges.push_back(edge); }
+  void add_edge(RuleState from, Edge edge) {
+    states_[from].edges.push_back(edge);
+    ++n_edges_;
+  }
   void add_capture(RuleState from, const Capture& capture, Edge edge, ExpressionArena& arena);
   /// The way in which captured values are written.
   void set_writing(const JsonOutput& output) { output_ = output; }
@@ -98,6 +101,8 @@ class Rules {
 
   size_t n_rules() const { return rules_.size(); }
   size_t n_states() const { return states_.size(); }
+  /// The number of edges that were added.
+  size_t n_edges() const { return n_edges_; }
   const Rule& rule(RuleId rule) const { return rules_[rule]; }
   RuleId start() const { return start_; }
   RuleId rule_of(RuleState state) const { return states_[state].rule; }
@@ -142,6 +147,7 @@ class Rules {
 
   std::vector<Rule> rules_;
   std::vector<State> states_;
+  size_t n_edges_ = 0;
   std::vector<TokenSet> token_sets_;
   std::vector<Capture> captures_;
   JsonOutput output_;

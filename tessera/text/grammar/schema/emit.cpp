@@ -44,7 +44,8 @@ SchemaEmitter::Done SchemaEmitter::emit_open() {
     open_.pop_back();
     if (!arena_->has_steps()) return std::unexpected(refused("", "more work than the limit"));
     if (const auto done = emit_rule(term, part, ids_.at({term, part})); !done) return done;
-    if (rules_->n_states() > kMaxStates) return std::unexpected(refused("", "more states than the limit"));
+    if (rules_->n_states() > kMaxStates || rules_->n_edges() > kMaxEdges)
+      return std::unexpected(refused("", "more states than the limit"));
   }
   return {};
 }

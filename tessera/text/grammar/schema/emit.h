@@ -15,7 +15,7 @@ namespace tessera::text::grammar {
 
 class SchemaEmitter {
  public:
-  static constexpr size_t kMaxStates = size_t{1} << 20;
+  static constexpr size_t kMaxStates = size_t{1} << 20, kMaxEdges = size_t{1} << 21;
 
   /// All must outlive this.
   SchemaEmitter(NormalForms& forms, ShapeAlgebra& algebra, Rules& rules, const ValueSyntax& syntax = kJsonSyntax,

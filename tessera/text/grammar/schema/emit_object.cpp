@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "tessera/text/grammar/regex_language.h"
 #include "tessera/text/grammar/schema/emit.h"
@@ -136,8 +137,7 @@ class SchemaEmitter::Members {
   // Adds a member that follows a comma or an opening bracket. Names that are not listed come once as well.
   Done add_member(RuleState from, const Way& way, bool has_comma, RuleState to, uint32_t adds = 0) {
     if (tagged_ != nullptr) return add_tagged_member(from, way, to, adds);
-    const RuleState value = rules_.add_state(rule_);
-    emitter_.add_value(value, way.term, to);
+    const RuleState value = before_value(way.term, to);
     if (is_captured(way)) {
       add_name(from, {has_comma ? after_comma_ : before_name_, way.name, after_name_, true}, way, value, adds);
       return {};
@@ -149,6 +149,16 @@ class SchemaEmitter::Members {
     }
     emitter_.add_lexeme(from, has_comma ? written->second.second : written->second.first, value, adds);
     return {};
+  }
+
+  // The state from which a value leads to a state. It is the same wherever the name before it began.
+  RuleState before_value(Term term, RuleState to) {
+    const auto [found, is_new] = before_values_.try_emplace(uint64_t{term} << 32 | to, 0);
+    if (is_new) {
+      found->second = rules_.add_state(rule_);
+      emitter_.add_value(found->second, term, to);
+    }
+    return found->second;
   }
 
   // Whether the name may not come again.
@@ -302,7 +312,8 @@ class SchemaEmitter::Members {
       const RuleState state = after_.at(place);
       if (may_close(place)) emitter_.add_lexeme(state, close_, end);
       if (const Done done = add_members(state, true, place); !done) return done;
-      if (rules_.n_states() > kMaxStates) return std::unexpected(refused("properties", "too many states"));
+      if (rules_.n_states() > kMaxStates || rules_.n_edges() > kMaxEdges)
+        return std::unexpected(refused("properties", "too many states"));
       if (!arena_.has_steps()) return {};
     }
     return {};
@@ -354,8 +365,10 @@ class SchemaEmitter::Members {
   Expression open_ = ExpressionArena::kEmpty, close_ = ExpressionArena::kEmpty, close_empty_ = ExpressionArena::kEmpty;
   Expression before_name_ = ExpressionArena::kEmpty, after_comma_ = ExpressionArena::kEmpty,
              after_name_ = ExpressionArena::kEmpty;
-  std::map<Expression, std::pair<Expression, Expression>> written_;  // by name, without and with a comma before it
-  std::vector<Property> properties_;                                 // that may occur
+  std::unordered_map<Expression, std::pair<Expression, Expression>>
+      written_;                                            // by name, without and with a comma before it
+  std::unordered_map<uint64_t, RuleState> before_values_;  // by term and state after it
+  std::vector<Property> properties_;                       // that may occur
   std::vector<Way> ways_;
   std::map<Place, RuleState> after_;  // by place after a member
   std::vector<Place> places_;

@@ -10,7 +10,7 @@ Result<std::unique_ptr<Stream>> Stream::create() {
   try {
     stream->thread_ = std::thread([raw = stream.get()] { raw->work(); });
   } catch (const std::system_error& error) {
-    return fail(ErrorCode::out_of_memory, "no thread for work beside the main one: {}", error.what());
+    return fail(ErrorCode::out_of_memory, "no thread for a device's work: {}", error.what());
   }
   return stream;
 }

@@ -1,5 +1,5 @@
 // A thread that runs tasks in the order in which they are posted. The executor has one per backend: a backend's run()
-// blocks until it is done, and devices must work at the same time. The mask of a grammar has one for long searches.
+// blocks until it is done, and devices must work at the same time.
 #pragma once
 
 #include <condition_variable>

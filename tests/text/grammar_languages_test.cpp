@@ -70,7 +70,8 @@ TEST(GrammarRegex, ErrorsHaveAColumn) {
   EXPECT_EQ(error("a(?!.*)"), "grammar: 1:1: no text matches");
   std::string twelve_lookaheads;
   for (const char c : std::string_view("abcdefghijkl")) twelve_lookaheads += fmt::format("(?=.*{})", c);
-  EXPECT_EQ(error(twelve_lookaheads + ".*"),
+  EXPECT_EQ(error(twelve_lookaheads + ".*"), "no error");
+  EXPECT_EQ(error(twelve_lookaheads + "[a-k]{0,30}"),
             "grammar: 1:1: the grammar needs more states or more time than the limits allow");
   EXPECT_EQ(error(std::string(300, '(')), "grammar: 1:257: groups nested deeper than 256");
   EXPECT_EQ(error(std::string(70'000, 'a')), "grammar: 1:1: more than 64 KiB");
@@ -171,6 +172,34 @@ TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
     for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
     for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
   }
+}
+
+// A search for a text that looks at short texts only, or at long ones only, would need more states.
+TEST(GrammarExpressions, TextsThatAreLongOrNearAreFoundWithFewStates) {
+  constexpr size_t kStates = 1000;
+  const auto has_text = [](auto make) {
+    ExpressionArena arena(100'000);
+    LexemeStates states(arena, kStates);
+    const bool found = states.state_of(make(arena)) != LexemeStates::kDead;
+    EXPECT_FALSE(states.overflowed());
+    return found;
+  };
+  const auto letters = [](ExpressionArena& arena, char last) { return arena.bytes(ByteSet::range('a', last)); };
+  EXPECT_TRUE(has_text([&](ExpressionArena& arena) {  // 2^7 states for each of 60 lengths
+    const Expression ab = letters(arena, 'b'), any = arena.repeat(ab, 0, kUnbounded);
+    return arena.all_of(arena.repeat(ab, 60, 60),
+                        arena.concat(std::vector{any, arena.literal("a"), arena.repeat(ab, 6, 6)}));
+  }));
+  EXPECT_TRUE(has_text([&](ExpressionArena& arena) {  // a million texts without an end
+    const Expression bc = arena.bytes(ByteSet::range('b', 'c'));
+    return arena.all_of(arena.repeat(letters(arena, 'c'), 0, kMaxRepeat),
+                        arena.concat(arena.repeat(bc, 0, kUnbounded), arena.literal("aa")));
+  }));
+  EXPECT_FALSE(has_text([&](ExpressionArena& arena) {
+    const Expression a = arena.literal("a");
+    return arena.all_of(arena.repeat(arena.concat(a, a), 1, 100),
+                        arena.concat(arena.repeat(arena.concat(a, a), 0, kUnbounded), a));
+  }));
 }
 
 TEST(GrammarSchemas, TooFewDifferentItemsAreNoValue) {

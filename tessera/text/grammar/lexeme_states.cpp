@@ -145,7 +145,7 @@ bool LexemeStates::is_alive(Expression root) {
   return *known_life(root);
 }
 
-// Looks for a text of the language, short ones first.
+// Looks for a text of the language.
 bool LexemeStates::find_end(Expression root) {
   // Mostly one of these leads to a language that is known: names that are excluded rarely begin with them all, and
   // bounds of numbers rarely exclude all of these.
@@ -159,14 +159,24 @@ bool LexemeStates::find_end(Expression root) {
   struct Step {
     Expression expression;
     size_t before;  // place of the step that led here
+    bool is_taken = false;
   };
   std::vector<Step> steps = {{root, 0}};
   std::unordered_set<Expression> seen = {root};
-  for (size_t at = 0; at < steps.size(); ++at) {
+  // A search for short texts and one into the depth take turns. So an end that is near is found, and so is that of a
+  // long text.
+  size_t nearest = 0;
+  std::vector<size_t> deep = {0};
+  for (bool is_deep = true;; is_deep = !is_deep) {
+    while (nearest < steps.size() && steps[nearest].is_taken) ++nearest;
+    if (nearest == steps.size()) break;
+    while (!deep.empty() && steps[deep.back()].is_taken) deep.pop_back();
     if (steps.size() > max_states_) {
       overflowed_ = true;
       return false;
     }
+    const size_t at = is_deep && !deep.empty() ? deep.back() : nearest;
+    steps[at].is_taken = true;
     const Expression expression = steps[at].expression;
     const std::vector<uint8_t> bytes = classes_of(expression).first_bytes;
     for (const uint8_t byte : bytes) {
@@ -176,7 +186,9 @@ bool LexemeStates::find_end(Expression root) {
         for (size_t i = at; i != 0; i = steps[i].before) alive_[steps[i].expression] = true;
         return true;
       }
-      if (!life && seen.insert(next).second) steps.push_back({next, at});
+      if (life || !seen.insert(next).second) continue;
+      if (is_deep || deep.empty()) deep.push_back(steps.size());
+      steps.push_back({next, at});
     }
   }
   for (const Step& step : steps) alive_[step.expression] = false;

@@ -264,6 +264,16 @@ TEST(ToolSet, AReferenceToItselfEnds) {
   EXPECT_EQ(letters(types_of(R"({"$ref": "#/properties/a", "type": "null"})")), "n");
 }
 
+TEST(ToolSet, DefinitionsAreFunctionsOrHoldOne) {
+  const auto tools = parse_reply_tools(R"([{"type": "function", "function": {"name": "a", "parameters": {"x": 1}}},
+      {"name": "b", "strict": false}, {"function": {"name": "c", "strict": true}}, {"name": "d", "strict": null}])");
+  ASSERT_TRUE(tools);
+  const std::vector<ReplyTool> expected = {{"a", R"({"x": 1})"}, {"b", "", false}, {"c", ""}, {"d", ""}};
+  EXPECT_EQ(*tools, expected);
+  EXPECT_EQ(parse_reply_tools(R"([{"name": "a"}, {"function": {}}])").error().message(), "tools[1]: has no name");
+  EXPECT_EQ(parse_reply_tools(R"({"name": "a"})").error().message(), "tools: not a JSON list");
+}
+
 TEST(ToolSet, KnowsItsToolsOnly) {
   const ReplyTool tool{"f", ""};
   const ToolSet tools(std::span(&tool, 1));

@@ -174,6 +174,39 @@ TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
   }
 }
 
+TEST(GrammarSchemas, NegationsBreakOneConditionAtLeast) {
+  const Texts cases[] = {
+      {R"({"type": "array", "maxItems": 2})", {"[1,2,3]"}, {"[]", "[1,2]"}},
+      {R"({"type": "array", "minItems": 2})", {"[]", "[1]"}, {"[1,2]", "[1,2,3]"}},
+      {R"({"prefixItems": [{"type": "integer"}, {"type": "string"}]})",
+       {R"(["a"])", "[1,2]", R"(["a","a",1])"},
+       {"[]", "[1]", R"([1,"a"])", R"([1,"a",2])"}},
+      {R"({"prefixItems": [{}], "items": false})", {"[1,2]"}, {"[]", "[1]"}},
+      {R"({"items": {"type": "integer"}})", {R"(["a"])", R"([1,"a"])"}, {"[]", "[1,2]"}},
+      {R"({"contains": {"type": "string"}})", {"[]", "[1]"}, {R"(["a"])", R"([1,"a"])"}},
+      {R"({"contains": {"type": "string"}, "minContains": 2})", {"[]", R"(["a",1])"}, {R"(["a","b"])"}},
+      {R"({"contains": {"type": "string"}, "minContains": 0, "maxContains": 1})",
+       {R"(["a","b"])", R"(["a",1,"b"])"},
+       {"[]", R"(["a"])", R"([1,"a"])"}},
+      {R"({"required": ["a"]})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
+      {R"({"properties": {"a": {"type": "integer"}}})", {R"({"a":"x"})"}, {"{}", R"({"a":1})", R"({"b":"x"})"}},
+      {R"({"minProperties": 2})", {"{}", R"({"a":1})"}, {R"({"a":1,"b":2})"}},
+      {R"({"maxProperties": 1})", {R"({"a":1,"b":2})"}, {"{}", R"({"a":1})"}},
+      {R"({"additionalProperties": {"type": "integer"}})", {R"({"a":1,"b":"x"})"}, {"{}", R"({"a":1})"}},
+      {R"({"patternProperties": {"^x": {"type": "integer"}}})", {R"({"xy":"a"})"}, {R"({"y":"a"})", R"({"x":1})"}},
+      {R"({"propertyNames": {"maxLength": 2}})", {R"({"abc":1})"}, {"{}", R"({"ab":1})"}},
+      {R"({"minLength": 2})", {R"("a")"}, {R"("ab")", "1"}},
+      {R"({"maximum": 3})", {"4", "3.5"}, {"3", "-1", R"("a")"}},
+      {R"({"type": "integer"})", {"1.5", R"("a")", "{}"}, {"1", "-20"}},
+      {R"({"type": ["integer", "null"]})", {"1.5", "true"}, {"1", "null"}},
+  };
+  for (const Texts& c : cases) {
+    const GrammarResult grammar = Grammar::from_json_schema("{\"not\": " + c.source + "}", {.order = JsonOrder::any});
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
 // A search for a text that looks at short texts only, or at long ones only, would need more states.
 TEST(GrammarExpressions, TextsThatAreLongOrNearAreFoundWithFewStates) {
   constexpr size_t kStates = 1000;

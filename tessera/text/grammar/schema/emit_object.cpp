@@ -45,8 +45,12 @@ class SchemaEmitter::Members {
   Done emit() {
     if (object_.some.size() > kMaxSome)
       return std::unexpected(refused("not", "more than 3 conditions that some member must break"));
-    for (const Property& property : object_.properties)
-      if (property.term != Terms::kNever) properties_.push_back(property);
+    for (const Property& property : object_.properties) {
+      if (property.term != Terms::kNever)
+        properties_.push_back(property);
+      else if (property.is_required)
+        return {};  // no object
+    }
     if (const Done done = find_names(); !done) return done;
     if (const Done done = find_ways(); !done) return done;
     for (size_t i = 0; i < object_.some.size(); ++i)

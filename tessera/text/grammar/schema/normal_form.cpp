@@ -530,7 +530,7 @@ NormalForms::Outcome NormalForms::with_unevaluated(Place place, Shapes shapes) {
   if (references_->draft() < Draft::draft2019) return shapes;
   ExpressionArena& arena = algebra_->arena();
   if (const Place more = keyword(place, "unevaluatedProperties"); more != Document::kNone) {
-    const Term term = algebra_->terms().schema(more);
+    const Term term = condition(more);
     for (Shape& shape : shapes) {
       if (shape.type != ShapeType::object) continue;
       const Expression any = algebra_->any_string(), seen = arena.all_of(any, shape.object->evaluated);
@@ -542,7 +542,7 @@ NormalForms::Outcome NormalForms::with_unevaluated(Place place, Shapes shapes) {
     }
   }
   if (const Place more = keyword(place, "unevaluatedItems"); more != Document::kNone) {
-    const Term term = algebra_->terms().schema(more);
+    const Term term = condition(more);
     for (Shape& shape : shapes) {
       if (shape.type != ShapeType::array || shape.array->n_evaluated == SIZE_MAX) continue;
       Terms& terms = algebra_->terms();

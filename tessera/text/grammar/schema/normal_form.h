@@ -55,6 +55,7 @@ class NormalForms {
   Outcome one_of(Place place, Place list, const Shapes& shapes);
   Outcome if_then_else(Place place, Place condition, const Shapes& shapes);
   Expression names_of(Place place) const;
+  Term condition(Place schema) const;
   const Shapes& known_always() const;
   Outcome with_unevaluated(Place place, Shapes shapes);
 

@@ -5,9 +5,16 @@
 
 namespace tessera::text::grammar {
 
+// A schema that is true or false is told from others, since much is simpler beside it.
+Term NormalForms::condition(Place schema) const {
+  if (document_->is(schema, Document::Kind::boolean))
+    return document_->boolean(schema) ? Terms::kAlways : Terms::kNever;
+  const bool is_empty = document_->is(schema, Document::Kind::object) && document_->members(schema).empty();
+  return is_empty ? Terms::kAlways : algebra_->terms().schema(schema);
+}
+
 std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
   ArrayShape array;
-  Terms& terms = algebra_->terms();
   Place items = keyword(place, "items");
   Place prefix = keyword(place, "prefixItems");
   Place rest = items;
@@ -18,11 +25,11 @@ std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
   if (prefix != Document::kNone) {
     if (!document_->is(prefix, Document::Kind::array))
       return std::unexpected(refusal(place, "prefixItems", "want a list of schemas"));
-    for (const Place element : document_->elements(prefix)) array.prefix.push_back(terms.schema(element));
+    for (const Place element : document_->elements(prefix)) array.prefix.push_back(condition(element));
     array.n_evaluated = array.prefix.size();
   }
   if (rest != Document::kNone) {
-    array.rest = terms.schema(rest);
+    array.rest = condition(rest);
     array.n_evaluated = SIZE_MAX;
   }
   const auto min = count(place, "minItems", 0), max = count(place, "maxItems", kUnbounded);
@@ -35,9 +42,9 @@ std::expected<ArrayShape, GrammarError> NormalForms::array_of(Place place) {
     const auto most =
         has_bounds ? count(place, "maxContains", kUnbounded) : std::expected<uint32_t, GrammarError>(kUnbounded);
     if (!least || !most) return std::unexpected(!least ? least.error() : most.error());
-    array.evaluated.push_back(terms.schema(contained));
+    array.evaluated.push_back(condition(contained));
     if (*least > 0 || *most != kUnbounded)
-      array.contains.push_back({.term = terms.schema(contained), .min = *least, .max = *most});
+      array.contains.push_back({.term = condition(contained), .min = *least, .max = *most});
   }
   const Place unique = keyword(place, "uniqueItems");
   array.is_unique =
@@ -64,8 +71,7 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
       for (const ObjectShape::Names& names : object.others) {
         const Expression inside = arena.all_of(names.language, *language);
         const Expression outside = arena.all_of(names.language, arena.complement(*language));
-        if (!algebra_->is_empty(inside))
-          divided.push_back({inside, terms.all_of(names.term, terms.schema(member.value))});
+        if (!algebra_->is_empty(inside)) divided.push_back({inside, terms.all_of(names.term, condition(member.value))});
         if (!algebra_->is_empty(outside)) divided.push_back({outside, names.term});
       }
       object.others = std::move(divided);
@@ -79,7 +85,7 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
       return std::unexpected(refusal(place, "properties", "want an object"));
     std::vector<Expression> listed;
     for (const Document::Member& member : document_->members(properties)) {
-      const Term own = terms.schema(member.value);
+      const Term own = condition(member.value);
       const bool has_patterns = matched != ExpressionArena::kNothing;
       const Term all =
           has_patterns ? terms.all_of(own, algebra_->term_of({.others = object.others}, member.name)) : own;
@@ -93,7 +99,7 @@ std::expected<ObjectShape, GrammarError> NormalForms::object_of(Place place) {
     // The names that no pattern matches are one of the sets.
     for (ObjectShape::Names& names : object.others)
       if (algebra_->is_empty(arena.all_of(names.language, matched)))
-        names.term = terms.all_of(names.term, terms.schema(more));
+        names.term = terms.all_of(names.term, condition(more));
     object.evaluated = any;
   }
   if (const Place names = keyword(place, "propertyNames"); names != Document::kNone) {

@@ -210,6 +210,16 @@ TEST(CallGrammar, MarksMayBeControlTokens) {
   EXPECT_FALSE(accepts_tokens(hermes, {}, {"So: <tool", "_call>Hm."}));
 }
 
+TEST(CallGrammar, ACallThatMeansNoCallTakesAnyArguments) {
+  const ReplyFamily family = *find_reply_family("command-r-plus");
+  const auto grammar = grammar_of(family, {.tools = tools(), .must_call = true});
+  for (const char* arguments : {"{}", R"({"x": [1]})"}) {
+    const auto written = write_calls(family, {{{family.ignored_name, arguments, ""}}});
+    ASSERT_TRUE(written);
+    EXPECT_TRUE(accepts(*grammar, written->text)) << written->text;
+  }
+}
+
 TEST(CallGrammar, NamesThatCannotBeWrittenAreErrors) {
   const auto error = [](std::string_view family, std::vector<ReplyTool> given) {
     const auto made = reply_grammar(*find_reply_family(family), {.tools = given}, "", true, {});

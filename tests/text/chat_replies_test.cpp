@@ -9,6 +9,7 @@ using testing::formatted_case;
 using testing::kPing;
 using testing::parse_reply;
 using testing::parse_whole;
+using testing::ParsedReply;
 using testing::reply_case;
 using testing::reply_tools;
 using testing::ReplyCase;

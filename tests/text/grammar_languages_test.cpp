@@ -32,6 +32,7 @@ TEST(GrammarRegex, MatchesTheWholeText) {
       {"[^\\W\\d]+", {"abc_"}, {"a1", "-"}},
       {"(?=.*\\d)[a-z\\d]+", {"a1", "1"}, {"a", "1-"}},
       {"(?!foo)\\w+", {"bar", "fo"}, {"foo", "foobar"}},
+      {"(?<year>\\d{2})-(?:0)", {"12-0"}, {"1-0", "12-"}},
       {"\\bfoo\\b.*", {"foo", "foo bar"}, {"foobar", " foo"}},
       {"fo\\Bo", {"foo"}, {"fo"}},
       {"a(?:b(?=c)|d)?c?", {"a", "abc", "adc", "ac"}, {"ab", "abd"}},
@@ -136,12 +137,37 @@ TEST(GrammarSchemas, ObjectsArraysAndStrings) {
       {R"({"type": "object", "patternProperties": {"^x_": {"type": "integer"}}, "additionalProperties": {"type": "null"}})",
        {R"({"x_1": 3, "y": null})", "{}"},
        {R"({"x_1": null})", R"({"y": 3})"}},
+      {R"({"default": [{"$anchor": "x", "type": "string"}], "$defs": {"a": {"$anchor": "x", "type": "integer"}},
+           "examples": [{"$anchor": "x", "type": "string"}], "$ref": "#x"})",
+       {"1"},
+       {R"("a")"}},
       {R"({"type": "string", "format": "date"})", {R"("2024-02-29")"}, {R"("2023-02-29")", R"("2024-2-1")"}},
   };
   for (const Texts& c : cases) {
     const GrammarResult grammar = Grammar::from_json_schema(c.source);
     for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
     for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
+  }
+}
+
+TEST(GrammarSchemas, StringsInBothSpellings) {
+  struct Case {
+    JsonWriting writing;
+    std::vector<std::string> accepted, refused;
+  };
+  const Case cases[] = {
+      {JsonWriting::plain,
+       {R"("\u001a")", R"("\n")", R"("\"")", R"("é")", "\"\x7f\""},
+       {R"("\u001A")", R"("\u000a")", R"("\u0041")", R"("\/")", R"("\u001:")", "\"\x1a\""}},
+      {JsonWriting::any,
+       {R"("\u001a")", R"("\u001A")", R"("\u000a")", R"("\u0041")", R"("\/")", R"("\ud83d\uDE00")", R"("😀")"},
+       {R"("\u001:")", R"("\u001g")", R"("\u00")", R"("\ud83d")", R"("\ude00\ud83d")", R"("\ud83d\u0041")"}},
+  };
+  for (const Case& c : cases) {
+    const GrammarResult grammar =
+        Grammar::from_json_schema(R"({"type": "string", "minLength": 1, "maxLength": 1})", {.writing = c.writing});
+    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << text;
+    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << text;
   }
 }
 

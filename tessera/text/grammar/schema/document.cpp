@@ -165,41 +165,4 @@ Document::Place Document::find(Place from, std::string_view pointer) const {
   return from;
 }
 
-bool are_equal(const Document& document, Document::Place a, Document::Place b) {
-  using Kind = Document::Kind;
-  std::vector<std::pair<Document::Place, Document::Place>> open = {{a, b}};
-  while (!open.empty()) {
-    const auto [x, y] = open.back();
-    open.pop_back();
-    if (document.kind(x) != document.kind(y)) return false;
-    switch (document.kind(x)) {
-      case Kind::null:
-        break;
-      case Kind::number: {
-        const auto first = Decimal::parse(document.text(x)), second = Decimal::parse(document.text(y));
-        if (first && second ? *first != *second : document.text(x) != document.text(y)) return false;
-        break;
-      }
-      case Kind::boolean:
-      case Kind::string:
-        if (document.text(x) != document.text(y)) return false;
-        break;
-      case Kind::array:
-        if (document.elements(x).size() != document.elements(y).size()) return false;
-        for (size_t i = 0; i < document.elements(x).size(); ++i)
-          open.emplace_back(document.elements(x)[i], document.elements(y)[i]);
-        break;
-      case Kind::object:
-        if (document.members(x).size() != document.members(y).size()) return false;
-        for (const Document::Member& member : document.members(x)) {
-          const Document::Place other = document.member(y, member.name);
-          if (other == Document::kNone) return false;
-          open.emplace_back(member.value, other);
-        }
-        break;
-    }
-  }
-  return true;
-}
-
 }  // namespace tessera::text::grammar

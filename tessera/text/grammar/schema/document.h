@@ -62,7 +62,4 @@ class Document {
   std::vector<Value> values_;
 };
 
-/// Whether two values are equal as JSON Schema compares them: 1 and 1.0 are, objects in any order of members.
-bool are_equal(const Document& document, Document::Place a, Document::Place b);
-
 }  // namespace tessera::text::grammar

@@ -25,6 +25,11 @@ struct Texts {
   std::vector<std::string> accepted, refused;
 };
 
+void expect_verdicts(const GrammarResult& grammar, const Texts& texts) {
+  for (const std::string& text : texts.accepted) EXPECT_TRUE(accepts(grammar, text)) << texts.source << " " << text;
+  for (const std::string& text : texts.refused) EXPECT_FALSE(accepts(grammar, text)) << texts.source << " " << text;
+}
+
 TEST(GrammarRegex, MatchesTheWholeText) {
   const Texts cases[] = {
       {"a|bc", {"a", "bc"}, {"", "ab", "abc"}},
@@ -44,11 +49,7 @@ TEST(GrammarRegex, MatchesTheWholeText) {
       {"\\s.", {"\u00a0x", " é"}, {"x ", " \n"}},
       {"\\cJ\\0\\t\\/", {std::string("\n\0\t/", 4)}, {"\n"}},
   };
-  for (const Texts& c : cases) {
-    const GrammarResult grammar = Grammar::from_regex(c.source);
-    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
-    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
-  }
+  for (const Texts& c : cases) expect_verdicts(Grammar::from_regex(c.source), c);
 }
 
 TEST(GrammarRegex, ErrorsHaveAColumn) {
@@ -106,11 +107,7 @@ TEST(GrammarNumbers, BoundsAndFactorsOfSchemas) {
       {R"({"type": "integer", "const": 1.0})", {"1"}, {"1.0"}},
       {R"({"not": {"const": 1}, "type": "number"})", {"2", "1.5"}, {"1", "1.0", "1e0"}},
   };
-  for (const Texts& c : cases) {
-    const GrammarResult grammar = Grammar::from_json_schema(c.source);
-    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
-    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
-  }
+  for (const Texts& c : cases) expect_verdicts(Grammar::from_json_schema(c.source), c);
   const GrammarResult any = Grammar::from_json_schema(R"({"enum": [1, -3e2]})", {.writing = JsonWriting::any});
   for (const char* text : {"1", "1.0", "1e0", "-300", "-3e2"}) EXPECT_TRUE(accepts(any, text)) << text;
 }
@@ -143,11 +140,7 @@ TEST(GrammarSchemas, ObjectsArraysAndStrings) {
        {R"("a")"}},
       {R"({"type": "string", "format": "date"})", {R"("2024-02-29")"}, {R"("2023-02-29")", R"("2024-2-1")"}},
   };
-  for (const Texts& c : cases) {
-    const GrammarResult grammar = Grammar::from_json_schema(c.source);
-    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
-    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
-  }
+  for (const Texts& c : cases) expect_verdicts(Grammar::from_json_schema(c.source), c);
 }
 
 TEST(GrammarSchemas, StringsInBothSpellings) {
@@ -193,11 +186,7 @@ TEST(GrammarSchemas, OrderRepetitionAndConditionsOnSomePart) {
        {"{}", R"({"a":1})"}},
       {R"({"type": "integer", "not": {"multipleOf": 3}})", {"1", "-7", "40"}, {"0", "3", "-12"}},
   };
-  for (const Texts& c : cases) {
-    const GrammarResult grammar = Grammar::from_json_schema(c.source, {.order = JsonOrder::any});
-    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
-    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
-  }
+  for (const Texts& c : cases) expect_verdicts(Grammar::from_json_schema(c.source, {.order = JsonOrder::any}), c);
 }
 
 TEST(GrammarSchemas, NegationsBreakOneConditionAtLeast) {
@@ -226,11 +215,8 @@ TEST(GrammarSchemas, NegationsBreakOneConditionAtLeast) {
       {R"({"type": "integer"})", {"1.5", R"("a")", "{}"}, {"1", "-20"}},
       {R"({"type": ["integer", "null"]})", {"1.5", "true"}, {"1", "null"}},
   };
-  for (const Texts& c : cases) {
-    const GrammarResult grammar = Grammar::from_json_schema("{\"not\": " + c.source + "}", {.order = JsonOrder::any});
-    for (const std::string& text : c.accepted) EXPECT_TRUE(accepts(grammar, text)) << c.source << " " << text;
-    for (const std::string& text : c.refused) EXPECT_FALSE(accepts(grammar, text)) << c.source << " " << text;
-  }
+  for (const Texts& c : cases)
+    expect_verdicts(Grammar::from_json_schema("{\"not\": " + c.source + "}", {.order = JsonOrder::any}), c);
 }
 
 // A search for a text that looks at short texts only, or at long ones only, would need more states.

@@ -13,6 +13,8 @@ namespace grammar = text::grammar;
 constexpr size_t kMaxForcedBytes = 256;
 // A tokenizer looks back at most a few words, so these tokens are enough to write the next ones as in the whole text.
 constexpr size_t kContextTokens = 16;
+// A search of a smaller vocabulary takes less time than waking a thread.
+constexpr size_t kManyTokens = 16'384;
 
 }  // namespace
 
@@ -42,10 +44,9 @@ Result<sample::TokenMask::Allowed> GrammarMask::allowed() {
   return Allowed{.is_list = false, .words = words_};
 }
 
-// Without a search, finding a mask takes less time than waking a thread for it. If the system has no thread, allowed()
-// searches.
+// If the system has no thread, allowed() searches.
 void GrammarMask::prepare() {
-  if (!needs_search()) return;
+  if (vocab_->n_tokens() < kManyTokens || !needs_search()) return;
   if (!searches_) {
     auto stream = Stream::create();
     if (!stream) return;

@@ -116,6 +116,10 @@ TEST_F(GrammarMaskTest, TheEndIsWhereNothingCanFollow) {
 }
 
 TEST_F(GrammarMaskTest, PreparedMasksAreFoundByAnotherThread) {
+  std::vector<text::grammar::MaskVocab::Token> tokens;
+  for (int32_t id = 0; vocab_->contains(id); ++id) tokens.push_back(vocab_->token(id));
+  tokens.resize(20'000);  // a smaller vocabulary is not worth a thread
+  vocab_ = std::make_shared<const text::grammar::MaskVocab>(std::move(tokens));
   const auto ab = mask("root ::= \"a\" [b-y]{2,9} [0-9]");
   ASSERT_OK_AND_ASSIGN(const auto first, ab->allowed());
   EXPECT_FALSE(ab->needs_search());

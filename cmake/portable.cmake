@@ -1,13 +1,18 @@
-# TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc, fmt and utf8proc are linked
-# statically. BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this option
+# TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc, fmt, utf8proc and OpenSSL
+# are linked statically. BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this option
 # (scripts/package.sh).
 #
 # The objects equal those of an ordinary release build and only the link differs, so both share the compiler cache.
 # tessera_fmt is fmt: the system's shared library, or the same code as a static library. tessera_utf8proc is utf8proc:
-# the system's library, shared or static.
-option(TESSERA_PORTABLE "Link libstdc++, libgcc, fmt and utf8proc into the programs" OFF)
+# the system's library, shared or static. So is tessera_openssl.
+option(TESSERA_PORTABLE "Link libstdc++, libgcc, fmt, utf8proc and OpenSSL into the programs" OFF)
 
 find_path(utf8proc_include utf8proc.h REQUIRED)
+if(TESSERA_PORTABLE)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
+find_package(OpenSSL 3 REQUIRED)
+set(tessera_openssl OpenSSL::SSL OpenSSL::Crypto)
 if(NOT TESSERA_PORTABLE)
   find_library(tessera_utf8proc utf8proc REQUIRED)
   set(tessera_fmt fmt::fmt)

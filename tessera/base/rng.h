@@ -1,5 +1,6 @@
-// The only random number generator of the project: PCG32 (O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient
-// Statistically Good Algorithms"). The same seed gives the same numbers on every machine and build.
+// The random number generator of the project, except for sampler chains (sample/seeded_rng.h): PCG32 (O'Neill 2014,
+// "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms"). The same seed gives the same numbers
+// on every machine and build.
 #pragma once
 
 #include <cstdint>

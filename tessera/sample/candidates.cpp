@@ -21,15 +21,18 @@ bool any_above(const float* values, float threshold) {
   return n_above > 0;
 }
 
-/// Writes the n best of dense logits to `out`, sorted. It is one pass with a threshold: a token enters only if it beats
-/// the n-th best so far, so nearly all of 128k logits cost one comparison. The scan is in ascending order of ids, so on
-/// a tie the later token is the worse one. When `out` is full, all but the n best are dropped, at O(1) per token.
+}  // namespace
+
+// It is one pass with a threshold: a token enters only if it beats the n-th best so far, so nearly all of 128k logits
+// cost one comparison. The scan is in ascending order of ids, so on a tie the later token is the worse one. When `out`
+// is full, all but the n best are dropped, at O(1) per token.
 void select_top(std::span<const float> logits, size_t n, std::vector<Candidate>& out) {
   constexpr size_t kBlock = 32;
   constexpr size_t kMinRoom = 256;
   const size_t capacity = n + std::max(n, kMinRoom);
   float threshold = -kInfinity;
   out.clear();
+  if (n == 0) return;
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const auto block = logits.subspan(begin, std::min(kBlock, logits.size() - begin));
     if (block.size() == kBlock && !any_above<kBlock>(block.data(), threshold)) continue;
@@ -47,11 +50,10 @@ void select_top(std::span<const float> logits, size_t n, std::vector<Candidate>&
   out.resize(n_kept);
 }
 
-}  // namespace
-
 void Candidates::start() {
   items_.clear();
   n_sorted_ = 0;
+  by_logit_ = false;
   dense_now_ = true;
   has_probs_ = false;
   selected_.reset();
@@ -101,10 +103,19 @@ void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, 
     }
     return;
   }
+  finish_sorting();
   for (Candidate& item : items_) {
     const auto found = std::ranges::lower_bound(ids, item.id);
     if (found != ids.end() && *found == item.id) item.logit = without_nan(f(to_size(found - ids.begin()), item.logit));
   }
+  n_sorted_ = 0;
+  has_probs_ = false;
+}
+
+void Candidates::transform(FunctionRef<float(const Candidate&)> f) {
+  build_list();
+  finish_sorting();
+  for (Candidate& item : items_) item.logit = without_nan(f(item));
   n_sorted_ = 0;
   has_probs_ = false;
 }
@@ -116,9 +127,9 @@ void Candidates::divide_logits(double temperature) {
     if (!std::isfinite(item.logit)) continue;
     item.logit = static_cast<float>(std::clamp(static_cast<double>(item.logit) / temperature, -kMax, kMax));
   }
-  // Different logits may have become equal. Their order then depends on the ids, so the sorted front may no longer be
-  // sorted.
-  n_sorted_ = 0;
+  // Different logits may have become equal. In a sorted list they keep their order, as in llama.cpp. Behind a sorted
+  // front there may now be tokens that equal its last one.
+  if (n_sorted_ < items_.size()) n_sorted_ = 0;
   has_probs_ = false;
 }
 
@@ -129,7 +140,13 @@ float Candidates::max_logit() const {
   return max;
 }
 
+void Candidates::order_by_logit() {
+  build_list();
+  by_logit_ = true;
+}
+
 void Candidates::keep_top(size_t n) {
+  by_logit_ = true;
   if (dense_now_ && n > 0 && n < dense_.size() / 2) {
     select_top(dense_, n, items_);
     dense_now_ = false;
@@ -165,6 +182,7 @@ std::span<const Candidate> Candidates::items() {
 }
 
 std::span<const Candidate> Candidates::sort_first(size_t n) {
+  by_logit_ = true;
   build_list();
   n = std::min(n, items_.size());
   extend_sorted(std::span(items_), n_sorted_, n, better);
@@ -187,11 +205,11 @@ void Candidates::drop_first(size_t n) {
 }
 
 void Candidates::keep_indices(std::span<const uint32_t> indices) {
-  if (indices.size() == items_.size()) return;
-  for (size_t i = 0; i < indices.size(); ++i) items_[i] = items_[indices[i]];
-  items_.resize(indices.size());
-  // The rest of the sorted front is still better than the other items.
-  n_sorted_ = to_size(std::ranges::lower_bound(indices, n_sorted_) - indices.begin());
+  kept_.clear();
+  for (const uint32_t index : indices) kept_.push_back(items_[index]);
+  items_.swap(kept_);
+  n_sorted_ = 0;
+  by_logit_ = false;
   has_probs_ = false;
 }
 
@@ -212,17 +230,47 @@ double Candidates::softmax() {
   return previous;
 }
 
-void Candidates::draw(Rng& rng) {
-  softmax();
-  if (items_.empty()) return;
-  const double target = rng.next_double();
-  double sum = 0;
-  for (const Candidate& item : items_) {
-    if (item.prob == 0) continue;
-    selected_ = item;  // rounding may leave the total just below the target; the last item is selected then
-    sum += item.prob;
-    if (sum > target) return;
+/// Sets prob of each item to its weight in a draw. Returns the sum of the weights, 0 without items.
+double Candidates::weigh_items() {
+  build_list();
+  const float max = max_logit();
+  if (max == -kInfinity) items_.clear();
+  double total = 0;
+  for (Candidate& item : items_) {
+    item.prob = item.logit == max ? 1 : static_cast<double>(std::exp(item.logit - max));
+    total += item.prob;
   }
+  has_probs_ = false;
+  return total;
+}
+
+void Candidates::draw(SeededRng& rng) {
+  const double total = weigh_items();
+  if (items_.empty()) return;
+  const double target = rng.next_double() * total;
+  double sum = 0;
+  size_t drawn = 0;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    // The total is a sum in another order, which changes only its last bits. So nothing is sorted behind the drawn
+    // item.
+    if (by_logit_ && i == n_sorted_) sort_first(std::max<size_t>(64, 2 * n_sorted_));
+    if (items_[i].prob == 0) continue;
+    drawn = i;  // by rounding, the sum of all may stay below the target; the last item is drawn then
+    sum += items_[i].prob;
+    if (sum >= target) break;
+  }
+  selected_ = items_[drawn];
+  selected_->prob /= total;
+}
+
+void Candidates::select_best() {
+  softmax();
+  if (!items_.empty()) selected_ = *std::ranges::min_element(items_, better);
+}
+
+void Candidates::finish_sorting() {
+  if (by_logit_) sort_first(items_.size());
+  by_logit_ = false;
 }
 
 void Candidates::build_list() {

@@ -98,7 +98,7 @@ Result<> Chain::accept_prompt(int32_t token) {
 }
 
 void Chain::reset() {
-  rng_ = Rng(seed_);
+  rng_ = SeededRng(seed_);
   history_.clear();
   for (const auto& sampler : samplers_) sampler->reset();
   if (mask_) mask_->reset();
@@ -114,6 +114,7 @@ std::unique_ptr<Chain> Chain::clone() const {
 }
 
 std::span<const Candidate> Chain::top_candidates(size_t n) {
+  candidates_.softmax();
   const auto items = candidates_.sort_first(n);
   return items.first(std::min(n, items.size()));
 }

@@ -1,7 +1,7 @@
 // A chain of samplers, which turns logits into a token. It starts from the tokens that a mask allows, or from all, and
 // runs logit_bias, the steps in their order, then dist or greedy. With mirostat it runs logit_bias, temperature and
-// mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters, seed, logits and
-// accepted tokens give equal tokens on every run.
+// mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters,
+// seed, logits and accepted tokens give equal tokens on every run.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "tessera/base/result.h"
-#include "tessera/base/rng.h"
 #include "tessera/sample/candidates.h"
 #include "tessera/sample/history.h"
 #include "tessera/sample/params.h"
 #include "tessera/sample/sampler.h"
+#include "tessera/sample/seeded_rng.h"
 #include "tessera/sample/token_mask.h"
 #include "tessera/sample/vocab_view.h"
 
@@ -64,7 +64,7 @@ class Chain {
 
   std::shared_ptr<const VocabView> vocab_;
   uint64_t seed_;
-  Rng rng_;
+  SeededRng rng_;
   History history_;
   std::vector<std::unique_ptr<Sampler>> samplers_;
   Candidates candidates_;

@@ -1,4 +1,4 @@
-// dist: draws a token by its probability.
+// dist: draws a token by its probability. It uses a random number even if only one token is left, as llama.cpp does.
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -6,7 +6,7 @@ namespace {
 
 class Dist : public CopyableSampler<Dist> {
  public:
-  void apply(Candidates& candidates, const History&, Rng& rng) override { candidates.draw(rng); }
+  void apply(Candidates& candidates, const History&, SeededRng& rng) override { candidates.draw(rng); }
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class Dry : public CopyableSampler<Dry> {
     copies_.reserve(window_);
   }
 
-  void apply(Candidates& candidates, const History& history, Rng&) override {
+  void apply(Candidates& candidates, const History& history, SeededRng&) override {
     recent_.clear();
     for (size_t age = 0; age < std::min(window_, history.size()); ++age) recent_.push_back(history[age]);
     find_matches();

@@ -1,5 +1,5 @@
 // greedy: chooses the most probable token, the lowest id on a tie. It is the limit of temperature 0, so only this token
-// remains, with probability 1.
+// remains, with probability 1. No random number is used.
 #include "tessera/sample/sampler.h"
 
 namespace tessera::sample {
@@ -7,9 +7,9 @@ namespace {
 
 class Greedy : public CopyableSampler<Greedy> {
  public:
-  void apply(Candidates& candidates, const History&, Rng& rng) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.keep_top(1);
-    candidates.draw(rng);
+    candidates.select_best();
   }
 };
 

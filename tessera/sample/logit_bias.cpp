@@ -18,7 +18,7 @@ class LogitBiasSampler : public CopyableSampler<LogitBiasSampler> {
     }
   }
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.adjust(ids_, [&](size_t i, float logit) { return logit + biases_[i]; });
   }
 

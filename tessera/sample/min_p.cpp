@@ -11,7 +11,7 @@ class MinP : public CopyableSampler<MinP> {
  public:
   MinP(double min_p, size_t min_keep) : log_min_p_(std::log(min_p)), min_keep_(min_keep) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.keep_logits_from(static_cast<double>(candidates.max_logit()) + log_min_p_, min_keep_);
   }
 

@@ -12,7 +12,7 @@ class Mirostat : public CopyableSampler<Mirostat> {
   explicit Mirostat(const SamplerContext& context)
       : control_(context.params), n_tokens_(static_cast<double>(context.vocab->n_tokens())) {}
 
-  void apply(Candidates& candidates, const History&, Rng& rng) override {
+  void apply(Candidates& candidates, const History&, SeededRng& rng) override {
     candidates.softmax();
     const double k = estimate_k(zipf_exponent(candidates.sort_first(kRanks)));
     // For distributions far from a Zipf law, k can be any value, even NaN. It is clamped to at least one token and at

@@ -9,7 +9,7 @@ class MirostatV2 : public CopyableSampler<MirostatV2> {
  public:
   explicit MirostatV2(const SamplerContext& context) : control_(context.params) {}
 
-  void apply(Candidates& candidates, const History&, Rng& rng) override {
+  void apply(Candidates& candidates, const History&, SeededRng& rng) override {
     candidates.softmax();
     const double least_prob = std::exp2(-control_.mu());
     kept_.clear();
@@ -21,6 +21,7 @@ class MirostatV2 : public CopyableSampler<MirostatV2> {
       candidates.keep_top(1);
     else
       candidates.keep_indices(kept_);
+    candidates.order_by_logit();
     control_.draw(candidates, rng);
   }
 

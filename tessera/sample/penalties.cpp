@@ -19,7 +19,7 @@ class Penalties : public CopyableSampler<Penalties> {
     counts_.reserve(n_most);
   }
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.adjust(ids_, [&](size_t i, float logit) {
       const float repeated = logit > 0 ? logit / repeat_ : logit * repeat_;
       return repeated - static_cast<float>(counts_[i]) * frequency_ - presence_;

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "tessera/base/index.h"
-#include "tessera/base/rng.h"
 #include "tessera/sample/candidates.h"
 #include "tessera/sample/history.h"
 #include "tessera/sample/params.h"
+#include "tessera/sample/seeded_rng.h"
 #include "tessera/sample/vocab_view.h"
 
 namespace tessera::sample {
@@ -19,7 +19,7 @@ class Sampler {
 
   /// Changes logits, removes candidates or, as the last sampler of a chain, selects one. `history` contains the tokens
   /// so far. Handles any logits, and an empty set of candidates.
-  virtual void apply(Candidates& candidates, const History& history, Rng& rng) = 0;
+  virtual void apply(Candidates& candidates, const History& history, SeededRng& rng) = 0;
 
   /// Records that `token` joins the text. `history` contains the tokens before it.
   virtual void accept(int32_t token, const History& history) = 0;

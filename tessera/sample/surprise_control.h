@@ -19,9 +19,13 @@ class SurpriseControl {
 
   /// Draws from the remaining candidates and adjusts mu by the surprise of the token. As in the paper, this is the
   /// surprise under the whole distribution (that of the previous softmax()), not under the truncated one.
-  void draw(Candidates& candidates, Rng& rng) {
+  void draw(Candidates& candidates, SeededRng& rng) {
     const double share = candidates.softmax();
-    candidates.draw(rng);
+    // llama.cpp uses no random number here if only one candidate is left.
+    if (candidates.items().size() > 1)
+      candidates.draw(rng);
+    else
+      candidates.select_best();
     if (!candidates.selected()) return;
     const double surprise = -std::log2(candidates.selected()->prob) - std::log2(share);
     mu_ -= eta_ * (surprise - tau_);

@@ -13,7 +13,7 @@ class Temperature : public CopyableSampler<Temperature> {
   explicit Temperature(const SamplerParams& params)
       : temp_(params.temp), range_(params.dynatemp_range), exponent_(params.dynatemp_exponent) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     const double temperature = range_ > 0 ? dynamic_temperature(candidates) : temp_;
     if (temperature != 1) candidates.divide_logits(std::max(temperature, static_cast<double>(kMinTemperature)));
   }
@@ -21,6 +21,7 @@ class Temperature : public CopyableSampler<Temperature> {
  private:
   double dynamic_temperature(Candidates& candidates) const {
     candidates.softmax();
+    candidates.order_by_logit();
     const auto items = candidates.items();
     if (items.size() < 2) return 1;
     double entropy = 0;

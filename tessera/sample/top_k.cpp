@@ -9,7 +9,7 @@ class TopK : public CopyableSampler<TopK> {
  public:
   explicit TopK(size_t k) : k_(k) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override { candidates.keep_top(k_); }
+  void apply(Candidates& candidates, const History&, SeededRng&) override { candidates.keep_top(k_); }
 
  private:
   size_t k_;

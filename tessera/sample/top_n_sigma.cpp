@@ -11,7 +11,7 @@ class TopNSigma : public CopyableSampler<TopNSigma> {
  public:
   explicit TopNSigma(double n) : n_(n) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.keep_logits_from(static_cast<double>(candidates.max_logit()) - n_ * deviation(candidates), 0);
   }
 

@@ -9,7 +9,7 @@ class TopP : public CopyableSampler<TopP> {
  public:
   TopP(double p, size_t min_keep) : p_(p), min_keep_(std::max<size_t>(min_keep, 1)) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.softmax();
     auto items = candidates.items();
     double sum = 0;

@@ -1,5 +1,5 @@
 // typ_p: keeps the smallest number of tokens that sum to at least typ_p. Tokens whose information -ln p is nearest to
-// the entropy come first (Meister et al. 2023, "Locally Typical Sampling").
+// the entropy come first, also in draws (Meister et al. 2023, "Locally Typical Sampling").
 #include <cmath>
 
 #include "tessera/sample/sampler.h"
@@ -11,7 +11,7 @@ class Typical : public CopyableSampler<Typical> {
  public:
   Typical(double p, size_t min_keep) : p_(p), min_keep_(std::max<size_t>(min_keep, 1)) {}
 
-  void apply(Candidates& candidates, const History&, Rng&) override {
+  void apply(Candidates& candidates, const History&, SeededRng&) override {
     candidates.softmax();
     const auto items = candidates.items();
     double entropy = 0;
@@ -23,7 +23,6 @@ class Typical : public CopyableSampler<Typical> {
     const size_t n_kept = count_kept(items);
     kept_.clear();
     for (size_t rank = 0; rank < n_kept; ++rank) kept_.push_back(ranked_[rank].index);
-    std::ranges::sort(kept_);
     candidates.keep_indices(kept_);
   }
 

@@ -55,6 +55,34 @@ TEST_F(GenerateTest, GreedyTextsAreTheGoldenOnes) {
   }
 }
 
+// The texts of llama.cpp's server, which its tests expect (test_completion.py, test_chat_completion.py), with its
+// default sampling and the seed 42.
+TEST_F(GenerateTest, SeededTextsAreThoseOfLlamaCpp) {
+  TESSERA_SHARED_OR_SKIP(path, "models/stories260K.gguf");
+  ASSERT_OK_AND_ASSIGN(engine_, load_engine(path));
+  const auto chatml = [](const std::string& user) {
+    return "<|im_start|>system\nBook<|im_end|>\n<|im_start|>user\n" + user + "<|im_end|>\n<|im_start|>assistant\n";
+  };
+  const std::pair<std::string, std::string> texts[] = {
+      {"I believe the meaning of life is", " going to bed. I"},
+      {"This is not a chat template, it is", " blue and shin"},
+      {chatml("Hey"), "But she couldn't"},
+      {chatml("What is the best book"), "Suddenly."},
+      {chatml("What is\nthe best book"), "Whillicter"},
+  };
+  for (const auto& [prompt, expected] : texts) {
+    ASSERT_OK(open(256, {.n_predict = 8}));
+    ASSERT_OK_AND_ASSIGN(chain_, sample::Chain::create({.seed = 42}, sampling_vocab(engine_), 256));
+    generator_.emplace(*session_, *chain_, 0, GenerateOptions{.n_predict = 8});
+    ASSERT_OK_AND_ASSIGN(const auto tokens, engine_->tokenizer().tokenize(prompt, {.add_special = true}));
+    ASSERT_OK(generator_->start(tokens, nullptr));
+    ASSERT_OK_AND_ASSIGN(const auto ids, all_tokens());
+    std::string text;
+    for (const int32_t id : ids) engine_->tokenizer().append_piece(id, text);
+    EXPECT_EQ(text, expected) << prompt;
+  }
+}
+
 TEST_F(GenerateTest, StopsWhereTheContextIsFull) {
   ASSERT_OK(open(64, {.ignore_end = true}));
   ASSERT_OK(generator_->start(token_ids(*engine_, 5), nullptr));

@@ -193,9 +193,63 @@ TEST(Candidates, ReuseAllocatesNothing) {
   }
 }
 
+TEST(Candidates, DrawsByLogitSortNoMoreThanNeeded) {
+  // Nearly all probability is at the front, so the first piece of the sort suffices.
+  std::vector<float> logits(1000, 0.0f);
+  logits[900] = 30;
+  Candidates candidates;
+  candidates.assign(logits);
+  candidates.order_by_logit();
+  SeededRng rng(4);
+  candidates.draw(rng);
+  EXPECT_EQ(candidates.selected()->id, 900);
+  EXPECT_NEAR(candidates.selected()->prob, 1, 1e-9);
+  EXPECT_EQ(candidates.items()[0].id, 900);
+}
+
+TEST(Candidates, DrawsByLogitAreThoseOfAFullSort) {
+  Rng numbers(25);
+  const auto logits = random_logits(3000, numbers, 2);
+  Candidates lazy, sorted;
+  SeededRng a(6), b(6);
+  for (int i = 0; i < 200; ++i) {
+    lazy.assign(logits);
+    lazy.order_by_logit();
+    lazy.draw(a);
+    sorted.assign(logits);
+    sorted.sort_first(3000);
+    sorted.draw(b);
+    ASSERT_EQ(lazy.selected()->id, sorted.selected()->id);
+  }
+}
+
+TEST(Candidates, KeepIndicesKeepsTheirOrder) {
+  Candidates candidates;
+  candidates.assign(std::vector<float>{1, 4, 2, 3});
+  candidates.items();
+  candidates.keep_indices(std::vector<uint32_t>{3, 0, 2});
+  EXPECT_EQ(ids_in_list(candidates.items()), (std::vector<int32_t>{3, 0, 2}));
+}
+
+TEST(Candidates, TransformSeesTheProbabilitiesInTheOrderOfDraws) {
+  Candidates candidates;
+  candidates.assign(logits_of({0.25, 0.5, 0.25}));
+  candidates.sort_first(1);
+  candidates.softmax();
+  std::vector<int32_t> order;
+  candidates.transform([&](const Candidate& item) {
+    order.push_back(item.id);
+    return item.prob > 0.4 ? kNan : 1.0f;
+  });
+  EXPECT_EQ(order, (std::vector<int32_t>{1, 0, 2}));
+  candidates.softmax();
+  EXPECT_EQ(candidates.items()[0].prob, 0);  // NaN counts as -inf
+  EXPECT_EQ(candidates.items()[1].prob, 0.5);
+}
+
 TEST(Candidates, AssignForgetsTheLastToken) {
   Candidates candidates;
-  Rng rng(1);
+  SeededRng rng(1);
   candidates.assign(std::vector<float>{1, 2});
   candidates.draw(rng);
   ASSERT_TRUE(candidates.selected());

@@ -8,7 +8,7 @@ TEST(Dist, FrequenciesFitTheProbabilities) {
   const std::vector<double> probs = {0.3, 0.02, 0.18, 0.1, 0.25, 0.05, 0.07, 0.03};
   const auto logits = logits_of(probs);
   const auto sampler = make_with(make_dist, {});
-  Rng rng(12345);
+  SeededRng rng(12345);
   constexpr int kDraws = 100000;
   std::vector<int> counts(probs.size());
   for (int i = 0; i < kDraws; ++i) {
@@ -29,7 +29,7 @@ TEST(Dist, FrequenciesFitTheProbabilities) {
 
 TEST(Dist, NeverDrawsWhatHasNoProbability) {
   const auto sampler = make_with(make_dist, {});
-  Rng rng(1);
+  SeededRng rng(1);
   for (int i = 0; i < 1000; ++i) {
     Candidates candidates;
     candidates.assign(std::vector<float>{-2000, 1, -2000});  // e^-2001 is 0 in double
@@ -38,10 +38,19 @@ TEST(Dist, NeverDrawsWhatHasNoProbability) {
   }
 }
 
+TEST(Dist, OneCandidateUsesARandomNumber) {
+  Candidates candidates;
+  candidates.assign(std::vector<float>{5});
+  SeededRng rng(3), fresh(3);
+  make_with(make_dist, {})->apply(candidates, History(0), rng);
+  fresh.next_double();
+  EXPECT_EQ(rng.next_double(), fresh.next_double());
+}
+
 TEST(Dist, SelectsNothingWhereNothingIsLeft) {
   Candidates candidates;
   candidates.assign(std::vector<float>{});
-  Rng rng(1);
+  SeededRng rng(1);
   make_with(make_dist, {})->apply(candidates, History(0), rng);
   EXPECT_FALSE(candidates.selected());
 }

@@ -33,7 +33,7 @@ class DryChain {
   std::map<int32_t, float> penalties() {
     Candidates candidates;
     candidates.assign(std::vector<float>(n_tokens_, 0.0f));
-    Rng rng(1);
+    SeededRng rng(1);
     sampler_->apply(candidates, history_, rng);
     std::map<int32_t, float> lost;
     for (const Candidate& item : candidates.items()) {
@@ -131,7 +131,7 @@ TEST(Dry, HugePenaltyLeavesTheBestInfinityAlone) {
   }
   Candidates candidates;
   candidates.assign(std::vector<float>{kInf, 1});
-  Rng rng(1);
+  SeededRng rng(1);
   sampler->apply(candidates, history, rng);
   EXPECT_EQ(candidates.max_logit(), kInf);
 }

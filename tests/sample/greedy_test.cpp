@@ -7,7 +7,7 @@ namespace {
 Candidate choose(const std::vector<float>& logits) {
   Candidates candidates;
   candidates.assign(logits);
-  Rng rng(1);
+  SeededRng rng(1);
   make_with(make_greedy, {})->apply(candidates, History(0), rng);
   return candidates.selected().value_or(Candidate{-1, 0, 0});
 }
@@ -27,6 +27,14 @@ TEST(Greedy, TieGoesToTheLowestId) {
 }
 
 TEST(Greedy, TakesPlusInfinityAndPassesOverNan) { EXPECT_EQ(choose({kNan, 1, kInf, 3e38f}).id, 2); }
+
+TEST(Greedy, UsesNoRandomNumber) {
+  Candidates candidates;
+  candidates.assign(std::vector<float>{1, 2});
+  SeededRng rng(3), fresh(3);
+  make_with(make_greedy, {})->apply(candidates, History(0), rng);
+  EXPECT_EQ(rng.next_double(), fresh.next_double());
+}
 
 TEST(Greedy, SelectsNothingWhereNothingIsLeft) { EXPECT_EQ(choose({kNan, -kInf}).id, -1); }
 

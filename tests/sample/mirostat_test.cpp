@@ -87,6 +87,17 @@ TEST(Mirostat, SurvivesEndlessCertainty) {
   }
 }
 
+TEST(Mirostat, OneCandidateUsesNoRandomNumber) {
+  for (const Make make : {make_mirostat, make_mirostat_v2}) {
+    Candidates candidates;
+    candidates.assign(std::vector<float>{-kInf, 4});
+    SeededRng rng(3), fresh(3);
+    make_with(make, {})->apply(candidates, History(0), rng);
+    EXPECT_EQ(candidates.selected()->id, 1);
+    EXPECT_EQ(rng.next_double(), fresh.next_double());
+  }
+}
+
 TEST(Mirostat, ResetStartsTheControlOver) {
   for (const int32_t version : {1, 2}) {
     SamplerParams params = seeded();

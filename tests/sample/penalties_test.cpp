@@ -15,7 +15,7 @@ std::map<int32_t, float> penalised(const SamplerParams& params, const std::vecto
   }
   Candidates candidates;
   candidates.assign(logits);
-  Rng rng(1);
+  SeededRng rng(1);
   sampler->apply(candidates, history, rng);
   std::map<int32_t, float> result;
   for (const Candidate& item : candidates.items()) result[item.id] = item.logit;
@@ -54,7 +54,7 @@ TEST(Penalties, ResetForgetsTheText) {
   sampler->reset();
   Candidates candidates;
   candidates.assign(std::vector<float>{4, 4});
-  Rng rng(1);
+  SeededRng rng(1);
   sampler->apply(candidates, history, rng);
   EXPECT_EQ(candidates.items()[0].logit, 4);
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/rng.h"
 #include "tessera/sample/chain.h"
 #include "tests/support/testing.h"
 
@@ -46,7 +47,7 @@ inline std::map<int32_t, double> apply(Make make, const SamplerParams& params, c
                                        uint64_t seed = 1) {
   Candidates candidates;
   candidates.assign(logits);
-  Rng rng(seed);
+  SeededRng rng(seed);
   if (const auto sampler = make_with(make, params, logits.size())) sampler->apply(candidates, History(0), rng);
   candidates.softmax();
   std::map<int32_t, double> probs;

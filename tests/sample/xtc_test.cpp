@@ -26,7 +26,7 @@ TEST(Xtc, RemovesNothingThatMinKeepNeeds) {
 TEST(Xtc, HappensWithItsProbability) {
   const SamplerParams params = {.xtc_probability = 0.3f, .xtc_threshold = 0.1f};
   const auto sampler = make_with(make_xtc, params, 4);
-  Rng rng(6);
+  SeededRng rng(6);
   int n_happened = 0;
   for (int i = 0; i < 10000; ++i) {
     Candidates candidates;
@@ -35,6 +35,36 @@ TEST(Xtc, HappensWithItsProbability) {
     n_happened += candidates.items().size() == 2 ? 1 : 0;
   }
   EXPECT_NEAR(n_happened, 3000, 4 * 46);  // the deviation of a binomial (10000, 0.3) is 46
+}
+
+/// Whether XTC removed tokens, for n_tokens tokens of which every other one has a single candidate if `with_single`.
+std::vector<bool> xtc_outcomes(Sampler& sampler, bool with_single) {
+  SeededRng unused(1);
+  std::vector<bool> outcomes;
+  for (int i = 0; i < 40; ++i) {
+    Candidates candidates;
+    if (with_single) {
+      candidates.assign(std::vector<float>{1});
+      sampler.apply(candidates, History(0), unused);
+    }
+    candidates.assign(logits_of(kXtcProbs));
+    sampler.apply(candidates, History(0), unused);
+    outcomes.push_back(candidates.items().size() == 2);
+  }
+  SeededRng fresh(1);
+  EXPECT_EQ(unused.next_double(), fresh.next_double());
+  return outcomes;
+}
+
+TEST(Xtc, HasRandomNumbersOfItsOwnForTwoCandidatesAndMore) {
+  const SamplerParams params = {.seed = 9, .xtc_probability = 0.5f, .xtc_threshold = 0.1f};
+  const auto sampler = make_with(make_xtc, params, 4);
+  const auto outcomes = xtc_outcomes(*sampler, false);
+  EXPECT_NE(xtc_outcomes(*sampler, false), outcomes);  // it goes on with other numbers
+  sampler->reset();
+  EXPECT_EQ(xtc_outcomes(*sampler, true), outcomes);
+  SeededRng numbers(9);
+  for (const bool outcome : outcomes) EXPECT_EQ(outcome, numbers.next_float() <= 0.5f);
 }
 
 TEST(Xtc, OffAtZeroProbabilityAndAboveHalfThreshold) {

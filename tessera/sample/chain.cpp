@@ -28,8 +28,14 @@ std::vector<SamplerKind> steps_of(const SamplerParams& params) {
     steps.insert(steps.end(), {SamplerKind::temperature, is_greedy ? SamplerKind::greedy : version});
     return steps;
   }
-  steps.insert(steps.end(), params.order.begin(), params.order.end());
-  steps.push_back(is_greedy ? SamplerKind::greedy : SamplerKind::dist);
+  auto last = SamplerKind::dist;
+  for (const SamplerKind step : params.order) {
+    if (step == SamplerKind::adaptive_p)
+      last = step;  // it selects the token, so it can only be the last step
+    else
+      steps.push_back(step);
+  }
+  steps.push_back(is_greedy ? SamplerKind::greedy : last);
   return steps;
 }
 

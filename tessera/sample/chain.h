@@ -1,6 +1,6 @@
 // A chain of samplers, which turns logits into a token. It starts from the tokens that a mask allows, or from all, and
-// runs logit_bias, the steps in their order, then dist or greedy. With mirostat it runs logit_bias, temperature and
-// mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters,
+// runs logit_bias, the steps in their order, then dist, adaptive_p or greedy. With mirostat it runs logit_bias,
+// temperature and mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters,
 // seed, logits and accepted tokens give equal tokens on every run.
 #pragma once
 

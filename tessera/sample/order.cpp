@@ -21,7 +21,6 @@ struct UnbuiltSampler {
 };
 constexpr UnbuiltSampler kUnbuilt[] = {
     {"infill", 'i', "the sampler for fill-in-the-middle models"},
-    {"adaptive_p", 'a', "the sampler that steers towards a target probability"},
     {"grammar", '\0', "the constraint by a grammar"},
 };
 
@@ -60,7 +59,7 @@ std::span<const SamplerInfo> sampler_table() { return kSamplers; }
 std::vector<SamplerKind> default_order() {
   std::vector<SamplerKind> order;
   for (const SamplerInfo& info : kSamplers) {
-    if (info.letter != '\0') order.push_back(info.kind);
+    if (info.letter != '\0' && info.kind != SamplerKind::adaptive_p) order.push_back(info.kind);
   }
   return order;
 }

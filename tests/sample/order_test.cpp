@@ -47,7 +47,7 @@ TEST(SamplerOrder, HostileNameIsShownEscapedAndCut) {
 
 TEST(SamplerOrder, UnbuiltSamplerIsToldFromUnknown) {
   EXPECT_ERROR(parse_sampler_names("infill"), "fill-in-the-middle models, which is not supported");
-  EXPECT_ERROR(parse_sampler_letters("a"), "target probability, which is not supported");
+  EXPECT_ERROR(parse_sampler_letters("i"), "fill-in-the-middle models, which is not supported");
   const auto result = parse_sampler_names("grammar");
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code(), ErrorCode::unsupported);
@@ -56,6 +56,14 @@ TEST(SamplerOrder, UnbuiltSamplerIsToldFromUnknown) {
 TEST(SamplerOrder, SamplersOfTheChainsEndsCannotBeArranged) {
   EXPECT_ERROR(parse_sampler_names("greedy"), "not a step to arrange");
   EXPECT_ERROR(parse_sampler_names("mirostat_v2"), "not a step to arrange");
+}
+
+TEST(SamplerOrder, AdaptivePIsAStepThatMustBeNamed) {
+  const std::vector<SamplerKind> want = {SamplerKind::adaptive_p, SamplerKind::top_k};
+  ASSERT_OK_AND_ASSIGN(const auto by_name, parse_sampler_names("adaptive_p;top_k"));
+  ASSERT_OK_AND_ASSIGN(const auto by_letter, parse_sampler_letters("ak"));
+  EXPECT_EQ(by_name, want);
+  EXPECT_EQ(by_letter, want);
 }
 
 TEST(SamplerOrder, StepMayNotRepeat) {

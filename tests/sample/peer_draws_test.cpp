@@ -88,5 +88,22 @@ TEST(PeerDraws, OfMirostatGoByLogit) {
             (std::vector{8, 3, 8, 8, 4, 3, 4, 4, 3, 8, 3, 8, 5, 3, 5, 8, 8, 3, 3, 4, 4, 3, 5, 3}));
 }
 
+TEST(PeerDraws, OfAdaptivePKeepTheOrderOfTheListBefore) {
+  const auto set = [](SamplerParams& params) {
+    params.top_k = 9;
+    params.min_p = 0.05f;
+    params.temp = 0.8f;
+    params.adaptive_target = 0.3f;
+  };
+  EXPECT_EQ(draws({SamplerKind::top_k, SamplerKind::min_p, SamplerKind::temperature, SamplerKind::adaptive_p}, set),
+            (std::vector{8, 3, 8, 4, 3, 3, 3, 3, 3, 4, 3, 4, 5, 3, 0, 4, 4, 3, 3, 4, 3, 3, 7, 3}));
+  const auto set_alone = [](SamplerParams& params) {
+    params.adaptive_target = 0.05f;
+    params.adaptive_decay = 0.5f;
+  };
+  EXPECT_EQ(draws({SamplerKind::adaptive_p}, set_alone),
+            (std::vector{7, 1, 7, 6, 4, 0, 5, 2, 1, 6, 0, 7, 9, 0, 9, 6, 5, 0, 0, 6, 2, 0, 9, 1}));
+}
+
 }  // namespace
 }  // namespace tessera::sample

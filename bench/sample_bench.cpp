@@ -6,7 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "tessera/base/rng.h"
 #include "tessera/sample/chain.h"
+#include "tessera/sample/log_probs.h"
 
 namespace tessera::sample {
 namespace {
@@ -60,12 +62,28 @@ void BM_DistOverAll(benchmark::State& state) { run(state, {.order = {}}); }
 
 void BM_MirostatV2(benchmark::State& state) { run(state, {.mirostat = 2}); }
 
+/// The denominator of the softmax and the 20 most probable tokens.
+void BM_LogProbs(benchmark::State& state) {
+  const auto logits = random_logits(state.range(0), 2);
+  TopLogProbs top;
+  for (auto _ : state) benchmark::DoNotOptimize(top.find(logits, softmax_sum(logits), 20).data());
+  state.SetBytesProcessed(state.iterations() * state.range(0) * static_cast<int64_t>(sizeof(float)));
+}
+
+void BM_SoftmaxSum(benchmark::State& state) {
+  const auto logits = random_logits(state.range(0), 2);
+  for (auto _ : state) benchmark::DoNotOptimize(softmax_sum(logits));
+  state.SetBytesProcessed(state.iterations() * state.range(0) * static_cast<int64_t>(sizeof(float)));
+}
+
 BENCHMARK(BM_DefaultChain)->Arg(32000)->Arg(128256)->Arg(262144)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_Greedy)->Arg(128256)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_PenaltiesAndDry)->Arg(128256)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_TopPOverAll)->Arg(128256)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_DistOverAll)->Arg(128256)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_MirostatV2)->Arg(128256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_LogProbs)->Arg(150000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_SoftmaxSum)->Arg(150000)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace tessera::sample

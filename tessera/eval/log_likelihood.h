@@ -1,5 +1,5 @@
-// Computes the log-likelihood of tokens from rows of logits. The softmax over the vocabulary is one pass over each row,
-// which stores only sums. Rows are distributed over threads. The bits do not depend on the number of threads.
+// Computes the log-likelihood of tokens from rows of logits. Rows are distributed over threads. The bits do not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,9 @@
 
 #include "tessera/base/function_ref.h"
 #include "tessera/base/thread_pool.h"
+#include "tessera/sample/log_probs.h"
 
 namespace tessera::eval {
-
-/// The denominator of the softmax: log p(i) = (logits[i] - highest) - log_sum.
-struct SoftmaxSum {
-  float highest = 0;
-  double log_sum = 0;  // of exp(logit - highest); NaN if a logit is NaN or +infinity, or all are -infinity
-
-  double log_p(float logit) const { return (static_cast<double>(logit) - static_cast<double>(highest)) - log_sum; }
-};
-
-/// Computes the denominator. Requires at least one logit.
-SoftmaxSum softmax_sum(std::span<const float> logits);
 
 /// Returns -log p(token) under softmax(logits), for a token in range. Not finite if the logits are not, or if p is 0.
 double negative_log_likelihood(std::span<const float> logits, int32_t token);

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "tessera/base/index.h"
+#include "tessera/base/vector_math.h"
 #include "tessera/eval/log_likelihood.h"
-#include "tessera/eval/vector_math.h"
 
 namespace tessera::eval {
 
@@ -95,7 +95,7 @@ size_t first_top(const RowGrid& row, std::span<const float> logits) {
 }  // namespace
 
 Result<RowGrid> row_grid(std::span<const float> logits) {
-  const SoftmaxSum sum = softmax_sum(logits);
+  const sample::SoftmaxSum sum = sample::softmax_sum(logits);
   if (!std::isfinite(sum.log_sum)) return fail(ErrorCode::format, "a logit is not a finite number");
   const auto [lowest, highest] = extremes_of(logits);
   RowGrid row;

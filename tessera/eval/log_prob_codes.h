@@ -8,8 +8,8 @@
 #include <span>
 
 #include "tessera/base/result.h"
+#include "tessera/base/vector_math.h"
 #include "tessera/eval/log_likelihood.h"
-#include "tessera/eval/vector_math.h"
 
 namespace tessera::eval {
 
@@ -27,7 +27,7 @@ struct LogProbGrid {
 
 /// A row's softmax, its grid, and the conversion of its logits to the grid.
 struct RowGrid {
-  SoftmaxSum softmax;
+  sample::SoftmaxSum softmax;
   LogProbGrid grid;
   float lowest = 0;   // the logit of code 0
   float inverse = 0;  // codes per unit of logit; 0 if all logits are equal

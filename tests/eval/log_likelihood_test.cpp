@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "tessera/base/rng.h"
-#include "tessera/eval/vector_math.h"
+#include "tessera/base/vector_math.h"
 #include "tests/support/numbers.h"
 #include "tests/support/testing.h"
 
@@ -15,7 +15,6 @@ namespace tessera {
 namespace {
 
 using eval::negative_log_likelihood;
-using eval::softmax_sum;
 using testing::kInf;
 using testing::kNaN;
 
@@ -31,14 +30,14 @@ TEST(Exp4, IsExpToTwoUnitsInTheLastPlace) {
   double worst = 0;
   for (int i = 0; i < 1'000'000; ++i) {
     const float x = rng.next_float(-86.9f, 88.0f);
-    const double want = std::exp(static_cast<double>(x)), got = static_cast<double>(eval::exp4(eval::splat(x))[0]);
+    const double want = std::exp(static_cast<double>(x)), got = static_cast<double>(exp4(splat(x))[0]);
     worst = std::max(worst, std::fabs(got - want) / want);
   }
   EXPECT_LT(worst, 2 * 0x1p-24 * 2);  // a ULP is at most 2^-23 of the value
 }
 
 TEST(Exp4, EdgesAndNan) {
-  const eval::F32x4 y = eval::exp4(eval::F32x4{0.0f, -87.5f, -kInf, kNaN});
+  const F32x4 y = exp4(F32x4{0.0f, -87.5f, -kInf, kNaN});
   EXPECT_EQ(y[0], 1.0f);
   EXPECT_EQ(y[1], 0.0f);
   EXPECT_EQ(y[2], 0.0f);
@@ -46,31 +45,11 @@ TEST(Exp4, EdgesAndNan) {
 }
 
 TEST(Round4, HalvesToEvenAndLargeNumbersStay) {
-  const eval::F32x4 y = eval::round4(eval::F32x4{2.5f, -3.5f, 1e9f, -kInf});
+  const F32x4 y = round4(F32x4{2.5f, -3.5f, 1e9f, -kInf});
   EXPECT_EQ(y[0], 2.0f);
   EXPECT_EQ(y[1], -4.0f);
   EXPECT_EQ(y[2], 1e9f);
   EXPECT_EQ(y[3], -kInf);
-}
-
-TEST(SoftmaxSum, IsThatOfDoublesForAnyLength) {
-  for (const size_t n : {1, 2, 3, 4, 5, 255, 256, 259, 1000, 32001}) {
-    const std::vector<float> logits = random_logits(n, n);
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - 20);
-    // The error of exp is at most 2 ULP, that of a sum of 64 floats per lane at most 64 half ULP.
-    EXPECT_NEAR(softmax_sum(logits).log_p(1.5f), 1.5 - (std::log(sum) + 20), 5e-6) << n;
-  }
-}
-
-TEST(SoftmaxSum, IsNotFiniteWhereALogitIsNot) {
-  for (const float bad : {kNaN, kInf})
-    for (size_t place = 0; place < 7; ++place) {
-      std::vector<float> logits(7, 1.0f);
-      logits[place] = bad;
-      EXPECT_FALSE(std::isfinite(softmax_sum(logits).log_sum)) << bad << " at " << place;
-    }
-  EXPECT_FALSE(std::isfinite(softmax_sum(std::vector<float>(5, -kInf)).log_sum));
 }
 
 TEST(NegativeLogLikelihood, HandCases) {

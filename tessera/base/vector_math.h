@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-namespace tessera::eval {
+namespace tessera {
 
 using F32x4 = float __attribute__((vector_size(16)));
 using I32x4 = int32_t __attribute__((vector_size(16)));
@@ -102,4 +102,4 @@ inline Extremes extremes_of(std::span<const float> x) {
   return result;
 }
 
-}  // namespace tessera::eval
+}  // namespace tessera

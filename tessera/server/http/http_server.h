@@ -23,11 +23,11 @@ struct HttpLimits {
   size_t body_bytes = 32 << 20;
   size_t held_bytes = 256 << 20;  // bodies and answers of all connections
   int64_t head_ms = 10'000;
-  int64_t body_stall_ms = 30'000;   // without progress
-  int64_t body_ms = 300'000;        // in all
-  int64_t idle_ms = 75'000;         // between requests
-  int64_t n_requests = 10'000;      // per connection
-  size_t stray_bytes = 16 << 10;    // bytes kept that arrive while a request is being answered
+  int64_t body_stall_ms = 30'000;  // without progress
+  int64_t body_ms = 300'000;       // in all
+  int64_t idle_ms = 75'000;        // between requests
+  int64_t n_requests = 10'000;     // per connection
+  size_t stray_bytes = 16 << 10;   // bytes kept that arrive while a request is being answered
 };
 
 struct HttpOptions {
@@ -59,6 +59,7 @@ struct HttpCounts {
   int64_t n_idle = 0;       // kept alive between requests
   int64_t n_accepted = 0;   // since the start
   int64_t n_refused = 0;    // since the start: closed for want of a connection
+  size_t n_held_bytes = 0;  // bodies and unsent answers; HttpLimits::held_bytes is the limit
 };
 
 class HttpServer {

@@ -32,9 +32,9 @@ class Router {
   void add(Route route);
 
   struct Match {
-    const Route* route = nullptr;             // null: none for this method and path
+    const Route* route = nullptr;              // null: none for this method and path
     std::vector<std::string> path_segments{};  // see HttpRequest
-    std::string allow{};                      // the methods of the path, for 405 and OPTIONS; empty: an unknown path
+    std::string allow{};                       // the methods of the path, for 405 and OPTIONS; empty: an unknown path
   };
   Match find(std::string_view method, std::string_view path) const;
 

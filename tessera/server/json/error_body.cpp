@@ -15,7 +15,7 @@ struct AnthropicRow {
   std::string_view type;
 };
 constexpr AnthropicRow kAnthropicTypes[] = {
-    {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"}, {413, "request_too_large"},
+    {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},  {413, "request_too_large"},
     {429, "rate_limit_error"},     {500, "api_error"},        {503, "overloaded_error"}, {529, "overloaded_error"},
 };
 

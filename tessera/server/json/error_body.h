@@ -19,8 +19,8 @@ enum class Dialect : uint8_t {
 
 Dialect dialect_of_path(std::string_view path);
 
-/// The status that a client of a dialect gets: Anthropic's for an overloaded server is 529, Ollama's for a full queue is
-/// 503.
+/// The status that a client of a dialect gets: Anthropic's for an overloaded server is 529, Ollama's for a full queue
+/// is 503.
 int dialect_status(int status, Dialect dialect);
 
 /// The body of an error. request_id is a part of Anthropic's.

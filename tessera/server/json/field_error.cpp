@@ -35,8 +35,8 @@ FieldError field_error_of(const Error& error, std::string param) {
 FieldError context_overflow_error(int64_t n_prompt_tokens, int64_t n_ctx) {
   FieldError refusal;
   refusal.type = "exceed_context_size_error";
-  refusal.message = fmt::format(
-      "request ({} tokens) exceeds the available context size ({} tokens), try increasing it", n_prompt_tokens, n_ctx);
+  refusal.message = fmt::format("request ({} tokens) exceeds the available context size ({} tokens), try increasing it",
+                                n_prompt_tokens, n_ctx);
   refusal.overflow = ContextOverflow{n_prompt_tokens, n_ctx};
   return refusal;
 }

@@ -42,10 +42,10 @@ FieldError field_error_of(const Error& error, std::string param);
 FieldError context_overflow_error(int64_t n_prompt_tokens, int64_t n_ctx);
 
 /// TESSERA_READ(expr): returns from the enclosing function with the FieldError of expr, if any.
-#define TESSERA_READ(expr)                                                                       \
-  do {                                                                                           \
-    if (auto tessera_result = (expr); !tessera_result) [[unlikely]]                              \
-      return std::unexpected<::tessera::server::FieldError>(std::move(tessera_result).error());  \
+#define TESSERA_READ(expr)                                                                      \
+  do {                                                                                          \
+    if (auto tessera_result = (expr); !tessera_result) [[unlikely]]                             \
+      return std::unexpected<::tessera::server::FieldError>(std::move(tessera_result).error()); \
   } while (false)
 
 }  // namespace tessera::server

@@ -71,8 +71,8 @@ std::unexpected<FieldError> wrong_value(const FieldPath& path, const Json& value
 std::unexpected<FieldError> refuse_field(const FieldPath& path, std::string_view reason) {
   FieldError error;
   error.param = path.text();
-  error.message = error.param.empty() ? fmt::format("The body: {}", reason)
-                                      : fmt::format("Field '{}': {}", error.param, reason);
+  error.message =
+      error.param.empty() ? fmt::format("The body: {}", reason) : fmt::format("Field '{}': {}", error.param, reason);
   return std::unexpected(std::move(error));
 }
 

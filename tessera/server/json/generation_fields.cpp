@@ -123,8 +123,7 @@ class FieldStore {
   }
   template <class T>
   FieldResult<> integer(T& member) {
-    const auto number =
-        read_integer(value_, path_, static_cast<int64_t>(range_.min), static_cast<int64_t>(range_.max));
+    const auto number = read_integer(value_, path_, static_cast<int64_t>(range_.min), static_cast<int64_t>(range_.max));
     if (!number) return std::unexpected(number.error());
     member = static_cast<T>(*number);
     return {};
@@ -203,8 +202,7 @@ FieldResult<> settle(GenerationFields& fields, const GenerationFields& defaults)
     fields.n_predict = defaults.n_predict;
   if (!fields.grammar.empty() && !fields.json_schema.empty())
     return refuse_field({.name = "grammar"}, "beside json_schema, want only one of the two");
-  if (const auto valid = sample::validate(sampling); !valid)
-    return std::unexpected(field_error_of(valid.error(), ""));
+  if (const auto valid = sample::validate(sampling); !valid) return std::unexpected(field_error_of(valid.error(), ""));
   return {};
 }
 
@@ -245,8 +243,8 @@ FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const
   for (size_t row = 0; row < kNFields; ++row) {
     if (found[row].value == nullptr) continue;
     const FieldPath path{.name = found[row].name};
-    TESSERA_READ(std::visit(FieldStore(kFields[row], *found[row].value, path, limits, read.fields),
-                            kFields[row].target));
+    TESSERA_READ(
+        std::visit(FieldStore(kFields[row], *found[row].value, path, limits, read.fields), kFields[row].target));
   }
   TESSERA_READ(settle(read.fields, defaults));
   read.ignored = ignored.take();

@@ -91,10 +91,10 @@ void write_generation_settings(JsonWriter& writer, const GenerationFields& field
 #define TESSERA_WRITE_both(variable, name) \
   writer.key(name);                        \
   write_##variable(writer, from);
-#define TESSERA_WRITE_answer(variable, name)  \
-  if (place == SettingsPlace::answer) {       \
-    writer.key(name);                         \
-    write_##variable(writer, from);           \
+#define TESSERA_WRITE_answer(variable, name) \
+  if (place == SettingsPlace::answer) {      \
+    writer.key(name);                        \
+    write_##variable(writer, from);          \
   }
 #include "tessera/server/json/fields.def"
 #undef TESSERA_WRITE_none

@@ -14,9 +14,9 @@ namespace tessera::server {
 
 /// Values that are not fields of a request, or differ from what the client sent.
 struct SettingsContext {
-  int64_t seed = -1;                                 // the drawn one
-  std::span<const sample::LogitBias> logit_bias{};   // by id, with the bans of ignore_eos
-  std::string_view grammar{};                        // also that of a schema or of tools
+  int64_t seed = -1;                                // the drawn one
+  std::span<const sample::LogitBias> logit_bias{};  // by id, with the bans of ignore_eos
+  std::string_view grammar{};                       // also that of a schema or of tools
   bool grammar_lazy = false;
   std::string_view chat_format = "Content-only";
   std::string_view reasoning_format = "none";

@@ -9,7 +9,7 @@ namespace {
 
 // Memory of a value of the tree, with the header of an allocation (8 bytes, rounded to 16).
 constexpr size_t kArrayItemBytes = 16;
-constexpr size_t kMemberBytes = 48 + 8;         // key and value, and a place in the table of keys
+constexpr size_t kMemberBytes = 48 + 8;          // key and value, and a place in the table of keys
 constexpr size_t kContainerBytes = 32 + 16 + 4;  // its object, the header of its items, its entry in the shape
 constexpr size_t kStringBytes = 48;
 constexpr size_t kInlineChars = 15;  // longer strings have an allocation of their own

@@ -94,6 +94,9 @@ FieldResult<std::vector<int32_t>> tokenize_prompt(const PromptParts& prompt, con
       append_ids(*ids, tokens);
       continue;
     }
+    if (!vocab.has_text())
+      return std::unexpected(
+          field_error_of(Error(ErrorCode::unsupported, "the model has no vocabulary, want token ids"), path.text()));
     auto part = tokenizer.tokenize(std::get<std::string>(prompt[i]), {.add_special = i == 0, .parse_special = true});
     if (!part) return std::unexpected(field_error_of(part.error(), path.text()));
     // A text between others does not end the prompt.

@@ -96,7 +96,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
  private:
   struct Open {
     Json* container;
-    size_t n_items;                 // by the shape
+    size_t n_items;                  // by the shape
     std::optional<KeyTable> keys{};  // only of an object with many
   };
 

@@ -140,7 +140,8 @@ FieldResult<> read_samplers(const Json& value, const FieldPath& path, const Gene
     const auto texts = read_texts(value, path, kMaxSamplers, kMaxSamplerBytes);
     if (!texts) return std::unexpected(texts.error());
     for (size_t i = 0; i < texts->size(); ++i) {
-      if ((*texts)[i].empty() || (*texts)[i].contains(';')) return wrong_value(path.at(i), value[i], "a sampler's name");
+      if ((*texts)[i].empty() || (*texts)[i].contains(';'))
+        return wrong_value(path.at(i), value[i], "a sampler's name");
     }
     names = fmt::format("{}", fmt::join(*texts, ";"));
   } else if (!value.is_string()) {

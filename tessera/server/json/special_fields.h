@@ -6,7 +6,7 @@
 
 namespace tessera::server {
 
-#define TESSERA_SPECIAL_FIELD(shown, member, name, wants, aliases, dialects, help)                     \
+#define TESSERA_SPECIAL_FIELD(shown, member, name, wants, aliases, dialects, help)                      \
   FieldResult<> read_##member(const Json& value, const FieldPath& path, const GenerationLimits& limits, \
                               GenerationFields& fields);
 #include "tessera/server/json/fields.def"

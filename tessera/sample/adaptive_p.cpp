@@ -1,4 +1,5 @@
-// adaptive_p: draws a token whose probability is near a target (MrJackSpade and ddh0 2025, llama.cpp pull request 17927).
+// adaptive_p: draws a token whose probability is near a target (MrJackSpade and ddh0 2025, llama.cpp pull request
+// 17927).
 //
 // p is the probability before this step, and m the moving average of p over the drawn tokens. The average steers the
 // target, and the logits become a function of the distance to it:

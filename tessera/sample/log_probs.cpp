@@ -1,37 +1,33 @@
 // Sums of exponentials over a vocabulary, and the selection of the greatest logits.
 #include "tessera/sample/log_probs.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "tessera/base/vector_math.h"
+#include "tessera/isa/sets.h"
+#include "tessera/sample/kernels/softmax.h"
 
 namespace tessera::sample {
+
+#define TESSERA_INSTRUCTION_SET(name, usable) \
+  namespace name {                            \
+  const SoftmaxKernels& softmax_kernels();    \
+  }
+#include "tessera/isa/sets.def"
+
 namespace {
 
-// At most this many floats are summed in f32, so that the rounding error stays below that of the logits.
-constexpr size_t kSumBlock = 256;
-
-double sum_of_exp(std::span<const float> logits, float shift) {
-  double sum = 0;
-  size_t i = 0;
-  while (i + 4 <= logits.size()) {
-    F32x4 part = splat(0.0f);
-    for (const size_t end = std::min(logits.size() / 4 * 4, i + kSumBlock); i < end; i += 4)
-      part += exp4(load4(&logits[i]) - shift);
-    sum += sum_of(part);
-  }
-  for (; i < logits.size(); ++i) sum += static_cast<double>(exp4(splat(logits[i] - shift))[0]);
-  return sum;
-}
+constexpr const SoftmaxKernels& (*kKernelsOf[])() = {
+#define TESSERA_INSTRUCTION_SET(name, usable) name::softmax_kernels,
+#include "tessera/isa/sets.def"
+};
 
 }  // namespace
 
 SoftmaxSum softmax_sum(std::span<const float> logits) {
-  const float highest = extremes_of(logits).highest;
+  const SoftmaxKernels& kernels = kKernelsOf[isa::default_isa()]();
+  const float highest = kernels.greatest(logits.data(), logits.size());
   if (!std::isfinite(highest)) return {highest, static_cast<double>(NAN)};
-  // The sum also detects a NaN that the search for the maximum skipped.
-  return {highest, std::log(sum_of_exp(logits, highest))};
+  return {highest, std::log(kernels.sum_of_exp(logits.data(), logits.size(), highest))};
 }
 
 std::span<const TokenLogProb> TopLogProbs::find(std::span<const float> logits, const SoftmaxSum& sum, size_t n) {

@@ -23,7 +23,8 @@ std::vector<int32_t> draws(const Kinds& order, void (*set)(SamplerParams&)) {
 }
 
 TEST(PeerDraws, GoByIdWithoutASort) {
-  EXPECT_EQ(draws({}, [](auto&) {}), (std::vector{7, 2, 7, 4, 4, 1, 4, 3, 1, 5, 0, 5, 8, 0, 8, 5, 4, 0, 0, 4, 3, 0, 8, 3}));
+  EXPECT_EQ(draws({}, [](auto&) {}),
+            (std::vector{7, 2, 7, 4, 4, 1, 4, 3, 1, 5, 0, 5, 8, 0, 8, 5, 4, 0, 0, 4, 3, 0, 8, 3}));
 }
 
 TEST(PeerDraws, OfMinPGoById) {
@@ -84,8 +85,7 @@ TEST(PeerDraws, OfMirostatGoByLogit) {
     params.mirostat_tau = 1.6f;
     params.mirostat_eta = 0;
   };
-  EXPECT_EQ(draws({}, set),
-            (std::vector{8, 3, 8, 8, 4, 3, 4, 4, 3, 8, 3, 8, 5, 3, 5, 8, 8, 3, 3, 4, 4, 3, 5, 3}));
+  EXPECT_EQ(draws({}, set), (std::vector{8, 3, 8, 8, 4, 3, 4, 4, 3, 8, 3, 8, 5, 3, 5, 8, 8, 3, 3, 4, 4, 3, 5, 3}));
 }
 
 TEST(PeerDraws, OfAdaptivePKeepTheOrderOfTheListBefore) {

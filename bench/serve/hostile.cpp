@@ -108,6 +108,7 @@ std::vector<Hostile> grammar_rows() {
        TEXT(with(R"("json_schema":{"type":"string","minLength":1000000000})")),
        {400}},
       {"schema: remote $ref", kCompletion, TEXT(with(R"("json_schema":{"$ref":"http://127.0.0.1:1/x"})")), {400}},
+      {"schema: $ref cycle", kCompletion, TEXT(with(R"("json_schema":{"$ref":"#"})")), {400}},
       {"schema: enum of 100k values", kCompletion, TEXT(large_enum(100000)), {200, 400}, kLarge},
       {"grammar and schema", kCompletion, TEXT(with(R"("grammar":"root ::= \"a\"","json_schema":{})")), {400}},
   };
@@ -144,7 +145,7 @@ std::vector<Hostile> json_rows() {
 }
 
 std::vector<Hostile> field_rows() {
-  std::vector<Hostile> rows = {
+  return {
       {"n_probs 2^31-1", kCompletion, TEXT(with(R"("n_probs":2147483647)")), {400}},
       {"n_probs -5", kCompletion, TEXT(with(R"("n_probs":-5)")), {400}},
       {"id_slot 999", kCompletion, TEXT(with(R"("id_slot":999)")), {400}},
@@ -156,6 +157,8 @@ std::vector<Hostile> field_rows() {
       {"prompt id 2^63", kCompletion, TEXT(R"({"prompt":[9223372036854775808],"n_predict":1})"), {400}},
       {"n 1e9", kCompletion, TEXT(with(R"("n":1000000000)")), {400}},
       {"n_discard -1", kCompletion, TEXT(with(R"("n_discard":-1)")), {400}},
+      {"dry_allowed_length INT_MIN", kCompletion, TEXT(with(R"("dry_allowed_length":-2147483648)")), {400}},
+      {"top_n -1", "/rerank", TEXT(R"({"query":"a","documents":["b"],"top_n":-1})"), {400, 501}},
       {"stop [1,null]", kCompletion, TEXT(with(R"("stop":[1,null])")), {400}},
       {"response_format 5", kChat, TEXT(chat_with(R"("response_format":5)")), {400}},
       {"chat_parser from a client", kCompletion, TEXT(with(R"("chat_parser":{"a":"a"})")), {400}},
@@ -167,7 +170,6 @@ std::vector<Hostile> field_rows() {
       {"slot 2^40", "/slots/1099511627776?action=save", TEXT(R"({"filename":"x"})"), {400, 404, 501}},
       {"unknown path", "/no/such/path", TEXT("{}"), {404}},
   };
-  return rows;
 }
 
 std::vector<Hostile> wire_rows() {

@@ -159,6 +159,20 @@ class CancelStorm {
   Tally tally_;
 };
 
+/// Closes idle connections and returns the server's open files once they are at most n_wanted, or after a second.
+int64_t settled_fds(Context& context, int64_t n_wanted) {
+  context.client.close_idle();
+  int64_t n_fds = 0;
+  context.client.run_until(
+      [&] {
+        const auto state = read_process(context.options.pid);
+        n_fds = state ? state->n_fds : 0;
+        return n_fds <= n_wanted;
+      },
+      1);
+  return n_fds;
+}
+
 /// Returns the time to the first token under the load of the storm, from a few undisturbed streams.
 double typical_ttft_ms(Context& context) {
   ClosedLoop::Plan plan;
@@ -208,21 +222,20 @@ Report run_slow_readers(Context& context) {
 Report run_cancel(Context& context) {
   Report report;
   const double ttft_ms = typical_ttft_ms(context);
-  context.client.close_idle();
   wait_until_idle(context, context.real("limit"));
-  const auto before = read_process(context.options.pid);
   const double n_before = read_metric(context, "llamacpp:tokens_predicted_total");
+  const int64_t n_fds_before = settled_fds(context, 0);
   CancelStorm storm(context, ttft_ms);
   const bool ended = context.client.run_until([&] { return storm.is_done(); }, 3600);
   storm.add_to(report);
-  context.client.close_idle();
   const double idle_s = wait_until_idle(context, context.real("limit"));
   report.add("until_idle_s", idle_s);
   const double n_generated = read_metric(context, "llamacpp:tokens_predicted_total") - n_before;
   // Tokens that no client received: computed after a drop, or on their way when it happened.
   report.add("lost_tokens_per_drop", (n_generated - storm.n_tokens_received()) / storm.n_dropped());
-  const auto after = read_process(context.options.pid);
-  if (before && after) report.add("fds_left", static_cast<double>(after->n_fds - before->n_fds));
+  if (context.options.pid > 0) {
+    report.add("fds_left", static_cast<double>(settled_fds(context, n_fds_before) - n_fds_before));
+  }
   if (!ended) report.failures.push_back("streams still run after an hour");
   if (!std::isfinite(idle_s)) report.failures.push_back("the server is not idle after the limit");
   return report;

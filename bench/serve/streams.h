@@ -32,7 +32,7 @@ Request completion_request(const Completion& completion, const std::string& api_
 /// Measurements of many streams.
 struct Tally {
   Samples ttft_ms;       // from send() to the first token
-  Samples gap_ms;        // between tokens of one stream
+  Samples gap_ms;        // between tokens of one stream; 0 where one read brought both
   Samples total_ms;      // of completed streams
   int64_t n_tokens = 0;  // received, also of streams that failed later
   int64_t n_complete = 0;

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Compares the server with llama.cpp's: alternating runs (A B A B) on one core, medians, ratios.
+#   compare.sh [ROUNDS]     default 3
+# llama.cpp's server is not available as a program, but its library is. Its server's rate is the library's decode rate of
+# the same round group times a factor, which was measured once with both (the design sheet serve.md, section 10.3). The
+# ratios are thus estimates. The server runs on core 0, the client on core 1, the library on core 0.
+# Needs npm and two cores. Environment variables:
+#   BUILD_DIR  folder with the programs (default: build/release, built here)
+#   CACHE_DIR  folder for llama.cpp (default: build/bench)
+#   MODEL      GGUF file (default: stories260K, for which the factors hold)
+#   SERVER     command that serves at the port of a last argument "--port N" (default: tessera serve with 8 slots)
+#   SHORT      requests of the short scenario (default: 10000)
+set -euo pipefail
+rounds=${1:-3}
+. "$(dirname "$0")/../../scripts/common.sh"
+shared=$(realpath "${TESSERA_SHARED:-../shared}")
+cache=$(realpath -m "${CACHE_DIR:-build/bench}")
+model=${MODEL:-$shared/models/stories260K.gguf}
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
+  cmake --build "$BUILD_DIR" --target tessera serve_load >&2
+fi
+server=${SERVER:-"$BUILD_DIR/bin/tessera serve -m $model -np 8 -t 1"}
+port=${PORT:-18080}
+mkdir -p "$cache"
+
+peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+[ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
+[ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
+
+server_pid=
+stop_server() {
+  [ -z "$server_pid" ] && return
+  kill "$server_pid" 2>/dev/null || true
+  wait "$server_pid" 2>/dev/null || true
+  server_pid=
+}
+trap stop_server EXIT
+
+start_server() {
+  # shellcheck disable=SC2086  # the command has arguments
+  taskset -c 0 $server --port "$port" >"$cache/server.log" 2>&1 &
+  server_pid=$!
+  for _ in $(seq 300); do
+    if curl -fs "http://127.0.0.1:$port/health" >/dev/null; then return; fi
+    if ! kill -0 "$server_pid" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  echo "compare.sh: the server does not answer; its log:" >&2
+  tail -5 "$cache/server.log" >&2
+  exit 1
+}
+
+# ours SCENARIO FLAGS...: prints a run's tokens per second. A new server each time begins with empty caches.
+ours() {
+  start_server
+  taskset -c 1 "$BUILD_DIR/bench/serve_load" "$@" --port "$port" --json >"$cache/run.json" ||
+    { echo "compare.sh: failures of $*: $(sed 's/.*"failures":\(\[[^]]*\]\).*/\1/' "$cache/run.json")" >&2; exit 1; }
+  stop_server
+  sed 's/.*"median":{"tokens_per_s":\([0-9.e+]*\).*/\1/' "$cache/run.json" >"$cache/rate"
+}
+# Prints the library's decode rate.
+theirs() {
+  taskset -c 0 "$cache/peer_bench" "$peer" "$model" 16 64 1 5 2>/dev/null | awk '/^pp/ {print $5}' | median
+}
+median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+
+compare() {  # NAME FACTOR SCENARIO FLAGS...
+  local name=$1 factor=$2 a=() b=() round
+  for ((round = 0; round < rounds; ++round)); do
+    ours "${@:3}"
+    a+=("$(cat "$cache/rate")")
+    b+=("$(theirs)")
+  done
+  echo "$(printf '%s\n' "${a[@]}" | median) $(printf '%s\n' "${b[@]}" | median)" |
+    awk -v name="$name" -v f="$factor" -v a="${a[*]}" -v b="${b[*]}" \
+      '{printf "| %-25s | %9.0f | %9.0f | %6.2f | %9.0f | %5.2f | %s / %s |\n", name, $1, $2, f, $2 * f, $1 / ($2 * f), a, b}'
+}
+
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+echo "$cpu; $(basename "$model"); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
+echo "| scenario                  |   tessera |   library | factor | llama.cpp | ratio | samples: tessera / library |"
+echo "|---------------------------|----------:|----------:|-------:|----------:|------:|----------------------------|"
+compare "1 stream" 0.73 streams --streams 1 --requests 100 --tokens 64
+compare "8 streams" 0.67 streams --streams 8 --requests 400 --tokens 64
+compare "32 streams on 8 slots" 0.41 streams --streams 32 --requests 400 --tokens 64
+compare "short requests, 8 at once" 0.6 short --streams 8 --requests "${SHORT:-10000}" --tokens 8

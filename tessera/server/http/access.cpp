@@ -81,8 +81,8 @@ bool is_host_allowed(const HostRules& rules, std::string_view host) {
 
 bool is_origin_allowed(const CorsRules& rules, std::string_view origin) {
   return std::ranges::any_of(split_list(rules.origins), [&](std::string_view allowed) {
-    return allowed == "*" || equal_ignoring_case(allowed, origin) ||
-           (allowed == "localhost" && is_local_origin(origin));
+    if (allowed == "localhost") return is_local_origin(origin);
+    return allowed == "*" || equal_ignoring_case(allowed, origin);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <iterator>
 
 #include "tessera/server/http/head.h"
@@ -24,10 +25,22 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 
 }  // namespace
 
+std::string http_date(int64_t seconds) {
+  constexpr std::string_view kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::string_view kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const time_t time = seconds;
+  tm parts{};
+  gmtime_r(&time, &parts);
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[parts.tm_wday], parts.tm_mday,
+                     kMonths[parts.tm_mon], parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 std::string write_answer_head(const HttpAnswer& answer, const AnswerFraming& framing) {
   std::string out;
   out.reserve(512);
   fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", answer.status, status_phrase(answer.status));
+  if (!framing.date.empty()) append_field(out, "Date", framing.date);
   append_field(out, "Server", "tessera");
   append_field(out, "X-Request-Id", framing.request_id);
   append_field(out, "Request-Id", framing.request_id);

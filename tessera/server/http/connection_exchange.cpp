@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <exception>
 #include <iterator>
 #include <utility>
@@ -16,6 +17,17 @@ namespace tessera::server {
 namespace {
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+// The present date. Its text is made once a second on each thread that answers.
+std::string_view present_date() {
+  thread_local int64_t second = -1;
+  thread_local std::string text;
+  if (const int64_t now = std::time(nullptr); now != second) {
+    text = http_date(now);
+    second = now;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -60,8 +72,8 @@ void ConnectionExchange::release_body() {
 }
 
 void ConnectionExchange::start_answer(HttpAnswer& answer, bool is_stream) {
-  release_body();
-  AnswerFraming framing{.minor_version = minor_version_, .request_id = request_.id, .cors = &cors_};
+  AnswerFraming framing{
+      .minor_version = minor_version_, .request_id = request_.id, .date = present_date(), .cors = &cors_};
   if (!is_stream) framing.content_length = answer.body.size();
   drops_body_ = request_.method == "HEAD" || !status_has_body(answer.status);
   is_chunked_ = is_stream && !drops_body_ && minor_version_ > 0;
@@ -80,6 +92,7 @@ void ConnectionExchange::start_answer(HttpAnswer& answer, bool is_stream) {
 void ConnectionExchange::answer(HttpAnswer answer) {
   guarded([&] {
     if (state_ != State::fresh) return;
+    release_body();
     const bool has_bytes = request_.method != "HEAD" && status_has_body(answer.status);
     if (has_bytes && !shared_->held.take(answer.body.size())) {
       answer = shared_->write_problem({.status = 503,
@@ -96,6 +109,7 @@ void ConnectionExchange::answer(HttpAnswer answer) {
 void ConnectionExchange::begin_stream(HttpAnswer head) {
   guarded([&] {
     if (state_ != State::fresh) return;
+    release_body();
     const bool has_bytes = request_.method != "HEAD" && status_has_body(head.status);
     if (has_bytes) shared_->held.take_anyway(head.body.size());
     start_answer(head, true);

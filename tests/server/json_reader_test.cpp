@@ -35,8 +35,8 @@ void expect_refused_at(std::string_view text, size_t offset) {
 }
 
 TEST(JsonReader, KeepsValuesAndTheOrderOfKeys) {
-  const char* text =
-      R"({"z":[1,-2,2.5,true,false,null,"a\u00e9\ud83d\ude00\n"],"a":{"y":{},"b":[]},"m":18446744073709551615})";
+  const char* text = R"({"z":[1,-2,2.5,true,false,null,"a\u00e9\ud83d\ude00\n"],)"
+                     R"("a":{"y":{},"b":[]},"m":18446744073709551615})";
   const auto json = read_json(text);
   ASSERT_TRUE(json) << json.error().message;
   EXPECT_EQ(json->dump(), R"({"z":[1,-2,2.5,true,false,null,"aé😀\n"],"a":{"y":{},"b":[]},"m":18446744073709551615})");

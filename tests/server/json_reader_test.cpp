@@ -39,7 +39,8 @@ TEST(JsonReader, KeepsValuesAndTheOrderOfKeys) {
                      R"("a":{"y":{},"b":[]},"m":18446744073709551615})";
   const auto json = read_json(text);
   ASSERT_TRUE(json) << json.error().message;
-  EXPECT_EQ(json->dump(), R"({"z":[1,-2,2.5,true,false,null,"aé😀\n"],"a":{"y":{},"b":[]},"m":18446744073709551615})");
+  EXPECT_EQ(json->dump(), R"({"z":[1,-2,2.5,true,false,null,"aé😀\n"],)"
+                          R"("a":{"y":{},"b":[]},"m":18446744073709551615})");
 }
 
 TEST(JsonReader, ReadsScalarsAndWhiteSpace) {

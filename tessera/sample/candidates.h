@@ -29,10 +29,10 @@ struct Candidate {
 };
 
 /// The order of a sorted list: greater logit first, then lower id. It is a total order, so sorting has one possible
-/// result.
-inline bool better(const Candidate& a, const Candidate& b) {
+/// result. It is a function object, because sorts do not inline a pointer to a function.
+inline constexpr auto better = [](const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
+};
 
 /// Moves the first n items by `less` to items[0, n), in order. items[0, sorted) must already be the first ones.
 template <class T, class Less>

@@ -41,8 +41,8 @@ struct Lanes {
   return load(all);
 }
 
-/// exp(x) for x <= 0, and at most 2^-126 below -87. With t = x log2(e) it is 2^n 2^f for n = round(t) and f = t - n. 2^f
-/// is the Taylor series of exp(f ln 2) up to the sixth power, whose remainder is below 1.3e-7.
+/// exp(x) for x <= 0, and at most 2^-126 below -87. With t = x log2(e) it is 2^n 2^f for n = round(t) and f = t - n.
+/// 2^f is the Taylor series of exp(f ln 2) up to the sixth power, whose remainder is below 1.3e-7.
 [[gnu::always_inline]] inline Floats exp_nonpositive(Floats x) {
   constexpr float kShift = 0x1.8p23f;  // adding it leaves no fraction bits
   const Floats lowest = Floats{} - 126.0f;

@@ -267,9 +267,10 @@ TEST_F(HttpLimiting, SlowHeadsOnKeptConnectionsAreBoundedToo) {
     ASSERT_TRUE(clients.back().get("/health"));
     ASSERT_EQ(clients.back().read_answer().status, 200);
   }
-  for (HttpClient& client : clients) {
-    ASSERT_TRUE(client.send("G"));
-    ASSERT_TRUE(wait_until([&] { return server_->counts().n_idle < 5; }));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(wait_until([&] { return server_->counts().n_idle == 5 - i; }));
+    ASSERT_TRUE(clients[static_cast<size_t>(i)].send("G"));
+    ASSERT_TRUE(wait_until([&] { return server_->counts().n_idle == 4 - i; }));
   }
   EXPECT_EQ(clients[0].read_answer().status, 408);
 }

@@ -153,15 +153,18 @@ void Connection::receive(std::string_view bytes) {
 
 void Connection::process(std::string_view bytes) {
   is_processing_ = true;
-  const bool was_idle = phase == Phase::idle;
+  bool has_new_head = false;
   while (!bytes.empty() && descriptor_ != nullptr && exchange_ == nullptr && phase != Phase::closing) {
-    if (phase == Phase::idle) thread_.enter(*this, Phase::head);
+    if (phase == Phase::idle) {
+      thread_.enter(*this, Phase::head);
+      has_new_head = true;
+    }
     const size_t n = phase == Phase::head ? process_head(bytes) : process_body(bytes);
     bytes.remove_prefix(n);
   }
   is_processing_ = false;
   if (exchange_ != nullptr) stray_ += bytes;
-  if (was_idle && phase == Phase::head) thread_.limit_heads();
+  if (has_new_head && phase == Phase::head && descriptor_ != nullptr) thread_.limit_heads();
 }
 
 void Connection::flush() {

@@ -20,7 +20,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual ~Exchange() = default;
 
   const HttpRequest& request() const { return request_; }
-  /// Moves the body out of the request.
+  /// Moves the body out of the request. A body that was taken before the answer begins stops counting as held then.
   std::string take_body() { return std::move(request_.body); }
 
   /// Sends a whole answer. Exactly one answer() or begin_stream() per exchange.
@@ -28,10 +28,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   /// Begins an answer of unknown length. The body of the head is its first piece.
   virtual void begin_stream(HttpAnswer head) = 0;
-  /// Appends to a stream. Pieces that are written before the strand sends leave in one write.
+  /// Appends to a stream. Pieces that are written before the strand sends leave in one write. If unsent bytes of all
+  /// connections pass HttpLimits::held_bytes, the connection closes.
   virtual void write(std::string piece) = 0;
   virtual void end_stream() = 0;
-  /// Ends the connection without a proper end of the stream.
+  /// Ends the connection without a proper end of the stream. on_gone() is then not called.
   virtual void abort() = 0;
 
   /// Bytes of the stream that the system has not taken yet.

@@ -1,4 +1,4 @@
-// Who may use the HTTP server: checks at its start, keys, hosts, origins, TLS and Unix sockets.
+// Access to the HTTP server: checks at its start, keys, hosts, origins, TLS and Unix sockets.
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>

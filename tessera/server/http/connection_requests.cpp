@@ -81,6 +81,7 @@ std::optional<Connection::Refusal> Connection::check_head() {
     return Refusal{413, fmt::format("Body: {} bytes, limit {} (--max-body)", incoming_->head.content_length, limit)};
   incoming_->route = is_options ? nullptr : match.route;
   request.path_segments = std::move(match.path_segments);
+  if (match.route != nullptr) request.route = match.route->path;
   return std::nullopt;
 }
 

@@ -24,6 +24,7 @@ struct Client {
 struct HttpRequest {
   std::string method{};
   std::string path{};                        // percent-decoded, without --api-prefix and query
+  std::string route{};                       // the path of the route, as the router has it
   std::vector<HttpField> query{};            // percent-decoded, in order
   std::vector<HttpField> fields{};           // names in lower case, in order
   std::vector<std::string> path_segments{};  // the segments that matched {} in the path of the route

@@ -6,12 +6,12 @@
 namespace tessera::server {
 namespace {
 
-struct StatusRow {
+struct ErrorStatus {
   ErrorCode code;
   int status;
   const char* type;
 };
-constexpr StatusRow kStatuses[] = {
+constexpr ErrorStatus kStatuses[] = {
     {ErrorCode::unsupported, 501, "not_supported_error"},
     {ErrorCode::out_of_memory, 503, "unavailable_error"},
     {ErrorCode::internal, 500, "server_error"},
@@ -24,7 +24,7 @@ FieldError field_error_of(const Error& error, std::string param) {
   FieldError refusal;
   refusal.message = param.empty() ? error.message() : fmt::format("Field '{}': {}", param, error.message());
   refusal.param = std::move(param);
-  for (const StatusRow& row : kStatuses) {
+  for (const ErrorStatus& row : kStatuses) {
     if (row.code != error.code()) continue;
     refusal.status = row.status;
     refusal.type = row.type;

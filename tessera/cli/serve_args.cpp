@@ -1,0 +1,248 @@
+#include "tessera/cli/serve_args.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr int32_t kMaxSlots = 1024;
+constexpr int32_t kManySlots = 16, kFewSlots = 4;
+constexpr unsigned kFewCpus = 4;                      // below: few slots for a large model
+constexpr size_t kLargeModelBytes = size_t{4} << 30;  // its weights
+constexpr double kGuessedMacsPerSecond = 20e9;        // of a thread; the scheduler learns the real rate
+
+// The elements of a list with commas, trimmed; empty ones are left out.
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string_view item = text.substr(0, comma);
+    while (item.starts_with(' ')) item.remove_prefix(1);
+    while (item.ends_with(' ')) item.remove_suffix(1);
+    if (!item.empty()) items.emplace_back(item);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return items;
+}
+
+Setter set_list(std::vector<std::string>& target, std::string default_text = {}) {
+  return Setter(
+      [&target](std::string_view text) -> Result<> {
+        target = split_list(text);
+        return {};
+      },
+      std::move(default_text));
+}
+
+// A number of seconds for a member in milliseconds.
+Setter set_seconds(int64_t& target_ms, int64_t max_s) {
+  return Setter(
+      [&target_ms, max_s](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const int64_t seconds, parse_integer(text, 1, max_s));
+        target_ms = seconds * 1000;
+        return {};
+      },
+      std::to_string(target_ms / 1000));
+}
+
+Setter set_byte_count(size_t& target) {
+  return Setter(
+      [&target](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(target, parse_bytes(text));
+        return {};
+      },
+      fmt::format("{}K", target >> 10));
+}
+
+template <class T>
+Setter set_number(T& target, int64_t min, int64_t max) {
+  return Setter(
+      [&target, min, max](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const int64_t value, parse_integer(text, min, max));
+        target = static_cast<T>(value);
+        return {};
+      },
+      std::to_string(target));
+}
+
+Setter refuse(std::string_view reason) {
+  return [reason](std::string_view) -> Result<> { return fail(ErrorCode::invalid_argument, "{}", reason); };
+}
+
+}  // namespace
+
+void ServeArgs::add_to(FlagTable& table) {
+  model.add_to(table);
+  add_network_flags(table);
+  add_slot_flags(table);
+  context.add_to(table);
+  add_endpoint_flags(table);
+  add_limit_flags(table);
+  chat_template.add_to(table);
+  sampling.add_to(table);
+  add_peer_flags(table);
+}
+
+void ServeArgs::add_network_flags(FlagTable& table) {
+  server::HttpOptions& http = server.http;
+  table.common("--host", "ADDRESS,...", "addresses to listen on; a path that ends in .sock is a unix socket",
+               set_list(http.hosts, "127.0.0.1"));
+  table.common("--port", "N", "TCP port; 0: a free one", set_number(http.port, 0, 65535));
+  table.rare("--reuse-port", "", "let several processes listen on the port", set_switch(http.reuse_port));
+  table.rare("--api-prefix", "PATH", "prefix of all paths", set_string(http.api_prefix));
+  table.common("--api-key", "KEY,...", "keys of clients; with keys, only /health and the page are open to others",
+               set_list(http.api_keys));
+  table.rare("--api-key-file", "FILE",
+             "file with a key per line, with optional name= and best=", set_string(http.api_key_file));
+  table.rare("--insecure", "", "listen on other addresses than loopback without keys", set_switch(http.insecure));
+  table.rare("--allowed-hosts", "NAME,...", "names of this machine in URLs, beside those of loopback; any: all",
+             set_list(http.allowed_hosts));
+  table.rare("--ssl-key-file", "FILE", "private key for TLS (PEM)", set_string(http.tls_key_file));
+  table.rare("--ssl-cert-file", "FILE", "certificate for TLS (PEM)", set_string(http.tls_certificate_file));
+  table.rare("--cors-origins", "LIST", "web pages of other origins that may use the server",
+             set_string(http.cors_origins), "localhost; * with keys");
+  table.rare("--cors-methods", "LIST", "methods that they may use", set_string(http.cors_methods));
+  table.rare("--cors-headers", "LIST", "fields that they may send", set_string(http.cors_headers));
+  table.rare("--threads-http", "N", "I/O threads", set_number(http.n_threads, 1, 64), "1; 2 with 8 CPUs or more");
+}
+
+void ServeArgs::add_slot_flags(FlagTable& table) {
+  table.common("--parallel -np", "N", "slots: sequences that are computed at once", set_integer(n_slots, 1, kMaxSlots),
+               "16; 4 for a large model on few CPUs");
+  table.common("--predict -n --n-predict", "N", "most tokens of an answer; -1: no bound",
+               set_integer(n_predict, -1, INT32_MAX));
+  table.rare("--kv-unified -kvu", "", "let each slot use the whole context", set_switch(shares_context),
+             "on without -np");
+  table.rare("--kv-unified-per-slot", "N", "most tokens of a slot", set_integer(slot_context, 0, kMaxContext),
+             "no bound");
+  table.rare("--no-cont-batching -nocb", "", "compute one sequence at a time", set_switch(batches_slots, false));
+  table.rare(
+      "--step-target", "MS", "time that a step may take while tokens are being generated",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const float ms, parse_real(text, 1, 60'000));
+        scheduler.step_target_ms = static_cast<double>(ms);
+        return {};
+      },
+      "the larger of 50 and three steps without prompts");
+  table.rare("--reverse-prompt -r", "TEXT", "stop string of requests that have none; may be repeated",
+             [this](std::string_view text) -> Result<> {
+               stop.emplace_back(text);
+               return {};
+             });
+  table.rare("--special -sp", "", "special tokens are part of answers", set_switch(server.api.renders_special));
+}
+
+void ServeArgs::add_endpoint_flags(FlagTable& table) {
+  table.common("--metrics", "", "answer GET /metrics (Prometheus)", set_switch(server.api.has_metrics));
+  table.rare("--no-slots", "", "do not answer GET /slots", set_switch(server.api.has_slots, false));
+  table.rare("--props", "", "answer POST /props", set_switch(server.api.has_props));
+  table.common("--alias -a", "NAME,...", "names of the model for clients", set_list(aliases), "the file's name");
+  table.rare("--tags", "TEXT,...", "tags of the model for clients", set_list(tags));
+  table.rare("--sse-ping-interval", "S", "seconds between comments in silent streams; -1: none",
+             set_integer(server.api.defaults.sse_ping_interval_s, -1, 3600));
+}
+
+void ServeArgs::add_limit_flags(FlagTable& table) {
+  server::HttpLimits& http = server.http.limits;
+  server::QueueLimits& queue = scheduler.queue;
+  table.rare("--timeout -to", "S", "most time of a request", set_seconds(server.api.request_ms, 1'000'000));
+  table.rare("--max-connections", "N", "open connections", set_integer(http.n_connections, 1, 1'000'000));
+  table.rare("--max-body", "SIZE", "bytes of a request", set_byte_count(http.body_bytes));
+  table.rare("--http-memory", "SIZE", "bytes of all requests and answers", set_byte_count(http.held_bytes));
+  table.rare("--http-timeout", "S", "time for the head of a request", set_seconds(http.head_ms, 3600));
+  table.rare("--max-queue", "N", "requests that wait", set_integer(queue.n_tasks, 1, 1'000'000));
+  table.rare("--max-queue-client", "N", "requests of one client that wait",
+             set_integer(queue.n_client_tasks, 1, 1'000'000));
+  table.rare("--max-choices", "N", "answers to one prompt", set_integer(server.api.max_choices, 1, 4096));
+  table.rare("--max-logprobs", "N", "alternatives of a token", set_integer(server.api.max_logprobs, 0, 1000));
+  table.rare("--stream-buffer", "SIZE", "unsent bytes at which a stream pauses",
+             set_byte_count(scheduler.stream_buffer));
+  table.rare("--slow-reader-timeout", "S", "time without a byte read after which a stream ends",
+             set_seconds(scheduler.slow_reader_ms, 86'400));
+  table.rare("--drain-timeout", "S", "time for running requests after SIGTERM", set_integer(drain_s, 0, 86'400));
+}
+
+// Flags of llama-server that have no effect, or that this server does not offer on purpose.
+void ServeArgs::add_peer_flags(FlagTable& table) {
+  const auto ignore = [&](std::string names, std::string value) {
+    const std::string name = names.substr(0, names.find(' '));
+    table.rare(names, std::move(value), "ignored, for scripts of llama-server",
+               [this, name](std::string_view) -> Result<> {
+                 ignored.push_back(name);
+                 return {};
+               });
+  };
+  for (const char* name : {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj",
+                           "--jinja", "--cont-batching -cb", "--slots", "--no-webui", "--no-ui", "--no-log-prefix",
+                           "--no-log-timestamps", "--log-disable"})
+    ignore(name, "");
+  for (const char* name : {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-verbosity -lv",
+                           "--log-colors", "--cache-reuse"})
+    ignore(name, "X");
+  constexpr std::string_view kNotOffered =
+      "not offered: this server runs no commands, reads no files for clients and contacts no other host";
+  for (const char* name : {"--tools", "--mcp-servers-config", "--path"})
+    table.rare(name, "X", "not offered", refuse(kNotOffered));
+  for (const char* name : {"--agent", "--ui-mcp-proxy"}) table.rare(name, "", "not offered", refuse(kNotOffered));
+  table.rare("--mmproj", "FILE", "not offered", refuse("models for images and audio are not supported"));
+  table.rare("--model-draft -md", "FILE", "not offered", refuse("speculative decoding is not supported yet"));
+}
+
+Result<> ServeArgs::check() {
+  TESSERA_TRY(model.check());
+  TESSERA_TRY(context.check());
+  TESSERA_TRY(chat_template.check());
+  TESSERA_TRY(sampling.check());
+  if (server.http.tls_key_file.empty() != server.http.tls_certificate_file.empty())
+    return fail(ErrorCode::invalid_argument, "--ssl-key-file and --ssl-cert-file: give both or neither");
+  if (stop.size() > server::kMaxStopStrings)
+    return fail(ErrorCode::invalid_argument, "--reverse-prompt: {} texts, want at most {}", stop.size(),
+                server::kMaxStopStrings);
+  for (const std::string& text : stop)
+    if (text.empty() || text.size() > server::kMaxStopStringBytes)
+      return fail(ErrorCode::invalid_argument, "--reverse-prompt: {} bytes, want 1 to {}", text.size(),
+                  server::kMaxStopStringBytes);
+  std::ranges::sort(aliases);
+  const auto n_cpus = std::thread::hardware_concurrency();
+  server.n_workers = n_cpus >= 4 ? 2 : 1;
+  if (server.http.n_threads == 1 && n_cpus >= 8) server.http.n_threads = 2;
+  server::GenerationFields& defaults = server.api.defaults;
+  defaults.sampling = sampling.params;
+  defaults.ignore_eos = sampling.ignore_eos;
+  defaults.n_predict = static_cast<int32_t>(n_predict);
+  defaults.stop = stop;
+  return {};
+}
+
+int32_t ServeArgs::slots_for(size_t weight_bytes) const {
+  if (!batches_slots) return 1;
+  if (n_slots > 0) return n_slots;
+  const bool is_slow = std::thread::hardware_concurrency() < kFewCpus && weight_bytes > kLargeModelBytes;
+  return is_slow ? kFewSlots : kManySlots;
+}
+
+SessionOptions ServeArgs::session_options(int32_t slots) const {
+  SessionOptions session = context.session;
+  session.n_sequences = slots;
+  session.n_outputs = slots;
+  return session;
+}
+
+server::SchedulerOptions ServeArgs::scheduler_options(const Session& session) const {
+  server::SchedulerOptions options = scheduler;
+  options.n_slots = session.options().n_sequences;
+  options.n_batch = context.n_batch;
+  options.n_ubatch = session.options().n_ubatch;
+  options.slot_context = n_slots > 0 && !shares_context ? session.n_ctx() / options.n_slots : session.n_ctx();
+  if (slot_context > 0) options.slot_context = std::min(options.slot_context, slot_context);
+  options.n_sampling_threads = session.options().threads.n_threads;
+  const double rate = kGuessedMacsPerSecond * options.n_sampling_threads;
+  if (const auto cost = session.step_cost(1, 1)) options.token_ms = std::max(1e-3, cost->macs / rate * 1e3);
+  return options;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,49 @@
+// Flags of tessera serve. Names and defaults are those of llama-server, as far as it has them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/cli/model_args.h"
+#include "tessera/cli/sampling_args.h"
+#include "tessera/cli/template_args.h"
+#include "tessera/server/server.h"
+
+namespace tessera::cli {
+
+struct ServeArgs {
+  ModelArgs model{.may_be_bundled = true};
+  ContextArgs context;
+  SamplingArgs sampling;
+  TemplateArgs chat_template;
+  server::ServerOptions server;
+  server::SchedulerOptions scheduler;
+  int32_t n_slots = 0;          // 0: chosen by the machine and the model
+  bool shares_context = false;  // every slot may use the whole context
+  int64_t slot_context = 0;     // a bound for each slot; 0: none
+  bool batches_slots = true;    // false: one slot
+  int64_t n_predict = -1;
+  std::vector<std::string> aliases, tags;
+  std::vector<std::string> stop;  // -r
+  int64_t drain_s = 10;
+  std::vector<std::string> ignored;  // flags of llama-server without effect here
+
+  void add_to(FlagTable& table);
+  Result<> check();
+
+  /// The number of slots for a model with weights of these bytes.
+  int32_t slots_for(size_t weight_bytes) const;
+  /// The options of the model's session.
+  SessionOptions session_options(int32_t slots) const;
+  /// The options of the scheduler for a session. token_ms: the time of a token, guessed.
+  server::SchedulerOptions scheduler_options(const Session& session) const;
+
+ private:
+  void add_network_flags(FlagTable& table);
+  void add_limit_flags(FlagTable& table);
+  void add_endpoint_flags(FlagTable& table);
+  void add_slot_flags(FlagTable& table);
+  void add_peer_flags(FlagTable& table);
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,45 @@
+#include "tessera/server/api/chat_generation.h"
+
+#include <utility>
+
+namespace tessera::server {
+
+ChatGeneration::ChatGeneration(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange,
+                               const ChatPlan& plan)
+    : Generation(context, model, std::move(exchange), plan.generation.fields) {
+  for (int32_t i = 0; i < plan.generation.fields.n_choices; ++i) {
+    text::ReplyOptions options = plan.reply;
+    options.seed += static_cast<uint64_t>(i);
+    replies_.push_back({.parser = text::ReplyParser::create(plan.family, plan.tools, plan.generation_prompt, options)});
+  }
+}
+
+void ChatGeneration::on_token(Choice& choice, const TaskEvent& event) {
+  ParsedReply& parsed = replies_[choice.index];
+  const auto deltas = parsed.parser.feed(event.text);
+  bool reasons = false;
+  for (const text::ReplyDelta& delta : deltas) {
+    reasons |= delta.kind == text::ReplyDelta::Kind::reasoning;
+    parsed.answers |= delta.kind == text::ReplyDelta::Kind::content || delta.kind == text::ReplyDelta::Kind::call;
+  }
+  if (reasons && !parsed.answers) parsed.n_reasoning = choice.n_generated;
+  pass_on(choice, deltas);
+}
+
+void ChatGeneration::on_end(Choice& choice, const std::string& rest) {
+  text::ReplyParser& parser = replies_[choice.index].parser;
+  pass_on(choice, parser.feed(rest));
+  const bool is_whole = choice.end->reason == EndReason::eos || choice.end->reason == EndReason::stop_word;
+  text::Reply reply = parser.finish(is_whole ? text::ReplyEnd::stop : text::ReplyEnd::length);
+  pass_on(choice, parser.deltas());
+  replies_[choice.index].reply = std::move(reply);
+  if (streams()) on_reply_end(choice);
+}
+
+void ChatGeneration::pass_on(Choice& choice, std::span<const text::ReplyDelta> deltas) {
+  if (!streams()) return;
+  for (const text::ReplyDelta& delta : deltas)
+    if (delta.kind != text::ReplyDelta::Kind::warning) on_delta(choice, delta);
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,184 @@
+#include "tessera/server/api/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tessera/server/json/error_body.h"
+
+namespace tessera::server {
+
+Generation::Generation(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange,
+                       GenerationFields fields)
+    : context_(context),
+      model_(model),
+      exchange_(std::move(exchange)),
+      fields_(std::move(fields)),
+      streams_(fields_.stream),
+      last_write_(std::chrono::steady_clock::now()) {}
+
+FieldResult<> Generation::start(TaskSpec spec) {
+  n_open_ = spec.sequences.size();
+  choices_.resize(n_open_);
+  for (size_t i = 0; i < n_open_; ++i) {
+    choices_[i].index = static_cast<uint32_t>(i);
+    choices_[i].n_prompt = std::ssize(spec.sequences[i].prompt);
+  }
+  const auto self = shared_from_this();
+  spec.sink = self;
+  auto task = model_.scheduler().submit(std::move(spec));
+  if (!task) return std::unexpected(refusal_error(task.error()));
+  exchange_->on_gone([scheduler = &model_.scheduler(), weak = std::weak_ptr(*task)] {
+    if (const auto running = weak.lock()) scheduler->cancel(running);
+  });
+  if (!streams_) return {};
+  context_.streams().add(self);
+  exchange_->post([self, weak = std::weak_ptr(*task)] {
+    self->task_ = weak;
+    self->begin();
+  });
+  return {};
+}
+
+HttpAnswer Generation::new_answer() const {
+  HttpAnswer answer;
+  if (!ignored_fields_.empty()) answer.fields.push_back({"X-Ignored-Fields", ignored_fields_});
+  if (!streams_) return answer;
+  answer.content_type = stream_type();
+  answer.fields.push_back({"Cache-Control", "no-cache"});
+  answer.fields.push_back({"X-Accel-Buffering", "no"});
+  return answer;
+}
+
+void Generation::begin() {
+  if (std::exchange(has_begun_, true) || !streams_) return;
+  exchange_->begin_stream(new_answer());
+}
+
+void Generation::on_event(TaskEvent& event) {
+  if (has_failed_) return;
+  Choice& choice = choices_[event.sequence];
+  switch (event.kind) {
+    case TaskEvent::Kind::started:
+      choice.slot = event.slot;
+      choice.n_cached = event.n_cached;
+      on_started(choice);
+      return;
+    case TaskEvent::Kind::progress:
+      on_progress(choice, event);
+      return;
+    case TaskEvent::Kind::token:
+      if (event.token < 0) return;  // the end follows, with the error
+      collect(choice, event);
+      on_token(choice, event);
+      return;
+    case TaskEvent::Kind::ended:
+      end_choice(choice, event);
+      return;
+  }
+}
+
+void Generation::collect(Choice& choice, TaskEvent& event) {
+  ++choice.n_generated;
+  if (event.probs) choice.probs.push_back(std::move(*event.probs));
+  if (!event.text.empty() || !event.is_held) choice.n_settled_probs = choice.probs.size();
+  if (!choice.has_new_line) choice.has_new_line = event.text.find('\n') != std::string::npos;
+  if (!streams_) choice.text += event.text;
+  if (collects_tokens_) choice.tokens.push_back(event.token);
+}
+
+void Generation::end_choice(Choice& choice, TaskEvent& event) {
+  choice.end = std::move(event.end);
+  choice.n_cached = choice.end->n_cached;
+  --n_open_;
+  if (choice.end->reason == EndReason::failed) return fail(sequence_error(*choice.end));
+  // Tokens of a stop string are no part of the text.
+  if (choice.end->reason == EndReason::stop_word) choice.probs.resize(choice.n_settled_probs);
+  choice.n_settled_probs = choice.probs.size();
+  if (!streams_) choice.text += event.text;
+  on_end(choice, event.text);
+  if (n_open_ == 0) finish();
+}
+
+void Generation::finish() {
+  if (streams_) {
+    begin();
+    on_all_ended();
+    flush();
+    exchange_->end_stream();
+  } else {
+    HttpAnswer answer = new_answer();
+    answer.body = whole_answer();
+    exchange_->answer(std::move(answer));
+  }
+}
+
+// One error ends all sequences of the request.
+void Generation::fail(const FieldError& error) {
+  has_failed_ = true;
+  if (const auto task = task_.lock()) model_.scheduler().cancel(task);
+  if (!streams_ || !has_begun_) return answer_error(*exchange_, error);
+  out_ += error_piece(error);
+  flush();
+  exchange_->end_stream();
+}
+
+std::string Generation::error_piece(const FieldError& error) {
+  const HttpRequest& request = exchange_->request();
+  return error_event(error, dialect_of_path(request.path), request.id);
+}
+
+void Generation::flush() {
+  if (!streams_ || out_.empty()) return;
+  begin();
+  last_write_ = std::chrono::steady_clock::now();
+  exchange_->write(std::exchange(out_, {}));
+}
+
+bool Generation::ping(std::chrono::steady_clock::time_point now) {
+  if (n_open_ == 0 || has_failed_) return false;
+  if (fields_.sse_ping_interval_s < 0 || now - last_write_ < std::chrono::seconds(fields_.sse_ping_interval_s))
+    return true;
+  last_write_ = now;
+  exchange_->write(":\n\n");
+  return true;
+}
+
+Timings timings_of(const SequenceEnd& end) {
+  return {.n_cached = end.n_cached,
+          .n_prompt = end.n_prompt - end.n_cached,
+          .n_generated = end.n_generated,
+          .prompt_ms = end.prompt_ms,
+          .generation_ms = end.generation_ms,
+          .queue_ms = end.queue_ms,
+          .first_token_ms = end.first_token_ms,
+          .is_timed_out = end.reason == EndReason::time};
+}
+
+void write_timings(JsonWriter& writer, const Timings& timings) {
+  const auto per = [](double amount, double n) { return n > 0 ? amount / n : 0.0; };
+  const auto n_prompt = static_cast<double>(timings.n_prompt);
+  const auto n_steps = static_cast<double>(std::max<int64_t>(timings.n_generated - 1, 0));
+  writer.begin_object();
+  writer.member("cache_n", timings.n_cached);
+  writer.member("prompt_n", timings.n_prompt);
+  writer.member("prompt_ms", timings.prompt_ms);
+  writer.member("prompt_per_token_ms", per(timings.prompt_ms, n_prompt));
+  writer.member("prompt_per_second", per(n_prompt * 1e3, timings.prompt_ms));
+  writer.member("predicted_n", timings.n_generated);
+  writer.member("predicted_ms", timings.generation_ms);
+  writer.member("predicted_per_token_ms", per(timings.generation_ms, n_steps));
+  writer.member("predicted_per_second", per(n_steps * 1e3, timings.generation_ms));
+  if (timings.queue_ms >= 0) writer.member("queue_ms", timings.queue_ms);
+  if (timings.first_token_ms >= 0) writer.member("ttft_ms", timings.first_token_ms);
+  if (timings.is_timed_out) writer.member("timeout", true);
+  writer.end_object();
+}
+
+FieldError sequence_error(const SequenceEnd& end) {
+  if (end.is_overloaded)
+    return {.status = 503, .type = "unavailable_error", .message = end.error->message(), .retry_after_s = 1};
+  // Everything that a client can do wrong was found before, but for a grammar that nothing can follow.
+  return field_error_of(*end.error, {});
+}
+
+}  // namespace tessera::server

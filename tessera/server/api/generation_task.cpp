@@ -1,0 +1,162 @@
+#include "tessera/server/api/generation_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "tessera/engine/grammar_mask.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr float kBan = -std::numeric_limits<float>::infinity();
+
+std::unexpected<FieldError> grammar_error(const text::grammar::GrammarError& error, std::string field) {
+  return std::unexpected(FieldError{.message = fmt::format("Field '{}': {}", field, error.text()), .param = field});
+}
+
+// The grammar of the fields, or null.
+FieldResult<std::shared_ptr<const text::grammar::Grammar>> compile_grammar(const ServedModel& model,
+                                                                           const GenerationFields& fields) {
+  namespace grammar = text::grammar;
+  if (!fields.json_schema.empty()) {
+    auto compiled = grammar::Grammar::from_json_schema(fields.json_schema);
+    if (!compiled) return grammar_error(compiled.error(), "json_schema");
+    return std::move(*compiled);
+  }
+  if (fields.grammar.empty()) return nullptr;
+  const text::Vocab& vocab = model.vocab();
+  const grammar::FindToken find_token = [&vocab](std::string_view text) { return vocab.find(text); };
+  auto compiled = grammar::Grammar::from_gbnf(fields.grammar, find_token);
+  if (!compiled) return grammar_error(compiled.error(), "grammar");
+  return std::move(*compiled);
+}
+
+FieldResult<std::unique_ptr<GrammarMask>> create_mask(ServedModel& model, const GenerationPlan& plan) {
+  std::shared_ptr<const text::grammar::Grammar> grammar = plan.grammar;
+  if (!grammar) {
+    auto compiled = compile_grammar(model, plan.fields);
+    if (!compiled) return forward_error(compiled);
+    grammar = std::move(*compiled);
+  }
+  if (!grammar) return nullptr;
+  auto mask = GrammarMask::create(model.shared_engine(), model.mask_vocab(), std::move(grammar));
+  if (!mask) return std::unexpected(field_error_of(mask.error(), "grammar"));
+  return std::move(*mask);
+}
+
+SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) {
+  const GenerationFields& fields = plan.fields;
+  return {.prompt = {},
+          .chain = nullptr,
+          .n_predict = fields.n_predict,
+          .stop = fields.stop,
+          .renders_special = context.options().renders_special,
+          .n_probs = plan.n_probs,
+          .probs_after_sampling = fields.post_sampling_probs,
+          .n_indent = fields.n_indent,
+          .most_ms = fields.t_max_predict_ms,
+          .slot = fields.id_slot,
+          .reuses_cache = fields.cache_prompt,
+          .progress_tokens = fields.return_progress ? 1 : 0};
+}
+
+}  // namespace
+
+GenerationLimits generation_limits(const ApiContext& context, const ServedModel& model, const Client& client) {
+  return {.n_slots = model.options().scheduler.n_slots,
+          .max_choices = context.options().max_choices,
+          .max_logprobs = context.options().max_logprobs,
+          .best_priority = client.best_priority,
+          .n_vocab = model.facts().n_vocab,
+          .n_lora = 0};
+}
+
+FieldResult<std::vector<sample::LogitBias>> token_biases(const ServedModel& model, const GenerationFields& fields) {
+  std::vector<sample::LogitBias> biases;
+  for (const BiasEntry& entry : fields.logit_bias) {
+    if (const auto* id = std::get_if<int32_t>(&entry.token)) {
+      biases.push_back({*id, entry.bias});
+      continue;
+    }
+    const auto tokens = model.tokenizer().tokenize(std::get<std::string>(entry.token));
+    if (!tokens) return std::unexpected(field_error_of(tokens.error(), "logit_bias"));
+    for (const int32_t token : *tokens) biases.push_back({token, entry.bias});
+  }
+  if (fields.ignore_eos)
+    for (int32_t id = 0; id < static_cast<int32_t>(model.facts().n_vocab); ++id)
+      if (model.vocab().is_eog(id)) biases.push_back({id, kBan});
+  return biases;
+}
+
+void draw_seed(GenerationFields& fields) {
+  constexpr int64_t kRandom = 0xFFFFFFFF;
+  if (fields.sampling.seed < 0 || fields.sampling.seed == kRandom) fields.sampling.seed = std::random_device()();
+}
+
+FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, ServedModel& model, GenerationPlan plan) {
+  const auto n_choices = static_cast<size_t>(plan.fields.n_choices);
+  if (plan.prompts.size() > kMaxPrompts || plan.prompts.size() * n_choices > kMaxSequences)
+    return std::unexpected(
+        FieldError{.message = fmt::format("{} prompts with {} choices each: want at most {} prompts "
+                                          "and {} answers",
+                                          plan.prompts.size(), n_choices, kMaxPrompts, kMaxSequences),
+                   .param = "prompt"});
+  for (const std::vector<int32_t>& prompt : plan.prompts)
+    if (std::ssize(prompt) >= model.slot_context())
+      return std::unexpected(context_overflow_error(std::ssize(prompt), model.slot_context()));
+  auto biases = token_biases(model, plan.fields);
+  if (!biases) return forward_error(biases);
+  sample::SamplerParams sampling = plan.fields.sampling;
+  sampling.logit_bias = std::move(*biases);
+  auto mask = create_mask(model, plan);
+  if (!mask) return forward_error(mask);
+
+  std::vector<SequenceSpec> sequences;
+  for (std::vector<int32_t>& prompt : plan.prompts) {
+    const size_t first = sequences.size();
+    for (size_t choice = 0; choice < n_choices; ++choice) {
+      SequenceSpec spec = sequence_of(context, plan);
+      auto chain = sample::Chain::create(sampling, model.sampling_vocab(), static_cast<int32_t>(model.slot_context()));
+      if (!chain) return std::unexpected(field_error_of(chain.error(), {}));
+      spec.chain = std::move(*chain);
+      if (*mask) spec.chain->constrain((*mask)->clone());
+      for (const int32_t token : prompt)
+        if (auto accepted = spec.chain->accept_prompt(token); !accepted)
+          return std::unexpected(field_error_of(accepted.error(), "prompt"));
+      if (choice > 0 && spec.reuses_cache) spec.same_prompt_as = first;
+      spec.prompt = choice + 1 == n_choices ? std::move(prompt) : prompt;
+      sequences.push_back(std::move(spec));
+      ++sampling.seed;
+    }
+    sampling.seed = plan.fields.sampling.seed;
+  }
+  return sequences;
+}
+
+TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const GenerationFields& fields) {
+  const Client& client = exchange.request().client;
+  const Clock::time_point now = Clock::now();
+  int64_t most_ms = context.options().request_ms;
+  if (fields.timeout_ms > 0) most_ms = std::min<int64_t>(most_ms, fields.timeout_ms);
+  return {.client = client.name,
+          .priority = std::max(fields.priority, client.best_priority),
+          .deadline = now + std::chrono::milliseconds(most_ms),
+          .received = now,
+          .sequences = {},
+          .io_thread = exchange.io_thread(),
+          .sink = nullptr};
+}
+
+FieldError refusal_error(const Refusal& refusal) {
+  return {.status = refusal.is_clients_own ? 429 : 503,
+          .type = refusal.is_clients_own ? "rate_limit_error" : "unavailable_error",
+          .message = refusal.message,
+          .retry_after_s = refusal.retry_after_s};
+}
+
+}  // namespace tessera::server

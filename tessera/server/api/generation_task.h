@@ -1,0 +1,45 @@
+// From the fields of a request to a task of the scheduler: sampler chains, grammars, limits. Used by every dialect.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/server/api/context.h"
+#include "tessera/server/run/task.h"
+#include "tessera/text/grammar/grammar.h"
+
+namespace tessera::server {
+
+/// Prompts and settings of a generation.
+struct GenerationPlan {
+  std::vector<std::vector<int32_t>> prompts;                // each gets fields.n_choices sequences
+  GenerationFields fields;                                  // with a seed
+  std::shared_ptr<const text::grammar::Grammar> grammar{};  // of all sequences; null: that of the fields, if any
+  int32_t n_probs = -1;                                     // see SequenceSpec
+};
+
+/// The ranges of the fields for a client.
+GenerationLimits generation_limits(const ApiContext& context, const ServedModel& model, const Client& client);
+
+/// The biases of the fields by token, with the bans of ignore_eos. Texts have no special tokens. Errors: a text that
+/// the vocabulary cannot spell.
+FieldResult<std::vector<sample::LogitBias>> token_biases(const ServedModel& model, const GenerationFields& fields);
+
+/// Draws a seed where the fields ask for a random one.
+void draw_seed(GenerationFields& fields);
+
+/// Makes the sequences, prompt by prompt. Errors: a prompt that fills the context; more than kMaxSequences; those of
+/// the grammar and of the sampler chain.
+FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, ServedModel& model, GenerationPlan plan);
+
+/// A task for the exchange, without sink and sequences: client, priority and deadlines.
+TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const GenerationFields& fields);
+
+/// The refusal of a task by the scheduler.
+FieldError refusal_error(const Refusal& refusal);
+
+inline constexpr size_t kMaxPrompts = 2048;
+inline constexpr size_t kMaxSequences = 4096;
+
+}  // namespace tessera::server

@@ -1,0 +1,28 @@
+#include "tessera/server/api/live_streams.h"
+
+#include <utility>
+
+namespace tessera::server {
+
+void LiveStreams::add(std::weak_ptr<LiveStream> stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(std::move(stream));
+}
+
+void LiveStreams::tick() {
+  std::vector<std::shared_ptr<LiveStream>> alive;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(streams_, [&](const std::weak_ptr<LiveStream>& weak) {
+      std::shared_ptr<LiveStream> stream = weak.lock();
+      if (stream == nullptr || stream->exchange().is_gone()) return true;
+      alive.push_back(std::move(stream));
+      return false;
+    });
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (const std::shared_ptr<LiveStream>& stream : alive)
+    stream->exchange().post([stream, now] { static_cast<void>(stream->ping(now)); });
+}
+
+}  // namespace tessera::server

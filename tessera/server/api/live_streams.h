@@ -1,0 +1,35 @@
+// The streams that are open, so that silent ones get a comment from time to time: proxies and clients give up
+// connections on which nothing comes.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tessera/server/http/exchange.h"
+
+namespace tessera::server {
+
+/// A stream of events to a client. Its functions run on the strand of its exchange.
+class LiveStream {
+ public:
+  virtual ~LiveStream() = default;
+  /// Writes a comment if the stream was silent for as long as its client asked for. False: the stream has ended.
+  virtual bool ping(std::chrono::steady_clock::time_point now) = 0;
+  virtual Exchange& exchange() = 0;
+};
+
+class LiveStreams {
+ public:
+  void add(std::weak_ptr<LiveStream> stream);
+  /// Asks each stream to ping. Called about once a second, from any thread.
+  void tick();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<LiveStream>> streams_;
+};
+
+}  // namespace tessera::server

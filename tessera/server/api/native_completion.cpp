@@ -1,0 +1,211 @@
+#include "tessera/server/api/native_completion.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tessera/server/api/token_probs.h"
+#include "tessera/server/json/generation_settings.h"
+#include "tessera/server/json/prompt.h"
+#include "tessera/server/json/reader.h"
+#include "tessera/text/detokenize.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::server {
+
+namespace {
+
+class NativeGeneration final : public Generation {
+ public:
+  NativeGeneration(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange, GenerationFields fields,
+                   std::string settings, std::vector<std::string> prompts)
+      : Generation(context, model, std::move(exchange), std::move(fields)),
+        settings_(std::move(settings)),
+        prompts_(std::move(prompts)) {
+    collects_tokens_ = this->fields().return_tokens;
+  }
+
+ private:
+  void on_started(Choice& choice) override {
+    if (streams() && fields().return_progress) write_progress(choice, choice.n_cached, 0);
+  }
+
+  void on_progress(Choice& choice, const TaskEvent& event) override {
+    if (streams()) write_progress(choice, event.n_done, event.prompt_ms);
+  }
+
+  void write_progress(const Choice& choice, int64_t n_done, double ms) {
+    JsonWriter writer = begin_event(choice, "", {});
+    writer.key("prompt_progress").begin_object();
+    writer.member("total", choice.n_prompt).member("cache", choice.n_cached);
+    writer.member("processed", n_done).member("time_ms", ms).end_object();
+    end_event(writer);
+  }
+
+  void on_token(Choice& choice, const TaskEvent& event) override {
+    if (!streams()) return;
+    JsonWriter writer = begin_event(choice, event.text, std::span(&event.token, 1));
+    if (fields().timings_per_token) {
+      writer.key("timings");
+      write_timings(writer, {.n_cached = choice.n_cached,
+                             .n_prompt = choice.n_prompt - choice.n_cached,
+                             .n_generated = choice.n_generated,
+                             .prompt_ms = event.prompt_ms,
+                             .generation_ms = event.generation_ms});
+    }
+    if (choice.n_settled_probs > 0) {
+      writer.key("completion_probabilities");
+      write_probs(writer, choice);
+      choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
+      choice.n_settled_probs = 0;
+    }
+    end_event(writer);
+  }
+
+  void on_end(Choice& choice, const std::string& rest) override {
+    if (!streams()) return;
+    if (!rest.empty()) {
+      JsonWriter writer = begin_event(choice, rest, {});
+      end_event(writer);
+    }
+    out() += "data: ";
+    out() += filtered(final_object(choice));
+    out() += "\n\n";
+  }
+
+  std::string whole_answer() override {
+    if (choices().size() == 1) return filtered(final_object(choices().front()));
+    std::string answer = "[";
+    for (Choice& choice : choices()) {
+      if (answer.size() > 1) answer += ',';
+      answer += filtered(final_object(choice));
+    }
+    return answer + "]";
+  }
+
+  JsonWriter begin_event(const Choice& choice, std::string_view text, std::span<const int32_t> tokens) {
+    out() += "data: ";
+    JsonWriter writer(out());
+    writer.begin_object().member("index", choice.index).member("content", text);
+    writer.key("tokens").begin_array();
+    for (const int32_t token : tokens) writer.value(token);
+    writer.end_array();
+    writer.member("stop", false).member("id_slot", choice.slot);
+    writer.member("tokens_predicted", choice.n_generated).member("tokens_evaluated", choice.n_prompt);
+    return writer;
+  }
+
+  void end_event(JsonWriter& writer) {
+    writer.end_object();
+    out() += "\n\n";
+  }
+
+  void write_probs(JsonWriter& writer, const Choice& choice) {
+    const auto form = fields().post_sampling_probs ? ProbsForm::after_samplers : ProbsForm::raw;
+    writer.begin_array();
+    for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
+      write_token_probs(writer, one, model().tokenizer(), form);
+    writer.end_array();
+  }
+
+  std::string final_object(Choice& choice) {
+    const SequenceEnd& end = *choice.end;
+    const bool is_word = end.reason == EndReason::stop_word, is_eos = end.reason == EndReason::eos;
+    std::string object;
+    JsonWriter writer(object);
+    writer.begin_object();
+    writer.member("index", choice.index).member("content", choice.text);
+    writer.key("tokens").begin_array();
+    for (const int32_t token : choice.tokens) writer.value(token);
+    writer.end_array();
+    writer.member("id_slot", choice.slot).member("stop", true).member("model", model().facts().id);
+    writer.member("tokens_predicted", end.n_generated).member("tokens_evaluated", end.n_prompt);
+    writer.key("generation_settings").raw(settings_);
+    writer.member("prompt", prompts_[choice.index / static_cast<size_t>(fields().n_choices)]);
+    writer.member("has_new_line", choice.has_new_line);
+    writer.member("truncated", end.reason == EndReason::context_full);
+    writer.member("stop_type", is_eos ? "eos" : is_word ? "word" : "limit");
+    writer.member("stopping_word", end.stopping_word).member("tokens_cached", end.n_stored);
+    writer.key("timings");
+    write_timings(writer, timings_of(end));
+    if (!choice.probs.empty()) {
+      writer.key("completion_probabilities");
+      write_probs(writer, choice);
+    }
+    writer.end_object();
+    return object;
+  }
+
+  // Only the fields that the client asked for, under their paths.
+  std::string filtered(std::string object) const {
+    if (fields().response_fields.empty()) return object;
+    const Json whole = Json::parse(object, nullptr, false);
+    Json chosen = Json::object();
+    for (const std::string& path : fields().response_fields) {
+      const Json* place = &whole;
+      for (size_t begin = 0; place != nullptr && begin <= path.size();) {
+        const size_t end = std::min(path.find('/', begin), path.size());
+        const auto found = place->is_object() ? place->find(path.substr(begin, end - begin)) : place->end();
+        place = found == place->end() ? nullptr : &*found;
+        begin = end + 1;
+      }
+      if (place != nullptr) chosen[path] = *place;
+    }
+    return json_text(chosen);
+  }
+
+  std::string settings_;              // JSON
+  std::vector<std::string> prompts_;  // as the model sees them, special tokens shown
+};
+
+std::string settings_json(const ServedModel& model, const GenerationFields& fields) {
+  const auto biases = token_biases(model, fields).value_or(std::vector<sample::LogitBias>());
+  std::string settings;
+  JsonWriter writer(settings);
+  write_generation_settings(writer, fields,
+                            {.seed = fields.sampling.seed, .logit_bias = biases, .grammar = fields.grammar},
+                            SettingsPlace::answer);
+  return settings;
+}
+
+}  // namespace
+
+FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
+                                      const std::shared_ptr<Exchange>& exchange) {
+  auto body = read_json(exchange->take_body());
+  if (!body) return forward_error(body);
+  constexpr std::string_view kOwn[] = {"prompt"};
+  const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
+  auto read = read_generation_fields(*body, context.options().defaults, limits, kOwn);
+  if (!read) return forward_error(read);
+  GenerationFields fields = std::move(read->fields);
+  const auto prompt = body->find("prompt");
+  if (prompt == body->end() || prompt->is_null())
+    return std::unexpected(FieldError{.message = "Field 'prompt': missing", .param = "prompt"});
+  auto prompts = read_prompts(*prompt, "prompt", {.max_prompts = kMaxPrompts, .n_vocab = model.facts().n_vocab});
+  if (!prompts) return forward_error(prompts);
+  GenerationPlan plan;
+  std::vector<std::string> texts;
+  for (const PromptParts& parts : *prompts) {
+    auto tokens = tokenize_prompt(parts, model.tokenizer(), "prompt");
+    if (!tokens) return forward_error(tokens);
+    auto text = text::detokenize(model.tokenizer(), *tokens, {.render_special = true});
+    if (!text) return std::unexpected(field_error_of(text.error(), "prompt"));
+    texts.push_back(text::to_valid_utf8(*text));
+    plan.prompts.push_back(std::move(*tokens));
+  }
+  draw_seed(fields);
+  plan.fields = fields;
+  plan.n_probs = fields.n_probs > 0 ? fields.n_probs : -1;
+  auto sequences = make_sequences(context, model, std::move(plan));
+  if (!sequences) return forward_error(sequences);
+  std::string settings = settings_json(model, fields);
+  TaskSpec task = make_task(context, *exchange, fields);
+  task.sequences = std::move(*sequences);
+  const auto generation = std::make_shared<NativeGeneration>(context, model, exchange, std::move(fields),
+                                                             std::move(settings), std::move(texts));
+  generation->set_ignored_fields(std::move(read->ignored));
+  return generation->start(std::move(task));
+}
+
+}  // namespace tessera::server

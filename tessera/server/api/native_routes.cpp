@@ -1,0 +1,307 @@
+#include "tessera/server/api/native_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tessera/server/api/native_completion.h"
+#include "tessera/server/api/token_probs.h"
+#include "tessera/server/json/generation_settings.h"
+#include "tessera/server/json/prompt.h"
+#include "tessera/server/json/reader.h"
+#include "tessera/text/detokenize.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr std::string_view kTextType = "text/plain; version=0.0.4; charset=utf-8";
+
+FieldError not_supported(std::string_view endpoint, std::string_view flag) {
+  return {.status = 501,
+          .type = "not_supported_error",
+          .message = fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag)};
+}
+
+// --- health
+
+void answer_health(ApiContext& context, Exchange& exchange) {
+  ServedModel* model = context.model();
+  std::string_view problem;
+  if (model == nullptr) problem = "Loading model";
+  if (context.is_draining()) problem = "draining";
+  constexpr double kStalledMs = 30'000;
+  if (problem.empty() && model->scheduler().overdue_ms() > kStalledMs) problem = "stalled";
+  if (problem.empty()) return exchange.answer({.body = R"({"status":"ok"})"});
+  answer_error(exchange, {.status = 503, .type = "unavailable_error", .message = std::string(problem)});
+}
+
+// --- tokens
+
+// The tokens of a text, or of a list of texts and ids. An empty one has none.
+FieldResult<std::vector<int32_t>> tokenize_content(const Json& content, const text::Tokenizer& tokenizer,
+                                                   text::TokenizeOptions options) {
+  std::vector<int32_t> tokens;
+  if (content.is_array() && content.empty()) return tokens;
+  auto prompts = read_prompts(content, "content", {.n_vocab = static_cast<int64_t>(tokenizer.vocab().n_tokens())});
+  if (!prompts) return forward_error(prompts);
+  for (const PromptParts& prompt : *prompts)
+    for (const PromptPart& part : prompt) {
+      const auto* ids = std::get_if<std::vector<int32_t>>(&part);
+      auto read = ids != nullptr ? Result<std::vector<int32_t>>(*ids)
+                                 : tokenizer.tokenize(std::get<std::string>(part), options);
+      if (!read) return std::unexpected(field_error_of(read.error(), "content"));
+      tokens.insert(tokens.end(), read->begin(), read->end());
+      options.add_special = false;
+    }
+  return tokens;
+}
+
+FieldResult<> answer_tokenize(ServedModel& model, Exchange& exchange) {
+  auto body = read_json(exchange.take_body());
+  if (!body) return forward_error(body);
+  auto reader = FieldReader::create(*body);
+  if (!reader) return forward_error(reader);
+  auto add_special = reader->boolean("add_special"), parse_special = reader->boolean("parse_special"),
+       with_pieces = reader->boolean("with_pieces");
+  for (auto* flag : {&add_special, &parse_special, &with_pieces})
+    if (!*flag) return forward_error(*flag);
+  std::vector<int32_t> tokens;
+  if (const Json* content = reader->find("content"); content != nullptr) {
+    auto read =
+        tokenize_content(*content, model.tokenizer(),
+                         {.add_special = add_special->value_or(false), .parse_special = parse_special->value_or(true)});
+    if (!read) return forward_error(read);
+    tokens = std::move(*read);
+  }
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().key("tokens").begin_array();
+  for (const int32_t token : tokens) {
+    if (!with_pieces->value_or(false)) {
+      writer.value(token);
+      continue;
+    }
+    const std::string piece = token_bytes(model.tokenizer(), token);
+    writer.begin_object().member("id", token).key("piece");
+    if (text::is_valid_utf8(piece)) {
+      writer.value(piece);
+    } else {
+      writer.begin_array();
+      for (const char byte : piece) writer.value(static_cast<int32_t>(static_cast<unsigned char>(byte)));
+      writer.end_array();
+    }
+    writer.end_object();
+  }
+  writer.end_array().end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+FieldResult<> answer_detokenize(ServedModel& model, Exchange& exchange) {
+  auto body = read_json(exchange.take_body());
+  if (!body) return forward_error(body);
+  auto reader = FieldReader::create(*body);
+  if (!reader) return forward_error(reader);
+  auto list = reader->list("tokens");
+  if (!list) return forward_error(list);
+  std::vector<int32_t> tokens;
+  if (*list != nullptr)
+    for (size_t i = 0; i < (*list)->size(); ++i) {
+      auto id = read_integer((**list)[i], reader->path_of("tokens").at(i), 0, model.facts().n_vocab - 1);
+      if (!id) return forward_error(id);
+      tokens.push_back(static_cast<int32_t>(*id));
+    }
+  auto text = text::detokenize(model.tokenizer(), tokens, {.render_special = true});
+  if (!text) return std::unexpected(field_error_of(text.error(), "tokens"));
+  std::string answer;
+  JsonWriter(answer).begin_object().member("content", *text).end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+// --- properties
+
+void write_capabilities(JsonWriter& writer, const text::ChatCapabilities& capabilities) {
+  writer.begin_object();
+  writer.member("supports_system_role", capabilities.system).member("supports_tools", capabilities.tools);
+  writer.member("supports_tool_calls", capabilities.calls).member("supports_tool_results", capabilities.results);
+  writer.member("supports_parallel_tool_calls", capabilities.parallel);
+  writer.member("supports_string_content", capabilities.string_content);
+  writer.member("supports_typed_content", capabilities.typed_content);
+  writer.member("supports_preserve_reasoning", capabilities.reasoning_history);
+  writer.member("supports_object_arguments", capabilities.arguments == text::ArgumentForm::object);
+  writer.member("supports_thinking_switch", capabilities.thinking_switch);
+  writer.end_object();
+}
+
+FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& exchange) {
+  const ModelFacts& facts = model.facts();
+  const ApiOptions& options = context.options();
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().key("default_generation_settings").begin_object().key("params");
+  write_generation_settings(writer, options.defaults, {}, SettingsPlace::slot);
+  writer.member("n_ctx", model.slot_context()).end_object();
+  writer.member("total_slots", model.options().scheduler.n_slots);
+  writer.member("model_alias", facts.id).member("model_ftype", facts.format).member("model_path", facts.path);
+  writer.key("modalities").begin_object();
+  writer.member("vision", false).member("video", false).member("audio", false).end_object();
+  writer.member("media_marker", "<__media__>");
+  writer.member("endpoint_slots", options.has_slots).member("endpoint_props", options.has_props);
+  writer.member("endpoint_metrics", options.has_metrics).member("ui", false);
+  writer.key("ui_settings").begin_object().end_object();
+  writer.member("chat_template", model.template_source()).key("chat_template_caps");
+  if (const auto chat_template = model.chat_template()) {
+    write_capabilities(writer, (*chat_template)->capabilities());
+  } else {
+    writer.begin_object().end_object();
+  }
+  writer.member("bos_token", facts.bos).member("eos_token", facts.eos);
+  writer.member("build_info", options.build_info).member("is_sleeping", false);
+  writer.member("cors_proxy_enabled", false).end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+// --- models
+
+FieldResult<> answer_models(ServedModel& model, Exchange& exchange) {
+  const ModelFacts& facts = model.facts();
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().key("models").begin_array().begin_object();
+  writer.member("name", facts.id).member("model", facts.id).end_object().end_array();
+  writer.member("object", "list").key("data").begin_array().begin_object().member("id", facts.id);
+  writer.key("aliases").begin_array();
+  for (const std::string& alias : model.options().aliases) writer.value(alias);
+  writer.end_array().key("tags").begin_array();
+  for (const std::string& tag : model.options().tags) writer.value(tag);
+  writer.end_array().member("object", "model").member("created", facts.created_s).member("owned_by", "llamacpp");
+  writer.key("meta").begin_object();
+  writer.member("vocab_type", facts.vocab_type).member("n_vocab", facts.n_vocab);
+  writer.member("n_ctx", model.slot_context()).member("n_ctx_train", facts.n_ctx_train);
+  writer.member("n_embd", facts.n_embd).member("n_params", facts.n_parameters).member("size", facts.n_bytes);
+  writer.member("ftype", facts.format).end_object().end_object().end_array().end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+// --- slots
+
+void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& model) {
+  writer.begin_object().member("id", slot.id).member("n_ctx", model.slot_context());
+  writer.member("speculative", false).member("is_processing", slot.sequence != nullptr);
+  if (const Sequence* sequence = slot.sequence; sequence != nullptr) {
+    const int64_t n_predict = sequence->spec().n_predict;
+    writer.member("id_task", sequence->task().id()).member("n_prompt_tokens", sequence->n_prompt());
+    writer.member("n_prompt_tokens_processed", std::min(slot.n_computed, sequence->n_prompt()));
+    writer.member("n_prompt_tokens_cache", sequence->n_cached());
+    writer.key("next_token").begin_array().begin_object();
+    writer.member("has_next_token", !sequence->has_ended());
+    writer.member("n_remain", n_predict < 0 ? -1 : n_predict - sequence->n_generated());
+    writer.member("n_decoded", sequence->n_generated()).end_object().end_array();
+    writer.member("state", slot.is_paused ? "paused" : sequence->n_generated() > 0 ? "decoding" : "prefill");
+    writer.member("client", sequence->task().spec().client).member("priority", sequence->task().spec().priority);
+  } else {
+    writer.member("n_tokens", slot.n_stored).member("state", "idle");
+  }
+  writer.end_object();
+}
+
+FieldResult<> answer_slots(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
+  const bool must_have_idle = exchange->request().query_value("fail_on_no_slot").value_or("") == "1";
+  model.scheduler().inspect([&model, exchange, must_have_idle](std::span<const SlotView> slots) {
+    const auto is_idle = [](const SlotView& slot) { return slot.sequence == nullptr; };
+    if (must_have_idle && std::ranges::none_of(slots, is_idle))
+      return answer_error(*exchange, {.status = 503, .type = "unavailable_error", .message = "no slot available"});
+    std::string answer;
+    JsonWriter writer(answer);
+    writer.begin_array();
+    for (const SlotView& slot : slots) write_slot(writer, slot, model);
+    writer.end_array();
+    exchange->answer({.body = std::move(answer)});
+  });
+  return {};
+}
+
+FieldResult<> answer_slot_action(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
+  const std::string& name = exchange->request().path_segments.front();
+  int32_t slot = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), slot);
+  const int32_t n_slots = model.options().scheduler.n_slots;
+  if (error != std::errc() || end != name.data() + name.size() || slot < 0 || slot >= n_slots)
+    return std::unexpected(
+        FieldError{.message = fmt::format("Invalid slot '{}': want 0 to {}", text::quote_text(name), n_slots - 1)});
+  const auto action = exchange->request().query_value("action").value_or("");
+  if (action == "save" || action == "restore")
+    return std::unexpected(not_supported("slots action", "--slot-save-path DIR"));
+  if (action != "erase")
+    return std::unexpected(
+        FieldError{.message = fmt::format("Invalid action {}: want save, restore or erase", text::quote_text(action))});
+  model.scheduler().erase(slot, [exchange, slot](int64_t n_erased) {
+    std::string answer;
+    JsonWriter(answer).begin_object().member("id_slot", slot).member("n_erased", n_erased).end_object();
+    exchange->answer({.body = std::move(answer)});
+  });
+  return {};
+}
+
+// --- metrics
+
+FieldResult<> answer_metrics(ApiContext& context, ServedModel& model, Exchange& exchange) {
+  std::string answer = metrics_text(model.metrics(), model.facts().id);
+  context.request_counts().write(answer);
+  exchange.answer({.body = std::move(answer),
+                   .content_type = std::string(kTextType),
+                   .fields = {{"Process-Start-Time-Unix", std::to_string(model.facts().created_s)}}});
+  return {};
+}
+
+}  // namespace
+
+void add_native_routes(Router& router, ApiContext& context) {
+  const auto get = [&](std::string path, WorkerPart part) {
+    router.add({.method = "GET", .path = std::move(path), .handler = on_worker(context, std::move(part))});
+  };
+  const auto post = [&](std::string path, WorkerPart part) {
+    router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
+  };
+  for (const char* path : {"/health", "/v1/health"})
+    router.add({.method = "GET",
+                .path = path,
+                .access = Access::open,
+                .handler = [&context](std::shared_ptr<Exchange> exchange) { answer_health(context, *exchange); }});
+  for (const char* path : {"/completion", "/completions"})
+    post(path, [&context](ServedModel& model, const auto& exchange) {
+      return start_native_completion(context, model, exchange);
+    });
+  for (const char* path : {"/tokenize", "/v1/tokenize"})
+    post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
+  for (const char* path : {"/detokenize", "/v1/detokenize"})
+    post(path, [](ServedModel& model, const auto& exchange) { return answer_detokenize(model, *exchange); });
+  get("/props",
+      [&context](ServedModel& model, const auto& exchange) { return answer_props(context, model, *exchange); });
+  post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
+    if (!context.options().has_props) return std::unexpected(not_supported("changing global properties", "--props"));
+    exchange->answer({.body = R"({"success":true})"});
+    return {};
+  });
+  for (const char* path : {"/models", "/v1/models"})
+    get(path, [](ServedModel& model, const auto& exchange) { return answer_models(model, *exchange); });
+  get("/slots", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
+    if (!context.options().has_slots) return std::unexpected(not_supported("slots", "--slots"));
+    return answer_slots(model, exchange);
+  });
+  post("/slots/{}", [](ServedModel& model, const auto& exchange) { return answer_slot_action(model, exchange); });
+  get("/metrics", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
+    if (!context.options().has_metrics) return std::unexpected(not_supported("metrics", "--metrics"));
+    return answer_metrics(context, model, *exchange);
+  });
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,64 @@
+#include "tessera/server/api/openai_routes.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tessera/server/api/openai_chat.h"
+#include "tessera/server/api/openai_completion.h"
+#include "tessera/server/json/reader.h"
+#include "tessera/server/json/writer.h"
+
+namespace tessera::server {
+
+namespace {
+
+// The prompt of a chat, without an answer.
+FieldResult<ChatPlan> plan_of(ApiContext& context, ServedModel& model, Exchange& exchange) {
+  auto body = read_json(exchange.take_body());
+  if (!body) return forward_error(body);
+  auto read = read_openai_chat(context, model, *body, exchange.request().client);
+  if (!read) return forward_error(read);
+  return plan_chat(model, std::move(read->call));
+}
+
+FieldResult<> answer_template(ApiContext& context, ServedModel& model, Exchange& exchange) {
+  auto plan = plan_of(context, model, exchange);
+  if (!plan) return forward_error(plan);
+  std::string answer;
+  JsonWriter(answer).begin_object().member("prompt", plan->prompt).end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+FieldResult<> answer_input_tokens(ApiContext& context, ServedModel& model, Exchange& exchange) {
+  auto plan = plan_of(context, model, exchange);
+  if (!plan) return forward_error(plan);
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().member("input_tokens", plan->generation.prompts.front().size());
+  writer.member("object", "response.input_tokens").end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+}  // namespace
+
+void add_openai_routes(Router& router, ApiContext& context) {
+  const auto post = [&](std::string path, WorkerPart part) {
+    router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
+  };
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"})
+    post(path,
+         [&context](ServedModel& model, const auto& exchange) { return start_openai_chat(context, model, exchange); });
+  post("/v1/completions", [&context](ServedModel& model, const auto& exchange) {
+    return start_openai_completion(context, model, exchange);
+  });
+  post("/apply-template",
+       [&context](ServedModel& model, const auto& exchange) { return answer_template(context, model, *exchange); });
+  for (const char* path : {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"})
+    post(path, [&context](ServedModel& model, const auto& exchange) {
+      return answer_input_tokens(context, model, *exchange);
+    });
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,105 @@
+#include "tessera/server/models/served_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "tessera/engine/chat_template_loader.h"
+#include "tessera/engine/generate.h"
+#include "tessera/engine/grammar_mask.h"
+#include "tessera/gguf/split.h"
+#include "tessera/text/chat/builtin_templates.h"
+
+namespace tessera::server {
+
+namespace {
+
+std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
+  const auto id = vocab.has_text() ? vocab.special(which) : std::nullopt;
+  return id ? std::string(vocab.text(*id)) : std::string();
+}
+
+// The format of most bytes of the weights.
+std::string main_format_of(const ModelFiles& files) {
+  std::map<DType, uint64_t> bytes;
+  for (const ModelFiles::Tensor& tensor : files.tensors()) bytes[tensor.info.dtype] += tensor.info.n_bytes;
+  const auto largest = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return largest == bytes.end() ? std::string() : std::string(info(largest->first).name);
+}
+
+}  // namespace
+
+ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
+    : loaded_(std::move(loaded)),
+      options_(std::move(options)),
+      sampling_vocab_(tessera::sampling_vocab(loaded_.engine)) {}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, ServedModelOptions options,
+                                                         PostToIo post_to_io) {
+  const ModelInfo& info = loaded.engine->model().info();
+  if (!info.has_logits)
+    return fail(ErrorCode::unsupported, "{}: the model computes embeddings only, which the server does not offer yet",
+                options.path);
+  if (info.has_encoder())
+    return fail(ErrorCode::unsupported, "{}: models with an encoder and a decoder are not served yet", options.path);
+  const int64_t n_ctx = loaded.session->n_ctx();
+  int64_t& slot_context = options.scheduler.slot_context;
+  slot_context = slot_context <= 0 ? n_ctx : std::min(slot_context, n_ctx);
+  std::unique_ptr<ServedModel> model(new ServedModel(std::move(loaded), std::move(options)));
+  model->read_facts();
+  model->read_template();
+  TESSERA_ASSIGN(model->scheduler_, Scheduler::create(*model->loaded_.session, model->options_.scheduler,
+                                                      model->metrics_, std::move(post_to_io)));
+  return model;
+}
+
+void ServedModel::read_facts() {
+  const ModelInfo& info = engine().model().info();
+  facts_.path = options_.path;
+  facts_.id =
+      options_.aliases.empty() ? std::filesystem::path(options_.path).filename().string() : options_.aliases.front();
+  facts_.format = main_format_of(engine().files());
+  facts_.vocab_type = vocab().model();
+  facts_.bos = token_text(vocab(), text::SpecialToken::bos);
+  facts_.eos = token_text(vocab(), text::SpecialToken::eos);
+  facts_.n_vocab = info.n_vocab;
+  facts_.n_ctx_train = info.n_ctx_train;
+  facts_.n_embd = info.n_embd;
+  for (const ModelFiles::Tensor& tensor : engine().files().tensors()) {
+    facts_.n_parameters += static_cast<uint64_t>(tensor.info.shape.n_elements());
+    facts_.n_bytes += tensor.info.n_bytes;
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  facts_.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+void ServedModel::read_template() {
+  template_source_ = options_.chat_template;
+  if (template_source_.empty()) {
+    auto own = load_chat_template(engine().files().metadata(), false);
+    if (!own) template_problem_ = own.error().message();
+    if (own && *own) template_source_ = std::move(**own);
+  }
+  if (template_source_.empty()) template_source_ = text::find_builtin_template("chatml").value_or("");
+  auto created = text::ChatTemplate::create(template_source_, chat_tokens(vocab()));
+  if (created) {
+    chat_template_.emplace(std::move(*created));
+  } else {
+    template_problem_ = created.error().text();
+  }
+}
+
+Result<const text::ChatTemplate*> ServedModel::chat_template() const {
+  if (!chat_template_) return fail(ErrorCode::unsupported, "the chat template cannot be used: {}", template_problem_);
+  return &*chat_template_;
+}
+
+std::shared_ptr<const text::grammar::MaskVocab> ServedModel::mask_vocab() {
+  const std::lock_guard lock(mask_vocab_mutex_);
+  if (!mask_vocab_) mask_vocab_ = tessera::mask_vocab(engine());
+  return mask_vocab_;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,80 @@
+// A loaded model with all that requests need of it: its scheduler, its chat template, its vocabulary for grammars, and
+// facts that answers show. Shared by the requests that use it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/engine/loaded_model.h"
+#include "tessera/server/run/scheduler.h"
+#include "tessera/text/chat/chat_template.h"
+#include "tessera/text/grammar/mask_vocab.h"
+
+namespace tessera::server {
+
+struct ServedModelOptions {
+  std::string path{};
+  std::vector<std::string> aliases{};  // names for clients, sorted; empty: the file's name
+  std::vector<std::string> tags{};
+  std::string chat_template{};   // the source; empty: the model's own, else ChatML
+  SchedulerOptions scheduler{};  // slot_context 0: the whole context
+};
+
+/// Facts for GET /props and GET /models.
+struct ModelFacts {
+  std::string id{}, path{}, format{}, vocab_type{};
+  std::string bos{}, eos{};
+  int64_t n_vocab = 0, n_ctx_train = 0, n_embd = 0;
+  uint64_t n_parameters = 0, n_bytes = 0;
+  int64_t created_s = 0;  // when the server loaded it, in seconds since 1970
+};
+
+class ServedModel {
+ public:
+  /// `loaded` has a session. Errors: unsupported (a model that generates no text); those of Scheduler::create().
+  static Result<std::unique_ptr<ServedModel>> create(LoadedModel loaded, ServedModelOptions options,
+                                                     PostToIo post_to_io);
+
+  const Engine& engine() const { return *loaded_.engine; }
+  std::shared_ptr<const Engine> shared_engine() const { return loaded_.engine; }
+  const text::Tokenizer& tokenizer() const { return engine().tokenizer(); }
+  const text::Vocab& vocab() const { return engine().vocab(); }
+  Scheduler& scheduler() { return *scheduler_; }
+  const ModelMetrics& metrics() const { return metrics_; }
+  const ModelFacts& facts() const { return facts_; }
+  const ServedModelOptions& options() const { return options_; }
+
+  /// The most tokens of a request.
+  int64_t slot_context() const { return options_.scheduler.slot_context; }
+
+  /// The chat template. Errors: unsupported (the template of the model's file cannot be used), with the reason.
+  Result<const text::ChatTemplate*> chat_template() const;
+  /// The template's source, "" if there is none.
+  const std::string& template_source() const { return template_source_; }
+
+  /// The vocabulary as samplers and as grammars see it. The second is made at the first call.
+  std::shared_ptr<const sample::VocabView> sampling_vocab() const { return sampling_vocab_; }
+  std::shared_ptr<const text::grammar::MaskVocab> mask_vocab();
+
+ private:
+  ServedModel(LoadedModel loaded, ServedModelOptions options);
+  void read_facts();
+  void read_template();
+
+  LoadedModel loaded_;
+  ServedModelOptions options_;
+  ModelFacts facts_;
+  std::string template_source_;
+  std::optional<text::ChatTemplate> chat_template_;
+  std::string template_problem_;
+  std::shared_ptr<const sample::VocabView> sampling_vocab_;
+  std::mutex mask_vocab_mutex_;
+  std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;
+  ModelMetrics metrics_;
+  std::unique_ptr<Scheduler> scheduler_;  // destroyed first: it uses the session
+};
+
+}  // namespace tessera::server

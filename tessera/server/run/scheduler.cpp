@@ -1,0 +1,388 @@
+// The thread of the scheduler: mail, admission, and the ends of sequences.
+#include "tessera/server/run/scheduler.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace tessera::server {
+
+namespace {
+
+constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two looks at clients that read too slowly
+constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
+constexpr int64_t kReservedShare = 100;                      // 1/100 of the blocks is left for sequences that grow
+
+constexpr std::string_view kShuttingDown = "The server is shutting down";
+constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io)
+    : session_(session),
+      options_(options),
+      metrics_(metrics),
+      post_to_io_(std::move(post_to_io)),
+      mailbox_(options.queue),
+      slots_(session, options.n_slots),
+      forecast_(options.token_ms) {}
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const SchedulerOptions& options,
+                                                     ModelMetrics& metrics, PostToIo post_to_io) {
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(session, options, metrics, std::move(post_to_io)));
+  if (options.n_sampling_threads > 1) {
+    TESSERA_ASSIGN(scheduler->sampling_threads_,
+                   ThreadPool::create({.n_threads = options.n_sampling_threads, .poll = 0}));
+  }
+  metrics.n_slots = options.n_slots;
+  if (const auto groups = session.cache().groups(); !groups.empty()) metrics.n_blocks = groups.front().n_blocks();
+  try {
+    scheduler->thread_ = std::thread([self = scheduler.get()] { self->run(); });
+  } catch (const std::system_error& e) {
+    return fail(ErrorCode::out_of_memory, "cannot start the scheduler's thread: {}", e.what());
+  }
+  return scheduler;
+}
+
+Scheduler::~Scheduler() { stop(); }
+
+void Scheduler::stop() {
+  mailbox_.close();
+  stop_all();
+  is_stopping_ = true;
+  mailbox_.wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+// --- from other threads
+
+std::expected<std::shared_ptr<Task>, Refusal> Scheduler::submit(TaskSpec spec) {
+  auto task = std::make_shared<Task>(++n_ids_, std::move(spec));
+  n_tasks_.fetch_add(1, std::memory_order_acq_rel);
+  if (auto refusal = mailbox_.submit(task)) {
+    n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
+    ++(refusal->is_clients_own ? metrics_.refused_client : metrics_.refused_full);
+    return std::unexpected(std::move(*refusal));
+  }
+  return task;
+}
+
+void Scheduler::cancel(const std::shared_ptr<Task>& task) {
+  task->mark_cancelled();
+  has_cancels_ = true;
+  {
+    const std::lock_guard lock(running_mutex_);
+    const bool nobody_waits =
+        std::ranges::all_of(running_, [](const auto& running) { return running->is_cancelled(); });
+    if (!running_.empty() && nobody_waits) cancel_step_.cancel();
+  }
+  mailbox_.wake();
+}
+
+void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) {
+  mailbox_.post([this, command = std::move(command)] {
+    std::vector<SlotView> views;
+    for (const Slot& slot : slots_.all())
+      views.push_back({.id = slot.id,
+                       .sequence = slot.sequence.get(),
+                       .n_computed = slot.n_computed,
+                       .n_stored = std::ssize(slot.stored),
+                       .is_paused = slot.is_paused});
+    command(views);
+  });
+}
+
+void Scheduler::erase(int32_t slot, std::function<void(int64_t n_erased)> done) {
+  mailbox_.post([this, slot, done = std::move(done)]() mutable { erasures_.emplace_back(slot, std::move(done)); });
+}
+
+void Scheduler::drain() {
+  mailbox_.close();
+  mailbox_.post([this] {
+    for (const FairQueue::Waiting& waiting : queue_.drop_if([](const auto& one) { return !one.is_first; }))
+      end_waiting(waiting, EndReason::failed, kShuttingDown);
+  });
+}
+
+void Scheduler::stop_all() {
+  ends_all_ = true;
+  {
+    const std::lock_guard lock(running_mutex_);
+    if (!running_.empty()) cancel_step_.cancel();
+  }
+  mailbox_.wake();
+}
+
+double Scheduler::overdue_ms() const {
+  const int64_t due_ns = step_due_ns_.load(std::memory_order_relaxed);
+  if (due_ns == 0) return 0;
+  const int64_t now_ns = Clock::now().time_since_epoch().count();
+  return std::max(0.0, static_cast<double>(now_ns - due_ns) * 1e-6);
+}
+
+// --- the thread
+
+void Scheduler::run() {
+  while (!is_stopping_ || !is_idle()) {
+    wait_for_mail();
+    now_ = Clock::now();
+    try {
+      drop_ended();
+      admit();
+      if (plan_step()) run_step();
+    } catch (const std::bad_alloc&) {
+      for (Slot& slot : slots_.all())
+        if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
+    }
+    flush_outboxes();
+    publish_gauges();
+  }
+}
+
+void Scheduler::wait_for_mail() {
+  const auto can_run = [](const Slot& slot) { return slot.sequence && !slot.is_paused; };
+  const bool has_sequences = slots_.n_busy() > 0 || !queue_.is_empty();
+  if (std::ranges::any_of(slots_.all(), can_run) || (has_sequences && ends_all_)) {
+    read_mail(mailbox_.take_now());
+    return;
+  }
+  // All sequences wait for slow readers.
+  const bool looks_again = has_sequences;
+  read_mail(mailbox_.take(looks_again ? std::optional(Clock::now() + kPausedPoll) : std::nullopt));
+}
+
+void Scheduler::read_mail(Mailbox::Mail mail) {
+  now_ = Clock::now();
+  for (const std::shared_ptr<Task>& task : mail.tasks) {
+    if (task->is_cancelled()) has_cancels_ = true;
+    queue_next(task, now_, 0);
+  }
+  for (const std::function<void()>& command : mail.commands) command();
+  std::erase_if(erasures_, [this](auto& erasure) {
+    Slot& slot = slots_.at(erasure.first);
+    if (!slot.is_idle()) return false;
+    const int64_t n_erased = std::ssize(slot.stored);
+    slots_.forget(slot);
+    erasure.second(n_erased);
+    return true;
+  });
+}
+
+// Puts the next sequence of a task into the queue.
+void Scheduler::queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival) {
+  const std::optional<size_t> index = task->take_next();
+  if (!index) return;
+  auto sequence = std::make_shared<Sequence>(task, *index, session_.engine().tokenizer(), since);
+  const int64_t n_tokens = sequence->n_tokens();
+  queue_.push({.sequence = std::move(sequence),
+               .client = task->spec().client,
+               .priority = task->spec().priority,
+               .n_tokens = n_tokens,
+               .since = since,
+               .arrival = arrival});
+}
+
+// --- ends
+
+void Scheduler::drop_ended() {
+  for (Slot& slot : slots_.all()) {
+    if (!slot.sequence) continue;
+    if (drop_if_over(slot, now_)) {
+      end_sequence(slot);
+    } else {
+      watch_reader(slot);
+    }
+  }
+  if (queue_.is_empty()) return;
+  const bool has_cancels = has_cancels_.exchange(false);
+  const auto is_over = [&](const FairQueue::Waiting& one) {
+    const TaskSpec& spec = one.sequence->task().spec();
+    return ends_all_ || (has_cancels && one.sequence->task().is_cancelled()) ||
+           (spec.deadline && now_ >= *spec.deadline);
+  };
+  for (const FairQueue::Waiting& waiting : queue_.drop_if(is_over)) {
+    if (waiting.sequence->task().is_cancelled()) {
+      end_waiting(waiting, EndReason::cancelled, {});
+    } else if (ends_all_) {
+      end_waiting(waiting, EndReason::failed, kShuttingDown);
+    } else {
+      // A sequence that had a slot ends like one that still has one.
+      end_waiting(waiting, EndReason::time, waiting.is_first ? std::string_view{} : kDeadlinePassed);
+    }
+  }
+}
+
+// Notes the reason if a running sequence must end.
+bool Scheduler::drop_if_over(Slot& slot, Clock::time_point now) {
+  Sequence& sequence = *slot.sequence;
+  const TaskSpec& spec = sequence.task().spec();
+  if (sequence.task().is_cancelled()) sequence.end(EndReason::cancelled);
+  if (ends_all_) sequence.fail({ErrorCode::cancelled, std::string(kShuttingDown)}, true);
+  if (spec.deadline && now >= *spec.deadline) sequence.end(EndReason::time);
+  if (slot.is_paused && spec.sink->stalled_ms() > options_.slow_reader_ms) sequence.end(EndReason::slow_reader);
+  return sequence.has_ended();
+}
+
+// A client that does not read pauses its own sequence only.
+void Scheduler::watch_reader(Slot& slot) {
+  const size_t n_unsent = slot.sequence->task().spec().sink->n_unsent();
+  slot.is_paused = n_unsent >= (slot.is_paused ? options_.stream_buffer / 4 : options_.stream_buffer);
+}
+
+void Scheduler::end_sequence(Slot& slot) {
+  const std::shared_ptr<Sequence> sequence = slot.sequence;
+  const int64_t n_stored = slot.n_computed;
+  slots_.release(slot, sequence->spec().reuses_cache);
+  queue_.end(sequence->task().spec().client);
+  finish_sequence(*sequence, n_stored);
+}
+
+// Ends a sequence that waited, and those of its task that come after it. An empty error: the reason is none.
+void Scheduler::end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error) {
+  const std::shared_ptr<Task> task = waiting.sequence->shared_task();
+  queue_.end(task->spec().client);
+  std::shared_ptr<Sequence> sequence = waiting.sequence;
+  while (true) {
+    if (!error.empty()) sequence->fail({ErrorCode::cancelled, std::string(error)}, true);
+    sequence->end(reason);
+    finish_sequence(*sequence, 0);
+    const std::optional<size_t> index = waiting.is_first ? std::nullopt : task->take_next();
+    if (!index) return;
+    sequence = std::make_shared<Sequence>(task, *index, session_.engine().tokenizer(), waiting.since);
+  }
+}
+
+void Scheduler::finish_sequence(Sequence& sequence, int64_t n_stored) {
+  Task& task = sequence.task();
+  task.note_prompt(sequence.index());
+  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  TaskEvent event = sequence.finish(n_stored, now_);
+  const SequenceEnd& end = *event.end;
+  ++metrics_.ended[static_cast<size_t>(end.reason)];
+  add(metrics_.prompt_seconds, end.prompt_ms * 1e-3);
+  add(metrics_.generation_seconds, end.generation_ms * 1e-3);
+  metrics_.queue_seconds.observe(end.queue_ms * 1e-3);
+  metrics_.request_seconds.observe(seconds_between(sequence.queued(), now_));
+  metrics_.prompt_length.observe(static_cast<double>(end.n_prompt));
+  metrics_.generation_length.observe(static_cast<double>(end.n_generated));
+  send(sequence.shared_task(), std::move(event));
+  task.close_one();
+  if (task.n_open() == 0) n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// --- admission
+
+void Scheduler::admit() {
+  while (!queue_.is_empty()) {
+    const FairQueue::Waiting* next =
+        queue_.next(now_, [this](const FairQueue::Waiting& waiting) { return may_start(waiting); });
+    if (next == nullptr) return;
+    // A long prompt that has no room yet is not passed by shorter ones: otherwise it might wait for ever.
+    if (!slots_.has_idle() || (slots_.n_busy() > 0 && !has_room(*next->sequence))) {
+      if (!preempt_for_priority()) return;
+      continue;
+    }
+    start(queue_.take(next));
+  }
+}
+
+bool Scheduler::may_start(const FairQueue::Waiting& waiting) const {
+  const SequenceSpec& spec = waiting.sequence->spec();
+  if (spec.same_prompt_as && !waiting.sequence->task().has_prompt(*spec.same_prompt_as)) return false;
+  if (spec.slot >= 0 && !slots_.all()[static_cast<size_t>(spec.slot)].is_idle()) return false;
+  return !waiting.is_first || waiting.sequence->task().spec().sink->n_unsent() < options_.stream_buffer / 4;
+}
+
+bool Scheduler::has_room(const Sequence& sequence) const {
+  const auto groups = session_.cache().groups();
+  if (groups.empty()) return true;
+  const int64_t n_blocks = groups.front().n_blocks();
+  const int64_t n_needed = (sequence.n_tokens() + kKvBlockTokens) / kKvBlockTokens;
+  return slots_.n_needed_blocks() + n_needed <= n_blocks - n_blocks / kReservedShare;
+}
+
+void Scheduler::start(FairQueue::Waiting waiting) {
+  Task& task = waiting.sequence->task();
+  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  Slot* slot = slots_.assign(waiting.sequence);
+  slot->priority = waiting.priority;
+  slot->arrival = waiting.arrival;
+  if (!waiting.is_first) metrics_.cached_prompt_tokens += static_cast<uint64_t>(slot->n_computed);
+  if (auto event = waiting.sequence->start(slot->id, slot->n_computed, now_))
+    send(waiting.sequence->shared_task(), std::move(*event));
+  if (!waiting.is_first) queue_next(waiting.sequence->shared_task(), waiting.since, waiting.arrival);
+}
+
+// The slot of the worst priority, then of the latest arrival, goes to a sequence that is more urgent and has waited
+// long enough, or that finds a slot paused. Returns whether a slot became idle.
+bool Scheduler::preempt_for_priority() {
+  Slot* worst = nullptr;
+  for (Slot& slot : slots_.all()) {
+    if (slot.is_idle()) continue;
+    const auto key = [](const Slot& s) { return std::tuple(s.is_paused, s.priority, s.arrival); };
+    if (worst == nullptr || key(slot) > key(*worst)) worst = &slot;
+  }
+  if (worst == nullptr) return false;
+  const bool is_taken = std::ranges::any_of(queue_.waiting(), [&](const FairQueue::Waiting& one) {
+    if (!may_start(one)) return false;
+    return worst->is_paused || (one.priority < worst->priority && now_ - one.since >= kPriorityWait);
+  });
+  if (is_taken) preempt(*worst, worst->is_paused ? PreemptionReason::slow_reader : PreemptionReason::priority);
+  return is_taken;
+}
+
+void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
+  ++metrics_.preempted[static_cast<size_t>(reason)];
+  const std::shared_ptr<Sequence> sequence = slot.sequence;
+  const TaskSpec& spec = sequence->task().spec();
+  const uint64_t arrival = slot.arrival;
+  slots_.release(slot, reason != PreemptionReason::memory);
+  queue_.push({.sequence = sequence,
+               .client = spec.client,
+               .priority = spec.priority,
+               .n_tokens = sequence->n_tokens(),
+               .since = sequence->queued(),
+               .is_first = true,
+               .arrival = arrival});
+  queue_.end(spec.client);  // it counts once
+}
+
+// --- events
+
+void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) {
+  const size_t io_thread = task->spec().io_thread;
+  if (outboxes_.size() <= io_thread) outboxes_.resize(io_thread + 1);
+  outboxes_[io_thread].emplace_back(task, std::move(event));
+}
+
+void Scheduler::flush_outboxes() {
+  for (size_t io_thread = 0; io_thread < outboxes_.size(); ++io_thread) {
+    Outbox& outbox = outboxes_[io_thread];
+    if (outbox.empty()) continue;
+    auto events = std::make_shared<Outbox>(std::exchange(outbox, {}));
+    outbox.reserve(events->size());
+    post_to_io_(io_thread, [events] {
+      for (auto& [task, event] : *events) task->spec().sink->on_event(event);
+      for (size_t i = 0; i < events->size(); ++i)
+        if (i == 0 || (*events)[i].first != (*events)[i - 1].first) (*events)[i].first->spec().sink->flush();
+    });
+  }
+}
+
+void Scheduler::publish_gauges() {
+  const auto is_paused = [](const Slot& slot) { return slot.is_paused && !slot.is_idle(); };
+  metrics_.n_busy_slots = static_cast<int64_t>(slots_.n_busy());
+  metrics_.n_paused_slots = std::ranges::count_if(slots_.all(), is_paused);
+  metrics_.n_running = metrics_.n_busy_slots.load();
+  metrics_.n_waiting = static_cast<int64_t>(queue_.size());
+  metrics_.n_waiting_tokens = mailbox_.n_waiting_tokens();
+  if (const auto groups = session_.cache().groups(); !groups.empty())
+    metrics_.n_used_blocks = groups.front().n_used_blocks();
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,170 @@
+// The scheduler of a model: one thread that owns the session. In each step every sequence that generates gets a token,
+// and prompts get what the time target of the step leaves. So the gap between two tokens of a stream has a bound
+// whatever others send.
+//
+// Other threads submit tasks, cancel them, and post commands that run between two steps. Events go to the tasks' sinks
+// on their I/O threads, once per step.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/base/cancel.h"
+#include "tessera/base/thread_pool.h"
+#include "tessera/engine/session.h"
+#include "tessera/server/metrics.h"
+#include "tessera/server/run/fair_queue.h"
+#include "tessera/server/run/mailbox.h"
+#include "tessera/server/run/slots.h"
+#include "tessera/server/run/step_forecast.h"
+
+namespace tessera::server {
+
+struct SchedulerOptions {
+  int32_t n_slots = 1;
+  int64_t slot_context = 0;          // most tokens of a sequence
+  int64_t n_batch = 2048;            // prompt tokens of a step when nothing else runs or waits
+  int64_t n_ubatch = 512;            // the same when others wait
+  double step_target_ms = 0;         // 0: max(50, 3 steps without prompts)
+  double token_ms = 1;               // first guess of the time of a token
+  size_t stream_buffer = 256 << 10;  // unsent bytes at which a sequence is paused
+  int64_t slow_reader_ms = 30'000;   // without a byte taken: the sequence is cancelled
+  int n_sampling_threads = 1;
+  QueueLimits queue{};
+};
+
+/// A slot as GET /slots shows it.
+struct SlotView {
+  int32_t id = 0;
+  const Sequence* sequence = nullptr;  // null: idle
+  int64_t n_computed = 0;
+  int64_t n_stored = 0;  // tokens that an idle slot keeps
+  bool is_paused = false;
+};
+
+/// Runs a task on an I/O thread. Called from the scheduler's thread.
+using PostToIo = std::function<void(size_t io_thread, std::function<void()> task)>;
+
+class Scheduler {
+ public:
+  /// Starts the thread. Session, tokenizer and metrics must outlive the scheduler; the session is its own from now on.
+  /// Errors: those of ThreadPool::create(); out_of_memory (the system refuses a thread).
+  static Result<std::unique_ptr<Scheduler>> create(Session& session, const SchedulerOptions& options,
+                                                   ModelMetrics& metrics, PostToIo post_to_io);
+  /// Calls stop().
+  ~Scheduler();
+
+  const SchedulerOptions& options() const { return options_; }
+
+  /// Gives a task to the scheduler, or refuses it. Its sink then gets an end event for each sequence.
+  std::expected<std::shared_ptr<Task>, Refusal> submit(TaskSpec spec);
+  /// Ends a task soon: at most the step that runs is completed for others.
+  void cancel(const std::shared_ptr<Task>& task);
+  /// Calls `command` on the scheduler's thread between two steps, with the slots as they are.
+  void inspect(std::function<void(std::span<const SlotView>)> command);
+  /// Forgets the tokens of a slot once it is idle, and calls `done` with their number.
+  void erase(int32_t slot, std::function<void(int64_t n_erased)> done);
+
+  /// Takes no more tasks, and ends those that wait.
+  void drain();
+  /// Ends all sequences now, with an error.
+  void stop_all();
+  /// Ends all sequences and joins the thread. Nothing more is posted to I/O threads.
+  void stop();
+  bool is_idle() const { return n_tasks_.load(std::memory_order_acquire) == 0; }
+  int64_t n_waiting() const { return mailbox_.n_waiting(); }
+  /// Milliseconds beyond its forecast that the present step takes; 0 between steps.
+  double overdue_ms() const;
+
+ private:
+  struct Row {
+    Slot* slot;
+    int64_t index;  // of the row of logits
+  };
+  struct Chunk {
+    Slot* slot;
+    int64_t n_tokens;
+    bool is_of_prompt;
+  };
+  using Outbox = std::vector<std::pair<std::shared_ptr<Task>, TaskEvent>>;
+
+  Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io);
+
+  // --- scheduler.cpp
+  void run();
+  void wait_for_mail();
+  void read_mail(Mailbox::Mail mail);
+  void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
+  void drop_ended();
+  bool drop_if_over(Slot& slot, Clock::time_point now);
+  void watch_reader(Slot& slot);
+  void admit();
+  bool may_start(const FairQueue::Waiting& waiting) const;
+  bool has_room(const Sequence& sequence) const;
+  void start(FairQueue::Waiting waiting);
+  bool preempt_for_priority();
+  void preempt(Slot& slot, PreemptionReason reason);
+  void end_sequence(Slot& slot);
+  void end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error);
+  void finish_sequence(Sequence& sequence, int64_t n_stored);
+  void send(const std::shared_ptr<Task>& task, TaskEvent event);
+  void flush_outboxes();
+  void publish_gauges();
+
+  // --- step.cpp
+  bool plan_step();
+  void plan_prefill(const StepWork& decoding);
+  void add_chunk(const Chunk& chunk);
+  void run_step();
+  Result<> decode();
+  void set_running_tasks(bool is_running);
+  bool make_room();
+  void try_each_alone();
+  void finish_step(double step_ms);
+  void sample_rows();
+  void accept_token(Slot& slot);
+  void note_progress(const Chunk& chunk);
+  double target_ms() const;
+
+  Session& session_;
+  const SchedulerOptions options_;
+  ModelMetrics& metrics_;
+  PostToIo post_to_io_;
+  Mailbox mailbox_;
+  std::atomic<uint64_t> n_ids_{0};
+  std::atomic<int64_t> n_tasks_{0};
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<bool> ends_all_{false};
+  std::atomic<bool> has_cancels_{false};  // a task was cancelled since drop_ended() looked at the queue
+
+  // Of the thread.
+  FairQueue queue_;
+  Slots slots_;
+  StepForecast forecast_;
+  double decode_ms_ = 0;                                                    // of a step without prompts, averaged
+  std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots
+  Clock::time_point now_{};
+  std::vector<Outbox> outboxes_;                  // by I/O thread
+  std::unique_ptr<ThreadPool> sampling_threads_;  // null: one thread
+
+  // Of the present step.
+  Batch batch_;
+  StepWork work_;
+  std::vector<Chunk> chunks_;
+  std::vector<Row> rows_;
+  CancelToken cancel_step_;
+  std::mutex running_mutex_;
+  std::vector<std::shared_ptr<Task>> running_;  // tasks in the batch that is being decoded
+  std::atomic<int64_t> step_due_ns_{0};         // of the clock; 0: between steps
+
+  std::thread thread_;
+};
+
+}  // namespace tessera::server

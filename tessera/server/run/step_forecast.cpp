@@ -1,0 +1,78 @@
+#include "tessera/server/run/step_forecast.h"
+
+#include <algorithm>
+
+namespace tessera::server {
+
+namespace {
+
+constexpr double kForgetting = 0.98;
+constexpr double kFirstVariance = 1e3;    // of the rates, in units of the terms below
+constexpr double kLargestVariance = 1e6;  // forgetting makes variances grow while the work of the steps is the same
+constexpr double kLargestSurprise = 4;
+constexpr int64_t kFirstSteps = 8;  // learnt whatever they take
+
+}  // namespace
+
+StepForecast::StepForecast(double token_ms) : rates_{token_ms, 64 * token_ms, token_ms, token_ms}, covariance_{} {
+  for (size_t i = 0; i < kNTerms; ++i) covariance_[i][i] = kFirstVariance;
+}
+
+// In units in which typical values are near 1, so that the fit is well conditioned.
+StepForecast::Vector StepForecast::terms(const StepWork& work) {
+  return {1.0, static_cast<double>(work.n_prefill) / 64, work.n_pairs / 65536, static_cast<double>(work.n_decoding)};
+}
+
+double StepForecast::ms(const StepWork& work) const {
+  const Vector x = terms(work);
+  double sum = 0;
+  for (size_t i = 0; i < kNTerms; ++i) sum += rates_[i] * x[i];
+  return std::max(sum, 0.0);
+}
+
+void StepForecast::learn(const StepWork& work, double step_ms) {
+  const double expected = ms(work);
+  if (++n_learnt_ > kFirstSteps) step_ms = std::min(step_ms, kLargestSurprise * std::max(expected, 0.01));
+  const Vector x = terms(work);
+  Vector px{};
+  double xpx = 0;
+  for (size_t i = 0; i < kNTerms; ++i) {
+    for (size_t j = 0; j < kNTerms; ++j) px[i] += covariance_[i][j] * x[j];
+    xpx += x[i] * px[i];
+  }
+  double raw = 0;  // without the floor of ms()
+  for (size_t i = 0; i < kNTerms; ++i) raw += rates_[i] * x[i];
+  const double error = step_ms - raw;
+  const double scale = 1 / (kForgetting + xpx);
+  double trace = 0;
+  for (size_t i = 0; i < kNTerms; ++i) {
+    rates_[i] += px[i] * scale * error;
+    for (size_t j = 0; j < kNTerms; ++j) covariance_[i][j] = (covariance_[i][j] - px[i] * px[j] * scale) / kForgetting;
+    trace += covariance_[i][i];
+  }
+  if (trace <= kLargestVariance) return;
+  for (Vector& row : covariance_)
+    for (double& value : row) value *= kLargestVariance / trace;
+}
+
+int64_t StepForecast::prefill_budget(const StepWork& decoding, int64_t position, int64_t n_most,
+                                     double target_ms) const {
+  const auto fits = [&](int64_t n) {
+    StepWork work = decoding;
+    work.n_prefill += n;
+    work.n_pairs += static_cast<double>(n) * (static_cast<double>(position) + static_cast<double>(n) / 2);
+    return ms(work) <= target_ms;
+  };
+  int64_t least = std::min(n_most, kLeastPrefill), most = n_most;
+  while (least < most) {  // the largest n that fits, by halves
+    const int64_t middle = least + (most - least + 1) / 2;
+    if (fits(middle)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,214 @@
+// The parts of the scheduler by themselves: stop strings, the queue, the forecast of step times.
+#include <gtest/gtest.h>
+
+#include "tessera/server/metrics.h"
+#include "tessera/server/run/fair_queue.h"
+#include "tessera/server/run/step_forecast.h"
+#include "tessera/server/run/stop_text.h"
+
+namespace tessera::server {
+namespace {
+
+// --- stop strings
+
+TEST(StopText, EndsAtTheFirstStopString) {
+  StopText text({"END", "stop"});
+  EXPECT_EQ(text.push("a st"), "a ");  // it may become "stop"
+  EXPECT_TRUE(text.is_holding());
+  EXPECT_EQ(text.push("a"), "sta");
+  EXPECT_EQ(text.push("r EN"), "r ");
+  EXPECT_EQ(text.push("D stop"), "");
+  EXPECT_TRUE(text.is_stopped());
+  EXPECT_EQ(text.stopping_word(), "END");
+  EXPECT_EQ(text.push("more"), "");
+}
+
+TEST(StopText, AnyCutOfTheTextGivesTheSame) {
+  const std::string whole = "aab aabaac\xC3\xA9 aabaab tail";
+  for (size_t step = 1; step < whole.size(); ++step) {
+    StopText text({"aabaab", "aabb"});
+    std::string out;
+    for (size_t i = 0; i < whole.size(); i += step) out += text.push(std::string_view(whole).substr(i, step));
+    out += text.finish();
+    EXPECT_EQ(out, "aab aabaac\xC3\xA9 ") << step;
+    EXPECT_EQ(text.stopping_word(), "aabaab");
+  }
+}
+
+TEST(StopText, TheLongestOfStringsAtOnePlaceCounts) {
+  StopText text({"ab", "abc"});
+  EXPECT_EQ(text.push("xabc"), "x");
+  EXPECT_EQ(text.stopping_word(), "abc");
+}
+
+TEST(StopText, CodePointsAreWholeAndBadBytesReplaced) {
+  StopText text({});
+  EXPECT_EQ(text.push("\xE2\x82"), "");
+  EXPECT_EQ(text.push("\xAC"), "\xE2\x82\xAC");
+  EXPECT_EQ(text.push("\xFFz"), "\xEF\xBF\xBDz");
+  EXPECT_EQ(text.push("\xE2"), "");
+  EXPECT_EQ(text.finish(), "\xEF\xBF\xBD");
+}
+
+// --- the queue
+
+class Queue : public ::testing::Test {
+ protected:
+  void push(const std::string& client, int64_t n_tokens = 10, int priority = 0, int64_t waited_s = 0) {
+    queue_.push({.sequence = nullptr,
+                 .client = client,
+                 .priority = priority,
+                 .n_tokens = n_tokens,
+                 .since = now_ - std::chrono::seconds(waited_s)});
+  }
+  std::string take() {
+    const auto* next = queue_.next(now_, [](const auto&) { return true; });
+    if (next == nullptr) return "";
+    const FairQueue::Waiting waiting = queue_.take(next);
+    return waiting.client + std::to_string(waiting.n_tokens);
+  }
+
+  FairQueue queue_;
+  Clock::time_point now_ = Clock::now();
+};
+
+TEST_F(Queue, TheClientWithTheLeastWorkComesFirst) {
+  push("a", 1);
+  push("a", 2);
+  push("b", 3);
+  queue_.charge("a", 100);
+  EXPECT_EQ(take(), "b3");
+  EXPECT_EQ(take(), "a1");
+  EXPECT_EQ(take(), "a2");
+  EXPECT_EQ(take(), "");
+}
+
+TEST_F(Queue, PrioritiesComeBeforeCounters) {
+  push("a", 1);
+  push("b", 2, -1);
+  queue_.charge("b", 1000);
+  EXPECT_EQ(take(), "b2");
+}
+
+TEST_F(Queue, WaitingMakesMoreUrgent) {
+  push("a", 1, -1);
+  push("b", 2, 0, 61);
+  EXPECT_EQ(take(), "b2");
+}
+
+TEST_F(Queue, AClientThatComesBackHasNoCredit) {
+  push("a", 1);
+  queue_.charge("a", 500);
+  push("b", 2);
+  EXPECT_EQ(queue_.counter("b"), 500);
+  queue_.charge("b", 600);
+  take(), take();
+  queue_.end("a");
+  push("a", 3);
+  EXPECT_EQ(queue_.counter("a"), 1100);  // b is still running
+}
+
+TEST_F(Queue, ShortPromptsPassLongOnesOfTheirClientAFewTimes) {
+  push("a", 5000);
+  for (int i = 0; i < FairQueue::kMostPasses; ++i) push("a", 10 + i);
+  push("a", 100);
+  for (int i = 0; i < FairQueue::kMostPasses; ++i) EXPECT_EQ(take(), "a" + std::to_string(10 + i));
+  EXPECT_EQ(take(), "a5000");
+  EXPECT_EQ(take(), "a100");
+}
+
+TEST_F(Queue, ASequenceThatLostItsSlotComesFirst) {
+  push("a", 1);
+  queue_.push({.sequence = nullptr, .client = "b", .n_tokens = 2, .since = now_, .is_first = true});
+  queue_.charge("b", 100);
+  EXPECT_EQ(take(), "b2");
+}
+
+TEST_F(Queue, RefusedEntriesAreSkippedAndDropped) {
+  push("a", 1);
+  push("b", 2);
+  const auto* next = queue_.next(now_, [](const auto& one) { return one.client == "b"; });
+  EXPECT_EQ(next->client, "b");
+  EXPECT_EQ(queue_.drop_if([](const auto& one) { return one.client == "a"; }).size(), 1u);
+  EXPECT_EQ(queue_.size(), 1u);
+}
+
+// --- the forecast
+
+double true_ms(const StepWork& work) {
+  return 2 + 0.05 * static_cast<double>(work.n_prefill) + 1e-5 * work.n_pairs +
+         0.4 * static_cast<double>(work.n_decoding);
+}
+
+StepForecast learnt() {
+  StepForecast forecast(10);  // a bad guess
+  uint32_t random = 1;
+  const auto below = [&](uint32_t n) {
+    random = random * 1664525 + 1013904223;
+    return static_cast<int64_t>((random >> 8) % n);
+  };
+  for (int i = 0; i < 400; ++i) {
+    StepWork work{.n_prefill = 16 * below(32), .n_pairs = 0, .n_decoding = below(16)};
+    work.n_pairs = static_cast<double>(work.n_prefill + work.n_decoding) * static_cast<double>(below(8000));
+    forecast.learn(work, true_ms(work));
+  }
+  return forecast;
+}
+
+TEST(StepForecast, LearnsTheRatesOfTheMachine) {
+  const StepForecast forecast = learnt();
+  for (const StepWork& work : {StepWork{256, 1e6, 4}, StepWork{0, 3e4, 8}, StepWork{512, 2e6, 0}})
+    EXPECT_NEAR(forecast.ms(work), true_ms(work), 0.02 * true_ms(work));  // forgetting keeps some of the first guess
+}
+
+TEST(StepForecast, TheBudgetMeetsTheTarget) {
+  const StepForecast forecast = learnt();
+  const StepWork decoding{.n_prefill = 0, .n_pairs = 1000, .n_decoding = 4};
+  const int64_t budget = forecast.prefill_budget(decoding, 1000, 512, 20);
+  EXPECT_GT(budget, 100);
+  EXPECT_LT(budget, 512);
+  const auto with = [&](int64_t n) {
+    StepWork work = decoding;
+    work.n_prefill = n;
+    work.n_pairs += static_cast<double>(n) * (1000 + static_cast<double>(n) / 2);
+    return forecast.ms(work);
+  };
+  EXPECT_LE(with(budget), 20);
+  EXPECT_GT(with(budget + 1), 20);
+  EXPECT_EQ(forecast.prefill_budget(decoding, 1000, 512, 0), StepForecast::kLeastPrefill);
+  EXPECT_EQ(forecast.prefill_budget(decoding, 1000, 5, 0), 5);
+  EXPECT_EQ(forecast.prefill_budget(decoding, 1000, 64, 1e9), 64);
+}
+
+TEST(StepForecast, OnePauseOfTheProcessChangesLittle) {
+  StepForecast forecast = learnt();
+  const StepWork work{.n_prefill = 128, .n_pairs = 1e5, .n_decoding = 4};
+  forecast.learn(work, 60'000);
+  EXPECT_LT(forecast.ms(work), 4 * true_ms(work));
+}
+
+TEST(StepForecast, EqualStepsForALongTimeKeepItStable) {
+  StepForecast forecast = learnt();
+  const StepWork work{.n_prefill = 0, .n_pairs = 100, .n_decoding = 1};
+  for (int i = 0; i < 100'000; ++i) forecast.learn(work, true_ms(work));
+  EXPECT_NEAR(forecast.ms(work), true_ms(work), 0.01 * true_ms(work));
+  const StepWork other{.n_prefill = 128, .n_pairs = 1e5, .n_decoding = 4};
+  EXPECT_GT(forecast.ms(other), 0);
+  EXPECT_LT(forecast.ms(other), 100 * true_ms(other));
+}
+
+// --- metrics
+
+TEST(Histogram, CountsAreCumulative) {
+  Histogram histogram(1, 2, 8);
+  for (const double value : {0.5, 1.0, 3.0, 100.0}) histogram.observe(value);
+  std::string out;
+  histogram.write(out, "x", "a=\"b\"");
+  EXPECT_EQ(
+      out,
+      "x_bucket{a=\"b\",le=\"1\"} 2\nx_bucket{a=\"b\",le=\"2\"} 2\nx_bucket{a=\"b\",le=\"4\"} 3\n"
+      "x_bucket{a=\"b\",le=\"8\"} 3\nx_bucket{a=\"b\",le=\"+Inf\"} 4\nx_sum{a=\"b\"} 104.5\nx_count{a=\"b\"} 4\n");
+}
+
+}  // namespace
+}  // namespace tessera::server

@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-BlockPool::BlockPool(int32_t n_blocks) : references_(to_size(n_blocks), 0), free_(references_.size()) {
+BlockPool::BlockPool(int32_t n_blocks)
+    : references_(to_size(n_blocks), 0), retained_(references_.size(), 0), free_(references_.size()) {
   std::iota(free_.begin(), free_.end(), 0);  // ascending: already a min-heap
 }
 
@@ -20,8 +21,29 @@ int32_t BlockPool::take() {
   return block;
 }
 
+void BlockPool::share(int32_t block) {
+  if (is_idle(block)) --n_idle_;
+  ++references_[to_size(block)];
+}
+
 void BlockPool::release(int32_t block) {
+  if (--references_[to_size(block)] == 0) return put_back(block);
+  if (is_idle(block)) ++n_idle_;
+}
+
+void BlockPool::retain(int32_t block) {
+  ++references_[to_size(block)];
+  ++retained_[to_size(block)];
+}
+
+void BlockPool::release_retained(int32_t block) {
+  --retained_[to_size(block)];
   if (--references_[to_size(block)] > 0) return;
+  --n_idle_;
+  put_back(block);
+}
+
+void BlockPool::put_back(int32_t block) {
   free_.push_back(block);
   std::ranges::push_heap(free_, std::greater{});
 }

@@ -1,5 +1,8 @@
 // The physical blocks of a paged cache, or the state slots of a recurrent one: a free list, and a reference count per
 // block. take() returns the lowest free block, so that a mostly empty cache touches little memory.
+//
+// Retained references belong to no sequence. A block without other references is idle: it becomes free as soon as they
+// are released.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +21,25 @@ class BlockPool {
   int32_t n_blocks() const { return static_cast<int32_t>(references_.size()); }
   int32_t n_references(int32_t block) const { return references_[to_size(block)]; }
   bool is_shared(int32_t block) const { return n_references(block) > 1; }
+  int32_t n_idle() const { return n_idle_; }
+  bool is_retained(int32_t block) const { return block >= 0 && block < n_blocks() && retained_[to_size(block)] > 0; }
+  bool is_idle(int32_t block) const { return is_retained(block) && n_references(block) == retained_[to_size(block)]; }
 
   /// A block with one reference; n_free() must not be 0.
   int32_t take();
-  void share(int32_t block) { ++references_[to_size(block)]; }
+  void share(int32_t block);
   void release(int32_t block);
+  /// Adds or removes a retained reference. The block must have a reference, or a retained one.
+  void retain(int32_t block);
+  void release_retained(int32_t block);
 
  private:
-  std::vector<int32_t> references_;
-  std::vector<int32_t> free_;  // a min-heap
+  void put_back(int32_t block);
+
+  std::vector<int32_t> references_;  // by block, with the retained ones
+  std::vector<int32_t> retained_;    // by block
+  std::vector<int32_t> free_;        // a min-heap
+  int32_t n_idle_ = 0;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 
 namespace tessera {
@@ -157,6 +158,24 @@ int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
   return needed;
 }
 
+// Between micro-batches a group with a window drops the positions of the batch that no later token sees. Therefore a
+// sequence whose tokens are in order never has more new blocks than a window, a rollback and a micro-batch span.
+int64_t KvGroup::blocks_to_decode(std::span<const BatchToken> tokens, int64_t n_ubatch) const {
+  if (window_ == 0) return blocks_to_store(tokens);
+  std::vector<BatchToken> sorted(tokens.begin(), tokens.end());
+  std::ranges::stable_sort(sorted, {}, &BatchToken::sequence);
+  const int64_t most = div_ceil(window_ - 1 + kRollbackTokens + n_ubatch, kKvBlockTokens) + 1;
+  int64_t n = 0;
+  for (size_t begin = 0, end; begin < sorted.size(); begin = end) {
+    bool is_in_order = true;
+    for (end = begin + 1; end < sorted.size() && sorted[end].sequence == sorted[begin].sequence; ++end)
+      is_in_order = is_in_order && sorted[end].position == sorted[end - 1].position + 1;
+    const int64_t all = blocks_to_store(std::span(sorted).subspan(begin, end - begin));
+    n += is_in_order ? std::min(all, most) : all;
+  }
+  return n;
+}
+
 int64_t KvGroup::blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const {
   int64_t n = 0;
   for (int64_t logical = first_[to_size(from)]; logical < size_.n_max_blocks; ++logical) {
@@ -296,6 +315,55 @@ Result<CellMoves> KvGroup::shift(int32_t sequence, int64_t begin, int64_t end, i
     TESSERA_TRY(e.valid == 0 ? drop(sequence, logical) : publish(sequence, logical));
   }
   return moves;
+}
+
+// --- retained blocks
+
+int64_t KvGroup::n_blocks_of(int32_t sequence) const {
+  int64_t n = 0;
+  for (int64_t logical = first_[to_size(sequence)]; logical < size_.n_max_blocks; ++logical)
+    if (entry(sequence, logical).block >= 0) ++n;
+  return n;
+}
+
+size_t KvGroup::block_bytes() const {
+  size_t bytes = 0;
+  for (const Tensor* tensor : data_) bytes += to_size(tensor->layout.nb[3]);
+  return bytes;
+}
+
+int64_t KvGroup::lowest_seen(int64_t position) const {
+  return window_ == 0 ? 0 : std::max<int64_t>(position - window_ + 1, 0);
+}
+
+int32_t KvGroup::retain(int32_t sequence, int64_t logical) {
+  const int32_t block = entry(sequence, logical).block;
+  pool_.retain(block);
+  return block;
+}
+
+Result<> KvGroup::attach(int32_t sequence, std::span<const int32_t> blocks, int64_t begin, int64_t end) {
+  if (blocks.empty()) return {};
+  const int64_t first = begin / kBlock;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const int64_t logical = first + static_cast<int64_t>(i);
+    Entry& e = entry(sequence, logical);
+    e.block = blocks[i];
+    e.valid = range_bits(logical, begin, end);
+    pool_.share(e.block);
+    TESSERA_TRY(publish(sequence, logical));
+  }
+  first_[to_size(sequence)] = first;
+  return {};
+}
+
+Result<> KvGroup::merge(int32_t sequence, int64_t logical, int32_t block) {
+  Entry& e = entry(sequence, logical);
+  if (e.block == block) return {};
+  pool_.share(block);
+  pool_.release(e.block);
+  e.block = block;
+  return publish(sequence, logical);
 }
 
 }  // namespace tessera

@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+/// Minimum rollback depth, in positions.
+inline constexpr int64_t kRollbackTokens = 64;
+
 /// Cells to move after a change of the tables: cell from[i] to cell to[i], with K rotated by `delta` positions. They
 /// may be moved in chunks of any size, in order, if each chunk is read before it is written.
 struct CellMoves {
@@ -38,6 +41,14 @@ class KvGroup {
   int64_t window() const { return window_; }
   int64_t n_blocks() const { return pool_.n_blocks(); }
   int64_t n_used_blocks() const { return pool_.n_blocks() - pool_.n_free(); }
+  int64_t n_free_blocks() const { return pool_.n_free(); }
+  /// Blocks that only retained references keep. They become free when these are released.
+  int64_t n_idle_blocks() const { return pool_.n_idle(); }
+  bool is_idle(int32_t block) const { return pool_.is_idle(block); }
+  /// Blocks of a sequence, shared or not.
+  int64_t n_blocks_of(int32_t sequence) const;
+  /// Bytes of K and V of a block, in all layers.
+  size_t block_bytes() const;
 
   /// Block tables of all sequences, i32 and i64 [n_max_blocks, n_sequences]; see GraphBuilder::attention.
   Tensor& blocks() { return blocks_tensor_; }
@@ -65,6 +76,8 @@ class KvGroup {
 
   Result<> require_blocks(int64_t n) const;
   int64_t blocks_to_store(std::span<const BatchToken> tokens) const;
+  /// Likewise for a batch of any size that is decoded in micro-batches. A group with a window may need fewer blocks.
+  int64_t blocks_to_decode(std::span<const BatchToken> tokens, int64_t n_ubatch) const;
   int64_t blocks_to_copy(int32_t from, int32_t to, int64_t begin, int64_t end) const;
   int64_t blocks_to_shift(int32_t sequence, int64_t begin, int64_t end, int64_t delta) const;
   /// Blocks that the removal of a sequence would release.
@@ -86,6 +99,19 @@ class KvGroup {
   /// See KvCache.
   Result<CellMoves> copy(int32_t from, int32_t to, int64_t begin, int64_t end);
   Result<CellMoves> shift(int32_t sequence, int64_t begin, int64_t end, int32_t delta);
+
+  // --- retained blocks: references that belong to no sequence
+
+  /// The lowest position that a token at `position` sees.
+  int64_t lowest_seen(int64_t position) const;
+  /// The sequence must have a block there.
+  int32_t retain(int32_t sequence, int64_t logical);
+  void release(int32_t block) { pool_.release_retained(block); }
+  bool is_retained(int32_t block) const { return pool_.is_retained(block); }
+  /// An empty sequence stores positions [begin, end) in retained blocks, which are in the order of positions.
+  Result<> attach(int32_t sequence, std::span<const int32_t> blocks, int64_t begin, int64_t end);
+  /// The sequence uses a retained block with the same contents instead of its own one.
+  Result<> merge(int32_t sequence, int64_t logical, int32_t block);
 
  private:
   struct Entry {

@@ -50,12 +50,15 @@ int64_t blocks_spanned(int64_t n) { return div_ceil(n, kKvBlockTokens) + 1; }
 // A group without a window has room for n_ctx tokens. Every sequence may leave its last block partly empty, so n_ctx
 // tokens always fit with one more block for each further sequence. In a group with a window, a sequence holds at most
 // the positions to which its next tokens and a rollback attend. While a batch is decoded, it also holds as many
-// positions of the batch, because the old positions stay until the batch has succeeded.
+// positions of the batch, because the old positions stay until the batch has succeeded. Retained blocks come on top, in
+// a group with a window those of all marks.
 int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
-  const int64_t all = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1;
+  const int64_t all = div_ceil(config.n_ctx, kKvBlockTokens) + config.n_sequences - 1 +
+                      div_ceil(config.n_retained_tokens, kKvBlockTokens);
   if (window == 0) return all;
-  const int64_t held = std::min(window, config.n_ctx) - 1 + kRollbackTokens;
-  return std::min(all, config.n_sequences * (blocks_spanned(held) + blocks_spanned(held + config.n_ubatch)));
+  const int64_t seen = std::min(window, config.n_ctx) - 1, held = seen + kRollbackTokens;
+  return std::min(all, config.n_sequences * (blocks_spanned(held) + blocks_spanned(held + config.n_ubatch)) +
+                           config.n_marks * blocks_spanned(seen));
 }
 
 Result<> require_side(const Device& device, DType dtype, KvSide side, int64_t dim) {
@@ -75,6 +78,11 @@ Result<std::unique_ptr<KvCache>> KvCache::plan(const Device& device, KvCacheConf
     return fail(ErrorCode::invalid_argument, "context size {}, want 1 to {}", config.n_ctx, kMaxContext);
   if (config.n_sequences < 1 || config.n_sequences > kMaxSequences)
     return fail(ErrorCode::invalid_argument, "{} sequences, want 1 to {}", config.n_sequences, kMaxSequences);
+  if (config.n_retained_tokens < 0 || config.n_retained_tokens > kMaxRetainedTokens)
+    return fail(ErrorCode::invalid_argument, "{} tokens of retained blocks, want 0 to {}", config.n_retained_tokens,
+                kMaxRetainedTokens);
+  if (config.n_marks < 0 || config.n_marks > kMaxMarks)
+    return fail(ErrorCode::invalid_argument, "{} marks, want 0 to {}", config.n_marks, kMaxMarks);
   if (!config.devices.empty() && config.devices.size() != config.layers.size())
     return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
   std::unique_ptr<KvCache> cache(new KvCache);

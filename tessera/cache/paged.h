@@ -40,13 +40,15 @@ struct KvCacheConfig {
   int64_t n_ctx = 0;                     // tokens over all sequences, and the bound of any position
   int32_t n_sequences = 1;               // sequence ids are 0 to n_sequences - 1
   int64_t n_ubatch = 512;                // most tokens of one reserve()
+  int64_t n_retained_tokens = 0;         // room for retained blocks, beyond that of n_ctx
+  int32_t n_marks = 0;                   // number of retain_windows() for which groups with a window have room
   std::vector<const Device*> devices{};  // by layer; empty: one for all
 };
 
 inline constexpr int32_t kMaxSequences = 1024;
 inline constexpr int64_t kMaxContext = int64_t{1} << 24;
-/// Minimum rollback depth, in positions.
-inline constexpr int64_t kRollbackTokens = 64;
+inline constexpr int64_t kMaxRetainedTokens = int64_t{1} << 30;
+inline constexpr int32_t kMaxMarks = 1 << 16;
 
 /// Bytes of the K and the V of one token in one layer, all heads.
 struct KvTokenBytes {
@@ -121,6 +123,32 @@ class KvCache {
     std::vector<int32_t> cells;
   };
   Result<Cells> cells(int32_t sequence, size_t group = 0) const;
+
+  // --- retained blocks, between batches: references that stay when the sequence goes (retained.cpp)
+
+  /// Whether a group has a window. A sequence can then continue only at the positions of retain_windows().
+  bool has_windows() const { return groups_.size() > 1; }
+  /// Retains the block of group 0 for 64 positions of a sequence. It may be filled in part, from its first position on.
+  /// Errors: invalid_argument (no such sequence or block, or a position is missing).
+  Result<int32_t> retain_block(int32_t sequence, int64_t logical);
+  void release_block(int32_t block) { groups_[0].release(block); }
+  /// Retains the blocks that the next token of a sequence sees, by group; none of group 0. Errors: invalid_argument (no
+  /// such sequence, or a position is missing).
+  using WindowBlocks = std::vector<std::vector<int32_t>>;
+  Result<WindowBlocks> retain_windows(int32_t sequence);
+  void release_windows(const WindowBlocks& windows);
+  /// Gives an empty sequence positions 0 to n_positions - 1, all in retained blocks: one of group 0 for each 64
+  /// positions, and the blocks of retain_windows() at n_positions if has_windows(). Blocks are shared until the
+  /// sequence writes. Errors: invalid_argument (the sequence has positions, or a position is out of range); internal (a
+  /// wrong number of blocks, or one that is not retained).
+  Result<> require_attachable(int32_t sequence, std::span<const int32_t> blocks, const WindowBlocks& windows,
+                              int32_t n_positions) const;
+  Result<> attach(int32_t sequence, std::span<const int32_t> blocks, const WindowBlocks& windows, int32_t n_positions);
+  /// Lets a sequence use a retained block of group 0 for 64 positions, instead of its own block with the same tokens.
+  /// Errors: invalid_argument (the sequence has not all of these positions); internal (the block is not retained).
+  Result<> merge_block(int32_t sequence, int64_t logical, int32_t block);
+  /// The free blocks, by group, that a batch needs. It fits if every group has as many.
+  std::vector<int64_t> blocks_to_decode(std::span<const BatchToken> tokens) const;
 
   /// The lowest and highest stored positions.
   std::optional<int32_t> min_position(int32_t sequence) const;

@@ -18,7 +18,9 @@ Result<std::unique_ptr<RecurrentCache>> RecurrentCache::plan(const Device& devic
     return fail(ErrorCode::invalid_argument, "{} checkpoints, want 0 to {}", config.n_checkpoints, kMaxCheckpoints);
   if (!config.devices.empty() && config.devices.size() != config.layers.size())
     return fail(ErrorCode::internal, "{} devices for {} layers", config.devices.size(), config.layers.size());
-  const int32_t n_state_slots = 2 * config.n_sequences + config.n_checkpoints;
+  if (config.n_retained < 0 || config.n_retained > kMaxRetainedStates)
+    return fail(ErrorCode::invalid_argument, "{} retained states, want 0 to {}", config.n_retained, kMaxRetainedStates);
+  const int32_t n_state_slots = 2 * config.n_sequences + config.n_checkpoints + config.n_retained;
   std::unique_ptr<RecurrentCache> cache(new RecurrentCache(n_state_slots));
   cache->sequences_.resize(to_size(config.n_sequences));
   cache->pending_.resize(to_size(config.n_sequences));
@@ -246,6 +248,40 @@ std::vector<int32_t> RecurrentCache::checkpoints(int32_t sequence) const {
 std::optional<int32_t> RecurrentCache::last_position(int32_t sequence) const {
   if (!require_sequence(sequence) || at(sequence).state_slot < 0) return std::nullopt;
   return at(sequence).last;
+}
+
+Result<int32_t> RecurrentCache::retain(int32_t sequence) {
+  TESSERA_TRY(require_sequence(sequence));
+  if (config_.layers.empty()) return -1;
+  const int32_t state_slot = at(sequence).state_slot;
+  if (state_slot < 0) return fail(ErrorCode::invalid_argument, "sequence {} has no state to retain", sequence);
+  if (n_free_retained() == 0) return fail(ErrorCode::limit, "all {} retained states are taken", config_.n_retained);
+  pool_.retain(state_slot);
+  ++n_retained_;
+  return state_slot;
+}
+
+void RecurrentCache::release(int32_t state_slot) {
+  if (state_slot < 0) return;
+  pool_.release_retained(state_slot);
+  --n_retained_;
+}
+
+Result<> RecurrentCache::require_attachable(int32_t sequence, int32_t state_slot) const {
+  TESSERA_TRY(require_sequence(sequence));
+  if (config_.layers.empty()) return {};
+  if (at(sequence).state_slot >= 0)
+    return fail(ErrorCode::invalid_argument, "sequence {} has a state already: remove it first", sequence);
+  if (!pool_.is_retained(state_slot)) return fail(ErrorCode::internal, "state slot {} is not retained", state_slot);
+  return {};
+}
+
+Result<> RecurrentCache::attach(int32_t sequence, int32_t state_slot, int32_t last) {
+  TESSERA_TRY(require_attachable(sequence, state_slot));
+  if (config_.layers.empty()) return {};
+  pool_.share(state_slot);
+  at(sequence) = {.state_slot = state_slot, .first = 0, .last = last};
+  return {};
 }
 
 Result<> RecurrentCache::save(int32_t sequence, std::span<std::byte> bytes) const {

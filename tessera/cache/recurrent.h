@@ -3,7 +3,8 @@
 //
 // A batch never writes a state slot that a sequence or a checkpoint refers to. It reads the sequence's slot and writes
 // another one, to which the sequence switches when the whole batch has succeeded. So copies and checkpoints are
-// references, and an error changes no state. Two slots per sequence and one per checkpoint are enough.
+// references, and an error changes no state. Two slots per sequence, one per checkpoint and one per retained state are
+// enough.
 //
 // A state cannot be rolled back to any position. It is at its last position, or at a checkpoint.
 //
@@ -32,10 +33,12 @@ struct RecurrentCacheConfig {
   std::vector<RecurrentLayerShape> layers;
   int32_t n_sequences = 1;               // sequence ids are 0 to n_sequences - 1
   int32_t n_checkpoints = 0;             // over all sequences
+  int32_t n_retained = 0;                // retained states
   std::vector<const Device*> devices{};  // by layer; empty: one for all
 };
 
 inline constexpr int32_t kMaxCheckpoints = 4096;
+inline constexpr int32_t kMaxRetainedStates = 1 << 16;
 
 class RecurrentCache {
  public:
@@ -91,6 +94,18 @@ class RecurrentCache {
   /// The last position; no value if the sequence has no state.
   std::optional<int32_t> last_position(int32_t sequence) const;
 
+  // --- retained states: references to state slots, which stay when the sequence goes
+
+  /// Retains the state after the last position of a sequence, and returns its slot; -1 without layers. Errors:
+  /// invalid_argument (no such sequence, or it has no state); limit (n_retained are retained already).
+  Result<int32_t> retain(int32_t sequence);
+  void release(int32_t state_slot);
+  int32_t n_free_retained() const { return config_.n_retained - n_retained_; }
+  /// A sequence without a state gets a retained one, after positions 0 to last. Does nothing without layers. Errors:
+  /// invalid_argument (no such sequence, or it has a state); internal (the state is not retained).
+  Result<> require_attachable(int32_t sequence, int32_t state_slot) const;
+  Result<> attach(int32_t sequence, int32_t state_slot, int32_t last);
+
   // --- state as bytes
 
   size_t state_bytes() const { return state_bytes_; }
@@ -130,6 +145,7 @@ class RecurrentCache {
   std::vector<Sequence> sequences_;
   std::vector<Pending> pending_;  // by sequence
   int32_t n_checkpoints_ = 0;
+  int32_t n_retained_ = 0;
   std::vector<std::vector<Tensor>> states_;  // by layer and kind
   size_t state_bytes_ = 0;
   TensorMemory memory_;

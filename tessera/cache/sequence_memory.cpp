@@ -28,16 +28,21 @@ Result<std::unique_ptr<SequenceMemory>> SequenceMemory::plan(const Device& devic
                                                       .n_ctx = config.n_ctx,
                                                       .n_sequences = config.n_sequences,
                                                       .n_ubatch = config.n_ubatch,
+                                                      .n_retained_tokens = config.n_retained_tokens,
+                                                      .n_marks = config.n_marks,
                                                       .devices = std::move(devices)}));
     memory->caches_.push_back(std::move(cache));
     return {};
   };
   const bool has_encoder = !config.prompt_layers.empty();
+  const int32_t n_states = config.recurrent_layers.empty() ? 0 : config.n_marks;
   TESSERA_TRY(add_cache(config.kv_layers, config.kv_devices));
+  config.n_retained_tokens = config.n_marks = 0;  // prompts of an encoder are not retained
   if (has_encoder) TESSERA_TRY(add_cache(config.prompt_layers, config.prompt_devices));
   TESSERA_ASSIGN(memory->states_, RecurrentCache::plan(device, {.layers = std::move(config.recurrent_layers),
                                                                 .n_sequences = config.n_sequences,
                                                                 .n_checkpoints = config.n_checkpoints,
+                                                                .n_retained = n_states,
                                                                 .devices = std::move(config.recurrent_devices)}));
   return memory;
 }
@@ -142,6 +147,49 @@ Result<> SequenceMemory::shift(int32_t sequence, int32_t begin, int32_t end, int
   TESSERA_ASSIGN(const std::vector<CellMoves> moves, caches_.front()->shift(sequence, begin, end, delta));
   TESSERA_TRY(move_cells(kv(), moves, access));
   return states_->shift(sequence, begin, end, delta);
+}
+
+// --- retained memory
+
+Result<> SequenceMemory::require_retainable() const {
+  if (!has_encoder()) return {};
+  return fail(ErrorCode::unsupported, "sequences that depend on an encoder's prompt cannot be retained");
+}
+
+Result<int32_t> SequenceMemory::retain_block(int32_t sequence, int64_t logical) {
+  TESSERA_TRY(require_retainable());
+  return caches_.front()->retain_block(sequence, logical);
+}
+
+Result<Mark> SequenceMemory::retain_mark(int32_t sequence) {
+  TESSERA_TRY(require_retainable());
+  TESSERA_ASSIGN(KvCache::WindowBlocks windows, caches_.front()->retain_windows(sequence));
+  const auto state_slot = states_->retain(sequence);
+  if (!state_slot) {
+    caches_.front()->release_windows(windows);
+    return std::unexpected(state_slot.error());
+  }
+  return Mark{.n_positions = *max_position(sequence) + 1, .windows = std::move(windows), .state_slot = *state_slot};
+}
+
+void SequenceMemory::release_mark(const Mark& mark) {
+  caches_.front()->release_windows(mark.windows);
+  states_->release(mark.state_slot);
+}
+
+int64_t SequenceMemory::n_free_marks() const {
+  return is_recurrent() ? states_->n_free_retained() : std::numeric_limits<int64_t>::max();
+}
+
+Result<> SequenceMemory::attach(int32_t sequence, std::span<const int32_t> blocks, int32_t n_positions,
+                                const Mark& mark) {
+  TESSERA_TRY(require_retainable());
+  if (needs_marks() && mark.n_positions != n_positions)
+    return fail(ErrorCode::internal, "attach: a mark at {}, want {}", mark.n_positions, n_positions);
+  TESSERA_TRY(states_->require_attachable(sequence, mark.state_slot));
+  TESSERA_TRY(caches_.front()->require_attachable(sequence, blocks, mark.windows, n_positions));
+  TESSERA_TRY(caches_.front()->attach(sequence, blocks, mark.windows, n_positions));
+  return states_->attach(sequence, mark.state_slot, n_positions - 1);
 }
 
 std::optional<int32_t> SequenceMemory::min_position(int32_t sequence) const {

@@ -25,10 +25,20 @@ struct SequenceMemoryConfig {
   std::vector<const Device*> recurrent_devices{};       // likewise
   DType type_k = DType::f16;
   DType type_v = DType::f16;
-  int64_t n_ctx = 0;          // tokens over all sequences, and the bound of any position
-  int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
-  int64_t n_ubatch = 512;     // maximum number of tokens of one reserve()
-  int32_t n_checkpoints = 0;  // of recurrent states, over all sequences
+  int64_t n_ctx = 0;              // tokens over all sequences, and the bound of any position
+  int32_t n_sequences = 1;        // sequence ids are 0 to n_sequences - 1
+  int64_t n_ubatch = 512;         // maximum number of tokens of one reserve()
+  int32_t n_checkpoints = 0;      // of recurrent states, over all sequences
+  int64_t n_retained_tokens = 0;  // room for retained blocks, beyond that of n_ctx
+  int32_t n_marks = 0;            // room for retained marks
+};
+
+/// A position at which sequences can continue later, and what the next token sees there beside the blocks of group 0:
+/// blocks of the groups with a window, and the recurrent state.
+struct Mark {
+  int32_t n_positions = 0;
+  KvCache::WindowBlocks windows{};  // by group
+  int32_t state_slot = -1;          // -1: no recurrent layers
 };
 
 /// The storage of the tokens of a micro-batch, as inputs of its graph.
@@ -99,6 +109,28 @@ class SequenceMemory {
   /// The lowest position from which a sequence can be decoded anew without a checkpoint. No value: no such sequence.
   std::optional<int32_t> lowest_rollback(int32_t sequence) const;
 
+  // --- retained memory, between batches: references that stay when the sequence goes. The caller releases them. A
+  // model with an encoder has none, because its tokens depend on the prompt.
+
+  /// Whether sequences can continue only at marks: some layers have a window or a recurrent state.
+  bool needs_marks() const { return kv().has_windows() || is_recurrent(); }
+  /// See KvCache. Errors: also unsupported (the model has an encoder).
+  Result<int32_t> retain_block(int32_t sequence, int64_t logical);
+  void release_block(int32_t block) { caches_.front()->release_block(block); }
+  Result<> merge_block(int32_t sequence, int64_t logical, int32_t block) {
+    return caches_.front()->merge_block(sequence, logical, block);
+  }
+  /// Retains a mark at the end of a sequence. Errors: invalid_argument (the sequence is empty, or has holes that the
+  /// next token would see); limit (n_marks states are retained); unsupported (the model has an encoder).
+  Result<Mark> retain_mark(int32_t sequence);
+  void release_mark(const Mark& mark);
+  /// The states that can be retained now; a large number without recurrent layers.
+  int64_t n_free_marks() const;
+  /// Gives an empty sequence positions 0 to n_positions - 1: see KvCache::attach(). If needs_marks(), `mark` is the one
+  /// at n_positions; else it is ignored. Errors: those of KvCache::attach() and RecurrentCache::attach(); unsupported
+  /// (the model has an encoder). After an error the sequence is empty.
+  Result<> attach(int32_t sequence, std::span<const int32_t> blocks, int32_t n_positions, const Mark& mark);
+
   // --- one sequence as bytes (saved_sequence.cpp)
 
   /// Positions, keys, values, recurrent states and prompt of a sequence: a versioned, checksummed block of bytes.
@@ -112,6 +144,7 @@ class SequenceMemory {
   SequenceMemory() = default;
   std::span<const std::unique_ptr<KvCache>> prompt_caches() const { return std::span(caches_).subspan(1); }
   Result<> forget_states(int32_t sequence);
+  Result<> require_retainable() const;
 
   std::vector<std::unique_ptr<KvCache>> caches_;  // of tokens, then of prompts if there is an encoder
   std::unique_ptr<RecurrentCache> states_;

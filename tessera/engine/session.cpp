@@ -60,7 +60,9 @@ Result<> Session::plan_memory(const Engine& engine) {
                               .n_ctx = options_.n_ctx,
                               .n_sequences = options_.n_sequences,
                               .n_ubatch = options_.n_ubatch,
-                              .n_checkpoints = options_.n_checkpoints};
+                              .n_checkpoints = options_.n_checkpoints,
+                              .n_retained_tokens = options_.n_cache_tokens,
+                              .n_marks = options_.n_cache_marks};
   if (model.has_encoder()) {
     // A session for embeddings runs the encoder alone, so its tokens take the place of the decoder's.
     auto& layers = options_.embeddings ? config.kv_layers : config.prompt_layers;
@@ -141,6 +143,14 @@ Result<std::vector<std::byte>> Session::save_state(int32_t sequence) {
 
 Result<> Session::restore_state(int32_t sequence, std::span<const std::byte> state) {
   return memory_->restore(sequence, engine_->fingerprint(), state, graphs_->cells());
+}
+
+Result<> Session::require_retainable() const {
+  const ModelInfo& info = model_->info();
+  const bool is_causal = options_.embeddings ? info.embeds_causally() : info.is_causal;
+  if (is_causal && !has_encoder()) return {};
+  return fail(ErrorCode::unsupported, "{}: the start of a sequence cannot be reused: it depends on other tokens",
+              info.architecture);
 }
 
 Result<StepCost> Session::step_cost(int64_t n_tokens, int64_t n_outputs) const {

@@ -84,6 +84,23 @@ class Session {
   bool is_recurrent() const { return memory_->is_recurrent(); }
   Result<> checkpoint(int32_t sequence) { return memory_->checkpoint(sequence); }
   Result<> drop_checkpoints(int32_t sequence) { return memory_->drop_checkpoints(sequence); }
+  // --- retained memory, between batches: see SequenceMemory. PrefixCache (engine/prefix_cache.h) keeps it.
+
+  /// Refuses models whose tokens depend on later tokens or on an encoder. Errors: unsupported, with the reason.
+  Result<> require_retainable() const;
+  bool needs_marks() const { return memory_->needs_marks(); }
+  int64_t n_free_marks() const { return memory_->n_free_marks(); }
+  Result<int32_t> retain_block(int32_t sequence, int64_t logical) { return memory_->retain_block(sequence, logical); }
+  void release_block(int32_t block) { memory_->release_block(block); }
+  Result<> merge_block(int32_t sequence, int64_t logical, int32_t block) {
+    return memory_->merge_block(sequence, logical, block);
+  }
+  Result<Mark> retain_mark(int32_t sequence) { return memory_->retain_mark(sequence); }
+  void release_mark(const Mark& mark) { memory_->release_mark(mark); }
+  Result<> attach(int32_t sequence, std::span<const int32_t> blocks, int32_t n_positions, const Mark& mark) {
+    return memory_->attach(sequence, blocks, n_positions, mark);
+  }
+
   /// See SequenceMemory::save() and restore().
   Result<std::vector<std::byte>> save_state(int32_t sequence);
   Result<> restore_state(int32_t sequence, std::span<const std::byte> state);

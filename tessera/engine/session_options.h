@@ -17,13 +17,15 @@ namespace tessera {
 using ProductObserver = std::function<void(std::string_view weight, std::span<const float> sums, int64_t n_tokens)>;
 
 struct SessionOptions {
-  int64_t n_ctx = 0;          // tokens over all sequences; 0: the context that the model was trained with
-  int64_t n_ubatch = 512;     // maximum number of tokens of a micro-batch
-  int32_t n_sequences = 1;    // sequence ids are 0 to n_sequences - 1
-  int64_t n_outputs = 1;      // maximum number of rows of logits or embeddings per decode()
-  bool embeddings = false;    // rows are embeddings instead of logits
-  int32_t n_checkpoints = 0;  // of recurrent states: see Session::checkpoint()
-  DType type_k = DType::f16;  // of the KV cache
+  int64_t n_ctx = 0;           // tokens over all sequences; 0: the context that the model was trained with
+  int64_t n_ubatch = 512;      // maximum number of tokens of a micro-batch
+  int32_t n_sequences = 1;     // sequence ids are 0 to n_sequences - 1
+  int64_t n_outputs = 1;       // maximum number of rows of logits or embeddings per decode()
+  bool embeddings = false;     // rows are embeddings instead of logits
+  int32_t n_checkpoints = 0;   // of recurrent states: see Session::checkpoint()
+  int64_t n_cache_tokens = 0;  // room for retained blocks, beyond that of n_ctx: see PrefixCache
+  int32_t n_cache_marks = 0;   // room for retained marks, of models that need_marks()
+  DType type_k = DType::f16;   // of the KV cache
   DType type_v = DType::f16;
   ActivationPrecision activations = ActivationPrecision::automatic;
   ThreadPoolOptions threads{};

@@ -159,12 +159,13 @@ int64_t KvGroup::blocks_to_store(std::span<const BatchToken> tokens) const {
 }
 
 // Between micro-batches a group with a window drops the positions of the batch that no later token sees. Therefore a
-// sequence whose tokens are in order never has more new blocks than a window, a rollback and a micro-batch span.
+// sequence whose tokens are in order never has more new blocks than a window, a rollback and a micro-batch span, and a
+// copy of its last block.
 int64_t KvGroup::blocks_to_decode(std::span<const BatchToken> tokens, int64_t n_ubatch) const {
   if (window_ == 0) return blocks_to_store(tokens);
   std::vector<BatchToken> sorted(tokens.begin(), tokens.end());
   std::ranges::stable_sort(sorted, {}, &BatchToken::sequence);
-  const int64_t most = div_ceil(window_ - 1 + kRollbackTokens + n_ubatch, kKvBlockTokens) + 1;
+  const int64_t most = div_ceil(window_ - 1 + kRollbackTokens + n_ubatch, kKvBlockTokens) + 2;
   int64_t n = 0;
   for (size_t begin = 0, end; begin < sorted.size(); begin = end) {
     bool is_in_order = true;

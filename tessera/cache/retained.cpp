@@ -1,6 +1,6 @@
 // The retained blocks of a KvCache: references that belong to no sequence. The prefix cache (engine/prefix_cache.h)
-// keeps them. A block's contents stay as they are while it is retained, because sequences copy shared blocks before they
-// write.
+// keeps them. A block's contents stay as they are while it is retained, because sequences copy shared blocks before
+// they write.
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/cache/paged.h"
@@ -26,8 +26,9 @@ Result<KvCache::WindowBlocks> KvCache::retain_windows(int32_t sequence) {
   for (const KvGroup& group : groups_)
     for (int64_t p = group.lowest_seen(end); group.window() > 0 && p < end; ++p)
       if (!group.holds(sequence, static_cast<int32_t>(p)))
-        return fail(ErrorCode::invalid_argument, "retain: layers with a window of {} do not hold position {} of sequence {}",
-                    group.window(), p, sequence);
+        return fail(ErrorCode::invalid_argument,
+                    "retain: layers with a window of {} do not hold position {} of sequence {}", group.window(), p,
+                    sequence);
   WindowBlocks windows(groups_.size());
   for (size_t g = 1; g < groups_.size(); ++g)
     for (int64_t logical = groups_[g].lowest_seen(end) / kKvBlockTokens; logical * kKvBlockTokens < end; ++logical)
@@ -48,9 +49,12 @@ Result<> KvCache::require_attachable(int32_t sequence, std::span<const int32_t> 
   if (max_position(sequence))
     return fail(ErrorCode::invalid_argument, "attach: sequence {} has positions already", sequence);
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const std::span<const int32_t> of_group = g == 0 ? blocks : g < windows.size() ? std::span(windows[g]) : std::span<const int32_t>();
+    const std::span<const int32_t> of_group = g == 0               ? blocks
+                                              : g < windows.size() ? std::span(windows[g])
+                                                                   : std::span<const int32_t>();
     const int64_t begin = groups_[g].lowest_seen(n_positions);
-    const int64_t n_blocks = begin < n_positions ? div_ceil<int64_t>(n_positions, kKvBlockTokens) - begin / kKvBlockTokens : 0;
+    const int64_t n_blocks =
+        begin < n_positions ? div_ceil<int64_t>(n_positions, kKvBlockTokens) - begin / kKvBlockTokens : 0;
     if (std::ssize(of_group) != n_blocks)
       return fail(ErrorCode::internal, "attach: {} blocks of group {} for {} positions, want {}", of_group.size(), g,
                   n_positions, n_blocks);
@@ -65,8 +69,8 @@ Result<> KvCache::attach(int32_t sequence, std::span<const int32_t> blocks, cons
                          int32_t n_positions) {
   TESSERA_TRY(require_attachable(sequence, blocks, windows, n_positions));
   for (size_t g = 0; g < groups_.size(); ++g)
-    TESSERA_TRY(groups_[g].attach(sequence, g == 0 ? blocks : std::span(windows[g]), groups_[g].lowest_seen(n_positions),
-                                  n_positions));
+    TESSERA_TRY(groups_[g].attach(sequence, g == 0 ? blocks : std::span(windows[g]),
+                                  groups_[g].lowest_seen(n_positions), n_positions));
   return {};
 }
 

@@ -54,6 +54,13 @@ AdapterSet::Mask AdapterSet::used_by(std::span<const BatchToken> tokens) const {
   return mask;
 }
 
+std::vector<AdapterScale> AdapterSet::scales_of(int32_t sequence) const {
+  std::vector<AdapterScale> scales;
+  for (size_t i = 0; i < adapters_.size(); ++i)
+    if (scale(sequence, i) != 0) scales.push_back({.adapter = i, .scale = scale(sequence, i)});
+  return scales;
+}
+
 Result<> AdapterSet::set(int32_t sequence, std::span<const AdapterScale> scales) {
   if (sequence < 0 || sequence >= n_sequences_)
     return fail(ErrorCode::invalid_argument, "sequence {}, want 0 to {}", sequence, n_sequences_ - 1);

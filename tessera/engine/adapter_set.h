@@ -44,6 +44,9 @@ class AdapterSet {
   /// adapter, scale); then nothing changes.
   Result<> set(int32_t sequence, std::span<const AdapterScale> scales);
 
+  /// The adapters of a sequence whose scale is not 0, ascending. The sequence must exist.
+  std::vector<AdapterScale> scales_of(int32_t sequence) const;
+
   /// Adds the terms of adapters to a graph; called before the model adds its nodes. Returns the inputs to fill().
   Inputs add_to(GraphBuilder& b, Mask mask, const nn::BatchInputs& in) const;
   /// Sets the scales of a micro-batch. Errors: those of Buffer::set().

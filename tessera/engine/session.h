@@ -65,6 +65,8 @@ class Session {
   Result<> set_adapters(int32_t sequence, std::span<const AdapterScale> scales) {
     return adapters_.set(sequence, scales);
   }
+  /// The adapters of a sequence whose scale is not 0, by index. The sequence must exist.
+  std::vector<AdapterScale> adapters_of(int32_t sequence) const { return adapters_.scales_of(sequence); }
 
   // --- sequences, between batches: see SequenceMemory
 

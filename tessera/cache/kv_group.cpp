@@ -51,9 +51,12 @@ Result<> KvGroup::reset() {
 // Writes one table entry to the device's copy.
 Result<> KvGroup::publish(int32_t sequence, int64_t logical) {
   const Entry& e = entry(sequence, logical);
-  const auto at = to_size(&e - table_.data());
-  TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, at * sizeof e.block, std::as_bytes(std::span(&e.block, 1))));
-  return valid_tensor_.buffer->set(valid_tensor_, at * sizeof e.valid, std::as_bytes(std::span(&e.valid, 1)));
+  return publish(to_size(&e - table_.data()), std::span(&e.block, 1), std::span(&e.valid, 1));
+}
+
+Result<> KvGroup::publish(size_t first, std::span<const int32_t> blocks, std::span<const uint64_t> valid) {
+  TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, first * sizeof(int32_t), std::as_bytes(blocks)));
+  return valid_tensor_.buffer->set(valid_tensor_, first * sizeof(uint64_t), std::as_bytes(valid));
 }
 
 Result<> KvGroup::copy_block(int32_t from, int32_t to) {
@@ -346,16 +349,15 @@ int32_t KvGroup::retain(int32_t sequence, int64_t logical) {
 Result<> KvGroup::attach(int32_t sequence, std::span<const int32_t> blocks, int64_t begin, int64_t end) {
   if (blocks.empty()) return {};
   const int64_t first = begin / kBlock;
+  std::vector<uint64_t> valid;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const int64_t logical = first + static_cast<int64_t>(i);
-    Entry& e = entry(sequence, logical);
-    e.block = blocks[i];
-    e.valid = range_bits(logical, begin, end);
-    pool_.share(e.block);
-    TESSERA_TRY(publish(sequence, logical));
+    valid.push_back(range_bits(logical, begin, end));
+    entry(sequence, logical) = {.block = blocks[i], .valid = valid.back()};
+    pool_.share(blocks[i]);
   }
   first_[to_size(sequence)] = first;
-  return {};
+  return publish(to_size(&entry(sequence, first) - table_.data()), blocks, valid);
 }
 
 Result<> KvGroup::merge(int32_t sequence, int64_t logical, int32_t block) {

@@ -131,6 +131,7 @@ class KvGroup {
   Result<> drop(int32_t sequence, int64_t logical);
   Result<> copy_block(int32_t from, int32_t to);
   Result<> publish(int32_t sequence, int64_t logical);
+  Result<> publish(size_t first, std::span<const int32_t> blocks, std::span<const uint64_t> valid);
 
   int64_t window_;
   Size size_;

@@ -13,7 +13,8 @@
 //   insert(s, tokens, end)     the last block enters as well, although it is not full
 //   drop(s)                    before Session::remove()
 //
-// A sequence can start if its prompt needs no more new blocks than n_available_blocks() less match().n_idle_blocks.
+// A sequence of n tokens needs ceil(n / 64) - match.n_tokens / 64 new blocks of group 0. It can have
+// n_available_blocks() - match.n_idle_blocks.
 #pragma once
 
 #include <memory>

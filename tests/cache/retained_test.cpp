@@ -249,6 +249,9 @@ TEST(Marks, KeepTheRecurrentState) {
   EXPECT_ERROR(memory->attach(1, std::vector{block}, 10, Mark{.n_positions = 10}), "state slot -1 is not retained");
   ASSERT_OK(memory->attach(1, std::vector{block}, 10, mark));
   EXPECT_EQ(memory->max_position(1), 9);
+  memory->release_mark(mark);  // the sequence has a reference of its own
+  ASSERT_OK_AND_ASSIGN(const Reservation other, store_tokens(*memory, 0, 0, 1));
+  EXPECT_NE(other.segments[3], state_slot);
   EXPECT_ERROR(store_tokens(*memory, 1, 11, 12), "after 9");
   ASSERT_OK(memory->rollback());
   ASSERT_OK_AND_ASSIGN(const Reservation third, store_tokens(*memory, 1, 10, 11));

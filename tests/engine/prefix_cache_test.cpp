@@ -429,6 +429,27 @@ TEST_F(PrefixCacheTest, TheDensestMarksOfABranchGo) {
   EXPECT_EQ(reused(400), 300);
 }
 
+// The node of the second sequence's mark is where that of an evicted mark of the first one was.
+TEST_F(PrefixCacheTest, EvictedMarksOfABranchDoNotCount) {
+  open("mamba-dense", 1024, 20, 2);
+  attach(0, text(300));
+  decode(0, text(50));
+  ASSERT_OK(cache_->insert(0, text(50), Tail::mark));
+  decode(0, text(60));
+  ASSERT_OK(cache_->make_room(std::array<int64_t, 1>{session_->cache().groups()[0].n_free_blocks() + 1}));
+  EXPECT_EQ(cache_->counters().n_marks, 0);
+  const auto other = branch(0, 50, 1);
+  attach(1, other);
+  decode(1, std::span(other).first(40));
+  ASSERT_OK(cache_->insert(1, std::span(other).first(40), Tail::mark));
+  for (const int n : {100, 200}) {
+    decode(0, text(n));
+    ASSERT_OK(cache_->insert(0, text(n), Tail::mark));
+  }
+  EXPECT_EQ(cache_->match({}, other).n_tokens, 40);
+  EXPECT_EQ(cache_->counters().n_marks, 3);
+}
+
 class PrefixWindowTest : public PrefixCacheTest {
  protected:
   void SetUp() override {

@@ -321,7 +321,7 @@ TEST_F(Scheduling, SlotsCanBeSeenAndErased) {
   int64_t n_erased = -1;
   const auto look = [&](std::span<const server::SlotView> slots) {
     const std::lock_guard lock(mutex);
-    for (const server::SlotView& slot : slots) stored.push_back(slot.n_stored);
+    for (const server::SlotView& slot : slots) stored.push_back(slot.n_last);
     changed.notify_all();
   };
   scheduler_->inspect(look);
@@ -337,7 +337,9 @@ TEST_F(Scheduling, SlotsCanBeSeenAndErased) {
   ASSERT_TRUE(changed.wait_for(lock, Collector::kPatience, [&] { return n_erased >= 0; }));
   EXPECT_EQ(n_erased, 42);
   lock.unlock();
-  EXPECT_EQ(submit(sequence(40, 3)).collector->wait()[0].n_cached, 0);
+  server::SequenceSpec spec = sequence(40, 3);
+  spec.slot = used;
+  EXPECT_EQ(submit(std::move(spec)).collector->wait()[0].n_cached, 0);
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .most_ms = fields.t_max_predict_ms,
           .slot = fields.id_slot,
           .reuses_cache = fields.cache_prompt,
+          .cache_salt = fields.cache_salt,
           .progress_tokens = fields.return_progress ? 1 : 0};
 }
 

@@ -208,7 +208,7 @@ void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& mod
     writer.member("state", slot.is_paused ? "paused" : sequence->n_generated() > 0 ? "decoding" : "prefill");
     writer.member("client", sequence->task().spec().client).member("priority", sequence->task().spec().priority);
   } else {
-    writer.member("n_tokens", slot.n_stored).member("state", "idle");
+    writer.member("n_tokens", slot.n_last).member("state", "idle");
   }
   writer.end_object();
 }

@@ -12,7 +12,6 @@ namespace {
 
 constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two looks at clients that read too slowly
 constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
-constexpr int64_t kReservedShare = 100;                      // 1/100 of the blocks is left for sequences that grow
 
 constexpr std::string_view kShuttingDown = "The server is shutting down";
 constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
@@ -23,18 +22,21 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 }  // namespace
 
-Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io)
+Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io,
+                     std::unique_ptr<Slots> slots)
     : session_(session),
       options_(options),
       metrics_(metrics),
       post_to_io_(std::move(post_to_io)),
       mailbox_(options.queue),
-      slots_(session, options.n_slots),
+      slots_(std::move(slots)),
       forecast_(options.token_ms) {}
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const SchedulerOptions& options,
                                                      ModelMetrics& metrics, PostToIo post_to_io) {
-  std::unique_ptr<Scheduler> scheduler(new Scheduler(session, options, metrics, std::move(post_to_io)));
+  TESSERA_ASSIGN(auto slots, Slots::create(session, options.n_slots));
+  std::unique_ptr<Scheduler> scheduler(
+      new Scheduler(session, options, metrics, std::move(post_to_io), std::move(slots)));
   if (options.n_sampling_threads > 1) {
     TESSERA_ASSIGN(scheduler->sampling_threads_,
                    ThreadPool::create({.n_threads = options.n_sampling_threads, .poll = 0}));
@@ -87,11 +89,11 @@ void Scheduler::cancel(const std::shared_ptr<Task>& task) {
 void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) {
   mailbox_.post([this, command = std::move(command)] {
     std::vector<SlotView> views;
-    for (const Slot& slot : slots_.all())
+    for (const Slot& slot : slots_->all())
       views.push_back({.id = slot.id,
                        .sequence = slot.sequence.get(),
                        .n_computed = slot.n_computed,
-                       .n_stored = std::ssize(slot.stored),
+                       .n_last = std::ssize(slot.last_tokens),
                        .is_paused = slot.is_paused});
     command(views);
   });
@@ -136,7 +138,7 @@ void Scheduler::run() {
       admit();
       if (plan_step()) run_step();
     } catch (const std::bad_alloc&) {
-      for (Slot& slot : slots_.all())
+      for (Slot& slot : slots_->all())
         if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
     }
     flush_outboxes();
@@ -146,8 +148,8 @@ void Scheduler::run() {
 
 void Scheduler::wait_for_mail() {
   const auto can_run = [](const Slot& slot) { return slot.sequence && !slot.is_paused; };
-  const bool has_sequences = slots_.n_busy() > 0 || !queue_.is_empty();
-  if (std::ranges::any_of(slots_.all(), can_run) || (has_sequences && ends_all_)) {
+  const bool has_sequences = slots_->n_busy() > 0 || !queue_.is_empty();
+  if (std::ranges::any_of(slots_->all(), can_run) || (has_sequences && ends_all_)) {
     read_mail(mailbox_.take_now());
     return;
   }
@@ -164,11 +166,10 @@ void Scheduler::read_mail(Mailbox::Mail mail) {
   }
   for (const std::function<void()>& command : mail.commands) command();
   std::erase_if(erasures_, [this](auto& erasure) {
-    Slot& slot = slots_.at(erasure.first);
+    Slot& slot = slots_->at(erasure.first);
     if (!slot.is_idle()) return false;
-    const int64_t n_erased = std::ssize(slot.stored);
-    slots_.forget(slot);
-    erasure.second(n_erased);
+    erasure.second(std::ssize(slot.last_tokens));
+    slot.last_tokens.clear();
     return true;
   });
 }
@@ -190,7 +191,7 @@ void Scheduler::queue_next(const std::shared_ptr<Task>& task, Clock::time_point 
 // --- ends
 
 void Scheduler::drop_ended() {
-  for (Slot& slot : slots_.all()) {
+  for (Slot& slot : slots_->all()) {
     if (!slot.sequence) continue;
     if (drop_if_over(slot, now_)) {
       end_sequence(slot);
@@ -237,7 +238,7 @@ void Scheduler::watch_reader(Slot& slot) {
 void Scheduler::end_sequence(Slot& slot) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   const int64_t n_stored = slot.n_computed;
-  slots_.release(slot, sequence->spec().reuses_cache);
+  slots_->release(slot);
   queue_.end(sequence->task().spec().client);
   finish_sequence(*sequence, n_stored);
 }
@@ -283,7 +284,7 @@ void Scheduler::admit() {
         queue_.next(now_, [this](const FairQueue::Waiting& waiting) { return may_start(waiting); });
     if (next == nullptr) return;
     // A long prompt that has no room yet is not passed by shorter ones: otherwise it might wait for ever.
-    if (!slots_.has_idle() || (slots_.n_busy() > 0 && !has_room(*next->sequence))) {
+    if (!slots_->has_idle() || (slots_->n_busy() > 0 && !slots_->has_room(*next->sequence))) {
       if (!preempt_for_priority()) return;
       continue;
     }
@@ -294,26 +295,18 @@ void Scheduler::admit() {
 bool Scheduler::may_start(const FairQueue::Waiting& waiting) const {
   const SequenceSpec& spec = waiting.sequence->spec();
   if (spec.same_prompt_as && !waiting.sequence->task().has_prompt(*spec.same_prompt_as)) return false;
-  if (spec.slot >= 0 && !slots_.all()[static_cast<size_t>(spec.slot)].is_idle()) return false;
+  if (spec.slot >= 0 && !slots_->all()[static_cast<size_t>(spec.slot)].is_idle()) return false;
   return !waiting.is_first || waiting.sequence->task().spec().sink->n_unsent() < options_.stream_buffer / 4;
-}
-
-bool Scheduler::has_room(const Sequence& sequence) const {
-  const auto groups = session_.cache().groups();
-  if (groups.empty()) return true;
-  const int64_t n_blocks = groups.front().n_blocks();
-  const int64_t n_needed = (sequence.n_tokens() + kKvBlockTokens) / kKvBlockTokens;
-  return slots_.n_needed_blocks() + n_needed <= n_blocks - n_blocks / kReservedShare;
 }
 
 void Scheduler::start(FairQueue::Waiting waiting) {
   Task& task = waiting.sequence->task();
   if (!task.leave_queue()) mailbox_.leave(task, now_);
-  Slot* slot = slots_.assign(waiting.sequence);
-  slot->priority = waiting.priority;
-  slot->arrival = waiting.arrival;
-  if (!waiting.is_first) metrics_.cached_prompt_tokens += static_cast<uint64_t>(slot->n_computed);
-  if (auto event = waiting.sequence->start(slot->id, slot->n_computed, now_))
+  Slot& slot = slots_->assign(waiting.sequence);
+  slot.priority = waiting.priority;
+  slot.arrival = waiting.arrival;
+  if (!waiting.is_first) metrics_.cached_prompt_tokens += static_cast<uint64_t>(slot.n_computed);
+  if (auto event = waiting.sequence->start(slot.id, slot.n_computed, now_))
     send(waiting.sequence->shared_task(), std::move(*event));
   if (!waiting.is_first) queue_next(waiting.sequence->shared_task(), waiting.since, waiting.arrival);
 }
@@ -322,7 +315,7 @@ void Scheduler::start(FairQueue::Waiting waiting) {
 // long enough, or that finds a slot paused. Returns whether a slot became idle.
 bool Scheduler::preempt_for_priority() {
   Slot* worst = nullptr;
-  for (Slot& slot : slots_.all()) {
+  for (Slot& slot : slots_->all()) {
     if (slot.is_idle()) continue;
     const auto key = [](const Slot& s) { return std::tuple(s.is_paused, s.priority, s.arrival); };
     if (worst == nullptr || key(slot) > key(*worst)) worst = &slot;
@@ -341,7 +334,7 @@ void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   const TaskSpec& spec = sequence->task().spec();
   const uint64_t arrival = slot.arrival;
-  slots_.release(slot, reason != PreemptionReason::memory);
+  slots_->release(slot);
   queue_.push({.sequence = sequence,
                .client = spec.client,
                .priority = spec.priority,
@@ -376,8 +369,8 @@ void Scheduler::flush_outboxes() {
 
 void Scheduler::publish_gauges() {
   const auto is_paused = [](const Slot& slot) { return slot.is_paused && !slot.is_idle(); };
-  metrics_.n_busy_slots = static_cast<int64_t>(slots_.n_busy());
-  metrics_.n_paused_slots = std::ranges::count_if(slots_.all(), is_paused);
+  metrics_.n_busy_slots = static_cast<int64_t>(slots_->n_busy());
+  metrics_.n_paused_slots = std::ranges::count_if(slots_->all(), is_paused);
   metrics_.n_running = metrics_.n_busy_slots.load();
   metrics_.n_waiting = static_cast<int64_t>(queue_.size());
   metrics_.n_waiting_tokens = mailbox_.n_waiting_tokens();

@@ -45,7 +45,7 @@ struct SlotView {
   int32_t id = 0;
   const Sequence* sequence = nullptr;  // null: idle
   int64_t n_computed = 0;
-  int64_t n_stored = 0;  // tokens that an idle slot keeps
+  int64_t n_last = 0;  // tokens of the last sequence of an idle slot
   bool is_paused = false;
 };
 
@@ -55,7 +55,7 @@ using PostToIo = std::function<void(size_t io_thread, std::function<void()> task
 class Scheduler {
  public:
   /// Starts the thread. Session, tokenizer and metrics must outlive the scheduler; the session is its own from now on.
-  /// Errors: those of ThreadPool::create(); out_of_memory (the system refuses a thread).
+  /// Errors: those of Slots::create() and ThreadPool::create(); out_of_memory (the system refuses a thread).
   static Result<std::unique_ptr<Scheduler>> create(Session& session, const SchedulerOptions& options,
                                                    ModelMetrics& metrics, PostToIo post_to_io);
   /// Calls stop().
@@ -69,7 +69,8 @@ class Scheduler {
   void cancel(const std::shared_ptr<Task>& task);
   /// Calls `command` on the scheduler's thread between two steps, with the slots as they are.
   void inspect(std::function<void(std::span<const SlotView>)> command);
-  /// Forgets the tokens of a slot once it is idle, and calls `done` with their number.
+  /// Lets a slot forget its last sequence once it is idle, and calls `done` with the number of its tokens. The prefix
+  /// cache keeps them.
   void erase(int32_t slot, std::function<void(int64_t n_erased)> done);
 
   /// Takes no more tasks, and ends those that wait.
@@ -95,7 +96,8 @@ class Scheduler {
   };
   using Outbox = std::vector<std::pair<std::shared_ptr<Task>, TaskEvent>>;
 
-  Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io);
+  Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io,
+            std::unique_ptr<Slots> slots);
 
   // --- scheduler.cpp
   void run();
@@ -107,7 +109,6 @@ class Scheduler {
   void watch_reader(Slot& slot);
   void admit();
   bool may_start(const FairQueue::Waiting& waiting) const;
-  bool has_room(const Sequence& sequence) const;
   void start(FairQueue::Waiting waiting);
   bool preempt_for_priority();
   void preempt(Slot& slot, PreemptionReason reason);
@@ -146,7 +147,7 @@ class Scheduler {
 
   // Of the thread.
   FairQueue queue_;
-  Slots slots_;
+  std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
   double decode_ms_ = 0;                                                    // of a step without prompts, averaged
   std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots

@@ -1,6 +1,7 @@
 #include "tessera/server/run/slots.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tessera/cache/kv_group.h"
@@ -9,9 +10,14 @@ namespace tessera::server {
 
 namespace {
 
+constexpr int64_t kReservedShare = 100;  // 1/100 of the blocks is left for sequences that grow
+
 int64_t common_start(std::span<const int32_t> a, std::span<const int32_t> b) {
   return std::ranges::mismatch(a, b).in1 - a.begin();
 }
+
+// Blocks that a sequence of n tokens and one more needs.
+int64_t blocks_for(int64_t n_tokens) { return (n_tokens + kKvBlockTokens) / kKvBlockTokens; }
 
 }  // namespace
 
@@ -19,106 +25,108 @@ Slots::Slots(Session& session, int32_t n_slots) : session_(session), slots_(stat
   for (int32_t i = 0; i < n_slots; ++i) slots_[static_cast<size_t>(i)].id = i;
 }
 
+Result<std::unique_ptr<Slots>> Slots::create(Session& session, int32_t n_slots) {
+  std::unique_ptr<Slots> slots(new Slots(session, n_slots));
+  TESSERA_ASSIGN(slots->cache_, PrefixCache::create(session));
+  return slots;
+}
+
 size_t Slots::n_busy() const {
   return static_cast<size_t>(std::ranges::count_if(slots_, [](const Slot& slot) { return !slot.is_idle(); }));
 }
 
-Slot* Slots::assign(std::shared_ptr<Sequence> sequence) {
-  Slot* slot = choose(*sequence);
-  if (slot == nullptr) return nullptr;
-  slot->n_computed = sequence->spec().reuses_cache ? reuse(*slot, *sequence) : 0;
-  if (slot->n_computed == 0) forget(*slot);
-  slot->stored.clear();
-  slot->is_paused = false;
-  slot->last_use = ++n_uses_;
-  slot->sequence = std::move(sequence);
+bool Slots::has_room(const Sequence& sequence) const {
+  PrefixMatch match;
+  if (sequence.spec().reuses_cache) match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.tokens());
+  const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
+  int64_t n_promised = 0;
+  for (const Slot& slot : slots_)
+    if (slot.sequence) n_promised += blocks_for(slot.sequence->n_tokens()) - blocks_for(slot.n_computed);
+  const int64_t n_blocks = session_.cache().groups().front().n_blocks();
+  return n_needed + n_promised <= cache_->n_available_blocks() - match.n_idle_blocks - n_blocks / kReservedShare;
+}
+
+Slot& Slots::assign(std::shared_ptr<Sequence> sequence) {
+  Slot& slot = choose(*sequence);
+  slot.sequence = std::move(sequence);
+  slot.is_paused = false;
+  slot.last_use = ++n_uses_;
+  slot.n_computed = slot.sequence->spec().reuses_cache ? attach(slot) : 0;
+  slot.last_tokens.clear();
   return slot;
 }
 
-// The idle slot with the most tokens of the prompt, if they are most of what it holds. Otherwise the one that was not
-// used for the longest time, so that the tokens of other conversations stay.
-Slot* Slots::choose(const Sequence& sequence) {
-  if (const int32_t wanted = sequence.spec().slot; wanted >= 0) return at(wanted).is_idle() ? &at(wanted) : nullptr;
-  Slot *oldest = nullptr, *nearest = nullptr;
-  int64_t most = 0;
-  for (Slot& slot : slots_) {
-    if (!slot.is_idle()) continue;
-    if (oldest == nullptr || slot.last_use < oldest->last_use) oldest = &slot;
-    const int64_t n_common = common_start(slot.stored, sequence.tokens());
-    if (n_common > most && 2 * n_common > std::ssize(slot.stored)) {
-      nearest = &slot;
-      most = n_common;
-    }
-  }
-  return nearest != nullptr ? nearest : oldest;
-}
-
-// At least the last token is computed again, since its logits choose the next one.
-int64_t Slots::reuse(Slot& slot, const Sequence& sequence) {
-  const auto reusable = sequence.tokens().first(sequence.tokens().size() - 1);
-  const int64_t own = common_start(slot.held_tokens(), reusable);
-  const Slot* donor = nullptr;
-  int64_t most = own;
-  if (sequence.spec().slot < 0)
-    for (const Slot& other : slots_) {
-      const int64_t n_common = common_start(other.held_tokens(), reusable);
-      if (&other == &slot || n_common <= most) continue;
-      donor = &other;
-      most = n_common;
-    }
-  if (donor != nullptr)
-    if (const int64_t n = copy_from(*donor, slot, most); n > 0) return n;
-  return own > 0 && !slot.stored.empty() ? reuse_own(slot, own) : 0;
-}
-
-int64_t Slots::reuse_own(Slot& slot, int64_t n_common) {
-  const auto n_stored = std::ssize(slot.stored);
-  if (n_common == n_stored) return n_common;
-  // Layers with a window or with a recurrent state have forgotten the way to an early position.
-  if (session_.lowest_rollback(slot.id).value_or(0) > n_common) return 0;
-  if (!session_.remove(slot.id, static_cast<int32_t>(n_common), static_cast<int32_t>(n_stored))) return 0;
-  slot.stored.resize(static_cast<size_t>(n_common));
-  return n_common;
-}
-
-int64_t Slots::copy_from(const Slot& donor, Slot& slot, int64_t n_common) {
-  const bool is_whole = n_common == std::ssize(donor.held_tokens());
-  if (session_.is_recurrent() && !is_whole) return 0;
-  forget(slot);
-  if (session_.copy(donor.id, slot.id, 0, static_cast<int32_t>(n_common))) return n_common;
-  forget(slot);
-  return 0;
-}
-
-void Slots::release(Slot& slot, bool keeps_tokens) {
-  const auto held = slot.held_tokens();
-  slot.stored.assign(held.begin(), held.end());
-  slot.sequence.reset();
-  slot.last_use = ++n_uses_;
-  if (!keeps_tokens) forget(slot);
-}
-
-void Slots::forget(Slot& slot) {
-  slot.stored.clear();
-  slot.n_computed = 0;
-  // The arguments are in range, so this does not fail.
-  static_cast<void>(session_.remove(slot.id, 0, static_cast<int32_t>(session_.n_ctx())));
-}
-
-bool Slots::forget_oldest() {
+// The one that was not used for the longest time, so that others keep their last tokens for those who ask for them.
+Slot& Slots::choose(const Sequence& sequence) {
+  if (sequence.spec().slot >= 0) return at(sequence.spec().slot);
   Slot* oldest = nullptr;
   for (Slot& slot : slots_)
-    if (slot.is_idle() && !slot.stored.empty() && (oldest == nullptr || slot.last_use < oldest->last_use))
-      oldest = &slot;
-  if (oldest != nullptr) forget(*oldest);
-  return oldest != nullptr;
+    if (slot.is_idle() && (oldest == nullptr || slot.last_use < oldest->last_use)) oldest = &slot;
+  return *oldest;
 }
 
-int64_t Slots::n_needed_blocks() const {
-  int64_t n = 0;
-  for (const Slot& slot : slots_)
-    if (slot.sequence) n += (slot.sequence->n_tokens() + kKvBlockTokens) / kKvBlockTokens;
-  return n;
+// The prompt of a choice whose first one is still running: the cache has only whole blocks of it. Returns 0 if that
+// cannot be copied, as in recurrent models.
+int64_t Slots::copy_prompt(Slot& slot) {
+  const Sequence& sequence = *slot.sequence;
+  if (!sequence.spec().same_prompt_as || sequence.n_generated() > 0) return 0;
+  const auto first = std::ranges::find_if(slots_, [&](const Slot& other) {
+    return other.sequence && other.sequence != slot.sequence && &other.sequence->task() == &sequence.task() &&
+           other.sequence->index() == *sequence.spec().same_prompt_as;
+  });
+  const int64_t n_wanted = sequence.n_prompt() - 1;
+  if (first == slots_.end() || first->n_computed < n_wanted || n_wanted == 0) return 0;
+  if (!session_.copy(first->id, slot.id, 0, static_cast<int32_t>(n_wanted))) return 0;
+  if (!cache_->begin(slot.id, {.salt = sequence.spec().cache_salt})) return 0;
+  return n_wanted;
+}
+
+// attach() never gives the last token, whose logits are wanted.
+int64_t Slots::attach(Slot& slot) {
+  if (const int64_t n_copied = copy_prompt(slot); n_copied > 0) return n_copied;
+  auto tokens = slot.sequence->tokens();
+  if (slot.sequence->spec().slot >= 0 && slot.sequence->n_generated() == 0) {
+    const int64_t n_own = common_start(slot.last_tokens, tokens);
+    tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(n_own) + 1));
+  }
+  const auto match = cache_->attach(slot.id, {.salt = slot.sequence->spec().cache_salt}, tokens);
+  return match ? match->n_tokens : 0;
+}
+
+// The end of the prompt without its last token, which is always computed again, and places between.
+int64_t Slots::next_mark(const Slot& slot) const {
+  if (!session_.needs_marks()) return std::numeric_limits<int64_t>::max();
+  const int64_t prompt_mark = slot.sequence->n_prompt() - 1;
+  const int64_t spaced = (slot.n_computed / kMarkSpacing + 1) * kMarkSpacing;
+  return prompt_mark > slot.n_computed ? std::min(prompt_mark, spaced) : spaced;
+}
+
+int64_t Slots::tokens_to_mark(const Slot& slot) const { return next_mark(slot) - slot.n_computed; }
+
+// Without room for marks and blocks the cache keeps less, which is no error.
+void Slots::note_computed(Slot& slot, int64_t n_tokens) {
+  const bool is_at_mark = slot.n_computed + n_tokens == next_mark(slot);
+  const bool fills_block = (slot.n_computed + n_tokens) / kKvBlockTokens > slot.n_computed / kKvBlockTokens;
+  slot.n_computed += n_tokens;
+  if (!slot.sequence->spec().reuses_cache || !(is_at_mark || fills_block)) return;
+  const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
+  static_cast<void>(
+      cache_->insert(slot.id, tokens, is_at_mark ? PrefixCache::Tail::mark : PrefixCache::Tail::open));
+}
+
+void Slots::release(Slot& slot) {
+  const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
+  if (slot.sequence->spec().reuses_cache) {
+    static_cast<void>(cache_->insert(slot.id, tokens, PrefixCache::Tail::end));
+    slot.last_tokens.assign(tokens.begin(), tokens.end());
+  }
+  cache_->drop(slot.id);
+  // The arguments are in range, so this does not fail.
+  static_cast<void>(session_.remove(slot.id, 0, static_cast<int32_t>(session_.n_ctx())));
+  slot.sequence.reset();
+  slot.n_computed = 0;
+  slot.is_paused = false;
+  slot.last_use = ++n_uses_;
 }
 
 }  // namespace tessera::server

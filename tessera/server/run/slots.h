@@ -1,5 +1,5 @@
-// The slots of a session: sequences of its cache that can be in a batch. A slot that becomes idle keeps its tokens, so
-// that a later prompt with the same start need not compute them again.
+// The slots of a session: sequences of its cache that can be in a batch. All slots share the prefix cache: what one has
+// computed, any other can continue.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/engine/prefix_cache.h"
 #include "tessera/engine/session.h"
 #include "tessera/server/run/sequence.h"
 
@@ -15,18 +16,14 @@ namespace tessera::server {
 struct Slot {
   int32_t id = 0;                        // the sequence id in the session
   std::shared_ptr<Sequence> sequence{};  // null: idle
-  int64_t n_computed = 0;                // tokens of the sequence, or of `stored`, that the cache holds
-  std::vector<int32_t> stored{};         // of an idle slot
+  int64_t n_computed = 0;                // tokens of the sequence that the session holds
+  std::vector<int32_t> last_tokens{};    // of an idle slot: what its last sequence had computed
   uint64_t last_use = 0;                 // greater is later
   bool is_paused = false;                // the client reads too slowly
-  int priority = 0;                      // of the sequence, with its age when it got the slot
+  int priority = 0;                      // of the sequence
   uint64_t arrival = 0;                  // of the sequence in the queue
 
   bool is_idle() const { return sequence == nullptr; }
-  /// The tokens that the cache holds.
-  std::span<const int32_t> held_tokens() const {
-    return sequence ? sequence->tokens().first(static_cast<size_t>(n_computed)) : std::span(stored);
-  }
   /// Tokens that wait to be computed. A sequence that generates has few, mostly one.
   int64_t n_pending() const { return sequence ? sequence->n_tokens() - n_computed : 0; }
   bool is_decoding() const { return sequence && sequence->n_generated() > 0 && n_pending() <= kMostForced; }
@@ -36,36 +33,42 @@ struct Slot {
 
 class Slots {
  public:
-  /// The session must outlive this, and its sequences must be empty.
-  Slots(Session& session, int32_t n_slots);
+  /// Prompt tokens between two marks of models that need marks.
+  static constexpr int64_t kMarkSpacing = 8192;
+
+  /// The session's sequences must be empty. It must outlive the result. Errors: those of PrefixCache::create().
+  static Result<std::unique_ptr<Slots>> create(Session& session, int32_t n_slots);
 
   std::span<Slot> all() { return slots_; }
   std::span<const Slot> all() const { return slots_; }
   Slot& at(int32_t id) { return slots_[static_cast<size_t>(id)]; }
   size_t n_busy() const;
-
-  /// Gives a sequence an idle slot and as many tokens of the cache as can be reused: those of this slot if the sequence
-  /// asks for one, otherwise those of any slot. Null: no slot is idle.
-  Slot* assign(std::shared_ptr<Sequence> sequence);
   bool has_idle() const { return n_busy() < slots_.size(); }
+  const PrefixCache& cache() const { return *cache_; }
 
-  /// Takes the slot from its sequence. keeps_tokens: they stay for later prompts.
-  void release(Slot& slot, bool keeps_tokens);
-  /// Forgets the tokens of an idle slot.
-  void forget(Slot& slot);
-  /// Forgets the tokens of the idle slot that was not used for the longest time. False: no idle slot has tokens.
-  bool forget_oldest();
-
-  /// Blocks of the cache that the running sequences need for their present tokens.
-  int64_t n_needed_blocks() const;
+  /// Whether the blocks that a sequence needs are free or can be made free, beside those that running prompts will take.
+  bool has_room(const Sequence& sequence) const;
+  /// Gives a sequence an idle slot and the longest start of its tokens in the cache. A sequence that asks for a slot
+  /// gets only the tokens that this slot held last. There must be an idle slot, the one that it asks for.
+  Slot& assign(std::shared_ptr<Sequence> sequence);
+  /// Makes room for a batch. Errors: limit (even without all that the cache keeps).
+  Result<> make_room(const Batch& batch) { return cache_->make_room(batch.tokens()); }
+  /// n more tokens of a slot are computed. They enter the cache block by block.
+  void note_computed(Slot& slot, int64_t n_tokens);
+  /// The most tokens that a slot may compute in a step: up to the next mark.
+  int64_t tokens_to_mark(const Slot& slot) const;
+  /// Takes the slot from its sequence, whose tokens stay in the cache.
+  void release(Slot& slot);
 
  private:
-  Slot* choose(const Sequence& sequence);
-  int64_t reuse(Slot& slot, const Sequence& sequence);
-  int64_t reuse_own(Slot& slot, int64_t n_common);
-  int64_t copy_from(const Slot& donor, Slot& slot, int64_t n_common);
+  Slots(Session& session, int32_t n_slots);
+  Slot& choose(const Sequence& sequence);
+  int64_t attach(Slot& slot);
+  int64_t copy_prompt(Slot& slot);
+  int64_t next_mark(const Slot& slot) const;
 
   Session& session_;
+  std::unique_ptr<PrefixCache> cache_;
   std::vector<Slot> slots_;
   uint64_t n_uses_ = 0;
 };

@@ -29,7 +29,7 @@ bool Scheduler::plan_step() {
   chunks_.clear();
   rows_.clear();
   work_ = {};
-  for (Slot& slot : slots_.all()) {
+  for (Slot& slot : slots_->all()) {
     if (!slot.is_decoding() || slot.is_paused) continue;
     for (int64_t i = 0; i < slot.n_pending(); ++i) work_.n_pairs += static_cast<double>(slot.n_computed + i + 1);
     work_.n_decoding += slot.n_pending();
@@ -43,7 +43,7 @@ bool Scheduler::plan_step() {
 // wait for the end of a long one.
 void Scheduler::plan_prefill(const StepWork& decoding) {
   std::vector<Slot*> prompts;
-  for (Slot& slot : slots_.all())
+  for (Slot& slot : slots_->all())
     if (slot.sequence && !slot.is_decoding() && !slot.is_paused) prompts.push_back(&slot);
   if (prompts.empty()) return;
   std::ranges::sort(prompts, {}, [this](const Slot* slot) {
@@ -66,7 +66,8 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     Slot& slot = *prompts[i];
     int64_t n = i == 0 ? n_first : n_others[i - 1];
-    if (n < slot.n_pending()) n -= n % kChunkTokens;
+    n = std::min(n, slots_->tokens_to_mark(slot));
+    if (n < slot.n_pending() && n != slots_->tokens_to_mark(slot)) n -= n % kChunkTokens;
     if (n <= 0) continue;
     work_.n_prefill += n;
     work_.n_pairs += static_cast<double>(n) * (static_cast<double>(slot.n_computed) + static_cast<double>(n) / 2);
@@ -106,6 +107,7 @@ void Scheduler::run_step() {
 }
 
 Result<> Scheduler::decode() {
+  TESSERA_TRY(slots_->make_room(batch_));
   for (const Row& row : rows_)
     if (sample::TokenMask* mask = row.slot->sequence->spec().chain->mask()) mask->prepare();
   set_running_tasks(true);
@@ -128,18 +130,17 @@ void Scheduler::set_running_tasks(bool is_running) {
   if (ends_all_) cancel_step_.cancel();
 }
 
-// The cache is full: forgets tokens of idle slots, or takes the slot of the least urgent sequence. One that is alone
+// The cache is full, and it keeps nothing that could go: takes the slot of the least urgent sequence. One that is alone
 // ends. Returns whether another try makes sense.
 bool Scheduler::make_room() {
-  if (slots_.forget_oldest()) return true;
   Slot* victim = nullptr;
-  for (Slot& slot : slots_.all()) {
+  for (Slot& slot : slots_->all()) {
     if (slot.is_idle()) continue;
     const auto key = [](const Slot& s) { return std::tuple(s.priority, s.arrival); };
     if (victim == nullptr || key(slot) > key(*victim)) victim = &slot;
   }
   if (victim == nullptr) return false;
-  if (slots_.n_busy() > 1) {
+  if (slots_->n_busy() > 1) {
     preempt(*victim, PreemptionReason::memory);
     return true;
   }
@@ -185,7 +186,7 @@ void Scheduler::finish_step(double step_ms) {
 void Scheduler::note_progress(const Chunk& chunk) {
   Slot& slot = *chunk.slot;
   Sequence& sequence = *slot.sequence;
-  slot.n_computed += chunk.n_tokens;
+  slots_->note_computed(slot, chunk.n_tokens);
   if (chunk.is_of_prompt)
     queue_.charge(sequence.task().spec().client, FairQueue::kPromptTokenCost * static_cast<double>(chunk.n_tokens));
   if (auto event = sequence.progress(std::min(slot.n_computed, sequence.n_prompt()), now_))

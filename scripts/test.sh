@@ -85,6 +85,9 @@ slow_check() {
     threads-programs)
       GTEST_FILTER="-$without_threads" test_folders tsan convert train cli
       ;;
+    threads-server)
+      test_folders tsan server
+      ;;
     ten-megabytes)
       build release test_text_slow
       TESSERA_TEST_FULL=1 ctest --preset release -R '^text\.slow'

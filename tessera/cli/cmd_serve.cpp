@@ -59,7 +59,7 @@ class ServeCommand final : public Command {
     const bool is_bundled = args_.model.options.path.empty();
     if (is_bundled && !process.quiet) log("no model given: using the bundled one; -m FILE selects another");
     const int32_t n_slots = args_.slots_for(model.engine->files().n_tensor_bytes());
-    args_.context.session = args_.session_options(n_slots);
+    TESSERA_ASSIGN(args_.context.session, args_.session_options(model, n_slots));
     TESSERA_TRY(load_session(model, args_.context, process));
     if (!process.quiet) log_memory(model.session->allocated_memory());
     server::ServedModelOptions options{.path = is_bundled ? std::string(kBundledModelName) : args_.model.options.path,
@@ -69,8 +69,8 @@ class ServeCommand final : public Command {
     TESSERA_ASSIGN(options.chat_template,
                    args_.chat_template.source(&model.engine->files().metadata(), false, process));
     if (!process.quiet)
-      log(fmt::format("{} slots, {} tokens each, {} in all", n_slots, options.scheduler.slot_context,
-                      model.session->n_ctx()));
+      log(fmt::format("{} slots, {} tokens each, {} in all; {} more in the prefix cache", n_slots,
+                      options.scheduler.slot_context, model.session->n_ctx(), model.session->options().n_cache_tokens));
     return server.serve(std::move(model), std::move(options));
   }
 

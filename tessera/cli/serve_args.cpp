@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <thread>
 
+#include "tessera/server/http/access.h"
+
 namespace tessera::cli {
 
 namespace {
 
 constexpr int32_t kMaxSlots = 1024;
 constexpr int32_t kManySlots = 16, kFewSlots = 4;
-constexpr unsigned kFewCpus = 4;                      // below: few slots for a large model
-constexpr size_t kLargeModelBytes = size_t{4} << 30;  // its weights
-constexpr double kGuessedMacsPerSecond = 20e9;        // of a thread; the scheduler learns the real rate
+constexpr unsigned kFewCpus = 4;                         // below: few slots for a large model
+constexpr size_t kLargeModelBytes = size_t{4} << 30;     // its weights
+constexpr uint64_t kMostCacheBytes = uint64_t{8} << 30;  // of the prefix cache, by default
+constexpr uint64_t kMostCacheTokens = uint64_t{1} << 20;
+constexpr int32_t kMarksPerSlot = 8;
+constexpr double kGuessedMacsPerSecond = 20e9;  // of a thread; the scheduler learns the real rate
 
 // The elements of a list with commas, trimmed; empty ones are left out.
 std::vector<std::string> split_list(std::string_view text) {
@@ -69,6 +74,16 @@ Setter set_number(T& target, int64_t min, int64_t max) {
       std::to_string(target));
 }
 
+// Bytes of the keys and values of a token in all layers.
+Result<uint64_t> bytes_of_token(const KvCache& cache) {
+  uint64_t bytes = 0;
+  for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
+    TESSERA_ASSIGN(const KvTokenBytes one, cache.token_bytes(layer));
+    bytes += one.k + one.v;
+  }
+  return bytes;
+}
+
 Setter refuse(std::string_view reason) {
   return [reason](std::string_view) -> Result<> { return fail(ErrorCode::invalid_argument, "{}", reason); };
 }
@@ -120,6 +135,8 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
   table.rare("--kv-unified-per-slot", "N", "most tokens of a slot", set_integer(slot_context, 0, kMaxContext),
              "no bound");
   table.rare("--no-cont-batching -nocb", "", "compute one sequence at a time", set_switch(batches_slots, false));
+  table.rare("--cache-ram -cram", "MIB", "memory of the prefix cache beyond the context; 0: none, -1: all that is left",
+             set_integer(cache_mib, -1, int64_t{1} << 30), "half of what is left, at most 8192");
   table.rare(
       "--step-target", "MS", "time that a step may take while tokens are being generated",
       [this](std::string_view text) -> Result<> {
@@ -199,6 +216,11 @@ Result<> ServeArgs::check() {
   TESSERA_TRY(sampling.check());
   if (server.http.tls_key_file.empty() != server.http.tls_certificate_file.empty())
     return fail(ErrorCode::invalid_argument, "--ssl-key-file and --ssl-cert-file: give both or neither");
+  const bool has_keys = !server.http.api_keys.empty() || !server.http.api_key_file.empty();
+  for (const std::string& host : server.http.hosts)
+    if (!has_keys && !server.http.insecure && !host.ends_with(".sock") && !server::is_host_allowed({}, host))
+      return fail(ErrorCode::invalid_argument,
+                  "--host {}: other machines could use the server without a key: want --api-key, or --insecure", host);
   if (stop.size() > server::kMaxStopStrings)
     return fail(ErrorCode::invalid_argument, "--reverse-prompt: {} texts, want at most {}", stop.size(),
                 server::kMaxStopStrings);
@@ -225,10 +247,26 @@ int32_t ServeArgs::slots_for(size_t weight_bytes) const {
   return is_slow ? kFewSlots : kManySlots;
 }
 
-SessionOptions ServeArgs::session_options(int32_t slots) const {
+Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int32_t slots) const {
   SessionOptions session = context.session;
   session.n_sequences = slots;
   session.n_outputs = slots;
+  session.adapters = model.adapters;
+  const Engine& engine = *model.engine;
+  if (cache_mib == 0 || !engine.model().info().has_logits) return session;
+  TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
+  if (planned->needs_marks()) session.n_cache_marks = kMarksPerSlot * slots;
+  TESSERA_ASSIGN(const MemoryReport report, Session::plan(engine, session));
+  TESSERA_ASSIGN(const uint64_t token_bytes, bytes_of_token(planned->cache()));
+  if (token_bytes == 0) return session;
+  const uint64_t free_bytes = engine.device().memory().free_bytes;
+  const uint64_t used = report.bytes_of(engine.device().name());
+  const uint64_t left = free_bytes > used ? free_bytes - used : 0;  // a context that is shortened to fit leaves none
+  uint64_t bytes = std::min({kMostCacheBytes, left / 2, kMostCacheTokens * token_bytes});
+  if (cache_mib == -1) bytes = left;
+  if (cache_mib > 0) bytes = static_cast<uint64_t>(cache_mib) << 20;
+  session.n_cache_tokens =
+      static_cast<int64_t>(std::min(bytes / token_bytes, static_cast<uint64_t>(kMaxRetainedTokens)));
   return session;
 }
 

@@ -25,6 +25,7 @@ struct ServeArgs {
   int64_t n_predict = -1;
   std::vector<std::string> aliases, tags;
   std::vector<std::string> stop;  // -r
+  int64_t cache_mib = -2;  // of the prefix cache beyond the context; -1: all that is left, -2: see session_options()
   int64_t drain_s = 10;
   std::vector<std::string> ignored;  // flags of llama-server without effect here
 
@@ -33,8 +34,9 @@ struct ServeArgs {
 
   /// The number of slots for a model with weights of these bytes.
   int32_t slots_for(size_t weight_bytes) const;
-  /// The options of the model's session.
-  SessionOptions session_options(int32_t slots) const;
+  /// The options of the model's session, with room for the prefix cache: as --cache-ram says, by default the least of
+  /// 8 GiB, 2^20 tokens and half of the memory that the plan leaves free. Errors: those of Session::plan().
+  Result<SessionOptions> session_options(const LoadedModel& model, int32_t slots) const;
   /// The options of the scheduler for a session. token_ms: the time of a token, guessed.
   server::SchedulerOptions scheduler_options(const Session& session) const;
 

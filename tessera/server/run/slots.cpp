@@ -110,8 +110,7 @@ void Slots::note_computed(Slot& slot, int64_t n_tokens) {
   slot.n_computed += n_tokens;
   if (!slot.sequence->spec().reuses_cache || !(is_at_mark || fills_block)) return;
   const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
-  static_cast<void>(
-      cache_->insert(slot.id, tokens, is_at_mark ? PrefixCache::Tail::mark : PrefixCache::Tail::open));
+  static_cast<void>(cache_->insert(slot.id, tokens, is_at_mark ? PrefixCache::Tail::mark : PrefixCache::Tail::open));
 }
 
 void Slots::release(Slot& slot) {

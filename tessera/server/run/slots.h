@@ -46,7 +46,8 @@ class Slots {
   bool has_idle() const { return n_busy() < slots_.size(); }
   const PrefixCache& cache() const { return *cache_; }
 
-  /// Whether the blocks that a sequence needs are free or can be made free, beside those that running prompts will take.
+  /// Whether the blocks that a sequence needs are free or can be made free, beside those that running prompts will
+  /// take.
   bool has_room(const Sequence& sequence) const;
   /// Gives a sequence an idle slot and the longest start of its tokens in the cache. A sequence that asks for a slot
   /// gets only the tokens that this slot held last. There must be an idle slot, the one that it asks for.

@@ -51,11 +51,11 @@ struct SequenceSpec {
   bool renders_special = false;  // special tokens are part of the text
   int32_t n_probs = -1;          // TokenProbs with so many tokens; -1: none
   bool probs_after_sampling = false;
-  int64_t n_indent = 0;  // ends before a line with less indent
-  int64_t most_ms = -1;  // ends at the first line that ends after this time of generation; -1: none
-  int32_t slot = -1;     // the slot to use, with the tokens that it holds; -1: any
-  bool reuses_cache = true;  // reads and writes the prefix cache
-  std::string cache_salt{};  // only sequences of the same salt share their starts
+  int64_t n_indent = 0;                    // ends before a line with less indent
+  int64_t most_ms = -1;                    // ends at the first line that ends after this time of generation; -1: none
+  int32_t slot = -1;                       // the slot to use, with the tokens that it holds; -1: any
+  bool reuses_cache = true;                // reads and writes the prefix cache
+  std::string cache_salt{};                // only sequences of the same salt share their starts
   int64_t progress_tokens = 0;             // report each time so many prompt tokens are computed; 0: never
   std::optional<size_t> same_prompt_as{};  // an earlier sequence of the task, whose prompt is computed once for both
 };

@@ -1,0 +1,29 @@
+// The start of the page.
+import { render } from 'preact';
+import { onKeyWanted } from './api/http';
+import { listenToTabs, loadConversations, openById } from './chat/actions';
+import { watchServer } from './chat/server_watch';
+import { conversations } from './chat/state';
+import { applyTheme } from './settings';
+import './style/page.css';
+import { App } from './ui/App';
+import { askForKey } from './ui/Dialogs';
+import { listenToKeys } from './ui/keys';
+
+async function start(): Promise<void> {
+  applyTheme();
+  onKeyWanted(askForKey);
+  await loadConversations();
+  const wanted = location.hash.slice(1);
+  if (conversations.value.some(({ id }) => id === wanted)) await openById(wanted);
+  render(<App />, document.getElementById('app')!);
+  listenToKeys();
+  listenToTabs();
+  watchServer();
+  // Absent on plain http from another machine; the page then works without being offline.
+  if ('serviceWorker' in navigator) {
+    await navigator.serviceWorker.register(new URL('sw.js', document.baseURI)).catch(() => undefined);
+  }
+}
+
+void start();

@@ -1,0 +1,80 @@
+// The messages of the branch on show. The view follows the end of an answer while it is in sight, and leaves the reader
+// alone once they have scrolled away.
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { sendText } from '../chat/actions';
+import { currentModel, openId, path } from '../chat/state';
+import { Icon } from './icons';
+import { MessageView } from './MessageView';
+import { focusComposer } from './view_state';
+
+const kNearEnd = 80; // pixels
+
+const kIdeas = [
+  'Explain how a transformer predicts the next word, step by step.',
+  'Write a Python function that finds duplicate files in a folder.',
+  'Compare B-trees and LSM-trees in a table.',
+];
+
+function Welcome() {
+  return (
+    <div class="welcome">
+      <svg class="mark" viewBox="0 0 64 64" aria-hidden="true">
+        <path d="M8 8h14v14H8zM25 8h14v14H25zM42 8h14v14H42zM25 25h14v14H25zM25 42h14v14H25z" />
+      </svg>
+      <h2>What is on your mind?</h2>
+      <p class="muted">{currentModel.value ? <>You are talking to <b dir="auto">{currentModel.value}</b>. Conversations stay in this browser.</> : 'Conversations stay in this browser.'}</p>
+      <ul class="ideas">
+        {kIdeas.map((idea) => (
+          <li key={idea}><button type="button" onClick={() => void sendText(idea).then(focusComposer)}>{idea}</button></li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+export function Thread() {
+  const scroller = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const isAtEnd = useSignal(true);
+  const end = () => {
+    const { scrollHeight, clientHeight } = scroller.current!;
+    return scrollHeight - clientHeight;
+  };
+  const goToEnd = () => {
+    isAtEnd.value = true;
+    scroller.current!.scrollTop = end();
+  };
+  useEffect(() => {
+    const observer = new ResizeObserver(() => {
+      if (isAtEnd.peek()) scroller.current!.scrollTop = end();
+    });
+    observer.observe(content.current!);
+    observer.observe(scroller.current!);
+    return () => observer.disconnect();
+  }, []);
+  const nShown = path.value.length;
+  useEffect(goToEnd, [openId.value, nShown]);
+  return (
+    <div class="thread-frame">
+      <div
+        ref={scroller}
+        class="thread"
+        tabIndex={0}
+        role="region"
+        aria-label="Messages"
+        onScroll={() => (isAtEnd.value = end() - scroller.current!.scrollTop < kNearEnd)}
+      >
+        <div ref={content} class="thread-content">
+          {nShown === 0 && <Welcome />}
+          {path.value.map((source, i) => (
+            <div key={source.peek().id} class="message-row"><MessageView source={source} isLast={i === nShown - 1} /></div>
+          ))}
+        </div>
+      </div>
+      {!isAtEnd.value && nShown > 0 && (
+        <button type="button" class="to-end" onClick={goToEnd}><Icon name="down" /> Latest</button>
+      )}
+    </div>
+  );
+}

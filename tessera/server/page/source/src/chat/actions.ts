@@ -10,7 +10,7 @@ import { kNoParameters, newId } from '../types';
 import type { Conversation, Message, Parameters, Token, ToolCall } from '../types';
 import { defaultParameters } from '../settings';
 import { announce } from './announcer';
-import { remember, resumeAnswer, startAnswer, stopAndForget } from './run';
+import { bodyFor, remember, resumeAnswer, startAnswer, stopAndForget } from './run';
 import { onNote, tellTabs, type Note } from './sync';
 
 export interface Toast {
@@ -136,12 +136,28 @@ async function append(conversation: Conversation, added: Message[], tokens: db.W
   return next;
 }
 
+/** Stores and shows messages of which the last is an answer, and makes it. Ends when they are shown. */
+function begin(conversation: Conversation, added: Message[], tokens: Token[] = []): Promise<void> {
+  const answer = added.at(-1)!;
+  return new Promise((resolve, reject) => {
+    startAnswer(answer, tokens, async () => {
+      try {
+        const next = await append(conversation, added, tokens.length > 0 ? [db.putTokens(answer, tokens)] : []);
+        resolve();
+        return bodyFor(next, plainMessages(), answer);
+      } catch (error) {
+        reject(error);
+        throw error;
+      }
+    });
+  });
+}
+
 async function answerTo(conversation: Conversation, parent: string | null, before: Message[] = []): Promise<void> {
   const answer: Message = { ...newMessage(conversation, parent, 'assistant', ''), state: 'streaming' };
   const model = currentModel.peek();
   if (model) answer.model = model;
-  const next = await append({ ...conversation, ...(model ? { model } : {}) }, [...before, answer]);
-  void startAnswer(next, plainMessages(), answer, []);
+  await begin({ ...conversation, ...(model ? { model } : {}) }, [...before, answer]);
 }
 
 export async function sendText(text: string): Promise<void> {
@@ -175,8 +191,7 @@ export async function continueAnswer(message: Message): Promise<void> {
   const { error: _error, finish: _finish, ttftMs: _ttft, streamBytes: _bytes, ...rest } = message;
   const begun: Message = { ...rest, state: 'streaming' };
   const tokens = message.hasTokens ? await db.tokensOf(message.id) : [];
-  await append(conversation, [begun]);
-  void startAnswer(conversation, plainMessages(), begun, tokens);
+  await begin(conversation, [begun], tokens);
 }
 
 /** A branch that has the tokens before `at`, then the alternative, and is continued from there. */
@@ -190,8 +205,7 @@ export async function branchAtToken(message: Message, tokens: Token[], at: numbe
   else begun.content = message.content.slice(0, token.at) + alternative.text;
   if (token.part === 'content' && message.reasoning) begun.reasoning = message.reasoning;
   const kept = [...tokens.slice(0, at), { ...alternative, part: token.part, at: token.at }];
-  const next = await append(conversation, [begun], [db.putTokens(begun, kept)]);
-  void startAnswer(next, plainMessages(), begun, kept);
+  await begin(conversation, [begun], kept);
 }
 
 export async function sendToolResults(message: Message, results: string[]): Promise<void> {
@@ -283,6 +297,11 @@ export async function importJson(file: File): Promise<void> {
 
 // --- Other tabs ----------------------------------------------------------------------------------------------------
 
+/** Waits for the end of the tab that receives an answer. Without locks nobody could tell that it has ended. */
+function watch(message: Message): void {
+  if (message.state === 'streaming' && message.conversation === openId.peek() && 'locks' in navigator) resumeAnswer(message);
+}
+
 function receive(note: Note): void {
   switch (note.kind) {
     case 'conversation':
@@ -292,8 +311,7 @@ function receive(note: Note): void {
       return forgetConversation(note.id);
     case 'message':
       showMessage(note.message);
-      if (note.message.state === 'streaming' && note.message.conversation === openId.peek()) resumeAnswer(note.message);
-      return;
+      return watch(note.message);
     case 'messages-gone':
       stopAndForget(note.ids);
       return hideMessages(note.conversation, note.ids);

@@ -19,7 +19,8 @@ const kSlotsMs = 1500;
 const kBusyTries = 10;
 const kFollowTries = 8;
 
-type MakeBody = () => Record<string, unknown>;
+/** Stores and shows the message of the answer, then returns the body of the request for it. */
+type Begin = () => Promise<Record<string, unknown>>;
 
 class Run {
   readonly phase: Signal<Phase> = signal<Phase>({ kind: 'sending' });
@@ -45,13 +46,13 @@ class Run {
     this.abort.abort();
   }
 
-  /** Receives the answer to a request, or without a body goes on with the stream that the server has. */
-  async run(body: MakeBody | null): Promise<void> {
+  /** Receives the answer to a request, or without one goes on with the stream that the server has. */
+  async run(begin: Begin | null): Promise<void> {
     setLive(this.id, { phase: this.phase, stop: () => this.stop() });
     const watchSlots = setInterval(() => void this.lookAtSlots(), kSlotsMs);
     try {
       const wait = () => this.setPhase({ kind: 'elsewhere' });
-      await alone(this.id, wait, this.abort.signal, () => this.receive(body));
+      await alone(this.id, wait, this.abort.signal, () => this.receive(begin));
     } catch (error) {
       // Only waiting for another tab ends here; receive() has its own errors.
       if (this.isStopped) tellTabs({ kind: 'stop', id: this.id });
@@ -63,16 +64,16 @@ class Run {
     }
   }
 
-  private async receive(body: MakeBody | null): Promise<void> {
+  private async receive(begin: Begin | null): Promise<void> {
     try {
-      if (!body) {
+      if (!begin) {
         // Another tab may have stored more, or the end, while this one waited.
         const stored = await db.message(this.id);
         if (!stored || stored.state !== 'streaming') return stored && showMessage(stored);
         this.answer = new Answer(stored, await db.tokensOf(this.id));
         await this.follow();
       } else {
-        await this.send(body());
+        await this.send(await begin());
       }
       this.finish('done');
     } catch (error) {
@@ -277,13 +278,19 @@ export function stopAndForget(ids: string[]): void {
 }
 export const remember = (ids: string[]): void => ids.forEach((id) => forgotten.delete(id));
 
-/** Makes the answer `message`, which is stored already and is a leaf of the conversation. */
-export function startAnswer(conversation: Conversation, all: ReadonlyMap<string, Message>, message: Message, tokens: Token[]) {
+/**
+ * Makes the answer `message`. `begin` runs once this tab has the answer's lock: another tab that saw the message before
+ * would take the answer for one that a closed tab left, and ask the server for a stream that does not exist yet.
+ */
+export function startAnswer(message: Message, tokens: Token[], begin: Begin): void {
+  void new Run(message, tokens).run(begin);
+}
+
+/** The body of the request for a message that is shown already. */
+export function bodyFor(conversation: Conversation, all: ReadonlyMap<string, Message>, message: Message) {
   const path = pathTo(all, message.id);
   const isContinued = message.content !== '' || !!message.reasoning;
-  const model = currentModel.peek();
-  const body = () => chatRequest(isContinued ? path : path.slice(0, -1), conversation.parameters, model);
-  return new Run(message, tokens).run(body);
+  return chatRequest(isContinued ? path : path.slice(0, -1), conversation.parameters, currentModel.peek());
 }
 
 /** Goes on with an answer that another page, perhaps this one before a reload, has begun. */

@@ -1,27 +1,19 @@
 // Checks a JSON schema before it is sent: syntax with line and column, and the form of each keyword with its pointer.
 // The server knows best what it supports; here are the mistakes that a user can mend without asking it.
+import { mistakeIn } from './json_place';
 
 export interface SchemaProblem {
   where: string; // a JSON pointer, or line and column
   message: string;
 }
 
-/** The position in a message of JSON.parse, which differs between browsers, as line and column. */
-function syntaxProblem(text: string, error: unknown): SchemaProblem {
-  const message = error instanceof Error ? error.message : String(error);
-  const lines = /line (\d+) column (\d+)/.exec(message);
-  if (lines) return { where: `line ${lines[1]}, column ${lines[2]}`, message: 'not valid JSON' };
-  const position = /position (\d+)/.exec(message)?.[1];
-  const before = text.slice(0, position === undefined ? text.length : Number(position));
-  const line = before.split('\n').length;
-  return { where: `line ${line}, column ${before.length - before.lastIndexOf('\n')}`, message: 'not valid JSON' };
-}
-
 export function parseJson(text: string): { value: unknown } | SchemaProblem {
   try {
     return { value: JSON.parse(text) as unknown };
-  } catch (error) {
-    return syntaxProblem(text, error);
+  } catch {
+    const before = text.slice(0, mistakeIn(text));
+    const place = `line ${before.split('\n').length}, column ${before.length - before.lastIndexOf('\n')}`;
+    return { where: place, message: before.length === text.length ? 'the JSON ends too early' : 'not valid JSON' };
   }
 }
 

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { MockServer } from './mock_server.mjs';
 
-const kWaitMs = 60_000; // generous: the machine may be busy with other things
+const kWaitMs = Number(process.env.PAGE_TEST_WAIT_MS ?? 60_000); // generous: the machine may be busy with other things
 
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',

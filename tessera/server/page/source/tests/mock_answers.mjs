@@ -87,7 +87,7 @@ export function answerFor(text, body) {
   if (body.response_format?.type === 'json_schema') return [{ content: '{"name": "Ada", "age": 36}' }];
   if (/\bhostile\b/.test(text)) return [{ content: kHostile }];
   if (/\bmegaline\b/.test(text)) return [{ content: 'x'.repeat(1 << 20), pieces: 4096 }];
-  if (/\bdeep\b/.test(text)) return [{ content: `${deepList}\n\n${deepMarkers}\n`, pieces: 1 << 16 }];
+  if (/\bdeep\b/.test(text)) return [{ content: `${deepList}\n\n${deepMarkers}\n`, pieces: 1 << 14 }];
   if (/\bcode\b/i.test(text)) return [{ content: kCode }];
   if (/\btable\b/i.test(text)) return [{ content: kTable }];
   if (/\blong\b/i.test(text)) return [{ content: Array.from({ length: 40 }, (_, i) => `## Part ${i + 1}\n\n${kStory.repeat(6)}\n\n`).join('') }];

@@ -25,9 +25,9 @@ function pageFiles() {
   }]));
 }
 
-/** Pieces of a text like tokens: a word with the space before it, long words in parts. */
-function tokensOf(text, size = 6) {
-  return text.match(new RegExp(`\\s?[^\\s]{1,${size}}|\\s`, 'gu')) ?? [];
+/** Pieces of a text like tokens: a word with the space before it, long words in parts. With a size, pieces of that size. */
+function tokensOf(text, size) {
+  return text.match(size ? new RegExp(`[^]{1,${size}}`, 'gu') : /\s?[^\s]{1,6}|\s/gu) ?? [];
 }
 
 function probabilityOf(token, i) {

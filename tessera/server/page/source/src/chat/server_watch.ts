@@ -16,7 +16,12 @@ export async function refreshServer(): Promise<void> {
   } catch (error) {
     isReachable.value = !(error instanceof ServerError && error.status === 0);
   }
+  clearTimeout(loadingTimer);
+  if (isLoading()) loadingTimer = window.setTimeout(() => void refreshServer(), kLoadingMs);
 }
+
+let loadingTimer = 0;
+const isLoading = () => models.peek().some(({ status }) => status?.value === 'loading');
 
 async function look(): Promise<void> {
   const was = isReachable.peek();
@@ -27,8 +32,7 @@ async function look(): Promise<void> {
     // 503 while a model loads or the server ends is an answer too.
     isReachable.value = error instanceof ServerError && error.status !== 0;
   }
-  const isLoading = models.peek().some(({ status }) => status?.value === 'loading');
-  if (isReachable.peek() && (!was || isLoading || models.peek().length === 0)) await refreshServer();
+  if (isReachable.peek() && (!was || models.peek().length === 0)) await refreshServer();
 }
 
 async function compareVersions(): Promise<void> {
@@ -40,8 +44,7 @@ async function compareVersions(): Promise<void> {
 export function watchServer(): void {
   const loop = async () => {
     if (!document.hidden) await look();
-    const isLoading = models.peek().some(({ status }) => status?.value === 'loading');
-    setTimeout(() => void loop(), isLoading ? kLoadingMs : isReachable.peek() ? kIdleMs : kGoneMs);
+    setTimeout(() => void loop(), isReachable.peek() ? kIdleMs : kGoneMs);
   };
   void refreshServer().then(loop);
   document.addEventListener('visibilitychange', () => {

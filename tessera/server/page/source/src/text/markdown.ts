@@ -20,10 +20,9 @@ const marked = new Marked({
       const escaped = escapeHtml(text.trimEnd());
       return block ? `<p class="source-text">${escaped}</p>` : escaped;
     },
-    // Headings of an answer are below those of the page.
+    // The class has the looks; setLevels() below decides the level.
     heading({ tokens, depth }) {
-      const level = Math.min(depth + 2, 6);
-      return `<h${level} class="h${depth}">${this.parser.parseInline(tokens)}</h${level}>`;
+      return `<h3 class="h${depth}">${this.parser.parseInline(tokens)}</h3>`;
     },
     link({ href, title, tokens, raw }) {
       if (!kSafeLink.test(href)) return escapeHtml(raw);
@@ -51,14 +50,14 @@ const marked = new Marked({
 });
 
 const kClean = {
-  ALLOWED_TAGS: ['p', 'br', 'hr', 'h3', 'h4', 'h5', 'h6', 'strong', 'b', 'em', 'i', 'u', 's', 'del', 'mark', 'sub', 'sup', 'kbd',
+  ALLOWED_TAGS: ['p', 'br', 'hr', 'h3', 'strong', 'b', 'em', 'i', 'u', 's', 'del', 'mark', 'sub', 'sup', 'kbd',
     'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'a', 'img', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'span'],
   ALLOWED_ATTR: ['href', 'title', 'src', 'alt', 'class', 'lang', 'start', 'role', 'aria-label'],
   ALLOW_DATA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-const kWithDirection = new Set(['P', 'H3', 'H4', 'H5', 'H6', 'LI', 'UL', 'OL', 'BLOCKQUOTE', 'TH', 'TD', 'TABLE']);
+const kWithDirection = new Set(['P', 'H3', 'LI', 'UL', 'OL', 'BLOCKQUOTE', 'TH', 'TD', 'TABLE']);
 
 function finishElement(node: Element): void {
   if (kWithDirection.has(node.nodeName)) node.setAttribute('dir', 'auto');
@@ -74,6 +73,22 @@ function clean(html: string): DocumentFragment {
   hasHooks = true;
   return DOMPurify.sanitize(html, kClean);
 }
+
+/**
+ * Gives the headings of a block their levels: below those of the page, and never more than one below the heading before,
+ * whatever the text begins with, for readers that move by headings. Returns the level of the last one.
+ */
+export function setLevels(block: ParentNode, before: number): number {
+  let level = before;
+  for (const heading of block.querySelectorAll('h3')) {
+    const depth = Number(heading.className.slice(1)) || 1;
+    level = Math.min(depth + kPageLevel, level + 1);
+    heading.setAttribute('aria-level', String(level));
+  }
+  return level;
+}
+
+export const kPageLevel = 2; // of the name above each message
 
 /** A top-level part of a text: a paragraph, a list, a table, code. */
 export interface Block {

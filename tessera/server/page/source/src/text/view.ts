@@ -1,7 +1,7 @@
 // Shows a text that grows. Blocks that are closed stay as they are; only the last one, which the next token may change,
 // is rendered anew. At the end the whole text is split once more, because a link may be defined after its use.
 import { highlight } from './highlight';
-import { renderBlock, splitBlocks, type Block, type Links } from './markdown';
+import { kPageLevel, renderBlock, setLevels, splitBlocks, type Block, type Links } from './markdown';
 
 const kLiveHighlight = 6000; // characters of open code that are coloured with each change
 
@@ -9,6 +9,7 @@ interface Shown {
   raw: string;
   token: Block['token'];
   nodes: ChildNode[];
+  level: number; // of the last heading up to here
 }
 
 export class MarkdownView {
@@ -57,7 +58,8 @@ export class MarkdownView {
       if (old && this.extendCode(old, block)) return this.colour(old, isClosed);
       const fragment = document.createDocumentFragment();
       fragment.append(renderBlock(block));
-      const fresh: Shown = { ...block, nodes: [...fragment.childNodes] };
+      const level = setLevels(fragment, this.shown[first + i - 1]?.level ?? kPageLevel);
+      const fresh: Shown = { ...block, level, nodes: [...fragment.childNodes] };
       for (const node of fresh.nodes) decorate(node);
       fresh.nodes = [...fragment.childNodes];
       const next = this.shown.slice(first + i + (old ? 1 : 0)).find(({ nodes }) => nodes.length)?.nodes[0] ?? null;

@@ -57,10 +57,7 @@ const kClean = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-const kWithDirection = new Set(['P', 'H3', 'LI', 'UL', 'OL', 'BLOCKQUOTE', 'TH', 'TD', 'TABLE']);
-
 function finishElement(node: Element): void {
-  if (kWithDirection.has(node.nodeName)) node.setAttribute('dir', 'auto');
   if (node.nodeName !== 'A') return;
   node.setAttribute('target', '_blank');
   node.setAttribute('rel', 'noopener noreferrer nofollow');
@@ -127,7 +124,10 @@ export function renderBlock({ raw, token }: Block): Node {
   if (token) {
     try {
       const tokens = token.type === 'blocks' ? (token as Tokens.Generic).tokens! : [token];
-      return clean(marked.parser(tokens));
+      const fragment = clean(marked.parser(tokens));
+      // Only whole blocks: an element with "auto" does not look into those inside that have a direction of their own.
+      for (const element of fragment.children) element.setAttribute('dir', 'auto');
+      return fragment;
     } catch {
       // As above.
     }

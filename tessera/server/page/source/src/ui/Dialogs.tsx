@@ -1,4 +1,5 @@
 // The dialogs: keyboard help, models, API key.
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { loadModel, unloadModel, type Model } from '../api/server';
 import { say } from '../chat/actions';
@@ -14,6 +15,8 @@ const close = () => (openDialog.value = null);
 
 const kKeyNames: Record<string, string> = { ArrowUp: '↑', ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc' };
 
+const Keys = ({ keys }: { keys: string }) => <>{keys.split(' ').map((key) => <kbd key={key}>{kKeyNames[key] ?? key}</kbd>)}</>;
+
 function HelpDialog() {
   return (
     <Dialog title="Keyboard" onClose={close} class="wide">
@@ -22,9 +25,9 @@ function HelpDialog() {
           <section key={group}>
             <h3>{group}</h3>
             <dl class="shortcuts">
-              {entries.map(({ keys, does }) => (
-                <div key={keys}>
-                  <dt>{keys.split(' ').map((key) => <kbd key={key}>{kKeyNames[key] ?? key}</kbd>)}</dt>
+              {[...new Set(entries.map(({ does }) => does))].map((does) => (
+                <div key={does}>
+                  <dt>{entries.filter((entry) => entry.does === does).map(({ keys }, i) => <Fragment key={keys}>{i > 0 && <span class="or">or</span>}<Keys keys={keys} /></Fragment>)}</dt>
                   <dd>{does}</dd>
                 </div>
               ))}

@@ -38,5 +38,5 @@ export function Markdown({ text, isOpen }: { text: string; isOpen: boolean }) {
   }, [text, isOpen]);
   useEffect(() => () => clearTimeout(pause.current.timer), []);
 
-  return <div ref={ref} class={`markdown ${wrapsCode.value ? 'wrap-code' : ''}`} dir="auto" onClick={(event) => void copyCode(event)} />;
+  return <div ref={ref} class={`markdown ${wrapsCode.value ? 'wrap-code' : ''}`} onClick={(event) => void copyCode(event)} />;
 }

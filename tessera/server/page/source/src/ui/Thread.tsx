@@ -37,23 +37,23 @@ export function Thread() {
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const isAtEnd = useSignal(true);
+  const nShown = path.value.length;
   const end = () => {
     const { scrollHeight, clientHeight } = scroller.current!;
     return scrollHeight - clientHeight;
   };
   const goToEnd = () => {
     isAtEnd.value = true;
-    scroller.current!.scrollTop = end();
+    scroller.current!.scrollTop = nShown > 0 ? end() : 0;
   };
   useEffect(() => {
     const observer = new ResizeObserver(() => {
-      if (isAtEnd.peek()) scroller.current!.scrollTop = end();
+      if (isAtEnd.peek() && path.peek().length > 0) scroller.current!.scrollTop = end();
     });
     observer.observe(content.current!);
     observer.observe(scroller.current!);
     return () => observer.disconnect();
   }, []);
-  const nShown = path.value.length;
   useEffect(goToEnd, [openId.value, nShown]);
   return (
     <div class="thread-frame">

@@ -1,5 +1,6 @@
 // The tokens of an answer, coloured by their probability. One token is in the tab order; arrows move among them, Enter
 // or a click shows the alternatives, and choosing one continues the answer from there on a new branch.
+import { Fragment } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { branchAtToken } from '../chat/actions';
 import * as db from '../store/db';
@@ -14,6 +15,8 @@ const levelOf = (token: Token) => `p${kSteps.filter((step) => probability(token)
 function percent(p: number): string {
   return p >= 0.0995 || p === 0 ? `${Math.round(p * 100)} %` : p >= 0.001 ? `${(p * 100).toFixed(1)} %` : '< 0.1 %';
 }
+
+// Tokens are spans and no buttons: a button is a box of its own and does not break into lines.
 
 /** A token's text with what is invisible in it made visible. */
 const visible = (text: string) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥') || '(nothing)';
@@ -74,9 +77,14 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
   const move = (to: number) => {
     const next = Math.min(Math.max(to, 0), tokens.length - 1);
     setCurrent(next);
-    (list.current!.children[next] as HTMLElement).focus();
+    list.current!.querySelectorAll<HTMLElement>('.token')[next]!.focus();
   };
+  const toggle = (i: number) => setChosen(i === chosen ? null : i);
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Enter' || event.key === ' ') {
+      event.preventDefault();
+      return toggle(current);
+    }
     const isRightToLeft = getComputedStyle(list.current!).direction === 'rtl';
     const steps: Record<string, number> = {
       ArrowRight: isRightToLeft ? -1 : 1, ArrowLeft: isRightToLeft ? 1 : -1, ArrowDown: 10, ArrowUp: -10,
@@ -94,18 +102,21 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
       </div>
       <div ref={list} class="tokens" dir="auto" role="group" aria-label="Tokens. Arrow keys move, Enter shows alternatives." onKeyDown={onKeyDown}>
         {tokens.map((token, i) => (
-          <button
-            key={i}
-            type="button"
-            tabIndex={i === current ? 0 : -1}
-            class={`token ${levelOf(token)} ${token.part}`}
-            aria-expanded={i === chosen}
-            title={percent(probability(token))}
-            onFocus={() => setCurrent(i)}
-            onClick={() => setChosen(i === chosen ? null : i)}
-          >
-            {token.text}
-          </button>
+          <Fragment key={i}>
+            {i > 0 && token.part !== tokens[i - 1]!.part && <span class="part-end" />}
+            <span
+              role="button"
+              tabIndex={i === current ? 0 : -1}
+              class={`token ${levelOf(token)} ${token.part === 'reasoning' ? 'thought' : ''} ${/^\s*\n\s*$/.test(token.text) ? 'newline' : ''}`}
+              aria-expanded={i === chosen}
+              aria-label={visible(token.text)}
+              title={percent(probability(token))}
+              onFocus={() => setCurrent(i)}
+              onClick={() => toggle(i)}
+            >
+              {token.text}
+            </span>
+          </Fragment>
         ))}
       </div>
       {chosen !== null && tokens[chosen] && <Alternatives message={message} tokens={tokens} at={chosen} isBusy={isBusy} />}

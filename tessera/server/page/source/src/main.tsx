@@ -1,7 +1,7 @@
 // The start of the page.
 import { render } from 'preact';
 import { onKeyWanted } from './api/http';
-import { listenToTabs, loadConversations, openById } from './chat/actions';
+import { listenToTabs, loadConversations, openById, say } from './chat/actions';
 import { watchServer } from './chat/server_watch';
 import { conversations } from './chat/state';
 import { applyTheme } from './settings';
@@ -12,6 +12,10 @@ import { listenToKeys } from './ui/keys';
 
 async function start(): Promise<void> {
   applyTheme();
+  // For example a full disk: without a word the page would only seem to do nothing.
+  window.addEventListener('unhandledrejection', ({ reason }) => {
+    say(`That did not work. ${reason instanceof Error ? reason.message : String(reason)}`);
+  });
   onKeyWanted(askForKey);
   await loadConversations();
   const wanted = location.hash.slice(1);

@@ -1,5 +1,5 @@
-// Settings of the browser, kept in localStorage and shared by its tabs: looks, keys, and the parameters with which a new
-// conversation begins.
+// Settings of the browser, kept in localStorage and shared by its tabs: looks, keys, and the parameters with which a
+// new conversation begins.
 import { effect, signal } from '@preact/signals';
 import { kNoParameters, type Parameters } from './types';
 

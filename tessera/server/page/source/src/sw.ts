@@ -1,5 +1,5 @@
-// The service worker: keeps the page's files, so that conversations can be read while the server is away. Only the files
-// of the page are cached, never an answer of the API. scripts/pack.mjs fills in the version and the list.
+// The service worker: keeps the page's files, so that conversations can be read while the server is away. Only the
+// files of the page are cached, never an answer of the API. scripts/pack.mjs fills in the version and the list.
 declare const self: ServiceWorkerGlobalScope;
 
 const kVersion = '%PAGE_VERSION%';
@@ -11,13 +11,18 @@ const inScope = (name: string) => new URL(name, self.registration.scope).href;
 self.addEventListener('install', (event) => {
   const names = ['./', ...kFiles].map(inScope);
   // Past the HTTP cache, or an old index could be kept with new files.
-  event.waitUntil(caches.open(kCache).then((cache) => cache.addAll(names.map((name) => new Request(name, { cache: 'reload' })))));
+  event.waitUntil(
+    caches.open(kCache).then((cache) => cache.addAll(names.map((name) => new Request(name, { cache: 'reload' })))),
+  );
 });
 
 self.addEventListener('activate', (event) => {
   const isOld = (name: string) => name.startsWith('tessera-page-') && name !== kCache;
   event.waitUntil(
-    caches.keys().then((names) => Promise.all(names.filter(isOld).map((name) => caches.delete(name)))).then(() => self.clients.claim()),
+    caches
+      .keys()
+      .then((names) => Promise.all(names.filter(isOld).map((name) => caches.delete(name))))
+      .then(() => self.clients.claim()),
   );
 });
 
@@ -40,7 +45,8 @@ self.addEventListener('fetch', (event) => {
   const { request } = event;
   if (request.method !== 'GET') return;
   const name = request.url.split(/[?#]/)[0]!;
-  if (request.mode === 'navigate' && [inScope('./'), inScope('index.html')].includes(name)) event.respondWith(index(request));
+  if (request.mode === 'navigate' && [inScope('./'), inScope('index.html')].includes(name))
+    event.respondWith(index(request));
   else if (kFiles.map(inScope).includes(name)) event.respondWith(asset(request));
 });
 

@@ -82,7 +82,13 @@ export interface Conversation {
 }
 
 export const kNoParameters: Parameters = {
-  system: '', sampling: {}, schema: '', tools: '', extra: '', effort: '', wantsTokens: false,
+  system: '',
+  sampling: {},
+  schema: '',
+  tools: '',
+  extra: '',
+  effort: '',
+  wantsTokens: false,
 };
 
 /** Random and unguessable: a stream is found by such an id. randomUUID is missing on plain http. */

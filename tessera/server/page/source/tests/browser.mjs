@@ -9,15 +9,26 @@ const kWaitMs = Number(process.env.PAGE_TEST_WAIT_MS ?? 60_000); // generous: th
 
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-  args: ['--no-sandbox'], // test machines run as root in containers
+  // Test machines run as root in containers. The name is for plain http from another machine.
+  args: ['--no-sandbox', '--host-resolver-rules=MAP tessera.test 127.0.0.1'],
 });
 after(() => browser.close());
 
 /** f(page, server, context); further pages of the context are watched too. */
-export function browserTest(name, f, { viewport = { width: 1280, height: 860 }, server: serverOptions = {}, expectsErrors = false, ...options } = {}) {
+export function browserTest(
+  name,
+  f,
+  {
+    viewport = { width: 1280, height: 860 },
+    host = '127.0.0.1',
+    server: serverOptions = {},
+    expectsErrors = false,
+    ...options
+  } = {},
+) {
   test(name, async () => {
     const server = new MockServer(serverOptions);
-    const origin = `http://127.0.0.1:${await server.listen()}`;
+    const origin = `http://${host}:${await server.listen()}`;
     const context = await browser.newContext({ viewport, acceptDownloads: true, reducedMotion: 'reduce', ...options });
     context.setDefaultTimeout(kWaitMs);
     const problems = [];
@@ -28,7 +39,8 @@ export function browserTest(name, f, { viewport = { width: 1280, height: 860 }, 
         if (isPolicy || (line.type() === 'error' && !expectsErrors)) problems.push(`console: ${line.text()}`);
       });
       page.on('request', (request) => {
-        if (!request.url().startsWith(origin) && !/^(blob|data):/.test(request.url())) problems.push(`request: ${request.url()}`);
+        if (!request.url().startsWith(origin) && !/^(blob|data):/.test(request.url()))
+          problems.push(`request: ${request.url()}`);
       });
     });
     try {
@@ -58,7 +70,8 @@ export async function ask(page, text) {
 }
 
 /** Waits until no answer arrives any more. */
-export const ended = (page) => page.waitForFunction(() => document.querySelector('.message') && !document.querySelector('.message.live'));
+export const ended = (page) =>
+  page.waitForFunction(() => document.querySelector('.message') && !document.querySelector('.message.live'));
 
 export const lastAnswer = (page) => page.locator('.message.assistant').last();
 
@@ -83,15 +96,19 @@ export async function stored(page, f) {
 }
 
 export function rows(page, store) {
-  return page.evaluate((name) => new Promise((resolve, reject) => {
-    const open = indexedDB.open('tessera');
-    open.onerror = () => reject(open.error);
-    open.onsuccess = () => {
-      const all = open.result.transaction(name).objectStore(name).getAll();
-      all.onsuccess = () => {
-        open.result.close();
-        resolve(all.result);
-      };
-    };
-  }), store);
+  return page.evaluate(
+    (name) =>
+      new Promise((resolve, reject) => {
+        const open = indexedDB.open('tessera');
+        open.onerror = () => reject(open.error);
+        open.onsuccess = () => {
+          const all = open.result.transaction(name).objectStore(name).getAll();
+          all.onsuccess = () => {
+            open.result.close();
+            resolve(all.result);
+          };
+        };
+      }),
+    store,
+  );
 }

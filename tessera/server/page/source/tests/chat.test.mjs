@@ -6,7 +6,10 @@ browserTest('a message is sent and its answer is shown with its figures', async 
   await ask(page, 'Hello there');
   const answer = lastAnswer(page);
   assert.match(await textOf(answer.locator('.markdown')), /^You said: Hello there\./);
-  assert.match(await textOf(answer.locator('.figures')), /\d+ tokens.*49 tokens\/s.*first after .*0 cached, \d+ computed/s);
+  assert.match(
+    await textOf(answer.locator('.figures')),
+    /\d+ tokens.*49 tokens\/s.*first after .*0 cached, \d+ computed/s,
+  );
   assert.deepEqual(server.requests[0].messages, [{ role: 'user', content: 'Hello there' }]);
   assert.equal(await page.inputValue('#composer-text'), '');
   assert.match(await textOf(page.locator('.meters')), /^\d+ of 8,192 tokens used/);
@@ -76,7 +79,9 @@ browserTest('an edit is a branch, and branches are walked', async (page, server)
   await page.locator('.message.user [data-action=edit]').click();
   await page.fill('.editor textarea', 'Second question');
   await page.press('.editor textarea', 'Control+Enter');
-  await page.waitForFunction(() => document.querySelector('.message.assistant .markdown')?.innerText.includes('Second'));
+  await page.waitForFunction(() =>
+    document.querySelector('.message.assistant .markdown')?.innerText.includes('Second'),
+  );
   await ended(page);
   const user = page.locator('.message.user');
   assert.equal(await textOf(user.locator('.branch-count')), '2/2');
@@ -122,33 +127,44 @@ browserTest('a reload goes on with the answer', async (page, server) => {
   await page.waitForSelector('.message.live .markdown');
   server.release();
   await ended(page);
-  assert.match(await textOf(lastAnswer(page).locator('.markdown')), /^You said: Hello again\. This is a short answer\. It has three sentences\.$/);
+  assert.match(
+    await textOf(lastAnswer(page).locator('.markdown')),
+    /^You said: Hello again\. This is a short answer\. It has three sentences\.$/,
+  );
   assert.equal(server.requests.length, 1, 'nothing was computed twice');
 });
 
-browserTest('a broken connection is followed again', async (page, server) => {
-  server.options.holdAfter = 8;
-  await send(page, 'Hello again');
-  await until(() => server.waiting.length === 1);
-  await page.waitForSelector('.message.live .markdown');
-  for (const stream of server.streams.values()) for (const reader of stream.readers) reader.destroy();
-  await until(() => [...server.streams.values()][0].readers.size === 1, 'a new reader');
-  server.release();
-  await ended(page);
-  assert.match(await textOf(lastAnswer(page).locator('.markdown')), /^You said: Hello again\. .*three sentences\.$/);
-  assert.equal(server.requests.length, 1);
-}, { expectsErrors: true });
+browserTest(
+  'a broken connection is followed again',
+  async (page, server) => {
+    server.options.holdAfter = 8;
+    await send(page, 'Hello again');
+    await until(() => server.waiting.length === 1);
+    await page.waitForSelector('.message.live .markdown');
+    for (const stream of server.streams.values()) for (const reader of stream.readers) reader.destroy();
+    await until(() => [...server.streams.values()][0].readers.size === 1, 'a new reader');
+    server.release();
+    await ended(page);
+    assert.match(await textOf(lastAnswer(page).locator('.markdown')), /^You said: Hello again\. .*three sentences\.$/);
+    assert.equal(server.requests.length, 1);
+  },
+  { expectsErrors: true },
+);
 
-browserTest('an answer that the server has lost is kept as far as it came', async (page, server) => {
-  server.options.holdAfter = 5;
-  await send(page, 'Hello');
-  await until(() => server.waiting.length === 1);
-  await stored(page, ({ streamBytes }) => streamBytes > 0);
-  server.streams.clear();
-  await page.reload();
-  await page.waitForSelector('.message .problem');
-  assert.match(await textOf(lastAnswer(page)), /no longer has the rest/);
-}, { expectsErrors: true });
+browserTest(
+  'an answer that the server has lost is kept as far as it came',
+  async (page, server) => {
+    server.options.holdAfter = 5;
+    await send(page, 'Hello');
+    await until(() => server.waiting.length === 1);
+    await stored(page, ({ streamBytes }) => streamBytes > 0);
+    server.streams.clear();
+    await page.reload();
+    await page.waitForSelector('.message .problem');
+    assert.match(await textOf(lastAnswer(page)), /no longer has the rest/);
+  },
+  { expectsErrors: true },
+);
 
 browserTest('two tabs show one answer, and either can stop it', async (page, server, context) => {
   server.options.holdAfter = 6;
@@ -162,7 +178,10 @@ browserTest('two tabs show one answer, and either can stop it', async (page, ser
   server.release();
   await ended(page);
   await ended(other);
-  assert.equal(await textOf(lastAnswer(other).locator('.markdown')), await textOf(lastAnswer(page).locator('.markdown')));
+  assert.equal(
+    await textOf(lastAnswer(other).locator('.markdown')),
+    await textOf(lastAnswer(page).locator('.markdown')),
+  );
   await until(async () => (await rows(page, 'messages')).every(({ state }) => state === 'done'));
 
   server.options.holdAfter = 3;
@@ -230,7 +249,10 @@ browserTest('a tool call shows its arguments, and its result is sent', async (pa
   await ended(page);
   assert.match(await textOf(lastAnswer(page).locator('.markdown')), /The tool said: rain\./);
   const [, call, result] = server.requests[1].messages;
-  assert.deepEqual(call.tool_calls[0].function, { name: 'weather', arguments: '{"city": "Freiburg", "unit": "celsius"}' });
+  assert.deepEqual(call.tool_calls[0].function, {
+    name: 'weather',
+    arguments: '{"city": "Freiburg", "unit": "celsius"}',
+  });
   assert.deepEqual(result, { role: 'tool', content: 'rain', tool_call_id: 'call_1', name: 'weather' });
 });
 
@@ -254,14 +276,22 @@ browserTest('the progress of the prompt is shown', async (page, server) => {
   await ended(page);
 });
 
-browserTest('a refusal shows the words of the server, and can be tried again', async (page, server) => {
-  server.options.failWith = { status: 400, type: 'invalid_request_error', message: "Field 'top_p': value 1.5, want 0 to 1" };
-  await send(page, 'Hello');
-  await page.waitForSelector('.message .problem');
-  assert.equal(await textOf(page.locator('.message .problem')), "Field 'top_p': value 1.5, want 0 to 1");
-  await lastAnswer(page).locator('[data-action=regenerate]').click();
-  await page.waitForSelector('.message .markdown');
-}, { expectsErrors: true });
+browserTest(
+  'a refusal shows the words of the server, and can be tried again',
+  async (page, server) => {
+    server.options.failWith = {
+      status: 400,
+      type: 'invalid_request_error',
+      message: "Field 'top_p': value 1.5, want 0 to 1",
+    };
+    await send(page, 'Hello');
+    await page.waitForSelector('.message .problem');
+    assert.equal(await textOf(page.locator('.message .problem')), "Field 'top_p': value 1.5, want 0 to 1");
+    await lastAnswer(page).locator('[data-action=regenerate]').click();
+    await page.waitForSelector('.message .markdown');
+  },
+  { expectsErrors: true },
+);
 
 browserTest('an error in the middle of a stream keeps the text', async (page) => {
   await send(page, 'this breaks');
@@ -269,25 +299,69 @@ browserTest('an error in the middle of a stream keeps the text', async (page) =>
   assert.match(await textOf(lastAnswer(page)), /You said:.*the device was lost/s);
 });
 
-browserTest('a busy server is asked again when it said', async (page, server) => {
-  server.options.failWith = { status: 503, type: 'unavailable_error', message: 'queue full', fields: { 'Retry-After': '1' } };
-  await send(page, 'Hello');
-  await page.waitForSelector('.message .markdown');
-  assert.equal(server.requests.length, 2);
-}, { expectsErrors: true });
+browserTest(
+  'a busy server is asked again when it said',
+  async (page, server) => {
+    server.options.failWith = {
+      status: 503,
+      type: 'unavailable_error',
+      message: 'queue full',
+      fields: { 'Retry-After': '1' },
+    };
+    await send(page, 'Hello');
+    await page.waitForSelector('.message .markdown');
+    assert.equal(server.requests.length, 2);
+  },
+  { expectsErrors: true },
+);
 
-browserTest('the key is asked for, kept in the tab, and asked again when wrong', async (page, server) => {
-  await page.waitForSelector('dialog');
-  await page.fill('#key', 'wrong');
-  await page.keyboard.press('Enter');
-  await page.waitForSelector('text=did not accept');
-  await page.fill('#key', 'secret');
-  await page.keyboard.press('Enter');
-  await page.waitForSelector('dialog', { state: 'detached' });
-  await ask(page, 'Hello');
+browserTest(
+  'the key is asked for, kept in the tab, and asked again when wrong',
+  async (page, server) => {
+    await page.waitForSelector('dialog');
+    await page.fill('#key', 'wrong');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('text=did not accept');
+    await page.fill('#key', 'secret');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('dialog', { state: 'detached' });
+    await ask(page, 'Hello');
+    await page.reload();
+    await page.waitForSelector('.message .markdown');
+    await page.waitForFunction(() => document.querySelector('.model-label').innerText === 'tales-1b-q4');
+    assert.equal(await page.locator('dialog').count(), 0);
+    assert.equal(await page.evaluate(() => JSON.stringify(localStorage).includes('secret')), false);
+  },
+  { server: { key: 'secret' }, expectsErrors: true },
+);
+
+browserTest(
+  'on plain http from another machine the page works too',
+  async (page, server) => {
+    assert.deepEqual(await page.evaluate(() => [isSecureContext, 'locks' in navigator, 'serviceWorker' in navigator]), [
+      false,
+      false,
+      false,
+    ]);
+    server.options.holdAfter = 8;
+    await send(page, 'Hello again');
+    await until(() => server.waiting.length === 1);
+    await stored(page, ({ streamBytes }) => streamBytes > 0);
+    await page.reload();
+    await page.waitForSelector('.message.live .markdown');
+    server.release();
+    await ended(page);
+    assert.match(await textOf(lastAnswer(page).locator('.markdown')), /three sentences\.$/);
+    assert.equal(server.requests.length, 1);
+    await lastAnswer(page).locator('[data-action=copy]').click();
+    await page.waitForSelector('.toast:has-text("The message was copied.")');
+  },
+  { host: 'tessera.test' },
+);
+
+browserTest('a text that was not sent survives a reload', async (page) => {
+  await page.fill('#composer-text', 'half a thought');
   await page.reload();
-  await page.waitForSelector('.message .markdown');
-  await page.waitForFunction(() => document.querySelector('.model-label').innerText === 'tales-1b-q4');
-  assert.equal(await page.locator('dialog').count(), 0);
-  assert.equal(await page.evaluate(() => JSON.stringify(localStorage).includes('secret')), false);
-}, { server: { key: 'secret' }, expectsErrors: true });
+  await page.waitForSelector('#composer-text');
+  assert.equal(await page.inputValue('#composer-text'), 'half a thought');
+});

@@ -13,7 +13,9 @@ mkdirSync(shots, { recursive: true });
 async function check(page, name) {
   await page.evaluate(axe); // by the debugger, which the policy of the page does not bind
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const told = violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id} at ${target}: ${failureSummary}`));
+  const told = violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary }) => `${id} at ${target}: ${failureSummary}`),
+  );
   assert.deepEqual(told, [], name);
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide[0] <= wide[1], `${name}: ${wide[0]} pixels wide in ${wide[1]}`);
@@ -21,7 +23,10 @@ async function check(page, name) {
 }
 
 async function scrollTo(page, selector) {
-  await page.locator(selector).first().evaluate((element) => element.scrollIntoView({ block: 'start' }));
+  await page
+    .locator(selector)
+    .first()
+    .evaluate((element) => element.scrollIntoView({ block: 'start' }));
 }
 
 /** All views of one width and colour. */
@@ -63,7 +68,11 @@ async function views(page, server, prefix) {
   await ask(page, 'مرحبا، كيف حالك؟');
   await shot('right-to-left');
 
-  server.options.failWith = { status: 400, type: 'invalid_request_error', message: "Field 'temperature': value 200, want at most 100" };
+  server.options.failWith = {
+    status: 400,
+    type: 'invalid_request_error',
+    message: "Field 'temperature': value 200, want at most 100",
+  };
   await ask(page, 'fail');
   await lastAnswer(page).locator('[data-action=regenerate]').click();
   await page.waitForSelector('.message.assistant .branch-count');
@@ -105,17 +114,28 @@ async function views(page, server, prefix) {
 
 for (const width of [1280, 320]) {
   for (const colorScheme of ['light', 'dark']) {
-    browserTest(`every view is accessible and fits: ${width} pixels, ${colorScheme}`, (page, server) => views(page, server, `${width}-${colorScheme}`), {
-      viewport: { width, height: width === 320 ? 640 : 860 }, colorScheme, server: { router: true }, expectsErrors: true,
-    });
+    browserTest(
+      `every view is accessible and fits: ${width} pixels, ${colorScheme}`,
+      (page, server) => views(page, server, `${width}-${colorScheme}`),
+      {
+        viewport: { width, height: width === 320 ? 640 : 860 },
+        colorScheme,
+        server: { router: true },
+        expectsErrors: true,
+      },
+    );
   }
 }
 
-browserTest('the page of a server with a key, at 320 pixels', async (page) => {
-  await page.waitForSelector('dialog');
-  await check(page, '320-light-key');
-  assert.match(await textOf(page.locator('dialog')), /asks for a key/);
-}, { viewport: { width: 320, height: 640 }, server: { key: 'secret' }, expectsErrors: true });
+browserTest(
+  'the page of a server with a key, at 320 pixels',
+  async (page) => {
+    await page.waitForSelector('dialog');
+    await check(page, '320-light-key');
+    assert.match(await textOf(page.locator('dialog')), /asks for a key/);
+  },
+  { viewport: { width: 320, height: 640 }, server: { key: 'secret' }, expectsErrors: true },
+);
 
 browserTest('motion is reduced where that is asked for', async (page, server) => {
   server.options.nQueued = 1;

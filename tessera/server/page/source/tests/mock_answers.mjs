@@ -90,11 +90,15 @@ export function answerFor(text, body) {
   if (/\bdeep\b/.test(text)) return [{ content: `${deepList}\n\n${deepMarkers}\n`, pieces: 1 << 14 }];
   if (/\bcode\b/i.test(text)) return [{ content: kCode }];
   if (/\btable\b/i.test(text)) return [{ content: kTable }];
-  if (/\blong\b/i.test(text)) return [{ content: Array.from({ length: 40 }, (_, i) => `## Part ${i + 1}\n\n${kStory.repeat(6)}\n\n`).join('') }];
+  if (/\blong\b/i.test(text))
+    return [{ content: Array.from({ length: 40 }, (_, i) => `## Part ${i + 1}\n\n${kStory.repeat(6)}\n\n`).join('') }];
   if (/[\u0600-\u06ff]/.test(text)) return [{ content: kArabic }];
   if (/\bthink\b/i.test(text)) {
     return [
-      { reasoning: 'The user wants to know something. First I look at the question.\n\nThen I consider the answer from two sides.' },
+      {
+        reasoning:
+          'The user wants to know something. First I look at the question.\n\nThen I consider the answer from two sides.',
+      },
       { content: 'The answer is **42**. It was found after some thought.' },
     ];
   }

@@ -1,5 +1,5 @@
-// A server with the routes of `tessera serve` that the page uses, and answers from mock_answers.mjs. It serves the built
-// page as the real one does: compressed, with the Content-Security-Policy, ETag and cache fields.
+// A server with the routes of `tessera serve` that the page uses, and answers from mock_answers.mjs. It serves the
+// built page as the real one does: compressed, with the Content-Security-Policy, ETag and cache fields.
 //
 //   node tests/mock_server.mjs [--port 8099] [--delay 20]
 //
@@ -13,19 +13,29 @@ import { gunzipSync } from 'node:zlib';
 import { answerFor } from './mock_answers.mjs';
 
 const page = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-export const kPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+export const kPolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
   "manifest-src 'self'; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 const kContext = 8192;
 
 function pageFiles() {
-  const rows = readFileSync(join(page, 'built', 'files.def'), 'utf8')
-    .matchAll(/TESSERA_PAGE_FILE\(\d+, "(.*?)", "(.*?)", "(.*?)", "(.*)", (true|false), \d+\)/g);
-  return new Map([...rows].map(([, path, file, type, etag, isImmutable]) => [path, {
-    type, etag: etag.replaceAll('\\"', '"'), isImmutable: isImmutable === 'true', data: readFileSync(join(page, file)),
-  }]));
+  const rows = readFileSync(join(page, 'built', 'files.def'), 'utf8').matchAll(
+    /TESSERA_PAGE_FILE\(\d+, "(.*?)", "(.*?)", "(.*?)", "(.*)", (true|false), \d+\)/g,
+  );
+  return new Map(
+    [...rows].map(([, path, file, type, etag, isImmutable]) => [
+      path,
+      {
+        type,
+        etag: etag.replaceAll('\\"', '"'),
+        isImmutable: isImmutable === 'true',
+        data: readFileSync(join(page, file)),
+      },
+    ]),
+  );
 }
 
-/** Pieces of a text like tokens: a word with the space before it, long words in parts. With a size, pieces of that size. */
+/** Pieces of a text like tokens: a word with the space before it, long words in parts; or pieces of a size. */
 function tokensOf(text, size) {
   return text.match(size ? new RegExp(`[^]{1,${size}}`, 'gu') : /\s?[^\s]{1,6}|\s/gu) ?? [];
 }
@@ -77,18 +87,29 @@ export class MockServer {
   waiting = []; // held streams
   nReasoningEnds = 0;
   models = [
-    { id: 'tales-1b-q4', status: 'loaded', meta: { n_ctx: kContext, n_ctx_train: 32768, n_params: 1.1e9, size: 6.4e8, ftype: 'Q4_0' } },
-    { id: 'coder-7b-instruct-q5-k-m', status: 'unloaded', meta: { n_ctx_train: 131072, n_params: 7.6e9, size: 5.4e9, ftype: 'Q5_K_M' } },
+    {
+      id: 'tales-1b-q4',
+      status: 'loaded',
+      meta: { n_ctx: kContext, n_ctx_train: 32768, n_params: 1.1e9, size: 6.4e8, ftype: 'Q4_0' },
+    },
+    {
+      id: 'coder-7b-instruct-q5-k-m',
+      status: 'unloaded',
+      meta: { n_ctx_train: 131072, n_params: 7.6e9, size: 5.4e9, ftype: 'Q5_K_M' },
+    },
     { id: 'broken-3b', status: 'unloaded', failed: true, meta: { n_params: 3e9, size: 2e9, ftype: 'Q4_K' } },
   ];
 
   constructor(options = {}) {
     Object.assign(this.options, options);
     this.files = pageFiles();
-    this.http = createServer((request, response) => void this.handle(request, response).catch((error) => {
-      console.error(error);
-      response.destroy();
-    }));
+    this.http = createServer(
+      (request, response) =>
+        void this.handle(request, response).catch((error) => {
+          console.error(error);
+          response.destroy();
+        }),
+    );
   }
 
   listen(port = 0) {
@@ -140,9 +161,13 @@ export class MockServer {
 
   file(request, response, { type, etag, isImmutable, data }) {
     const fields = {
-      'Content-Type': type, ETag: etag, Vary: 'Accept-Encoding',
+      'Content-Type': type,
+      ETag: etag,
+      Vary: 'Accept-Encoding',
       'Cache-Control': isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache',
-      'Content-Security-Policy': kPolicy, 'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
+      'Content-Security-Policy': kPolicy,
+      'X-Content-Type-Options': 'nosniff',
+      'Referrer-Policy': 'no-referrer',
     };
     if (request.headers['if-none-match'] === etag) return void response.writeHead(304, fields).end();
     const isPacked = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
@@ -153,41 +178,85 @@ export class MockServer {
   async route(request, response, url, body) {
     const path = url.pathname.replace(/^\/v1/, '');
     switch (`${request.method} ${path}`) {
-      case 'GET /health': return this.json(response, { status: 'ok' });
-      case 'GET /props': return this.json(response, this.props());
-      case 'GET /models': return this.json(response, { object: 'list', data: this.modelList() });
-      case 'POST /models/load': return this.load(response, body.model, 'loaded');
-      case 'POST /models/unload': return this.load(response, body.model, 'unloaded');
-      case 'GET /slots': return this.json(response, this.slots());
-      case 'POST /tokenize': return this.json(response, { tokens: tokensOf(body.content).map((_, i) => i) });
-      case 'POST /chat/completions': return this.chat(request, response, body);
+      case 'GET /health':
+        return this.json(response, { status: 'ok' });
+      case 'GET /props':
+        return this.json(response, this.props());
+      case 'GET /models':
+        return this.json(response, { object: 'list', data: this.modelList() });
+      case 'POST /models/load':
+        return this.load(response, body.model, 'loaded');
+      case 'POST /models/unload':
+        return this.load(response, body.model, 'unloaded');
+      case 'GET /slots':
+        return this.json(response, this.slots());
+      case 'POST /tokenize':
+        return this.json(response, { tokens: tokensOf(body.content).map((_, i) => i) });
+      case 'POST /chat/completions':
+        return this.chat(request, response, body);
       case 'POST /chat/completions/control':
         ++this.nReasoningEnds;
         this.endsReasoning = true;
         return this.json(response, { success: true });
-      case 'GET /stream': return this.resume(response, url);
-      case 'DELETE /stream': return this.stop(response, url);
-      default: return this.fail(response, 404, 'not_found_error', 'File Not Found');
+      case 'GET /stream':
+        return this.resume(response, url);
+      case 'DELETE /stream':
+        return this.stop(response, url);
+      default:
+        return this.fail(response, 404, 'not_found_error', 'File Not Found');
     }
   }
 
   props() {
     const params = {
-      seed: 4294967295, temperature: 0.800000011920929, dynatemp_range: 0, dynatemp_exponent: 1, top_k: 40, top_p: 0.949999988079071, min_p: 0.05,
-      top_n_sigma: -1, xtc_probability: 0, xtc_threshold: 0.1, typical_p: 1, repeat_last_n: 64, repeat_penalty: 1, presence_penalty: 0,
-      frequency_penalty: 0, dry_multiplier: 0, dry_base: 1.75, dry_allowed_length: 2, dry_penalty_last_n: 64, mirostat: 0, mirostat_tau: 5,
-      mirostat_eta: 0.1, max_tokens: -1, n_predict: -1, ignore_eos: false, stream: true, min_keep: 0, samplers: ['top_k', 'top_p'], new_sampler_strength: 0.25,
+      seed: 4294967295,
+      temperature: 0.800000011920929,
+      dynatemp_range: 0,
+      dynatemp_exponent: 1,
+      top_k: 40,
+      top_p: 0.949999988079071,
+      min_p: 0.05,
+      top_n_sigma: -1,
+      xtc_probability: 0,
+      xtc_threshold: 0.1,
+      typical_p: 1,
+      repeat_last_n: 64,
+      repeat_penalty: 1,
+      presence_penalty: 0,
+      frequency_penalty: 0,
+      dry_multiplier: 0,
+      dry_base: 1.75,
+      dry_allowed_length: 2,
+      dry_penalty_last_n: 64,
+      mirostat: 0,
+      mirostat_tau: 5,
+      mirostat_eta: 0.1,
+      max_tokens: -1,
+      n_predict: -1,
+      ignore_eos: false,
+      stream: true,
+      min_keep: 0,
+      samplers: ['top_k', 'top_p'],
+      new_sampler_strength: 0.25,
     };
     return {
-      default_generation_settings: { params, n_ctx: kContext }, total_slots: 4, model_alias: 'tales-1b-q4',
-      ...(this.options.router ? { role: 'router' } : {}), build_info: 'b900-abcdef0',
+      default_generation_settings: { params, n_ctx: kContext },
+      total_slots: 4,
+      model_alias: 'tales-1b-q4',
+      ...(this.options.router ? { role: 'router' } : {}),
+      build_info: 'b900-abcdef0',
     };
   }
 
   modelList() {
     const list = this.options.router ? this.models : this.models.slice(0, 1);
     return list.map(({ id, status, failed, meta }) => ({
-      id, object: 'model', created: 1, owned_by: 'llamacpp', meta, ...(this.options.router ? { status: { value: status, ...(failed ? { failed } : {}) } } : {}),
+      id,
+      object: 'model',
+      created: 1,
+      owned_by: 'llamacpp',
+      meta,
+      ...(this.options.router ? { status: { value: status, ...(failed ? { failed } : {}) } } : {}),
     }));
   }
 
@@ -201,7 +270,10 @@ export class MockServer {
   }
 
   slots() {
-    const nBusy = Math.min(4, this.options.nQueued > 0 ? 4 : [...this.streams.values()].filter((stream) => !stream.isEnded).length);
+    const nBusy = Math.min(
+      4,
+      this.options.nQueued > 0 ? 4 : [...this.streams.values()].filter((stream) => !stream.isEnded).length,
+    );
     return Array.from({ length: 4 }, (_, id) => ({ id, n_ctx: kContext, is_processing: id < nBusy }));
   }
 
@@ -245,10 +317,17 @@ export class MockServer {
   async speak(stream, body) {
     const id = `chatcmpl-${this.requests.length}`;
     const last = body.messages.at(-1);
-    const send = (choice, more = {}) => stream.write(`data: ${JSON.stringify({
-      choices: choice ? [{ finish_reason: null, index: 0, ...choice }] : [], created: 1, id, model: body.model ?? 'tales-1b-q4',
-      object: 'chat.completion.chunk', ...more,
-    })}\n\n`);
+    const send = (choice, more = {}) =>
+      stream.write(
+        `data: ${JSON.stringify({
+          choices: choice ? [{ finish_reason: null, index: 0, ...choice }] : [],
+          created: 1,
+          id,
+          model: body.model ?? 'tales-1b-q4',
+          object: 'chat.completion.chunk',
+          ...more,
+        })}\n\n`,
+      );
     for (let n = this.options.nQueued; n > 0; --n) {
       stream.write(`: queue ${n}\n\n`);
       await new Promise((resolve) => this.waiting.push(resolve));
@@ -259,18 +338,36 @@ export class MockServer {
     send({ delta: { role: 'assistant', content: null } });
     const isContinued = last.role === 'assistant';
     const question = body.messages.findLast(({ role }) => role === 'user')?.content ?? '';
-    const parts = last.role === 'tool' ? [{ content: `The tool said: ${last.content}.` }]
-      : isContinued ? [{ content: ' And so it goes on to the end.' }] : answerFor(question, body);
+    const parts =
+      last.role === 'tool'
+        ? [{ content: `The tool said: ${last.content}.` }]
+        : isContinued
+          ? [{ content: ' And so it goes on to the end.' }]
+          : answerFor(question, body);
     let n = 0;
     this.endsReasoning = false;
     const timings = () => ({
-      cache_n: cache, prompt_n: total - cache, prompt_ms: 12.5, prompt_per_second: 900, predicted_n: n, predicted_ms: n * 20,
-      predicted_per_second: n > 1 ? 48.6 : 0, queue_ms: 1, ttft_ms: 31,
+      cache_n: cache,
+      prompt_n: total - cache,
+      prompt_ms: 12.5,
+      prompt_per_second: 900,
+      predicted_n: n,
+      predicted_ms: n * 20,
+      predicted_per_second: n > 1 ? 48.6 : 0,
+      queue_ms: 1,
+      ttft_ms: 31,
     });
     for (const part of parts) {
       if (part.call) {
-        send({ delta: { tool_calls: [{ index: 0, id: 'call_1', type: 'function', function: { name: part.call.name, arguments: '' } }] } });
-        for (const piece of tokensOf(part.call.arguments)) send({ delta: { tool_calls: [{ index: 0, function: { arguments: piece } }] } });
+        send({
+          delta: {
+            tool_calls: [
+              { index: 0, id: 'call_1', type: 'function', function: { name: part.call.name, arguments: '' } },
+            ],
+          },
+        });
+        for (const piece of tokensOf(part.call.arguments))
+          send({ delta: { tool_calls: [{ index: 0, function: { arguments: piece } }] } });
         continue;
       }
       const name = part.reasoning ? 'reasoning_content' : 'content';
@@ -287,7 +384,11 @@ export class MockServer {
         }
       }
     }
-    const reason = parts.some(({ call }) => call) ? 'tool_calls' : /\bshort limit\b/.test(question) && !isContinued ? 'length' : 'stop';
+    const reason = parts.some(({ call }) => call)
+      ? 'tool_calls'
+      : /\bshort limit\b/.test(question) && !isContinued
+        ? 'length'
+        : 'stop';
     send({ delta: {}, finish_reason: reason }, { timings: timings() });
     send(null, { usage: { completion_tokens: n, prompt_tokens: total, total_tokens: total + n } });
     stream.write('data: [DONE]\n\n');
@@ -300,6 +401,8 @@ const flag = (name, otherwise) => {
 };
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const port = await new MockServer({ delay: flag('--delay', 20), router: process.argv.includes('--router') }).listen(flag('--port', 8099));
+  const port = await new MockServer({ delay: flag('--delay', 20), router: process.argv.includes('--router') }).listen(
+    flag('--port', 8099),
+  );
   console.log(`http://127.0.0.1:${port}/`);
 }

@@ -56,10 +56,18 @@ browserTest('an export can be imported, as a copy with its branches', async (pag
   await page.click('button:has-text("Export all")');
   const file = await (await download).path();
   assert.equal(JSON.parse(readFileSync(file, 'utf8')).conversations[0].messages.length, 3);
-  await page.setInputFiles('.sidebar input[type=file]', { name: 'x.json', mimeType: 'application/json', buffer: readFileSync(file) });
+  await page.setInputFiles('.sidebar input[type=file]', {
+    name: 'x.json',
+    mimeType: 'application/json',
+    buffer: readFileSync(file),
+  });
   await until(async () => (await titles(page)).length === 2);
   assert.equal((await rows(page, 'messages')).length, 6);
-  await page.setInputFiles('.sidebar input[type=file]', { name: 'bad.json', mimeType: 'application/json', buffer: Buffer.from('{"format":"x"}') });
+  await page.setInputFiles('.sidebar input[type=file]', {
+    name: 'bad.json',
+    mimeType: 'application/json',
+    buffer: Buffer.from('{"format":"x"}'),
+  });
   await page.waitForSelector('.toast:has-text("bad.json was not imported. format: want")');
 });
 
@@ -70,7 +78,10 @@ browserTest('a conversation is exported as Markdown', async (page) => {
   await page.click('.conversation-menu button:has-text("Export as Markdown")');
   const saved = await download;
   assert.equal(saved.suggestedFilename(), 'Apples.md');
-  assert.match(readFileSync(await saved.path(), 'utf8'), /^# Apples\n\n## You\n\nApples\n\n## Assistant\n\nYou said: Apples\./);
+  assert.match(
+    readFileSync(await saved.path(), 'utf8'),
+    /^# Apples\n\n## You\n\nApples\n\n## Assistant\n\nYou said: Apples\./,
+  );
 });
 
 browserTest('sampling fields show the defaults of the server, and only changes are sent', async (page, server) => {
@@ -87,7 +98,10 @@ browserTest('sampling fields show the defaults of the server, and only changes a
   await page.fill('#box-extra', '{"stop": ["END"]}');
   await ask(page, 'Hello');
   const [body] = server.requests;
-  assert.deepEqual([body.temperature, body.reasoning_effort, body.stop, 'top_k' in body], [0.3, 'none', ['END'], false]);
+  assert.deepEqual(
+    [body.temperature, body.reasoning_effort, body.stop, 'top_k' in body],
+    [0.3, 'none', ['END'], false],
+  );
   assert.deepEqual(body.messages[0], { role: 'system', content: 'Answer in rhymes.' });
   await page.fill('#field-temperature', '');
   await ask(page, 'Hello');
@@ -133,7 +147,10 @@ browserTest('the token view shows alternatives, and continues from one', async (
   await page.waitForSelector('.tokens .token');
   const tokens = await page.locator('.tokens .token').allTextContents();
   assert.equal(tokens.join(''), 'You said: Hello. This is a short answer. It has three sentences.');
-  assert.ok((await page.locator('.tokens .token.p0').count()) > 0 && (await page.locator('.tokens .token.p5, .tokens .token.p4').count()) > 0);
+  assert.ok(
+    (await page.locator('.tokens .token.p0').count()) > 0 &&
+      (await page.locator('.tokens .token.p5, .tokens .token.p4').count()) > 0,
+  );
 
   await page.locator('.tokens .token').first().focus();
   await page.keyboard.press('ArrowRight');
@@ -151,7 +168,10 @@ browserTest('the token view shows alternatives, and continues from one', async (
   assert.equal(await textOf(lastAnswer(page).locator('.markdown')), `${expected} And so it goes on to the end.`);
   await lastAnswer(page).locator('[data-action=tokens]').click();
   await page.waitForSelector('.tokens .token');
-  assert.equal((await page.locator('.tokens .token').allTextContents()).join(''), `${expected} And so it goes on to the end.`);
+  assert.equal(
+    (await page.locator('.tokens .token').allTextContents()).join(''),
+    `${expected} And so it goes on to the end.`,
+  );
 });
 
 browserTest('the token view of an answer without probabilities says how to get them', async (page) => {
@@ -160,19 +180,27 @@ browserTest('the token view of an answer without probabilities says how to get t
   await page.waitForSelector('text=This answer has no probabilities.');
 });
 
-browserTest('models are listed with their state, loaded and chosen', async (page, server) => {
-  await page.click('.model-button');
-  await page.waitForSelector('.model');
-  assert.deepEqual(await page.locator('.model .status').allInnerTexts(), ['Loaded', 'Not loaded', 'Could not be loaded']);
-  const coder = page.locator('.model', { hasText: 'coder-7b' });
-  await coder.locator('button:has-text("Load")').click();
-  await coder.locator('.status:has-text("Loading")').waitFor();
-  await coder.locator('.status.loaded').waitFor();
-  await coder.locator('button:has-text("Use")').click();
-  await ask(page, 'Hello');
-  assert.equal(server.requests[0].model, 'coder-7b-instruct-q5-k-m');
-  assert.match(await textOf(lastAnswer(page).locator('.name')), /coder-7b/);
-}, { server: { router: true } });
+browserTest(
+  'models are listed with their state, loaded and chosen',
+  async (page, server) => {
+    await page.click('.model-button');
+    await page.waitForSelector('.model');
+    assert.deepEqual(await page.locator('.model .status').allInnerTexts(), [
+      'Loaded',
+      'Not loaded',
+      'Could not be loaded',
+    ]);
+    const coder = page.locator('.model', { hasText: 'coder-7b' });
+    await coder.locator('button:has-text("Load")').click();
+    await coder.locator('.status:has-text("Loading")').waitFor();
+    await coder.locator('.status.loaded').waitFor();
+    await coder.locator('button:has-text("Use")').click();
+    await ask(page, 'Hello');
+    assert.equal(server.requests[0].model, 'coder-7b-instruct-q5-k-m');
+    assert.match(await textOf(lastAnswer(page).locator('.name')), /coder-7b/);
+  },
+  { server: { router: true } },
+);
 
 browserTest('a list of the keys opens by ?, and gives the focus back', async (page) => {
   await page.focus('.thread');
@@ -198,7 +226,10 @@ browserTest('messages are reached and used by keys alone', async (page) => {
   await page.focus('.thread');
   await page.keyboard.press('[');
   await page.waitForFunction(() => document.querySelector('.branch-count')?.innerText === '1/2');
-  assert.ok(await page.evaluate(() => document.activeElement.closest('.message') !== null), 'the focus stays in the message');
+  assert.ok(
+    await page.evaluate(() => document.activeElement.closest('.message') !== null),
+    'the focus stays in the message',
+  );
   await page.focus('#composer-text');
   await page.keyboard.press('ArrowUp');
   await page.waitForSelector('.editor textarea');
@@ -213,9 +244,21 @@ browserTest('everything of the page is in the order of Tab', async (page) => {
   const seen = new Set();
   for (let i = 0; i < 60; ++i) {
     await page.keyboard.press('Tab');
-    seen.add(await page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText));
+    seen.add(
+      await page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText),
+    );
   }
-  for (const name of ['Skip to the message box', 'Search conversations', 'Settings', 'Keyboard help', 'Copy', 'New answer', 'Delete', 'Message', 'Messages']) {
+  for (const name of [
+    'Skip to the message box',
+    'Search conversations',
+    'Settings',
+    'Keyboard help',
+    'Copy',
+    'New answer',
+    'Delete',
+    'Message',
+    'Messages',
+  ]) {
     assert.ok(seen.has(name), `${name}: not in ${[...seen].join(', ')}`);
   }
 });
@@ -223,8 +266,10 @@ browserTest('everything of the page is in the order of Tab', async (page) => {
 browserTest('screen readers hear whole sentences', async (page) => {
   await page.evaluate(() => {
     window.heard = [];
-    new MutationObserver(() => window.heard.push(document.querySelector('#announcer').innerText))
-      .observe(document.querySelector('#announcer'), { childList: true, characterData: true, subtree: true });
+    new MutationObserver(() => window.heard.push(document.querySelector('#announcer').innerText)).observe(
+      document.querySelector('#announcer'),
+      { childList: true, characterData: true, subtree: true },
+    );
   });
   await ask(page, 'something long');
   await page.waitForFunction(() => window.heard.join(' ').includes('The answer is complete.'));
@@ -269,43 +314,59 @@ browserTest('code is coloured and copied', async (page, server, context) => {
   assert.equal(await page.locator('.markdown li .code').count(), 1, 'code in a list');
 });
 
-browserTest('without a server everything can still be read', async (page, server, context) => {
-  await ask(page, 'Write code');
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  await page.waitForFunction(async () => (await Promise.all((await caches.keys()).map(async (name) => (await (await caches.open(name)).keys()).length))).some((n) => n >= 6));
-  server.options.down = true;
-  await page.reload();
-  await page.waitForSelector('.message .markdown');
-  await page.waitForSelector('.code .hljs-keyword');
-  await page.waitForSelector('.banner:has-text("cannot be reached")');
-  const other = await context.newPage();
-  await other.goto(page.url());
-  await other.waitForSelector('.message .markdown');
-  await other.close();
-  await send(page, 'Hello');
-  await page.waitForSelector('.message .problem:has-text("cannot be reached")');
-  server.options.down = false;
-  await page.waitForSelector('.banner', { state: 'detached' });
-  await lastAnswer(page).locator('[data-action=regenerate]').click();
-  await page.waitForFunction(() => document.querySelectorAll('.message.assistant .markdown').length === 2);
-}, { expectsErrors: true });
+browserTest(
+  'without a server everything can still be read',
+  async (page, server, context) => {
+    await ask(page, 'Write code');
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    await page.waitForFunction(async () =>
+      (
+        await Promise.all((await caches.keys()).map(async (name) => (await (await caches.open(name)).keys()).length))
+      ).some((n) => n >= 6),
+    );
+    server.options.down = true;
+    await page.reload();
+    await page.waitForSelector('.message .markdown');
+    await page.waitForSelector('.code .hljs-keyword');
+    await page.waitForSelector('.banner:has-text("cannot be reached")');
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await other.waitForSelector('.message .markdown');
+    await other.close();
+    await send(page, 'Hello');
+    await page.waitForSelector('.message .problem:has-text("cannot be reached")');
+    server.options.down = false;
+    await page.waitForSelector('.banner', { state: 'detached' });
+    await lastAnswer(page).locator('[data-action=regenerate]').click();
+    await page.waitForFunction(() => document.querySelectorAll('.message.assistant .markdown').length === 2);
+  },
+  { expectsErrors: true },
+);
 
-browserTest('a newer page on the server is offered', async (page) => {
-  await page.route('**/_app/version.json', (route) => route.fulfill({ json: { version: 'another' } }));
-  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
-  await page.waitForSelector('.toast:has-text("newer page")');
-}, { serviceWorkers: 'block' });
+browserTest(
+  'a newer page on the server is offered',
+  async (page) => {
+    await page.route('**/_app/version.json', (route) => route.fulfill({ json: { version: 'another' } }));
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    await page.waitForSelector('.toast:has-text("newer page")');
+  },
+  { serviceWorkers: 'block' },
+);
 
-browserTest('colours follow the system or the choice', async (page) => {
-  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-  const light = await ground();
-  await page.emulateMedia({ colorScheme: 'dark' });
-  const dark = await ground();
-  assert.notEqual(dark, light);
-  await page.click('button[aria-label="Colours of the system"]');
-  await until(async () => (await ground()) === light);
-  await page.click('button[aria-label="Light colours"]');
-  await until(async () => (await ground()) === dark);
-  await page.reload();
-  assert.equal(await ground(), dark);
-}, { colorScheme: 'light' });
+browserTest(
+  'colours follow the system or the choice',
+  async (page) => {
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    const dark = await ground();
+    assert.notEqual(dark, light);
+    await page.click('button[aria-label="Colours of the system"]');
+    await until(async () => (await ground()) === light);
+    await page.click('button[aria-label="Light colours"]');
+    await until(async () => (await ground()) === dark);
+    await page.reload();
+    assert.equal(await ground(), dark);
+  },
+  { colorScheme: 'light' },
+);

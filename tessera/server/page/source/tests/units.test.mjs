@@ -14,8 +14,16 @@ const { fieldsOf, readField } = await load('sampling.ts');
 const { spoken, wholeSentences } = await load('chat/announcer.ts');
 const { kNoParameters } = await load('types.ts');
 
-const message = (id, parent, more = {}) =>
-  ({ id, parent, conversation: 'c', role: 'user', created: Number(id.slice(1)), content: id, state: 'done', ...more });
+const message = (id, parent, more = {}) => ({
+  id,
+  parent,
+  conversation: 'c',
+  role: 'user',
+  created: Number(id.slice(1)),
+  content: id,
+  state: 'done',
+  ...more,
+});
 const mapOf = (...messages) => new Map(messages.map((one) => [one.id, one]));
 
 describe('EventReader', () => {
@@ -27,10 +35,14 @@ describe('EventReader', () => {
   const whole = read([stream]);
 
   test('reads comments, data of several lines, both line ends', () => {
-    assert.deepEqual(whole.map(({ data, comment }) => data || comment), ['queue 2', '{"a":"ä€😀"}', 'x\ny', '[DONE]']);
+    assert.deepEqual(
+      whole.map(({ data, comment }) => data || comment),
+      ['queue 2', '{"a":"ä€😀"}', 'x\ny', '[DONE]'],
+    );
   });
   test('gives the same events for every place of a cut', () => {
-    for (let i = 0; i <= stream.length; ++i) assert.deepEqual(read([stream.subarray(0, i), stream.subarray(i)]), whole, `cut at ${i}`);
+    for (let i = 0; i <= stream.length; ++i)
+      assert.deepEqual(read([stream.subarray(0, i), stream.subarray(i)]), whole, `cut at ${i}`);
     assert.deepEqual(read([...stream].map((byte) => Uint8Array.of(byte))), whole);
   });
   test('states where to go on: the rest from an end gives the rest of the events', () => {
@@ -43,7 +55,12 @@ describe('EventReader', () => {
 });
 
 describe('Answer', () => {
-  const logprob = (token) => ({ token, bytes: [...Buffer.from(token)], logprob: -0.5, top_logprobs: [{ token: 'other', bytes: null, logprob: null }] });
+  const logprob = (token) => ({
+    token,
+    bytes: [...Buffer.from(token)],
+    logprob: -0.5,
+    top_logprobs: [{ token: 'other', bytes: null, logprob: null }],
+  });
   const chunk = (delta, more = {}) => ({ id: 'i', choices: [{ delta, ...more }] });
 
   test('joins text, reasoning and the arguments of calls', () => {
@@ -54,16 +71,33 @@ describe('Answer', () => {
     answer.apply(chunk({ content: 'b' }));
     answer.apply(chunk({ tool_calls: [{ index: 0, id: 't', function: { name: 'f', arguments: '' } }] }));
     answer.apply(chunk({ tool_calls: [{ index: 0, function: { arguments: '{"x"' } }] }));
-    answer.apply(chunk({ tool_calls: [{ index: 0, function: { arguments: ':1}' } }] }, { finish_reason: 'tool_calls' }));
+    answer.apply(
+      chunk({ tool_calls: [{ index: 0, function: { arguments: ':1}' } }] }, { finish_reason: 'tool_calls' }),
+    );
     const { content, reasoning, toolCalls, finish, completion } = answer.message;
-    assert.deepEqual({ content, reasoning, toolCalls, finish, completion },
-      { content: 'ab', reasoning: 'so ', toolCalls: [{ id: 't', name: 'f', arguments: '{"x":1}' }], finish: 'tool_calls', completion: 'i' });
+    assert.deepEqual(
+      { content, reasoning, toolCalls, finish, completion },
+      {
+        content: 'ab',
+        reasoning: 'so ',
+        toolCalls: [{ id: 't', name: 'f', arguments: '{"x":1}' }],
+        finish: 'tool_calls',
+        completion: 'i',
+      },
+    );
   });
   test('knows the place of each token in its part', () => {
     const answer = new Answer(message('m1', null, { content: 'kept' }), []);
     answer.apply(chunk({ reasoning_content: 'ab' }, { logprobs: { content: [logprob('a'), logprob('b')] } }));
     answer.apply(chunk({ content: ' c' }, { logprobs: { content: [logprob(' c')] } }));
-    assert.deepEqual(answer.tokens.map(({ part, at }) => [part, at]), [['reasoning', 0], ['reasoning', 1], ['content', 4]]);
+    assert.deepEqual(
+      answer.tokens.map(({ part, at }) => [part, at]),
+      [
+        ['reasoning', 0],
+        ['reasoning', 1],
+        ['content', 4],
+      ],
+    );
     assert.ok(answer.tokens[0].top[0].logprob < -1e38, 'null stands for minus infinity');
   });
   test('ignores calls with an impossible index', () => {
@@ -78,19 +112,45 @@ describe('Answer', () => {
 
 describe('chatRequest', () => {
   test('puts the system prompt first and only changed sampling fields', () => {
-    const body = chatRequest([message('m1', null)], { ...kNoParameters, system: 'be kind', sampling: { top_k: 5 } }, 'model');
-    assert.deepEqual(body.messages, [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'm1' }]);
+    const body = chatRequest(
+      [message('m1', null)],
+      { ...kNoParameters, system: 'be kind', sampling: { top_k: 5 } },
+      'model',
+    );
+    assert.deepEqual(body.messages, [
+      { role: 'system', content: 'be kind' },
+      { role: 'user', content: 'm1' },
+    ]);
     assert.equal(body.top_k, 5);
-    assert.ok(!('temperature' in body) && !('logprobs' in body) && !('response_format' in body) && !('continue_final_message' in body));
+    assert.ok(
+      !('temperature' in body) &&
+        !('logprobs' in body) &&
+        !('response_format' in body) &&
+        !('continue_final_message' in body),
+    );
   });
   test('continues an answer at the end', () => {
-    const body = chatRequest([message('m1', null), message('m2', 'm1', { role: 'assistant' })], kNoParameters, undefined);
+    const body = chatRequest(
+      [message('m1', null), message('m2', 'm1', { role: 'assistant' })],
+      kNoParameters,
+      undefined,
+    );
     assert.equal(body.continue_final_message, true);
     assert.equal(body.add_generation_prompt, false);
   });
   test('sends schema, tools, further fields and probabilities', () => {
-    const body = chatRequest([message('m1', null)],
-      { ...kNoParameters, schema: '{"type":"object"}', tools: '[]', extra: '{"stop":["x"]}', effort: 'none', wantsTokens: true }, undefined);
+    const body = chatRequest(
+      [message('m1', null)],
+      {
+        ...kNoParameters,
+        schema: '{"type":"object"}',
+        tools: '[]',
+        extra: '{"stop":["x"]}',
+        effort: 'none',
+        wantsTokens: true,
+      },
+      undefined,
+    );
     assert.deepEqual(body.response_format.json_schema.schema, { type: 'object' });
     assert.deepEqual([body.tools, body.stop, body.reasoning_effort, body.logprobs], [[], ['x'], 'none', true]);
   });
@@ -100,8 +160,15 @@ describe('tree', () => {
   //  m1 - m2 - m4
   //     \ m3 - m5 - m6
   //  m7
-  const all = mapOf(message('m1', null), message('m2', 'm1'), message('m3', 'm1'), message('m4', 'm2'), message('m5', 'm3'),
-    message('m6', 'm5'), message('m7', null));
+  const all = mapOf(
+    message('m1', null),
+    message('m2', 'm1'),
+    message('m3', 'm1'),
+    message('m4', 'm2'),
+    message('m5', 'm3'),
+    message('m6', 'm5'),
+    message('m7', null),
+  );
   const ids = (list) => list.map(({ id }) => id);
 
   test('finds the way to a leaf', () => assert.deepEqual(ids(tree.pathTo(all, 'm6')), ['m1', 'm3', 'm5', 'm6']));
@@ -130,8 +197,18 @@ describe('tree', () => {
 });
 
 describe('archive', () => {
-  const conversation = { id: 'c', title: 'Title', created: 1, updated: 2, leaf: 'm2', parameters: { ...kNoParameters, system: 's', sampling: { top_k: 3 } } };
-  const messages = [message('m1', null), message('m2', 'm1', { role: 'assistant', reasoning: 'r', toolCalls: [{ id: 't', name: 'n', arguments: '{}' }] })];
+  const conversation = {
+    id: 'c',
+    title: 'Title',
+    created: 1,
+    updated: 2,
+    leaf: 'm2',
+    parameters: { ...kNoParameters, system: 's', sampling: { top_k: 3 } },
+  };
+  const messages = [
+    message('m1', null),
+    message('m2', 'm1', { role: 'assistant', reasoning: 'r', toolCalls: [{ id: 't', name: 'n', arguments: '{}' }] }),
+  ];
   const text = JSON.stringify(makeArchive([{ conversation, messages }]));
 
   test('keeps the tree under new ids', () => {
@@ -156,14 +233,22 @@ describe('archive', () => {
     [['"title":"Title"', '"title":[]'], /conversation\.title/],
     [['"created":1,"updated"', '"created":"1","updated"'], /conversation\.created/],
   ]) {
-    test(`refuses ${change[1]} and names the field`, () => assert.throws(() => readArchive(text.replace(...change)), problem));
+    test(`refuses ${change[1]} and names the field`, () =>
+      assert.throws(() => readArchive(text.replace(...change)), problem));
   }
   test('writes Markdown', () => assert.equal(toMarkdown('T', messages.slice(0, 1)), '# T\n\n## You\n\nm1\n'));
 });
 
 describe('guard', () => {
-  const joined = (text) => guard(text).map((piece) => piece.text).join('');
-  const plain = (text) => guard(text).filter(({ isPlain }) => isPlain).map((piece) => piece.text).join('');
+  const joined = (text) =>
+    guard(text)
+      .map((piece) => piece.text)
+      .join('');
+  const plain = (text) =>
+    guard(text)
+      .filter(({ isPlain }) => isPlain)
+      .map((piece) => piece.text)
+      .join('');
 
   for (const [name, text] of Object.entries({
     'a line of a megabyte': `before\n\n${'x'.repeat(1 << 20)}\n\nafter`,
@@ -184,7 +269,12 @@ describe('guard', () => {
     assert.equal(joined(text), text);
   });
   test('leaves an ordinary answer alone', () => {
-    assert.equal(plain('# A\n\n- b\n  - c\n    1. d\n\n> quote\n> > more\n\n| a | b |\n|---|---|\n| **1** | 2 |\n\n---\n\n* * *\n'), '');
+    assert.equal(
+      plain(
+        '# A\n\n- b\n  - c\n    1. d\n\n> quote\n> > more\n\n| a | b |\n|---|---|\n| **1** | 2 |\n\n---\n\n* * *\n',
+      ),
+      '',
+    );
   });
 });
 
@@ -192,8 +282,19 @@ describe('mistakeIn', () => {
   const { mistakeIn } = jsonPlace;
   for (const [text, at] of [
     ['{"a": [1, -2.5e3, "x\\n\\u00e4", true, null, {}, []]} ', 52],
-    ['{"a" 1}', 5], ['{"a": 01}', 7], ['[1, ]', 4], ['{"a":1,}', 7], ['{a:1}', 1], ["['x']", 1], ['"a\nb"', 0], ['', 0], ['[1', 2], ['[1 2]', 3],
-    ['{}}', 2], ['[}', 1], ['tru', 0],
+    ['{"a" 1}', 5],
+    ['{"a": 01}', 7],
+    ['[1, ]', 4],
+    ['{"a":1,}', 7],
+    ['{a:1}', 1],
+    ["['x']", 1],
+    ['"a\nb"', 0],
+    ['', 0],
+    ['[1', 2],
+    ['[1 2]', 3],
+    ['{}}', 2],
+    ['[}', 1],
+    ['tru', 0],
   ]) {
     test(`${JSON.stringify(text)}: ${at}`, () => assert.equal(mistakeIn(text), at));
   }
@@ -202,7 +303,10 @@ describe('mistakeIn', () => {
 describe('checkSchema', () => {
   for (const [text, where] of [
     ['', null],
-    ['{"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"],"additionalProperties":false}', null],
+    [
+      '{"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"],"additionalProperties":false}',
+      null,
+    ],
     ['{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"string"}}}', null],
     ['{"type": "object"', /^line 1, column \d+$/],
     ['{\n  "type": oops\n}', /^line 2, column \d+$/],
@@ -233,7 +337,10 @@ describe('checkSchema', () => {
     assert.equal(checkTools('[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]'), null);
     assert.equal(checkTools('{}').where, '/');
     assert.equal(checkTools('[{"type":"function","function":{"name":"a b"}}]').where, '/0/function/name');
-    assert.equal(checkTools('[{"type":"function","function":{"name":"f","parameters":{"type":1}}}]').where, '/0/function/parameters/type');
+    assert.equal(
+      checkTools('[{"type":"function","function":{"name":"f","parameters":{"type":1}}}]').where,
+      '/0/function/parameters/type',
+    );
   });
   test('further fields are an object', () => {
     assert.equal(checkObject('{"stop":["a"]}'), null);
@@ -242,7 +349,11 @@ describe('checkSchema', () => {
 });
 
 describe('sampling', () => {
-  const props = { default_generation_settings: { params: { temperature: 0.949999988079071, new_field: 2, stream: true, n_predict: 7 } } };
+  const props = {
+    default_generation_settings: {
+      params: { temperature: 0.949999988079071, new_field: 2, stream: true, n_predict: 7 },
+    },
+  };
   const field = (name) => fieldsOf(props).find((one) => one.name === name);
 
   test('defaults are those of the server, as they were written', () => {

@@ -38,7 +38,9 @@ function wireMessages(path: Message[], system: string) {
     if (message.reasoning) wire.reasoning_content = message.reasoning;
     if (message.toolCalls?.length) {
       wire.tool_calls = message.toolCalls.map((call) => ({
-        id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments },
+        id: call.id,
+        type: 'function',
+        function: { name: call.name, arguments: call.arguments },
       }));
     }
     messages.push(wire);
@@ -57,11 +59,15 @@ export function chatRequest(path: Message[], parameters: Parameters, model: stri
     ...parameters.sampling,
   };
   if (model) body.model = model;
-  if (path.at(-1)?.role === 'assistant') Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
+  if (path.at(-1)?.role === 'assistant')
+    Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
   if (parameters.effort) body.reasoning_effort = parameters.effort;
   if (parameters.wantsTokens) Object.assign(body, { logprobs: true, top_logprobs: kAlternatives });
   if (parameters.schema.trim()) {
-    body.response_format = { type: 'json_schema', json_schema: { name: 'answer', schema: JSON.parse(parameters.schema) } };
+    body.response_format = {
+      type: 'json_schema',
+      json_schema: { name: 'answer', schema: JSON.parse(parameters.schema) },
+    };
   }
   if (parameters.tools.trim()) body.tools = JSON.parse(parameters.tools);
   if (parameters.extra.trim()) Object.assign(body, JSON.parse(parameters.extra));
@@ -78,7 +84,10 @@ function choiceOf(wire: WireLogprob): TokenChoice {
 export class Answer {
   isComplete = false; // the stream has ended as it should
 
-  constructor(public message: Message, readonly tokens: Token[]) {}
+  constructor(
+    public message: Message,
+    readonly tokens: Token[],
+  ) {}
 
   /** Throws an Error for an error event. */
   apply(chunk: Chunk): void {

@@ -1,5 +1,5 @@
-// Requests to the server that the page came from: addresses relative to the page, the API key, errors as values with the
-// server's own words. The key is in sessionStorage: it ends with the tab and is in no file.
+// Requests to the server that the page came from: addresses relative to the page, the API key, errors with the server's
+// own words. The key is in sessionStorage: it ends with the tab and is in no file.
 
 const kKey = 'tessera-api-key';
 
@@ -63,8 +63,8 @@ export async function errorOf(response: Response): Promise<ServerError> {
 }
 
 /**
- * Returns a successful answer, or throws a ServerError; an abort throws as fetch does. On 401 it asks for a key, once for
- * all requests that wait, and sends again.
+ * Returns a successful answer, or throws a ServerError; an abort throws as fetch does. On 401 it asks for a key, once
+ * for all requests that wait, and sends again.
  */
 export async function request(path: string, options: RequestInit & { quiet?: boolean } = {}): Promise<Response> {
   for (;;) {
@@ -91,5 +91,10 @@ export async function getJson<T>(path: string, options: RequestInit & { quiet?: 
 }
 
 export async function postJson<T>(path: string, body: unknown, options: RequestInit = {}): Promise<T> {
-  return getJson<T>(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+  return getJson<T>(path, {
+    ...options,
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  });
 }

@@ -27,7 +27,8 @@ const query = (values: Record<string, string | number | undefined>) => {
   return entries.length ? '?' + new URLSearchParams(entries.map(([name, value]) => [name, String(value)])) : '';
 };
 
-export const getProps = (model?: string) => getJson<Props>(`props${query({ model, autoload: model ? 'false' : undefined })}`);
+export const getProps = (model?: string) =>
+  getJson<Props>(`props${query({ model, autoload: model ? 'false' : undefined })}`);
 export const getModels = async () => (await getJson<{ data: Model[] }>('models')).data;
 export const loadModel = (model: string) => postJson('models/load', { model });
 export const unloadModel = (model: string) => postJson('models/unload', { model });
@@ -47,4 +48,5 @@ export const followStream = (id: string, from: number, signal: AbortSignal) =>
   request(`v1/stream${query({ conv_id: id, from: from || '0' })}`, { signal });
 
 /** Also ends the computing: a stream goes on when its reader has left. */
-export const stopStream = (id: string) => request(`v1/stream${query({ conv_id: id })}`, { method: 'DELETE', keepalive: true });
+export const stopStream = (id: string) =>
+  request(`v1/stream${query({ conv_id: id })}`, { method: 'DELETE', keepalive: true });

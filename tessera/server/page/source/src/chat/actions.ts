@@ -1,8 +1,19 @@
 // Everything that a user can do to conversations and messages. Each action stores first and then shows, and tells the
 // other tabs.
 import { batch, signal } from '@preact/signals';
-import { chosenModel, conversations, currentModel, draftParameters, live, messages, openConversation, openId, path, showConversation,
-  showMessage } from './state';
+import {
+  chosenModel,
+  conversations,
+  currentModel,
+  draftParameters,
+  live,
+  messages,
+  openConversation,
+  openId,
+  path,
+  showConversation,
+  showMessage,
+} from './state';
 import * as db from '../store/db';
 import { leafWithout, newestLeaf, pathTo, subtree } from '../store/tree';
 import { download, makeArchive, readArchive, toMarkdown } from '../store/transfer';
@@ -77,7 +88,12 @@ async function conversationFor(text: string): Promise<Conversation> {
   if (open) return open;
   const now = Date.now();
   const conversation: Conversation = {
-    id: newId(), title: titleOf(text), created: now, updated: now, leaf: null, parameters: { ...kNoParameters, ...parameters() },
+    id: newId(),
+    title: titleOf(text),
+    created: now,
+    updated: now,
+    leaf: null,
+    parameters: { ...kNoParameters, ...parameters() },
   };
   await saveConversation(conversation);
   batch(() => {
@@ -114,7 +130,8 @@ export async function removeConversation(conversation: Conversation): Promise<vo
 }
 
 // A message that comes back after its stream was stopped has only what had arrived.
-const settled = (message: Message): Message => (message.state === 'streaming' ? { ...message, state: 'stopped' } : message);
+const settled = (message: Message): Message =>
+  message.state === 'streaming' ? { ...message, state: 'stopped' } : message;
 
 function forgetConversation(id: string): void {
   conversations.value = conversations.peek().filter((conversation) => conversation.id !== id);
@@ -123,7 +140,12 @@ function forgetConversation(id: string): void {
 
 // --- Messages ------------------------------------------------------------------------------------------------------
 
-function newMessage(conversation: Conversation, parent: string | null, role: Message['role'], content: string): Message {
+function newMessage(
+  conversation: Conversation,
+  parent: string | null,
+  role: Message['role'],
+  content: string,
+): Message {
   return { id: newId(), conversation: conversation.id, parent, role, content, created: Date.now(), state: 'done' };
 }
 
@@ -199,7 +221,11 @@ export async function branchAtToken(message: Message, tokens: Token[], at: numbe
   const conversation = openConversation.peek();
   const token = tokens[at];
   if (!conversation || !token || token.part === 'tool') return;
-  const begun: Message = { ...newMessage(conversation, message.parent, 'assistant', ''), state: 'streaming', hasTokens: true };
+  const begun: Message = {
+    ...newMessage(conversation, message.parent, 'assistant', ''),
+    state: 'streaming',
+    hasTokens: true,
+  };
   if (message.model) begun.model = message.model;
   if (token.part === 'reasoning') begun.reasoning = (message.reasoning ?? '').slice(0, token.at) + alternative.text;
   else begun.content = message.content.slice(0, token.at) + alternative.text;
@@ -213,7 +239,11 @@ export async function sendToolResults(message: Message, results: string[]): Prom
   if (!conversation) return;
   let parent = message.id;
   const added = (message.toolCalls ?? []).map((call: ToolCall, i) => {
-    const result = { ...newMessage(conversation, parent, 'tool', results[i] ?? ''), toolCallId: call.id, toolName: call.name };
+    const result = {
+      ...newMessage(conversation, parent, 'tool', results[i] ?? ''),
+      toolCallId: call.id,
+      toolName: call.name,
+    };
     parent = result.id;
     return result;
   });
@@ -233,7 +263,10 @@ export async function removeMessage(message: Message): Promise<void> {
   const ids = gone.map(({ id }) => id);
   const tokens = (await db.tokenRowsOf(conversation.id)).filter((row) => ids.includes(row.id));
   stopAndForget(ids);
-  const removals = ids.flatMap((id): db.Write[] => [{ store: 'messages', remove: id }, { store: 'tokens', remove: id }]);
+  const removals = ids.flatMap((id): db.Write[] => [
+    { store: 'messages', remove: id },
+    { store: 'tokens', remove: id },
+  ]);
   await saveConversation({ ...conversation, leaf: leafWithout(all, message.id) }, ...removals);
   hideMessages(conversation.id, ids);
   tellTabs({ kind: 'messages-gone', conversation: conversation.id, ids });
@@ -242,8 +275,11 @@ export async function removeMessage(message: Message): Promise<void> {
     run: () => {
       remember(ids);
       const back = gone.map(settled);
-      void append(conversation, back, tokens.map((row): db.Write => ({ store: 'tokens', put: row })))
-        .then((next) => saveConversation({ ...next, leaf: conversation.leaf }));
+      void append(
+        conversation,
+        back,
+        tokens.map((row): db.Write => ({ store: 'tokens', put: row })),
+      ).then((next) => saveConversation({ ...next, leaf: conversation.leaf }));
     },
   });
 }
@@ -264,11 +300,17 @@ export function stopActive(): boolean {
 
 // --- Export and import ---------------------------------------------------------------------------------------------
 
-const fileName = (title: string) => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').slice(0, 40) || 'conversation';
+const fileName = (title: string) =>
+  title
+    .replace(/[^\p{L}\p{N}]+/gu, '-')
+    .replace(/^-|-$/g, '')
+    .slice(0, 40) || 'conversation';
 
 export async function exportJson(which: Conversation[]): Promise<void> {
   const archive = makeArchive(
-    await Promise.all(which.map(async (conversation) => ({ conversation, messages: await db.messagesOf(conversation.id) }))),
+    await Promise.all(
+      which.map(async (conversation) => ({ conversation, messages: await db.messagesOf(conversation.id) })),
+    ),
   );
   const name = which.length === 1 ? fileName(which[0]!.title) : 'conversations';
   download(`${name}.json`, 'application/json', JSON.stringify(archive, null, 1));
@@ -283,10 +325,12 @@ export async function exportMarkdown(conversation: Conversation): Promise<void> 
 export async function importJson(file: File): Promise<void> {
   try {
     const entries = readArchive(await file.text());
-    await db.write(entries.flatMap(({ conversation, messages }): db.Write[] => [
-      { store: 'conversations', put: conversation },
-      ...messages.map((put): db.Write => ({ store: 'messages', put })),
-    ]));
+    await db.write(
+      entries.flatMap(({ conversation, messages }): db.Write[] => [
+        { store: 'conversations', put: conversation },
+        ...messages.map((put): db.Write => ({ store: 'messages', put })),
+      ]),
+    );
     await loadConversations();
     tellTabs({ kind: 'reload' });
     say(entries.length === 1 ? 'One conversation was imported.' : `${entries.length} conversations were imported.`);
@@ -299,7 +343,8 @@ export async function importJson(file: File): Promise<void> {
 
 /** Waits for the end of the tab that receives an answer. Without locks nobody could tell that it has ended. */
 function watch(message: Message): void {
-  if (message.state === 'streaming' && message.conversation === openId.peek() && 'locks' in navigator) resumeAnswer(message);
+  if (message.state === 'streaming' && message.conversation === openId.peek() && 'locks' in navigator)
+    resumeAnswer(message);
 }
 
 function receive(note: Note): void {

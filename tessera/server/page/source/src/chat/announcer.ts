@@ -28,7 +28,8 @@ function flush(): void {
 /** The length of the whole sentences at the beginning of `text`. */
 export function wholeSentences(text: string): number {
   let end = 0;
-  for (const match of text.matchAll(/[.!?…。！？؟।]["')\]»”]*(?=\s|$)|\n+|[。！？]/g)) end = match.index + match[0].length;
+  for (const match of text.matchAll(/[.!?…。！？؟।]["')\]»”]*(?=\s|$)|\n+|[。！？]/g))
+    end = match.index + match[0].length;
   return end;
 }
 
@@ -54,7 +55,8 @@ export function announceAnswer(message: Message, isFinished: boolean): void {
   told.set(message.id, isFinished ? message.content.length : from + n);
   if (!isFinished) return;
   told.delete(message.id);
-  if (message.state === 'done') announce(message.toolCalls?.length ? 'The model calls a tool.' : 'The answer is complete.');
+  if (message.state === 'done')
+    announce(message.toolCalls?.length ? 'The model calls a tool.' : 'The answer is complete.');
   if (message.state === 'stopped') announce('The answer was stopped.');
   if (message.error) announce(`The answer failed. ${message.error}`);
 }

@@ -18,6 +18,8 @@ const kStoreMs = 1000;
 const kSlotsMs = 1500;
 const kBusyTries = 10;
 const kFollowTries = 8;
+const kStopTries = 3;
+const kStopMs = 500;
 
 /** Stores and shows the message of the answer, then returns the body of the request for it. */
 type Begin = () => Promise<Record<string, unknown>>;
@@ -28,6 +30,7 @@ class Run {
   private answer: Answer;
   private begin = 0; // when the request was sent
   private isStopped = false;
+  private hasResponse = false;
   private frame = 0;
   private toldAt = 0;
   private storing: Promise<void> = Promise.resolve();
@@ -85,6 +88,7 @@ class Run {
   private async send(body: Record<string, unknown>): Promise<void> {
     this.begin = performance.now();
     const response = await this.request(body);
+    this.hasResponse = true;
     this.setPhase({ kind: 'queued', position: null, busySlots: 0, slots: 0 });
     void this.lookAtSlots();
     try {
@@ -124,7 +128,8 @@ class Run {
       try {
         return await this.read(await followStream(this.id, from, this.abort.signal), from);
       } catch (error) {
-        const mayPass = error instanceof BrokenStream ||
+        const mayPass =
+          error instanceof BrokenStream ||
           (error instanceof ServerError && (error.status === 0 || error.status === 503));
         if (!mayPass || this.isStopped || i === kFollowTries) throw error;
         await this.sleep(Math.min(250 * 2 ** i, 5000));
@@ -155,7 +160,9 @@ class Run {
     const { message } = this.answer;
     this.answer.apply(chunk);
     const now = this.answer.message;
-    const hasText = now.content.length > message.content.length || now.reasoning !== message.reasoning ||
+    const hasText =
+      now.content.length > message.content.length ||
+      now.reasoning !== message.reasoning ||
       now.toolCalls !== message.toolCalls;
     if (hasText && now.ttftMs === undefined && this.begin > 0) {
       this.answer.message = { ...now, ttftMs: performance.now() - this.begin };
@@ -216,17 +223,19 @@ class Run {
   private store(): Promise<void> {
     const { tokens } = this.answer;
     this.nextStore = Infinity;
-    this.storing = this.storing.then(async () => {
-      if (tokens.length > 0) this.answer.message = { ...this.answer.message, hasTokens: true };
-      const { message } = this.answer;
-      const begin = performance.now();
-      const writes: db.Write[] = [{ store: 'messages', put: message }];
-      if (tokens.length > 0) writes.push(db.putTokens(message, tokens));
-      if (!isForgotten(message)) await db.write(writes);
-      // A long answer costs more to store, and is stored less often.
-      const end = performance.now();
-      this.nextStore = end + Math.max(kStoreMs, 20 * (end - begin));
-    }).catch((error: unknown) => console.error(error));
+    this.storing = this.storing
+      .then(async () => {
+        if (tokens.length > 0) this.answer.message = { ...this.answer.message, hasTokens: true };
+        const { message } = this.answer;
+        const begin = performance.now();
+        const writes: db.Write[] = [{ store: 'messages', put: message }];
+        if (tokens.length > 0) writes.push(db.putTokens(message, tokens));
+        if (!isForgotten(message)) await db.write(writes);
+        // A long answer costs more to store, and is stored less often.
+        const end = performance.now();
+        this.nextStore = end + Math.max(kStoreMs, 20 * (end - begin));
+      })
+      .catch((error: unknown) => console.error(error));
     return this.storing;
   }
 
@@ -246,11 +255,25 @@ class Run {
   private async fail(error: unknown): Promise<void> {
     if (this.isStopped) {
       this.finish('stopped');
-      await stopStream(this.id).catch(() => undefined); // the server may have ended it by itself
+      await this.stopOnServer();
     } else if (error instanceof BrokenStream || (error instanceof ServerError && error.status === 404)) {
       this.finish('lost', 'The connection to the server broke, and it no longer has the rest of this answer.');
     } else {
       this.finish('failed', error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** A request that was aborted early may reach the server after the first try. */
+  private async stopOnServer(): Promise<void> {
+    for (let i = 1; i <= kStopTries; ++i) {
+      try {
+        await stopStream(this.id);
+        return;
+      } catch {
+        // The server has ended it by itself, has not begun it, or is away.
+        if (this.hasResponse) return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, kStopMs));
     }
   }
 

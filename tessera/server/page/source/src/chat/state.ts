@@ -1,6 +1,6 @@
 // What is on show: conversations, the messages of the open one, and the server's properties. Components read these
-// signals; actions.ts and run.ts change them. Each message has a signal of its own, so that a token of an answer renders
-// one message and not the list.
+// signals; actions.ts and run.ts change them. Each message has a signal of its own, so that a token of an answer
+// renders one message and not the list.
 import { computed, signal, type Signal } from '@preact/signals';
 import type { Model, Props } from '../api/server';
 import { childrenByParent, pathTo } from '../store/tree';

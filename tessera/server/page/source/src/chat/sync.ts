@@ -22,7 +22,12 @@ export function onNote(f: (note: Note) => void): void {
  * Runs f while no other tab runs one for the same message, after waiting for it. The lock of a tab that closes is
  * released by the browser. Without locks (plain http from another machine) f runs at once.
  */
-export async function alone(id: string, onWait: () => void, signal: AbortSignal, f: () => Promise<void>): Promise<void> {
+export async function alone(
+  id: string,
+  onWait: () => void,
+  signal: AbortSignal,
+  f: () => Promise<void>,
+): Promise<void> {
   if (!navigator.locks) return f();
   const name = `tessera-answer-${id}`;
   const { held } = await navigator.locks.query();

@@ -17,10 +17,14 @@ export function makeArchive(conversations: Archive['conversations']): Archive {
 }
 
 type Json = Record<string, unknown>;
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 class Reader {
-  constructor(private where: string, private object: Json) {}
+  constructor(
+    private where: string,
+    private object: Json,
+  ) {}
 
   private fail(name: string, want: string): never {
     throw new Error(`${this.where}.${name}: want ${want}`);

@@ -39,7 +39,8 @@ const marked = new Marked({
       return `<pre lang="${escapeHtml(language)}"><code>${escapeHtml(text)}</code></pre>`;
     },
     checkbox({ checked }) {
-      return checked ? '<span role="img" aria-label="done">☑</span> ' : '<span role="img" aria-label="to do">☐</span> ';
+      const [sign, words] = checked ? ['☑', 'done'] : ['☐', 'to do'];
+      return `<span role="img" aria-label="${words}">${sign}</span> `;
     },
     tablecell({ tokens, header, align }) {
       const tag = header ? 'th' : 'td';
@@ -50,8 +51,38 @@ const marked = new Marked({
 });
 
 const kClean = {
-  ALLOWED_TAGS: ['p', 'br', 'hr', 'h3', 'strong', 'b', 'em', 'i', 'u', 's', 'del', 'mark', 'sub', 'sup', 'kbd',
-    'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'a', 'img', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'span'],
+  ALLOWED_TAGS: [
+    'p',
+    'br',
+    'hr',
+    'h3',
+    'strong',
+    'b',
+    'em',
+    'i',
+    'u',
+    's',
+    'del',
+    'mark',
+    'sub',
+    'sup',
+    'kbd',
+    'code',
+    'pre',
+    'blockquote',
+    'ul',
+    'ol',
+    'li',
+    'a',
+    'img',
+    'table',
+    'thead',
+    'tbody',
+    'tr',
+    'th',
+    'td',
+    'span',
+  ],
   ALLOWED_ATTR: ['href', 'title', 'src', 'alt', 'class', 'lang', 'start', 'role', 'aria-label'],
   ALLOW_DATA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
@@ -72,8 +103,8 @@ function clean(html: string): DocumentFragment {
 }
 
 /**
- * Gives the headings of a block their levels: below those of the page, and never more than one below the heading before,
- * whatever the text begins with, for readers that move by headings. Returns the level of the last one.
+ * Gives the headings of a block their levels: below those of the page, and never more than one below the heading
+ * before, whatever the text begins with, for readers that move by headings. Returns the level of the last one.
  */
 export function setLevels(block: ParentNode, before: number): number {
   let level = before;

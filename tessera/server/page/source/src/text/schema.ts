@@ -18,7 +18,8 @@ export function parseJson(text: string): { value: unknown } | SchemaProblem {
 }
 
 type Json = Record<string, unknown>;
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isSchema = (value: unknown) => isObject(value) || typeof value === 'boolean';
 const isTexts = (value: unknown) => Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 const isSize = (value: unknown) => Number.isInteger(value) && (value as number) >= 0;
@@ -37,11 +38,16 @@ function isPattern(value: unknown): boolean {
 
 const kKeywords: Record<string, [isRight: (value: unknown) => boolean, want: string]> = {
   type: [
-    (value) => (Array.isArray(value) ? value.length > 0 : true) && [value].flat().every((type) => kTypes.includes(type as string)),
+    (value) =>
+      (Array.isArray(value) ? value.length > 0 : true) &&
+      [value].flat().every((type) => kTypes.includes(type as string)),
     `one of ${kTypes.join(', ')}, or a list of these`,
   ],
   properties: [(value) => isObject(value) && Object.values(value).every(isSchema), 'an object of schemas'],
-  patternProperties: [(value) => isObject(value) && Object.keys(value).every(isPattern), 'an object with patterns as names'],
+  patternProperties: [
+    (value) => isObject(value) && Object.keys(value).every(isPattern),
+    'an object with patterns as names',
+  ],
   $defs: [(value) => isObject(value) && Object.values(value).every(isSchema), 'an object of schemas'],
   definitions: [(value) => isObject(value) && Object.values(value).every(isSchema), 'an object of schemas'],
   required: [isTexts, 'a list of texts'],
@@ -57,16 +63,26 @@ const kKeywords: Record<string, [isRight: (value: unknown) => boolean, want: str
   format: [(value) => typeof value === 'string', 'a text'],
   $ref: [(value) => typeof value === 'string', 'a text'],
   ...Object.fromEntries(
-    ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties']
-      .map((name): [string, [typeof isSize, string]] => [name, [isSize, 'an integer of at least 0']]),
+    ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'].map(
+      (name): [string, [typeof isSize, string]] => [name, [isSize, 'an integer of at least 0']],
+    ),
   ),
   ...Object.fromEntries(
-    ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']
-      .map((name): [string, [(value: unknown) => boolean, string]] => [name, [(value) => typeof value === 'number', 'a number']]),
+    ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'].map(
+      (name): [string, [(value: unknown) => boolean, string]] => [
+        name,
+        [(value) => typeof value === 'number', 'a number'],
+      ],
+    ),
   ),
 };
 
-const kRanges = [['minLength', 'maxLength'], ['minItems', 'maxItems'], ['minimum', 'maximum'], ['minProperties', 'maxProperties']];
+const kRanges = [
+  ['minLength', 'maxLength'],
+  ['minItems', 'maxItems'],
+  ['minimum', 'maximum'],
+  ['minProperties', 'maxProperties'],
+];
 
 const escapePointer = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -108,11 +124,13 @@ function problemOf(root: unknown, schema: Json, where: string): SchemaProblem | 
   }
   for (const [low, high] of kRanges as [string, string][]) {
     const [a, b] = [schema[low], schema[high]];
-    if (typeof a === 'number' && typeof b === 'number' && a > b) return { where: `${where}/${low}`, message: `${a} is above ${high} ${b}` };
+    if (typeof a === 'number' && typeof b === 'number' && a > b)
+      return { where: `${where}/${low}`, message: `${a} is above ${high} ${b}` };
   }
   const reference = schema.$ref;
   if (typeof reference !== 'string') return null;
-  if (!reference.startsWith('#')) return { where: `${where}/$ref`, message: 'only references inside the schema (#/...) are allowed' };
+  if (!reference.startsWith('#'))
+    return { where: `${where}/$ref`, message: 'only references inside the schema (#/...) are allowed' };
   return resolves(root, reference) ? null : { where: `${where}/$ref`, message: `${reference} leads nowhere` };
 }
 

@@ -29,7 +29,10 @@ export class MarkdownView {
     const nNewlyClosed = Math.max(blocks.length - nOpen - 1, 0);
     this.show(blocks, this.nClosed, nNewlyClosed);
     this.nClosed += nNewlyClosed;
-    this.closedText += blocks.slice(0, nNewlyClosed).map(({ raw }) => raw).join('');
+    this.closedText += blocks
+      .slice(0, nNewlyClosed)
+      .map(({ raw }) => raw)
+      .join('');
   }
 
   private finish(text: string): void {

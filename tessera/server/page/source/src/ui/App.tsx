@@ -25,16 +25,50 @@ function Header() {
   const status = model?.status?.value ?? 'loaded';
   return (
     <header class="top">
-      <button type="button" id="menu" class="icon-button" aria-label="Conversations" title="Conversations (Alt B)" aria-controls="sidebar"
-        aria-expanded={isNarrow.value ? isDrawerOpen.value : isSidebarOpen.value} onClick={toggleSidebar}><Icon name="menu" /></button>
+      <button
+        type="button"
+        id="menu"
+        class="icon-button"
+        aria-label="Conversations"
+        title="Conversations (Alt B)"
+        aria-controls="sidebar"
+        aria-expanded={isNarrow.value ? isDrawerOpen.value : isSidebarOpen.value}
+        onClick={toggleSidebar}
+      >
+        <Icon name="menu" />
+      </button>
       <h1 dir="auto">{openConversation.value?.title ?? 'New conversation'}</h1>
-      <button type="button" class="model-button" title="Models (m)" aria-label={`Model: ${currentModel.value ?? 'none'}`} onClick={() => (openDialog.value = 'models')}>
+      <button
+        type="button"
+        class="model-button"
+        title="Models (m)"
+        aria-label={`Model: ${currentModel.value ?? 'none'}`}
+        onClick={() => (openDialog.value = 'models')}
+      >
         <span class={`dot ${model ? status : 'unloaded'}`} aria-hidden="true" />
-        <span class="model-label" dir="auto">{currentModel.value ?? 'No model'}</span>
+        <span class="model-label" dir="auto">
+          {currentModel.value ?? 'No model'}
+        </span>
       </button>
       <IconButton icon={icon} label={label} class="wide-only" onClick={() => (theme.value = next)} />
-      <IconButton icon="help" label="Keyboard help" keys="?" class="wide-only" onClick={() => (openDialog.value = 'help')} />
-      <button type="button" id="settings-open" class="icon-button" aria-label="Settings" title="Settings (Alt S)" aria-expanded={isSettingsOpen.value} onClick={toggleSettings}><Icon name="settings" /></button>
+      <IconButton
+        icon="help"
+        label="Keyboard help"
+        keys="?"
+        class="wide-only"
+        onClick={() => (openDialog.value = 'help')}
+      />
+      <button
+        type="button"
+        id="settings-open"
+        class="icon-button"
+        aria-label="Settings"
+        title="Settings (Alt S)"
+        aria-expanded={isSettingsOpen.value}
+        onClick={toggleSettings}
+      >
+        <Icon name="settings" />
+      </button>
     </header>
   );
 }
@@ -53,14 +87,26 @@ function ToastLine() {
     return (
       <div class="toast">
         <span>The server has a newer page.</span>
-        <button type="button" onClick={() => location.reload()}>Reload</button>
+        <button type="button" onClick={() => location.reload()}>
+          Reload
+        </button>
       </div>
     );
   }
   return (
     <div class="toast">
       <span>{shown.text}</span>
-      {shown.action && <button type="button" onClick={() => { toast.value = null; shown.action!.run(); }}>{shown.action.name}</button>}
+      {shown.action && (
+        <button
+          type="button"
+          onClick={() => {
+            toast.value = null;
+            shown.action!.run();
+          }}
+        >
+          {shown.action.name}
+        </button>
+      )}
       <IconButton icon="close" label="Dismiss" onClick={() => (toast.value = null)} />
     </div>
   );
@@ -73,15 +119,26 @@ export function App() {
     document.title = openConversation.value ? `${openConversation.value.title} – tessera` : 'tessera';
   }, [openConversation.value?.title]);
   return (
-    <div class={`app ${hasSidebar ? 'with-sidebar' : ''} ${isSettingsOpen.value ? 'with-settings' : ''}`}
+    <div
+      class={`app ${hasSidebar ? 'with-sidebar' : ''} ${isSettingsOpen.value ? 'with-settings' : ''}`}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
         event.preventDefault();
         if (event.dataTransfer?.files.length) void attach([...event.dataTransfer.files]);
-      }}>
-      <button type="button" class="skip" onClick={() => document.getElementById('composer-text')?.focus()}>Skip to the message box</button>
+      }}
+    >
+      <button type="button" class="skip" onClick={() => document.getElementById('composer-text')?.focus()}>
+        Skip to the message box
+      </button>
       {hasSidebar && <Sidebar />}
-      {covered && <div class="cover" onClick={() => { isDrawerOpen.value = isSettingsOpen.value = false; }} />}
+      {covered && (
+        <div
+          class="cover"
+          onClick={() => {
+            isDrawerOpen.value = isSettingsOpen.value = false;
+          }}
+        />
+      )}
       <main class="main" inert={covered}>
         <Header />
         <Thread />
@@ -90,7 +147,9 @@ export function App() {
       {isSettingsOpen.value && <SettingsPanel />}
       <Dialogs />
       <ToastLine />
-      <div class="visually-hidden" role="status" aria-live="polite" aria-atomic="true" id="announcer">{announcement.value}</div>
+      <div class="visually-hidden" role="status" aria-live="polite" aria-atomic="true" id="announcer">
+        {announcement.value}
+      </div>
     </div>
   );
 }

@@ -13,8 +13,26 @@ import { editing, focusSoon, isSettingsOpen } from './view_state';
 const kCountAfterMs = 400;
 const kMostFileBytes = 2 << 20;
 
-// The text of each conversation that was not sent yet, as long as the page is open.
-const drafts = signal<Record<string, string>>({});
+// The text of each conversation that was not sent yet, as long as the tab is open.
+const kDrafts = 'tessera-drafts';
+const drafts = signal<Record<string, string>>(storedDrafts());
+
+function storedDrafts(): Record<string, string> {
+  try {
+    return JSON.parse(sessionStorage.getItem(kDrafts) ?? '{}') as Record<string, string>;
+  } catch {
+    return {};
+  }
+}
+
+window.addEventListener('pagehide', () => {
+  try {
+    sessionStorage.setItem(kDrafts, JSON.stringify(drafts.peek()));
+  } catch {
+    // Storage is full or switched off: the texts end with the page.
+  }
+});
+
 const draftKey = () => openId.value ?? 'new';
 export const draft = () => drafts.value[draftKey()] ?? '';
 const setDraft = (text: string) => (drafts.value = { ...drafts.peek(), [openId.peek() ?? 'new']: text });
@@ -23,10 +41,14 @@ const setDraft = (text: string) => (drafts.value = { ...drafts.peek(), [openId.p
 function mistake(): string | null {
   const { schema, tools, extra } = parameters();
   const checks: [string, ReturnType<typeof checkSchema>][] = [
-    ['JSON schema', checkSchema(schema)], ['tools', checkTools(tools)], ['further fields', checkObject(extra)],
+    ['JSON schema', checkSchema(schema)],
+    ['tools', checkTools(tools)],
+    ['further fields', checkObject(extra)],
   ];
   const wrong = checks.find(([, problem]) => problem);
-  return wrong ? `Not sent: the ${wrong[0]} in the settings has a mistake at ${wrong[1]!.where}: ${wrong[1]!.message}.` : null;
+  return wrong
+    ? `Not sent: the ${wrong[0]} in the settings has a mistake at ${wrong[1]!.where}: ${wrong[1]!.message}.`
+    : null;
 }
 
 function send(): void {
@@ -70,8 +92,8 @@ function ContextMeter({ drafted }: { drafted: number | null }) {
     <p class="meters">
       {size > 0 && (
         <span class={isFull ? 'warn' : ''}>
-          <meter min={0} max={size} high={0.9 * size} value={Math.min(used, size)} aria-label="Context used" />
-          {' '}{whole(used)} of {whole(size)} tokens used
+          <meter min={0} max={size} high={0.9 * size} value={Math.min(used, size)} aria-label="Context used" />{' '}
+          {whole(used)} of {whole(size)} tokens used
         </span>
       )}
       {drafted !== null && drafted > 0 && <span>{whole(drafted)} in this message</span>}
@@ -89,7 +111,10 @@ function useTokenCount(text: string) {
     }
     const abort = new AbortController();
     const timer = setTimeout(() => {
-      countTokens(text, currentModel.peek(), abort.signal).then((n) => (drafted.value = n), () => (drafted.value = null));
+      countTokens(text, currentModel.peek(), abort.signal).then(
+        (n) => (drafted.value = n),
+        () => (drafted.value = null),
+      );
     }, kCountAfterMs);
     return () => {
       clearTimeout(timer);
@@ -127,8 +152,18 @@ export function Composer() {
     }
   };
   return (
-    <form class="composer" onSubmit={(event) => { event.preventDefault(); send(); }}>
-      {!isReachable.value && <p class="banner" role="status">The server cannot be reached. You can read, and write once it is back.</p>}
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {!isReachable.value && (
+        <p class="banner" role="status">
+          The server cannot be reached. You can read, and write once it is back.
+        </p>
+      )}
       <div class="composer-box">
         <textarea
           id="composer-text"
@@ -149,15 +184,43 @@ export function Composer() {
           }}
         />
         <div class="composer-buttons">
-          <input ref={picker} type="file" multiple class="visually-hidden" tabIndex={-1} aria-label="Text files" onChange={(event) => {
-            const { files } = event.currentTarget;
-            if (files) void attach([...files]);
-            event.currentTarget.value = '';
-          }} />
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            class="visually-hidden"
+            tabIndex={-1}
+            aria-label="Text files"
+            onChange={(event) => {
+              const { files } = event.currentTarget;
+              if (files) void attach([...files]);
+              event.currentTarget.value = '';
+            }}
+          />
           <IconButton icon="attach" label="Add text files" onClick={() => picker.current!.click()} />
-          {active
-            ? <IconButton icon="stop" label="Stop the answer" keys="Esc" class="send stop" onClick={() => { stopActive(); area.current!.focus(); }} />
-            : <IconButton icon="send" label="Send" class="send" disabled={!text.trim()} onClick={() => { send(); area.current!.focus(); }} />}
+          {active ? (
+            <IconButton
+              icon="stop"
+              label="Stop the answer"
+              keys="Esc"
+              class="send stop"
+              onClick={() => {
+                stopActive();
+                area.current!.focus();
+              }}
+            />
+          ) : (
+            <IconButton
+              icon="send"
+              label="Send"
+              class="send"
+              disabled={!text.trim()}
+              onClick={() => {
+                send();
+                area.current!.focus();
+              }}
+            />
+          )}
         </div>
       </div>
       <ContextMeter drafted={drafted} />

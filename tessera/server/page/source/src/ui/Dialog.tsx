@@ -29,7 +29,13 @@ export function Dialog({ title, onClose, children, ...rest }: Props) {
     if (event.target === ref.current) onClose();
   };
   return (
-    <dialog ref={ref} class={rest.class ?? ''} aria-labelledby="dialog-title" onClose={closed} onMouseDown={closeOutside}>
+    <dialog
+      ref={ref}
+      class={rest.class ?? ''}
+      aria-labelledby="dialog-title"
+      onClose={closed}
+      onMouseDown={closeOutside}
+    >
       <div class="dialog-body">
         <header class="dialog-head">
           <h2 id="dialog-title">{title}</h2>

@@ -15,7 +15,13 @@ const close = () => (openDialog.value = null);
 
 const kKeyNames: Record<string, string> = { ArrowUp: '↑', ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc' };
 
-const Keys = ({ keys }: { keys: string }) => <>{keys.split(' ').map((key) => <kbd key={key}>{kKeyNames[key] ?? key}</kbd>)}</>;
+const Keys = ({ keys }: { keys: string }) => (
+  <>
+    {keys.split(' ').map((key) => (
+      <kbd key={key}>{kKeyNames[key] ?? key}</kbd>
+    ))}
+  </>
+);
 
 function HelpDialog() {
   return (
@@ -27,7 +33,16 @@ function HelpDialog() {
             <dl class="shortcuts">
               {[...new Set(entries.map(({ does }) => does))].map((does) => (
                 <div key={does}>
-                  <dt>{entries.filter((entry) => entry.does === does).map(({ keys }, i) => <Fragment key={keys}>{i > 0 && <span class="or">or</span>}<Keys keys={keys} /></Fragment>)}</dt>
+                  <dt>
+                    {entries
+                      .filter((entry) => entry.does === does)
+                      .map(({ keys }, i) => (
+                        <Fragment key={keys}>
+                          {i > 0 && <span class="or">or</span>}
+                          <Keys keys={keys} />
+                        </Fragment>
+                      ))}
+                  </dt>
                   <dd>{does}</dd>
                 </div>
               ))}
@@ -36,14 +51,23 @@ function HelpDialog() {
         ))}
       </div>
       <label class="check">
-        <input type="checkbox" checked={hasLetterKeys.value} onChange={(event) => (hasLetterKeys.value = event.currentTarget.checked)} />
+        <input
+          type="checkbox"
+          checked={hasLetterKeys.value}
+          onChange={(event) => (hasLetterKeys.value = event.currentTarget.checked)}
+        />
         Keys without Alt work outside of text boxes
       </label>
     </Dialog>
   );
 }
 
-const kStatusWords: Record<string, string> = { loaded: 'Loaded', loading: 'Loading', unloaded: 'Not loaded', sleeping: 'Asleep' };
+const kStatusWords: Record<string, string> = {
+  loaded: 'Loaded',
+  loading: 'Loading',
+  unloaded: 'Not loaded',
+  sleeping: 'Asleep',
+};
 
 function describe(model: Model): string {
   const { n_params, size, n_ctx, n_ctx_train, ftype } = model.meta ?? {};
@@ -53,7 +77,9 @@ function describe(model: Model): string {
     size && bytes(size),
     ftype,
     context && `context of ${context.toLocaleString('en')} tokens`,
-  ].filter(Boolean).join(' · ');
+  ]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 function ModelRow({ model }: { model: Model }) {
@@ -82,14 +108,30 @@ function ModelRow({ model }: { model: Model }) {
         </span>
       </div>
       <div class="row">
-        {isRouter && (status === 'loaded' || status === 'sleeping'
-          ? <button type="button" disabled={isBusy} onClick={() => act(unloadModel, 'is unloaded.')}>Unload</button>
-          : <button type="button" disabled={isBusy || status === 'loading'} onClick={() => act(loadModel, 'is being loaded.')}>Load</button>)}
-        <button type="button" class={isChosen ? '' : 'primary'} aria-pressed={isChosen} onClick={() => {
-          chosenModel.value = model.id;
-          close();
-          void refreshServer();
-        }}>
+        {isRouter &&
+          (status === 'loaded' || status === 'sleeping' ? (
+            <button type="button" disabled={isBusy} onClick={() => act(unloadModel, 'is unloaded.')}>
+              Unload
+            </button>
+          ) : (
+            <button
+              type="button"
+              disabled={isBusy || status === 'loading'}
+              onClick={() => act(loadModel, 'is being loaded.')}
+            >
+              Load
+            </button>
+          ))}
+        <button
+          type="button"
+          class={isChosen ? '' : 'primary'}
+          aria-pressed={isChosen}
+          onClick={() => {
+            chosenModel.value = model.id;
+            close();
+            void refreshServer();
+          }}
+        >
           {isChosen ? 'In use' : 'Use'}
         </button>
       </div>
@@ -101,7 +143,11 @@ function ModelsDialog() {
   return (
     <Dialog title="Models" onClose={close} class="wide">
       {models.value.length === 0 && <p class="muted">The server lists no models, or cannot be reached.</p>}
-      <ul class="models">{models.value.map((model) => <ModelRow key={model.id} model={model} />)}</ul>
+      <ul class="models">
+        {models.value.map((model) => (
+          <ModelRow key={model.id} model={model} />
+        ))}
+      </ul>
     </Dialog>
   );
 }
@@ -123,17 +169,35 @@ function KeyDialog() {
   };
   return (
     <Dialog title="API key" onClose={() => finish(null)}>
-      <form class="stack" onSubmit={(event) => {
-        event.preventDefault();
-        if (key.trim()) finish(key.trim());
-      }}>
-        {isKeyWrong.value && <p class="problem" role="alert">The server did not accept this key.</p>}
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (key.trim()) finish(key.trim());
+        }}
+      >
+        {isKeyWrong.value && (
+          <p class="problem" role="alert">
+            The server did not accept this key.
+          </p>
+        )}
         <label for="key">This server asks for a key. It stays in this tab and is forgotten when the tab closes.</label>
-        <input id="key" type="password" autocomplete="off" spellcheck={false} value={key} autofocus
-          onInput={(event) => setKey(event.currentTarget.value)} />
+        <input
+          id="key"
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          value={key}
+          autofocus
+          onInput={(event) => setKey(event.currentTarget.value)}
+        />
         <div class="row end">
-          <button type="button" onClick={() => finish(null)}>Cancel</button>
-          <button type="submit" class="primary">Use this key</button>
+          <button type="button" onClick={() => finish(null)}>
+            Cancel
+          </button>
+          <button type="submit" class="primary">
+            Use this key
+          </button>
         </div>
       </form>
     </Dialog>

@@ -1,5 +1,5 @@
-// A text of an answer as Markdown. The elements are made by MarkdownView, not by Preact: closed blocks are never touched
-// again, however long the answer grows.
+// A text of an answer as Markdown. The elements are made by MarkdownView, not by Preact: closed blocks are never
+// touched again, however long the answer grows.
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { wrapsCode } from '../settings';
 import { MarkdownView } from '../text/view';
@@ -38,5 +38,7 @@ export function Markdown({ text, isOpen }: { text: string; isOpen: boolean }) {
   }, [text, isOpen]);
   useEffect(() => () => clearTimeout(pause.current.timer), []);
 
-  return <div ref={ref} class={`markdown ${wrapsCode.value ? 'wrap-code' : ''}`} onClick={(event) => void copyCode(event)} />;
+  return (
+    <div ref={ref} class={`markdown ${wrapsCode.value ? 'wrap-code' : ''}`} onClick={(event) => void copyCode(event)} />
+  );
 }

@@ -17,17 +17,25 @@ const kNames = { user: 'You', assistant: 'Assistant', tool: 'Tool result' };
 
 function phaseText(phase: Phase): string {
   switch (phase.kind) {
-    case 'sending': return 'Sending';
-    case 'busy': return `The server is busy. Trying again in ${phase.seconds} s`;
+    case 'sending':
+      return 'Sending';
+    case 'busy':
+      return `The server is busy. Trying again in ${phase.seconds} s`;
     case 'queued':
-      if (phase.position !== null && phase.position > 0) return `Waiting: ${plural(phase.position, 'request')} before yours`;
+      if (phase.position !== null && phase.position > 0)
+        return `Waiting: ${plural(phase.position, 'request')} before yours`;
       if (phase.slots > 0 && phase.busySlots === phase.slots) return `Waiting: all ${phase.slots} slots are busy`;
       return 'Waiting for the model';
-    case 'prompt': return `Reading ${whole(phase.processed)} of ${plural(phase.total, 'token')}`;
-    case 'reasoning': return 'Thinking';
-    case 'answering': return 'Writing';
-    case 'reconnecting': return 'Reconnecting to the answer';
-    case 'elsewhere': return 'Another tab receives this answer';
+    case 'prompt':
+      return `Reading ${whole(phase.processed)} of ${plural(phase.total, 'token')}`;
+    case 'reasoning':
+      return 'Thinking';
+    case 'answering':
+      return 'Writing';
+    case 'reconnecting':
+      return 'Reconnecting to the answer';
+    case 'elsewhere':
+      return 'Another tab receives this answer';
   }
 }
 
@@ -58,11 +66,17 @@ function Reasoning({ message, entry, isOpen }: { message: Message; entry: Live |
   return (
     <div class="reasoning">
       <details>
-        <summary><Icon name="thought" /> {isThinking ? 'Thinking' : 'Thought'}</summary>
-        <div class="reasoning-text"><Markdown text={message.reasoning!} isOpen={isOpen && isThinking} /></div>
+        <summary>
+          <Icon name="thought" /> {isThinking ? 'Thinking' : 'Thought'}
+        </summary>
+        <div class="reasoning-text">
+          <Markdown text={message.reasoning!} isOpen={isOpen && isThinking} />
+        </div>
       </details>
       {isThinking && message.completion && (
-        <button type="button" class="small" disabled={isAsked} onClick={answerNow}>Answer now</button>
+        <button type="button" class="small" disabled={isAsked} onClick={answerNow}>
+          Answer now
+        </button>
       )}
     </div>
   );
@@ -95,13 +109,30 @@ function Editor({ message }: { message: Message }) {
     }
   };
   return (
-    <form class="editor" onSubmit={(event) => { event.preventDefault(); save(); }}>
-      <textarea ref={ref} dir="auto" aria-label="Edit the message" value={text.value} rows={3}
-        onInput={(event) => (text.value = event.currentTarget.value)} onKeyDown={onKeyDown} />
+    <form
+      class="editor"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save();
+      }}
+    >
+      <textarea
+        ref={ref}
+        dir="auto"
+        aria-label="Edit the message"
+        value={text.value}
+        rows={3}
+        onInput={(event) => (text.value = event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
       <div class="row end">
         <span class="muted hint">The old one stays as a branch.</span>
-        <button type="button" onClick={close}>Cancel</button>
-        <button type="submit" class="primary" title="Ctrl Enter">{isUser ? 'Send' : 'Save'}</button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+        <button type="submit" class="primary" title="Ctrl Enter">
+          {isUser ? 'Send' : 'Save'}
+        </button>
       </div>
     </form>
   );
@@ -113,13 +144,34 @@ function Branches({ message }: { message: Message }) {
   const at = siblings.findIndex(({ id }) => id === message.id);
   const go = (to: number) => {
     const sibling = siblings[to];
-    if (sibling) void showBranch(sibling).then(() => focusSoon(`#message-${sibling.id} [data-action=${to < at ? 'previous' : 'next'}-branch]:enabled, #message-${sibling.id}`));
+    if (sibling)
+      void showBranch(sibling).then(() =>
+        focusSoon(
+          `#message-${sibling.id} [data-action=${to < at ? 'previous' : 'next'}-branch]:enabled, #message-${sibling.id}`,
+        ),
+      );
   };
   return (
     <span class="branches" role="group" aria-label="Branches">
-      <IconButton icon="left" label="Previous branch" keys="[" action="previous-branch" disabled={at <= 0} onClick={() => go(at - 1)} />
-      <span class="branch-count" aria-label={`Branch ${at + 1} of ${siblings.length}`} role="img">{at + 1}/{siblings.length}</span>
-      <IconButton icon="right" label="Next branch" keys="]" action="next-branch" disabled={at >= siblings.length - 1} onClick={() => go(at + 1)} />
+      <IconButton
+        icon="left"
+        label="Previous branch"
+        keys="["
+        action="previous-branch"
+        disabled={at <= 0}
+        onClick={() => go(at - 1)}
+      />
+      <span class="branch-count" aria-label={`Branch ${at + 1} of ${siblings.length}`} role="img">
+        {at + 1}/{siblings.length}
+      </span>
+      <IconButton
+        icon="right"
+        label="Next branch"
+        keys="]"
+        action="next-branch"
+        disabled={at >= siblings.length - 1}
+        onClick={() => go(at + 1)}
+      />
     </span>
   );
 }
@@ -132,7 +184,9 @@ function CopyButton({ text }: { text: string }) {
     say('The message was copied.');
     setTimeout(() => setDone(false), 2000);
   };
-  return <IconButton icon={isDone ? 'check' : 'copy'} label="Copy" keys="c" action="copy" onClick={() => void copy()} />;
+  return (
+    <IconButton icon={isDone ? 'check' : 'copy'} label="Copy" keys="c" action="copy" onClick={() => void copy()} />
+  );
 }
 
 function Actions({ message }: { message: Message }) {
@@ -147,11 +201,37 @@ function Actions({ message }: { message: Message }) {
     <div class="actions" role="toolbar" aria-label="Actions">
       <Branches message={message} />
       <CopyButton text={message.content} />
-      {message.role !== 'tool' && <IconButton icon="edit" label="Edit" keys="e" action="edit" onClick={() => (editing.value = message.id)} />}
-      {isAnswer && <IconButton icon="again" label="New answer" keys="r" action="regenerate" onClick={() => void regenerate(message).then(focusComposer)} />}
-      {isAnswer && !message.toolCalls && <IconButton icon="forward" label="Continue" keys="g" action="continue" onClick={() => void continueAnswer(message).then(focusComposer)} />}
-      {isAnswer && <IconButton icon="tokens" label="Token view" keys="t" action="tokens" pressed={isShowingTokens}
-        onClick={() => (tokenView.value = isShowingTokens ? null : message.id)} />}
+      {message.role !== 'tool' && (
+        <IconButton icon="edit" label="Edit" keys="e" action="edit" onClick={() => (editing.value = message.id)} />
+      )}
+      {isAnswer && (
+        <IconButton
+          icon="again"
+          label="New answer"
+          keys="r"
+          action="regenerate"
+          onClick={() => void regenerate(message).then(focusComposer)}
+        />
+      )}
+      {isAnswer && !message.toolCalls && (
+        <IconButton
+          icon="forward"
+          label="Continue"
+          keys="g"
+          action="continue"
+          onClick={() => void continueAnswer(message).then(focusComposer)}
+        />
+      )}
+      {isAnswer && (
+        <IconButton
+          icon="tokens"
+          label="Token view"
+          keys="t"
+          action="tokens"
+          pressed={isShowingTokens}
+          onClick={() => (tokenView.value = isShowingTokens ? null : message.id)}
+        />
+      )}
       <IconButton icon="trash" label="Delete" keys="x" action="delete" onClick={remove} />
     </div>
   );
@@ -169,7 +249,9 @@ export function Figures({ message }: { message: Message }) {
       {timings.predicted_n !== undefined && <span>{plural(timings.predicted_n, 'token')}</span>}
       {!!timings.predicted_per_second && <span>{rate(timings.predicted_per_second)} tokens/s</span>}
       {ttft !== undefined && <span>first after {duration(ttft)}</span>}
-      <span>prompt: {whole(cached)} cached, {whole(computed)} computed</span>
+      <span>
+        prompt: {whole(cached)} cached, {whole(computed)} computed
+      </span>
     </p>
   );
 }
@@ -177,19 +259,36 @@ export function Figures({ message }: { message: Message }) {
 const kEndings: Partial<Record<Message['state'], string>> = { stopped: 'Stopped.' };
 
 function Ending({ message }: { message: Message }) {
-  if (message.error) return <p class="problem" role="alert">{message.error}</p>;
-  const text = message.finish === 'length' ? 'The answer reached its longest length. “Continue” goes on.' : kEndings[message.state];
+  if (message.error)
+    return (
+      <p class="problem" role="alert">
+        {message.error}
+      </p>
+    );
+  const text =
+    message.finish === 'length'
+      ? 'The answer reached its longest length. “Continue” goes on.'
+      : kEndings[message.state];
   return text ? <p class="note">{text}</p> : null;
 }
 
 function Body({ message, entry, isLast }: { message: Message; entry: Live | undefined; isLast: boolean }) {
   if (editing.value === message.id) return <Editor message={message} />;
-  if (message.role === 'user') return <div class="bubble" dir="auto">{message.content}</div>;
+  if (message.role === 'user')
+    return (
+      <div class="bubble" dir="auto">
+        {message.content}
+      </div>
+    );
   if (message.role === 'tool') {
     return (
       <details class="tool-result">
-        <summary><Icon name="tool" /> Result of <code>{message.toolName}</code></summary>
-        <pre dir="auto" tabIndex={0} role="group" aria-label="Tool result">{message.content}</pre>
+        <summary>
+          <Icon name="tool" /> Result of <code>{message.toolName}</code>
+        </summary>
+        <pre dir="auto" tabIndex={0} role="group" aria-label="Tool result">
+          {message.content}
+        </pre>
       </details>
     );
   }
@@ -209,7 +308,12 @@ export const MessageView = memo(function MessageView({ source, isLast }: { sourc
   const entry = live.value.get(message.id);
   const isLive = entry !== undefined && message.state === 'streaming';
   return (
-    <article class={`message ${message.role} ${isLive ? 'live' : ''}`} id={`message-${message.id}`} tabIndex={-1} aria-labelledby={`name-${message.id}`}>
+    <article
+      class={`message ${message.role} ${isLive ? 'live' : ''}`}
+      id={`message-${message.id}`}
+      tabIndex={-1}
+      aria-labelledby={`name-${message.id}`}
+    >
       <h2 class={message.role === 'assistant' ? 'name' : 'name visually-hidden'} id={`name-${message.id}`} dir="auto">
         {kNames[message.role]}
         {message.role === 'assistant' && message.model && <span class="model-name">{message.model}</span>}

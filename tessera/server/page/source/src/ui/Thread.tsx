@@ -23,10 +23,22 @@ function Welcome() {
         <path d="M8 8h14v14H8zM25 8h14v14H25zM42 8h14v14H42zM25 25h14v14H25zM25 42h14v14H25z" />
       </svg>
       <h2>What is on your mind?</h2>
-      <p class="muted">{currentModel.value ? <>You are talking to <b dir="auto">{currentModel.value}</b>. Conversations stay in this browser.</> : 'Conversations stay in this browser.'}</p>
+      <p class="muted">
+        {currentModel.value ? (
+          <>
+            You are talking to <b dir="auto">{currentModel.value}</b>. Conversations stay in this browser.
+          </>
+        ) : (
+          'Conversations stay in this browser.'
+        )}
+      </p>
       <ul class="ideas">
         {kIdeas.map((idea) => (
-          <li key={idea}><button type="button" onClick={() => void sendText(idea).then(focusComposer)}>{idea}</button></li>
+          <li key={idea}>
+            <button type="button" onClick={() => void sendText(idea).then(focusComposer)}>
+              {idea}
+            </button>
+          </li>
         ))}
       </ul>
     </div>
@@ -68,12 +80,16 @@ export function Thread() {
         <div ref={content} class="thread-content">
           {nShown === 0 && <Welcome />}
           {path.value.map((source, i) => (
-            <div key={source.peek().id} class="message-row"><MessageView source={source} isLast={i === nShown - 1} /></div>
+            <div key={source.peek().id} class="message-row">
+              <MessageView source={source} isLast={i === nShown - 1} />
+            </div>
           ))}
         </div>
       </div>
       {!isAtEnd.value && nShown > 0 && (
-        <button type="button" class="to-end" onClick={goToEnd}><Icon name="down" /> Latest</button>
+        <button type="button" class="to-end" onClick={goToEnd}>
+          <Icon name="down" /> Latest
+        </button>
       )}
     </div>
   );

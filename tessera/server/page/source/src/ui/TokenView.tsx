@@ -10,7 +10,12 @@ import { tokenView } from './view_state';
 const kSteps = [0.95, 0.8, 0.5, 0.25, 0.1]; // a token at or above the first is of class p0, below the last of p5
 
 export const probability = ({ logprob }: TokenChoice): number => Math.exp(logprob);
-const levelOf = (token: Token) => `p${kSteps.filter((step) => probability(token) < step).length}`;
+
+function classOf(token: Token): string {
+  const level = kSteps.filter((step) => probability(token) < step).length;
+  const isNewline = /^\s*\n\s*$/.test(token.text);
+  return `token p${level}${token.part === 'reasoning' ? ' thought' : ''}${isNewline ? ' newline' : ''}`;
+}
 
 function percent(p: number): string {
   return p >= 0.0995 || p === 0 ? `${Math.round(p * 100)} %` : p >= 0.001 ? `${(p * 100).toFixed(1)} %` : '< 0.1 %';
@@ -22,7 +27,8 @@ function percent(p: number): string {
 const visible = (text: string) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥') || '(nothing)';
 
 /** A piece of a character, as some tokens are, cannot be the end of a text. */
-const isWholeText = ({ bytes, text }: TokenChoice) => text !== '' && !text.includes('\uFFFD') && (bytes?.length ?? 1) > 0;
+const isWholeText = ({ bytes, text }: TokenChoice) =>
+  text !== '' && !text.includes('\uFFFD') && (bytes?.length ?? 1) > 0;
 
 interface AlternativesProps {
   message: Message;
@@ -49,7 +55,11 @@ function Alternatives({ message, tokens, at, isBusy }: AlternativesProps) {
           const isTaken = choice.text === token.text;
           return (
             <li key={choice.text}>
-              <button type="button" disabled={isBusy || isTaken || token.part === 'tool' || !isWholeText(choice)} onClick={() => choose(choice)}>
+              <button
+                type="button"
+                disabled={isBusy || isTaken || token.part === 'tool' || !isWholeText(choice)}
+                onClick={() => choose(choice)}
+              >
                 <code dir="auto">{visible(choice.text)}</code>
                 <meter min={0} max={1} value={probability(choice)} aria-hidden="true" />
                 <span>{percent(probability(choice))}</span>
@@ -72,7 +82,11 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
 
   if (!tokens) return <p class="muted">Loading the tokens</p>;
   if (tokens.length === 0) {
-    return <p class="note">This answer has no probabilities. Switch on “Token probabilities” in the settings, then ask again.</p>;
+    return (
+      <p class="note">
+        This answer has no probabilities. Switch on “Token probabilities” in the settings, then ask again.
+      </p>
+    );
   }
   const move = (to: number) => {
     const next = Math.min(Math.max(to, 0), tokens.length - 1);
@@ -87,8 +101,12 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
     }
     const isRightToLeft = getComputedStyle(list.current!).direction === 'rtl';
     const steps: Record<string, number> = {
-      ArrowRight: isRightToLeft ? -1 : 1, ArrowLeft: isRightToLeft ? 1 : -1, ArrowDown: 10, ArrowUp: -10,
-      Home: -tokens.length, End: tokens.length,
+      ArrowRight: isRightToLeft ? -1 : 1,
+      ArrowLeft: isRightToLeft ? 1 : -1,
+      ArrowDown: 10,
+      ArrowUp: -10,
+      Home: -tokens.length,
+      End: tokens.length,
     };
     const by = steps[event.key];
     if (by === undefined) return;
@@ -98,16 +116,27 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
   return (
     <div class="token-view">
       <div class="legend" aria-hidden="true">
-        {['95 % or more', '80', '50', '25', '10', 'less'].map((text, i) => <span key={text} class={`token p${i}`}>{text}</span>)}
+        {['95 % or more', '80', '50', '25', '10', 'less'].map((text, i) => (
+          <span key={text} class={`token p${i}`}>
+            {text}
+          </span>
+        ))}
       </div>
-      <div ref={list} class="tokens" dir="auto" role="group" aria-label="Tokens. Arrow keys move, Enter shows alternatives." onKeyDown={onKeyDown}>
+      <div
+        ref={list}
+        class="tokens"
+        dir="auto"
+        role="group"
+        aria-label="Tokens. Arrow keys move, Enter shows alternatives."
+        onKeyDown={onKeyDown}
+      >
         {tokens.map((token, i) => (
           <Fragment key={i}>
             {i > 0 && token.part !== tokens[i - 1]!.part && <span class="part-end" />}
             <span
               role="button"
               tabIndex={i === current ? 0 : -1}
-              class={`token ${levelOf(token)} ${token.part === 'reasoning' ? 'thought' : ''} ${/^\s*\n\s*$/.test(token.text) ? 'newline' : ''}`}
+              class={classOf(token)}
               aria-expanded={i === chosen}
               aria-label={visible(token.text)}
               title={percent(probability(token))}
@@ -119,7 +148,9 @@ export function TokenView({ message, isBusy }: { message: Message; isBusy: boole
           </Fragment>
         ))}
       </div>
-      {chosen !== null && tokens[chosen] && <Alternatives message={message} tokens={tokens} at={chosen} isBusy={isBusy} />}
+      {chosen !== null && tokens[chosen] && (
+        <Alternatives message={message} tokens={tokens} at={chosen} isBusy={isBusy} />
+      )}
     </div>
   );
 }

@@ -17,8 +17,12 @@ function pretty(text: string): string {
 function Call({ call, isOpen }: { call: ToolCall; isOpen: boolean }) {
   return (
     <details class="tool-call" open={isOpen}>
-      <summary><Icon name="tool" /> Calls <code>{call.name}</code></summary>
-      <pre dir="ltr" tabIndex={0} role="group" aria-label={`Arguments of ${call.name}`}>{pretty(call.arguments)}</pre>
+      <summary>
+        <Icon name="tool" /> Calls <code>{call.name}</code>
+      </summary>
+      <pre dir="ltr" tabIndex={0} role="group" aria-label={`Arguments of ${call.name}`}>
+        {pretty(call.arguments)}
+      </pre>
     </details>
   );
 }
@@ -33,22 +37,37 @@ export function ToolCalls({ message, canAnswer }: Props) {
   const [results, setResults] = useState<string[]>([]);
   const set = (i: number, text: string) => setResults(calls.map((_, k) => (k === i ? text : (results[k] ?? ''))));
   return (
-    <form class="tool-calls" onSubmit={(event) => {
-      event.preventDefault();
-      void sendToolResults(message, results).then(focusComposer);
-    }}>
+    <form
+      class="tool-calls"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void sendToolResults(message, results).then(focusComposer);
+      }}
+    >
       {calls.map((call, i) => (
         <div key={i}>
           <Call call={call} isOpen={canAnswer} />
           {canAnswer && (
             <label class="stack">
               <span>Result of {call.name}</span>
-              <textarea rows={3} dir="auto" value={results[i] ?? ''} spellcheck={false} onInput={(event) => set(i, event.currentTarget.value)} />
+              <textarea
+                rows={3}
+                dir="auto"
+                value={results[i] ?? ''}
+                spellcheck={false}
+                onInput={(event) => set(i, event.currentTarget.value)}
+              />
             </label>
           )}
         </div>
       ))}
-      {canAnswer && <div class="row end"><button type="submit" class="primary">Send {calls.length === 1 ? 'the result' : 'the results'}</button></div>}
+      {canAnswer && (
+        <div class="row end">
+          <button type="submit" class="primary">
+            Send {calls.length === 1 ? 'the result' : 'the results'}
+          </button>
+        </div>
+      )}
     </form>
   );
 }

@@ -1,12 +1,21 @@
 // Numbers as people read them.
 export function count(n: number): string {
-  const units: [number, string][] = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
+  const units: [number, string][] = [
+    [1e12, 'T'],
+    [1e9, 'B'],
+    [1e6, 'M'],
+    [1e3, 'K'],
+  ];
   const unit = units.find(([size]) => n >= size);
   return unit ? `${(n / unit[0]).toFixed(n / unit[0] < 10 ? 1 : 0)}${unit[1]}` : String(n);
 }
 
 export function bytes(n: number): string {
-  const units: [number, string][] = [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
+  const units: [number, string][] = [
+    [2 ** 30, 'GiB'],
+    [2 ** 20, 'MiB'],
+    [2 ** 10, 'KiB'],
+  ];
   const unit = units.find(([size]) => n >= size);
   return unit ? `${(n / unit[0]).toFixed(n / unit[0] < 10 ? 1 : 0)} ${unit[1]}` : `${n} B`;
 }
@@ -17,7 +26,8 @@ export function duration(ms: number): string {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
-export const rate = (perSecond: number): string => (perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en'));
+export const rate = (perSecond: number): string =>
+  perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString('en');
 
 export const whole = (n: number): string => n.toLocaleString('en');
 

@@ -5,7 +5,9 @@ const kShapes = {
   search: 'M11 4a7 7 0 1 0 0 14a7 7 0 0 0 0-14zM20 20l-4-4',
   settings: 'M4 7h10M18 7h2M4 17h2M10 17h10M16 4.5v5M8 14.5v5',
   help: 'M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 17.5v.01M12 3a9 9 0 1 0 0 18a9 9 0 0 0 0-18z',
-  sun: 'M12 8a4 4 0 1 0 0 8a4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6L19 19M5 19l1.4-1.4M17.6 6.4L19 5',
+  sun:
+    'M12 8a4 4 0 1 0 0 8a4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2' +
+    'M5 5l1.4 1.4M17.6 17.6L19 19M5 19l1.4-1.4M17.6 6.4L19 5',
   moon: 'M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z',
   system: 'M3 5h18v11H3zM9 20h6M12 16v4',
   close: 'M6 6l12 12M18 6L6 18',
@@ -53,7 +55,17 @@ interface IconButtonProps {
 }
 
 /** A button that shows only an icon; its words are its name and its tooltip. */
-export function IconButton({ icon, label, onClick, disabled, keys, pressed, expanded, action, ...rest }: IconButtonProps) {
+export function IconButton({
+  icon,
+  label,
+  onClick,
+  disabled,
+  keys,
+  pressed,
+  expanded,
+  action,
+  ...rest
+}: IconButtonProps) {
   return (
     <button
       type="button"

@@ -13,12 +13,17 @@ interface Shortcut {
 }
 
 const letter = (key: string, does: string, run: () => void, keys = key): Shortcut => ({
-  keys, does, run, isLetter: true,
+  keys,
+  does,
+  run,
+  isLetter: true,
   matches: (event) => event.key === key && !event.ctrlKey && !event.metaKey && !event.altKey,
 });
 
 const withAlt = (code: string, keys: string, does: string, run: () => void): Shortcut => ({
-  keys, does, run,
+  keys,
+  does,
+  run,
   matches: (event) => event.altKey && !event.ctrlKey && !event.metaKey && event.code === code,
 });
 
@@ -38,7 +43,9 @@ function press(action: string): () => void {
   return () => {
     const focused = messageOf(document.activeElement);
     const among = focused ? [focused] : allMessages().reverse();
-    const button = among.map((message) => message.querySelector<HTMLElement>(`[data-action="${action}"]`)).find((found) => found);
+    const button = among
+      .map((message) => message.querySelector<HTMLElement>(`[data-action="${action}"]`))
+      .find((found) => found);
     button?.click();
   };
 }
@@ -109,7 +116,8 @@ export const kShortcuts: { group: string; entries: Shortcut[] }[] = [
 ];
 
 const isTyping = (target: EventTarget | null) =>
-  target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=checkbox]), textarea, select'));
+  target instanceof HTMLElement &&
+  (target.isContentEditable || target.matches('input:not([type=checkbox]), textarea, select'));
 
 function escape(event: KeyboardEvent): void {
   if (isDrawerOpen.value) {

@@ -16,6 +16,7 @@ const kTypes = {
   css: 'text/css; charset=utf-8',
   json: 'application/json; charset=utf-8',
   svg: 'image/svg+xml',
+  txt: 'text/plain; charset=utf-8',
   webmanifest: 'application/manifest+json; charset=utf-8',
 };
 
@@ -42,11 +43,31 @@ function replaceOnce(files, name, placeholder, value) {
   files.set(name, Buffer.from(text.replace(placeholder, () => value)));
 }
 
+/** The licences of the packages that are part of the page, with those that they bring along. */
+function licences() {
+  const waiting = Object.keys(JSON.parse(readFileSync(join(source, 'package.json'), 'utf8')).dependencies);
+  const texts = new Map();
+  for (let name = waiting.shift(); name; name = waiting.shift()) {
+    if (texts.has(name)) continue;
+    const folder = join(source, 'node_modules', name);
+    const { version, dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    const file = readdirSync(folder).find((entry) => /^licen[sc]e/i.test(entry));
+    if (!file) throw new Error(`${name}: no licence`);
+    texts.set(name, `${name} ${version}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`);
+    waiting.push(...Object.keys(dependencies ?? {}));
+  }
+  return [...texts]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, text]) => text)
+    .join(`\n${'-'.repeat(80)}\n\n`);
+}
+
 const files = readTree(dist);
+files.set('licences.txt', Buffer.from(licences()));
 const version = sha256([...files].map(([name, data]) => `${name} ${sha256(data)}\n`).join('')).slice(0, 16);
 replaceOnce(files, 'index.html', '%PAGE_VERSION%', version);
 replaceOnce(files, 'sw.js', '%PAGE_VERSION%', version);
-const cached = [...files.keys()].filter((name) => name !== 'sw.js' && name !== 'index.html');
+const cached = [...files.keys()].filter((name) => !['sw.js', 'index.html', 'licences.txt'].includes(name));
 replaceOnce(files, 'sw.js', '%PAGE_FILES%', cached.join(' '));
 files.set('_app/version.json', Buffer.from(JSON.stringify({ version }) + '\n'));
 

@@ -56,6 +56,9 @@ async function views(page, server, prefix) {
   await ask(page, 'Now a table');
   await scrollTo(page, '.table-frame');
   await shot('table');
+  await ask(page, 'Some math');
+  await page.waitForSelector('.markdown math');
+  await shot('math');
   await ask(page, 'think');
   await page.click('.reasoning summary');
   await shot('reasoning');

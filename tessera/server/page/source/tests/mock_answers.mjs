@@ -13,6 +13,8 @@ export const kHostile = [
   '```"><img src=x onerror=window.hacked=1>\ncode </code></pre><script>window.hacked = 1</script>\n```',
   '| a | b |\n|---|---|\n| <script>window.hacked=1</script> | `x` |',
   '<div style="position:fixed;inset:0">covering</div>',
+  '$\\href{javascript:window.hacked=1}{x}$ and $\\style{position:fixed}{y}$ and $\\text{<img src=x onerror=window.hacked=1>}$',
+  '$$\\def\\a{\\a\\a}\\a$$',
 ].join('\n\n');
 
 const kCode = `Here is a function that finds duplicate files.
@@ -67,6 +69,21 @@ See [the paper](https://example.org/lsm) or [the survey][s].
 [s]: https://example.org/survey
 `;
 
+const kMath = `The roots of $a x^2 + b x + c = 0$ are
+
+$$x_{1,2} = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}$$
+
+- Euler: \\(e^{i\\pi} + 1 = 0\\).
+- It costs $5 to $7, not more.
+
+\\[
+\\mathbf{A} = \\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}, \\qquad
+\\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2}, \\qquad \\sum_{n=1}^{\\infty} \\frac{1}{n^2} = \\frac{\\pi^2}{6}
+\\]
+
+Broken: $\\frac{1}{$ and $\\unknown{x}$.
+`;
+
 const kStory = `The lighthouse keeper wrote one line a day. Most were about the weather. Some were about ships. `;
 
 const kArabic = `مرحبا! هذه إجابة **قصيرة** باللغة العربية، وفيها كلمة English واحدة.
@@ -89,6 +106,7 @@ export function answerFor(text, body) {
   if (/\bmegaline\b/.test(text)) return [{ content: 'x'.repeat(1 << 20), pieces: 4096 }];
   if (/\bdeep\b/.test(text)) return [{ content: `${deepList}\n\n${deepMarkers}\n`, pieces: 1 << 14 }];
   if (/\bcode\b/i.test(text)) return [{ content: kCode }];
+  if (/\bmath\b/i.test(text)) return [{ content: kMath }];
   if (/\btable\b/i.test(text)) return [{ content: kTable }];
   if (/\blong\b/i.test(text))
     return [{ content: Array.from({ length: 40 }, (_, i) => `## Part ${i + 1}\n\n${kStory.repeat(6)}\n\n`).join('') }];

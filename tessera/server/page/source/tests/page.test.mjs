@@ -295,6 +295,21 @@ browserTest('an answer in progress keeps what the user types and where they read
   await page.waitForSelector('.to-end', { state: 'detached' });
 });
 
+browserTest('the view follows an answer to its end, whatever its height', async (page) => {
+  const fromEnd = () =>
+    page.evaluate(() => {
+      const { scrollHeight, scrollTop, clientHeight } = document.querySelector('.thread');
+      return scrollHeight - scrollTop - clientHeight;
+    });
+  await ask(page, 'something long');
+  await until(async () => (await fromEnd()) < 2, 'the end in view');
+  await page.evaluate(() => (document.querySelector('.thread').scrollTop = 0));
+  await page.waitForSelector('.to-end');
+  await ask(page, 'Write code');
+  await page.waitForSelector('.code .hljs-keyword');
+  await until(async () => (await fromEnd()) < 2, 'the end in view again');
+});
+
 browserTest('text files become part of a message', async (page) => {
   const file = (name, text) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
   await page.setInputFiles('.composer input[type=file]', [file('a.txt', 'one ``` two'), file('b.bin', 'a\0b')]);
@@ -370,3 +385,14 @@ browserTest(
   },
   { colorScheme: 'light' },
 );
+
+browserTest('formulas are drawn, and money stays money', async (page) => {
+  await ask(page, 'Some math');
+  await page.waitForSelector('.markdown math mfrac');
+  const markdown = lastAnswer(page).locator('.markdown');
+  assert.equal(await markdown.locator('math').count(), 4);
+  assert.equal(await markdown.locator('.formula-block math').count(), 2);
+  const text = await textOf(markdown);
+  assert.ok(text.includes('It costs $5 to $7, not more.'), text);
+  assert.ok(text.includes('\\unknown{x}'), 'what is no formula stays as it is');
+});

@@ -4,13 +4,11 @@
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type Tokens } from 'marked';
 import { guard } from './guard';
+import { escapeHtml, mathExtension } from './math_syntax';
 
 const kSimpleTag = /^<\/?(?:br|sub|sup|kbd|b|i|u|em|strong|code|s|del|mark)\s*\/?>$/i;
 const kSafeLink = /^(?:https?:\/\/|mailto:)/i;
 const kSafeImage = /^data:image\/(?:png|jpeg|gif|webp);base64,/i;
-
-const kEscapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
-export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => kEscapes[c]!);
 
 const marked = new Marked({
   gfm: true,
@@ -49,6 +47,8 @@ const marked = new Marked({
     },
   },
 });
+
+marked.use(mathExtension);
 
 const kClean = {
   ALLOWED_TAGS: [

@@ -1,6 +1,7 @@
 // Shows a text that grows. Blocks that are closed stay as they are; only the last one, which the next token may change,
 // is rendered anew. At the end the whole text is split once more, because a link may be defined after its use.
 import { highlight } from './highlight';
+import { renderFormulas } from './math';
 import { kPageLevel, renderBlock, setLevels, splitBlocks, type Block, type Links } from './markdown';
 
 const kLiveHighlight = 6000; // characters of open code that are coloured with each change
@@ -88,6 +89,7 @@ export class MarkdownView {
   private colour({ nodes }: Shown, isClosed: boolean): void {
     for (const node of nodes) {
       if (!(node instanceof HTMLElement)) continue;
+      renderFormulas(node);
       for (const figure of node.matches('figure.code') ? [node] : node.querySelectorAll<HTMLElement>('figure.code')) {
         const code = figure.querySelector('code')!;
         const isColoured = code.childElementCount > 0;

@@ -187,7 +187,10 @@ function PageSettings() {
       </label>
       <p class="help">
         Page {document.querySelector<HTMLMetaElement>('meta[name=page-version]')?.content}
-        {props.value?.build_info && `, server ${props.value.build_info}`}
+        {props.value?.build_info && `, server ${props.value.build_info}`}.{' '}
+        <a href="licences.txt" target="_blank">
+          Licences
+        </a>
       </p>
     </section>
   );

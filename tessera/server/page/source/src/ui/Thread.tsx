@@ -54,6 +54,14 @@ export function Thread() {
     const { scrollHeight, clientHeight } = scroller.current!;
     return scrollHeight - clientHeight;
   };
+  const lastTop = useRef(0);
+  // Only a move upwards is the reader's: text that grows below also leaves the view away from the end.
+  const onScroll = () => {
+    const { scrollTop } = scroller.current!;
+    const isNear = end() - scrollTop < kNearEnd;
+    if (isNear || scrollTop < lastTop.current) isAtEnd.value = isNear;
+    lastTop.current = scrollTop;
+  };
   const goToEnd = () => {
     isAtEnd.value = true;
     scroller.current!.scrollTop = nShown > 0 ? end() : 0;
@@ -69,14 +77,7 @@ export function Thread() {
   useEffect(goToEnd, [openId.value, nShown]);
   return (
     <div class="thread-frame">
-      <div
-        ref={scroller}
-        class="thread"
-        tabIndex={0}
-        role="region"
-        aria-label="Messages"
-        onScroll={() => (isAtEnd.value = end() - scroller.current!.scrollTop < kNearEnd)}
-      >
+      <div ref={scroller} class="thread" tabIndex={0} role="region" aria-label="Messages" onScroll={onScroll}>
         <div ref={content} class="thread-content">
           {nShown === 0 && <Welcome />}
           {path.value.map((source, i) => (

@@ -184,9 +184,11 @@ export function fieldsOf(props: Props | null): Field[] {
   return [...known, ...others];
 }
 
-// A default of 0.95 may arrive as the float next to it, 0.949999988.
-const rounded = (value: ParameterValue): ParameterValue =>
-  typeof value === 'number' ? Number(value.toPrecision(6)) : value;
+// A default of 0.95 may arrive as the float next to it, 0.949999988; a random seed as the largest one.
+function rounded(value: ParameterValue): ParameterValue {
+  if (value === 2 ** 32 - 1) return -1;
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value;
+}
 
 /** The value of a text in a field's box, or an error; undefined: blank, the server's default. */
 export function readField(field: Field, text: string): { value: ParameterValue | undefined } | { error: string } {

@@ -308,6 +308,9 @@ browserTest('the view follows an answer to its end, whatever its height', async 
   await ask(page, 'Write code');
   await page.waitForSelector('.code .hljs-keyword');
   await until(async () => (await fromEnd()) < 2, 'the end in view again');
+  await ask(page, 'hostile');
+  await until(async () => (await fromEnd()) < 2, 'the end in view once more');
+  assert.equal(await page.locator('.to-end').count(), 0);
 });
 
 browserTest('text files become part of a message', async (page) => {

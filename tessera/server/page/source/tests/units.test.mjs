@@ -351,7 +351,14 @@ describe('checkSchema', () => {
 describe('sampling', () => {
   const props = {
     default_generation_settings: {
-      params: { temperature: 0.949999988079071, new_field: 2, stream: true, n_predict: 7 },
+      params: {
+        temperature: 0.949999988079071,
+        new_field: 2,
+        stream: true,
+        n_predict: 7,
+        seed: 4294967295,
+        top_k: 1234567,
+      },
     },
   };
   const field = (name) => fieldsOf(props).find((one) => one.name === name);
@@ -359,6 +366,8 @@ describe('sampling', () => {
   test('defaults are those of the server, as they were written', () => {
     assert.equal(field('temperature').fallback, 0.95);
     assert.equal(field('max_tokens').fallback, 7);
+    assert.equal(field('seed').fallback, -1);
+    assert.equal(field('top_k').fallback, 1234567);
   });
   test('fields that only the server knows are offered', () => {
     assert.equal(field('new_field').group, 'Other');

@@ -54,21 +54,29 @@ export function Thread() {
     const { scrollHeight, clientHeight } = scroller.current!;
     return scrollHeight - clientHeight;
   };
-  const lastTop = useRef(0);
-  // Only a move upwards is the reader's: text that grows below also leaves the view away from the end.
+  const last = useRef({ top: 0, height: 0 }); // as this component left or saw them
+  const moveTo = (top: number) => {
+    const element = scroller.current!;
+    element.scrollTop = top;
+    last.current = { top: element.scrollTop, height: element.scrollHeight };
+  };
+  // The browser tells of scrolling later, when the text may have grown or shrunk. Only a move upwards in a text of the
+  // same height is the reader's.
   const onScroll = () => {
-    const { scrollTop } = scroller.current!;
+    const { scrollTop, scrollHeight } = scroller.current!;
     const isNear = end() - scrollTop < kNearEnd;
-    if (isNear || scrollTop < lastTop.current) isAtEnd.value = isNear;
-    lastTop.current = scrollTop;
+    const isReader = scrollTop < last.current.top && scrollHeight === last.current.height;
+    if (isNear || isReader) isAtEnd.value = isNear;
+    last.current.top = scrollTop;
   };
   const goToEnd = () => {
     isAtEnd.value = true;
-    scroller.current!.scrollTop = nShown > 0 ? end() : 0;
+    moveTo(nShown > 0 ? end() : 0);
   };
   useEffect(() => {
     const observer = new ResizeObserver(() => {
-      if (isAtEnd.peek() && path.peek().length > 0) scroller.current!.scrollTop = end();
+      const follows = isAtEnd.peek() && path.peek().length > 0;
+      moveTo(follows ? end() : scroller.current!.scrollTop);
     });
     observer.observe(content.current!);
     observer.observe(scroller.current!);

@@ -13,7 +13,6 @@ export interface Model {
   id: string;
   status?: { value: string; failed?: boolean };
   meta?: { n_ctx?: number; n_ctx_train?: number; n_params?: number; size?: number; ftype?: string } | null;
-  progress?: number; // of loading, 0 to 1
 }
 
 export interface Slot {

@@ -104,7 +104,6 @@ function ModelRow({ model }: { model: Model }) {
         <span class="muted">{describe(model)}</span>
         <span class={`status ${status}`}>
           {status === 'failed' ? 'Could not be loaded' : (kStatusWords[status] ?? status)}
-          {status === 'loading' && model.progress !== undefined && ` ${Math.round(model.progress * 100)} %`}
         </span>
       </div>
       <div class="row">

@@ -156,6 +156,7 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
 void ServeArgs::add_endpoint_flags(FlagTable& table) {
   table.common("--metrics", "", "answer GET /metrics (Prometheus)", set_switch(server.api.has_metrics));
   table.rare("--no-slots", "", "do not answer GET /slots", set_switch(server.api.has_slots, false));
+  table.rare("--no-ui --no-webui", "", "serve no chat page", set_switch(server.api.has_page, false));
   table.rare("--props", "", "answer POST /props", set_switch(server.api.has_props));
   table.common("--alias -a", "NAME,...", "names of the model for clients", set_list(aliases), "the file's name");
   table.rare("--tags", "TEXT,...", "tags of the model for clients", set_list(tags));
@@ -193,9 +194,9 @@ void ServeArgs::add_peer_flags(FlagTable& table) {
                  return {};
                });
   };
-  for (const char* name : {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj",
-                           "--jinja", "--cont-batching -cb", "--slots", "--no-webui", "--no-ui", "--no-log-prefix",
-                           "--no-log-timestamps", "--log-disable"})
+  for (const char* name :
+       {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj", "--jinja",
+        "--cont-batching -cb", "--slots", "--ui --webui", "--no-log-prefix", "--no-log-timestamps", "--log-disable"})
     ignore(name, "");
   for (const char* name : {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-verbosity -lv",
                            "--log-colors", "--cache-reuse"})

@@ -5,6 +5,7 @@
 #include "tessera/server/api/native_routes.h"
 #include "tessera/server/api/openai_routes.h"
 #include "tessera/server/json/error_body.h"
+#include "tessera/server/page/page_routes.h"
 
 namespace tessera::server {
 
@@ -16,6 +17,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   Router router;
   add_native_routes(router, context);
   add_openai_routes(router, context);
+  if (context.options().has_page) add_page_routes(router);
   options.http.write_problem = [](const HttpProblem& problem) { return error_answer(problem); };
   options.http.on_finished = [&context](const HttpRequest& request, int status) {
     context.request_counts().count(request.route, status);

@@ -23,7 +23,7 @@ struct ApiOptions {
   int32_t max_choices = 128;
   int32_t max_logprobs = 100;
   int64_t request_ms = 3'600'000;  // for a request in all
-  bool has_metrics = false, has_slots = true, has_props = false;
+  bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
   bool renders_special = false;  // special tokens are part of answers
   std::string build_info{};      // "b1-commit"
 };

@@ -153,7 +153,7 @@ FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& ex
   writer.member("vision", false).member("video", false).member("audio", false).end_object();
   writer.member("media_marker", "<__media__>");
   writer.member("endpoint_slots", options.has_slots).member("endpoint_props", options.has_props);
-  writer.member("endpoint_metrics", options.has_metrics).member("ui", false);
+  writer.member("endpoint_metrics", options.has_metrics).member("ui", options.has_page);
   writer.key("ui_settings").begin_object().end_object();
   writer.member("chat_template", model.template_source()).key("chat_template_caps");
   if (const auto chat_template = model.chat_template()) {

@@ -283,13 +283,14 @@ browserTest('an answer in progress keeps what the user types and where they read
   server.options.holdAfter = 700;
   await send(page, 'something long again');
   await until(() => server.waiting.length === 1);
-  await page.evaluate(() => (document.querySelector('.thread').scrollTop = 100));
+  await page.hover('.thread');
+  await page.mouse.wheel(0, -1e6);
   await page.waitForSelector('.to-end');
   await page.focus('#composer-text');
   await page.keyboard.type('my next');
   server.release();
   await ended(page);
-  assert.equal(await page.evaluate(() => document.querySelector('.thread').scrollTop), 100);
+  assert.equal(await page.evaluate(() => document.querySelector('.thread').scrollTop), 0);
   assert.equal(await page.inputValue('#composer-text'), 'my next');
   await page.click('.to-end');
   await page.waitForSelector('.to-end', { state: 'detached' });
@@ -303,7 +304,8 @@ browserTest('the view follows an answer to its end, whatever its height', async 
     });
   await ask(page, 'something long');
   await until(async () => (await fromEnd()) < 2, 'the end in view');
-  await page.evaluate(() => (document.querySelector('.thread').scrollTop = 0));
+  await page.hover('.thread');
+  await page.mouse.wheel(0, -1e6);
   await page.waitForSelector('.to-end');
   await ask(page, 'Write code');
   await page.waitForSelector('.code .hljs-keyword');

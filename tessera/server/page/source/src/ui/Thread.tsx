@@ -60,17 +60,20 @@ export function Thread() {
     element.scrollTop = top;
     last.current = { top: element.scrollTop, height: element.scrollHeight };
   };
-  // The browser tells of scrolling later, when the text may have grown or shrunk. Only a move upwards in a text of the
-  // same height is the reader's.
+  const hasInput = useRef(false); // of the reader, since the view was last sent to the end
+  const onInput = () => (hasInput.current = true);
+  // The browser tells of scrolling later, when the text may have grown or shrunk. A move upwards is the reader's after
+  // an input, or in a text of the same height.
   const onScroll = () => {
     const { scrollTop, scrollHeight } = scroller.current!;
     const isNear = end() - scrollTop < kNearEnd;
-    const isReader = scrollTop < last.current.top && scrollHeight === last.current.height;
+    const isReader = scrollTop < last.current.top && (hasInput.current || scrollHeight === last.current.height);
     if (isNear || isReader) isAtEnd.value = isNear;
     last.current.top = scrollTop;
   };
   const goToEnd = () => {
     isAtEnd.value = true;
+    hasInput.current = false;
     moveTo(nShown > 0 ? end() : 0);
   };
   useEffect(() => {
@@ -85,7 +88,18 @@ export function Thread() {
   useEffect(goToEnd, [openId.value, nShown]);
   return (
     <div class="thread-frame">
-      <div ref={scroller} class="thread" tabIndex={0} role="region" aria-label="Messages" onScroll={onScroll}>
+      <div
+        ref={scroller}
+        class="thread"
+        tabIndex={0}
+        role="region"
+        aria-label="Messages"
+        onScroll={onScroll}
+        onWheel={onInput}
+        onTouchMove={onInput}
+        onPointerDown={onInput}
+        onKeyDown={onInput}
+      >
         <div ref={content} class="thread-content">
           {nShown === 0 && <Welcome />}
           {path.value.map((source, i) => (

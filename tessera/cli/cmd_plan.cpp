@@ -1,13 +1,15 @@
-// tessera plan: prints the memory of a run by device and buffer before anything is loaded. Also finds settings that fit
-// a given memory.
+// tessera plan: prints the memory of a run, or of a server, by device and buffer before anything is loaded. Also finds
+// settings that fit a given memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_facts.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
+#include "tessera/cli/serve_args.h"
 
 namespace tessera::cli {
 
@@ -18,6 +20,7 @@ class PlanCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
+    add_serve_flags(table);
     table.common("--memory", "SIZE",
                  "find settings that fit into SIZE, e.g. 12G (2^30) or 12GB (10^9): the largest context (or -c), if "
                  "necessary with a smaller micro-batch, then with a q8_0 cache",
@@ -29,11 +32,22 @@ class PlanCommand final : public Command {
     return table;
   }
 
-  Result<> check() override { return args_.check(); }
+  Result<> check() override {
+    TESSERA_TRY(args_.check());
+    if (!plans_server_) return {};
+    serve_.model = args_.model;
+    serve_.context = args_.context;
+    serve_.sampling = args_.sampling;
+    return serve_.check();
+  }
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
+    if (plans_server_) {
+      const int32_t n_slots = serve_.slots_for(model.engine->files().n_tensor_bytes());
+      TESSERA_ASSIGN(asked, serve_.session_options(model, n_slots));
+    }
     asked.adapters = model.adapters;
     asked.embeddings = !model.engine->model().info().has_logits;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
@@ -47,6 +61,24 @@ class PlanCommand final : public Command {
   }
 
  private:
+  // The flags of serve that run has not. One of them makes the plan that of a server.
+  void add_serve_flags(FlagTable& table) {
+    table.common("--serve", "", "plan a server with its default slots and prefix cache", set_switch(plans_server_));
+    FlagTable serve;
+    serve_.add_to(serve);
+    const auto is_known = [&](const std::string& name) {
+      return std::ranges::any_of(table.flags, [&](const Flag& flag) {
+        return flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end();
+      });
+    };
+    for (Flag& flag : serve.flags) {
+      if (is_known(flag.name) || std::ranges::any_of(flag.aliases, is_known)) continue;
+      flag.shown = Shown::with_all;
+      flag.set = noting(plans_server_, std::move(flag.set)).set;
+      table.flags.push_back(std::move(flag));
+    }
+  }
+
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
   // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
@@ -96,6 +128,8 @@ class PlanCommand final : public Command {
   }
 
   RunArgs args_;
+  ServeArgs serve_;
+  bool plans_server_ = false;
   uint64_t memory_ = 0;  // 0: no search for settings
   int64_t n_offloaded_ = 0;
   bool json_ = false;

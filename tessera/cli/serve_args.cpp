@@ -12,6 +12,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr int32_t kMaxSlots = 1024;
+constexpr int kWorkers = 2;  // so that one request of much work does not stop the others
 constexpr int32_t kManySlots = 16, kFewSlots = 4;
 constexpr unsigned kFewCpus = 4;                         // below: few slots for a large model
 constexpr size_t kLargeModelBytes = size_t{4} << 30;     // its weights
@@ -231,7 +232,7 @@ Result<> ServeArgs::check() {
                   server::kMaxStopStringBytes);
   std::ranges::sort(aliases);
   const auto n_cpus = std::thread::hardware_concurrency();
-  server.n_workers = n_cpus >= 4 ? 2 : 1;
+  server.n_workers = kWorkers;
   if (server.http.n_threads == 1 && n_cpus >= 8) server.http.n_threads = 2;
   server::GenerationFields& defaults = server.api.defaults;
   defaults.sampling = sampling.params;

@@ -1,7 +1,9 @@
 // tessera serve as a process: its first minute, its signals, and refusals of its command line.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
 
@@ -33,7 +35,10 @@ TEST(Serve, AnswersUntilASignalAndEndsWithSuccess) {
   const ProgramOutput output = server.wait();
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_NE(output.err.find("no model given: using the bundled one"), std::string::npos);
-  EXPECT_NE(output.err.find(" KV buffer size = "), std::string::npos);
+  const ProgramOutput plan = run_program({"plan", "--json", "-c", "512", "-np", "2", "-t", "1", "--cache-ram", "1"});
+  const auto n_bytes = nlohmann::json::parse(plan.out)["kv_bytes"].get<double>();
+  const std::string kv = fmt::format(" KV buffer size = {:.2f} MiB", n_bytes / (1 << 20));
+  EXPECT_NE(output.err.find(kv), std::string::npos) << output.err << kv;
   EXPECT_NE(output.err.find("2 slots, 256 tokens each, 512 in all"), std::string::npos) << output.err;
   EXPECT_NE(output.err.find("shutting down"), std::string::npos);
 }

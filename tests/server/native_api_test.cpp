@@ -284,7 +284,7 @@ TEST_F(NativeApi, APromptThatFillsTheContextIsRefusedWithBothNumbers) {
 }
 
 TEST_F(NativeApi, AClientThatLeavesFreesItsSlot) {
-  start({.n_slots = 1, .n_ctx = 4096});
+  start({.n_slots = 1, .n_ctx = 1 << 17});
   for (const bool streams : {true, false}) {
     HttpClient client = connect();
     client.post("/completion", ordered_json{{"prompt", "a"}, {"stream", streams}, {"ignore_eos", true}}.dump());
@@ -299,7 +299,7 @@ TEST_F(NativeApi, AClientThatLeavesFreesItsSlot) {
 }
 
 TEST_F(NativeApi, ADrainingServerEndsStreamsWithAnError) {
-  ApiSetup setup{.n_slots = 1, .n_ctx = 8192};
+  ApiSetup setup{.n_slots = 1, .n_ctx = 1 << 17};  // no stream fills it
   setup.options.api.has_metrics = true;
   start(std::move(setup));
   HttpClient running = connect(), waiting = connect();

@@ -10,6 +10,7 @@
 #include "tessera/engine/generate.h"
 #include "tessera/server/run/scheduler.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera::testing {
 
@@ -20,6 +21,7 @@ class Collector final : public server::TaskSink {
     std::vector<int32_t> tokens{};
     std::string text{};
     int64_t n_cached = -1;
+    int64_t place = -1;  // in the queue
     int32_t slot = -1;
     std::vector<int64_t> progress{};
     std::vector<server::TokenProbs> probs{};
@@ -33,6 +35,7 @@ class Collector final : public server::TaskSink {
     Sequence& sequence = sequences_[event.sequence];
     sequence.slot = event.slot;
     sequence.text += event.text;
+    if (event.kind == server::TaskEvent::Kind::waiting) sequence.place = event.n_done;
     if (event.kind == server::TaskEvent::Kind::started) sequence.n_cached = event.n_cached;
     if (event.kind == server::TaskEvent::Kind::progress) sequence.progress.push_back(event.n_done);
     if (event.kind == server::TaskEvent::Kind::token && event.token >= 0) sequence.tokens.push_back(event.token);
@@ -58,6 +61,11 @@ class Collector final : public server::TaskSink {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return sequences_[sequence].tokens.size() >= n; }));
   }
+  /// Waits until the first sequence was told its place in the queue.
+  void wait_for_place(int64_t place) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return sequences_[0].place == place; }));
+  }
   size_t n_tokens(size_t sequence = 0) {
     const std::lock_guard lock(mutex_);
     return sequences_[sequence].tokens.size();
@@ -79,6 +87,8 @@ class Collector final : public server::TaskSink {
 };
 
 struct SchedulerSetup {
+  std::string model{};  // of tests/data/arch_specs; empty: the trained model
+  int32_t n_cache_marks = 0;
   int32_t n_slots = 4;
   int64_t n_ctx = 512;
   int64_t n_ubatch = 64;
@@ -87,16 +97,25 @@ struct SchedulerSetup {
 
 class SchedulerTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { ASSERT_OK_AND_ASSIGN(engine_, load_engine(story_model())); }
+  static void SetUpTestSuite() {
+    ASSERT_OK_AND_ASSIGN(engine_, load_engine(story_model()));
+    model_.clear();
+  }
   static void TearDownTestSuite() { engine_.reset(); }
 
   void open(SchedulerSetup setup = {}) {
     scheduler_.reset();
     metrics_ = std::make_unique<server::ModelMetrics>();
+    session_.reset();
+    if (setup.model != model_) {
+      ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.model.empty() ? story_model() : arch_model(setup.model)));
+      model_ = setup.model;
+    }
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, {.n_ctx = setup.n_ctx,
                                                              .n_ubatch = setup.n_ubatch,
                                                              .n_sequences = setup.n_slots,
-                                                             .n_outputs = setup.n_slots}));
+                                                             .n_outputs = setup.n_slots,
+                                                             .n_cache_marks = setup.n_cache_marks}));
     setup.options.n_slots = setup.n_slots;
     if (setup.options.slot_context == 0) setup.options.slot_context = setup.n_ctx;
     setup.options.n_ubatch = setup.n_ubatch;
@@ -165,6 +184,7 @@ class SchedulerTest : public ::testing::Test {
   }
 
   static inline std::shared_ptr<Engine> engine_;
+  static inline std::string model_;  // of the engine
   std::unique_ptr<Session> session_;
   std::unique_ptr<server::ModelMetrics> metrics_;
   std::unique_ptr<server::Scheduler> scheduler_;

@@ -13,7 +13,13 @@ namespace {
 using namespace testing;
 using server::EndReason;
 
-class Scheduling : public SchedulerTest {};
+// A context that no test fills: sequences without a limit run until they are cancelled, also on a busy machine.
+constexpr int64_t kEndless = int64_t{1} << 17;
+
+class Scheduling : public SchedulerTest {
+ protected:
+  void run_schedules(const std::string& model, int n_schedules);
+};
 
 TEST_F(Scheduling, OneSequenceGetsTheTokensOfTheGenerator) {
   open();
@@ -30,12 +36,17 @@ TEST_F(Scheduling, OneSequenceGetsTheTokensOfTheGenerator) {
 }
 
 // Arrivals, lengths, seeds, priorities and cancellations at random, on a pool that is too small for all.
-TEST_F(Scheduling, TokensAreTheSameInAnyCompany) {
+void Scheduling::run_schedules(const std::string& model, int n_schedules) {
   std::mt19937 random(5);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
-  for (int schedule = 0; schedule < all_or_few(60, 6); ++schedule) {
+  for (int schedule = 0; schedule < n_schedules; ++schedule) {
     const auto n_slots = static_cast<int32_t>(1 + below(5));
-    open({.n_slots = n_slots, .n_ctx = 64 * (4 + below(4)), .n_ubatch = 16 * (1 + below(4)), .options = {}});
+    open({.model = model,
+          .n_cache_marks = model.empty() ? 0 : static_cast<int32_t>(below(12)),
+          .n_slots = n_slots,
+          .n_ctx = 64 * (4 + below(4)),
+          .n_ubatch = 16 * (1 + below(4)),
+          .options = {}});
     struct Expectation {
       std::vector<int32_t> tokens;
       bool is_cancelled;
@@ -62,6 +73,20 @@ TEST_F(Scheduling, TokensAreTheSameInAnyCompany) {
     }
     wait_until_idle();
   }
+}
+
+TEST_F(Scheduling, TokensAreTheSameInAnyCompany) { run_schedules("", all_or_few(60, 6)); }
+
+TEST_F(Scheduling, TokensAreTheSameInAnyCompanyWithWindowsAndStates) {
+  for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense"}) run_schedules(model, all_or_few(20, 3));
+}
+
+// A window's blocks are few. They must be enough for prompts of many micro-batches.
+TEST_F(Scheduling, LongPromptsOfModelsWithWindowsRunToTheirEnd) {
+  open({.model = "gemma2-dense", .n_slots = 1, .n_ctx = 4096, .n_ubatch = 16, .options = {}});
+  const auto ended = submit(sequence(2000, 5)).collector->wait();
+  EXPECT_EQ(ended[0].end->reason, EndReason::length);
+  EXPECT_EQ(ended[0].tokens.size(), 5u);
 }
 
 TEST_F(Scheduling, AFullPoolTakesASlotAndGivesItBack) {
@@ -181,7 +206,7 @@ TEST_F(Scheduling, ProbabilitiesAreThoseOfTheLogits) {
 }
 
 TEST_F(Scheduling, CancelledSequencesEndAndFreeTheirSlots) {
-  open({.n_slots = 1, .n_ctx = 2048, .options = {}});
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
   const Running running = submit(sequence(10, -1)), waiting = submit(sequence(10, 5));
   running.collector->wait_for_tokens(3);
   EXPECT_FALSE(waiting.collector->has_started());
@@ -199,7 +224,7 @@ TEST_F(Scheduling, CancelledSequencesEndAndFreeTheirSlots) {
 }
 
 TEST_F(Scheduling, AStreamGetsATokenInEachStepBesideALongPrompt) {
-  open({.n_slots = 2, .n_ctx = 1024, .n_ubatch = 512, .options = {.step_target_ms = 1e-6}});
+  open({.n_slots = 2, .n_ctx = kEndless, .n_ubatch = 512, .options = {.step_target_ms = 1e-6}});
   const Running stream = submit(sequence(10, -1));
   stream.collector->wait_for_tokens(2);
   const auto n_steps_before = metrics_->decode_calls.load();
@@ -213,7 +238,7 @@ TEST_F(Scheduling, AStreamGetsATokenInEachStepBesideALongPrompt) {
 }
 
 TEST_F(Scheduling, TheQueueHasLimits) {
-  open({.n_slots = 1, .n_ctx = 2048, .options = {.queue = {.n_tasks = 3, .n_client_tasks = 2, .n_tokens = 100}}});
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {.queue = {.n_tasks = 3, .n_client_tasks = 2, .n_tokens = 100}}});
   const Running running = submit(sequence(10, -1));
   running.collector->wait_for_tokens(1);
   const Running one = submit(sequence(10, 1), "x"), two = submit(sequence(10, 1), "x");
@@ -233,8 +258,19 @@ TEST_F(Scheduling, TheQueueHasLimits) {
   EXPECT_EQ(metrics_->refused_full, 3u);
 }
 
+TEST_F(Scheduling, PlacesInTheQueueAreReported) {
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
+  const Running running = submit(sequence(10, -1));
+  running.collector->wait_for_tokens(1);
+  const Running first = submit(sequence(10, 1), "a"), second = submit(sequence(10, 1), "b");
+  second.collector->wait_for_place(1);
+  first.collector->wait_for_place(0);
+  scheduler_->cancel(running.task);
+  second.collector->wait();
+}
+
 TEST_F(Scheduling, DeadlinesEndWaitingAndRunningSequences) {
-  open({.n_slots = 1, .n_ctx = 4096, .options = {}});
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
   const auto with_deadline = [&](int64_t ms) {
     server::TaskSpec task{.client = "c",
                           .deadline = server::Clock::now() + std::chrono::milliseconds(ms),
@@ -256,7 +292,7 @@ TEST_F(Scheduling, DeadlinesEndWaitingAndRunningSequences) {
 }
 
 TEST_F(Scheduling, ASlowReaderPausesOnlyItself) {
-  open({.n_slots = 2, .n_ctx = 4096, .options = {.stream_buffer = 1000, .slow_reader_ms = 10}});
+  open({.n_slots = 2, .n_ctx = kEndless, .options = {.stream_buffer = 1000, .slow_reader_ms = 10}});
   const Running slow = submit(sequence(10, -1));
   slow.collector->wait_for_tokens(1);
   slow.collector->n_unsent_set = 1000;
@@ -272,7 +308,7 @@ TEST_F(Scheduling, ASlowReaderPausesOnlyItself) {
 }
 
 TEST_F(Scheduling, SlotsOfSlowReadersGoToOthers) {
-  open({.n_slots = 1, .n_ctx = 4096, .options = {.stream_buffer = 1000}});
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {.stream_buffer = 1000}});
   const auto expected = alone(sequence(10, 60), 0);
   const Running slow = submit(sequence(10, 60));
   slow.collector->wait_for_tokens(1);
@@ -283,28 +319,32 @@ TEST_F(Scheduling, SlotsOfSlowReadersGoToOthers) {
 }
 
 TEST_F(Scheduling, AMoreUrgentRequestTakesASlot) {
-  open({.n_slots = 1, .n_ctx = 4096, .options = {}});
-  const Running patient = submit(sequence(10, 2000), "c", 5);
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
+  const Running patient = submit(sequence(10, -1), "c", 5);
   patient.collector->wait_for_tokens(1);
   const Running urgent = submit(sequence(10, 3), "d", -1);
   EXPECT_EQ(urgent.collector->wait()[0].tokens.size(), 3u);
-  EXPECT_EQ(patient.collector->wait()[0].tokens.size(), 2000u);
+  EXPECT_EQ(metrics_->preempted[static_cast<size_t>(server::PreemptionReason::priority)], 1u);
+  patient.collector->wait_for_tokens(patient.collector->n_tokens() + 3);  // it goes on
+  scheduler_->cancel(patient.task);
+  EXPECT_EQ(patient.collector->wait()[0].end->reason, EndReason::cancelled);
 }
 
 TEST_F(Scheduling, DrainingEndsWhatWaits) {
-  open({.n_slots = 1, .n_ctx = 4096, .options = {}});
-  const Running running = submit(sequence(10, 300)), waiting = submit(sequence(10, 3));
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
+  const Running running = submit(sequence(10, -1)), waiting = submit(sequence(10, 3));
   running.collector->wait_for_tokens(1);
   scheduler_->drain();
   EXPECT_EQ(waiting.collector->wait()[0].end->reason, EndReason::failed);
-  EXPECT_EQ(running.collector->wait()[0].end->reason, EndReason::length);
+  running.collector->wait_for_tokens(running.collector->n_tokens() + 3);  // it goes on
+  scheduler_->cancel(running.task);
   server::TaskSpec late{.client = "c", .sequences = {}, .sink = std::make_shared<Collector>(1)};
   late.sequences.push_back(sequence(10, 3));
   EXPECT_FALSE(scheduler_->submit(std::move(late)).has_value());
 }
 
 TEST_F(Scheduling, StoppingEndsEverything) {
-  open({.n_slots = 1, .n_ctx = 4096, .options = {}});
+  open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
   const Running running = submit(sequence(10, -1)), waiting = submit(sequence(10, 3));
   running.collector->wait_for_tokens(1);
   scheduler_->stop();

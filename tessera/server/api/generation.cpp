@@ -1,5 +1,7 @@
 #include "tessera/server/api/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -30,8 +32,7 @@ FieldResult<> Generation::start(TaskSpec spec) {
   exchange_->on_gone([scheduler = &model_.scheduler(), weak = std::weak_ptr(*task)] {
     if (const auto running = weak.lock()) scheduler->cancel(running);
   });
-  if (!streams_) return {};
-  context_.streams().add(self);
+  if (streams_) context_.streams().add(self);
   exchange_->post([self, weak = std::weak_ptr(*task)] {
     self->task_ = weak;
     self->begin();
@@ -58,6 +59,9 @@ void Generation::on_event(TaskEvent& event) {
   if (has_failed_) return;
   Choice& choice = choices_[event.sequence];
   switch (event.kind) {
+    case TaskEvent::Kind::waiting:
+      on_waiting(choice, event.n_done);
+      return;
     case TaskEvent::Kind::started:
       choice.slot = event.slot;
       choice.n_cached = event.n_cached;
@@ -75,6 +79,11 @@ void Generation::on_event(TaskEvent& event) {
       end_choice(choice, event);
       return;
   }
+}
+
+// A comment of an event stream: clients that do not look for it ignore it.
+void Generation::on_waiting(Choice&, int64_t n_before) {
+  if (streams_ && stream_type() == kEventStreamType) out_ += fmt::format(": queue {}\n\n", n_before);
 }
 
 void Generation::collect(Choice& choice, TaskEvent& event) {

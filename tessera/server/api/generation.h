@@ -50,6 +50,8 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
 
   // Hooks of a dialect. With a stream they append to out().
   virtual void on_started(Choice&) {}
+  /// The sequence waits, with n_before others before it.
+  virtual void on_waiting(Choice&, int64_t n_before);
   virtual void on_progress(Choice&, const TaskEvent&) {}
   virtual void on_token(Choice&, const TaskEvent&) {}
   /// The sequence has ended without an error; choice.end is set. `rest` is the last piece of its text.

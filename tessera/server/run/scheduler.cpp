@@ -13,6 +13,7 @@ namespace {
 constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two looks at clients that read too slowly
 constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
 
+constexpr auto kQueueReports = std::chrono::seconds(1);  // between two reports of places in the queue
 constexpr std::string_view kShuttingDown = "The server is shutting down";
 constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
 
@@ -141,6 +142,7 @@ void Scheduler::run() {
       for (Slot& slot : slots_->all())
         if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
     }
+    report_queue();
     flush_outboxes();
     publish_gauges();
   }
@@ -351,6 +353,21 @@ void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) {
   const size_t io_thread = task->spec().io_thread;
   if (outboxes_.size() <= io_thread) outboxes_.resize(io_thread + 1);
   outboxes_[io_thread].emplace_back(task, std::move(event));
+}
+
+// Tells those that wait how many are before them.
+void Scheduler::report_queue() {
+  if (queue_.is_empty() || now_ < next_queue_report_) return;
+  next_queue_report_ = now_ + kQueueReports;
+  std::vector<const FairQueue::Waiting*> order;
+  for (const FairQueue::Waiting& waiting : queue_.waiting()) order.push_back(&waiting);
+  std::ranges::stable_sort(order, [this](const auto* a, const auto* b) { return queue_.comes_before(*a, *b, now_); });
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Sequence& sequence = *order[i]->sequence;
+    send(sequence.shared_task(), {.kind = TaskEvent::Kind::waiting,
+                                  .sequence = static_cast<uint32_t>(sequence.index()),
+                                  .n_done = static_cast<int64_t>(i)});
+  }
 }
 
 void Scheduler::flush_outboxes() {

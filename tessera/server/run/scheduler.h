@@ -116,6 +116,7 @@ class Scheduler {
   void end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error);
   void finish_sequence(Sequence& sequence, int64_t n_stored);
   void send(const std::shared_ptr<Task>& task, TaskEvent event);
+  void report_queue();
   void flush_outboxes();
   void publish_gauges();
 
@@ -152,6 +153,7 @@ class Scheduler {
   double decode_ms_ = 0;                                                    // of a step without prompts, averaged
   std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots
   Clock::time_point now_{};
+  Clock::time_point next_queue_report_{};
   std::vector<Outbox> outboxes_;                  // by I/O thread
   std::unique_ptr<ThreadPool> sampling_threads_;  // null: one thread
 

@@ -51,7 +51,9 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
   });
   prompts.resize(std::min(prompts.size(), kMostPrompts));
   const bool is_alone = decoding.n_decoding == 0;
-  const int64_t n_most = is_alone && queue_.is_empty() ? options_.n_batch : options_.n_ubatch;
+  int64_t n_most = is_alone && queue_.is_empty() ? options_.n_batch : options_.n_ubatch;
+  // The blocks of windows are counted exactly for one micro-batch only.
+  if (session_.needs_marks()) n_most = std::max(options_.n_ubatch - decoding.n_decoding, kChunkTokens);
   int64_t budget = n_most;
   if (!is_alone) budget = forecast_.prefill_budget(decoding, prompts.front()->n_computed, n_most, target_ms());
   int64_t n_first = prompts.front()->n_pending();
@@ -170,8 +172,10 @@ void Scheduler::try_each_alone() {
 // --- after decoding
 
 void Scheduler::finish_step(double step_ms) {
-  if (step_ms > 0) forecast_.learn(work_, step_ms);
-  if (work_.n_prefill == 0) decode_ms_ += kAverageShare * (step_ms - decode_ms_);
+  if (step_ms > 0) {
+    forecast_.learn(work_, step_ms);
+    if (work_.n_prefill == 0) decode_ms_ += kAverageShare * (step_ms - decode_ms_);
+  }
   ++metrics_.decode_calls;
   metrics_.busy_slot_steps += chunks_.size();
   metrics_.prompt_tokens += static_cast<uint64_t>(work_.n_prefill);

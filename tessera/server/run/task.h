@@ -75,6 +75,7 @@ struct SequenceEnd {
 
 struct TaskEvent {
   enum class Kind : uint8_t {
+    waiting,   // so many other sequences are before it in the queue: n_done; about every second
     started,   // the sequence has a slot; n_cached is known
     progress,  // more of the prompt is computed
     token,

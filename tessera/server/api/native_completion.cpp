@@ -178,23 +178,31 @@ FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
   auto read = read_generation_fields(*body, context.options().defaults, limits, kOwn);
   if (!read) return forward_error(read);
-  GenerationFields fields = std::move(read->fields);
   const auto prompt = body->find("prompt");
   if (prompt == body->end() || prompt->is_null())
     return std::unexpected(FieldError{.message = "Field 'prompt': missing", .param = "prompt"});
   auto prompts = read_prompts(*prompt, "prompt", {.max_prompts = kMaxPrompts, .n_vocab = model.facts().n_vocab});
   if (!prompts) return forward_error(prompts);
-  GenerationPlan plan;
-  std::vector<std::string> texts;
+  std::vector<std::vector<int32_t>> tokenized;
   for (const PromptParts& parts : *prompts) {
     auto tokens = tokenize_prompt(parts, model.tokenizer(), "prompt");
     if (!tokens) return forward_error(tokens);
-    auto text = text::detokenize(model.tokenizer(), *tokens, {.render_special = true});
+    tokenized.push_back(std::move(*tokens));
+  }
+  return start_native_prompts(context, model, exchange, std::move(*read), std::move(tokenized));
+}
+
+FieldResult<> start_native_prompts(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange,
+                                   ReadGenerationFields read, std::vector<std::vector<int32_t>> prompts) {
+  GenerationFields fields = std::move(read.fields);
+  std::vector<std::string> texts;
+  for (const std::vector<int32_t>& prompt : prompts) {
+    auto text = text::detokenize(model.tokenizer(), prompt, {.render_special = true});
     if (!text) return std::unexpected(field_error_of(text.error(), "prompt"));
     texts.push_back(text::to_valid_utf8(*text));
-    plan.prompts.push_back(std::move(*tokens));
   }
   draw_seed(fields);
+  GenerationPlan plan{.prompts = std::move(prompts), .fields = {}};
   plan.fields = fields;
   plan.n_probs = fields.n_probs > 0 ? fields.n_probs : -1;
   auto sequences = make_sequences(context, model, std::move(plan));
@@ -204,7 +212,7 @@ FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
   task.sequences = std::move(*sequences);
   const auto generation = std::make_shared<NativeGeneration>(context, model, exchange, std::move(fields),
                                                              std::move(settings), std::move(texts));
-  generation->set_ignored_fields(std::move(read->ignored));
+  generation->set_ignored_fields(std::move(read.ignored));
   return generation->start(std::move(task));
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tessera/server/api/infill.h"
 #include "tessera/server/api/native_completion.h"
 #include "tessera/server/api/token_probs.h"
 #include "tessera/server/json/generation_settings.h"
@@ -280,6 +281,8 @@ void add_native_routes(Router& router, ApiContext& context) {
     post(path, [&context](ServedModel& model, const auto& exchange) {
       return start_native_completion(context, model, exchange);
     });
+  post("/infill",
+       [&context](ServedModel& model, const auto& exchange) { return start_infill(context, model, exchange); });
   for (const char* path : {"/tokenize", "/v1/tokenize"})
     post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
   for (const char* path : {"/detokenize", "/v1/detokenize"})

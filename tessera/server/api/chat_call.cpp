@@ -88,9 +88,9 @@ FieldResult<std::shared_ptr<const text::grammar::Grammar>> reply_grammar_of(cons
   };
   const std::string& schema = call.answer_schema.empty() ? call.fields.json_schema : call.answer_schema;
   if (!schema.empty() || !call.fields.grammar.empty()) {
-    const std::string field = schema.empty()               ? "grammar"
-                              : call.answer_schema.empty() ? "json_schema"
-                                                           : "response_format";
+    const std::string field(schema.empty()               ? "grammar"
+                            : call.answer_schema.empty() ? "json_schema"
+                                                         : call.answer_schema_field);
     auto compiled = schema.empty() ? grammar::Grammar::from_gbnf(call.fields.grammar, find_token)
                                    : grammar::Grammar::from_json_schema(schema);
     if (!compiled)

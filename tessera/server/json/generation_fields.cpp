@@ -233,8 +233,9 @@ std::string wants_of(const FieldRow& row) {
 
 FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const GenerationFields& defaults,
                                                          const GenerationLimits& limits,
-                                                         std::span<const std::string_view> dialect_names) {
-  if (!body.is_object()) return wrong_value({}, body, "an object");
+                                                         std::span<const std::string_view> dialect_names,
+                                                         std::string_view parent) {
+  if (!body.is_object()) return wrong_value({.name = parent}, body, "an object");
   FoundFields found;
   IgnoredNames ignored;
   find_fields(body, dialect_names, found, ignored);
@@ -242,7 +243,7 @@ FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const
   ReadGenerationFields read{.fields = defaults};
   for (size_t row = 0; row < kNFields; ++row) {
     if (found[row].value == nullptr) continue;
-    const FieldPath path{.name = found[row].name};
+    const FieldPath path{.parent = parent, .name = found[row].name};
     TESSERA_READ(
         std::visit(FieldStore(kFields[row], *found[row].value, path, limits, read.fields), kFields[row].target));
   }

@@ -59,11 +59,13 @@ struct ReadGenerationFields {
 /// the defaults, unless that is -1.
 ///   dialect_names  top-level names that the dialect reads itself. They are not reported as unknown, and a field or
 ///                  alias of the table with such a name is left to the dialect.
+///   parent         path of the object in errors, empty for a whole body
 /// Errors: 400 for a body that is no object, and for a field of a wrong type or out of its range, with its name, its
 /// value and the range; for a grammar beside a schema; for a refused field.
 FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const GenerationFields& defaults,
                                                          const GenerationLimits& limits,
-                                                         std::span<const std::string_view> dialect_names = {});
+                                                         std::span<const std::string_view> dialect_names = {},
+                                                         std::string_view parent = {});
 
 /// A row of fields.def in words, for documentation and tests.
 struct FieldDoc {

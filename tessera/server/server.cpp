@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tessera/server/api/native_routes.h"
+#include "tessera/server/api/ollama_routes.h"
 #include "tessera/server/api/openai_routes.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/page/page_routes.h"
@@ -17,6 +18,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   Router router;
   add_native_routes(router, context);
   add_openai_routes(router, context);
+  add_ollama_routes(router, context);
   if (context.options().has_page) add_page_routes(router);
   options.http.write_problem = [](const HttpProblem& problem) { return error_answer(problem); };
   options.http.on_finished = [&context](const HttpRequest& request, int status) {

@@ -1,0 +1,126 @@
+#include "tessera/server/api/ollama_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tessera/server/api/token_probs.h"
+
+namespace tessera::server {
+
+namespace {
+
+constexpr std::string_view kLatest = ":latest", kFileEnding = ".gguf";
+
+std::string_view bare_name(std::string_view name) {
+  if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
+  if (name.ends_with(kFileEnding)) name.remove_suffix(kFileEnding.size());
+  return name;
+}
+
+struct DurationUnit {
+  std::string_view name;
+  double ms;
+};
+// A name that begins with another one comes before it.
+constexpr DurationUnit kUnits[] = {{"ms", 1},    {"us", 1e-3}, {"\u00b5s", 1e-3},  {"\u03bcs", 1e-3},
+                                   {"ns", 1e-6}, {"s", 1000},  {"m", 60 * 1000.0}, {"h", 3600 * 1000.0}};
+
+// The milliseconds of a text such as "1h30m", or nothing.
+std::optional<double> parse_duration(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  double sum_ms = 0;
+  for (bool is_first = true; !text.empty(); is_first = false) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    if (error != std::errc() || number < 0 || !std::isfinite(number)) return std::nullopt;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    const bool is_bare = is_first && text.empty();
+    const auto unit = std::ranges::find_if(kUnits, [&](const DurationUnit& one) { return text.starts_with(one.name); });
+    if (unit == std::end(kUnits) && !is_bare) return std::nullopt;
+    sum_ms += number * (is_bare ? 1000 : unit->ms);
+    if (!is_bare) text.remove_prefix(unit->name.size());
+  }
+  return is_negative ? -sum_ms : sum_ms;
+}
+
+// Clients take 0 for a field that is absent.
+int64_t whole_ns(double ms) { return std::max<int64_t>(1, std::llround(ms * 1e6)); }
+
+}  // namespace
+
+std::string ollama_name(const ServedModel& model) {
+  const std::string_view id = bare_name(model.facts().id);
+  return id.contains(':') ? std::string(id) : fmt::format("{}{}", id, kLatest);
+}
+
+bool is_ollama_name(const ServedModel& model, std::string_view name) {
+  const std::string_view wanted = bare_name(name);
+  const auto is_wanted = [&](const std::string& own) { return bare_name(own) == wanted; };
+  const std::string file = std::filesystem::path(model.facts().path).filename().string();
+  return is_wanted(model.facts().id) || is_wanted(file) || std::ranges::any_of(model.options().aliases, is_wanted);
+}
+
+std::string shown_ollama_name(const ServedModel& model, std::string_view name) {
+  return is_ollama_name(model, name) ? std::string(name) : ollama_name(model);
+}
+
+std::string rfc3339(std::chrono::system_clock::time_point time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
+  std::tm utc{};
+  ::gmtime_r(&whole, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec,
+                     std::chrono::duration_cast<std::chrono::nanoseconds>(time - seconds).count());
+}
+
+FieldResult<std::chrono::milliseconds> read_ollama_duration(const Json& value, const FieldPath& path) {
+  constexpr std::string_view kForms = "seconds, or a duration such as \"5m\" or \"1h30m\"";
+  std::optional<double> ms;
+  if (value.is_number()) ms = value.get<double>() * 1000;
+  if (value.is_string()) ms = parse_duration(value.get_ref<const std::string&>());
+  if (!ms || !std::isfinite(*ms)) return wrong_value(path, value, kForms);
+  if (*ms < 0) return std::chrono::milliseconds(-1);
+  constexpr double kMostMs = 100.0 * 365 * 24 * 3600 * 1000;  // a longer one has no end
+  if (*ms > kMostMs) return std::chrono::milliseconds(-1);
+  return std::chrono::milliseconds(std::llround(*ms));
+}
+
+void OllamaHead::write(JsonWriter& writer) const {
+  writer.member("model", model).member("created_at", rfc3339(std::chrono::system_clock::now()));
+}
+
+void OllamaHead::write_end(JsonWriter& writer, const SequenceEnd& end,
+                           std::optional<std::span<const int32_t>> context) const {
+  const bool is_whole = end.reason == EndReason::eos || end.reason == EndReason::stop_word;
+  writer.member("done", true).member("done_reason", is_whole ? "stop" : "length");
+  if (context) {
+    writer.key("context").begin_array();
+    for (const int32_t id : *context) writer.value(id);
+    writer.end_array();
+  }
+  const std::chrono::duration<double, std::milli> total = Clock::now() - received;
+  writer.member("total_duration", whole_ns(total.count())).member("load_duration", whole_ns(end.queue_ms));
+  writer.member("prompt_eval_count", end.n_prompt).member("prompt_eval_duration", whole_ns(end.prompt_ms));
+  writer.member("eval_count", end.n_generated).member("eval_duration", whole_ns(end.generation_ms));
+}
+
+void write_ollama_logprobs(JsonWriter& writer, Choice& choice, const text::Tokenizer& tokenizer) {
+  if (choice.n_settled_probs == 0) return;
+  writer.key("logprobs").begin_array();
+  for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
+    write_token_probs(writer, one, tokenizer, ProbsForm::raw);
+  writer.end_array();
+  choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
+  choice.n_settled_probs = 0;
+}
+
+}  // namespace tessera::server

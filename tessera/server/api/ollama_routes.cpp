@@ -1,0 +1,98 @@
+#include "tessera/server/api/ollama_routes.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tessera/server/api/ollama_calls.h"
+#include "tessera/server/api/ollama_embed.h"
+#include "tessera/server/api/ollama_models.h"
+#include "tessera/server/json/reader.h"
+
+namespace tessera::server {
+
+namespace {
+
+// The version of the API that these routes have. Clients compare it with the one that they need.
+constexpr std::string_view kVersionAnswer = R"({"version":"0.20.0"})";
+
+FieldError writing_is_off(std::string_view action) {
+  return {.status = 403,
+          .type = "permission_error",
+          .message = fmt::format("this server does not {} models: writing is switched off", action)};
+}
+
+FieldResult<> refuse_push(Exchange& exchange) {
+  auto body = read_json(exchange.take_body());
+  if (!body) return forward_error(body);
+  return std::unexpected(FieldError{
+      .status = 501, .type = "not_supported_error", .message = "this server sends no models to other servers"});
+}
+
+// DELETE /api/delete and POST /api/copy name a model, which has to exist before it can be refused.
+WorkerPart refuse_writing(std::string_view action, const char* name_field) {
+  return [action, name_field](ServedModel&, const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
+    auto body = read_json(exchange->take_body());
+    if (!body) return forward_error(body);
+    auto reader = FieldReader::create(*body);
+    if (!reader) return forward_error(reader);
+    const auto name = name_field != nullptr ? reader->required_text(name_field) : required_ollama_name(*reader);
+    if (!name) return std::unexpected(name.error());
+    return std::unexpected(writing_is_off(action));
+  };
+}
+
+}  // namespace
+
+Handler with_ollama_greeting(Handler otherwise) {
+  return [otherwise = std::move(otherwise)](std::shared_ptr<Exchange> exchange) {
+    const auto agent = exchange->request().field("user-agent");
+    if (!agent.value_or("").starts_with("ollama")) return otherwise(std::move(exchange));
+    exchange->answer({.body = "Ollama is running", .content_type = "text/plain; charset=utf-8"});
+  };
+}
+
+void add_ollama_routes(Router& router, ApiContext& context) {
+  const auto state = std::make_shared<OllamaState>();
+  const auto add = [&](std::string method, std::string path, WorkerPart part) {
+    router.add({.method = std::move(method), .path = std::move(path), .handler = on_worker(context, std::move(part))});
+  };
+  add("POST", "/api/generate", [&context, state](ServedModel& model, const auto& exchange) {
+    return start_ollama_generate(context, *state, model, exchange);
+  });
+  add("POST", "/api/chat", [&context, state](ServedModel& model, const auto& exchange) {
+    return start_ollama_chat(context, *state, model, exchange);
+  });
+  add("POST", "/api/embed",
+      [&context](ServedModel& model, const auto& exchange) { return start_ollama_embed(context, model, exchange); });
+  add("POST", "/api/embeddings", [&context](ServedModel& model, const auto& exchange) {
+    return start_ollama_embeddings(context, model, exchange);
+  });
+  add("GET", "/api/tags",
+      [state](ServedModel& model, const auto& exchange) { return answer_ollama_tags(*state, model, *exchange); });
+  add("GET", "/api/ps",
+      [state](ServedModel& model, const auto& exchange) { return answer_ollama_ps(*state, model, *exchange); });
+  add("POST", "/api/show",
+      [](ServedModel& model, const auto& exchange) { return answer_ollama_show(model, *exchange); });
+  add("POST", "/api/pull",
+      [state](ServedModel& model, const auto& exchange) { return answer_ollama_pull(*state, model, *exchange); });
+  add("POST", "/api/push", [](ServedModel&, const auto& exchange) { return refuse_push(*exchange); });
+  add("POST", "/api/copy", refuse_writing("copy", "source"));
+  add("POST", "/api/create", refuse_writing("create", nullptr));
+  add("DELETE", "/api/delete", refuse_writing("delete", nullptr));
+  for (const char* method : {"HEAD", "POST"})
+    add(method, "/api/blobs/{}",
+        [](ServedModel&, const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
+  router.add({.method = "GET", .path = "/api/version", .handler = [](std::shared_ptr<Exchange> exchange) {
+                exchange->answer({.body = std::string(kVersionAnswer)});
+              }});
+  router.add({.method = "GET",
+              .path = "/",
+              .access = Access::open,
+              .handler = with_ollama_greeting([](std::shared_ptr<Exchange> exchange) {
+                answer_error(*exchange, {.status = 404, .type = "not_found_error", .message = "File Not Found"});
+              })});
+}
+
+}  // namespace tessera::server

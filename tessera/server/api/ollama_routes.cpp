@@ -30,7 +30,7 @@ FieldResult<> refuse_push(Exchange& exchange) {
       .status = 501, .type = "not_supported_error", .message = "this server sends no models to other servers"});
 }
 
-// DELETE /api/delete and POST /api/copy name a model, which has to exist before it can be refused.
+// A body without its model's name is refused as such, so that a client finds its own mistake first.
 WorkerPart refuse_writing(std::string_view action, const char* name_field) {
   return [action, name_field](ServedModel&, const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
     auto body = read_json(exchange->take_body());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/server/api/generation.h"
+#include "tessera/server/api/infill.h"
 #include "tessera/server/api/openai_format.h"
 #include "tessera/server/api/token_probs.h"
 #include "tessera/server/json/prompt.h"
@@ -135,6 +136,31 @@ class OpenAiCompletion final : public Generation {
   std::vector<size_t> offsets_;  // in code points, by choice: where the next token's text begins
 };
 
+// The tokens of the prompts. With a suffix, the prompt is the text before the gap.
+FieldResult<std::vector<std::vector<int32_t>>> completion_prompts(const ServedModel& model, const Json& prompt,
+                                                                  std::string_view suffix,
+                                                                  const GenerationFields& fields) {
+  std::vector<std::vector<int32_t>> tokenized;
+  if (!suffix.empty()) {
+    if (!can_infill(model))
+      return refuse_field({.name = "suffix"}, "not supported: the model's vocabulary has no marks for it");
+    const auto prefix = read_text(prompt, {.name = "prompt"});
+    if (!prefix) return std::unexpected(prefix.error());
+    auto tokens = infill_tokens(model, {.prefix = *prefix, .suffix = suffix, .n_predict = fields.n_predict});
+    if (!tokens) return forward_error(tokens);
+    tokenized.push_back(std::move(*tokens));
+    return tokenized;
+  }
+  auto prompts = read_prompts(prompt, "prompt", {.max_prompts = kMaxPrompts, .n_vocab = model.facts().n_vocab});
+  if (!prompts) return forward_error(prompts);
+  for (const PromptParts& parts : *prompts) {
+    auto tokens = tokenize_prompt(parts, model.tokenizer(), "prompt");
+    if (!tokens) return forward_error(tokens);
+    tokenized.push_back(std::move(*tokens));
+  }
+  return tokenized;
+}
+
 }  // namespace
 
 FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
@@ -147,8 +173,7 @@ FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);
   if (!reader) return forward_error(reader);
-  for (const std::string_view name : {"suffix", "best_of"})
-    if (reader->find(name) != nullptr) return refuse_field(reader->path_of(name), "not supported");
+  if (reader->find("best_of") != nullptr) return refuse_field(reader->path_of("best_of"), "not supported");
   const auto echo = reader->boolean("echo");
   if (!echo) return std::unexpected(echo.error());
   if (echo->value_or(false)) return refuse_field(reader->path_of("echo"), "not supported");
@@ -156,14 +181,12 @@ FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
   if (!n_probs) return std::unexpected(n_probs.error());
   const Json* prompt = reader->find("prompt");
   if (prompt == nullptr) return refuse_field(reader->path_of("prompt"), "missing");
-  auto prompts = read_prompts(*prompt, "prompt", {.max_prompts = kMaxPrompts, .n_vocab = model.facts().n_vocab});
-  if (!prompts) return forward_error(prompts);
+  const auto suffix = reader->text("suffix");
+  if (!suffix) return std::unexpected(suffix.error());
+  auto tokenized = completion_prompts(model, *prompt, suffix->value_or(""), read->fields);
+  if (!tokenized) return forward_error(tokenized);
   GenerationPlan plan;
-  for (const PromptParts& parts : *prompts) {
-    auto tokens = tokenize_prompt(parts, model.tokenizer(), "prompt");
-    if (!tokens) return forward_error(tokens);
-    plan.prompts.push_back(std::move(*tokens));
-  }
+  plan.prompts = std::move(*tokenized);
   draw_seed(read->fields);
   plan.fields = read->fields;
   plan.n_probs = *n_probs ? static_cast<int32_t>(**n_probs) : -1;

@@ -10,6 +10,18 @@
 
 namespace tessera::server {
 
+namespace {
+
+// The page, or a greeting for programs of Ollama.
+Handler root_handler(const ApiContext& context) {
+  return with_ollama_greeting([has_page = context.options().has_page](std::shared_ptr<Exchange> exchange) {
+    if (has_page) return answer_page_index(exchange);
+    answer_error(*exchange, {.status = 404, .type = "not_found_error", .message = "File Not Found"});
+  });
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TESSERA_ASSIGN(auto workers, Workers::create(options.n_workers));
   std::unique_ptr<Server> server(new Server(std::move(workers)));
@@ -20,6 +32,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   add_openai_routes(router, context);
   add_ollama_routes(router, context);
   if (context.options().has_page) add_page_routes(router);
+  router.add({.method = "GET", .path = "/", .access = Access::open, .handler = root_handler(context)});
   options.http.write_problem = [](const HttpProblem& problem) { return error_answer(problem); };
   options.http.on_finished = [&context](const HttpRequest& request, int status) {
     context.request_counts().count(request.route, status);

@@ -87,12 +87,6 @@ void add_ollama_routes(Router& router, ApiContext& context) {
   router.add({.method = "GET", .path = "/api/version", .handler = [](std::shared_ptr<Exchange> exchange) {
                 exchange->answer({.body = std::string(kVersionAnswer)});
               }});
-  router.add({.method = "GET",
-              .path = "/",
-              .access = Access::open,
-              .handler = with_ollama_greeting([](std::shared_ptr<Exchange> exchange) {
-                answer_error(*exchange, {.status = 404, .type = "not_found_error", .message = "File Not Found"});
-              })});
 }
 
 }  // namespace tessera::server

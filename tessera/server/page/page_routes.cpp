@@ -67,14 +67,13 @@ void answer_file(const PageFile& file, Exchange& exchange) {
 }  // namespace
 
 void add_page_routes(Router& router) {
-  const auto add = [&](std::string_view path, const PageFile& file) {
+  for (const PageFile& file : page_files())
     router.add({.method = "GET",
-                .path = std::string(path),
+                .path = std::string(file.path),
                 .access = Access::open,
                 .handler = [&file](std::shared_ptr<Exchange> exchange) { answer_file(file, *exchange); }});
-  };
-  for (const PageFile& file : page_files()) add(file.path, file);
-  add("/", *find_page_file("/"));
 }
+
+void answer_page_index(const std::shared_ptr<Exchange>& exchange) { answer_file(*find_page_file("/"), *exchange); }
 
 }  // namespace tessera::server

@@ -5,7 +5,10 @@
 
 namespace tessera::server {
 
-/// Adds a route for each file of the page, without keys.
+/// Adds a route for each file of the page, without keys, but none for "/".
 void add_page_routes(Router& router);
+
+/// Answers with the index of the page.
+void answer_page_index(const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tessera::server

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/server/api/anthropic_routes.h"
 #include "tessera/server/api/native_routes.h"
 #include "tessera/server/api/ollama_routes.h"
 #include "tessera/server/api/openai_routes.h"
@@ -30,6 +31,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   Router router;
   add_native_routes(router, context);
   add_openai_routes(router, context);
+  add_anthropic_routes(router, context);
   add_ollama_routes(router, context);
   if (context.options().has_page) add_page_routes(router);
   router.add({.method = "GET", .path = "/", .access = Access::open, .handler = root_handler(context)});

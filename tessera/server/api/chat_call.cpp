@@ -192,6 +192,8 @@ FieldResult<Json> checked_message(const Json& given, const std::string& path) {
   return message;
 }
 
+}  // namespace
+
 bool is_tool_name(std::string_view name) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -200,7 +202,13 @@ bool is_tool_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, is_allowed);
 }
 
-}  // namespace
+FieldResult<> check_grammar_use(const ChatCall& call) {
+  if (call.fields.grammar.empty() && call.fields.json_schema.empty()) return {};
+  if (!call.tools.empty()) return refuse_field({.name = "grammar"}, "cannot be combined with tools");
+  if (!call.answer_schema.empty())
+    return refuse_field({.name = "grammar"}, fmt::format("cannot be combined with {}", call.schema_field));
+  return {};
+}
 
 FieldResult<CheckedMessages> check_messages(const Json& messages) {
   if (!messages.is_array()) return wrong_value({.name = "messages"}, messages, "a list");
@@ -237,9 +245,7 @@ FieldResult<std::string> check_tools(const Json& tools) {
     if (!*function) return refuse_field(tool->path_of("function"), "missing");
     const auto name = (*function)->required_text("name");
     if (!name) return std::unexpected(name.error());
-    if (!is_tool_name(*name))
-      return wrong_value((*function)->path_of("name"), Json(std::string(*name)),
-                         "1 to 64 of the characters A-Z a-z 0-9 _ . -");
+    if (!is_tool_name(*name)) return wrong_value((*function)->path_of("name"), Json(std::string(*name)), kToolNameForm);
     names.emplace_back(*name);
   }
   std::ranges::sort(names);

@@ -37,6 +37,12 @@ struct ChatCall {
   int32_t n_probs = -1;
 };
 
+/// The call of a request, and the names of fields that the server does not know.
+struct ReadChatCall {
+  ChatCall call{};
+  std::string ignored{};
+};
+
 /// A prompt, and all that is needed to read the reply.
 struct ChatPlan {
   GenerationPlan generation{};
@@ -58,6 +64,13 @@ struct CheckedMessages {
   bool ends_with_assistant = false;
 };
 FieldResult<CheckedMessages> check_messages(const Json& messages);
+
+/// Whether a tool may have this name, and the rule in words.
+bool is_tool_name(std::string_view name);
+inline constexpr std::string_view kToolNameForm = "1 to 64 of the characters A-Z a-z 0-9 _ . -";
+
+/// Refuses a grammar of the client beside tools or a schema.
+FieldResult<> check_grammar_use(const ChatCall& call);
 
 /// Checks definitions of tools of the OpenAI API and returns them as JSON; "" for an empty list.
 FieldResult<std::string> check_tools(const Json& tools);

@@ -14,6 +14,15 @@ ChatGeneration::ChatGeneration(ApiContext& context, ServedModel& model, std::sha
   }
 }
 
+FieldResult<> ChatGeneration::start_reply(ChatPlan plan) {
+  TaskSpec task = make_task(context(), exchange(), plan.generation.fields);
+  auto sequences = make_sequences(context(), model(), std::move(plan.generation));
+  if (!sequences) return forward_error(sequences);
+  for (SequenceSpec& sequence : *sequences) sequence.renders_special = true;  // the parser reads the marks
+  task.sequences = std::move(*sequences);
+  return start(std::move(task));
+}
+
 void ChatGeneration::on_token(Choice& choice, const TaskEvent& event) {
   ParsedReply& parsed = replies_[choice.index];
   const auto deltas = parsed.parser.feed(event.text);

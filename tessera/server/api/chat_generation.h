@@ -11,6 +11,10 @@
 namespace tessera::server {
 
 class ChatGeneration : public Generation {
+ public:
+  /// Submits the sequences of the plan that this was made with. Errors: those of make_sequences() and start().
+  FieldResult<> start_reply(ChatPlan plan);
+
  protected:
   ChatGeneration(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange, const ChatPlan& plan);
 

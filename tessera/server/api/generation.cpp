@@ -148,7 +148,7 @@ bool Generation::ping(std::chrono::steady_clock::time_point now) {
   if (fields_.sse_ping_interval_s < 0 || now - last_write_ < std::chrono::seconds(fields_.sse_ping_interval_s))
     return true;
   last_write_ = now;
-  exchange_->write(":\n\n");
+  exchange_->write(std::string(ping_piece()));
   return true;
 }
 

@@ -61,6 +61,8 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   /// All sequences have ended without an error, and there is no stream.
   virtual std::string whole_answer() = 0;
   virtual std::string error_piece(const FieldError& error);
+  /// Written into a stream that was silent for sse_ping_interval.
+  virtual std::string_view ping_piece() const { return ":\n\n"; }
   virtual std::string_view stream_type() const { return kEventStreamType; }
 
   ApiContext& context() { return context_; }

@@ -1,9 +1,11 @@
 #include "tessera/server/api/native_routes.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -171,13 +173,9 @@ FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& ex
 
 // --- models
 
-FieldResult<> answer_models(ServedModel& model, Exchange& exchange) {
+void write_model(JsonWriter& writer, const ServedModel& model) {
   const ModelFacts& facts = model.facts();
-  std::string answer;
-  JsonWriter writer(answer);
-  writer.begin_object().key("models").begin_array().begin_object();
-  writer.member("name", facts.id).member("model", facts.id).end_object().end_array();
-  writer.member("object", "list").key("data").begin_array().begin_object().member("id", facts.id);
+  writer.begin_object().member("id", facts.id);
   writer.key("aliases").begin_array();
   for (const std::string& alias : model.options().aliases) writer.value(alias);
   writer.end_array().key("tags").begin_array();
@@ -187,7 +185,46 @@ FieldResult<> answer_models(ServedModel& model, Exchange& exchange) {
   writer.member("vocab_type", facts.vocab_type).member("n_vocab", facts.n_vocab);
   writer.member("n_ctx", model.slot_context()).member("n_ctx_train", facts.n_ctx_train);
   writer.member("n_embd", facts.n_embd).member("n_params", facts.n_parameters).member("size", facts.n_bytes);
-  writer.member("ftype", facts.format).end_object().end_object().end_array().end_object();
+  writer.member("ftype", facts.format).end_object().end_object();
+}
+
+void write_anthropic_model(JsonWriter& writer, const ServedModel& model) {
+  const ModelFacts& facts = model.facts();
+  const std::chrono::sys_seconds created(std::chrono::seconds(facts.created_s));
+  writer.begin_object().member("type", "model").member("id", facts.id).member("display_name", facts.id);
+  writer.member("created_at", fmt::format("{:%FT%TZ}", created)).end_object();
+}
+
+// Clients of the Anthropic API send its version.
+bool is_anthropic(const Exchange& exchange) { return exchange.request().field("anthropic-version").has_value(); }
+
+FieldResult<> answer_models(ServedModel& model, Exchange& exchange) {
+  const std::string& id = model.facts().id;
+  std::string answer;
+  JsonWriter writer(answer);
+  if (is_anthropic(exchange)) {
+    write_anthropic_model(writer.begin_object().key("data").begin_array(), model);
+    writer.end_array().member("has_more", false).member("first_id", id).member("last_id", id).end_object();
+  } else {
+    writer.begin_object().key("models").begin_array().begin_object();
+    writer.member("name", id).member("model", id).end_object().end_array();
+    write_model(writer.member("object", "list").key("data").begin_array(), model);
+    writer.end_array().end_object();
+  }
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+FieldResult<> answer_model(ServedModel& model, Exchange& exchange) {
+  const std::string& id = exchange.request().path_segments.front();
+  const auto& aliases = model.options().aliases;
+  if (id != model.facts().id && std::ranges::find(aliases, id) == aliases.end())
+    return std::unexpected(FieldError{.status = 404,
+                                      .type = "not_found_error",
+                                      .message = fmt::format("model '{}' not found", text::quote_text(id))});
+  std::string answer;
+  JsonWriter writer(answer);
+  is_anthropic(exchange) ? write_anthropic_model(writer, model) : write_model(writer, model);
   exchange.answer({.body = std::move(answer)});
   return {};
 }
@@ -296,6 +333,7 @@ void add_native_routes(Router& router, ApiContext& context) {
   });
   for (const char* path : {"/models", "/v1/models"})
     get(path, [](ServedModel& model, const auto& exchange) { return answer_models(model, *exchange); });
+  get("/v1/models/{}", [](ServedModel& model, const auto& exchange) { return answer_model(model, *exchange); });
   get("/slots", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_slots) return std::unexpected(not_supported("slots", "--slots"));
     return answer_slots(model, exchange);

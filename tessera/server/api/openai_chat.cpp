@@ -182,12 +182,7 @@ FieldResult<> start_openai_chat(ApiContext& context, ServedModel& model, const s
   if (!plan) return forward_error(plan);
   const auto generation = std::make_shared<OpenAiChat>(context, model, exchange, *plan);
   generation->set_ignored_fields(std::move(read->ignored));
-  TaskSpec task = make_task(context, *exchange, plan->generation.fields);
-  auto sequences = make_sequences(context, model, std::move(plan->generation));
-  if (!sequences) return forward_error(sequences);
-  for (SequenceSpec& sequence : *sequences) sequence.renders_special = true;  // the parser reads the marks
-  task.sequences = std::move(*sequences);
-  return generation->start(std::move(task));
+  return generation->start_reply(std::move(*plan));
 }
 
 }  // namespace tessera::server

@@ -6,11 +6,6 @@
 
 namespace tessera::server {
 
-struct ReadChatCall {
-  ChatCall call{};
-  std::string ignored{};  // names of unknown fields
-};
-
 /// Reads the body of a chat completion. Errors: 400 with the path of the field.
 FieldResult<ReadChatCall> read_openai_chat(ApiContext& context, ServedModel& model, const Json& body,
                                            const Client& client);

@@ -220,9 +220,7 @@ FieldResult<ReadChatCall> read_openai_chat(ApiContext& context, ServedModel& mod
   TESSERA_READ(read_logprobs(*reader, context, call));
   TESSERA_READ(read_reasoning(*reader, call));
   TESSERA_READ(read_tier(*reader, call));
-  const bool has_grammar = !call.fields.grammar.empty() || !call.fields.json_schema.empty();
-  if (has_grammar && !call.tools.empty()) return refuse("grammar", "cannot be combined with tools");
-  if (has_grammar && !call.answer_schema.empty()) return refuse("grammar", "cannot be combined with response_format");
+  TESSERA_READ(check_grammar_use(call));
   return result;
 }
 

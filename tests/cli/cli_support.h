@@ -22,7 +22,7 @@ class Child {
   /// `program`: the first words of the command.
   explicit Child(const std::vector<std::string>& args, std::string out_path = (temporary_dir() / "child.out").string(),
                  std::vector<std::string> program = {program_path()})
-      : out_path_(std::move(out_path)), err_path_((temporary_dir() / "child.err").string()) {
+      : out_path_(std::move(out_path)), err_path_(out_path_ + ".err") {
     std::vector<std::string> words = std::move(program), environment = program_environment({});
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv, envp;
@@ -54,6 +54,9 @@ class Child {
     }
     ADD_FAILURE() << "no output in 120 s";
   }
+
+  /// All that it has written to its standard error.
+  std::string err_so_far() const { return read_all(err_path_); }
 
   void send(int signal) const { ::kill(pid_, signal); }
 

@@ -143,13 +143,13 @@ TEST_F(AnthropicApi, AStopSequenceIsReported) {
 
 TEST_F(AnthropicApi, AForcedToolIsUsed) {
   start_with_tools();
-  const ordered_json request = {{"max_tokens", 700},
-                                {"messages", says("Hi")},
-                                {"seed", 3},
-                                {"thinking", {{"type", "disabled"}}},
-                                {"tools", {flag_tool("add"), flag_tool("sub")}},
-                                {"tool_choice", {{"type", "tool"}, {"name", "sub"},
-                                                 {"disable_parallel_tool_use", true}}}};
+  const ordered_json request = {
+      {"max_tokens", 700},
+      {"messages", says("Hi")},
+      {"seed", 3},
+      {"thinking", {{"type", "disabled"}}},
+      {"tools", {flag_tool("add"), flag_tool("sub")}},
+      {"tool_choice", {{"type", "tool"}, {"name", "sub"}, {"disable_parallel_tool_use", true}}}};
   const Answer answer = post_json("/v1/messages", request);
   ASSERT_EQ(answer.status, 200) << answer.reply.body;
   ASSERT_EQ(answer.json["content"].size(), 1u) << answer.reply.body;
@@ -201,12 +201,11 @@ TEST_F(AnthropicApi, ThinkingIsABlockWithASignature) {
   ApiSetup setup;
   setup.served.chat_template = std::string(kShowingTemplate) + "{% if add_generation_prompt %}<think>\n{% endif %}";
   start(std::move(setup));
-  const ordered_json request = {{"max_tokens", 200},
-                                {"messages", says("Hi")},
-                                {"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}},
-                                {"output_config",
-                                 {{"format",
-                                   {{"type", "json_schema"}, {"schema", {{"type", "boolean"}}}}}}}};
+  const ordered_json request = {
+      {"max_tokens", 200},
+      {"messages", says("Hi")},
+      {"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}},
+      {"output_config", {{"format", {{"type", "json_schema"}, {"schema", {{"type", "boolean"}}}}}}}};
   const Answer answer = post_json("/v1/messages", request);
   ASSERT_EQ(answer.status, 200) << answer.reply.body;
   ASSERT_FALSE(answer.json["content"].empty());
@@ -282,8 +281,9 @@ TEST_F(AnthropicApi, ALastMessageOfTheAssistantIsContinued) {
 TEST_F(AnthropicApi, ABillingHeaderDoesNotEndThePrefix) {
   start();
   const auto request = [](const std::string& digits) {
-    return ordered_json{{"system", {{{"type", "text"}, {"text", "x-anthropic-billing-header: v=1; cch=" + digits + ";"}},
-                                    {{"type", "text"}, {"text", "Be brief."}}}},
+    return ordered_json{{"system",
+                         {{{"type", "text"}, {"text", "x-anthropic-billing-header: v=1; cch=" + digits + ";"}},
+                          {{"type", "text"}, {"text", "Be brief."}}}},
                         {"messages", says("Hello")},
                         {"max_tokens", 1}};
   };

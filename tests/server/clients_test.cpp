@@ -84,9 +84,8 @@ class Clients : public ::testing::Test {
 
   void serve(const std::vector<std::string>& flags = {}) {
     const std::string chat_template = write_temporary("client.jinja", kClientTemplate);
-    std::vector<std::string> args = {"serve",     "-m",     story_model(), "--port", "0",
-                                     "--metrics", "--alias", "story",      "--chat-template-file",
-                                     chat_template};
+    std::vector<std::string> args = {"serve",   "-m",    story_model(),          "--port",     "0", "--metrics",
+                                     "--alias", "story", "--chat-template-file", chat_template};
     args.insert(args.end(), flags.begin(), flags.end());
     server_ = std::make_unique<Child>(args, temporary_path("serve.out"));
     constexpr std::string_view kReady = "\nlistening on ";

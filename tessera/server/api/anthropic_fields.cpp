@@ -14,10 +14,14 @@ namespace tessera::server {
 namespace {
 
 // Names that this dialect reads itself, or accepts without effect.
-constexpr std::string_view kMessageFields[] = {
-    "messages",      "system",       "stop_sequences",  "tools",         "tool_choice",
-    "thinking",      "output_config", "output_format",  "metadata",      "service_tier",
-    "cache_control", "container",    "inference_geo",   "context_management", "betas"};
+constexpr std::string_view kMessageFields[] = {"messages",       "system",
+                                               "stop_sequences", "tools",
+                                               "tool_choice",    "thinking",
+                                               "output_config",  "output_format",
+                                               "metadata",       "service_tier",
+                                               "cache_control",  "container",
+                                               "inference_geo",  "context_management",
+                                               "betas"};
 
 constexpr int32_t kDefaultMaxTokens = 4096;
 constexpr int32_t kPingSeconds = 15;

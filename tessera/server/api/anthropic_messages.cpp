@@ -95,9 +95,7 @@ class MessageReader {
   Json take() { return std::move(messages_); }
 
  private:
-  void add(std::string_view role, std::string_view text) {
-    append_text(last_of(role)["content"], text);
-  }
+  void add(std::string_view role, std::string_view text) { append_text(last_of(role)["content"], text); }
 
   static void append_text(Json& joined, std::string_view text) {
     if (!joined.is_string()) {
@@ -149,8 +147,7 @@ class MessageReader {
       result = std::move(*text);
     }
     Json message = {{"role", "tool"}, {"content", std::move(result)}, {"tool_call_id", template_id(*id)}};
-    if (const auto name = tool_names_.find(std::string(*id)); name != tool_names_.end())
-      message["name"] = name->second;
+    if (const auto name = tool_names_.find(std::string(*id)); name != tool_names_.end()) message["name"] = name->second;
     messages_.push_back(std::move(message));
     return {};
   }

@@ -206,7 +206,7 @@ FieldResult<> check_grammar_use(const ChatCall& call) {
   if (call.fields.grammar.empty() && call.fields.json_schema.empty()) return {};
   if (!call.tools.empty()) return refuse_field({.name = "grammar"}, "cannot be combined with tools");
   if (!call.answer_schema.empty())
-    return refuse_field({.name = "grammar"}, fmt::format("cannot be combined with {}", call.schema_field));
+    return refuse_field({.name = "grammar"}, fmt::format("cannot be combined with {}", call.answer_schema_field));
   return {};
 }
 

@@ -27,9 +27,9 @@ struct ChatCall {
   ToolChoice tool_choice = ToolChoice::automatic;
   std::vector<std::string> allowed_tools{};  // names that may be called; empty: all
   bool allows_parallel_calls = true;
-  std::string answer_schema{};                               // JSON; empty: any text
-  std::string_view answer_schema_field = "response_format";  // its name in errors
-  std::string variables{};                                   // JSON: an object for the template; empty: none
+  std::string answer_schema{};                          // JSON; empty: any text
+  std::string answer_schema_field = "response_format";  // its name in errors
+  std::string variables{};                              // JSON: an object for the template; empty: none
   std::optional<bool> enable_thinking{};
   std::optional<std::string> reasoning_effort{};
   text::ReasoningFormat reasoning = text::ReasoningFormat::separate;

@@ -10,13 +10,13 @@ const model = "story";
 const messages = [{ role: "user", content: "Tell me a story" }];
 
 test(`a request is sent again after ${refusal}`, async () => {
-  // Many long choices hold the only slot, and a second request fills the queue.
+  // A stream without end holds the only slot, and a second request fills the queue.
   const busy = new OpenAI({ ...options, maxRetries: 0 });
   const controller = new AbortController();
   const endless = () =>
     errorOf(
       busy.chat.completions.create(
-        { model, messages, max_tokens: 900, ignore_eos: true, n: 128 },
+        { model, messages, max_tokens: 100000, ignore_eos: true },
         { signal: controller.signal },
       ),
     );

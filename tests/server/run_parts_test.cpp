@@ -180,6 +180,18 @@ TEST(StepForecast, TheBudgetMeetsTheTarget) {
   EXPECT_EQ(forecast.prefill_budget(decoding, 1000, 64, 1e9), 64);
 }
 
+// The first prompt is much faster than the guess, and the steps after it compute one token each.
+TEST(StepForecast, PromptsAreNeverFree) {
+  StepForecast forecast(1);
+  forecast.learn({.n_prefill = 10, .n_pairs = 50, .n_decoding = 0}, 0.5);
+  for (int i = 0; i < 3; ++i) {
+    const StepWork decoding{.n_prefill = 0, .n_pairs = 12.0 + i, .n_decoding = 1};
+    EXPECT_GE(forecast.ms(decoding), 0);
+    EXPECT_EQ(forecast.prefill_budget(decoding, 0, 512, 1e-6), StepForecast::kLeastPrefill);
+    forecast.learn(decoding, 0.1);
+  }
+}
+
 TEST(StepForecast, OnePauseOfTheProcessChangesLittle) {
   StepForecast forecast = learnt();
   const StepWork work{.n_prefill = 128, .n_pairs = 1e5, .n_decoding = 4};

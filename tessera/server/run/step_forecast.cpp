@@ -23,11 +23,13 @@ StepForecast::Vector StepForecast::terms(const StepWork& work) {
   return {1.0, static_cast<double>(work.n_prefill) / 64, work.n_pairs / 65536, static_cast<double>(work.n_decoding)};
 }
 
+// After the first steps single rates can be negative. Neither part of a step takes negative time; otherwise prompts
+// would seem free.
 double StepForecast::ms(const StepWork& work) const {
   const Vector x = terms(work);
-  double sum = 0;
-  for (size_t i = 0; i < kNTerms; ++i) sum += rates_[i] * x[i];
-  return std::max(sum, 0.0);
+  const double fixed_and_decoding = rates_[0] * x[0] + rates_[3] * x[3];
+  const double prompts_and_pairs = rates_[1] * x[1] + rates_[2] * x[2];
+  return std::max(fixed_and_decoding, 0.0) + std::max(prompts_and_pairs, 0.0);
 }
 
 void StepForecast::learn(const StepWork& work, double step_ms) {
@@ -40,9 +42,9 @@ void StepForecast::learn(const StepWork& work, double step_ms) {
     for (size_t j = 0; j < kNTerms; ++j) px[i] += covariance_[i][j] * x[j];
     xpx += x[i] * px[i];
   }
-  double raw = 0;  // without the floor of ms()
-  for (size_t i = 0; i < kNTerms; ++i) raw += rates_[i] * x[i];
-  const double error = step_ms - raw;
+  double fitted = 0;  // without the bounds of ms()
+  for (size_t i = 0; i < kNTerms; ++i) fitted += rates_[i] * x[i];
+  const double error = step_ms - fitted;
   const double scale = 1 / (kForgetting + xpx);
   double trace = 0;
   for (size_t i = 0; i < kNTerms; ++i) {

@@ -13,9 +13,9 @@ namespace {
 using namespace testing;
 
 // The port in "listening on http://127.0.0.1:PORT".
-std::string wait_for_address(const std::string& err_path) {
+std::string wait_for_address(const Child& server) {
   for (int i = 0; i < 12000; ++i) {
-    const std::string log = std::filesystem::exists(err_path) ? read_all(err_path) : "";
+    const std::string log = server.err_so_far();
     const size_t line = log.find("\nlistening on ");
     if (line != std::string::npos && log.find('\n', line + 1) != std::string::npos) {
       const size_t begin = line + std::string_view("\nlistening on ").size();
@@ -29,7 +29,7 @@ std::string wait_for_address(const std::string& err_path) {
 
 TEST(Serve, AnswersUntilASignalAndEndsWithSuccess) {
   Child server({"serve", "--port", "0", "-c", "512", "-np", "2", "-t", "1", "--cache-ram", "1"});
-  const std::string address = wait_for_address((temporary_dir() / "child.err").string());
+  const std::string address = wait_for_address(server);
   EXPECT_TRUE(address.starts_with("http://127.0.0.1:")) << address;
   server.send(SIGTERM);
   const ProgramOutput output = server.wait();
@@ -55,7 +55,7 @@ TEST(Serve, RefusesWhatItDoesNotOffer) {
 
 TEST(Serve, APortInUseIsAnError) {
   Child server({"serve", "--port", "0", "-c", "256", "-np", "1", "-t", "1"});
-  const std::string address = wait_for_address((temporary_dir() / "child.err").string());
+  const std::string address = wait_for_address(server);
   const ProgramOutput second = run_program({"serve", "-q", "--port", address.substr(address.rfind(':') + 1)});
   expect_refusal(second, 1, "in use");
   server.send(SIGINT);

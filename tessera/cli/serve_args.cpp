@@ -173,6 +173,14 @@ void ServeArgs::add_limit_flags(FlagTable& table) {
   table.rare("--max-body", "SIZE", "bytes of a request", set_byte_count(http.body_bytes));
   table.rare("--http-memory", "SIZE", "bytes of all requests and answers", set_byte_count(http.held_bytes));
   table.rare("--http-timeout", "S", "time for the head of a request", set_seconds(http.head_ms, 3600));
+  table.rare(
+      "--responses-store", "MIB", "memory for answers that clients of /v1/responses may go on from; 0: none",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const int64_t n_mib, parse_integer(text, 0, 1 << 20));
+        server.api.stored_response_bytes = static_cast<size_t>(n_mib) << 20;
+        return {};
+      },
+      "64");
   table.rare("--max-queue", "N", "requests that wait", set_integer(queue.n_tasks, 1, 1'000'000));
   table.rare("--max-queue-client", "N", "requests of one client that wait",
              set_integer(queue.n_client_tasks, 1, 1'000'000));

@@ -6,6 +6,7 @@
 #include "tessera/server/api/native_routes.h"
 #include "tessera/server/api/ollama_routes.h"
 #include "tessera/server/api/openai_routes.h"
+#include "tessera/server/api/responses_routes.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/page/page_routes.h"
 
@@ -32,6 +33,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   add_native_routes(router, context);
   add_openai_routes(router, context);
   add_anthropic_routes(router, context);
+  add_responses_routes(router, context);
   add_ollama_routes(router, context);
   if (context.options().has_page) add_page_routes(router);
   router.add({.method = "GET", .path = "/", .access = Access::open, .handler = root_handler(context)});

@@ -128,6 +128,11 @@ TEST_F(Clients, OfOpenAiAreServed) {
   run_script("openai.js");
 }
 
+TEST_F(Clients, OfResponsesAreServed) {
+  serve();
+  run_script("openai_responses.js");
+}
+
 TEST_F(Clients, SendRequestsAgainThatTheirOwnQueueRefused) {
   serve({"-np", "1", "-c", kEndlessContext, "--max-queue-client", "1"});
   run_script("openai_retries.js", {"TESSERA_REFUSAL=429"});

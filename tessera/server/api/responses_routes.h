@@ -1,0 +1,11 @@
+// The routes of the Responses API: responses, stored ones, and the count of their tokens.
+#pragma once
+
+#include "tessera/server/api/context.h"
+
+namespace tessera::server {
+
+/// Adds the routes. The context must outlive the router.
+void add_responses_routes(Router& router, ApiContext& context);
+
+}  // namespace tessera::server

@@ -26,10 +26,8 @@ class ResponsesApi : public ApiTest {
 
   /// A request without reasoning.
   static ordered_json request_of(ordered_json input, int n_tokens) {
-    return {{"input", std::move(input)},
-            {"max_output_tokens", n_tokens},
-            {"seed", 1},
-            {"reasoning", {{"effort", "none"}}}};
+    return {
+        {"input", std::move(input)}, {"max_output_tokens", n_tokens}, {"seed", 1}, {"reasoning", {{"effort", "none"}}}};
   }
 
   int64_t n_input_tokens(const ordered_json& request) const {
@@ -143,11 +141,13 @@ TEST_F(ResponsesApi, AForcedFunctionIsCalled) {
 
 TEST_F(ResponsesApi, ReasoningIsAnItem) {
   ApiSetup setup;
-  setup.served.chat_template = std::string(kItemTemplate) + "{% if add_generation_prompt %}{{ '<think>\\n' }}{% endif %}";
+  setup.served.chat_template =
+      std::string(kItemTemplate) + "{% if add_generation_prompt %}{{ '<think>\\n' }}{% endif %}";
   start(std::move(setup));
   const auto events = numbered_events({{"input", "Hi"}, {"max_output_tokens", 12}});
-  EXPECT_TRUE(types_of(events).starts_with("created in_progress output_item.added content_part.added "
-                                           "reasoning_text.delta "))
+  EXPECT_TRUE(
+      types_of(events).starts_with("created in_progress output_item.added content_part.added "
+                                   "reasoning_text.delta "))
       << types_of(events);
   const ordered_json& item = events.back()["response"]["output"][0];
   EXPECT_EQ(item["type"], "reasoning");

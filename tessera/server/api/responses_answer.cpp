@@ -81,9 +81,7 @@ class ResponseAnswer final : public ChatGeneration {
     end_event(writer);
   }
 
-  static Item new_item(Kind kind) {
-    return {.kind = kind, .id = new_id(kind == Kind::reasoning ? "rs_" : "msg_")};
-  }
+  static Item new_item(Kind kind) { return {.kind = kind, .id = new_id(kind == Kind::reasoning ? "rs_" : "msg_")}; }
 
   void add_item(Item item) {
     finish_item(Status::completed);
@@ -244,16 +242,15 @@ class ResponseAnswer final : public ChatGeneration {
     }
     writer.end_object();
     messages += ']';
-    store_->put({.id = id_,
-                 .client = exchange().request().client.name,
-                 .object = object,
-                 .messages = std::move(messages)});
+    store_->put(
+        {.id = id_, .client = exchange().request().client.name, .object = object, .messages = std::move(messages)});
   }
 
   // `ended`: the choice if it has ended. `error`: of a failed response.
   void write_object(JsonWriter& writer, Status status, const Choice* ended, const FieldError* error) {
     writer.begin_object().member("id", id_).member("object", "response").member("created_at", created_s_);
-    status == Status::completed ? writer.member("completed_at", unix_seconds()) : writer.member("completed_at", nullptr);
+    status == Status::completed ? writer.member("completed_at", unix_seconds())
+                                : writer.member("completed_at", nullptr);
     writer.member("status", name_of(status));
     if (error != nullptr) {
       writer.key("error").begin_object().member("code", "server_error").member("message", error->message).end_object();

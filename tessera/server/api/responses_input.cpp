@@ -44,7 +44,8 @@ class ItemReader {
   explicit ItemReader(Json& messages) : messages_(messages) {
     for (const Json& message : messages)
       if (message.contains("tool_calls"))
-        for (const Json& call : message["tool_calls"]) names_[call["id"].get<std::string>()] = call["function"]["name"].get<std::string>();
+        for (const Json& call : message["tool_calls"])
+          names_[call["id"].get<std::string>()] = call["function"]["name"].get<std::string>();
   }
 
   FieldResult<> read(const Json& given, const std::string& path) {

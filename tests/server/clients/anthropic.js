@@ -141,7 +141,8 @@ test("models are listed", async () => {
 });
 
 test("errors have their classes", async () => {
-  const bad = await errorOf(client.messages.create({ model, max_tokens: 4, messages: [{ role: "robot", content: "a" }] }));
+  const robot = { role: "robot", content: "a" };
+  const bad = await errorOf(client.messages.create({ model, max_tokens: 4, messages: [robot] }));
   assert.ok(bad instanceof Anthropic.BadRequestError);
   assert.equal(bad.status, 400);
   assert.equal(bad.error.error.type, "invalid_request_error");

@@ -135,7 +135,7 @@ FieldResult<> read_text_format(const FieldReader& body, ChatCall& call) {
   if (!*type) return refuse_field((*format)->path_of("type"), "absent, want a text");
   if (**type == 0) return {};
   call.answer_schema = R"({"type":"object"})";
-  call.schema_field = (*format)->path_of("schema").text();
+  call.answer_schema_field = (*format)->path_of("schema").text();
   if (**type == 2) {
     const auto schema = (*format)->object("schema");
     if (!schema) return std::unexpected(schema.error());

@@ -62,7 +62,7 @@ void write_peer_metrics(std::string& out, const ModelMetrics& m) {
              rate(m.prompt_tokens, m.prompt_seconds));
   write_peer(out, "gauge", "predicted_tokens_seconds", "Generated tokens per second.",
              rate(m.generated_tokens, m.generation_seconds));
-  write_peer(out, "gauge", "requests_processing", "Requests that have a slot.", number(m.n_running));
+  write_peer(out, "gauge", "requests_processing", "Requests that have a slot.", number(m.n_busy_slots));
   write_peer(out, "gauge", "requests_deferred", "Requests that wait.", number(m.n_waiting));
   write_peer(out, "gauge", "n_busy_slots_per_decode", "Slots in a step, on average.",
              rate(m.busy_slot_steps, number(m.decode_calls)));

@@ -43,7 +43,7 @@ struct ModelMetrics {
   Counter decode_calls{0};
   Counter busy_slot_steps{0};  // slots in a batch, over all steps
   Counter most_tokens{0};      // of a sequence
-  Gauge n_running{0}, n_waiting{0}, n_waiting_tokens{0};
+  Gauge n_waiting{0}, n_waiting_tokens{0};
   Gauge n_slots{0}, n_busy_slots{0}, n_paused_slots{0};
   Gauge n_blocks{0}, n_used_blocks{0};
   std::array<Counter, 8> ended{};      // by EndReason

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,13 @@ struct Choice {
   size_t n_settled_probs = 0;       // those at the front that no stop string can remove
   bool has_new_line = false;
   std::unique_ptr<SequenceEnd> end{};  // once it has ended
+
+  std::span<const TokenProbs> settled_probs() const { return std::span(probs).first(n_settled_probs); }
+  /// Forgets them, once they are written.
+  void drop_settled_probs() {
+    probs.erase(probs.begin(), probs.begin() + static_cast<ptrdiff_t>(n_settled_probs));
+    n_settled_probs = 0;
+  }
 };
 
 class Generation : public TaskSink, public LiveStream, public std::enable_shared_from_this<Generation> {

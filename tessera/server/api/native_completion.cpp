@@ -56,8 +56,7 @@ class NativeGeneration final : public Generation {
     if (choice.n_settled_probs > 0) {
       writer.key("completion_probabilities");
       write_probs(writer, choice);
-      choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
-      choice.n_settled_probs = 0;
+      choice.drop_settled_probs();
     }
     end_event(writer);
   }
@@ -103,8 +102,7 @@ class NativeGeneration final : public Generation {
   void write_probs(JsonWriter& writer, const Choice& choice) {
     const auto form = fields().post_sampling_probs ? ProbsForm::after_samplers : ProbsForm::raw;
     writer.begin_array();
-    for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
-      write_token_probs(writer, one, model().tokenizer(), form);
+    for (const TokenProbs& one : choice.settled_probs()) write_token_probs(writer, one, model().tokenizer(), form);
     writer.end_array();
   }
 

@@ -116,11 +116,9 @@ void OllamaHead::write_end(JsonWriter& writer, const SequenceEnd& end,
 void write_ollama_logprobs(JsonWriter& writer, Choice& choice, const text::Tokenizer& tokenizer) {
   if (choice.n_settled_probs == 0) return;
   writer.key("logprobs").begin_array();
-  for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
-    write_token_probs(writer, one, tokenizer, ProbsForm::raw);
+  for (const TokenProbs& one : choice.settled_probs()) write_token_probs(writer, one, tokenizer, ProbsForm::raw);
   writer.end_array();
-  choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
-  choice.n_settled_probs = 0;
+  choice.drop_settled_probs();
 }
 
 }  // namespace tessera::server

@@ -46,8 +46,7 @@ class OpenAiChat final : public ChatGeneration {
     writer.end_object();
     if (choice.n_settled_probs > 0) {
       write_logprobs(writer, choice);
-      choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
-      choice.n_settled_probs = 0;
+      choice.drop_settled_probs();
     }
     end_chunk(writer, nullptr);
   }
@@ -144,7 +143,7 @@ class OpenAiChat final : public ChatGeneration {
 
   void write_logprobs(JsonWriter& writer, const Choice& choice) {
     writer.key("logprobs").begin_object().key("content").begin_array();
-    for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
+    for (const TokenProbs& one : choice.settled_probs())
       write_token_probs(writer, one, model().tokenizer(), ProbsForm::raw);
     writer.end_array().member("refusal", nullptr).end_object();
   }

@@ -76,8 +76,7 @@ class OpenAiCompletion final : public Generation {
     writer.begin_object().key("choices").begin_array().begin_object();
     writer.member("text", text).member("index", choice.index);
     write_logprobs(writer, choice);
-    choice.probs.erase(choice.probs.begin(), choice.probs.begin() + static_cast<ptrdiff_t>(choice.n_settled_probs));
-    choice.n_settled_probs = 0;
+    choice.drop_settled_probs();
     if (ended != nullptr) {
       writer.member("finish_reason", finish_reason(choice));
     } else {
@@ -103,7 +102,7 @@ class OpenAiCompletion final : public Generation {
       writer.value(nullptr);
       return;
     }
-    const auto probs = std::span(choice.probs).first(choice.n_settled_probs);
+    const auto probs = choice.settled_probs();
     const auto text_of = [&](int32_t id) { return text::to_valid_utf8(token_bytes(model().tokenizer(), id)); };
     writer.begin_object().key("tokens").begin_array();
     for (const TokenProbs& one : probs) writer.value(text_of(one.chosen.id));

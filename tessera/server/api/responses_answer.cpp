@@ -182,7 +182,7 @@ class ResponseAnswer final : public ChatGeneration {
     const auto n = static_cast<ptrdiff_t>(choice.n_settled_probs);
     if (!has_logprobs_ || n == 0) return list;
     JsonWriter writer(list);
-    for (const TokenProbs& one : std::span(choice.probs).first(choice.n_settled_probs))
+    for (const TokenProbs& one : choice.settled_probs())
       write_token_probs(writer, one, model().tokenizer(), ProbsForm::raw);
     choice.probs.erase(choice.probs.begin(), choice.probs.begin() + n);
     choice.n_settled_probs = 0;

@@ -388,7 +388,6 @@ void Scheduler::publish_gauges() {
   const auto is_paused = [](const Slot& slot) { return slot.is_paused && !slot.is_idle(); };
   metrics_.n_busy_slots = static_cast<int64_t>(slots_->n_busy());
   metrics_.n_paused_slots = std::ranges::count_if(slots_->all(), is_paused);
-  metrics_.n_running = metrics_.n_busy_slots.load();
   metrics_.n_waiting = static_cast<int64_t>(queue_.size());
   metrics_.n_waiting_tokens = mailbox_.n_waiting_tokens();
   if (const auto groups = session_.cache().groups(); !groups.empty())

@@ -56,7 +56,7 @@ Server::~Server() {
 }
 
 Result<> Server::serve(LoadedModel loaded, ServedModelOptions options) {
-  TESSERA_ASSIGN(model_, ServedModel::create(std::move(loaded), std::move(options),
+  TESSERA_ASSIGN(model_, ServedModel::create(std::move(loaded), std::move(options), turns_,
                                              [http = http_.get()](size_t io_thread, std::function<void()> task) {
                                                http->post(io_thread, std::move(task));
                                              }));

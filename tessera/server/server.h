@@ -48,6 +48,7 @@ class Server {
  private:
   explicit Server(std::unique_ptr<Workers> workers) : workers_(std::move(workers)) {}
 
+  ComputeTurns turns_;
   LiveStreams streams_;
   std::unique_ptr<ServedModel> model_;
   std::unique_ptr<Workers> workers_;

@@ -120,7 +120,7 @@ class SchedulerTest : public ::testing::Test {
     if (setup.options.slot_context == 0) setup.options.slot_context = setup.n_ctx;
     setup.options.n_ubatch = setup.n_ubatch;
     ASSERT_OK_AND_ASSIGN(scheduler_,
-                         server::Scheduler::create(*session_, setup.options, *metrics_,
+                         server::Scheduler::create(*session_, setup.options, *metrics_, turns_,
                                                    [](size_t, const std::function<void()>& task) { task(); }));
   }
 
@@ -186,6 +186,7 @@ class SchedulerTest : public ::testing::Test {
   static inline std::shared_ptr<Engine> engine_;
   static inline std::string model_;  // of the engine
   std::unique_ptr<Session> session_;
+  server::ComputeTurns turns_;
   std::unique_ptr<server::ModelMetrics> metrics_;
   std::unique_ptr<server::Scheduler> scheduler_;
 };

@@ -37,7 +37,7 @@ ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
       sampling_vocab_(tessera::sampling_vocab(loaded_.engine)) {}
 
 Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, ServedModelOptions options,
-                                                         PostToIo post_to_io) {
+                                                         ComputeTurns& turns, PostToIo post_to_io) {
   const ModelInfo& info = loaded.engine->model().info();
   if (!info.has_logits)
     return fail(ErrorCode::unsupported, "{}: the model computes embeddings only, which the server does not offer yet",
@@ -51,7 +51,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, Ser
   model->read_facts();
   model->read_template();
   TESSERA_ASSIGN(model->scheduler_, Scheduler::create(*model->loaded_.session, model->options_.scheduler,
-                                                      model->metrics_, std::move(post_to_io)));
+                                                      model->metrics_, turns, std::move(post_to_io)));
   return model;
 }
 

@@ -34,9 +34,10 @@ struct ModelFacts {
 
 class ServedModel {
  public:
-  /// `loaded` has a session. Errors: unsupported (a model that generates no text); those of Scheduler::create().
+  /// `loaded` has a session. `turns` must outlive the model. Errors: unsupported (a model that generates no text);
+  /// those of Scheduler::create().
   static Result<std::unique_ptr<ServedModel>> create(LoadedModel loaded, ServedModelOptions options,
-                                                     PostToIo post_to_io);
+                                                     ComputeTurns& turns, PostToIo post_to_io);
 
   const Engine& engine() const { return *loaded_.engine; }
   std::shared_ptr<const Engine> shared_engine() const { return loaded_.engine; }

@@ -23,21 +23,22 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 }  // namespace
 
-Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io,
-                     std::unique_ptr<Slots> slots)
+Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
+                     PostToIo post_to_io, std::unique_ptr<Slots> slots)
     : session_(session),
       options_(options),
       metrics_(metrics),
+      turn_(turns),
       post_to_io_(std::move(post_to_io)),
       mailbox_(options.queue),
       slots_(std::move(slots)),
       forecast_(options.token_ms) {}
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const SchedulerOptions& options,
-                                                     ModelMetrics& metrics, PostToIo post_to_io) {
+                                                     ModelMetrics& metrics, ComputeTurns& turns, PostToIo post_to_io) {
   TESSERA_ASSIGN(auto slots, Slots::create(session, options.n_slots));
   std::unique_ptr<Scheduler> scheduler(
-      new Scheduler(session, options, metrics, std::move(post_to_io), std::move(slots)));
+      new Scheduler(session, options, metrics, turns, std::move(post_to_io), std::move(slots)));
   if (options.n_sampling_threads > 1) {
     TESSERA_ASSIGN(scheduler->sampling_threads_,
                    ThreadPool::create({.n_threads = options.n_sampling_threads, .poll = 0}));
@@ -146,18 +147,25 @@ void Scheduler::run() {
     flush_outboxes();
     publish_gauges();
   }
+  turn_.set_streaming(false);
+  turn_.release();
 }
 
+bool Scheduler::can_run() const {
+  return std::ranges::any_of(slots_->all(), [](const Slot& slot) { return slot.sequence && !slot.is_paused; });
+}
+
+// Sleeps until there is something to do, and waits for the turn to do it.
 void Scheduler::wait_for_mail() {
-  const auto can_run = [](const Slot& slot) { return slot.sequence && !slot.is_paused; };
   const bool has_sequences = slots_->n_busy() > 0 || !queue_.is_empty();
-  if (std::ranges::any_of(slots_->all(), can_run) || (has_sequences && ends_all_)) {
-    read_mail(mailbox_.take_now());
-    return;
+  if (!can_run() && !(has_sequences && ends_all_)) {
+    turn_.set_streaming(false);
+    turn_.release();
+    // With sequences, all of them wait for slow readers.
+    read_mail(mailbox_.take(has_sequences ? std::optional(Clock::now() + kPausedPoll) : std::nullopt));
   }
-  // All sequences wait for slow readers.
-  const bool looks_again = has_sequences;
-  read_mail(mailbox_.take(looks_again ? std::optional(Clock::now() + kPausedPoll) : std::nullopt));
+  turn_.take();
+  read_mail(mailbox_.take_now());
 }
 
 void Scheduler::read_mail(Mailbox::Mail mail) {

@@ -20,6 +20,7 @@
 #include "tessera/base/thread_pool.h"
 #include "tessera/engine/session.h"
 #include "tessera/server/metrics.h"
+#include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/mailbox.h"
 #include "tessera/server/run/slots.h"
@@ -54,10 +55,11 @@ using PostToIo = std::function<void(size_t io_thread, std::function<void()> task
 
 class Scheduler {
  public:
-  /// Starts the thread. Session, tokenizer and metrics must outlive the scheduler; the session is its own from now on.
+  /// Starts the thread, which computes in turns with others. Session, tokenizer, metrics and turns must outlive the
+  /// scheduler; the session is its own from now on.
   /// Errors: those of Slots::create() and ThreadPool::create(); out_of_memory (the system refuses a thread).
   static Result<std::unique_ptr<Scheduler>> create(Session& session, const SchedulerOptions& options,
-                                                   ModelMetrics& metrics, PostToIo post_to_io);
+                                                   ModelMetrics& metrics, ComputeTurns& turns, PostToIo post_to_io);
   /// Calls stop().
   ~Scheduler();
 
@@ -96,11 +98,12 @@ class Scheduler {
   };
   using Outbox = std::vector<std::pair<std::shared_ptr<Task>, TaskEvent>>;
 
-  Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, PostToIo post_to_io,
-            std::unique_ptr<Slots> slots);
+  Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
+            PostToIo post_to_io, std::unique_ptr<Slots> slots);
 
   // --- scheduler.cpp
   void run();
+  bool can_run() const;
   void wait_for_mail();
   void read_mail(Mailbox::Mail mail);
   void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
@@ -138,6 +141,7 @@ class Scheduler {
   Session& session_;
   const SchedulerOptions options_;
   ModelMetrics& metrics_;
+  ComputeTurns::Party turn_;
   PostToIo post_to_io_;
   Mailbox mailbox_;
   std::atomic<uint64_t> n_ids_{0};

@@ -35,6 +35,7 @@ bool Scheduler::plan_step() {
     work_.n_decoding += slot.n_pending();
     add_chunk({.slot = &slot, .n_tokens = slot.n_pending(), .is_of_prompt = false});
   }
+  turn_.set_streaming(work_.n_decoding > 0);
   plan_prefill(work_);
   return batch_.size() > 0;
 }
@@ -50,7 +51,7 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
     return std::tuple(slot->priority, queue_.counter(slot->sequence->task().spec().client), slot->arrival);
   });
   prompts.resize(std::min(prompts.size(), kMostPrompts));
-  const bool is_alone = decoding.n_decoding == 0;
+  const bool is_alone = decoding.n_decoding == 0 && !turn_.others_stream();
   int64_t n_most = is_alone && queue_.is_empty() ? options_.n_batch : options_.n_ubatch;
   // The blocks of windows are counted exactly for one micro-batch only.
   if (session_.needs_marks()) n_most = std::max(options_.n_ubatch - decoding.n_decoding, kChunkTokens);

@@ -4,12 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
+#include <optional>
 #include <thread>
 
-#include "tessera/app/bundled_model.h"
 #include "tessera/cli/console.h"
-#include "tessera/cli/serve_args.h"
+#include "tessera/cli/serve_models.h"
 
 namespace tessera::cli {
 
@@ -27,20 +26,30 @@ class ServeCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
+    for (Flag& flag : table.flags)  // they are given to each model of several
+      flag.set = [this, name = flag.name, set = std::move(flag.set)](std::string_view value) -> Result<> {
+        TESSERA_TRY(set(value));
+        given_.push_back({name, std::string(value)});
+        return {};
+      };
     return table;
   }
 
-  Result<> check() override { return args_.check(); }
+  Result<> check() override {
+    if (args_.has_many_models() && !args_.model.options.path.empty())
+      return fail(ErrorCode::invalid_argument, "--model: with --models-dir and --models-preset, requests name a model");
+    return args_.check();
+  }
 
   Result<> run(Context& process) override {
     for (const std::string& name : args_.ignored)
       if (!process.quiet) log(fmt::format("warning: {} has no effect", name));
     args_.server.api.build_info = build_info();
-    TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
+    TESSERA_ASSIGN(const auto models, ServeModels::create(args_, given_, process));
     TESSERA_ASSIGN(auto server, server::Server::start(args_.server));
-    if (!process.quiet)
+    if (!process.quiet && !args_.has_many_models())
       for (const std::string& address : server->addresses()) log("loading the model; listening on " + address);
-    TESSERA_TRY(load(model, *server, process));
+    TESSERA_TRY(open(*models, *server, process));
     if (!process.quiet)
       for (const std::string& address : server->addresses()) log("listening on " + address);
     std::signal(SIGHUP, on_hangup);
@@ -54,37 +63,19 @@ class ServeCommand final : public Command {
 
   static std::string build_info() { return fmt::format("b1-{}", TESSERA_VERSION); }
 
-  // Loads the model and gives it to the server, which answers GET /health meanwhile.
-  Result<> load(LoadedModel& model, server::Server& server, const Context& process) {
-    const bool is_bundled = args_.model.options.path.empty();
-    if (is_bundled && !process.quiet) log("no model given: using the bundled one; -m FILE selects another");
-    const int32_t n_slots = args_.slots_for(model.engine->files().n_tensor_bytes());
-    TESSERA_ASSIGN(args_.context.session, args_.session_options(model, n_slots));
-    TESSERA_TRY(load_session(model, args_.context, process));
-    if (!process.quiet) log_memory(model.session->allocated_memory());
-    server::ServedModelOptions options{.path = is_bundled ? std::string(kBundledModelName) : args_.model.options.path,
-                                       .aliases = args_.aliases,
-                                       .tags = args_.tags,
-                                       .scheduler = args_.scheduler_options(*model.session)};
-    TESSERA_ASSIGN(options.chat_template,
-                   args_.chat_template.source(&model.engine->files().metadata(), false, process));
-    if (!process.quiet)
-      log(fmt::format("{} slots, {} tokens each, {} in all; {} more in the prefix cache", n_slots,
-                      options.scheduler.slot_context, model.session->n_ctx(), model.session->options().n_cache_tokens));
-    return server.serve(std::move(model), std::move(options));
-  }
-
-  // In the form of llama-server's lines, which other programs read.
-  static void log_memory(const MemoryReport& report) {
-    constexpr double kMib = 1 << 20;
-    for (const MemoryPart& part : report.parts) {
-      std::string_view what = "model";
-      if (part.kind == MemoryPart::Kind::cache) what = "KV";
-      if (part.kind == MemoryPart::Kind::compute) what = "compute";
-      if (part.kind == MemoryPart::Kind::output) what = "output";
-      log(fmt::format("load: {} {} buffer size = {:.2f} MiB", part.buffer, what,
-                      static_cast<double>(part.bytes) / kMib));
-    }
+  // Loads the model if there is one only. The server answers GET /health meanwhile.
+  Result<> open(ServeModels& models, server::Server& server, const Context& process) {
+    std::optional<ProgressBar> bar;
+    if (!args_.has_many_models()) bar.emplace("loading", process.quiet);
+    TESSERA_TRY(server.serve(models, models.registry_options(), [&](float share) {
+      if (bar) bar->update(share);
+      return !process.interrupt.cancelled();
+    }));
+    bar.reset();
+    if (!args_.has_many_models() || process.quiet) return {};
+    TESSERA_ASSIGN(const std::vector<server::CatalogEntry> entries, models.list());
+    log(fmt::format("{} models; each is loaded when a request asks for it", entries.size()));
+    return {};
   }
 
   void wait(server::Server& server, const Context& process) {
@@ -114,6 +105,7 @@ class ServeCommand final : public Command {
   }
 
   ServeArgs args_;
+  std::vector<GivenFlag> given_;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tessera/cli/model_facts.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "tessera/cli/console.h"
@@ -8,31 +7,9 @@
 
 namespace tessera::cli {
 
-std::map<DType, FormatShare> shares_of_formats(const ModelFiles& files) {
-  std::map<DType, FormatShare> shares;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) {
-    FormatShare& share = shares[tensor.info.dtype];
-    ++share.n_tensors;
-    share.n_bytes += tensor.info.n_bytes;
-  }
-  return shares;
-}
-
-uint64_t count_parameters(const ModelFiles& files) {
-  uint64_t n = 0;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) n += static_cast<uint64_t>(tensor.info.shape.n_elements());
-  return n;
-}
-
 std::string model_name(const Engine& engine) {
   const ModelInfo& model = engine.model().info();
   return printable(model.name.empty() ? model.architecture : model.name);
-}
-
-std::string_view main_format(const ModelFiles& files) {
-  const std::map<DType, FormatShare> shares = shares_of_formats(files);
-  const auto largest = std::ranges::max_element(shares, {}, [](const auto& entry) { return entry.second.n_bytes; });
-  return largest == shares.end() ? "" : info(largest->first).name;
 }
 
 std::string_view purpose_of(MemoryPart::Kind kind) {

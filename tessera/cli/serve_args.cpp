@@ -92,15 +92,20 @@ Setter refuse(std::string_view reason) {
 }  // namespace
 
 void ServeArgs::add_to(FlagTable& table) {
-  model.add_to(table);
   add_network_flags(table);
-  add_slot_flags(table);
-  context.add_to(table);
+  add_catalog_flags(table);
+  add_model_flags(table);
   add_endpoint_flags(table);
   add_limit_flags(table);
+  add_peer_flags(table);
+}
+
+void ServeArgs::add_model_flags(FlagTable& table) {
+  model.add_to(table);
+  add_slot_flags(table);
+  context.add_to(table);
   chat_template.add_to(table);
   sampling.add_to(table);
-  add_peer_flags(table);
 }
 
 void ServeArgs::add_network_flags(FlagTable& table) {
@@ -124,6 +129,32 @@ void ServeArgs::add_network_flags(FlagTable& table) {
   table.rare("--cors-methods", "LIST", "methods that they may use", set_string(http.cors_methods));
   table.rare("--cors-headers", "LIST", "fields that they may send", set_string(http.cors_headers));
   table.rare("--threads-http", "N", "I/O threads", set_number(http.n_threads, 1, 64), "1; 2 with 8 CPUs or more");
+}
+
+void ServeArgs::add_catalog_flags(FlagTable& table) {
+  table.common("--models-dir", "DIR", "serve all models of a folder; each is loaded when a request asks for it",
+               set_string(catalog.directory));
+  table.rare("--models-preset", "FILE", "serve the models of an INI file, with flags for each",
+             set_string(catalog.presets));
+  table.rare("--models-max", "N", "models that are loaded at once", set_number(registry.max_loaded, 1, 1000));
+  table.rare("--no-models-autoload", "", "load models only by POST /models/load",
+             set_switch(registry.loads_on_demand, false));
+  table.common("--memory", "SIZE", "memory of all models and caches, e.g. 12G (2^30)",
+               [this](std::string_view text) -> Result<> {
+                 TESSERA_ASSIGN(memory_bytes, parse_bytes(text));
+                 return {};
+               });
+  const auto set_time = [](std::chrono::milliseconds& target) {
+    return Setter([&target](std::string_view text) -> Result<> {
+      TESSERA_ASSIGN(const int64_t seconds, parse_integer(text, -1, 10'000'000));
+      target = std::chrono::seconds(seconds);
+      return {};
+    });
+  };
+  table.rare("--keep-alive", "S", "seconds until an unused model is unloaded; -1: never", set_time(registry.keep_alive),
+             "-1; 5 minutes for requests of the Ollama API");
+  table.rare("--sleep-idle-seconds", "S", "seconds until an unused model is unloaded until the next request; -1: never",
+             set_time(registry.sleep_after), "-1");
 }
 
 void ServeArgs::add_slot_flags(FlagTable& table) {
@@ -263,16 +294,20 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
   session.n_outputs = slots;
   session.adapters = model.adapters;
   const Engine& engine = *model.engine;
-  if (cache_mib == 0 || !engine.model().info().has_logits) return session;
+  if (!engine.model().info().has_logits) return session;
   TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
-  if (planned->needs_marks()) session.n_cache_marks = kMarksPerSlot * slots;
+  if (planned->needs_marks() && cache_mib != 0) session.n_cache_marks = kMarksPerSlot * slots;
   TESSERA_ASSIGN(const MemoryReport report, Session::plan(engine, session));
+  const uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
+  if (memory_bytes > 0 && used > memory_bytes)
+    return fail(ErrorCode::out_of_memory, "the plan needs {} bytes, --memory is {}; a smaller -c needs less", used,
+                memory_bytes);
   TESSERA_ASSIGN(const uint64_t token_bytes, bytes_of_token(planned->cache()));
-  if (token_bytes == 0) return session;
-  const uint64_t free_bytes = engine.device().memory().free_bytes;
-  const uint64_t used = report.bytes_of(engine.device().name());
+  if (cache_mib == 0 || token_bytes == 0) return session;
+  const uint64_t free_bytes = memory_bytes > 0 ? memory_bytes : engine.device().memory().free_bytes;
   const uint64_t left = free_bytes > used ? free_bytes - used : 0;  // a context that is shortened to fit leaves none
-  uint64_t bytes = std::min({kMostCacheBytes, left / 2, kMostCacheTokens * token_bytes});
+  const uint64_t share = left / 2 / (has_many_models() ? registry.max_loaded : 1);
+  uint64_t bytes = std::min({kMostCacheBytes, share, kMostCacheTokens * token_bytes});
   if (cache_mib == -1) bytes = left;
   if (cache_mib > 0) bytes = static_cast<uint64_t>(cache_mib) << 20;
   session.n_cache_tokens =

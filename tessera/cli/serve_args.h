@@ -27,15 +27,23 @@ struct ServeArgs {
   std::vector<std::string> stop;  // -r
   int64_t cache_mib = -2;  // of the prefix cache beyond the context; -1: all that is left, -2: see session_options()
   int64_t drain_s = 10;
+  server::CatalogPaths catalog;      // of several models
+  server::RegistryOptions registry;  // without the limit of memory
+  uint64_t memory_bytes = 0;         // of models and caches; 0: what is free
   std::vector<std::string> ignored;  // flags of llama-server without effect here
 
   void add_to(FlagTable& table);
+  /// The flags of one model, which presets may set.
+  void add_model_flags(FlagTable& table);
   Result<> check();
 
+  /// Whether models are loaded when requests ask for them.
+  bool has_many_models() const { return !catalog.directory.empty() || !catalog.presets.empty(); }
   /// The number of slots for a model with weights of these bytes.
   int32_t slots_for(size_t weight_bytes) const;
   /// The options of the model's session, with room for the prefix cache: as --cache-ram says, by default the least of
-  /// 8 GiB, 2^20 tokens and half of the memory that the plan leaves free. Errors: those of Session::plan().
+  /// 8 GiB, 2^20 tokens and half of the memory that the plan leaves free, divided by --models-max with several models.
+  /// Errors: those of Session::plan(); out_of_memory (the plan exceeds --memory).
   Result<SessionOptions> session_options(const LoadedModel& model, int32_t slots) const;
   /// The options of the scheduler for a session. token_ms: the time of a token, guessed.
   server::SchedulerOptions scheduler_options(const Session& session) const;
@@ -45,6 +53,7 @@ struct ServeArgs {
   void add_limit_flags(FlagTable& table);
   void add_endpoint_flags(FlagTable& table);
   void add_slot_flags(FlagTable& table);
+  void add_catalog_flags(FlagTable& table);
   void add_peer_flags(FlagTable& table);
 };
 

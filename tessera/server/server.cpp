@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tessera/server/api/anthropic_routes.h"
+#include "tessera/server/api/model_routes.h"
 #include "tessera/server/api/native_routes.h"
 #include "tessera/server/api/ollama_routes.h"
 #include "tessera/server/api/openai_routes.h"
@@ -27,10 +28,17 @@ Handler root_handler(const ApiContext& context) {
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TESSERA_ASSIGN(auto workers, Workers::create(options.n_workers));
   std::unique_ptr<Server> server(new Server(std::move(workers)));
-  server->context_ = std::make_unique<ApiContext>(std::move(options.api), *server->workers_, server->streams_);
+  server->models_ =
+      std::make_unique<ModelRegistry>([self = server.get()](size_t io_thread, std::function<void()> task) {
+        self->http_->post(io_thread, std::move(task));
+      });
+  server->models_->on_change([self = server.get()](const ModelView& view) { self->model_events_.send(view); });
+  server->context_ =
+      std::make_unique<ApiContext>(std::move(options.api), *server->models_, *server->workers_, server->streams_);
   ApiContext& context = *server->context_;
   Router router;
   add_native_routes(router, context);
+  add_model_routes(router, context, server->model_events_);
   add_openai_routes(router, context);
   add_anthropic_routes(router, context);
   add_responses_routes(router, context);
@@ -45,35 +53,26 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   return server;
 }
 
-// Workers submit to the scheduler, the scheduler posts to the I/O threads, and all of them use the model.
+// The loader posts to the workers, they submit to the schedulers, and the schedulers post to the I/O threads.
 Server::~Server() {
   if (!http_) return;
   drain();
   end_requests();
+  models_->stop_loading();
   workers_.reset();
-  if (model_) model_->scheduler().stop();
+  models_->stop();
   http_.reset();
-}
-
-Result<> Server::serve(LoadedModel loaded, ServedModelOptions options) {
-  TESSERA_ASSIGN(model_, ServedModel::create(std::move(loaded), std::move(options), turns_,
-                                             [http = http_.get()](size_t io_thread, std::function<void()> task) {
-                                               http->post(io_thread, std::move(task));
-                                             }));
-  context_->set_model(model_.get());
-  return {};
 }
 
 void Server::drain() {
   context_->set_draining();
+  model_events_.close();
   if (http_) http_->drain();
-  if (model_) model_->scheduler().drain();
+  models_->drain();
 }
 
-bool Server::is_idle() const { return http_->is_idle() && (!model_ || model_->scheduler().is_idle()); }
+bool Server::is_idle() const { return http_->is_idle() && models_->is_idle(); }
 
-void Server::end_requests() {
-  if (model_) model_->scheduler().stop_all();
-}
+void Server::end_requests() { models_->end_requests(); }
 
 }  // namespace tessera::server

@@ -1,15 +1,17 @@
-// The server: HTTP, workers and one model. `tessera serve` starts it, loads the model while it already answers
-// GET /health, and drains it at the end.
+// The server: HTTP, workers and models. `tessera serve` starts it, loads the model while it already answers GET
+// /health, and drains it at the end.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/server/api/context.h"
 #include "tessera/server/api/live_streams.h"
+#include "tessera/server/api/model_events.h"
 #include "tessera/server/http/http_server.h"
-#include "tessera/server/models/served_model.h"
+#include "tessera/server/models/model_registry.h"
 #include "tessera/server/workers.h"
 
 namespace tessera::server {
@@ -28,15 +30,24 @@ class Server {
   /// Ends all requests.
   ~Server();
 
-  /// Serves a model. `loaded` has a session. Errors: those of ServedModel::create().
-  Result<> serve(LoadedModel loaded, ServedModelOptions options);
+  /// Serves one model. `loaded` has a session. Errors: those of ModelRegistry::serve().
+  Result<> serve(LoadedModel loaded, ServedModelOptions options) {
+    return models_->serve(std::move(loaded), std::move(options));
+  }
+  /// Serves the models of a source, which must outlive the server. Errors: those of ModelRegistry::open().
+  Result<> serve(ModelSource& source, const RegistryOptions& options, const LoadProgress& progress) {
+    return models_->open(source, options, progress);
+  }
 
   std::vector<std::string> addresses() const { return http_->addresses(); }
   uint16_t port() const { return http_->port(); }
   /// Reads keys and certificates again.
   Result<> reload() { return http_->reload(); }
-  /// Work that is due about every second: comments in silent streams.
-  void tick() { streams_.tick(); }
+  /// Work that is due about every second: comments in silent streams, unused models.
+  void tick() {
+    streams_.tick();
+    models_->tick();
+  }
 
   /// Takes no more requests, and ends those that wait. Running ones go on.
   void drain();
@@ -48,9 +59,9 @@ class Server {
  private:
   explicit Server(std::unique_ptr<Workers> workers) : workers_(std::move(workers)) {}
 
-  ComputeTurns turns_;
   LiveStreams streams_;
-  std::unique_ptr<ServedModel> model_;
+  ModelEvents model_events_{streams_};
+  std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<ApiContext> context_;
   std::unique_ptr<HttpServer> http_;

@@ -27,8 +27,8 @@ constexpr int32_t kDefaultMaxTokens = 4096;
 constexpr int32_t kPingSeconds = 15;
 
 // The API's own default is 1. A temperature that the server's flags set stays.
-GenerationFields message_defaults(const ApiContext& context) {
-  GenerationFields defaults = context.options().defaults;
+GenerationFields message_defaults(const ApiContext& context, const ServedModel& model) {
+  GenerationFields defaults = context.defaults_of(model);
   if (defaults.sampling.temp == sample::SamplerParams().temp) defaults.sampling.temp = 1;
   if (defaults.sse_ping_interval_s == GenerationFields().sse_ping_interval_s)
     defaults.sse_ping_interval_s = kPingSeconds;
@@ -149,7 +149,7 @@ FieldResult<ReadChatCall> read_anthropic_call(ApiContext& context, ServedModel& 
                                               const Client& client) {
   auto reader = FieldReader::create(body);
   if (!reader) return forward_error(reader);
-  const GenerationFields defaults = message_defaults(context);
+  const GenerationFields defaults = message_defaults(context, model);
   const GenerationLimits limits = generation_limits(context, model, client);
   auto read = read_generation_fields(body, defaults, limits, kMessageFields);
   if (!read) return forward_error(read);

@@ -4,33 +4,93 @@
 #include <utility>
 
 #include "tessera/server/json/error_body.h"
+#include "tessera/server/json/reader.h"
+#include "tessera/server/json/top_level.h"
 
 namespace tessera::server {
+
+namespace {
+
+// Runs a part on the present thread, a worker.
+void run_part(const FreePart& part, const std::shared_ptr<Exchange>& exchange) {
+  try {
+    if (auto done = part(exchange); !done) answer_error(*exchange, done.error());
+  } catch (const std::bad_alloc&) {
+    answer_error(
+        *exchange,
+        {.status = 503, .type = "unavailable_error", .message = "The server is out of memory", .retry_after_s = 1});
+  }
+}
+
+// Answers 503 while the server starts or ends. Returns whether it did.
+bool refuses_now(ApiContext& context, Exchange& exchange) {
+  const bool is_ready = context.models().is_ready();
+  if (is_ready && !context.is_draining()) return false;
+  answer_error(exchange, {.status = 503,
+                          .type = "unavailable_error",
+                          .message = is_ready ? "The server is shutting down" : "Loading model",
+                          .retry_after_s = 1});
+  return true;
+}
+
+// The name of the model that a request wants, "" for none.
+FieldResult<std::string> wanted_model(ApiContext& context, const HttpRequest& request) {
+  if (context.models().options().is_single) return std::string();
+  if (const auto name = request.query_value("model")) return std::string(*name);
+  if (request.body.empty()) return std::string();
+  auto name = find_top_level_text(request.body, "model");
+  const bool is_ollama = request.path.starts_with("/api/");
+  if (!name && is_ollama) name = find_top_level_text(request.body, "name");
+  if (name) return std::move(*name);
+  // A body that is no JSON is refused as such.
+  TESSERA_READ(read_json(request.body));
+  return std::string();
+}
+
+FieldResult<> run_with_model(ApiContext& context, const WorkerPart& part, const std::shared_ptr<Exchange>& exchange) {
+  const HttpRequest& request = exchange->request();
+  auto name = wanted_model(context, request);
+  if (!name) return forward_error(name);
+  if (request.method != "POST") {
+    auto lease = context.models().find_loaded(*name);
+    if (!lease) return forward_error(lease);
+    exchange->hold(*lease);
+    return part(**lease, exchange);
+  }
+  const auto ready = [&context, part, exchange](FieldResult<ModelRegistry::Lease> lease) {
+    if (!lease) return answer_error(*exchange, lease.error());
+    exchange->hold(*lease);
+    context.workers().post([&model = **lease, part, exchange] {
+      run_part([&](const auto& same) { return part(model, same); }, exchange);
+    });
+  };
+  const bool may_load = request.query_value("autoload").value_or("true") != "false";
+  auto lease = context.models().acquire(*name, may_load,
+                                        {.is_gone = [exchange] { return exchange->is_gone(); }, .ready = ready});
+  if (!lease) return forward_error(lease);
+  if (*lease == nullptr) return {};  // it is being loaded
+  exchange->hold(*lease);
+  return part(**lease, exchange);
+}
+
+}  // namespace
 
 void answer_error(Exchange& exchange, const FieldError& error) {
   exchange.answer(error_answer(error, exchange.request().path, exchange.request().id));
 }
 
-Handler on_worker(ApiContext& context, WorkerPart part) {
+Handler on_worker_without_model(ApiContext& context, FreePart part) {
   return [&context, part = std::move(part)](std::shared_ptr<Exchange> exchange) {
-    ServedModel* model = context.model();
-    if (model == nullptr || context.is_draining()) {
-      answer_error(*exchange, {.status = 503,
-                               .type = "unavailable_error",
-                               .message = model == nullptr ? "Loading model" : "The server is shutting down",
-                               .retry_after_s = 1});
-      return;
-    }
-    context.workers().post([model, part, exchange = std::move(exchange)] {
-      try {
-        if (auto done = part(*model, exchange); !done) answer_error(*exchange, done.error());
-      } catch (const std::bad_alloc&) {
-        answer_error(
-            *exchange,
-            {.status = 503, .type = "unavailable_error", .message = "The server is out of memory", .retry_after_s = 1});
-      }
-    });
+    if (refuses_now(context, *exchange)) return;
+    context.workers().post([part, exchange = std::move(exchange)] { run_part(part, exchange); });
   };
+}
+
+Handler on_worker(ApiContext& context, WorkerPart part) {
+  return on_worker_without_model(context,
+                                 [&context, part = std::move(part)](const std::shared_ptr<Exchange>& exchange) {
+                                   return run_with_model(context, part, exchange);
+                                 });
 }
 
 }  // namespace tessera::server

@@ -1,4 +1,4 @@
-// State that the routes share: the model, the workers and the settings of the server. Also the way from an I/O thread
+// State that the routes share: the models, the workers and the settings of the server. Also the way from an I/O thread
 // to a worker and back.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "tessera/server/json/field_error.h"
 #include "tessera/server/json/generation_fields.h"
 #include "tessera/server/metrics.h"
-#include "tessera/server/models/served_model.h"
+#include "tessera/server/models/model_registry.h"
 #include "tessera/server/workers.h"
 
 namespace tessera::server {
@@ -31,35 +31,41 @@ struct ApiOptions {
 
 class ApiContext {
  public:
-  ApiContext(ApiOptions options, Workers& workers, LiveStreams& streams)
-      : options_(std::move(options)), workers_(workers), streams_(streams) {}
+  ApiContext(ApiOptions options, ModelRegistry& models, Workers& workers, LiveStreams& streams)
+      : options_(std::move(options)), models_(models), workers_(workers), streams_(streams) {}
 
   const ApiOptions& options() const { return options_; }
+  ModelRegistry& models() { return models_; }
   Workers& workers() { return workers_; }
   LiveStreams& streams() { return streams_; }
   RequestCounts& request_counts() { return request_counts_; }
 
-  /// The model, or null while it is being loaded.
-  ServedModel* model() const { return model_.load(std::memory_order_acquire); }
-  /// The model must outlive all requests.
-  void set_model(ServedModel* model) { model_.store(model, std::memory_order_release); }
+  /// The values of fields that a request does not give.
+  const GenerationFields& defaults_of(const ServedModel& model) const {
+    return model.options().defaults ? *model.options().defaults : options_.defaults;
+  }
   bool is_draining() const { return is_draining_.load(std::memory_order_acquire); }
   void set_draining() { is_draining_.store(true, std::memory_order_release); }
 
  private:
   ApiOptions options_;
+  ModelRegistry& models_;
   Workers& workers_;
   LiveStreams& streams_;
   RequestCounts request_counts_;
-  std::atomic<ServedModel*> model_{nullptr};
   std::atomic<bool> is_draining_{false};
 };
 
 /// The part of a handler that needs a worker. It answers the exchange, or returns an error, which is then the answer.
 using WorkerPart = std::function<FieldResult<>(ServedModel& model, const std::shared_ptr<Exchange>& exchange)>;
+using FreePart = std::function<FieldResult<>(const std::shared_ptr<Exchange>& exchange)>;
 
-/// A handler that runs `part` on a worker. While there is no model it answers 503 "Loading model".
+/// A handler that runs `part` on a worker, with the model that the request names: in its query, else in its body. The
+/// model of a POST is loaded if it is not. The exchange keeps it loaded. While the server starts or ends, the answer is
+/// 503.
 Handler on_worker(ApiContext& context, WorkerPart part);
+/// The same for a part that needs no model, or all.
+Handler on_worker_without_model(ApiContext& context, FreePart part);
 
 /// Answers with an error in the dialect of the request's path.
 void answer_error(Exchange& exchange, const FieldError& error);

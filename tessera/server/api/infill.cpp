@@ -118,7 +118,7 @@ FieldResult<> start_infill(ApiContext& context, ServedModel& model, const std::s
                                                  "for prefix, suffix and middle"});
   constexpr std::string_view kOwn[] = {"prompt", "input_prefix", "input_suffix", "input_extra"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
-  auto read = read_generation_fields(*body, context.options().defaults, limits, kOwn);
+  auto read = read_generation_fields(*body, context.defaults_of(model), limits, kOwn);
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);
   if (!reader) return forward_error(reader);

@@ -174,7 +174,7 @@ FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
   if (!body) return forward_error(body);
   constexpr std::string_view kOwn[] = {"prompt"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
-  auto read = read_generation_fields(*body, context.options().defaults, limits, kOwn);
+  auto read = read_generation_fields(*body, context.defaults_of(model), limits, kOwn);
   if (!read) return forward_error(read);
   const auto prompt = body->find("prompt");
   if (prompt == body->end() || prompt->is_null())

@@ -1,11 +1,9 @@
 #include "tessera/server/api/native_routes.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -33,12 +31,11 @@ FieldError not_supported(std::string_view endpoint, std::string_view flag) {
 // --- health
 
 void answer_health(ApiContext& context, Exchange& exchange) {
-  ServedModel* model = context.model();
-  std::string_view problem;
-  if (model == nullptr) problem = "Loading model";
-  if (context.is_draining()) problem = "draining";
   constexpr double kStalledMs = 30'000;
-  if (problem.empty() && model->scheduler().overdue_ms() > kStalledMs) problem = "stalled";
+  std::string_view problem;
+  if (!context.models().is_ready()) problem = "Loading model";
+  if (context.is_draining()) problem = "draining";
+  if (problem.empty() && context.models().overdue_ms() > kStalledMs) problem = "stalled";
   if (problem.empty()) return exchange.answer({.body = R"({"status":"ok"})"});
   answer_error(exchange, {.status = 503, .type = "unavailable_error", .message = std::string(problem)});
 }
@@ -142,13 +139,31 @@ void write_capabilities(JsonWriter& writer, const text::ChatCapabilities& capabi
   writer.end_object();
 }
 
+// The answer of a server with several models to a request that names none.
+void answer_router_props(ApiContext& context, Exchange& exchange) {
+  const ApiOptions& options = context.options();
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().member("role", "router").member("max_instances", context.models().options().max_loaded);
+  writer.member("models_autoload", context.models().options().loads_on_demand);
+  writer.member("model_alias", "tessera").member("model_path", "none");
+  writer.key("default_generation_settings").begin_object().key("params");
+  write_generation_settings(writer, options.defaults, {}, SettingsPlace::slot);
+  writer.member("n_ctx", 0).end_object();
+  writer.member("endpoint_slots", options.has_slots).member("endpoint_props", options.has_props);
+  writer.member("endpoint_metrics", options.has_metrics).member("ui", options.has_page);
+  writer.key("ui_settings").begin_object().end_object();
+  writer.member("build_info", options.build_info).member("cors_proxy_enabled", false).end_object();
+  exchange.answer({.body = std::move(answer)});
+}
+
 FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& exchange) {
   const ModelFacts& facts = model.facts();
   const ApiOptions& options = context.options();
   std::string answer;
   JsonWriter writer(answer);
   writer.begin_object().key("default_generation_settings").begin_object().key("params");
-  write_generation_settings(writer, options.defaults, {}, SettingsPlace::slot);
+  write_generation_settings(writer, context.defaults_of(model), {}, SettingsPlace::slot);
   writer.member("n_ctx", model.slot_context()).end_object();
   writer.member("total_slots", model.options().scheduler.n_slots);
   writer.member("model_alias", facts.id).member("model_ftype", facts.format).member("model_path", facts.path);
@@ -167,64 +182,6 @@ FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& ex
   writer.member("bos_token", facts.bos).member("eos_token", facts.eos);
   writer.member("build_info", options.build_info).member("is_sleeping", false);
   writer.member("cors_proxy_enabled", false).end_object();
-  exchange.answer({.body = std::move(answer)});
-  return {};
-}
-
-// --- models
-
-void write_model(JsonWriter& writer, const ServedModel& model) {
-  const ModelFacts& facts = model.facts();
-  writer.begin_object().member("id", facts.id);
-  writer.key("aliases").begin_array();
-  for (const std::string& alias : model.options().aliases) writer.value(alias);
-  writer.end_array().key("tags").begin_array();
-  for (const std::string& tag : model.options().tags) writer.value(tag);
-  writer.end_array().member("object", "model").member("created", facts.created_s).member("owned_by", "llamacpp");
-  writer.key("meta").begin_object();
-  writer.member("vocab_type", facts.vocab_type).member("n_vocab", facts.n_vocab);
-  writer.member("n_ctx", model.slot_context()).member("n_ctx_train", facts.n_ctx_train);
-  writer.member("n_embd", facts.n_embd).member("n_params", facts.n_parameters).member("size", facts.n_bytes);
-  writer.member("ftype", facts.format).end_object().end_object();
-}
-
-void write_anthropic_model(JsonWriter& writer, const ServedModel& model) {
-  const ModelFacts& facts = model.facts();
-  const std::chrono::sys_seconds created(std::chrono::seconds(facts.created_s));
-  writer.begin_object().member("type", "model").member("id", facts.id).member("display_name", facts.id);
-  writer.member("created_at", fmt::format("{:%FT%TZ}", created)).end_object();
-}
-
-// Clients of the Anthropic API send its version.
-bool is_anthropic(const Exchange& exchange) { return exchange.request().field("anthropic-version").has_value(); }
-
-FieldResult<> answer_models(ServedModel& model, Exchange& exchange) {
-  const std::string& id = model.facts().id;
-  std::string answer;
-  JsonWriter writer(answer);
-  if (is_anthropic(exchange)) {
-    write_anthropic_model(writer.begin_object().key("data").begin_array(), model);
-    writer.end_array().member("has_more", false).member("first_id", id).member("last_id", id).end_object();
-  } else {
-    writer.begin_object().key("models").begin_array().begin_object();
-    writer.member("name", id).member("model", id).end_object().end_array();
-    write_model(writer.member("object", "list").key("data").begin_array(), model);
-    writer.end_array().end_object();
-  }
-  exchange.answer({.body = std::move(answer)});
-  return {};
-}
-
-FieldResult<> answer_model(ServedModel& model, Exchange& exchange) {
-  const std::string& id = exchange.request().path_segments.front();
-  const auto& aliases = model.options().aliases;
-  if (id != model.facts().id && std::ranges::find(aliases, id) == aliases.end())
-    return std::unexpected(FieldError{.status = 404,
-                                      .type = "not_found_error",
-                                      .message = fmt::format("model '{}' not found", text::quote_text(id))});
-  std::string answer;
-  JsonWriter writer(answer);
-  is_anthropic(exchange) ? write_anthropic_model(writer, model) : write_model(writer, model);
   exchange.answer({.body = std::move(answer)});
   return {};
 }
@@ -300,6 +257,16 @@ FieldResult<> answer_metrics(ApiContext& context, ServedModel& model, Exchange& 
   return {};
 }
 
+Handler props_handler(ApiContext& context) {
+  return [&context, of_model = on_worker(context, [&context](ServedModel& model, const auto& exchange) {
+                      return answer_props(context, model, *exchange);
+                    })](std::shared_ptr<Exchange> exchange) {
+    const bool has_name = exchange->request().query_value("model").has_value();
+    if (!context.models().is_ready() || context.models().options().is_single || has_name) return of_model(exchange);
+    answer_router_props(context, *exchange);
+  };
+}
+
 }  // namespace
 
 void add_native_routes(Router& router, ApiContext& context) {
@@ -324,16 +291,12 @@ void add_native_routes(Router& router, ApiContext& context) {
     post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
   for (const char* path : {"/detokenize", "/v1/detokenize"})
     post(path, [](ServedModel& model, const auto& exchange) { return answer_detokenize(model, *exchange); });
-  get("/props",
-      [&context](ServedModel& model, const auto& exchange) { return answer_props(context, model, *exchange); });
+  router.add({.method = "GET", .path = "/props", .handler = props_handler(context)});
   post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_props) return std::unexpected(not_supported("changing global properties", "--props"));
     exchange->answer({.body = R"({"success":true})"});
     return {};
   });
-  for (const char* path : {"/models", "/v1/models"})
-    get(path, [](ServedModel& model, const auto& exchange) { return answer_models(model, *exchange); });
-  get("/v1/models/{}", [](ServedModel& model, const auto& exchange) { return answer_model(model, *exchange); });
   get("/slots", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_slots) return std::unexpected(not_supported("slots", "--slots"));
     return answer_slots(model, exchange);

@@ -169,7 +169,7 @@ std::string_view load_reason(const OllamaFields& common) {
 
 }  // namespace
 
-FieldResult<> start_ollama_generate(ApiContext& context, OllamaState& state, ServedModel& model,
+FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model,
                                     const std::shared_ptr<Exchange>& exchange) {
   const Clock::time_point received = Clock::now();
   auto body = read_json(exchange->take_body());
@@ -181,7 +181,7 @@ FieldResult<> start_ollama_generate(ApiContext& context, OllamaState& state, Ser
   auto fields = read_generate_fields(model, *reader);
   if (!fields) return forward_error(fields);
   OllamaHead head{.model = common->model, .received = received};
-  state.note_use(common->keep_alive);
+  note_ollama_use(context, model, common->keep_alive);
   if (fields->prompt.empty() && fields->suffix.empty()) {
     answer_ollama_load(*exchange, OllamaForm::generate, head, load_reason(*common), common->generation.stream);
     return {};
@@ -194,8 +194,7 @@ FieldResult<> start_ollama_generate(ApiContext& context, OllamaState& state, Ser
                      std::move(fields->context), std::move(head));
 }
 
-FieldResult<> start_ollama_chat(ApiContext& context, OllamaState& state, ServedModel& model,
-                                const std::shared_ptr<Exchange>& exchange) {
+FieldResult<> start_ollama_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
   const Clock::time_point received = Clock::now();
   auto body = read_json(exchange->take_body());
   if (!body) return forward_error(body);
@@ -206,7 +205,7 @@ FieldResult<> start_ollama_chat(ApiContext& context, OllamaState& state, ServedM
   OllamaHead head{.model = common->model, .received = received};
   const auto messages = reader->list("messages");
   if (!messages) return std::unexpected(messages.error());
-  state.note_use(common->keep_alive);
+  note_ollama_use(context, model, common->keep_alive);
   if (*messages == nullptr || (*messages)->empty()) {
     answer_ollama_load(*exchange, OllamaForm::chat, head, load_reason(*common), common->generation.stream);
     return {};

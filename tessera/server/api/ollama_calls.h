@@ -7,9 +7,7 @@
 namespace tessera::server {
 
 // These read the request and start the generation. They run on workers.
-FieldResult<> start_ollama_generate(ApiContext& context, OllamaState& state, ServedModel& model,
-                                    const std::shared_ptr<Exchange>& exchange);
-FieldResult<> start_ollama_chat(ApiContext& context, OllamaState& state, ServedModel& model,
-                                const std::shared_ptr<Exchange>& exchange);
+FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange);
+FieldResult<> start_ollama_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace tessera::server

@@ -28,8 +28,8 @@ constexpr std::string_view kOllamaOptions[] = {
 
 constexpr int64_t kMostTopLogprobs = 20;
 
-GenerationFields ollama_defaults(const ApiContext& context) {
-  GenerationFields defaults = context.options().defaults;
+GenerationFields ollama_defaults(const ApiContext& context, const ServedModel& model) {
+  GenerationFields defaults = context.defaults_of(model);
   defaults.stream = true;
   defaults.sampling.top_p = 0.9f;
   defaults.sampling.min_p = 0;
@@ -69,7 +69,7 @@ FieldResult<> read_options(const ApiContext& context, const ServedModel& model, 
     if (!fields.ignored.empty() && !read->ignored.empty()) fields.ignored += ", ";
     fields.ignored += read->ignored;
   }
-  return read_own_options(**options, context.options().defaults, fields);
+  return read_own_options(**options, context.defaults_of(model), fields);
 }
 
 FieldResult<> read_format(const FieldReader& reader, OllamaFields& fields) {
@@ -132,7 +132,7 @@ FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& m
   if (!name) return std::unexpected(name.error());
   fields.model = shown_ollama_name(model, name->value_or(""));
   fields.n_ctx = model.slot_context();
-  const GenerationFields defaults = ollama_defaults(context);
+  const GenerationFields defaults = ollama_defaults(context, model);
   auto read = read_generation_fields(body, defaults, generation_limits(context, model, client), kOllamaBody);
   if (!read) return forward_error(read);
   fields.generation = std::move(read->fields);

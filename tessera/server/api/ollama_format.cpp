@@ -6,22 +6,14 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tessera/server/api/token_probs.h"
+#include "tessera/server/models/catalog.h"
 
 namespace tessera::server {
 
 namespace {
-
-constexpr std::string_view kLatest = ":latest", kFileEnding = ".gguf";
-
-std::string_view bare_name(std::string_view name) {
-  if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
-  if (name.ends_with(kFileEnding)) name.remove_suffix(kFileEnding.size());
-  return name;
-}
 
 struct DurationUnit {
   std::string_view name;
@@ -56,20 +48,17 @@ int64_t whole_ns(double ms) { return std::max<int64_t>(1, std::llround(ms * 1e6)
 
 }  // namespace
 
-std::string ollama_name(const ServedModel& model) {
-  const std::string_view id = bare_name(model.facts().id);
-  return id.contains(':') ? std::string(id) : fmt::format("{}{}", id, kLatest);
+std::string ollama_name(std::string_view name) {
+  const std::string_view bare = bare_model_name(name);
+  return bare.contains(':') ? std::string(bare) : fmt::format("{}:latest", bare);
 }
 
 bool is_ollama_name(const ServedModel& model, std::string_view name) {
-  const std::string_view wanted = bare_name(name);
-  const auto is_wanted = [&](const std::string& own) { return bare_name(own) == wanted; };
-  const std::string file = std::filesystem::path(model.facts().path).filename().string();
-  return is_wanted(model.facts().id) || is_wanted(file) || std::ranges::any_of(model.options().aliases, is_wanted);
+  return is_name_of({.name = model.facts().id, .path = model.facts().path, .aliases = model.options().aliases}, name);
 }
 
 std::string shown_ollama_name(const ServedModel& model, std::string_view name) {
-  return is_ollama_name(model, name) ? std::string(name) : ollama_name(model);
+  return is_ollama_name(model, name) ? std::string(name) : ollama_name(model.facts().id);
 }
 
 std::string rfc3339(std::chrono::system_clock::time_point time) {

@@ -17,8 +17,8 @@
 
 namespace tessera::server {
 
-/// The name under which the routes list the model.
-std::string ollama_name(const ServedModel& model);
+/// The name of a model as the routes list it: "NAME:latest", or as it is if it has a tag.
+std::string ollama_name(std::string_view name);
 /// Whether a client's name is one of the model's.
 bool is_ollama_name(const ServedModel& model, std::string_view name);
 /// The name in answers: that of the client if it is one of the model's, else the model's own.

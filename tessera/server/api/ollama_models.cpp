@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "tessera/gguf/keys.h"
-#include "tessera/gguf/split.h"
+#include "tessera/gguf/weight_facts.h"
 #include "tessera/server/api/infill.h"
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
@@ -28,18 +28,20 @@ using SystemTime = std::chrono::system_clock::time_point;
 // Clients compute with the time and show it: it is as far away as that of Ollama.
 SystemTime far_future() { return SystemTime(std::chrono::hours(24 * 365 * 290)); }
 
-SystemTime modified_at(const ServedModel& model) {
+// The time of the file. The bundled model has none: that of its loading.
+SystemTime modified_at(const std::string& path, const ServedModel* loaded) {
   std::error_code error;
-  const auto time = std::filesystem::last_write_time(model.facts().path, error);
-  if (error) return SystemTime(std::chrono::seconds(model.facts().created_s));
+  const auto time = std::filesystem::last_write_time(path, error);
+  if (error) return SystemTime(std::chrono::seconds(loaded != nullptr ? loaded->facts().created_s : 0));
   return std::chrono::time_point_cast<SystemTime::duration>(std::chrono::file_clock::to_sys(time));
 }
 
-uint64_t size_of(const ServedModel& model) {
+uint64_t size_of(const ModelFiles& files) {
+  uint64_t n_bytes = 0;
+  for (const auto& [format, share] : shares_of_formats(files)) n_bytes += share.n_bytes;
   std::error_code error;
-  const auto n_bytes = std::filesystem::file_size(model.facts().path, error);
-  const bool is_whole = !error && model.engine().files().files().size() == 1;
-  return is_whole ? n_bytes : model.facts().n_bytes;
+  const auto n_file_bytes = std::filesystem::file_size(files.name(), error);
+  return !error && files.files().size() == 1 ? n_file_bytes : n_bytes;
 }
 
 // 3200000000: "3.2B".
@@ -59,19 +61,18 @@ std::string upper_case(std::string text) {
   return text;
 }
 
-void write_details(JsonWriter& writer, const ServedModel& model) {
-  const std::string& family = model.engine().model().info().architecture;
-  writer.key("details").begin_object().member("parent_model", "").member("format", "gguf").member("family", family);
-  writer.key("families").begin_array().value(family).end_array();
-  writer.member("parameter_size", short_number(model.facts().n_parameters));
-  writer.member("quantization_level", upper_case(model.facts().format)).end_object();
+void write_details(JsonWriter& writer, const OllamaFacts& facts) {
+  writer.key("details").begin_object().member("parent_model", "").member("format", "gguf");
+  writer.member("family", facts.family).key("families").begin_array().value(facts.family).end_array();
+  writer.member("parameter_size", short_number(facts.n_parameters));
+  writer.member("quantization_level", upper_case(facts.format)).end_object();
 }
 
-void write_entry(JsonWriter& writer, OllamaState& state, const ServedModel& model) {
-  const std::string name = ollama_name(model);
-  writer.member("name", name).member("model", name).member("size", size_of(model));
-  writer.member("digest", state.digest(model));
-  write_details(writer, model);
+void write_entry(JsonWriter& writer, const std::string& name, const OllamaFacts& facts) {
+  const std::string shown = ollama_name(name);
+  writer.member("name", shown).member("model", shown).member("size", facts.n_bytes);
+  writer.member("digest", facts.digest);
+  write_details(writer, facts);
 }
 
 // --- show
@@ -150,51 +151,75 @@ class Sha256 {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
-}  // namespace
-
-void OllamaState::note_use(std::optional<std::chrono::milliseconds> keep_alive) {
-  using std::chrono::milliseconds;
-  const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
-  const bool is_endless = !keep_alive || *keep_alive < milliseconds(0);
-  expires_ms_.store(is_endless ? -1 : (now + *keep_alive).count(), std::memory_order_relaxed);
-}
-
-SystemTime OllamaState::expires_at() const {
-  const int64_t ms = expires_ms_.load(std::memory_order_relaxed);
-  return ms < 0 ? far_future() : SystemTime(std::chrono::milliseconds(ms));
-}
-
-std::string OllamaState::digest(const ServedModel& model) {
-  const std::lock_guard lock(mutex_);
-  if (!digest_.empty()) return digest_;
+OllamaFacts facts_of_files(const ModelFiles& files) {
   Sha256 sha;
-  for (const auto& [key, value] : model.engine().files().metadata().entries()) {
+  for (const auto& [key, value] : files.metadata().entries()) {
     sha.add(std::as_bytes(std::span(key)));
     sha.add(static_cast<uint64_t>(value.type()));
     sha.add(value.bytes());
   }
-  sha.add(size_of(model));
-  digest_ = sha.finish();
-  return digest_;
+  sha.add(size_of(files));
+  const GgufValue* family = files.metadata().find(keys::kArchitecture);
+  return {.family = std::string(family != nullptr ? family->as<std::string_view>().value_or("") : ""),
+          .format = std::string(main_format(files)),
+          .n_parameters = count_parameters(files),
+          .n_bytes = size_of(files),
+          .digest = sha.finish()};
 }
 
-FieldResult<> answer_ollama_tags(OllamaState& state, ServedModel& model, Exchange& exchange) {
+}  // namespace
+
+Result<OllamaFacts> OllamaFiles::facts_of(const ModelView& view) {
+  if (view.lease) return facts_of(*view.lease);
+  const std::lock_guard lock(mutex_);
+  if (const auto known = by_path_.find(view.entry.path); known != by_path_.end()) return known->second;
+  TESSERA_ASSIGN(const auto files, ModelFiles::open(view.entry.path));
+  return by_path_[view.entry.path] = facts_of_files(*files);
+}
+
+OllamaFacts OllamaFiles::facts_of(const ServedModel& model) {
+  const std::lock_guard lock(mutex_);
+  auto [facts, is_new] = by_path_.try_emplace(model.facts().path);
+  if (is_new) facts->second = facts_of_files(model.engine().files());
+  return facts->second;
+}
+
+void note_ollama_use(ApiContext& context, const ServedModel& model,
+                     std::optional<std::chrono::milliseconds> keep_alive) {
+  constexpr std::chrono::minutes kDefault{5};
+  const RegistryOptions& options = context.models().options();
+  const bool has_default = !options.is_single && options.keep_alive < std::chrono::milliseconds(0);
+  if (!keep_alive && has_default) keep_alive = kDefault;
+  context.models().keep_alive(model, keep_alive.value_or(options.keep_alive));
+}
+
+// A file that cannot be read is left out.
+FieldResult<> answer_ollama_tags(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
   std::string answer;
   JsonWriter writer(answer);
-  writer.begin_object().key("models").begin_array().begin_object();
-  write_entry(writer, state, model);
-  writer.member("modified_at", rfc3339(modified_at(model))).end_object().end_array().end_object();
+  writer.begin_object().key("models").begin_array();
+  for (const ModelView& view : context.models().views()) {
+    const auto facts = files.facts_of(view);
+    if (!facts) continue;
+    write_entry(writer.begin_object(), view.entry.name, *facts);
+    writer.member("modified_at", rfc3339(modified_at(view.entry.path, view.lease.get()))).end_object();
+  }
+  writer.end_array().end_object();
   exchange.answer({.body = std::move(answer)});
   return {};
 }
 
-FieldResult<> answer_ollama_ps(OllamaState& state, ServedModel& model, Exchange& exchange) {
+FieldResult<> answer_ollama_ps(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
   std::string answer;
   JsonWriter writer(answer);
-  writer.begin_object().key("models").begin_array().begin_object();
-  write_entry(writer, state, model);
-  writer.member("expires_at", rfc3339(state.expires_at())).member("size_vram", 0);
-  writer.member("context_length", model.slot_context()).end_object().end_array().end_object();
+  writer.begin_object().key("models").begin_array();
+  for (const ModelView& view : context.models().views()) {
+    if (!view.lease) continue;
+    write_entry(writer.begin_object(), view.entry.name, files.facts_of(*view.lease));
+    writer.member("expires_at", rfc3339(view.expires.value_or(far_future()))).member("size_vram", 0);
+    writer.member("context_length", view.lease->slot_context()).end_object();
+  }
+  writer.end_array().end_object();
   exchange.answer({.body = std::move(answer)});
   return {};
 }
@@ -204,11 +229,7 @@ FieldResult<std::string_view> required_ollama_name(const FieldReader& reader) {
                                                                            : reader.required_text("model");
 }
 
-FieldError ollama_model_not_found(std::string_view name) {
-  return {.status = 404, .type = "not_found_error", .message = fmt::format("model '{}' not found", name)};
-}
-
-FieldResult<> answer_ollama_show(ServedModel& model, Exchange& exchange) {
+FieldResult<> answer_ollama_show(OllamaFiles& files, ServedModel& model, Exchange& exchange) {
   auto body = read_json(exchange.take_body());
   if (!body) return forward_error(body);
   auto reader = FieldReader::create(*body);
@@ -217,21 +238,21 @@ FieldResult<> answer_ollama_show(ServedModel& model, Exchange& exchange) {
   if (!name) return std::unexpected(name.error());
   const auto verbose = reader->boolean("verbose");
   if (!verbose) return std::unexpected(verbose.error());
-  if (!is_ollama_name(model, *name)) return std::unexpected(ollama_model_not_found(*name));
+  if (!is_ollama_name(model, *name)) return std::unexpected(model_not_found(*name));
   std::string answer;
   JsonWriter writer(answer);
   writer.begin_object().member("modelfile", fmt::format("FROM {}\n", model.facts().path));
   writer.member("parameters", fmt::format("num_ctx {}", model.slot_context()));
   writer.member("template", model.template_source());
-  write_details(writer, model);
+  write_details(writer, files.facts_of(model));
   write_metadata(writer, model, verbose->value_or(false));
   write_abilities(writer, model);
-  writer.member("modified_at", rfc3339(modified_at(model))).end_object();
+  writer.member("modified_at", rfc3339(modified_at(model.facts().path, &model))).end_object();
   exchange.answer({.body = std::move(answer)});
   return {};
 }
 
-FieldResult<> answer_ollama_pull(OllamaState& state, ServedModel& model, Exchange& exchange) {
+FieldResult<> answer_ollama_pull(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
   auto body = read_json(exchange.take_body());
   if (!body) return forward_error(body);
   auto reader = FieldReader::create(*body);
@@ -240,7 +261,9 @@ FieldResult<> answer_ollama_pull(OllamaState& state, ServedModel& model, Exchang
   if (!name) return std::unexpected(name.error());
   const auto streams = reader->boolean("stream");
   if (!streams) return std::unexpected(streams.error());
-  if (!is_ollama_name(model, *name))
+  const std::vector<ModelView> views = context.models().views();
+  const auto view = std::ranges::find_if(views, [&](const ModelView& one) { return is_name_of(one.entry, *name); });
+  if (view == views.end())
     return std::unexpected(
         FieldError{.status = 501,
                    .type = "not_supported_error",
@@ -251,16 +274,17 @@ FieldResult<> answer_ollama_pull(OllamaState& state, ServedModel& model, Exchang
     return {};
   }
   std::string lines;
-  const std::string digest = state.digest(model);
+  const auto facts = files.facts_of(*view);
+  if (!facts) return std::unexpected(field_error_of(facts.error(), "model"));
   const auto add_line = [&](std::string_view status) {
     JsonWriter(lines).begin_object().member("status", status).end_object();
     lines += '\n';
   };
   add_line("pulling manifest");
   JsonWriter writer(lines);
-  writer.begin_object().member("status", fmt::format("pulling {}", digest.substr(0, 12)));
-  writer.member("digest", fmt::format("sha256:{}", digest)).member("total", size_of(model));
-  writer.member("completed", size_of(model)).end_object();
+  writer.begin_object().member("status", fmt::format("pulling {}", facts->digest.substr(0, 12)));
+  writer.member("digest", fmt::format("sha256:{}", facts->digest)).member("total", facts->n_bytes);
+  writer.member("completed", facts->n_bytes).end_object();
   lines += '\n';
   add_line("success");
   exchange.answer({.body = std::move(lines), .content_type = std::string(kLinesOfJsonType)});

@@ -31,8 +31,8 @@ FieldResult<> refuse_push(Exchange& exchange) {
 }
 
 // A body without its model's name is refused as such, so that a client finds its own mistake first.
-WorkerPart refuse_writing(std::string_view action, const char* name_field) {
-  return [action, name_field](ServedModel&, const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
+FreePart refuse_writing(std::string_view action, const char* name_field) {
+  return [action, name_field](const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
     auto body = read_json(exchange->take_body());
     if (!body) return forward_error(body);
     auto reader = FieldReader::create(*body);
@@ -54,36 +54,39 @@ Handler with_ollama_greeting(Handler otherwise) {
 }
 
 void add_ollama_routes(Router& router, ApiContext& context) {
-  const auto state = std::make_shared<OllamaState>();
+  const auto files = std::make_shared<OllamaFiles>();
   const auto add = [&](std::string method, std::string path, WorkerPart part) {
     router.add({.method = std::move(method), .path = std::move(path), .handler = on_worker(context, std::move(part))});
   };
-  add("POST", "/api/generate", [&context, state](ServedModel& model, const auto& exchange) {
-    return start_ollama_generate(context, *state, model, exchange);
-  });
-  add("POST", "/api/chat", [&context, state](ServedModel& model, const auto& exchange) {
-    return start_ollama_chat(context, *state, model, exchange);
-  });
+  const auto add_free = [&](std::string method, std::string path, FreePart part) {
+    router.add({.method = std::move(method),
+                .path = std::move(path),
+                .handler = on_worker_without_model(context, std::move(part))});
+  };
+  add("POST", "/api/generate",
+      [&context](ServedModel& model, const auto& exchange) { return start_ollama_generate(context, model, exchange); });
+  add("POST", "/api/chat",
+      [&context](ServedModel& model, const auto& exchange) { return start_ollama_chat(context, model, exchange); });
   add("POST", "/api/embed",
       [&context](ServedModel& model, const auto& exchange) { return start_ollama_embed(context, model, exchange); });
   add("POST", "/api/embeddings", [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_embeddings(context, model, exchange);
   });
-  add("GET", "/api/tags",
-      [state](ServedModel& model, const auto& exchange) { return answer_ollama_tags(*state, model, *exchange); });
-  add("GET", "/api/ps",
-      [state](ServedModel& model, const auto& exchange) { return answer_ollama_ps(*state, model, *exchange); });
+  add_free("GET", "/api/tags",
+           [&context, files](const auto& exchange) { return answer_ollama_tags(context, *files, *exchange); });
+  add_free("GET", "/api/ps",
+           [&context, files](const auto& exchange) { return answer_ollama_ps(context, *files, *exchange); });
   add("POST", "/api/show",
-      [](ServedModel& model, const auto& exchange) { return answer_ollama_show(model, *exchange); });
-  add("POST", "/api/pull",
-      [state](ServedModel& model, const auto& exchange) { return answer_ollama_pull(*state, model, *exchange); });
-  add("POST", "/api/push", [](ServedModel&, const auto& exchange) { return refuse_push(*exchange); });
-  add("POST", "/api/copy", refuse_writing("copy", "source"));
-  add("POST", "/api/create", refuse_writing("create", nullptr));
-  add("DELETE", "/api/delete", refuse_writing("delete", nullptr));
+      [files](ServedModel& model, const auto& exchange) { return answer_ollama_show(*files, model, *exchange); });
+  add_free("POST", "/api/pull",
+           [&context, files](const auto& exchange) { return answer_ollama_pull(context, *files, *exchange); });
+  add_free("POST", "/api/push", [](const auto& exchange) { return refuse_push(*exchange); });
+  add_free("POST", "/api/copy", refuse_writing("copy", "source"));
+  add_free("POST", "/api/create", refuse_writing("create", nullptr));
+  add_free("DELETE", "/api/delete", refuse_writing("delete", nullptr));
   for (const char* method : {"HEAD", "POST"})
-    add(method, "/api/blobs/{}",
-        [](ServedModel&, const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
+    add_free(method, "/api/blobs/{}",
+             [](const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
   router.add({.method = "GET", .path = "/api/version", .handler = [](std::shared_ptr<Exchange> exchange) {
                 exchange->answer({.body = std::string(kVersionAnswer)});
               }});

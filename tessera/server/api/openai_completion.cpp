@@ -168,7 +168,7 @@ FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
   if (!body) return forward_error(body);
   constexpr std::string_view kOwn[] = {"prompt", "logprobs", "echo", "suffix", "best_of", "user"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
-  auto read = read_generation_fields(*body, context.options().defaults, limits, kOwn);
+  auto read = read_generation_fields(*body, context.defaults_of(model), limits, kOwn);
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);
   if (!reader) return forward_error(reader);

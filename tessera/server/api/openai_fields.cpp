@@ -200,7 +200,7 @@ FieldResult<ReadChatCall> read_openai_chat(ApiContext& context, ServedModel& mod
   for (const std::string_view name : kRefused)
     if (reader->find(name) != nullptr) return refuse(std::string(name), "not supported");
   auto read =
-      read_generation_fields(body, context.options().defaults, generation_limits(context, model, client), kChatFields);
+      read_generation_fields(body, context.defaults_of(model), generation_limits(context, model, client), kChatFields);
   if (!read) return forward_error(read);
   ReadChatCall result{.call = {.fields = std::move(read->fields)}, .ignored = std::move(read->ignored)};
   ChatCall& call = result.call;

@@ -237,7 +237,7 @@ FieldResult<ReadResponseCall> read_response_call(ApiContext& context, ServedMode
   if (!reader) return forward_error(reader);
   for (const std::string_view name : kRefusedFields)
     if (reader->find(name) != nullptr) return refuse_field(reader->path_of(name), "not supported");
-  auto read = read_generation_fields(body, context.options().defaults, generation_limits(context, model, client),
+  auto read = read_generation_fields(body, context.defaults_of(model), generation_limits(context, model, client),
                                      kResponseFields);
   if (!read) return forward_error(read);
   ReadResponseCall result{.chat = {.call = {.fields = std::move(read->fields)}, .ignored = std::move(read->ignored)}};

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tessera/server/http/message.h"
 
@@ -45,6 +46,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   /// Calls f on the strand once the client leaves before the end of the answer; at once if it has left.
   virtual void on_gone(std::function<void()> f) = 0;
 
+  /// Keeps an object as long as the exchange exists: the model that answers. Called at most once.
+  void hold(std::shared_ptr<const void> object) { held_object_ = std::move(object); }
+
   /// Runs a task on the strand of the connection.
   virtual void post(std::function<void()> task) = 0;
   /// The I/O thread that owns the connection, counted from 0.
@@ -55,6 +59,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   HttpRequest request_;
   std::atomic<bool> gone_{false};
+
+ private:
+  std::shared_ptr<const void> held_object_;
 };
 
 }  // namespace tessera::server

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <utility>
 
 #include "tessera/engine/chat_template_loader.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/grammar_mask.h"
-#include "tessera/gguf/split.h"
+#include "tessera/gguf/weight_facts.h"
 #include "tessera/text/chat/builtin_templates.h"
 
 namespace tessera::server {
@@ -19,14 +18,6 @@ namespace {
 std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
   const auto id = vocab.has_text() ? vocab.special(which) : std::nullopt;
   return id ? std::string(vocab.text(*id)) : std::string();
-}
-
-// The format of most bytes of the weights.
-std::string main_format_of(const ModelFiles& files) {
-  std::map<DType, uint64_t> bytes;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) bytes[tensor.info.dtype] += tensor.info.n_bytes;
-  const auto largest = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
-  return largest == bytes.end() ? std::string() : std::string(info(largest->first).name);
 }
 
 }  // namespace
@@ -58,19 +49,18 @@ Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, Ser
 void ServedModel::read_facts() {
   const ModelInfo& info = engine().model().info();
   facts_.path = options_.path;
-  facts_.id =
-      options_.aliases.empty() ? std::filesystem::path(options_.path).filename().string() : options_.aliases.front();
-  facts_.format = main_format_of(engine().files());
+  facts_.id = options_.name;
+  if (facts_.id.empty() && !options_.aliases.empty()) facts_.id = options_.aliases.front();
+  if (facts_.id.empty()) facts_.id = std::filesystem::path(options_.path).filename().string();
+  facts_.format = main_format(engine().files());
   facts_.vocab_type = vocab().model();
   facts_.bos = token_text(vocab(), text::SpecialToken::bos);
   facts_.eos = token_text(vocab(), text::SpecialToken::eos);
   facts_.n_vocab = info.n_vocab;
   facts_.n_ctx_train = info.n_ctx_train;
   facts_.n_embd = info.n_embd;
-  for (const ModelFiles::Tensor& tensor : engine().files().tensors()) {
-    facts_.n_parameters += static_cast<uint64_t>(tensor.info.shape.n_elements());
-    facts_.n_bytes += tensor.info.n_bytes;
-  }
+  facts_.n_parameters = count_parameters(engine().files());
+  for (const auto& [format, share] : shares_of_formats(engine().files())) facts_.n_bytes += share.n_bytes;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   facts_.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/engine/loaded_model.h"
+#include "tessera/server/json/generation_fields.h"
 #include "tessera/server/run/scheduler.h"
 #include "tessera/text/chat/chat_template.h"
 #include "tessera/text/grammar/mask_vocab.h"
@@ -17,10 +18,12 @@ namespace tessera::server {
 
 struct ServedModelOptions {
   std::string path{};
-  std::vector<std::string> aliases{};  // names for clients, sorted; empty: the file's name
+  std::string name{};                  // the id of the model; "": the first alias, else the file's name
+  std::vector<std::string> aliases{};  // further names for clients, sorted
   std::vector<std::string> tags{};
-  std::string chat_template{};   // the source; empty: the model's own, else ChatML
-  SchedulerOptions scheduler{};  // slot_context 0: the whole context
+  std::string chat_template{};                 // the source; empty: the model's own, else ChatML
+  SchedulerOptions scheduler{};                // slot_context 0: the whole context
+  std::optional<GenerationFields> defaults{};  // of requests; without them those of ApiOptions
 };
 
 /// Facts for GET /props and GET /models.

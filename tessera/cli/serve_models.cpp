@@ -1,0 +1,170 @@
+#include "tessera/cli/serve_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tessera/app/bundled_model.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/option_flags.h"
+#include "tessera/text/utf8.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr std::string_view kPeerPrefix = "LLAMA_ARG_";
+
+// The flag of a key: "ctx-size", "c" or "LLAMA_ARG_CTX_SIZE". Null: there is none.
+const Flag* flag_of_key(const FlagTable& table, std::string key) {
+  if (key.starts_with(kPeerPrefix)) {
+    key.erase(0, kPeerPrefix.size());
+    std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  std::ranges::replace(key, '_', '-');
+  for (const std::string& name : {"--" + key, "-" + key})
+    for (const Flag& flag : table.flags)
+      if (flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end()) return &flag;
+  return nullptr;
+}
+
+// Whether a switch is on. Errors: invalid_argument.
+Result<bool> switch_value(std::string_view text) {
+  for (const std::string_view on : {"1", "true", "on", "enabled", ""})
+    if (text == on) return true;
+  for (const std::string_view off : {"0", "false", "off", "disabled"})
+    if (text == off) return false;
+  return fail(ErrorCode::invalid_argument, "'{}' is none of on and off", text);
+}
+
+Result<> apply_setting(const FlagTable& table, const server::PresetSetting& setting) {
+  const Flag* flag = flag_of_key(table, setting.key);
+  if (flag == nullptr)
+    return fail(ErrorCode::invalid_argument, "line {}: {} is no flag of a model", setting.line,
+                text::quote_text(setting.key));
+  const std::string place = fmt::format("line {}: {}", setting.line, setting.key);
+  std::string_view value = setting.value;
+  if (flag->value.empty()) {
+    auto is_on = switch_value(value);
+    if (!is_on) return forward_error(is_on, place);
+    if (!*is_on) return {};
+    value = {};
+  }
+  auto set = flag->set(value);
+  if (!set) return forward_error(set, place);
+  return {};
+}
+
+// In the form of llama-server's lines, which other programs read.
+void log_memory(const MemoryReport& report) {
+  constexpr double kMib = 1 << 20;
+  for (const MemoryPart& part : report.parts) {
+    std::string_view what = "model";
+    if (part.kind == MemoryPart::Kind::cache) what = "KV";
+    if (part.kind == MemoryPart::Kind::compute) what = "compute";
+    if (part.kind == MemoryPart::Kind::output) what = "output";
+    log(fmt::format("load: {} {} buffer size = {:.2f} MiB", part.buffer, what, static_cast<double>(part.bytes) / kMib));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServeModels>> ServeModels::create(const ServeArgs& args, std::vector<GivenFlag> given,
+                                                         const Context& process) {
+  std::unique_ptr<ServeModels> models(new ServeModels(args, std::move(given), process));
+  TESSERA_ASSIGN(models->registry_, open_registry());
+  if (process.verbose)
+    for (const std::string& note : models->registry_->notes()) log(note);
+  return models;
+}
+
+server::RegistryOptions ServeModels::registry_options() const {
+  server::RegistryOptions options = args_.registry;
+  options.is_single = !args_.has_many_models();
+  options.memory_bytes = args_.memory_bytes;
+  if (!options.is_single && options.memory_bytes == 0)
+    if (const auto cpu = registry_->find("cpu")) options.memory_bytes = (*cpu)->memory().free_bytes;
+  options.max_waiting = static_cast<size_t>(args_.scheduler.queue.n_tasks);
+  return options;
+}
+
+Result<std::vector<server::CatalogEntry>> ServeModels::list() {
+  if (args_.has_many_models()) return server::read_catalog(args_.catalog);
+  const std::string& path = args_.model.options.path;
+  server::CatalogEntry only{
+      .name = path.empty() ? std::string(kBundledModelName) : std::filesystem::path(path).filename().string(),
+      .path = path,
+      .aliases = args_.aliases,
+      .tags = args_.tags};
+  if (!args_.aliases.empty()) only.name = args_.aliases.front();
+  std::vector<server::CatalogEntry> entries;
+  entries.push_back(std::move(only));
+  return entries;
+}
+
+// The flags of a model: those of the presets, then those of the command line.
+Result<std::shared_ptr<ServeArgs>> ServeModels::args_of(const server::CatalogEntry& entry) const {
+  auto args = std::make_shared<ServeArgs>();
+  FlagTable table;
+  args->add_to(table);
+  FlagTable of_model;
+  args->add_model_flags(of_model);
+  for (const server::PresetSetting& setting : entry.settings) {
+    auto applied = apply_setting(of_model, setting);
+    if (!applied) return forward_error(applied, args_.catalog.presets);
+  }
+  for (const GivenFlag& flag : given_) TESSERA_TRY(table.at(flag.name).set(flag.value));
+  args->model.options.path = entry.path;
+  TESSERA_TRY(args->check());
+  return args;
+}
+
+Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry) {
+  TESSERA_ASSIGN(const std::shared_ptr<ServeArgs> args, args_of(entry));
+  TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, model_options(args->model, args->context)));
+  const int32_t n_slots = args->slots_for(model.engine->files().n_tensor_bytes());
+  TESSERA_ASSIGN(args->context.session, args->session_options(model, n_slots));
+  server::PlannedModel planned;
+  if (args_.has_many_models()) {
+    const PlacementOptions placement = model.engine->placement_options();
+    TESSERA_ASSIGN(const Fitted fitted, fit(*model.engine, model.adapters, args->context.session, model.fit));
+    planned.n_bytes = fitted.report.total();
+    TESSERA_TRY(model.engine->place(placement));
+    for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
+  }
+  // The function is copyable, the model is not.
+  const auto opened = std::make_shared<LoadedModel>(std::move(model));
+  planned.load = [this, opened, args, path = entry.path](const LoadProgress& progress) {
+    return load(std::move(*opened), *args, path, progress);
+  };
+  return planned;
+}
+
+Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs& args, const std::string& path,
+                                             const LoadProgress& progress) const {
+  if (path.empty()) tell("no model given: using the bundled one; -m FILE selects another");
+  TESSERA_TRY(load_session(opened, args.context.session,
+                           {.progress = progress,
+                            .on_choice = [this](std::string_view line) { tell(with_flag_names(line)); },
+                            .on_warning = [this](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
+  TESSERA_TRY(args.context.log_schedules(*opened.session));
+  if (!process_.quiet) log_memory(opened.session->allocated_memory());
+  server::ReadyModel ready{.loaded = {},
+                           .options = {.path = path.empty() ? std::string(kBundledModelName) : path,
+                                       .scheduler = args.scheduler_options(*opened.session),
+                                       .defaults = args.server.api.defaults}};
+  TESSERA_ASSIGN(ready.options.chat_template,
+                 args.chat_template.source(&opened.engine->files().metadata(), false, process_));
+  const SessionOptions& session = opened.session->options();
+  tell(fmt::format("{} slots, {} tokens each, {} in all; {} more in the prefix cache", session.n_sequences,
+                   ready.options.scheduler.slot_context, opened.session->n_ctx(), session.n_cache_tokens));
+  ready.loaded = std::move(opened);
+  return ready;
+}
+
+void ServeModels::tell(std::string_view line) const {
+  if (!process_.quiet) log(std::string(line));
+}
+
+}  // namespace tessera::cli

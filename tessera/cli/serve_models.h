@@ -1,0 +1,46 @@
+// The models of tessera serve: the one of -m, or those of --models-dir and --models-preset. Opens, plans and loads them
+// with the flags of the command line and of the presets.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/cli/serve_args.h"
+
+namespace tessera::cli {
+
+/// A flag as the command line or the environment gave it.
+struct GivenFlag {
+  std::string name;
+  std::string value;  // "" for a switch
+};
+
+class ServeModels final : public server::ModelSource {
+ public:
+  /// `args` and `process` must outlive the object. Errors: those of open_registry().
+  static Result<std::unique_ptr<ServeModels>> create(const ServeArgs& args, std::vector<GivenFlag> given,
+                                                     const Context& process);
+
+  /// Options for the registry of models: --models-max, --memory (by default the memory that is free now), ...
+  server::RegistryOptions registry_options() const;
+
+  Result<std::vector<server::CatalogEntry>> list() override;
+  Result<server::PlannedModel> plan(const server::CatalogEntry& entry) override;
+
+ private:
+  ServeModels(const ServeArgs& args, std::vector<GivenFlag> given, const Context& process)
+      : args_(args), given_(std::move(given)), process_(process) {}
+
+  Result<std::shared_ptr<ServeArgs>> args_of(const server::CatalogEntry& entry) const;
+  Result<server::ReadyModel> load(LoadedModel opened, const ServeArgs& args, const std::string& path,
+                                  const LoadProgress& progress) const;
+  void tell(std::string_view line) const;
+
+  const ServeArgs& args_;
+  const std::vector<GivenFlag> given_;
+  const Context& process_;
+  std::shared_ptr<Registry> registry_;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,369 @@
+// Several models in one server, over HTTP.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "tests/server/api_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+using server::ModelRegistry;
+
+constexpr int64_t kEndless = 1 << 17;  // tokens, more than any test waits for
+
+/// Models with names of their own, all of the same file. A test can hold their loading.
+class Stories final : public server::ModelSource {
+ public:
+  explicit Stories(std::vector<std::string> names) : names_(std::move(names)) {
+    registry_ = create_registry("").value();
+  }
+
+  Result<std::vector<server::CatalogEntry>> list() override {
+    std::vector<server::CatalogEntry> entries;
+    for (const std::string& name : names_)
+      entries.push_back({.name = name,
+                         .path = story_model(),
+                         .aliases = {name + "-alias"},
+                         .origin = server::ModelOrigin::directory,
+                         .is_loaded_first = first == name});
+    return entries;
+  }
+
+  Result<server::PlannedModel> plan(const server::CatalogEntry& entry) override {
+    if (entry.name == broken) return fail(ErrorCode::format, "{}: the file is damaged", entry.path);
+    return server::PlannedModel{.n_bytes = n_bytes,
+                                .load = [this](const LoadProgress& progress) { return load(progress); }};
+  }
+
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    is_held_ = true;
+  }
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    is_held_ = false;
+    changed_.notify_all();
+  }
+
+  std::string broken{}, first{};
+  uint64_t n_bytes = 100;
+  std::atomic<int> n_loads{0};
+
+ private:
+  Result<server::ReadyModel> load(const LoadProgress& progress) {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, std::chrono::milliseconds(5), [this] { return !is_held_; })) break;
+      lock.unlock();
+      if (!progress(0.25f)) return fail(ErrorCode::cancelled, "cancelled");
+    }
+    ++n_loads;
+    server::ReadyModel ready;
+    TESSERA_ASSIGN(ready.loaded, open_model(registry_, {.path = story_model()}));
+    TESSERA_TRY(load_session(ready.loaded, {.n_ctx = kEndless, .n_sequences = 2, .n_outputs = 2}));
+    ready.options = {.path = story_model(), .scheduler = {.n_slots = 2}};
+    return ready;
+  }
+
+  std::vector<std::string> names_;
+  std::shared_ptr<Registry> registry_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false;
+};
+
+class ModelsApi : public ApiTest {
+ protected:
+  void TearDown() override {
+    if (source_) source_->go_on();
+    server_.reset();
+  }
+
+  void open(server::RegistryOptions options = {}) {
+    server::ServerOptions setup;
+    setup.http.port = 0;
+    setup.api.has_metrics = true;
+    ASSERT_OK_AND_ASSIGN(server_, server::Server::start(setup));
+    ASSERT_OK(server_->serve(*source_, options, {}));
+  }
+  void open_two(server::RegistryOptions options = {}) {
+    source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+    open(options);
+  }
+
+  std::string state_of(const std::string& name) const {
+    const Answer answer = get("/v1/models/" + name);
+    return answer.json["status"]["value"];
+  }
+  void wait_for_state(const std::string& name, const std::string& state) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (state_of(name) != state && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(state_of(name), state);
+  }
+  // An exchange may hold its lease a moment longer than its client waits.
+  template <class F>
+  void tick_until(F is_done) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!is_done() && std::chrono::steady_clock::now() < deadline) server_->tick();
+    EXPECT_TRUE(is_done());
+  }
+  static std::string completion(const std::string& model, int64_t n_predict = 4) {
+    return ordered_json{
+        {"model", model}, {"prompt", "Once upon"}, {"n_predict", n_predict}, {"temperature", 0}, {"ignore_eos", true}}
+        .dump();
+  }
+  // A stream that has begun and goes on until the client leaves.
+  HttpClient endless(const std::string& model) const {
+    HttpClient client = connect();
+    ordered_json body = ordered_json::parse(completion(model, -1));
+    body["stream"] = true;
+    EXPECT_TRUE(client.post("/completion", body.dump()));
+    const HttpReply head = client.read_head();
+    EXPECT_EQ(head.status, 200);
+    EXPECT_TRUE(client.read_piece(head));
+    return client;
+  }
+
+  std::unique_ptr<Stories> source_;
+};
+
+TEST_F(ModelsApi, ARequestLoadsItsModel) {
+  open_two();
+  EXPECT_EQ(get("/health").status, 200);
+  const Answer before = get("/v1/models");
+  ASSERT_EQ(before.json["data"].size(), 2u) << before.reply.body;
+  EXPECT_EQ(before.json["data"][0]["id"], "ant");
+  EXPECT_EQ(before.json["data"][0]["status"]["value"], "unloaded");
+  EXPECT_EQ(before.json["data"][0]["source"], "models_dir");
+  EXPECT_FALSE(before.json["data"][0].contains("meta"));
+  const Answer answer =
+      post("/v1/chat/completions", R"({"model":"bee","max_tokens":4,"messages":[{"role":"user","content":"Hi"}]})");
+  ASSERT_EQ(answer.status, 200) << answer.reply.body;
+  EXPECT_EQ(answer.json["model"], "bee");
+  EXPECT_EQ(state_of("bee"), "loaded");
+  EXPECT_EQ(state_of("ant"), "unloaded");
+  EXPECT_EQ(get("/v1/models/bee").json["meta"]["n_ctx"], kEndless);
+  // The second request finds it.
+  EXPECT_EQ(post("/completion", completion("bee-alias")).status, 200);
+  EXPECT_EQ(source_->n_loads, 1);
+}
+
+TEST_F(ModelsApi, TextsAreThoseOfAServerWithOneModel) {
+  start({.n_ctx = kEndless});
+  const std::string alone = post("/completion", completion("", 12)).json["content"];
+  server_.reset();
+  open_two();
+  EXPECT_EQ(post("/completion", completion("ant", 12)).json["content"], alone);
+  EXPECT_EQ(post("/completion", completion("bee", 12)).json["content"], alone);
+}
+
+TEST_F(ModelsApi, NamesMustBeKnown) {
+  open_two();
+  expect_refused(post("/completion", completion("cat")), 404, "model 'cat' not found");
+  expect_refused(post("/completion", R"({"prompt":"a"})"), 400, "Field 'model': missing; this server has 2 models");
+  expect_refused(post("/completion", "{"), 400, "not JSON");
+  EXPECT_EQ(post("/api/chat", R"({"model":"cat","messages":[]})").status, 404);
+  EXPECT_EQ(get("/v1/models/cat").status, 404);
+  EXPECT_EQ(source_->n_loads, 0);
+  // The only loaded model needs no name.
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_EQ(post("/completion", R"({"prompt":"a","n_predict":1})").json["model"], "ant");
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  expect_refused(post("/completion", R"({"prompt":"a"})"), 400, "missing");
+}
+
+TEST_F(ModelsApi, RoutesThatLookLoadNothing) {
+  open_two();
+  for (const char* path : {"/models", "/api/tags", "/api/ps", "/props", "/health"})
+    EXPECT_EQ(get(path).status, 200) << path;
+  EXPECT_EQ(get("/props").json["role"], "router");
+  EXPECT_EQ(get("/api/tags").json["models"][1]["name"], "bee:latest");
+  EXPECT_EQ(get("/api/ps").json["models"].size(), 0u);
+  expect_refused(get("/props?model=ant"), 400, "model 'ant' is not loaded");
+  expect_refused(get("/slots?model=bee"), 400, "model 'bee' is not loaded");
+  EXPECT_EQ(source_->n_loads, 0);
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_EQ(get("/props?model=ant").json["model_alias"], "ant");
+  EXPECT_EQ(get("/slots?model=ant").json.size(), 2u);
+  EXPECT_EQ(get("/api/ps").json["models"][0]["name"], "ant:latest");
+}
+
+TEST_F(ModelsApi, LoadingOnDemandCanBeSwitchedOff) {
+  open_two({.loads_on_demand = false});
+  expect_refused(post("/completion", completion("ant")), 400, "model 'ant' is not loaded");
+  EXPECT_EQ(post("/models/load", R"({"model":"ant"})").json, ordered_json::parse(R"({"success":true})"));
+  wait_for_state("ant", "loaded");
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  expect_refused(post("/models/load", R"({"model":"ant"})"), 400, "loaded already");
+  expect_refused(post("/models/load", R"({"model":"cat"})"), 404, "not found");
+  expect_refused(post("/models/unload", R"({"model":"bee"})"), 400, "model 'bee' is not loaded");
+  EXPECT_EQ(post("/models/unload", R"({"model":"ant"})").status, 200);
+  wait_for_state("ant", "unloaded");
+}
+
+TEST_F(ModelsApi, ARequestCanForbidLoading) {
+  open_two();
+  expect_refused(post("/completion?autoload=false", completion("ant")), 400, "not loaded");
+  EXPECT_EQ(source_->n_loads, 0);
+}
+
+TEST_F(ModelsApi, TheModelUsedLongestAgoMakesRoom) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee", "cow"});
+  open({.max_loaded = 2});
+  for (const char* name : {"ant", "bee", "ant", "cow"}) EXPECT_EQ(post("/completion", completion(name)).status, 200);
+  EXPECT_EQ(state_of("ant"), "loaded");
+  EXPECT_EQ(state_of("bee"), "unloaded");
+  EXPECT_EQ(state_of("cow"), "loaded");
+}
+
+TEST_F(ModelsApi, ABusyModelIsWaitedFor) {
+  open_two({.max_loaded = 1});
+  HttpClient stream = endless("ant");
+  HttpClient waiting = connect();
+  EXPECT_TRUE(waiting.post("/completion", completion("bee")));
+  wait_for_state("ant", "unloaded");  // for new requests
+  EXPECT_EQ(state_of("bee"), "loading");
+  EXPECT_EQ(source_->n_loads, 1);
+  // The stream goes on.
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(stream.read_some().empty());
+  stream.close();
+  EXPECT_EQ(read(waiting).status, 200);
+  EXPECT_EQ(state_of("bee"), "loaded");
+}
+
+TEST_F(ModelsApi, MemoryHasALimit) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+  source_->n_bytes = 3 << 20;
+  open({.memory_bytes = 5 << 20});
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  EXPECT_EQ(state_of("ant"), "unloaded");
+  source_->n_bytes = 6 << 20;
+  expect_refused(post("/completion", completion("ant")), 503,
+                 "it needs 6.0 MiB, and the limit of all models is 5.0 MiB");
+  EXPECT_EQ(state_of("bee"), "loaded");  // nothing was unloaded in vain
+  EXPECT_EQ(get("/v1/models/ant").json["status"]["failed"], true);
+}
+
+TEST_F(ModelsApi, AFailureIsToldAndCanBeMended) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+  source_->broken = "ant";
+  open();
+  expect_refused(post("/completion", completion("ant")), 500, "model 'ant' could not be loaded");
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  source_->broken.clear();
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_FALSE(get("/v1/models/ant").json["status"].contains("failed"));
+}
+
+TEST_F(ModelsApi, OthersAreServedWhileAModelIsLoaded) {
+  open_two();
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  source_->hold();
+  HttpClient waiting = connect();
+  EXPECT_TRUE(waiting.post("/completion", completion("ant")));
+  wait_for_state("ant", "loading");
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  source_->go_on();
+  EXPECT_EQ(read(waiting).status, 200);
+}
+
+TEST_F(ModelsApi, AClientThatLeftLoadsNothing) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+  open();
+  source_->hold();
+  HttpClient first = connect();
+  EXPECT_TRUE(first.post("/completion", completion("bee")));
+  wait_for_state("bee", "loading");
+  {
+    HttpClient gone = connect();
+    EXPECT_TRUE(gone.post("/completion", completion("ant")));
+    while (get("/metrics?model=bee").status != 400) std::this_thread::yield();
+    gone.reset();
+  }
+  source_->go_on();
+  EXPECT_EQ(read(first).status, 200);
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);
+  wait_until_idle();
+  EXPECT_LE(source_->n_loads, 2);
+}
+
+TEST_F(ModelsApi, EventsTellEachChange) {
+  open_two();
+  HttpClient client = connect();
+  EXPECT_TRUE(client.get("/models/sse"));
+  const HttpReply head = client.read_head();
+  EXPECT_EQ(head.field("content-type"), "text/event-stream");
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_EQ(post("/models/unload", R"({"model":"ant"})").status, 200);
+  std::string text;
+  std::vector<std::string> states;
+  while (states.empty() || states.back() != "unloaded") {
+    const auto piece = client.read_piece(head);
+    ASSERT_TRUE(piece);
+    text += *piece;
+    states.clear();
+    for (const ordered_json& event : events_of(text)) {
+      EXPECT_EQ(event["model"], "ant");
+      EXPECT_EQ(event["event"], "model_status");
+      if (states.empty() || states.back() != event["data"]["status"]) states.push_back(event["data"]["status"]);
+    }
+  }
+  EXPECT_EQ(states, (std::vector<std::string>{"loading", "loaded", "unloaded"}));
+  server_->drain();
+  EXPECT_TRUE(client.read_all().ends_with("0\r\n\r\n"));
+}
+
+TEST_F(ModelsApi, AnUnusedModelGoesWhenItsTimeHasCome) {
+  open_two();
+  const Answer answer = post("/api/generate", R"({"model":"ant","keep_alive":0})");
+  EXPECT_EQ(answer.json["done_reason"], "unload");
+  tick_until([&] { return state_of("ant") == "unloaded"; });
+  EXPECT_EQ(post("/api/generate", R"({"model":"ant","keep_alive":"1h"})").json["done_reason"], "load");
+  server_->tick();
+  EXPECT_EQ(state_of("ant"), "loaded");
+}
+
+TEST_F(ModelsApi, TheOnlyModelCanSleep) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  open({.is_single = true, .sleep_after = std::chrono::milliseconds(0)});
+  EXPECT_EQ(source_->n_loads, 1);
+  EXPECT_EQ(post("/completion", R"({"model":"any","prompt":"a","n_predict":1})").status, 200);
+  tick_until([&] { return get("/slots").status == 400; });
+  EXPECT_EQ(get("/health").status, 200);
+  EXPECT_EQ(post("/completion", R"({"prompt":"a","n_predict":1})").status, 200);
+  EXPECT_GE(source_->n_loads, 2);
+}
+
+TEST_F(ModelsApi, ModelsOfTheStartAreLoadedFirst) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+  source_->first = "bee";
+  open();
+  wait_for_state("bee", "loaded");
+  EXPECT_EQ(state_of("ant"), "unloaded");
+}
+
+TEST_F(ModelsApi, TheEndRefusesThoseThatWait) {
+  open_two();
+  source_->hold();
+  HttpClient waiting = connect();
+  EXPECT_TRUE(waiting.post("/completion", completion("ant")));
+  wait_for_state("ant", "loading");
+  server_->drain();
+  const Answer answer = read(waiting);
+  expect_refused(answer, 503, "shutting down");
+}
+
+TEST_F(ModelsApi, NothingIsFetchedOrRemoved) {
+  open_two();
+  expect_refused(post("/models", R"({"model":"x"})"), 501, "fetches no models");
+}
+
+}  // namespace
+}  // namespace tessera

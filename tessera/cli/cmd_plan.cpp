@@ -20,7 +20,6 @@ class PlanCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
-    add_serve_flags(table);
     table.common("--memory", "SIZE",
                  "find settings that fit into SIZE, e.g. 12G (2^30) or 12GB (10^9): the largest context (or -c), if "
                  "necessary with a smaller micro-batch, then with a q8_0 cache",
@@ -29,12 +28,15 @@ class PlanCommand final : public Command {
                    return {};
                  });
     table.common("--json", "", "print JSON", set_switch(json_));
+    add_serve_flags(table);
     return table;
   }
 
   Result<> check() override {
     TESSERA_TRY(args_.check());
     if (!plans_server_) return {};
+    if (serve_.has_many_models())
+      return fail(ErrorCode::invalid_argument, "--models-dir and --models-preset: a plan is for one model, want -m");
     serve_.model = args_.model;
     serve_.context = args_.context;
     serve_.sampling = args_.sampling;

@@ -46,6 +46,7 @@ class ServeCommand final : public Command {
       if (!process.quiet) log(fmt::format("warning: {} has no effect", name));
     args_.server.api.build_info = build_info();
     TESSERA_ASSIGN(const auto models, ServeModels::create(args_, given_, process));
+    TESSERA_TRY(models->open_first());
     TESSERA_ASSIGN(auto server, server::Server::start(args_.server));
     if (!process.quiet && !args_.has_many_models())
       for (const std::string& address : server->addresses()) log("loading the model; listening on " + address);

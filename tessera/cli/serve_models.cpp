@@ -57,14 +57,15 @@ Result<> apply_setting(const FlagTable& table, const server::PresetSetting& sett
 }
 
 // In the form of llama-server's lines, which other programs read.
-void log_memory(const MemoryReport& report) {
+void log_memory(const MemoryReport& report, std::string_view name) {
   constexpr double kMib = 1 << 20;
   for (const MemoryPart& part : report.parts) {
     std::string_view what = "model";
     if (part.kind == MemoryPart::Kind::cache) what = "KV";
     if (part.kind == MemoryPart::Kind::compute) what = "compute";
     if (part.kind == MemoryPart::Kind::output) what = "output";
-    log(fmt::format("load: {} {} buffer size = {:.2f} MiB", part.buffer, what, static_cast<double>(part.bytes) / kMib));
+    log(fmt::format("{}: {} {} buffer size = {:.2f} MiB", name, part.buffer, what,
+                    static_cast<double>(part.bytes) / kMib));
   }
 }
 
@@ -90,7 +91,11 @@ server::RegistryOptions ServeModels::registry_options() const {
 }
 
 Result<std::vector<server::CatalogEntry>> ServeModels::list() {
-  if (args_.has_many_models()) return server::read_catalog(args_.catalog);
+  if (args_.has_many_models()) {
+    TESSERA_ASSIGN(auto entries, server::read_catalog(args_.catalog));
+    for (const server::CatalogEntry& entry : entries) TESSERA_TRY(args_of(entry));
+    return entries;
+  }
   const std::string& path = args_.model.options.path;
   server::CatalogEntry only{
       .name = path.empty() ? std::string(kBundledModelName) : std::filesystem::path(path).filename().string(),
@@ -120,7 +125,15 @@ Result<std::shared_ptr<ServeArgs>> ServeModels::args_of(const server::CatalogEnt
   return args;
 }
 
+Result<> ServeModels::open_first() {
+  if (args_.has_many_models()) return {};
+  TESSERA_ASSIGN(const auto entries, list());
+  TESSERA_ASSIGN(first_, plan(entries.front()));
+  return {};
+}
+
 Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry) {
+  if (first_) return *std::exchange(first_, std::nullopt);
   TESSERA_ASSIGN(const std::shared_ptr<ServeArgs> args, args_of(entry));
   TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, model_options(args->model, args->context)));
   const int32_t n_slots = args->slots_for(model.engine->files().n_tensor_bytes());
@@ -135,23 +148,27 @@ Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry
   }
   // The function is copyable, the model is not.
   const auto opened = std::make_shared<LoadedModel>(std::move(model));
-  planned.load = [this, opened, args, path = entry.path](const LoadProgress& progress) {
-    return load(std::move(*opened), *args, path, progress);
+  planned.load = [this, opened, args, entry](const LoadProgress& progress) {
+    return load(std::move(*opened), *args, entry, progress);
   };
   return planned;
 }
 
-Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs& args, const std::string& path,
-                                             const LoadProgress& progress) const {
-  if (path.empty()) tell("no model given: using the bundled one; -m FILE selects another");
+Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs& args,
+                                             const server::CatalogEntry& entry, const LoadProgress& progress) const {
+  const std::string name = args_.has_many_models() ? entry.name : "load";
+  const auto tell = [&](std::string_view line) {
+    if (!process_.quiet) log(args_.has_many_models() ? fmt::format("{}: {}", name, line) : std::string(line));
+  };
+  if (entry.path.empty()) tell("no model given: using the bundled one; -m FILE selects another");
   TESSERA_TRY(load_session(opened, args.context.session,
                            {.progress = progress,
-                            .on_choice = [this](std::string_view line) { tell(with_flag_names(line)); },
-                            .on_warning = [this](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
+                            .on_choice = [&](std::string_view line) { tell(with_flag_names(line)); },
+                            .on_warning = [&](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
   TESSERA_TRY(args.context.log_schedules(*opened.session));
-  if (!process_.quiet) log_memory(opened.session->allocated_memory());
+  if (!process_.quiet) log_memory(opened.session->allocated_memory(), name);
   server::ReadyModel ready{.loaded = {},
-                           .options = {.path = path.empty() ? std::string(kBundledModelName) : path,
+                           .options = {.path = entry.path.empty() ? std::string(kBundledModelName) : entry.path,
                                        .scheduler = args.scheduler_options(*opened.session),
                                        .defaults = args.server.api.defaults}};
   TESSERA_ASSIGN(ready.options.chat_template,
@@ -161,10 +178,6 @@ Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs
                    ready.options.scheduler.slot_context, opened.session->n_ctx(), session.n_cache_tokens));
   ready.loaded = std::move(opened);
   return ready;
-}
-
-void ServeModels::tell(std::string_view line) const {
-  if (!process_.quiet) log(std::string(line));
 }
 
 }  // namespace tessera::cli

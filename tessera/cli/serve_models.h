@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ class ServeModels final : public server::ModelSource {
   static Result<std::unique_ptr<ServeModels>> create(const ServeArgs& args, std::vector<GivenFlag> given,
                                                      const Context& process);
 
+  /// Opens the only model and plans it, so that its errors come before the sockets open. Does nothing for several
+  /// models.
+  Result<> open_first();
+
   /// Options for the registry of models: --models-max, --memory (by default the memory that is free now), ...
   server::RegistryOptions registry_options() const;
 
@@ -33,14 +38,14 @@ class ServeModels final : public server::ModelSource {
       : args_(args), given_(std::move(given)), process_(process) {}
 
   Result<std::shared_ptr<ServeArgs>> args_of(const server::CatalogEntry& entry) const;
-  Result<server::ReadyModel> load(LoadedModel opened, const ServeArgs& args, const std::string& path,
+  Result<server::ReadyModel> load(LoadedModel opened, const ServeArgs& args, const server::CatalogEntry& entry,
                                   const LoadProgress& progress) const;
-  void tell(std::string_view line) const;
 
   const ServeArgs& args_;
   const std::vector<GivenFlag> given_;
   const Context& process_;
   std::shared_ptr<Registry> registry_;
+  std::optional<server::PlannedModel> first_;  // of open_first(), until plan() takes it
 };
 
 }  // namespace tessera::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
+#include "tests/server/http_client.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +52,45 @@ TEST(Serve, RefusesWhatItDoesNotOffer) {
   expect_refusal(run_program({"serve", "--ssl-key-file", "x"}), 2, "--ssl-cert-file");
   expect_refusal(run_program({"serve", "--parallel", "0"}), 2, "--parallel");
   expect_refusal(run_program({"serve", "-m", "/no/such/model.gguf"}), 1, "/no/such/model.gguf");
+  expect_refusal(run_program({"serve", "-m", "a.gguf", "--models-dir", "."}), 2, "requests name a model");
+  expect_refusal(run_program({"serve", "--models-dir", "/no/such/folder", "--port", "0"}), 1, "/no/such/folder");
+  expect_refusal(run_program({"serve", "-m", story_model(), "--memory", "1M", "--port", "0"}), 1,
+                 "--memory is 1048576");
+}
+
+TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {
+  const std::filesystem::path folder = temporary_path("served_models");
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(story_model(), folder / "story.gguf", std::filesystem::copy_options::overwrite_existing);
+  const std::string presets = write_temporary(
+      "models.ini", "[*]\nc = 256\n[story]\nLLAMA_ARG_CTX_SIZE = 128\n[twin]\nmodel = served_models/story.gguf\n");
+  Child server({"serve", "--models-dir", folder.string(), "--models-preset", presets, "--port", "0", "-np", "2", "-t",
+                "1", "--cache-ram", "0", "--temp", "0"});
+  const std::string address = wait_for_address(server);
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  for (const char* name : {"story", "twin"}) {
+    HttpClient client = HttpClient::connect(port);
+    EXPECT_TRUE(client.post("/completion", fmt::format(R"({{"model":"{}","prompt":"a","n_predict":2}})", name)));
+    const HttpReply reply = client.read_answer();
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_NE(reply.body.find(R"("temperature":0,)"), std::string::npos) << reply.body;  // of the command line
+  }
+  server.send(SIGTERM);
+  const ProgramOutput output = server.wait();
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.err.find("2 models; each is loaded when a request asks for it"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("story: 2 slots, 64 tokens each, 128 in all"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("twin: 2 slots, 128 tokens each, 256 in all"), std::string::npos) << output.err;
+}
+
+TEST(Serve, MistakesInPresetsAreFoundAtTheStart) {
+  const auto refused = [](const std::string& settings, const std::string& message) {
+    const std::string presets = write_temporary("wrong.ini", "[a]\nmodel = a.gguf\n" + settings);
+    expect_refusal(run_program({"serve", "--models-preset", presets, "--port", "0"}), 1, message);
+  };
+  refused("port = 5\n", "wrong.ini: line 3: \"port\" is no flag of a model");
+  refused("ctx-size = many\n", "line 3: ctx-size: 'many' is not a whole number");
+  refused("mlock = perhaps\n", "line 3: mlock: 'perhaps' is none of on and off");
 }
 
 TEST(Serve, APortInUseIsAnError) {

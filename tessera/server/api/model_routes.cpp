@@ -58,7 +58,7 @@ void write_state(JsonWriter& writer, const ModelView& view) {
   writer.key("status").begin_object().member("value", state_name(view.state));
   std::vector<std::string> args;
   for (const PresetSetting& setting : view.entry.settings) {
-    args.push_back("--" + setting.key);
+    args.push_back((setting.key.size() == 1 ? "-" : "--") + setting.key);
     args.push_back(setting.value);
   }
   write_texts(writer, "args", args);

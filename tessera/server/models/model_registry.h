@@ -35,7 +35,7 @@ struct PlannedModel {
   std::function<Result<ReadyModel>(const LoadProgress& progress)> load{};
 };
 
-/// Where models come from. The functions are called by one thread at a time.
+/// The source of models. Its functions are called by one thread at a time.
 class ModelSource {
  public:
   virtual ~ModelSource() = default;

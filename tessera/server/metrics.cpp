@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <utility>
+#include <vector>
 
 namespace tessera::server {
 
@@ -17,10 +19,19 @@ void append(std::string& out, fmt::format_string<Args...> format, Args&&... args
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
 }
 
-// A value of llama-server's list.
-void write_peer(std::string& out, std::string_view type, std::string_view name, std::string_view help, double value) {
-  append(out, "# HELP llamacpp:{} {}\n# TYPE llamacpp:{} {}\nllamacpp:{} {}\n", name, help, name, type, name, value);
-}
+// Writes values of llama-server's list. label: `{model="x"}`, or empty.
+class PeerValues {
+ public:
+  PeerValues(std::string& out, std::string label) : out_(out), label_(std::move(label)) {}
+  void add(std::string_view type, std::string_view name, std::string_view help, double value) {
+    append(out_, "# HELP llamacpp:{} {}\n# TYPE llamacpp:{} {}\nllamacpp:{}{} {}\n", name, help, name, type, name,
+           label_, value);
+  }
+
+ private:
+  std::string& out_;
+  std::string label_;
+};
 
 // Writes the values of one metric of our own, one per label.
 class Family {
@@ -44,27 +55,26 @@ void write_histogram(std::string& out, std::string_view name, std::string_view h
 
 double rate(uint64_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0; }
 
-void write_peer_metrics(std::string& out, const ModelMetrics& m) {
+void write_peer_metrics(PeerValues values, const ModelMetrics& m) {
   const auto number = [](const auto& counter) { return static_cast<double>(counter.load()); };
-  write_peer(out, "counter", "prompt_tokens_total", "Prompt tokens computed.", number(m.prompt_tokens));
-  write_peer(out, "counter", "prompt_tokens_cached_total", "Prompt tokens taken from the cache.",
+  values.add("counter", "prompt_tokens_total", "Prompt tokens computed.", number(m.prompt_tokens));
+  values.add("counter", "prompt_tokens_cached_total", "Prompt tokens taken from the cache.",
              number(m.cached_prompt_tokens));
-  write_peer(out, "counter", "prompt_seconds_total", "Time of prompts, over all requests.", m.prompt_seconds.load());
-  write_peer(out, "counter", "tokens_predicted_total", "Tokens generated.", number(m.generated_tokens));
-  write_peer(out, "counter", "tokens_predicted_seconds_total", "Time of generation, over all requests.",
+  values.add("counter", "prompt_seconds_total", "Time of prompts, over all requests.", m.prompt_seconds.load());
+  values.add("counter", "tokens_predicted_total", "Tokens generated.", number(m.generated_tokens));
+  values.add("counter", "tokens_predicted_seconds_total", "Time of generation, over all requests.",
              m.generation_seconds.load());
-  write_peer(out, "counter", "n_decode_total", "Steps.", number(m.decode_calls));
-  write_peer(out, "counter", "n_tokens_max", "Most tokens of a sequence.", number(m.most_tokens));
+  values.add("counter", "n_decode_total", "Steps.", number(m.decode_calls));
+  values.add("counter", "n_tokens_max", "Most tokens of a sequence.", number(m.most_tokens));
   for (const std::string_view name :
        {"spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total", "spec_decode_num_drafts_total"})
-    write_peer(out, "counter", name, "Speculation: not used.", 0);
-  write_peer(out, "gauge", "prompt_tokens_seconds", "Prompt tokens per second.",
-             rate(m.prompt_tokens, m.prompt_seconds));
-  write_peer(out, "gauge", "predicted_tokens_seconds", "Generated tokens per second.",
+    values.add("counter", name, "Speculation: not used.", 0);
+  values.add("gauge", "prompt_tokens_seconds", "Prompt tokens per second.", rate(m.prompt_tokens, m.prompt_seconds));
+  values.add("gauge", "predicted_tokens_seconds", "Generated tokens per second.",
              rate(m.generated_tokens, m.generation_seconds));
-  write_peer(out, "gauge", "requests_processing", "Requests that have a slot.", number(m.n_busy_slots));
-  write_peer(out, "gauge", "requests_deferred", "Requests that wait.", number(m.n_waiting));
-  write_peer(out, "gauge", "n_busy_slots_per_decode", "Slots in a step, on average.",
+  values.add("gauge", "requests_processing", "Requests that have a slot.", number(m.n_busy_slots));
+  values.add("gauge", "requests_deferred", "Requests that wait.", number(m.n_waiting));
+  values.add("gauge", "n_busy_slots_per_decode", "Slots in a step, on average.",
              rate(m.busy_slot_steps, number(m.decode_calls)));
 }
 
@@ -98,6 +108,38 @@ void write_own_metrics(std::string& out, const ModelMetrics& m, const std::strin
   Family(out, "queue_requests", "gauge", "Requests that wait.").add(label, static_cast<double>(m.n_waiting.load()));
   Family(out, "queue_tokens", "gauge", "Prompt tokens of waiting requests.")
       .add(label, static_cast<double>(m.n_waiting_tokens.load()));
+}
+
+std::string model_label(std::string_view name) {
+  std::string label = "model=\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') label += '\\';
+    label += c == '\n' ? ' ' : c;
+  }
+  return label += '"';
+}
+
+// Prometheus wants all values of a metric together, after one HELP and one TYPE.
+std::string grouped_by_family(std::string_view text) {
+  std::vector<std::pair<std::string_view, std::string>> families;  // the line of HELP, the others
+  std::map<std::string_view, size_t> places;
+  size_t place = 0;
+  bool is_new = false;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n') + 1);
+    text.remove_prefix(line.size());
+    if (line.starts_with("# HELP ")) {
+      const auto [known, added] = places.try_emplace(line, families.size());
+      place = known->second;
+      is_new = added;
+      if (is_new) families.emplace_back(line, "");
+    } else if (is_new || !line.starts_with("# TYPE ")) {
+      families[place].second += line;
+    }
+  }
+  std::string out;
+  for (const auto& [help, lines] : families) out.append(help).append(lines);
+  return out;
 }
 
 }  // namespace
@@ -143,17 +185,14 @@ void RequestCounts::write(std::string& out) const {
     family.add(fmt::format("route=\"{}\",status=\"{}\"", key.first, key.second), static_cast<double>(n));
 }
 
-std::string metrics_text(const ModelMetrics& metrics, std::string_view name) {
-  std::string label = "model=\"";
-  for (const char c : name) {
-    if (c == '"' || c == '\\') label += '\\';
-    label += c == '\n' ? ' ' : c;
-  }
-  label += '"';
+std::string metrics_text(std::span<const NamedMetrics> models) {
   std::string out;
-  write_peer_metrics(out, metrics);
-  write_own_metrics(out, metrics, label);
-  return out;
+  for (const NamedMetrics& model : models) {
+    const std::string label = model_label(model.name);
+    write_peer_metrics(PeerValues(out, models.size() > 1 ? fmt::format("{{{}}}", label) : ""), *model.metrics);
+    write_own_metrics(out, *model.metrics, label);
+  }
+  return models.size() > 1 ? grouped_by_family(out) : out;
 }
 
 }  // namespace tessera::server

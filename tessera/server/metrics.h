@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -76,7 +77,13 @@ inline void add(std::atomic<double>& target, double value) {
   }
 }
 
-/// The text of GET /metrics for one model: the names of llama-server, then our own. `name` labels our own.
-std::string metrics_text(const ModelMetrics& metrics, std::string_view name);
+struct NamedMetrics {
+  std::string name{};  // of the model
+  const ModelMetrics* metrics = nullptr;
+};
+
+/// The text of GET /metrics: the names of llama-server, then our own. Ours have the label `model`. Those of
+/// llama-server have it too if there are several models.
+std::string metrics_text(std::span<const NamedMetrics> models);
 
 }  // namespace tessera::server

@@ -360,6 +360,24 @@ TEST_F(ModelsApi, TheEndRefusesThoseThatWait) {
   expect_refused(answer, 503, "shutting down");
 }
 
+TEST_F(ModelsApi, MetricsOfSeveralModelsAreGroupedByName) {
+  open_two();
+  EXPECT_EQ(get("/metrics").status, 200);
+  EXPECT_EQ(post("/completion", completion("ant", 3)).status, 200);
+  EXPECT_NE(get("/metrics").reply.body.find("\nllamacpp:tokens_predicted_total 3\n"), std::string::npos);
+  EXPECT_EQ(post("/completion", completion("bee", 2)).status, 200);
+  const std::string text = get("/metrics").reply.body;
+  EXPECT_NE(text.find("# TYPE llamacpp:tokens_predicted_total counter\n"
+                      "llamacpp:tokens_predicted_total{model=\"ant\"} 3\n"
+                      "llamacpp:tokens_predicted_total{model=\"bee\"} 2\n# HELP "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("tessera_slots{model=\"ant\",state=\"idle\"} 2\n"), std::string::npos);
+  const std::string one = get("/metrics?model=bee").reply.body;
+  EXPECT_NE(one.find("\nllamacpp:tokens_predicted_total 2\n"), std::string::npos);
+  EXPECT_EQ(one.find("ant"), std::string::npos);
+}
+
 TEST_F(ModelsApi, NothingIsFetchedOrRemoved) {
   open_two();
   expect_refused(post("/models", R"({"model":"x"})"), 501, "fetches no models");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,8 @@ class ApiContext {
   Workers& workers() { return workers_; }
   LiveStreams& streams() { return streams_; }
   RequestCounts& request_counts() { return request_counts_; }
+  /// When the server started, in seconds since 1970.
+  int64_t start_time_s() const { return start_time_s_; }
 
   /// The values of fields that a request does not give.
   const GenerationFields& defaults_of(const ServedModel& model) const {
@@ -53,6 +56,8 @@ class ApiContext {
   Workers& workers_;
   LiveStreams& streams_;
   RequestCounts request_counts_;
+  const int64_t start_time_s_ =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::atomic<bool> is_draining_{false};
 };
 

@@ -248,12 +248,25 @@ FieldResult<> answer_slot_action(ServedModel& model, const std::shared_ptr<Excha
 
 // --- metrics
 
-FieldResult<> answer_metrics(ApiContext& context, ServedModel& model, Exchange& exchange) {
-  std::string answer = metrics_text(model.metrics(), model.facts().id);
+// Of the loaded models, or of the one that the query names.
+FieldResult<> answer_metrics(ApiContext& context, Exchange& exchange) {
+  if (!context.options().has_metrics) return std::unexpected(not_supported("metrics", "--metrics"));
+  std::vector<ModelRegistry::Lease> models;
+  if (const auto name = exchange.request().query_value("model"); name && !context.models().options().is_single) {
+    auto lease = context.models().find_loaded(*name);
+    if (!lease) return forward_error(lease);
+    models.push_back(std::move(*lease));
+  } else {
+    for (ModelView& view : context.models().views())
+      if (view.lease) models.push_back(std::move(view.lease));
+  }
+  std::vector<NamedMetrics> named;
+  for (const auto& model : models) named.push_back({.name = model->facts().id, .metrics = &model->metrics()});
+  std::string answer = metrics_text(named);
   context.request_counts().write(answer);
   exchange.answer({.body = std::move(answer),
                    .content_type = std::string(kTextType),
-                   .fields = {{"Process-Start-Time-Unix", std::to_string(model.facts().created_s)}}});
+                   .fields = {{"Process-Start-Time-Unix", std::to_string(context.start_time_s())}}});
   return {};
 }
 
@@ -302,10 +315,10 @@ void add_native_routes(Router& router, ApiContext& context) {
     return answer_slots(model, exchange);
   });
   post("/slots/{}", [](ServedModel& model, const auto& exchange) { return answer_slot_action(model, exchange); });
-  get("/metrics", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
-    if (!context.options().has_metrics) return std::unexpected(not_supported("metrics", "--metrics"));
-    return answer_metrics(context, model, *exchange);
-  });
+  router.add({.method = "GET",
+              .path = "/metrics",
+              .handler = on_worker_without_model(
+                  context, [&context](const auto& exchange) { return answer_metrics(context, *exchange); })});
 }
 
 }  // namespace tessera::server

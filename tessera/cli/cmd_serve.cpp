@@ -89,7 +89,7 @@ class ServeCommand final : public Command {
       }
       if (!g_reload.exchange(false)) continue;
       const auto reloaded = server.reload();
-      if (!process.quiet) log(reloaded ? "keys and certificates read again" : "error: " + reloaded.error().message());
+      if (!process.quiet) log(reloaded ? "keys and certificates read again, the access log opened again" : "error: " + reloaded.error().message());
     }
   }
 

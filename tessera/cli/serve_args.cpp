@@ -192,6 +192,8 @@ void ServeArgs::add_endpoint_flags(FlagTable& table) {
   table.rare("--props", "", "answer POST /props", set_switch(server.api.has_props));
   table.common("--alias -a", "NAME,...", "names of the model for clients", set_list(aliases), "the file's name");
   table.rare("--tags", "TEXT,...", "tags of the model for clients", set_list(tags));
+  table.common("--log-requests", "FILE", "write a line of JSON for each request; -: to standard output",
+               set_string(server.access_log));
   table.rare("--sse-ping-interval", "S", "seconds between comments in silent streams; -1: none",
              set_integer(server.api.defaults.sse_ping_interval_s, -1, 3600));
 }

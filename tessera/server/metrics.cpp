@@ -185,6 +185,8 @@ void RequestCounts::write(std::string& out) const {
     family.add(fmt::format("route=\"{}\",status=\"{}\"", key.first, key.second), static_cast<double>(n));
 }
 
+std::string_view end_reason_name(EndReason reason) { return kEndNames[static_cast<size_t>(reason)]; }
+
 std::string metrics_text(std::span<const NamedMetrics> models) {
   std::string out;
   for (const NamedMetrics& model : models) {

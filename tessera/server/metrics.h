@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/server/run/task.h"
+
 namespace tessera::server {
 
 /// A histogram with fixed bounds, as Prometheus reads it.
@@ -56,6 +58,9 @@ struct ModelMetrics {
   Histogram step_tokens{1, 2, 4096}, step_sequences{1, 2, 1024};
   Histogram prompt_length{1, 2, 1 << 20}, generation_length{1, 2, 1 << 20};
 };
+
+/// The name of an EndReason, as metrics and the access log show it: "stop", "length", "cancelled", ...
+std::string_view end_reason_name(EndReason reason);
 
 enum class PreemptionReason : uint8_t { memory, priority, slow_reader };
 

@@ -28,6 +28,10 @@ Handler root_handler(const ApiContext& context) {
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   TESSERA_ASSIGN(auto workers, Workers::create(options.n_workers));
   std::unique_ptr<Server> server(new Server(std::move(workers)));
+  if (!options.access_log.empty()) {
+    TESSERA_ASSIGN(server->access_log_, AccessLog::open(options.access_log));
+    options.api.notes_requests = true;
+  }
   server->models_ =
       std::make_unique<ModelRegistry>([self = server.get()](size_t io_thread, std::function<void()> task) {
         self->http_->post(io_thread, std::move(task));
@@ -46,8 +50,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   if (context.options().has_page) add_page_routes(router);
   router.add({.method = "GET", .path = "/", .access = Access::open, .handler = root_handler(context)});
   options.http.write_problem = [](const HttpProblem& problem) { return error_answer(problem); };
-  options.http.on_finished = [&context](const HttpRequest& request, int status) {
+  options.http.on_finished = [&context, log = server->access_log_.get()](const HttpRequest& request, int status) {
     context.request_counts().count(request.route, status);
+    if (log != nullptr) log->add(request, status);
   };
   TESSERA_ASSIGN(server->http_, HttpServer::start(std::move(options.http), std::move(router)));
   return server;
@@ -62,6 +67,12 @@ Server::~Server() {
   workers_.reset();
   models_->stop();
   http_.reset();
+}
+
+Result<> Server::reload() {
+  TESSERA_TRY(http_->reload());
+  if (access_log_) TESSERA_TRY(access_log_->reopen());
+  return {};
 }
 
 void Server::drain() {

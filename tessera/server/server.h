@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/server/access_log.h"
 #include "tessera/server/api/context.h"
 #include "tessera/server/api/live_streams.h"
 #include "tessera/server/api/model_events.h"
@@ -19,13 +20,14 @@ namespace tessera::server {
 struct ServerOptions {
   HttpOptions http{};
   ApiOptions api{};
+  std::string access_log{};  // a path, or "-" for standard output; empty: no log
   int n_workers = 1;
 };
 
 class Server {
  public:
   /// Opens the sockets. All requests but those of health get 503 until a model is there. Errors: those of
-  /// HttpServer::start() and Workers::create().
+  /// HttpServer::start(), Workers::create() and AccessLog::open().
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   /// Ends all requests.
   ~Server();
@@ -41,8 +43,8 @@ class Server {
 
   std::vector<std::string> addresses() const { return http_->addresses(); }
   uint16_t port() const { return http_->port(); }
-  /// Reads keys and certificates again.
-  Result<> reload() { return http_->reload(); }
+  /// Reads keys and certificates again, and opens the access log again.
+  Result<> reload();
   /// Work that is due about every second: comments in silent streams, unused models.
   void tick() {
     streams_.tick();
@@ -63,6 +65,7 @@ class Server {
   ModelEvents model_events_{streams_};
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Workers> workers_;
+  std::unique_ptr<AccessLog> access_log_;  // null: there is none
   std::unique_ptr<ApiContext> context_;
   std::unique_ptr<HttpServer> http_;
 };

@@ -16,7 +16,8 @@ Generation::Generation(ApiContext& context, ServedModel& model, std::shared_ptr<
       exchange_(std::move(exchange)),
       fields_(std::move(fields)),
       streams_(fields_.stream),
-      last_write_(std::chrono::steady_clock::now()) {}
+      last_write_(std::chrono::steady_clock::now()),
+      gaps_(context.options().notes_requests ? std::make_unique<TokenGaps>() : nullptr) {}
 
 FieldResult<> Generation::start(TaskSpec spec) {
   n_open_ = spec.sequences.size();
@@ -88,6 +89,12 @@ void Generation::on_waiting(Choice&, int64_t n_before) {
 
 void Generation::collect(Choice& choice, TaskEvent& event) {
   ++choice.n_generated;
+  if (gaps_) {
+    const Clock::time_point now = Clock::now();
+    if (choice.last_token != Clock::time_point{})
+      gaps_->add(std::chrono::duration<double, std::milli>(now - choice.last_token).count());
+    choice.last_token = now;
+  }
   if (event.probs) choice.probs.push_back(std::move(*event.probs));
   if (!event.text.empty() || !event.is_held) choice.n_settled_probs = choice.probs.size();
   if (!choice.has_new_line) choice.has_new_line = event.text.find('\n') != std::string::npos;
@@ -99,6 +106,7 @@ void Generation::end_choice(Choice& choice, TaskEvent& event) {
   choice.end = std::move(event.end);
   choice.n_cached = choice.end->n_cached;
   --n_open_;
+  if (gaps_) note_end(*choice.end);
   if (choice.end->reason == EndReason::failed) return fail(sequence_error(*choice.end));
   // Tokens of a stop string are no part of the text.
   if (choice.end->reason == EndReason::stop_word) choice.probs.resize(choice.n_settled_probs);
@@ -106,6 +114,21 @@ void Generation::end_choice(Choice& choice, TaskEvent& event) {
   if (!streams_) choice.text += event.text;
   on_end(choice, event.text);
   if (n_open_ == 0) finish();
+}
+
+// Adds a sequence to the line of the request. Queue and first token are those of the first one.
+void Generation::note_end(const SequenceEnd& end) {
+  if (note_.reason.empty()) {
+    note_.model = model_.facts().id;
+    note_.queue_ms = end.queue_ms;
+    if (end.n_generated > 0) note_.first_token_ms = end.first_token_ms;
+  }
+  note_.n_prompt += end.n_prompt;
+  note_.n_cached += end.n_cached;
+  note_.n_generated += end.n_generated;
+  note_.gap_p99_ms = gaps_->p99_ms();
+  note_.reason = end_reason_name(end.reason);
+  exchange_->note(note_);
 }
 
 void Generation::finish() {

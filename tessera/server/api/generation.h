@@ -13,6 +13,7 @@
 #include "tessera/server/api/context.h"
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/live_streams.h"
+#include "tessera/server/api/token_gaps.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -30,6 +31,7 @@ struct Choice {
   size_t n_settled_probs = 0;       // those at the front that no stop string can remove
   bool has_new_line = false;
   std::unique_ptr<SequenceEnd> end{};  // once it has ended
+  Clock::time_point last_token{};      // with an access log
 
   std::span<const TokenProbs> settled_probs() const { return std::span(probs).first(n_settled_probs); }
   /// Forgets them, once they are written.
@@ -87,6 +89,7 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   HttpAnswer new_answer() const;
   void collect(Choice& choice, TaskEvent& event);
   void end_choice(Choice& choice, TaskEvent& event);
+  void note_end(const SequenceEnd& end);
   void finish();
   void fail(const FieldError& error);
 
@@ -103,6 +106,8 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   size_t n_open_ = 0;
   std::string out_;
   std::chrono::steady_clock::time_point last_write_;
+  GenerationNote note_{};
+  std::unique_ptr<TokenGaps> gaps_{};  // null without an access log
 };
 
 /// The times and rates of a sequence, as llama-server's `timings`. `generation_ms` is that of n_generated - 1 steps, as

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "tessera/server/api/token_probs.h"
@@ -59,16 +58,6 @@ bool is_ollama_name(const ServedModel& model, std::string_view name) {
 
 std::string shown_ollama_name(const ServedModel& model, std::string_view name) {
   return is_ollama_name(model, name) ? std::string(name) : ollama_name(model.facts().id);
-}
-
-std::string rfc3339(std::chrono::system_clock::time_point time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
-  std::tm utc{};
-  ::gmtime_r(&whole, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                     utc.tm_hour, utc.tm_min, utc.tm_sec,
-                     std::chrono::duration_cast<std::chrono::nanoseconds>(time - seconds).count());
 }
 
 FieldResult<std::chrono::milliseconds> read_ollama_duration(const Json& value, const FieldPath& path) {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "tessera/server/api/generation.h"
+#include "tessera/server/api/time_text.h"
 #include "tessera/server/json/field_reader.h"
 #include "tessera/server/models/served_model.h"
 
@@ -23,9 +24,6 @@ std::string ollama_name(std::string_view name);
 bool is_ollama_name(const ServedModel& model, std::string_view name);
 /// The name in answers: that of the client if it is one of the model's, else the model's own.
 std::string shown_ollama_name(const ServedModel& model, std::string_view name);
-
-/// A time of UTC to nanoseconds, as in RFC 3339: 2026-09-30T12:00:00.000000001Z.
-std::string rfc3339(std::chrono::system_clock::time_point time);
 
 /// Reads a duration: seconds as a number, or a text of numbers with units ("1h30m", "300ms"). A number without a unit
 /// counts seconds. Below 0: without end.

@@ -46,6 +46,7 @@ void Connection::on_head() {
   auto head = head_.take();
   if (!head) return refuse({head.error().status, head.error().message}, head.error().target);
   incoming_ = std::make_unique<Incoming>();
+  incoming_->request.received = std::chrono::steady_clock::now();
   incoming_->head = std::move(*head);
   RequestHead& given = incoming_->head;
   HttpRequest& request = incoming_->request;
@@ -194,6 +195,7 @@ void Connection::refuse(const Refusal& refusal, std::string target) {
   reports_ = reports_ && had_begun;
   if (incoming_ == nullptr) {
     incoming_ = std::make_unique<Incoming>();
+    incoming_->request.received = std::chrono::steady_clock::now();
     const auto path = percent_decode(std::string_view(target).substr(0, target.find('?')));
     incoming_->request.path = path.value_or("");
     incoming_->request.client = {.name = peer_.address, .is_on_loopback = peer_.is_on_loopback};

@@ -49,6 +49,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   /// Keeps an object as long as the exchange exists: the model that answers. Called at most once.
   void hold(std::shared_ptr<const void> object) { held_object_ = std::move(object); }
 
+  /// Notes facts for the access log. On the strand.
+  void note(GenerationNote note) { request_.note = std::move(note); }
+
   /// Runs a task on the strand of the connection.
   virtual void post(std::function<void()> task) = 0;
   /// The I/O thread that owns the connection, counted from 0.

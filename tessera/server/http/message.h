@@ -1,6 +1,8 @@
 // HTTP requests and answers as handlers see them. The connection has checked the head before a handler runs.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +23,16 @@ struct Client {
   bool is_on_loopback = false;  // it is on this machine
 };
 
+/// Counts and times of the texts that answered a request, for the access log. Times: below 0 for none.
+struct GenerationNote {
+  std::string model{};
+  int64_t n_prompt = 0;     // prompt tokens
+  int64_t n_cached = 0;     // of these, the ones that were not computed
+  int64_t n_generated = 0;  // over all choices
+  double queue_ms = -1, first_token_ms = -1, gap_p99_ms = -1;
+  std::string_view reason{};  // why the last text ended; empty: no text was generated
+};
+
 struct HttpRequest {
   std::string method{};
   std::string path{};                        // percent-decoded, without --api-prefix and query
@@ -31,6 +43,8 @@ struct HttpRequest {
   std::string body{};                        // decoded from chunks
   std::string id{};                          // X-Request-Id: that of the client, or a new one
   Client client{};
+  std::chrono::steady_clock::time_point received{};  // its head
+  GenerationNote note{};                             // of the answer; on the strand
 
   /// The value of the first field of a name in lower case.
   std::optional<std::string_view> field(std::string_view name) const;

@@ -19,7 +19,17 @@ constexpr size_t kLargeModelBytes = size_t{4} << 30;     // its weights
 constexpr uint64_t kMostCacheBytes = uint64_t{8} << 30;  // of the prefix cache, by default
 constexpr uint64_t kMostCacheTokens = uint64_t{1} << 20;
 constexpr int32_t kMarksPerSlot = 8;
+constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of the logits by which the prompts of a step are scored
+constexpr int64_t kFewestScoreRows = 16;
 constexpr double kGuessedMacsPerSecond = 20e9;  // of a thread; the scheduler learns the real rate
+
+// Prompt tokens that a step can score. More make larger products, but each takes a row of logits.
+int64_t score_rows(const ModelInfo& info, int64_t n_ubatch) {
+  if (!info.has_logits) return 0;
+  const int64_t row_bytes = std::max<int64_t>(info.n_vocab, 1) * static_cast<int64_t>(sizeof(float));
+  const int64_t n_rows = std::min(kScoreBytes / row_bytes, n_ubatch) / kFewestScoreRows * kFewestScoreRows;
+  return std::max(n_rows, kFewestScoreRows);
+}
 
 // The elements of a list with commas, trimmed; empty ones are left out.
 std::vector<std::string> split_list(std::string_view text) {
@@ -182,6 +192,10 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
                stop.emplace_back(text);
                return {};
              });
+  table.rare("--reasoning-budget", "N", "tokens of a chat reply's reasoning; then its end is forced; -1: no bound",
+             set_integer(server.api.defaults.reasoning_budget, -1, INT32_MAX));
+  table.rare("--reasoning-budget-message", "TEXT", "text before an end of the reasoning that is forced",
+             set_string(server.api.defaults.reasoning_budget_message));
   table.rare("--special -sp", "", "special tokens are part of answers", set_switch(server.api.renders_special));
 }
 
@@ -293,9 +307,9 @@ int32_t ServeArgs::slots_for(size_t weight_bytes) const {
 Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int32_t slots) const {
   SessionOptions session = context.session;
   session.n_sequences = slots;
-  session.n_outputs = slots;
   session.adapters = model.adapters;
   const Engine& engine = *model.engine;
+  session.n_outputs = slots + score_rows(engine.model().info(), session.n_ubatch);
   if (!engine.model().info().has_logits) return session;
   TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
   if (planned->needs_marks() && cache_mib != 0) session.n_cache_marks = kMarksPerSlot * slots;

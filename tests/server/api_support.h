@@ -20,6 +20,7 @@ struct ApiSetup {
   std::string model{};  // a path; empty: the trained model of the tests
   int32_t n_slots = 4;
   int64_t n_ctx = 1024;
+  int64_t n_score_rows = 24;  // rows of logits beside one for each slot
   server::ServerOptions options{};
   server::ServedModelOptions served{};
 };
@@ -39,7 +40,8 @@ class ApiTest : public ::testing::Test {
     if (setup.model.empty()) setup.model = story_model();
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
     ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.path = setup.model}));
-    ASSERT_OK(load_session(model, {.n_ctx = setup.n_ctx, .n_sequences = setup.n_slots, .n_outputs = setup.n_slots}));
+    ASSERT_OK(load_session(
+        model, {.n_ctx = setup.n_ctx, .n_sequences = setup.n_slots, .n_outputs = setup.n_slots + setup.n_score_rows}));
     setup.served.path = setup.model;
     setup.served.scheduler.n_slots = setup.n_slots;
     ASSERT_OK(server_->serve(std::move(model), std::move(setup.served)));

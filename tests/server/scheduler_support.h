@@ -25,6 +25,7 @@ class Collector final : public server::TaskSink {
     int32_t slot = -1;
     std::vector<int64_t> progress{};
     std::vector<server::TokenProbs> probs{};
+    std::vector<server::TokenProbs> scores{};  // of the prompt
     std::shared_ptr<server::SequenceEnd> end{};
   };
 
@@ -40,6 +41,7 @@ class Collector final : public server::TaskSink {
     if (event.kind == server::TaskEvent::Kind::progress) sequence.progress.push_back(event.n_done);
     if (event.kind == server::TaskEvent::Kind::token && event.token >= 0) sequence.tokens.push_back(event.token);
     if (event.probs) sequence.probs.push_back(std::move(*event.probs));
+    std::ranges::move(event.scores, std::back_inserter(sequence.scores));
     if (event.end) {
       sequence.end = std::move(event.end);
       --n_open_;
@@ -57,6 +59,10 @@ class Collector final : public server::TaskSink {
     return sequences_;
   }
   /// Waits until a sequence has n tokens.
+  void wait_for_scores(size_t n) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return sequences_[0].scores.size() >= n; }));
+  }
   void wait_for_tokens(size_t n, size_t sequence = 0) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return sequences_[sequence].tokens.size() >= n; }));
@@ -92,6 +98,7 @@ struct SchedulerSetup {
   int32_t n_slots = 4;
   int64_t n_ctx = 512;
   int64_t n_ubatch = 64;
+  int64_t n_score_rows = 0;  // rows of logits beside one for each slot
   server::SchedulerOptions options{};
 };
 
@@ -114,7 +121,7 @@ class SchedulerTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, {.n_ctx = setup.n_ctx,
                                                              .n_ubatch = setup.n_ubatch,
                                                              .n_sequences = setup.n_slots,
-                                                             .n_outputs = setup.n_slots,
+                                                             .n_outputs = setup.n_slots + setup.n_score_rows,
                                                              .n_cache_marks = setup.n_cache_marks}));
     setup.options.n_slots = setup.n_slots;
     if (setup.options.slot_context == 0) setup.options.slot_context = setup.n_ctx;

@@ -97,7 +97,6 @@ FieldResult<> read_message_tool_choice(const FieldReader& body, ChatCall& call) 
   return {};
 }
 
-// The budget is only checked: nothing bounds the tokens of the reasoning yet.
 FieldResult<> read_thinking(const FieldReader& body, ChatCall& call) {
   auto thinking = body.object("thinking");
   if (!thinking) return forward_error(thinking);
@@ -108,6 +107,7 @@ FieldResult<> read_thinking(const FieldReader& body, ChatCall& call) {
   if (!*type) return refuse_field((*thinking)->path_of("type"), "absent, want a text");
   const auto budget = (*thinking)->integer("budget_tokens", 0, INT32_MAX);
   if (!budget) return std::unexpected(budget.error());
+  if (*budget) call.fields.reasoning_budget = static_cast<int32_t>(**budget);
   call.enable_thinking = kTypes[**type] != "disabled";
   return {};
 }

@@ -79,35 +79,43 @@ FieldResult<std::shared_ptr<const text::grammar::Grammar>> reply_grammar_of(cons
                                                                             const ChatCall& call,
                                                                             const ChatPlan& plan) {
   namespace grammar = text::grammar;
-  std::shared_ptr<const grammar::Grammar> answer;
   const text::Vocab& vocab = model.vocab();
-  const grammar::FindToken find_token = [&vocab](std::string_view text) { return vocab.find(text); };
   const grammar::FindToken find_control = [&vocab](std::string_view text) -> std::optional<int32_t> {
     const auto id = vocab.find(text);
     return id && vocab.type(*id) == text::TokenType::control ? id : std::nullopt;
   };
-  const std::string& schema = call.answer_schema.empty() ? call.fields.json_schema : call.answer_schema;
-  if (!schema.empty() || !call.fields.grammar.empty()) {
-    const std::string field(schema.empty()               ? "grammar"
-                            : call.answer_schema.empty() ? "json_schema"
-                                                         : call.answer_schema_field);
-    auto compiled = schema.empty() ? grammar::Grammar::from_gbnf(call.fields.grammar, find_token)
-                                   : grammar::Grammar::from_json_schema(schema);
-    if (!compiled)
-      return std::unexpected(bad_request(fmt::format("Field '{}': {}", field, compiled.error().text()), field));
-    answer = std::move(*compiled);
-  }
+  const bool has_schema = !call.answer_schema.empty();
+  auto answer = compile_grammar(model, has_schema ? call.answer_schema : call.fields.json_schema,
+                                has_schema ? call.answer_schema_field : "json_schema", call.fields.grammar);
+  if (!answer) return forward_error(answer);
   const bool has_calls = plan.family.shape != text::ReplyShape::text && !plan.tools.empty();
-  if (!answer && !has_calls) return nullptr;
+  if (!*answer && !has_calls) return nullptr;
   const std::span<const text::ReplyTool> tools = has_calls ? std::span(plan.tools) : std::span<const text::ReplyTool>();
   auto whole = text::reply_grammar(plan.family,
-                                   {.answer = answer.get(),
+                                   {.answer = answer->get(),
                                     .tools = tools,
                                     .must_call = has_calls && call.tool_choice == ToolChoice::required,
                                     .may_call_again = call.allows_parallel_calls},
                                    plan.generation_prompt, call.enable_thinking.value_or(true), find_control);
   if (!whole) return std::unexpected(bad_request(whole.error().text()));
   return std::move(*whole);
+}
+
+// The bound of the reasoning; null for a family without marks of it. A message of the client never becomes a control
+// token.
+FieldResult<std::shared_ptr<const ReasoningLimit>> reasoning_limit(const ServedModel& model, const ChatPlan& plan,
+                                                                   const GenerationFields& fields) {
+  const text::ReplyFamily& family = plan.family;
+  if (family.reasoning_begin.empty() || family.reasoning_end.empty()) return nullptr;
+  auto message = model.tokenizer().tokenize(fields.reasoning_budget_message);
+  if (!message) return std::unexpected(field_error_of(message.error(), "reasoning_budget_message"));
+  auto end = model.tokenizer().tokenize(family.reasoning_end, {.parse_special = true});
+  if (!end) return nullptr;  // the vocabulary cannot spell it, so nothing can be forced
+  ReasoningLimit limit{.start = text::ReasoningWatch(family, plan.generation_prompt),
+                       .n_most = fields.reasoning_budget,
+                       .ending = std::move(*message)};
+  limit.ending.insert(limit.ending.end(), end->begin(), end->end());
+  return std::make_shared<const ReasoningLimit>(std::move(limit));
 }
 
 // --- checks of messages
@@ -280,6 +288,9 @@ FieldResult<ChatPlan> plan_chat(ServedModel& model, ChatCall call) {
   plan.reply = {.reasoning = call.reasoning,
                 .parallel_calls = call.allows_parallel_calls,
                 .seed = (static_cast<uint64_t>(std::random_device()()) << 32) | std::random_device()()};
+  auto limit = reasoning_limit(model, plan, call.fields);
+  if (!limit) return forward_error(limit);
+  plan.generation.reasoning = std::move(*limit);
   draw_seed(call.fields);
   plan.generation.prompts.push_back(std::move(*tokens));
   plan.generation.grammar = std::move(*grammar);

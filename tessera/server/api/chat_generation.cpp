@@ -7,6 +7,7 @@ namespace tessera::server {
 ChatGeneration::ChatGeneration(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange,
                                const ChatPlan& plan)
     : Generation(context, model, std::move(exchange), plan.generation.fields) {
+  if (plan.generation.reasoning) reasoning_ = plan.generation.reasoning->shared;
   for (int32_t i = 0; i < plan.generation.fields.n_choices; ++i) {
     text::ReplyOptions options = plan.reply;
     options.seed += static_cast<uint64_t>(i);

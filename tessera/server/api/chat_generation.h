@@ -12,6 +12,8 @@ namespace tessera::server {
 
 class ChatGeneration : public Generation {
  public:
+  std::shared_ptr<ReasoningSwitch> reasoning() const final { return reasoning_; }
+
   /// Submits the sequences of the plan that this was made with. Errors: those of make_sequences() and start().
   FieldResult<> start_reply(ChatPlan plan);
 
@@ -41,6 +43,7 @@ class ChatGeneration : public Generation {
   void pass_on(Choice& choice, std::span<const text::ReplyDelta> deltas);
 
   std::vector<ParsedReply> replies_;
+  std::shared_ptr<ReasoningSwitch> reasoning_;
 };
 
 }  // namespace tessera::server

@@ -71,6 +71,10 @@ void Generation::on_event(TaskEvent& event) {
     case TaskEvent::Kind::progress:
       on_progress(choice, event);
       return;
+    case TaskEvent::Kind::scored:
+      std::ranges::move(event.scores, std::back_inserter(choice.prompt_scores));
+      on_scored(choice);
+      return;
     case TaskEvent::Kind::token:
       if (event.token < 0) return;  // the end follows, with the error
       collect(choice, event);

@@ -25,10 +25,11 @@ struct Choice {
   int64_t n_prompt = 0;
   int64_t n_cached = 0;
   int64_t n_generated = 0;
-  std::string text{};               // collected if there is no stream
-  std::vector<int32_t> tokens{};    // collected if the dialect asks for them
-  std::vector<TokenProbs> probs{};  // whose text was not sent yet; without a stream all
-  size_t n_settled_probs = 0;       // those at the front that no stop string can remove
+  std::string text{};                       // collected if there is no stream
+  std::vector<int32_t> tokens{};            // collected if the dialect asks for them
+  std::vector<TokenProbs> probs{};          // whose text was not sent yet; without a stream all
+  std::vector<TokenProbs> prompt_scores{};  // of its second and later tokens, as far as they were asked for
+  size_t n_settled_probs = 0;               // those at the front that no stop string can remove
   bool has_new_line = false;
   std::unique_ptr<SequenceEnd> end{};  // once it has ended
   Clock::time_point last_token{};      // with an access log
@@ -63,6 +64,8 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   /// The sequence waits, with n_before others before it.
   virtual void on_waiting(Choice&, int64_t n_before);
   virtual void on_progress(Choice&, const TaskEvent&) {}
+  /// More tokens of the prompt have their scores.
+  virtual void on_scored(Choice&) {}
   virtual void on_token(Choice&, const TaskEvent&) {}
   /// The sequence has ended without an error; choice.end is set. `rest` is the last piece of its text.
   virtual void on_end(Choice&, const std::string& rest) = 0;

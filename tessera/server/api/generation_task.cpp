@@ -19,27 +19,10 @@ std::unexpected<FieldError> grammar_error(const text::grammar::GrammarError& err
   return std::unexpected(FieldError{.message = fmt::format("Field '{}': {}", field, error.text()), .param = field});
 }
 
-// The grammar of the fields, or null.
-FieldResult<std::shared_ptr<const text::grammar::Grammar>> compile_grammar(const ServedModel& model,
-                                                                           const GenerationFields& fields) {
-  namespace grammar = text::grammar;
-  if (!fields.json_schema.empty()) {
-    auto compiled = grammar::Grammar::from_json_schema(fields.json_schema);
-    if (!compiled) return grammar_error(compiled.error(), "json_schema");
-    return std::move(*compiled);
-  }
-  if (fields.grammar.empty()) return nullptr;
-  const text::Vocab& vocab = model.vocab();
-  const grammar::FindToken find_token = [&vocab](std::string_view text) { return vocab.find(text); };
-  auto compiled = grammar::Grammar::from_gbnf(fields.grammar, find_token);
-  if (!compiled) return grammar_error(compiled.error(), "grammar");
-  return std::move(*compiled);
-}
-
 FieldResult<std::unique_ptr<GrammarMask>> create_mask(ServedModel& model, const GenerationPlan& plan) {
   std::shared_ptr<const text::grammar::Grammar> grammar = plan.grammar;
   if (!grammar) {
-    auto compiled = compile_grammar(model, plan.fields);
+    auto compiled = compile_grammar(model, plan.fields.json_schema, "json_schema", plan.fields.grammar);
     if (!compiled) return forward_error(compiled);
     grammar = std::move(*compiled);
   }
@@ -47,6 +30,17 @@ FieldResult<std::unique_ptr<GrammarMask>> create_mask(ServedModel& model, const 
   auto mask = GrammarMask::create(model.shared_engine(), model.mask_vocab(), std::move(grammar));
   if (!mask) return std::unexpected(field_error_of(mask.error(), "grammar"));
   return std::move(*mask);
+}
+
+FieldResult<> check_prompt_probs(const GenerationPlan& plan) {
+  if (plan.n_prompt_probs < 0) return {};
+  int64_t n_tokens = 0;
+  for (const std::vector<int32_t>& prompt : plan.prompts) n_tokens += std::ssize(prompt);
+  const int64_t n_probs = n_tokens * (1 + plan.n_prompt_probs) * plan.fields.n_choices;
+  if (n_probs <= kMaxPromptProbs) return {};
+  return refuse_field(
+      {.name = "prompt"},
+      fmt::format("{} log-probabilities of its tokens in all answers, want at most {}", n_probs, kMaxPromptProbs));
 }
 
 SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) {
@@ -63,7 +57,8 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .slot = fields.id_slot,
           .reuses_cache = fields.cache_prompt,
           .cache_salt = fields.cache_salt,
-          .progress_tokens = fields.return_progress ? 1 : 0};
+          .progress_tokens = fields.return_progress ? 1 : 0,
+          .reasoning = plan.reasoning};
 }
 
 }  // namespace
@@ -94,6 +89,24 @@ FieldResult<std::vector<sample::LogitBias>> token_biases(const ServedModel& mode
   return biases;
 }
 
+FieldResult<std::shared_ptr<const text::grammar::Grammar>> compile_grammar(const ServedModel& model,
+                                                                           std::string_view schema,
+                                                                           std::string schema_field,
+                                                                           std::string_view gbnf) {
+  namespace grammar = text::grammar;
+  if (!schema.empty()) {
+    auto compiled = grammar::Grammar::from_json_schema(schema);
+    if (!compiled) return grammar_error(compiled.error(), std::move(schema_field));
+    return std::move(*compiled);
+  }
+  if (gbnf.empty()) return nullptr;
+  const text::Vocab& vocab = model.vocab();
+  const grammar::FindToken find_token = [&vocab](std::string_view text) { return vocab.find(text); };
+  auto compiled = grammar::Grammar::from_gbnf(gbnf, find_token);
+  if (!compiled) return grammar_error(compiled.error(), "grammar");
+  return std::move(*compiled);
+}
+
 void draw_seed(GenerationFields& fields) {
   constexpr int64_t kRandom = 0xFFFFFFFF;
   if (fields.sampling.seed < 0 || fields.sampling.seed == kRandom) fields.sampling.seed = std::random_device()();
@@ -110,6 +123,7 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
   for (const std::vector<int32_t>& prompt : plan.prompts)
     if (std::ssize(prompt) >= model.slot_context())
       return std::unexpected(context_overflow_error(std::ssize(prompt), model.slot_context()));
+  TESSERA_READ(check_prompt_probs(plan));
   auto biases = token_biases(model, plan.fields);
   if (!biases) return forward_error(biases);
   sample::SamplerParams sampling = plan.fields.sampling;
@@ -129,7 +143,9 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
       for (const int32_t token : prompt)
         if (auto accepted = spec.chain->accept_prompt(token); !accepted)
           return std::unexpected(field_error_of(accepted.error(), "prompt"));
-      if (choice > 0 && spec.reuses_cache) spec.same_prompt_as = first;
+      const bool is_scored = plan.n_prompt_probs >= 0;
+      if (is_scored && choice == 0) spec.n_prompt_probs = plan.n_prompt_probs;
+      if (choice > 0 && (spec.reuses_cache || is_scored)) spec.same_prompt_as = first;
       spec.prompt = choice + 1 == n_choices ? std::move(prompt) : prompt;
       sequences.push_back(std::move(spec));
       ++sampling.seed;

@@ -9,6 +9,15 @@ void LiveStreams::add(std::weak_ptr<LiveStream> stream) {
   streams_.push_back(std::move(stream));
 }
 
+std::shared_ptr<LiveStream> LiveStreams::find(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  for (const std::weak_ptr<LiveStream>& weak : streams_) {
+    std::shared_ptr<LiveStream> stream = weak.lock();
+    if (stream != nullptr && stream->id() == id && !stream->exchange().is_gone()) return stream;
+  }
+  return nullptr;
+}
+
 void LiveStreams::tick() {
   std::vector<std::shared_ptr<LiveStream>> alive;
   {

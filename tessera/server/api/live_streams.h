@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "tessera/server/http/exchange.h"
+#include "tessera/server/run/reasoning_limit.h"
 
 namespace tessera::server {
 
@@ -19,6 +21,10 @@ class LiveStream {
   /// Writes a comment if the stream was silent for as long as its client asked for. False: the stream has ended.
   virtual bool ping(std::chrono::steady_clock::time_point now) = 0;
   virtual Exchange& exchange() = 0;
+  /// The id that its client sees, or "". From any thread.
+  virtual std::string_view id() const { return {}; }
+  /// Null if nothing can end its reasoning. From any thread.
+  virtual std::shared_ptr<ReasoningSwitch> reasoning() const { return nullptr; }
 };
 
 class LiveStreams {
@@ -26,6 +32,8 @@ class LiveStreams {
   void add(std::weak_ptr<LiveStream> stream);
   /// Asks each stream to ping. Called about once a second, from any thread.
   void tick();
+  /// The open stream with this id, which is not empty, or null.
+  std::shared_ptr<LiveStream> find(std::string_view id);
 
  private:
   std::mutex mutex_;

@@ -19,6 +19,8 @@ class OpenAiChat final : public ChatGeneration {
         head_{.id = new_id("chatcmpl-"), .model = model.facts().id, .fingerprint = context.options().build_info},
         has_logprobs_(plan.generation.n_probs >= 0) {}
 
+  std::string_view id() const override { return head_.id; }
+
  private:
   void on_started(Choice& choice) override {
     if (!streams()) return;
@@ -136,9 +138,8 @@ class OpenAiChat final : public ChatGeneration {
   }
 
   const char* finish_reason(const Choice& choice) const {
-    const EndReason reason = choice.end->reason;
-    if (reason != EndReason::eos && reason != EndReason::stop_word) return "length";
-    return reply_of(choice).calls.empty() ? "stop" : "tool_calls";
+    const std::string_view reason = finish_reason_of(choice.end->reason);
+    return reason == "stop" && !reply_of(choice).calls.empty() ? "tool_calls" : reason.data();
   }
 
   void write_logprobs(JsonWriter& writer, const Choice& choice) {
@@ -171,6 +172,36 @@ class OpenAiChat final : public ChatGeneration {
 };
 
 }  // namespace
+
+// Others' streams are as if they were not there.
+FieldResult<> control_openai_chat(ApiContext& context, Exchange& exchange) {
+  auto body = read_json(exchange.take_body());
+  if (!body) return forward_error(body);
+  auto reader = FieldReader::create(*body);
+  if (!reader) return forward_error(reader);
+  const auto id = reader->required_text("id");
+  if (!id) return std::unexpected(id.error());
+  constexpr std::string_view kActions[] = {"reasoning_end"};
+  const auto action = reader->choice("action", kActions);
+  if (!action) return std::unexpected(action.error());
+  if (!*action) return refuse_field(reader->path_of("action"), "missing");
+  const auto stream = id->empty() ? nullptr : context.streams().find(*id);
+  std::string_view problem;
+  if (stream == nullptr || stream->exchange().request().client.name != exchange.request().client.name) {
+    problem = "No chat stream of this id is running";
+  } else if (stream->reasoning() == nullptr || stream->reasoning()->n_open == 0) {
+    problem = "The reply is not in its reasoning";
+  } else {
+    stream->reasoning()->must_end = true;
+  }
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().member("success", problem.empty());
+  if (!problem.empty()) writer.member("message", problem);
+  writer.end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
 
 FieldResult<> start_openai_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
   auto body = read_json(exchange->take_body());

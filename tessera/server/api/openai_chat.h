@@ -13,4 +13,7 @@ FieldResult<ReadChatCall> read_openai_chat(ApiContext& context, ServedModel& mod
 /// Reads the request and starts the generation. Runs on a worker.
 FieldResult<> start_openai_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange);
 
+/// POST /v1/chat/completions/control: ends the reasoning of a stream of the same client, and answers whether it did.
+FieldResult<> control_openai_chat(ApiContext& context, Exchange& exchange);
+
 }  // namespace tessera::server

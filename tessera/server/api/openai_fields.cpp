@@ -34,9 +34,7 @@ constexpr std::string_view kChatFields[] = {"messages",
                                             "service_tier",
                                             "verbosity",
                                             "prediction",
-                                            "modalities",
-                                            "reasoning_budget_tokens",
-                                            "thinking_budget_tokens"};
+                                            "modalities"};
 
 // Fields that would change the answer in a way that this server does not offer.
 constexpr std::string_view kRefused[] = {"audio", "web_search_options", "functions", "function_call", "moderation"};

@@ -24,6 +24,10 @@ void OpenAiHead::write(JsonWriter& writer, std::string_view object) const {
   writer.member("object", object).member("id", id);
 }
 
+const char* finish_reason_of(EndReason reason) {
+  return reason == EndReason::eos || reason == EndReason::stop_word ? "stop" : "length";
+}
+
 void write_usage(JsonWriter& writer, const Usage& usage) {
   writer.begin_object().member("completion_tokens", usage.n_generated).member("prompt_tokens", usage.n_prompt);
   writer.member("total_tokens", usage.n_prompt + usage.n_generated);

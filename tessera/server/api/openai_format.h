@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tessera/server/json/writer.h"
+#include "tessera/server/run/task.h"
 
 namespace tessera::server {
 
@@ -23,6 +24,9 @@ struct OpenAiHead {
 
   void write(JsonWriter& writer, std::string_view object) const;
 };
+
+/// "stop" or "length".
+const char* finish_reason_of(EndReason reason);
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_generated = 0;

@@ -179,13 +179,11 @@ class ResponseAnswer final : public ChatGeneration {
 
   std::string take_logprobs(Choice& choice) {
     std::string list;
-    const auto n = static_cast<ptrdiff_t>(choice.n_settled_probs);
-    if (!has_logprobs_ || n == 0) return list;
+    if (!has_logprobs_ || choice.n_settled_probs == 0) return list;
     JsonWriter writer(list);
     for (const TokenProbs& one : choice.settled_probs())
       write_token_probs(writer, one, model().tokenizer(), ProbsForm::raw);
-    choice.probs.erase(choice.probs.begin(), choice.probs.begin() + n);
-    choice.n_settled_probs = 0;
+    choice.drop_settled_probs();
     return list;
   }
 

@@ -21,6 +21,14 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+// The work of a row of logits beside that of a token without one. The costs are estimates, so errors do not matter.
+double row_work(const Session& session) {
+  constexpr int64_t kTokens = 16;
+  const auto without = session.step_cost(kTokens, 0), with = session.step_cost(kTokens, 1);
+  if (!without || !with || without->macs <= 0) return 0;
+  return (with->macs - without->macs) / without->macs * static_cast<double>(kTokens);
+}
+
 }  // namespace
 
 Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
@@ -43,6 +51,8 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const Sch
     TESSERA_ASSIGN(scheduler->sampling_threads_,
                    ThreadPool::create({.n_threads = options.n_sampling_threads, .poll = 0}));
   }
+  scheduler->row_work_ = row_work(session);
+  scheduler->top_buffers_.resize(static_cast<size_t>(std::max(1, options.n_sampling_threads)));
   metrics.n_slots = options.n_slots;
   if (const auto groups = session.cache().groups(); !groups.empty()) metrics.n_blocks = groups.front().n_blocks();
   try {

@@ -91,6 +91,12 @@ class Scheduler {
     Slot* slot;
     int64_t index;  // of the row of logits
   };
+  // Rows of logits by which tokens of a prompt are scored.
+  struct ScoredRows {
+    Slot* slot;
+    int64_t first_row;
+    int64_t n;
+  };
   struct Chunk {
     Slot* slot;
     int64_t n_tokens;
@@ -125,7 +131,9 @@ class Scheduler {
 
   // --- step.cpp
   bool plan_step();
+  void clear_step();
   void plan_prefill(const StepWork& decoding);
+  std::vector<int64_t> wanted_tokens(std::span<Slot* const> prompts) const;
   void add_chunk(const Chunk& chunk);
   void run_step();
   Result<> decode();
@@ -133,7 +141,9 @@ class Scheduler {
   bool make_room();
   void try_each_alone();
   void finish_step(double step_ms);
+  void score_prompts();
   void sample_rows();
+  void for_each_row(int64_t n, const std::function<void(int64_t i, size_t thread)>& work);
   void accept_token(Slot& slot);
   void note_progress(const Chunk& chunk);
   double target_ms() const;
@@ -154,18 +164,22 @@ class Scheduler {
   FairQueue queue_;
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
+  double row_work_ = 0;                                                     // of logits, in tokens of a prompt
   double decode_ms_ = 0;                                                    // of a step without prompts, averaged
   std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots
   Clock::time_point now_{};
   Clock::time_point next_queue_report_{};
   std::vector<Outbox> outboxes_;                  // by I/O thread
   std::unique_ptr<ThreadPool> sampling_threads_;  // null: one thread
+  std::vector<sample::TopLogProbs> top_buffers_;  // by sampling thread
 
   // Of the present step.
   Batch batch_;
   StepWork work_;
   std::vector<Chunk> chunks_;
   std::vector<Row> rows_;
+  std::vector<ScoredRows> scored_;
+  int64_t n_rows_ = 0;  // of both
   CancelToken cancel_step_;
   std::mutex running_mutex_;
   std::vector<std::shared_ptr<Task>> running_;  // tasks in the batch that is being decoded

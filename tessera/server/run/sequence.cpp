@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/server/run/token_scores.h"
+
 namespace tessera::server {
 
 Sequence::Sequence(std::shared_ptr<Task> task, size_t index, const text::Tokenizer& tokenizer, Clock::time_point now)
@@ -11,9 +13,12 @@ Sequence::Sequence(std::shared_ptr<Task> task, size_t index, const text::Tokeniz
       tokenizer_(tokenizer),
       tokens_(std::move(spec().prompt)),
       n_prompt_(static_cast<int64_t>(tokens_.size())),
+      n_scored_(spec().n_prompt_probs >= 0 ? 1 : n_prompt_),  // nothing predicts the first token
       writer_(tokenizer, {.render_special = spec().renders_special, .at_start = false}),
       text_(spec().stop),
-      queued_(now) {}
+      queued_(now) {
+  if (spec().reasoning) reasoning_.emplace(spec().reasoning);
+}
 
 double Sequence::ms_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
@@ -44,22 +49,45 @@ std::optional<TaskEvent> Sequence::progress(int64_t n_done, Clock::time_point no
   return event;
 }
 
+bool Sequence::wants_logits_after(int64_t position) const {
+  const int64_t next = position + 1;
+  if (next < n_prompt_) return next >= n_scored_;
+  return next == n_tokens() && spec().n_predict != 0;
+}
+
+TaskEvent Sequence::add_scores(std::vector<TokenProbs> scores) {
+  n_scored_ += std::ssize(scores);
+  TaskEvent event = new_event(TaskEvent::Kind::scored);
+  event.n_done = n_scored_;
+  event.scores = std::move(scores);
+  return event;
+}
+
+void Sequence::note_due() {
+  if (!reasoning_ || !due_.empty()) return;
+  due_ = reasoning_->take_due();
+  std::ranges::reverse(due_);
+}
+
 void Sequence::choose(std::span<const float> logits) {
-  chosen_ = spec().chain->sample(logits);
+  note_due();
+  if (due_.empty()) {
+    chosen_ = spec().chain->sample(logits);
+  } else {
+    chosen_ = due_.back();
+    due_.pop_back();
+  }
   if (chosen_ && spec().n_probs >= 0) note_probs(logits);
 }
 
 void Sequence::note_probs(std::span<const float> logits) {
   const auto n = static_cast<size_t>(spec().n_probs);
-  probs_ = std::make_unique<TokenProbs>();
-  probs_->chosen.id = *chosen_;
   if (!spec().probs_after_sampling) {
-    const sample::SoftmaxSum sum = sample::softmax_sum(logits);
-    probs_->chosen.value = static_cast<float>(sum.log_p(logits[static_cast<size_t>(*chosen_)]));
-    for (const sample::TokenLogProb& one : top_.find(logits, sum, n))
-      probs_->top.push_back({one.id, static_cast<float>(one.log_p)});
+    probs_ = std::make_unique<TokenProbs>(score_token(logits, *chosen_, n, top_));
     return;
   }
+  probs_ = std::make_unique<TokenProbs>();
+  probs_->chosen.id = *chosen_;
   // The chosen token is among the candidates, mostly in front.
   for (const sample::Candidate& one : spec().chain->top_candidates(logits.size())) {
     if (one.id == *chosen_) probs_->chosen.value = static_cast<float>(one.prob);
@@ -96,6 +124,7 @@ TaskEvent Sequence::accept(Clock::time_point now) {
     fail(std::move(written).error());
     return event;
   }
+  if (reasoning_) reasoning_->add(piece);
   check_lines(piece, now);
   event.text = text_.push(piece);
   event.is_held = text_.is_holding();
@@ -109,9 +138,12 @@ TaskEvent Sequence::accept(Clock::time_point now) {
   return event;
 }
 
-std::vector<int32_t> Sequence::forced() const {
+std::vector<int32_t> Sequence::forced() {
+  if (has_ended() || spec().n_probs >= 0) return {};
+  note_due();
+  if (!due_.empty()) return std::exchange(due_, {});
   sample::TokenMask* mask = spec().chain->mask();
-  if (mask == nullptr || has_ended() || spec().n_probs >= 0) return {};
+  if (mask == nullptr) return {};
   std::vector<int32_t> tokens = mask->forced();
   std::ranges::reverse(tokens);
   return tokens;
@@ -149,6 +181,7 @@ void Sequence::fail(Error error, bool is_overloaded) {
 }
 
 TaskEvent Sequence::finish(int64_t n_stored, Clock::time_point now) {
+  reasoning_.reset();
   TaskEvent event = new_event(TaskEvent::Kind::ended);
   event.text = text_.finish();
   event.end = std::make_unique<SequenceEnd>(std::move(*end_));

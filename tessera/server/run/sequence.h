@@ -31,6 +31,18 @@ class Sequence {
   int64_t n_cached() const { return n_cached_; }
   int64_t n_generated() const { return n_tokens() - n_prompt_; }
 
+  /// Prompt tokens that have their scores, or need none. Grows up to n_prompt().
+  int64_t n_scored() const { return n_scored_; }
+  bool is_scoring() const { return n_scored_ < n_prompt_; }
+  /// The first tokens, all but the last of which may come from the cache. The others' logits are wanted.
+  std::span<const int32_t> reusable_tokens() const {
+    return is_scoring() ? tokens().first(static_cast<size_t>(n_scored_)) : tokens();
+  }
+  /// Whether the logits after the token at a position are wanted.
+  bool wants_logits_after(int64_t position) const;
+  /// Adds the scores of the next prompt tokens, from n_scored() on. Returns their event.
+  TaskEvent add_scores(std::vector<TokenProbs> scores);
+
   /// The sequence has a slot, whose cache holds its first n_cached tokens. Returns the event, at the first time only.
   std::optional<TaskEvent> start(int32_t slot, int64_t n_cached, Clock::time_point now);
   /// More of the prompt is computed. Returns the event, if the client wants one.
@@ -41,8 +53,9 @@ class Sequence {
   /// Adds the chosen token to the text. Returns its event; ended() tells whether it was the last.
   TaskEvent accept(Clock::time_point now);
 
-  /// Tokens that must follow by the grammar, the first one last. They need no logits.
-  std::vector<int32_t> forced() const;
+  /// Tokens that must follow, the first one last: by the grammar, or as the reasoning is over its bound. They need no
+  /// logits.
+  std::vector<int32_t> forced();
   /// Chooses such a token.
   void choose_forced(int32_t token) { chosen_ = token; }
 
@@ -61,6 +74,7 @@ class Sequence {
  private:
   static double ms_between(Clock::time_point from, Clock::time_point to);
   TaskEvent new_event(TaskEvent::Kind kind) const;
+  void note_due();
   void note_probs(std::span<const float> logits);
   void check_lines(std::string_view piece, Clock::time_point now);
 
@@ -69,11 +83,14 @@ class Sequence {
   const text::Tokenizer& tokenizer_;
   std::vector<int32_t> tokens_;
   int64_t n_prompt_;
+  int64_t n_scored_;
   int64_t n_cached_ = 0;
   int32_t slot_ = -1;
   int64_t n_reported_ = 0;  // of the prompt, by progress()
 
   Result<int32_t> chosen_ = -1;
+  std::optional<ReasoningBound> reasoning_;
+  std::vector<int32_t> due_;  // tokens that end the reasoning, the first one last
   std::unique_ptr<TokenProbs> probs_;
   sample::TopLogProbs top_;
   text::PieceWriter writer_;

@@ -37,7 +37,8 @@ size_t Slots::n_busy() const {
 
 bool Slots::has_room(const Sequence& sequence) const {
   PrefixMatch match;
-  if (sequence.spec().reuses_cache) match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.tokens());
+  if (sequence.spec().reuses_cache)
+    match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.reusable_tokens());
   const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
   int64_t n_promised = 0;
   for (const Slot& slot : slots_)
@@ -84,7 +85,7 @@ int64_t Slots::copy_prompt(Slot& slot) {
 // attach() never gives the last token, whose logits are wanted.
 int64_t Slots::attach(Slot& slot) {
   if (const int64_t n_copied = copy_prompt(slot); n_copied > 0) return n_copied;
-  auto tokens = slot.sequence->tokens();
+  auto tokens = slot.sequence->reusable_tokens();
   if (slot.sequence->spec().slot >= 0 && slot.sequence->n_generated() == 0) {
     const int64_t n_own = common_start(slot.last_tokens, tokens);
     tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(n_own) + 1));

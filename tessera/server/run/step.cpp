@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "tessera/server/run/scheduler.h"
+#include "tessera/server/run/token_scores.h"
 
 namespace tessera::server {
 
@@ -25,10 +26,7 @@ double Scheduler::target_ms() const {
 
 // Returns whether there is anything to compute.
 bool Scheduler::plan_step() {
-  batch_.clear();
-  chunks_.clear();
-  rows_.clear();
-  work_ = {};
+  clear_step();
   for (Slot& slot : slots_->all()) {
     if (!slot.is_decoding() || slot.is_paused) continue;
     for (int64_t i = 0; i < slot.n_pending(); ++i) work_.n_pairs += static_cast<double>(slot.n_computed + i + 1);
@@ -38,6 +36,31 @@ bool Scheduler::plan_step() {
   turn_.set_streaming(work_.n_decoding > 0);
   plan_prefill(work_);
   return batch_.size() > 0;
+}
+
+void Scheduler::clear_step() {
+  batch_.clear();
+  chunks_.clear();
+  rows_.clear();
+  scored_.clear();
+  n_rows_ = 0;
+  work_ = {};
+}
+
+// The tokens that each prompt could compute in this step. Every slot has a row of logits for its next token. The
+// session's other rows are for scores, and the first prompts get them.
+std::vector<int64_t> Scheduler::wanted_tokens(std::span<Slot* const> prompts) const {
+  int64_t n_rows = session_.options().n_outputs - options_.n_slots;
+  std::vector<int64_t> wanted;
+  for (const Slot* slot : prompts) {
+    wanted.push_back(slot->n_pending());
+    if (!slot->sequence->is_scoring()) continue;
+    // After a preemption, tokens that have their scores are computed again without rows.
+    const int64_t n_without = std::max<int64_t>(slot->sequence->n_scored() - 1 - slot->n_computed, 0);
+    wanted.back() = std::min(wanted.back(), n_without + 1 + n_rows);
+    n_rows -= std::max<int64_t>(wanted.back() - n_without - 1, 0);
+  }
+  return wanted;
 }
 
 // The prompts of a step, the most urgent first. Half of the budget is for the first one, so that short prompts do not
@@ -56,21 +79,27 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
   // The blocks of windows are counted exactly for one micro-batch only.
   if (session_.needs_marks()) n_most = std::max(options_.n_ubatch - decoding.n_decoding, kChunkTokens);
   int64_t budget = n_most;
-  if (!is_alone) budget = forecast_.prefill_budget(decoding, prompts.front()->n_computed, n_most, target_ms());
-  int64_t n_first = prompts.front()->n_pending();
+  const bool scores = std::ranges::any_of(prompts, [](const Slot* slot) { return slot->sequence->is_scoring(); });
+  if (!is_alone)
+    budget =
+        forecast_.prefill_budget(decoding, prompts.front()->n_computed, n_most, target_ms(), scores ? row_work_ : 0);
+  const std::vector<int64_t> wanted = wanted_tokens(prompts);
+  int64_t n_first = wanted.front();
   if (prompts.size() > 1) n_first = std::min(n_first, std::max(budget / 2, kChunkTokens));
   int64_t n_left = budget - std::min(budget, n_first);
   std::vector<int64_t> n_others;
-  for (const Slot* slot : std::span(prompts).subspan(1)) {
-    n_others.push_back(std::min(slot->n_pending(), n_left));
+  for (const int64_t n : std::span(wanted).subspan(1)) {
+    n_others.push_back(std::min(n, n_left));
     n_left -= n_others.back();
   }
-  n_first = std::min({n_first + n_left, prompts.front()->n_pending(), budget});
+  n_first = std::min({n_first + n_left, wanted.front(), budget});
   for (size_t i = 0; i < prompts.size(); ++i) {
     Slot& slot = *prompts[i];
     int64_t n = i == 0 ? n_first : n_others[i - 1];
     n = std::min(n, slots_->tokens_to_mark(slot));
-    if (n < slot.n_pending() && n != slots_->tokens_to_mark(slot)) n -= n % kChunkTokens;
+    // A session with few rows of logits scores few tokens at a time. The first prompt always advances.
+    const bool has_few_rows = i == 0 && n < kChunkTokens && slot.sequence->is_scoring();
+    if (n < slot.n_pending() && n != slots_->tokens_to_mark(slot) && !has_few_rows) n -= n % kChunkTokens;
     if (n <= 0) continue;
     work_.n_prefill += n;
     work_.n_pairs += static_cast<double>(n) * (static_cast<double>(slot.n_computed) + static_cast<double>(n) / 2);
@@ -80,16 +109,25 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
 
 void Scheduler::add_chunk(const Chunk& chunk) {
   Slot& slot = *chunk.slot;
-  const auto tokens = slot.sequence->tokens();
-  const int64_t end = slot.n_computed + chunk.n_tokens;
-  const bool wants_row = end == slot.sequence->n_tokens() && slot.sequence->spec().n_predict != 0;
-  for (int64_t i = slot.n_computed; i < end; ++i)
-    batch_.add({.token = tokens[static_cast<size_t>(i)],
+  const Sequence& sequence = *slot.sequence;
+  ScoredRows scored{.slot = &slot, .first_row = n_rows_, .n = 0};
+  for (int64_t i = slot.n_computed; i < slot.n_computed + chunk.n_tokens; ++i) {
+    const bool wants_logits = sequence.wants_logits_after(i);
+    batch_.add({.token = sequence.tokens()[static_cast<size_t>(i)],
                 .position = static_cast<int32_t>(i),
                 .sequence = slot.id,
-                .wants_logits = wants_row && i + 1 == end});
+                .wants_logits = wants_logits});
+    if (!wants_logits) continue;
+    if (i + 1 == sequence.n_tokens()) {
+      rows_.push_back({&slot, n_rows_});
+    } else {
+      ++scored.n;
+    }
+    ++n_rows_;
+  }
   chunks_.push_back(chunk);
-  if (wants_row) rows_.push_back({&slot, std::ssize(rows_)});
+  work_.score_work += row_work_ * static_cast<double>(scored.n);
+  if (scored.n > 0) scored_.push_back(scored);
 }
 
 // --- running
@@ -156,10 +194,7 @@ bool Scheduler::make_room() {
 void Scheduler::try_each_alone() {
   const std::vector<Chunk> chunks = chunks_;
   for (const Chunk& chunk : chunks) {
-    batch_.clear();
-    chunks_.clear();
-    rows_.clear();
-    work_ = {};
+    clear_step();
     add_chunk(chunk);
     if (Result<> decoded = decode(); decoded) {
       finish_step(0);
@@ -173,6 +208,9 @@ void Scheduler::try_each_alone() {
 // --- after decoding
 
 void Scheduler::finish_step(double step_ms) {
+  const auto decoded = Clock::now();
+  score_prompts();
+  if (step_ms > 0) step_ms += std::chrono::duration<double, std::milli>(Clock::now() - decoded).count();
   if (step_ms > 0) {
     forecast_.learn(work_, step_ms);
     if (work_.n_prefill == 0) decode_ms_ += kAverageShare * (step_ms - decode_ms_);
@@ -202,18 +240,38 @@ void Scheduler::note_progress(const Chunk& chunk) {
   end_sequence(slot);
 }
 
-// A row's token depends on that row, its chain and its seed only, so rows may be sampled on any thread.
-void Scheduler::sample_rows() {
-  const auto choose = [this](const Row& row) { row.slot->sequence->choose(session_.logits(row.index)); };
-  const int64_t n_logits = std::ssize(rows_) * session_.engine().model().info().n_vocab;
-  if (sampling_threads_ && rows_.size() > 1 && n_logits >= kParallelLogits) {
+// Calls work(i, thread) for each of n rows of logits, on the sampling threads if that is worth it.
+void Scheduler::for_each_row(int64_t n, const std::function<void(int64_t i, size_t thread)>& work) {
+  if (sampling_threads_ && n > 1 && n * session_.engine().model().info().n_vocab >= kParallelLogits) {
     sampling_threads_->run([&](ThreadContext& thread) {
-      for (int64_t i = thread.next_chunk(); i < std::ssize(rows_); i = thread.next_chunk())
-        choose(rows_[static_cast<size_t>(i)]);
+      for (int64_t i = thread.next_chunk(); i < n; i = thread.next_chunk()) work(i, static_cast<size_t>(thread.index));
     });
   } else {
-    for (const Row& row : rows_) choose(row);
+    for (int64_t i = 0; i < n; ++i) work(i, 0);
   }
+}
+
+// The rows are reduced at once, before the end of a sequence frees its slot.
+void Scheduler::score_prompts() {
+  for (const ScoredRows& rows : scored_) {
+    Sequence& sequence = *rows.slot->sequence;
+    const auto tokens = sequence.tokens().subspan(static_cast<size_t>(sequence.n_scored()));
+    const auto n_top = static_cast<size_t>(sequence.spec().n_prompt_probs);
+    std::vector<TokenProbs> scores(static_cast<size_t>(rows.n));
+    for_each_row(rows.n, [&](int64_t i, size_t thread) {
+      const auto index = static_cast<size_t>(i);
+      scores[index] = score_token(session_.logits(rows.first_row + i), tokens[index], n_top, top_buffers_[thread]);
+    });
+    send(sequence.shared_task(), sequence.add_scores(std::move(scores)));
+  }
+}
+
+// A row's token depends on that row, its chain and its seed only, so rows may be sampled on any thread.
+void Scheduler::sample_rows() {
+  for_each_row(std::ssize(rows_), [this](int64_t i, size_t) {
+    const Row& row = rows_[static_cast<size_t>(i)];
+    row.slot->sequence->choose(session_.logits(row.index));
+  });
   now_ = Clock::now();
   for (const Row& row : rows_) accept_token(*row.slot);
 }
@@ -230,7 +288,7 @@ void Scheduler::accept_token(Slot& slot) {
   send(sequence.shared_task(), std::move(event));
   const int64_t n_before = sequence.n_generated() - 1;
   std::vector<int32_t> forced = sequence.forced();
-  for (; !forced.empty() && !sequence.has_ended(); forced.pop_back()) {
+  for (; !forced.empty() && !sequence.has_ended() && sequence.n_tokens() < options_.slot_context; forced.pop_back()) {
     sequence.choose_forced(forced.back());
     send(sequence.shared_task(), sequence.accept(now_));
   }

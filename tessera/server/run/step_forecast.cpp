@@ -20,7 +20,8 @@ StepForecast::StepForecast(double token_ms) : rates_{token_ms, 64 * token_ms, to
 
 // In units in which typical values are near 1, so that the fit is well conditioned.
 StepForecast::Vector StepForecast::terms(const StepWork& work) {
-  return {1.0, static_cast<double>(work.n_prefill) / 64, work.n_pairs / 65536, static_cast<double>(work.n_decoding)};
+  return {1.0, (static_cast<double>(work.n_prefill) + work.score_work) / 64, work.n_pairs / 65536,
+          static_cast<double>(work.n_decoding)};
 }
 
 // After the first steps single rates can be negative. Neither part of a step takes negative time; otherwise prompts
@@ -57,11 +58,12 @@ void StepForecast::learn(const StepWork& work, double step_ms) {
     for (double& value : row) value *= kLargestVariance / trace;
 }
 
-int64_t StepForecast::prefill_budget(const StepWork& decoding, int64_t position, int64_t n_most,
-                                     double target_ms) const {
+int64_t StepForecast::prefill_budget(const StepWork& decoding, int64_t position, int64_t n_most, double target_ms,
+                                     double score_work) const {
   const auto fits = [&](int64_t n) {
     StepWork work = decoding;
     work.n_prefill += n;
+    work.score_work += score_work * static_cast<double>(n);
     work.n_pairs += static_cast<double>(n) * (static_cast<double>(position) + static_cast<double>(n) / 2);
     return ms(work) <= target_ms;
   };

@@ -17,6 +17,7 @@ struct StepWork {
   int64_t n_prefill = 0;   // tokens of prompts
   double n_pairs = 0;      // of a token and a position that it attends to
   int64_t n_decoding = 0;  // tokens of sequences that generate
+  double score_work = 0;   // of the logits by which prompts are scored, in tokens of prompts
 };
 
 class StepForecast {
@@ -30,8 +31,9 @@ class StepForecast {
   void learn(const StepWork& work, double step_ms);
 
   /// The largest number of prompt tokens, of at most n_most and from `position` on, whose step takes at most target_ms
-  /// beside `decoding`. At least min(n_most, kLeastPrefill).
-  int64_t prefill_budget(const StepWork& decoding, int64_t position, int64_t n_most, double target_ms) const;
+  /// beside `decoding`. At least min(n_most, kLeastPrefill). score_work: that of each token.
+  int64_t prefill_budget(const StepWork& decoding, int64_t position, int64_t n_most, double target_ms,
+                         double score_work = 0) const;
 
   static constexpr int64_t kLeastPrefill = 16;
 

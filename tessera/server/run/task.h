@@ -13,6 +13,7 @@
 
 #include "tessera/base/result.h"
 #include "tessera/sample/chain.h"
+#include "tessera/server/run/reasoning_limit.h"
 
 namespace tessera::server {
 
@@ -39,6 +40,7 @@ struct TokenProb {
 struct TokenProbs {
   TokenProb chosen{};
   std::vector<TokenProb> top{};
+  int64_t rank = 0;  // of the chosen token by its raw logit, from 1; 0: not known
 };
 
 /// One sequence of a task.
@@ -51,12 +53,14 @@ struct SequenceSpec {
   bool renders_special = false;  // special tokens are part of the text
   int32_t n_probs = -1;          // TokenProbs with so many tokens; -1: none
   bool probs_after_sampling = false;
-  int64_t n_indent = 0;                    // ends before a line with less indent
-  int64_t most_ms = -1;                    // ends at the first line that ends after this time of generation; -1: none
-  int32_t slot = -1;                       // the slot to use, with the tokens that it holds; -1: any
-  bool reuses_cache = true;                // reads and writes the prefix cache
-  std::string cache_salt{};                // only sequences of the same salt share their starts
-  int64_t progress_tokens = 0;             // report each time so many prompt tokens are computed; 0: never
+  int32_t n_prompt_probs = -1;  // scores each prompt token but the first, with so many others; -1: none
+  int64_t n_indent = 0;         // ends before a line with less indent
+  int64_t most_ms = -1;         // ends at the first line that ends after this time of generation; -1: none
+  int32_t slot = -1;            // the slot to use, with the tokens that it holds; -1: any
+  bool reuses_cache = true;     // reads and writes the prefix cache
+  std::string cache_salt{};     // only sequences of the same salt share their starts
+  int64_t progress_tokens = 0;  // report each time so many prompt tokens are computed; 0: never
+  std::shared_ptr<const ReasoningLimit> reasoning{};  // null: no bound
   std::optional<size_t> same_prompt_as{};  // an earlier sequence of the task, whose prompt is computed once for both
 };
 
@@ -78,6 +82,7 @@ struct TaskEvent {
     waiting,   // so many other sequences are before it in the queue: n_done; about every second
     started,   // the sequence has a slot; n_cached is known
     progress,  // more of the prompt is computed
+    scored,    // the next tokens of the prompt have their scores
     token,
     ended,  // the last event of a sequence, with the rest of its text
   };
@@ -92,6 +97,7 @@ struct TaskEvent {
   std::string text{};        // new text that no later token can change
   bool is_held = false;      // some bytes of this or of earlier tokens may belong to a stop string or a code point
   std::unique_ptr<TokenProbs> probs{};
+  std::vector<TokenProbs> scores{};  // of Kind::scored
   std::unique_ptr<SequenceEnd> end{};
 };
 

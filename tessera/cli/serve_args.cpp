@@ -192,6 +192,10 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
                stop.emplace_back(text);
                return {};
              });
+  table.rare("--context-shift", "", "when the context of an answer is full, forget its older half and continue",
+             set_switch(server.api.shifts_context));
+  table.rare("--keep", "N", "prompt tokens that a context shift keeps; -1: all",
+             set_integer(server.api.defaults.n_keep, -1, INT32_MAX));
   table.rare("--reasoning-budget", "N", "tokens of a chat reply's reasoning; then its end is forced; -1: no bound",
              set_integer(server.api.defaults.reasoning_budget, -1, INT32_MAX));
   table.rare("--reasoning-budget-message", "TEXT", "text before an end of the reasoning that is forced",

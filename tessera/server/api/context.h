@@ -27,6 +27,7 @@ struct ApiOptions {
   size_t stored_response_bytes = size_t{64} << 20;  // of answers that clients may go on from; 0: none
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
   bool notes_requests = false;   // for the access log
+  bool shifts_context = false;   // a full context forgets tokens instead of ending the answer
   bool renders_special = false;  // special tokens are part of answers
   std::string build_info{};      // "b1-commit"
 };

@@ -187,7 +187,8 @@ Timings timings_of(const SequenceEnd& end) {
           .generation_ms = end.generation_ms,
           .queue_ms = end.queue_ms,
           .first_token_ms = end.first_token_ms,
-          .is_timed_out = end.reason == EndReason::time};
+          .is_timed_out = end.reason == EndReason::time,
+          .is_exact = end.is_exact};
 }
 
 void write_timings(JsonWriter& writer, const Timings& timings) {
@@ -207,6 +208,7 @@ void write_timings(JsonWriter& writer, const Timings& timings) {
   if (timings.queue_ms >= 0) writer.member("queue_ms", timings.queue_ms);
   if (timings.first_token_ms >= 0) writer.member("ttft_ms", timings.first_token_ms);
   if (timings.is_timed_out) writer.member("timeout", true);
+  if (!timings.is_exact) writer.member("exact", false);
   writer.end_object();
 }
 

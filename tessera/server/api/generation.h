@@ -119,6 +119,7 @@ struct Timings {
   int64_t n_cached = 0, n_prompt = 0, n_generated = 0;
   double prompt_ms = 0, generation_ms = 0, queue_ms = -1, first_token_ms = -1;  // the last two: -1 for not known
   bool is_timed_out = false;
+  bool is_exact = true;  // see SequenceEnd
 };
 Timings timings_of(const SequenceEnd& end);
 void write_timings(JsonWriter& writer, const Timings& timings);

@@ -57,6 +57,9 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .slot = fields.id_slot,
           .reuses_cache = fields.cache_prompt,
           .cache_salt = fields.cache_salt,
+          .shifts_context = context.options().shifts_context,
+          .n_keep = fields.n_keep,
+          .n_discard = fields.n_discard,
           .progress_tokens = fields.return_progress ? 1 : 0,
           .reasoning = plan.reasoning};
 }
@@ -146,6 +149,8 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
       const bool is_scored = plan.n_prompt_probs >= 0;
       if (is_scored && choice == 0) spec.n_prompt_probs = plan.n_prompt_probs;
       if (choice > 0 && (spec.reuses_cache || is_scored)) spec.same_prompt_as = first;
+      // The token that begins a text stays as well.
+      if (spec.n_keep >= 0 && model.vocab().add_bos()) ++spec.n_keep;
       spec.prompt = choice + 1 == n_choices ? std::move(prompt) : prompt;
       sequences.push_back(std::move(spec));
       ++sampling.seed;

@@ -145,6 +145,8 @@ class Scheduler {
   void sample_rows();
   void for_each_row(int64_t n, const std::function<void(int64_t i, size_t thread)>& work);
   void accept_token(Slot& slot);
+  bool has_place(const Sequence& sequence) const;
+  void fit_context(Slot& slot);
   void note_progress(const Chunk& chunk);
   double target_ms() const;
 

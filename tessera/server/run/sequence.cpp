@@ -51,8 +51,22 @@ std::optional<TaskEvent> Sequence::progress(int64_t n_done, Clock::time_point no
 
 bool Sequence::wants_logits_after(int64_t position) const {
   const int64_t next = position + 1;
-  if (next < n_prompt_) return next >= n_scored_;
-  return next == n_tokens() && spec().n_predict != 0;
+  if (next == n_tokens()) return spec().n_predict != 0;
+  return next >= n_scored_ && next < n_prompt_;
+}
+
+// However many tokens are to be kept, some of those that are stored go.
+std::pair<int64_t, int64_t> Sequence::forgettable(int64_t n_stored) const {
+  const int64_t n_wanted = spec().n_keep < 0 ? n_prompt_ : std::min(spec().n_keep, n_prompt_);
+  const int64_t n_keep = std::min(n_wanted, std::max<int64_t>(n_stored - 2, 0));
+  const int64_t n_most = n_stored - n_keep;
+  const int64_t n = spec().n_discard > 0 ? std::min(spec().n_discard, n_most) : n_most / 2;
+  return {n_keep, n_keep + std::max<int64_t>(n, 1)};
+}
+
+void Sequence::forget(int64_t begin, int64_t end) {
+  tokens_.erase(tokens_.begin() + begin, tokens_.begin() + end);
+  n_forgotten_ += end - begin;
 }
 
 TaskEvent Sequence::add_scores(std::vector<TokenProbs> scores) {
@@ -191,6 +205,7 @@ TaskEvent Sequence::finish(int64_t n_stored, Clock::time_point now) {
   end.n_cached = n_cached_;
   end.n_generated = n_generated();
   end.n_stored = n_stored;
+  end.is_exact = n_forgotten_ == 0;
   const bool has_started = started_ != Clock::time_point{}, has_token = first_token_ != Clock::time_point{};
   end.queue_ms = ms_between(queued_, has_started ? started_ : now);
   end.prompt_ms = has_started ? ms_between(started_, has_token ? first_token_ : now) : 0;

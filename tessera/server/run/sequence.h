@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tessera/sample/log_probs.h"
@@ -29,7 +31,14 @@ class Sequence {
   int64_t n_prompt() const { return n_prompt_; }
   /// Prompt tokens that were not computed.
   int64_t n_cached() const { return n_cached_; }
-  int64_t n_generated() const { return n_tokens() - n_prompt_; }
+  int64_t n_generated() const { return n_tokens() + n_forgotten_ - n_prompt_; }
+  /// Whether it may read and write the prefix cache.
+  bool shares_cache() const { return spec().reuses_cache && n_forgotten_ == 0; }
+
+  /// The tokens to forget if the n_stored first ones, at least 2, fill the context: their begin and end.
+  std::pair<int64_t, int64_t> forgettable(int64_t n_stored) const;
+  /// Forgets such tokens: tokens() is shorter then.
+  void forget(int64_t begin, int64_t end);
 
   /// Prompt tokens that have their scores, or need none. Grows up to n_prompt().
   int64_t n_scored() const { return n_scored_; }
@@ -84,6 +93,7 @@ class Sequence {
   std::vector<int32_t> tokens_;
   int64_t n_prompt_;
   int64_t n_scored_;
+  int64_t n_forgotten_ = 0;
   int64_t n_cached_ = 0;
   int32_t slot_ = -1;
   int64_t n_reported_ = 0;  // of the prompt, by progress()

@@ -37,8 +37,7 @@ size_t Slots::n_busy() const {
 
 bool Slots::has_room(const Sequence& sequence) const {
   PrefixMatch match;
-  if (sequence.spec().reuses_cache)
-    match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.reusable_tokens());
+  if (sequence.shares_cache()) match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.reusable_tokens());
   const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
   int64_t n_promised = 0;
   for (const Slot& slot : slots_)
@@ -52,7 +51,7 @@ Slot& Slots::assign(std::shared_ptr<Sequence> sequence) {
   slot.sequence = std::move(sequence);
   slot.is_paused = false;
   slot.last_use = ++n_uses_;
-  slot.n_computed = slot.sequence->spec().reuses_cache ? attach(slot) : 0;
+  slot.n_computed = slot.sequence->shares_cache() ? attach(slot) : 0;
   slot.last_tokens.clear();
   return slot;
 }
@@ -76,7 +75,8 @@ int64_t Slots::copy_prompt(Slot& slot) {
            other.sequence->index() == *sequence.spec().same_prompt_as;
   });
   const int64_t n_wanted = sequence.n_prompt() - 1;
-  if (first == slots_.end() || first->n_computed < n_wanted || n_wanted == 0) return 0;
+  if (first == slots_.end() || !first->sequence->shares_cache()) return 0;
+  if (first->n_computed < n_wanted || n_wanted == 0) return 0;
   if (!session_.copy(first->id, slot.id, 0, static_cast<int32_t>(n_wanted))) return 0;
   if (!cache_->begin(slot.id, {.salt = sequence.spec().cache_salt})) return 0;
   return n_wanted;
@@ -109,14 +109,32 @@ void Slots::note_computed(Slot& slot, int64_t n_tokens) {
   const bool is_at_mark = slot.n_computed + n_tokens == next_mark(slot);
   const bool fills_block = (slot.n_computed + n_tokens) / kKvBlockTokens > slot.n_computed / kKvBlockTokens;
   slot.n_computed += n_tokens;
-  if (!slot.sequence->spec().reuses_cache || !(is_at_mark || fills_block)) return;
+  if (!slot.sequence->shares_cache() || !(is_at_mark || fills_block)) return;
   const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
   static_cast<void>(cache_->insert(slot.id, tokens, is_at_mark ? PrefixCache::Tail::mark : PrefixCache::Tail::open));
 }
 
+// Shared blocks are copied before they change, so there must be room for the copies.
+bool Slots::shift(Slot& slot) {
+  Sequence& sequence = *slot.sequence;
+  const auto [begin, end] = sequence.forgettable(slot.n_computed);
+  const auto from = static_cast<int32_t>(end), to = static_cast<int32_t>(slot.n_computed);
+  const auto n_forgotten = static_cast<int32_t>(end - begin);
+  cache_->drop(slot.id);
+  sequence.forget(begin, end);
+  slot.n_computed -= n_forgotten;
+  if (session_.is_recurrent() || !session_.require_shiftable()) return false;
+  if (!session_.remove(slot.id, static_cast<int32_t>(begin), from)) return false;
+  if (from == to) return true;
+  std::vector<int64_t> n_blocks;
+  for (const KvGroup& group : session_.cache().groups())
+    n_blocks.push_back(group.blocks_to_shift(slot.id, from, to, -n_forgotten));
+  return cache_->make_room(n_blocks) && session_.shift(slot.id, from, to, -n_forgotten);
+}
+
 void Slots::release(Slot& slot) {
   const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
-  if (slot.sequence->spec().reuses_cache) {
+  if (slot.sequence->shares_cache()) {
     static_cast<void>(cache_->insert(slot.id, tokens, PrefixCache::Tail::end));
     slot.last_tokens.assign(tokens.begin(), tokens.end());
   }

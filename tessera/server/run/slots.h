@@ -58,6 +58,10 @@ class Slots {
   void note_computed(Slot& slot, int64_t n_tokens);
   /// The most tokens that a slot may compute in a step: up to the next mark.
   int64_t tokens_to_mark(const Slot& slot) const;
+  /// The sequence forgets tokens of its full context, and later ones move to their places. It does not share the cache
+  /// from now on. False: the session cannot do that, and its memory of the sequence is of no use. At least 2 tokens are
+  /// computed.
+  bool shift(Slot& slot);
   /// Takes the slot from its sequence, whose tokens stay in the cache.
   void release(Slot& slot);
 

@@ -288,7 +288,7 @@ void Scheduler::accept_token(Slot& slot) {
   send(sequence.shared_task(), std::move(event));
   const int64_t n_before = sequence.n_generated() - 1;
   std::vector<int32_t> forced = sequence.forced();
-  for (; !forced.empty() && !sequence.has_ended() && sequence.n_tokens() < options_.slot_context; forced.pop_back()) {
+  for (; !forced.empty() && !sequence.has_ended() && has_place(sequence); forced.pop_back()) {
     sequence.choose_forced(forced.back());
     send(sequence.shared_task(), sequence.accept(now_));
   }
@@ -296,8 +296,23 @@ void Scheduler::accept_token(Slot& slot) {
   queue_.charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
   metrics_.generated_tokens += static_cast<uint64_t>(n_new);
   metrics_.most_tokens = std::max(metrics_.most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
-  if (!sequence.has_ended() && sequence.n_tokens() >= options_.slot_context) sequence.end(EndReason::context_full);
+  if (!sequence.has_ended()) fit_context(slot);
   if (sequence.has_ended()) end_sequence(slot);
+}
+
+bool Scheduler::has_place(const Sequence& sequence) const {
+  return sequence.spec().shifts_context || sequence.n_tokens() < options_.slot_context;
+}
+
+// A sequence with a full context ends, or forgets tokens. If the session cannot move the others, they are computed
+// again, in any slot.
+void Scheduler::fit_context(Slot& slot) {
+  const std::shared_ptr<Sequence> sequence = slot.sequence;
+  if (!has_place(*sequence)) return sequence->end(EndReason::context_full);
+  while (sequence->n_tokens() > options_.slot_context) {
+    if (slot.n_computed < 2) return sequence->end(EndReason::context_full);
+    if (!slots_->shift(slot)) return preempt(slot, PreemptionReason::memory);
+  }
 }
 
 }  // namespace tessera::server

@@ -59,6 +59,9 @@ struct SequenceSpec {
   int32_t slot = -1;            // the slot to use, with the tokens that it holds; -1: any
   bool reuses_cache = true;     // reads and writes the prefix cache
   std::string cache_salt{};     // only sequences of the same salt share their starts
+  bool shifts_context = false;  // a full context forgets tokens, and the text goes on
+  int64_t n_keep = 0;           // the first tokens, which are not forgotten; -1: the prompt
+  int64_t n_discard = 0;        // tokens to forget; 0: half of the others
   int64_t progress_tokens = 0;  // report each time so many prompt tokens are computed; 0: never
   std::shared_ptr<const ReasoningLimit> reasoning{};  // null: no bound
   std::optional<size_t> same_prompt_as{};  // an earlier sequence of the task, whose prompt is computed once for both
@@ -74,6 +77,7 @@ struct SequenceEnd {
   int64_t n_cached = 0;  // prompt tokens that were not computed
   int64_t n_generated = 0;
   int64_t n_stored = 0;  // tokens that the cache holds afterwards
+  bool is_exact = true;  // false: the context was shifted, so K and V depend on tokens that were forgotten
   double queue_ms = 0, prompt_ms = 0, generation_ms = 0, first_token_ms = 0;
 };
 

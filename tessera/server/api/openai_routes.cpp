@@ -51,7 +51,10 @@ void add_openai_routes(Router& router, ApiContext& context) {
     post(path,
          [&context](ServedModel& model, const auto& exchange) { return start_openai_chat(context, model, exchange); });
   for (const char* path : {"/v1/chat/completions/control", "/chat/completions/control"})
-    post(path, [&context](ServedModel&, const auto& exchange) { return control_openai_chat(context, *exchange); });
+    router.add(
+        {.method = "POST", .path = path, .handler = on_worker_without_model(context, [&context](const auto& exchange) {
+                                           return control_openai_chat(context, *exchange);
+                                         })});
   post("/v1/completions", [&context](ServedModel& model, const auto& exchange) {
     return start_openai_completion(context, model, exchange);
   });

@@ -5,6 +5,9 @@
 include(GNUInstallDirs)
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)
+# A link of this name is "tessera serve".
+file(CREATE_LINK tessera ${CMAKE_BINARY_DIR}/tessera-serve SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/tessera-serve DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tessera)
 install(FILES ${PROJECT_SOURCE_DIR}/include/tessera/backend_plugin.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)

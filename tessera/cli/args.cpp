@@ -14,7 +14,10 @@ namespace tessera::cli {
 
 namespace {
 
-const Flag* find_flag(const FlagTable& table, std::string_view name) {
+// Long flags may be written with underscores.
+const Flag* find_flag(const FlagTable& table, std::string_view given) {
+  std::string name(given);
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
   for (const Flag& flag : table.flags)
     if (flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end()) return &flag;
   return nullptr;
@@ -31,18 +34,29 @@ std::unexpected<Error> unknown_flag(const FlagTable& table, std::string_view nam
   return fail(ErrorCode::invalid_argument, "unknown flag {}; did you mean {}?", name, near);
 }
 
+Result<> set_from_variable(const Flag& flag, const EnvironmentName& variable, std::string_view text) {
+  if (flag.value.empty()) {
+    const auto is_on = parse_switch(text);
+    if (!is_on) return fail(ErrorCode::invalid_argument, "{}={}: want 0 or 1", variable.name, text);
+    if (*is_on == variable.is_inverted) return {};
+    text = {};
+  }
+  auto set = flag.set(text);
+  if (!set) return forward_error(set, variable.name);
+  return {};
+}
+
 Result<> set_from_environment(const FlagTable& table) {
   for (const Flag& flag : table.flags) {
-    const std::string name = environment_name(flag.name);
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr) continue;
-    const std::string_view text(value);
-    if (flag.value.empty()) {
-      if (text == "0" || text == "false" || text.empty()) continue;
-      if (text != "1" && text != "true") return fail(ErrorCode::invalid_argument, "{}={}: want 0 or 1", name, text);
+    std::vector<EnvironmentName> variables = flag.environment;
+    variables.insert(variables.begin(), {.name = environment_name(flag.name)});
+    for (const EnvironmentName& variable : variables) {
+      const char* value = std::getenv(variable.name.c_str());
+      if (value == nullptr) continue;
+      // An empty variable of a switch counts as absent.
+      if (*value != 0 || !flag.value.empty()) TESSERA_TRY(set_from_variable(flag, variable, value));
+      break;
     }
-    auto set = flag.set(flag.value.empty() ? std::string_view() : text);
-    if (!set) return forward_error(set, name);
   }
   return {};
 }
@@ -111,6 +125,14 @@ Result<> parse(const FlagTable& table, std::span<const std::string_view> args) {
     if (!set) return forward_error(set, name);
   }
   return {};
+}
+
+Result<bool> parse_switch(std::string_view text) {
+  for (const std::string_view on : {"1", "true", "on", "enabled", ""})
+    if (text == on) return true;
+  for (const std::string_view off : {"0", "false", "off", "disabled"})
+    if (text == off) return false;
+  return fail(ErrorCode::invalid_argument, "'{}' is none of on and off", text);
 }
 
 std::string environment_name(std::string_view flag) {

@@ -31,6 +31,11 @@ struct Setter {
 
 enum class Shown : uint8_t { always, with_all };  // with_all: only by --help-all
 
+struct EnvironmentName {
+  std::string name;
+  bool is_inverted = false;  // of a switch: an "off" in the variable sets the flag
+};
+
 struct Flag {
   std::string name;                  // "--ctx-size"; its environment variable is TESSERA_CTX_SIZE
   std::vector<std::string> aliases;  // "-c"
@@ -39,7 +44,8 @@ struct Flag {
   std::string default_text;          // printed after the help; empty: no default
   Shown shown = Shown::with_all;
   SetValue set;
-  bool* switched_on = nullptr;  // see Setter
+  bool* switched_on = nullptr;                 // see Setter
+  std::vector<EnvironmentName> environment{};  // further variables; the first one that is set counts
 };
 
 struct FlagTable {
@@ -66,9 +72,14 @@ struct FlagTable {
            std::optional<std::string> default_text);
 };
 
-/// Sets flags from the environment, then from an argument list. Both "--flag value" and "--flag=value" are valid, and
-/// "--" ends the flags. Errors: invalid_argument. The error of an unknown flag names the nearest known one.
+/// Sets flags from the environment, then from an argument list. Both "--flag value" and "--flag=value" are valid,
+/// "--the_flag" is "--the-flag", and "--" ends the flags. Errors: invalid_argument. The error of an unknown flag names
+/// the nearest known one.
 Result<> parse(const FlagTable& table, std::span<const std::string_view> args);
+
+/// Whether the value of a switch in an environment variable or a file is on: 1, true, on, enabled, or nothing for on;
+/// 0, false, off, disabled. Errors: invalid_argument.
+Result<bool> parse_switch(std::string_view text);
 
 /// Returns "TESSERA_CTX_SIZE" for "--ctx-size".
 std::string environment_name(std::string_view flag);

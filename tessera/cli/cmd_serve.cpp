@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/peer_environment.h"
 #include "tessera/cli/serve_models.h"
 
 namespace tessera::cli {
@@ -26,6 +27,7 @@ class ServeCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
+    add_peer_environment(table);
     for (Flag& flag : table.flags)  // they are given to each model of several
       flag.set = [this, name = flag.name, set = std::move(flag.set)](std::string_view value) -> Result<> {
         TESSERA_TRY(set(value));

@@ -77,6 +77,12 @@ int run_command(const CommandInfo& command, std::span<const std::string_view> ar
   return report(done.error(), kRefused);
 }
 
+// A link to the program with one of these names is "tessera serve", for scripts that start a server by its name.
+bool is_server_name(std::string_view program) {
+  program.remove_prefix(program.rfind('/') + 1);
+  return program == "tessera-serve" || program == "llama-server";
+}
+
 }  // namespace
 
 void install_signal_handlers() {
@@ -93,7 +99,8 @@ void install_signal_handlers() {
 }
 
 int run_program(int argc, char** argv, std::string_view commit) try {
-  const std::vector<std::string_view> args(argv + 1, argv + argc);
+  std::vector<std::string_view> args(argv + 1, argv + argc);
+  if (is_server_name(argv[0]) && (args.empty() || args[0] != "--version")) args.insert(args.begin(), "serve");
   if (args.empty()) {
     log(overview());
     return kUsage;

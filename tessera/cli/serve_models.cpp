@@ -29,15 +29,6 @@ const Flag* flag_of_key(const FlagTable& table, std::string key) {
   return nullptr;
 }
 
-// Whether a switch is on. Errors: invalid_argument.
-Result<bool> switch_value(std::string_view text) {
-  for (const std::string_view on : {"1", "true", "on", "enabled", ""})
-    if (text == on) return true;
-  for (const std::string_view off : {"0", "false", "off", "disabled"})
-    if (text == off) return false;
-  return fail(ErrorCode::invalid_argument, "'{}' is none of on and off", text);
-}
-
 Result<> apply_setting(const FlagTable& table, const server::PresetSetting& setting) {
   const Flag* flag = flag_of_key(table, setting.key);
   if (flag == nullptr)
@@ -46,7 +37,7 @@ Result<> apply_setting(const FlagTable& table, const server::PresetSetting& sett
   const std::string place = fmt::format("line {}: {}", setting.line, setting.key);
   std::string_view value = setting.value;
   if (flag->value.empty()) {
-    auto is_on = switch_value(value);
+    auto is_on = parse_switch(value);
     if (!is_on) return forward_error(is_on, place);
     if (!*is_on) return {};
     value = {};

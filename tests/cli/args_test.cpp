@@ -99,6 +99,35 @@ TEST(Args, EnvironmentSetsWhatTheCommandLineDoesNot) {
   EXPECT_EQ(by_both.count, 6);
 }
 
+TEST(Args, TheFirstVariableThatIsSetCounts) {
+  bool is_off = false;
+  int64_t n = 0;
+  FlagTable table;
+  table.rare("--n", "N", "", set_integer(n, 0, 100));
+  table.rare("--no-it", "", "", set_switch(is_off));
+  table.at("--n").environment = {{.name = "OTHER_N"}, {.name = "THIRD_N"}};
+  table.at("--no-it").environment = {{.name = "OTHER_IT", .is_inverted = true}};
+  ::setenv("OTHER_N", "7", 1);
+  ::setenv("THIRD_N", "8", 1);
+  ::setenv("OTHER_IT", "on", 1);
+  EXPECT_OK(parse(table, {}));
+  EXPECT_EQ(n, 7);
+  EXPECT_FALSE(is_off);
+  ::setenv("TESSERA_N", "9", 1);
+  ::setenv("OTHER_IT", "disabled", 1);
+  EXPECT_OK(parse(table, {}));
+  EXPECT_EQ(n, 9);
+  EXPECT_TRUE(is_off);
+  for (const char* name : {"OTHER_N", "THIRD_N", "OTHER_IT", "TESSERA_N"}) ::unsetenv(name);
+}
+
+TEST(Args, LongFlagsMayHaveUnderscores) {
+  Parsed p;
+  EXPECT_OK(p.parse({"--switch_it"}));
+  EXPECT_TRUE(p.on);
+  EXPECT_ERROR(p.parse({"-switch_it"}), "unknown flag");
+}
+
 TEST(Args, EnvironmentNameIsTheFlagInCapitals) {
   EXPECT_EQ(environment_name("--ctx-size"), "TESSERA_CTX_SIZE");
   EXPECT_EQ(environment_name("--top-k"), "TESSERA_TOP_K");

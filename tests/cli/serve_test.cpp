@@ -83,6 +83,42 @@ TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {
   EXPECT_NE(output.err.find("twin: 2 slots, 128 tokens each, 256 in all"), std::string::npos) << output.err;
 }
 
+TEST(Serve, TheVariablesOfThePeerCount) {
+  const auto refused = [](const std::string& variable, const std::string& message,
+                          const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> args = {"serve", "-m", "/no/such/model.gguf"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    expect_refusal(run_program(args, "", {variable}), 2, message);
+  };
+  refused("LLAMA_ARG_CTX_SIZE=many", "LLAMA_ARG_CTX_SIZE: 'many' is not a whole number");
+  refused("LLAMA_ARG_N_PARALLEL=0", "LLAMA_ARG_N_PARALLEL: 0 is out of range");  // of an alias or another name
+  refused("LLAMA_ARG_N_GPU_LAYERS=x", "LLAMA_ARG_N_GPU_LAYERS");
+  refused("LLAMA_ARG_ENDPOINT_METRICS=perhaps", "LLAMA_ARG_ENDPOINT_METRICS=perhaps: want 0 or 1");
+  refused("LLAMA_ARG_UI=perhaps", "LLAMA_ARG_UI=perhaps");
+  refused("LLAMA_ARG_HOST=0.0.0.0", "--api-key");
+  // The command line comes first, then our own names.
+  expect_refusal(
+      run_program({"serve", "-m", "/no/such/model.gguf", "--host", "127.0.0.1"}, "", {"LLAMA_ARG_HOST=0.0.0.0"}), 1,
+      "/no/such/model.gguf");
+  expect_refusal(
+      run_program({"serve", "-m", "/no/such/model.gguf"}, "", {"TESSERA_HOST=127.0.0.1", "LLAMA_ARG_HOST=0.0.0.0"}), 1,
+      "/no/such/model.gguf");
+}
+
+TEST(Serve, ALinkWithTheNameOfAServerIsOne) {
+  for (const char* name : {"tessera-serve", "llama-server"}) {
+    const std::string link = temporary_path(name);
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(std::filesystem::absolute(program_path()), link);
+    ::setenv("TESSERA_PROGRAM", link.c_str(), 1);
+    const ProgramOutput missing = run_program({"-m", "/no/such/model.gguf"});
+    const ProgramOutput version = run_program({"--version"});
+    ::unsetenv("TESSERA_PROGRAM");
+    expect_refusal(missing, 1, "/no/such/model.gguf");
+    EXPECT_EQ(version.status, 0) << version.err;
+  }
+}
+
 TEST(Serve, MistakesInPresetsAreFoundAtTheStart) {
   const auto refused = [](const std::string& settings, const std::string& message) {
     const std::string presets = write_temporary("wrong.ini", "[a]\nmodel = a.gguf\n" + settings);

@@ -327,5 +327,23 @@ TEST_F(NativeApi, KeysAreWanted) {
   EXPECT_EQ(get("/health").status, 200);
 }
 
+TEST_F(NativeApi, NoCommandsRunAndNoOtherHostIsReached) {
+  start();
+  for (const char* path : {"/tools", "/cors-proxy"}) {
+    expect_refused(get(path), 403, "this feature is disabled");
+    const Answer answer = post(path, "{}");
+    EXPECT_EQ(answer.json["error"]["type"], "feature_disabled") << answer.reply.body;
+  }
+}
+
+TEST_F(NativeApi, TheTokenizerTellsItsSpecialTokens) {
+  start();
+  const Answer answer = get("/tokenizer_info");
+  EXPECT_EQ(answer.json["bos_token"], get("/props").json["bos_token"]);
+  EXPECT_EQ(answer.json["eos_token"], get("/props").json["eos_token"]);
+  EXPECT_TRUE(answer.json.contains("pad_token"));
+  EXPECT_EQ(answer.json["chat_template"], get("/props").json["chat_template"]);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -186,6 +186,24 @@ FieldResult<> answer_props(ApiContext& context, ServedModel& model, Exchange& ex
   return {};
 }
 
+// lm-eval asks for it.
+FieldResult<> answer_tokenizer_info(ServedModel& model, Exchange& exchange) {
+  const text::Vocab& vocab = model.vocab();
+  const auto pad = vocab.has_text() ? vocab.special(text::SpecialToken::padding) : std::nullopt;
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().member("bos_token", model.facts().bos).member("eos_token", model.facts().eos).key("pad_token");
+  pad ? writer.value(vocab.text(*pad)) : writer.value(nullptr);
+  writer.member("chat_template", model.template_source()).end_object();
+  exchange.answer({.body = std::move(answer)});
+  return {};
+}
+
+// Routes of llama-server that would run commands or reach other hosts.
+void answer_disabled(Exchange& exchange) {
+  answer_error(exchange, {.status = 403, .type = "feature_disabled", .message = "this feature is disabled"});
+}
+
 // --- slots
 
 void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& model) {
@@ -304,6 +322,13 @@ void add_native_routes(Router& router, ApiContext& context) {
     post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
   for (const char* path : {"/detokenize", "/v1/detokenize"})
     post(path, [](ServedModel& model, const auto& exchange) { return answer_detokenize(model, *exchange); });
+  get("/tokenizer_info",
+      [](ServedModel& model, const auto& exchange) { return answer_tokenizer_info(model, *exchange); });
+  for (const char* path : {"/tools", "/cors-proxy"})
+    for (const char* method : {"GET", "POST"})
+      router.add({.method = method, .path = path, .handler = [](const std::shared_ptr<Exchange>& exchange) {
+                    answer_disabled(*exchange);
+                  }});
   router.add({.method = "GET", .path = "/props", .handler = props_handler(context)});
   post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_props) return std::unexpected(not_supported("changing global properties", "--props"));

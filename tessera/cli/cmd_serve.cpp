@@ -44,6 +44,10 @@ class ServeCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
+    constexpr int32_t kInformation = 3;  // of --log-verbosity
+    if (args_.is_log_disabled || args_.log_verbosity < kInformation) process.quiet = true;
+    set_log_style(args_.log_style);
+    if (!args_.log_file.empty()) TESSERA_TRY(set_log_file(args_.log_file));
     for (const std::string& name : args_.ignored)
       if (!process.quiet) log(fmt::format("warning: {} has no effect", name));
     args_.server.api.build_info = build_info();
@@ -91,7 +95,9 @@ class ServeCommand final : public Command {
       }
       if (!g_reload.exchange(false)) continue;
       const auto reloaded = server.reload();
-      if (!process.quiet) log(reloaded ? "keys and certificates read again, the access log opened again" : "error: " + reloaded.error().message());
+      if (!process.quiet)
+        log(reloaded ? "keys and certificates read again, the access log opened again"
+                     : "error: " + reloaded.error().message());
     }
   }
 

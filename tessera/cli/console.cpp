@@ -1,11 +1,15 @@
 #include "tessera/cli/console.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +33,42 @@ Result<> write_all(int fd, const char* data, size_t n) {
 void write_stderr(std::string_view text) {
   // A closed stderr cannot be reported anywhere.
   [[maybe_unused]] const auto outcome = write_all(STDERR_FILENO, text.data(), text.size());
+}
+
+struct Log {
+  std::mutex mutex;
+  LogStyle style;
+  int file = -1;
+};
+Log g_log;  // lines come from all parts of the program and from several threads
+
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) {
+      out += fmt::format("\\x{:02X}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string styled(std::string text, const LogStyle& style) {
+  using Clock = std::chrono::steady_clock;
+  static const Clock::time_point start = Clock::now();
+  std::string_view level = "info";
+  if (text.starts_with("error:")) level = "error";
+  if (text.starts_with("warning:")) level = "warning";
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (style.is_json)
+    return nlohmann::ordered_json{{"t", seconds}, {"level", level}, {"message", std::move(text)}}.dump(
+        -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string prefix;
+  if (style.has_time) prefix += fmt::format("{:.3f} ", seconds);
+  if (style.has_level) prefix += fmt::format("{} ", static_cast<char>(level[0] - 'a' + 'A'));
+  return prefix + text;
 }
 
 }  // namespace
@@ -73,7 +113,30 @@ std::string format_table(std::span<const std::vector<std::string>> rows, std::st
   return text;
 }
 
-void log(std::string_view text) { write_stderr(std::string(text) + "\n"); }
+void set_log_style(const LogStyle& style) {
+  const std::lock_guard lock(g_log.mutex);
+  g_log.style = style;
+}
+
+Result<> set_log_file(const std::string& path) {
+  constexpr mode_t kOwnerOnly = 0600;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kOwnerOnly);
+  if (fd < 0)
+    return fail(ErrorCode::io, "{}: cannot open for appending: {}", path, std::generic_category().message(errno));
+  const std::lock_guard lock(g_log.mutex);
+  if (g_log.file >= 0) ::close(g_log.file);
+  g_log.file = fd;
+  return {};
+}
+
+void log(std::string_view text) {
+  const std::lock_guard lock(g_log.mutex);
+  const std::string line = styled(without_controls(text), g_log.style) + "\n";
+  write_stderr(line);
+  // A full disk must not end what is logged.
+  if (g_log.file >= 0) [[maybe_unused]]
+    const auto outcome = write_all(g_log.file, line.data(), line.size());
+}
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 

@@ -29,7 +29,17 @@ class Output {
 /// Formats rows of cells as lines with aligned columns. align has a letter per column: 'l' left, 'r' right.
 std::string format_table(std::span<const std::vector<std::string>> rows, std::string_view align);
 
-/// Writes a line to stderr.
+/// The form of the lines of log().
+struct LogStyle {
+  bool has_time = false;   // seconds since the start of the process
+  bool has_level = false;  // E, W or I, by the line's "error:" or "warning:"
+  bool is_json = false;    // an object with "t", "level" and "message"
+};
+void set_log_style(const LogStyle& style);
+/// Appends all lines of log() to a file too. Errors: io.
+Result<> set_log_file(const std::string& path);
+
+/// Writes lines to stderr. Control characters but line feeds and tabs become \xHH.
 void log(std::string_view text);
 
 /// True if stderr is a terminal. Progress is drawn only then.

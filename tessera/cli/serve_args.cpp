@@ -107,6 +107,7 @@ void ServeArgs::add_to(FlagTable& table) {
   add_model_flags(table);
   add_endpoint_flags(table);
   add_limit_flags(table);
+  add_log_flags(table);
   add_peer_flags(table);
 }
 
@@ -210,8 +211,6 @@ void ServeArgs::add_endpoint_flags(FlagTable& table) {
   table.rare("--props", "", "answer POST /props", set_switch(server.api.has_props));
   table.common("--alias -a", "NAME,...", "names of the model for clients", set_list(aliases), "the file's name");
   table.rare("--tags", "TEXT,...", "tags of the model for clients", set_list(tags));
-  table.common("--log-requests", "FILE", "write a line of JSON for each request; -: to standard output",
-               set_string(server.access_log));
   table.rare("--sse-ping-interval", "S", "seconds between comments in silent streams; -1: none",
              set_integer(server.api.defaults.sse_ping_interval_s, -1, 3600));
 }
@@ -244,6 +243,20 @@ void ServeArgs::add_limit_flags(FlagTable& table) {
   table.rare("--drain-timeout", "S", "time for running requests after SIGTERM", set_integer(drain_s, 0, 86'400));
 }
 
+void ServeArgs::add_log_flags(FlagTable& table) {
+  table.common("--log-requests", "FILE", "write a line of JSON for each request; -: to standard output",
+               set_string(server.access_log));
+  table.rare("--log-file", "FILE", "append the log to a file too", set_string(log_file));
+  table.rare("--log-timestamps", "", "lines of the log have the seconds since the start",
+             set_switch(log_style.has_time));
+  table.rare("--no-log-timestamps", "", "they have not", set_switch(log_style.has_time, false));
+  table.rare("--log-prefix", "", "lines of the log have a letter: E, W or I", set_switch(log_style.has_level));
+  table.rare("--no-log-prefix", "", "they have not", set_switch(log_style.has_level, false));
+  table.rare("--log-jsonl", "", "lines of the log are JSON", set_switch(log_style.is_json));
+  table.rare("--log-verbosity -lv", "N", "below 3: no log", set_integer(log_verbosity, 0, 100));
+  table.rare("--log-disable", "", "no log", set_switch(is_log_disabled));
+}
+
 // Flags of llama-server that have no effect, or that this server does not offer on purpose.
 void ServeArgs::add_peer_flags(FlagTable& table) {
   const auto ignore = [&](std::string names, std::string value) {
@@ -254,12 +267,11 @@ void ServeArgs::add_peer_flags(FlagTable& table) {
                  return {};
                });
   };
-  for (const char* name :
-       {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj", "--jinja",
-        "--cont-batching -cb", "--slots", "--ui --webui", "--no-log-prefix", "--no-log-timestamps", "--log-disable"})
+  for (const char* name : {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj",
+                           "--jinja", "--cont-batching -cb", "--slots", "--ui --webui"})
     ignore(name, "");
-  for (const char* name : {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-verbosity -lv",
-                           "--log-colors", "--cache-reuse"})
+  for (const char* name :
+       {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-colors", "--cache-reuse"})
     ignore(name, "X");
   constexpr std::string_view kNotOffered =
       "not offered: this server runs no commands, reads no files for clients and contacts no other host";

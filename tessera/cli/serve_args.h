@@ -30,6 +30,10 @@ struct ServeArgs {
   server::CatalogPaths catalog;      // of several models
   server::RegistryOptions registry;  // without the limit of memory
   uint64_t memory_bytes = 0;         // of models and caches; 0: what is free
+  LogStyle log_style;
+  std::string log_file;       // "": only to stderr
+  int32_t log_verbosity = 3;  // below 3: no lines
+  bool is_log_disabled = false;
   std::vector<std::string> ignored;  // flags of llama-server without effect here
 
   void add_to(FlagTable& table);
@@ -54,6 +58,7 @@ struct ServeArgs {
   void add_endpoint_flags(FlagTable& table);
   void add_slot_flags(FlagTable& table);
   void add_catalog_flags(FlagTable& table);
+  void add_log_flags(FlagTable& table);
   void add_peer_flags(FlagTable& table);
 };
 

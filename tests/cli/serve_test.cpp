@@ -83,6 +83,33 @@ TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {
   EXPECT_NE(output.err.find("twin: 2 slots, 128 tokens each, 256 in all"), std::string::npos) << output.err;
 }
 
+TEST(Serve, TheLogHasTheFormThatFlagsGive) {
+  const std::string path = temporary_path("serve.log");
+  std::filesystem::remove(path);
+  Child server({"serve", "--port", "0", "-c", "256", "-np", "1", "-t", "1", "--cache-ram", "0", "--log-file", path,
+                "--log-prefix", "--perf"});
+  for (int i = 0; i < 12000 && server.err_so_far().find("I listening on") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  server.send(SIGTERM);
+  const ProgramOutput output = server.wait();
+  EXPECT_EQ(output.status, 0);
+  EXPECT_NE(output.err.find("W warning: --perf has no effect\n"), std::string::npos) << output.err;
+  EXPECT_EQ(read_all(path), output.err);
+  const std::vector<std::string> missing = {"serve", "-m", "/no/such\n\x01.gguf"};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), missing.begin(), missing.end());
+    return run_program(flags).err;
+  };
+  const auto json = nlohmann::json::parse(with({"--log-jsonl"}));
+  EXPECT_EQ(json["level"], "error");
+  EXPECT_NE(json["message"].get<std::string>().find("/no/such"), std::string::npos);
+  EXPECT_TRUE(with({"--log-timestamps"}).starts_with("0."));
+  // Errors are told all the same.
+  EXPECT_TRUE(with({"--log-disable", "--perf"}).starts_with("error: "));
+  EXPECT_TRUE(with({"--log-verbosity", "2", "--perf"}).starts_with("error: "));
+  expect_refusal(run_program({"serve", "--log-file", "/no/such/folder/x"}), 1, "/no/such/folder/x");
+}
+
 TEST(Serve, TheVariablesOfThePeerCount) {
   const auto refused = [](const std::string& variable, const std::string& message,
                           const std::vector<std::string>& flags = {}) {

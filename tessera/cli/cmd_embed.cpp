@@ -39,21 +39,11 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Tokenizes "QUERY<tab>DOCUMENT" for a ranking model: the query, then the document without its first special token. If
-// the vocabulary requests it, a separator precedes the document. BERT's texts already end with one.
-Result<std::vector<int32_t>> pair_tokens(const text::Tokenizer& tokenizer, std::string_view text) {
-  const size_t tab = text.find('\t');
-  const text::TokenizeOptions options{.add_special = true};
-  TESSERA_ASSIGN(std::vector<int32_t> tokens, tokenizer.tokenize(text.substr(0, tab), options));
-  if (tab == std::string_view::npos) return tokens;
-  TESSERA_ASSIGN(const std::vector<int32_t> document, tokenizer.tokenize(text.substr(tab + 1), options));
-  TESSERA_ASSIGN(const std::vector<int32_t> specials, tokenizer.tokenize("", options));
-  const text::Vocab& vocab = tokenizer.vocab();
-  const bool has_first = specials.size() > 1 || (specials.size() == 1 && vocab.add_bos());
-  const auto separator = vocab.special(text::SpecialToken::separator);
-  if (vocab.add_sep() && separator && vocab.model() != "bert") tokens.push_back(*separator);
-  tokens.insert(tokens.end(), document.begin() + (has_first ? 1 : 0), document.end());
-  return tokens;
+// The tokens of a text, or of "QUERY<tab>DOCUMENT" for a ranking model.
+Result<std::vector<int32_t>> tokens_of(const Engine& engine, std::string_view text, nn::Pooling pooling) {
+  const size_t tab = pooling == nn::Pooling::rank ? text.find('\t') : std::string_view::npos;
+  if (tab == std::string_view::npos) return engine.tokenizer().tokenize(text, {.add_special = true});
+  return rank_tokens(engine, text.substr(0, tab), text.substr(tab + 1));
 }
 
 class EmbedCommand final : public Command {
@@ -63,7 +53,7 @@ class EmbedCommand final : public Command {
   Result<> run(Context& process) override;
 
  private:
-  Result<std::vector<std::vector<int32_t>>> read_tokens(const text::Tokenizer& tokenizer, nn::Pooling pooling,
+  Result<std::vector<std::vector<int32_t>>> read_tokens(const Engine& engine, nn::Pooling pooling,
                                                         const Context& process) const;
   // Formats the result of text i as one item of the output.
   std::string item(size_t i, nn::Pooling pooling, std::span<const float> values, size_t n_embd) const;
@@ -105,14 +95,13 @@ Result<> EmbedCommand::check() {
   return context_.check();
 }
 
-Result<std::vector<std::vector<int32_t>>> EmbedCommand::read_tokens(const text::Tokenizer& tokenizer,
-                                                                    nn::Pooling pooling, const Context& process) const {
+Result<std::vector<std::vector<int32_t>>> EmbedCommand::read_tokens(const Engine& engine, nn::Pooling pooling,
+                                                                    const Context& process) const {
   TESSERA_ASSIGN(const std::string text, text_.read(process));
   const std::vector<std::string_view> texts = text_.text ? std::vector<std::string_view>{text} : lines_of(text);
   std::vector<std::vector<int32_t>> lists;
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto tokens = pooling == nn::Pooling::rank ? pair_tokens(tokenizer, texts[i])
-                                               : tokenizer.tokenize(texts[i], {.add_special = true});
+    auto tokens = tokens_of(engine, texts[i], pooling);
     if (!tokens) return forward_error(tokens, fmt::format("text {}", i));
     lists.push_back(std::move(*tokens));
   }
@@ -122,7 +111,7 @@ Result<std::vector<std::vector<int32_t>>> EmbedCommand::read_tokens(const text::
 Result<> EmbedCommand::run(Context& process) {
   TESSERA_ASSIGN(LoadedModel model, open_model(model_, context_));
   TESSERA_ASSIGN(const nn::Pooling pooling, embedding_pooling(*model.engine, pooling_));
-  TESSERA_ASSIGN(const auto texts, read_tokens(model.engine->tokenizer(), pooling, process));
+  TESSERA_ASSIGN(const auto texts, read_tokens(*model.engine, pooling, process));
   TESSERA_ASSIGN(context_.session, embedding_session(*model.engine, texts, pooling, context_.session));
   TESSERA_TRY(load_session(model, context_, process));
   const auto n_embd = to_size(model.engine->model().info().n_embd);

@@ -1,5 +1,7 @@
 #include "tessera/engine/embedding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,20 +11,20 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kMaxTextsAtOnce = 64;
+constexpr int32_t kMaxTextsAtOnce = 64;
+constexpr int32_t kMaxCausalTexts = 16;    // of unknown length: each takes a part of a cache block
+constexpr int32_t kMaxRecurrentTexts = 8;  // and has a state
 constexpr double kInt16Peak = 32760;
+constexpr std::string_view kRankTemplate = "tokenizer.chat_template.rerank";
 
 // The pooling of a text's rows to one vector. For rank, the pooling that the model's rank head expects.
 nn::Pooling row_pooling(const ModelInfo& model, nn::Pooling pooling) {
   return pooling == nn::Pooling::rank ? model.rank_pooling : pooling;
 }
 
-// The longest text. Learned position embeddings exist only for the trained context.
-int64_t text_bound(const Engine& engine, int64_t n_ctx) {
-  const int64_t trained = engine.model().info().n_ctx_train;
-  if (n_ctx == 0 || engine.model().weights().has("position_embd.weight"))
-    return n_ctx == 0 ? trained : std::min(n_ctx, trained);
-  return n_ctx;
+bool needs_every_row(const ModelInfo& model, nn::Pooling pooling) {
+  const nn::Pooling rows = row_pooling(model, pooling);
+  return rows == nn::Pooling::none || rows == nn::Pooling::mean;
 }
 
 // The factors of longrope depend on the session's context, so that context must not depend on the texts.
@@ -58,18 +60,25 @@ Batch batch_of(TokenLists texts, nn::Pooling pooling) {
   return batch;
 }
 
-// The result for a text: its rows after pooling and, for rank, the rank head.
-Result<std::vector<float>> result_of(Session& session, nn::Pooling pooling, std::span<const float> rows,
-                                     const CancelToken* cancel) {
-  const ModelInfo& model = session.engine().model().info();
-  if (pooling == nn::Pooling::none) return std::vector<float>(rows.begin(), rows.end());
-  std::vector<float> vector(to_size(model.n_embd));
-  if (row_pooling(model, pooling) == nn::Pooling::mean)
-    nn::mean_of_rows(rows, vector);
-  else
-    std::ranges::copy(rows, vector.begin());
-  if (pooling == nn::Pooling::rank) return session.rank(vector, cancel);
-  return vector;
+// A template with its placeholders replaced. Texts may hold the names of placeholders.
+struct RankPrompt {
+  std::string text{};
+  std::vector<text::ByteRange> given{};
+};
+
+RankPrompt rank_prompt(std::string_view source, std::string_view query, std::string_view document) {
+  constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
+  RankPrompt prompt;
+  while (true) {
+    const size_t at = std::min(source.find(kQuery), source.find(kDocument));
+    prompt.text += source.substr(0, at);
+    if (at == std::string_view::npos) return prompt;
+    const bool is_query = source.substr(at).starts_with(kQuery);
+    const size_t begin = prompt.text.size();
+    prompt.text += is_query ? query : document;
+    if (prompt.text.size() > begin) prompt.given.push_back({begin, prompt.text.size()});
+    source.remove_prefix(at + (is_query ? kQuery : kDocument).size());
+  }
 }
 
 }  // namespace
@@ -83,10 +92,18 @@ Result<nn::Pooling> embedding_pooling(const Engine& engine, std::optional<nn::Po
   return pooling;
 }
 
+// Learned position embeddings exist only for the trained context.
+int64_t embedding_context(const Engine& engine, int64_t n_ctx) {
+  const int64_t trained = engine.model().info().n_ctx_train;
+  if (n_ctx == 0 || engine.model().weights().has("position_embd.weight"))
+    return n_ctx == 0 ? trained : std::min(n_ctx, trained);
+  return n_ctx;
+}
+
 Result<SessionOptions> embedding_session(const Engine& engine, TokenLists texts, nn::Pooling pooling,
                                          const SessionOptions& given) {
   const ModelInfo& model = engine.model().info();
-  const int64_t bound = text_bound(engine, given.n_ctx);
+  const int64_t bound = embedding_context(engine, given.n_ctx);
   int64_t longest = 0, total = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto n = static_cast<int64_t>(texts[i].size());
@@ -101,10 +118,26 @@ Result<SessionOptions> embedding_session(const Engine& engine, TokenLists texts,
   const int64_t n_tokens = std::min(bound, std::max(longest, std::min(total, given.n_ubatch)));
   options.n_ctx = depends_on_context(model) ? bound : n_tokens;
   options.n_ubatch = model.embeds_causally() ? std::min(given.n_ubatch, n_tokens) : n_tokens;
-  options.n_sequences = static_cast<int32_t>(std::min(static_cast<int64_t>(texts.size()), kMaxTextsAtOnce));
-  const nn::Pooling rows = row_pooling(model, pooling);
-  const bool is_every_row_wanted = rows == nn::Pooling::none || rows == nn::Pooling::mean;
-  options.n_outputs = is_every_row_wanted ? n_tokens : options.n_sequences;
+  options.n_sequences = static_cast<int32_t>(std::min(texts.size(), to_size(kMaxTextsAtOnce)));
+  options.n_outputs = needs_every_row(model, pooling) ? n_tokens : options.n_sequences;
+  return options;
+}
+
+SessionOptions embedding_session(const Engine& engine, const EmbeddingUse& use, const SessionOptions& given) {
+  const ModelInfo& model = engine.model().info();
+  SessionOptions options = given;
+  options.embeddings = true;
+  options.n_checkpoints = options.n_cache_marks = 0;
+  options.n_cache_tokens = 0;
+  options.n_ctx = embedding_context(engine, given.n_ctx);
+  if (!model.embeds_causally()) options.n_ctx = options.n_ubatch = std::min(options.n_ctx, kMaxUbatch);
+  options.n_ubatch = std::min(options.n_ubatch, options.n_ctx);
+  const int32_t n_causal = model.recurrent_layers.empty() ? kMaxCausalTexts : kMaxRecurrentTexts;
+  const int32_t n_texts = model.embeds_causally() ? n_causal : kMaxTextsAtOnce;
+  options.n_sequences = static_cast<int32_t>(std::min(options.n_ubatch, int64_t{n_texts}));
+  const bool needs_rows =
+      (use.pooling && needs_every_row(model, *use.pooling)) || (use.ranks && needs_every_row(model, nn::Pooling::rank));
+  options.n_outputs = needs_rows ? options.n_ubatch : options.n_sequences;
   return options;
 }
 
@@ -119,16 +152,61 @@ Result<> embed(Session& session, TokenLists texts, nn::Pooling pooling, Embeddin
     TESSERA_TRY(session.decode(batch_of(texts.subspan(begin, end - begin), rows), cancel));
     int64_t row = 0;
     for (size_t i = begin; i < end; ++i) {
-      const int64_t n = nn::pooled_tokens(rows, static_cast<int64_t>(texts[i].size())).size();
-      const std::span<const float> of_text(session.embedding(row).data(), to_size(n * model.n_embd));
+      TextPooler pooler(model, pooling, static_cast<int64_t>(texts[i].size()));
+      const int64_t n = pooler.wanted().size();
+      pooler.add({session.embedding(row).data(), to_size(n * model.n_embd)});
       row += n;
-      TESSERA_ASSIGN(const std::vector<float> values, result_of(session, pooling, of_text, cancel));
-      if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
-        return fail(ErrorCode::format, "text {}: the model gives values that are not finite", i);
-      TESSERA_TRY(visit(i, values));
+      auto values = pooler.finish(session, cancel);
+      if (!values) return forward_error(values, fmt::format("text {}", i));
+      TESSERA_TRY(visit(i, *values));
     }
   }
   return {};
+}
+
+TextPooler::TextPooler(const ModelInfo& model, nn::Pooling pooling, int64_t n_tokens)
+    : pooling_(pooling),
+      is_mean_(row_pooling(model, pooling) == nn::Pooling::mean),
+      wanted_(nn::pooled_tokens(row_pooling(model, pooling), n_tokens)),
+      mean_(to_size(is_mean_ ? model.n_embd : 0)) {}
+
+void TextPooler::add(std::span<const float> rows) {
+  if (is_mean_) return mean_.add(rows);
+  rows_.insert(rows_.end(), rows.begin(), rows.end());
+}
+
+Result<std::vector<float>> TextPooler::finish(Session& session, const CancelToken* cancel) const {
+  std::vector<float> values = rows_;
+  if (is_mean_) {
+    values.resize(to_size(session.engine().model().info().n_embd));
+    mean_.write(values);
+  }
+  if (pooling_ == nn::Pooling::rank) {
+    TESSERA_ASSIGN(values, session.rank(values, cancel));
+  }
+  if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))
+    return fail(ErrorCode::format, "the model gives values that are not finite");
+  return values;
+}
+
+Result<std::vector<int32_t>> rank_tokens(const Engine& engine, std::string_view query, std::string_view document) {
+  const text::Tokenizer& tokenizer = engine.tokenizer();
+  const Metadata& metadata = engine.files().metadata();
+  if (metadata.find(kRankTemplate) != nullptr) {
+    TESSERA_ASSIGN(const auto source, metadata.get<std::string_view>(kRankTemplate));
+    const RankPrompt prompt = rank_prompt(source, query, document);
+    return tokenizer.tokenize(prompt.text, {.parse_special = true, .given = prompt.given});
+  }
+  const text::TokenizeOptions options{.add_special = true};
+  TESSERA_ASSIGN(std::vector<int32_t> tokens, tokenizer.tokenize(query, options));
+  TESSERA_ASSIGN(const std::vector<int32_t> of_document, tokenizer.tokenize(document, options));
+  TESSERA_ASSIGN(const std::vector<int32_t> specials, tokenizer.tokenize("", options));
+  const text::Vocab& vocab = tokenizer.vocab();
+  const bool has_first = specials.size() > 1 || (specials.size() == 1 && vocab.add_bos());
+  const auto separator = vocab.special(text::SpecialToken::separator);
+  if (vocab.add_sep() && separator && vocab.model() != "bert") tokens.push_back(*separator);
+  tokens.insert(tokens.end(), of_document.begin() + (has_first ? 1 : 0), of_document.end());
+  return tokens;
 }
 
 void normalize(std::span<float> x, int32_t norm) {

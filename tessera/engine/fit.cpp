@@ -106,7 +106,7 @@ class Fitter {
       for (const SessionAdapter& one : adapters_) TESSERA_TRY(one.adapter->place());
       level_ = level;
     }
-    return Session::plan(engine_, settings);
+    return plan_sessions(engine_, settings, options_.embeddings);
   }
 
   bool fits(const MemoryReport& report, bool on_cpu_too) const {
@@ -187,20 +187,31 @@ class Fitter {
 
 }  // namespace
 
+Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options,
+                                   const std::optional<EmbeddingUse>& embeddings) {
+  TESSERA_ASSIGN(MemoryReport report, Session::plan(engine, options));
+  if (!embeddings) return report;
+  TESSERA_ASSIGN(const MemoryReport second, Session::plan(engine, embedding_session(engine, *embeddings, options)));
+  for (const MemoryPart& part : second.parts)
+    if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
+  return report;
+}
+
 Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, const SessionOptions& asked,
                    const FitOptions& options) {
   if (options.is_on) return Fitter(engine, adapters, asked, options).run();
   Fitted fitted{.session = asked, .report = {}};
   fitted.session.adapters.assign(adapters.begin(), adapters.end());
-  TESSERA_ASSIGN(fitted.report, Session::plan(engine, fitted.session));
+  TESSERA_ASSIGN(fitted.report, plan_sessions(engine, fitted.session, options.embeddings));
   TESSERA_TRY(require_memory(engine, fitted.report));
   return fitted;
 }
 
-Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes) {
+Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes,
+                          const std::optional<EmbeddingUse>& embeddings) {
   const bool is_fixed = asked.n_ctx != 0;
   const int64_t most = is_fixed ? asked.n_ctx : engine.model().info().n_ctx_train;
-  const auto plan = [&](const SessionOptions& settings) { return Session::plan(engine, settings); };
+  const auto plan = [&](const SessionOptions& settings) { return plan_sessions(engine, settings, embeddings); };
   const auto fits = [&](const MemoryReport& report) { return report.total() <= bytes; };
   uint64_t least = UINT64_MAX;
   for (const int64_t floor : {FitOptions{}.least_ctx, kContextStep})

@@ -22,7 +22,20 @@ uint64_t larger_margin(const Engine& engine, const MemoryReport& report, uint64_
   return margin;
 }
 
+Result<std::unique_ptr<Session>> create_embeddings(const LoadedModel& model, const SessionOptions& first) {
+  if (!model.fit.embeddings) return nullptr;
+  return Session::create(model.engine, embedding_session(*model.engine, *model.fit.embeddings, first));
+}
+
 }  // namespace
+
+MemoryReport LoadedModel::allocated_memory() const {
+  MemoryReport report = session->allocated_memory();
+  if (!embeddings) return report;
+  for (const MemoryPart& part : embeddings->allocated_memory().parts)
+    if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
+  return report;
+}
 
 Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const ModelOptions& options) {
   LoadedModel model{.registry = std::move(registry), .fit = options.fit};
@@ -56,16 +69,19 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
     tell(events.on_choice, fitted.choice);
     auto loaded = load_weights(model, events);
     auto session = loaded ? Session::create(model.engine, fitted.session) : forward_error(loaded);
-    if (session) {
+    auto embeddings = session ? create_embeddings(model, fitted.session) : forward_error(session);
+    if (embeddings) {
       model.session = std::move(*session);
+      model.embeddings = std::move(*embeddings);
       tell(events.on_warning, model.session->warning());
       return {};
     }
     const bool is_last = attempt == kMaxAttempts || engine.placement().n_offloaded() == 0;
-    if (session.error().code() != ErrorCode::out_of_memory || !options.is_on || is_last ||
+    if (embeddings.error().code() != ErrorCode::out_of_memory || !options.is_on || is_last ||
         placement.n_gpu_layers != kAutoLayers)
-      return forward_error(session);
-    tell(events.on_choice, "fit: less is tried: " + session.error().message());
+      return forward_error(embeddings);
+    tell(events.on_choice, "fit: less is tried: " + embeddings.error().message());
+    if (session) session->reset();
     // Frees loaded weights before the devices report their free memory again.
     TESSERA_TRY(engine.place(placement));
     for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());

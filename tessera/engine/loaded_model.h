@@ -38,13 +38,17 @@ struct LoadEvents {
   std::function<void(std::string_view)> on_warning{};  // a line on a request that could not be met and is not fatal
 };
 
-/// Destroys the session first, then adapters, engine and registry.
+/// Destroys the sessions first, then adapters, engine and registry.
 struct LoadedModel {
   std::shared_ptr<const Registry> registry{};
   std::shared_ptr<Engine> engine{};
   std::vector<SessionAdapter> adapters{};  // with the initial scales of sessions
   FitOptions fit{};
-  std::unique_ptr<Session> session{};  // null before load_session()
+  std::unique_ptr<Session> session{};     // null before load_session()
+  std::unique_ptr<Session> embeddings{};  // for embeddings beside it, if fit.embeddings asks for it
+
+  /// The allocated bytes, once the sessions are there.
+  MemoryReport allocated_memory() const;
 };
 
 /// Opens a model and its adapters and plans their memory; loads nothing. Errors: those of ModelFiles, Engine::open()
@@ -55,8 +59,8 @@ Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const M
 /// Adapter::load().
 Result<> load_weights(LoadedModel& model, const LoadEvents& events = {});
 
-/// Fits an opened model to the devices (see fit()), loads it and creates its session. If a device still runs out of
-/// memory, retries a few times with a smaller plan for the devices. Errors: those of fit(), load_weights() and
+/// Fits an opened model to the devices (see fit()), loads it and creates its session, or two. If a device still runs
+/// out of memory, retries a few times with a smaller plan for the devices. Errors: those of fit(), load_weights() and
 /// Session::create(). If no plan fits, out_of_memory is returned before anything is loaded.
 Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events = {});
 

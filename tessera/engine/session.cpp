@@ -9,8 +9,6 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kMaxUbatch = 1 << 16;
-
 // The model's layer that writes each layer of the encoder's cache: first the layers of the encoder, then the decoder's
 // view of the encoder's output.
 std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {

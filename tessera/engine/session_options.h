@@ -16,9 +16,11 @@ namespace tessera {
 /// the n_tokens inputs of one micro-batch.
 using ProductObserver = std::function<void(std::string_view weight, std::span<const float> sums, int64_t n_tokens)>;
 
+inline constexpr int64_t kMaxUbatch = 1 << 16;
+
 struct SessionOptions {
   int64_t n_ctx = 0;           // tokens over all sequences; 0: the context that the model was trained with
-  int64_t n_ubatch = 512;      // maximum number of tokens of a micro-batch
+  int64_t n_ubatch = 512;      // maximum number of tokens of a micro-batch, up to kMaxUbatch
   int32_t n_sequences = 1;     // sequence ids are 0 to n_sequences - 1
   int64_t n_outputs = 1;       // maximum number of rows of logits or embeddings per decode()
   bool embeddings = false;     // rows are embeddings instead of logits

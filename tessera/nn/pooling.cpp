@@ -18,13 +18,14 @@ Range pooled_tokens(Pooling pooling, int64_t n_tokens) {
   return {pooling == Pooling::last ? n_tokens - 1 : 0, n_tokens};
 }
 
-void mean_of_rows(std::span<const float> rows, std::span<float> mean) {
-  const size_t n_rows = rows.size() / mean.size();
-  for (size_t i = 0; i < mean.size(); ++i) {
-    double sum = 0;
-    for (size_t r = 0; r < n_rows; ++r) sum += double{rows[r * mean.size() + i]};
-    mean[i] = static_cast<float>(sum / static_cast<double>(n_rows));
-  }
+void RowMean::add(std::span<const float> rows) {
+  const size_t width = sums_.size();
+  for (; !rows.empty(); rows = rows.subspan(width), ++n_rows_)
+    for (size_t i = 0; i < width; ++i) sums_[i] += double{rows[i]};
+}
+
+void RowMean::write(std::span<float> mean) const {
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = static_cast<float>(sums_[i] / static_cast<double>(n_rows_));
 }
 
 int64_t RankHead::n_scores() const {

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tessera/base/partition.h"
 #include "tessera/nn/ffn.h"
@@ -20,8 +21,19 @@ Result<Pooling> pooling_from_name(std::string_view name);
 /// The tokens whose embeddings are needed for a text of n_tokens > 0: all, the first or the last. Not for rank.
 Range pooled_tokens(Pooling pooling, int64_t n_tokens);
 
-/// The mean of the n > 0 rows of rows [mean.size(), n]. Sums are computed in double, in row order.
-void mean_of_rows(std::span<const float> rows, std::span<float> mean);
+/// The mean of rows that come in pieces. Sums are computed in double, in row order, so pieces do not change the bits.
+class RowMean {
+ public:
+  explicit RowMean(size_t width) : sums_(width) {}
+  /// rows [width, n]
+  void add(std::span<const float> rows);
+  /// mean [width]; rows were added
+  void write(std::span<float> mean) const;
+
+ private:
+  std::vector<double> sums_;
+  size_t n_rows_ = 0;
+};
 
 /// scores = output(norm(act(dense x))), where each part may be absent, followed by a softmax if the model requires it.
 struct RankHead {

@@ -234,6 +234,48 @@ TEST(Embedding, Qwen3RanksTheLastTokenByShares) {
   }
 }
 
+// Options of a session for texts that are not known: those of the longest text fit.
+TEST(Embedding, ASessionMayBeForAnyTexts) {
+  const auto bert = load_tiny(TinyEncoder("bert"));
+  const SessionOptions whole = embedding_session(*bert, {.pooling = Pooling::mean}, {.n_ubatch = 32});
+  EXPECT_TRUE(whole.embeddings);
+  EXPECT_EQ(whole.n_ctx, 96);
+  EXPECT_EQ(whole.n_ubatch, 96);
+  EXPECT_EQ(whole.n_outputs, 96);
+  const SessionOptions cls = embedding_session(*bert, {.pooling = Pooling::cls}, {.n_ctx = 1000});
+  EXPECT_EQ(cls.n_ctx, 96);  // positions are learned
+  EXPECT_EQ(cls.n_outputs, cls.n_sequences);
+  ASSERT_OK_AND_ASSIGN(const auto story, load_engine(story_model()));
+  const SessionOptions causal =
+      embedding_session(*story, {.pooling = Pooling::mean}, {.n_ctx = 4096, .n_ubatch = 32, .n_cache_tokens = 100});
+  EXPECT_EQ(causal.n_ctx, 4096);
+  EXPECT_EQ(causal.n_ubatch, 32);
+  EXPECT_EQ(causal.n_outputs, 32);
+  EXPECT_EQ(causal.n_cache_tokens, 0);
+  for (const auto& [engine, options] : {std::pair(bert, whole), std::pair(bert, cls), std::pair(story, causal)})
+    EXPECT_OK(Session::create(engine, options));
+}
+
+TEST(RankTokens, AreTheQueryThenTheDocument) {
+  const auto engine = load_tiny(TinyEncoder("bert"));
+  const auto letter = TinyEncoder::letter;
+  EXPECT_EQ(rank_tokens(*engine, "a b", "c").value(),
+            (std::vector<int32_t>{2, letter('a'), letter('b'), 3, letter('c'), 3}));
+}
+
+TEST(RankTokens, ComeFromTheTemplateOfTheModel) {
+  TinyEncoder tiny("bert");
+  tiny.builder.set("tokenizer.chat_template.rerank", "[CLS] q {query} d {document} [SEP]");
+  const auto engine = load_tiny(tiny);
+  const auto letter = TinyEncoder::letter;
+  EXPECT_EQ(rank_tokens(*engine, "a b", "c").value(),
+            (std::vector<int32_t>{2, letter('q'), letter('a'), letter('b'), letter('d'), letter('c'), 3}));
+  // Texts are no control tokens and no placeholders.
+  const auto tokens = rank_tokens(*engine, "{document}", "[SEP]").value();
+  EXPECT_EQ(std::ranges::count(tokens, 3), 1);
+  EXPECT_EQ(std::ranges::count(tokens, letter('d')), 1);
+}
+
 TEST(Embedding, IsWhatLogitsAreMadeOf) {
   const std::string path = arch_model("qwen3-dense");
   EditableModel model(path);

@@ -45,6 +45,22 @@ TEST(OpenModel, OpensAdaptersAndTheSessionHasThem) {
   EXPECT_ERROR(open_model(registry, options), "none.gguf");
 }
 
+TEST(LoadSession, CreatesASessionForEmbeddingsBesideTheFirst) {
+  ASSERT_OK_AND_ASSIGN(Opened opened, open_with(story_model(), uint64_t{1} << 40));
+  LoadedModel& model = opened.model;
+  model.fit.embeddings = EmbeddingUse{.pooling = nn::Pooling::mean};
+  const SessionOptions asked{.n_ctx = 256, .n_ubatch = 32};
+  ASSERT_OK(load_session(model, asked));
+  ASSERT_NE(model.embeddings, nullptr);
+  EXPECT_TRUE(model.embeddings->options().embeddings);
+  EXPECT_EQ(model.embeddings->n_ctx(), 256);
+  ASSERT_OK_AND_ASSIGN(const MemoryReport plan,
+                       plan_sessions(*model.engine, model.session->options(), model.fit.embeddings));
+  EXPECT_EQ(plan.total(), model.allocated_memory().total());
+  EXPECT_EQ(opened.device->used_bytes(), plan.bytes_of("fake:0"));
+  EXPECT_GT(plan.total(), model.session->allocated_memory().total());
+}
+
 TEST(LoadSession, StopsWhereProgressSaysSo) {
   ASSERT_OK_AND_ASSIGN(Opened opened, open_with(story_model(), uint64_t{1} << 40));
   const auto stopped = load_session(opened.model, {.n_ctx = 64}, {.progress = [](float) { return false; }});

@@ -39,14 +39,22 @@ TEST(Pooling, TakesTheTokensItNeeds) {
 TEST(Pooling, MeanIsColumnByColumn) {
   const std::vector<float> rows = {1, 10, 2, 20, 6, -30};
   std::vector<float> mean(2);
-  nn::mean_of_rows(rows, mean);
+  nn::RowMean whole(2), pieces(2);
+  whole.add(rows);
+  whole.write(mean);
+  EXPECT_EQ(mean, (std::vector<float>{3, 0}));
+  pieces.add(std::span(rows).first(4));
+  pieces.add(std::span(rows).subspan(4));
+  pieces.write(mean);
   EXPECT_EQ(mean, (std::vector<float>{3, 0}));
 }
 
 TEST(Pooling, MeanIsSummedInDouble) {
   const std::vector<float> rows = {3e8f, 1, 1, -3e8f};  // in f32 the ones would be lost
   std::vector<float> mean(1);
-  nn::mean_of_rows(rows, mean);
+  nn::RowMean sum(1);
+  sum.add(rows);
+  sum.write(mean);
   EXPECT_EQ(mean[0], 0.5f);
 }
 

@@ -44,14 +44,15 @@ class PlanCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
-    TESSERA_ASSIGN(const LoadedModel model, open_model(args_.model, args_.context));
+    TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
+    asked.embeddings = !model.engine->model().info().has_logits;
     if (plans_server_) {
+      TESSERA_ASSIGN(model.fit.embeddings, serve_.second_session(*model.engine));
       const int32_t n_slots = serve_.slots_for(model.engine->files().n_tensor_bytes());
       TESSERA_ASSIGN(asked, serve_.session_options(model, n_slots));
     }
     asked.adapters = model.adapters;
-    asked.embeddings = !model.engine->model().info().has_logits;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
     if (!plan.choice.empty() && !process.quiet) log(with_flag_names(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
@@ -84,7 +85,7 @@ class PlanCommand final : public Command {
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
   // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
-    if (memory_ != 0) return fit_within(*model.engine, asked, memory_);
+    if (memory_ != 0) return fit_within(*model.engine, asked, memory_, model.fit.embeddings);
     if (model.fit.is_on) {
       const PlacementOptions placement = model.engine->placement_options();
       auto fitted = fit(*model.engine, model.adapters, asked, model.fit);
@@ -94,7 +95,7 @@ class PlanCommand final : public Command {
       for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
     }
     if (asked.n_ctx == 0) asked.n_ctx = model.engine->model().info().n_ctx_train;
-    TESSERA_ASSIGN(MemoryReport report, Session::plan(*model.engine, asked));
+    TESSERA_ASSIGN(MemoryReport report, plan_sessions(*model.engine, asked, model.fit.embeddings));
     return Fitted{.session = std::move(asked), .report = std::move(report)};
   }
 

@@ -114,6 +114,7 @@ void ServeArgs::add_to(FlagTable& table) {
 void ServeArgs::add_model_flags(FlagTable& table) {
   model.add_to(table);
   add_slot_flags(table);
+  add_embedding_flags(table);
   context.add_to(table);
   chat_template.add_to(table);
   sampling.add_to(table);
@@ -204,8 +205,26 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
   table.rare("--special -sp", "", "special tokens are part of answers", set_switch(server.api.renders_special));
 }
 
+void ServeArgs::add_embedding_flags(FlagTable& table) {
+  table.common("--embeddings --embedding", "", "compute embeddings of texts, beside generating",
+               set_switch(has_embeddings));
+  table.rare(
+      "--pooling", "KIND",
+      "pooling of embeddings: none (a vector per token), mean, cls (first token), last, rank (scores)",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(pooling, nn::pooling_from_name(text));
+        return {};
+      },
+      "the model's, or mean");
+  table.common("--reranking --rerank", "", "compute scores of a query and documents, for models with a rank head",
+               set_switch(has_reranking));
+}
+
 void ServeArgs::add_endpoint_flags(FlagTable& table) {
   table.common("--metrics", "", "answer GET /metrics (Prometheus)", set_switch(server.api.has_metrics));
+  table.rare("--embd-normalize", "N",
+             "normalization of embeddings: -1: none; 0: largest magnitude 32760; 1: taxicab; 2: Euclidean; N: p-norm",
+             set_integer(server.api.embd_normalize, -1, server::kMaxNorm));
   table.rare("--no-slots", "", "do not answer GET /slots", set_switch(server.api.has_slots, false));
   table.rare("--no-ui --no-webui", "", "serve no chat page", set_switch(server.api.has_page, false));
   table.rare("--props", "", "answer POST /props", set_switch(server.api.has_props));
@@ -320,16 +339,37 @@ int32_t ServeArgs::slots_for(size_t weight_bytes) const {
   return is_slow ? kFewSlots : kManySlots;
 }
 
+Result<std::optional<EmbeddingUse>> ServeArgs::embedding_use(const Engine& engine) const {
+  const ModelInfo& info = engine.model().info();
+  const bool generates = server::generates_text(info);
+  const bool is_ranker = info.n_scores > 0 && info.pooling == nn::Pooling::rank;
+  const bool must_rank = has_reranking || pooling == nn::Pooling::rank;
+  if (generates && !is_ranker && !has_embeddings && !must_rank) return std::nullopt;
+  if (must_rank) TESSERA_TRY(embedding_pooling(engine, nn::Pooling::rank));
+  TESSERA_ASSIGN(const nn::Pooling chosen, embedding_pooling(engine, pooling));
+  EmbeddingUse use{.ranks = must_rank || chosen == nn::Pooling::rank};
+  if (chosen != nn::Pooling::rank && (has_embeddings || !generates)) use.pooling = chosen;
+  return use;
+}
+
+Result<std::optional<EmbeddingUse>> ServeArgs::second_session(const Engine& engine) const {
+  if (!server::generates_text(engine.model().info())) return std::nullopt;
+  return embedding_use(engine);
+}
+
 Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int32_t slots) const {
   SessionOptions session = context.session;
-  session.n_sequences = slots;
   session.adapters = model.adapters;
   const Engine& engine = *model.engine;
+  if (!server::generates_text(engine.model().info())) {
+    TESSERA_ASSIGN(const auto use, embedding_use(engine));
+    return embedding_session(engine, *use, session);
+  }
+  session.n_sequences = slots;
   session.n_outputs = slots + score_rows(engine.model().info(), session.n_ubatch);
-  if (!engine.model().info().has_logits) return session;
   TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
   if (planned->needs_marks() && cache_mib != 0) session.n_cache_marks = kMarksPerSlot * slots;
-  TESSERA_ASSIGN(const MemoryReport report, Session::plan(engine, session));
+  TESSERA_ASSIGN(const MemoryReport report, plan_sessions(engine, session, model.fit.embeddings));
   const uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
   if (memory_bytes > 0 && used > memory_bytes)
     return fail(ErrorCode::out_of_memory, "the plan needs {} bytes, --memory is {}; a smaller -c needs less", used,
@@ -358,6 +398,12 @@ server::SchedulerOptions ServeArgs::scheduler_options(const Session& session) co
   const double rate = kGuessedMacsPerSecond * options.n_sampling_threads;
   if (const auto cost = session.step_cost(1, 1)) options.token_ms = std::max(1e-3, cost->macs / rate * 1e3);
   return options;
+}
+
+server::EmbedderOptions ServeArgs::embedder_options(const Session& session, int64_t n_ubatch) const {
+  const server::SchedulerOptions common = scheduler_options(session);
+  return {
+      .n_batch = n_ubatch, .step_target_ms = common.step_target_ms, .token_ms = common.token_ms, .queue = common.queue};
 }
 
 }  // namespace tessera::cli

@@ -1,6 +1,7 @@
 // Flags of tessera serve. Names and defaults are those of llama-server, as far as it has them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct ServeArgs {
   std::string log_file;       // "": only to stderr
   int32_t log_verbosity = 3;  // below 3: no lines
   bool is_log_disabled = false;
+  bool has_embeddings = false, has_reranking = false;
+  std::optional<nn::Pooling> pooling;
   std::vector<std::string> ignored;  // flags of llama-server without effect here
 
   void add_to(FlagTable& table);
@@ -45,18 +48,26 @@ struct ServeArgs {
   bool has_many_models() const { return !catalog.directory.empty() || !catalog.presets.empty(); }
   /// The number of slots for a model with weights of these bytes.
   int32_t slots_for(size_t weight_bytes) const;
-  /// The options of the model's session, with room for the prefix cache: as --cache-ram says, by default the least of
-  /// 8 GiB, 2^20 tokens and half of the memory that the plan leaves free, divided by --models-max with several models.
-  /// Errors: those of Session::plan(); out_of_memory (the plan exceeds --memory).
+  /// The embeddings and scores that the server computes: as flags ask for them, and those of models that compute
+  /// nothing else. Nothing for other models. Errors: those of embedding_pooling().
+  Result<std::optional<EmbeddingUse>> embedding_use(const Engine& engine) const;
+  /// The same, for a session beside the model's first one. Nothing if the first one computes them.
+  Result<std::optional<EmbeddingUse>> second_session(const Engine& engine) const;
+  /// The options of the model's first session, with room for the prefix cache: as --cache-ram says, by default the
+  /// least of 8 GiB, 2^20 tokens and half of the memory that the plan leaves free, divided by --models-max with several
+  /// models. Errors: those of Session::plan(); out_of_memory (the plan exceeds --memory).
   Result<SessionOptions> session_options(const LoadedModel& model, int32_t slots) const;
   /// The options of the scheduler for a session. token_ms: the time of a token, guessed.
   server::SchedulerOptions scheduler_options(const Session& session) const;
+  /// The options of the runner of embeddings for a session, with batches of n_ubatch tokens.
+  server::EmbedderOptions embedder_options(const Session& session, int64_t n_ubatch) const;
 
  private:
   void add_network_flags(FlagTable& table);
   void add_limit_flags(FlagTable& table);
   void add_endpoint_flags(FlagTable& table);
   void add_slot_flags(FlagTable& table);
+  void add_embedding_flags(FlagTable& table);
   void add_catalog_flags(FlagTable& table);
   void add_log_flags(FlagTable& table);
   void add_peer_flags(FlagTable& table);

@@ -60,6 +60,16 @@ void log_memory(const MemoryReport& report, std::string_view name) {
   }
 }
 
+// The options of the session for embeddings, if the model has one.
+Result<> add_embeddings(server::ReadyModel& ready, const ServeArgs& args, int64_t n_ubatch) {
+  const LoadedModel& loaded = ready.loaded;
+  TESSERA_ASSIGN(const auto use, args.embedding_use(*loaded.engine));
+  if (!use) return {};
+  ready.options.embeddings = *use;
+  ready.options.embedder = args.embedder_options(loaded.embeddings ? *loaded.embeddings : *loaded.session, n_ubatch);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ServeModels>> ServeModels::create(const ServeArgs& args, std::vector<GivenFlag> given,
@@ -128,6 +138,8 @@ Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry
   TESSERA_ASSIGN(const std::shared_ptr<ServeArgs> args, args_of(entry));
   TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, model_options(args->model, args->context)));
   const int32_t n_slots = args->slots_for(model.engine->files().n_tensor_bytes());
+  TESSERA_ASSIGN(model.fit.embeddings, args->second_session(*model.engine));
+  const int64_t n_ubatch = args->context.session.n_ubatch;  // as asked for
   TESSERA_ASSIGN(args->context.session, args->session_options(model, n_slots));
   server::PlannedModel planned;
   if (args_.has_many_models()) {
@@ -139,8 +151,10 @@ Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry
   }
   // The function is copyable, the model is not.
   const auto opened = std::make_shared<LoadedModel>(std::move(model));
-  planned.load = [this, opened, args, entry](const LoadProgress& progress) {
-    return load(std::move(*opened), *args, entry, progress);
+  planned.load = [this, opened, args, entry, n_ubatch](const LoadProgress& progress) -> Result<server::ReadyModel> {
+    TESSERA_ASSIGN(server::ReadyModel ready, load(std::move(*opened), *args, entry, progress));
+    TESSERA_TRY(add_embeddings(ready, *args, n_ubatch));
+    return ready;
   };
   return planned;
 }
@@ -157,16 +171,19 @@ Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs
                             .on_choice = [&](std::string_view line) { tell(with_flag_names(line)); },
                             .on_warning = [&](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
   TESSERA_TRY(args.context.log_schedules(*opened.session));
-  if (!process_.quiet) log_memory(opened.session->allocated_memory(), name);
+  if (!process_.quiet) log_memory(opened.allocated_memory(), name);
   server::ReadyModel ready{.loaded = {},
                            .options = {.path = entry.path.empty() ? std::string(kBundledModelName) : entry.path,
                                        .scheduler = args.scheduler_options(*opened.session),
                                        .defaults = args.server.api.defaults}};
   TESSERA_ASSIGN(ready.options.chat_template,
                  args.chat_template.source(&opened.engine->files().metadata(), false, process_));
-  const SessionOptions& session = opened.session->options();
-  tell(fmt::format("{} slots, {} tokens each, {} in all; {} more in the prefix cache", session.n_sequences,
-                   ready.options.scheduler.slot_context, opened.session->n_ctx(), session.n_cache_tokens));
+  const Session& first = *opened.session;
+  if (!first.options().embeddings)
+    tell(fmt::format("{} slots, {} tokens each, {} in all; {} more in the prefix cache", first.options().n_sequences,
+                     ready.options.scheduler.slot_context, first.n_ctx(), first.options().n_cache_tokens));
+  const Session* second = first.options().embeddings ? &first : opened.embeddings.get();
+  if (second != nullptr) tell(fmt::format("embeddings of texts of up to {} tokens", second->n_ctx()));
   ready.loaded = std::move(opened);
   return ready;
 }

@@ -58,13 +58,13 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   return server;
 }
 
-// The loader posts to the workers, they submit to the schedulers, and the schedulers post to the I/O threads.
+// The loader posts to the workers, they submit to the schedulers, and the schedulers post to the I/O threads. An I/O
+// thread or the loader may still post to the workers, which then do nothing.
 Server::~Server() {
   if (!http_) return;
   drain();
   end_requests();
-  models_->stop_loading();
-  workers_.reset();
+  workers_->stop();
   models_->stop();
   http_.reset();
 }

@@ -24,18 +24,22 @@ Result<std::unique_ptr<Workers>> Workers::create(int n_threads) {
   return workers;
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     is_closing_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_)
+    if (thread.joinable()) thread.join();
 }
 
 void Workers::post(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
+    if (is_closing_) return;
     tasks_.push_back(std::move(task));
   }
   changed_.notify_one();

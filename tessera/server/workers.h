@@ -18,9 +18,11 @@ class Workers {
  public:
   /// Errors: out_of_memory (the system refuses a thread).
   static Result<std::unique_ptr<Workers>> create(int n_threads);
-  /// Runs the tasks that wait, then joins the threads.
+  /// Calls stop().
   ~Workers();
 
+  /// Runs the tasks that wait, then joins the threads. Later tasks are dropped.
+  void stop();
   /// The task does not throw.
   void post(std::function<void()> task);
 

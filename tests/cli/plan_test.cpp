@@ -53,6 +53,18 @@ TEST(Plan, TakesTheFlagsOfRun) {
   EXPECT_LT(plan(model, {"-ub", "32"})["compute_bytes"], plan(model, {})["compute_bytes"]);
 }
 
+TEST(Plan, OfAServerHasTheSessionOfEmbeddings) {
+  const std::string model = testing::story_model();
+  const std::vector<std::string> flags = {"--serve", "-c", "512", "-np", "2", "--cache-ram", "0"};
+  std::vector<std::string> more = flags;
+  more.emplace_back("--embeddings");
+  const json one = plan(model, flags), two = plan(model, more);
+  EXPECT_GT(two["kv_bytes"], one["kv_bytes"]);
+  EXPECT_GT(two["compute_bytes"], one["compute_bytes"]);
+  EXPECT_EQ(two["weights_bytes"], one["weights_bytes"]);
+  EXPECT_EQ(two["buffers"].size(), one["buffers"].size() + 3);
+}
+
 TEST(Plan, TableNamesTheTotal) {
   const std::string model = testing::story_model();
   const std::string table = run_program({"plan", "-m", model}).out;

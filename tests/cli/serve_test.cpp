@@ -7,6 +7,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/server/http_client.h"
+#include "tests/support/tiny_encoder.h"
 
 namespace tessera {
 namespace {
@@ -42,6 +43,48 @@ TEST(Serve, AnswersUntilASignalAndEndsWithSuccess) {
   EXPECT_NE(output.err.find(kv), std::string::npos) << output.err << kv;
   EXPECT_NE(output.err.find("2 slots, 256 tokens each, 512 in all"), std::string::npos) << output.err;
   EXPECT_NE(output.err.find("shutting down"), std::string::npos);
+}
+
+uint16_t port_of(const std::string& address) {
+  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+// The vectors of a server are those of `tessera embed`, bit for bit: both print the shortest form of a float.
+void expect_vectors_of_embed(const std::string& model, const std::vector<std::string>& flags) {
+  std::vector<std::string> args = {"serve", "-m", model, "--port", "0", "-t", "1"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  Child server(args);
+  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  ASSERT_TRUE(client.post("/v1/embeddings", R"({"input":["a b c","d"]})"));
+  const HttpReply reply = client.read_answer();
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const ProgramOutput embedded = run_program({"embed", "-m", model, "-q"}, "a b c\nd\n");
+  const auto got = nlohmann::json::parse(reply.body), want = nlohmann::json::parse(embedded.out);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(got["data"][i]["embedding"].get<std::vector<float>>(),
+              want["data"][i]["embedding"].get<std::vector<float>>());
+  server.send(SIGTERM);
+  const ProgramOutput output = server.wait();
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.err.find("embeddings of texts of up to "), std::string::npos) << output.err;
+}
+
+TEST(Serve, EmbeddingsAreThoseOfEmbed) {
+  expect_vectors_of_embed(story_model(), {"--embeddings", "-c", "512", "-np", "2"});
+  expect_vectors_of_embed(TinyEncoder("bert").write("served.gguf"), {});
+}
+
+TEST(Serve, ScoresNeedARankHead) {
+  expect_refusal(run_program({"serve", "-m", story_model(), "--port", "0", "--reranking"}), 1, "no rank head");
+  expect_refusal(run_program({"serve", "--pooling", "max"}), 2, "'max' is not one of none, mean");
+  TinyEncoder tiny("bert");
+  tiny.linear("cls.output", TinyEncoder::kWidth, 1, true);
+  Child server({"serve", "-m", tiny.write("ranker.gguf"), "--port", "0", "-t", "1", "--reranking"});
+  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  ASSERT_TRUE(client.post("/v1/rerank", R"({"query":"a","documents":["b","c"]})"));
+  EXPECT_EQ(client.read_answer().status, 200);
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait().status, 0);
 }
 
 TEST(Serve, RefusesWhatItDoesNotOffer) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct ApiSetup {
   std::string model{};  // a path; empty: the trained model of the tests
   int32_t n_slots = 4;
   int64_t n_ctx = 1024;
-  int64_t n_score_rows = 24;  // rows of logits beside one for each slot
+  int64_t n_score_rows = 24;                 // rows of logits beside one for each slot
+  std::optional<EmbeddingUse> embeddings{};  // also that of a model that generates no text
   server::ServerOptions options{};
   server::ServedModelOptions served{};
 };
@@ -40,8 +42,15 @@ class ApiTest : public ::testing::Test {
     if (setup.model.empty()) setup.model = story_model();
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
     ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.path = setup.model}));
-    ASSERT_OK(load_session(
-        model, {.n_ctx = setup.n_ctx, .n_sequences = setup.n_slots, .n_outputs = setup.n_slots + setup.n_score_rows}));
+    SessionOptions session{
+        .n_ctx = setup.n_ctx, .n_sequences = setup.n_slots, .n_outputs = setup.n_slots + setup.n_score_rows};
+    if (server::generates_text(model.engine->model().info())) {
+      model.fit.embeddings = setup.embeddings;
+    } else {
+      session = embedding_session(*model.engine, *setup.embeddings, {.n_ctx = setup.n_ctx});
+    }
+    ASSERT_OK(load_session(model, session));
+    if (setup.embeddings) setup.served.embeddings = *setup.embeddings;
     setup.served.path = setup.model;
     setup.served.scheduler.n_slots = setup.n_slots;
     ASSERT_OK(server_->serve(std::move(model), std::move(setup.served)));

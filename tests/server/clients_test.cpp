@@ -128,6 +128,11 @@ TEST_F(Clients, OfOpenAiAreServed) {
   run_script("openai.js");
 }
 
+TEST_F(Clients, OfEmbeddingsAreServed) {
+  serve({"--embeddings"});
+  run_script("embeddings.js");
+}
+
 TEST_F(Clients, OfResponsesAreServed) {
   serve();
   run_script("openai_responses.js");

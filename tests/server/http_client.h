@@ -94,7 +94,7 @@ class HttpClient {
   bool is_at_end_ = false;
 };
 
-namespace client_detail {
+namespace http_detail {
 
 inline constexpr int kClientSeconds = 60;
 
@@ -113,7 +113,7 @@ inline std::string lower_ascii(std::string text) {
   return text;
 }
 
-}  // namespace client_detail
+}  // namespace http_detail
 
 inline std::string HttpReply::field(std::string_view name) const {
   for (const auto& [key, value] : fields)
@@ -122,7 +122,7 @@ inline std::string HttpReply::field(std::string_view name) const {
 }
 
 inline HttpClient HttpClient::connect(uint16_t port, ClientTls tls) {
-  HttpClient client(client_detail::open_client_socket(AF_INET));
+  HttpClient client(http_detail::open_client_socket(AF_INET));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -137,7 +137,7 @@ inline HttpClient HttpClient::connect(uint16_t port, ClientTls tls) {
 }
 
 inline HttpClient HttpClient::connect_unix(const std::string& path) {
-  HttpClient client(client_detail::open_client_socket(AF_UNIX));
+  HttpClient client(http_detail::open_client_socket(AF_UNIX));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
@@ -261,7 +261,7 @@ inline HttpReply HttpClient::read_head() {
     }
     const size_t colon = line->find(": ");
     if (colon == std::string::npos) return reply;
-    reply.fields.emplace_back(client_detail::lower_ascii(line->substr(0, colon)), line->substr(colon + 2));
+    reply.fields.emplace_back(http_detail::lower_ascii(line->substr(0, colon)), line->substr(colon + 2));
   }
   return reply;
 }

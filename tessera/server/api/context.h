@@ -19,10 +19,13 @@ namespace tessera::server {
 
 class LiveStreams;
 
+inline constexpr int32_t kMaxNorm = 1024;
+
 struct ApiOptions {
   GenerationFields defaults{};  // the server's flags
   int32_t max_choices = 128;
   int32_t max_logprobs = 100;
+  int32_t embd_normalize = 2;                       // see normalize() of embeddings
   int64_t request_ms = 3'600'000;                   // for a request in all
   size_t stored_response_bytes = size_t{64} << 20;  // of answers that clients may go on from; 0: none
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;

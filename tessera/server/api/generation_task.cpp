@@ -116,6 +116,7 @@ void draw_seed(GenerationFields& fields) {
 }
 
 FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, ServedModel& model, GenerationPlan plan) {
+  if (!model.generates()) return std::unexpected(generates_nothing());
   const auto n_choices = static_cast<size_t>(plan.fields.n_choices);
   if (plan.prompts.size() > kMaxPrompts || plan.prompts.size() * n_choices > kMaxSequences)
     return std::unexpected(
@@ -172,6 +173,12 @@ TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const Ge
           .sequences = {},
           .io_thread = exchange.io_thread(),
           .sink = nullptr};
+}
+
+FieldError generates_nothing() {
+  return {.status = 501,
+          .type = "not_supported_error",
+          .message = "The model generates no text: it computes embeddings only"};
 }
 
 FieldError refusal_error(const Refusal& refusal) {

@@ -45,6 +45,9 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
 /// A task for the exchange, without sink and sequences: client, priority and deadlines.
 TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const GenerationFields& fields);
 
+/// The refusal of a generation by a model that computes embeddings only.
+FieldError generates_nothing();
+
 /// The refusal of a task by the scheduler.
 FieldError refusal_error(const Refusal& refusal);
 

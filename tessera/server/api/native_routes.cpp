@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/infill.h"
 #include "tessera/server/api/native_completion.h"
+#include "tessera/server/api/native_embedding.h"
+#include "tessera/server/api/rerank.h"
 #include "tessera/server/api/token_probs.h"
 #include "tessera/server/json/generation_settings.h"
 #include "tessera/server/json/prompt.h"
@@ -227,6 +230,10 @@ void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& mod
 }
 
 FieldResult<> answer_slots(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
+  if (!model.generates()) {
+    exchange->answer({.body = "[]"});
+    return {};
+  }
   const bool must_have_idle = exchange->request().query_value("fail_on_no_slot").value_or("") == "1";
   model.scheduler().inspect([&model, exchange, must_have_idle](std::span<const SlotView> slots) {
     const auto is_idle = [](const SlotView& slot) { return slot.sequence == nullptr; };
@@ -243,6 +250,7 @@ FieldResult<> answer_slots(ServedModel& model, const std::shared_ptr<Exchange>& 
 }
 
 FieldResult<> answer_slot_action(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
+  if (!model.generates()) return std::unexpected(generates_nothing());
   const std::string& name = exchange->request().path_segments.front();
   int32_t slot = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), slot);
@@ -316,6 +324,12 @@ void add_native_routes(Router& router, ApiContext& context) {
     post(path, [&context](ServedModel& model, const auto& exchange) {
       return start_native_completion(context, model, exchange);
     });
+  for (const char* path : {"/embedding", "/embeddings"})
+    post(path, [&context](ServedModel& model, const auto& exchange) {
+      return start_native_embedding(context, model, exchange);
+    });
+  for (const char* path : {"/rerank", "/reranking", "/v1/rerank", "/v1/reranking"})
+    post(path, [&context](ServedModel& model, const auto& exchange) { return start_rerank(context, model, exchange); });
   post("/infill",
        [&context](ServedModel& model, const auto& exchange) { return start_infill(context, model, exchange); });
   for (const char* path : {"/tokenize", "/v1/tokenize"})

@@ -163,6 +163,11 @@ FieldResult<> read_ollama_messages(const Json& messages, ChatCall& call) {
   return {};
 }
 
+FieldResult<> require_ability(const ServedModel& model, std::string_view name, std::string_view ability) {
+  if (model.generates()) return {};
+  return std::unexpected(FieldError{.message = fmt::format("\"{}\" does not support {}", name, ability)});
+}
+
 std::string_view load_reason(const OllamaFields& common) {
   return common.keep_alive == std::chrono::milliseconds(0) ? "unload" : "load";
 }
@@ -180,6 +185,7 @@ FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model,
   if (!common) return forward_error(common);
   auto fields = read_generate_fields(model, *reader);
   if (!fields) return forward_error(fields);
+  TESSERA_READ(require_ability(model, common->model, "generate"));
   OllamaHead head{.model = common->model, .received = received};
   note_ollama_use(context, model, common->keep_alive);
   if (fields->prompt.empty() && fields->suffix.empty()) {
@@ -202,6 +208,7 @@ FieldResult<> start_ollama_chat(ApiContext& context, ServedModel& model, const s
   if (!reader) return forward_error(reader);
   auto common = read_ollama_fields(context, model, *reader, *body, exchange->request().client);
   if (!common) return forward_error(common);
+  TESSERA_READ(require_ability(model, common->model, "chat"));
   OllamaHead head{.model = common->model, .received = received};
   const auto messages = reader->list("messages");
   if (!messages) return std::unexpected(messages.error());

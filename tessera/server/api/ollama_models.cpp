@@ -117,7 +117,13 @@ void write_metadata(JsonWriter& writer, const ServedModel& model, bool is_verbos
 }
 
 void write_abilities(JsonWriter& writer, const ServedModel& model) {
-  writer.key("capabilities").begin_array().value("completion");
+  writer.key("capabilities").begin_array();
+  if (model.embedder() != nullptr && model.embedder()->use().pooling) writer.value("embedding");
+  if (!model.generates()) {
+    writer.end_array();
+    return;
+  }
+  writer.value("completion");
   const auto chat_template = model.chat_template();
   if (chat_template && (*chat_template)->capabilities().tools) writer.value("tools");
   if (can_think(model)) writer.value("thinking");

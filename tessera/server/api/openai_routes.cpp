@@ -5,6 +5,7 @@
 
 #include "tessera/server/api/openai_chat.h"
 #include "tessera/server/api/openai_completion.h"
+#include "tessera/server/api/openai_embedding.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
@@ -57,6 +58,9 @@ void add_openai_routes(Router& router, ApiContext& context) {
                                          })});
   post("/v1/completions", [&context](ServedModel& model, const auto& exchange) {
     return start_openai_completion(context, model, exchange);
+  });
+  post("/v1/embeddings", [&context](ServedModel& model, const auto& exchange) {
+    return start_openai_embedding(context, model, exchange);
   });
   post("/apply-template",
        [&context](ServedModel& model, const auto& exchange) { return answer_template(context, model, *exchange); });

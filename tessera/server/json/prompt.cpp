@@ -82,7 +82,7 @@ FieldResult<std::vector<PromptParts>> read_prompts(const Json& value, std::strin
 }
 
 FieldResult<std::vector<int32_t>> tokenize_prompt(const PromptParts& prompt, const text::Tokenizer& tokenizer,
-                                                  std::string_view field) {
+                                                  std::string_view field, SpecialText special) {
   const FieldPath path{.name = field};
   const text::Vocab& vocab = tokenizer.vocab();
   std::vector<int32_t> tokens;
@@ -97,7 +97,8 @@ FieldResult<std::vector<int32_t>> tokenize_prompt(const PromptParts& prompt, con
     if (!vocab.has_text())
       return std::unexpected(
           field_error_of(Error(ErrorCode::unsupported, "the model has no vocabulary, want token ids"), path.text()));
-    auto part = tokenizer.tokenize(std::get<std::string>(prompt[i]), {.add_special = i == 0, .parse_special = true});
+    auto part = tokenizer.tokenize(std::get<std::string>(prompt[i]),
+                                   {.add_special = i == 0, .parse_special = special == SpecialText::parsed});
     if (!part) return std::unexpected(field_error_of(part.error(), path.text()));
     // A text between others does not end the prompt.
     const bool has_end = i == 0 && prompt.size() > 1 && vocab.add_eos() && !part->empty() &&

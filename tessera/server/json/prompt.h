@@ -31,11 +31,13 @@ struct PromptLimits {
 FieldResult<std::vector<PromptParts>> read_prompts(const Json& value, std::string_view field,
                                                    const PromptLimits& limits);
 
-/// The tokens of a prompt. BOS is added where the vocabulary adds it and the first part is a text. Special tokens
-/// spelled out in texts are parsed.
+/// The reading of special tokens that are spelled out in a text.
+enum class SpecialText : uint8_t { parsed, plain };
+
+/// The tokens of a prompt. BOS is added where the vocabulary adds it and the first part is a text.
 ///   field   path of the prompt for errors
 /// Errors: 400 for no tokens, an id outside of the vocabulary, a text that it cannot spell; 501 without a vocabulary.
 FieldResult<std::vector<int32_t>> tokenize_prompt(const PromptParts& prompt, const text::Tokenizer& tokenizer,
-                                                  std::string_view field);
+                                                  std::string_view field, SpecialText special = SpecialText::parsed);
 
 }  // namespace tessera::server

@@ -459,7 +459,7 @@ void ModelRegistry::drain() {
     for (const EntryRef& entry : entries_) {
       std::ranges::move(entry->waiters, std::back_inserter(waiters));
       entry->waiters.clear();
-      if (entry->model) entry->model->scheduler().drain();
+      if (entry->model) entry->model->drain();
     }
   }
   for (const Waiter& waiter : waiters) waiter.ready(std::unexpected(shutting_down()));
@@ -468,21 +468,21 @@ void ModelRegistry::drain() {
 bool ModelRegistry::is_idle() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::all_of(entries_, [](const EntryRef& entry) {
-    return entry->waiters.empty() && (!entry->model || entry->model->scheduler().is_idle());
+    return entry->waiters.empty() && (!entry->model || entry->model->is_idle());
   });
 }
 
 void ModelRegistry::end_requests() {
   const std::lock_guard lock(mutex_);
   for (const EntryRef& entry : entries_)
-    if (entry->model) entry->model->scheduler().stop_all();
+    if (entry->model) entry->model->stop_all();
 }
 
 double ModelRegistry::overdue_ms() const {
   const std::lock_guard lock(mutex_);
   double most = 0;
   for (const EntryRef& entry : entries_)
-    if (entry->model) most = std::max(most, entry->model->scheduler().overdue_ms());
+    if (entry->model) most = std::max(most, entry->model->overdue_ms());
   return most;
 }
 
@@ -499,7 +499,7 @@ void ModelRegistry::stop() {
   stop_loading();
   // The schedulers release leases while they stop, so the mutex is not held.
   for (const EntryRef& entry : entries_)
-    if (entry->model) entry->model->scheduler().stop();
+    if (entry->model) entry->model->stop();
 }
 
 }  // namespace tessera::server

@@ -22,6 +22,8 @@ std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
 
 }  // namespace
 
+bool generates_text(const ModelInfo& info) { return info.has_logits && !info.has_encoder(); }
+
 ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
     : loaded_(std::move(loaded)),
       options_(std::move(options)),
@@ -29,21 +31,49 @@ ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
 
 Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, ServedModelOptions options,
                                                          ComputeTurns& turns, PostToIo post_to_io) {
-  const ModelInfo& info = loaded.engine->model().info();
-  if (!info.has_logits)
-    return fail(ErrorCode::unsupported, "{}: the model computes embeddings only, which the server does not offer yet",
-                options.path);
-  if (info.has_encoder())
-    return fail(ErrorCode::unsupported, "{}: models with an encoder and a decoder are not served yet", options.path);
-  const int64_t n_ctx = loaded.session->n_ctx();
+  Session& first = *loaded.session;
+  Session* second = first.options().embeddings ? &first : loaded.embeddings.get();
+  const int64_t n_ctx = first.n_ctx();
   int64_t& slot_context = options.scheduler.slot_context;
   slot_context = slot_context <= 0 ? n_ctx : std::min(slot_context, n_ctx);
+  if (first.options().embeddings) {
+    options.scheduler.n_slots = 0;
+    slot_context = n_ctx;
+  }
   std::unique_ptr<ServedModel> model(new ServedModel(std::move(loaded), std::move(options)));
   model->read_facts();
   model->read_template();
-  TESSERA_ASSIGN(model->scheduler_, Scheduler::create(*model->loaded_.session, model->options_.scheduler,
-                                                      model->metrics_, turns, std::move(post_to_io)));
+  if (second != nullptr) {
+    TESSERA_ASSIGN(model->embedder_, Embedder::create(*second, model->options_.embeddings, model->options_.embedder,
+                                                      model->metrics_, turns, post_to_io));
+  }
+  if (&first == second) return model;
+  TESSERA_ASSIGN(model->scheduler_,
+                 Scheduler::create(first, model->options_.scheduler, model->metrics_, turns, std::move(post_to_io)));
   return model;
+}
+
+void ServedModel::drain() {
+  if (scheduler_) scheduler_->drain();
+  if (embedder_) embedder_->drain();
+}
+
+void ServedModel::stop_all() {
+  if (scheduler_) scheduler_->stop_all();
+  if (embedder_) embedder_->stop_all();
+}
+
+void ServedModel::stop() {
+  if (scheduler_) scheduler_->stop();
+  if (embedder_) embedder_->stop();
+}
+
+bool ServedModel::is_idle() const {
+  return (!scheduler_ || scheduler_->is_idle()) && (!embedder_ || embedder_->is_idle());
+}
+
+double ServedModel::overdue_ms() const {
+  return std::max(scheduler_ ? scheduler_->overdue_ms() : 0, embedder_ ? embedder_->overdue_ms() : 0);
 }
 
 void ServedModel::read_facts() {

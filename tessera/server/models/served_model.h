@@ -10,6 +10,7 @@
 
 #include "tessera/engine/loaded_model.h"
 #include "tessera/server/json/generation_fields.h"
+#include "tessera/server/run/embedder.h"
 #include "tessera/server/run/scheduler.h"
 #include "tessera/text/chat/chat_template.h"
 #include "tessera/text/grammar/mask_vocab.h"
@@ -24,7 +25,12 @@ struct ServedModelOptions {
   std::string chat_template{};                 // the source; empty: the model's own, else ChatML
   SchedulerOptions scheduler{};                // slot_context 0: the whole context
   std::optional<GenerationFields> defaults{};  // of requests; without them those of ApiOptions
+  EmbeddingUse embeddings{};                   // of the session for embeddings, if there is one
+  EmbedderOptions embedder{};
 };
+
+/// Whether the server generates text with a model. Others compute embeddings only.
+bool generates_text(const ModelInfo& info);
 
 /// Facts for GET /props and GET /models.
 struct ModelFacts {
@@ -37,8 +43,8 @@ struct ModelFacts {
 
 class ServedModel {
  public:
-  /// `loaded` has a session. `turns` must outlive the model. Errors: unsupported (a model that generates no text);
-  /// those of Scheduler::create().
+  /// `loaded` has a session for generating, or one for embeddings, or both. `turns` must outlive the model. Errors:
+  /// those of Scheduler::create() and Embedder::create().
   static Result<std::unique_ptr<ServedModel>> create(LoadedModel loaded, ServedModelOptions options,
                                                      ComputeTurns& turns, PostToIo post_to_io);
 
@@ -46,13 +52,25 @@ class ServedModel {
   std::shared_ptr<const Engine> shared_engine() const { return loaded_.engine; }
   const text::Tokenizer& tokenizer() const { return engine().tokenizer(); }
   const text::Vocab& vocab() const { return engine().vocab(); }
+  bool generates() const { return scheduler_ != nullptr; }
+  /// Only of a model that generates.
   Scheduler& scheduler() { return *scheduler_; }
+  /// The runner of embeddings, or null.
+  Embedder* embedder() { return embedder_.get(); }
+  const Embedder* embedder() const { return embedder_.get(); }
   const ModelMetrics& metrics() const { return metrics_; }
   const ModelFacts& facts() const { return facts_; }
   const ServedModelOptions& options() const { return options_; }
 
   /// The most tokens of a request.
   int64_t slot_context() const { return options_.scheduler.slot_context; }
+
+  // Of scheduler and embedder together: see Scheduler.
+  void drain();
+  void stop_all();
+  void stop();
+  bool is_idle() const;
+  double overdue_ms() const;
 
   /// The chat template. Errors: unsupported (the template of the model's file cannot be used), with the reason.
   Result<const text::ChatTemplate*> chat_template() const;
@@ -78,7 +96,9 @@ class ServedModel {
   std::mutex mask_vocab_mutex_;
   std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;
   ModelMetrics metrics_;
-  std::unique_ptr<Scheduler> scheduler_;  // destroyed first: it uses the session
+  // Destroyed first: they use the sessions.
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Embedder> embedder_;
 };
 
 }  // namespace tessera::server

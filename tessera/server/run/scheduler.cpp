@@ -14,7 +14,6 @@ constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two look
 constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
 
 constexpr auto kQueueReports = std::chrono::seconds(1);  // between two reports of places in the queue
-constexpr std::string_view kShuttingDown = "The server is shutting down";
 constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -37,7 +36,7 @@ Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMet
       options_(options),
       metrics_(metrics),
       turn_(turns),
-      post_to_io_(std::move(post_to_io)),
+      outbox_(std::move(post_to_io)),
       mailbox_(options.queue),
       slots_(std::move(slots)),
       forecast_(options.token_ms) {}
@@ -154,7 +153,7 @@ void Scheduler::run() {
         if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
     }
     report_queue();
-    flush_outboxes();
+    outbox_.post();
     publish_gauges();
   }
   turn_.set_streaming(false);
@@ -367,11 +366,7 @@ void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
 
 // --- events
 
-void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) {
-  const size_t io_thread = task->spec().io_thread;
-  if (outboxes_.size() <= io_thread) outboxes_.resize(io_thread + 1);
-  outboxes_[io_thread].emplace_back(task, std::move(event));
-}
+void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) { outbox_.add(task, std::move(event)); }
 
 // Tells those that wait how many are before them.
 void Scheduler::report_queue() {
@@ -385,20 +380,6 @@ void Scheduler::report_queue() {
     send(sequence.shared_task(), {.kind = TaskEvent::Kind::waiting,
                                   .sequence = static_cast<uint32_t>(sequence.index()),
                                   .n_done = static_cast<int64_t>(i)});
-  }
-}
-
-void Scheduler::flush_outboxes() {
-  for (size_t io_thread = 0; io_thread < outboxes_.size(); ++io_thread) {
-    Outbox& outbox = outboxes_[io_thread];
-    if (outbox.empty()) continue;
-    auto events = std::make_shared<Outbox>(std::exchange(outbox, {}));
-    outbox.reserve(events->size());
-    post_to_io_(io_thread, [events] {
-      for (auto& [task, event] : *events) task->spec().sink->on_event(event);
-      for (size_t i = 0; i < events->size(); ++i)
-        if (i == 0 || (*events)[i].first != (*events)[i - 1].first) (*events)[i].first->spec().sink->flush();
-    });
   }
 }
 

@@ -23,6 +23,7 @@
 #include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/mailbox.h"
+#include "tessera/server/run/outbox.h"
 #include "tessera/server/run/slots.h"
 #include "tessera/server/run/step_forecast.h"
 
@@ -49,9 +50,6 @@ struct SlotView {
   int64_t n_last = 0;  // tokens of the last sequence of an idle slot
   bool is_paused = false;
 };
-
-/// Runs a task on an I/O thread. Called from the scheduler's thread.
-using PostToIo = std::function<void(size_t io_thread, std::function<void()> task)>;
 
 class Scheduler {
  public:
@@ -102,7 +100,6 @@ class Scheduler {
     int64_t n_tokens;
     bool is_of_prompt;
   };
-  using Outbox = std::vector<std::pair<std::shared_ptr<Task>, TaskEvent>>;
 
   Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
             PostToIo post_to_io, std::unique_ptr<Slots> slots);
@@ -126,7 +123,6 @@ class Scheduler {
   void finish_sequence(Sequence& sequence, int64_t n_stored);
   void send(const std::shared_ptr<Task>& task, TaskEvent event);
   void report_queue();
-  void flush_outboxes();
   void publish_gauges();
 
   // --- step.cpp
@@ -154,7 +150,7 @@ class Scheduler {
   const SchedulerOptions options_;
   ModelMetrics& metrics_;
   ComputeTurns::Party turn_;
-  PostToIo post_to_io_;
+  Outbox outbox_;
   Mailbox mailbox_;
   std::atomic<uint64_t> n_ids_{0};
   std::atomic<int64_t> n_tasks_{0};
@@ -171,7 +167,6 @@ class Scheduler {
   std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots
   Clock::time_point now_{};
   Clock::time_point next_queue_report_{};
-  std::vector<Outbox> outboxes_;                  // by I/O thread
   std::unique_ptr<ThreadPool> sampling_threads_;  // null: one thread
   std::vector<sample::TopLogProbs> top_buffers_;  // by sampling thread
 

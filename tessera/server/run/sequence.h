@@ -73,6 +73,8 @@ class Sequence {
   /// Ends the sequence, unless it has ended.
   void end(EndReason reason);
   void fail(Error error, bool is_overloaded = false);
+  /// The result of a text, for its end.
+  void set_values(std::vector<float> values) { values_ = std::move(values); }
   /// The last event. has_ended() is true.
   TaskEvent finish(int64_t n_stored, Clock::time_point now);
 
@@ -108,6 +110,7 @@ class Sequence {
   int64_t n_blanks_ = -1;  // at the start of the present line; -1: the line has other characters
 
   Clock::time_point queued_, started_{}, first_token_{}, last_token_{};
+  std::vector<float> values_;
   std::optional<SequenceEnd> end_;
 };
 

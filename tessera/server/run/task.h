@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@
 namespace tessera::server {
 
 using Clock = std::chrono::steady_clock;
+
+/// The error of sequences that a shutdown ends.
+inline constexpr std::string_view kShuttingDown = "The server is shutting down";
 
 /// The reason why a sequence ended.
 enum class EndReason : uint8_t {
@@ -79,6 +83,7 @@ struct SequenceEnd {
   int64_t n_stored = 0;  // tokens that the cache holds afterwards
   bool is_exact = true;  // false: the context was shifted, so K and V depend on tokens that were forgotten
   double queue_ms = 0, prompt_ms = 0, generation_ms = 0, first_token_ms = 0;
+  std::vector<float> values{};  // the embedding or the scores of a text, by an Embedder
 };
 
 struct TaskEvent {
@@ -123,6 +128,7 @@ struct TaskSpec {
   std::optional<Clock::time_point> deadline{};
   Clock::time_point received{};
   std::vector<SequenceSpec> sequences;
+  bool wants_scores = false;  // of an Embedder: scores of the rank head, not embeddings
   size_t io_thread = 0;
   std::shared_ptr<TaskSink> sink;
 };

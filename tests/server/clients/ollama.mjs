@@ -135,7 +135,7 @@ await check("pull", async () => {
 });
 
 await check("embed", async () => {
-  // Servers without embeddings answer 501.
+  // Servers without --embeddings answer 501.
   const embedded = await ollama.embed({ model, input: ["a", "b"] }).catch((error) => error);
   if (embedded instanceof Error) assert.equal(embedded.status_code, 501);
   else assert.equal(embedded.embeddings.length, 2);

@@ -264,17 +264,19 @@ bool Embedder::admit_next() {
   const int64_t n = chunk_size(0, n_tokens);
   if (n == 0 || (!texts_.empty() && n_stored_ + n_tokens > session_.n_ctx())) return false;
   if (n < n_tokens && n_started_++ >= kMostStarted) return false;
+  // All memory is there before the text leaves the queue.
+  const bool wants_scores = next->sequence->task().spec().wants_scores;
+  const nn::Pooling pooling = wants_scores ? nn::Pooling::rank : use_.pooling.value_or(nn::Pooling::mean);
+  TextPooler pooler(session_.engine().model().info(), pooling, n_tokens);
+  texts_.reserve(texts_.size() + 1);
   const FairQueue::Waiting waiting = queue_.take(next);
+  texts_.push_back({.sequence = waiting.sequence, .id = free_ids_.back(), .pooler = std::move(pooler)});
+  free_ids_.pop_back();
+  n_stored_ += n_tokens;
   Task& task = waiting.sequence->task();
   if (!task.leave_queue()) mailbox_.leave(task, now_);
   static_cast<void>(waiting.sequence->start(-1, 0, now_));  // nobody needs the event
   queue_.charge(waiting.client, FairQueue::kPromptTokenCost * static_cast<double>(n_tokens));
-  const nn::Pooling pooling = task.spec().wants_scores ? nn::Pooling::rank : use_.pooling.value_or(nn::Pooling::mean);
-  texts_.push_back({.sequence = waiting.sequence,
-                    .id = free_ids_.back(),
-                    .pooler = TextPooler(session_.engine().model().info(), pooling, n_tokens)});
-  free_ids_.pop_back();
-  n_stored_ += n_tokens;
   add_chunk(texts_.size() - 1, n);
   queue_next(waiting.sequence->shared_task(), waiting.since, waiting.arrival);
   return true;

@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 using server::ModelRegistry;
 
-constexpr int64_t kEndless = 1 << 17;  // tokens, more than any test waits for
+constexpr int64_t kLongContext = 1 << 17;  // tokens, more than any test waits for
 
 /// Models with names of their own, all of the same file. A test can hold their loading.
 class Stories final : public server::ModelSource {
@@ -65,7 +65,7 @@ class Stories final : public server::ModelSource {
     ++n_loads;
     server::ReadyModel ready;
     TESSERA_ASSIGN(ready.loaded, open_model(registry_, {.path = story_model()}));
-    TESSERA_TRY(load_session(ready.loaded, {.n_ctx = kEndless, .n_sequences = 2, .n_outputs = 2}));
+    TESSERA_TRY(load_session(ready.loaded, {.n_ctx = kLongContext, .n_sequences = 2, .n_outputs = 2}));
     ready.options = {.path = story_model(), .scheduler = {.n_slots = 2}};
     return ready;
   }
@@ -148,14 +148,14 @@ TEST_F(ModelsApi, ARequestLoadsItsModel) {
   EXPECT_EQ(answer.json["model"], "bee");
   EXPECT_EQ(state_of("bee"), "loaded");
   EXPECT_EQ(state_of("ant"), "unloaded");
-  EXPECT_EQ(get("/v1/models/bee").json["meta"]["n_ctx"], kEndless);
+  EXPECT_EQ(get("/v1/models/bee").json["meta"]["n_ctx"], kLongContext);
   // The second request finds it.
   EXPECT_EQ(post("/completion", completion("bee-alias")).status, 200);
   EXPECT_EQ(source_->n_loads, 1);
 }
 
 TEST_F(ModelsApi, TextsAreThoseOfAServerWithOneModel) {
-  start({.n_ctx = kEndless});
+  start({.n_ctx = kLongContext});
   const std::string alone = post("/completion", completion("", 12)).json["content"];
   server_.reset();
   open_two();

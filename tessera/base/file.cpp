@@ -75,7 +75,17 @@ size_t page_size() { return to_size(::sysconf(_SC_PAGESIZE)); }
 
 Result<File> File::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  return of_descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path);
+}
+
+Result<File> File::open_in(int directory, const std::string& name, const std::string& directory_path) {
+  const std::string path = directory_path + "/" + name;
+  const int fd = ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0 && errno == ELOOP) return fail(ErrorCode::invalid_argument, "{}: is a symbolic link", path);
+  return of_descriptor(fd, path);
+}
+
+Result<File> File::of_descriptor(int fd, const std::string& path) {
   if (fd < 0) return io_error(path, "cannot open");
   struct stat info {};
   if (::fstat(fd, &info) != 0) {

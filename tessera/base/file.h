@@ -17,6 +17,8 @@ namespace tessera {
 class File {
  public:
   static Result<File> open(const std::string& path);
+  /// Opens a file of an open directory. A symbolic link is refused. directory_path: for errors.
+  static Result<File> open_in(int directory, const std::string& name, const std::string& directory_path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
@@ -29,6 +31,7 @@ class File {
   Result<> read_at(uint64_t offset, std::span<std::byte> into) const;
 
  private:
+  static Result<File> of_descriptor(int fd, const std::string& path);
   File(int fd, uint64_t size, std::string path) : fd_(fd), size_(size), path_(std::move(path)) {}
   int fd_ = -1;
   uint64_t size_ = 0;

@@ -131,6 +131,17 @@ class SequenceMemory {
   /// (the model has an encoder). After an error the sequence is empty.
   Result<> attach(int32_t sequence, std::span<const int32_t> blocks, int32_t n_positions, const Mark& mark);
 
+  // --- one block of group 0 as bytes (saved_block.cpp): of each layer the K rows, then the V rows, of its 64 tokens,
+  // in the types of the cache. Errors of all: unsupported (needs_marks(), or the model has an encoder).
+
+  Result<size_t> saved_block_bytes() const;
+  /// Errors: also invalid_argument (the block is not retained).
+  Result<std::vector<std::byte>> save_block(int32_t block, CellAccess& access) const;
+  /// Gives a sequence, which ends at a multiple of 64 positions, 64 more from a saved block. Errors: also
+  /// invalid_argument (no such sequence, it ends elsewhere, the number of bytes); limit (no room). After an error the
+  /// sequence is as it was.
+  Result<> append_block(int32_t sequence, std::span<const std::byte> saved, CellAccess& access);
+
   // --- one sequence as bytes (saved_sequence.cpp)
 
   /// Positions, keys, values, recurrent states and prompt of a sequence: a versioned, checksummed block of bytes.
@@ -145,6 +156,8 @@ class SequenceMemory {
   std::span<const std::unique_ptr<KvCache>> prompt_caches() const { return std::span(caches_).subspan(1); }
   Result<> forget_states(int32_t sequence);
   Result<> require_retainable() const;
+  Result<> require_whole_blocks() const;
+  Result<> write_block(std::span<const BatchToken> tokens, std::span<const std::byte> saved, CellAccess& access);
 
   std::vector<std::unique_ptr<KvCache>> caches_;  // of tokens, then of prompts if there is an encoder
   std::unique_ptr<RecurrentCache> states_;

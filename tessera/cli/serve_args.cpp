@@ -181,6 +181,17 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
   table.rare("--no-cont-batching -nocb", "", "compute one sequence at a time", set_switch(batches_slots, false));
   table.rare("--cache-ram -cram", "MIB", "memory of the prefix cache beyond the context; 0: none, -1: all that is left",
              set_integer(cache_mib, -1, int64_t{1} << 30), "half of what is left, at most 8192");
+  table.rare("--cache-disk", "DIR", "directory in which the prefix cache survives a restart; made if it is missing",
+             set_string(server.storage.cache_directory));
+  table.rare(
+      "--cache-disk-size", "SIZE", "most bytes in it",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(server.storage.cache_bytes, parse_bytes(text));
+        return {};
+      },
+      "16G");
+  table.rare("--slot-save-path", "DIR", "directory to which clients may save slots",
+             set_string(server.storage.slot_directory));
   table.rare(
       "--step-target", "MS", "time that a step may take while tokens are being generated",
       [this](std::string_view text) -> Result<> {

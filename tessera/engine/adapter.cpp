@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "tessera/base/index.h"
+#include "tessera/engine/fingerprint.h"
 #include "tessera/engine/tensor_values.h"
 #include "tessera/engine/weight_loader.h"
 #include "tessera/gguf/keys.h"
@@ -108,6 +109,7 @@ Result<> Adapter::fill_transposed() {
 Result<std::shared_ptr<Adapter>> Adapter::open_control_vector(const Engine& engine, const std::string& path,
                                                               const LayerSpan& span) {
   std::shared_ptr<Adapter> adapter(new Adapter(engine));
+  adapter->span_ = span;
   TESSERA_ASSIGN(adapter->files_, ModelFiles::open(path));
   TESSERA_TRY(adapter->require_control_vector());
   for (const ModelFiles::Tensor& tensor : adapter->files_->tensors()) TESSERA_TRY(adapter->add_direction(tensor, span));
@@ -179,6 +181,12 @@ std::vector<MemoryPart> Adapter::planned_memory() const {
 
 std::vector<MemoryPart> Adapter::allocated_memory() const {
   return memory_parts(MemoryPart::Kind::weights, memory_.allocated());
+}
+
+uint64_t Adapter::fingerprint() const {
+  Hash64 hash;
+  add_fingerprint(hash, files());
+  return hash.add(static_cast<uint64_t>(span_.first)).add(static_cast<uint64_t>(span_.last)).value();
 }
 
 Result<> Adapter::load() {

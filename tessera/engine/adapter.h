@@ -42,6 +42,8 @@ class Adapter {
   const std::string& name() const { return files().name(); }
   const Engine& engine() const { return engine_; }
   const AdapterTerms& terms() const { return terms_; }
+  /// A hash of its file's metadata, list of tensors and samples of the weights, and of the span.
+  uint64_t fingerprint() const;
 
   /// The planned buffers, and the buffers that load() has allocated.
   std::vector<MemoryPart> planned_memory() const;
@@ -68,6 +70,7 @@ class Adapter {
   const Weight* transposed_beside_ = nullptr;
   AdapterTerms terms_;
   TensorMemory memory_;
+  LayerSpan span_{};  // of a control vector
   bool loaded_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include "tessera/base/hash.h"
 #include "tessera/base/index.h"
+#include "tessera/engine/fingerprint.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/engine/weight_loader.h"
 
@@ -158,14 +159,8 @@ Result<> require_memory(const Engine& engine, const MemoryReport& report) {
 }
 
 uint64_t Engine::fingerprint() const {
-  constexpr size_t kSample = 64;
   Hash64 hash;
-  for (const auto& file : files_->files()) hash.add(file->bytes().first(to_size(file->data_offset())));
-  for (const ModelFiles::Tensor& tensor : files_->tensors()) {
-    const std::span<const std::byte> data = files_->data(tensor);
-    const size_t n = std::min(kSample, data.size());
-    hash.add(data.first(n)).add(data.subspan((data.size() - n) / 2, n)).add(data.last(n));
-  }
+  add_fingerprint(hash, *files_);
   // K is stored rotated, so a saved state is valid only for the same rope settings. Options can change them.
   for (const nn::Rope& rope : model_->info().ropes) {
     const nn::RopeConfig& c = rope.config;

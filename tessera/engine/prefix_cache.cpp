@@ -96,6 +96,16 @@ PrefixMatch PrefixCache::match(const PrefixRoot& root, Tokens tokens) const {
   return summary(find(key_of(root), tokens));
 }
 
+std::vector<int32_t> PrefixCache::blocks_of(const PrefixRoot& root, Tokens tokens) const {
+  std::vector<int32_t> found;
+  const PrefixNode* node = tree_.find_root(key_of(root));
+  for (; node != nullptr && tokens.size() >= kBlock; tokens = tokens.subspan(kBlock)) {
+    node = PrefixTree::find_child(*node, tokens.first(kBlock));
+    if (node != nullptr) found.push_back(node->block);
+  }
+  return found;
+}
+
 // All marks on the path to a node, also those inside its blocks.
 std::vector<PrefixCache::BranchMark> PrefixCache::marks_to(PrefixNode* node) const {
   std::vector<BranchMark> marks;

@@ -62,6 +62,9 @@ class PrefixCache {
 
   /// Without effect on the cache. Takes time linear in the matched tokens, as attach() does.
   PrefixMatch match(const PrefixRoot& root, std::span<const int32_t> tokens) const;
+  /// The whole blocks of the longest cached start of `tokens`, as the session numbers them. The last token is no
+  /// exception here. Without effect on the cache; time is linear in the tokens.
+  std::vector<int32_t> blocks_of(const PrefixRoot& root, std::span<const int32_t> tokens) const;
   /// Gives an empty sequence the longest cached start of `tokens`, but not the last token. In a model with windows or
   /// recurrent states it ends at a mark. The sequence is known to the cache until drop(). Errors: invalid_argument (no
   /// such sequence, it is not empty, or its adapters are not those of the root); then it is not known.

@@ -103,6 +103,13 @@ class Session {
     return memory_->attach(sequence, blocks, n_positions, mark);
   }
 
+  /// See SequenceMemory.
+  Result<size_t> saved_block_bytes() const { return memory_->saved_block_bytes(); }
+  Result<std::vector<std::byte>> save_block(int32_t block) { return memory_->save_block(block, graphs_->cells()); }
+  Result<> append_block(int32_t sequence, std::span<const std::byte> saved) {
+    return memory_->append_block(sequence, saved, graphs_->cells());
+  }
+
   /// See SequenceMemory::save() and restore().
   Result<std::vector<std::byte>> save_state(int32_t sequence);
   Result<> restore_state(int32_t sequence, std::span<const std::byte> state);

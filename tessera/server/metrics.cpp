@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -103,6 +104,15 @@ void write_own_metrics(std::string& out, const ModelMetrics& m, const std::strin
     family.add(fmt::format("{},state=\"{}\"", label, one), static_cast<double>(n_one));
     family.add(fmt::format("{},state=\"{}\"", label, other), static_cast<double>(n_other));
   };
+  Family tokens(out, "prefix_tokens_total", "counter", "Prompt tokens, by where they came from.");
+  const uint64_t n_disk = m.disk_prompt_tokens, n_cached = m.cached_prompt_tokens;
+  tokens.add(label + ",source=\"ram\"", static_cast<double>(n_cached - std::min(n_cached, n_disk)));
+  tokens.add(label + ",source=\"disk\"", static_cast<double>(n_disk));
+  tokens.add(label + ",source=\"computed\"", static_cast<double>(m.prompt_tokens.load()));
+  Family(out, "prefix_evictions_total", "counter", "Blocks that left the prefix cache's memory.")
+      .add(label + ",tier=\"ram\"", static_cast<double>(m.prefix_evictions.load()));
+  pair("prefix_blocks", "Blocks of the prefix cache.", "used", m.n_prefix_blocks_in_use, "idle",
+       m.n_prefix_blocks - m.n_prefix_blocks_in_use);
   pair("kv_blocks", "Blocks of the cache.", "used", m.n_used_blocks, "free", m.n_blocks - m.n_used_blocks);
   pair("slots", "Slots.", "busy", m.n_busy_slots, "idle", m.n_slots - m.n_busy_slots);
   Family(out, "queue_requests", "gauge", "Requests that wait.").add(label, static_cast<double>(m.n_waiting.load()));
@@ -195,6 +205,17 @@ std::string metrics_text(std::span<const NamedMetrics> models) {
     write_own_metrics(out, *model.metrics, label);
   }
   return models.size() > 1 ? grouped_by_family(out) : out;
+}
+
+void write_disk_metrics(std::string& out, const DiskCounters& counters) {
+  const auto write = [&](std::string_view name, std::string_view type, std::string_view help, uint64_t value) {
+    append(out, "# HELP tessera_{} {}\n# TYPE tessera_{} {}\ntessera_{} {}\n", name, help, name, type, name, value);
+  };
+  write("prefix_disk_bytes", "gauge", "Bytes of the cache's files.", counters.n_bytes);
+  write("prefix_disk_evictions_total", "counter", "Files that were removed for want of room.",
+        counters.n_evicted_files);
+  write("prefix_disk_errors_total", "counter", "Files that could not be written.", counters.n_errors);
+  write("damaged_files_total", "counter", "Cache files that were damaged, and removed.", counters.n_damaged_files);
 }
 
 }  // namespace tessera::server

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "tessera/server/run/task.h"
+#include "tessera/server/storage/disk_store.h"
 
 namespace tessera::server {
 
@@ -40,6 +41,7 @@ struct ModelMetrics {
 
   Counter prompt_tokens{0};         // computed
   Counter cached_prompt_tokens{0};  // not computed
+  Counter disk_prompt_tokens{0};    // of these, the ones that were read from the disk
   std::atomic<double> prompt_seconds{0};
   Counter generated_tokens{0};
   std::atomic<double> generation_seconds{0};
@@ -49,6 +51,8 @@ struct ModelMetrics {
   Gauge n_waiting{0}, n_waiting_tokens{0};
   Gauge n_slots{0}, n_busy_slots{0}, n_paused_slots{0};
   Gauge n_blocks{0}, n_used_blocks{0};
+  Gauge n_prefix_blocks{0}, n_prefix_blocks_in_use{0};
+  Counter prefix_evictions{0};         // of blocks, from memory
   std::array<Counter, 8> ended{};      // by EndReason
   std::array<Counter, 4> preempted{};  // by PreemptionReason
   Counter refused_full{0}, refused_client{0};
@@ -90,5 +94,8 @@ struct NamedMetrics {
 /// The text of GET /metrics: the names of llama-server, then our own. Ours have the label `model`. Those of
 /// llama-server have it too if there are several models.
 std::string metrics_text(std::span<const NamedMetrics> models);
+
+/// Appends the lines of the disk tier, which all models share.
+void write_disk_metrics(std::string& out, const DiskCounters& counters);
 
 }  // namespace tessera::server

@@ -32,13 +32,19 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     TESSERA_ASSIGN(server->access_log_, AccessLog::open(options.access_log));
     options.api.notes_requests = true;
   }
-  server->models_ =
-      std::make_unique<ModelRegistry>([self = server.get()](size_t io_thread, std::function<void()> task) {
+  const StorageOptions& storage = options.storage;
+  if (!storage.slot_directory.empty() || !storage.cache_directory.empty()) {
+    TESSERA_ASSIGN(server->storage_, Storage::open(storage));
+  }
+  options.api.has_slot_files = !storage.slot_directory.empty();
+  server->models_ = std::make_unique<ModelRegistry>(
+      [self = server.get()](size_t io_thread, std::function<void()> task) {
         self->http_->post(io_thread, std::move(task));
-      });
+      },
+      server->storage_);
   server->models_->on_change([self = server.get()](const ModelView& view) { self->model_events_.send(view); });
-  server->context_ =
-      std::make_unique<ApiContext>(std::move(options.api), *server->models_, *server->workers_, server->streams_);
+  server->context_ = std::make_unique<ApiContext>(std::move(options.api), *server->models_, *server->workers_,
+                                                  server->streams_, server->storage_);
   ApiContext& context = *server->context_;
   Router router;
   add_native_routes(router, context);

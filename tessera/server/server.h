@@ -21,13 +21,14 @@ struct ServerOptions {
   HttpOptions http{};
   ApiOptions api{};
   std::string access_log{};  // a path, or "-" for standard output; empty: no log
+  StorageOptions storage{};
   int n_workers = 1;
 };
 
 class Server {
  public:
   /// Opens the sockets. All requests but those of health get 503 until a model is there. Errors: those of
-  /// HttpServer::start(), Workers::create() and AccessLog::open().
+  /// HttpServer::start(), Workers::create(), AccessLog::open() and Storage::open().
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   /// Ends all requests.
   ~Server();
@@ -63,6 +64,7 @@ class Server {
 
   LiveStreams streams_;
   ModelEvents model_events_{streams_};
+  std::shared_ptr<Storage> storage_;  // null: the server keeps no files
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<AccessLog> access_log_;  // null: there is none

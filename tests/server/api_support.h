@@ -23,6 +23,7 @@ struct ApiSetup {
   int64_t n_ctx = 1024;
   int64_t n_score_rows = 24;                 // rows of logits beside one for each slot
   std::optional<EmbeddingUse> embeddings{};  // also that of a model that generates no text
+  int32_t n_cache_marks = 0;
   server::ServerOptions options{};
   server::ServedModelOptions served{};
 };
@@ -42,8 +43,10 @@ class ApiTest : public ::testing::Test {
     if (setup.model.empty()) setup.model = story_model();
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
     ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.path = setup.model}));
-    SessionOptions session{
-        .n_ctx = setup.n_ctx, .n_sequences = setup.n_slots, .n_outputs = setup.n_slots + setup.n_score_rows};
+    SessionOptions session{.n_ctx = setup.n_ctx,
+                           .n_sequences = setup.n_slots,
+                           .n_outputs = setup.n_slots + setup.n_score_rows,
+                           .n_cache_marks = setup.n_cache_marks};
     if (server::generates_text(model.engine->model().info())) {
       model.fit.embeddings = setup.embeddings;
     } else {

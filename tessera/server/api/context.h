@@ -31,14 +31,20 @@ struct ApiOptions {
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
   bool notes_requests = false;   // for the access log
   bool shifts_context = false;   // a full context forgets tokens instead of ending the answer
+  bool has_slot_files = false;   // clients may save and restore slots
   bool renders_special = false;  // special tokens are part of answers
   std::string build_info{};      // "b1-commit"
 };
 
 class ApiContext {
  public:
-  ApiContext(ApiOptions options, ModelRegistry& models, Workers& workers, LiveStreams& streams)
-      : options_(std::move(options)), models_(models), workers_(workers), streams_(streams) {}
+  ApiContext(ApiOptions options, ModelRegistry& models, Workers& workers, LiveStreams& streams,
+             std::shared_ptr<Storage> storage = nullptr)
+      : options_(std::move(options)),
+        models_(models),
+        workers_(workers),
+        streams_(streams),
+        storage_(std::move(storage)) {}
 
   const ApiOptions& options() const { return options_; }
   ModelRegistry& models() { return models_; }
@@ -47,6 +53,8 @@ class ApiContext {
   RequestCounts& request_counts() { return request_counts_; }
   /// When the server started, in seconds since 1970.
   int64_t start_time_s() const { return start_time_s_; }
+  /// Files of the server; null: it keeps none.
+  const Storage* storage() const { return storage_.get(); }
 
   /// The values of fields that a request does not give.
   const GenerationFields& defaults_of(const ServedModel& model) const {
@@ -60,6 +68,7 @@ class ApiContext {
   ModelRegistry& models_;
   Workers& workers_;
   LiveStreams& streams_;
+  std::shared_ptr<Storage> storage_;
   RequestCounts request_counts_;
   const int64_t start_time_s_ =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

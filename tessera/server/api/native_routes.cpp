@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "tessera/server/api/native_completion.h"
 #include "tessera/server/api/native_embedding.h"
 #include "tessera/server/api/rerank.h"
+#include "tessera/server/api/slot_routes.h"
 #include "tessera/server/api/token_probs.h"
 #include "tessera/server/json/generation_settings.h"
 #include "tessera/server/json/prompt.h"
@@ -24,12 +24,6 @@ namespace tessera::server {
 namespace {
 
 constexpr std::string_view kTextType = "text/plain; version=0.0.4; charset=utf-8";
-
-FieldError not_supported(std::string_view endpoint, std::string_view flag) {
-  return {.status = 501,
-          .type = "not_supported_error",
-          .message = fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag)};
-}
 
 // --- health
 
@@ -207,76 +201,11 @@ void answer_disabled(Exchange& exchange) {
   answer_error(exchange, {.status = 403, .type = "feature_disabled", .message = "this feature is disabled"});
 }
 
-// --- slots
-
-void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& model) {
-  writer.begin_object().member("id", slot.id).member("n_ctx", model.slot_context());
-  writer.member("speculative", false).member("is_processing", slot.sequence != nullptr);
-  if (const Sequence* sequence = slot.sequence; sequence != nullptr) {
-    const int64_t n_predict = sequence->spec().n_predict;
-    writer.member("id_task", sequence->task().id()).member("n_prompt_tokens", sequence->n_prompt());
-    writer.member("n_prompt_tokens_processed", std::min(slot.n_computed, sequence->n_prompt()));
-    writer.member("n_prompt_tokens_cache", sequence->n_cached());
-    writer.key("next_token").begin_array().begin_object();
-    writer.member("has_next_token", !sequence->has_ended());
-    writer.member("n_remain", n_predict < 0 ? -1 : n_predict - sequence->n_generated());
-    writer.member("n_decoded", sequence->n_generated()).end_object().end_array();
-    writer.member("state", slot.is_paused ? "paused" : sequence->n_generated() > 0 ? "decoding" : "prefill");
-    writer.member("client", sequence->task().spec().client).member("priority", sequence->task().spec().priority);
-  } else {
-    writer.member("n_tokens", slot.n_last).member("state", "idle");
-  }
-  writer.end_object();
-}
-
-FieldResult<> answer_slots(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  if (!model.generates()) {
-    exchange->answer({.body = "[]"});
-    return {};
-  }
-  const bool must_have_idle = exchange->request().query_value("fail_on_no_slot").value_or("") == "1";
-  model.scheduler().inspect([&model, exchange, must_have_idle](std::span<const SlotView> slots) {
-    const auto is_idle = [](const SlotView& slot) { return slot.sequence == nullptr; };
-    if (must_have_idle && std::ranges::none_of(slots, is_idle))
-      return answer_error(*exchange, {.status = 503, .type = "unavailable_error", .message = "no slot available"});
-    std::string answer;
-    JsonWriter writer(answer);
-    writer.begin_array();
-    for (const SlotView& slot : slots) write_slot(writer, slot, model);
-    writer.end_array();
-    exchange->answer({.body = std::move(answer)});
-  });
-  return {};
-}
-
-FieldResult<> answer_slot_action(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  if (!model.generates()) return std::unexpected(generates_nothing());
-  const std::string& name = exchange->request().path_segments.front();
-  int32_t slot = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), slot);
-  const int32_t n_slots = model.options().scheduler.n_slots;
-  if (error != std::errc() || end != name.data() + name.size() || slot < 0 || slot >= n_slots)
-    return std::unexpected(
-        FieldError{.message = fmt::format("Invalid slot '{}': want 0 to {}", text::quote_text(name), n_slots - 1)});
-  const auto action = exchange->request().query_value("action").value_or("");
-  if (action == "save" || action == "restore")
-    return std::unexpected(not_supported("slots action", "--slot-save-path DIR"));
-  if (action != "erase")
-    return std::unexpected(
-        FieldError{.message = fmt::format("Invalid action {}: want save, restore or erase", text::quote_text(action))});
-  model.scheduler().erase(slot, [exchange, slot](int64_t n_erased) {
-    std::string answer;
-    JsonWriter(answer).begin_object().member("id_slot", slot).member("n_erased", n_erased).end_object();
-    exchange->answer({.body = std::move(answer)});
-  });
-  return {};
-}
-
 // --- metrics
 
 // Of the loaded models, or of the one that the query names.
 FieldResult<> answer_metrics(ApiContext& context, Exchange& exchange) {
-  if (!context.options().has_metrics) return std::unexpected(not_supported("metrics", "--metrics"));
+  if (!context.options().has_metrics) return std::unexpected(not_supported_error("metrics endpoint", "--metrics"));
   std::vector<ModelRegistry::Lease> models;
   if (const auto name = exchange.request().query_value("model"); name && !context.models().options().is_single) {
     auto lease = context.models().find_loaded(*name);
@@ -289,6 +218,8 @@ FieldResult<> answer_metrics(ApiContext& context, Exchange& exchange) {
   std::vector<NamedMetrics> named;
   for (const auto& model : models) named.push_back({.name = model->facts().id, .metrics = &model->metrics()});
   std::string answer = metrics_text(named);
+  if (const Storage* storage = context.storage(); storage != nullptr && storage->cache() != nullptr)
+    write_disk_metrics(answer, storage->cache()->counters());
   context.request_counts().write(answer);
   exchange.answer({.body = std::move(answer),
                    .content_type = std::string(kTextType),
@@ -345,15 +276,12 @@ void add_native_routes(Router& router, ApiContext& context) {
                   }});
   router.add({.method = "GET", .path = "/props", .handler = props_handler(context)});
   post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
-    if (!context.options().has_props) return std::unexpected(not_supported("changing global properties", "--props"));
+    if (!context.options().has_props)
+      return std::unexpected(not_supported_error("changing global properties endpoint", "--props"));
     exchange->answer({.body = R"({"success":true})"});
     return {};
   });
-  get("/slots", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
-    if (!context.options().has_slots) return std::unexpected(not_supported("slots", "--slots"));
-    return answer_slots(model, exchange);
-  });
-  post("/slots/{}", [](ServedModel& model, const auto& exchange) { return answer_slot_action(model, exchange); });
+  add_slot_routes(router, context);
   router.add({.method = "GET",
               .path = "/metrics",
               .handler = on_worker_without_model(

@@ -1,7 +1,6 @@
 #include "tessera/server/api/ollama_models.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
 #include "tessera/server/json/reader.h"
+#include "tessera/server/storage/digest.h"
 
 namespace tessera::server {
 
@@ -131,46 +131,17 @@ void write_abilities(JsonWriter& writer, const ServedModel& model) {
   writer.end_array();
 }
 
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    if (context_) EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  void add(std::span<const std::byte> bytes) {
-    const uint64_t n_bytes = bytes.size();
-    add_raw(&n_bytes, sizeof n_bytes);
-    add_raw(bytes.data(), bytes.size());
-  }
-  void add(uint64_t number) { add_raw(&number, sizeof number); }
-  std::string finish() {
-    std::array<unsigned char, 32> digest{};
-    if (context_) EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
-    std::string text;
-    for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-    return text;
-  }
-
- private:
-  void add_raw(const void* bytes, size_t n_bytes) {
-    if (context_) EVP_DigestUpdate(context_.get(), bytes, n_bytes);
-  }
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
 OllamaFacts facts_of_files(const ModelFiles& files) {
   Sha256 sha;
-  for (const auto& [key, value] : files.metadata().entries()) {
-    sha.add(std::as_bytes(std::span(key)));
-    sha.add(static_cast<uint64_t>(value.type()));
-    sha.add(value.bytes());
-  }
+  for (const auto& [key, value] : files.metadata().entries())
+    sha.add_text(key).add(static_cast<uint64_t>(value.type())).add(uint64_t{value.bytes().size()}).add(value.bytes());
   sha.add(size_of(files));
   const GgufValue* family = files.metadata().find(keys::kArchitecture);
   return {.family = std::string(family != nullptr ? family->as<std::string_view>().value_or("") : ""),
           .format = std::string(main_format(files)),
           .n_parameters = count_parameters(files),
           .n_bytes = size_of(files),
-          .digest = sha.finish()};
+          .digest = hex_text(sha.finish())};
 }
 
 }  // namespace

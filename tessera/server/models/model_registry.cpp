@@ -49,6 +49,7 @@ ModelRegistry::~ModelRegistry() { stop(); }
 // --- the start
 
 Result<> ModelRegistry::serve(LoadedModel loaded, ServedModelOptions options) {
+  options.scheduler.storage = storage_;
   TESSERA_ASSIGN(auto model, ServedModel::create(std::move(loaded), std::move(options), turns_, post_to_io_));
   const std::lock_guard lock(mutex_);
   options_.is_single = true;
@@ -341,6 +342,7 @@ Result<> ModelRegistry::load_entry(const EntryRef& entry, const LoadProgress& pr
   TESSERA_ASSIGN(const PlannedModel planned, source_->plan(entry->facts));
   TESSERA_TRY(make_room(*entry, planned.n_bytes));
   TESSERA_ASSIGN(ReadyModel ready, planned.load(progress));
+  ready.options.scheduler.storage = storage_;
   if (!options_.is_single) ready.options.name = entry->facts.name;
   for (const std::string& alias : entry->facts.aliases) ready.options.aliases.push_back(alias);
   for (const std::string& tag : entry->facts.tags) ready.options.tags.push_back(tag);

@@ -81,7 +81,9 @@ class ModelRegistry {
   /// Called after each change of a model's state or progress, without locks. The view has no lease.
   using OnChange = std::function<void(const ModelView& view)>;
 
-  explicit ModelRegistry(PostToIo post_to_io) : post_to_io_(std::move(post_to_io)) {}
+  /// `storage` is that of all models; null: they keep no files.
+  explicit ModelRegistry(PostToIo post_to_io, std::shared_ptr<Storage> storage = nullptr)
+      : post_to_io_(std::move(post_to_io)), storage_(std::move(storage)) {}
   /// All leases must have ended.
   ~ModelRegistry();
 
@@ -178,6 +180,7 @@ class ModelRegistry {
   void release(Entry& entry, bool is_use);
 
   PostToIo post_to_io_;
+  std::shared_ptr<Storage> storage_;
   ComputeTurns turns_;
   RegistryOptions options_{};
   ModelSource* source_ = nullptr;

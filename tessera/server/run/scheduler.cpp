@@ -52,6 +52,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const Sch
   }
   scheduler->row_work_ = row_work(session);
   scheduler->top_buffers_.resize(static_cast<size_t>(std::max(1, options.n_sampling_threads)));
+  if (options.storage) scheduler->set_storage();
   metrics.n_slots = options.n_slots;
   if (const auto groups = session.cache().groups(); !groups.empty()) metrics.n_blocks = groups.front().n_blocks();
   try {
@@ -105,13 +106,10 @@ void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) 
                        .sequence = slot.sequence.get(),
                        .n_computed = slot.n_computed,
                        .n_last = std::ssize(slot.last_tokens),
-                       .is_paused = slot.is_paused});
+                       .is_paused = slot.is_paused,
+                       .is_restoring = slot.is_restoring});
     command(views);
   });
-}
-
-void Scheduler::erase(int32_t slot, std::function<void(int64_t n_erased)> done) {
-  mailbox_.post([this, slot, done = std::move(done)]() mutable { erasures_.emplace_back(slot, std::move(done)); });
 }
 
 void Scheduler::drain() {
@@ -141,17 +139,19 @@ double Scheduler::overdue_ms() const {
 // --- the thread
 
 void Scheduler::run() {
-  while (!is_stopping_ || !is_idle()) {
+  while (!is_stopping_ || !is_idle() || (disk_ && disk_->n_jobs() > 0)) {
     wait_for_mail();
     now_ = Clock::now();
     try {
       drop_ended();
       admit();
       if (plan_step()) run_step();
+      if (disk_ && !is_stopping_) disk_->write_some(now_);
     } catch (const std::bad_alloc&) {
       for (Slot& slot : slots_->all())
         if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
     }
+    run_slot_commands();  // before the thread may sleep: the last sequence of a slot may have ended
     report_queue();
     outbox_.post();
     publish_gauges();
@@ -161,7 +161,7 @@ void Scheduler::run() {
 }
 
 bool Scheduler::can_run() const {
-  return std::ranges::any_of(slots_->all(), [](const Slot& slot) { return slot.sequence && !slot.is_paused; });
+  return std::ranges::any_of(slots_->all(), [](const Slot& slot) { return slot.can_run(); });
 }
 
 // Sleeps until there is something to do, and waits for the turn to do it.
@@ -170,8 +170,11 @@ void Scheduler::wait_for_mail() {
   if (!can_run() && !(has_sequences && ends_all_)) {
     turn_.set_streaming(false);
     turn_.release();
-    // With sequences, all of them wait for slow readers.
-    read_mail(mailbox_.take(has_sequences ? std::optional(Clock::now() + kPausedPoll) : std::nullopt));
+    // With sequences, all of them wait for slow readers or for the disk.
+    auto deadline = has_sequences ? std::optional(Clock::now() + kPausedPoll) : std::nullopt;
+    if (const auto write = disk_ && !is_stopping_ ? disk_->next_write() : std::nullopt)
+      deadline = deadline ? std::min(*deadline, *write) : *write;
+    read_mail(mailbox_.take(deadline));
   }
   turn_.take();
   read_mail(mailbox_.take_now());
@@ -184,13 +187,7 @@ void Scheduler::read_mail(Mailbox::Mail mail) {
     queue_next(task, now_, 0);
   }
   for (const std::function<void()>& command : mail.commands) command();
-  std::erase_if(erasures_, [this](auto& erasure) {
-    Slot& slot = slots_->at(erasure.first);
-    if (!slot.is_idle()) return false;
-    erasure.second(std::ssize(slot.last_tokens));
-    slot.last_tokens.clear();
-    return true;
-  });
+  run_slot_commands();
 }
 
 // Puts the next sequence of a task into the queue.
@@ -257,9 +254,16 @@ void Scheduler::watch_reader(Slot& slot) {
 void Scheduler::end_sequence(Slot& slot) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   const int64_t n_stored = slot.n_computed;
-  slots_->release(slot);
+  release_slot(slot);
   queue_.end(sequence->task().spec().client);
   finish_sequence(*sequence, n_stored);
+}
+
+void Scheduler::release_slot(Slot& slot) {
+  const Sequence& sequence = *slot.sequence;
+  if (disk_ && sequence.shares_cache())
+    disk_->note_tokens(sequence.tokens().first(static_cast<size_t>(slot.n_computed)), sequence.spec().cache_salt, now_);
+  slots_->release(slot);
 }
 
 // Ends a sequence that waited, and those of its task that come after it. An empty error: the reason is none.
@@ -324,10 +328,20 @@ void Scheduler::start(FairQueue::Waiting waiting) {
   Slot& slot = slots_->assign(waiting.sequence);
   slot.priority = waiting.priority;
   slot.arrival = waiting.arrival;
-  if (!waiting.is_first) metrics_.cached_prompt_tokens += static_cast<uint64_t>(slot.n_computed);
-  if (auto event = waiting.sequence->start(slot.id, slot.n_computed, now_))
-    send(waiting.sequence->shared_task(), std::move(*event));
+  slot.is_resumed = waiting.is_first;
+  if (!disk_ || !disk_->begin_restore(slot, options_.always_restores)) begin(slot);
   if (!waiting.is_first) queue_next(waiting.sequence->shared_task(), waiting.since, waiting.arrival);
+}
+
+// All cached tokens of the slot are in memory now.
+void Scheduler::begin(Slot& slot) {
+  if (!slot.is_resumed) {
+    const auto n_cached = static_cast<uint64_t>(slot.n_computed);
+    metrics_.cached_prompt_tokens += n_cached;
+    metrics_.disk_prompt_tokens += n_cached - std::min(n_cached, static_cast<uint64_t>(slot.n_from_memory));
+  }
+  if (auto event = slot.sequence->start(slot.id, slot.n_computed, now_))
+    send(slot.sequence->shared_task(), std::move(*event));
 }
 
 // The slot of the worst priority, then of the latest arrival, goes to a sequence that is more urgent and has waited
@@ -353,7 +367,7 @@ void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   const TaskSpec& spec = sequence->task().spec();
   const uint64_t arrival = slot.arrival;
-  slots_->release(slot);
+  release_slot(slot);
   queue_.push({.sequence = sequence,
                .client = spec.client,
                .priority = spec.priority,
@@ -391,6 +405,10 @@ void Scheduler::publish_gauges() {
   metrics_.n_waiting_tokens = mailbox_.n_waiting_tokens();
   if (const auto groups = session_.cache().groups(); !groups.empty())
     metrics_.n_used_blocks = groups.front().n_used_blocks();
+  const PrefixCounters prefix = slots_->cache().counters();
+  metrics_.n_prefix_blocks = prefix.n_blocks;
+  metrics_.n_prefix_blocks_in_use = prefix.n_blocks_in_use;
+  metrics_.prefix_evictions = static_cast<uint64_t>(prefix.n_evicted_blocks);
 }
 
 }  // namespace tessera::server

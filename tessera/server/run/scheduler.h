@@ -21,11 +21,13 @@
 #include "tessera/engine/session.h"
 #include "tessera/server/metrics.h"
 #include "tessera/server/run/compute_turns.h"
+#include "tessera/server/run/disk_tier.h"
 #include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/mailbox.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/slots.h"
 #include "tessera/server/run/step_forecast.h"
+#include "tessera/server/storage/slot_file.h"
 
 namespace tessera::server {
 
@@ -40,6 +42,8 @@ struct SchedulerOptions {
   int64_t slow_reader_ms = 30'000;   // without a byte taken: the sequence is cancelled
   int n_sampling_threads = 1;
   QueueLimits queue{};
+  std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
+  bool always_restores = false;        // read blocks from the disk even where computing them is faster
 };
 
 /// A slot as GET /slots shows it.
@@ -49,6 +53,22 @@ struct SlotView {
   int64_t n_computed = 0;
   int64_t n_last = 0;  // tokens of the last sequence of an idle slot
   bool is_paused = false;
+  bool is_restoring = false;
+};
+
+/// A slot that was saved to a file or restored from one.
+struct SlotFileReport {
+  int64_t n_tokens = 0;
+  uint64_t n_bytes = 0;
+  double ms = 0;  // since the slot was idle, or since the file was opened
+};
+/// Called once, on the scheduler's or the disk's thread.
+using SlotFileDone = std::function<void(Result<SlotFileReport>)>;
+
+/// The things that the cache had.
+struct ClearedCache {
+  int64_t n_blocks = 0;
+  uint64_t n_files = 0;
 };
 
 class Scheduler {
@@ -72,6 +92,14 @@ class Scheduler {
   /// Lets a slot forget its last sequence once it is idle, and calls `done` with the number of its tokens. The prefix
   /// cache keeps them.
   void erase(int32_t slot, std::function<void(int64_t n_erased)> done);
+  /// Saves the last tokens of a slot and their state, once it is idle, as a file in the storage's directory of slots.
+  /// Errors: unsupported (there is no such directory); io; out_of_memory.
+  void save_slot(int32_t slot, std::string file, SlotFileDone done);
+  /// Gives a slot the tokens of such a file, once it is idle. Errors: also not_found, and those of read_slot_file() and
+  /// Slots::restore(). After an error the slot is as it was.
+  void restore_slot(int32_t slot, std::string file, SlotFileDone done);
+  /// Empties the prefix cache and its disk tier. `done` is called on the scheduler's or the disk's thread.
+  void clear_cache(std::function<void(ClearedCache)> done);
 
   /// Takes no more tasks, and ends those that wait.
   void drain();
@@ -116,14 +144,25 @@ class Scheduler {
   void admit();
   bool may_start(const FairQueue::Waiting& waiting) const;
   void start(FairQueue::Waiting waiting);
+  void begin(Slot& slot);
   bool preempt_for_priority();
   void preempt(Slot& slot, PreemptionReason reason);
   void end_sequence(Slot& slot);
+  void release_slot(Slot& slot);
   void end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error);
   void finish_sequence(Sequence& sequence, int64_t n_stored);
   void send(const std::shared_ptr<Task>& task, TaskEvent event);
   void report_queue();
   void publish_gauges();
+
+  // --- slot_files.cpp
+  using SlotCommand = std::function<void(Slot&)>;
+  void set_storage();
+  void when_idle(int32_t slot, SlotCommand command);
+  void run_slot_commands();
+  void write_slot_file(const Slot& slot, const std::string& file, const SlotFileDone& done);
+  Result<SavedSlot> read_slot_file(const std::string& file) const;
+  void end_slot_job();
 
   // --- step.cpp
   bool plan_step();
@@ -162,9 +201,11 @@ class Scheduler {
   FairQueue queue_;
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
-  double row_work_ = 0;                                                     // of logits, in tokens of a prompt
-  double decode_ms_ = 0;                                                    // of a step without prompts, averaged
-  std::vector<std::pair<int32_t, std::function<void(int64_t)>>> erasures_;  // that wait for their slots
+  double row_work_ = 0;                                         // of logits, in tokens of a prompt
+  double decode_ms_ = 0;                                        // of a step without prompts, averaged
+  std::vector<std::pair<int32_t, SlotCommand>> slot_commands_;  // that wait for their slots, in order
+  std::unique_ptr<DiskTier> disk_;                              // null: none
+  SlotFileLimits slot_file_limits_{};                           // if there is storage
   Clock::time_point now_{};
   Clock::time_point next_queue_report_{};
   std::unique_ptr<ThreadPool> sampling_threads_;  // null: one thread

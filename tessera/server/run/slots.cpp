@@ -31,13 +31,25 @@ Result<std::unique_ptr<Slots>> Slots::create(Session& session, int32_t n_slots) 
   return slots;
 }
 
+// All sequences have the session's adapters.
+PrefixRoot Slots::root(int32_t sequence, const std::string& salt) const {
+  return {.salt = salt, .adapters = session_.adapters_of(sequence)};
+}
+
+// The arguments are in range, so this does not fail.
+void Slots::forget_positions(int32_t sequence) {
+  cache_->drop(sequence);
+  static_cast<void>(session_.remove(sequence, 0, static_cast<int32_t>(session_.n_ctx())));
+}
+
 size_t Slots::n_busy() const {
   return static_cast<size_t>(std::ranges::count_if(slots_, [](const Slot& slot) { return !slot.is_idle(); }));
 }
 
 bool Slots::has_room(const Sequence& sequence) const {
   PrefixMatch match;
-  if (sequence.shares_cache()) match = cache_->match({.salt = sequence.spec().cache_salt}, sequence.reusable_tokens());
+  if (sequence.shares_cache())
+    match = cache_->match(root(0, sequence.spec().cache_salt), sequence.reusable_tokens());
   const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
   int64_t n_promised = 0;
   for (const Slot& slot : slots_)
@@ -49,9 +61,10 @@ bool Slots::has_room(const Sequence& sequence) const {
 Slot& Slots::assign(std::shared_ptr<Sequence> sequence) {
   Slot& slot = choose(*sequence);
   slot.sequence = std::move(sequence);
-  slot.is_paused = false;
+  slot.is_paused = slot.is_restoring = false;
   slot.last_use = ++n_uses_;
   slot.n_computed = slot.sequence->shares_cache() ? attach(slot) : 0;
+  slot.n_from_memory = slot.n_computed;
   slot.last_tokens.clear();
   return slot;
 }
@@ -78,7 +91,7 @@ int64_t Slots::copy_prompt(Slot& slot) {
   if (first == slots_.end() || !first->sequence->shares_cache()) return 0;
   if (first->n_computed < n_wanted || n_wanted == 0) return 0;
   if (!session_.copy(first->id, slot.id, 0, static_cast<int32_t>(n_wanted))) return 0;
-  if (!cache_->begin(slot.id, {.salt = sequence.spec().cache_salt})) return 0;
+  if (!cache_->begin(slot.id, root(slot.id, sequence.spec().cache_salt))) return 0;
   return n_wanted;
 }
 
@@ -90,7 +103,7 @@ int64_t Slots::attach(Slot& slot) {
     const int64_t n_own = common_start(slot.last_tokens, tokens);
     tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(n_own) + 1));
   }
-  const auto match = cache_->attach(slot.id, {.salt = slot.sequence->spec().cache_salt}, tokens);
+  const auto match = cache_->attach(slot.id, root(slot.id, slot.sequence->spec().cache_salt), tokens);
   return match ? match->n_tokens : 0;
 }
 
@@ -137,14 +150,80 @@ void Slots::release(Slot& slot) {
   if (slot.sequence->shares_cache()) {
     static_cast<void>(cache_->insert(slot.id, tokens, PrefixCache::Tail::end));
     slot.last_tokens.assign(tokens.begin(), tokens.end());
+    slot.last_salt = slot.sequence->spec().cache_salt;
   }
-  cache_->drop(slot.id);
-  // The arguments are in range, so this does not fail.
-  static_cast<void>(session_.remove(slot.id, 0, static_cast<int32_t>(session_.n_ctx())));
+  forget_positions(slot.id);
   slot.sequence.reset();
   slot.n_computed = 0;
-  slot.is_paused = false;
+  slot.is_paused = slot.is_restoring = false;
   slot.last_use = ++n_uses_;
+}
+
+// --- blocks of the disk tier
+
+bool Slots::shorten(Slot& slot, int64_t n_tokens) {
+  if (n_tokens < slot.n_computed &&
+      !session_.remove(slot.id, static_cast<int32_t>(n_tokens), static_cast<int32_t>(session_.n_ctx())))
+    return false;
+  slot.n_computed = n_tokens;
+  return true;
+}
+
+bool Slots::append_block(Slot& slot, std::span<const std::byte> saved) {
+  const int64_t one[] = {1};
+  if (!cache_->make_room(one) || !session_.append_block(slot.id, saved)) return false;
+  note_computed(slot, kKvBlockTokens);
+  return true;
+}
+
+// --- saved slots
+
+// The sequence is gone since the slot was released, so it comes back from the cache for a moment. attach() leaves out
+// the last token, hence one more.
+Result<Slots::State> Slots::save(const Slot& slot) {
+  State state{.tokens = slot.last_tokens};
+  state.tokens.push_back(0);
+  TESSERA_ASSIGN(const PrefixMatch match, cache_->attach(slot.id, root(slot.id, slot.last_salt), state.tokens));
+  state.tokens.resize(static_cast<size_t>(match.n_tokens));
+  auto bytes = session_.save_state(slot.id);
+  forget_positions(slot.id);
+  if (!bytes) return forward_error(bytes);
+  state.bytes = std::move(*bytes);
+  return state;
+}
+
+// A file that cannot be used evicts nothing: only one that fits into the emptied cache makes room.
+Result<> Slots::restore_state(int32_t sequence, const State& state) {
+  auto restored = session_.restore_state(sequence, state.bytes);
+  if (restored || restored.error().code() != ErrorCode::limit) return restored;
+  const int64_t n_most = blocks_for(std::ssize(state.tokens));
+  std::vector<int64_t> n_blocks;
+  for (const KvGroup& group : session_.cache().groups())
+    n_blocks.push_back(group.window() == 0 ? n_most : std::min(n_most, group.window() / kKvBlockTokens + 2));
+  TESSERA_TRY(cache_->make_room(n_blocks));
+  return session_.restore_state(sequence, state.bytes);
+}
+
+Result<> Slots::restore(Slot& slot, const State& state, const std::string& salt) {
+  TESSERA_TRY(restore_state(slot.id, state));
+  const auto held = session_.cache().cells(slot.id);
+  const bool is_whole = held && std::ssize(held->positions) == std::ssize(state.tokens) &&
+                        (held->positions.empty() || held->positions.back() + 1 == std::ssize(held->positions));
+  if (is_whole) {
+    static_cast<void>(cache_->begin(slot.id, root(slot.id, salt)));
+    static_cast<void>(cache_->insert(slot.id, state.tokens, PrefixCache::Tail::end));
+  }
+  forget_positions(slot.id);
+  if (!is_whole) return fail(ErrorCode::format, "state: not of the {} tokens beside it", state.tokens.size());
+  slot.last_tokens = state.tokens;
+  slot.last_salt = salt;
+  return {};
+}
+
+void Slots::clear() {
+  cache_->clear();
+  for (Slot& slot : slots_)
+    if (slot.is_idle()) slot.last_tokens.clear();
 }
 
 }  // namespace tessera::server

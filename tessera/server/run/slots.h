@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tessera/engine/prefix_cache.h"
@@ -18,12 +19,18 @@ struct Slot {
   std::shared_ptr<Sequence> sequence{};  // null: idle
   int64_t n_computed = 0;                // tokens of the sequence that the session holds
   std::vector<int32_t> last_tokens{};    // of an idle slot: what its last sequence had computed
+  std::string last_salt{};               // with which the prefix cache keeps them
   uint64_t last_use = 0;                 // greater is later
   bool is_paused = false;                // the client reads too slowly
+  bool is_restoring = false;             // blocks of its sequence are read from the disk
+  bool is_resumed = false;               // the sequence had a slot before
+  int64_t n_from_memory = 0;             // tokens that it found in memory when it got the slot
   int priority = 0;                      // of the sequence
   uint64_t arrival = 0;                  // of the sequence in the queue
 
   bool is_idle() const { return sequence == nullptr; }
+  /// Whether its sequence can be in a step.
+  bool can_run() const { return sequence && !is_paused && !is_restoring; }
   /// Tokens that wait to be computed. A sequence that generates has few, mostly one.
   int64_t n_pending() const { return sequence ? sequence->n_tokens() - n_computed : 0; }
   bool is_decoding() const { return sequence && sequence->n_generated() > 0 && n_pending() <= kMostForced; }
@@ -65,8 +72,37 @@ class Slots {
   /// Takes the slot from its sequence, whose tokens stay in the cache.
   void release(Slot& slot);
 
+  // --- blocks of the disk tier
+
+  /// The blocks that the cache has of a start of these tokens, as Session numbers them.
+  std::vector<int32_t> blocks_of(std::span<const int32_t> tokens, const std::string& salt) const {
+    return cache_->blocks_of(root(0, salt), tokens);
+  }
+  /// Forgets the tokens of a slot from `n_tokens` on, which is at the end of a block. Returns whether that worked.
+  bool shorten(Slot& slot, int64_t n_tokens);
+  /// Gives a slot a saved block of its next tokens. Returns whether there is room.
+  bool append_block(Slot& slot, std::span<const std::byte> saved);
+
+  // --- saved slots, and an empty cache
+
+  struct State {
+    std::vector<int32_t> tokens{};
+    std::vector<std::byte> bytes{};
+  };
+  /// The last tokens of an idle slot, as far as the cache still has them, and their state. Errors: those of
+  /// Session::save_state().
+  Result<State> save(const Slot& slot);
+  /// Gives an idle slot saved tokens, which enter the cache. Errors: those of Session::restore_state(); format (the
+  /// state is not of these tokens). After an error the slot is as it was.
+  Result<> restore(Slot& slot, const State& state, const std::string& salt);
+  /// Empties the cache. Idle slots hold nothing afterwards; running sequences go on and are not kept.
+  void clear();
+
  private:
   Slots(Session& session, int32_t n_slots);
+  PrefixRoot root(int32_t sequence, const std::string& salt) const;
+  void forget_positions(int32_t sequence);
+  Result<> restore_state(int32_t sequence, const State& state);
   Slot& choose(const Sequence& sequence);
   int64_t attach(Slot& slot);
   int64_t copy_prompt(Slot& slot);

@@ -28,7 +28,7 @@ double Scheduler::target_ms() const {
 bool Scheduler::plan_step() {
   clear_step();
   for (Slot& slot : slots_->all()) {
-    if (!slot.is_decoding() || slot.is_paused) continue;
+    if (!slot.is_decoding() || !slot.can_run()) continue;
     for (int64_t i = 0; i < slot.n_pending(); ++i) work_.n_pairs += static_cast<double>(slot.n_computed + i + 1);
     work_.n_decoding += slot.n_pending();
     add_chunk({.slot = &slot, .n_tokens = slot.n_pending(), .is_of_prompt = false});
@@ -68,7 +68,7 @@ std::vector<int64_t> Scheduler::wanted_tokens(std::span<Slot* const> prompts) co
 void Scheduler::plan_prefill(const StepWork& decoding) {
   std::vector<Slot*> prompts;
   for (Slot& slot : slots_->all())
-    if (slot.sequence && !slot.is_decoding() && !slot.is_paused) prompts.push_back(&slot);
+    if (slot.can_run() && !slot.is_decoding()) prompts.push_back(&slot);
   if (prompts.empty()) return;
   std::ranges::sort(prompts, {}, [this](const Slot* slot) {
     return std::tuple(slot->priority, queue_.counter(slot->sequence->task().spec().client), slot->arrival);

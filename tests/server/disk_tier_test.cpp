@@ -1,0 +1,293 @@
+// The disk tier of the prefix cache: what a server has computed, another one with the same directory reads.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/server/api_support.h"
+#include "tests/server/http_server_fixture.h"
+#include "tests/support/spec_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+class DiskTierTest : public ApiTest {
+ protected:
+  void SetUp() override {
+    directory_ = temporary_path("cache");
+    fs::remove_all(directory_);
+  }
+
+  /// Starts a server anew, with nothing in memory.
+  void restart(ApiSetup setup = {}) {
+    server_.reset();
+    setup.options.api.has_metrics = true;
+    setup.options.storage.cache_directory = directory_;
+    setup.served.scheduler.always_restores = true;
+    start(std::move(setup));
+  }
+  static ordered_json request(int64_t n_tokens, int first = 5) {
+    ordered_json ids = ordered_json::array();
+    for (int64_t i = 0; i < n_tokens; ++i) ids.push_back((first + i * 7) % 400 + 5);
+    return {{"prompt", ids}, {"n_predict", 6}, {"temperature", 0.8}, {"seed", 11}, {"ignore_eos", true}};
+  }
+  Answer complete(int64_t n_tokens, int first = 5) const { return post_json("/completion", request(n_tokens, first)); }
+
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> found;
+    std::error_code error;
+    for (auto at = fs::recursive_directory_iterator(directory_, error); at != fs::recursive_directory_iterator();
+         at.increment(error))
+      if (!error && at->is_regular_file(error) && !at->path().filename().string().starts_with("."))
+        found.push_back(at->path());
+    std::ranges::sort(found);
+    return found;
+  }
+  /// Waits until the directory has n files.
+  void wait_for_files(size_t n) const {
+    EXPECT_TRUE(wait_until([&] { return files().size() == n; })) << files().size() << " files, want " << n;
+  }
+  /// The value of a line of GET /metrics.
+  int64_t metric(const std::string& name) const {
+    const std::string text = "\n" + get("/metrics").reply.body;
+    const size_t at = text.find("\n" + name + " ");
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? -1 : std::stoll(text.substr(at + name.size() + 2));
+  }
+  int64_t n_damaged() const { return metric("tessera_damaged_files_total"); }
+  static int64_t n_cached(const Answer& answer) { return answer.json["timings"]["cache_n"]; }
+
+  std::string directory_;
+};
+
+TEST_F(DiskTierTest, AnotherServerContinuesWithTheSameBits) {
+  restart();
+  const Answer first = complete(300);
+  EXPECT_EQ(n_cached(first), 0);
+  wait_for_files(4);  // of 305 tokens
+  EXPECT_EQ(n_cached(complete(300)), 299);
+  restart();
+  const Answer second = complete(300);
+  EXPECT_EQ(n_cached(second), 256);
+  EXPECT_EQ(second.json["timings"]["prompt_n"], 44);
+  EXPECT_EQ(second.json["content"], first.json["content"]);
+  EXPECT_EQ(metric("tessera_prefix_tokens_total{model=\"story.gguf\",source=\"disk\"}"), 256);
+  EXPECT_EQ(metric("tessera_prefix_tokens_total{model=\"story.gguf\",source=\"ram\"}"), 0);
+  EXPECT_EQ(n_cached(complete(300)), 299);  // in memory now
+  const Answer longer = complete(400);
+  EXPECT_EQ(n_cached(longer), 300);
+  wait_for_files(6);
+  restart();
+  EXPECT_EQ(complete(400).json["content"], longer.json["content"]);
+}
+
+TEST_F(DiskTierTest, FilesAreForTheUserOnly) {
+  restart();
+  complete(100);
+  wait_for_files(1);
+  struct stat status {};
+  ASSERT_EQ(::stat(directory_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+  ASSERT_EQ(::stat(files()[0].c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_EQ(metric("tessera_prefix_disk_bytes"), status.st_size);
+}
+
+TEST_F(DiskTierTest, ADirectoryInWhichOthersMayWriteIsRefused) {
+  fs::create_directory(directory_);
+  fs::permissions(directory_, fs::perms::others_write, fs::perm_options::add);
+  server::ServerOptions options;
+  options.storage.cache_directory = directory_;
+  EXPECT_ERROR(server::Server::start(options), "other users may not write");
+  options.storage.cache_directory = directory_ + "/no/such";
+  EXPECT_ERROR(server::Server::start(options), "--cache-disk");
+}
+
+TEST_F(DiskTierTest, PartsThatAreInMemoryAreNotRead) {
+  restart();
+  complete(300);
+  wait_for_files(4);
+  restart();
+  EXPECT_EQ(n_cached(complete(100)), 64);
+  EXPECT_EQ(n_cached(complete(300)), 256);  // the first 105 tokens were in memory, of which 41 are read anew
+  EXPECT_EQ(metric("tessera_prefix_tokens_total{model=\"story.gguf\",source=\"disk\"}"), 64 + 156);
+}
+
+TEST_F(DiskTierTest, SaltsAndModelsAreKeptApart) {
+  restart();
+  ordered_json salted = request(200);
+  salted["cache_salt"] = "a";
+  post_json("/completion", salted);
+  wait_for_files(3);
+  restart();
+  EXPECT_EQ(n_cached(complete(200)), 0);
+  EXPECT_EQ(n_cached(post_json("/completion", salted)), 192);
+  restart({.model = arch_model("llama-dense")});
+  ordered_json other = salted;
+  for (auto& id : other["prompt"]) id = id.get<int>() % 50;
+  EXPECT_EQ(n_cached(post_json("/completion", other)), 0);
+}
+
+TEST_F(DiskTierTest, RequestsThatDoNotUseTheCacheWriteNothing) {
+  restart();
+  ordered_json uncached = request(200);
+  uncached["cache_prompt"] = false;
+  post_json("/completion", uncached);
+  complete(100, 9);
+  wait_for_files(1);  // only that of the second
+  restart();
+  EXPECT_EQ(n_cached(complete(200)), 0);
+}
+
+// Either the file is refused and computed anew, or nothing has changed. The text is never another one.
+TEST_F(DiskTierTest, AChangedByteNeverChangesTheText) {
+  restart();
+  const std::string text = complete(70).json["content"];
+  wait_for_files(1);
+  const fs::path path = files()[0];
+  const std::string good = read_all(path);
+  ASSERT_GT(good.size(), 400u);
+  std::vector<size_t> places;                                // block_file_test.cpp changes every byte
+  for (size_t i = 0; i < 352; i += 16) places.push_back(i);  // header and tokens
+  for (size_t i = 352; i < good.size() - 8; i += good.size() / 10) places.push_back(i);
+  for (size_t i = good.size() - 8; i < good.size(); ++i) places.push_back(i);
+  for (const size_t i : places) {
+    std::string changed = good;
+    changed[i] = static_cast<char>(changed[i] ^ 0x40);
+    server_.reset();
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << changed;
+    restart();
+    const Answer answer = complete(70);
+    ASSERT_EQ(answer.json["content"], text) << "byte " << i;
+    ASSERT_EQ(n_cached(answer), 0) << "byte " << i;
+    ASSERT_EQ(n_damaged(), 1) << "byte " << i;
+    ASSERT_FALSE(fs::exists(path)) << "byte " << i;
+  }
+}
+
+TEST_F(DiskTierTest, ADamagedFileIsRemovedCountedAndWrittenAgain) {
+  restart();
+  const std::string text = complete(300).json["content"];
+  wait_for_files(4);
+  std::vector<fs::path> paths = files();
+  for (const fs::path& path : paths) fs::resize_file(path, 100);
+  restart();
+  const Answer answer = complete(300);
+  EXPECT_EQ(answer.json["content"], text);
+  EXPECT_EQ(n_cached(answer), 0);
+  EXPECT_EQ(n_damaged(), 1);  // later ones are not read
+  const auto n_whole = [&] {
+    return std::ranges::count_if(files(), [](const auto& p) { return fs::file_size(p) > 100; });
+  };
+  EXPECT_TRUE(wait_until([&] { return n_whole() == 1; }));
+}
+
+TEST_F(DiskTierTest, AMissingFileEndsTheChain) {
+  restart();
+  const std::string text = complete(300).json["content"];
+  wait_for_files(4);
+  restart();
+  for (const fs::path& path : files()) fs::remove(path);  // as another process may do
+  const Answer answer = complete(300);
+  EXPECT_EQ(answer.json["content"], text);
+  EXPECT_EQ(n_cached(answer), 0);
+  EXPECT_EQ(n_damaged(), 0);
+}
+
+TEST_F(DiskTierTest, TheSizeHasABoundAndTheLeastRecentlyUsedGo) {
+  restart();
+  complete(130);
+  wait_for_files(2);
+  const uint64_t one = fs::file_size(files()[0]);
+  ApiSetup setup;
+  setup.options.storage.cache_bytes = 4 * one + one / 2;
+  restart(setup);
+  EXPECT_EQ(n_cached(complete(130)), 128);  // used now
+  for (const int first : {40, 80, 120}) {
+    complete(70, first);
+    complete(130);
+    EXPECT_TRUE(wait_until([&] { return n_cached(complete(70, first)) > 0 && files().size() <= 4; }));
+  }
+  EXPECT_TRUE(wait_until([&] { return metric("tessera_prefix_disk_evictions_total") >= 1; }));
+  EXPECT_LE(metric("tessera_prefix_disk_bytes"), static_cast<int64_t>(4 * one + one / 2));
+  restart(setup);
+  EXPECT_EQ(n_cached(complete(130)), 128);
+  EXPECT_EQ(n_cached(complete(70, 40)), 0);
+}
+
+TEST_F(DiskTierTest, AFullDiskCostsNoRequest) {
+  restart();
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Answer answer = complete(100);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(wait_until([&] { return metric("tessera_prefix_disk_errors_total") == 1; }));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(files().size(), 0u);
+  EXPECT_EQ(complete(100).json["content"], answer.json["content"]);
+}
+
+TEST_F(DiskTierTest, ClearingEmptiesMemoryAndDisk) {
+  restart();
+  complete(300);
+  wait_for_files(4);
+  const Answer cleared = post("/cache?action=clear", "");
+  EXPECT_EQ(cleared.status, 200);
+  EXPECT_EQ(cleared.json["n_files"], 4);
+  EXPECT_GE(cleared.json["n_blocks"], 4);
+  EXPECT_EQ(files().size(), 0u);
+  EXPECT_EQ(metric("tessera_prefix_disk_bytes"), 0);
+  EXPECT_EQ(n_cached(complete(300)), 0);
+  wait_for_files(4);
+  expect_refused(post("/cache?action=none", ""), 400, "want clear");
+}
+
+TEST_F(DiskTierTest, TwoServersShareADirectory) {
+  restart();
+  const auto first = std::move(server_);
+  restart();
+  const Answer here = complete(300);
+  wait_for_files(4);
+  std::swap(server_, const_cast<std::unique_ptr<server::Server>&>(first));
+  const Answer there = complete(300);  // it has not read the names again
+  EXPECT_EQ(there.json["content"], here.json["content"]);
+  EXPECT_EQ(complete(300).json["content"], here.json["content"]);
+  EXPECT_EQ(files().size(), 4u);
+}
+
+TEST_F(DiskTierTest, ModelsWithWindowsDoWithout) {
+  restart({.model = arch_model("gemma3-dense"), .n_cache_marks = 8});
+  EXPECT_EQ(complete(30).status, 200);
+  EXPECT_EQ(files().size(), 0u);
+}
+
+TEST_F(DiskTierTest, StaleTemporaryFilesGoAndForeignFilesStay) {
+  restart();
+  complete(100);
+  wait_for_files(1);
+  server_.reset();
+  const fs::path folder = files()[0].parent_path();
+  const fs::path stale = folder / ".tessera-1-0123456789abcdef", fresh = folder / ".tessera-2-0123456789abcdef";
+  const fs::path foreign = fs::path(directory_) / "notes.txt";
+  for (const fs::path& path : {stale, fresh, foreign}) std::ofstream(path) << "x";
+  fs::last_write_time(stale, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  restart();
+  EXPECT_FALSE(fs::exists(stale));
+  EXPECT_TRUE(fs::exists(fresh));
+  post("/cache?action=clear", "");
+  EXPECT_TRUE(fs::exists(foreign));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -190,6 +190,8 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
         return {};
       },
       "16G");
+  table.rare("--cache-share", "", "clients with different API keys share the prefix cache",
+             set_switch(server.api.shares_cache));
   table.rare("--slot-save-path", "DIR", "directory to which clients may save slots",
              set_string(server.storage.slot_directory));
   table.rare(

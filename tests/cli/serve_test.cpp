@@ -99,6 +99,9 @@ TEST(Serve, RefusesWhatItDoesNotOffer) {
   expect_refusal(run_program({"serve", "--models-dir", "/no/such/folder", "--port", "0"}), 1, "/no/such/folder");
   expect_refusal(run_program({"serve", "-m", story_model(), "--memory", "1M", "--port", "0"}), 1,
                  "--memory is 1048576");
+  expect_refusal(run_program({"serve", "--port", "0", "--cache-disk", "/no/such/directory"}), 1, "--cache-disk");
+  expect_refusal(run_program({"serve", "--port", "0", "--slot-save-path", "/no/such"}), 1, "--slot-save-path");
+  expect_refusal(run_program({"serve", "--cache-disk-size", "x"}), 2, "--cache-disk-size");
 }
 
 TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {

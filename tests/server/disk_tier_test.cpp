@@ -135,6 +135,27 @@ TEST_F(DiskTierTest, SaltsAndModelsAreKeptApart) {
   EXPECT_EQ(n_cached(post_json("/completion", other)), 0);
 }
 
+TEST_F(DiskTierTest, KeysAreKeptApartAlsoAfterARestart) {
+  ApiSetup setup;
+  setup.options.http.api_keys = {"one", "two"};
+  const auto n_cached_for = [&](const char* key) {
+    return n_cached(post("/completion", request(100).dump(), std::string("X-Api-Key: ") + key + "\r\n"));
+  };
+  restart(setup);
+  EXPECT_EQ(n_cached_for("one"), 0);
+  EXPECT_EQ(n_cached_for("two"), 0);
+  EXPECT_EQ(n_cached_for("one"), 99);
+  wait_for_files(2);
+  setup.options.http.api_keys = {"three", "two"};
+  restart(setup);
+  EXPECT_EQ(n_cached_for("three"), 0);
+  EXPECT_EQ(n_cached_for("two"), 64);
+  setup.options.api.shares_cache = true;
+  restart(setup);
+  EXPECT_EQ(n_cached_for("three"), 0);
+  EXPECT_EQ(n_cached_for("two"), 99);
+}
+
 TEST_F(DiskTierTest, RequestsThatDoNotUseTheCacheWriteNothing) {
   restart();
   ordered_json uncached = request(200);

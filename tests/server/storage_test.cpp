@@ -278,6 +278,10 @@ TEST_F(DiskStoreTest, TheLeastRecentlyUsedFilesGo) {
   EXPECT_EQ(store_->counters().n_bytes, 5000u);
   EXPECT_ERROR(store_->write(key(7), some_bytes(5000), time(1)), "limit 5000");
   EXPECT_EQ(store_->counters().n_bytes, 5000u);
+  open(3000);
+  ASSERT_OK(store_->write(key(7), payload_, time(107)));
+  for (const int32_t i : {1, 6, 7}) EXPECT_TRUE(store_->contains(key(i).digest)) << i;
+  EXPECT_EQ(store_->counters().n_bytes, 3000u);
 }
 
 TEST_F(DiskStoreTest, AFileOfTheWrongSizeIsRemoved) {

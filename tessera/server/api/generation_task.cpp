@@ -167,6 +167,7 @@ TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const Ge
   int64_t most_ms = context.options().request_ms;
   if (fields.timeout_ms > 0) most_ms = std::min<int64_t>(most_ms, fields.timeout_ms);
   return {.client = client.name,
+          .cache_owner = context.options().shares_cache ? std::string() : client.key_id,
           .priority = std::max(fields.priority, client.best_priority),
           .deadline = now + std::chrono::milliseconds(most_ms),
           .received = now,

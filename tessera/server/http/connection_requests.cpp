@@ -95,6 +95,7 @@ std::optional<Connection::Refusal> Connection::check_access(const Route* route) 
     request.client.name = owner->name;
     request.client.best_priority = owner->best_priority;
     request.client.has_key = true;
+    request.client.key_id = owner->id;
     return std::nullopt;
   }
   const bool is_open = request.method == "OPTIONS" || (route != nullptr && route->access == Access::open);

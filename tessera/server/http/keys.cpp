@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "tessera/server/http/head.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kMostUrgent = -10, kLeastUrgent = 10;
 constexpr size_t kMaxOwnerBytes = 64;
+constexpr size_t kIdBytes = 16;
 
 KeyDigest digest_of(std::string_view key) {
   KeyDigest digest{};
@@ -112,7 +114,10 @@ Result<> KeyRing::add(std::string_view key, KeyOwner owner) {
     return fail(ErrorCode::invalid_argument, "key: want visible ASCII characters");
   if (find(key) != nullptr) return fail(ErrorCode::invalid_argument, "key: was given before");
   if (owner.name.empty()) owner.name = fmt::format("key-{}", entries_.size() + 1);
-  entries_.push_back({digest_of(key), std::move(owner)});
+  const KeyDigest digest = digest_of(key);
+  owner.id.clear();
+  for (size_t i = 0; i < kIdBytes; ++i) fmt::format_to(std::back_inserter(owner.id), "{:02x}", digest[i]);
+  entries_.push_back({digest, std::move(owner)});
   return {};
 }
 

@@ -22,6 +22,7 @@ using KeyDigest = std::array<unsigned char, 32>;  // SHA-256
 struct KeyOwner {
   std::string name{};
   int best_priority = -10;
+  std::string id{};  // a part of the key's digest: the same after a restart
 };
 
 class KeyRing {

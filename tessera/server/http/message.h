@@ -21,6 +21,7 @@ struct Client {
   int best_priority = 0;        // the most urgent priority that it may ask for, -10 to 10
   bool has_key = false;         // it sent a valid API key
   bool is_on_loopback = false;  // it is on this machine
+  std::string key_id{};         // of its key: the same after a restart, and not the key
 };
 
 /// Counts and times of the texts that answered a request, for the access log. Times: below 0 for none.

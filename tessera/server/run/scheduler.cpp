@@ -76,6 +76,8 @@ void Scheduler::stop() {
 // --- from other threads
 
 std::expected<std::shared_ptr<Task>, Refusal> Scheduler::submit(TaskSpec spec) {
+  if (!spec.cache_owner.empty())
+    for (SequenceSpec& sequence : spec.sequences) sequence.cache_salt = spec.cache_owner + ":" + sequence.cache_salt;
   auto task = std::make_shared<Task>(++n_ids_, std::move(spec));
   n_tasks_.fetch_add(1, std::memory_order_acq_rel);
   if (auto refusal = mailbox_.submit(task)) {

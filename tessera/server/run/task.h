@@ -124,7 +124,8 @@ class TaskSink {
 
 struct TaskSpec {
   std::string client;
-  int priority = 0;  // -10 (first) to 10
+  std::string cache_owner{};  // tasks of other owners share no cached tokens; empty: with all without an owner
+  int priority = 0;           // -10 (first) to 10
   std::optional<Clock::time_point> deadline{};
   Clock::time_point received{};
   std::vector<SequenceSpec> sequences;

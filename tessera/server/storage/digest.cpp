@@ -1,5 +1,6 @@
 #include "tessera/server/storage/digest.h"
 
+#include <gnu/libc-version.h>
 #include <openssl/evp.h>
 
 #include <bit>
@@ -50,11 +51,13 @@ std::string hex_text(std::span<const std::byte> bytes) {
   return text;
 }
 
-// The layers of a model may be on several devices, each with bits of its own.
+// The layers of a model may be on several devices, each with bits of its own. Sines and exponentials are the C
+// library's.
 Digest session_digest(const Session& session) {
   const Engine& engine = session.engine();
   Sha256 sha;
-  sha.add_text("tessera session 1").add(uint64_t{kNumericsRevision}).add(engine.fingerprint());
+  sha.add_text("tessera session 1").add(uint64_t{kNumericsRevision}).add_text(::gnu_get_libc_version());
+  sha.add(engine.fingerprint());
   sha.add(static_cast<uint64_t>(session.options().type_k)).add(static_cast<uint64_t>(session.options().type_v));
   sha.add(static_cast<uint64_t>(session.options().activations)).add(static_cast<uint64_t>(kKvBlockTokens));
   const ModelPlacement& placement = engine.placement();

@@ -1,0 +1,40 @@
+// The bits of logits, so that kNumericsRevision grows with every change of them: the disk tier of the prefix cache and
+// saved slots would otherwise mix keys and values of two programs.
+#include "tessera/engine/numerics.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/hash.h"
+#include "tessera/isa/sets.h"
+#include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+struct Expected {
+  std::string_view isa;
+  uint64_t hash;
+};
+
+// Of the story model at revision 1, with the functions of glibc 2.36.
+constexpr Expected kExpected[] = {
+    {"scalar", 2848745125141837966}, {"avx2", 16085305644683350309u}, {"avx512", 16085305644683350309u}};
+
+TEST(Numerics, ARevisionHasTheSameBits) {
+  ASSERT_EQ(kNumericsRevision, 1u) << "a new revision: write its hashes above";
+  const std::vector<std::string> usable = isa::usable_isas();
+  for (const auto& [isa, hash] : kExpected) {
+    if (std::ranges::find(usable, isa) == usable.end()) continue;
+    ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(story_model(), {}, std::string(isa)));
+    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 256, .n_outputs = 150}));
+    ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, token_ids(*engine, 150)));
+    EXPECT_EQ(Hash64().add(std::as_bytes(std::span(logits))).value(), hash)
+        << isa << ": the bits have changed: increase kNumericsRevision (tessera/engine/numerics.h)";
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -8,7 +8,7 @@ namespace tessera::server {
 
 namespace {
 
-constexpr auto kPing = std::chrono::seconds(15);
+constexpr auto kPingPause = std::chrono::seconds(15);
 constexpr size_t kMostUnsent = size_t{256} << 10;  // of a client that does not read
 
 }  // namespace
@@ -37,7 +37,7 @@ class ModelEvents::Stream final : public LiveStream {
 
   bool ping(std::chrono::steady_clock::time_point now) override {
     if (has_ended_) return false;
-    if (now - last_ping_ < kPing) return !exchange_->is_gone();
+    if (now - last_ping_ < kPingPause) return !exchange_->is_gone();
     last_ping_ = now;
     return write(":\n\n");
   }

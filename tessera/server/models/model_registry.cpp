@@ -147,15 +147,30 @@ FieldResult<ModelRegistry::EntryRef> ModelRegistry::require(std::string_view nam
 
 // --- leases
 
-ModelRegistry::Lease ModelRegistry::lease(const EntryRef& entry, bool is_use) {
+// A use of a model. It ends with the last copy of a lease.
+struct ModelRegistry::Use {
+  ModelRegistry& registry;
+  EntryRef entry;
+  bool is_request = false;
+  bool is_counted = false;
+
+  ~Use() {
+    if (is_counted) registry.release(*entry, is_request);
+  }
+};
+
+// Counts only what cannot fail any more: the end of a use takes the mutex.
+ModelRegistry::Lease ModelRegistry::lease(const EntryRef& entry, bool is_request) {
+  const auto use = std::make_shared<Use>(*this, entry, is_request);
   ++entry->n_users;
-  return {entry->model.get(), [this, entry, is_use](ServedModel*) { release(*entry, is_use); }};
+  use->is_counted = true;
+  return {use, entry->model.get()};
 }
 
-void ModelRegistry::release(Entry& entry, bool is_use) {
+void ModelRegistry::release(Entry& entry, bool is_request) {
   const std::lock_guard lock(mutex_);
   --entry.n_users;
-  if (is_use) entry.last_use = Clock::now();
+  if (is_request) entry.last_use = Clock::now();
   if (entry.n_users == 0) changed_.notify_all();
 }
 
@@ -261,6 +276,7 @@ ModelView ModelRegistry::view(const EntryRef& entry, bool has_lease) {
 std::vector<ModelView> ModelRegistry::views() {
   std::vector<ModelView> all;
   const std::lock_guard lock(mutex_);
+  all.reserve(entries_.size());  // the end of a lease takes the mutex, so nothing may fail after it was made
   for (const EntryRef& entry : entries_) all.push_back(view(entry, true));
   return all;
 }
@@ -301,13 +317,15 @@ ModelRegistry::EntryRef ModelRegistry::next_to_unload() const {
 }
 
 void ModelRegistry::load_next(const EntryRef& entry) {
+  bool must_unload = false;
   {
     std::unique_lock lock(mutex_);
     // A model that is being unloaded is loaded again when its last user has left.
     changed_.wait(lock, [&] { return is_stopping_ || entry->state != ModelState::unloading || entry->n_users == 0; });
     if (is_stopping_) return;
+    must_unload = entry->state == ModelState::unloading;
   }
-  if (entry->state == ModelState::unloading) unload_now(entry);
+  if (must_unload) unload_now(entry);
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(entry->waiters, [](const Waiter& waiter) { return waiter.is_gone(); });
@@ -421,7 +439,6 @@ void ModelRegistry::unload_now(const EntryRef& entry) {
 
 void ModelRegistry::answer_waiters(const EntryRef& entry, const Result<>& loaded) {
   std::vector<Waiter> waiters;
-  std::vector<Lease> leases;
   {
     const std::lock_guard lock(mutex_);
     waiters = std::exchange(entry->waiters, {});
@@ -429,15 +446,19 @@ void ModelRegistry::answer_waiters(const EntryRef& entry, const Result<>& loaded
       entry->state = ModelState::unloaded;
       entry->failure = loaded.error().message();
     }
-    for (size_t i = 0; loaded && i < waiters.size(); ++i) leases.push_back(lease(entry, true));
   }
-  for (size_t i = 0; i < waiters.size(); ++i) {
-    if (loaded) {
-      waiters[i].ready(std::move(leases[i]));
-    } else {
-      waiters[i].ready(std::unexpected(load_error(entry->facts.name, loaded.error())));
+  for (const Waiter& waiter : waiters) {
+    try {
+      waiter.ready(loaded ? lease_now(entry) : std::unexpected(load_error(entry->facts.name, loaded.error())));
+    } catch (const std::bad_alloc&) {
+      waiter.ready(std::unexpected(load_error(entry->facts.name, {ErrorCode::out_of_memory, "out of memory"})));
     }
   }
+}
+
+FieldResult<ModelRegistry::Lease> ModelRegistry::lease_now(const EntryRef& entry) {
+  const std::lock_guard lock(mutex_);
+  return lease(entry, true);
 }
 
 // --- time and the end

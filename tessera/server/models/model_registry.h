@@ -154,11 +154,12 @@ class ModelRegistry {
     std::vector<Waiter> waiters{};
   };
   using EntryRef = std::shared_ptr<Entry>;
+  struct Use;
 
   // With the mutex held.
   EntryRef find(std::string_view name) const;
   FieldResult<EntryRef> require(std::string_view name) const;
-  Lease lease(const EntryRef& entry, bool is_use);
+  Lease lease(const EntryRef& entry, bool is_request);
   std::optional<Clock::time_point> expiry(const Entry& entry) const;
   ModelView view(const EntryRef& entry, bool has_lease);
   size_t n_waiting() const;
@@ -175,9 +176,10 @@ class ModelRegistry {
   Result<> make_room(const Entry& entry, uint64_t n_bytes);
   void unload_now(const EntryRef& entry);
   void answer_waiters(const EntryRef& entry, const Result<>& loaded);
+  FieldResult<Lease> lease_now(const EntryRef& entry);
 
   void tell(const EntryRef& entry);
-  void release(Entry& entry, bool is_use);
+  void release(Entry& entry, bool is_request);
 
   PostToIo post_to_io_;
   std::shared_ptr<Storage> storage_;

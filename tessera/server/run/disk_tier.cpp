@@ -58,7 +58,8 @@ std::vector<BlockKey> DiskTier::missing_keys(const Slot& slot) const {
 
 bool DiskTier::begin_restore(Slot& slot, bool always) {
   const Sequence& sequence = *slot.sequence;
-  if (!sequence.shares_cache() || sequence.spec().slot >= 0) return false;  // a request for a slot uses what the slot holds
+  if (!sequence.shares_cache() || sequence.spec().slot >= 0)
+    return false;  // a request for a slot uses what the slot holds
   Restore restore{.id = ++n_restores_, .keys = missing_keys(slot)};
   if (restore.keys.empty()) return false;
   const int64_t n_before = slot.n_computed / kKvBlockTokens * kKvBlockTokens;

@@ -48,8 +48,7 @@ size_t Slots::n_busy() const {
 
 bool Slots::has_room(const Sequence& sequence) const {
   PrefixMatch match;
-  if (sequence.shares_cache())
-    match = cache_->match(root(0, sequence.spec().cache_salt), sequence.reusable_tokens());
+  if (sequence.shares_cache()) match = cache_->match(root(0, sequence.spec().cache_salt), sequence.reusable_tokens());
   const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
   int64_t n_promised = 0;
   for (const Slot& slot : slots_)

@@ -44,6 +44,7 @@ commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
 [ "$(wc -l <<<"$commands")" -gt 15 ] || fail "commands: only '$commands'"
 {
   echo bin/tessera
+  echo bin/tessera-serve
   echo include/tessera/backend_plugin.h
   echo share/bash-completion/completions/tessera
   echo share/fish/vendor_completions.d/tessera.fish

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "tests/server/scheduler_support.h"
@@ -33,6 +34,12 @@ TEST_F(Scheduling, OneSequenceGetsTheTokensOfTheGenerator) {
     EXPECT_EQ(ended[0].end->n_prompt, 20);
   }
   EXPECT_EQ(metrics_->generated_tokens, 60u);
+}
+
+// TESSERA_TEST_SCHEDULES=500 in the environment runs so many for each model.
+int schedules_to_run(int all, int few) {
+  const char* given = std::getenv("TESSERA_TEST_SCHEDULES");
+  return given != nullptr ? std::atoi(given) : all_or_few(all, few);
 }
 
 // Arrivals, lengths, seeds, priorities and cancellations at random, on a pool that is too small for all.
@@ -75,10 +82,10 @@ void Scheduling::run_schedules(const std::string& model, int n_schedules) {
   }
 }
 
-TEST_F(Scheduling, TokensAreTheSameInAnyCompany) { run_schedules("", all_or_few(60, 6)); }
+TEST_F(Scheduling, TokensAreTheSameInAnyCompany) { run_schedules("", schedules_to_run(60, 6)); }
 
 TEST_F(Scheduling, TokensAreTheSameInAnyCompanyWithWindowsAndStates) {
-  for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense"}) run_schedules(model, all_or_few(20, 3));
+  for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense"}) run_schedules(model, schedules_to_run(20, 3));
 }
 
 // A window's blocks are few. They must be enough for prompts of many micro-batches.

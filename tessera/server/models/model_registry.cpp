@@ -44,7 +44,13 @@ FieldError model_not_found(std::string_view name) {
           .param = "model"};
 }
 
-ModelRegistry::~ModelRegistry() { stop(); }
+// Threads that write files may hold exchanges, and so leases, a moment longer than their requests.
+ModelRegistry::~ModelRegistry() {
+  stop();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return std::ranges::all_of(entries_, [](const auto& e) { return e->n_users == 0; }); });
+  for (const EntryRef& entry : entries_) entry->model.reset();
+}
 
 // --- the start
 

@@ -84,7 +84,7 @@ class ModelRegistry {
   /// `storage` is that of all models; null: they keep no files.
   explicit ModelRegistry(PostToIo post_to_io, std::shared_ptr<Storage> storage = nullptr)
       : post_to_io_(std::move(post_to_io)), storage_(std::move(storage)) {}
-  /// All leases must have ended.
+  /// Waits for the ends of all leases.
   ~ModelRegistry();
 
   /// Serves one model that stays. Errors: those of ServedModel::create().

@@ -14,15 +14,6 @@ namespace tessera::cli {
 
 namespace {
 
-// Long flags may be written with underscores.
-const Flag* find_flag(const FlagTable& table, std::string_view given) {
-  std::string name(given);
-  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
-  for (const Flag& flag : table.flags)
-    if (flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end()) return &flag;
-  return nullptr;
-}
-
 std::unexpected<Error> unknown_flag(const FlagTable& table, std::string_view name) {
   std::vector<std::string_view> known;
   for (const Flag& flag : table.flags) {
@@ -67,6 +58,14 @@ bool looks_like_flag(std::string_view arg) {
 }
 
 }  // namespace
+
+const Flag* find_flag(const FlagTable& table, std::string_view given) {
+  std::string name(given);
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+  for (const Flag& flag : table.flags)
+    if (flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end()) return &flag;
+  return nullptr;
+}
 
 void FlagTable::add(Shown shown, std::string_view names, std::string value, std::string help, Setter setter,
                     std::optional<std::string> default_text) {
@@ -135,8 +134,8 @@ Result<bool> parse_switch(std::string_view text) {
   return fail(ErrorCode::invalid_argument, "'{}' is none of on and off", text);
 }
 
-std::string environment_name(std::string_view flag) {
-  std::string name = "TESSERA_";
+std::string environment_name(std::string_view flag, std::string_view prefix) {
+  std::string name(prefix);
   for (const char c : flag.substr(flag.find_first_not_of('-')))
     name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return name;

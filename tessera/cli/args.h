@@ -81,8 +81,11 @@ Result<> parse(const FlagTable& table, std::span<const std::string_view> args);
 /// 0, false, off, disabled. Errors: invalid_argument.
 Result<bool> parse_switch(std::string_view text);
 
-/// Returns "TESSERA_CTX_SIZE" for "--ctx-size".
-std::string environment_name(std::string_view flag);
+/// Returns "TESSERA_CTX_SIZE" for "--ctx-size" and the prefix "TESSERA_".
+std::string environment_name(std::string_view flag, std::string_view prefix = "TESSERA_");
+
+/// Returns the flag with this name or alias, or null. Long names may have underscores.
+const Flag* find_flag(const FlagTable& table, std::string_view name);
 
 /// Returns the nearest of the known names, or "" if none is near.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);

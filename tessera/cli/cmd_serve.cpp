@@ -80,8 +80,7 @@ class ServeCommand final : public Command {
     }));
     bar.reset();
     if (!args_.has_many_models() || process.quiet) return {};
-    TESSERA_ASSIGN(const std::vector<server::CatalogEntry> entries, models.list());
-    log(fmt::format("{} models; each is loaded when a request asks for it", entries.size()));
+    log(fmt::format("{} models; each is loaded when a request asks for it", models.n_listed()));
     return {};
   }
 

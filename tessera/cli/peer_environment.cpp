@@ -23,12 +23,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
 
 constexpr std::string_view kNo = "--no-";
 
-std::string peer_name(std::string_view flag) {
-  std::string name = "LLAMA_ARG_";
-  for (const char c : flag.substr(flag.find_first_not_of('-')))
-    name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return name;
-}
+std::string peer_name(std::string_view flag) { return environment_name(flag, "LLAMA_ARG_"); }
 
 }  // namespace
 

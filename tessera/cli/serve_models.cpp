@@ -22,11 +22,8 @@ const Flag* flag_of_key(const FlagTable& table, std::string key) {
     key.erase(0, kPeerPrefix.size());
     std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   }
-  std::ranges::replace(key, '_', '-');
-  for (const std::string& name : {"--" + key, "-" + key})
-    for (const Flag& flag : table.flags)
-      if (flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end()) return &flag;
-  return nullptr;
+  const Flag* flag = find_flag(table, "--" + key);
+  return flag != nullptr ? flag : find_flag(table, "-" + key);
 }
 
 Result<> apply_setting(const FlagTable& table, const server::PresetSetting& setting) {
@@ -95,6 +92,7 @@ Result<std::vector<server::CatalogEntry>> ServeModels::list() {
   if (args_.has_many_models()) {
     TESSERA_ASSIGN(auto entries, server::read_catalog(args_.catalog));
     for (const server::CatalogEntry& entry : entries) TESSERA_TRY(args_of(entry));
+    n_listed_ = entries.size();
     return entries;
   }
   const std::string& path = args_.model.options.path;

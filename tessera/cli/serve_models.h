@@ -2,6 +2,7 @@
 // with the flags of the command line and of the presets.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ class ServeModels final : public server::ModelSource {
   server::RegistryOptions registry_options() const;
 
   Result<std::vector<server::CatalogEntry>> list() override;
+  /// The number of models that list() found last, of several.
+  size_t n_listed() const { return n_listed_; }
   Result<server::PlannedModel> plan(const server::CatalogEntry& entry) override;
 
  private:
@@ -45,6 +48,7 @@ class ServeModels final : public server::ModelSource {
   const std::vector<GivenFlag> given_;
   const Context& process_;
   std::shared_ptr<Registry> registry_;
+  std::atomic<size_t> n_listed_{0};
   std::optional<server::PlannedModel> first_;  // of open_first(), until plan() takes it
 };
 

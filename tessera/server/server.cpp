@@ -36,7 +36,6 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   if (!storage.slot_directory.empty() || !storage.cache_directory.empty()) {
     TESSERA_ASSIGN(server->storage_, Storage::open(storage));
   }
-  options.api.has_slot_files = !storage.slot_directory.empty();
   server->models_ = std::make_unique<ModelRegistry>(
       [self = server.get()](size_t io_thread, std::function<void()> task) {
         self->http_->post(io_thread, std::move(task));

@@ -14,14 +14,14 @@ namespace {
 
 using namespace testing;
 
-// The port in "listening on http://127.0.0.1:PORT".
-std::string wait_for_address(const Child& server) {
+// The address in a line such as "listening on http://127.0.0.1:PORT", after `begin` in the log.
+std::string wait_for_address(const Child& server, std::string_view begin = "\nlistening on ") {
   for (int i = 0; i < 12000; ++i) {
     const std::string log = server.err_so_far();
-    const size_t line = log.find("\nlistening on ");
+    const size_t line = log.find(begin);
     if (line != std::string::npos && log.find('\n', line + 1) != std::string::npos) {
-      const size_t begin = line + std::string_view("\nlistening on ").size();
-      return log.substr(begin, log.find('\n', begin) - begin);
+      const size_t address = line + begin.size();
+      return log.substr(address, log.find('\n', address) - address);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -134,8 +134,7 @@ TEST(Serve, TheLogHasTheFormThatFlagsGive) {
   std::filesystem::remove(path);
   Child server({"serve", "--port", "0", "-c", "256", "-np", "1", "-t", "1", "--cache-ram", "0", "--log-file", path,
                 "--log-prefix", "--perf"});
-  for (int i = 0; i < 12000 && server.err_so_far().find("I listening on") == std::string::npos; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(wait_for_address(server, "\nI listening on ").starts_with("http://127.0.0.1:"));
   server.send(SIGTERM);
   const ProgramOutput output = server.wait();
   EXPECT_EQ(output.status, 0);

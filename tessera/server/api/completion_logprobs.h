@@ -16,7 +16,7 @@ namespace tessera::server {
 /// A prompt as an answer shows it.
 struct PromptText {
   std::vector<int32_t> tokens{};
-  std::vector<size_t> offsets{};  // of each token's text in the whole one, in code points
+  std::vector<size_t> offsets{};  // where the text of each token begins, in code points
   std::string text{};
   size_t n_code_points = 0;  // of the text
 };

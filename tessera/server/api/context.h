@@ -31,7 +31,6 @@ struct ApiOptions {
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
   bool notes_requests = false;   // for the access log
   bool shifts_context = false;   // a full context forgets tokens instead of ending the answer
-  bool has_slot_files = false;   // clients may save and restore slots
   bool shares_cache = false;     // clients with different keys share cached tokens
   bool renders_special = false;  // special tokens are part of answers
   std::string build_info{};      // "b1-commit"

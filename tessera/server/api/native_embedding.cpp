@@ -37,7 +37,7 @@ FieldResult<> start_native_embedding(ApiContext& context, ServedModel& model,
   if (!body) return forward_error(body);
   TESSERA_READ(require_embeddings(model));
   constexpr std::string_view kOwn[] = {"content", "input", "encoding_format", "embd_normalize"};
-  auto read = read_generation_fields(*body, context.options().defaults,
+  auto read = read_generation_fields(*body, context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);

@@ -86,7 +86,7 @@ FieldResult<> compute_vectors(ApiContext& context, ServedModel& model, const std
   TESSERA_READ(require_embeddings(model));
   if (model.embedder()->use().pooling == nn::Pooling::none)
     return std::unexpected(FieldError{.message = "the server computes a vector per token: --pooling none"});
-  EmbeddingCall embedding{.fields = context.options().defaults};
+  EmbeddingCall embedding{.fields = context.defaults_of(model)};
   auto texts = tokenize_embed_texts(model, call, path);
   if (!texts) return forward_error(texts);
   if (texts->empty()) {

@@ -39,7 +39,7 @@ FieldResult<> start_openai_embedding(ApiContext& context, ServedModel& model,
         .message =
             "The pooling 'none' has no vector for a text: use POST /embedding, or start with another --pooling"});
   constexpr std::string_view kOwn[] = {"input", "encoding_format", "dimensions", "embd_normalize", "user"};
-  auto read = read_generation_fields(*body, context.options().defaults,
+  auto read = read_generation_fields(*body, context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);

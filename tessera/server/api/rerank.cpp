@@ -78,7 +78,7 @@ FieldResult<> start_rerank(ApiContext& context, ServedModel& model, const std::s
   if (!body) return forward_error(body);
   TESSERA_READ(require_scores(model));
   constexpr std::string_view kOwn[] = {"query", "documents", "texts", "top_n", "return_text"};
-  auto read = read_generation_fields(*body, context.options().defaults,
+  auto read = read_generation_fields(*body, context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
   auto reader = FieldReader::create(*body);

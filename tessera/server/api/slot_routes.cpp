@@ -124,7 +124,7 @@ FieldResult<> answer_slot_action(const ApiContext& context, ServedModel& model,
   if (!slot) return std::unexpected(slot.error());
   const auto action = exchange->request().query_value("action").value_or("");
   if (action == "save" || action == "restore") {
-    if (!context.options().has_slot_files)
+    if (context.storage() == nullptr || context.storage()->slots() == nullptr)
       return std::unexpected(not_supported_error("slots action", "--slot-save-path"));
     const auto file = read_file_name(*exchange);
     if (!file) return std::unexpected(file.error());

@@ -1,5 +1,5 @@
 // Commands of the scheduler for slots and for the cache: erasing a slot, saving it to a file, restoring it from one,
-// emptying the cache. A slot's state is read and written between two steps; files are the disk thread's.
+// emptying the cache. A slot's state is read and written between two steps. The disk thread reads and writes the files.
 #include <array>
 #include <new>
 #include <utility>

@@ -69,11 +69,7 @@ class PlanCommand final : public Command {
     table.common("--serve", "", "plan a server with its default slots and prefix cache", set_switch(plans_server_));
     FlagTable serve;
     serve_.add_to(serve);
-    const auto is_known = [&](const std::string& name) {
-      return std::ranges::any_of(table.flags, [&](const Flag& flag) {
-        return flag.name == name || std::ranges::find(flag.aliases, name) != flag.aliases.end();
-      });
-    };
+    const auto is_known = [&](const std::string& name) { return find_flag(table, name) != nullptr; };
     for (Flag& flag : serve.flags) {
       if (is_known(flag.name) || std::ranges::any_of(flag.aliases, is_known)) continue;
       flag.shown = Shown::with_all;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/memory_reserve.h"
 #include "tessera/cli/peer_environment.h"
 #include "tessera/cli/serve_models.h"
 
@@ -51,6 +52,8 @@ class ServeCommand final : public Command {
     for (const std::string& name : args_.ignored)
       if (!process.quiet) log(fmt::format("warning: {} has no effect", name));
     args_.server.api.build_info = build_info();
+    install_memory_reserve();
+    args_.server.api.is_short_of_memory = is_memory_reserve_used;
     TESSERA_ASSIGN(const auto models, ServeModels::create(args_, given_, process));
     TESSERA_TRY(models->open_first());
     TESSERA_ASSIGN(auto server, server::Server::start(args_.server));
@@ -88,6 +91,7 @@ class ServeCommand final : public Command {
     auto last_tick = Clock::now();
     while (!process.interrupt.cancelled()) {
       std::this_thread::sleep_for(kPoll);
+      refill_memory_reserve();
       if (Clock::now() - last_tick >= kTick) {
         last_tick = Clock::now();
         server.tick();

@@ -58,6 +58,12 @@ class Child {
   /// All that it has written to its standard error.
   std::string err_so_far() const { return read_all(err_path_); }
 
+  /// Whether it has not ended yet.
+  bool is_running() const {
+    siginfo_t ended{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+  }
+
   void send(int signal) const { ::kill(pid_, signal); }
 
   ProgramOutput wait() {

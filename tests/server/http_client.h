@@ -182,8 +182,10 @@ inline std::string HttpClient::tls_version() const { return tls_ != nullptr ? SS
 
 inline bool HttpClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
+    errno = 0;
     const ssize_t n = tls_ != nullptr ? SSL_write(tls_, bytes.data(), static_cast<int>(bytes.size()))
                                       : ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -204,7 +206,11 @@ inline bool HttpClient::post(std::string_view path, std::string_view body, std::
 inline bool HttpClient::fill() {
   if (is_at_end_) return false;
   char bytes[1 << 14];
-  const ssize_t n = tls_ != nullptr ? SSL_read(tls_, bytes, sizeof bytes) : ::recv(descriptor_, bytes, sizeof bytes, 0);
+  ssize_t n;
+  do {  // a timer of the process, such as libFuzzer's, may interrupt it
+    errno = 0;
+    n = tls_ != nullptr ? SSL_read(tls_, bytes, sizeof bytes) : ::recv(descriptor_, bytes, sizeof bytes, 0);
+  } while (n < 0 && errno == EINTR);
   if (n <= 0) {
     is_at_end_ = true;
     return false;

@@ -11,25 +11,41 @@ namespace tessera::server {
 
 namespace {
 
-// Runs a part on the present thread, a worker.
-void run_part(const FreePart& part, const std::shared_ptr<Exchange>& exchange) {
+constexpr std::string_view kOutOfMemory = "The server is out of memory";
+
+FieldError unavailable(std::string_view reason) {
+  return {.status = 503, .type = "unavailable_error", .message = std::string(reason), .retry_after_s = 1};
+}
+
+// Runs a part on the present thread, a worker. Nothing is thrown.
+template <class Part>
+void run_part(const Part& part, const std::shared_ptr<Exchange>& exchange) {
   try {
-    if (auto done = part(exchange); !done) answer_error(*exchange, done.error());
-  } catch (const std::bad_alloc&) {
-    answer_error(
-        *exchange,
-        {.status = 503, .type = "unavailable_error", .message = "The server is out of memory", .retry_after_s = 1});
+    try {
+      if (auto done = part(exchange); !done) answer_error(*exchange, done.error());
+    } catch (const std::bad_alloc&) {
+      answer_error(*exchange, unavailable(kOutOfMemory));
+    }
+  } catch (const std::bad_alloc&) {  // no memory for the error either
+    exchange->abort();
   }
 }
 
-// Answers 503 while the server starts or ends. Returns whether it did.
+// Answers 503 while the server starts, ends or has no memory. Returns whether it did.
 bool refuses_now(ApiContext& context, Exchange& exchange) {
   const bool is_ready = context.models().is_ready();
-  if (is_ready && !context.is_draining()) return false;
-  answer_error(exchange, {.status = 503,
-                          .type = "unavailable_error",
-                          .message = is_ready ? "The server is shutting down" : "Loading model",
-                          .retry_after_s = 1});
+  const auto is_short_of_memory = context.options().is_short_of_memory;
+  std::string_view reason;
+  if (!is_ready) {
+    reason = "Loading model";
+  } else if (context.is_draining()) {
+    reason = "The server is shutting down";
+  } else if (is_short_of_memory != nullptr && is_short_of_memory()) {
+    reason = kOutOfMemory;
+  } else {
+    return false;
+  }
+  answer_error(exchange, unavailable(reason));
   return true;
 }
 

@@ -29,11 +29,12 @@ struct ApiOptions {
   int64_t request_ms = 3'600'000;                   // for a request in all
   size_t stored_response_bytes = size_t{64} << 20;  // of answers that clients may go on from; 0: none
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
-  bool notes_requests = false;   // for the access log
-  bool shifts_context = false;   // a full context forgets tokens instead of ending the answer
-  bool shares_cache = false;     // clients with different keys share cached tokens
-  bool renders_special = false;  // special tokens are part of answers
-  std::string build_info{};      // "b1-commit"
+  bool notes_requests = false;             // for the access log
+  bool shifts_context = false;             // a full context forgets tokens instead of ending the answer
+  bool shares_cache = false;               // clients with different keys share cached tokens
+  bool renders_special = false;            // special tokens are part of answers
+  std::string build_info{};                // "b1-commit"
+  bool (*is_short_of_memory)() = nullptr;  // while it returns true, requests get 503; null: never
 };
 
 class ApiContext {

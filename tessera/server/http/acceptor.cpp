@@ -57,8 +57,9 @@ struct Acceptor::Watch final : IoHandler {
     if (descriptor != nullptr) acceptor->accept_from(index);
   }
   void wait(const std::shared_ptr<Watch>& self) {
-    if (descriptor == nullptr || std::exchange(is_waiting, true)) return;
+    if (descriptor == nullptr || is_waiting) return;
     descriptor->wait(IoEvent::readable, self);
+    is_waiting = true;
   }
 };
 
@@ -98,10 +99,10 @@ void Acceptor::accept_from(size_t listener) {
   try {
     for (int i = 0; i < kMaxAccepts; ++i)
       if (!accept_one(listener)) break;
+    if (!is_paused_) watches_[listener]->wait(watches_[listener]);
   } catch (const std::exception&) {
     pause();  // no memory
   }
-  if (!is_paused_) watches_[listener]->wait(watches_[listener]);
 }
 
 // False: nothing more to accept at present.
@@ -163,15 +164,24 @@ void Acceptor::hand_over(int descriptor, Peer peer, bool is_refused) {
 
 void Acceptor::pause() {
   is_paused_ = true;
-  for (IoThread* thread : shared_->threads)
-    for (int i = 0; i < kPauseEvictions; ++i) thread->evict_idle();
   shared_->threads.front()->ensure_tick();
+  try {
+    for (IoThread* thread : shared_->threads)
+      for (int i = 0; i < kPauseEvictions; ++i) thread->evict_idle();
+  } catch (const std::exception&) {
+    // The pause itself may help.
+  }
 }
 
 bool Acceptor::tick() {
-  if (!std::exchange(is_paused_, false)) return false;
-  for (const auto& watch : watches_) watch->wait(watch);
-  return false;
+  if (!is_paused_) return false;
+  try {
+    for (const auto& watch : watches_) watch->wait(watch);
+    is_paused_ = false;
+  } catch (const std::exception&) {
+    // Without memory the pause goes on.
+  }
+  return is_paused_;
 }
 
 }  // namespace tessera::server

@@ -77,13 +77,15 @@ void Connection::on_event(IoEvent event) {
 }
 
 void Connection::wait_readable() {
-  if (std::exchange(waits_readable_, true)) return;
+  if (waits_readable_) return;
   descriptor_->wait(IoEvent::readable, shared_from_this());
+  waits_readable_ = true;
 }
 
 void Connection::wait_writable() {
-  if (std::exchange(waits_writable_, true)) return;
+  if (waits_writable_) return;
   descriptor_->wait(IoEvent::writable, shared_from_this());
+  waits_writable_ = true;
 }
 
 void Connection::advance_handshake() {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "tessera/server/http/connection.h"
+#include "tessera/server/memory_patience.h"
 
 namespace tessera::server {
 namespace {
@@ -69,6 +70,7 @@ Result<> IoThread::start() {
 }
 
 void IoThread::run() {
+  serves_all_requests = true;
   block_all_signals();
   pthread_setname_np(pthread_self(), "tessera-http");
   reactor_->run();
@@ -131,27 +133,34 @@ void IoThread::uncount(bool is_counted) {
 }
 
 void IoThread::adopt(int descriptor, Peer peer, bool is_refused) {
-  if (is_stopping_) {
-    ::close(descriptor);
-    return uncount(!is_refused);
-  }
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails for Unix sockets
-  auto watched = reactor_->watch(descriptor);
-  if (!watched) return uncount(!is_refused);
-  std::unique_ptr<TlsSession> session;
-  if (auto context = shared_->current_tls()) {
-    auto made = TlsSession::create(std::move(context), descriptor);
-    if (!made) return uncount(!is_refused);
-    session = std::move(*made);
+  std::shared_ptr<Connection> connection;
+  try {
+    connection = make_connection(descriptor, std::move(peer), is_refused);
+    if (connection) enter(*connection, Phase::head);
+  } catch (const std::exception&) {  // no memory
+    connection = nullptr;
   }
-  const auto connection = std::make_shared<Connection>(*this, shared_, std::move(*watched), std::move(session),
-                                                       std::move(peer), !is_refused);
-  enter(*connection, Phase::head);
+  if (!connection) return uncount(!is_refused);
   ensure_tick();
   if (is_refused) return connection->start_refusal();
   connection->start();
   limit_heads();
+}
+
+// Null: it cannot be had. The descriptor is closed then, also if an exception is thrown.
+std::shared_ptr<Connection> IoThread::make_connection(int descriptor, Peer peer, bool is_refused) {
+  auto watched = reactor_->watch(descriptor);
+  if (!watched || is_stopping_) return nullptr;
+  std::unique_ptr<TlsSession> session;
+  if (auto context = shared_->current_tls()) {
+    auto made = TlsSession::create(std::move(context), descriptor);
+    if (!made) return nullptr;
+    session = std::move(*made);
+  }
+  return std::make_shared<Connection>(*this, shared_, std::move(*watched), std::move(session), std::move(peer),
+                                      !is_refused);
 }
 
 void IoThread::limit_heads() {
@@ -251,6 +260,17 @@ void IoThread::ensure_tick() {
 
 void IoThread::tick() {
   is_tick_set_ = false;
+  bool has_more = true;
+  try {
+    has_more = check_connections();
+  } catch (const std::exception&) {
+    // Without memory the next tick does it.
+  }
+  if (has_more) ensure_tick();
+}
+
+// Closes what is overdue. Returns whether there are connections or other things to look at again.
+bool IoThread::check_connections() {
   const int64_t now = now_ms();
   const HttpLimits& limits = shared_->options.limits;
   expire(Phase::head, limits.head_ms, now);
@@ -264,8 +284,7 @@ void IoThread::tick() {
   }
   run_inbox();
   const bool has_more = extra_tick_ && extra_tick_();
-  const auto has_members = [](const List& members) { return !members.empty(); };
-  if (has_more || std::ranges::any_of(lists_, has_members)) ensure_tick();
+  return has_more || std::ranges::any_of(lists_, [](const List& members) { return !members.empty(); });
 }
 
 void IoThread::expire(Phase phase, int64_t limit_ms, int64_t now) {

@@ -81,7 +81,9 @@ class IoThread : public std::enable_shared_from_this<IoThread> {
   void run_inbox();
   void run_items(std::vector<Item>& items);
   void run();
+  std::shared_ptr<Connection> make_connection(int descriptor, Peer peer, bool is_refused);
   void tick();
+  bool check_connections();
   void expire(Phase phase, int64_t limit_ms, int64_t now);
   void check_each(Phase phase, int64_t now);
   void close_all();

@@ -9,7 +9,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <exception>
 #include <new>
@@ -54,7 +53,12 @@ class AsioReactor final : public Reactor {
     const auto guard = asio::make_work_guard(context_);
     while (!context_.stopped()) {
       try {
-        context_.run();
+        if (call_due()) continue;
+        if (call_ == nullptr) {
+          context_.run_one();
+        } else {
+          context_.run_one_until(call_time_);
+        }
       } catch (const std::exception&) {
         // An exception of a callback or of Asio itself, such as bad_alloc. The other callbacks go on.
       }
@@ -73,10 +77,9 @@ class AsioReactor final : public Reactor {
   }
 
   void call_after(int64_t ms, void (*f)(void*), void* argument) override {
-    timer_.expires_after(std::chrono::milliseconds(ms));
-    timer_.async_wait([f, argument](const error_code& error) {
-      if (!error) f(argument);
-    });
+    call_ = f;
+    call_argument_ = argument;
+    call_time_ = Clock::now() + std::chrono::milliseconds(ms);
   }
 
   Result<std::unique_ptr<WatchedDescriptor>> watch(int descriptor) override {
@@ -92,8 +95,19 @@ class AsioReactor final : public Reactor {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // Makes the call of call_after() if its time has come.
+  bool call_due() {
+    if (call_ == nullptr || Clock::now() < call_time_) return false;
+    std::exchange(call_, nullptr)(call_argument_);
+    return true;
+  }
+
   asio::io_context context_{1};
-  asio::steady_timer timer_{context_};
+  void (*call_)(void*) = nullptr;  // kept here and not by Asio, whose timers need memory
+  void* call_argument_ = nullptr;
+  Clock::time_point call_time_{};
 };
 
 }  // namespace

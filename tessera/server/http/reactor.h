@@ -25,7 +25,8 @@ class WatchedDescriptor {
  public:
   virtual ~WatchedDescriptor() = default;  // closes the descriptor; its handler is called no more
   virtual int descriptor() const = 0;
-  /// Calls the handler once when the descriptor is ready. At most one wait of each kind is pending.
+  /// Calls the handler once when the descriptor is ready. At most one wait of each kind is pending. Throws
+  /// std::bad_alloc.
   virtual void wait(IoEvent event, std::shared_ptr<IoHandler> handler) = 0;
 };
 
@@ -40,7 +41,7 @@ class Reactor {
   virtual void stop() = 0;
   /// Calls f on the reactor's thread. From any thread; false: no memory.
   virtual bool post(void (*f)(void*), void* argument) = 0;
-  /// Calls f once after some time. On the reactor's thread; a second call replaces the first.
+  /// Calls f once after some time. On the reactor's thread; a second call replaces the first. Needs no memory.
   virtual void call_after(int64_t ms, void (*f)(void*), void* argument) = 0;
   /// Takes a descriptor over. Error: io; then the descriptor is closed.
   virtual Result<std::unique_ptr<WatchedDescriptor>> watch(int descriptor) = 0;

@@ -34,7 +34,7 @@ inline constexpr size_t kMaxPresetSections = 4096;
 
 /// Reads the sections in their order. Lines that begin with # or ; are comments. Errors, each with the number of a
 /// line: format (no section, key or value where one must be, a section or key given twice, another version than 1, a
-/// control character); limit (kMaxPresetBytes, kMaxPresetSections).
+/// control character other than a tab); limit (kMaxPresetBytes, kMaxPresetSections).
 Result<std::vector<PresetSection>> parse_presets(std::string_view text);
 
 }  // namespace tessera::server

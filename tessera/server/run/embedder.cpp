@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tessera/server/memory_patience.h"
+
 namespace tessera::server {
 
 namespace {
@@ -101,6 +103,7 @@ double Embedder::overdue_ms() const {
 // --- the thread
 
 void Embedder::run() {
+  serves_all_requests = true;
   while (!is_stopping_ || !is_idle()) {
     wait_for_mail();
     try {

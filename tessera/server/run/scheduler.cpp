@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tessera/server/memory_patience.h"
+
 namespace tessera::server {
 
 namespace {
@@ -141,6 +143,7 @@ double Scheduler::overdue_ms() const {
 // --- the thread
 
 void Scheduler::run() {
+  serves_all_requests = true;
   while (!is_stopping_ || !is_idle() || (disk_ && disk_->n_jobs() > 0)) {
     wait_for_mail();
     now_ = Clock::now();

@@ -1,0 +1,253 @@
+// The program under failing calls of the system: memory, reads, writes, new connections, files. A preloaded library
+// lets the call number N of a kind fail, alone or with many after it, while a request is answered. The program must
+// live, and the next request gets its usual answer. By default few N are tried; TESSERA_TEST_FAULTS=all tries each.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/cli_support.h"
+#include "tests/server/faults/fault_plan.h"
+#include "tests/server/http_client.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+/// A fault plan in a file that the program maps too.
+class SharedPlan {
+ public:
+  SharedPlan() : path_(write_temporary("fault.plan", std::string(sizeof(FaultPlan), '\0'))) {
+    const int descriptor = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    void* address = ::mmap(nullptr, sizeof(FaultPlan), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    ::close(descriptor);
+    plan_ = address == MAP_FAILED ? nullptr : static_cast<FaultPlan*>(address);
+  }
+  ~SharedPlan() { ::munmap(plan_, sizeof(FaultPlan)); }
+  SharedPlan(const SharedPlan&) = delete;
+  SharedPlan& operator=(const SharedPlan&) = delete;
+
+  FaultPlan* operator->() const { return plan_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  FaultPlan* plan_;
+};
+
+struct Request {
+  const char* method;
+  const char* path;
+  std::string body;
+};
+
+struct KindOfFault {
+  FaultKind kind;
+  const char* name;
+};
+
+constexpr KindOfFault kKinds[] = {
+    {FaultKind::memory, "memory"}, {FaultKind::map, "map"},       {FaultKind::read, "read"},
+    {FaultKind::write, "write"},   {FaultKind::accept, "accept"}, {FaultKind::open, "open"},
+    {FaultKind::rename, "rename"}, {FaultKind::sync, "sync"},
+};
+
+const std::string kMessages = R"("messages":[{"role":"user","content":"Hello"}],"max_tokens":4,"seed":1)";
+
+const std::vector<Request> kRequests{
+    {"GET", "/", ""},
+    {"GET", "/props", ""},
+    {"GET", "/metrics", ""},
+    {"POST", "/tokenize", R"({"content":"Once upon a time"})"},
+    {"POST", "/completion", R"({"prompt":"Once upon","n_predict":4,"seed":1,"n_probs":2,"stream":true})"},
+    {"POST", "/completion", R"({"prompt":"One","n_predict":4,"grammar":"root ::= [a-d]+","n":2})"},
+    {"POST", "/v1/completions", R"({"prompt":"One day","max_tokens":2,"echo":true,"logprobs":1})"},
+    {"POST", "/v1/chat/completions",
+     "{" + kMessages +
+         R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stream":true})"},
+    {"POST", "/v1/messages", "{" + kMessages + R"(,"stream":true})"},
+    {"POST", "/v1/responses", R"({"input":"Hello","max_output_tokens":16})"},
+    {"POST", "/api/chat", "{" + kMessages + "}"},
+    {"POST", "/v1/embeddings", R"({"input":["a text","another"]})"},
+    {"POST", "/slots/0?action=save", R"({"filename":"a.bin"})"},
+    {"POST", "/slots/0?action=restore", R"({"filename":"a.bin"})"},
+};
+
+// Faults of one kind in a row.
+struct Burst {
+  int64_t n_failing = 1;
+  uint64_t n_least_bytes = 0;  // of memory
+};
+
+bool tries_all() {
+  const char* wanted = std::getenv("TESSERA_TEST_FAULTS");
+  return wanted != nullptr && std::string_view(wanted) == "all";
+}
+
+class Faults : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    injector_ =
+        (std::filesystem::path(program_path()).parent_path().parent_path() / "tests/libfault_injector.so").string();
+    if (!std::filesystem::exists(injector_))
+      GTEST_SKIP() << "built with a sanitizer, which has an allocator of its own";
+  }
+
+  std::vector<std::string> command(const std::vector<std::string>& flags) const {
+    const std::string folder = temporary_dir().string();
+    std::vector<std::string> words{"/usr/bin/env", "LD_PRELOAD=" + injector_,
+                                   std::string(kFaultPlanVariable) + "=" + plan_.path(), program_path(), "serve"};
+    for (const char* word : {"-m", "", "--port", "0", "--metrics", "--embeddings", "-np", "2", "-t", "1"})
+      words.emplace_back(*word == '\0' ? story_model() : word);
+    words.insert(words.end(), {"--slot-save-path", folder, "--cache-disk", folder + "/blocks", "--log-requests",
+                               folder + "/requests.log"});
+    words.insert(words.end(), flags.begin(), flags.end());
+    return words;
+  }
+
+  void start() {
+    server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command({}));
+    port_ = wait_for_port(*server_);
+    ASSERT_NE(port_, 0) << server_->err_so_far();
+  }
+
+  void TearDown() override {
+    if (!server_) return;
+    plan_->disarm();
+    server_->send(SIGTERM);
+    EXPECT_EQ(server_->wait().status, 0);
+  }
+
+  /// The port in the line "listening on http://127.0.0.1:PORT" at the end of loading, or 0 if the program ends before
+  /// it.
+  static uint16_t wait_for_port(Child& child) {
+    constexpr std::string_view kReady = "\nlistening on http://127.0.0.1:";
+    for (int i = 0; i < 12000 && child.is_running(); ++i) {
+      const std::string log = "\n" + child.err_so_far();
+      const size_t at = log.find(kReady);
+      if (at != std::string::npos && log.find('\n', at) != std::string::npos)
+        return static_cast<uint16_t>(std::atoi(log.c_str() + at + kReady.size()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return 0;
+  }
+
+  HttpReply send(const Request& request) const {
+    HttpClient client = HttpClient::connect(port_);
+    if (!client.is_open()) return {};
+    if (std::string_view(request.method) == "GET") {
+      client.get(request.path, "Connection: close\r\n");
+    } else {
+      client.post(request.path, request.body, "Connection: close\r\n");
+    }
+    return client.read_answer();
+  }
+
+  /// The answer of a server without faults, which never changes. It may lack memory for a moment after a fault.
+  void expect_health() const {
+    HttpReply text;
+    for (int i = 0; i < 60'000 && server_->is_running(); ++i) {
+      text = send({"POST", "/completion", R"({"prompt":"Once","n_predict":3,"seed":1})"});
+      if (text.status == 200) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(text.status, 200) << text.body;
+    const auto json = nlohmann::json::parse(text.body, nullptr, false);
+    if (usual_text_.empty()) usual_text_ = json.value("content", "");
+    EXPECT_EQ(json.value("content", ""), usual_text_) << text.body;
+  }
+
+  /// A request, in which the calls of a kind from n_skipped on fail. What comes is an answer, or a closed connection.
+  void send_with_fault(const Request& request, FaultKind kind, int64_t n_skipped, const Burst& burst) {
+    plan_->arm(kind, n_skipped, burst.n_failing, burst.n_least_bytes);
+    const HttpReply reply = send(request);
+    plan_->disarm();
+    const bool is_file_error = kind != FaultKind::memory && std::string_view(request.path).starts_with("/slots/");
+    if (reply.is_complete && !is_file_error) {
+      EXPECT_NE(reply.status, 500) << reply.body;
+    }
+  }
+
+  int64_t count_calls(const Request& request, FaultKind kind, const Burst& burst) {
+    plan_->arm(kind, INT64_MAX, 0, burst.n_least_bytes);
+    send(request);
+    plan_->disarm();
+    return plan_->n_calls;
+  }
+
+  /// Sends each request with faults at about n_points of its calls.
+  void try_faults(FaultKind kind, const Burst& burst, int64_t n_points) {
+    for (const Request& request : kRequests) {
+      const int64_t n_calls = count_calls(request, kind, burst);
+      const int64_t step = tries_all() ? 1 : std::max<int64_t>(n_calls / n_points, 1);
+      for (int64_t n = 0; n < n_calls; n += step) {
+        SCOPED_TRACE("call " + std::to_string(n) + " of " + request.path);
+        send_with_fault(request, kind, n, burst);
+        ASSERT_TRUE(server_->is_running()) << server_->err_so_far();
+        ASSERT_NO_FATAL_FAILURE(expect_health());
+      }
+    }
+  }
+
+  SharedPlan plan_;
+  std::string injector_;
+  std::unique_ptr<Child> server_;
+  uint16_t port_ = 0;
+  mutable std::string usual_text_;
+};
+
+TEST_F(Faults, OfOneCallLeaveTheServerAlive) {
+  start();
+  expect_health();
+  for (const auto& [kind, name] : kKinds) {
+    SCOPED_TRACE(name);
+    try_faults(kind, {}, 5);
+    if (HasFailure()) return;
+  }
+}
+
+// The memory reserve (tessera/cli/memory_reserve.h) helps with small blocks, so larger ones fail.
+TEST_F(Faults, OfManyCallsLeaveTheServerAlive) {
+  start();
+  expect_health();
+  for (const auto& [kind, name] : kKinds) {
+    SCOPED_TRACE(name);
+    try_faults(kind, kind == FaultKind::memory ? Burst{INT64_MAX / 2, 1024} : Burst{20}, 2);
+    if (HasFailure()) return;
+  }
+}
+
+// The program starts without what it can do without, or ends with an error.
+TEST_F(Faults, AtTheStartEndWithAnError) {
+  for (const auto& [kind, name] : kKinds) {
+    plan_->arm(kind, INT64_MAX, 0);
+    start();
+    const int64_t n_calls = plan_->n_calls;
+    TearDown();
+    server_.reset();
+    const int64_t step = std::max<int64_t>(n_calls / (tries_all() ? 500 : 4), 1);
+    for (int64_t n = 0; n < n_calls; n += step) {
+      SCOPED_TRACE(std::string(name) + " " + std::to_string(n));
+      plan_->arm(kind, n, 1);
+      Child child({}, temporary_path("start.out"), command({}));
+      if (wait_for_port(child) != 0) child.send(SIGTERM);
+      const ProgramOutput output = child.wait();
+      plan_->disarm();
+      EXPECT_LE(output.status, 2) << output.err;
+      if (output.status != 0) {
+        EXPECT_NE(output.err.find("error: "), std::string::npos) << output.err;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

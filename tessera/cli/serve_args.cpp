@@ -215,6 +215,8 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
              set_integer(server.api.defaults.reasoning_budget, -1, INT32_MAX));
   table.rare("--reasoning-budget-message", "TEXT", "text before an end of the reasoning that is forced",
              set_string(server.api.defaults.reasoning_budget_message));
+  table.rare("--lora-init-without-apply", "", "load LoRA adapters with the scale 0, until clients set others",
+             set_switch(begins_without_loras));
   table.rare("--special -sp", "", "special tokens are part of answers", set_switch(server.api.renders_special));
 }
 
@@ -333,6 +335,8 @@ Result<> ServeArgs::check() {
     if (text.empty() || text.size() > server::kMaxStopStringBytes)
       return fail(ErrorCode::invalid_argument, "--reverse-prompt: {} bytes, want 1 to {}", text.size(),
                   server::kMaxStopStringBytes);
+  if (begins_without_loras)
+    for (AdapterSource& lora : model.options.adapters.loras) lora.scale = 0;
   std::ranges::sort(aliases);
   const auto n_cpus = std::thread::hardware_concurrency();
   server.n_workers = kWorkers;

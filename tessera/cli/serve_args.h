@@ -24,6 +24,7 @@ struct ServeArgs {
   int64_t slot_context = 0;     // a bound for each slot; 0: none
   bool batches_slots = true;    // false: one slot
   int64_t n_predict = -1;
+  bool begins_without_loras = false;  // their scales are 0 until clients set them
   std::vector<std::string> aliases, tags;
   std::vector<std::string> stop;  // -r
   int64_t cache_mib = -2;  // of the prefix cache beyond the context; -1: all that is left, -2: see session_options()

@@ -40,6 +40,8 @@ class Adapter {
   bool is_loaded() const { return loaded_; }
 
   const std::string& name() const { return files().name(); }
+  /// The file of a LoRA adapter; null for a control vector.
+  const LoraFile* lora() const { return lora_ ? &*lora_ : nullptr; }
   const Engine& engine() const { return engine_; }
   const AdapterTerms& terms() const { return terms_; }
   /// A hash of its file's metadata, list of tensors and samples of the weights, and of the span.

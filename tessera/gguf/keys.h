@@ -27,7 +27,9 @@ inline constexpr std::string_view kQuantizationVersion = "general.quantization_v
 inline constexpr std::string_view kAlignment = "general.alignment";
 
 inline constexpr std::string_view kAdapterType = "adapter.type";
-inline constexpr std::string_view kAdapterLoraAlpha = "adapter.lora.alpha";  // f32
+inline constexpr std::string_view kAdapterLoraAlpha = "adapter.lora.alpha";             // f32
+inline constexpr std::string_view kAdapterTaskName = "adapter.lora.task_name";          // text for people
+inline constexpr std::string_view kAdapterPromptPrefix = "adapter.lora.prompt_prefix";  // text for people
 inline constexpr std::string_view kAdapterInvocationTokens = "adapter.alora.invocation_tokens";
 inline constexpr std::string_view kControlVectorHint = "controlvector.model_hint";  // architecture of the model
 

@@ -45,6 +45,8 @@ Result<> LoraFile::read_keys(const ModelFiles& base) {
   TESSERA_ASSIGN(alpha_, metadata.get_or<float>(keys::kAdapterLoraAlpha, 0.0f));
   if (!std::isfinite(alpha_))
     return fail(ErrorCode::format, "{}: key '{}' is {}, want a finite number", name(), keys::kAdapterLoraAlpha, alpha_);
+  TESSERA_ASSIGN(task_name_, metadata.get_or<std::string_view>(keys::kAdapterTaskName, ""));
+  TESSERA_ASSIGN(prompt_prefix_, metadata.get_or<std::string_view>(keys::kAdapterPromptPrefix, ""));
   return {};
 }
 

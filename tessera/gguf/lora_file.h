@@ -33,6 +33,9 @@ class LoraFile {
 
   const ModelFiles& files() const { return *files_; }
   const std::string& name() const { return files_->name(); }
+  /// The task that the file names, and the text that its prompts begin with; "" where the file has none.
+  std::string_view task_name() const { return task_name_; }
+  std::string_view prompt_prefix() const { return prompt_prefix_; }
   /// In the order of the file.
   std::span<const LoraPair> pairs() const { return pairs_; }
   /// The factor of a pair's product: alpha / rank, or 1 if the file has no alpha.
@@ -47,6 +50,7 @@ class LoraFile {
   std::unique_ptr<ModelFiles> files_;
   std::vector<LoraPair> pairs_;
   float alpha_ = 0.0f;
+  std::string_view task_name_, prompt_prefix_;  // bytes of the file
 };
 
 }  // namespace tessera

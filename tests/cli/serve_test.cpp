@@ -7,6 +7,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/server/http_client.h"
+#include "tests/support/lora_support.h"
 #include "tests/support/tiny_encoder.h"
 
 namespace tessera {
@@ -67,6 +68,27 @@ void expect_vectors_of_embed(const std::string& model, const std::vector<std::st
   const ProgramOutput output = server.wait();
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_NE(output.err.find("embeddings of texts of up to "), std::string::npos) << output.err;
+}
+
+// The plan has the memory of adapters that are not applied yet, and no more than that of applied ones.
+TEST(Serve, AdaptersMayWaitForTheirScales) {
+  const std::string lora = write_lora(story_model(), "served_lora.gguf", 4, 8, 1);
+  const std::vector<std::string> flags = {"-m", story_model(), "-c", "256", "-np", "2", "-t", "1", "--lora", lora};
+  std::vector<std::string> serve = {"serve", "--port", "0", "--lora-init-without-apply"}, plan = {"plan", "--json"};
+  for (std::vector<std::string>* words : {&serve, &plan}) words->insert(words->end(), flags.begin(), flags.end());
+  Child server(serve);
+  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  ASSERT_TRUE(client.get("/lora-adapters"));
+  EXPECT_EQ(client.read_answer().body,
+            R"([{"id":0,"path":")" + lora + R"(","scale":0,"task_name":"","prompt_prefix":""}])");
+  ASSERT_TRUE(client.post("/completion", R"({"prompt":"a","n_predict":2,"lora":[{"id":0,"scale":1}]})"));
+  EXPECT_EQ(client.read_answer().status, 200);
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait().status, 0);
+  const ProgramOutput applied = run_program(plan);
+  EXPECT_EQ(applied.status, 0) << applied.err;
+  plan.emplace_back("--lora-init-without-apply");
+  EXPECT_EQ(run_program(plan).out, applied.out);
 }
 
 TEST(Serve, EmbeddingsAreThoseOfEmbed) {

@@ -61,6 +61,20 @@ TEST_F(LoraFileTest, WithoutAlphaTheFactorIsOne) {
   EXPECT_EQ(lora.factor(lora.pairs()[0]), 1.0f);
 }
 
+TEST_F(LoraFileTest, TaskNameAndPromptPrefixAreThoseOfTheFile) {
+  AdapterFile file = good();
+  {
+    ASSERT_OK_AND_ASSIGN(const LoraFile lora, open(file));
+    EXPECT_EQ(lora.task_name(), "");
+    EXPECT_EQ(lora.prompt_prefix(), "");
+  }
+  file.builder.set("adapter.lora.task_name", "rhymes");
+  file.builder.set("adapter.lora.prompt_prefix", "In verse: ");
+  ASSERT_OK_AND_ASSIGN(const LoraFile lora, open(file));
+  EXPECT_EQ(lora.task_name(), "rhymes");
+  EXPECT_EQ(lora.prompt_prefix(), "In verse: ");
+}
+
 TEST_F(LoraFileTest, RefusesFilesThatAreNoAdapterOfTheModel) {
   const auto refused = [&](auto change, const char* why) {
     AdapterFile file = good();

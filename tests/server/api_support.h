@@ -19,6 +19,7 @@ using nlohmann::ordered_json;
 
 struct ApiSetup {
   std::string model{};  // a path; empty: the trained model of the tests
+  AdapterSources adapters{};
   int32_t n_slots = 4;
   int64_t n_ctx = 1024;
   int64_t n_score_rows = 24;                 // rows of logits beside one for each slot
@@ -42,7 +43,7 @@ class ApiTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(server_, server::Server::start(setup.options));
     if (setup.model.empty()) setup.model = story_model();
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
-    ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.path = setup.model}));
+    ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.path = setup.model, .adapters = setup.adapters}));
     SessionOptions session{.n_ctx = setup.n_ctx,
                            .n_sequences = setup.n_slots,
                            .n_outputs = setup.n_slots + setup.n_score_rows,

@@ -323,9 +323,9 @@ TEST(GenerationFields, LoraScalesAreChecked) {
   const GenerationLimits limits{.n_lora = 2};
   const auto read = read_fields(R"({"lora":[{"id":1,"scale":0.5}]})", limits);
   ASSERT_TRUE(read);
-  ASSERT_EQ(read->fields.lora.size(), 1u);
-  EXPECT_EQ(read->fields.lora[0].id, 1);
-  EXPECT_EQ(read->fields.lora[0].scale, 0.5f);
+  ASSERT_TRUE(read->fields.lora && read->fields.lora->size() == 1);
+  EXPECT_EQ(read->fields.lora->front().id, 1);
+  EXPECT_EQ(read->fields.lora->front().scale, 0.5f);
   EXPECT_EQ(refusal_of_fields(R"({"lora":[{"id":99}]})", limits), "Field 'lora[0].id': value 99, want 0 to 1");
   EXPECT_EQ(refusal_of_fields(R"({"lora":[{"id":0},{"id":0}]})", limits),
             "Field 'lora[1].id': adapter 0 a second time");

@@ -43,6 +43,12 @@ TEST(Digests, DependOnAllBefore) {
   const std::vector<int32_t> a = {1, 2, 3}, b = {1, 2, 4};
   const Digest root = root_digest(session, ""), salted = root_digest(session, "x");
   EXPECT_NE(root, salted);
+  const AdapterKey adapter{.fingerprint = 7, .scale = 0.5f}, scaled{.fingerprint = 7, .scale = 0.25f};
+  const Digest adapted = root_digest(session, "", std::vector{adapter});
+  EXPECT_NE(adapted, root);
+  EXPECT_NE(adapted, root_digest(session, "", std::vector{scaled}));
+  EXPECT_NE(root_digest(session, "", std::vector{adapter, scaled}),
+            root_digest(session, "", std::vector{scaled, adapter}));
   EXPECT_NE(block_digest(root, a), block_digest(root, b));
   EXPECT_NE(block_digest(root, a), block_digest(salted, a));
   EXPECT_NE(block_digest(block_digest(root, a), a), block_digest(block_digest(root, b), a));
@@ -104,7 +110,11 @@ TEST_F(BlockFile, AnotherBlocksFileIsRefused) {
 class SlotFile : public ::testing::Test {
  protected:
   void SetUp() override {
-    slot_ = {.session = root_digest({}, "s"), .salt = "abc", .tokens = {1, 2, 3, 9}, .state = some_bytes(301)};
+    slot_ = {.session = root_digest({}, "s"),
+             .salt = "abc",
+             .adapters = {{.fingerprint = 77, .scale = 0.5f}, {.fingerprint = 5, .scale = -1}},
+             .tokens = {1, 2, 3, 9},
+             .state = some_bytes(301)};
     limits_ = {.session = slot_.session, .n_tokens = 4, .n_vocab = 10, .n_state_bytes = 301};
     file_ = bytes_of(slot_);
   }
@@ -124,6 +134,7 @@ class SlotFile : public ::testing::Test {
 TEST_F(SlotFile, GivesTheSlot) {
   ASSERT_OK_AND_ASSIGN(const SavedSlot read, parse_slot_file(file_, limits_));
   EXPECT_EQ(read.salt, slot_.salt);
+  EXPECT_EQ(read.adapters, slot_.adapters);
   EXPECT_EQ(read.tokens, slot_.tokens);
   EXPECT_EQ(read.state, slot_.state);
   ASSERT_OK_AND_ASSIGN(const SavedSlot empty, parse_slot_file(bytes_of({.session = slot_.session}), limits_));
@@ -156,6 +167,8 @@ TEST_F(SlotFile, LimitsHold) {
   EXPECT_ERROR(parse_slot_file(file_, limits), "another model");
   EXPECT_ERROR(parse_slot_file(bytes_of({.session = slot_.session, .salt = std::string(257, 'a')}), limits_), "header");
   EXPECT_ERROR(parse_slot_file(bytes_of({.session = slot_.session, .tokens = {-1}}), limits_), "token -1");
+  const std::vector<AdapterKey> adapters(kMostSlotAdapters + 1);
+  EXPECT_ERROR(parse_slot_file(bytes_of({.session = slot_.session, .adapters = adapters}), limits_), "header");
 }
 
 // --- directories

@@ -139,8 +139,9 @@ FieldResult<> start_embedding(ApiContext& context, ServedModel& model, const std
   TESSERA_READ(require_room(model, call));
   TaskSpec task = make_task(context, *exchange, call.fields);
   task.wants_scores = call.wants_scores;
+  const std::vector<AdapterScale> adapters = model.adapters().of_request(call.fields.lora);
   for (std::vector<int32_t>& text : call.texts)
-    task.sequences.push_back({.prompt = std::move(text), .chain = nullptr, .n_predict = 0});
+    task.sequences.push_back({.prompt = std::move(text), .chain = nullptr, .n_predict = 0, .adapters = adapters});
   const auto reply = std::make_shared<EmbeddingReply>(context, *model.embedder(), exchange, std::move(writer),
                                                       std::move(call.ignored));
   return reply->start(std::move(task));

@@ -57,6 +57,7 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .slot = fields.id_slot,
           .reuses_cache = fields.cache_prompt,
           .cache_salt = fields.cache_salt,
+          .adapters = {},
           .shifts_context = context.options().shifts_context,
           .n_keep = fields.n_keep,
           .n_discard = fields.n_discard,
@@ -72,7 +73,7 @@ GenerationLimits generation_limits(const ApiContext& context, const ServedModel&
           .max_logprobs = context.options().max_logprobs,
           .best_priority = client.best_priority,
           .n_vocab = model.facts().n_vocab,
-          .n_lora = 0};
+          .n_lora = model.adapters().n_loras()};
 }
 
 FieldResult<std::vector<sample::LogitBias>> token_biases(const ServedModel& model, const GenerationFields& fields) {
@@ -136,10 +137,12 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
   if (!mask) return forward_error(mask);
 
   std::vector<SequenceSpec> sequences;
+  const std::vector<AdapterScale> adapters = model.adapters().of_request(plan.fields.lora);
   for (std::vector<int32_t>& prompt : plan.prompts) {
     const size_t first = sequences.size();
     for (size_t choice = 0; choice < n_choices; ++choice) {
       SequenceSpec spec = sequence_of(context, plan);
+      spec.adapters = adapters;
       auto chain = sample::Chain::create(sampling, model.sampling_vocab(), static_cast<int32_t>(model.slot_context()));
       if (!chain) return std::unexpected(field_error_of(chain.error(), {}));
       spec.chain = std::move(*chain);

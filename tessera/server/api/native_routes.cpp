@@ -8,6 +8,7 @@
 
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/infill.h"
+#include "tessera/server/api/lora_routes.h"
 #include "tessera/server/api/native_completion.h"
 #include "tessera/server/api/native_embedding.h"
 #include "tessera/server/api/rerank.h"
@@ -282,6 +283,7 @@ void add_native_routes(Router& router, ApiContext& context) {
     return {};
   });
   add_slot_routes(router, context);
+  add_lora_routes(router, context);
   router.add({.method = "GET",
               .path = "/metrics",
               .handler = on_worker_without_model(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ struct BiasEntry {
   float bias = 0;  // -infinity bans
 };
 
+/// A LoRA adapter of the server and its scale.
 struct LoraScale {
   int32_t id = 0;
   float scale = 1;
@@ -37,7 +39,7 @@ struct GenerationFields {
   std::string json_schema{};  // as JSON, keys in their order; empty: none
   bool include_usage = false;
   std::vector<std::string> response_fields{};
-  std::vector<LoraScale> lora{};
+  std::optional<std::vector<LoraScale>> lora{};  // by id; absent: the scales of the server
 };
 
 /// Ranges that depend on the server.

@@ -53,7 +53,7 @@ void write_speculative_types(JsonWriter& writer, const SettingsSource&) { writer
 void write_backend_sampling(JsonWriter& writer, const SettingsSource&) { writer.value(false); }
 void write_lora(JsonWriter& writer, const SettingsSource& from) {
   writer.begin_array();
-  for (const LoraScale& lora : from.fields.lora)
+  for (const LoraScale& lora : from.fields.lora.value_or(std::vector<LoraScale>()))
     writer.begin_object().member("id", lora.id).member("scale", lora.scale).end_object();
   writer.end_array();
 }

@@ -159,10 +159,12 @@ FieldResult<> read_samplers(const Json& value, const FieldPath& path, const Gene
   return {};
 }
 
-FieldResult<> read_lora(const Json& value, const FieldPath& path, const GenerationLimits& limits,
-                        GenerationFields& fields) {
+FieldResult<std::vector<LoraScale>> read_lora_scales(const Json& value, const FieldPath& path,
+                                                     const GenerationLimits& limits) {
   if (!value.is_array()) return wrong_value(path, value, "a list of {\"id\", \"scale\"}");
   if (value.size() > kMaxLoras) return too_many(path, value.size(), kMaxLoras);
+  if (!value.empty() && limits.n_lora == 0)
+    return refuse_field(path, "the server has no LoRA adapters: start it with --lora FILE");
   std::vector<LoraScale> scales;
   for (size_t i = 0; i < value.size(); ++i) {
     const auto reader = FieldReader::create(value[i], path.at(i).text());
@@ -177,7 +179,15 @@ FieldResult<> read_lora(const Json& value, const FieldPath& path, const Generati
       return refuse_field(reader->path_of("id"), fmt::format("adapter {} a second time", number));
     scales.push_back({number, static_cast<float>(scale->value_or(0))});
   }
-  fields.lora = std::move(scales);
+  std::ranges::sort(scales, {}, &LoraScale::id);
+  return scales;
+}
+
+FieldResult<> read_lora(const Json& value, const FieldPath& path, const GenerationLimits& limits,
+                        GenerationFields& fields) {
+  auto scales = read_lora_scales(value, path, limits);
+  if (!scales) return forward_error(scales);
+  fields.lora = std::move(*scales);
   return {};
 }
 

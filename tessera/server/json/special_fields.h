@@ -11,4 +11,9 @@ namespace tessera::server {
                               GenerationFields& fields);
 #include "tessera/server/json/fields.def"
 
+/// A list of {"id", "scale"}, by ascending id; without a scale 0. Errors: 400 for an id that the server does not have,
+/// or that the list has twice.
+FieldResult<std::vector<LoraScale>> read_lora_scales(const Json& value, const FieldPath& path,
+                                                     const GenerationLimits& limits);
+
 }  // namespace tessera::server

@@ -27,6 +27,7 @@ bool generates_text(const ModelInfo& info) { return info.has_logits && !info.has
 ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
     : loaded_(std::move(loaded)),
       options_(std::move(options)),
+      adapters_(loaded_.adapters),
       sampling_vocab_(tessera::sampling_vocab(loaded_.engine)) {}
 
 Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, ServedModelOptions options,

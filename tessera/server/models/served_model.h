@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/engine/loaded_model.h"
-#include "tessera/server/json/generation_fields.h"
+#include "tessera/server/models/served_adapters.h"
 #include "tessera/server/run/embedder.h"
 #include "tessera/server/run/scheduler.h"
 #include "tessera/text/chat/chat_template.h"
@@ -61,6 +61,8 @@ class ServedModel {
   const ModelMetrics& metrics() const { return metrics_; }
   const ModelFacts& facts() const { return facts_; }
   const ServedModelOptions& options() const { return options_; }
+  ServedAdapters& adapters() { return adapters_; }
+  const ServedAdapters& adapters() const { return adapters_; }
 
   /// The most tokens of a request.
   int64_t slot_context() const { return options_.scheduler.slot_context; }
@@ -88,6 +90,7 @@ class ServedModel {
 
   LoadedModel loaded_;
   ServedModelOptions options_;
+  ServedAdapters adapters_;
   ModelFacts facts_;
   std::string template_source_;
   std::optional<text::ChatTemplate> chat_template_;

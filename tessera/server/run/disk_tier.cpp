@@ -33,6 +33,10 @@ std::unique_ptr<DiskTier> DiskTier::create(Session& session, Slots& slots, std::
       new DiskTier(session, slots, std::move(storage), digest, *block_bytes, std::move(hooks)));
 }
 
+Digest DiskTier::digest_of(const PrefixRoot& root) const {
+  return root_digest(digest_, root.salt, adapter_keys(session_, root.adapters));
+}
+
 // --- reading
 
 // The blocks on the disk that follow those of a slot without a gap. The last token is always computed.
@@ -42,7 +46,7 @@ std::vector<BlockKey> DiskTier::missing_keys(const Slot& slot) const {
   const size_t n_blocks = (tokens.size() - 1) / kBlock, n_held = static_cast<size_t>(slot.n_computed) / kBlock;
   std::vector<BlockKey> keys;
   if (n_held >= n_blocks) return keys;
-  const Digest root = root_digest(digest_, slot.sequence->spec().cache_salt);
+  const Digest root = digest_of(root_of(*slot.sequence));
   Digest parent = root;
   for (size_t i = 0; i < n_blocks; ++i) {
     const Digest digest = block_digest(parent, block_tokens(tokens, i));
@@ -123,14 +127,14 @@ void DiskTier::finish(Slot& slot) {
 
 // --- writing
 
-void DiskTier::note_tokens(std::span<const int32_t> tokens, const std::string& salt, Clock::time_point now) {
+void DiskTier::note_tokens(std::span<const int32_t> tokens, const PrefixRoot& of, Clock::time_point now) {
   const size_t n_blocks = tokens.size() / kBlock;
   if (n_blocks == 0) return;
   if (chains_.size() >= kMostChains) chains_.pop_front();
-  const Digest root = root_digest(digest_, salt);
+  const Digest root = digest_of(of);
   const auto used = std::chrono::time_point_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now());
   chains_.push_back({.tokens = {tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(n_blocks * kBlock)},
-                     .salt = salt,
+                     .of = of,
                      .due = now + kWriteDelay,
                      .used = used,
                      .root = root,
@@ -167,7 +171,7 @@ bool DiskTier::write_next(Chain& chain) {
       chain.on_disk.emplace_back(std::move(key), used);
       continue;
     }
-    const std::vector<int32_t> blocks = slots_.blocks_of(std::span(chain.tokens).first((i + 1) * kBlock), chain.salt);
+    const std::vector<int32_t> blocks = slots_.blocks_of(std::span(chain.tokens).first((i + 1) * kBlock), chain.of);
     if (blocks.size() <= i) return false;  // it has left memory
     key.tokens.assign(tokens.begin(), tokens.end());
     write_block(key, used, blocks[i]);

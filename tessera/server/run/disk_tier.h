@@ -41,7 +41,7 @@ class DiskTier {
   bool begin_restore(Slot& slot, bool always);
 
   /// The tokens of a sequence that has ended, of which the prefix cache has the blocks.
-  void note_tokens(std::span<const int32_t> tokens, const std::string& salt, Clock::time_point now);
+  void note_tokens(std::span<const int32_t> tokens, const PrefixRoot& root, Clock::time_point now);
   /// When write_some() has something to do. A write that ends posts a command.
   std::optional<Clock::time_point> next_write() const;
   /// Gives at most one block to the disk thread, so that a step waits for one block only.
@@ -63,7 +63,7 @@ class DiskTier {
   // The blocks of an ended sequence. Those before n_done are on the disk, or are gone.
   struct Chain {
     std::vector<int32_t> tokens{};
-    std::string salt{};
+    PrefixRoot of{};
     Clock::time_point due{};
     FileTime used{};
     Digest root{}, parent{};
@@ -83,6 +83,7 @@ class DiskTier {
         digest_(digest),
         block_bytes_(block_bytes),
         hooks_(std::move(hooks)) {}
+  Digest digest_of(const PrefixRoot& root) const;
   std::vector<BlockKey> missing_keys(const Slot& slot) const;
   void read_next(const Slot& slot);
   void take_blocks(int32_t slot, uint64_t restore, const ReadBlocks& read);

@@ -275,6 +275,7 @@ bool Embedder::admit_next() {
   const FairQueue::Waiting waiting = queue_.take(next);
   texts_.push_back({.sequence = waiting.sequence, .id = free_ids_.back(), .pooler = std::move(pooler)});
   free_ids_.pop_back();
+  static_cast<void>(session_.set_adapters(texts_.back().id, texts_.back().sequence->spec().adapters));  // checked
   n_stored_ += n_tokens;
   Task& task = waiting.sequence->task();
   if (!task.leave_queue()) mailbox_.leave(task, now_);

@@ -267,7 +267,7 @@ void Scheduler::end_sequence(Slot& slot) {
 void Scheduler::release_slot(Slot& slot) {
   const Sequence& sequence = *slot.sequence;
   if (disk_ && sequence.shares_cache())
-    disk_->note_tokens(sequence.tokens().first(static_cast<size_t>(slot.n_computed)), sequence.spec().cache_salt, now_);
+    disk_->note_tokens(sequence.tokens().first(static_cast<size_t>(slot.n_computed)), root_of(sequence), now_);
   slots_->release(slot);
 }
 

@@ -103,7 +103,8 @@ void Scheduler::write_slot_file(const Slot& slot, const std::string& file, const
   auto saved = guarded([&]() -> Result<std::shared_ptr<SavedSlot>> {
     TESSERA_ASSIGN(Slots::State state, slots_->save(slot));
     return std::make_shared<SavedSlot>(SavedSlot{.session = slot_file_limits_.session,
-                                                 .salt = slot.last_salt,
+                                                 .salt = slot.last_root.salt,
+                                                 .adapters = adapter_keys(session_, slot.last_root.adapters),
                                                  .tokens = std::move(state.tokens),
                                                  .state = std::move(state.bytes)});
   });
@@ -145,7 +146,8 @@ void Scheduler::restore_slot(int32_t slot, std::string file, SlotFileDone done) 
       const uint64_t n_bytes = slot_file_front(*saved).size() + saved->state.size() + sizeof(uint64_t);
       const Slots::State state{.tokens = std::move(saved->tokens), .bytes = std::move(saved->state)};
       done(guarded([&]() -> Result<SlotFileReport> {
-        TESSERA_TRY(slots_->restore(of, state, saved->salt));
+        TESSERA_ASSIGN(auto adapters, find_adapters(session_, saved->adapters));
+        TESSERA_TRY(slots_->restore(of, state, {.salt = saved->salt, .adapters = std::move(adapters)}));
         return SlotFileReport{.n_tokens = std::ssize(state.tokens), .n_bytes = n_bytes, .ms = ms_since(begin)};
       }));
       n_tasks_.fetch_sub(1, std::memory_order_acq_rel);

@@ -21,6 +21,10 @@ int64_t blocks_for(int64_t n_tokens) { return (n_tokens + kKvBlockTokens) / kKvB
 
 }  // namespace
 
+PrefixRoot root_of(const Sequence& sequence) {
+  return {.salt = sequence.spec().cache_salt, .adapters = sequence.spec().adapters};
+}
+
 Slots::Slots(Session& session, int32_t n_slots) : session_(session), slots_(static_cast<size_t>(n_slots)) {
   for (int32_t i = 0; i < n_slots; ++i) slots_[static_cast<size_t>(i)].id = i;
 }
@@ -29,11 +33,6 @@ Result<std::unique_ptr<Slots>> Slots::create(Session& session, int32_t n_slots) 
   std::unique_ptr<Slots> slots(new Slots(session, n_slots));
   TESSERA_ASSIGN(slots->cache_, PrefixCache::create(session));
   return slots;
-}
-
-// All sequences have the session's adapters.
-PrefixRoot Slots::root(int32_t sequence, const std::string& salt) const {
-  return {.salt = salt, .adapters = session_.adapters_of(sequence)};
 }
 
 // The arguments are in range, so this does not fail.
@@ -48,7 +47,7 @@ size_t Slots::n_busy() const {
 
 bool Slots::has_room(const Sequence& sequence) const {
   PrefixMatch match;
-  if (sequence.shares_cache()) match = cache_->match(root(0, sequence.spec().cache_salt), sequence.reusable_tokens());
+  if (sequence.shares_cache()) match = cache_->match(root_of(sequence), sequence.reusable_tokens());
   const int64_t n_needed = blocks_for(sequence.n_tokens()) - match.n_tokens / kKvBlockTokens;
   int64_t n_promised = 0;
   for (const Slot& slot : slots_)
@@ -62,6 +61,7 @@ Slot& Slots::assign(std::shared_ptr<Sequence> sequence) {
   slot.sequence = std::move(sequence);
   slot.is_paused = slot.is_restoring = false;
   slot.last_use = ++n_uses_;
+  static_cast<void>(session_.set_adapters(slot.id, slot.sequence->spec().adapters));  // checked by its maker
   slot.n_computed = slot.sequence->shares_cache() ? attach(slot) : 0;
   slot.n_from_memory = slot.n_computed;
   slot.last_tokens.clear();
@@ -90,7 +90,7 @@ int64_t Slots::copy_prompt(Slot& slot) {
   if (first == slots_.end() || !first->sequence->shares_cache()) return 0;
   if (first->n_computed < n_wanted || n_wanted == 0) return 0;
   if (!session_.copy(first->id, slot.id, 0, static_cast<int32_t>(n_wanted))) return 0;
-  if (!cache_->begin(slot.id, root(slot.id, sequence.spec().cache_salt))) return 0;
+  if (!cache_->begin(slot.id, root_of(sequence))) return 0;
   return n_wanted;
 }
 
@@ -102,7 +102,7 @@ int64_t Slots::attach(Slot& slot) {
     const int64_t n_own = common_start(slot.last_tokens, tokens);
     tokens = tokens.first(std::min(tokens.size(), static_cast<size_t>(n_own) + 1));
   }
-  const auto match = cache_->attach(slot.id, root(slot.id, slot.sequence->spec().cache_salt), tokens);
+  const auto match = cache_->attach(slot.id, root_of(*slot.sequence), tokens);
   return match ? match->n_tokens : 0;
 }
 
@@ -149,7 +149,7 @@ void Slots::release(Slot& slot) {
   if (slot.sequence->shares_cache()) {
     static_cast<void>(cache_->insert(slot.id, tokens, PrefixCache::Tail::end));
     slot.last_tokens.assign(tokens.begin(), tokens.end());
-    slot.last_salt = slot.sequence->spec().cache_salt;
+    slot.last_root = root_of(*slot.sequence);
   }
   forget_positions(slot.id);
   slot.sequence.reset();
@@ -182,7 +182,8 @@ bool Slots::append_block(Slot& slot, std::span<const std::byte> saved) {
 Result<Slots::State> Slots::save(const Slot& slot) {
   State state{.tokens = slot.last_tokens};
   state.tokens.push_back(0);
-  TESSERA_ASSIGN(const PrefixMatch match, cache_->attach(slot.id, root(slot.id, slot.last_salt), state.tokens));
+  TESSERA_TRY(session_.set_adapters(slot.id, slot.last_root.adapters));
+  TESSERA_ASSIGN(const PrefixMatch match, cache_->attach(slot.id, slot.last_root, state.tokens));
   state.tokens.resize(static_cast<size_t>(match.n_tokens));
   auto bytes = session_.save_state(slot.id);
   forget_positions(slot.id);
@@ -203,19 +204,20 @@ Result<> Slots::restore_state(int32_t sequence, const State& state) {
   return session_.restore_state(sequence, state.bytes);
 }
 
-Result<> Slots::restore(Slot& slot, const State& state, const std::string& salt) {
+Result<> Slots::restore(Slot& slot, const State& state, const PrefixRoot& root) {
+  TESSERA_TRY(session_.set_adapters(slot.id, root.adapters));
   TESSERA_TRY(restore_state(slot.id, state));
   const auto held = session_.cache().cells(slot.id);
   const bool is_whole = held && std::ssize(held->positions) == std::ssize(state.tokens) &&
                         (held->positions.empty() || held->positions.back() + 1 == std::ssize(held->positions));
   if (is_whole) {
-    static_cast<void>(cache_->begin(slot.id, root(slot.id, salt)));
+    static_cast<void>(cache_->begin(slot.id, root));
     static_cast<void>(cache_->insert(slot.id, state.tokens, PrefixCache::Tail::end));
   }
   forget_positions(slot.id);
   if (!is_whole) return fail(ErrorCode::format, "state: not of the {} tokens beside it", state.tokens.size());
   slot.last_tokens = state.tokens;
-  slot.last_salt = salt;
+  slot.last_root = root;
   return {};
 }
 

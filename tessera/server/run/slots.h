@@ -19,7 +19,7 @@ struct Slot {
   std::shared_ptr<Sequence> sequence{};  // null: idle
   int64_t n_computed = 0;                // tokens of the sequence that the session holds
   std::vector<int32_t> last_tokens{};    // of an idle slot: what its last sequence had computed
-  std::string last_salt{};               // with which the prefix cache keeps them
+  PrefixRoot last_root{};                // under which the prefix cache keeps them
   uint64_t last_use = 0;                 // greater is later
   bool is_paused = false;                // the client reads too slowly
   bool is_restoring = false;             // blocks of its sequence are read from the disk
@@ -37,6 +37,9 @@ struct Slot {
 
   static constexpr int64_t kMostForced = 64;  // tokens that a grammar adds at once; more are computed like a prompt
 };
+
+/// Sequences of the same root share what they have computed.
+PrefixRoot root_of(const Sequence& sequence);
 
 class Slots {
  public:
@@ -75,8 +78,8 @@ class Slots {
   // --- blocks of the disk tier
 
   /// The blocks that the cache has of a start of these tokens, as Session numbers them.
-  std::vector<int32_t> blocks_of(std::span<const int32_t> tokens, const std::string& salt) const {
-    return cache_->blocks_of(root(0, salt), tokens);
+  std::vector<int32_t> blocks_of(std::span<const int32_t> tokens, const PrefixRoot& root) const {
+    return cache_->blocks_of(root, tokens);
   }
   /// Forgets the tokens of a slot from `n_tokens` on, which is at the end of a block. Returns whether that worked.
   bool shorten(Slot& slot, int64_t n_tokens);
@@ -92,15 +95,14 @@ class Slots {
   /// The last tokens of an idle slot, as far as the cache still has them, and their state. Errors: those of
   /// Session::save_state().
   Result<State> save(const Slot& slot);
-  /// Gives an idle slot saved tokens, which enter the cache. Errors: those of Session::restore_state(); format (the
-  /// state is not of these tokens). After an error the slot is as it was.
-  Result<> restore(Slot& slot, const State& state, const std::string& salt);
+  /// Gives an idle slot saved tokens, which enter the cache. Errors: those of Session::restore_state() and of
+  /// Session::set_adapters(); format (the state is not of these tokens). After an error the slot is as it was.
+  Result<> restore(Slot& slot, const State& state, const PrefixRoot& root);
   /// Empties the cache. Idle slots hold nothing afterwards; running sequences go on and are not kept.
   void clear();
 
  private:
   Slots(Session& session, int32_t n_slots);
-  PrefixRoot root(int32_t sequence, const std::string& salt) const;
   void forget_positions(int32_t sequence);
   Result<> restore_state(int32_t sequence, const State& state);
   Slot& choose(const Sequence& sequence);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tessera/base/result.h"
+#include "tessera/engine/adapter_set.h"
 #include "tessera/sample/chain.h"
 #include "tessera/server/run/reasoning_limit.h"
 
@@ -57,16 +58,17 @@ struct SequenceSpec {
   bool renders_special = false;  // special tokens are part of the text
   int32_t n_probs = -1;          // TokenProbs with so many tokens; -1: none
   bool probs_after_sampling = false;
-  int32_t n_prompt_probs = -1;  // scores each prompt token but the first, with so many others; -1: none
-  int64_t n_indent = 0;         // ends before a line with less indent
-  int64_t most_ms = -1;         // ends at the first line that ends after this time of generation; -1: none
-  int32_t slot = -1;            // the slot to use, with the tokens that it holds; -1: any
-  bool reuses_cache = true;     // reads and writes the prefix cache
-  std::string cache_salt{};     // only sequences of the same salt share their starts
-  bool shifts_context = false;  // a full context forgets tokens, and the text goes on
-  int64_t n_keep = 0;           // the first tokens, which are not forgotten; -1: the prompt
-  int64_t n_discard = 0;        // tokens to forget; 0: half of the others
-  int64_t progress_tokens = 0;  // report each time so many prompt tokens are computed; 0: never
+  int32_t n_prompt_probs = -1;           // scores each prompt token but the first, with so many others; -1: none
+  int64_t n_indent = 0;                  // ends before a line with less indent
+  int64_t most_ms = -1;                  // ends at the first line that ends after this time of generation; -1: none
+  int32_t slot = -1;                     // the slot to use, with the tokens that it holds; -1: any
+  bool reuses_cache = true;              // reads and writes the prefix cache
+  std::string cache_salt{};              // only sequences of the same salt share their starts
+  std::vector<AdapterScale> adapters{};  // the only ones that it is computed with, by index in the session, ascending
+  bool shifts_context = false;           // a full context forgets tokens, and the text goes on
+  int64_t n_keep = 0;                    // the first tokens, which are not forgotten; -1: the prompt
+  int64_t n_discard = 0;                 // tokens to forget; 0: half of the others
+  int64_t progress_tokens = 0;           // report each time so many prompt tokens are computed; 0: never
   std::shared_ptr<const ReasoningLimit> reasoning{};  // null: no bound
   std::optional<size_t> same_prompt_as{};  // an earlier sequence of the task, whose prompt is computed once for both
 };

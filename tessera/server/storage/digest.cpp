@@ -69,13 +69,34 @@ Digest session_digest(const Session& session) {
     for (const auto& [name, value] : device->properties())
       if (name == "isa") sha.add_text(value);
   }
-  for (const auto& [adapter, scale] : session.options().adapters)
-    sha.add(adapter->fingerprint()).add(uint64_t{std::bit_cast<uint32_t>(scale)});
   return sha.finish();
 }
 
-Digest root_digest(const Digest& session, std::string_view salt) {
-  return Sha256().add(session).add_text(salt).finish();
+std::vector<AdapterKey> adapter_keys(const Session& session, std::span<const AdapterScale> adapters) {
+  std::vector<AdapterKey> keys;
+  for (const auto& [adapter, scale] : adapters)
+    keys.push_back({.fingerprint = session.options().adapters[adapter].adapter->fingerprint(), .scale = scale});
+  return keys;
+}
+
+Result<std::vector<AdapterScale>> find_adapters(const Session& session, std::span<const AdapterKey> keys) {
+  const std::vector<SessionAdapter>& all = session.options().adapters;
+  std::vector<AdapterScale> adapters;
+  size_t next = 0;
+  for (const AdapterKey& key : keys) {
+    while (next < all.size() && all[next].adapter->fingerprint() != key.fingerprint) ++next;
+    if (next == all.size())
+      return fail(ErrorCode::mismatch, "computed with an adapter that this server does not have, or in another order");
+    adapters.push_back({.adapter = next++, .scale = key.scale});
+  }
+  return adapters;
+}
+
+Digest root_digest(const Digest& session, std::string_view salt, std::span<const AdapterKey> adapters) {
+  Sha256 sha;
+  sha.add(session).add_text(salt);
+  for (const auto& [fingerprint, scale] : adapters) sha.add(fingerprint).add(uint64_t{std::bit_cast<uint32_t>(scale)});
+  return sha.finish();
 }
 
 Digest block_digest(const Digest& parent, std::span<const int32_t> tokens) {

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "tessera/engine/prefix_cache.h"
 #include "tessera/engine/session.h"
 
 namespace tessera::server {
@@ -38,10 +40,23 @@ class Sha256 {
 std::string hex_text(std::span<const std::byte> bytes);
 
 /// All that keys and values depend on besides tokens: model, rope, cache types, activations, devices with their
-/// instruction sets, adapters and the order of float operations.
+/// instruction sets and the order of float operations. Adapters are the sequences' own.
 Digest session_digest(const Session& session);
-/// The digest before the first block. Sequences of other salts share nothing.
-Digest root_digest(const Digest& session, std::string_view salt);
+
+/// An adapter of a sequence, by its file.
+struct AdapterKey {
+  uint64_t fingerprint = 0;
+  float scale = 0;
+
+  bool operator==(const AdapterKey&) const = default;
+};
+/// The adapters of a sequence, in their order in the session: it is the order in which their terms are added.
+std::vector<AdapterKey> adapter_keys(const Session& session, std::span<const AdapterScale> adapters);
+/// The adapters of a session with these files, in the same order. Errors: mismatch (the session lacks one).
+Result<std::vector<AdapterScale>> find_adapters(const Session& session, std::span<const AdapterKey> keys);
+
+/// The digest before the first block. Sequences of other salts or adapters share nothing.
+Digest root_digest(const Digest& session, std::string_view salt, std::span<const AdapterKey> adapters = {});
 /// The digest of a block after `parent`, which is that of the block before it, or the root's.
 Digest block_digest(const Digest& parent, std::span<const int32_t> tokens);
 

@@ -1,8 +1,8 @@
 // A file with the tokens and the state of a slot, as clients save and restore them. Little-endian:
-//   u64 magic "TSRASLT1", u32 version, u32 number of tokens, u8[32] session_digest(), u32 bytes of the salt, u32 0,
-//   u64 bytes of the state
-//   the salt, i32 tokens, the state as Session::save_state() gives it
-//   u64 checksum (base/hash.h) of all before
+//   u64 magic "TSRASLT1", u32 version, u32 number of tokens, u8[32] session_digest(), u32 bytes of the salt, u32 number
+//   of adapters, u64 bytes of the state
+//   the salt; for each adapter u64 fingerprint, f32 scale, u32 0; i32 tokens; the state as Session::save_state() gives
+//   it u64 checksum (base/hash.h) of all before
 #pragma once
 
 #include <span>
@@ -17,6 +17,7 @@ namespace tessera::server {
 struct SavedSlot {
   Digest session{};
   std::string salt{};
+  std::vector<AdapterKey> adapters{};  // with which the tokens were computed
   std::vector<int32_t> tokens{};
   std::vector<std::byte> state{};
 };
@@ -30,6 +31,7 @@ struct SlotFileLimits {
 };
 
 inline constexpr size_t kMostSaltBytes = 256;
+inline constexpr size_t kMostSlotAdapters = 64;  // as in AdapterSet
 
 /// The bytes before the state. The file is these, the state and the checksum.
 std::vector<std::byte> slot_file_front(const SavedSlot& slot);

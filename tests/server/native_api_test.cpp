@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/api_support.h"
+#include "tests/server/http_server_fixture.h"
 
 namespace tessera {
 namespace {
@@ -209,6 +210,70 @@ TEST_F(NativeApi, PropertiesSlotsAndModels) {
   EXPECT_EQ(post("/slots/0?action=save", R"({"filename":"../x"})").status, 501);
   EXPECT_EQ(post("/props", "{}").status, 501);
   EXPECT_EQ(get("/metrics").status, 501);
+}
+
+TEST_F(NativeApi, PropertiesAreChangedOnlyWithTheFlag) {
+  start();
+  const Answer off = post("/props", "{}");
+  EXPECT_EQ(off.status, 501);
+  EXPECT_EQ(off.json["error"]["message"],
+            "This server does not support changing global properties. Start it with `--props`");
+  ApiSetup setup;
+  setup.options.api.has_props = true;
+  server_.reset();
+  start(std::move(setup));
+  EXPECT_EQ(post("/props", "{}").reply.body, R"({"success":true})");
+  EXPECT_EQ(get("/props").json["endpoint_props"], true);
+}
+
+std::vector<std::string> keys_of(const ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST_F(NativeApi, SlotsShowTheirSequence) {
+  start({.n_slots = 2, .n_ctx = 1 << 17});
+  EXPECT_EQ(get("/slots").reply.body,
+            R"([{"id":0,"n_ctx":131072,"speculative":false,"is_processing":false,"n_tokens":0,"state":"idle"},)"
+            R"({"id":1,"n_ctx":131072,"speculative":false,"is_processing":false,"n_tokens":0,"state":"idle"}])");
+  HttpClient client = connect();
+  const ordered_json request{{"prompt", "Once upon a time"},
+                             {"seed", 7},
+                             {"ignore_eos", true},
+                             {"stream", true},
+                             {"n_predict", 100000},
+                             {"min_p", 0.125},
+                             {"grammar", "root ::= [a-z \\n]*"}};
+  ASSERT_TRUE(client.post("/completion", request.dump()));
+  const auto is_decoding = [this] { return get("/slots").json[0]["state"] == "decoding"; };
+  ASSERT_TRUE(wait_until(is_decoding));
+  const ordered_json busy = get("/slots").json[0];
+  EXPECT_EQ(keys_of(busy),
+            (std::vector<std::string>{"id", "n_ctx", "speculative", "is_processing", "id_task", "n_prompt_tokens",
+                                      "n_prompt_tokens_processed", "n_prompt_tokens_cache", "params", "next_token",
+                                      "state", "client", "priority"}));
+  EXPECT_EQ(busy["params"]["seed"], 7);
+  EXPECT_EQ(busy["params"]["min_p"], 0.125);
+  EXPECT_EQ(busy["params"]["stream"], true);
+  EXPECT_EQ(busy["params"]["n_predict"], 100000);
+  EXPECT_FALSE(busy["params"].contains("grammar"));
+  EXPECT_EQ(keys_of(busy["params"]), keys_of(get("/props").json["default_generation_settings"]["params"]));
+  const ordered_json& next = busy["next_token"][0];
+  EXPECT_EQ(keys_of(next), (std::vector<std::string>{"has_next_token", "has_new_line", "n_remain", "n_decoded"}));
+  EXPECT_EQ(next["has_next_token"], true);
+  EXPECT_GT(next["n_decoded"], 0);
+  EXPECT_EQ(next["n_remain"].get<int64_t>() + next["n_decoded"].get<int64_t>(), 100000);
+  client.close();
+  wait_until_idle();
+  const ordered_json idle = get("/slots").json[0];
+  EXPECT_EQ(idle["is_processing"], false);
+  EXPECT_EQ(idle["id_task"], busy["id_task"]);
+  EXPECT_EQ(idle["params"], busy["params"]);
+  EXPECT_EQ(idle["next_token"][0]["has_next_token"], false);
+  EXPECT_EQ(idle["next_token"][0]["n_remain"], -1);
+  EXPECT_EQ(idle["next_token"][0]["n_decoded"], 0);
+  EXPECT_EQ(get("/slots").json[1].contains("params"), false);
 }
 
 TEST_F(NativeApi, MetricsCountTokensAndRequests) {

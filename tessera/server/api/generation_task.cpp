@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/engine/grammar_mask.h"
@@ -63,6 +64,17 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .n_discard = fields.n_discard,
           .progress_tokens = fields.return_progress ? 1 : 0,
           .reasoning = plan.reasoning};
+}
+
+// The fields that slots show: their params leave out texts and lists of the client.
+std::shared_ptr<const GenerationFields> shown_fields(const GenerationFields& fields) {
+  auto shown = std::make_shared<GenerationFields>();
+  shown->sampling = fields.sampling;
+#define TESSERA_FIELD(where, type, member, name, initial, min, max, aliases, dialects, help) \
+  if constexpr (!std::is_same_v<type, std::string>) shown->member = fields.member;
+#include "tessera/server/json/fields.def"
+  shown->lora = fields.lora;
+  return shown;
 }
 
 }  // namespace
@@ -175,6 +187,7 @@ TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const Ge
           .deadline = now + std::chrono::milliseconds(most_ms),
           .received = now,
           .sequences = {},
+          .fields = shown_fields(fields),
           .io_thread = exchange.io_thread(),
           .sink = nullptr};
 }

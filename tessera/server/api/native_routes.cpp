@@ -278,7 +278,7 @@ void add_native_routes(Router& router, ApiContext& context) {
   router.add({.method = "GET", .path = "/props", .handler = props_handler(context)});
   post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_props)
-      return std::unexpected(not_supported_error("changing global properties endpoint", "--props"));
+      return std::unexpected(not_supported_error("changing global properties", "--props"));
     exchange->answer({.body = R"({"success":true})"});
     return {};
   });

@@ -9,6 +9,7 @@
 
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/json/field_reader.h"
+#include "tessera/server/json/generation_settings.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
@@ -26,23 +27,37 @@ std::string_view state_of(const SlotView& slot) {
   return slot.sequence->n_generated() > 0 ? "decoding" : "prefill";
 }
 
+void write_sequence(JsonWriter& writer, const PastSequence& sequence) {
+  writer.member("id_task", sequence.task).member("n_prompt_tokens", sequence.n_prompt);
+  writer.member("n_prompt_tokens_processed", sequence.n_prompt_computed);
+  writer.member("n_prompt_tokens_cache", sequence.n_cached);
+  if (!sequence.fields) return;
+  writer.key("params");
+  write_generation_settings(writer, *sequence.fields, {.seed = sequence.fields->sampling.seed}, SettingsPlace::slot);
+}
+
+// Of an idle slot as llama-server has it.
+void write_next_token(JsonWriter& writer, const SlotView& slot) {
+  const Sequence* sequence = slot.sequence;
+  const int64_t n_predict = sequence != nullptr ? sequence->spec().n_predict : -1;
+  const int64_t n_generated = sequence != nullptr ? sequence->n_generated() : 0;
+  writer.key("next_token").begin_array().begin_object();
+  writer.member("has_next_token", sequence != nullptr && !sequence->has_ended());
+  writer.member("has_new_line", slot.shown->has_new_line);
+  writer.member("n_remain", n_predict < 0 ? -1 : n_predict - n_generated);
+  writer.member("n_decoded", n_generated).end_object().end_array();
+}
+
 void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& model) {
   writer.begin_object().member("id", slot.id).member("n_ctx", model.slot_context());
   writer.member("speculative", false).member("is_processing", slot.sequence != nullptr);
-  if (const Sequence* sequence = slot.sequence; sequence != nullptr) {
-    const int64_t n_predict = sequence->spec().n_predict;
-    writer.member("id_task", sequence->task().id()).member("n_prompt_tokens", sequence->n_prompt());
-    writer.member("n_prompt_tokens_processed", std::min(slot.n_computed, sequence->n_prompt()));
-    writer.member("n_prompt_tokens_cache", sequence->n_cached());
-    writer.key("next_token").begin_array().begin_object();
-    writer.member("has_next_token", !sequence->has_ended());
-    writer.member("n_remain", n_predict < 0 ? -1 : n_predict - sequence->n_generated());
-    writer.member("n_decoded", sequence->n_generated()).end_object().end_array();
-    writer.member("state", state_of(slot));
-    writer.member("client", sequence->task().spec().client).member("priority", sequence->task().spec().priority);
-  } else {
-    writer.member("n_tokens", slot.n_last).member("state", state_of(slot));
+  if (slot.shown) {
+    write_sequence(writer, *slot.shown);
+    write_next_token(writer, slot);
   }
+  if (slot.sequence == nullptr) writer.member("n_tokens", slot.n_last);
+  writer.member("state", state_of(slot));
+  if (slot.shown) writer.member("client", slot.shown->client).member("priority", slot.shown->priority);
   writer.end_object();
 }
 

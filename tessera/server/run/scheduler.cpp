@@ -108,7 +108,7 @@ void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) 
     for (const Slot& slot : slots_->all())
       views.push_back({.id = slot.id,
                        .sequence = slot.sequence.get(),
-                       .n_computed = slot.n_computed,
+                       .shown = slot.is_idle() ? slot.past : past_of(slot),
                        .n_last = std::ssize(slot.last_tokens),
                        .is_paused = slot.is_paused,
                        .is_restoring = slot.is_restoring});

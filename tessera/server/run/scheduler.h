@@ -49,9 +49,9 @@ struct SchedulerOptions {
 /// A slot as GET /slots shows it.
 struct SlotView {
   int32_t id = 0;
-  const Sequence* sequence = nullptr;  // null: idle
-  int64_t n_computed = 0;
-  int64_t n_last = 0;  // tokens of the last sequence of an idle slot
+  const Sequence* sequence = nullptr;   // null: idle
+  std::optional<PastSequence> shown{};  // that sequence, or the last one; nothing: the slot was never used
+  int64_t n_last = 0;                   // tokens of the last sequence of an idle slot
   bool is_paused = false;
   bool is_restoring = false;
 };

@@ -139,6 +139,7 @@ TaskEvent Sequence::accept(Clock::time_point now) {
     return event;
   }
   if (reasoning_) reasoning_->add(piece);
+  if (!has_new_line_) has_new_line_ = piece.contains('\n');
   check_lines(piece, now);
   event.text = text_.push(piece);
   event.is_held = text_.is_holding();

@@ -32,6 +32,8 @@ class Sequence {
   /// Prompt tokens that were not computed.
   int64_t n_cached() const { return n_cached_; }
   int64_t n_generated() const { return n_tokens() + n_forgotten_ - n_prompt_; }
+  /// Whether the generated text has a line break.
+  bool has_new_line() const { return has_new_line_; }
   /// Whether it may read and write the prefix cache.
   bool shares_cache() const { return spec().reuses_cache && n_forgotten_ == 0; }
 
@@ -107,6 +109,7 @@ class Sequence {
   sample::TopLogProbs top_;
   text::PieceWriter writer_;
   StopText text_;
+  bool has_new_line_ = false;
   int64_t n_blanks_ = -1;  // at the start of the present line; -1: the line has other characters
 
   Clock::time_point queued_, started_{}, first_token_{}, last_token_{};

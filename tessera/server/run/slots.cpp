@@ -144,6 +144,19 @@ bool Slots::shift(Slot& slot) {
   return cache_->make_room(n_blocks) && session_.shift(slot.id, from, to, -n_forgotten);
 }
 
+PastSequence past_of(const Slot& slot) {
+  const Sequence& sequence = *slot.sequence;
+  const TaskSpec& task = sequence.task().spec();
+  return {.task = sequence.task().id(),
+          .n_prompt = sequence.n_prompt(),
+          .n_prompt_computed = std::min(slot.n_computed, sequence.n_prompt()),
+          .n_cached = sequence.n_cached(),
+          .has_new_line = sequence.has_new_line(),
+          .client = task.client,
+          .priority = task.priority,
+          .fields = task.fields};
+}
+
 void Slots::release(Slot& slot) {
   const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
   if (slot.sequence->shares_cache()) {
@@ -152,6 +165,7 @@ void Slots::release(Slot& slot) {
     slot.last_root = root_of(*slot.sequence);
   }
   forget_positions(slot.id);
+  slot.past = past_of(slot);
   slot.sequence.reset();
   slot.n_computed = 0;
   slot.is_paused = slot.is_restoring = false;

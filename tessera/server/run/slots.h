@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,12 +15,23 @@
 
 namespace tessera::server {
 
+/// The sequence that a slot had last, for GET /slots.
+struct PastSequence {
+  uint64_t task = 0;
+  int64_t n_prompt = 0, n_prompt_computed = 0, n_cached = 0;  // as of Sequence; of the prompt's tokens
+  bool has_new_line = false;
+  std::string client{};
+  int priority = 0;
+  std::shared_ptr<const GenerationFields> fields{};
+};
+
 struct Slot {
   int32_t id = 0;                        // the sequence id in the session
   std::shared_ptr<Sequence> sequence{};  // null: idle
   int64_t n_computed = 0;                // tokens of the sequence that the session holds
   std::vector<int32_t> last_tokens{};    // of an idle slot: what its last sequence had computed
   PrefixRoot last_root{};                // under which the prefix cache keeps them
+  std::optional<PastSequence> past{};    // nothing before its first sequence has ended
   uint64_t last_use = 0;                 // greater is later
   bool is_paused = false;                // the client reads too slowly
   bool is_restoring = false;             // blocks of its sequence are read from the disk
@@ -38,6 +50,8 @@ struct Slot {
   static constexpr int64_t kMostForced = 64;  // tokens that a grammar adds at once; more are computed like a prompt
 };
 
+/// What a slot shows of its sequence, of which it has one.
+PastSequence past_of(const Slot& slot);
 /// Sequences of the same root share what they have computed.
 PrefixRoot root_of(const Sequence& sequence);
 

@@ -124,6 +124,8 @@ class TaskSink {
   virtual int64_t stalled_ms() const = 0;
 };
 
+struct GenerationFields;
+
 struct TaskSpec {
   std::string client;
   std::string cache_owner{};  // tasks of other owners share no cached tokens; empty: with all without an owner
@@ -131,7 +133,8 @@ struct TaskSpec {
   std::optional<Clock::time_point> deadline{};
   Clock::time_point received{};
   std::vector<SequenceSpec> sequences;
-  bool wants_scores = false;  // of an Embedder: scores of the rank head, not embeddings
+  std::shared_ptr<const GenerationFields> fields{};  // for GET /slots, without long texts and lists; may be null
+  bool wants_scores = false;                         // of an Embedder: scores of the rank head, not embeddings
   size_t io_thread = 0;
   std::shared_ptr<TaskSink> sink;
 };

@@ -133,6 +133,11 @@ TEST_F(Clients, OfEmbeddingsAreServed) {
   run_script("embeddings.js");
 }
 
+TEST_F(Clients, OfOllamaAreServed) {
+  serve();
+  run_script("ollama.mjs");
+}
+
 TEST_F(Clients, OfResponsesAreServed) {
   serve();
   run_script("openai_responses.js");

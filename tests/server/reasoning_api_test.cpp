@@ -52,6 +52,7 @@ TEST_F(ReasoningApi, ABudgetEndsTheReasoningAfterItsTokens) {
   body["max_tokens"] = 6;
   const std::string six = reasoning_of(message(body));
   ASSERT_FALSE(six.empty());
+  EXPECT_EQ(usage_["completion_tokens_details"]["reasoning_tokens"], 6);
   body["max_tokens"] = 40;
   body["reasoning_budget_tokens"] = 6;
   body["reasoning_budget_message"] = "Enough, I must answer.";  // the tokenizer adds a space

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "tessera/server/api/ollama_models.h"
 #include "tessera/server/json/field_reader.h"
 #include "tessera/server/json/reader.h"
 
@@ -95,7 +96,7 @@ void write_id(JsonWriter& writer, const ModelView* view) {
 // Clients of the Anthropic API send its version.
 bool is_anthropic(const Exchange& exchange) { return exchange.request().field("anthropic-version").has_value(); }
 
-FieldResult<> answer_models(ApiContext& context, Exchange& exchange) {
+FieldResult<> answer_models(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
   if (exchange.request().query_value("reload").value_or("") == "1")
     if (const auto reloaded = context.models().reload(); !reloaded)
       return std::unexpected(field_error_of(reloaded.error(), ""));
@@ -111,8 +112,10 @@ FieldResult<> answer_models(ApiContext& context, Exchange& exchange) {
     write_id(writer.key("last_id"), views.empty() ? nullptr : &views.back());
   } else {
     writer.key("models").begin_array();
-    for (const ModelView& view : views)
-      writer.begin_object().member("name", view.entry.name).member("model", view.entry.name).end_object();
+    for (const ModelView& view : views) {
+      write_ollama_entry(writer.begin_object(), view.entry.name, view, files);
+      writer.end_object();
+    }
     writer.end_array().member("object", "list").key("data").begin_array();
     for (const ModelView& view : views) write_model(writer, view, context.models().options().is_single);
     writer.end_array();
@@ -167,8 +170,9 @@ void add_model_routes(Router& router, ApiContext& context, ModelEvents& events) 
                 .path = std::move(path),
                 .handler = on_worker_without_model(context, std::move(part))});
   };
+  const auto files = std::make_shared<OllamaFiles>();
   for (const char* path : {"/models", "/v1/models"})
-    add("GET", path, [&context](const auto& exchange) { return answer_models(context, *exchange); });
+    add("GET", path, [&context, files](const auto& exchange) { return answer_models(context, *files, *exchange); });
   add("GET", "/v1/models/{}", [&context](const auto& exchange) { return answer_model(context, *exchange); });
   add("POST", "/models/load",
       [&context](const auto& exchange) { return answer_change(context, *exchange, &ModelRegistry::load); });

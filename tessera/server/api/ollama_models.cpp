@@ -68,10 +68,8 @@ void write_details(JsonWriter& writer, const OllamaFacts& facts) {
   writer.member("quantization_level", upper_case(facts.format)).end_object();
 }
 
-void write_entry(JsonWriter& writer, const std::string& name, const OllamaFacts& facts) {
-  const std::string shown = ollama_name(name);
-  writer.member("name", shown).member("model", shown).member("size", facts.n_bytes);
-  writer.member("digest", facts.digest);
+void write_facts(JsonWriter& writer, const OllamaFacts& facts) {
+  writer.member("size", facts.n_bytes).member("digest", facts.digest);
   write_details(writer, facts);
 }
 
@@ -170,16 +168,23 @@ void note_ollama_use(ApiContext& context, const ServedModel& model,
   context.models().keep_alive(model, keep_alive.value_or(options.keep_alive));
 }
 
+void write_ollama_entry(JsonWriter& writer, const std::string& name, const ModelView& view, OllamaFiles& files) {
+  writer.member("name", name).member("model", name);
+  const auto facts = files.facts_of(view);
+  if (!facts) return;
+  writer.member("modified_at", rfc3339(modified_at(view.entry.path, view.lease.get())));
+  write_facts(writer, *facts);
+}
+
 // A file that cannot be read is left out.
 FieldResult<> answer_ollama_tags(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
   std::string answer;
   JsonWriter writer(answer);
   writer.begin_object().key("models").begin_array();
   for (const ModelView& view : context.models().views()) {
-    const auto facts = files.facts_of(view);
-    if (!facts) continue;
-    write_entry(writer.begin_object(), view.entry.name, *facts);
-    writer.member("modified_at", rfc3339(modified_at(view.entry.path, view.lease.get()))).end_object();
+    if (!files.facts_of(view)) continue;
+    write_ollama_entry(writer.begin_object(), ollama_name(view.entry.name), view, files);
+    writer.end_object();
   }
   writer.end_array().end_object();
   exchange.answer({.body = std::move(answer)});
@@ -192,7 +197,9 @@ FieldResult<> answer_ollama_ps(ApiContext& context, OllamaFiles& files, Exchange
   writer.begin_object().key("models").begin_array();
   for (const ModelView& view : context.models().views()) {
     if (!view.lease) continue;
-    write_entry(writer.begin_object(), view.entry.name, files.facts_of(*view.lease));
+    const std::string name = ollama_name(view.entry.name);
+    writer.begin_object().member("name", name).member("model", name);
+    write_facts(writer, files.facts_of(*view.lease));
     writer.member("expires_at", rfc3339(view.expires.value_or(far_future()))).member("size_vram", 0);
     writer.member("context_length", view.lease->slot_context()).end_object();
   }

@@ -10,6 +10,7 @@
 
 #include "tessera/server/api/context.h"
 #include "tessera/server/json/field_reader.h"
+#include "tessera/server/json/writer.h"
 
 namespace tessera::server {
 
@@ -38,6 +39,9 @@ class OllamaFiles {
 /// always stays, but GET /api/ps shows the time.
 void note_ollama_use(ApiContext& context, const ServedModel& model,
                      std::optional<std::chrono::milliseconds> keep_alive);
+
+/// Writes the members of a model in lists, under this name. Its file may be unreadable: then only the name.
+void write_ollama_entry(JsonWriter& writer, const std::string& name, const ModelView& view, OllamaFiles& files);
 
 FieldResult<> answer_ollama_tags(ApiContext& context, OllamaFiles& files, Exchange& exchange);
 FieldResult<> answer_ollama_ps(ApiContext& context, OllamaFiles& files, Exchange& exchange);

@@ -65,8 +65,8 @@ class OpenAiChat final : public ChatGeneration {
       out() += "data: ";
       JsonWriter writer(out());
       writer.begin_object().key("choices").begin_array().end_array();
-      head_.write(writer, "chat.completion.chunk");
-      write_usage(writer.key("usage"), totals());
+      const Usage usage = totals();
+      head_.write(writer, "chat.completion.chunk", &usage);
       writer.key("timings");
       write_timings(writer, timings_of(*ended_->end));
       writer.end_object();
@@ -86,8 +86,8 @@ class OpenAiChat final : public ChatGeneration {
       writer.end_object();
     }
     writer.end_array();
-    head_.write(writer, "chat.completion");
-    write_usage(writer.key("usage"), totals());
+    const Usage usage = totals();
+    head_.write(writer, "chat.completion", &usage);
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
     writer.end_object();
@@ -156,7 +156,7 @@ class OpenAiChat final : public ChatGeneration {
   }
 
   Usage totals() {
-    Usage usage;
+    Usage usage{.n_reasoning = 0};
     for (const Choice& choice : choices()) {
       usage.n_prompt = choice.end->n_prompt;
       usage.n_cached = choice.index == 0 ? choice.end->n_cached : usage.n_cached;

@@ -62,7 +62,6 @@ class OpenAiCompletion final : public Generation {
     uint32_t index = 0;
     for (const Choice* choice : best_choices()) write_choice(writer, *choice, index++);
     writer.end_array();
-    head_.write(writer, "text_completion");
     Usage usage;
     for (const Choice& choice : choices()) {
       const SequenceEnd& end = *choice.end;
@@ -72,7 +71,7 @@ class OpenAiCompletion final : public Generation {
       }
       usage.n_generated += end.n_generated;
     }
-    write_usage(writer.key("usage"), usage);
+    head_.write(writer, "text_completion", &usage);
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
     writer.end_object();
@@ -149,13 +148,14 @@ class OpenAiCompletion final : public Generation {
       writer.member("finish_reason", nullptr);
     }
     writer.end_object().end_array();
-    head_.write(writer, "text_completion");
     if (ended != nullptr) {
       const SequenceEnd& end = *ended->end;
-      write_usage(writer.key("usage"),
-                  {.n_prompt = end.n_prompt, .n_cached = end.n_cached, .n_generated = end.n_generated});
+      const Usage usage{.n_prompt = end.n_prompt, .n_cached = end.n_cached, .n_generated = end.n_generated};
+      head_.write(writer, "text_completion", &usage);
       writer.key("timings");
       write_timings(writer, timings_of(end));
+    } else {
+      head_.write(writer, "text_completion");
     }
     writer.end_object();
     out() += "\n\n";

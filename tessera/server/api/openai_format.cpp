@@ -19,9 +19,11 @@ int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-void OpenAiHead::write(JsonWriter& writer, std::string_view object) const {
+void OpenAiHead::write(JsonWriter& writer, std::string_view object, const Usage* usage) const {
   writer.member("created", created_s).member("model", model).member("system_fingerprint", fingerprint);
-  writer.member("object", object).member("id", id);
+  writer.member("object", object);
+  if (usage != nullptr) write_usage(writer.key("usage"), *usage);
+  writer.member("id", id);
 }
 
 const char* finish_reason_of(EndReason reason) {

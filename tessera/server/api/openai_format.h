@@ -15,6 +15,11 @@ std::string new_id(std::string_view prefix);
 
 int64_t unix_seconds();
 
+struct Usage {
+  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;
+  int64_t n_reasoning = -1;  // -1: not known
+};
+
 /// The members that every object of an answer has.
 struct OpenAiHead {
   std::string id;
@@ -22,16 +27,13 @@ struct OpenAiHead {
   std::string fingerprint;
   int64_t created_s = unix_seconds();
 
-  void write(JsonWriter& writer, std::string_view object) const;
+  /// With the usage where the API has it. null: none.
+  void write(JsonWriter& writer, std::string_view object, const Usage* usage = nullptr) const;
 };
 
 /// "stop" or "length".
 const char* finish_reason_of(EndReason reason);
 
-struct Usage {
-  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;
-  int64_t n_reasoning = -1;  // -1: not known
-};
 void write_usage(JsonWriter& writer, const Usage& usage);
 
 }  // namespace tessera::server

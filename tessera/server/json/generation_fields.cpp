@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "tessera/server/json/special_fields.h"
+#include "tessera/server/json/writer.h"
 
 namespace tessera::server {
 namespace {
@@ -229,6 +230,22 @@ std::string wants_of(const FieldRow& row) {
   return std::visit(Words{row}, row.target);
 }
 
+std::string initial_of(const FieldRow& row) {
+  std::string text;
+  JsonWriter writer(text);
+  const GenerationFields initial;
+  const auto of_table = [&](auto GenerationFields::*member) { writer.value(initial.*member); };
+  const auto of_chain = [&](auto SamplerParams::*member) { writer.value(initial.sampling.*member); };
+  struct Writers : decltype(of_table), decltype(of_chain) {
+    using decltype(of_table)::operator();
+    using decltype(of_chain)::operator();
+    void operator()(SpecialReader) const {}
+    void operator()(FieldUse) const {}
+  };
+  std::visit(Writers{of_table, of_chain}, row.target);
+  return text;
+}
+
 }  // namespace
 
 FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const GenerationFields& defaults,
@@ -255,7 +272,8 @@ FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const
 std::vector<FieldDoc> generation_field_docs() {
   std::vector<FieldDoc> docs;
   docs.reserve(kNFields);
-  for (const FieldRow& row : kFields) docs.push_back({row.name, row.aliases, wants_of(row), row.dialects, row.help});
+  for (const FieldRow& row : kFields)
+    docs.push_back({row.name, row.aliases, wants_of(row), initial_of(row), row.dialects, row.help});
   return docs;
 }
 

@@ -73,7 +73,8 @@ FieldResult<ReadGenerationFields> read_generation_fields(const Json& body, const
 struct FieldDoc {
   std::string_view name;
   std::string_view aliases;
-  std::string wants;  // type and range: "a number, 0 to 1"
+  std::string wants;    // type and range: "a number, 0 to 1"
+  std::string initial;  // the value without flags of the server, as JSON; "" for a list or an object
   std::string_view dialects;
   std::string_view help;
 };

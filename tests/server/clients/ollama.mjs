@@ -1,25 +1,8 @@
-// The npm package `ollama` against a running server: node ollama.mjs BASE_URL. Prints "ok NAME" for each check, and ends
-// with status 1 after a failed one. Needs no particular model: the checks hold for any reply.
-import assert from "node:assert/strict";
+// The npm package `ollama` against a running server. Needs no particular model: the checks hold for any reply.
 import { Ollama } from "ollama";
+import { address, assert, runCases, test } from "./support.js";
 
-const host = process.argv[2];
-if (!host) {
-  console.error("usage: node ollama.mjs BASE_URL");
-  process.exit(2);
-}
-const ollama = new Ollama({ host });
-let nFailed = 0;
-
-async function check(name, run) {
-  try {
-    await run();
-    console.log(`ok ${name}`);
-  } catch (error) {
-    nFailed += 1;
-    console.log(`failed ${name}: ${error?.stack ?? error}`);
-  }
-}
+const ollama = new Ollama({ host: address });
 
 async function collect(stream) {
   const parts = [];
@@ -31,7 +14,7 @@ const options = { num_predict: 12, seed: 7, temperature: 0 };
 const messages = [{ role: "user", content: "Tell me a story" }];
 const model = (await ollama.list()).models[0].model;
 
-await check("list", async () => {
+test("list", async () => {
   const [entry] = (await ollama.list()).models;
   assert.equal(entry.name, model);
   assert.match(entry.digest, /^[0-9a-f]{64}$/);
@@ -39,16 +22,16 @@ await check("list", async () => {
   assert.ok(!Number.isNaN(Date.parse(entry.modified_at)));
 });
 
-await check("show", async () => {
+test("show", async () => {
   const shown = await ollama.show({ model });
   assert.ok(shown.capabilities.includes("completion"));
   assert.equal(typeof shown.model_info["general.architecture"], "string");
   await assert.rejects(ollama.show({ model: "no-such-model" }), { status_code: 404, error: "model 'no-such-model' not found" });
 });
 
-await check("version", async () => assert.match((await ollama.version()).version, /^\d+\.\d+\.\d+$/));
+test("version", async () => assert.match((await ollama.version()).version, /^\d+\.\d+\.\d+$/));
 
-await check("generate", async () => {
+test("generate", async () => {
   const whole = await ollama.generate({ model, prompt: "Once upon a time", options });
   assert.equal(whole.done, true);
   assert.ok(whole.eval_count >= 1 && whole.eval_duration >= 1);
@@ -59,13 +42,13 @@ await check("generate", async () => {
   assert.ok(next.prompt_eval_count > whole.context.length);
 });
 
-await check("raw", async () => {
+test("raw", async () => {
   const raw = await ollama.generate({ model, prompt: "Once upon a time", raw: true, options });
   assert.equal(raw.model, model);
   assert.equal(raw.context, undefined);
 });
 
-await check("chat", async () => {
+test("chat", async () => {
   const whole = await ollama.chat({ model, messages, options });
   assert.equal(whole.message.role, "assistant");
   const parts = await collect(await ollama.chat({ model, messages, options, stream: true }));
@@ -74,13 +57,13 @@ await check("chat", async () => {
   assert.ok(["stop", "length"].includes(parts.at(-1).done_reason));
 });
 
-await check("logprobs", async () => {
+test("logprobs", async () => {
   const whole = await ollama.chat({ model, messages, options, logprobs: true, top_logprobs: 2 });
   assert.equal(whole.logprobs.length, whole.eval_count);
   assert.equal(whole.logprobs[0].top_logprobs.length, 2);
 });
 
-await check("tools", async () => {
+test("tools", async () => {
   const tools = [{
     type: "function",
     function: {
@@ -99,27 +82,27 @@ await check("tools", async () => {
   for (const call of whole.message.tool_calls ?? []) assert.equal(typeof call.function.arguments, "object");
 });
 
-await check("format", async () => {
+test("format", async () => {
   const schema = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"], additionalProperties: false };
-  const chat = await ollama.chat({ model, messages, format: schema, options: { ...options, num_predict: 200 } });
+  const chat = await ollama.chat({ model, messages, format: schema, think: false, options: { ...options, num_predict: 400 } });
   assert.equal(typeof JSON.parse(chat.message.content).ok, "boolean");
-  const any = await ollama.generate({ model, prompt: "a", format: "json", options });
+  const any = await ollama.generate({ model, prompt: "a", format: "json", think: false, options: { ...options, num_predict: 100 } });
   assert.ok(any.response.trimStart().startsWith("{"));
 });
 
-await check("ps", async () => {
+test("ps", async () => {
   await ollama.generate({ model, prompt: "", keep_alive: "1h" });
   const [entry] = (await ollama.ps()).models;
   const inMinutes = (new Date(entry.expires_at) - Date.now()) / 60000;
   assert.ok(inMinutes > 30 && inMinutes < 90, entry.expires_at);
 });
 
-await check("load", async () => {
+test("load", async () => {
   assert.equal((await ollama.generate({ model, prompt: "" })).done_reason, "load");
   assert.equal((await ollama.chat({ model, messages: [], keep_alive: 0 })).done_reason, "unload");
 });
 
-await check("errors", async () => {
+test("errors", async () => {
   await assert.rejects(ollama.generate({ model, prompt: "a", options: { top_p: 2 } }), {
     status_code: 400,
     error: "Field 'options.top_p': value 2, want 0 to 1",
@@ -128,20 +111,20 @@ await check("errors", async () => {
   await assert.rejects(ollama.delete({ model }), { status_code: 403 });
 });
 
-await check("pull", async () => {
+test("pull", async () => {
   assert.equal((await ollama.pull({ model })).status, "success");
   const parts = await collect(await ollama.pull({ model, stream: true }));
   assert.equal(parts.at(-1).status, "success");
 });
 
-await check("embed", async () => {
+test("embed", async () => {
   // Servers without --embeddings answer 501.
   const embedded = await ollama.embed({ model, input: ["a", "b"] }).catch((error) => error);
   if (embedded instanceof Error) assert.equal(embedded.status_code, 501);
   else assert.equal(embedded.embeddings.length, 2);
 });
 
-await check("abort", async () => {
+test("abort", async () => {
   const endless = { ...options, num_predict: -1, ignore_eos: true };
   const stream = await ollama.chat({ model, messages, options: endless, stream: true });
   await assert.rejects(
@@ -154,4 +137,4 @@ await check("abort", async () => {
   assert.equal((await ollama.generate({ model, prompt: "a", options })).done, true);
 });
 
-process.exit(nFailed === 0 ? 0 : 1);
+await runCases();

@@ -15,7 +15,7 @@ namespace tessera::server {
 
 class ServedAdapters {
  public:
-  /// Those of the model's sessions, in the same order, with the scales of the start.
+  /// adapters: those of the model's sessions in their order, with the scales of the start.
   explicit ServedAdapters(std::vector<SessionAdapter> adapters);
 
   /// LoRA adapters have the ids 0 to n_loras() - 1, in the order of the flags. Control vectors have no ids.

@@ -50,7 +50,7 @@ struct Slot {
   static constexpr int64_t kMostForced = 64;  // tokens that a grammar adds at once; more are computed like a prompt
 };
 
-/// What a slot shows of its sequence, of which it has one.
+/// The facts of a slot's sequence, which must be there.
 PastSequence past_of(const Slot& slot);
 /// Sequences of the same root share what they have computed.
 PrefixRoot root_of(const Sequence& sequence);

@@ -22,6 +22,7 @@
 #include "tessera/backend/tensor_memory.h"
 #include "tessera/base/index.h"
 #include "tessera/cache/kv_group.h"
+#include "tessera/cache/saved_part.h"
 
 namespace tessera {
 
@@ -147,6 +148,12 @@ class KvCache {
   /// Lets a sequence use a retained block of group 0 for 64 positions, instead of its own block with the same tokens.
   /// Errors: invalid_argument (the sequence has not all of these positions); internal (the block is not retained).
   Result<> merge_block(int32_t sequence, int64_t logical, int32_t block);
+  /// For parts that come from elsewhere (saved_part.h). cut_for_parts(): group 0 keeps the positions before
+  /// n_positions, other groups none. store_part(): a group holds the rows of a part, and the result is their cells.
+  /// Errors: invalid_argument (a position out of range, or held already); limit (full).
+  Result<> cut_for_parts(int32_t sequence, int32_t n_positions);
+  Result<std::vector<int32_t>> store_part(int32_t sequence, const SavedPart& part);
+  Result<> drop_part(int32_t sequence, const SavedPart& part);
   /// The free blocks, by group, that a batch needs. It fits if every group has as many.
   std::vector<int64_t> blocks_to_decode(std::span<const BatchToken> tokens) const;
 

@@ -284,17 +284,28 @@ Result<> RecurrentCache::attach(int32_t sequence, int32_t state_slot, int32_t la
   return {};
 }
 
+Result<> RecurrentCache::read_state(int32_t state_slot, std::span<std::byte> bytes) const {
+  for (const std::vector<Tensor>& layer : states_)
+    for (const Tensor& tensor : layer) {
+      const auto n = to_size(tensor.layout.nb[1]);
+      TESSERA_TRY(tensor.buffer->get(tensor, to_size(state_slot) * n, bytes.first(n)));
+      bytes = bytes.subspan(n);
+    }
+  return {};
+}
+
 Result<> RecurrentCache::save(int32_t sequence, std::span<std::byte> bytes) const {
   TESSERA_TRY(require_sequence(sequence));
   if (at(sequence).state_slot < 0 || bytes.size() != state_bytes_)
     return fail(ErrorCode::internal, "sequence {} has no state of {} bytes", sequence, bytes.size());
-  for (const std::vector<Tensor>& layer : states_)
-    for (const Tensor& tensor : layer) {
-      const auto n = to_size(tensor.layout.nb[1]);
-      TESSERA_TRY(tensor.buffer->get(tensor, to_size(at(sequence).state_slot) * n, bytes.first(n)));
-      bytes = bytes.subspan(n);
-    }
-  return {};
+  return read_state(at(sequence).state_slot, bytes);
+}
+
+Result<> RecurrentCache::save_retained(int32_t state_slot, std::span<std::byte> bytes) const {
+  if (!pool_.is_retained(state_slot) || bytes.size() != state_bytes_)
+    return fail(ErrorCode::invalid_argument, "state slot {} has no retained state of {} bytes", state_slot,
+                bytes.size());
+  return read_state(state_slot, bytes);
 }
 
 Result<> RecurrentCache::restore(int32_t sequence, int32_t first, int32_t last, std::span<const std::byte> bytes) {

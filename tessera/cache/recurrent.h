@@ -111,6 +111,8 @@ class RecurrentCache {
   size_t state_bytes() const { return state_bytes_; }
   /// Copies the state of a sequence, which must have one, to state_bytes() bytes.
   Result<> save(int32_t sequence, std::span<std::byte> bytes) const;
+  /// Likewise a retained state. Errors: invalid_argument (it is not retained).
+  Result<> save_retained(int32_t state_slot, std::span<std::byte> bytes) const;
   /// Replaces the state of a sequence by a saved one, after positions first to last. Does nothing without layers.
   Result<> restore(int32_t sequence, int32_t first, int32_t last, std::span<const std::byte> bytes);
 
@@ -135,6 +137,7 @@ class RecurrentCache {
   const Sequence& at(int32_t sequence) const { return sequences_[to_size(sequence)]; }
   Result<> require_sequence(int32_t sequence) const;
   Result<> require_next_positions(std::span<const BatchToken> tokens) const;
+  Result<> read_state(int32_t state_slot, std::span<std::byte> bytes) const;
   static bool is_outside(const Sequence& sequence, int32_t begin, int32_t end);
   static bool is_whole(const Sequence& sequence, int32_t begin, int32_t end);
   void forget(Sequence& sequence);

@@ -84,6 +84,31 @@ Result<> KvCache::merge_block(int32_t sequence, int64_t logical, int32_t block) 
   return groups_[0].merge(sequence, logical, block);
 }
 
+Result<> KvCache::cut_for_parts(int32_t sequence, int32_t n_positions) {
+  TESSERA_TRY(require_sequence(sequence));
+  for (KvGroup& group : groups_)
+    TESSERA_TRY(group.remove(sequence, group.window() > 0 ? 0 : n_positions, config_.n_ctx));
+  return {};
+}
+
+Result<std::vector<int32_t>> KvCache::store_part(int32_t sequence, const SavedPart& part) {
+  std::vector<BatchToken> tokens;
+  for (int64_t position = part.begin(); position < part.end(); ++position)
+    tokens.push_back({.token = 0, .position = static_cast<int32_t>(position), .sequence = sequence});
+  TESSERA_TRY(require_positions(tokens));
+  KvGroup& group = groups_[part.group];
+  TESSERA_TRY(group.require_blocks(group.blocks_to_store(tokens)));
+  TESSERA_TRY(group.mark(tokens));
+  std::vector<int32_t> cells;
+  TESSERA_TRY(group.assign_cells(tokens, cells));
+  group.settle(tokens);
+  return cells;
+}
+
+Result<> KvCache::drop_part(int32_t sequence, const SavedPart& part) {
+  return groups_[part.group].remove(sequence, part.begin(), part.end());
+}
+
 std::vector<int64_t> KvCache::blocks_to_decode(std::span<const BatchToken> tokens) const {
   std::vector<int64_t> n_blocks;
   for (const KvGroup& group : groups_) n_blocks.push_back(group.blocks_to_decode(tokens, config_.n_ubatch));

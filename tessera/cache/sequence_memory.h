@@ -13,6 +13,7 @@
 #include "tessera/cache/cell_access.h"
 #include "tessera/cache/paged.h"
 #include "tessera/cache/recurrent.h"
+#include "tessera/cache/saved_part.h"
 
 namespace tessera {
 
@@ -131,16 +132,24 @@ class SequenceMemory {
   /// (the model has an encoder). After an error the sequence is empty.
   Result<> attach(int32_t sequence, std::span<const int32_t> blocks, int32_t n_positions, const Mark& mark);
 
-  // --- one block of group 0 as bytes (saved_block.cpp): of each layer the K rows, then the V rows, of its 64 tokens,
-  // in the types of the cache. Errors of all: unsupported (needs_marks(), or the model has an encoder).
+  // --- parts of prefixes as bytes (saved_part.h): of each layer the K rows, then the V rows, in the types of the
+  // cache; or the states. Errors of all: unsupported (the model has an encoder).
 
-  Result<size_t> saved_block_bytes() const;
-  /// Errors: also invalid_argument (the block is not retained).
-  Result<std::vector<std::byte>> save_block(int32_t block, CellAccess& access) const;
-  /// Gives a sequence, which ends at a multiple of 64 positions, 64 more from a saved block. Errors: also
-  /// invalid_argument (no such sequence, it ends elsewhere, the number of bytes); limit (no room). After an error the
-  /// sequence is as it was.
-  Result<> append_block(int32_t sequence, std::span<const std::byte> saved, CellAccess& access);
+  /// The parts at a mark beside the whole blocks of group 0.
+  std::vector<SavedPart> parts_of_mark(int32_t n_positions) const;
+  /// The physical block or state slot of a window or state in a mark; -1: the mark has no such part.
+  int32_t place_of(const SavedPart& part, const Mark& mark) const;
+  /// Errors: also invalid_argument (no such rows).
+  Result<size_t> part_bytes(const SavedPart& part) const;
+  /// Errors: also invalid_argument (the block or state slot is not retained).
+  Result<std::vector<std::byte>> save_part(const SavedPart& part, int32_t place, CellAccess& access) const;
+  /// Prepares a sequence for restore_part(): it keeps the first positions, a multiple of 64, without windows and state.
+  /// It cannot be decoded until all parts of a mark are restored. Errors: also invalid_argument.
+  Result<> cut_for_parts(int32_t sequence, int32_t n_positions);
+  /// Adds a part to a sequence, which must end where the rows of a block begin, or where a state ends. Windows come
+  /// after blocks. Errors: also invalid_argument (the sequence ends elsewhere, the number of bytes); limit (no room).
+  /// After an error the sequence is as it was.
+  Result<> restore_part(int32_t sequence, const SavedPart& part, std::span<const std::byte> saved, CellAccess& access);
 
   // --- one sequence as bytes (saved_sequence.cpp)
 
@@ -156,8 +165,6 @@ class SequenceMemory {
   std::span<const std::unique_ptr<KvCache>> prompt_caches() const { return std::span(caches_).subspan(1); }
   Result<> forget_states(int32_t sequence);
   Result<> require_retainable() const;
-  Result<> require_whole_blocks() const;
-  Result<> write_block(std::span<const BatchToken> tokens, std::span<const std::byte> saved, CellAccess& access);
 
   std::vector<std::unique_ptr<KvCache>> caches_;  // of tokens, then of prompts if there is an encoder
   std::unique_ptr<RecurrentCache> states_;

@@ -170,9 +170,6 @@ Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs
                             .on_warning = [&](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
   TESSERA_TRY(args.context.log_schedules(*opened.session));
   if (!process_.quiet) log_memory(opened.allocated_memory(), name);
-  if (const auto blocks = opened.session->saved_block_bytes();
-      !blocks && !args_.server.storage.cache_directory.empty() && !opened.session->options().embeddings)
-    tell("warning: --cache-disk is not used: " + blocks.error().message());
   server::ReadyModel ready{.loaded = {},
                            .options = {.path = entry.path.empty() ? std::string(kBundledModelName) : entry.path,
                                        .scheduler = args.scheduler_options(*opened.session),

@@ -122,6 +122,42 @@ std::vector<PrefixCache::BranchMark> PrefixCache::marks_to(PrefixNode* node) con
   return marks;
 }
 
+// The last node of a path of whole blocks, after which `tokens` are left. Null: no such root.
+PrefixNode* PrefixCache::descend(const PrefixRoot& root, Tokens& tokens) const {
+  PrefixNode* node = tree_.find_root(key_of(root));
+  while (node != nullptr && tokens.size() >= kBlock) {
+    PrefixNode* child = PrefixTree::find_child(*node, tokens.first(kBlock));
+    if (child == nullptr) break;
+    node = child;
+    tokens = tokens.subspan(kBlock);
+  }
+  return node;
+}
+
+std::vector<int32_t> PrefixCache::marks_of(const PrefixRoot& root, Tokens tokens) const {
+  PrefixNode* node = descend(root, tokens);
+  if (node == nullptr) return {};
+  std::vector<int32_t> positions;
+  Tokens rest = tokens.first(std::min(tokens.size(), kBlock - 1));
+  while (const PrefixNode* partial = PrefixTree::longest_prefix(*node, rest)) {
+    if (partial->mark) positions.push_back(partial->end);
+    rest = rest.first(partial->tokens.size() - 1);
+  }
+  std::vector<BranchMark> marks = marks_to(node);
+  std::ranges::reverse(marks);
+  for (const BranchMark& of_path : marks)
+    if (of_path.node->mark) positions.push_back(of_path.position);
+  std::ranges::reverse(positions);
+  return positions;
+}
+
+PrefixCache::HeldMark PrefixCache::mark_at(const PrefixRoot& root, Tokens tokens) const {
+  const PrefixNode* node = descend(root, tokens);
+  if (node != nullptr && !tokens.empty()) node = PrefixTree::find_child(*node, tokens);
+  if (node == nullptr || !node->mark) return {};
+  return {.mark = &*node->mark, .block = node->block};
+}
+
 // --- sequences
 
 Result<> PrefixCache::require_sequence(int32_t sequence) const {

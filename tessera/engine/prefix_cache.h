@@ -65,6 +65,14 @@ class PrefixCache {
   /// The whole blocks of the longest cached start of `tokens`, as the session numbers them. The last token is no
   /// exception here. Without effect on the cache; time is linear in the tokens.
   std::vector<int32_t> blocks_of(const PrefixRoot& root, std::span<const int32_t> tokens) const;
+  /// The positions of the marks that the cache has in `tokens`, also at their end. Likewise without effect.
+  std::vector<int32_t> marks_of(const PrefixRoot& root, std::span<const int32_t> tokens) const;
+  /// The mark at the end of `tokens`. Null: there is none. It stays until the cache changes.
+  struct HeldMark {
+    const Mark* mark = nullptr;
+    int32_t block = -1;  // of group 0, the last one
+  };
+  HeldMark mark_at(const PrefixRoot& root, std::span<const int32_t> tokens) const;
   /// Gives an empty sequence the longest cached start of `tokens`, but not the last token. In a model with windows or
   /// recurrent states it ends at a mark. The sequence is known to the cache until drop(). Errors: invalid_argument (no
   /// such sequence, it is not empty, or its adapters are not those of the root); then it is not known.
@@ -129,6 +137,7 @@ class PrefixCache {
   Found find_mark(PrefixNode* node, std::span<const int32_t> rest) const;
   PrefixMatch summary(const Found& found) const;
   std::vector<BranchMark> marks_to(PrefixNode* node) const;
+  PrefixNode* descend(const PrefixRoot& root, std::span<const int32_t>& tokens) const;
   Result<> insert_block(int32_t sequence, Cursor& cursor, std::span<const int32_t> tokens);
   Result<> replace_prefixes(int32_t sequence, PrefixNode* node);
   Result<> insert_partial(int32_t sequence, PrefixNode* parent, std::span<const int32_t> tokens);

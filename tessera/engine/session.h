@@ -104,10 +104,17 @@ class Session {
   }
 
   /// See SequenceMemory.
-  Result<size_t> saved_block_bytes() const { return memory_->saved_block_bytes(); }
-  Result<std::vector<std::byte>> save_block(int32_t block) { return memory_->save_block(block, graphs_->cells()); }
-  Result<> append_block(int32_t sequence, std::span<const std::byte> saved) {
-    return memory_->append_block(sequence, saved, graphs_->cells());
+  std::vector<SavedPart> parts_of_mark(int32_t n_positions) const { return memory_->parts_of_mark(n_positions); }
+  int32_t place_of(const SavedPart& part, const Mark& mark) const { return memory_->place_of(part, mark); }
+  Result<size_t> part_bytes(const SavedPart& part) const { return memory_->part_bytes(part); }
+  Result<std::vector<std::byte>> save_part(const SavedPart& part, int32_t place) {
+    return memory_->save_part(part, place, graphs_->cells());
+  }
+  Result<> cut_for_parts(int32_t sequence, int32_t n_positions) {
+    return memory_->cut_for_parts(sequence, n_positions);
+  }
+  Result<> restore_part(int32_t sequence, const SavedPart& part, std::span<const std::byte> saved) {
+    return memory_->restore_part(sequence, part, saved, graphs_->cells());
   }
 
   /// See SequenceMemory::save() and restore().

@@ -113,51 +113,5 @@ TEST_F(StateTest, RestoringOverItselfNeedsNoFreeBlock) {
   EXPECT_EQ(now, large);
 }
 
-// --- single blocks
-
-TEST_F(StateTest, ABlockContinuesAnotherSequenceWithTheSameBits) {
-  const auto tokens = token_ids(*engine_, 100);
-  for (const int64_t n_ubatch : {512, 24}) {
-    SessionOptions options{
-        .n_ctx = 256, .n_ubatch = n_ubatch, .n_sequences = 2, .n_outputs = 100, .n_cache_tokens = 64};
-    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine_, options));
-    ASSERT_OK_AND_ASSIGN(const auto whole, logits_of(*session, tokens));
-    ASSERT_OK_AND_ASSIGN(const int32_t block, session->retain_block(0, 0));
-    ASSERT_OK_AND_ASSIGN(const auto saved, session->save_block(block));
-    ASSERT_OK_AND_ASSIGN(const size_t n_bytes, session->saved_block_bytes());
-    EXPECT_EQ(saved.size(), n_bytes);
-    session->release_block(block);
-    ASSERT_OK(session->clear());
-    ASSERT_OK(session->append_block(1, saved));
-    EXPECT_EQ(session->max_position(1), 63);
-    Batch rest = Batch::prompt(std::span(tokens).subspan(64), 64, 1);
-    ASSERT_OK(session->decode(rest));
-    const auto n_vocab = static_cast<size_t>(engine_->model().info().n_vocab);
-    EXPECT_TRUE(std::ranges::equal(session->logits(0), std::span(whole).last(n_vocab)));
-  }
-}
-
-TEST_F(StateTest, BlocksThatDoNotFitAreRefused) {
-  ASSERT_OK_AND_ASSIGN(const size_t n_bytes, session_->saved_block_bytes());
-  std::vector<std::byte> saved(n_bytes);
-  EXPECT_ERROR(session_->append_block(1, saved), "sequence 1 ends at 5, want a multiple of 64");
-  EXPECT_ERROR(session_->append_block(5, saved), "sequence 5");
-  EXPECT_ERROR(session_->save_block(0), "not retained");
-  EXPECT_ERROR(session_->save_block(-1), "not retained");
-  expect_unchanged();
-  ASSERT_OK(session_->remove(1, 0, 128));
-  EXPECT_ERROR(session_->append_block(1, std::span(saved).first(n_bytes - 1)), "bytes, want");
-  ASSERT_OK(session_->append_block(1, saved));
-  ASSERT_OK(session_->append_block(1, saved));
-  EXPECT_ERROR(session_->append_block(1, saved), "position 128");
-  EXPECT_EQ(session_->max_position(1), 127);
-}
-
-TEST_F(StateTest, ModelsWithWindowsHaveNoWholeBlocks) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(arch_model("gemma3-dense")));
-  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options_));
-  EXPECT_ERROR(session->saved_block_bytes(), "sliding windows");
-}
-
 }  // namespace
 }  // namespace tessera

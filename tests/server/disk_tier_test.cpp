@@ -10,6 +10,7 @@
 
 #include "tests/server/api_support.h"
 #include "tests/server/http_server_fixture.h"
+#include "tests/support/editable_model.h"
 #include "tests/support/spec_model.h"
 
 namespace tessera {
@@ -287,10 +288,169 @@ TEST_F(DiskTierTest, TwoServersShareADirectory) {
   EXPECT_EQ(files().size(), 4u);
 }
 
-TEST_F(DiskTierTest, ModelsWithWindowsDoWithout) {
-  restart({.model = arch_model("gemma3-dense"), .n_cache_marks = 8});
-  EXPECT_EQ(complete(30).status, 200);
-  EXPECT_EQ(files().size(), 0u);
+// --- models with windows or recurrent states: they continue at marks
+
+class MarksOnDisk : public DiskTierTest {
+ protected:
+  void restart_with(const std::string& model) { restart({.model = model, .n_cache_marks = 8}); }
+  Answer run(int64_t n_tokens, int first = 5) const {
+    ordered_json body = request(n_tokens, first);
+    for (auto& id : body["prompt"]) id = id.get<int>() % 200 + 3;
+    body["return_tokens"] = true;
+    return post_json("/completion", body);
+  }
+  /// The files of a kind, as the 4 bytes after the version tell.
+  std::vector<fs::path> files_of(SavedPart::Kind kind) const {
+    std::vector<fs::path> found;
+    for (const fs::path& path : files())
+      if (read_all(path)[12] == static_cast<char>(kind)) found.push_back(path);
+    return found;
+  }
+
+  static std::string wide_window() {
+    EditableModel model(arch_model("gemma2-dense"));
+    model.builder.set("gemma2.attention.sliding_window", uint32_t{150});
+    return model.write("wide_window.gguf");
+  }
+};
+
+// Marks are at 299, the end of the prompt less a token, and at 305, the end of the answer less a token.
+TEST_F(MarksOnDisk, AnotherServerContinuesAtTheMarkWithTheSameBits) {
+  struct Case {
+    std::string model;
+    size_t n_files;
+  };
+  const std::vector<Case> cases = {
+      {arch_model("gemma2-dense"), 4 + 2 + 2},  // blocks, their tails, windows within a block
+      {wide_window(), 4 + 2 + 2 + 2 + 1},       // windows share a whole block, not their first and last ones
+      {arch_model("mamba-dense"), 4 + 2 + 2},   // blocks without rows, and states
+      {arch_model("lfm2-dense"), 4 + 2 + 2},    // blocks and states
+  };
+  for (const auto& [model, n_files] : cases) {
+    SCOPED_TRACE(model);
+    fs::remove_all(directory_);
+    restart_with(model);
+    const Answer first = run(300);
+    ASSERT_EQ(first.json["tokens"].size(), 6u);
+    EXPECT_EQ(n_cached(first), 0);
+    wait_for_files(n_files);
+    restart_with(model);
+    const Answer second = run(300);
+    EXPECT_EQ(n_cached(second), 299);
+    EXPECT_EQ(second.json["tokens"], first.json["tokens"]);
+    EXPECT_EQ(n_cached(run(300)), 299);  // in memory now
+    EXPECT_EQ(n_cached(run(400)), 299);
+    EXPECT_EQ(metric("tessera_damaged_files_total"), 0);
+  }
+}
+
+TEST_F(MarksOnDisk, AConversationContinuesAfterItsAnswer) {
+  for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense", "jamba-dense"}) {
+    SCOPED_TRACE(model);
+    fs::remove_all(directory_);
+    restart_with(arch_model(model));
+    ordered_json body = request(100);
+    for (auto& id : body["prompt"]) id = id.get<int>() % 200 + 3;
+    body["return_tokens"] = true;
+    const Answer first = post_json("/completion", body);
+    for (const auto& id : first.json["tokens"]) body["prompt"].push_back(id);
+    for (int i = 0; i < 30; ++i) body["prompt"].push_back(7);
+    EXPECT_TRUE(wait_until([&] { return files().size() >= 5; }));
+    restart_with(arch_model(model));
+    const Answer second = post_json("/completion", body);
+    EXPECT_EQ(n_cached(second), 105);
+    ordered_json alone = body;
+    alone["cache_prompt"] = false;
+    EXPECT_EQ(post_json("/completion", alone).json["tokens"], second.json["tokens"]);
+  }
+}
+
+// Of two marks the later one is damaged or gone, so the earlier one serves.
+TEST_F(MarksOnDisk, AnEarlierMarkServesIfThePartsOfALaterOneAreBad) {
+  for (const char* model : {"gemma2-dense", "lfm2-dense"}) {
+    SCOPED_TRACE(model);
+    for (const bool is_damaged : {true, false}) {
+      fs::remove_all(directory_);
+      restart_with(arch_model(model));
+      run(100);
+      EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));
+      const std::vector<fs::path> before = files();
+      const Answer longer = run(200);
+      EXPECT_EQ(n_cached(longer), 99);
+      EXPECT_TRUE(wait_until([&] { return files().size() == 5 + 6; }));
+      restart_with(arch_model(model));
+      const auto kind = model == std::string("lfm2-dense") ? SavedPart::Kind::state : SavedPart::Kind::window;
+      int n = 0;
+      for (const fs::path& path : files_of(kind)) {
+        if (std::ranges::find(before, path) != before.end()) continue;
+        ++n;
+        if (!is_damaged) {
+          fs::remove(path);
+          continue;
+        }
+        std::string bytes = read_all(path);
+        bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+        std::ofstream(path, std::ios::binary) << bytes;
+      }
+      EXPECT_GE(n, 1);
+      const Answer again = run(200);
+      EXPECT_EQ(n_cached(again), 99);
+      EXPECT_EQ(again.json["tokens"], longer.json["tokens"]);
+      EXPECT_EQ(n_damaged() > 0, is_damaged);
+    }
+  }
+}
+
+// Either the part is refused, or nothing has changed. The text is never another one.
+TEST_F(MarksOnDisk, AChangedByteNeverChangesTheText) {
+  for (const char* model : {"gemma2-dense", "lfm2-dense"}) {
+    SCOPED_TRACE(model);
+    fs::remove_all(directory_);
+    restart_with(arch_model(model));
+    const Answer good = run(70);
+    EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));
+    server_.reset();
+    const std::vector<fs::path> all = files();
+    std::vector<std::string> contents;
+    for (const fs::path& path : all) contents.push_back(read_all(path));
+    for (size_t changed = 0; changed < all.size(); ++changed)
+      for (const size_t share : {0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+        const size_t at = (contents[changed].size() - 1) * share / 8;
+        for (size_t i = 0; i < all.size(); ++i) {
+          std::string bytes = contents[i];
+          if (i == changed) bytes[at] = static_cast<char>(bytes[at] ^ 0x40);
+          fs::create_directories(all[i].parent_path());
+          std::ofstream(all[i], std::ios::binary) << bytes;
+        }
+        restart_with(arch_model(model));
+        const Answer answer = run(70);
+        ASSERT_EQ(answer.json["tokens"], good.json["tokens"]) << "file " << changed << " byte " << at;
+        ASSERT_EQ(n_damaged(), n_cached(answer) == 69 ? 0 : 1) << "file " << changed << " byte " << at;
+        server_.reset();
+      }
+  }
+}
+
+TEST_F(MarksOnDisk, TheSizeHasABoundAndLaterRequestsStillContinue) {
+  restart_with(arch_model("lfm2-dense"));
+  run(130);
+  EXPECT_TRUE(wait_until([&] { return files().size() == 6; }));
+  uint64_t n_bytes = 0;
+  for (const fs::path& path : files()) n_bytes += fs::file_size(path);
+  ApiSetup setup{.model = arch_model("lfm2-dense"), .n_cache_marks = 8};
+  setup.options.storage.cache_bytes = 2 * n_bytes;
+  restart(setup);
+  for (const int first : {21, 37, 53, 69}) run(130, first);
+  EXPECT_TRUE(wait_until([&] { return metric("tessera_prefix_disk_evictions_total") >= 6; }));
+  EXPECT_LE(metric("tessera_prefix_disk_bytes"), static_cast<int64_t>(2 * n_bytes));
+  EXPECT_TRUE(wait_until([&] { return metric("tessera_prefix_disk_bytes") > static_cast<int64_t>(n_bytes); }));
+  const Answer last = run(130, 69);
+  restart(setup);
+  EXPECT_TRUE(wait_until([&] {
+    const Answer again = run(130, 69);
+    EXPECT_EQ(again.json["tokens"], last.json["tokens"]);
+    return n_cached(again) == 129;
+  }));
 }
 
 TEST_F(DiskTierTest, StaleTemporaryFilesGoAndForeignFilesStay) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 
 #include "tests/server/scheduler_support.h"
@@ -19,7 +20,10 @@ constexpr int64_t kEndless = int64_t{1} << 17;
 
 class Scheduling : public SchedulerTest {
  protected:
-  void run_schedules(const std::string& model, int n_schedules);
+  enum class Disk : uint8_t { none, shared };
+  void run_schedules(const std::string& model, int n_schedules, Disk disk = Disk::none);
+  uint64_t n_from_disk_ = 0;
+  static std::string cache_directory() { return temporary_path("schedules_cache"); }
 };
 
 TEST_F(Scheduling, OneSequenceGetsTheTokensOfTheGenerator) {
@@ -43,17 +47,25 @@ int schedules_to_run(int all, int few) {
 }
 
 // Arrivals, lengths, seeds, priorities and cancellations at random, on a pool that is too small for all.
-void Scheduling::run_schedules(const std::string& model, int n_schedules) {
+void Scheduling::run_schedules(const std::string& model, int n_schedules, Disk disk) {
   std::mt19937 random(5);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
   for (int schedule = 0; schedule < n_schedules; ++schedule) {
     const auto n_slots = static_cast<int32_t>(1 + below(5));
+    server::SchedulerOptions options;
+    if (disk == Disk::shared) {
+      scheduler_.reset();
+      ASSERT_OK_AND_ASSIGN(options.storage,
+                           server::Storage::open({.cache_directory = cache_directory(), .cache_bytes = 1 << 20}));
+      options.always_restores = true;
+      options.disk_delay_ms = 0;
+    }
     open({.model = model,
           .n_cache_marks = model.empty() ? 0 : static_cast<int32_t>(below(12)),
           .n_slots = n_slots,
           .n_ctx = 64 * (4 + below(4)),
           .n_ubatch = 16 * (1 + below(4)),
-          .options = {}});
+          .options = options});
     struct Expectation {
       std::vector<int32_t> tokens;
       bool is_cancelled;
@@ -79,6 +91,7 @@ void Scheduling::run_schedules(const std::string& model, int n_schedules) {
       EXPECT_TRUE(std::ranges::equal(ended[0].tokens, std::span(expected[i].tokens).first(n)));
     }
     wait_until_idle();
+    n_from_disk_ += metrics_->disk_prompt_tokens;
   }
 }
 
@@ -86,6 +99,17 @@ TEST_F(Scheduling, TokensAreTheSameInAnyCompany) { run_schedules("", schedules_t
 
 TEST_F(Scheduling, TokensAreTheSameInAnyCompanyWithWindowsAndStates) {
   for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense"}) run_schedules(model, schedules_to_run(20, 3));
+}
+
+// Each schedule begins with nothing in memory, and finds what earlier ones have written.
+TEST_F(Scheduling, TokensAreTheSameAfterRestartsWithTheDiskTier) {
+  for (const char* model : {"", "gemma2-dense", "mamba-dense", "lfm2-dense"}) {
+    scheduler_.reset();
+    std::filesystem::remove_all(cache_directory());
+    n_from_disk_ = 0;
+    run_schedules(model, schedules_to_run(20, 5), Disk::shared);
+    EXPECT_GT(n_from_disk_, 0u) << model;
+  }
 }
 
 // A window's blocks are few. They must be enough for prompts of many micro-batches.

@@ -43,7 +43,8 @@ struct SchedulerOptions {
   int n_sampling_threads = 1;
   QueueLimits queue{};
   std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
-  bool always_restores = false;        // read blocks from the disk even where computing them is faster
+  bool always_restores = false;        // read parts from the disk even where computing them is faster
+  int64_t disk_delay_ms = 1000;        // between the end of a sequence and the writing of its parts
 };
 
 /// A slot as GET /slots shows it.

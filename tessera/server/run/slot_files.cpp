@@ -49,7 +49,8 @@ void Scheduler::set_storage() {
     if (part.kind == MemoryPart::Kind::cache) slot_file_limits_.n_state_bytes += part.bytes;
   disk_ = DiskTier::create(
       session_, *slots_, options_.storage, digest,
-      {.post = [this](std::function<void()> command) { mailbox_.post(std::move(command)); },
+      {.write_delay = std::chrono::milliseconds(options_.disk_delay_ms),
+       .post = [this](std::function<void()> command) { mailbox_.post(std::move(command)); },
        .on_restored = [this](Slot& slot) { begin(slot); },
        .compute_ms =
            [this](int64_t n, int64_t n_before) {

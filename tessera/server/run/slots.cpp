@@ -87,7 +87,7 @@ int64_t Slots::copy_prompt(Slot& slot) {
            other.sequence->index() == *sequence.spec().same_prompt_as;
   });
   const int64_t n_wanted = sequence.n_prompt() - 1;
-  if (first == slots_.end() || !first->sequence->shares_cache()) return 0;
+  if (first == slots_.end() || first->is_restoring || !first->sequence->shares_cache()) return 0;
   if (first->n_computed < n_wanted || n_wanted == 0) return 0;
   if (!session_.copy(first->id, slot.id, 0, static_cast<int32_t>(n_wanted))) return 0;
   if (!cache_->begin(slot.id, root_of(sequence))) return 0;
@@ -172,21 +172,35 @@ void Slots::release(Slot& slot) {
   slot.last_use = ++n_uses_;
 }
 
-// --- blocks of the disk tier
+// --- parts of the disk tier
 
-bool Slots::shorten(Slot& slot, int64_t n_tokens) {
-  if (n_tokens < slot.n_computed &&
-      !session_.remove(slot.id, static_cast<int32_t>(n_tokens), static_cast<int32_t>(session_.n_ctx())))
-    return false;
+bool Slots::begin_restore(Slot& slot, int64_t n_tokens) {
+  if (n_tokens == slot.n_computed && !session_.needs_marks()) return true;
+  if (!session_.cut_for_parts(slot.id, static_cast<int32_t>(n_tokens))) return false;
   slot.n_computed = n_tokens;
   return true;
 }
 
-bool Slots::append_block(Slot& slot, std::span<const std::byte> saved) {
-  const int64_t one[] = {1};
-  if (!cache_->make_room(one) || !session_.append_block(slot.id, saved)) return false;
-  note_computed(slot, kKvBlockTokens);
+// Only whole blocks enter the cache: the sequence has no mark before end_restore().
+bool Slots::restore_part(Slot& slot, const SavedPart& part, std::span<const std::byte> saved) {
+  std::vector<int64_t> n_blocks(part.group + 1, 0);
+  if (part.kind != SavedPart::Kind::state) n_blocks[part.group] = 1;
+  if (!cache_->make_room(n_blocks) || !session_.restore_part(slot.id, part, saved)) return false;
+  if (part.kind != SavedPart::Kind::block) return true;
+  slot.n_computed = part.end();
+  const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
+  if (part.end_row == kKvBlockTokens) static_cast<void>(cache_->insert(slot.id, tokens));
   return true;
+}
+
+void Slots::end_restore(Slot& slot) {
+  const auto tokens = slot.sequence->tokens().first(static_cast<size_t>(slot.n_computed));
+  static_cast<void>(cache_->insert(slot.id, tokens, PrefixCache::Tail::mark));
+}
+
+void Slots::attach_again(Slot& slot) {
+  forget_positions(slot.id);
+  slot.n_computed = slot.n_from_memory = attach(slot);
 }
 
 // --- saved slots

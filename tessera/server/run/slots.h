@@ -89,16 +89,27 @@ class Slots {
   /// Takes the slot from its sequence, whose tokens stay in the cache.
   void release(Slot& slot);
 
-  // --- blocks of the disk tier
+  // --- parts of the disk tier
 
   /// The blocks that the cache has of a start of these tokens, as Session numbers them.
   std::vector<int32_t> blocks_of(std::span<const int32_t> tokens, const PrefixRoot& root) const {
     return cache_->blocks_of(root, tokens);
   }
-  /// Forgets the tokens of a slot from `n_tokens` on, which is at the end of a block. Returns whether that worked.
-  bool shorten(Slot& slot, int64_t n_tokens);
-  /// Gives a slot a saved block of its next tokens. Returns whether there is room.
-  bool append_block(Slot& slot, std::span<const std::byte> saved);
+  /// See PrefixCache.
+  std::vector<int32_t> marks_of(std::span<const int32_t> tokens, const PrefixRoot& root) const {
+    return cache_->marks_of(root, tokens);
+  }
+  PrefixCache::HeldMark mark_at(std::span<const int32_t> tokens, const PrefixRoot& root) const {
+    return cache_->mark_at(root, tokens);
+  }
+  /// Begins to restore a slot: it keeps the first tokens, a multiple of 64. Returns whether that worked.
+  bool begin_restore(Slot& slot, int64_t n_tokens);
+  /// Gives a slot a saved part. Returns whether there is room.
+  bool restore_part(Slot& slot, const SavedPart& part, std::span<const std::byte> saved);
+  /// The slot has all parts of a mark at its last token. The mark enters the cache.
+  void end_restore(Slot& slot);
+  /// The slot begins anew, with the tokens that the cache has.
+  void attach_again(Slot& slot);
 
   // --- saved slots, and an empty cache
 

@@ -31,7 +31,8 @@ std::string BlockKey::path() const {
 }
 
 std::vector<std::byte> block_file_front(const BlockKey& key, uint64_t n_payload_bytes) {
-  const BlockHeader header{.digest = key.digest,
+  const BlockHeader header{.kind = static_cast<uint32_t>(key.kind),
+                           .digest = key.digest,
                            .parent = key.parent,
                            .n_tokens = static_cast<uint32_t>(key.tokens.size()),
                            .n_payload_bytes = n_payload_bytes};

@@ -1,8 +1,9 @@
-// A file of the disk tier: one block of 64 tokens with its keys and values. Little-endian:
-//   u64 magic "TSRAPFX1", u32 version, u32 kind (0: a block), u8[32] digest, u8[32] digest of the block before it,
-//   u32 number of tokens, u32 number of groups (1), u64 bytes of the payload
-//   i32 tokens
-//   the payload, as Session::save_block() gives it
+// A file of the disk tier: one part of a prefix (cache/saved_part.h), such as a block of 64 tokens with its keys and
+// values. Little-endian:
+//   u64 magic "TSRAPFX1", u32 version, u32 kind (0: a block, 1: of a window, 2: a state), u8[32] digest,
+//   u8[32] digest of the block before it, u32 number of tokens, u32 number of groups (1), u64 bytes of the payload
+//   i32 tokens of the block, up to the end of the part
+//   the payload, as Session::save_part() gives it
 //   u64 checksum (base/hash.h) of all before
 //
 // A reader knows all but the payload and the checksum beforehand, so it compares the front byte by byte.
@@ -12,12 +13,14 @@
 #include <vector>
 
 #include "tessera/base/result.h"
+#include "tessera/cache/saved_part.h"
 #include "tessera/server/storage/digest.h"
 
 namespace tessera::server {
 
-/// A block and its place: under the digest of its root, after the block of the digest `parent`.
+/// A part and its place: under the digest of its root, after the block of the digest `parent`.
 struct BlockKey {
+  SavedPart::Kind kind = SavedPart::Kind::block;
   Digest root{};
   Digest parent{};
   Digest digest{};

@@ -103,4 +103,10 @@ Digest block_digest(const Digest& parent, std::span<const int32_t> tokens) {
   return Sha256().add(parent).add(std::as_bytes(tokens)).finish();
 }
 
+Digest part_digest(const Digest& block, const SavedPart& part) {
+  if (part.kind == SavedPart::Kind::block) return block;
+  const auto begin_row = static_cast<uint64_t>(part.begin_row);
+  return Sha256().add(block).add(static_cast<uint64_t>(part.kind)).add(uint64_t{part.group}).add(begin_row).finish();
+}
+
 }  // namespace tessera::server

@@ -59,5 +59,7 @@ Result<std::vector<AdapterScale>> find_adapters(const Session& session, std::spa
 Digest root_digest(const Digest& session, std::string_view salt, std::span<const AdapterKey> adapters = {});
 /// The digest of a block after `parent`, which is that of the block before it, or the root's.
 Digest block_digest(const Digest& parent, std::span<const int32_t> tokens);
+/// The digest of a part at the end of the tokens that `block` is the digest of. A block's is `block` itself.
+Digest part_digest(const Digest& block, const SavedPart& part);
 
 }  // namespace tessera::server

@@ -1,4 +1,4 @@
-// The files of the disk tier: one per block, DIR/<root>/<first byte>/<digest> (BlockKey::path()). All functions but
+// The files of the disk tier: one per part, DIR/<root>/<first byte>/<digest> (BlockKey::path()). All functions but
 // contains() and counters() are for the disk thread.
 //
 // Two processes may share a directory: equal names have equal contents, files appear complete, and a file that the

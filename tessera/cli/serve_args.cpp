@@ -181,6 +181,9 @@ void ServeArgs::add_slot_flags(FlagTable& table) {
   table.rare("--no-cont-batching -nocb", "", "compute one sequence at a time", set_switch(batches_slots, false));
   table.rare("--cache-ram -cram", "MIB", "memory of the prefix cache beyond the context; 0: none, -1: all that is left",
              set_integer(cache_mib, -1, int64_t{1} << 30), "half of what is left, at most 8192");
+  table.rare("--cache-reuse", "N",
+             "fewest tokens of a chunk of the prompt that is reused at another place; 0: none are",
+             set_integer(server.api.defaults.n_cache_reuse, 0, INT32_MAX), "0, as reused chunks are not exact");
   table.rare("--cache-disk", "DIR", "directory in which the prefix cache survives a restart; made if it is missing",
              set_string(server.storage.cache_directory));
   table.rare(
@@ -304,8 +307,7 @@ void ServeArgs::add_peer_flags(FlagTable& table) {
   for (const char* name : {"--backend-sampling", "--offline", "--no-warmup", "--warmup", "--perf", "--no-mmproj",
                            "--jinja", "--cont-batching -cb", "--slots", "--ui --webui"})
     ignore(name, "");
-  for (const char* name :
-       {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-colors", "--cache-reuse"})
+  for (const char* name : {"--poll-batch", "--defrag-thold -dt", "--slot-prompt-similarity -sps", "--log-colors"})
     ignore(name, "X");
   constexpr std::string_view kNotOffered =
       "not offered: this server runs no commands, reads no files for clients and contacts no other host";

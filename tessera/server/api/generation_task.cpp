@@ -57,6 +57,7 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .most_ms = fields.t_max_predict_ms,
           .slot = fields.id_slot,
           .reuses_cache = fields.cache_prompt,
+          .n_cache_reuse = fields.n_cache_reuse,
           .cache_salt = fields.cache_salt,
           .adapters = {},
           .shifts_context = context.options().shifts_context,

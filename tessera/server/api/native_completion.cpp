@@ -121,7 +121,7 @@ class NativeGeneration final : public Generation {
     writer.key("generation_settings").raw(settings_);
     writer.member("prompt", prompts_[choice.index / static_cast<size_t>(fields().n_choices)]);
     writer.member("has_new_line", choice.has_new_line);
-    writer.member("truncated", end.reason == EndReason::context_full || !end.is_exact);
+    writer.member("truncated", end.reason == EndReason::context_full || end.is_shifted);
     writer.member("stop_type", is_eos ? "eos" : is_word ? "word" : "limit");
     writer.member("stopping_word", end.stopping_word).member("tokens_cached", end.n_stored);
     writer.key("timings");

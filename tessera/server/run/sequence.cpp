@@ -206,7 +206,8 @@ TaskEvent Sequence::finish(int64_t n_stored, Clock::time_point now) {
   end.n_cached = n_cached_;
   end.n_generated = n_generated();
   end.n_stored = n_stored;
-  end.is_exact = n_forgotten_ == 0;
+  end.is_shifted = n_forgotten_ > 0;
+  end.is_exact = !end.is_shifted && !has_moved_chunks_;
   end.values = std::move(values_);
   const bool has_started = started_ != Clock::time_point{}, has_token = first_token_ != Clock::time_point{};
   end.queue_ms = ms_between(queued_, has_started ? started_ : now);

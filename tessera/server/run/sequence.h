@@ -35,7 +35,9 @@ class Sequence {
   /// Whether the generated text has a line break.
   bool has_new_line() const { return has_new_line_; }
   /// Whether it may read and write the prefix cache.
-  bool shares_cache() const { return spec().reuses_cache && n_forgotten_ == 0; }
+  bool shares_cache() const { return spec().reuses_cache && n_forgotten_ == 0 && !has_moved_chunks_; }
+  /// It continues from tokens that were computed at other places.
+  void note_moved_chunks() { has_moved_chunks_ = true; }
 
   /// The tokens to forget if the n_stored first ones, at least 2, fill the context: their begin and end.
   std::pair<int64_t, int64_t> forgettable(int64_t n_stored) const;
@@ -98,6 +100,7 @@ class Sequence {
   int64_t n_prompt_;
   int64_t n_scored_;
   int64_t n_forgotten_ = 0;
+  bool has_moved_chunks_ = false;
   int64_t n_cached_ = 0;
   int32_t slot_ = -1;
   int64_t n_reported_ = 0;  // of the prompt, by progress()

@@ -94,9 +94,71 @@ int64_t Slots::copy_prompt(Slot& slot) {
   return n_wanted;
 }
 
+// The slot whose last tokens have the longest common start with those of a new sequence. Null: there is none.
+const Slot* Slots::chunk_source(const Slot& slot) const {
+  const Sequence& sequence = *slot.sequence;
+  const Slot* best = nullptr;
+  int64_t n_best = -1;
+  for (const Slot& other : slots_) {
+    const bool may_be_used = sequence.spec().slot < 0 || other.id == sequence.spec().slot;
+    if (!may_be_used || other.last_tokens.empty() || other.last_salt != sequence.spec().cache_salt) continue;
+    const int64_t n = common_start(other.last_tokens, sequence.tokens());
+    if (n > n_best || (n == n_best && other.last_use > best->last_use)) best = &other;
+    n_best = std::max(n_best, n);
+  }
+  return best;
+}
+
+// Moves chunks to the places after the tokens before them, and forgets all other tokens there. Shared blocks are
+// copied before they change, so there must be room for the copies.
+bool Slots::move_chunks(int32_t sequence, std::span<const MovedChunk> chunks) {
+  const auto n_ctx = static_cast<int32_t>(session_.n_ctx());
+  int32_t end = 0;
+  for (const MovedChunk& chunk : chunks) {
+    const auto from = static_cast<int32_t>(chunk.from), to = static_cast<int32_t>(chunk.to);
+    const auto n = static_cast<int32_t>(chunk.n);
+    if (!session_.remove(sequence, to, from)) return false;
+    std::vector<int64_t> n_blocks;
+    for (const KvGroup& group : session_.cache().groups())
+      n_blocks.push_back(group.blocks_to_shift(sequence, from, from + n, to - from));
+    if (!cache_->make_room(n_blocks) || !session_.shift(sequence, from, from + n, to - from)) return false;
+    end = to + n;
+  }
+  return session_.remove(sequence, end, n_ctx).has_value();
+}
+
+// Continues from what another sequence had computed at later places, if that saves more than the common start. Returns
+// the number of tokens; 0: nothing is reused so.
+int64_t Slots::attach_chunks(Slot& slot) {
+  Sequence& sequence = *slot.sequence;
+  const SequenceSpec& spec = sequence.spec();
+  if (spec.n_cache_reuse <= 0 || sequence.n_generated() > 0 || sequence.is_scoring()) return 0;
+  if (session_.needs_marks() || !session_.require_shiftable()) return 0;
+  const Slot* source = chunk_source(slot);
+  if (source == nullptr) return 0;
+  const PrefixRoot of_slot = root(slot.id, spec.cache_salt);
+  std::vector<int32_t> held = source->last_tokens;
+  held.push_back(0);  // the cache never gives the last token
+  const int64_t n_held = cache_->match(of_slot, held).n_tokens;
+  const auto wanted = sequence.tokens().first(static_cast<size_t>(sequence.n_tokens() - 1));
+  const auto tokens = std::span<const int32_t>(held).first(static_cast<size_t>(n_held));
+  const auto chunks = moved_chunks(tokens, wanted, common_start(tokens, wanted), spec.n_cache_reuse);
+  const int64_t n_reused = chunks.empty() ? 0 : chunks.back().to + chunks.back().n;
+  if (n_reused <= cache_->match(of_slot, sequence.tokens()).n_tokens) return 0;
+  const auto match = cache_->attach(slot.id, of_slot, held);
+  cache_->drop(slot.id);
+  if (!match || match->n_tokens != n_held || !move_chunks(slot.id, chunks)) {
+    forget_positions(slot.id);
+    return 0;
+  }
+  sequence.note_moved_chunks();
+  return n_reused;
+}
+
 // attach() never gives the last token, whose logits are wanted.
 int64_t Slots::attach(Slot& slot) {
   if (const int64_t n_copied = copy_prompt(slot); n_copied > 0) return n_copied;
+  if (const int64_t n_reused = attach_chunks(slot); n_reused > 0) return n_reused;
   auto tokens = slot.sequence->reusable_tokens();
   if (slot.sequence->spec().slot >= 0 && slot.sequence->n_generated() == 0) {
     const int64_t n_own = common_start(slot.last_tokens, tokens);

@@ -11,6 +11,7 @@
 
 #include "tessera/engine/prefix_cache.h"
 #include "tessera/engine/session.h"
+#include "tessera/server/run/moved_chunks.h"
 #include "tessera/server/run/sequence.h"
 
 namespace tessera::server {
@@ -133,6 +134,9 @@ class Slots {
   Slot& choose(const Sequence& sequence);
   int64_t attach(Slot& slot);
   int64_t copy_prompt(Slot& slot);
+  const Slot* chunk_source(const Slot& slot) const;
+  int64_t attach_chunks(Slot& slot);
+  bool move_chunks(int32_t sequence, std::span<const MovedChunk> chunks);
   int64_t next_mark(const Slot& slot) const;
 
   Session& session_;

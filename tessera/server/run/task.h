@@ -63,6 +63,7 @@ struct SequenceSpec {
   int64_t most_ms = -1;                  // ends at the first line that ends after this time of generation; -1: none
   int32_t slot = -1;                     // the slot to use, with the tokens that it holds; -1: any
   bool reuses_cache = true;              // reads and writes the prefix cache
+  int64_t n_cache_reuse = 0;             // fewest tokens of a chunk that is reused at another place; 0: none are
   std::string cache_salt{};              // only sequences of the same salt share their starts
   std::vector<AdapterScale> adapters{};  // the only ones that it is computed with, by index in the session, ascending
   bool shifts_context = false;           // a full context forgets tokens, and the text goes on
@@ -82,8 +83,9 @@ struct SequenceEnd {
   int64_t n_prompt = 0;
   int64_t n_cached = 0;  // prompt tokens that were not computed
   int64_t n_generated = 0;
-  int64_t n_stored = 0;  // tokens that the cache holds afterwards
-  bool is_exact = true;  // false: the context was shifted, so K and V depend on tokens that were forgotten
+  int64_t n_stored = 0;     // tokens that the cache holds afterwards
+  bool is_exact = true;     // false: K and V depend on tokens that are not there, after a shift or a reused chunk
+  bool is_shifted = false;  // the context was shifted
   double queue_ms = 0, prompt_ms = 0, generation_ms = 0, first_token_ms = 0;
   std::vector<float> values{};  // the embedding or the scores of a text, by an Embedder
 };

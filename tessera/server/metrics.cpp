@@ -111,6 +111,12 @@ void write_own_metrics(std::string& out, const ModelMetrics& m, const std::strin
   tokens.add(label + ",source=\"computed\"", static_cast<double>(m.prompt_tokens.load()));
   Family(out, "prefix_evictions_total", "counter", "Blocks that left the prefix cache's memory.")
       .add(label + ",tier=\"ram\"", static_cast<double>(m.prefix_evictions.load()));
+  Family(out, "grammars_compiled_total", "counter", "Schemas and grammars of requests that were compiled.")
+      .add(label, static_cast<double>(m.grammars_compiled.load()));
+  Family(out, "grammar_cache_hits_total", "counter", "Those that had been compiled before.")
+      .add(label, static_cast<double>(m.grammar_hits.load()));
+  Family(out, "grammar_cache_bytes", "gauge", "Memory of compiled schemas and grammars, estimated.")
+      .add(label, static_cast<double>(m.grammar_bytes.load()));
   pair("prefix_blocks", "Blocks of the prefix cache.", "used", m.n_prefix_blocks_in_use, "idle",
        m.n_prefix_blocks - m.n_prefix_blocks_in_use);
   pair("kv_blocks", "Blocks of the cache.", "used", m.n_used_blocks, "free", m.n_blocks - m.n_used_blocks);

@@ -56,6 +56,8 @@ struct ModelMetrics {
   std::array<Counter, 8> ended{};      // by EndReason
   std::array<Counter, 4> preempted{};  // by PreemptionReason
   Counter refused_full{0}, refused_client{0};
+  Counter grammars_compiled{0}, grammar_hits{0};  // of requests with a schema or a grammar
+  Gauge grammar_bytes{0};                         // of the compiled ones that are kept
 
   Histogram first_token_seconds{0.001, 1.5, 120}, between_tokens_seconds{0.001, 1.5, 120};
   Histogram queue_seconds{0.001, 1.5, 120}, request_seconds{0.001, 1.5, 120}, step_seconds{0.001, 1.5, 120};

@@ -112,14 +112,16 @@ FieldResult<std::shared_ptr<const text::grammar::Grammar>> compile_grammar(const
                                                                            std::string_view gbnf) {
   namespace grammar = text::grammar;
   if (!schema.empty()) {
-    auto compiled = grammar::Grammar::from_json_schema(schema);
+    auto compiled = model.grammars().get(GrammarCache::Kind::json_schema, schema,
+                                         [&] { return grammar::Grammar::from_json_schema(schema); });
     if (!compiled) return grammar_error(compiled.error(), std::move(schema_field));
     return std::move(*compiled);
   }
   if (gbnf.empty()) return nullptr;
   const text::Vocab& vocab = model.vocab();
   const grammar::FindToken find_token = [&vocab](std::string_view text) { return vocab.find(text); };
-  auto compiled = grammar::Grammar::from_gbnf(gbnf, find_token);
+  auto compiled = model.grammars().get(GrammarCache::Kind::gbnf, gbnf,
+                                       [&] { return grammar::Grammar::from_gbnf(gbnf, find_token); });
   if (!compiled) return grammar_error(compiled.error(), "grammar");
   return std::move(*compiled);
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "tessera/engine/loaded_model.h"
+#include "tessera/server/json/generation_fields.h"
+#include "tessera/server/models/grammar_cache.h"
 #include "tessera/server/models/served_adapters.h"
 #include "tessera/server/run/embedder.h"
 #include "tessera/server/run/scheduler.h"
@@ -82,6 +84,8 @@ class ServedModel {
   /// The vocabulary as samplers and as grammars see it. The second is made at the first call.
   std::shared_ptr<const sample::VocabView> sampling_vocab() const { return sampling_vocab_; }
   std::shared_ptr<const text::grammar::MaskVocab> mask_vocab();
+  /// The compiled grammars of requests. From any thread.
+  GrammarCache& grammars() const { return *grammars_; }
 
  private:
   ServedModel(LoadedModel loaded, ServedModelOptions options);
@@ -99,6 +103,7 @@ class ServedModel {
   std::mutex mask_vocab_mutex_;
   std::shared_ptr<const text::grammar::MaskVocab> mask_vocab_;
   ModelMetrics metrics_;
+  std::unique_ptr<GrammarCache> grammars_ = std::make_unique<GrammarCache>(metrics_);
   // Destroyed first: they use the sessions.
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Embedder> embedder_;

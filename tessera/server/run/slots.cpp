@@ -136,7 +136,7 @@ int64_t Slots::attach_chunks(Slot& slot) {
   if (session_.needs_marks() || !session_.require_shiftable()) return 0;
   const Slot* source = chunk_source(slot);
   if (source == nullptr) return 0;
-  const PrefixRoot of_slot = root(slot.id, spec.cache_salt);
+  const PrefixRoot of_slot = root_of(sequence);
   std::vector<int32_t> held = source->last_tokens;
   held.push_back(0);  // the cache never gives the last token
   const int64_t n_held = cache_->match(of_slot, held).n_tokens;

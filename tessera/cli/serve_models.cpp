@@ -131,12 +131,28 @@ Result<> ServeModels::open_first() {
   return {};
 }
 
+ServeModels::Pace ServeModels::pace() const {
+  const auto is_loaded = [](const std::weak_ptr<const Engine>& engine) { return !engine.expired(); };
+  return std::ranges::any_of(loaded_, is_loaded) ? Pace::beside_others : Pace::full;
+}
+
+Result<LoadedModel> ServeModels::open(const ServeArgs& args, Pace pace) const {
+  ModelOptions options = model_options(args.model, args.context);
+  if (pace == Pace::beside_others) {
+    options.engine.threads.n_threads = 1;
+    options.engine.threads.priority = Priority::low;
+  }
+  TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, options));
+  TESSERA_ASSIGN(model.fit.embeddings, args.second_session(*model.engine));
+  return model;
+}
+
 Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry) {
   if (first_) return *std::exchange(first_, std::nullopt);
   TESSERA_ASSIGN(const std::shared_ptr<ServeArgs> args, args_of(entry));
-  TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, model_options(args->model, args->context)));
+  const Pace planned_pace = pace();
+  TESSERA_ASSIGN(LoadedModel model, open(*args, planned_pace));
   const int32_t n_slots = args->slots_for(model.engine->files().n_tensor_bytes());
-  TESSERA_ASSIGN(model.fit.embeddings, args->second_session(*model.engine));
   const int64_t n_ubatch = args->context.session.n_ubatch;  // as asked for
   TESSERA_ASSIGN(args->context.session, args->session_options(model, n_slots));
   server::PlannedModel planned;
@@ -149,9 +165,16 @@ Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry
   }
   // The function is copyable, the model is not.
   const auto opened = std::make_shared<LoadedModel>(std::move(model));
-  planned.load = [this, opened, args, entry, n_ubatch](const LoadProgress& progress) -> Result<server::ReadyModel> {
+  planned.load = [this, opened, args, entry, n_ubatch,
+                  planned_pace](const LoadProgress& progress) -> Result<server::ReadyModel> {
+    if (pace() != planned_pace) {  // the other models had to go
+      TESSERA_ASSIGN(*opened, open(*args, pace()));
+      args->context.session.adapters = opened->adapters;
+    }
     TESSERA_ASSIGN(server::ReadyModel ready, load(std::move(*opened), *args, entry, progress));
     TESSERA_TRY(add_embeddings(ready, *args, n_ubatch));
+    std::erase_if(loaded_, [](const auto& engine) { return engine.expired(); });
+    loaded_.push_back(ready.loaded.engine);
     return ready;
   };
   return planned;

@@ -41,6 +41,11 @@ class ServeModels final : public server::ModelSource {
       : args_(args), given_(std::move(given)), process_(process) {}
 
   Result<std::shared_ptr<ServeArgs>> args_of(const server::CatalogEntry& entry) const;
+  // The threads that load a model. Beside loaded models, one thread of low priority does, so that streams of these are
+  // not slowed down.
+  enum class Pace : uint8_t { full, beside_others };
+  Pace pace() const;
+  Result<LoadedModel> open(const ServeArgs& args, Pace pace) const;
   Result<server::ReadyModel> load(LoadedModel opened, const ServeArgs& args, const server::CatalogEntry& entry,
                                   const LoadProgress& progress) const;
 
@@ -49,7 +54,8 @@ class ServeModels final : public server::ModelSource {
   const Context& process_;
   std::shared_ptr<Registry> registry_;
   std::atomic<size_t> n_listed_{0};
-  std::optional<server::PlannedModel> first_;  // of open_first(), until plan() takes it
+  std::vector<std::weak_ptr<const Engine>> loaded_;  // expired: unloaded
+  std::optional<server::PlannedModel> first_;        // of open_first(), until plan() takes it
 };
 
 }  // namespace tessera::cli

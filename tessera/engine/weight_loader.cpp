@@ -1,15 +1,48 @@
 #include "tessera/engine/weight_loader.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/quant/formats.h"
 
 namespace tessera {
+
+namespace {
+
+constexpr int kLowNiceness = 5;
+
+// Threads inherit the niceness of the thread that creates them, and cannot take it back. So a thread of its own becomes
+// nice. If the system refuses, the work is done all the same.
+Result<> on_low_thread(const std::function<Result<>()>& work) {
+  Result<> outcome;
+  try {
+    std::thread thread([&] {
+      static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowNiceness));
+      try {
+        outcome = work();
+      } catch (const std::bad_alloc&) {
+        outcome = fail(ErrorCode::out_of_memory, "out of memory");
+      }
+    });
+    thread.join();
+  } catch (const std::system_error&) {
+    return work();
+  }
+  return outcome;
+}
+
+}  // namespace
 
 namespace {
 
@@ -82,6 +115,11 @@ Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<Weight* c
     const std::vector<Piece> more = cut(in_place, false);
     pieces.insert(pieces.end(), more.begin(), more.end());
   }
+  if (options_.threads.priority != Priority::low) return load_pieces(pieces, progress);
+  return on_low_thread([&] { return load_pieces(pieces, progress); });
+}
+
+Result<> WeightLoader::load_pieces(std::span<const Piece> pieces, const LoadProgress& progress) const {
   size_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
 

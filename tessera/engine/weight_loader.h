@@ -19,7 +19,8 @@ class WeightLoader {
 
   WeightLoader(const ModelFiles& files, Options options) : files_(files), options_(options) {}
 
-  /// Copies the weights `copied` into their buffers. With check, also reads the weights `in_place`. Errors: io;
+  /// Copies the weights `copied` into their buffers. With threads of low priority, all of it runs on these, also the
+  /// progress, and the calling thread only waits. With check, also reads the weights `in_place`. Errors: io;
   /// cancelled; format (a value that is not finite; the message names the tensor and the block).
   Result<> load(std::span<Weight* const> copied, std::span<Weight* const> in_place, const LoadProgress& progress) const;
 
@@ -31,6 +32,7 @@ class WeightLoader {
     const Tensor* to;  // null: only checked
     size_t to_offset;
   };
+  Result<> load_pieces(std::span<const Piece> pieces, const LoadProgress& progress) const;
   std::vector<Piece> cut(std::span<Weight* const> weights, bool copy) const;
   Result<> load_piece(const Piece& piece, std::vector<std::byte>& staging) const;
 

@@ -3,6 +3,8 @@
 #include "tessera/engine/loaded_model.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -14,6 +16,26 @@ namespace tessera {
 namespace {
 
 using namespace testing;
+
+// Weights that are loaded at low priority leave the niceness of the calling thread as it is, and so that of the threads
+// that it creates afterwards.
+TEST(OpenModel, LoadsAtLowPriorityOnAThreadOfItsOwn) {
+  const auto niceness = [] { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid())); };
+  const int before = niceness();
+  for (const Priority priority : {Priority::normal, Priority::low}) {
+    ASSERT_OK_AND_ASSIGN(
+        LoadedModel model,
+        open_model(fake_registry({{}}), {.path = story_model(), .engine = {.threads = {.priority = priority}}}));
+    std::vector<int> seen;
+    ASSERT_OK(load_session(model, {.n_ctx = 64}, {.progress = [&](float) {
+                             seen.push_back(niceness());
+                             return true;
+                           }}));
+    ASSERT_FALSE(seen.empty());
+    EXPECT_EQ(seen.back() > before, priority == Priority::low) << seen.back();
+    EXPECT_EQ(niceness(), before);
+  }
+}
 
 // A model in memory equals the model in the file. Errors contain its name.
 TEST(OpenModel, TakesAModelFromMemory) {

@@ -10,6 +10,7 @@
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
 #include "tessera/cli/serve_args.h"
+#include "tessera/server/server_memory.h"
 
 namespace tessera::cli {
 
@@ -100,9 +101,35 @@ class PlanCommand final : public Command {
                        info(settings.type_v).name, n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_));
   }
 
+  server::ServerMemory server_memory() const { return server::server_memory(serve_.server, serve_.scheduler.queue); }
+
+  // The memory of a server beside the model, at most.
+  std::string server_table() const {
+    const server::ServerMemory memory = server_memory();
+    std::vector<std::vector<std::string>> rows = {{"server", "bound in bytes", "size"}};
+    const auto add = [&](std::string what, size_t n_bytes) {
+      rows.push_back({std::move(what), std::to_string(n_bytes), human_bytes(static_cast<double>(n_bytes))});
+    };
+    add("bodies and answers (--http-memory)", memory.http);
+    add("connections (--max-connections)", memory.connections);
+    add("waiting prompts", memory.queue);
+    add("stored responses (--responses-store)", memory.responses);
+    add("compiled grammars", memory.grammars);
+    add("total", memory.total());
+    return "\n" + format_table(rows, "lrr") + "\n";
+  }
+
+  nlohmann::ordered_json server_json() const {
+    const server::ServerMemory memory = server_memory();
+    return {{"http_bytes", memory.http},        {"connection_bytes", memory.connections},
+            {"queue_bytes", memory.queue},      {"response_bytes", memory.responses},
+            {"grammar_bytes", memory.grammars}, {"total_bytes", memory.total()}};
+  }
+
   Result<> print_plain(const Fitted& fit) const {
+    const std::string server = plans_server_ ? server_table() : "";
     const std::string verdict = memory_ == 0 ? "with " : fmt::format("fits in {} bytes with ", memory_);
-    return print(memory_table(fit.report) + verdict + flags_of(fit.session) + "\n");
+    return print(memory_table(fit.report) + server + verdict + flags_of(fit.session) + "\n");
   }
 
   Result<> print_json(const Fitted& fit) const {
@@ -111,7 +138,7 @@ class PlanCommand final : public Command {
     for (const MemoryPart& part : fit.report.parts)
       buffers.push_back(
           {{"device", part.device}, {"buffer", part.buffer}, {"what", purpose_of(part.kind)}, {"bytes", part.bytes}});
-    const nlohmann::ordered_json plan = {
+    nlohmann::ordered_json plan = {
         {"weights_bytes", fit.report.bytes(Kind::weights)},
         {"kv_bytes", fit.report.bytes(Kind::cache)},
         {"compute_bytes", fit.report.bytes(Kind::compute) + fit.report.bytes(Kind::output)},
@@ -123,6 +150,7 @@ class PlanCommand final : public Command {
         {"n_gpu_layers", n_offloaded_},
         {"buffers", std::move(buffers)},
     };
+    if (plans_server_) plan["server"] = server_json();
     return print(plan.dump(2) + "\n");
   }
 

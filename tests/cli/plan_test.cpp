@@ -65,6 +65,22 @@ TEST(Plan, OfAServerHasTheSessionOfEmbeddings) {
   EXPECT_EQ(two["buffers"].size(), one["buffers"].size() + 3);
 }
 
+TEST(Plan, OfAServerHasTheBoundsOfItsOwnMemory) {
+  const std::string model = testing::story_model();
+  EXPECT_FALSE(plan(model, {}).contains("server"));
+  const std::vector<std::string> flags = {"--serve", "-c", "512", "-np", "2", "--cache-ram", "0"};
+  std::vector<std::string> more = flags;
+  more.insert(more.end(), {"--http-memory", "10M"});
+  const json one = plan(model, flags)["server"], two = plan(model, more)["server"];
+  EXPECT_EQ(one["http_bytes"], 256 << 20);
+  EXPECT_EQ(two["http_bytes"], 10 << 20);
+  EXPECT_EQ(one["total_bytes"].get<int64_t>() - two["total_bytes"].get<int64_t>(), 246 << 20);
+  std::vector<std::string> plain = flags;
+  plain.insert(plain.begin(), {"plan", "-m", model});
+  const std::string table = run_program(plain).out;
+  EXPECT_NE(table.find(std::to_string(one["total_bytes"].get<uint64_t>())), std::string::npos) << table;
+}
+
 TEST(Plan, TableNamesTheTotal) {
   const std::string model = testing::story_model();
   const std::string table = run_program({"plan", "-m", model}).out;

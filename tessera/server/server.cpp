@@ -8,6 +8,7 @@
 #include "tessera/server/api/ollama_routes.h"
 #include "tessera/server/api/openai_routes.h"
 #include "tessera/server/api/responses_routes.h"
+#include "tessera/server/api/stream_routes.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/page/page_routes.h"
 
@@ -42,8 +43,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
       },
       server->storage_);
   server->models_->on_change([self = server.get()](const ModelView& view) { self->model_events_.send(view); });
+  server->kept_streams_ = std::make_unique<KeptStreams>(options.api.kept_streams);
   server->context_ = std::make_unique<ApiContext>(std::move(options.api), *server->models_, *server->workers_,
-                                                  server->streams_, server->storage_);
+                                                  server->streams_, *server->kept_streams_, server->storage_);
   ApiContext& context = *server->context_;
   Router router;
   add_native_routes(router, context);
@@ -52,6 +54,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   add_anthropic_routes(router, context);
   add_responses_routes(router, context);
   add_ollama_routes(router, context);
+  add_stream_routes(router, context);
   if (context.options().has_page) add_page_routes(router);
   router.add({.method = "GET", .path = "/", .access = Access::open, .handler = root_handler(context)});
   options.http.write_problem = [](const HttpProblem& problem) { return error_answer(problem); };
@@ -59,6 +62,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     context.request_counts().count(request.route, status);
     if (log != nullptr) log->add(request, status);
   };
+  if (AccessLog* log = server->access_log_.get(); log != nullptr)
+    server->kept_streams_->on_late_end([log](const HttpRequest& request) { log->add(request, 200); });
   TESSERA_ASSIGN(server->http_, HttpServer::start(std::move(options.http), std::move(router)));
   return server;
 }
@@ -72,6 +77,7 @@ Server::~Server() {
   workers_->stop();
   models_->stop();
   http_.reset();
+  kept_streams_->clear();
 }
 
 Result<> Server::reload() {

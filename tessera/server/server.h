@@ -46,9 +46,10 @@ class Server {
   uint16_t port() const { return http_->port(); }
   /// Reads keys and certificates again, and opens the access log again.
   Result<> reload();
-  /// Work that is due about every second: comments in silent streams, unused models.
+  /// Work that is due about every second: comments in silent streams, slow readers, old streams and unused models.
   void tick() {
     streams_.tick();
+    kept_streams_->tick();
     models_->tick();
   }
 
@@ -62,6 +63,7 @@ class Server {
  private:
   explicit Server(std::unique_ptr<Workers> workers) : workers_(std::move(workers)) {}
 
+  std::unique_ptr<KeptStreams> kept_streams_;  // destroyed last
   LiveStreams streams_;
   ModelEvents model_events_{streams_};
   std::shared_ptr<Storage> storage_;  // null: the server keeps no files

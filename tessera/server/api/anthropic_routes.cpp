@@ -29,7 +29,7 @@ FieldResult<> answer_count_tokens(ApiContext& context, ServedModel& model, Excha
 void add_anthropic_routes(Router& router, ApiContext& context) {
   router.add({.method = "POST",
               .path = "/v1/messages",
-              .handler = on_worker(context, [&context](ServedModel& model, const auto& exchange) {
+              .handler = on_worker_for_chat(context, [&context](ServedModel& model, const auto& exchange) {
                 return start_anthropic_message(context, model, exchange);
               })});
   router.add({.method = "POST",

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "tessera/server/api/kept_exchange.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/top_level.h"
@@ -107,6 +108,16 @@ Handler on_worker(ApiContext& context, WorkerPart part) {
                                  [&context, part = std::move(part)](const std::shared_ptr<Exchange>& exchange) {
                                    return run_with_model(context, part, exchange);
                                  });
+}
+
+Handler on_worker_for_chat(ApiContext& context, WorkerPart part) {
+  return on_worker_without_model(
+      context, [&context, part = std::move(part)](const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
+        auto kept = keep_stream(context, exchange);
+        if (!kept) return forward_error(kept);
+        run_part([&](const auto& same) { return run_with_model(context, part, same); }, *kept);
+        return {};
+      });
 }
 
 }  // namespace tessera::server

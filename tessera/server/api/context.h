@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/server/api/kept_stream.h"
 #include "tessera/server/http/router.h"
 #include "tessera/server/json/field_error.h"
 #include "tessera/server/json/generation_fields.h"
@@ -28,6 +29,7 @@ struct ApiOptions {
   int32_t embd_normalize = 2;                       // see normalize() of embeddings
   int64_t request_ms = 3'600'000;                   // for a request in all
   size_t stored_response_bytes = size_t{64} << 20;  // of answers that clients may go on from; 0: none
+  KeptStreamLimits kept_streams{};                  // of X-Conversation-Id
   bool has_metrics = false, has_slots = true, has_props = false, has_page = true;
   bool notes_requests = false;             // for the access log
   bool shifts_context = false;             // a full context forgets tokens instead of ending the answer
@@ -40,17 +42,19 @@ struct ApiOptions {
 class ApiContext {
  public:
   ApiContext(ApiOptions options, ModelRegistry& models, Workers& workers, LiveStreams& streams,
-             std::shared_ptr<Storage> storage = nullptr)
+             KeptStreams& kept_streams, std::shared_ptr<Storage> storage = nullptr)
       : options_(std::move(options)),
         models_(models),
         workers_(workers),
         streams_(streams),
+        kept_streams_(kept_streams),
         storage_(std::move(storage)) {}
 
   const ApiOptions& options() const { return options_; }
   ModelRegistry& models() { return models_; }
   Workers& workers() { return workers_; }
   LiveStreams& streams() { return streams_; }
+  KeptStreams& kept_streams() { return kept_streams_; }
   RequestCounts& request_counts() { return request_counts_; }
   /// When the server started, in seconds since 1970.
   int64_t start_time_s() const { return start_time_s_; }
@@ -69,6 +73,7 @@ class ApiContext {
   ModelRegistry& models_;
   Workers& workers_;
   LiveStreams& streams_;
+  KeptStreams& kept_streams_;
   std::shared_ptr<Storage> storage_;
   RequestCounts request_counts_;
   const int64_t start_time_s_ =
@@ -84,6 +89,8 @@ using FreePart = std::function<FieldResult<>(const std::shared_ptr<Exchange>& ex
 /// model of a POST is loaded if it is not. The exchange keeps it loaded. While the server starts or ends, the answer is
 /// 503.
 Handler on_worker(ApiContext& context, WorkerPart part);
+/// The same for a chat: its stream goes on without its client if the request has an X-Conversation-Id.
+Handler on_worker_for_chat(ApiContext& context, WorkerPart part);
 /// The same for a part that needs no model, or all.
 Handler on_worker_without_model(ApiContext& context, FreePart part);
 

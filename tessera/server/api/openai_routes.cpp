@@ -49,8 +49,11 @@ void add_openai_routes(Router& router, ApiContext& context) {
     router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
   };
   for (const char* path : {"/v1/chat/completions", "/chat/completions"})
-    post(path,
-         [&context](ServedModel& model, const auto& exchange) { return start_openai_chat(context, model, exchange); });
+    router.add({.method = "POST",
+                .path = path,
+                .handler = on_worker_for_chat(context, [&context](ServedModel& model, const auto& exchange) {
+                  return start_openai_chat(context, model, exchange);
+                })});
   for (const char* path : {"/v1/chat/completions/control", "/chat/completions/control"})
     router.add(
         {.method = "POST", .path = path, .handler = on_worker_without_model(context, [&context](const auto& exchange) {

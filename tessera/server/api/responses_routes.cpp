@@ -62,7 +62,7 @@ void add_responses_routes(Router& router, ApiContext& context) {
   for (const char* path : {"/v1/responses", "/responses"})
     router.add({.method = "POST",
                 .path = path,
-                .handler = on_worker(context, [&context, store](ServedModel& model, const auto& exchange) {
+                .handler = on_worker_for_chat(context, [&context, store](ServedModel& model, const auto& exchange) {
                   return start_response(context, model, store, exchange);
                 })});
   for (const char* path : {"/v1/responses/input_tokens", "/responses/input_tokens"})

@@ -91,8 +91,8 @@ void ConnectionExchange::start_answer(HttpAnswer& answer, bool is_stream) {
 
 void ConnectionExchange::answer(HttpAnswer answer) {
   guarded([&] {
-    if (state_ != State::fresh) return;
     release_body();
+    if (state_ != State::fresh) return;
     const bool has_bytes = request_.method != "HEAD" && status_has_body(answer.status);
     if (has_bytes && !shared_->held.take(answer.body.size())) {
       answer = shared_->write_problem({.status = 503,
@@ -108,8 +108,8 @@ void ConnectionExchange::answer(HttpAnswer answer) {
 
 void ConnectionExchange::begin_stream(HttpAnswer head) {
   guarded([&] {
-    if (state_ != State::fresh) return;
     release_body();
+    if (state_ != State::fresh) return;
     const bool has_bytes = request_.method != "HEAD" && status_has_body(head.status);
     if (has_bytes) shared_->held.take_anyway(head.body.size());
     start_answer(head, true);
@@ -207,8 +207,9 @@ ConnectionExchange::Output ConnectionExchange::take_output(std::string& head, st
 
 void ConnectionExchange::mark_sent(size_t n) {
   progress_ms_.store(now_ms(), std::memory_order_relaxed);
-  n_unsent_.fetch_sub(n, std::memory_order_relaxed);
+  const bool is_drained = n_unsent_.fetch_sub(n, std::memory_order_relaxed) == n;
   shared_->held.give(n);
+  if (is_drained && drained_) drained_();
 }
 
 bool ConnectionExchange::is_ended() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/server/http/exchange.h"
@@ -36,6 +37,8 @@ class ConnectionExchange final : public Exchange {
   void abort() override;
   size_t n_unsent() const override { return n_unsent_.load(std::memory_order_relaxed); }
   int64_t stalled_ms() const override;
+  void on_drained(std::function<void()> f) override { drained_ = std::move(f); }
+  std::shared_ptr<ByteBudget> held_budget() const override { return shared_->budget; }
   void on_gone(std::function<void()> f) override;
   void post(std::function<void()> task) override;
   size_t io_thread() const override;
@@ -88,6 +91,7 @@ class ConnectionExchange final : public Exchange {
   int status_ = 0;
   HeldBytes held_;
   std::vector<std::function<void()>> gone_callbacks_{};
+  std::function<void()> drained_{};  // constant once the stream has begun
 
   std::atomic<size_t> n_unsent_{0};
   std::atomic<int64_t> progress_ms_{0};  // of the last byte that the system took, or of the first unsent one

@@ -16,6 +16,8 @@
 
 namespace tessera::server {
 
+class ByteBudget;
+
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   virtual ~Exchange() = default;
@@ -40,6 +42,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual size_t n_unsent() const = 0;
   /// Milliseconds since the client last took a byte, while some are unsent; 0 without unsent bytes.
   virtual int64_t stalled_ms() const = 0;
+  /// Calls f each time the system has taken all bytes of the stream, on the strand. Before begin_stream().
+  virtual void on_drained(std::function<void()> f) = 0;
+  /// The budget of bodies and unsent answers.
+  virtual std::shared_ptr<ByteBudget> held_budget() const = 0;
 
   /// Whether the client has left or the connection has failed.
   bool is_gone() const { return gone_.load(std::memory_order_acquire); }
@@ -50,7 +56,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void hold(std::shared_ptr<const void> object) { held_object_ = std::move(object); }
 
   /// Notes facts for the access log. On the strand.
-  void note(GenerationNote note) { request_.note = std::move(note); }
+  virtual void note(GenerationNote note) { request_.note = std::move(note); }
 
   /// Runs a task on the strand of the connection.
   virtual void post(std::function<void()> task) = 0;

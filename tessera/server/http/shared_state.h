@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tessera/server/http/access.h"
+#include "tessera/server/http/byte_budget.h"
 #include "tessera/server/http/http_server.h"
 #include "tessera/server/http/keys.h"
 #include "tessera/server/http/tls.h"
@@ -21,52 +22,6 @@
 namespace tessera::server {
 
 class IoThread;
-
-/// Bytes that bodies and unsent answers may hold together.
-class ByteBudget {
- public:
-  explicit ByteBudget(size_t limit) : limit_(limit) {}
-
-  /// Takes n bytes unless they would pass the limit.
-  bool take(size_t n) {
-    if (used_.fetch_add(n, std::memory_order_relaxed) + n <= limit_) return true;
-    give(n);
-    return false;
-  }
-  /// Takes n bytes in any case: heads and refusals, which are small.
-  void take_anyway(size_t n) { used_.fetch_add(n, std::memory_order_relaxed); }
-  void give(size_t n) { used_.fetch_sub(n, std::memory_order_relaxed); }
-  size_t used() const { return used_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<size_t> used_{0};
-  size_t limit_;
-};
-
-/// Bytes of a budget, given back at the end.
-class HeldBytes {
- public:
-  HeldBytes() = default;
-  HeldBytes(HeldBytes&& other) noexcept
-      : budget_(std::exchange(other.budget_, nullptr)), n_(std::exchange(other.n_, 0)) {}
-  HeldBytes& operator=(HeldBytes&&) = delete;
-  ~HeldBytes() { release(); }
-
-  /// Takes more bytes until there are n.
-  bool grow(ByteBudget& budget, size_t n) {
-    if (!budget.take(n - n_)) return false;
-    budget_ = &budget;
-    n_ = n;
-    return true;
-  }
-  void release() {
-    if (budget_ != nullptr) budget_->give(std::exchange(n_, 0));
-  }
-
- private:
-  ByteBudget* budget_ = nullptr;
-  size_t n_ = 0;
-};
 
 /// Phases of a connection. Each I/O thread has a list per phase, in the order of entry.
 enum class Phase : uint8_t {
@@ -91,7 +46,8 @@ struct SharedState {
   bool has_keys = false;
   HostRules hosts{};
   CorsRules cors{};
-  ByteBudget held{options.limits.held_bytes};
+  const std::shared_ptr<ByteBudget> budget = std::make_shared<ByteBudget>(options.limits.held_bytes);
+  ByteBudget& held = *budget;
 
   mutable std::mutex mutex{};
   std::shared_ptr<const KeyRing> keys{};    // under the mutex, as a reload replaces it

@@ -14,7 +14,10 @@ class KeyFinder final : public nlohmann::json_sax<Json> {
   explicit KeyFinder(std::string_view key) : key_(key) {}
 
   bool null() override { return other_value(); }
-  bool boolean(bool) override { return other_value(); }
+  bool boolean(bool value) override {
+    is_true = value && is_next_;
+    return other_value();
+  }
   bool number_integer(number_integer_t) override { return other_value(); }
   bool number_unsigned(number_unsigned_t) override { return other_value(); }
   bool number_float(number_float_t, const string_t&) override { return other_value(); }
@@ -34,6 +37,7 @@ class KeyFinder final : public nlohmann::json_sax<Json> {
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
 
   std::optional<std::string> found{};
+  bool is_true = false;
 
  private:
   // False ends the reading.
@@ -58,6 +62,12 @@ std::optional<std::string> find_top_level_text(std::string_view text, std::strin
   KeyFinder finder(key);
   Json::sax_parse(text, &finder);
   return std::move(finder.found);
+}
+
+bool has_top_level_true(std::string_view text, std::string_view key) {
+  KeyFinder finder(key);
+  Json::sax_parse(text, &finder);
+  return finder.is_true;
 }
 
 }  // namespace tessera::server

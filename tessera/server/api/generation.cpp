@@ -179,6 +179,19 @@ bool Generation::ping(std::chrono::steady_clock::time_point now) {
   return true;
 }
 
+void Generation::write_trace(JsonWriter& writer, const SequenceEnd& end) const {
+  if (!fields_.trace) return;
+  const Clock::time_point received = exchange_->request().received;
+  const auto write = [&](const TraceEntry& entry) {
+    writer.begin_object().member("ms", std::chrono::duration<double, std::milli>(entry.time - received).count());
+    writer.member("what", trace_stage_name(entry.stage)).member("n", entry.n).end_object();
+  };
+  writer.key("trace").begin_array();
+  write({.time = received, .stage = TraceStage::received, .n = 0});
+  for (const TraceEntry& entry : end.trace) write(entry);
+  writer.end_array();
+}
+
 Timings timings_of(const SequenceEnd& end) {
   return {.n_cached = end.n_cached,
           .n_prompt = end.n_prompt - end.n_cached,

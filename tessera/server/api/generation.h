@@ -83,6 +83,8 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   const GenerationFields& fields() const { return fields_; }
   std::vector<Choice>& choices() { return choices_; }
   bool streams() const { return streams_; }
+  /// Writes the member `trace` of a final object, if the client asked for it.
+  void write_trace(JsonWriter& writer, const SequenceEnd& end) const;
   std::string& out() { return out_; }
 
   bool collects_tokens_ = false;

@@ -63,6 +63,7 @@ SequenceSpec sequence_of(const ApiContext& context, const GenerationPlan& plan) 
           .shifts_context = context.options().shifts_context,
           .n_keep = fields.n_keep,
           .n_discard = fields.n_discard,
+          .is_traced = fields.trace,
           .progress_tokens = fields.return_progress ? 1 : 0,
           .reasoning = plan.reasoning};
 }

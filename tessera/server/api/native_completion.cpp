@@ -126,6 +126,7 @@ class NativeGeneration final : public Generation {
     writer.member("stopping_word", end.stopping_word).member("tokens_cached", end.n_stored);
     writer.key("timings");
     write_timings(writer, timings_of(end));
+    write_trace(writer, end);
     if (!choice.probs.empty()) {
       writer.key("completion_probabilities");
       write_probs(writer, choice);

@@ -69,6 +69,7 @@ class OpenAiChat final : public ChatGeneration {
       head_.write(writer, "chat.completion.chunk", &usage);
       writer.key("timings");
       write_timings(writer, timings_of(*ended_->end));
+      write_trace(writer, *ended_->end);
       writer.end_object();
       out() += "\n\n";
     }
@@ -90,6 +91,7 @@ class OpenAiChat final : public ChatGeneration {
     head_.write(writer, "chat.completion", &usage);
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
+    write_trace(writer, *choices().front().end);
     writer.end_object();
     return answer;
   }
@@ -132,6 +134,7 @@ class OpenAiChat final : public ChatGeneration {
     if (has_timings) {
       writer.key("timings");
       write_timings(writer, timings_of(*ended_->end));
+      write_trace(writer, *ended_->end);
     }
     writer.end_object();
     out() += "\n\n";

@@ -74,6 +74,7 @@ class OpenAiCompletion final : public Generation {
     head_.write(writer, "text_completion", &usage);
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
+    write_trace(writer, *choices().front().end);
     writer.end_object();
     return answer;
   }
@@ -154,6 +155,7 @@ class OpenAiCompletion final : public Generation {
       head_.write(writer, "text_completion", &usage);
       writer.key("timings");
       write_timings(writer, timings_of(end));
+      write_trace(writer, end);
     } else {
       head_.write(writer, "text_completion");
     }

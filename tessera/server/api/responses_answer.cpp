@@ -128,6 +128,7 @@ class ResponseAnswer final : public ChatGeneration {
     JsonWriter writer = begin_event(status == Status::completed ? "response.completed" : "response.incomplete");
     writer.key("response").raw(object).key("timings");
     write_timings(writer, timings_of(*choice.end));
+    write_trace(writer, *choice.end);
     end_event(writer);
     keep(object, choice);
   }

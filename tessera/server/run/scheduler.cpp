@@ -253,7 +253,10 @@ bool Scheduler::drop_if_over(Slot& slot, Clock::time_point now) {
 // A client that does not read pauses its own sequence only.
 void Scheduler::watch_reader(Slot& slot) {
   const size_t n_unsent = slot.sequence->task().spec().sink->n_unsent();
-  slot.is_paused = n_unsent >= (slot.is_paused ? options_.stream_buffer / 4 : options_.stream_buffer);
+  const bool was_paused = slot.is_paused;
+  slot.is_paused = n_unsent >= (was_paused ? options_.stream_buffer / 4 : options_.stream_buffer);
+  if (slot.is_paused != was_paused)
+    slot.sequence->trace(was_paused ? TraceStage::resumed : TraceStage::paused, static_cast<int64_t>(n_unsent), now_);
 }
 
 void Scheduler::end_sequence(Slot& slot) {
@@ -345,6 +348,7 @@ void Scheduler::begin(Slot& slot) {
     metrics_.cached_prompt_tokens += n_cached;
     metrics_.disk_prompt_tokens += n_cached - std::min(n_cached, static_cast<uint64_t>(slot.n_from_memory));
   }
+  slot.sequence->trace(slot.is_resumed ? TraceStage::resumed : TraceStage::admitted, slot.n_computed, now_);
   if (auto event = slot.sequence->start(slot.id, slot.n_computed, now_))
     send(slot.sequence->shared_task(), std::move(*event));
 }
@@ -370,6 +374,7 @@ bool Scheduler::preempt_for_priority() {
 void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
   ++metrics_.preempted[static_cast<size_t>(reason)];
   const std::shared_ptr<Sequence> sequence = slot.sequence;
+  sequence->trace(TraceStage::preempted, slot.n_computed, now_);
   const TaskSpec& spec = sequence->task().spec();
   const uint64_t arrival = slot.arrival;
   release_slot(slot);

@@ -18,6 +18,10 @@ Sequence::Sequence(std::shared_ptr<Task> task, size_t index, const text::Tokeniz
       text_(spec().stop),
       queued_(now) {
   if (spec().reasoning) reasoning_.emplace(spec().reasoning);
+  if (!spec().is_traced) return;
+  trace_.emplace();
+  trace(TraceStage::parsed, n_prompt_, task_->spec().received);
+  trace(TraceStage::queued, n_prompt_, now);
 }
 
 double Sequence::ms_between(Clock::time_point from, Clock::time_point to) {
@@ -111,7 +115,10 @@ void Sequence::note_probs(std::span<const float> logits) {
 
 TaskEvent Sequence::accept(Clock::time_point now) {
   TaskEvent event = new_event(TaskEvent::Kind::token);
-  if (n_generated() == 0) first_token_ = now;
+  if (n_generated() == 0) {
+    first_token_ = now;
+    trace(TraceStage::first_token, 1, now);
+  }
   last_token_ = now;
   event.prompt_ms = ms_between(started_, first_token_);
   event.generation_ms = ms_between(first_token_, now);
@@ -209,6 +216,8 @@ TaskEvent Sequence::finish(int64_t n_stored, Clock::time_point now) {
   end.is_shifted = n_forgotten_ > 0;
   end.is_exact = !end.is_shifted && !has_moved_chunks_;
   end.values = std::move(values_);
+  trace(TraceStage::end, end.n_generated, now);
+  if (trace_) end.trace = trace_->take();
   const bool has_started = started_ != Clock::time_point{}, has_token = first_token_ != Clock::time_point{};
   end.queue_ms = ms_between(queued_, has_started ? started_ : now);
   end.prompt_ms = has_started ? ms_between(started_, has_token ? first_token_ : now) : 0;

@@ -82,6 +82,11 @@ class Sequence {
   /// The last event. has_ended() is true.
   TaskEvent finish(int64_t n_stored, Clock::time_point now);
 
+  /// Adds a stage to the trace, if the client wants one.
+  void trace(TraceStage stage, int64_t n, Clock::time_point now) {
+    if (trace_) trace_->add(stage, n, now);
+  }
+
   Clock::time_point queued() const { return queued_; }
   /// The time of the last token.
   Clock::time_point last_token() const { return last_token_; }
@@ -116,6 +121,7 @@ class Sequence {
   int64_t n_blanks_ = -1;  // at the start of the present line; -1: the line has other characters
 
   Clock::time_point queued_, started_{}, first_token_{}, last_token_{};
+  std::optional<SequenceTrace> trace_;
   std::vector<float> values_;
   std::optional<SequenceEnd> end_;
 };

@@ -101,7 +101,7 @@ const Slot* Slots::chunk_source(const Slot& slot) const {
   int64_t n_best = -1;
   for (const Slot& other : slots_) {
     const bool may_be_used = sequence.spec().slot < 0 || other.id == sequence.spec().slot;
-    if (!may_be_used || other.last_tokens.empty() || other.last_salt != sequence.spec().cache_salt) continue;
+    if (!may_be_used || other.last_tokens.empty() || other.last_root.salt != sequence.spec().cache_salt) continue;
     const int64_t n = common_start(other.last_tokens, sequence.tokens());
     if (n > n_best || (n == n_best && other.last_use > best->last_use)) best = &other;
     n_best = std::max(n_best, n);

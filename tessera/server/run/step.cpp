@@ -230,6 +230,7 @@ void Scheduler::note_progress(const Chunk& chunk) {
   Slot& slot = *chunk.slot;
   Sequence& sequence = *slot.sequence;
   slots_->note_computed(slot, chunk.n_tokens);
+  if (chunk.is_of_prompt) sequence.trace(TraceStage::chunk, chunk.n_tokens, now_);
   if (chunk.is_of_prompt)
     queue_.charge(sequence.task().spec().client, FairQueue::kPromptTokenCost * static_cast<double>(chunk.n_tokens));
   if (auto event = sequence.progress(std::min(slot.n_computed, sequence.n_prompt()), now_))

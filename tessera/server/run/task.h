@@ -16,6 +16,7 @@
 #include "tessera/engine/adapter_set.h"
 #include "tessera/sample/chain.h"
 #include "tessera/server/run/reasoning_limit.h"
+#include "tessera/server/run/sequence_trace.h"
 
 namespace tessera::server {
 
@@ -69,6 +70,7 @@ struct SequenceSpec {
   bool shifts_context = false;           // a full context forgets tokens, and the text goes on
   int64_t n_keep = 0;                    // the first tokens, which are not forgotten; -1: the prompt
   int64_t n_discard = 0;                 // tokens to forget; 0: half of the others
+  bool is_traced = false;                // its end has a trace
   int64_t progress_tokens = 0;           // report each time so many prompt tokens are computed; 0: never
   std::shared_ptr<const ReasoningLimit> reasoning{};  // null: no bound
   std::optional<size_t> same_prompt_as{};  // an earlier sequence of the task, whose prompt is computed once for both
@@ -87,6 +89,7 @@ struct SequenceEnd {
   bool is_exact = true;     // false: K and V depend on tokens that are not there, after a shift or a reused chunk
   bool is_shifted = false;  // the context was shifted
   double queue_ms = 0, prompt_ms = 0, generation_ms = 0, first_token_ms = 0;
+  std::vector<TraceEntry> trace{};
   std::vector<float> values{};  // the embedding or the scores of a text, by an Embedder
 };
 

@@ -129,6 +129,26 @@ TEST_F(KeptStreamsApi, TwoReadersFollowARunningStream) {
   wait_until_idle();
 }
 
+TEST_F(KeptStreamsApi, AClientThatDoesNotReadStopsNothing) {
+  ApiSetup setup{.n_ctx = kKeptContext};
+  setup.served.scheduler.stream_buffer = 16 << 10;  // would pause any other stream
+  setup.served.scheduler.slow_reader_ms = 50;
+  start(std::move(setup));
+  ordered_json body = ordered_json::parse(chat(3000));
+  body["logprobs"] = true;
+  body["top_logprobs"] = 100;  // more bytes than sockets hold
+  HttpClient client = connect();
+  ASSERT_TRUE(client.post("/v1/chat/completions", body.dump(), id_field("c")));
+  wait_until_done("c");
+  const ordered_json facts = look_up("c")[0];
+  EXPECT_GT(facts["total_bytes"], 10 << 20);
+  EXPECT_GT(facts["kept_from"], 0);
+  expect_refused(follow("c"), 400, "before the first byte");
+  const Answer rest = follow("c", facts["kept_from"].dump());
+  EXPECT_EQ(rest.reply.body.size(), facts["total_bytes"].get<size_t>() - facts["kept_from"].get<size_t>());
+  EXPECT_NE(rest.reply.body.find("\"predicted_n\":3000"), std::string::npos);
+}
+
 TEST_F(KeptStreamsApi, ANewStreamReplacesTheOlderOne) {
   start({.n_slots = 1, .n_ctx = kKeptContext});
   HttpClient old = begin("c", -1);

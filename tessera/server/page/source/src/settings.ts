@@ -43,6 +43,8 @@ export const hasLetterKeys = stored('letter-keys', true, isBoolean);
 export const sendsOnEnter = stored('enter', true, isBoolean);
 export const wrapsCode = stored('wrap', false, isBoolean);
 export const isSidebarOpen = stored('sidebar', true, isBoolean);
+/** The model that was chosen last: that of conversations for which none was chosen. */
+export const lastModel = stored('model', '', (value) => typeof value === 'string');
 export const defaultParameters = stored<Parameters>('parameters', kNoParameters, (value) => {
   const parameters = value as Parameters;
   return typeof parameters.system === 'string' && typeof parameters.sampling === 'object';

@@ -104,8 +104,12 @@ async function views(page, server, prefix) {
   await shot('help');
   await page.keyboard.press('Escape');
   await page.waitForSelector('dialog', { state: 'detached' });
+  server.models.isHeld = true;
   await page.click('.model-button');
-  await page.waitForSelector('.model');
+  await page.locator('.model:has-text("coder-7b") button').click();
+  await page.waitForSelector('.status.loading');
+  server.models.step();
+  await page.waitForSelector('.status:has-text("40 %")');
   await shot('models');
   await page.keyboard.press('Escape');
   await page.waitForSelector('dialog', { state: 'detached' });

@@ -4,20 +4,20 @@
 //   node tests/mock_server.mjs [--port 8099] [--delay 20]
 //
 // POST /mock changes its behaviour: {"key", "holdAfter", "release", "nQueued", "failWith", "cut", "down", "router"}.
-// "hold" makes each stream wait before its n-th token until it is released, so tests depend on no timing.
+// "hold" makes each stream wait before its n-th token until it is released, so tests depend on no timing. With "router"
+// there are several models, in mock_models.mjs.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { answerFor } from './mock_answers.mjs';
+import { MockModels } from './mock_models.mjs';
 
 const page = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 export const kPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
   "manifest-src 'self'; worker-src 'self'; base-uri 'none'; frame-ancestors 'none'";
-const kContext = 8192;
-
 function pageFiles() {
   const rows = readFileSync(join(page, 'built', 'files.def'), 'utf8').matchAll(
     /TESSERA_PAGE_FILE\(\d+, "(.*?)", "(.*?)", "(.*?)", "(.*)", (true|false), \d+\)/g,
@@ -86,19 +86,7 @@ export class MockServer {
   streams = new Map();
   waiting = []; // held streams
   nReasoningEnds = 0;
-  models = [
-    {
-      id: 'tales-1b-q4',
-      status: 'loaded',
-      meta: { n_ctx: kContext, n_ctx_train: 32768, n_params: 1.1e9, size: 6.4e8, ftype: 'Q4_0' },
-    },
-    {
-      id: 'coder-7b-instruct-q5-k-m',
-      status: 'unloaded',
-      meta: { n_ctx_train: 131072, n_params: 7.6e9, size: 5.4e9, ftype: 'Q5_K_M' },
-    },
-    { id: 'broken-3b', status: 'unloaded', failed: true, meta: { n_params: 3e9, size: 2e9, ftype: 'Q4_K' } },
-  ];
+  models = new MockModels();
 
   constructor(options = {}) {
     Object.assign(this.options, options);
@@ -181,15 +169,20 @@ export class MockServer {
       case 'GET /health':
         return this.json(response, { status: 'ok' });
       case 'GET /props':
-        return this.json(response, this.props());
+        return this.answerOr400(response, url, () => this.props(url.searchParams.get('model')));
       case 'GET /models':
-        return this.json(response, { object: 'list', data: this.modelList() });
+        if (url.searchParams.get('reload') === '1') this.models.reread();
+        return this.json(response, { object: 'list', data: this.models.list(this.options.router) });
+      case 'GET /models/sse':
+        return this.models.follow(response);
       case 'POST /models/load':
-        return this.load(response, body.model, 'loaded');
-      case 'POST /models/unload':
-        return this.load(response, body.model, 'unloaded');
+      case 'POST /models/unload': {
+        const error = path.endsWith('/load') ? this.models.load(body.model) : this.models.unload(body.model);
+        if (error) return this.fail(response, error.status, 'invalid_request_error', error.message);
+        return this.json(response, { success: true });
+      }
       case 'GET /slots':
-        return this.json(response, this.slots());
+        return this.answerOr400(response, url, () => this.slots());
       case 'POST /tokenize':
         return this.json(response, { tokens: tokensOf(body.content).map((_, i) => i) });
       case 'POST /chat/completions':
@@ -207,7 +200,16 @@ export class MockServer {
     }
   }
 
-  props() {
+  /** Answers with f(), unless the request names a model that is not loaded. */
+  answerOr400(response, url, f) {
+    const id = url.searchParams.get('model');
+    if (id && this.options.router && this.models.find(id)?.status !== 'loaded')
+      return this.fail(response, 400, 'invalid_request_error', `model '${id}' is not loaded`);
+    return this.json(response, f());
+  }
+
+  props(id) {
+    const model = this.options.router ? this.models.find(id) : this.models.all[0];
     const params = {
       seed: 4294967295,
       temperature: 0.800000011920929,
@@ -240,33 +242,12 @@ export class MockServer {
       new_sampler_strength: 0.25,
     };
     return {
-      default_generation_settings: { params, n_ctx: kContext },
+      default_generation_settings: { params, n_ctx: model?.meta.n_ctx ?? 0 },
       total_slots: 4,
-      model_alias: 'tales-1b-q4',
-      ...(this.options.router ? { role: 'router' } : {}),
+      model_alias: model?.id ?? 'tessera',
+      ...(model ? {} : { role: 'router' }),
       build_info: 'b900-abcdef0',
     };
-  }
-
-  modelList() {
-    const list = this.options.router ? this.models : this.models.slice(0, 1);
-    return list.map(({ id, status, failed, meta }) => ({
-      id,
-      object: 'model',
-      created: 1,
-      owned_by: 'llamacpp',
-      meta,
-      ...(this.options.router ? { status: { value: status, ...(failed ? { failed } : {}) } } : {}),
-    }));
-  }
-
-  load(response, id, status) {
-    const model = this.models.find((known) => known.id === id);
-    if (!model) return this.fail(response, 404, 'not_found_error', `model '${id}' not found`);
-    model.status = status === 'loaded' ? 'loading' : status;
-    delete model.failed;
-    if (status === 'loaded') setTimeout(() => (model.status = 'loaded'), 300);
-    this.json(response, { success: true });
   }
 
   slots() {
@@ -274,7 +255,7 @@ export class MockServer {
       4,
       this.options.nQueued > 0 ? 4 : [...this.streams.values()].filter((stream) => !stream.isEnded).length,
     );
-    return Array.from({ length: 4 }, (_, id) => ({ id, n_ctx: kContext, is_processing: id < nBusy }));
+    return Array.from({ length: 4 }, (_, id) => ({ id, n_ctx: 8192, is_processing: id < nBusy }));
   }
 
   resume(response, url) {
@@ -297,6 +278,10 @@ export class MockServer {
     if (failWith) {
       this.options.failWith = failWith.again ? failWith : null;
       return this.fail(response, failWith.status, failWith.type, failWith.message, failWith.fields);
+    }
+    if (this.options.router) {
+      const error = await this.models.use(body.model);
+      if (error) return this.fail(response, error.status, 'server_error', error.message);
     }
     const stream = new Stream();
     this.streams.set(request.headers['x-conversation-id'] ?? `anonymous ${this.requests.length}`, stream);

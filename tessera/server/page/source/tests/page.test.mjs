@@ -180,28 +180,6 @@ browserTest('the token view of an answer without probabilities says how to get t
   await page.waitForSelector('text=This answer has no probabilities.');
 });
 
-browserTest(
-  'models are listed with their state, loaded and chosen',
-  async (page, server) => {
-    await page.click('.model-button');
-    await page.waitForSelector('.model');
-    assert.deepEqual(await page.locator('.model .status').allInnerTexts(), [
-      'Loaded',
-      'Not loaded',
-      'Could not be loaded',
-    ]);
-    const coder = page.locator('.model', { hasText: 'coder-7b' });
-    await coder.locator('button:has-text("Load")').click();
-    await coder.locator('.status:has-text("Loading")').waitFor();
-    await coder.locator('.status.loaded').waitFor();
-    await coder.locator('button:has-text("Use")').click();
-    await ask(page, 'Hello');
-    assert.equal(server.requests[0].model, 'coder-7b-instruct-q5-k-m');
-    assert.match(await textOf(lastAnswer(page).locator('.name')), /coder-7b/);
-  },
-  { server: { router: true } },
-);
-
 browserTest('a list of the keys opens by ?, and gives the focus back', async (page) => {
   await page.focus('.thread');
   await page.keyboard.press('?');
@@ -226,10 +204,7 @@ browserTest('messages are reached and used by keys alone', async (page) => {
   await page.focus('.thread');
   await page.keyboard.press('[');
   await page.waitForFunction(() => document.querySelector('.branch-count')?.innerText === '1/2');
-  assert.ok(
-    await page.evaluate(() => document.activeElement.closest('.message') !== null),
-    'the focus stays in the message',
-  );
+  await page.waitForFunction(() => document.activeElement.closest('.message') !== null); // the focus stays in it
   await page.focus('#composer-text');
   await page.keyboard.press('ArrowUp');
   await page.waitForSelector('.editor textarea');

@@ -2,6 +2,7 @@
 import { getJson, postJson, request } from './http';
 
 export interface Props {
+  model_path?: string;
   default_generation_settings?: { params?: Record<string, unknown>; n_ctx?: number };
   total_slots?: number;
   model_alias?: string;
@@ -9,9 +10,16 @@ export interface Props {
   role?: string; // "router": many models, this answer is of none of them
 }
 
+export interface ModelStatus {
+  value: string; // unloaded, loading, loaded, sleeping
+  progress?: number; // of loading, 0 to 1
+  failed?: boolean; // the last attempt to load it
+  error?: string;
+}
+
 export interface Model {
   id: string;
-  status?: { value: string; failed?: boolean };
+  status?: ModelStatus; // of a server with several models
   meta?: { n_ctx?: number; n_ctx_train?: number; n_params?: number; size?: number; ftype?: string } | null;
 }
 
@@ -28,7 +36,11 @@ const query = (values: Record<string, string | number | undefined>) => {
 
 export const getProps = (model?: string) =>
   getJson<Props>(`props${query({ model, autoload: model ? 'false' : undefined })}`);
-export const getModels = async () => (await getJson<{ data: Model[] }>('models')).data;
+/** With `isReread` the server looks into its folder of models again. */
+export const getModels = async (isReread = false) =>
+  (await getJson<{ data: Model[] }>(`models${query({ reload: isReread ? 1 : undefined })}`)).data;
+/** A stream of events, one for each change of a model's status. */
+export const followModels = (signal: AbortSignal) => request('models/sse', { signal, quiet: true });
 export const loadModel = (model: string) => postJson('models/load', { model });
 export const unloadModel = (model: string) => postJson('models/unload', { model });
 export const getSlots = (model?: string) => getJson<Slot[]>(`slots${query({ model })}`);

@@ -2,9 +2,9 @@
 // other tabs.
 import { batch, signal } from '@preact/signals';
 import {
-  chosenModel,
   conversations,
   currentModel,
+  draftModel,
   draftParameters,
   live,
   messages,
@@ -19,7 +19,7 @@ import { leafWithout, newestLeaf, pathTo, subtree } from '../store/tree';
 import { download, makeArchive, readArchive, toMarkdown } from '../store/transfer';
 import { kNoParameters, newId } from '../types';
 import type { Conversation, Message, Parameters, Token, ToolCall } from '../types';
-import { defaultParameters } from '../settings';
+import { defaultParameters, lastModel } from '../settings';
 import { announce } from './announcer';
 import { bodyFor, remember, resumeAnswer, startAnswer, stopAndForget } from './run';
 import { onNote, tellTabs, type Note } from './sync';
@@ -53,7 +53,7 @@ export async function openById(id: string | null): Promise<void> {
   batch(() => {
     openId.value = id;
     draftParameters.value = null;
-    chosenModel.value = undefined;
+    draftModel.value = undefined;
     messages.value = new Map(loaded.map((message) => [message.id, signal(message)]));
   });
   history.replaceState(null, '', id ? `#${id}` : location.pathname + location.search);
@@ -70,6 +70,14 @@ export async function setParameters(change: Partial<Parameters>): Promise<void> 
   const conversation = openConversation.peek();
   if (conversation) await saveConversation({ ...conversation, parameters: next });
   else draftParameters.value = next;
+}
+
+/** The model of the open conversation's answers from now on, and of conversations to come. */
+export async function chooseModel(model: string): Promise<void> {
+  lastModel.value = model;
+  const conversation = openConversation.peek();
+  if (conversation) await saveConversation({ ...conversation, model });
+  else draftModel.value = model;
 }
 
 async function saveConversation(conversation: Conversation, ...writes: db.Write[]): Promise<void> {
@@ -94,6 +102,7 @@ async function conversationFor(text: string): Promise<Conversation> {
     updated: now,
     leaf: null,
     parameters: { ...kNoParameters, ...parameters() },
+    ...(draftModel.peek() ? { model: draftModel.peek()! } : {}),
   };
   await saveConversation(conversation);
   batch(() => {

@@ -9,6 +9,7 @@ import * as db from '../store/db';
 import { pathTo } from '../store/tree';
 import type { Conversation, Message, Token } from '../types';
 import { announceAnswer, announcePhase } from './announcer';
+import { isLoaded } from './models';
 import { currentModel, live, setLive, showMessage, type Phase } from './state';
 import { alone, tellTabs } from './sync';
 
@@ -183,7 +184,7 @@ class Run {
   }
 
   private async lookAtSlots(): Promise<void> {
-    if (this.phase.peek().kind !== 'queued') return;
+    if (this.phase.peek().kind !== 'queued' || !isLoaded(this.answer.message.model)) return;
     try {
       const slots = await getSlots(this.answer.message.model);
       const phase = this.phase.peek();

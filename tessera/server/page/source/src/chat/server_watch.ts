@@ -1,27 +1,40 @@
 // Keeps the server's properties and models up to date, and notices when it goes, returns, or has a newer page.
+import { effect } from '@preact/signals';
 import { getHealth, getModels, getPageVersion, getProps } from '../api/server';
 import { ServerError } from '../api/http';
+import { areModelsFollowed, followWhileShown, hasManyModels, isAnyLoading, isLoaded, setModels } from './models';
 import { currentModel, hasNewVersion, isReachable, models, props } from './state';
 
 const kIdleMs = 30_000;
 const kGoneMs = 3_000;
 const kLoadingMs = 1_000;
 
-export async function refreshServer(): Promise<void> {
+/** With `isReread` the server looks into its folder of models again. */
+export async function refreshServer(isReread = false): Promise<void> {
   try {
-    models.value = await getModels();
-    const isRouter = models.value.some(({ status }) => status !== undefined);
-    props.value = await getProps(isRouter ? currentModel.peek() : undefined).catch(() => getProps());
+    const list = await getModels(isReread);
+    const before = propsWanted;
+    setModels(list);
+    if (propsWanted === before) await refreshProps();
     isReachable.value = true;
   } catch (error) {
     isReachable.value = !(error instanceof ServerError && error.status === 0);
   }
+  followWhileShown(() => void refreshServer());
   clearTimeout(loadingTimer);
-  if (isLoading()) loadingTimer = window.setTimeout(() => void refreshServer(), kLoadingMs);
+  if (isAnyLoading() && !areModelsFollowed()) loadingTimer = window.setTimeout(() => void refreshServer(), kLoadingMs);
 }
 
 let loadingTimer = 0;
-const isLoading = () => models.peek().some(({ status }) => status?.value === 'loading');
+let propsWanted = 0; // requests so far: an older answer is not of the model on show
+
+/** The properties of the current model, or where it is not loaded, those that all models share. */
+async function refreshProps(): Promise<void> {
+  const wanted = ++propsWanted;
+  const id = currentModel.peek();
+  const next = await getProps(hasManyModels.peek() && id !== undefined && isLoaded(id) ? id : undefined);
+  if (wanted === propsWanted) props.value = next;
+}
 
 async function look(): Promise<void> {
   const was = isReachable.peek();
@@ -32,7 +45,8 @@ async function look(): Promise<void> {
     // 503 while a model loads or the server ends is an answer too.
     isReachable.value = error instanceof ServerError && error.status !== 0;
   }
-  if (isReachable.peek() && (!was || models.peek().length === 0)) await refreshServer();
+  const isUnfollowed = hasManyModels.peek() && !areModelsFollowed();
+  if (isReachable.peek() && (!was || models.peek().length === 0 || isUnfollowed)) await refreshServer();
 }
 
 async function compareVersions(): Promise<void> {
@@ -48,9 +62,18 @@ export function watchServer(): void {
   };
   void refreshServer().then(loop);
   document.addEventListener('visibilitychange', () => {
+    followWhileShown(() => void refreshServer());
     if (document.hidden) return;
     void look();
     void compareVersions();
   });
   window.addEventListener('online', () => void look());
+  let shown = '';
+  effect(() => {
+    // Another model, or the same one when it is loaded, has other properties.
+    const next = hasManyModels.value ? `${isLoaded(currentModel.value)} ${currentModel.value}` : '';
+    if (next === shown) return;
+    shown = next;
+    void refreshProps().catch(() => undefined);
+  });
 }

@@ -3,13 +3,16 @@
 // renders one message and not the list.
 import { computed, signal, type Signal } from '@preact/signals';
 import type { Model, Props } from '../api/server';
+import { lastModel } from '../settings';
 import { childrenByParent, pathTo } from '../store/tree';
 import type { Conversation, Message, Parameters } from '../types';
 
 export const conversations = signal<Conversation[]>([]); // newest first
 export const openId = signal<string | null>(null); // null: a conversation that has no message yet
 export const messages = signal<ReadonlyMap<string, Signal<Message>>>(new Map()); // of the open conversation
-export const draftParameters = signal<Parameters | null>(null); // of a conversation without messages
+// Of a conversation without messages:
+export const draftParameters = signal<Parameters | null>(null);
+export const draftModel = signal<string | undefined>(undefined);
 
 export const openConversation = computed(() => conversations.value.find(({ id }) => id === openId.value) ?? null);
 
@@ -30,13 +33,22 @@ export const models = signal<Model[]>([]);
 export const isReachable = signal(true);
 export const hasNewVersion = signal(false);
 
-export const chosenModel = signal<string | undefined>(undefined);
 export const contextSize = computed(() => props.value?.default_generation_settings?.n_ctx ?? 0);
 
-/** The model of the open conversation's next answer. */
+/** The model that was chosen for the open conversation, whether the server has it or not. */
+export const wantedModel = computed(() => (openId.value === null ? draftModel.value : openConversation.value?.model));
+
+/** The model of the open conversation's next answer. Nobody chose it if it is loaded or may be. */
 export const currentModel = computed(() => {
-  const known = (id: string | undefined) => (models.value.some((model) => model.id === id) ? id : undefined);
-  return known(chosenModel.value) ?? known(openConversation.value?.model) ?? models.value[0]?.id;
+  const list = models.value;
+  const known = (id: string | undefined) => list.find((model) => model.id === id);
+  const model =
+    known(wantedModel.value) ??
+    known(lastModel.value) ??
+    list.find(({ status }) => status === undefined || status.value === 'loaded') ??
+    list.find(({ status }) => !status?.failed) ??
+    list[0];
+  return model?.id;
 });
 
 export type Phase =

@@ -2,6 +2,7 @@
 import { useEffect } from 'preact/hooks';
 import { announcement } from '../chat/announcer';
 import { toast } from '../chat/actions';
+import { kStateWords, stateOf } from '../chat/models';
 import { currentModel, hasNewVersion, models, openConversation } from '../chat/state';
 import { isSidebarOpen, theme, type Theme } from '../settings';
 import { attach, Composer } from './Composer';
@@ -22,7 +23,7 @@ const kNextTheme: Record<Theme, [Theme, IconName, string]> = {
 function Header() {
   const [next, icon, label] = kNextTheme[theme.value];
   const model = models.value.find(({ id }) => id === currentModel.value);
-  const status = model?.status?.value ?? 'loaded';
+  const state = model ? stateOf(model) : 'unloaded';
   return (
     <header class="top">
       <button
@@ -42,12 +43,13 @@ function Header() {
         type="button"
         class="model-button"
         title="Models (m)"
-        aria-label={`Model: ${currentModel.value ?? 'none'}`}
+        aria-haspopup="dialog"
+        aria-label={model ? `Model: ${model.id}, ${kStateWords[state].toLowerCase()}` : 'Model: none'}
         onClick={() => (openDialog.value = 'models')}
       >
-        <span class={`dot ${model ? status : 'unloaded'}`} aria-hidden="true" />
+        <span class={`dot ${state}`} aria-hidden="true" />
         <span class="model-label" dir="auto">
-          {currentModel.value ?? 'No model'}
+          {model?.id ?? 'No model'}
         </span>
       </button>
       <IconButton icon={icon} label={label} class="wide-only" onClick={() => (theme.value = next)} />

@@ -3,7 +3,8 @@ import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { countTokens } from '../api/server';
 import { parameters, say, sendText, stopActive } from '../chat/actions';
-import { activeMessage, contextSize, currentModel, isReachable, openId, path } from '../chat/state';
+import { hasManyModels, isLoaded } from '../chat/models';
+import { activeMessage, contextSize, currentModel, isReachable, openId, path, wantedModel } from '../chat/state';
 import { sendsOnEnter } from '../settings';
 import { checkObject, checkSchema, checkTools } from '../text/schema';
 import { bytes, whole } from './format';
@@ -105,7 +106,8 @@ function ContextMeter({ drafted }: { drafted: number | null }) {
 function useTokenCount(text: string) {
   const drafted = useSignal<number | null>(null);
   useEffect(() => {
-    if (!text.trim()) {
+    // A model that is not loaded would be loaded only to count.
+    if (!text.trim() || !isLoaded(currentModel.peek())) {
       drafted.value = null;
       return;
     }
@@ -162,6 +164,11 @@ export function Composer() {
       {!isReachable.value && (
         <p class="banner" role="status">
           The server cannot be reached. You can read, and write once it is back.
+        </p>
+      )}
+      {hasManyModels.value && wantedModel.value && wantedModel.value !== currentModel.value && (
+        <p class="note composer-note" dir="auto">
+          This server does not have {wantedModel.value}. {currentModel.value} answers next.
         </p>
       )}
       <div class="composer-box">

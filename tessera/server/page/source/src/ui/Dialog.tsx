@@ -1,6 +1,7 @@
 // A modal dialog. The browser's own element keeps the focus inside, closes by Escape, and gives the focus back.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { announcement } from '../chat/announcer';
 import { IconButton } from './icons';
 
 interface Props {
@@ -13,7 +14,8 @@ interface Props {
 export function Dialog({ title, onClose, children, ...rest }: Props) {
   const ref = useRef<HTMLDialogElement>(null);
   const isGone = useRef(false);
-  useEffect(() => {
+  const before = useRef(announcement.peek());
+  useLayoutEffect(() => {
     const dialog = ref.current!;
     dialog.showModal();
     return () => {
@@ -42,6 +44,10 @@ export function Dialog({ title, onClose, children, ...rest }: Props) {
           <IconButton icon="close" label="Close" onClick={onClose} />
         </header>
         {children}
+      </div>
+      {/* What is outside of an open dialog is not announced. */}
+      <div class="visually-hidden" role="status" aria-live="polite" aria-atomic="true">
+        {announcement.value === before.current ? '' : announcement.value}
       </div>
     </dialog>
   );

@@ -1,14 +1,10 @@
 // The dialogs: keyboard help, models, API key.
 import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
-import { loadModel, unloadModel, type Model } from '../api/server';
-import { say } from '../chat/actions';
-import { refreshServer } from '../chat/server_watch';
-import { chosenModel, currentModel, models, props } from '../chat/state';
 import { hasLetterKeys } from '../settings';
-import { bytes, count } from './format';
 import { Dialog } from './Dialog';
 import { kShortcuts } from './keys';
+import { ModelsDialog } from './ModelsDialog';
 import { isKeyWrong, openDialog } from './view_state';
 
 const close = () => (openDialog.value = null);
@@ -58,95 +54,6 @@ function HelpDialog() {
         />
         Keys without Alt work outside of text boxes
       </label>
-    </Dialog>
-  );
-}
-
-const kStatusWords: Record<string, string> = {
-  loaded: 'Loaded',
-  loading: 'Loading',
-  unloaded: 'Not loaded',
-  sleeping: 'Asleep',
-};
-
-function describe(model: Model): string {
-  const { n_params, size, n_ctx, n_ctx_train, ftype } = model.meta ?? {};
-  const context = n_ctx ?? n_ctx_train;
-  return [
-    n_params && `${count(n_params)} parameters`,
-    size && bytes(size),
-    ftype,
-    context && `context of ${context.toLocaleString('en')} tokens`,
-  ]
-    .filter(Boolean)
-    .join(' · ');
-}
-
-function ModelRow({ model }: { model: Model }) {
-  const [isBusy, setBusy] = useState(false);
-  const status = model.status?.failed ? 'failed' : (model.status?.value ?? 'loaded');
-  const isRouter = props.value?.role === 'router' || models.value.some((other) => other.status);
-  const isChosen = currentModel.value === model.id;
-  const act = (what: (id: string) => Promise<unknown>, done: string) => {
-    setBusy(true);
-    void what(model.id)
-      .then(() => say(`${model.id} ${done}`))
-      .catch((error: Error) => say(`${model.id}: ${error.message}`))
-      .finally(() => {
-        setBusy(false);
-        void refreshServer();
-      });
-  };
-  return (
-    <li class={`model ${isChosen ? 'chosen' : ''}`}>
-      <div class="model-text">
-        <strong dir="auto">{model.id}</strong>
-        <span class="muted">{describe(model)}</span>
-        <span class={`status ${status}`}>
-          {status === 'failed' ? 'Could not be loaded' : (kStatusWords[status] ?? status)}
-        </span>
-      </div>
-      <div class="row">
-        {isRouter &&
-          (status === 'loaded' || status === 'sleeping' ? (
-            <button type="button" disabled={isBusy} onClick={() => act(unloadModel, 'is unloaded.')}>
-              Unload
-            </button>
-          ) : (
-            <button
-              type="button"
-              disabled={isBusy || status === 'loading'}
-              onClick={() => act(loadModel, 'is being loaded.')}
-            >
-              Load
-            </button>
-          ))}
-        <button
-          type="button"
-          class={isChosen ? '' : 'primary'}
-          aria-pressed={isChosen}
-          onClick={() => {
-            chosenModel.value = model.id;
-            close();
-            void refreshServer();
-          }}
-        >
-          {isChosen ? 'In use' : 'Use'}
-        </button>
-      </div>
-    </li>
-  );
-}
-
-function ModelsDialog() {
-  return (
-    <Dialog title="Models" onClose={close} class="wide">
-      {models.value.length === 0 && <p class="muted">The server lists no models, or cannot be reached.</p>}
-      <ul class="models">
-        {models.value.map((model) => (
-          <ModelRow key={model.id} model={model} />
-        ))}
-      </ul>
     </Dialog>
   );
 }
@@ -205,7 +112,7 @@ function KeyDialog() {
 
 export function Dialogs() {
   if (openDialog.value === 'help') return <HelpDialog />;
-  if (openDialog.value === 'models') return <ModelsDialog />;
+  if (openDialog.value === 'models') return <ModelsDialog onClose={close} />;
   if (openDialog.value === 'key') return <KeyDialog />;
   return null;
 }

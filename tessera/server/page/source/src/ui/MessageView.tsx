@@ -1,8 +1,9 @@
 // One message: its text, reasoning, tool calls, what can be done with it, and its figures.
 import { useSignal, type Signal } from '@preact/signals';
 import { memo } from 'preact/compat';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { endReasoning } from '../api/server';
+import { loadedShare } from '../chat/models';
 import { continueAnswer, editMessage, regenerate, removeMessage, say, showBranch } from '../chat/actions';
 import { live, tree, type Live, type Phase } from '../chat/state';
 import type { Message } from '../types';
@@ -39,9 +40,20 @@ function phaseText(phase: Phase): string {
   }
 }
 
-function PhaseLine({ entry }: { entry: Live }) {
+function PhaseLine({ entry, model }: { entry: Live; model: string | undefined }) {
   const phase = entry.phase.value;
   if (phase.kind === 'answering' || phase.kind === 'elsewhere') return null;
+  const share = phase.kind === 'sending' ? loadedShare(model) : null;
+  if (share !== null)
+    return (
+      <div class="phase">
+        <span class="pulse" aria-hidden="true" />
+        <span>
+          Loading <span dir="auto">{model}</span>, {Math.round(100 * share)} %
+        </span>
+        <progress max={1} value={share} aria-label="Share of the model that is loaded" />
+      </div>
+    );
   return (
     <div class="phase">
       <span class="pulse" aria-hidden="true" />
@@ -86,7 +98,7 @@ function Editor({ message }: { message: Message }) {
   const text = useSignal(message.content);
   const ref = useRef<HTMLTextAreaElement>(null);
   const isUser = message.role === 'user';
-  useEffect(() => {
+  useLayoutEffect(() => {
     ref.current!.focus();
     ref.current!.setSelectionRange(text.value.length, text.value.length);
   }, []);
@@ -319,7 +331,7 @@ export const MessageView = memo(function MessageView({ source, isLast }: { sourc
         {message.role === 'assistant' && message.model && <span class="model-name">{message.model}</span>}
       </h2>
       <Body message={message} entry={entry} isLast={isLast} />
-      {isLive && <PhaseLine entry={entry} />}
+      {isLive && <PhaseLine entry={entry} model={message.model} />}
       {!isLive && <Ending message={message} />}
       <footer class="message-foot">
         {!isLive && editing.value !== message.id && <Actions message={message} />}

@@ -1,6 +1,6 @@
 // The list of conversations: search, open, rename, delete, export, import.
 import { useComputed, useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { exportJson, exportMarkdown, importJson, openById, removeConversation, rename } from '../chat/actions';
 import { conversations, openId } from '../chat/state';
 import * as db from '../store/db';
@@ -42,7 +42,7 @@ async function searchMessages(wanted: string): Promise<Map<string, string>> {
 
 function Renamer({ conversation, onDone }: { conversation: Conversation; onDone: () => void }) {
   const ref = useRef<HTMLInputElement>(null);
-  useEffect(() => ref.current!.select(), []);
+  useLayoutEffect(() => ref.current!.select(), []);
   const save = () => void rename(conversation, ref.current!.value).then(onDone);
   return (
     <form

@@ -3,12 +3,19 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { sendText } from '../chat/actions';
-import { currentModel, openId, path } from '../chat/state';
+import { currentModel, openId, path, props } from '../chat/state';
 import { Icon } from './icons';
 import { MessageView } from './MessageView';
 import { focusComposer } from './view_state';
 
 const kNearEnd = 80; // pixels
+
+// The model that is part of the program knows little else.
+const kIdeasForTales = [
+  'Tell me a story about a fox.',
+  'Tell me a story about a baker.',
+  'Tell me a story about the sea.',
+];
 
 const kIdeas = [
   'Explain how a transformer predicts the next word, step by step.',
@@ -17,6 +24,7 @@ const kIdeas = [
 ];
 
 function Welcome() {
+  const ideas = props.value?.model_path?.endsWith('(bundled)') ? kIdeasForTales : kIdeas;
   return (
     <div class="welcome">
       <svg class="mark" viewBox="0 0 64 64" aria-hidden="true">
@@ -33,7 +41,7 @@ function Welcome() {
         )}
       </p>
       <ul class="ideas">
-        {kIdeas.map((idea) => (
+        {ideas.map((idea) => (
           <li key={idea}>
             <button type="button" onClick={() => void sendText(idea).then(focusComposer)}>
               {idea}

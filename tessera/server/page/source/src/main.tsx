@@ -1,7 +1,7 @@
 // The start of the page.
 import { render } from 'preact';
 import { onKeyWanted } from './api/http';
-import { listenToTabs, loadConversations, openById, say } from './chat/actions';
+import { listenToTabs, loadConversations, openById, resumeAnswers, say } from './chat/actions';
 import { watchServer } from './chat/server_watch';
 import { conversations } from './chat/state';
 import { applyTheme } from './settings';
@@ -24,6 +24,7 @@ async function start(): Promise<void> {
   listenToKeys();
   listenToTabs();
   watchServer();
+  void resumeAnswers();
   // Absent on plain http from another machine; the page then works without being offline.
   if ('serviceWorker' in navigator) {
     await navigator.serviceWorker.register(new URL('sw.js', document.baseURI)).catch(() => undefined);

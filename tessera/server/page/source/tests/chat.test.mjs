@@ -151,20 +151,52 @@ browserTest(
   { expectsErrors: true },
 );
 
+browserTest('an answer that the server has lost is kept as far as it came', async (page, server) => {
+  server.options.holdAfter = 5;
+  await send(page, 'Hello');
+  await until(() => server.waiting.length === 1);
+  await stored(page, ({ streamBytes }) => streamBytes > 0);
+  server.streams.clear();
+  await page.reload();
+  await page.waitForSelector('.message .problem');
+  assert.match(await textOf(lastAnswer(page)), /^Assistant.*You said.*no longer has the rest/s);
+});
+
 browserTest(
-  'an answer that the server has lost is kept as far as it came',
+  'a server whose streams end with their connection is talked to as well',
   async (page, server) => {
+    await ask(page, 'Hello');
     server.options.holdAfter = 5;
-    await send(page, 'Hello');
+    await send(page, 'Hello again');
     await until(() => server.waiting.length === 1);
-    await stored(page, ({ streamBytes }) => streamBytes > 0);
-    server.streams.clear();
+    await page.click('button[aria-label="Stop the answer"]');
+    await page.waitForSelector('text=Stopped.');
+    await until(() => [...server.streams.values()][1].isStopped);
+    await send(page, 'Once more');
+    await until(() => server.waiting.length === 2);
+    await stored(page, ({ state, streamBytes }) => state === 'streaming' && streamBytes > 0);
     await page.reload();
     await page.waitForSelector('.message .problem');
-    assert.match(await textOf(lastAnswer(page)), /no longer has the rest/);
+    assert.match(await textOf(lastAnswer(page)), /You said.*no longer has the rest/s);
   },
-  { expectsErrors: true },
+  { server: { keepsStreams: false }, expectsErrors: true },
 );
+
+browserTest('a reload goes on with answers of all conversations', async (page, server) => {
+  server.options.holdAfter = 6;
+  await send(page, 'Apples');
+  await until(() => server.waiting.length === 1);
+  await stored(page, ({ streamBytes }) => streamBytes > 0);
+  await page.keyboard.press('Alt+n');
+  await page.waitForSelector('.welcome');
+  await page.reload();
+  await page.waitForSelector('.conversation .pulse');
+  await until(() => [...server.streams.values()][0].readers.size === 1, 'a new reader');
+  server.release();
+  await page.waitForSelector('.conversation .pulse', { state: 'detached' });
+  await stored(page, ({ state, content }) => state === 'done' && content.endsWith('three sentences.'));
+  assert.equal(server.requests.length, 1);
+});
 
 browserTest('two tabs show one answer, and either can stop it', async (page, server, context) => {
   server.options.holdAfter = 6;

@@ -3,7 +3,8 @@
 //
 //   node tests/mock_server.mjs [--port 8099] [--delay 20]
 //
-// POST /mock changes its behaviour: {"key", "holdAfter", "release", "nQueued", "failWith", "cut", "down", "router"}.
+// POST /mock changes its behaviour: {"key", "holdAfter", "release", "nQueued", "failWith", "cut", "down", "router",
+// "keepsStreams"}.
 // "hold" makes each stream wait before its n-th token until it is released, so tests depend on no timing. With "router"
 // there are several models, in mock_models.mjs.
 import { readFileSync } from 'node:fs';
@@ -81,7 +82,17 @@ class Stream {
 }
 
 export class MockServer {
-  options = { key: '', delay: 0, holdAfter: -1, nQueued: 0, failWith: null, cut: false, down: false, router: false };
+  options = {
+    key: '',
+    delay: 0,
+    holdAfter: -1,
+    nQueued: 0,
+    failWith: null,
+    cut: false,
+    down: false,
+    router: false,
+    keepsStreams: true, // false: a stream ends with its connection, and the routes for streams are not there
+  };
   requests = []; // bodies of chat requests, for tests
   streams = new Map();
   waiting = []; // held streams
@@ -165,6 +176,8 @@ export class MockServer {
 
   async route(request, response, url, body) {
     const path = url.pathname.replace(/^\/v1/, '');
+    if (/^\/streams?\b/.test(path) && !this.options.keepsStreams)
+      return this.fail(response, 404, 'not_found_error', 'File Not Found');
     switch (`${request.method} ${path}`) {
       case 'GET /health':
         return this.json(response, { status: 'ok' });
@@ -191,6 +204,8 @@ export class MockServer {
         ++this.nReasoningEnds;
         this.endsReasoning = true;
         return this.json(response, { success: true });
+      case 'POST /streams/lookup':
+        return this.lookup(response, body);
       case 'GET /stream':
         return this.resume(response, url);
       case 'DELETE /stream':
@@ -258,6 +273,14 @@ export class MockServer {
     return Array.from({ length: 4 }, (_, id) => ({ id, n_ctx: 8192, is_processing: id < nBusy }));
   }
 
+  lookup(response, { conversation_ids: ids }) {
+    const found = ids.filter((id) => this.streams.has(id));
+    return this.json(
+      response,
+      found.map((id) => ({ conversation_id: id, is_done: this.streams.get(id).isEnded })),
+    );
+  }
+
   resume(response, url) {
     const stream = this.streams.get(url.searchParams.get('conv_id'));
     if (!stream) return this.fail(response, 404, 'not_found_error', 'no such stream');
@@ -286,6 +309,7 @@ export class MockServer {
     const stream = new Stream();
     this.streams.set(request.headers['x-conversation-id'] ?? `anonymous ${this.requests.length}`, stream);
     stream.follow(response, 0);
+    if (!this.options.keepsStreams) response.on('close', () => (stream.isStopped = true));
     await this.speak(stream, body);
     stream.end();
   }

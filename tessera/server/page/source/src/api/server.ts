@@ -1,5 +1,5 @@
 // The server's routes beside chat: properties, models, slots, tokenizing, streams. Types name only the fields in use.
-import { getJson, postJson, request } from './http';
+import { getJson, postJson, request, ServerError } from './http';
 
 export interface Props {
   model_path?: string;
@@ -54,6 +54,19 @@ export async function countTokens(content: string, model: string | undefined, si
 
 export const endReasoning = (completion: string, model?: string) =>
   postJson<{ success: boolean }>('v1/chat/completions/control', { id: completion, action: 'reasoning_end', model });
+
+/** Whether the server has a stream, running or ended. A server without such streams has none. */
+export async function hasStream(id: string, signal: AbortSignal): Promise<boolean> {
+  const found = await postJson<{ conversation_id: string }[]>(
+    'v1/streams/lookup',
+    { conversation_ids: [id] },
+    { signal },
+  ).catch((error: unknown) => {
+    if (error instanceof ServerError && error.status === 404) return [];
+    throw error;
+  });
+  return found.some(({ conversation_id }) => conversation_id === id);
+}
 
 export const followStream = (id: string, from: number, signal: AbortSignal) =>
   request(`v1/stream${query({ conv_id: id, from: from || '0' })}`, { signal });

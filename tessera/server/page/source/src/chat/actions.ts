@@ -60,6 +60,16 @@ export async function openById(id: string | null): Promise<void> {
   for (const message of loaded) if (message.state === 'streaming') resumeAnswer(message);
 }
 
+const kResumedMs = 2 * 3_600_000; // older answers are looked for when their conversation is opened
+
+/** Goes on with the answers that had not ended when the page was closed, also of conversations that are not open. */
+export async function resumeAnswers(): Promise<void> {
+  for (const { id, updated } of conversations.peek()) {
+    if (updated < Date.now() - kResumedMs) return; // the newest are first
+    for (const message of await db.messagesOf(id)) if (message.state === 'streaming') resumeAnswer(message);
+  }
+}
+
 /** The parameters of the open conversation, also of one that has no message yet. */
 export function parameters(): Parameters {
   return openConversation.value?.parameters ?? draftParameters.value ?? defaultParameters.value;

@@ -3,7 +3,7 @@
 import { signal, type Signal } from '@preact/signals';
 import { Answer, chatRequest, type Chunk } from '../api/chat';
 import { ServerError, request } from '../api/http';
-import { followStream, getSlots, stopStream } from '../api/server';
+import { followStream, getSlots, hasStream, stopStream } from '../api/server';
 import { EventReader } from '../api/sse';
 import * as db from '../store/db';
 import { pathTo } from '../store/tree';
@@ -19,6 +19,7 @@ const kStoreMs = 1000;
 const kSlotsMs = 1500;
 const kBusyTries = 10;
 const kFollowTries = 8;
+const kArrivalTries = 3;
 const kStopTries = 3;
 const kStopMs = 500;
 
@@ -52,7 +53,8 @@ class Run {
 
   /** Receives the answer to a request, or without one goes on with the stream that the server has. */
   async run(begin: Begin | null): Promise<void> {
-    setLive(this.id, { phase: this.phase, stop: () => this.stop() });
+    const { conversation } = this.answer.message;
+    setLive(this.id, { conversation, phase: this.phase, stop: () => this.stop() });
     const watchSlots = setInterval(() => void this.lookAtSlots(), kSlotsMs);
     try {
       const wait = () => this.setPhase({ kind: 'elsewhere' });
@@ -127,10 +129,13 @@ class Run {
     for (let i = 1; ; ++i) {
       const from = this.answer.message.streamBytes ?? 0;
       try {
+        if (!(await hasStream(this.id, this.abort.signal))) throw new LostStream();
         return await this.read(await followStream(this.id, from, this.abort.signal), from);
       } catch (error) {
         const mayPass =
           error instanceof BrokenStream ||
+          // A request that was sent just before a reload may arrive late.
+          (error instanceof LostStream && from === 0 && i < kArrivalTries) ||
           (error instanceof ServerError && (error.status === 0 || error.status === 503));
         if (!mayPass || this.isStopped || i === kFollowTries) throw error;
         await this.sleep(Math.min(250 * 2 ** i, 5000));
@@ -257,7 +262,7 @@ class Run {
     if (this.isStopped) {
       this.finish('stopped');
       await this.stopOnServer();
-    } else if (error instanceof BrokenStream || (error instanceof ServerError && error.status === 404)) {
+    } else if (error instanceof BrokenStream || error instanceof LostStream) {
       this.finish('lost', 'The connection to the server broke, and it no longer has the rest of this answer.');
     } else {
       this.finish('failed', error instanceof Error ? error.message : String(error));
@@ -289,6 +294,9 @@ class Run {
 
 /** The connection ended before the stream did. */
 class BrokenStream extends Error {}
+
+/** The server has no such stream. */
+class LostStream extends Error {}
 
 // A message that was deleted while its answer arrived must not come back by a late store.
 const forgotten = new Set<string>();

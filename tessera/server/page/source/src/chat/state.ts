@@ -62,6 +62,7 @@ export type Phase =
   | { kind: 'elsewhere' }; // another tab receives it
 
 export interface Live {
+  conversation: string;
   phase: Signal<Phase>;
   stop: () => void;
 }
@@ -75,6 +76,8 @@ export function setLive(id: string, entry: Live | null): void {
   else next.delete(id);
   live.value = next;
 }
+
+export const liveConversations = computed(() => new Set([...live.value.values()].map((entry) => entry.conversation)));
 
 /** The answer that arrives on the branch on show. */
 export const activeMessage = computed(() => {

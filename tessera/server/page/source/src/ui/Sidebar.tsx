@@ -2,7 +2,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { exportJson, exportMarkdown, importJson, openById, removeConversation, rename } from '../chat/actions';
-import { conversations, openId } from '../chat/state';
+import { conversations, liveConversations, openId } from '../chat/state';
 import * as db from '../store/db';
 import { isInMemory } from '../store/db';
 import type { Conversation } from '../types';
@@ -96,7 +96,12 @@ function Row({ conversation, found }: { conversation: Conversation; found: strin
             void openById(conversation.id).then(focusComposer);
           }}
         >
-          <span dir="auto">{conversation.title}</span>
+          <span dir="auto">
+            {liveConversations.value.has(conversation.id) && (
+              <span class="pulse" role="img" aria-label="An answer arrives." />
+            )}
+            {conversation.title}
+          </span>
           {found && <small dir="auto">{found}</small>}
         </button>
         <IconButton

@@ -88,6 +88,9 @@ slow_check() {
     threads-server)
       test_folders tsan server
       ;;
+    page)
+      (cd tessera/server/page/source && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm test)
+      ;;
     ten-megabytes)
       build release test_text_slow
       TESSERA_TEST_FULL=1 ctest --preset release -R '^text\.slow'

@@ -88,8 +88,14 @@ class Clients : public ::testing::Test {
 
   void serve(const std::vector<std::string>& flags = {}) {
     const std::string chat_template = write_temporary("client.jinja", kClientTemplate);
-    std::vector<std::string> args = {"serve",   "-m",    story_model(),          "--port",     "0", "--metrics",
-                                     "--alias", "story", "--chat-template-file", chat_template};
+    std::vector<std::string> args = {"-m",    story_model(),          "--metrics",  "--alias",
+                                     "story", "--chat-template-file", chat_template};
+    args.insert(args.end(), flags.begin(), flags.end());
+    start(args);
+  }
+
+  void start(const std::vector<std::string>& flags) {
+    std::vector<std::string> args = {"serve", "--port", "0"};
     args.insert(args.end(), flags.begin(), flags.end());
     server_ = std::make_unique<Child>(args, temporary_path("serve.out"));
     constexpr std::string_view kReady = "\nlistening on ";
@@ -151,6 +157,14 @@ TEST_F(Clients, SendRequestsAgainThatTheirOwnQueueRefused) {
 TEST_F(Clients, SendRequestsAgainThatAFullQueueRefused) {
   serve({"-np", "1", "-c", kEndlessContext, "--max-queue", "1"});
   run_script("openai_retries.js", {"TESSERA_REFUSAL=503"});
+}
+
+// The bundled model in a browser. Its answers end only when they are stopped where the script asks for that.
+TEST_F(Clients, TheChatPageTalksWithTheBundledModel) {
+  constexpr const char* kChromium = "/usr/bin/chromium";
+  if (!fs::exists(kChromium)) GTEST_SKIP() << "no " << kChromium;
+  start({"-np", "2", "-c", kEndlessContext});
+  run_script("page.js", {std::string("CHROMIUM=") + kChromium});
 }
 
 }  // namespace

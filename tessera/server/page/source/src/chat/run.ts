@@ -137,8 +137,14 @@ class Run {
           // A request that was sent just before a reload may arrive late.
           (error instanceof LostStream && from === 0 && i < kArrivalTries) ||
           (error instanceof ServerError && (error.status === 0 || error.status === 503));
+        if (error instanceof ServerError && [400, 404].includes(error.status)) throw new LostStream();
         if (!mayPass || this.isStopped || i === kFollowTries) throw error;
-        await this.sleep(Math.min(250 * 2 ** i, 5000));
+        if (error instanceof ServerError && error.retryAfterSeconds > 0) {
+          await this.sleep(1000 * error.retryAfterSeconds);
+          i = 0; // its model is being loaded, which may take long
+        } else {
+          await this.sleep(Math.min(250 * 2 ** i, 5000));
+        }
       }
     }
   }
@@ -295,7 +301,7 @@ class Run {
 /** The connection ended before the stream did. */
 class BrokenStream extends Error {}
 
-/** The server has no such stream. */
+/** The server has no such stream, or has dropped the part that comes next. */
 class LostStream extends Error {}
 
 // A message that was deleted while its answer arrived must not come back by a late store.

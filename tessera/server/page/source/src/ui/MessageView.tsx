@@ -43,7 +43,7 @@ function phaseText(phase: Phase): string {
 function PhaseLine({ entry, model }: { entry: Live; model: string | undefined }) {
   const phase = entry.phase.value;
   if (phase.kind === 'answering' || phase.kind === 'elsewhere') return null;
-  const share = phase.kind === 'sending' ? loadedShare(model) : null;
+  const share = phase.kind === 'sending' || phase.kind === 'reconnecting' ? loadedShare(model) : null;
   if (share !== null)
     return (
       <div class="phase">

@@ -182,6 +182,24 @@ browserTest(
   { server: { keepsStreams: false }, expectsErrors: true },
 );
 
+browserTest(
+  'a reload waits for a stream whose model is being loaded, and gives up one whose next part is gone',
+  async (page, server) => {
+    server.options.holdAfter = 6;
+    await send(page, 'Apples');
+    await until(() => server.waiting.length === 1);
+    await stored(page, ({ streamBytes }) => streamBytes > 0);
+    const loading = { status: 503, type: 'unavailable_error', message: 'loading', fields: { 'Retry-After': '1' } };
+    server.refusals = [loading, loading];
+    await page.reload();
+    await until(() => [...server.streams.values()][0].readers.size === 1, 'a new reader');
+    server.refusals = [{ status: 400, type: 'invalid_request_error', message: 'kept from byte 4096' }];
+    await page.reload();
+    await page.waitForSelector('.message .problem:has-text("no longer has the rest")');
+  },
+  { expectsErrors: true },
+);
+
 browserTest('a reload goes on with answers of all conversations', async (page, server) => {
   server.options.holdAfter = 6;
   await send(page, 'Apples');

@@ -96,6 +96,7 @@ export class MockServer {
   requests = []; // bodies of chat requests, for tests
   streams = new Map();
   waiting = []; // held streams
+  refusals = []; // of the next attempts to follow a stream
   nReasoningEnds = 0;
   models = new MockModels();
 
@@ -284,6 +285,8 @@ export class MockServer {
   resume(response, url) {
     const stream = this.streams.get(url.searchParams.get('conv_id'));
     if (!stream) return this.fail(response, 404, 'not_found_error', 'no such stream');
+    const refusal = this.refusals.shift();
+    if (refusal) return this.fail(response, refusal.status, refusal.type, refusal.message, refusal.fields);
     stream.follow(response, Number(url.searchParams.get('from') ?? 0));
   }
 

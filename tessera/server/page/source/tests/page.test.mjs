@@ -121,6 +121,32 @@ browserTest('settings belong to a conversation, and can be those of new ones', a
   assert.equal(server.requests[1].messages[0].role, 'user');
 });
 
+browserTest(
+  'a setting that was changed just before a message is part of its request, and stays',
+  async (page, server) => {
+    await ask(page, 'Hello');
+    await page.keyboard.press('Alt+s');
+    await page.waitForSelector('#system');
+    await page.evaluate(() => {
+      const type = (selector, text) => {
+        const element = document.querySelector(selector);
+        element.value = text;
+        element.dispatchEvent(new Event('input', { bubbles: true }));
+      };
+      type('#system', 'Be brief.');
+      type('#field-temperature', '0.3');
+      type('#composer-text', 'Again');
+      document.querySelector('.composer').requestSubmit();
+    });
+    await until(() => server.requests.length === 2);
+    assert.equal(server.requests[1].messages[0].content, 'Be brief.');
+    assert.equal(server.requests[1].temperature, 0.3);
+    await ended(page);
+    const [{ parameters }] = await rows(page, 'conversations');
+    assert.equal(parameters.system, 'Be brief.');
+  },
+);
+
 browserTest('a schema with a mistake is not sent; a right one is', async (page, server) => {
   await page.keyboard.press('Alt+s');
   await page.fill('#box-schema', '{\n  "type": "objekt"\n}');

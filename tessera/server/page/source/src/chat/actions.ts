@@ -76,24 +76,39 @@ export function parameters(): Parameters {
 }
 
 export async function setParameters(change: Partial<Parameters>): Promise<void> {
-  const next = { ...parameters(), ...change };
   const conversation = openConversation.peek();
-  if (conversation) await saveConversation({ ...conversation, parameters: next });
-  else draftParameters.value = next;
+  if (conversation) await saveConversation(conversation, (now) => ({ parameters: { ...now.parameters, ...change } }));
+  else draftParameters.value = { ...parameters(), ...change };
 }
 
 /** The model of the open conversation's answers from now on, and of conversations to come. */
 export async function chooseModel(model: string): Promise<void> {
   lastModel.value = model;
   const conversation = openConversation.peek();
-  if (conversation) await saveConversation({ ...conversation, model });
+  if (conversation) await saveConversation(conversation, () => ({ model }));
   else draftModel.value = model;
 }
 
-async function saveConversation(conversation: Conversation, ...writes: db.Write[]): Promise<void> {
-  await db.write([{ store: 'conversations', put: conversation }, ...writes]);
-  showConversation(conversation);
-  tellTabs({ kind: 'conversation', conversation });
+type Change = (now: Conversation) => Partial<Conversation>;
+
+let saving: Promise<unknown> = Promise.resolve();
+
+/**
+ * Stores a changed conversation, with other writes, and shows it. One after the other, and each change is made to what
+ * the one before has left: a message that is sent right after a setting was changed must have it, and not undo it.
+ */
+function saveConversation(conversation: Conversation, change: Change, ...writes: db.Write[]): Promise<Conversation> {
+  const save = async () => {
+    const now = conversations.peek().find(({ id }) => id === conversation.id) ?? conversation;
+    const next = { ...now, ...change(now) };
+    await db.write([{ store: 'conversations', put: next }, ...writes]);
+    showConversation(next);
+    tellTabs({ kind: 'conversation', conversation: next });
+    return next;
+  };
+  const saved = saving.then(save);
+  saving = saved.catch(() => undefined);
+  return saved;
 }
 
 function titleOf(text: string): string {
@@ -114,7 +129,7 @@ async function conversationFor(text: string): Promise<Conversation> {
     parameters: { ...kNoParameters, ...parameters() },
     ...(draftModel.peek() ? { model: draftModel.peek()! } : {}),
   };
-  await saveConversation(conversation);
+  await saveConversation(conversation, () => ({}));
   batch(() => {
     openId.value = conversation.id;
     messages.value = new Map();
@@ -124,7 +139,7 @@ async function conversationFor(text: string): Promise<Conversation> {
 }
 
 export async function rename(conversation: Conversation, title: string): Promise<void> {
-  if (title.trim()) await saveConversation({ ...conversation, title: title.trim().slice(0, 200) });
+  if (title.trim()) await saveConversation(conversation, () => ({ title: title.trim().slice(0, 200) }));
 }
 
 export async function removeConversation(conversation: Conversation): Promise<void> {
@@ -143,7 +158,8 @@ export async function removeConversation(conversation: Conversation): Promise<vo
     run: () => {
       remember([conversation.id, ...gone.map(({ id }) => id)]);
       const back = gone.map((message): db.Write => ({ store: 'messages', put: settled(message) }));
-      void saveConversation(conversation, ...back, ...tokens.map((row): db.Write => ({ store: 'tokens', put: row })));
+      const rows = tokens.map((row): db.Write => ({ store: 'tokens', put: row }));
+      void saveConversation(conversation, () => ({}), ...back, ...rows);
     },
   });
 }
@@ -169,21 +185,33 @@ function newMessage(
 }
 
 /** Stores messages, shows them, and makes the last one the leaf on show. */
-async function append(conversation: Conversation, added: Message[], tokens: db.Write[] = []): Promise<Conversation> {
-  const next = { ...conversation, leaf: added.at(-1)!.id, updated: Date.now() };
-  await saveConversation(next, ...added.map((put): db.Write => ({ store: 'messages', put })), ...tokens);
+async function append(
+  conversation: Conversation,
+  added: Message[],
+  tokens: db.Write[] = [],
+  change: Partial<Conversation> = {},
+): Promise<Conversation> {
+  const puts = added.map((put): db.Write => ({ store: 'messages', put }));
+  const all = { ...change, leaf: added.at(-1)!.id, updated: Date.now() };
+  const next = await saveConversation(conversation, () => all, ...puts, ...tokens);
   batch(() => added.forEach(showMessage));
   for (const message of added) tellTabs({ kind: 'message', message });
   return next;
 }
 
 /** Stores and shows messages of which the last is an answer, and makes it. Ends when they are shown. */
-function begin(conversation: Conversation, added: Message[], tokens: Token[] = []): Promise<void> {
+function begin(
+  conversation: Conversation,
+  added: Message[],
+  tokens: Token[] = [],
+  change: Partial<Conversation> = {},
+): Promise<void> {
   const answer = added.at(-1)!;
   return new Promise((resolve, reject) => {
     startAnswer(answer, tokens, async () => {
       try {
-        const next = await append(conversation, added, tokens.length > 0 ? [db.putTokens(answer, tokens)] : []);
+        const rows = tokens.length > 0 ? [db.putTokens(answer, tokens)] : [];
+        const next = await append(conversation, added, rows, change);
         resolve();
         return bodyFor(next, plainMessages(), answer);
       } catch (error) {
@@ -198,7 +226,7 @@ async function answerTo(conversation: Conversation, parent: string | null, befor
   const answer: Message = { ...newMessage(conversation, parent, 'assistant', ''), state: 'streaming' };
   const model = currentModel.peek();
   if (model) answer.model = model;
-  await begin({ ...conversation, ...(model ? { model } : {}) }, [...before, answer]);
+  await begin(conversation, [...before, answer], [], model ? { model } : {});
 }
 
 export async function sendText(text: string): Promise<void> {
@@ -271,7 +299,7 @@ export async function sendToolResults(message: Message, results: string[]): Prom
 
 export async function showBranch(message: Message): Promise<void> {
   const conversation = openConversation.peek();
-  if (conversation) await saveConversation({ ...conversation, leaf: newestLeaf(plainMessages(), message.id) });
+  if (conversation) await saveConversation(conversation, () => ({ leaf: newestLeaf(plainMessages(), message.id) }));
 }
 
 export async function removeMessage(message: Message): Promise<void> {
@@ -286,7 +314,7 @@ export async function removeMessage(message: Message): Promise<void> {
     { store: 'messages', remove: id },
     { store: 'tokens', remove: id },
   ]);
-  await saveConversation({ ...conversation, leaf: leafWithout(all, message.id) }, ...removals);
+  await saveConversation(conversation, () => ({ leaf: leafWithout(all, message.id) }), ...removals);
   hideMessages(conversation.id, ids);
   tellTabs({ kind: 'messages-gone', conversation: conversation.id, ids });
   say(gone.length === 1 ? 'The message was deleted.' : `${gone.length} messages were deleted.`, {
@@ -298,7 +326,7 @@ export async function removeMessage(message: Message): Promise<void> {
         conversation,
         back,
         tokens.map((row): db.Write => ({ store: 'tokens', put: row })),
-      ).then((next) => saveConversation({ ...next, leaf: conversation.leaf }));
+      ).then((next) => saveConversation(next, () => ({ leaf: conversation.leaf })));
     },
   });
 }

@@ -116,7 +116,7 @@ routerTest('a conversation keeps its model; new ones have the one chosen last', 
   assert.match(await textOf(lastAnswer(page).locator('.name')), /coder-7b/);
   await page.reload();
   await page.waitForFunction((id) => document.querySelector('.model-label').innerText === id, kCoder);
-  assert.match(await textOf(page.locator('.meters')), /of 4,096 tokens used/, 'the context of this model');
+  await page.waitForSelector('.meters:has-text("of 4,096 tokens used")'); // the context of this model
   await page.click('.conversation .title:has-text("Apples")');
   await page.waitForFunction(() => document.querySelector('.model-label').innerText === 'tales-1b-q4');
   await page.waitForSelector('.meters:has-text("of 8,192 tokens used")');

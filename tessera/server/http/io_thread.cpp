@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "tessera/server/http/connection.h"
-#include "tessera/server/memory_patience.h"
 
 namespace tessera::server {
 namespace {
@@ -70,7 +69,6 @@ Result<> IoThread::start() {
 }
 
 void IoThread::run() {
-  serves_all_requests = true;
   block_all_signals();
   pthread_setname_np(pthread_self(), "tessera-http");
   reactor_->run();

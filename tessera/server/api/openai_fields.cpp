@@ -177,7 +177,7 @@ FieldResult<> read_messages(const FieldReader& body, ChatCall& call) {
   if (continues->value_or(false) && !checked->ends_with_assistant)
     return refuse("continue_final_message", "the last message is not of the assistant");
   call.add_generation_prompt = adds->value_or(true);
-  call.continues_last = checked->ends_with_assistant && !*adds && continues->value_or(true);
+  call.continues_last = checked->ends_with_assistant && continues->value_or(!*adds);
   return {};
 }
 

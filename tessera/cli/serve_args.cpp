@@ -146,6 +146,8 @@ void ServeArgs::add_network_flags(FlagTable& table) {
 void ServeArgs::add_catalog_flags(FlagTable& table) {
   table.common("--models-dir", "DIR", "serve all models of a folder; each is loaded when a request asks for it",
                set_string(catalog.directory));
+  table.rare("--models-write", "", "let clients of the Ollama API copy, create and delete models in --models-dir",
+             set_switch(lets_clients_name_models));
   table.rare("--models-preset", "FILE", "serve the models of an INI file, with flags for each",
              set_string(catalog.presets));
   table.rare("--models-max", "N", "models that are loaded at once", set_number(registry.max_loaded, 1, 1000));
@@ -337,6 +339,9 @@ Result<> ServeArgs::check() {
     if (text.empty() || text.size() > server::kMaxStopStringBytes)
       return fail(ErrorCode::invalid_argument, "--reverse-prompt: {} bytes, want 1 to {}", text.size(),
                   server::kMaxStopStringBytes);
+  if (lets_clients_name_models && catalog.directory.empty())
+    return fail(ErrorCode::invalid_argument, "--models-write: there is no folder to write to, want --models-dir");
+  if (lets_clients_name_models) server.api.named_models = catalog.directory;
   if (begins_without_loras)
     for (AdapterSource& lora : model.options.adapters.loras) lora.scale = 0;
   std::ranges::sort(aliases);

@@ -24,6 +24,7 @@ struct ServeArgs {
   int64_t slot_context = 0;     // a bound for each slot; 0: none
   bool batches_slots = true;    // false: one slot
   int64_t n_predict = -1;
+  bool lets_clients_name_models = false;
   bool begins_without_loras = false;  // their scales are 0 until clients set them
   std::vector<std::string> aliases, tags;
   std::vector<std::string> stop;  // -r

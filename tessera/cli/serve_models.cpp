@@ -196,6 +196,7 @@ Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs
   server::ReadyModel ready{.loaded = {},
                            .options = {.path = entry.path.empty() ? std::string(kBundledModelName) : entry.path,
                                        .scheduler = args.scheduler_options(*opened.session),
+                                       .named = entry.named,
                                        .defaults = args.server.api.defaults}};
   TESSERA_ASSIGN(ready.options.chat_template,
                  args.chat_template.source(&opened.engine->files().metadata(), false, process_));

@@ -151,6 +151,144 @@ TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {
   EXPECT_NE(output.err.find("twin: 2 slots, 128 tokens each, 256 in all"), std::string::npos) << output.err;
 }
 
+// --- names of models by clients
+
+class NamedModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = temporary_path("named_models");
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    std::filesystem::copy_file(story_model(), folder_ / "story.gguf");
+    server_ = std::make_unique<Child>(
+        std::vector<std::string>{"serve", "--models-dir", folder_.string(), "--port", "0", "-np", "2", "-c", "512",
+                                 "-t", "1", "--cache-ram", "0", "--models-write"},
+        temporary_path("named.out"));
+    port_ = port_of(wait_for_address(*server_));
+  }
+  void TearDown() override {
+    server_->send(SIGTERM);
+    const ProgramOutput output = server_->wait();
+    EXPECT_EQ(output.status, 0) << output.err;
+  }
+
+  HttpReply ask(const std::string& method, const std::string& path, const std::string& body = "") const {
+    HttpClient client = HttpClient::connect(port_);
+    EXPECT_TRUE(client.send(fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}", method,
+                                        path, body.size(), body)));
+    return method == "HEAD" ? client.read_head() : client.read_answer();
+  }
+  int status(const std::string& method, const std::string& path, const std::string& body) const {
+    return ask(method, path, body).status;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    const nlohmann::json tags = nlohmann::json::parse(ask("GET", "/api/tags").body);
+    for (const auto& model : tags["models"]) names.push_back(model["name"]);
+    return names;
+  }
+  bool has_file(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+  // Stores a blob and returns its digest as the route names it.
+  std::string store(const std::string& bytes) const {
+    const std::string wrong = "sha256:" + std::string(64, '0');
+    const HttpReply refused = ask("POST", "/api/blobs/" + wrong, bytes);
+    EXPECT_EQ(refused.status, 400);
+    const size_t at = refused.body.find("sha256:");
+    EXPECT_NE(at, std::string::npos) << refused.body;
+    const std::string digest = refused.body.substr(at, wrong.size());
+    EXPECT_EQ(ask("HEAD", "/api/blobs/" + digest).status, 404);
+    EXPECT_EQ(ask("POST", "/api/blobs/" + digest, bytes).status, 201);
+    EXPECT_EQ(ask("HEAD", "/api/blobs/" + digest).status, 200);
+    return digest;
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<Child> server_;
+  uint16_t port_ = 0;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(NamedModels, ACopyIsAModelUntilItIsDeleted) {
+  EXPECT_EQ(status("POST", "/api/copy", R"({"source":"story","destination":"b:small"})"), 200);
+  EXPECT_EQ(names(), (Names{"b:small", "story:latest"}));
+  EXPECT_TRUE(has_file("b:small.json"));
+  const HttpReply reply = ask("POST", "/api/generate", R"({"model":"b:small","prompt":"a","stream":false})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  // The file stays until its last name goes.
+  EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"story"})"), 200);
+  EXPECT_EQ(names(), Names{"b:small"});
+  EXPECT_TRUE(has_file("story.gguf"));
+  EXPECT_EQ(status("POST", "/api/show", R"({"model":"story"})"), 404);
+  EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"b:small"})"), 200);
+  for (int i = 0; i < 6000 && !names().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(names(), Names{});  // a loaded model goes once nobody uses it
+  EXPECT_FALSE(has_file("story.gguf") || has_file("story.json") || has_file("b:small.json"));
+}
+
+TEST_F(NamedModels, NamesAreOfTheFolderOnly) {
+  for (const char* name : {"../x", "a/b", "/etc/x", ".hidden", "", "a b", "a:b:c", "a:", "story"})
+    EXPECT_EQ(status("POST", "/api/copy", fmt::format(R"({{"source":"story","destination":"{}"}})", name)), 400)
+        << name;
+  EXPECT_EQ(status("POST", "/api/copy", R"({"source":"no","destination":"b"})"), 404);
+  EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"../story"})"), 404);
+  for (const char* digest : {"sha256:..", "sha256:../../x", "md5:00", "sha256:ABCD"})
+    EXPECT_EQ(status("POST", std::string("/api/blobs/") + digest, "x"), 400) << digest;
+  EXPECT_EQ(names(), Names{"story:latest"});
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) EXPECT_EQ(file.path().filename(), "story.gguf");
+}
+
+TEST_F(NamedModels, ANewNameHasSettingsOfItsOwn) {
+  const auto text_of = [&](const std::string& model, const std::string& more) {
+    const HttpReply reply =
+        ask("POST", "/api/chat",
+            fmt::format(R"({{"model":"{}","stream":false,"messages":[{{"role":"user","content":"Hi"}}],
+                                                "options":{{"temperature":0,"num_predict":4}}{}}})",
+                        model, more));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return nlohmann::json::parse(reply.body);
+  };
+  const std::string adapter = store(read_all(write_lora(story_model(), "named_lora.gguf", 4, 8, 1)));
+  EXPECT_EQ(ask("POST", "/api/create",
+                R"({"model":"poet","from":"story","system":"Answer in verse.","stream":false,
+                    "messages":[{"role":"user","content":"A"},{"role":"assistant","content":"B"}],
+                    "parameters":{"seed":3,"top_k":5}})")
+                .body,
+            R"({"status":"success"})");
+  const int64_t plain = text_of("story", "")["prompt_eval_count"], poet = text_of("poet", "")["prompt_eval_count"];
+  EXPECT_GT(poet, plain + 20);
+  const HttpReply lines =
+      ask("POST", "/api/create", R"({"model":"tuned","from":"story","adapters":{"a.gguf":")" + adapter + R"("}})");
+  EXPECT_TRUE(lines.body.ends_with("{\"status\":\"success\"}\n")) << lines.body;
+  EXPECT_NE(text_of("tuned", "")["message"], text_of("story", "")["message"]);
+  const std::string blob = store(read_all(story_model()));
+  EXPECT_EQ(status("POST", "/api/create", R"({"model":"new","files":{"m.gguf":")" + blob + R"("}})"), 200);
+  EXPECT_EQ(text_of("new", "")["message"], text_of("story", "")["message"]);
+  EXPECT_EQ(names(), (Names{"new:latest", "poet:latest", "story:latest", "tuned:latest"}));
+  EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"new"})"), 200);
+  EXPECT_EQ(ask("HEAD", "/api/blobs/" + blob).status, 404);  // its last name is gone
+}
+
+TEST_F(NamedModels, MistakesOfANewNameAreRefused) {
+  const std::pair<const char*, int> bad[] = {
+      {R"({"model":"b"})", 400},
+      {R"({"model":"b","from":"no"})", 404},
+      {R"({"model":"b","from":"story","quantize":"q4_0"})", 501},
+      {R"({"model":"b","files":{"a.safetensors":"sha256:00"}})", 501},
+      {R"({"model":"b","files":{"a.gguf":"sha256:00"}})", 400},
+      {R"({"model":"b","from":"story","template":"{{ .Prompt }}"})", 400},
+      {R"({"model":"b","from":"story","parameters":{"top_p":2}})", 400},
+      {R"({"model":"b","from":"story","parameters":5})", 400},
+      {R"({"model":"b","from":"story","messages":[{"role":"x","content":"a"}]})", 400},
+      {R"({"model":"b","from":"story","messages":[{"role":"user"}]})", 400},
+      {R"({"model":"b","from":"story","adapters":["a"]})", 400},
+      {R"({"model":"../b","from":"story"})", 400},
+  };
+  for (const auto& [body, wanted] : bad) EXPECT_EQ(status("POST", "/api/create", body), wanted) << body;
+  EXPECT_EQ(names(), Names{"story:latest"});
+  expect_refusal(run_program({"serve", "--models-write", "--port", "0"}), 2, "--models-dir");
+}
+
 TEST(Serve, TheLogHasTheFormThatFlagsGive) {
   const std::string path = temporary_path("serve.log");
   std::filesystem::remove(path);

@@ -265,7 +265,8 @@ TEST_F(GoldenApi, EveryRouteAnswersAsBefore) {
          with(with(chat, streams), {{"stream_options", {{"include_usage", true}}}}));
   expect("openai_chat_logprobs", "POST", "/v1/chat/completions",
          with(chat, {{"logprobs", true}, {"top_logprobs", 1}, {"max_tokens", 2}}));
-  const ordered_json call = with(chat, {{"tools", tools}, {"tool_choice", "required"}, {"max_tokens", 160}});
+  const ordered_json call =
+      with(chat, {{"tools", tools}, {"tool_choice", "required"}, {"parallel_tool_calls", false}, {"max_tokens", 160}});
   expect("openai_chat_tools", "POST", "/v1/chat/completions", call);
   expect("openai_chat_tools_stream", "POST", "/v1/chat/completions", with(call, streams));
   expect("openai_chat_control", "POST", "/v1/chat/completions/control", {{"id", "none"}, {"action", "reasoning_end"}});
@@ -287,7 +288,9 @@ TEST_F(GoldenApi, EveryRouteAnswersAsBefore) {
   expect("anthropic_message_stream", "POST", "/v1/messages", with(message, streams));
   const ordered_json anthropic_tools = {{{"name", "look"}, {"input_schema", tools[0]["function"]["parameters"]}}};
   expect("anthropic_message_tools", "POST", "/v1/messages",
-         with(message, {{"tools", anthropic_tools}, {"tool_choice", {{"type", "any"}}}, {"max_tokens", 160}}));
+         with(message, {{"tools", anthropic_tools},
+                        {"tool_choice", {{"type", "any"}, {"disable_parallel_tool_use", true}}},
+                        {"max_tokens", 160}}));
   expect("anthropic_count_tokens", "POST", "/v1/messages/count_tokens", {{"messages", messages}});
 
   // Ollama

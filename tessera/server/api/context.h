@@ -35,6 +35,7 @@ struct ApiOptions {
   bool shifts_context = false;             // a full context forgets tokens instead of ending the answer
   bool shares_cache = false;               // clients with different keys share cached tokens
   bool renders_special = false;            // special tokens are part of answers
+  std::string named_models{};              // directory in which clients may name models; "": none
   std::string build_info{};                // "b1-commit"
   bool (*is_short_of_memory)() = nullptr;  // while it returns true, requests get 503; null: never
 };

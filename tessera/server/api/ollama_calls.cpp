@@ -149,8 +149,22 @@ FieldResult<Json> openai_message(const Json& given, const std::string& path) {
   return message;
 }
 
-FieldResult<> read_ollama_messages(const Json& messages, ChatCall& call) {
-  Json converted = Json::array();
+// The messages that the name of the model puts before those of a request: its system text, unless the request begins
+// with one, and its own messages.
+Json named_messages(const ServedModel& model, const Json& messages) {
+  Json first = Json::array();
+  const std::optional<NamedModel>& named = model.options().named;
+  if (!named) return first;
+  const bool has_system = messages.front().is_object() && messages.front().value("role", Json()) == "system";
+  if (!named->system.empty() && !has_system) first.push_back({{"role", "system"}, {"content", named->system}});
+  if (named->messages.empty()) return first;
+  if (const auto own = read_json(named->messages); own && own->is_array())
+    first.insert(first.end(), own->begin(), own->end());
+  return first;
+}
+
+// `converted`: the messages before them.
+FieldResult<> read_ollama_messages(const Json& messages, Json converted, ChatCall& call) {
   for (size_t i = 0; i < messages.size(); ++i) {
     auto message = openai_message(messages[i], fmt::format("messages[{}]", i));
     if (!message) return forward_error(message);
@@ -194,6 +208,7 @@ FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model,
   }
   if (fields->is_raw || !fields->suffix.empty())
     return start_text(context, model, exchange, std::move(*common), std::move(*fields), std::move(head));
+  if (const auto& named = model.options().named; named && fields->system.empty()) fields->system = named->system;
   ChatCall call = ollama_chat_call(*common);
   call.messages = generate_messages(*fields);
   return start_reply(context, model, exchange, *common, std::move(call), OllamaForm::generate,
@@ -218,7 +233,7 @@ FieldResult<> start_ollama_chat(ApiContext& context, ServedModel& model, const s
     return {};
   }
   ChatCall call = ollama_chat_call(*common);
-  TESSERA_READ(read_ollama_messages(**messages, call));
+  TESSERA_READ(read_ollama_messages(**messages, named_messages(model, **messages), call));
   if (const Json* tools = reader->find("tools"); tools != nullptr) {
     auto checked = check_tools(*tools);
     if (!checked) return forward_error(checked);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/server/api/ollama_format.h"
+#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -53,6 +54,18 @@ FieldResult<> read_own_options(const FieldReader& options, const GenerationField
   if (!n_ctx) return std::unexpected(n_ctx.error());
   if (*n_ctx) fields.n_ctx = std::min(fields.n_ctx, **n_ctx);
   return {};
+}
+
+// The options that the name of the model keeps are the defaults of a request's own.
+FieldResult<> read_named_options(const ServedModel& model, const GenerationLimits& limits, OllamaFields& fields) {
+  const std::optional<NamedModel>& named = model.options().named;
+  if (!named || named->options.empty()) return {};
+  const auto options = read_json(named->options);
+  if (!options) return std::unexpected(options.error());
+  auto read = read_generation_fields(*options, fields.generation, limits, kOllamaOptions, "parameters");
+  if (!read) return forward_error(read);
+  const GenerationFields defaults = std::exchange(fields.generation, std::move(read->fields));
+  return read_own_options(FieldReader(*options, "parameters"), defaults, fields);
 }
 
 FieldResult<> read_options(const ApiContext& context, const ServedModel& model, const FieldReader& reader,
@@ -110,6 +123,27 @@ FieldResult<> read_probs(const FieldReader& reader, OllamaFields& fields) {
 
 }  // namespace
 
+FieldResult<> check_ollama_options(const Json& options, std::string_view path) {
+  const auto read = read_generation_fields(options, {}, {}, kOllamaOptions, path);
+  if (!read) return std::unexpected(read.error());
+  OllamaFields fields;
+  return read_own_options(FieldReader(options, std::string(path)), {}, fields);
+}
+
+FieldResult<> check_ollama_messages(const Json& messages) {
+  if (!messages.is_array()) return wrong_value({.name = "messages"}, messages, "a list");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto reader = FieldReader::create(messages[i], fmt::format("messages[{}]", i));
+    if (!reader) return std::unexpected(reader.error());
+    constexpr std::string_view kRoles[] = {"system", "user", "assistant"};
+    const auto role = reader->choice("role", kRoles);
+    if (!role) return std::unexpected(role.error());
+    if (!*role) return refuse_field(reader->path_of("role"), "missing");
+    if (const auto content = reader->required_text("content"); !content) return std::unexpected(content.error());
+  }
+  return {};
+}
+
 bool can_think(const ServedModel& model) {
   const auto chat_template = model.chat_template();
   if (!chat_template) return false;
@@ -132,8 +166,10 @@ FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& m
   if (!name) return std::unexpected(name.error());
   fields.model = shown_ollama_name(model, name->value_or(""));
   fields.n_ctx = model.slot_context();
-  const GenerationFields defaults = ollama_defaults(context, model);
-  auto read = read_generation_fields(body, defaults, generation_limits(context, model, client), kOllamaBody);
+  const GenerationLimits limits = generation_limits(context, model, client);
+  fields.generation = ollama_defaults(context, model);
+  TESSERA_READ(read_named_options(model, limits, fields));
+  auto read = read_generation_fields(body, fields.generation, limits, kOllamaBody);
   if (!read) return forward_error(read);
   fields.generation = std::move(read->fields);
   fields.ignored = std::move(read->ignored);

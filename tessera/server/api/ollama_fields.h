@@ -28,6 +28,11 @@ struct OllamaFields {
 FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& model, const FieldReader& reader,
                                              const Json& body, const Client& client);
 
+/// Checks an object of options, and a list of messages, that a name of a model keeps. Errors: 400 with the path of the
+/// field.
+FieldResult<> check_ollama_options(const Json& options, std::string_view path);
+FieldResult<> check_ollama_messages(const Json& messages);
+
 /// A chat call with these fields, without messages.
 ChatCall ollama_chat_call(const OllamaFields& fields);
 

@@ -8,6 +8,7 @@
 #include "tessera/server/api/ollama_calls.h"
 #include "tessera/server/api/ollama_embed.h"
 #include "tessera/server/api/ollama_models.h"
+#include "tessera/server/api/ollama_names.h"
 #include "tessera/server/json/reader.h"
 
 namespace tessera::server {
@@ -41,6 +42,21 @@ FreePart refuse_writing(std::string_view action, const char* name_field) {
     if (!name) return std::unexpected(name.error());
     return std::unexpected(writing_is_off(action));
   };
+}
+
+void add_writing_routes(Router& router, ApiContext& context) {
+  if (!context.options().named_models.empty()) return add_ollama_name_routes(router, context);
+  const auto add = [&](std::string method, std::string path, FreePart part) {
+    router.add({.method = std::move(method),
+                .path = std::move(path),
+                .handler = on_worker_without_model(context, std::move(part))});
+  };
+  add("POST", "/api/copy", refuse_writing("copy", "source"));
+  add("POST", "/api/create", refuse_writing("create", nullptr));
+  add("DELETE", "/api/delete", refuse_writing("delete", nullptr));
+  for (const char* method : {"HEAD", "POST"})
+    add(method, "/api/blobs/{}",
+        [](const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
 }
 
 }  // namespace
@@ -81,12 +97,7 @@ void add_ollama_routes(Router& router, ApiContext& context) {
   add_free("POST", "/api/pull",
            [&context, files](const auto& exchange) { return answer_ollama_pull(context, *files, *exchange); });
   add_free("POST", "/api/push", [](const auto& exchange) { return refuse_push(*exchange); });
-  add_free("POST", "/api/copy", refuse_writing("copy", "source"));
-  add_free("POST", "/api/create", refuse_writing("create", nullptr));
-  add_free("DELETE", "/api/delete", refuse_writing("delete", nullptr));
-  for (const char* method : {"HEAD", "POST"})
-    add_free(method, "/api/blobs/{}",
-             [](const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
+  add_writing_routes(router, context);
   router.add({.method = "GET", .path = "/api/version", .handler = [](std::shared_ptr<Exchange> exchange) {
                 exchange->answer({.body = std::string(kVersionAnswer)});
               }});

@@ -117,10 +117,36 @@ Result<std::vector<CatalogEntry>> list_models(const std::string& directory) {
   return entries;
 }
 
+namespace {
+
+// Adds the names that clients gave, and leaves out the own names of files that they deleted. A name without its file is
+// left out.
+Result<> add_named_models(const std::string& directory, std::vector<CatalogEntry>& entries) {
+  TESSERA_ASSIGN(const NamedModels names, read_named_models(directory, kMaxCatalogEntries));
+  for (const auto& [name, model] : names) {
+    const std::string path = (fs::path(directory) / model.file).string();
+    const auto own = std::ranges::find(entries, name, &CatalogEntry::name);
+    if (model.is_hidden) {
+      if (own != entries.end() && own->path == path) entries.erase(own);
+      continue;
+    }
+    std::error_code error;
+    if (own != entries.end() || !fs::is_regular_file(path, error)) continue;
+    CatalogEntry entry{.name = name, .path = path, .named = model, .origin = ModelOrigin::directory};
+    for (const std::string& adapter : model.adapters)
+      entry.settings.push_back({.key = "lora", .value = (fs::path(directory) / adapter).string()});
+    entries.push_back(std::move(entry));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<CatalogEntry>> read_catalog(const CatalogPaths& paths) {
   std::vector<CatalogEntry> entries;
   if (!paths.directory.empty()) {
     TESSERA_ASSIGN(entries, list_models(paths.directory));
+    TESSERA_TRY(add_named_models(paths.directory, entries));
   }
   if (paths.presets.empty()) return entries;
   TESSERA_ASSIGN(const std::string text, read_file(paths.presets, kMaxPresetBytes));
@@ -150,6 +176,7 @@ std::string_view bare_model_name(std::string_view name) {
 bool is_name_of(const CatalogEntry& entry, std::string_view name) {
   const std::string_view wanted = bare_model_name(name);
   const auto is_wanted = [&](const std::string& own) { return bare_model_name(own) == wanted; };
+  if (entry.named) return is_wanted(entry.name);
   return is_wanted(entry.name) || std::ranges::any_of(entry.aliases, is_wanted) ||
          is_wanted(fs::path(entry.path).filename().string());
 }

@@ -1,9 +1,11 @@
 // The models that a server offers: those of a directory, and those that a file of presets names.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tessera/server/models/model_names.h"
 #include "tessera/server/models/preset.h"
 
 namespace tessera::server {
@@ -17,6 +19,7 @@ struct CatalogEntry {
   std::vector<std::string> aliases{};  // further names
   std::vector<std::string> tags{};
   std::vector<PresetSetting> settings{};  // flags of [*], then those of its own section
+  std::optional<NamedModel> named{};      // by a client; its name is the only one then
   ModelOrigin origin = ModelOrigin::flag;
   bool is_loaded_first = false;  // load-on-startup
 };
@@ -33,8 +36,9 @@ struct CatalogPaths {
   std::string presets{};    // --models-preset, or ""
 };
 
-/// Reads both. Sections name models of the directory, or have a key `model` with a path, from the folder of the presets
-/// if it is relative. Errors: those of list_models() and parse_presets(); io; not_found (a section without a model).
+/// Reads both, and the names that clients gave to models of the directory. Sections name models of the directory, or
+/// have a key `model` with a path, from the folder of the presets if it is relative. Errors: those of list_models() and
+/// parse_presets(); io; not_found (a section without a model).
 Result<std::vector<CatalogEntry>> read_catalog(const CatalogPaths& paths);
 
 /// Whether clients may call the model so: by its name, an alias, or the name of its file, each with or without ".gguf"

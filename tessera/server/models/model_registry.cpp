@@ -13,6 +13,11 @@ namespace tessera::server {
 
 namespace {
 
+// Whether an entry is no longer listed, and nothing needs it.
+constexpr auto kIsGone = [](const auto& entry) {
+  return !entry->is_listed && entry->state == ModelState::unloaded && entry->waiters.empty() && !entry->is_queued;
+};
+
 constexpr size_t kMostShownBytes = 200;  // of an unknown name
 constexpr float kProgressStep = 0.02f;   // of loading, between two reports
 
@@ -121,9 +126,7 @@ void ModelRegistry::merge(std::vector<CatalogEntry> listed) {
     entry->is_listed = true;
     if (entry->state == ModelState::unloaded) entry->keep_alive = options_.keep_alive;
   }
-  std::erase_if(entries_, [](const EntryRef& e) {
-    return !e->is_listed && e->state == ModelState::unloaded && e->waiters.empty() && !e->is_queued;
-  });
+  std::erase_if(entries_, kIsGone);
   std::ranges::sort(entries_, {}, [](const EntryRef& e) { return e->facts.name; });
 }
 
@@ -439,6 +442,7 @@ void ModelRegistry::unload_now(const EntryRef& entry) {
     const std::lock_guard lock(mutex_);
     entry->state = std::exchange(entry->falls_asleep, false) ? ModelState::sleeping : ModelState::unloaded;
     entry->progress = 0;
+    std::erase_if(entries_, kIsGone);
   }
   tell(entry);
 }

@@ -11,6 +11,7 @@
 #include "tessera/engine/loaded_model.h"
 #include "tessera/server/json/generation_fields.h"
 #include "tessera/server/models/grammar_cache.h"
+#include "tessera/server/models/model_names.h"
 #include "tessera/server/models/served_adapters.h"
 #include "tessera/server/run/embedder.h"
 #include "tessera/server/run/scheduler.h"
@@ -26,6 +27,7 @@ struct ServedModelOptions {
   std::vector<std::string> tags{};
   std::string chat_template{};                 // the source; empty: the model's own, else ChatML
   SchedulerOptions scheduler{};                // slot_context 0: the whole context
+  std::optional<NamedModel> named{};           // if a client gave it this name
   std::optional<GenerationFields> defaults{};  // of requests; without them those of ApiOptions
   EmbeddingUse embeddings{};                   // of the session for embeddings, if there is one
   EmbedderOptions embedder{};

@@ -139,8 +139,16 @@ TEST_F(OpenAiApi, ALastAnswerIsContinued) {
   start();
   ordered_json messages = user_says("Tell me");
   messages.push_back({{"role", "assistant"}, {"content", "Once upon"}});
-  const Answer prompt = post_json("/apply-template", ordered_json{{"messages", messages}});
-  EXPECT_TRUE(prompt.json["prompt"].get<std::string>().ends_with("Once upon")) << prompt.reply.body;
+  const auto is_continued = [&](ordered_json fields) {
+    fields["messages"] = messages;
+    return post_json("/apply-template", fields).json["prompt"].get<std::string>().ends_with("Once upon");
+  };
+  EXPECT_TRUE(is_continued({}));
+  EXPECT_TRUE(is_continued({{"continue_final_message", true}}));
+  EXPECT_TRUE(is_continued({{"continue_final_message", true}, {"add_generation_prompt", false}}));
+  EXPECT_FALSE(is_continued({{"continue_final_message", false}}));
+  EXPECT_FALSE(is_continued({{"add_generation_prompt", false}}));
+  EXPECT_FALSE(is_continued({{"add_generation_prompt", true}}));
 }
 
 TEST_F(OpenAiApi, TextsOfMessagesAreNoSpecialTokens) {

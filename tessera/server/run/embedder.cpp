@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <new>
-#include <system_error>
 #include <utility>
-
-#include "tessera/server/memory_patience.h"
 
 namespace tessera::server {
 
@@ -19,15 +16,14 @@ constexpr std::string_view kTooLate = "The deadline has passed";
 
 Embedder::Embedder(Session& session, const EmbeddingUse& use, const EmbedderOptions& options, ModelMetrics& metrics,
                    ComputeTurns& turns, PostToIo post_to_io)
-    : session_(session),
+    : TaskRunner(options.queue, metrics),
+      session_(session),
       use_(use),
       options_(options),
       n_batch_(std::min(options.n_batch, session.options().n_ubatch)),
       is_causal_(session.engine().model().info().embeds_causally()),
-      metrics_(metrics),
       turn_(turns),
       outbox_(std::move(post_to_io)),
-      mailbox_(options.queue),
       forecast_(options.token_ms) {
   for (int32_t id = session.options().n_sequences - 1; id >= 0; --id) free_ids_.push_back(id);
 }
@@ -36,75 +32,22 @@ Result<std::unique_ptr<Embedder>> Embedder::create(Session& session, const Embed
                                                    const EmbedderOptions& options, ModelMetrics& metrics,
                                                    ComputeTurns& turns, PostToIo post_to_io) {
   std::unique_ptr<Embedder> embedder(new Embedder(session, use, options, metrics, turns, std::move(post_to_io)));
-  try {
-    embedder->thread_ = std::thread([self = embedder.get()] { self->run(); });
-  } catch (const std::system_error& e) {
-    return fail(ErrorCode::out_of_memory, "cannot start the thread of embeddings: {}", e.what());
-  }
+  TESSERA_TRY(embedder->start_thread());
   return embedder;
 }
 
 Embedder::~Embedder() { stop(); }
 
-void Embedder::stop() {
-  mailbox_.close();
-  stop_all();
-  is_stopping_ = true;
-  mailbox_.wake();
-  if (thread_.joinable()) thread_.join();
-}
-
-// --- from other threads
-
-std::expected<std::shared_ptr<Task>, Refusal> Embedder::submit(TaskSpec spec) {
-  auto task = std::make_shared<Task>(++n_ids_, std::move(spec));
-  n_tasks_.fetch_add(1, std::memory_order_acq_rel);
-  if (auto refusal = mailbox_.submit(task)) {
-    n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
-    ++(refusal->is_clients_own ? metrics_.refused_client : metrics_.refused_full);
-    return std::unexpected(std::move(*refusal));
-  }
-  return task;
-}
-
-void Embedder::cancel(const std::shared_ptr<Task>& task) {
-  task->mark_cancelled();
-  {
-    const std::lock_guard lock(running_mutex_);
-    const bool nobody_waits =
-        std::ranges::all_of(running_, [](const auto& running) { return running->is_cancelled(); });
-    if (!running_.empty() && nobody_waits) cancel_batch_.cancel();
-  }
-  mailbox_.wake();
-}
-
 void Embedder::drain() {
-  mailbox_.close();
+  mailbox().close();
   drains_ = true;
-  mailbox_.wake();
-}
-
-void Embedder::stop_all() {
-  ends_all_ = true;
-  {
-    const std::lock_guard lock(running_mutex_);
-    if (!running_.empty()) cancel_batch_.cancel();
-  }
-  mailbox_.wake();
-}
-
-double Embedder::overdue_ms() const {
-  const int64_t due_ns = batch_due_ns_.load(std::memory_order_relaxed);
-  if (due_ns == 0) return 0;
-  const int64_t now_ns = Clock::now().time_since_epoch().count();
-  return std::max(0.0, static_cast<double>(now_ns - due_ns) * 1e-6);
+  mailbox().wake();
 }
 
 // --- the thread
 
 void Embedder::run() {
-  serves_all_requests = true;
-  while (!is_stopping_ || !is_idle()) {
+  while (!is_stopping() || !is_idle()) {
     wait_for_mail();
     try {
       drop_ended();
@@ -122,10 +65,10 @@ void Embedder::run() {
 void Embedder::wait_for_mail() {
   if (texts_.empty() && queue_.is_empty()) {
     turn_.release();
-    read_mail(mailbox_.take(std::nullopt));
+    read_mail(mailbox().take(std::nullopt));
   }
   turn_.take();
-  read_mail(mailbox_.take_now());
+  read_mail(mailbox().take_now());
 }
 
 void Embedder::read_mail(const Mailbox::Mail& mail) {
@@ -148,11 +91,11 @@ void Embedder::queue_next(const std::shared_ptr<Task>& task, Clock::time_point s
 
 // --- ends
 
-bool Embedder::is_over(const TaskSpec& spec) const { return ends_all_ || (spec.deadline && now_ >= *spec.deadline); }
+bool Embedder::is_over(const TaskSpec& spec) const { return ends_all() || (spec.deadline && now_ >= *spec.deadline); }
 
 void Embedder::end_over(Sequence& sequence) const {
   if (sequence.task().is_cancelled()) return sequence.end(EndReason::cancelled);
-  const bool is_shutdown = ends_all_ || drains_;
+  const bool is_shutdown = ends_all() || drains_;
   sequence.fail({ErrorCode::cancelled, std::string(is_shutdown ? kShuttingDown : kTooLate)}, true);
 }
 
@@ -200,14 +143,13 @@ void Embedder::end_texts() {
 
 void Embedder::finish(Sequence& sequence) {
   Task& task = sequence.task();
-  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  leave_queue(task, now_);
   TaskEvent event = sequence.finish(0, now_);
-  ++metrics_.ended[static_cast<size_t>(event.end->reason)];
-  add(metrics_.prompt_seconds, event.end->prompt_ms * 1e-3);
-  metrics_.queue_seconds.observe(event.end->queue_ms * 1e-3);
+  ++metrics().ended[static_cast<size_t>(event.end->reason)];
+  add(metrics().prompt_seconds, event.end->prompt_ms * 1e-3);
+  metrics().queue_seconds.observe(event.end->queue_ms * 1e-3);
   outbox_.add(sequence.shared_task(), std::move(event));
-  task.close_one();
-  if (task.n_open() == 0) n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
+  close_one(task);
 }
 
 // --- planning
@@ -278,7 +220,7 @@ bool Embedder::admit_next() {
   static_cast<void>(session_.set_adapters(texts_.back().id, texts_.back().sequence->spec().adapters));  // checked
   n_stored_ += n_tokens;
   Task& task = waiting.sequence->task();
-  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  leave_queue(task, now_);
   static_cast<void>(waiting.sequence->start(-1, 0, now_));  // nobody needs the event
   queue_.charge(waiting.client, FairQueue::kPromptTokenCost * static_cast<double>(n_tokens));
   add_chunk(texts_.size() - 1, n);
@@ -312,8 +254,8 @@ void Embedder::run_batch() {
     finish_batch();
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     forecast_.learn(work_, ms);
-    metrics_.step_seconds.observe(ms * 1e-3);
-    metrics_.step_tokens.observe(static_cast<double>(work_.n_prefill));
+    metrics().step_seconds.observe(ms * 1e-3);
+    metrics().step_tokens.observe(static_cast<double>(work_.n_prefill));
   } else if (decoded.error().code() != ErrorCode::cancelled) {
     try_each_alone();
   }
@@ -321,26 +263,12 @@ void Embedder::run_batch() {
 }
 
 Result<> Embedder::decode() {
-  set_running(true);
-  const auto due = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double, std::milli>(forecast_.ms(work_)));
-  batch_due_ns_.store(due.time_since_epoch().count(), std::memory_order_relaxed);
-  Result<> decoded = session_.decode(batch_, &cancel_batch_);
-  batch_due_ns_.store(0, std::memory_order_relaxed);
-  set_running(false);
-  ++metrics_.decode_calls;
+  std::vector<std::shared_ptr<Task>> tasks;
+  for (const Chunk& chunk : chunks_) tasks.push_back(texts_[chunk.text].sequence->shared_task());
+  Result<> decoded = compute(std::move(tasks), forecast_.ms(work_),
+                             [this](const CancelToken& cancel) { return session_.decode(batch_, &cancel); });
+  ++metrics().decode_calls;
   return decoded;
-}
-
-// Tells cancel() whose texts the batch computes. If nobody wants them any more, the batch stops.
-void Embedder::set_running(bool is_running) {
-  const std::lock_guard lock(running_mutex_);
-  running_.clear();
-  if (!is_running) return;
-  cancel_batch_.reset();
-  for (const Chunk& chunk : chunks_) running_.push_back(texts_[chunk.text].sequence->shared_task());
-  const bool nobody_waits = std::ranges::all_of(running_, [](const auto& task) { return task->is_cancelled(); });
-  if (ends_all_ || nobody_waits) cancel_batch_.cancel();
 }
 
 // An error of the device or of the engine: only the texts that fail by themselves end.
@@ -368,7 +296,7 @@ void Embedder::finish_batch() {
     row += chunk.n_rows;
     text.n_done += chunk.n_tokens;
   }
-  metrics_.prompt_tokens += static_cast<uint64_t>(work_.n_prefill);
+  metrics().prompt_tokens += static_cast<uint64_t>(work_.n_prefill);
   for (const Chunk& chunk : chunks_) {
     Text& text = texts_[chunk.text];
     if (text.n_pending() > 0) continue;

@@ -8,20 +8,15 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <string_view>
-#include <thread>
 #include <vector>
 
-#include "tessera/base/cancel.h"
 #include "tessera/engine/embedding.h"
-#include "tessera/server/metrics.h"
 #include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/fair_queue.h"
-#include "tessera/server/run/mailbox.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/sequence.h"
 #include "tessera/server/run/step_forecast.h"
+#include "tessera/server/run/task_runner.h"
 
 namespace tessera::server {
 
@@ -32,7 +27,7 @@ struct EmbedderOptions {
   QueueLimits queue{};
 };
 
-class Embedder {
+class Embedder final : public TaskRunner {
  public:
   /// Starts the thread. The session has the options of embedding_session() for `use` and is the embedder's from now on.
   /// Session, metrics and turns must outlive the embedder. Errors: out_of_memory (the system refuses a thread).
@@ -40,27 +35,15 @@ class Embedder {
                                                   const EmbedderOptions& options, ModelMetrics& metrics,
                                                   ComputeTurns& turns, PostToIo post_to_io);
   /// Calls stop().
-  ~Embedder();
+  ~Embedder() override;
 
   const EmbeddingUse& use() const { return use_; }
   /// The most tokens of a text.
   int64_t n_ctx() const { return session_.n_ctx(); }
 
-  /// Gives a task to the embedder, or refuses it. Its prompts have 1 to n_ctx() tokens. It wants_scores only if use()
-  /// has them. The sink gets an end event for each text.
-  std::expected<std::shared_ptr<Task>, Refusal> submit(TaskSpec spec);
-  /// Ends a task soon: a batch whose tasks are all cancelled stops.
-  void cancel(const std::shared_ptr<Task>& task);
-
-  /// Takes no more tasks, and ends those that wait.
-  void drain();
-  /// Ends all texts now, with an error.
-  void stop_all();
-  /// Ends all texts and joins the thread. Nothing more is posted to I/O threads.
-  void stop();
-  bool is_idle() const { return n_tasks_.load(std::memory_order_acquire) == 0; }
-  /// Milliseconds beyond its forecast that the present batch takes; 0 between batches.
-  double overdue_ms() const;
+  /// As TaskRunner::submit(). Prompts have 1 to n_ctx() tokens. The task wants_scores only if use() has them.
+  using TaskRunner::submit;
+  void drain() override;
 
  private:
   /// A text that is being computed.
@@ -81,7 +64,7 @@ class Embedder {
   Embedder(Session& session, const EmbeddingUse& use, const EmbedderOptions& options, ModelMetrics& metrics,
            ComputeTurns& turns, PostToIo post_to_io);
 
-  void run();
+  void run() override;
   void wait_for_mail();
   void read_mail(const Mailbox::Mail& mail);
   void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
@@ -102,23 +85,15 @@ class Embedder {
   Result<> decode();
   void try_each_alone();
   void finish_batch();
-  void set_running(bool is_running);
 
   Session& session_;
   const EmbeddingUse use_;
   const EmbedderOptions options_;
   const int64_t n_batch_;  // at most a micro-batch, for whose rows the session has room
   const bool is_causal_;
-  ModelMetrics& metrics_;
   ComputeTurns::Party turn_;
   Outbox outbox_;
-  Mailbox mailbox_;
-  std::atomic<uint64_t> n_ids_{0};
-  std::atomic<int64_t> n_tasks_{0};
-  std::atomic<bool> is_stopping_{false};
-  std::atomic<bool> ends_all_{false};
   std::atomic<bool> drains_{false};
-  std::atomic<int64_t> batch_due_ns_{0};  // of the clock; 0: between batches
 
   // Of the thread.
   FairQueue queue_;
@@ -135,11 +110,6 @@ class Embedder {
   std::vector<Chunk> chunks_;
   size_t n_started_ = 0;     // texts that need further batches
   bool is_bounded_ = false;  // by the time target
-  CancelToken cancel_batch_;
-  std::mutex running_mutex_;
-  std::vector<std::shared_ptr<Task>> running_;  // tasks in the batch that is being computed
-
-  std::thread thread_;
 };
 
 }  // namespace tessera::server

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <new>
-#include <system_error>
 #include <utility>
-
-#include "tessera/server/memory_patience.h"
 
 namespace tessera::server {
 
@@ -34,12 +31,11 @@ double row_work(const Session& session) {
 
 Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
                      PostToIo post_to_io, std::unique_ptr<Slots> slots)
-    : session_(session),
+    : TaskRunner(options.queue, metrics),
+      session_(session),
       options_(options),
-      metrics_(metrics),
       turn_(turns),
       outbox_(std::move(post_to_io)),
-      mailbox_(options.queue),
       slots_(std::move(slots)),
       forecast_(options.token_ms) {}
 
@@ -57,53 +53,22 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const Sch
   if (options.storage) scheduler->set_storage();
   metrics.n_slots = options.n_slots;
   if (const auto groups = session.cache().groups(); !groups.empty()) metrics.n_blocks = groups.front().n_blocks();
-  try {
-    scheduler->thread_ = std::thread([self = scheduler.get()] { self->run(); });
-  } catch (const std::system_error& e) {
-    return fail(ErrorCode::out_of_memory, "cannot start the scheduler's thread: {}", e.what());
-  }
+  TESSERA_TRY(scheduler->start_thread());
   return scheduler;
 }
 
 Scheduler::~Scheduler() { stop(); }
-
-void Scheduler::stop() {
-  mailbox_.close();
-  stop_all();
-  is_stopping_ = true;
-  mailbox_.wake();
-  if (thread_.joinable()) thread_.join();
-}
 
 // --- from other threads
 
 std::expected<std::shared_ptr<Task>, Refusal> Scheduler::submit(TaskSpec spec) {
   if (!spec.cache_owner.empty())
     for (SequenceSpec& sequence : spec.sequences) sequence.cache_salt = spec.cache_owner + ":" + sequence.cache_salt;
-  auto task = std::make_shared<Task>(++n_ids_, std::move(spec));
-  n_tasks_.fetch_add(1, std::memory_order_acq_rel);
-  if (auto refusal = mailbox_.submit(task)) {
-    n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
-    ++(refusal->is_clients_own ? metrics_.refused_client : metrics_.refused_full);
-    return std::unexpected(std::move(*refusal));
-  }
-  return task;
-}
-
-void Scheduler::cancel(const std::shared_ptr<Task>& task) {
-  task->mark_cancelled();
-  has_cancels_ = true;
-  {
-    const std::lock_guard lock(running_mutex_);
-    const bool nobody_waits =
-        std::ranges::all_of(running_, [](const auto& running) { return running->is_cancelled(); });
-    if (!running_.empty() && nobody_waits) cancel_step_.cancel();
-  }
-  mailbox_.wake();
+  return TaskRunner::submit(std::move(spec));
 }
 
 void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) {
-  mailbox_.post([this, command = std::move(command)] {
+  mailbox().post([this, command = std::move(command)] {
     std::vector<SlotView> views;
     for (const Slot& slot : slots_->all())
       views.push_back({.id = slot.id,
@@ -117,41 +82,24 @@ void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) 
 }
 
 void Scheduler::drain() {
-  mailbox_.close();
-  mailbox_.post([this] {
+  mailbox().close();
+  mailbox().post([this] {
     for (const FairQueue::Waiting& waiting : queue_.drop_if([](const auto& one) { return !one.is_first; }))
       end_waiting(waiting, EndReason::failed, kShuttingDown);
   });
 }
 
-void Scheduler::stop_all() {
-  ends_all_ = true;
-  {
-    const std::lock_guard lock(running_mutex_);
-    if (!running_.empty()) cancel_step_.cancel();
-  }
-  mailbox_.wake();
-}
-
-double Scheduler::overdue_ms() const {
-  const int64_t due_ns = step_due_ns_.load(std::memory_order_relaxed);
-  if (due_ns == 0) return 0;
-  const int64_t now_ns = Clock::now().time_since_epoch().count();
-  return std::max(0.0, static_cast<double>(now_ns - due_ns) * 1e-6);
-}
-
 // --- the thread
 
 void Scheduler::run() {
-  serves_all_requests = true;
-  while (!is_stopping_ || !is_idle() || (disk_ && disk_->n_jobs() > 0)) {
+  while (!is_stopping() || !is_idle() || (disk_ && disk_->n_jobs() > 0)) {
     wait_for_mail();
     now_ = Clock::now();
     try {
       drop_ended();
       admit();
       if (plan_step()) run_step();
-      if (disk_ && !is_stopping_) disk_->write_some(now_);
+      if (disk_ && !is_stopping()) disk_->write_some(now_);
     } catch (const std::bad_alloc&) {
       for (Slot& slot : slots_->all())
         if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
@@ -172,23 +120,23 @@ bool Scheduler::can_run() const {
 // Sleeps until there is something to do, and waits for the turn to do it.
 void Scheduler::wait_for_mail() {
   const bool has_sequences = slots_->n_busy() > 0 || !queue_.is_empty();
-  if (!can_run() && !(has_sequences && ends_all_)) {
+  if (!can_run() && !(has_sequences && ends_all())) {
     turn_.set_streaming(false);
     turn_.release();
     // With sequences, all of them wait for slow readers or for the disk.
     auto deadline = has_sequences ? std::optional(Clock::now() + kPausedPoll) : std::nullopt;
-    if (const auto write = disk_ && !is_stopping_ ? disk_->next_write() : std::nullopt)
+    if (const auto write = disk_ && !is_stopping() ? disk_->next_write() : std::nullopt)
       deadline = deadline ? std::min(*deadline, *write) : *write;
-    read_mail(mailbox_.take(deadline));
+    read_mail(mailbox().take(deadline));
   }
   turn_.take();
-  read_mail(mailbox_.take_now());
+  read_mail(mailbox().take_now());
 }
 
 void Scheduler::read_mail(Mailbox::Mail mail) {
   now_ = Clock::now();
   for (const std::shared_ptr<Task>& task : mail.tasks) {
-    if (task->is_cancelled()) has_cancels_ = true;
+    if (task->is_cancelled()) note_cancel();
     queue_next(task, now_, 0);
   }
   for (const std::function<void()>& command : mail.commands) command();
@@ -221,16 +169,16 @@ void Scheduler::drop_ended() {
     }
   }
   if (queue_.is_empty()) return;
-  const bool has_cancels = has_cancels_.exchange(false);
+  const bool has_cancels = take_cancels();
   const auto is_over = [&](const FairQueue::Waiting& one) {
     const TaskSpec& spec = one.sequence->task().spec();
-    return ends_all_ || (has_cancels && one.sequence->task().is_cancelled()) ||
+    return ends_all() || (has_cancels && one.sequence->task().is_cancelled()) ||
            (spec.deadline && now_ >= *spec.deadline);
   };
   for (const FairQueue::Waiting& waiting : queue_.drop_if(is_over)) {
     if (waiting.sequence->task().is_cancelled()) {
       end_waiting(waiting, EndReason::cancelled, {});
-    } else if (ends_all_) {
+    } else if (ends_all()) {
       end_waiting(waiting, EndReason::failed, kShuttingDown);
     } else {
       // A sequence that had a slot ends like one that still has one.
@@ -244,7 +192,7 @@ bool Scheduler::drop_if_over(Slot& slot, Clock::time_point now) {
   Sequence& sequence = *slot.sequence;
   const TaskSpec& spec = sequence.task().spec();
   if (sequence.task().is_cancelled()) sequence.end(EndReason::cancelled);
-  if (ends_all_) sequence.fail({ErrorCode::cancelled, std::string(kShuttingDown)}, true);
+  if (ends_all()) sequence.fail({ErrorCode::cancelled, std::string(kShuttingDown)}, true);
   if (spec.deadline && now >= *spec.deadline) sequence.end(EndReason::time);
   if (slot.is_paused && spec.sink->stalled_ms() > options_.slow_reader_ms) sequence.end(EndReason::slow_reader);
   return sequence.has_ended();
@@ -292,19 +240,18 @@ void Scheduler::end_waiting(const FairQueue::Waiting& waiting, EndReason reason,
 void Scheduler::finish_sequence(Sequence& sequence, int64_t n_stored) {
   Task& task = sequence.task();
   task.note_prompt(sequence.index());
-  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  leave_queue(task, now_);
   TaskEvent event = sequence.finish(n_stored, now_);
   const SequenceEnd& end = *event.end;
-  ++metrics_.ended[static_cast<size_t>(end.reason)];
-  add(metrics_.prompt_seconds, end.prompt_ms * 1e-3);
-  add(metrics_.generation_seconds, end.generation_ms * 1e-3);
-  metrics_.queue_seconds.observe(end.queue_ms * 1e-3);
-  metrics_.request_seconds.observe(seconds_between(sequence.queued(), now_));
-  metrics_.prompt_length.observe(static_cast<double>(end.n_prompt));
-  metrics_.generation_length.observe(static_cast<double>(end.n_generated));
+  ++metrics().ended[static_cast<size_t>(end.reason)];
+  add(metrics().prompt_seconds, end.prompt_ms * 1e-3);
+  add(metrics().generation_seconds, end.generation_ms * 1e-3);
+  metrics().queue_seconds.observe(end.queue_ms * 1e-3);
+  metrics().request_seconds.observe(seconds_between(sequence.queued(), now_));
+  metrics().prompt_length.observe(static_cast<double>(end.n_prompt));
+  metrics().generation_length.observe(static_cast<double>(end.n_generated));
   send(sequence.shared_task(), std::move(event));
-  task.close_one();
-  if (task.n_open() == 0) n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
+  close_one(task);
 }
 
 // --- admission
@@ -332,7 +279,7 @@ bool Scheduler::may_start(const FairQueue::Waiting& waiting) const {
 
 void Scheduler::start(FairQueue::Waiting waiting) {
   Task& task = waiting.sequence->task();
-  if (!task.leave_queue()) mailbox_.leave(task, now_);
+  leave_queue(task, now_);
   Slot& slot = slots_->assign(waiting.sequence);
   slot.priority = waiting.priority;
   slot.arrival = waiting.arrival;
@@ -345,8 +292,8 @@ void Scheduler::start(FairQueue::Waiting waiting) {
 void Scheduler::begin(Slot& slot) {
   if (!slot.is_resumed) {
     const auto n_cached = static_cast<uint64_t>(slot.n_computed);
-    metrics_.cached_prompt_tokens += n_cached;
-    metrics_.disk_prompt_tokens += n_cached - std::min(n_cached, static_cast<uint64_t>(slot.n_from_memory));
+    metrics().cached_prompt_tokens += n_cached;
+    metrics().disk_prompt_tokens += n_cached - std::min(n_cached, static_cast<uint64_t>(slot.n_from_memory));
   }
   slot.sequence->trace(slot.is_resumed ? TraceStage::resumed : TraceStage::admitted, slot.n_computed, now_);
   if (auto event = slot.sequence->start(slot.id, slot.n_computed, now_))
@@ -372,7 +319,7 @@ bool Scheduler::preempt_for_priority() {
 }
 
 void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
-  ++metrics_.preempted[static_cast<size_t>(reason)];
+  ++metrics().preempted[static_cast<size_t>(reason)];
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   sequence->trace(TraceStage::preempted, slot.n_computed, now_);
   const TaskSpec& spec = sequence->task().spec();
@@ -409,16 +356,16 @@ void Scheduler::report_queue() {
 
 void Scheduler::publish_gauges() {
   const auto is_paused = [](const Slot& slot) { return slot.is_paused && !slot.is_idle(); };
-  metrics_.n_busy_slots = static_cast<int64_t>(slots_->n_busy());
-  metrics_.n_paused_slots = std::ranges::count_if(slots_->all(), is_paused);
-  metrics_.n_waiting = static_cast<int64_t>(queue_.size());
-  metrics_.n_waiting_tokens = mailbox_.n_waiting_tokens();
+  metrics().n_busy_slots = static_cast<int64_t>(slots_->n_busy());
+  metrics().n_paused_slots = std::ranges::count_if(slots_->all(), is_paused);
+  metrics().n_waiting = static_cast<int64_t>(queue_.size());
+  metrics().n_waiting_tokens = mailbox().n_waiting_tokens();
   if (const auto groups = session_.cache().groups(); !groups.empty())
-    metrics_.n_used_blocks = groups.front().n_used_blocks();
+    metrics().n_used_blocks = groups.front().n_used_blocks();
   const PrefixCounters prefix = slots_->cache().counters();
-  metrics_.n_prefix_blocks = prefix.n_blocks;
-  metrics_.n_prefix_blocks_in_use = prefix.n_blocks_in_use;
-  metrics_.prefix_evictions = static_cast<uint64_t>(prefix.n_evicted_blocks);
+  metrics().n_prefix_blocks = prefix.n_blocks;
+  metrics().n_prefix_blocks_in_use = prefix.n_blocks_in_use;
+  metrics().prefix_evictions = static_cast<uint64_t>(prefix.n_evicted_blocks);
 }
 
 }  // namespace tessera::server

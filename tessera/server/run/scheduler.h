@@ -6,27 +6,22 @@
 // on their I/O threads, once per step.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tessera/base/cancel.h"
 #include "tessera/base/thread_pool.h"
 #include "tessera/engine/session.h"
-#include "tessera/server/metrics.h"
 #include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/disk_tier.h"
 #include "tessera/server/run/fair_queue.h"
-#include "tessera/server/run/mailbox.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/slots.h"
 #include "tessera/server/run/step_forecast.h"
+#include "tessera/server/run/task_runner.h"
 #include "tessera/server/storage/slot_file.h"
 
 namespace tessera::server {
@@ -72,7 +67,7 @@ struct ClearedCache {
   uint64_t n_files = 0;
 };
 
-class Scheduler {
+class Scheduler final : public TaskRunner {
  public:
   /// Starts the thread, which computes in turns with others. Session, tokenizer, metrics and turns must outlive the
   /// scheduler; the session is its own from now on.
@@ -80,14 +75,12 @@ class Scheduler {
   static Result<std::unique_ptr<Scheduler>> create(Session& session, const SchedulerOptions& options,
                                                    ModelMetrics& metrics, ComputeTurns& turns, PostToIo post_to_io);
   /// Calls stop().
-  ~Scheduler();
+  ~Scheduler() override;
 
   const SchedulerOptions& options() const { return options_; }
 
-  /// Gives a task to the scheduler, or refuses it. Its sink then gets an end event for each sequence.
+  /// As TaskRunner::submit().
   std::expected<std::shared_ptr<Task>, Refusal> submit(TaskSpec spec);
-  /// Ends a task soon: at most the step that runs is completed for others.
-  void cancel(const std::shared_ptr<Task>& task);
   /// Calls `command` on the scheduler's thread between two steps, with the slots as they are.
   void inspect(std::function<void(std::span<const SlotView>)> command);
   /// Lets a slot forget its last sequence once it is idle, and calls `done` with the number of its tokens. The prefix
@@ -102,16 +95,7 @@ class Scheduler {
   /// Empties the prefix cache and its disk tier. `done` is called on the scheduler's or the disk's thread.
   void clear_cache(std::function<void(ClearedCache)> done);
 
-  /// Takes no more tasks, and ends those that wait.
-  void drain();
-  /// Ends all sequences now, with an error.
-  void stop_all();
-  /// Ends all sequences and joins the thread. Nothing more is posted to I/O threads.
-  void stop();
-  bool is_idle() const { return n_tasks_.load(std::memory_order_acquire) == 0; }
-  int64_t n_waiting() const { return mailbox_.n_waiting(); }
-  /// Milliseconds beyond its forecast that the present step takes; 0 between steps.
-  double overdue_ms() const;
+  void drain() override;
 
  private:
   struct Row {
@@ -134,7 +118,7 @@ class Scheduler {
             PostToIo post_to_io, std::unique_ptr<Slots> slots);
 
   // --- scheduler.cpp
-  void run();
+  void run() override;
   bool can_run() const;
   void wait_for_mail();
   void read_mail(Mailbox::Mail mail);
@@ -173,7 +157,6 @@ class Scheduler {
   void add_chunk(const Chunk& chunk);
   void run_step();
   Result<> decode();
-  void set_running_tasks(bool is_running);
   bool make_room();
   void try_each_alone();
   void finish_step(double step_ms);
@@ -188,15 +171,8 @@ class Scheduler {
 
   Session& session_;
   const SchedulerOptions options_;
-  ModelMetrics& metrics_;
   ComputeTurns::Party turn_;
   Outbox outbox_;
-  Mailbox mailbox_;
-  std::atomic<uint64_t> n_ids_{0};
-  std::atomic<int64_t> n_tasks_{0};
-  std::atomic<bool> is_stopping_{false};
-  std::atomic<bool> ends_all_{false};
-  std::atomic<bool> has_cancels_{false};  // a task was cancelled since drop_ended() looked at the queue
 
   // Of the thread.
   FairQueue queue_;
@@ -219,12 +195,6 @@ class Scheduler {
   std::vector<Row> rows_;
   std::vector<ScoredRows> scored_;
   int64_t n_rows_ = 0;  // of both
-  CancelToken cancel_step_;
-  std::mutex running_mutex_;
-  std::vector<std::shared_ptr<Task>> running_;  // tasks in the batch that is being decoded
-  std::atomic<int64_t> step_due_ns_{0};         // of the clock; 0: between steps
-
-  std::thread thread_;
 };
 
 }  // namespace tessera::server

@@ -50,7 +50,7 @@ void Scheduler::set_storage() {
   disk_ = DiskTier::create(
       session_, *slots_, options_.storage, digest,
       {.write_delay = std::chrono::milliseconds(options_.disk_delay_ms),
-       .post = [this](std::function<void()> command) { mailbox_.post(std::move(command)); },
+       .post = [this](std::function<void()> command) { mailbox().post(std::move(command)); },
        .on_restored = [this](Slot& slot) { begin(slot); },
        .compute_ms =
            [this](int64_t n, int64_t n_before) {
@@ -63,7 +63,7 @@ void Scheduler::set_storage() {
 // --- commands that wait for a slot
 
 void Scheduler::when_idle(int32_t slot, SlotCommand command) {
-  mailbox_.post(
+  mailbox().post(
       [this, slot, command = std::move(command)]() mutable { slot_commands_.emplace_back(slot, std::move(command)); });
 }
 
@@ -86,7 +86,7 @@ void Scheduler::erase(int32_t slot, std::function<void(int64_t n_erased)> done) 
 // A job with a file counts as a task, so that the scheduler does not end before it. On the disk thread this is the last
 // access to the scheduler.
 void Scheduler::end_slot_job() {
-  mailbox_.post([this] { n_tasks_.fetch_sub(1, std::memory_order_acq_rel); });
+  mailbox().post([this] { end_job(); });
 }
 
 // --- saving
@@ -94,7 +94,7 @@ void Scheduler::end_slot_job() {
 void Scheduler::save_slot(int32_t slot, std::string file, SlotFileDone done) {
   if (!options_.storage || options_.storage->slots() == nullptr)
     return done(fail(ErrorCode::unsupported, "there is no directory for slots"));
-  n_tasks_.fetch_add(1, std::memory_order_acq_rel);
+  begin_job();
   when_idle(slot,
             [this, file = std::move(file), done = std::move(done)](Slot& of) { write_slot_file(of, file, done); });
 }
@@ -132,7 +132,7 @@ Result<SavedSlot> Scheduler::read_slot_file(const std::string& name) const {
 void Scheduler::restore_slot(int32_t slot, std::string file, SlotFileDone done) {
   if (!options_.storage || options_.storage->slots() == nullptr)
     return done(fail(ErrorCode::unsupported, "there is no directory for slots"));
-  n_tasks_.fetch_add(1, std::memory_order_acq_rel);
+  begin_job();
   options_.storage->post(DiskThread::Lane::urgent, [this, slot, file = std::move(file), done = std::move(done)] {
     const auto begin = Clock::now();
     auto read = guarded([&]() -> Result<std::shared_ptr<SavedSlot>> {
@@ -151,7 +151,7 @@ void Scheduler::restore_slot(int32_t slot, std::string file, SlotFileDone done) 
         TESSERA_TRY(slots_->restore(of, state, {.salt = saved->salt, .adapters = std::move(adapters)}));
         return SlotFileReport{.n_tokens = std::ssize(state.tokens), .n_bytes = n_bytes, .ms = ms_since(begin)};
       }));
-      n_tasks_.fetch_sub(1, std::memory_order_acq_rel);
+      end_job();
     });
   });
 }
@@ -159,7 +159,7 @@ void Scheduler::restore_slot(int32_t slot, std::string file, SlotFileDone done) 
 // --- the cache
 
 void Scheduler::clear_cache(std::function<void(ClearedCache)> done) {
-  mailbox_.post([this, done = std::move(done)] {
+  mailbox().post([this, done = std::move(done)] {
     const int64_t n_blocks = slots_->cache().counters().n_blocks;
     slots_->clear();
     if (!disk_) return done({.n_blocks = n_blocks});

@@ -151,24 +151,10 @@ Result<> Scheduler::decode() {
   TESSERA_TRY(slots_->make_room(batch_));
   for (const Row& row : rows_)
     if (sample::TokenMask* mask = row.slot->sequence->spec().chain->mask()) mask->prepare();
-  set_running_tasks(true);
-  const auto due = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double, std::milli>(forecast_.ms(work_)));
-  step_due_ns_.store(due.time_since_epoch().count(), std::memory_order_relaxed);
-  Result<> decoded = session_.decode(batch_, &cancel_step_);
-  step_due_ns_.store(0, std::memory_order_relaxed);
-  set_running_tasks(false);
-  return decoded;
-}
-
-// Tells cancel() whose tokens the step computes. If nobody wants them any more, the step stops.
-void Scheduler::set_running_tasks(bool is_running) {
-  const std::lock_guard lock(running_mutex_);
-  running_.clear();
-  if (!is_running) return;
-  cancel_step_.reset();
-  for (const Chunk& chunk : chunks_) running_.push_back(chunk.slot->sequence->shared_task());
-  if (ends_all_) cancel_step_.cancel();
+  std::vector<std::shared_ptr<Task>> tasks;
+  for (const Chunk& chunk : chunks_) tasks.push_back(chunk.slot->sequence->shared_task());
+  return compute(std::move(tasks), forecast_.ms(work_),
+                 [this](const CancelToken& cancel) { return session_.decode(batch_, &cancel); });
 }
 
 // The cache is full, and it keeps nothing that could go: takes the slot of the least urgent sequence. One that is alone
@@ -215,12 +201,12 @@ void Scheduler::finish_step(double step_ms) {
     forecast_.learn(work_, step_ms);
     if (work_.n_prefill == 0) decode_ms_ += kAverageShare * (step_ms - decode_ms_);
   }
-  ++metrics_.decode_calls;
-  metrics_.busy_slot_steps += chunks_.size();
-  metrics_.prompt_tokens += static_cast<uint64_t>(work_.n_prefill);
-  metrics_.step_seconds.observe(step_ms * 1e-3);
-  metrics_.step_tokens.observe(static_cast<double>(batch_.size()));
-  metrics_.step_sequences.observe(static_cast<double>(chunks_.size()));
+  ++metrics().decode_calls;
+  metrics().busy_slot_steps += chunks_.size();
+  metrics().prompt_tokens += static_cast<uint64_t>(work_.n_prefill);
+  metrics().step_seconds.observe(step_ms * 1e-3);
+  metrics().step_tokens.observe(static_cast<double>(batch_.size()));
+  metrics().step_sequences.observe(static_cast<double>(chunks_.size()));
   now_ = Clock::now();
   for (const Chunk& chunk : chunks_) note_progress(chunk);
   sample_rows();
@@ -282,9 +268,10 @@ void Scheduler::accept_token(Slot& slot) {
   const auto last = sequence.last_token();
   TaskEvent event = sequence.accept(now_);
   if (last != Clock::time_point{}) {
-    metrics_.between_tokens_seconds.observe(std::chrono::duration<double>(now_ - last).count());
+    metrics().between_tokens_seconds.observe(std::chrono::duration<double>(now_ - last).count());
   } else {
-    metrics_.first_token_seconds.observe(std::chrono::duration<double>(now_ - sequence.task().spec().received).count());
+    metrics().first_token_seconds.observe(
+        std::chrono::duration<double>(now_ - sequence.task().spec().received).count());
   }
   send(sequence.shared_task(), std::move(event));
   const int64_t n_before = sequence.n_generated() - 1;
@@ -295,8 +282,8 @@ void Scheduler::accept_token(Slot& slot) {
   }
   const int64_t n_new = sequence.n_generated() - n_before;
   queue_.charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
-  metrics_.generated_tokens += static_cast<uint64_t>(n_new);
-  metrics_.most_tokens = std::max(metrics_.most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
+  metrics().generated_tokens += static_cast<uint64_t>(n_new);
+  metrics().most_tokens = std::max(metrics().most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
   if (!sequence.has_ended()) fit_context(slot);
   if (sequence.has_ended()) end_sequence(slot);
 }

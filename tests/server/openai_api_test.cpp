@@ -135,6 +135,37 @@ TEST_F(OpenAiApi, AForcedToolIsCalledWithRightArguments) {
   EXPECT_TRUE(ordered_json::parse(streamed, nullptr, false)["up"].is_boolean()) << streamed;
 }
 
+// `__verbose` is what POST /completion answers: its fields, in their order.
+TEST_F(OpenAiApi, VerboseAnswersContainTheNativeObject) {
+  start();
+  const auto keys_of = [](const ordered_json& object) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : object.items()) keys.push_back(key);
+    return keys;
+  };
+  const ordered_json common{{"max_tokens", 4}, {"seed", 1}, {"temperature", 0}};
+  ordered_json completion = common;
+  completion["prompt"] = "Once";
+  const ordered_json native = post_json("/completion", completion).json;
+  ordered_json chat = common;
+  chat["messages"] = user_says("Hi");
+  for (auto& [path, request] : {std::pair{"/v1/completions", completion}, std::pair{"/v1/chat/completions", chat}}) {
+    EXPECT_FALSE(post_json(path, request).json.contains("__verbose"));
+    ordered_json verbose_request = request;
+    verbose_request["verbose"] = true;
+    const ordered_json verbose = post_json(path, verbose_request).json["__verbose"];
+    EXPECT_EQ(keys_of(verbose), keys_of(native)) << path;
+    EXPECT_EQ(verbose["generation_settings"]["seed"], 1);
+    const ordered_json streamed = stream(path, verbose_request).back()["__verbose"];
+    EXPECT_EQ(keys_of(streamed), keys_of(native)) << path;
+    EXPECT_EQ(streamed["prompt"], verbose["prompt"]);
+  }
+  completion["verbose"] = true;
+  const ordered_json verbose = post_json("/v1/completions", completion).json["__verbose"];
+  for (const char* same : {"content", "prompt", "tokens_predicted", "stop_type", "generation_settings"})
+    EXPECT_EQ(verbose[same], native[same]) << same;
+}
+
 TEST_F(OpenAiApi, ALastAnswerIsContinued) {
   start();
   ordered_json messages = user_says("Tell me");

@@ -4,12 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tessera/server/api/native_object.h"
 #include "tessera/server/api/token_probs.h"
-#include "tessera/server/json/generation_settings.h"
 #include "tessera/server/json/prompt.h"
 #include "tessera/server/json/reader.h"
-#include "tessera/text/detokenize.h"
-#include "tessera/text/utf8.h"
 
 namespace tessera::server {
 
@@ -18,10 +16,8 @@ namespace {
 class NativeGeneration final : public Generation {
  public:
   NativeGeneration(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange, GenerationFields fields,
-                   std::string settings, std::vector<std::string> prompts)
-      : Generation(context, model, std::move(exchange), std::move(fields)),
-        settings_(std::move(settings)),
-        prompts_(std::move(prompts)) {
+                   NativeFacts facts)
+      : Generation(context, model, std::move(exchange), std::move(fields)), facts_(std::move(facts)) {
     collects_tokens_ = this->fields().return_tokens;
   }
 
@@ -107,26 +103,11 @@ class NativeGeneration final : public Generation {
   }
 
   std::string final_object(Choice& choice) {
-    const SequenceEnd& end = *choice.end;
-    const bool is_word = end.reason == EndReason::stop_word, is_eos = end.reason == EndReason::eos;
     std::string object;
     JsonWriter writer(object);
     writer.begin_object();
-    writer.member("index", choice.index).member("content", choice.text);
-    writer.key("tokens").begin_array();
-    for (const int32_t token : choice.tokens) writer.value(token);
-    writer.end_array();
-    writer.member("id_slot", choice.slot).member("stop", true).member("model", model().facts().id);
-    writer.member("tokens_predicted", end.n_generated).member("tokens_evaluated", end.n_prompt);
-    writer.key("generation_settings").raw(settings_);
-    writer.member("prompt", prompts_[choice.index / static_cast<size_t>(fields().n_choices)]);
-    writer.member("has_new_line", choice.has_new_line);
-    writer.member("truncated", end.reason == EndReason::context_full || end.is_shifted);
-    writer.member("stop_type", is_eos ? "eos" : is_word ? "word" : "limit");
-    writer.member("stopping_word", end.stopping_word).member("tokens_cached", end.n_stored);
-    writer.key("timings");
-    write_timings(writer, timings_of(end));
-    write_trace(writer, end);
+    write_native_members(writer, model(), fields(), choice, facts_);
+    write_trace(writer, *choice.end);
     if (!choice.probs.empty()) {
       writer.key("completion_probabilities");
       write_probs(writer, choice);
@@ -153,19 +134,8 @@ class NativeGeneration final : public Generation {
     return json_text(chosen);
   }
 
-  std::string settings_;              // JSON
-  std::vector<std::string> prompts_;  // as the model sees them, special tokens shown
+  NativeFacts facts_;
 };
-
-std::string settings_json(const ServedModel& model, const GenerationFields& fields) {
-  const auto biases = token_biases(model, fields).value_or(std::vector<sample::LogitBias>());
-  std::string settings;
-  JsonWriter writer(settings);
-  write_generation_settings(writer, fields,
-                            {.seed = fields.sampling.seed, .logit_bias = biases, .grammar = fields.grammar},
-                            SettingsPlace::answer);
-  return settings;
-}
 
 }  // namespace
 
@@ -194,23 +164,19 @@ FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
 FieldResult<> start_native_prompts(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange,
                                    ReadGenerationFields read, std::vector<std::vector<int32_t>> prompts) {
   GenerationFields fields = std::move(read.fields);
-  std::vector<std::string> texts;
-  for (const std::vector<int32_t>& prompt : prompts) {
-    auto text = text::detokenize(model.tokenizer(), prompt, {.render_special = true});
-    if (!text) return std::unexpected(field_error_of(text.error(), "prompt"));
-    texts.push_back(text::to_valid_utf8(*text));
-  }
+  auto texts = shown_texts(model, prompts);
+  if (!texts) return forward_error(texts);
   draw_seed(fields);
   GenerationPlan plan{.prompts = std::move(prompts), .fields = {}};
   plan.fields = fields;
   plan.n_probs = fields.n_probs > 0 ? fields.n_probs : -1;
   auto sequences = make_sequences(context, model, std::move(plan));
   if (!sequences) return forward_error(sequences);
-  std::string settings = settings_json(model, fields);
+  NativeFacts facts = native_facts(model, fields, std::move(*texts));
   TaskSpec task = make_task(context, *exchange, fields);
   task.sequences = std::move(*sequences);
-  const auto generation = std::make_shared<NativeGeneration>(context, model, exchange, std::move(fields),
-                                                             std::move(settings), std::move(texts));
+  const auto generation =
+      std::make_shared<NativeGeneration>(context, model, exchange, std::move(fields), std::move(facts));
   generation->set_ignored_fields(std::move(read.ignored));
   return generation->start(std::move(task));
 }

@@ -1,9 +1,11 @@
 #include "tessera/server/api/openai_chat.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "tessera/server/api/chat_generation.h"
+#include "tessera/server/api/native_object.h"
 #include "tessera/server/api/openai_format.h"
 #include "tessera/server/api/token_probs.h"
 #include "tessera/server/json/reader.h"
@@ -17,7 +19,9 @@ class OpenAiChat final : public ChatGeneration {
   OpenAiChat(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange, const ChatPlan& plan)
       : ChatGeneration(context, model, std::move(exchange), plan),
         head_{.id = new_id("chatcmpl-"), .model = model.facts().id, .fingerprint = context.options().build_info},
-        has_logprobs_(plan.generation.n_probs >= 0) {}
+        has_logprobs_(plan.generation.n_probs >= 0) {
+    if (fields().verbose) verbose_ = native_facts(model, fields(), {plan.prompt});
+  }
 
   std::string_view id() const override { return head_.id; }
 
@@ -70,6 +74,7 @@ class OpenAiChat final : public ChatGeneration {
       writer.key("timings");
       write_timings(writer, timings_of(*ended_->end));
       write_trace(writer, *ended_->end);
+      write_verbose(writer, *ended_);
       writer.end_object();
       out() += "\n\n";
     }
@@ -92,6 +97,7 @@ class OpenAiChat final : public ChatGeneration {
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
     write_trace(writer, *choices().front().end);
+    write_verbose(writer, choices().front());
     writer.end_object();
     return answer;
   }
@@ -135,6 +141,7 @@ class OpenAiChat final : public ChatGeneration {
       writer.key("timings");
       write_timings(writer, timings_of(*ended_->end));
       write_trace(writer, *ended_->end);
+      write_verbose(writer, *ended_);
     }
     writer.end_object();
     out() += "\n\n";
@@ -143,6 +150,13 @@ class OpenAiChat final : public ChatGeneration {
   const char* finish_reason(const Choice& choice) const {
     const std::string_view reason = finish_reason_of(choice.end->reason);
     return reason == "stop" && !reply_of(choice).calls.empty() ? "tool_calls" : reason.data();
+  }
+
+  void write_verbose(JsonWriter& writer, const Choice& choice) {
+    if (!verbose_) return;
+    writer.key("__verbose").begin_object();
+    write_native_members(writer, model(), fields(), choice, *verbose_);
+    writer.end_object();
   }
 
   void write_logprobs(JsonWriter& writer, const Choice& choice) {
@@ -171,6 +185,7 @@ class OpenAiChat final : public ChatGeneration {
 
   OpenAiHead head_;
   bool has_logprobs_;
+  std::optional<NativeFacts> verbose_{};
   const Choice* ended_ = nullptr;  // the last one
 };
 

@@ -6,11 +6,13 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "tessera/server/api/completion_logprobs.h"
 #include "tessera/server/api/generation.h"
 #include "tessera/server/api/infill.h"
+#include "tessera/server/api/native_object.h"
 #include "tessera/server/api/openai_format.h"
 #include "tessera/server/json/prompt.h"
 #include "tessera/server/json/reader.h"
@@ -32,11 +34,12 @@ class OpenAiCompletion final : public Generation {
  public:
   /// `prompts` are empty unless answers show them.
   OpenAiCompletion(ApiContext& context, ServedModel& model, std::shared_ptr<Exchange> exchange, GenerationFields fields,
-                   const CompletionFields& own, std::vector<PromptText> prompts)
+                   const CompletionFields& own, std::vector<PromptText> prompts, std::optional<NativeFacts> verbose)
       : Generation(context, model, std::move(exchange), std::move(fields)),
         head_{.id = new_id("cmpl-"), .model = model.facts().id, .fingerprint = context.options().build_info},
         own_(own),
-        prompts_(std::move(prompts)) {}
+        prompts_(std::move(prompts)),
+        verbose_(std::move(verbose)) {}
 
  private:
   void on_started(Choice& choice) override { write_prompt(choice); }
@@ -75,6 +78,7 @@ class OpenAiCompletion final : public Generation {
     writer.key("timings");
     write_timings(writer, timings_of(*choices().front().end));
     write_trace(writer, *choices().front().end);
+    write_verbose(writer, *best_choices().front());
     writer.end_object();
     return answer;
   }
@@ -156,11 +160,19 @@ class OpenAiCompletion final : public Generation {
       writer.key("timings");
       write_timings(writer, timings_of(end));
       write_trace(writer, end);
+      write_verbose(writer, *ended);
     } else {
       head_.write(writer, "text_completion");
     }
     writer.end_object();
     out() += "\n\n";
+  }
+
+  void write_verbose(JsonWriter& writer, const Choice& choice) {
+    if (!verbose_) return;
+    writer.key("__verbose").begin_object();
+    write_native_members(writer, model(), fields(), choice, *verbose_);
+    writer.end_object();
   }
 
   // --- log-probabilities
@@ -202,7 +214,8 @@ class OpenAiCompletion final : public Generation {
   CompletionFields own_;
   std::vector<PromptText> prompts_;
   std::vector<TextOffsets> offsets_;  // by choice
-  std::vector<bool> has_prompt_;      // by choice, in a stream: it is written
+  std::optional<NativeFacts> verbose_;
+  std::vector<bool> has_prompt_;  // by choice, in a stream: it is written
 };
 
 FieldResult<CompletionFields> read_completion_fields(const FieldReader& body, const ApiContext& context,
@@ -304,12 +317,18 @@ FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
   if (!shown) return forward_error(shown);
   draw_seed(read->fields);
   read->fields.n_choices = own->n_best;
+  std::optional<NativeFacts> verbose;
+  if (read->fields.verbose) {
+    auto texts = shown_texts(model, *tokenized);
+    if (!texts) return forward_error(texts);
+    verbose = native_facts(model, read->fields, std::move(*texts));
+  }
   auto sequences = make_sequences(context, model, completion_plan(std::move(*tokenized), read->fields, *own));
   if (!sequences) return forward_error(sequences);
   TaskSpec task = make_task(context, *exchange, read->fields);
   task.sequences = std::move(*sequences);
-  const auto generation =
-      std::make_shared<OpenAiCompletion>(context, model, exchange, std::move(read->fields), *own, std::move(*shown));
+  const auto generation = std::make_shared<OpenAiCompletion>(context, model, exchange, std::move(read->fields), *own,
+                                                             std::move(*shown), std::move(verbose));
   generation->set_ignored_fields(std::move(read->ignored));
   return generation->start(std::move(task));
 }

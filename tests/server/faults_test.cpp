@@ -113,8 +113,8 @@ class Faults : public ::testing::Test {
     return words;
   }
 
-  void start() {
-    server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command({}));
+  void start(const std::vector<std::string>& flags = {}) {
+    server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command(flags));
     port_ = wait_for_port(*server_);
     ASSERT_NE(port_, 0) << server_->err_so_far();
   }
@@ -250,6 +250,49 @@ TEST_F(Faults, AtTheStartEndWithAnError) {
         EXPECT_NE(output.err.find("error: "), std::string::npos) << output.err;
       }
     }
+  }
+}
+
+// A stream begins, something happens to the program, and the stream goes on.
+class Interruptions : public Faults {
+ protected:
+  void SetUp() override {
+    Faults::SetUp();
+    if (IsSkipped()) return;
+    start({"-c", "131072"});
+    client_ = std::make_unique<HttpClient>(HttpClient::connect(port_));
+    client_->post("/completion", R"({"prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true})");
+    head_ = client_->read_head();
+    ASSERT_EQ(head_.status, 200);
+    expect_pieces();
+  }
+
+  void expect_pieces() {
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(client_->read_piece(head_).has_value());
+  }
+
+  std::unique_ptr<HttpClient> client_;
+  HttpReply head_{};
+};
+
+TEST_F(Interruptions, AStopOfTheProcess) {
+  server_->send(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  server_->send(SIGCONT);
+  expect_pieces();
+  expect_health();
+}
+
+TEST_F(Interruptions, JumpsOfTheClock) {
+  constexpr int64_t kDay = 86'400;
+  for (const int64_t offset : {kDay, -kDay, 400 * kDay}) {
+    plan_->clock_offset_s = offset;
+    expect_pieces();
+    expect_health();
+    const HttpReply chat = send({"POST", "/v1/chat/completions", "{" + kMessages + "}"});
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    const int64_t created = nlohmann::json::parse(chat.body).value("created", int64_t{0});
+    EXPECT_NEAR(static_cast<double>(created), static_cast<double>(now + offset), 600);  // the jump has arrived
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
+#include <ctime>
 
 #include "tests/server/faults/fault_plan.h"
 
@@ -69,6 +70,19 @@ void* aligned_alloc(size_t alignment, size_t n) { return memalign(alignment, n);
 int posix_memalign(void** block, size_t alignment, size_t n) {
   *block = memalign(alignment, n);
   return *block != nullptr || n == 0 ? 0 : ENOMEM;
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  NEXT(clock_gettime);
+  const int status = clock_gettime_next(clock, time);
+  if (clock == CLOCK_REALTIME && the_plan != nullptr) time->tv_sec += the_plan->clock_offset_s;
+  return status;
+}
+time_t time(time_t* result) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (result != nullptr) *result = now.tv_sec;
+  return now.tv_sec;
 }
 
 void* mmap(void* address, size_t n, int protection, int flags, int descriptor, off_t offset) noexcept {

@@ -19,6 +19,7 @@ struct FaultPlan {
   std::atomic<int64_t> n_skipped{0}, n_failing{0};
   std::atomic<uint64_t> n_least{0};
   std::atomic<int64_t> n_calls{0};
+  std::atomic<int64_t> clock_offset_s{0};  // added to the time of day
 
   void arm(FaultKind which, int64_t skipped, int64_t failing, uint64_t least = 0) {
     disarm();

@@ -1,6 +1,13 @@
 // The parts of the scheduler by themselves: stop strings, the queue, the forecast of step times.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tessera/base/rng.h"
 #include "tessera/server/metrics.h"
 #include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/step_forecast.h"
@@ -131,6 +138,134 @@ TEST_F(Queue, RefusedEntriesAreSkippedAndDropped) {
   EXPECT_EQ(next->client, "b");
   EXPECT_EQ(queue_.drop_if([](const auto& one) { return one.client == "a"; }).size(), 1u);
   EXPECT_EQ(queue_.size(), 1u);
+}
+
+TEST_F(Queue, ALongPromptIsPassedOnlyByShortOnesOfItsAge) {
+  push("a", 5000, 0, 31);
+  push("a", 10);
+  EXPECT_EQ(take(), "a5000");
+  EXPECT_EQ(take(), "a10");
+}
+
+TEST_F(Queue, ASkippedEntryIsNotPassed) {
+  push("a", 5000);
+  push("a", 6000);
+  push("a", 10);
+  const auto* next = queue_.next(now_, [](const auto& one) { return one.n_tokens != 5000; });
+  EXPECT_EQ(next->n_tokens, 10);
+  next = queue_.next(now_, [](const auto& one) { return one.n_tokens >= 5000; });
+  EXPECT_EQ(next->n_tokens, 5000);
+  next = queue_.next(now_, [](const auto& one) { return one.n_tokens == 6000; });
+  EXPECT_EQ(next->n_tokens, 6000);
+  EXPECT_EQ(queue_.next(now_, [](const auto&) { return false; }), nullptr);
+}
+
+TEST_F(Queue, AGroupBecomesMoreUrgentWhileOthersComeAndGo) {
+  push("old", 1, 1);
+  EXPECT_EQ(take(), "old1");
+  push("old", 2, 1);
+  for (int i = 0; i < 3; ++i) {
+    now_ += std::chrono::milliseconds(FairQueue::kAgeStepMs) - std::chrono::milliseconds(1);
+    push("new", 10 + i);
+    queue_.charge("old", 1);
+    EXPECT_EQ(take(), i < 2 ? "new" + std::to_string(10 + i) : "old2") << i;
+  }
+}
+
+TEST_F(Queue, DeadlinesAreKnown) {
+  using std::chrono::seconds;
+  EXPECT_FALSE(queue_.has_deadline_before(now_ + seconds(1000)));
+  for (const int s : {20, 10, 30}) queue_.push({.sequence = nullptr, .client = "a", .deadline = now_ + seconds(s)});
+  EXPECT_FALSE(queue_.has_deadline_before(now_ + seconds(9)));
+  EXPECT_TRUE(queue_.has_deadline_before(now_ + seconds(10)));
+  EXPECT_EQ(queue_.drop_if([&](const auto& one) { return one.deadline <= now_ + seconds(10); }).size(), 1u);
+  EXPECT_FALSE(queue_.has_deadline_before(now_ + seconds(19)));
+  EXPECT_TRUE(queue_.has_deadline_before(now_ + seconds(20)));
+}
+
+TEST_F(Queue, BetterPrioritiesAreKnown) {
+  EXPECT_FALSE(queue_.has_better_than(10));
+  push("a", 1, 3);
+  push("a", 2, -10);
+  EXPECT_FALSE(queue_.has_better_than(-10));
+  EXPECT_TRUE(queue_.has_better_than(-9));
+  take();
+  EXPECT_FALSE(queue_.has_better_than(3));
+  EXPECT_TRUE(queue_.has_better_than(4));
+  take();
+  EXPECT_FALSE(queue_.has_better_than(10));
+}
+
+// The rules of the queue, applied to a list without any structure.
+class SlowQueue {
+ public:
+  struct Entry {
+    std::string client;
+    int priority = 0;
+    int64_t n_tokens = 0;
+    Clock::time_point since{};
+    bool is_first = false;
+    uint64_t arrival = 0;
+    int n_passed = 0;
+  };
+  std::vector<Entry> entries;
+  std::map<std::string, double> counters;
+
+  static int64_t effective(const Entry& e, Clock::time_point now) {
+    return e.priority - (now - e.since) / std::chrono::milliseconds(FairQueue::kAgeStepMs);
+  }
+  bool same_group(const Entry& a, const Entry& b) const {
+    return a.client == b.client && a.priority == b.priority && a.is_first == b.is_first;
+  }
+  /// Removes the next entry and returns its arrival.
+  uint64_t take(Clock::time_point now) {
+    const auto key = [&](const Entry& e) {
+      return std::tuple(effective(e, now), !e.is_first, counters[e.client], e.arrival);
+    };
+    const auto best = std::ranges::min_element(entries, {}, key);
+    auto chosen = best;
+    if (best->n_tokens > FairQueue::kShortPrompt && best->n_passed < FairQueue::kMostPasses) {
+      for (auto it = entries.begin(); it != entries.end(); ++it)
+        if (same_group(*it, *best) && it->n_tokens <= FairQueue::kShortPrompt &&
+            effective(*it, now) == effective(*best, now) && (chosen == best || it->arrival < chosen->arrival))
+          chosen = it;
+    }
+    for (Entry& e : entries)
+      if (same_group(e, *chosen) && e.arrival < chosen->arrival && e.n_tokens > FairQueue::kShortPrompt) ++e.n_passed;
+    const uint64_t arrival = chosen->arrival;
+    entries.erase(chosen);
+    return arrival;
+  }
+};
+
+TEST_F(Queue, TheOrderIsThatOfASearchThroughAll) {
+  Rng rng(7);
+  SlowQueue slow;
+  const auto pick = [&](uint32_t n) { return static_cast<int64_t>(rng.next_u32() % n); };
+  for (uint64_t arrival = 1; arrival <= 3000; ++arrival) {
+    const std::string client(1, static_cast<char>('a' + pick(6)));
+    const bool is_first = pick(8) == 0;
+    const int priority = static_cast<int>(pick(3)) - 1;
+    const int64_t n_tokens = pick(2) == 0 ? 1000 : 10;
+    queue_.push({.sequence = nullptr,
+                 .client = client,
+                 .priority = priority,
+                 .n_tokens = n_tokens,
+                 .since = now_,
+                 .is_first = is_first,
+                 .arrival = arrival});
+    slow.entries.push_back({client, priority, n_tokens, now_, is_first, arrival});
+    slow.counters[client] = queue_.counter(client);
+    const double cost = static_cast<double>(pick(100));
+    queue_.charge(client, cost);
+    slow.counters[client] += cost;
+    now_ += std::chrono::seconds(pick(4));
+    if (pick(3) == 0) continue;
+    const auto* next = queue_.next(now_, [](const auto&) { return true; });
+    ASSERT_NE(next, nullptr);
+    ASSERT_EQ(next->arrival, slow.take(now_)) << arrival;
+    queue_.end(queue_.take(next).client);
+  }
 }
 
 // --- the forecast

@@ -73,7 +73,10 @@ void Embedder::wait_for_mail() {
 
 void Embedder::read_mail(const Mailbox::Mail& mail) {
   now_ = Clock::now();
-  for (const std::shared_ptr<Task>& task : mail.tasks) queue_next(task, now_, 0);
+  for (const std::shared_ptr<Task>& task : mail.tasks) {
+    if (task->is_cancelled()) note_cancel();
+    queue_next(task, now_, 0);
+  }
 }
 
 void Embedder::queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival) {
@@ -86,6 +89,7 @@ void Embedder::queue_next(const std::shared_ptr<Task>& task, Clock::time_point s
                .priority = task->spec().priority,
                .n_tokens = n_tokens,
                .since = since,
+               .deadline = task->spec().deadline.value_or(Clock::time_point::max()),
                .arrival = arrival});
 }
 
@@ -105,6 +109,9 @@ void Embedder::drop_ended() {
     if (task.is_cancelled() || is_over(task.spec())) end_over(*text.sequence);
   }
   end_texts();
+  if (queue_.is_empty()) return;
+  const bool has_cancels = take_cancels();
+  if (!has_cancels && !drains_ && !ends_all() && !queue_.has_deadline_before(now_)) return;
   const auto is_dropped = [&](const FairQueue::Waiting& one) {
     const Task& task = one.sequence->task();
     const bool has_begun = one.sequence->index() > 0;

@@ -12,7 +12,9 @@ namespace {
 constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two looks at clients that read too slowly
 constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
 
-constexpr auto kQueueReports = std::chrono::seconds(1);  // between two reports of places in the queue
+// Between two reports of places in the queue. A report costs some 10 us per sequence, so long queues get fewer of them.
+constexpr auto kQueueReports = std::chrono::seconds(1);
+constexpr auto kQueueReportsPerSequence = std::chrono::milliseconds(1);
 constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -154,6 +156,7 @@ void Scheduler::queue_next(const std::shared_ptr<Task>& task, Clock::time_point 
                .priority = task->spec().priority,
                .n_tokens = n_tokens,
                .since = since,
+               .deadline = task->spec().deadline.value_or(Clock::time_point::max()),
                .arrival = arrival});
 }
 
@@ -170,10 +173,9 @@ void Scheduler::drop_ended() {
   }
   if (queue_.is_empty()) return;
   const bool has_cancels = take_cancels();
+  if (!has_cancels && !ends_all() && !queue_.has_deadline_before(now_)) return;
   const auto is_over = [&](const FairQueue::Waiting& one) {
-    const TaskSpec& spec = one.sequence->task().spec();
-    return ends_all() || (has_cancels && one.sequence->task().is_cancelled()) ||
-           (spec.deadline && now_ >= *spec.deadline);
+    return ends_all() || (has_cancels && one.sequence->task().is_cancelled()) || now_ >= one.deadline;
   };
   for (const FairQueue::Waiting& waiting : queue_.drop_if(is_over)) {
     if (waiting.sequence->task().is_cancelled()) {
@@ -258,11 +260,15 @@ void Scheduler::finish_sequence(Sequence& sequence, int64_t n_stored) {
 
 void Scheduler::admit() {
   while (!queue_.is_empty()) {
+    if (!slots_->has_idle()) {
+      if (!preempt_for_priority()) return;
+      continue;
+    }
     const FairQueue::Waiting* next =
         queue_.next(now_, [this](const FairQueue::Waiting& waiting) { return may_start(waiting); });
     if (next == nullptr) return;
     // A long prompt that has no room yet is not passed by shorter ones: otherwise it might wait for ever.
-    if (!slots_->has_idle() || (slots_->n_busy() > 0 && !slots_->has_room(*next->sequence))) {
+    if (slots_->n_busy() > 0 && !slots_->has_room(*next->sequence)) {
       if (!preempt_for_priority()) return;
       continue;
     }
@@ -309,8 +315,8 @@ bool Scheduler::preempt_for_priority() {
     const auto key = [](const Slot& s) { return std::tuple(s.is_paused, s.priority, s.arrival); };
     if (worst == nullptr || key(slot) > key(*worst)) worst = &slot;
   }
-  if (worst == nullptr) return false;
-  const bool is_taken = std::ranges::any_of(queue_.waiting(), [&](const FairQueue::Waiting& one) {
+  if (worst == nullptr || !(worst->is_paused || queue_.has_better_than(worst->priority))) return false;
+  const bool is_taken = queue_.any_of([&](const FairQueue::Waiting& one) {
     if (!may_start(one)) return false;
     return worst->is_paused || (one.priority < worst->priority && now_ - one.since >= kPriorityWait);
   });
@@ -330,6 +336,7 @@ void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
                .priority = spec.priority,
                .n_tokens = sequence->n_tokens(),
                .since = sequence->queued(),
+               .deadline = spec.deadline.value_or(Clock::time_point::max()),
                .is_first = true,
                .arrival = arrival});
   queue_.end(spec.client);  // it counts once
@@ -342,10 +349,9 @@ void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) { outbo
 // Tells those that wait how many are before them.
 void Scheduler::report_queue() {
   if (queue_.is_empty() || now_ < next_queue_report_) return;
-  next_queue_report_ = now_ + kQueueReports;
-  std::vector<const FairQueue::Waiting*> order;
-  for (const FairQueue::Waiting& waiting : queue_.waiting()) order.push_back(&waiting);
-  std::ranges::stable_sort(order, [this](const auto* a, const auto* b) { return queue_.comes_before(*a, *b, now_); });
+  next_queue_report_ =
+      now_ + std::max<Clock::duration>(kQueueReports, kQueueReportsPerSequence * static_cast<int64_t>(queue_.size()));
+  const std::vector<const FairQueue::Waiting*> order = queue_.in_order(now_);
   for (size_t i = 0; i < order.size(); ++i) {
     const Sequence& sequence = *order[i]->sequence;
     send(sequence.shared_task(), {.kind = TaskEvent::Kind::waiting,

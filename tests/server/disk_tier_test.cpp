@@ -34,6 +34,11 @@ class DiskTierTest : public ApiTest {
     setup.served.scheduler.always_restores = true;
     start(std::move(setup));
   }
+  /// Ends the server, which might write another file, and removes all files.
+  void remove_files() {
+    server_.reset();
+    fs::remove_all(directory_);
+  }
   static ordered_json request(int64_t n_tokens, int first = 5) {
     ordered_json ids = ordered_json::array();
     for (int64_t i = 0; i < n_tokens; ++i) ids.push_back((first + i * 7) % 400 + 5);
@@ -328,7 +333,7 @@ TEST_F(MarksOnDisk, AnotherServerContinuesAtTheMarkWithTheSameBits) {
   };
   for (const auto& [model, n_files] : cases) {
     SCOPED_TRACE(model);
-    fs::remove_all(directory_);
+    remove_files();
     restart_with(model);
     const Answer first = run(300);
     ASSERT_EQ(first.json["tokens"].size(), 6u);
@@ -347,7 +352,7 @@ TEST_F(MarksOnDisk, AnotherServerContinuesAtTheMarkWithTheSameBits) {
 TEST_F(MarksOnDisk, AConversationContinuesAfterItsAnswer) {
   for (const char* model : {"gemma2-dense", "mamba-dense", "lfm2-dense", "jamba-dense"}) {
     SCOPED_TRACE(model);
-    fs::remove_all(directory_);
+    remove_files();
     restart_with(arch_model(model));
     ordered_json body = request(100);
     for (auto& id : body["prompt"]) id = id.get<int>() % 200 + 3;
@@ -370,7 +375,7 @@ TEST_F(MarksOnDisk, AnEarlierMarkServesIfThePartsOfALaterOneAreBad) {
   for (const char* model : {"gemma2-dense", "lfm2-dense"}) {
     SCOPED_TRACE(model);
     for (const bool is_damaged : {true, false}) {
-      fs::remove_all(directory_);
+      remove_files();
       restart_with(arch_model(model));
       run(100);
       EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));
@@ -405,7 +410,7 @@ TEST_F(MarksOnDisk, AnEarlierMarkServesIfThePartsOfALaterOneAreBad) {
 TEST_F(MarksOnDisk, AChangedByteNeverChangesTheText) {
   for (const char* model : {"gemma2-dense", "lfm2-dense"}) {
     SCOPED_TRACE(model);
-    fs::remove_all(directory_);
+    remove_files();
     restart_with(arch_model(model));
     const Answer good = run(70);
     EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));

@@ -99,7 +99,8 @@ class FairQueue {
   struct ClientState;
   struct Group;
   using Entries = std::multimap<uint64_t, Waiting>;  // by arrival
-  /// Priority less age, whether it has had no slot, counter, arrival of the oldest. Groups never differ by address only.
+  /// Priority less age, whether it has had no slot, counter, arrival of the oldest. Groups never differ by address
+  /// only.
   using Rank = std::tuple<int64_t, bool, double, uint64_t, Group*>;
   using Order = std::set<Rank>;
   using Ages = std::set<std::pair<Clock::time_point, Group*>>;

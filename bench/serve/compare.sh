@@ -29,32 +29,12 @@ peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
 [ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
 
-server_pid=
-stop_server() {
-  [ -z "$server_pid" ] && return
-  kill "$server_pid" 2>/dev/null || true
-  wait "$server_pid" 2>/dev/null || true
-  server_pid=
-}
-trap stop_server EXIT
-
-start_server() {
-  # shellcheck disable=SC2086  # the command has arguments
-  taskset -c 0 $server --port "$port" >"$cache/server.log" 2>&1 &
-  server_pid=$!
-  for _ in $(seq 300); do
-    if curl -fs "http://127.0.0.1:$port/health" >/dev/null; then return; fi
-    if ! kill -0 "$server_pid" 2>/dev/null; then break; fi
-    sleep 0.1
-  done
-  echo "compare.sh: the server does not answer; its log:" >&2
-  tail -5 "$cache/server.log" >&2
-  exit 1
-}
+. "$(dirname "$0")/server.sh"
 
 # ours SCENARIO FLAGS...: prints a run's tokens per second. A new server each time begins with empty caches.
 ours() {
-  start_server
+  # shellcheck disable=SC2086  # the command has arguments
+  start_server $server
   taskset -c 1 "$BUILD_DIR/bench/serve_load" "$@" --port "$port" --json >"$cache/run.json" ||
     { echo "compare.sh: failures of $*: $(sed 's/.*"failures":\(\[[^]]*\]\).*/\1/' "$cache/run.json")" >&2; exit 1; }
   stop_server

@@ -59,7 +59,7 @@ run() {
       serve -m "$model" -np 8
       load open 'capacity_tokens_per_s|at_.*|goodput.*' ;;
     mixed)
-      serve -m "${BIG_MODEL:?mixed needs BIG_MODEL}" -np 18 -c 131072
+      serve -m "${BIG_MODEL:?mixed needs BIG_MODEL}" -np 18 -kvu -c 131072
       load mixed 'alone_(ttft|gap)_p99_ms|beside_(ttft|gap)_p99_ms|beside_jain_index|long_ttft_ms|short_ttft.*' \
         --long-tokens "${LONG:-8000}" ;;
     replay)
@@ -69,7 +69,7 @@ run() {
       serve -m "$model" -np 8 --cache-ram 0
       load hostile 'wrong_statuses|slow_answers|answer_max_ms' ;;
     soak)
-      serve -m "$model" -np 8 --cache-ram 0 --embeddings
+      serve -m "$model" -np 8 -c 16384 --cache-ram 0 --embeddings
       load soak 'wrong_statuses|requests_per_s|same_answer.*|[0-9]+' --requests "${SOAK:-100000}" \
         --every $((${SOAK:-100000} / 5)) ;;
     *)

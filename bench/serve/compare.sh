@@ -12,24 +12,12 @@
 #   SHORT      requests of the short scenario (default: 10000)
 set -euo pipefail
 rounds=${1:-3}
-. "$(dirname "$0")/../../scripts/common.sh"
-shared=$(realpath "${TESSERA_SHARED:-../shared}")
-cache=$(realpath -m "${CACHE_DIR:-build/bench}")
-model=${MODEL:-$shared/models/stories260K.gguf}
-if [ -z "${BUILD_DIR:-}" ]; then
-  BUILD_DIR=build/release
-  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
-  cmake --build "$BUILD_DIR" --target tessera serve_load >&2
-fi
+. "$(dirname "$0")/server.sh"
 server=${SERVER:-"$BUILD_DIR/bin/tessera serve -m $model -np 8 -t 1"}
-port=${PORT:-18080}
-mkdir -p "$cache"
 
 peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
 [ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
-
-. "$(dirname "$0")/server.sh"
 
 # ours SCENARIO FLAGS...: prints a run's tokens per second. A new server each time begins with empty caches.
 ours() {

@@ -2,8 +2,8 @@
 # Loads a server in the ways that disturb one: queues, half-open requests, slow readers, dropped streams, more arrivals
 # than it can serve, a long prompt beside short ones, an assistant's growing prompts, hostile requests.
 #   load_table.sh [SCENARIO...]     default: all but mixed, which needs BIG_MODEL
-# Prints the figures of each scenario that the table in docs/serving.md contains. The server runs on core 0 with one
-# thread, the client on core 1. Needs two cores. Environment variables:
+# Prints the figures for the table in docs/serving.md, and exits with 1 if a scenario fails. The scenario replay takes
+# long. The server runs on core 0 with one thread, the client on core 1. Needs two cores. Environment variables:
 #   BUILD_DIR  folder with the programs (default: build/release, built here)
 #   CACHE_DIR  folder for logs and results (default: build/bench)
 #   MODEL      GGUF file (default: stories260K)
@@ -11,17 +11,6 @@
 #   LONG       tokens of the long prompt of mixed (default: 8000)
 #   SOAK       requests of the soak (default: 100000)
 set -euo pipefail
-. "$(dirname "$0")/../../scripts/common.sh"
-shared=$(realpath "${TESSERA_SHARED:-../shared}")
-cache=$(realpath -m "${CACHE_DIR:-build/bench}")
-model=${MODEL:-$shared/models/stories260K.gguf}
-if [ -z "${BUILD_DIR:-}" ]; then
-  BUILD_DIR=build/release
-  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
-  cmake --build "$BUILD_DIR" --target tessera serve_load >&2
-fi
-port=${PORT:-18081}
-mkdir -p "$cache"
 . "$(dirname "$0")/server.sh"
 
 # load SCENARIO PATTERN FLAGS...: runs a scenario, prints its metrics that match the pattern, the process's memory, and
@@ -30,7 +19,8 @@ load() {
   local name=$1 pattern=$2
   shift 2
   echo "## $name $*"
-  taskset -c 1 "$BUILD_DIR/bench/serve_load" "$name" --port "$port" --pid "$server_pid" "$@" >"$cache/$name.txt" || true
+  taskset -c 1 "$BUILD_DIR/bench/serve_load" "$name" --port "$port" --pid "$server_pid" "$@" >"$cache/$name.txt" ||
+    status=1
   grep -E "^($pattern) |^FAILED" "$cache/$name.txt" || true
   sed -n 's/^VmHWM:\s*/memory at most                   /p' "/proc/$server_pid/status"
 }
@@ -80,5 +70,7 @@ run() {
 }
 
 sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1
+status=0
 [ $# -gt 0 ] || set -- short idle kept slowloris slow-readers cancel open replay hostile soak
 for scenario in "$@"; do run "$scenario"; done
+exit $status

@@ -1,4 +1,16 @@
-# Sourced by compare.sh and load_table.sh: a server on core 0 and its end. Sets server_pid; the log is $cache/server.log.
+# Sourced by compare.sh and load_table.sh: the programs, the folders, and a server on core 0. Sets shared, cache, model,
+# port and BUILD_DIR, and builds the programs if BUILD_DIR is not given. The log of the server is $cache/server.log.
+. "$(dirname "$0")/../../scripts/common.sh"
+shared=$(realpath "${TESSERA_SHARED:-../shared}")
+cache=$(realpath -m "${CACHE_DIR:-build/bench}")
+model=${MODEL:-$shared/models/stories260K.gguf}
+port=${PORT:-18080}
+if [ -z "${BUILD_DIR:-}" ]; then
+  BUILD_DIR=build/release
+  cmake --preset release -DTESSERA_BUILD_BENCH=ON >&2
+  cmake --build "$BUILD_DIR" --target tessera serve_load >&2
+fi
+mkdir -p "$cache"
 
 server_pid=
 stop_server() {

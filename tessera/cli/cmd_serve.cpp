@@ -1,5 +1,6 @@
 // tessera serve: answers HTTP requests until it is interrupted.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <chrono>
@@ -22,6 +23,13 @@ extern "C" void on_hangup(int) { g_reload.store(true); }
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr auto kTick = std::chrono::seconds(1);
+
+// Large buffers of requests are mapped, so that the system gets them back at once. By default glibc raises the bound
+// with each large block that is freed, and then keeps tens of megabytes.
+void give_back_large_buffers() {
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
+}
 
 class ServeCommand final : public Command {
  public:
@@ -52,6 +60,7 @@ class ServeCommand final : public Command {
     for (const std::string& name : args_.ignored)
       if (!process.quiet) log(fmt::format("warning: {} has no effect", name));
     args_.server.api.build_info = build_info();
+    give_back_large_buffers();
     install_memory_reserve();
     args_.server.api.is_short_of_memory = is_memory_reserve_used;
     TESSERA_ASSIGN(const auto models, ServeModels::create(args_, given_, process));

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -54,6 +57,29 @@ class Child {
     }
     ADD_FAILURE() << "no output in 120 s";
   }
+
+  /// Waits until a whole line of its standard error begins with `begin`, and returns the rest of the line. Empty: it
+  /// has ended before that, or 120 s are over.
+  std::string wait_for_line(std::string_view begin) const {
+    const std::string wanted = "\n" + std::string(begin);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    bool is_last = false;
+    while (!is_last) {
+      is_last = !is_running() || std::chrono::steady_clock::now() > deadline;
+      const std::string log = "\n" + err_so_far();
+      const size_t line = log.find(wanted);
+      const size_t end = line == std::string::npos ? line : log.find('\n', line + 1);
+      if (end != std::string::npos) return log.substr(line + wanted.size(), end - line - wanted.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return "";
+  }
+  /// The port of a server on the loopback device that has just been started, or 0.
+  uint16_t wait_for_port() const {
+    return static_cast<uint16_t>(std::atoi(wait_for_line("listening on http://127.0.0.1:").c_str()));
+  }
+
+  pid_t pid() const { return pid_; }
 
   /// All that it has written to its standard error.
   std::string err_so_far() const { return read_all(err_path_); }

@@ -15,24 +15,9 @@ namespace {
 
 using namespace testing;
 
-// The address in a line such as "listening on http://127.0.0.1:PORT", after `begin` in the log.
-std::string wait_for_address(const Child& server, std::string_view begin = "\nlistening on ") {
-  for (int i = 0; i < 12000; ++i) {
-    const std::string log = server.err_so_far();
-    const size_t line = log.find(begin);
-    if (line != std::string::npos && log.find('\n', line + 1) != std::string::npos) {
-      const size_t address = line + begin.size();
-      return log.substr(address, log.find('\n', address) - address);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ADD_FAILURE() << "no address in 120 s";
-  return "";
-}
-
 TEST(Serve, AnswersUntilASignalAndEndsWithSuccess) {
   Child server({"serve", "--port", "0", "-c", "512", "-np", "2", "-t", "1", "--cache-ram", "1"});
-  const std::string address = wait_for_address(server);
+  const std::string address = server.wait_for_line("listening on ");
   EXPECT_TRUE(address.starts_with("http://127.0.0.1:")) << address;
   server.send(SIGTERM);
   const ProgramOutput output = server.wait();
@@ -46,16 +31,12 @@ TEST(Serve, AnswersUntilASignalAndEndsWithSuccess) {
   EXPECT_NE(output.err.find("shutting down"), std::string::npos);
 }
 
-uint16_t port_of(const std::string& address) {
-  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-}
-
 // The vectors of a server are those of `tessera embed`, bit for bit: both print the shortest form of a float.
 void expect_vectors_of_embed(const std::string& model, const std::vector<std::string>& flags) {
   std::vector<std::string> args = {"serve", "-m", model, "--port", "0", "-t", "1"};
   args.insert(args.end(), flags.begin(), flags.end());
   Child server(args);
-  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  HttpClient client = HttpClient::connect(server.wait_for_port());
   ASSERT_TRUE(client.post("/v1/embeddings", R"({"input":["a b c","d"]})"));
   const HttpReply reply = client.read_answer();
   ASSERT_EQ(reply.status, 200) << reply.body;
@@ -77,7 +58,7 @@ TEST(Serve, AdaptersMayWaitForTheirScales) {
   std::vector<std::string> serve = {"serve", "--port", "0", "--lora-init-without-apply"}, plan = {"plan", "--json"};
   for (std::vector<std::string>* words : {&serve, &plan}) words->insert(words->end(), flags.begin(), flags.end());
   Child server(serve);
-  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  HttpClient client = HttpClient::connect(server.wait_for_port());
   ASSERT_TRUE(client.get("/lora-adapters"));
   EXPECT_EQ(client.read_answer().body,
             R"([{"id":0,"path":")" + lora + R"(","scale":0,"task_name":"","prompt_prefix":""}])");
@@ -102,12 +83,35 @@ TEST(Serve, ScoresNeedARankHead) {
   TinyEncoder tiny("bert");
   tiny.linear("cls.output", TinyEncoder::kWidth, 1, true);
   Child server({"serve", "-m", tiny.write("ranker.gguf"), "--port", "0", "-t", "1", "--reranking"});
-  HttpClient client = HttpClient::connect(port_of(wait_for_address(server)));
+  HttpClient client = HttpClient::connect(server.wait_for_port());
   ASSERT_TRUE(client.post("/v1/rerank", R"({"query":"a","documents":["b","c"]})"));
   EXPECT_EQ(client.read_answer().status, 200);
   server.send(SIGTERM);
   EXPECT_EQ(server.wait().status, 0);
 }
+
+// Sanitizers have allocators of their own, which keep freed memory.
+#if !defined(TESSERA_SANITIZED)
+TEST(Serve, TheMemoryOfALargeRequestIsGivenBack) {
+  Child server({"serve", "-m", story_model(), "--port", "0", "-t", "1"});
+  HttpClient client = HttpClient::connect(server.wait_for_port());
+  const auto tokenize = [&](size_t n_bytes) {
+    EXPECT_TRUE(client.post("/tokenize", R"({"content":")" + std::string(n_bytes, 'a') + "\"}"));
+    EXPECT_EQ(client.read_answer().status, 200);
+  };
+  const auto resident_bytes = [&] {
+    const std::string status = read_all(fmt::format("/proc/{}/status", server.pid()));
+    return std::stoll(status.substr(status.find("VmRSS:") + 6)) * 1024;
+  };
+  tokenize(1000);
+  const int64_t before = resident_bytes();
+  constexpr int64_t kLarge = 4 << 20;
+  for (int i = 0; i < 3; ++i) tokenize(kLarge);
+  EXPECT_LT(resident_bytes() - before, 2 * kLarge + (1 << 20));
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait().status, 0);
+}
+#endif
 
 TEST(Serve, RefusesWhatItDoesNotOffer) {
   expect_refusal(run_program({"serve", "--host", "0.0.0.0", "--port", "0"}), 2, "--api-key");
@@ -134,7 +138,7 @@ TEST(Serve, LoadsTheModelsOfAFolderWithTheirPresets) {
       "models.ini", "[*]\nc = 256\n[story]\nLLAMA_ARG_CTX_SIZE = 128\n[twin]\nmodel = served_models/story.gguf\n");
   Child server({"serve", "--models-dir", folder.string(), "--models-preset", presets, "--port", "0", "-np", "2", "-t",
                 "1", "--cache-ram", "0", "--temp", "0"});
-  const std::string address = wait_for_address(server);
+  const std::string address = server.wait_for_line("listening on ");
   const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
   for (const char* name : {"story", "twin"}) {
     HttpClient client = HttpClient::connect(port);
@@ -164,7 +168,7 @@ class NamedModels : public ::testing::Test {
         std::vector<std::string>{"serve", "--models-dir", folder_.string(), "--port", "0", "-np", "2", "-c", "512",
                                  "-t", "1", "--cache-ram", "0", "--models-write"},
         temporary_path("named.out"));
-    port_ = port_of(wait_for_address(*server_));
+    port_ = server_->wait_for_port();
   }
   void TearDown() override {
     server_->send(SIGTERM);
@@ -294,7 +298,7 @@ TEST(Serve, TheLogHasTheFormThatFlagsGive) {
   std::filesystem::remove(path);
   Child server({"serve", "--port", "0", "-c", "256", "-np", "1", "-t", "1", "--cache-ram", "0", "--log-file", path,
                 "--log-prefix", "--perf"});
-  EXPECT_TRUE(wait_for_address(server, "\nI listening on ").starts_with("http://127.0.0.1:"));
+  EXPECT_TRUE(server.wait_for_line("I listening on ").starts_with("http://127.0.0.1:"));
   server.send(SIGTERM);
   const ProgramOutput output = server.wait();
   EXPECT_EQ(output.status, 0);
@@ -363,7 +367,7 @@ TEST(Serve, MistakesInPresetsAreFoundAtTheStart) {
 
 TEST(Serve, APortInUseIsAnError) {
   Child server({"serve", "--port", "0", "-c", "256", "-np", "1", "-t", "1"});
-  const std::string address = wait_for_address(server);
+  const std::string address = server.wait_for_line("listening on ");
   const ProgramOutput second = run_program({"serve", "-q", "--port", address.substr(address.rfind(':') + 1)});
   expect_refusal(second, 1, "in use");
   server.send(SIGINT);

@@ -98,15 +98,7 @@ class Clients : public ::testing::Test {
     std::vector<std::string> args = {"serve", "--port", "0"};
     args.insert(args.end(), flags.begin(), flags.end());
     server_ = std::make_unique<Child>(args, temporary_path("serve.out"));
-    constexpr std::string_view kReady = "\nlistening on ";
-    for (int i = 0; i < 12000 && url_.empty(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      const std::string log = "\n" + server_->err_so_far();
-      const size_t at = log.find(kReady);
-      if (at == std::string::npos) continue;
-      const size_t begin = at + kReady.size(), end = log.find('\n', begin);
-      if (end != std::string::npos) url_ = log.substr(begin, end - begin);
-    }
+    url_ = server_->wait_for_line("listening on ");
     ASSERT_NE(url_, "") << server_->err_so_far();
   }
 

@@ -115,7 +115,7 @@ class Faults : public ::testing::Test {
 
   void start(const std::vector<std::string>& flags = {}) {
     server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command(flags));
-    port_ = wait_for_port(*server_);
+    port_ = server_->wait_for_port();
     ASSERT_NE(port_, 0) << server_->err_so_far();
   }
 
@@ -124,20 +124,6 @@ class Faults : public ::testing::Test {
     plan_->disarm();
     server_->send(SIGTERM);
     EXPECT_EQ(server_->wait().status, 0);
-  }
-
-  /// The port in the line "listening on http://127.0.0.1:PORT" at the end of loading, or 0 if the program ends before
-  /// it.
-  static uint16_t wait_for_port(Child& child) {
-    constexpr std::string_view kReady = "\nlistening on http://127.0.0.1:";
-    for (int i = 0; i < 12000 && child.is_running(); ++i) {
-      const std::string log = "\n" + child.err_so_far();
-      const size_t at = log.find(kReady);
-      if (at != std::string::npos && log.find('\n', at) != std::string::npos)
-        return static_cast<uint16_t>(std::atoi(log.c_str() + at + kReady.size()));
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return 0;
   }
 
   HttpReply send(const Request& request) const {
@@ -241,7 +227,7 @@ TEST_F(Faults, AtTheStartEndWithAnError) {
       SCOPED_TRACE(std::string(name) + " " + std::to_string(n));
       plan_->arm(kind, n, 1);
       Child child({}, temporary_path("start.out"), command({}));
-      wait_for_port(child);
+      child.wait_for_port();
       child.send(SIGTERM);
       const ProgramOutput output = child.wait();
       plan_->disarm();

@@ -12,12 +12,6 @@ namespace tessera::server {
 
 namespace {
 
-constexpr std::string_view kOutOfMemory = "The server is out of memory";
-
-FieldError unavailable(std::string_view reason) {
-  return {.status = 503, .type = "unavailable_error", .message = std::string(reason), .retry_after_s = 1};
-}
-
 // Runs a part on the present thread, a worker. Nothing is thrown.
 template <class Part>
 void run_part(const Part& part, const std::shared_ptr<Exchange>& exchange) {
@@ -38,9 +32,9 @@ bool refuses_now(ApiContext& context, Exchange& exchange) {
   const auto is_short_of_memory = context.options().is_short_of_memory;
   std::string_view reason;
   if (!is_ready) {
-    reason = "Loading model";
+    reason = kLoadingModel;
   } else if (context.is_draining()) {
-    reason = "The server is shutting down";
+    reason = kShuttingDown;
   } else if (is_short_of_memory != nullptr && is_short_of_memory()) {
     reason = kOutOfMemory;
   } else {

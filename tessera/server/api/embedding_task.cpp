@@ -69,9 +69,7 @@ class EmbeddingReply final : public TaskSink, public std::enable_shared_from_thi
         answer.body = self->writer_(self->results_);
         self->exchange_->answer(std::move(answer));
       } catch (const std::bad_alloc&) {
-        answer_error(
-            *self->exchange_,
-            {.status = 503, .type = "unavailable_error", .message = "The server is out of memory", .retry_after_s = 1});
+        answer_error(*self->exchange_, unavailable(kOutOfMemory));
       }
     });
   }

@@ -227,7 +227,7 @@ void write_timings(JsonWriter& writer, const Timings& timings) {
 
 FieldError sequence_error(const SequenceEnd& end) {
   if (end.is_overloaded)
-    return {.status = 503, .type = "unavailable_error", .message = end.error->message(), .retry_after_s = 1};
+    return unavailable(end.error->message());
   // Everything that a client can do wrong was found before, but for a grammar that nothing can follow.
   return field_error_of(*end.error, {});
 }

@@ -71,8 +71,7 @@ FieldResult<> KeptStream::follow(std::shared_ptr<Exchange> exchange, uint64_t fr
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::waiting)
-      return std::unexpected(
-          FieldError{.status = 503, .type = "unavailable_error", .message = "Loading model", .retry_after_s = 1});
+      return std::unexpected(unavailable(kLoadingModel));
     if (from < buffer_.begin())
       return std::unexpected(refuse_place(
           fmt::format("Parameter 'from': {} is before the first byte that is kept, {}", from, buffer_.begin())));

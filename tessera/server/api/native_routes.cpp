@@ -31,7 +31,7 @@ constexpr std::string_view kTextType = "text/plain; version=0.0.4; charset=utf-8
 void answer_health(ApiContext& context, Exchange& exchange) {
   constexpr double kStalledMs = 30'000;
   std::string_view problem;
-  if (!context.models().is_ready()) problem = "Loading model";
+  if (!context.models().is_ready()) problem = kLoadingModel;
   if (context.is_draining()) problem = "draining";
   if (problem.empty() && context.models().overdue_ms() > kStalledMs) problem = "stalled";
   if (problem.empty()) return exchange.answer({.body = R"({"status":"ok"})"});

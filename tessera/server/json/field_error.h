@@ -25,6 +25,14 @@ struct FieldError {
   int retry_after_s = 0;  // > 0: the answer gets a Retry-After
 };
 
+/// The reason of a 503 while no model can answer yet.
+inline constexpr std::string_view kLoadingModel = "Loading model";
+
+/// A 503: the same request may succeed in a second.
+inline FieldError unavailable(std::string_view reason) {
+  return {.status = 503, .type = "unavailable_error", .message = std::string(reason), .retry_after_s = 1};
+}
+
 template <class T = void>
 using FieldResult = std::expected<T, FieldError>;
 

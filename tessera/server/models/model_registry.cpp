@@ -22,7 +22,7 @@ constexpr size_t kMostShownBytes = 200;  // of an unknown name
 constexpr float kProgressStep = 0.02f;   // of loading, between two reports
 
 FieldError shutting_down() {
-  return {.status = 503, .type = "unavailable_error", .message = "The server is shutting down", .retry_after_s = 1};
+  return unavailable(kShuttingDown);
 }
 
 FieldError not_loaded(std::string_view name) {

@@ -66,7 +66,7 @@ Result<std::vector<DiskTier::StoredPart>> DiskTier::missing_parts(const Slot& sl
   std::vector<StoredPart> missing;
   const std::span<const int32_t> tokens = slot.sequence->reusable_tokens();
   const int64_t n_most = std::ssize(tokens) - 1, n_held = slot.n_computed;
-  if (n_most <= n_held) return missing;
+  if (n_most <= n_held || storage_->cache()->is_empty()) return missing;
   PrefixKeys keys(digest_of(root_of(*slot.sequence)), tokens);
   const auto add = [&](const SavedPart& part) -> Result<> {
     TESSERA_ASSIGN(const size_t n_bytes, session_.part_bytes(part));

@@ -53,7 +53,7 @@ void Embedder::run() {
       drop_ended();
       if (plan_batch()) run_batch();
     } catch (const std::bad_alloc&) {
-      for (Text& text : texts_) text.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
+      for (Text& text : texts_) text.sequence->fail({ErrorCode::out_of_memory, std::string(kOutOfMemory)}, true);
     }
     end_texts();
     outbox_.post();

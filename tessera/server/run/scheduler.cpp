@@ -104,7 +104,7 @@ void Scheduler::run() {
       if (disk_ && !is_stopping()) disk_->write_some(now_);
     } catch (const std::bad_alloc&) {
       for (Slot& slot : slots_->all())
-        if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, "The server is out of memory"}, true);
+        if (slot.sequence) slot.sequence->fail({ErrorCode::out_of_memory, std::string(kOutOfMemory)}, true);
     }
     run_slot_commands();  // before the thread may sleep: the last sequence of a slot may have ended
     report_queue();

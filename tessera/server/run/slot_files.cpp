@@ -17,7 +17,7 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-Error no_memory() { return {ErrorCode::out_of_memory, "The server is out of memory"}; }
+Error no_memory() { return {ErrorCode::out_of_memory, std::string(kOutOfMemory)}; }
 
 // Calls f, which returns a Result, and turns an exception into an error.
 template <class F>

@@ -109,6 +109,11 @@ bool DiskStore::contains(const Digest& digest) const {
   return known_.contains(digest);
 }
 
+bool DiskStore::is_empty() const {
+  const std::lock_guard lock(mutex_);
+  return known_.empty();
+}
+
 void DiskStore::forget(const Digest& digest) {
   const std::lock_guard lock(mutex_);
   known_.erase(digest);

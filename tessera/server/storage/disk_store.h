@@ -1,5 +1,5 @@
 // The files of the disk tier: one per part, DIR/<root>/<first byte>/<digest> (BlockKey::path()). All functions but
-// contains() and counters() are for the disk thread.
+// contains(), is_empty() and counters() are for the disk thread.
 //
 // Two processes may share a directory: equal names have equal contents, files appear complete, and a file that the
 // other process has removed is only missing. Files of the other process are found when names are read again.
@@ -33,6 +33,8 @@ class DiskStore {
 
   /// Whether there was a file of a block lately. From any thread.
   bool contains(const Digest& digest) const;
+  /// Whether there was no file lately. From any thread.
+  bool is_empty() const;
   DiskCounters counters() const;
 
   /// The payload of a block, and marks its file as used. Errors: not_found; io; format (the file is damaged: it is

@@ -20,6 +20,8 @@ namespace tessera {
 struct AdapterScale {
   size_t adapter = 0;
   float scale = 1.0f;
+
+  friend bool operator==(const AdapterScale&, const AdapterScale&) = default;
 };
 
 class AdapterSet {

@@ -31,6 +31,8 @@ namespace tessera {
 struct PrefixRoot {
   std::string salt{};                    // separates clients that must not learn of one another's prompts
   std::vector<AdapterScale> adapters{};  // with which the sequence is computed, as in Session::set_adapters()
+
+  friend bool operator==(const PrefixRoot&, const PrefixRoot&) = default;
 };
 
 /// The cached start of certain tokens.

@@ -102,6 +102,24 @@ TEST_F(LoraApi, TheServersScalesChangeForLaterRequests) {
   EXPECT_EQ(bits(complete("")), first);
 }
 
+// A slot that has computed the same tokens with other adapters has nothing to give.
+TEST_F(LoraApi, ReusedChunksAreOfTheSameSet) {
+  start_with_loras();
+  std::vector<int> whole;
+  for (int i = 0; i < 120; ++i) whole.push_back(5 + i * 7 % 400);
+  std::vector<int> shortened = whole;
+  shortened.erase(shortened.begin() + 30, shortened.begin() + 60);
+  const auto body = [](const std::vector<int>& prompt, const char* lora) {
+    return ordered_json{{"prompt", prompt}, {"n_predict", 1}, {"lora", ordered_json::parse(lora)}};
+  };
+  post_json("/completion", body(whole, "[]"));
+  post_json("/completion", body(shortened, R"([{"id":1,"scale":1}])"));
+  shortened.push_back(9);
+  ordered_json last = body(shortened, "[]");
+  last["n_cache_reuse"] = 16;
+  EXPECT_EQ(n_cached(post_json("/completion", last)), 90);
+}
+
 TEST_F(LoraApi, SetsShareBatchesWithTheBitsOfEachAlone) {
   const std::vector<std::string> sets = {"[]", R"([{"id":0,"scale":0.5}])", R"([{"id":1,"scale":-1}])",
                                          R"([{"id":0,"scale":1.5},{"id":1,"scale":0.25}])"};

@@ -226,8 +226,7 @@ void write_timings(JsonWriter& writer, const Timings& timings) {
 }
 
 FieldError sequence_error(const SequenceEnd& end) {
-  if (end.is_overloaded)
-    return unavailable(end.error->message());
+  if (end.is_overloaded) return unavailable(end.error->message());
   // Everything that a client can do wrong was found before, but for a grammar that nothing can follow.
   return field_error_of(*end.error, {});
 }

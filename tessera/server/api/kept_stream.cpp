@@ -70,8 +70,7 @@ void KeptStream::fail() {
 FieldResult<> KeptStream::follow(std::shared_ptr<Exchange> exchange, uint64_t from) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == State::waiting)
-      return std::unexpected(unavailable(kLoadingModel));
+    if (state_ == State::waiting) return std::unexpected(unavailable(kLoadingModel));
     if (from < buffer_.begin())
       return std::unexpected(refuse_place(
           fmt::format("Parameter 'from': {} is before the first byte that is kept, {}", from, buffer_.begin())));

@@ -21,9 +21,7 @@ constexpr auto kIsGone = [](const auto& entry) {
 constexpr size_t kMostShownBytes = 200;  // of an unknown name
 constexpr float kProgressStep = 0.02f;   // of loading, between two reports
 
-FieldError shutting_down() {
-  return unavailable(kShuttingDown);
-}
+FieldError shutting_down() { return unavailable(kShuttingDown); }
 
 FieldError not_loaded(std::string_view name) {
   return {.message = fmt::format("model '{}' is not loaded", name), .param = "model"};

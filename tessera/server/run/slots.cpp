@@ -94,14 +94,15 @@ int64_t Slots::copy_prompt(Slot& slot) {
   return n_wanted;
 }
 
-// The slot whose last tokens have the longest common start with those of a new sequence. Null: there is none.
-const Slot* Slots::chunk_source(const Slot& slot) const {
+// The slot whose last tokens have the longest common start with those of a new sequence of this root. Null: there is
+// none.
+const Slot* Slots::chunk_source(const Slot& slot, const PrefixRoot& root) const {
   const Sequence& sequence = *slot.sequence;
   const Slot* best = nullptr;
   int64_t n_best = -1;
   for (const Slot& other : slots_) {
     const bool may_be_used = sequence.spec().slot < 0 || other.id == sequence.spec().slot;
-    if (!may_be_used || other.last_tokens.empty() || other.last_root.salt != sequence.spec().cache_salt) continue;
+    if (!may_be_used || other.last_tokens.empty() || other.last_root != root) continue;
     const int64_t n = common_start(other.last_tokens, sequence.tokens());
     if (n > n_best || (n == n_best && other.last_use > best->last_use)) best = &other;
     n_best = std::max(n_best, n);
@@ -134,9 +135,9 @@ int64_t Slots::attach_chunks(Slot& slot) {
   const SequenceSpec& spec = sequence.spec();
   if (spec.n_cache_reuse <= 0 || sequence.n_generated() > 0 || sequence.is_scoring()) return 0;
   if (session_.needs_marks() || !session_.require_shiftable()) return 0;
-  const Slot* source = chunk_source(slot);
-  if (source == nullptr) return 0;
   const PrefixRoot of_slot = root_of(sequence);
+  const Slot* source = chunk_source(slot, of_slot);
+  if (source == nullptr) return 0;
   std::vector<int32_t> held = source->last_tokens;
   held.push_back(0);  // the cache never gives the last token
   const int64_t n_held = cache_->match(of_slot, held).n_tokens;

@@ -134,7 +134,7 @@ class Slots {
   Slot& choose(const Sequence& sequence);
   int64_t attach(Slot& slot);
   int64_t copy_prompt(Slot& slot);
-  const Slot* chunk_source(const Slot& slot) const;
+  const Slot* chunk_source(const Slot& slot, const PrefixRoot& root) const;
   int64_t attach_chunks(Slot& slot);
   bool move_chunks(int32_t sequence, std::span<const MovedChunk> chunks);
   int64_t next_mark(const Slot& slot) const;

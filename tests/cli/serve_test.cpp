@@ -219,7 +219,7 @@ TEST_F(NamedModels, ACopyIsAModelUntilItIsDeleted) {
   EXPECT_TRUE(has_file("b:small.json"));
   const HttpReply reply = ask("POST", "/api/generate", R"({"model":"b:small","prompt":"a","stream":false})");
   EXPECT_EQ(reply.status, 200) << reply.body;
-  // The file stays until its last name goes.
+  // The file of a model stays until the last name of the model is deleted.
   EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"story"})"), 200);
   EXPECT_EQ(names(), Names{"b:small"});
   EXPECT_TRUE(has_file("story.gguf"));

@@ -49,4 +49,11 @@ void write_native_members(JsonWriter& writer, const ServedModel& model, const Ge
   write_timings(writer, timings_of(end));
 }
 
+void write_verbose_object(JsonWriter& writer, const ServedModel& model, const GenerationFields& fields,
+                          const Choice& choice, const NativeFacts& facts) {
+  writer.key("__verbose").begin_object();
+  write_native_members(writer, model, fields, choice, facts);
+  writer.end_object();
+}
+
 }  // namespace tessera::server

@@ -25,5 +25,8 @@ FieldResult<std::vector<std::string>> shown_texts(const ServedModel& model,
 /// Writes the members of the object for a choice that has ended, without `trace` and probabilities.
 void write_native_members(JsonWriter& writer, const ServedModel& model, const GenerationFields& fields,
                           const Choice& choice, const NativeFacts& facts);
+/// Writes the member `__verbose`, whose object has these members.
+void write_verbose_object(JsonWriter& writer, const ServedModel& model, const GenerationFields& fields,
+                          const Choice& choice, const NativeFacts& facts);
 
 }  // namespace tessera::server

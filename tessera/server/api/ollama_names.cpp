@@ -50,14 +50,14 @@ FieldResult<std::string> blob_file(std::string_view digest) {
                                                            text::quote_text(digest), kDigestDigits)});
 }
 
-// The writer of names. One request at a time changes the directory.
+// Handles the requests that change names. They take turns, so one request at a time changes the directory.
 class NameWriter {
  public:
   explicit NameWriter(ApiContext& context) : context_(context) {}
 
-  FieldResult<> copy(Exchange& exchange);
-  FieldResult<> create(Exchange& exchange);
-  FieldResult<> erase(Exchange& exchange);
+  FieldResult<> copy(const FieldReader& reader, Exchange& exchange);
+  FieldResult<> create(const FieldReader& reader, Exchange& exchange);
+  FieldResult<> erase(const FieldReader& reader, Exchange& exchange);
   FieldResult<> store_blob(Exchange& exchange);
   FieldResult<> find_blob(Exchange& exchange);
 
@@ -136,12 +136,8 @@ FieldResult<> NameWriter::reload() const {
 
 // --- copy
 
-FieldResult<> NameWriter::copy(Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
-  const auto source = reader->required_text("source"), destination = reader->required_text("destination");
+FieldResult<> NameWriter::copy(const FieldReader& reader, Exchange& exchange) {
+  const auto source = reader.required_text("source"), destination = reader.required_text("destination");
   for (const auto* text : {&source, &destination})
     if (!*text) return std::unexpected(text->error());
   const std::lock_guard lock(mutex_);
@@ -222,21 +218,17 @@ FieldResult<> NameWriter::read_settings(const FieldReader& reader, NamedModel& m
   return {};
 }
 
-FieldResult<> NameWriter::create(Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
-  const auto given = required_ollama_name(*reader);
+FieldResult<> NameWriter::create(const FieldReader& reader, Exchange& exchange) {
+  const auto given = required_ollama_name(reader);
   if (!given) return std::unexpected(given.error());
-  const auto streams = reader->boolean("stream");
+  const auto streams = reader.boolean("stream");
   if (!streams) return std::unexpected(streams.error());
   const std::lock_guard lock(mutex_);
   auto name = new_name(*given, "model");
   if (!name) return forward_error(name);
-  auto model = read_source(*reader);
+  auto model = read_source(reader);
   if (!model) return forward_error(model);
-  TESSERA_READ(read_settings(*reader, *model));
+  TESSERA_READ(read_settings(reader, *model));
   TESSERA_READ(write(*name, *model));
   constexpr std::string_view kSuccess = R"({"status":"success"})";
   if (!streams->value_or(true)) {
@@ -290,12 +282,8 @@ FieldResult<> NameWriter::erase_if_unnamed(const Directory& directory, const std
   return {};
 }
 
-FieldResult<> NameWriter::erase(Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
-  const auto name = required_ollama_name(*reader);
+FieldResult<> NameWriter::erase(const FieldReader& reader, Exchange& exchange) {
+  const auto name = required_ollama_name(reader);
   if (!name) return std::unexpected(name.error());
   const std::lock_guard lock(mutex_);
   auto view = find(*name);
@@ -351,17 +339,26 @@ FieldResult<> NameWriter::find_blob(Exchange& exchange) {
 
 void add_ollama_name_routes(Router& router, ApiContext& context) {
   const auto names = std::make_shared<NameWriter>(context);
-  const auto add = [&](std::string method, std::string path, FieldResult<> (NameWriter::*part)(Exchange&)) {
+  const auto add = [&](std::string method, std::string path, FreePart part) {
     router.add({.method = std::move(method),
                 .path = std::move(path),
-                .handler = on_worker_without_model(
-                    context, [names, part](const auto& exchange) { return ((*names).*part)(*exchange); })});
+                .handler = on_worker_without_model(context, std::move(part))});
   };
-  add("POST", "/api/copy", &NameWriter::copy);
-  add("POST", "/api/create", &NameWriter::create);
-  add("DELETE", "/api/delete", &NameWriter::erase);
-  add("POST", "/api/blobs/{}", &NameWriter::store_blob);
-  add("HEAD", "/api/blobs/{}", &NameWriter::find_blob);
+  using Part = FieldResult<> (NameWriter::*)(const FieldReader&, Exchange&);
+  const auto add_with_fields = [&](std::string method, std::string path, Part part) {
+    add(std::move(method), std::move(path), [names, part](const auto& exchange) -> FieldResult<> {
+      auto body = read_json(exchange->take_body());
+      if (!body) return forward_error(body);
+      auto reader = FieldReader::create(*body);
+      if (!reader) return forward_error(reader);
+      return ((*names).*part)(*reader, *exchange);
+    });
+  };
+  add_with_fields("POST", "/api/copy", &NameWriter::copy);
+  add_with_fields("POST", "/api/create", &NameWriter::create);
+  add_with_fields("DELETE", "/api/delete", &NameWriter::erase);
+  add("POST", "/api/blobs/{}", [names](const auto& exchange) { return names->store_blob(*exchange); });
+  add("HEAD", "/api/blobs/{}", [names](const auto& exchange) { return names->find_blob(*exchange); });
 }
 
 }  // namespace tessera::server

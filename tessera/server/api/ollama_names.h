@@ -1,5 +1,5 @@
-// The Ollama routes that write, with --models-write: copies, new names, removal, and files by their SHA-256. They write
-// in the directory of models only.
+// The routes of the Ollama API that change the directory of models (--models-write): copy, create, delete, and blobs,
+// which are files named by their SHA-256.
 #pragma once
 
 #include "tessera/server/api/context.h"

@@ -153,10 +153,7 @@ class OpenAiChat final : public ChatGeneration {
   }
 
   void write_verbose(JsonWriter& writer, const Choice& choice) {
-    if (!verbose_) return;
-    writer.key("__verbose").begin_object();
-    write_native_members(writer, model(), fields(), choice, *verbose_);
-    writer.end_object();
+    if (verbose_) write_verbose_object(writer, model(), fields(), choice, *verbose_);
   }
 
   void write_logprobs(JsonWriter& writer, const Choice& choice) {

@@ -16,9 +16,9 @@ namespace tessera::server {
 
 struct NamedModel {
   std::string file{};                   // of the model, in the directory of the names
-  std::string system{};                 // of Ollama requests that have none; "": none
-  std::string messages{};               // JSON: messages before those of a chat; "": none
-  std::string options{};                // JSON: an object of defaults for `options`; "": none
+  std::string system{};                 // system text of Ollama requests without one; may be empty
+  std::string messages{};               // JSON: a list of messages that begin a chat; may be empty
+  std::string options{};                // JSON: an object of defaults for `options`; may be empty
   std::vector<std::string> adapters{};  // LoRA files in the directory of the names
   bool is_hidden = false;
 };

@@ -16,7 +16,7 @@ constexpr std::string_view kTooLate = "The deadline has passed";
 
 Embedder::Embedder(Session& session, const EmbeddingUse& use, const EmbedderOptions& options, ModelMetrics& metrics,
                    ComputeTurns& turns, PostToIo post_to_io)
-    : TaskRunner(options.queue, metrics),
+    : TaskRunner(options.queue, metrics, session.engine().tokenizer()),
       session_(session),
       use_(use),
       options_(options),
@@ -63,7 +63,7 @@ void Embedder::run() {
 
 // Sleeps until there is something to do, and waits for the turn to do it.
 void Embedder::wait_for_mail() {
-  if (texts_.empty() && queue_.is_empty()) {
+  if (texts_.empty() && queue().is_empty()) {
     turn_.release();
     read_mail(mailbox().take(std::nullopt));
   }
@@ -73,24 +73,7 @@ void Embedder::wait_for_mail() {
 
 void Embedder::read_mail(const Mailbox::Mail& mail) {
   now_ = Clock::now();
-  for (const std::shared_ptr<Task>& task : mail.tasks) {
-    if (task->is_cancelled()) note_cancel();
-    queue_next(task, now_, 0);
-  }
-}
-
-void Embedder::queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival) {
-  const std::optional<size_t> index = task->take_next();
-  if (!index) return;
-  auto sequence = std::make_shared<Sequence>(task, *index, session_.engine().tokenizer(), since);
-  const int64_t n_tokens = sequence->n_tokens();
-  queue_.push({.sequence = std::move(sequence),
-               .client = task->spec().client,
-               .priority = task->spec().priority,
-               .n_tokens = n_tokens,
-               .since = since,
-               .deadline = task->spec().deadline.value_or(Clock::time_point::max()),
-               .arrival = arrival});
+  queue_tasks(mail.tasks, now_);
 }
 
 // --- ends
@@ -109,21 +92,21 @@ void Embedder::drop_ended() {
     if (task.is_cancelled() || is_over(task.spec())) end_over(*text.sequence);
   }
   end_texts();
-  if (queue_.is_empty()) return;
+  if (queue().is_empty()) return;
   const bool has_cancels = take_cancels();
-  if (!has_cancels && !drains_ && !ends_all() && !queue_.has_deadline_before(now_)) return;
+  if (!has_cancels && !drains_ && !ends_all() && !queue().has_deadline_before(now_)) return;
   const auto is_dropped = [&](const FairQueue::Waiting& one) {
     const Task& task = one.sequence->task();
     const bool has_begun = one.sequence->index() > 0;
     return task.is_cancelled() || (drains_ && !has_begun) || is_over(task.spec());
   };
-  for (const FairQueue::Waiting& waiting : queue_.drop_if(is_dropped)) end_waiting(waiting);
+  for (const FairQueue::Waiting& waiting : queue().drop_if(is_dropped)) end_waiting(waiting);
 }
 
 // Ends a text that waited, and those of its task that come after it.
 void Embedder::end_waiting(const FairQueue::Waiting& waiting) {
   const std::shared_ptr<Task> task = waiting.sequence->shared_task();
-  queue_.end(task->spec().client);
+  queue().end(task->spec().client);
   std::shared_ptr<Sequence> sequence = waiting.sequence;
   while (true) {
     end_over(*sequence);
@@ -142,7 +125,7 @@ void Embedder::end_texts() {
     static_cast<void>(session_.remove(text.id, 0, static_cast<int32_t>(n_tokens)));
     free_ids_.push_back(text.id);
     n_stored_ -= n_tokens;
-    queue_.end(text.sequence->task().spec().client);
+    queue().end(text.sequence->task().spec().client);
     finish(*text.sequence);
     return true;
   });
@@ -204,14 +187,14 @@ int64_t Embedder::chunk_size(int64_t position, int64_t n_pending) const {
 }
 
 void Embedder::admit() {
-  while (!queue_.is_empty() && !free_ids_.empty() && admit_next()) {
+  while (!queue().is_empty() && !free_ids_.empty() && admit_next()) {
   }
 }
 
 // Starts the next text, if the batch and the session have room for it. A text without room is not passed by others:
 // otherwise it might wait for ever.
 bool Embedder::admit_next() {
-  const FairQueue::Waiting* next = queue_.next(now_, [](const FairQueue::Waiting&) { return true; });
+  const FairQueue::Waiting* next = queue().next(now_, [](const FairQueue::Waiting&) { return true; });
   const int64_t n_tokens = next->n_tokens;
   const int64_t n = chunk_size(0, n_tokens);
   if (n == 0 || (!texts_.empty() && n_stored_ + n_tokens > session_.n_ctx())) return false;
@@ -221,7 +204,7 @@ bool Embedder::admit_next() {
   const nn::Pooling pooling = wants_scores ? nn::Pooling::rank : use_.pooling.value_or(nn::Pooling::mean);
   TextPooler pooler(session_.engine().model().info(), pooling, n_tokens);
   texts_.reserve(texts_.size() + 1);
-  const FairQueue::Waiting waiting = queue_.take(next);
+  const FairQueue::Waiting waiting = queue().take(next);
   texts_.push_back({.sequence = waiting.sequence, .id = free_ids_.back(), .pooler = std::move(pooler)});
   free_ids_.pop_back();
   static_cast<void>(session_.set_adapters(texts_.back().id, texts_.back().sequence->spec().adapters));  // checked
@@ -229,7 +212,7 @@ bool Embedder::admit_next() {
   Task& task = waiting.sequence->task();
   leave_queue(task, now_);
   static_cast<void>(waiting.sequence->start(-1, 0, now_));  // nobody needs the event
-  queue_.charge(waiting.client, FairQueue::kPromptTokenCost * static_cast<double>(n_tokens));
+  queue().charge(waiting.client, FairQueue::kPromptTokenCost * static_cast<double>(n_tokens));
   add_chunk(texts_.size() - 1, n);
   queue_next(waiting.sequence->shared_task(), waiting.since, waiting.arrival);
   return true;

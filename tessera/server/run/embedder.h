@@ -12,7 +12,6 @@
 
 #include "tessera/engine/embedding.h"
 #include "tessera/server/run/compute_turns.h"
-#include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/sequence.h"
 #include "tessera/server/run/step_forecast.h"
@@ -41,7 +40,7 @@ class Embedder final : public TaskRunner {
   /// The most tokens of a text.
   int64_t n_ctx() const { return session_.n_ctx(); }
 
-  /// As TaskRunner::submit(). Prompts have 1 to n_ctx() tokens. The task wants_scores only if use() has them.
+  /// Like TaskRunner::submit(). Each prompt has 1 to n_ctx() tokens. A task may want scores only if use() has them.
   using TaskRunner::submit;
   void drain() override;
 
@@ -67,7 +66,6 @@ class Embedder final : public TaskRunner {
   void run() override;
   void wait_for_mail();
   void read_mail(const Mailbox::Mail& mail);
-  void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
   void drop_ended();
   bool is_over(const TaskSpec& spec) const;
   void end_over(Sequence& sequence) const;
@@ -96,7 +94,6 @@ class Embedder final : public TaskRunner {
   std::atomic<bool> drains_{false};
 
   // Of the thread.
-  FairQueue queue_;
   StepForecast forecast_;
   std::vector<Text> texts_;
   std::vector<int32_t> free_ids_;

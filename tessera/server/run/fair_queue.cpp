@@ -9,7 +9,7 @@ int64_t FairQueue::age_steps(const Waiting& waiting, Clock::time_point now) {
   return std::max<int64_t>(age, 0) / kAgeStepMs;
 }
 
-// The group that the entry belongs to, with nodes of the order. It may be a new one.
+// Returns the group of an entry, and makes it if there is none. A group without entries has its nodes of the order.
 FairQueue::Group& FairQueue::group_of(const Waiting& waiting) {
   ClientState& state = clients_[waiting.client];
   Group& group = state.groups[{waiting.priority, waiting.is_first}];

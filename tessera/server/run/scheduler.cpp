@@ -33,7 +33,7 @@ double row_work(const Session& session) {
 
 Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMetrics& metrics, ComputeTurns& turns,
                      PostToIo post_to_io, std::unique_ptr<Slots> slots)
-    : TaskRunner(options.queue, metrics),
+    : TaskRunner(options.queue, metrics, session.engine().tokenizer()),
       session_(session),
       options_(options),
       turn_(turns),
@@ -86,7 +86,7 @@ void Scheduler::inspect(std::function<void(std::span<const SlotView>)> command) 
 void Scheduler::drain() {
   mailbox().close();
   mailbox().post([this] {
-    for (const FairQueue::Waiting& waiting : queue_.drop_if([](const auto& one) { return !one.is_first; }))
+    for (const FairQueue::Waiting& waiting : queue().drop_if([](const auto& one) { return !one.is_first; }))
       end_waiting(waiting, EndReason::failed, kShuttingDown);
   });
 }
@@ -121,7 +121,7 @@ bool Scheduler::can_run() const {
 
 // Sleeps until there is something to do, and waits for the turn to do it.
 void Scheduler::wait_for_mail() {
-  const bool has_sequences = slots_->n_busy() > 0 || !queue_.is_empty();
+  const bool has_sequences = slots_->n_busy() > 0 || !queue().is_empty();
   if (!can_run() && !(has_sequences && ends_all())) {
     turn_.set_streaming(false);
     turn_.release();
@@ -137,27 +137,9 @@ void Scheduler::wait_for_mail() {
 
 void Scheduler::read_mail(Mailbox::Mail mail) {
   now_ = Clock::now();
-  for (const std::shared_ptr<Task>& task : mail.tasks) {
-    if (task->is_cancelled()) note_cancel();
-    queue_next(task, now_, 0);
-  }
+  queue_tasks(mail.tasks, now_);
   for (const std::function<void()>& command : mail.commands) command();
   run_slot_commands();
-}
-
-// Puts the next sequence of a task into the queue.
-void Scheduler::queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival) {
-  const std::optional<size_t> index = task->take_next();
-  if (!index) return;
-  auto sequence = std::make_shared<Sequence>(task, *index, session_.engine().tokenizer(), since);
-  const int64_t n_tokens = sequence->n_tokens();
-  queue_.push({.sequence = std::move(sequence),
-               .client = task->spec().client,
-               .priority = task->spec().priority,
-               .n_tokens = n_tokens,
-               .since = since,
-               .deadline = task->spec().deadline.value_or(Clock::time_point::max()),
-               .arrival = arrival});
 }
 
 // --- ends
@@ -171,13 +153,13 @@ void Scheduler::drop_ended() {
       watch_reader(slot);
     }
   }
-  if (queue_.is_empty()) return;
+  if (queue().is_empty()) return;
   const bool has_cancels = take_cancels();
-  if (!has_cancels && !ends_all() && !queue_.has_deadline_before(now_)) return;
+  if (!has_cancels && !ends_all() && !queue().has_deadline_before(now_)) return;
   const auto is_over = [&](const FairQueue::Waiting& one) {
     return ends_all() || (has_cancels && one.sequence->task().is_cancelled()) || now_ >= one.deadline;
   };
-  for (const FairQueue::Waiting& waiting : queue_.drop_if(is_over)) {
+  for (const FairQueue::Waiting& waiting : queue().drop_if(is_over)) {
     if (waiting.sequence->task().is_cancelled()) {
       end_waiting(waiting, EndReason::cancelled, {});
     } else if (ends_all()) {
@@ -213,7 +195,7 @@ void Scheduler::end_sequence(Slot& slot) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
   const int64_t n_stored = slot.n_computed;
   release_slot(slot);
-  queue_.end(sequence->task().spec().client);
+  queue().end(sequence->task().spec().client);
   finish_sequence(*sequence, n_stored);
 }
 
@@ -227,7 +209,7 @@ void Scheduler::release_slot(Slot& slot) {
 // Ends a sequence that waited, and those of its task that come after it. An empty error: the reason is none.
 void Scheduler::end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error) {
   const std::shared_ptr<Task> task = waiting.sequence->shared_task();
-  queue_.end(task->spec().client);
+  queue().end(task->spec().client);
   std::shared_ptr<Sequence> sequence = waiting.sequence;
   while (true) {
     if (!error.empty()) sequence->fail({ErrorCode::cancelled, std::string(error)}, true);
@@ -259,20 +241,20 @@ void Scheduler::finish_sequence(Sequence& sequence, int64_t n_stored) {
 // --- admission
 
 void Scheduler::admit() {
-  while (!queue_.is_empty()) {
+  while (!queue().is_empty()) {
     if (!slots_->has_idle()) {
       if (!preempt_for_priority()) return;
       continue;
     }
     const FairQueue::Waiting* next =
-        queue_.next(now_, [this](const FairQueue::Waiting& waiting) { return may_start(waiting); });
+        queue().next(now_, [this](const FairQueue::Waiting& waiting) { return may_start(waiting); });
     if (next == nullptr) return;
     // A long prompt that has no room yet is not passed by shorter ones: otherwise it might wait for ever.
     if (slots_->n_busy() > 0 && !slots_->has_room(*next->sequence)) {
       if (!preempt_for_priority()) return;
       continue;
     }
-    start(queue_.take(next));
+    start(queue().take(next));
   }
 }
 
@@ -315,8 +297,8 @@ bool Scheduler::preempt_for_priority() {
     const auto key = [](const Slot& s) { return std::tuple(s.is_paused, s.priority, s.arrival); };
     if (worst == nullptr || key(slot) > key(*worst)) worst = &slot;
   }
-  if (worst == nullptr || !(worst->is_paused || queue_.has_better_than(worst->priority))) return false;
-  const bool is_taken = queue_.any_of([&](const FairQueue::Waiting& one) {
+  if (worst == nullptr || !(worst->is_paused || queue().has_better_than(worst->priority))) return false;
+  const bool is_taken = queue().any_of([&](const FairQueue::Waiting& one) {
     if (!may_start(one)) return false;
     return worst->is_paused || (one.priority < worst->priority && now_ - one.since >= kPriorityWait);
   });
@@ -331,15 +313,15 @@ void Scheduler::preempt(Slot& slot, PreemptionReason reason) {
   const TaskSpec& spec = sequence->task().spec();
   const uint64_t arrival = slot.arrival;
   release_slot(slot);
-  queue_.push({.sequence = sequence,
-               .client = spec.client,
-               .priority = spec.priority,
-               .n_tokens = sequence->n_tokens(),
-               .since = sequence->queued(),
-               .deadline = spec.deadline.value_or(Clock::time_point::max()),
-               .is_first = true,
-               .arrival = arrival});
-  queue_.end(spec.client);  // it counts once
+  queue().push({.sequence = sequence,
+                .client = spec.client,
+                .priority = spec.priority,
+                .n_tokens = sequence->n_tokens(),
+                .since = sequence->queued(),
+                .deadline = spec.deadline.value_or(Clock::time_point::max()),
+                .is_first = true,
+                .arrival = arrival});
+  queue().end(spec.client);  // it counts once
 }
 
 // --- events
@@ -348,10 +330,10 @@ void Scheduler::send(const std::shared_ptr<Task>& task, TaskEvent event) { outbo
 
 // Tells those that wait how many are before them.
 void Scheduler::report_queue() {
-  if (queue_.is_empty() || now_ < next_queue_report_) return;
+  if (queue().is_empty() || now_ < next_queue_report_) return;
   next_queue_report_ =
-      now_ + std::max<Clock::duration>(kQueueReports, kQueueReportsPerSequence * static_cast<int64_t>(queue_.size()));
-  const std::vector<const FairQueue::Waiting*> order = queue_.in_order(now_);
+      now_ + std::max<Clock::duration>(kQueueReports, kQueueReportsPerSequence * static_cast<int64_t>(queue().size()));
+  const std::vector<const FairQueue::Waiting*> order = queue().in_order(now_);
   for (size_t i = 0; i < order.size(); ++i) {
     const Sequence& sequence = *order[i]->sequence;
     send(sequence.shared_task(), {.kind = TaskEvent::Kind::waiting,
@@ -364,7 +346,7 @@ void Scheduler::publish_gauges() {
   const auto is_paused = [](const Slot& slot) { return slot.is_paused && !slot.is_idle(); };
   metrics().n_busy_slots = static_cast<int64_t>(slots_->n_busy());
   metrics().n_paused_slots = std::ranges::count_if(slots_->all(), is_paused);
-  metrics().n_waiting = static_cast<int64_t>(queue_.size());
+  metrics().n_waiting = static_cast<int64_t>(queue().size());
   metrics().n_waiting_tokens = mailbox().n_waiting_tokens();
   if (const auto groups = session_.cache().groups(); !groups.empty())
     metrics().n_used_blocks = groups.front().n_used_blocks();

@@ -17,7 +17,6 @@
 #include "tessera/engine/session.h"
 #include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/disk_tier.h"
-#include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/slots.h"
 #include "tessera/server/run/step_forecast.h"
@@ -122,7 +121,6 @@ class Scheduler final : public TaskRunner {
   bool can_run() const;
   void wait_for_mail();
   void read_mail(Mailbox::Mail mail);
-  void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
   void drop_ended();
   bool drop_if_over(Slot& slot, Clock::time_point now);
   void watch_reader(Slot& slot);
@@ -175,7 +173,6 @@ class Scheduler final : public TaskRunner {
   Outbox outbox_;
 
   // Of the thread.
-  FairQueue queue_;
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
   double row_work_ = 0;                                         // of logits, in tokens of a prompt

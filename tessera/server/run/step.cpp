@@ -71,11 +71,11 @@ void Scheduler::plan_prefill(const StepWork& decoding) {
     if (slot.can_run() && !slot.is_decoding()) prompts.push_back(&slot);
   if (prompts.empty()) return;
   std::ranges::sort(prompts, {}, [this](const Slot* slot) {
-    return std::tuple(slot->priority, queue_.counter(slot->sequence->task().spec().client), slot->arrival);
+    return std::tuple(slot->priority, queue().counter(slot->sequence->task().spec().client), slot->arrival);
   });
   prompts.resize(std::min(prompts.size(), kMostPrompts));
   const bool is_alone = decoding.n_decoding == 0 && !turn_.others_stream();
-  int64_t n_most = is_alone && queue_.is_empty() ? options_.n_batch : options_.n_ubatch;
+  int64_t n_most = is_alone && queue().is_empty() ? options_.n_batch : options_.n_ubatch;
   // The blocks of windows are counted exactly for one micro-batch only.
   if (session_.needs_marks()) n_most = std::max(options_.n_ubatch - decoding.n_decoding, kChunkTokens);
   int64_t budget = n_most;
@@ -218,7 +218,7 @@ void Scheduler::note_progress(const Chunk& chunk) {
   slots_->note_computed(slot, chunk.n_tokens);
   if (chunk.is_of_prompt) sequence.trace(TraceStage::chunk, chunk.n_tokens, now_);
   if (chunk.is_of_prompt)
-    queue_.charge(sequence.task().spec().client, FairQueue::kPromptTokenCost * static_cast<double>(chunk.n_tokens));
+    queue().charge(sequence.task().spec().client, FairQueue::kPromptTokenCost * static_cast<double>(chunk.n_tokens));
   if (auto event = sequence.progress(std::min(slot.n_computed, sequence.n_prompt()), now_))
     send(sequence.shared_task(), std::move(*event));
   if (slot.n_computed >= sequence.n_prompt()) sequence.task().note_prompt(sequence.index());
@@ -281,7 +281,7 @@ void Scheduler::accept_token(Slot& slot) {
     send(sequence.shared_task(), sequence.accept(now_));
   }
   const int64_t n_new = sequence.n_generated() - n_before;
-  queue_.charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
+  queue().charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
   metrics().generated_tokens += static_cast<uint64_t>(n_new);
   metrics().most_tokens = std::max(metrics().most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
   if (!sequence.has_ended()) fit_context(slot);

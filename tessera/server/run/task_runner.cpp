@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/server/memory_patience.h"
+#include "tessera/server/run/sequence.h"
 
 namespace tessera::server {
 
@@ -64,6 +65,27 @@ double TaskRunner::overdue_ms() const {
   if (due_ns == 0) return 0;
   const int64_t now_ns = Clock::now().time_since_epoch().count();
   return std::max(0.0, static_cast<double>(now_ns - due_ns) * 1e-6);
+}
+
+void TaskRunner::queue_tasks(std::span<const std::shared_ptr<Task>> tasks, Clock::time_point now) {
+  for (const std::shared_ptr<Task>& task : tasks) {
+    if (task->is_cancelled()) has_cancels_ = true;  // before the thread knew the task
+    queue_next(task, now, 0);
+  }
+}
+
+void TaskRunner::queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival) {
+  const std::optional<size_t> index = task->take_next();
+  if (!index) return;
+  auto sequence = std::make_shared<Sequence>(task, *index, tokenizer_, since);
+  const int64_t n_tokens = sequence->n_tokens();
+  queue_.push({.sequence = std::move(sequence),
+               .client = task->spec().client,
+               .priority = task->spec().priority,
+               .n_tokens = n_tokens,
+               .since = since,
+               .deadline = task->spec().deadline.value_or(Clock::time_point::max()),
+               .arrival = arrival});
 }
 
 void TaskRunner::leave_queue(Task& task, Clock::time_point now) {

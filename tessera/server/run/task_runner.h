@@ -6,6 +6,7 @@
 #include <expected>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -13,7 +14,12 @@
 #include "tessera/base/cancel.h"
 #include "tessera/base/function_ref.h"
 #include "tessera/server/metrics.h"
+#include "tessera/server/run/fair_queue.h"
 #include "tessera/server/run/mailbox.h"
+
+namespace tessera::text {
+class Tokenizer;
+}
 
 namespace tessera::server {
 
@@ -37,11 +43,13 @@ class TaskRunner {
   void stop();
   bool is_idle() const { return n_open_.load(std::memory_order_acquire) == 0; }
   int64_t n_waiting() const { return mailbox_.n_waiting(); }
-  /// Milliseconds beyond its forecast that the present step takes; 0 between steps.
+  /// Returns by how many milliseconds the present step exceeds its forecast; 0 between steps.
   double overdue_ms() const;
 
  protected:
-  TaskRunner(const QueueLimits& limits, ModelMetrics& metrics) : mailbox_(limits), metrics_(metrics) {}
+  /// The tokenizer must outlive this.
+  TaskRunner(const QueueLimits& limits, ModelMetrics& metrics, const text::Tokenizer& tokenizer)
+      : mailbox_(limits), metrics_(metrics), tokenizer_(tokenizer) {}
   virtual ~TaskRunner() = default;
 
   /// Starts the thread, which calls run(). Error: out_of_memory (the system refuses a thread).
@@ -58,11 +66,14 @@ class TaskRunner {
 
   // --- for the thread only
 
-  /// Lets the next take_cancels() be true: a task was cancelled before the thread knew it.
-  void note_cancel() { has_cancels_ = true; }
+  FairQueue& queue() { return queue_; }
+  /// Puts the first sequences of tasks that have just come into the queue.
+  void queue_tasks(std::span<const std::shared_ptr<Task>> tasks, Clock::time_point now);
+  /// Puts the next sequence of a task into the queue, if there is one. `arrival`: as in FairQueue::Waiting.
+  void queue_next(const std::shared_ptr<Task>& task, Clock::time_point since, uint64_t arrival);
   /// Whether a task was cancelled since the last call.
   bool take_cancels() { return has_cancels_.exchange(false); }
-  /// A sequence of a task has a place to be computed, so the task does not count as waiting.
+  /// To be called when a sequence of a task begins: the task no longer counts as waiting.
   void leave_queue(Task& task, Clock::time_point now);
   /// A sequence of a task has sent its end.
   void close_one(Task& task);
@@ -76,6 +87,8 @@ class TaskRunner {
 
   Mailbox mailbox_;
   ModelMetrics& metrics_;
+  const text::Tokenizer& tokenizer_;
+  FairQueue queue_;  // of the thread
   std::atomic<uint64_t> n_ids_{0};
   std::atomic<int64_t> n_open_{0};  // tasks and jobs
   std::atomic<bool> is_stopping_{false};

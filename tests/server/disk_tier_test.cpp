@@ -58,7 +58,16 @@ class DiskTierTest : public ApiTest {
   }
   /// Waits until the directory has n files.
   void wait_for_files(size_t n) const {
-    EXPECT_TRUE(wait_until([&] { return files().size() == n; })) << files().size() << " files, want " << n;
+    EXPECT_TRUE(wait_until([&] { return files().size() == n; })) << list_of_files() << "want " << n;
+  }
+  /// A line for each file: its bytes, the time of its last change, kind and name.
+  std::string list_of_files() const {
+    std::string list;
+    for (const fs::path& path : files())
+      list += std::to_string(fs::file_size(path)) + " bytes, " +
+              std::to_string(fs::last_write_time(path).time_since_epoch().count()) + ", kind " +
+              std::to_string(int{read_all(path)[12]}) + ", " + path.string() + "\n";
+    return list;
   }
   /// The value of a line of GET /metrics.
   int64_t metric(const std::string& name) const {
@@ -378,11 +387,11 @@ TEST_F(MarksOnDisk, AnEarlierMarkServesIfThePartsOfALaterOneAreBad) {
       remove_files();
       restart_with(arch_model(model));
       run(100);
-      EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));
+      wait_for_files(5);
       const std::vector<fs::path> before = files();
       const Answer longer = run(200);
       EXPECT_EQ(n_cached(longer), 99);
-      EXPECT_TRUE(wait_until([&] { return files().size() == 5 + 6; }));
+      wait_for_files(5 + 6);
       restart_with(arch_model(model));
       const auto kind = model == std::string("lfm2-dense") ? SavedPart::Kind::state : SavedPart::Kind::window;
       int n = 0;
@@ -413,7 +422,7 @@ TEST_F(MarksOnDisk, AChangedByteNeverChangesTheText) {
     remove_files();
     restart_with(arch_model(model));
     const Answer good = run(70);
-    EXPECT_TRUE(wait_until([&] { return files().size() == 5; }));
+    wait_for_files(5);
     server_.reset();
     const std::vector<fs::path> all = files();
     std::vector<std::string> contents;
@@ -439,7 +448,7 @@ TEST_F(MarksOnDisk, AChangedByteNeverChangesTheText) {
 TEST_F(MarksOnDisk, TheSizeHasABoundAndLaterRequestsStillContinue) {
   restart_with(arch_model("lfm2-dense"));
   run(130);
-  EXPECT_TRUE(wait_until([&] { return files().size() == 6; }));
+  wait_for_files(6);
   uint64_t n_bytes = 0;
   for (const fs::path& path : files()) n_bytes += fs::file_size(path);
   ApiSetup setup{.model = arch_model("lfm2-dense"), .n_cache_marks = 8};

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/kept_exchange.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/json/reader.h"
@@ -84,6 +85,42 @@ FieldResult<> run_with_model(ApiContext& context, const WorkerPart& part, const 
   return part(**lease, exchange);
 }
 
+// Takes a place in the queue for a request without one. A model without such tasks says so itself, later.
+FieldResult<> take_place(TaskKind kind, ServedModel& model, Exchange& exchange) {
+  if (exchange.has_place()) return {};
+  const std::string& client = exchange.request().client.name;
+  std::expected<Mailbox::Place, Refusal> place = nullptr;
+  if (kind == TaskKind::generation && model.generates()) place = model.scheduler().reserve(client);
+  if (kind == TaskKind::embedding && model.embedder() != nullptr) place = model.embedder()->reserve(client);
+  if (!place) return std::unexpected(refusal_error(place.error()));
+  exchange.keep_place(std::move(*place));
+  return {};
+}
+
+WorkerPart with_place(TaskKind kind, WorkerPart part) {
+  return [kind, part = std::move(part)](ServedModel& model, const auto& exchange) -> FieldResult<> {
+    TESSERA_READ(take_place(kind, model, *exchange));
+    FieldResult<> done = part(model, exchange);
+    exchange->take_place();  // of a request without a task
+    return done;
+  };
+}
+
+// The only model of a server is known on the I/O thread.
+Handler with_early_place(ApiContext& context, TaskKind kind, Handler handler) {
+  return [&context, kind, handler = std::move(handler)](std::shared_ptr<Exchange> exchange) {
+    if (refuses_now(context, *exchange)) return;
+    if (context.models().options().is_single) {
+      if (const auto lease = context.models().find_loaded("")) {
+        exchange->hold(*lease);
+        if (const auto taken = take_place(kind, **lease, *exchange); !taken)
+          return answer_error(*exchange, taken.error());
+      }
+    }
+    handler(std::move(exchange));
+  };
+}
+
 }  // namespace
 
 void answer_error(Exchange& exchange, const FieldError& error) {
@@ -104,14 +141,23 @@ Handler on_worker(ApiContext& context, WorkerPart part) {
                                  });
 }
 
+void add_task_route(Router& router, ApiContext& context, std::string path, TaskKind kind, WorkerPart part) {
+  Handler handler = on_worker(context, with_place(kind, std::move(part)));
+  router.add(
+      {.method = "POST", .path = std::move(path), .handler = with_early_place(context, kind, std::move(handler))});
+}
+
 Handler on_worker_for_chat(ApiContext& context, WorkerPart part) {
-  return on_worker_without_model(
-      context, [&context, part = std::move(part)](const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
-        auto kept = keep_stream(context, exchange);
-        if (!kept) return forward_error(kept);
-        run_part([&](const auto& same) { return run_with_model(context, part, same); }, *kept);
-        return {};
-      });
+  part = with_place(TaskKind::generation, std::move(part));
+  return with_early_place(
+      context, TaskKind::generation,
+      on_worker_without_model(
+          context, [&context, part = std::move(part)](const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
+            auto kept = keep_stream(context, exchange);
+            if (!kept) return forward_error(kept);
+            run_part([&](const auto& same) { return run_with_model(context, part, same); }, *kept);
+            return {};
+          }));
 }
 
 }  // namespace tessera::server

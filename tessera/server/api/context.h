@@ -90,10 +90,16 @@ using FreePart = std::function<FieldResult<>(const std::shared_ptr<Exchange>& ex
 /// model of a POST is loaded if it is not. The exchange keeps it loaded. While the server starts or ends, the answer is
 /// 503.
 Handler on_worker(ApiContext& context, WorkerPart part);
-/// The same for a chat: its stream goes on without its client if the request has an X-Conversation-Id.
+/// The same for a chat: it takes its place in the queue early, like add_task_route(), and its stream goes on without
+/// its client if the request has an X-Conversation-Id.
 Handler on_worker_for_chat(ApiContext& context, WorkerPart part);
 /// The same for a part that needs no model, or all.
 Handler on_worker_without_model(ApiContext& context, FreePart part);
+
+/// Adds a route for POST whose part, on a worker, submits a task of this kind. The request takes its place in the queue
+/// before it is read, so that a full queue refuses at once.
+enum class TaskKind : uint8_t { generation, embedding };
+void add_task_route(Router& router, ApiContext& context, std::string path, TaskKind kind, WorkerPart part);
 
 /// Answers with an error in the dialect of the request's path.
 void answer_error(Exchange& exchange, const FieldError& error);

@@ -180,7 +180,7 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
   return sequences;
 }
 
-TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const GenerationFields& fields) {
+TaskSpec make_task(const ApiContext& context, Exchange& exchange, const GenerationFields& fields) {
   const Client& client = exchange.request().client;
   const Clock::time_point now = Clock::now();
   int64_t most_ms = context.options().request_ms;
@@ -193,7 +193,8 @@ TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const Ge
           .sequences = {},
           .fields = shown_fields(fields),
           .io_thread = exchange.io_thread(),
-          .sink = nullptr};
+          .sink = nullptr,
+          .place = exchange.take_place()};
 }
 
 FieldError generates_nothing() {

@@ -42,8 +42,8 @@ void draw_seed(GenerationFields& fields);
 /// kMaxPromptProbs; those of the grammar and of the sampler chain.
 FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, ServedModel& model, GenerationPlan plan);
 
-/// A task for the exchange, without sink and sequences: client, priority and deadlines.
-TaskSpec make_task(const ApiContext& context, const Exchange& exchange, const GenerationFields& fields);
+/// A task for the exchange, without sink and sequences: client, priority, deadlines and the place in the queue.
+TaskSpec make_task(const ApiContext& context, Exchange& exchange, const GenerationFields& fields);
 
 /// The refusal of a generation by a model that computes embeddings only.
 FieldError generates_nothing();

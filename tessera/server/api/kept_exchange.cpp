@@ -39,7 +39,9 @@ FieldResult<std::shared_ptr<Exchange>> keep_stream(ApiContext& context, const st
 }
 
 KeptExchange::KeptExchange(KeptStreams& streams, std::shared_ptr<Exchange> client)
-    : Exchange(take_request(*client)), streams_(streams), client_(std::move(client)) {}
+    : Exchange(take_request(*client)), streams_(streams), client_(std::move(client)) {
+  keep_place(client_->take_place());
+}
 
 // Without an end, for want of memory: nothing more comes.
 KeptExchange::~KeptExchange() {

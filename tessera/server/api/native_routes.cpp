@@ -247,23 +247,27 @@ void add_native_routes(Router& router, ApiContext& context) {
   const auto post = [&](std::string path, WorkerPart part) {
     router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
   };
+  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
+    add_task_route(router, context, std::move(path), kind, std::move(part));
+  };
   for (const char* path : {"/health", "/v1/health"})
     router.add({.method = "GET",
                 .path = path,
                 .access = Access::open,
                 .handler = [&context](std::shared_ptr<Exchange> exchange) { answer_health(context, *exchange); }});
   for (const char* path : {"/completion", "/completions"})
-    post(path, [&context](ServedModel& model, const auto& exchange) {
+    add_task(path, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
       return start_native_completion(context, model, exchange);
     });
   for (const char* path : {"/embedding", "/embeddings"})
-    post(path, [&context](ServedModel& model, const auto& exchange) {
+    add_task(path, TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
       return start_native_embedding(context, model, exchange);
     });
   for (const char* path : {"/rerank", "/reranking", "/v1/rerank", "/v1/reranking"})
-    post(path, [&context](ServedModel& model, const auto& exchange) { return start_rerank(context, model, exchange); });
-  post("/infill",
-       [&context](ServedModel& model, const auto& exchange) { return start_infill(context, model, exchange); });
+    add_task(path, TaskKind::embedding,
+             [&context](ServedModel& model, const auto& exchange) { return start_rerank(context, model, exchange); });
+  add_task("/infill", TaskKind::generation,
+           [&context](ServedModel& model, const auto& exchange) { return start_infill(context, model, exchange); });
   for (const char* path : {"/tokenize", "/v1/tokenize"})
     post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
   for (const char* path : {"/detokenize", "/v1/detokenize"})

@@ -74,18 +74,24 @@ void add_ollama_routes(Router& router, ApiContext& context) {
   const auto add = [&](std::string method, std::string path, WorkerPart part) {
     router.add({.method = std::move(method), .path = std::move(path), .handler = on_worker(context, std::move(part))});
   };
+  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
+    add_task_route(router, context, std::move(path), kind, std::move(part));
+  };
   const auto add_free = [&](std::string method, std::string path, FreePart part) {
     router.add({.method = std::move(method),
                 .path = std::move(path),
                 .handler = on_worker_without_model(context, std::move(part))});
   };
-  add("POST", "/api/generate",
-      [&context](ServedModel& model, const auto& exchange) { return start_ollama_generate(context, model, exchange); });
-  add("POST", "/api/chat",
-      [&context](ServedModel& model, const auto& exchange) { return start_ollama_chat(context, model, exchange); });
-  add("POST", "/api/embed",
-      [&context](ServedModel& model, const auto& exchange) { return start_ollama_embed(context, model, exchange); });
-  add("POST", "/api/embeddings", [&context](ServedModel& model, const auto& exchange) {
+  add_task("/api/generate", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+    return start_ollama_generate(context, model, exchange);
+  });
+  add_task("/api/chat", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+    return start_ollama_chat(context, model, exchange);
+  });
+  add_task("/api/embed", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
+    return start_ollama_embed(context, model, exchange);
+  });
+  add_task("/api/embeddings", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_embeddings(context, model, exchange);
   });
   add_free("GET", "/api/tags",

@@ -48,6 +48,9 @@ void add_openai_routes(Router& router, ApiContext& context) {
   const auto post = [&](std::string path, WorkerPart part) {
     router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
   };
+  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
+    add_task_route(router, context, std::move(path), kind, std::move(part));
+  };
   for (const char* path : {"/v1/chat/completions", "/chat/completions"})
     router.add({.method = "POST",
                 .path = path,
@@ -59,10 +62,10 @@ void add_openai_routes(Router& router, ApiContext& context) {
         {.method = "POST", .path = path, .handler = on_worker_without_model(context, [&context](const auto& exchange) {
                                            return control_openai_chat(context, *exchange);
                                          })});
-  post("/v1/completions", [&context](ServedModel& model, const auto& exchange) {
+  add_task("/v1/completions", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
     return start_openai_completion(context, model, exchange);
   });
-  post("/v1/embeddings", [&context](ServedModel& model, const auto& exchange) {
+  add_task("/v1/embeddings", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
     return start_openai_embedding(context, model, exchange);
   });
   post("/apply-template",

@@ -52,8 +52,12 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   /// Calls f on the strand once the client leaves before the end of the answer; at once if it has left.
   virtual void on_gone(std::function<void()> f) = 0;
 
-  /// Keeps an object as long as the exchange exists: the model that answers. Called at most once.
+  /// Keeps an object as long as the exchange exists: the model that answers. A later one replaces it.
   void hold(std::shared_ptr<const void> object) { held_object_ = std::move(object); }
+  /// Keeps the request's place in a queue until its task takes the place. Not from two threads at a time.
+  void keep_place(std::shared_ptr<const void> place) { place_ = std::move(place); }
+  std::shared_ptr<const void> take_place() { return std::move(place_); }
+  bool has_place() const { return place_ != nullptr; }
 
   /// Notes facts for the access log. On the strand.
   virtual void note(GenerationNote note) { request_.note = std::move(note); }
@@ -71,6 +75,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
  private:
   std::shared_ptr<const void> held_object_;
+  std::shared_ptr<const void> place_;  // of the model that is held
 };
 
 }  // namespace tessera::server

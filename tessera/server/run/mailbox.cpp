@@ -14,23 +14,53 @@ constexpr int kMostRetrySeconds = 60;
 
 }  // namespace
 
+class Mailbox::ReservedPlace {
+ public:
+  ReservedPlace(Mailbox& mailbox, std::string client) : mailbox_(mailbox), client_(std::move(client)) {}
+  ReservedPlace(const ReservedPlace&) = delete;
+  ReservedPlace& operator=(const ReservedPlace&) = delete;
+  ~ReservedPlace() {
+    const std::lock_guard lock(mailbox_.mutex_);
+    mailbox_.remove_one(client_);
+  }
+
+ private:
+  Mailbox& mailbox_;
+  const std::string client_;
+};
+
+// Why another task cannot wait, if it cannot. With the mutex held.
+std::optional<Refusal> Mailbox::check(const std::string& client, int64_t n_tokens) const {
+  const auto refusal = [&](std::string message, bool is_clients_own = false) {
+    return Refusal{.message = std::move(message), .is_clients_own = is_clients_own, .retry_after_s = seconds_to_half()};
+  };
+  if (is_closed_) return refusal(std::string(kShuttingDown));
+  if (n_tasks_ >= limits_.n_tasks) return refusal(fmt::format("The queue is full: {} requests wait", n_tasks_));
+  if (n_tasks_ > 0 && n_tokens_ + n_tokens > limits_.n_tokens)
+    return refusal(
+        fmt::format("The queue is full: the waiting prompts have {} tokens, limit {}", n_tokens_, limits_.n_tokens));
+  const auto found = n_client_tasks_.find(client);
+  if (found != n_client_tasks_.end() && found->second >= limits_.n_client_tasks)
+    return refusal(fmt::format("Too many requests of this client wait: {}", found->second), true);
+  return std::nullopt;
+}
+
+std::expected<Mailbox::Place, Refusal> Mailbox::reserve(const std::string& client) {
+  const std::lock_guard lock(mutex_);
+  if (auto refusal = check(client, 0)) return std::unexpected(std::move(*refusal));
+  int64_t& n_client_tasks = n_client_tasks_[client];
+  auto place = std::make_shared<ReservedPlace>(*this, client);
+  ++n_client_tasks;
+  ++n_tasks_;
+  return place;
+}
+
 std::optional<Refusal> Mailbox::submit(std::shared_ptr<Task> task) {
   const int64_t n_tokens = task->n_tokens();
+  const std::string& client = task->spec().client;
   const std::lock_guard lock(mutex_);
-  if (is_closed_) return Refusal{.message = "The server is shutting down", .retry_after_s = seconds_to_half()};
-  if (n_tasks_ >= limits_.n_tasks)
-    return Refusal{.message = fmt::format("The queue is full: {} requests wait", n_tasks_),
-                   .retry_after_s = seconds_to_half()};
-  if (n_tasks_ > 0 && n_tokens_ + n_tokens > limits_.n_tokens)
-    return Refusal{.message = fmt::format("The queue is full: the waiting prompts have {} tokens, limit {}", n_tokens_,
-                                          limits_.n_tokens),
-                   .retry_after_s = seconds_to_half()};
-  int64_t& n_client_tasks = n_client_tasks_[task->spec().client];
-  if (n_client_tasks >= limits_.n_client_tasks)
-    return Refusal{.message = fmt::format("Too many requests of this client wait: {}", n_client_tasks),
-                   .is_clients_own = true,
-                   .retry_after_s = seconds_to_half()};
-  ++n_client_tasks;
+  if (auto refusal = check(client, n_tokens)) return refusal;
+  ++n_client_tasks_[client];
   ++n_tasks_;
   n_tokens_ += n_tokens;
   mail_.tasks.push_back(std::move(task));
@@ -80,13 +110,17 @@ Mailbox::Mail Mailbox::take_locked() {
 
 void Mailbox::leave(const Task& task, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  --n_tasks_;
+  remove_one(task.spec().client);
   n_tokens_ -= task.n_tokens();
-  const auto client = n_client_tasks_.find(task.spec().client);
-  if (client != n_client_tasks_.end() && --client->second == 0) n_client_tasks_.erase(client);
   if (last_leave_ != Clock::time_point{})
     leave_s_ += kLeaveShare * (std::chrono::duration<double>(now - last_leave_).count() - leave_s_);
   last_leave_ = now;
+}
+
+void Mailbox::remove_one(const std::string& client) {
+  --n_tasks_;
+  const auto found = n_client_tasks_.find(client);
+  if (found != n_client_tasks_.end() && --found->second == 0) n_client_tasks_.erase(found);
 }
 
 // The time in which half of the queue leaves at the present rate.

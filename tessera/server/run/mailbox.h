@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,7 +34,12 @@ class Mailbox {
  public:
   explicit Mailbox(const QueueLimits& limits) : limits_(limits) {}
 
-  /// Adds a task, which counts as waiting until leave().
+  /// A place in the queue for a task that does not exist yet. Its end gives the place back.
+  using Place = std::shared_ptr<const void>;
+  /// Takes a place in the queue, so that it is known before a request is read whether its task can wait. The place
+  /// counts as a waiting task of the client, without tokens. It must not outlive the mailbox.
+  std::expected<Place, Refusal> reserve(const std::string& client);
+  /// Adds a task, which counts as waiting until leave(). The caller gives its place back before.
   std::optional<Refusal> submit(std::shared_ptr<Task> task);
   /// Adds a command, which the scheduler's thread calls between two steps.
   void post(std::function<void()> command);
@@ -58,6 +64,10 @@ class Mailbox {
   int64_t n_waiting_tokens() const;
 
  private:
+  class ReservedPlace;
+
+  std::optional<Refusal> check(const std::string& client, int64_t n_tokens) const;
+  void remove_one(const std::string& client);
   int seconds_to_half() const;
   Mail take_locked();
 

@@ -144,6 +144,7 @@ struct TaskSpec {
   bool wants_scores = false;                         // of an Embedder: scores of the rank head, not embeddings
   size_t io_thread = 0;
   std::shared_ptr<TaskSink> sink;
+  std::shared_ptr<const void> place{};  // Mailbox::Place, until the task is submitted
 };
 
 class Task {

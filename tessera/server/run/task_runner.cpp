@@ -21,15 +21,26 @@ Result<> TaskRunner::start_thread() {
   }
 }
 
+std::expected<Mailbox::Place, Refusal> TaskRunner::reserve(const std::string& client) {
+  auto place = mailbox_.reserve(client);
+  if (!place) count(place.error());
+  return place;
+}
+
 std::expected<std::shared_ptr<Task>, Refusal> TaskRunner::submit(TaskSpec spec) {
+  spec.place.reset();
   auto task = std::make_shared<Task>(++n_ids_, std::move(spec));
   begin_job();
   if (auto refusal = mailbox_.submit(task)) {
     end_job();
-    ++(refusal->is_clients_own ? metrics_.refused_client : metrics_.refused_full);
+    count(*refusal);
     return std::unexpected(std::move(*refusal));
   }
   return task;
+}
+
+void TaskRunner::count(const Refusal& refusal) {
+  ++(refusal.is_clients_own ? metrics_.refused_client : metrics_.refused_full);
 }
 
 // Stops what is being computed if nobody wants it, or `ends_it`.

@@ -30,6 +30,8 @@ class TaskRunner {
 
   // --- from any thread
 
+  /// Takes a place in the queue for a task of a client. See Mailbox::reserve().
+  std::expected<Mailbox::Place, Refusal> reserve(const std::string& client);
   /// Gives a task to the thread, or refuses it. Its sink then gets an end event for each sequence.
   std::expected<std::shared_ptr<Task>, Refusal> submit(TaskSpec spec);
   /// Ends a task soon: what is computed for others as well is completed.
@@ -82,6 +84,7 @@ class TaskRunner {
                    FunctionRef<Result<>(const CancelToken&)> step);
 
  private:
+  void count(const Refusal& refusal);
   void cancel_step(bool ends_it);
   void set_running(std::vector<std::shared_ptr<Task>> tasks);
 

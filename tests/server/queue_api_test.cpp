@@ -1,0 +1,98 @@
+// Places in the queue: a full queue refuses requests before it reads them, and a request without a task gives its place
+// back.
+#include <gtest/gtest.h>
+
+#include "tests/server/api_support.h"
+#include "tests/server/http_server_fixture.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+const std::vector<std::string> kGenerating = {
+    "/completion",   "/infill",      "/v1/completions", "/v1/chat/completions",
+    "/v1/responses", "/v1/messages", "/api/generate",   "/api/chat",
+};
+const std::vector<std::string> kEmbedding = {"/embedding", "/v1/embeddings", "/api/embed", "/api/embeddings"};
+
+class QueueApi : public ApiTest {
+ protected:
+  void start_with(const server::QueueLimits& limits) {
+    ApiSetup setup{.n_slots = 1, .embeddings = EmbeddingUse{.pooling = nn::Pooling::mean}};
+    setup.options.api.has_metrics = true;
+    setup.options.api.shifts_context = true;  // so that a stream can go on without end
+    setup.served.scheduler.queue = limits;
+    setup.served.embedder.queue = limits;
+    start(std::move(setup));
+  }
+  void send(int64_t n_predict) {
+    const ordered_json body = {{"prompt", "Once"}, {"n_predict", n_predict}, {"ignore_eos", true}, {"stream", true}};
+    clients_.push_back(connect());
+    EXPECT_TRUE(clients_.back().post("/completion", body.dump()));
+  }
+  /// Takes the only slot with an endless stream, and lets n requests wait for it.
+  void occupy(int n) {
+    send(-1);
+    EXPECT_TRUE(clients_[0].read_piece(clients_[0].read_head()));
+    for (int i = 0; i < n; ++i) send(2);
+    EXPECT_TRUE(wait_until([&] { return n_waiting() == n; }));
+  }
+  int n_waiting() const {
+    const std::string text = get("/metrics").reply.body, name = "\nllamacpp:requests_deferred ";
+    const size_t at = text.find(name);
+    EXPECT_NE(at, std::string::npos);
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + name.size()));
+  }
+
+  std::vector<HttpClient> clients_{};
+};
+
+TEST_F(QueueApi, AFullQueueRefusesRequestsBeforeItReadsThem) {
+  start_with({.n_tasks = 2, .n_client_tasks = 10});
+  occupy(2);
+  for (const std::string& path : kGenerating) {
+    SCOPED_TRACE(path);
+    const Answer refused = post(path, "{");  // no JSON, which nobody notices
+    EXPECT_GE(refused.status, 503);
+    EXPECT_NE(refused.reply.body.find("The queue is full: 2 requests wait"), std::string::npos) << refused.reply.body;
+    EXPECT_NE(refused.reply.field("retry-after"), "");
+  }
+  for (const std::string& path : kEmbedding) EXPECT_EQ(post(path, "{").status, 400) << path;  // another queue
+  EXPECT_EQ(post("/tokenize", "{").status, 400);
+  clients_[0].close();
+  for (const int client : {1, 2}) EXPECT_EQ(clients_[client].read_answer().status, 200);
+  for (const std::string& path : kGenerating) EXPECT_EQ(post(path, "{").status, 400) << path;
+}
+
+TEST_F(QueueApi, AClientHasItsOwnLimit) {
+  start_with({.n_tasks = 10, .n_client_tasks = 1});
+  occupy(1);
+  expect_refused(post("/completion", "{"), 429, "Too many requests of this client wait: 1");
+}
+
+TEST_F(QueueApi, ARequestWithoutATaskGivesItsPlaceBack) {
+  start_with({.n_tasks = 1});
+  for (int round = 0; round < 3; ++round)
+    for (const auto& paths : {kGenerating, kEmbedding})
+      for (const std::string& path : paths) {
+        EXPECT_EQ(post(path, "{").status, 400) << path;
+        EXPECT_GE(post(path, R"({"temperature": "hot", "input": 5, "messages": 5})").status, 400) << path;
+      }
+  EXPECT_EQ(post_json("/completion", {{"prompt", "Once"}, {"n_predict", 2}}).status, 200);
+  EXPECT_EQ(post_json("/v1/embeddings", {{"input", "Once"}}).status, 200);
+}
+
+TEST_F(QueueApi, AKeptStreamNeedsOnePlace) {
+  start_with({.n_tasks = 1});
+  const ordered_json chat = {
+      {"messages", {{{"role", "user"}, {"content", "Once"}}}}, {"max_tokens", 2}, {"stream", true}};
+  for (int i = 0; i < 3; ++i) {
+    const Answer answer =
+        post("/v1/chat/completions", chat.dump(), "X-Conversation-Id: c" + std::to_string(i) + "\r\n");
+    EXPECT_EQ(answer.status, 200) << answer.reply.body;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

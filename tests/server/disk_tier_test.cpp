@@ -32,6 +32,7 @@ class DiskTierTest : public ApiTest {
     setup.options.api.has_metrics = true;
     setup.options.storage.cache_directory = directory_;
     setup.served.scheduler.always_restores = true;
+    setup.served.scheduler.disk_delay_ms = 10;
     start(std::move(setup));
   }
   /// Ends the server, which might write another file, and removes all files.

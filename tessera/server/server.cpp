@@ -47,6 +47,10 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   server->context_ = std::make_unique<ApiContext>(std::move(options.api), *server->models_, *server->workers_,
                                                   server->streams_, *server->kept_streams_, server->storage_);
   ApiContext& context = *server->context_;
+  if (!context.options().named_models.empty()) {
+    TESSERA_ASSIGN(server->upload_thread_, DiskThread::create());
+    context.set_disk_thread(server->upload_thread_.get());
+  }
   Router router;
   add_native_routes(router, context);
   add_model_routes(router, context, server->model_events_);
@@ -77,6 +81,7 @@ Server::~Server() {
   workers_->stop();
   models_->stop();
   http_.reset();
+  upload_thread_.reset();
   kept_streams_->clear();
 }
 

@@ -69,7 +69,8 @@ class Server {
   std::shared_ptr<Storage> storage_;  // null: the server keeps no files
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Workers> workers_;
-  std::unique_ptr<AccessLog> access_log_;  // null: there is none
+  std::unique_ptr<DiskThread> upload_thread_;  // null: clients send no files
+  std::unique_ptr<AccessLog> access_log_;      // null: there is none
   std::unique_ptr<ApiContext> context_;
   std::unique_ptr<HttpServer> http_;
 };

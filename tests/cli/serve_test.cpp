@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
 #include "tests/server/http_client.h"
 #include "tests/support/lora_support.h"
 #include "tests/support/tiny_encoder.h"
+#include "tests/support/wait.h"
 
 namespace tessera {
 namespace {
@@ -166,7 +169,7 @@ class NamedModels : public ::testing::Test {
     std::filesystem::copy_file(story_model(), folder_ / "story.gguf");
     server_ = std::make_unique<Child>(
         std::vector<std::string>{"serve", "--models-dir", folder_.string(), "--port", "0", "-np", "2", "-c", "512",
-                                 "-t", "1", "--cache-ram", "0", "--models-write"},
+                                 "-t", "1", "--cache-ram", "0", "--models-write", "--max-body", "1M"},
         temporary_path("named.out"));
     port_ = server_->wait_for_port();
   }
@@ -225,8 +228,7 @@ TEST_F(NamedModels, ACopyIsAModelUntilItIsDeleted) {
   EXPECT_TRUE(has_file("story.gguf"));
   EXPECT_EQ(status("POST", "/api/show", R"({"model":"story"})"), 404);
   EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"b:small"})"), 200);
-  for (int i = 0; i < 6000 && !names().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_EQ(names(), Names{});  // a loaded model goes once nobody uses it
+  EXPECT_TRUE(wait_until([&] { return names().empty(); }));  // a loaded model goes once nobody uses it
   EXPECT_FALSE(has_file("story.gguf") || has_file("story.json") || has_file("b:small.json"));
 }
 
@@ -271,6 +273,45 @@ TEST_F(NamedModels, ANewNameHasSettingsOfItsOwn) {
   EXPECT_EQ(names(), (Names{"new:latest", "poet:latest", "story:latest", "tuned:latest"}));
   EXPECT_EQ(status("DELETE", "/api/delete", R"({"model":"new"})"), 200);
   EXPECT_EQ(ask("HEAD", "/api/blobs/" + blob).status, 404);  // its last name is gone
+}
+
+// Blobs go to the disk as they come, so --max-body (1 MiB here) and the memory for bodies do not limit them.
+TEST_F(NamedModels, ABlobMayBeLargerThanOtherBodies) {
+  const auto peak_kb = [&] {
+    const std::string status = read_all(fmt::format("/proc/{}/status", server_->pid()));
+    return std::stoll(status.substr(status.find("VmHWM:") + 6));
+  };
+  store("first");
+  const int64_t before = peak_kb();
+  const std::string bytes(64 << 20, 'x'), digest = store(bytes);
+  EXPECT_TRUE(read_all(folder_ / "blobs" / ("sha256-" + digest.substr(7))) == bytes);
+  EXPECT_LT(peak_kb(), before + (16 << 10));
+}
+
+TEST_F(NamedModels, AnUploadThatEndsEarlyLeavesNothing) {
+  const auto n_files = [&] {
+    std::error_code error;
+    return std::distance(std::filesystem::directory_iterator(folder_ / "blobs", error), {});
+  };
+  HttpClient client = HttpClient::connect(port_);
+  client.send(fmt::format("POST /api/blobs/sha256:{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc",
+                          std::string(64, '0')));
+  EXPECT_TRUE(wait_until([&] { return n_files() == 1; }));
+  client.close();
+  EXPECT_TRUE(wait_until([&] { return n_files() == 0; }));
+  const auto stale = folder_ / "blobs" / ".tessera-1-0123456789abcdef";
+  std::ofstream(stale) << "x";
+  std::filesystem::last_write_time(stale, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  store("abc");
+  EXPECT_FALSE(std::filesystem::exists(stale));
+}
+
+TEST_F(NamedModels, AnErrorOfTheDiskEndsAnUpload) {
+  std::ofstream(folder_ / "blobs") << "a file";
+  const std::string path = "/api/blobs/sha256:" + std::string(64, '0');
+  EXPECT_EQ(status("POST", path, "abc"), 500);
+  EXPECT_EQ(status("POST", path, std::string(64 << 20, 'x')), 500);  // not all of it is read
+  EXPECT_EQ(names(), Names{"story:latest"});
 }
 
 TEST_F(NamedModels, MistakesOfANewNameAreRefused) {

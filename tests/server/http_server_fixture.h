@@ -17,19 +17,9 @@
 #include "tessera/server/http/http_server.h"
 #include "tests/server/http_client.h"
 #include "tests/support/testing.h"
+#include "tests/support/wait.h"
 
 namespace tessera::testing {
-
-/// Waits until a condition holds, for at most a minute.
-template <class F>
-bool wait_until(F condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class HttpServerTest : public ::testing::Test {
  protected:

@@ -77,6 +77,9 @@ TEST(JsonWriter, WritesShortestNumbers) {
   EXPECT_EQ(written(1.0f), "1");
   EXPECT_EQ(written(0.1), "0.1");
   EXPECT_EQ(written(1e300), "1e+300");
+  EXPECT_EQ(written(-0.0), "-0.0");
+  EXPECT_EQ(written(-0.0f), "-0.0");
+  EXPECT_EQ(json_text(*read_json("-0E24")), "-0.0");
 }
 
 TEST(JsonWriter, RandomNumbersReadBackExactly) {

@@ -62,6 +62,10 @@ class ApiContext {
   /// Files of the server; null: it keeps none.
   const Storage* storage() const { return storage_.get(); }
 
+  /// The thread that writes uploaded files; null: none are taken. It must outlive all exchanges.
+  DiskThread* disk_thread() const { return disk_thread_; }
+  void set_disk_thread(DiskThread* thread) { disk_thread_ = thread; }
+
   /// The values of fields that a request does not give.
   const GenerationFields& defaults_of(const ServedModel& model) const {
     return model.options().defaults ? *model.options().defaults : options_.defaults;
@@ -76,6 +80,7 @@ class ApiContext {
   LiveStreams& streams_;
   KeptStreams& kept_streams_;
   std::shared_ptr<Storage> storage_;
+  DiskThread* disk_thread_ = nullptr;
   RequestCounts request_counts_;
   const int64_t start_time_s_ =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

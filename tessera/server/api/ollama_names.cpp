@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "tessera/gguf/split.h"
+#include "tessera/server/api/blob_upload.h"
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
 #include "tessera/server/api/ollama_models.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
-#include "tessera/server/storage/digest.h"
 #include "tessera/server/storage/directory.h"
 #include "tessera/text/utf8.h"
 
@@ -58,7 +58,8 @@ class NameWriter {
   FieldResult<> copy(const FieldReader& reader, Exchange& exchange);
   FieldResult<> create(const FieldReader& reader, Exchange& exchange);
   FieldResult<> erase(const FieldReader& reader, Exchange& exchange);
-  FieldResult<> store_blob(Exchange& exchange);
+  std::expected<std::shared_ptr<BodySink>, BodyError> open_blob(const HttpRequest& request,
+                                                                std::function<void()> resume) const;
   FieldResult<> find_blob(Exchange& exchange);
 
  private:
@@ -306,22 +307,17 @@ FieldResult<> NameWriter::erase(const FieldReader& reader, Exchange& exchange) {
 
 // --- blobs
 
-FieldResult<> NameWriter::store_blob(Exchange& exchange) {
-  const std::string digest = exchange.request().path_segments.front();
-  auto file = blob_file(digest);
-  if (!file) return forward_error(file);
-  const std::string bytes = exchange.take_body();
-  const std::string found = hex_text(Sha256().add(std::as_bytes(std::span(bytes))).finish());
-  if (digest.substr(kDigestPrefix.size()) != found)
-    return std::unexpected(FieldError{.message = fmt::format("the digest of the bytes is sha256:{}", found)});
-  const std::lock_guard lock(mutex_);
-  auto directory = open();
-  if (!directory) return forward_error(directory);
-  if (auto made = directory->make_directory(std::string(kBlobs)); !made) return io_error(made.error());
-  const std::array<std::span<const std::byte>, 1> parts = {std::as_bytes(std::span(bytes))};
-  if (auto written = directory->write_file(*file, parts); !written) return io_error(written.error());
-  exchange.answer({.status = 201});
-  return {};
+std::expected<std::shared_ptr<BodySink>, BodyError> NameWriter::open_blob(const HttpRequest& request,
+                                                                          std::function<void()> resume) const {
+  const std::string& digest = request.path_segments.front();
+  const auto file = blob_file(digest);
+  if (!file) return std::unexpected(BodyError{file.error().status, file.error().message});
+  return std::make_shared<BlobUpload>(*context_.disk_thread(),
+                                      BlobTarget{.directory = path(),
+                                                 .folder = std::string(kBlobs),
+                                                 .file = *file,
+                                                 .sha256 = digest.substr(kDigestPrefix.size())},
+                                      std::move(resume));
 }
 
 FieldResult<> NameWriter::find_blob(Exchange& exchange) {
@@ -357,7 +353,12 @@ void add_ollama_name_routes(Router& router, ApiContext& context) {
   add_with_fields("POST", "/api/copy", &NameWriter::copy);
   add_with_fields("POST", "/api/create", &NameWriter::create);
   add_with_fields("DELETE", "/api/delete", &NameWriter::erase);
-  add("POST", "/api/blobs/{}", [names](const auto& exchange) { return names->store_blob(*exchange); });
+  router.add({.method = "POST",
+              .path = "/api/blobs/{}",
+              .handler = finish_blob,
+              .open_body = [names](const HttpRequest& request, std::function<void()> resume) {
+                return names->open_blob(request, std::move(resume));
+              }});
   add("HEAD", "/api/blobs/{}", [names](const auto& exchange) { return names->find_blob(*exchange); });
 }
 

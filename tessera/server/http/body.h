@@ -10,7 +10,7 @@
 
 namespace tessera::server {
 
-/// A refused body: 400 or 413.
+/// A refused body: 400 or 413, or the status of a BodySink.
 struct BodyError {
   int status = 400;
   std::string message{};

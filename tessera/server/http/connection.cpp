@@ -118,7 +118,8 @@ size_t Connection::read_bytes() const {
 
 void Connection::on_readable() {
   if (is_handshaking_) advance_handshake();
-  if (is_handshaking_ || descriptor_ == nullptr || is_half_closed_) return;
+  const auto is_paused = [this] { return incoming_ != nullptr && incoming_->is_full; };
+  if (is_handshaking_ || descriptor_ == nullptr || is_half_closed_ || is_paused()) return;
   for (int round = 0; round < kMaxRounds || transport_.has_pending(); ++round) {
     const IoResult result = transport_.read(thread_.scratch(), read_bytes());
     switch (result.state) {
@@ -135,7 +136,7 @@ void Connection::on_readable() {
       case IoResult::State::failed:
         return lose();
     }
-    if (descriptor_ == nullptr || is_half_closed_) return;
+    if (descriptor_ == nullptr || is_half_closed_ || is_paused()) return;
   }
   wait_readable();
 }

@@ -58,6 +58,8 @@ class Connection final : public IoHandler, public std::enable_shared_from_this<C
     const Route* route = nullptr;  // null: OPTIONS
     std::string allow{};
     HeldBytes held{};
+    std::string piece{};   // decoded bytes for a sink
+    bool is_full = false;  // the sink is: nothing is read
     int64_t progress_ms = 0;
   };
   struct Refusal {
@@ -78,11 +80,14 @@ class Connection final : public IoHandler, public std::enable_shared_from_this<C
   void process(std::string_view bytes);
   size_t process_head(std::string_view bytes);
   size_t process_body(std::string_view bytes);
+  size_t pass_body(std::string_view bytes);
+  void resume_body();
   bool make_room(size_t n);
   void on_head();
   std::optional<Refusal> check_head();
   std::optional<Refusal> check_access(const Route* route);
   void begin_body();
+  bool open_sink();
   void refuse(const Refusal& refusal, std::string target = {});
   void begin_exchange(bool keeps_alive);
   void dispatch();

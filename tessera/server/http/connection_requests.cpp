@@ -15,6 +15,8 @@
 namespace tessera::server {
 namespace {
 
+constexpr std::string_view kNoBodyMemory = "No memory for the body (--http-memory)";
+constexpr uint64_t kSinkBytes = uint64_t{1} << 50;  // more than any file
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // The path below a prefix such as "/api"; nothing for other paths.
@@ -78,7 +80,8 @@ std::optional<Connection::Refusal> Connection::check_head() {
     return Refusal{405, fmt::format("Method {}: want one of {}", request.method, incoming_->allow)};
   }
   const size_t limit = shared_->options.limits.body_bytes;
-  if (incoming_->head.content_length > limit)
+  const bool has_sink = match.route != nullptr && match.route->open_body;
+  if (!has_sink && incoming_->head.content_length > limit)
     return Refusal{413, fmt::format("Body: {} bytes, limit {} (--max-body)", incoming_->head.content_length, limit)};
   incoming_->route = is_options ? nullptr : match.route;
   request.path_segments = std::move(match.path_segments);
@@ -105,12 +108,34 @@ std::optional<Connection::Refusal> Connection::check_access(const Route* route) 
 
 void Connection::begin_body() {
   const RequestHead& head = incoming_->head;
-  incoming_->reader = head.is_chunked ? BodyReader::in_chunks(shared_->options.limits.body_bytes)
-                                      : BodyReader::with_length(head.content_length);
+  const bool has_sink = incoming_->route != nullptr && incoming_->route->open_body;
+  if (has_sink && !open_sink()) return;
+  const uint64_t limit = has_sink ? kSinkBytes : shared_->options.limits.body_bytes;
+  incoming_->reader = head.is_chunked ? BodyReader::in_chunks(limit) : BodyReader::with_length(head.content_length);
   if (incoming_->reader.is_complete()) return dispatch();
   incoming_->progress_ms = now_ms();
   thread_.enter(*this, Phase::body);
   if (head.expects_continue) send_continue();
+}
+
+// Opens the sink of the route. Returns false if the request was refused.
+bool Connection::open_sink() {
+  if (!incoming_->held.grow(shared_->held, BodySink::kMaxHeldBytes)) {
+    refuse({503, std::string(kNoBodyMemory)});
+    return false;
+  }
+  auto resume = [weak = weak_from_this(), thread = thread_.shared_from_this()] {
+    thread->post([weak] {
+      if (const auto self = weak.lock()) self->resume_body();
+    });
+  };
+  auto sink = incoming_->route->open_body(incoming_->request, std::move(resume));
+  if (!sink) {
+    refuse({sink.error().status, sink.error().message});
+    return false;
+  }
+  incoming_->request.sink = std::move(*sink);
+  return true;
 }
 
 // All before it is sent, so the socket takes these bytes at once.
@@ -132,9 +157,39 @@ bool Connection::make_room(size_t n) {
   return true;
 }
 
+// Passes decoded bytes to the sink. Its body may take longer than others, as long as it goes on.
+size_t Connection::pass_body(std::string_view bytes) {
+  const int64_t now = now_ms();
+  incoming_->progress_ms = now;
+  if (now - phase_ms > shared_->options.limits.body_stall_ms) thread_.enter(*this, Phase::body);
+  BodyReader& reader = incoming_->reader;
+  std::string& piece = incoming_->piece;
+  const size_t n = reader.push(bytes, piece);
+  BodySink& sink = *incoming_->request.sink;
+  const BodySink::State state = piece.empty() ? BodySink::State::ready : sink.write(piece);
+  piece.clear();
+  if (reader.error() || state == BodySink::State::failed) {
+    const BodyError error = reader.error() ? *reader.error() : sink.error();
+    refuse({error.status, error.message});
+  } else if (reader.is_complete()) {
+    dispatch();
+  } else {
+    incoming_->is_full = state == BodySink::State::full;
+  }
+  return n;
+}
+
+// The sink has room again.
+void Connection::resume_body() {
+  if (descriptor_ == nullptr || incoming_ == nullptr || !incoming_->is_full) return;
+  incoming_->is_full = false;
+  on_event(IoEvent::readable);
+}
+
 size_t Connection::process_body(std::string_view bytes) {
+  if (incoming_->request.sink != nullptr) return pass_body(bytes);
   if (!make_room(bytes.size())) {
-    refuse({503, "No memory for the body (--http-memory)"});
+    refuse({503, std::string(kNoBodyMemory)});
     return 0;
   }
   incoming_->progress_ms = now_ms();
@@ -209,6 +264,7 @@ void Connection::refuse(const Refusal& refusal, std::string target) {
   if (refusal.status == 405) fields.push_back({"Allow", incoming_->allow});
   const bool keeps_alive = keeps_connection(refusal.status) && !incoming_->head.has_body();
   std::string().swap(incoming_->request.body);
+  incoming_->request.sink.reset();
   head_.reset();
   begin_exchange(keeps_alive);
   exchange_->refuse(refusal.status, refusal.message, std::move(fields));

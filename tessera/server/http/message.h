@@ -3,12 +3,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tessera::server {
+
+class BodySink;
 
 struct HttpField {
   std::string name;
@@ -42,6 +45,7 @@ struct HttpRequest {
   std::vector<HttpField> fields{};           // names in lower case, in order
   std::vector<std::string> path_segments{};  // the segments that matched {} in the path of the route
   std::string body{};                        // decoded from chunks
+  std::shared_ptr<BodySink> sink{};          // has the body instead, on a route with open_body
   std::string id{};                          // X-Request-Id: that of the client, or a new one
   Client client{};
   std::chrono::steady_clock::time_point received{};  // its head

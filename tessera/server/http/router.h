@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/server/http/body_sink.h"
 #include "tessera/server/http/exchange.h"
 
 namespace tessera::server {
@@ -25,6 +26,7 @@ struct Route {
   std::string path;    // "/slots/{}": {} matches one segment that is not empty
   Access access = Access::key;
   Handler handler;
+  OpenBody open_body{};  // for bodies of any size, which HttpLimits::body_bytes does not limit
 };
 
 class Router {

@@ -50,6 +50,16 @@ void append_number(std::string& out, T value) {
   out.append(digits.data(), result.ptr);
 }
 
+// Readers take "-0" for an integer, which has no negative zero.
+template <class T>
+void append_real(std::string& out, T value) {
+  if (value == 0 && std::signbit(value)) {
+    out += "-0.0";
+  } else {
+    append_number(out, value);
+  }
+}
+
 /// Writes a tree depth first with a stack of the open containers.
 class TreeWriter {
  public:
@@ -170,14 +180,14 @@ JsonWriter& JsonWriter::value(std::nullptr_t) { return raw("null"); }
 JsonWriter& JsonWriter::value(float value) {
   if (!std::isfinite(value)) return raw("null");
   separate();
-  append_number(out_, value);
+  append_real(out_, value);
   return *this;
 }
 
 JsonWriter& JsonWriter::value(double value) {
   if (!std::isfinite(value)) return raw("null");
   separate();
-  append_number(out_, value);
+  append_real(out_, value);
   return *this;
 }
 

@@ -47,56 +47,6 @@ std::string temporary_beside(const std::string& name) {
   return fmt::format("{}{}{}-{:016x}", folder, Directory::kTemporaryPrefix, ::getpid(), number);
 }
 
-// A file that is being written. Without commit() nothing is left of it.
-class NewFile {
- public:
-  NewFile(int directory, std::string name, const std::string& shown)
-      : directory_(directory), name_(std::move(name)), shown_(shown) {}
-  ~NewFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (is_there_) ::unlinkat(directory_, name_.c_str(), 0);
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  Result<> open() {
-    fd_ = ::openat(directory_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    if (fd_ < 0) return directory_error(shown_, "cannot create");
-    is_there_ = true;
-    return {};
-  }
-  Result<> write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return directory_error(shown_, "cannot write");
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return {};
-  }
-  Result<> set_modified(FileTime modified) {
-    const timespec times[2] = {timespec_of(modified), timespec_of(modified)};
-    if (::futimens(fd_, times) != 0) return directory_error(shown_, "cannot set the time");
-    return {};
-  }
-  Result<> commit(const std::string& name) {
-    const bool is_synced = ::fsync(fd_) == 0;
-    if (!is_synced) return directory_error(shown_, "cannot write");
-    if (::close(std::exchange(fd_, -1)) != 0) return directory_error(shown_, "cannot write");
-    if (::renameat(directory_, name_.c_str(), directory_, name.c_str()) != 0)
-      return directory_error(shown_, "cannot rename into place");
-    is_there_ = false;
-    return {};
-  }
-
- private:
-  int directory_;
-  std::string name_;
-  const std::string& shown_;
-  int fd_ = -1;
-  bool is_there_ = false;
-};
-
 }  // namespace
 
 bool is_file_name(std::string_view name) {
@@ -130,14 +80,66 @@ Directory::~Directory() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+// --- new files
+
+NewFile::~NewFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (is_there_) ::unlinkat(directory_, temporary_.c_str(), 0);
+}
+
+Result<> NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return directory_error(shown_, "cannot write");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Result<> NewFile::set_modified(FileTime modified) {
+  const timespec times[2] = {timespec_of(modified), timespec_of(modified)};
+  if (::futimens(fd_, times) != 0) return directory_error(shown_, "cannot set the time");
+  return {};
+}
+
+Result<> NewFile::commit() {
+  const bool is_synced = ::fsync(fd_) == 0;
+  if (!is_synced) return directory_error(shown_, "cannot write");
+  if (::close(std::exchange(fd_, -1)) != 0) return directory_error(shown_, "cannot write");
+  if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0)
+    return directory_error(shown_, "cannot rename into place");
+  is_there_ = false;
+  return {};
+}
+
+Result<std::unique_ptr<NewFile>> Directory::create_file(const std::string& name) const {
+  std::unique_ptr<NewFile> file(new NewFile(fd_, name, temporary_beside(name), path_ + "/" + name));
+  file->fd_ =
+      ::openat(fd_, file->temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+  if (file->fd_ < 0) return directory_error(file->shown_, "cannot create");
+  file->is_there_ = true;
+  return file;
+}
+
 Result<> Directory::write_file(const std::string& name, std::span<const std::span<const std::byte>> parts,
                                std::optional<FileTime> modified) const {
-  const std::string shown = path_ + "/" + name;
-  NewFile file(fd_, temporary_beside(name), shown);
-  TESSERA_TRY(file.open());
-  for (const std::span<const std::byte> part : parts) TESSERA_TRY(file.write(part));
-  if (modified) TESSERA_TRY(file.set_modified(*modified));
-  return file.commit(name);
+  TESSERA_ASSIGN(const auto file, create_file(name));
+  for (const std::span<const std::byte> part : parts) TESSERA_TRY(file->write(part));
+  if (modified) TESSERA_TRY(file->set_modified(*modified));
+  return file->commit();
+}
+
+void Directory::remove_stale_temporaries(const std::string& folder, std::chrono::minutes age) const {
+  const auto names = names_in(folder);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kTemporaryPrefix)) continue;
+    const std::string path = folder.empty() ? name : folder + "/" + name;
+    const auto found = info(path);
+    if (found && found->is_file && std::chrono::system_clock::now() - found->modified > age)
+      static_cast<void>(remove_file(path));
+  }
 }
 
 Result<> Directory::make_directory(const std::string& name) const {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,30 @@ namespace tessera::server {
 bool is_file_name(std::string_view name);
 
 using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
+
+/// A file that is being written, under another name until commit(). Without commit() nothing is left of it.
+class NewFile {
+ public:
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  /// Errors of all: io.
+  Result<> write(std::span<const std::byte> bytes);
+  Result<> set_modified(FileTime modified);
+  /// Writes all to the disk and gives the file its name. Nothing may be called after it.
+  Result<> commit();
+
+ private:
+  friend class Directory;
+  NewFile(int directory, std::string name, std::string temporary, std::string shown)
+      : directory_(directory), name_(std::move(name)), temporary_(std::move(temporary)), shown_(std::move(shown)) {}
+
+  const int directory_;
+  const std::string name_, temporary_, shown_;
+  int fd_ = -1;
+  bool is_there_ = false;
+};
 
 class Directory {
  public:
@@ -54,6 +79,10 @@ class Directory {
   /// no file, or the old one.
   Result<> write_file(const std::string& name, std::span<const std::span<const std::byte>> parts,
                       std::optional<FileTime> modified = {}) const;
+  /// Creates a file for writing. The directory must outlive it. Errors: io.
+  Result<std::unique_ptr<NewFile>> create_file(const std::string& name) const;
+  /// Removes files of `folder` ("": this one) that a process began to write and left behind before so many minutes.
+  void remove_stale_temporaries(const std::string& folder, std::chrono::minutes age) const;
   /// Makes a directory with mode 0700, unless it exists. Errors: io.
   Result<> make_directory(const std::string& name) const;
   /// Errors: not_found, io. remove_directory() also fails if the directory is not empty.

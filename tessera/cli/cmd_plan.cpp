@@ -50,8 +50,7 @@ class PlanCommand final : public Command {
     asked.embeddings = !model.engine->model().info().has_logits;
     if (plans_server_) {
       TESSERA_ASSIGN(model.fit.embeddings, serve_.second_session(*model.engine));
-      const int32_t n_slots = serve_.slots_for(model.engine->files().n_tensor_bytes());
-      TESSERA_ASSIGN(asked, serve_.session_options(model, n_slots));
+      TESSERA_ASSIGN(asked, server_session(model));
     }
     asked.adapters = model.adapters;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
@@ -77,6 +76,18 @@ class PlanCommand final : public Command {
       flag.set = noting(plans_server_, std::move(flag.set)).set;
       table.flags.push_back(std::move(flag));
     }
+  }
+
+  // The prefix cache gets its share of --memory, as in `serve`. If the rest alone is too large, there is no cache, and
+  // plan_of() looks for smaller settings.
+  Result<SessionOptions> server_session(const LoadedModel& model) {
+    const int32_t n_slots = serve_.slots_for(model.engine->files().n_tensor_bytes());
+    serve_.memory_bytes = memory_;
+    auto session = serve_.session_options(model, n_slots);
+    if (session || memory_ == 0 || session.error().code() != ErrorCode::out_of_memory) return session;
+    serve_.memory_bytes = 0;
+    serve_.cache_mib = 0;
+    return serve_.session_options(model, n_slots);
   }
 
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tessera/server/http/access.h"
+#include "tessera/server/server_memory.h"
 
 namespace tessera::cli {
 
@@ -401,7 +402,10 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
   TESSERA_ASSIGN(const uint64_t token_bytes, bytes_of_token(planned->cache()));
   if (cache_mib == 0 || token_bytes == 0) return session;
   const uint64_t free_bytes = memory_bytes > 0 ? memory_bytes : engine.device().memory().free_bytes;
-  const uint64_t left = free_bytes > used ? free_bytes - used : 0;  // a context that is shortened to fit leaves none
+  // Beside a model in the machine's memory there is the server itself.
+  const bool is_on_host = engine.device().kind() == DeviceKind::cpu;
+  const uint64_t taken = used + (is_on_host ? server::server_memory(server, scheduler.queue).total() : 0);
+  const uint64_t left = free_bytes > taken ? free_bytes - taken : 0;  // a context that is shortened to fit leaves none
   const uint64_t share = left / 2 / (has_many_models() ? registry.max_loaded : 1);
   uint64_t bytes = std::min({kMostCacheBytes, share, kMostCacheTokens * token_bytes});
   if (cache_mib == -1) bytes = left;

@@ -56,8 +56,8 @@ struct ServeArgs {
   /// The same, for a session beside the model's first one. Nothing if the first one computes them.
   Result<std::optional<EmbeddingUse>> second_session(const Engine& engine) const;
   /// The options of the model's first session, with room for the prefix cache: as --cache-ram says, by default the
-  /// least of 8 GiB, 2^20 tokens and half of the memory that the plan leaves free, divided by --models-max with several
-  /// models. Errors: those of Session::plan(); out_of_memory (the plan exceeds --memory).
+  /// least of 8 GiB, 2^20 tokens and half of the memory that the plan and the server itself leave free, divided by
+  /// --models-max with several models. Errors: those of Session::plan(); out_of_memory (the plan exceeds --memory).
   Result<SessionOptions> session_options(const LoadedModel& model, int32_t slots) const;
   /// The options of the scheduler for a session. token_ms: the time of a token, guessed.
   server::SchedulerOptions scheduler_options(const Session& session) const;

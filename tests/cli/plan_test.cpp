@@ -81,6 +81,21 @@ TEST(Plan, OfAServerHasTheBoundsOfItsOwnMemory) {
   EXPECT_NE(table.find(std::to_string(one["total_bytes"].get<uint64_t>())), std::string::npos) << table;
 }
 
+// By default the prefix cache gets half of what the model, its context and the server itself leave of --memory.
+TEST(Plan, TheCacheOfAServerLeavesRoomForTheServer) {
+  const std::string model = testing::story_model();
+  const std::vector<std::string> flags = {"--serve", "-c", "512", "-np", "2", "--memory", "600M"};
+  std::vector<std::string> without_cache = flags, little = flags;
+  without_cache.insert(without_cache.end(), {"--cache-ram", "0"});
+  little.back() = "5M";
+  const json with = plan(model, flags), without = plan(model, without_cache);
+  const auto bytes = [](const json& of, const char* name) { return of[name].get<double>(); };
+  const double left = (600 << 20) - bytes(without, "total_bytes") - bytes(without["server"], "total_bytes");
+  EXPECT_NEAR(bytes(with, "kv_bytes") - bytes(without, "kv_bytes"), left / 2, left / 100);
+  const json small = plan(model, little);  // no cache, and a smaller context if need be
+  EXPECT_LE(bytes(small, "total_bytes"), 5 << 20);
+}
+
 TEST(Plan, TableNamesTheTotal) {
   const std::string model = testing::story_model();
   const std::string table = run_program({"plan", "-m", model}).out;

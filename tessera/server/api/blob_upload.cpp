@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tessera/server/api/context.h"
-#include "tessera/server/storage/digest.h"
+#include "tessera/server/sha256.h"
 #include "tessera/server/storage/directory.h"
 
 namespace tessera::server {

@@ -17,7 +17,7 @@
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
 #include "tessera/server/json/reader.h"
-#include "tessera/server/storage/digest.h"
+#include "tessera/server/sha256.h"
 
 namespace tessera::server {
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "tessera/server/http/head.h"
@@ -23,11 +23,7 @@ constexpr int kMostUrgent = -10, kLeastUrgent = 10;
 constexpr size_t kMaxOwnerBytes = 64;
 constexpr size_t kIdBytes = 16;
 
-KeyDigest digest_of(std::string_view key) {
-  KeyDigest digest{};
-  EVP_Digest(key.data(), key.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  return digest;
-}
+Digest digest_of(std::string_view key) { return Sha256().add(std::as_bytes(std::span(key))).finish(); }
 
 bool is_key_char(char c) { return c > ' ' && c < 0x7f; }
 
@@ -114,9 +110,8 @@ Result<> KeyRing::add(std::string_view key, KeyOwner owner) {
     return fail(ErrorCode::invalid_argument, "key: want visible ASCII characters");
   if (find(key) != nullptr) return fail(ErrorCode::invalid_argument, "key: was given before");
   if (owner.name.empty()) owner.name = fmt::format("key-{}", entries_.size() + 1);
-  const KeyDigest digest = digest_of(key);
-  owner.id.clear();
-  for (size_t i = 0; i < kIdBytes; ++i) fmt::format_to(std::back_inserter(owner.id), "{:02x}", digest[i]);
+  const Digest digest = digest_of(key);
+  owner.id = hex_text(std::span(digest).first(kIdBytes));
   entries_.push_back({digest, std::move(owner)});
   return {};
 }
@@ -132,7 +127,7 @@ Result<> KeyRing::add_lines(std::string_view text) {
 }
 
 const KeyOwner* KeyRing::find(std::string_view key) const {
-  const KeyDigest digest = digest_of(key);
+  const Digest digest = digest_of(key);
   const KeyOwner* found = nullptr;
   for (const Entry& entry : entries_)
     if (CRYPTO_memcmp(entry.digest.data(), digest.data(), digest.size()) == 0) found = &entry.owner;

@@ -2,7 +2,6 @@
 // only, so that no key is in a message or a core file for longer than it is read.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -11,13 +10,12 @@
 
 #include "tessera/base/result.h"
 #include "tessera/server/http/message.h"
+#include "tessera/server/sha256.h"
 
 namespace tessera::server {
 
 inline constexpr size_t kMaxKeyBytes = 4096;
 inline constexpr size_t kMaxKeyFileBytes = 1 << 20;
-
-using KeyDigest = std::array<unsigned char, 32>;  // SHA-256
 
 struct KeyOwner {
   std::string name{};
@@ -41,7 +39,7 @@ class KeyRing {
 
  private:
   struct Entry {
-    KeyDigest digest;
+    Digest digest;
     KeyOwner owner;
   };
   std::vector<Entry> entries_{};

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "tessera/server/metrics.h"
-#include "tessera/server/storage/digest.h"
+#include "tessera/server/sha256.h"
 #include "tessera/text/grammar/grammar.h"
 
 namespace tessera::server {

@@ -1,55 +1,12 @@
 #include "tessera/server/storage/digest.h"
 
 #include <gnu/libc-version.h>
-#include <openssl/evp.h>
 
 #include <bit>
-#include <new>
 
 #include "tessera/engine/numerics.h"
 
 namespace tessera::server {
-
-struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
-};
-
-// OpenSSL's functions fail here for want of memory only.
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  if (state_->context == nullptr || EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1)
-    throw std::bad_alloc();
-}
-
-Sha256::~Sha256() = default;
-
-Sha256& Sha256::add(std::span<const std::byte> bytes) {
-  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
-  return *this;
-}
-
-Sha256& Sha256::add(uint64_t number) { return add(std::as_bytes(std::span(&number, 1))); }
-
-Sha256& Sha256::add_text(std::string_view text) {
-  return add(uint64_t{text.size()}).add(std::as_bytes(std::span(text)));
-}
-
-Digest Sha256::finish() {
-  Digest digest{};
-  EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), nullptr);
-  return digest;
-}
-
-std::string hex_text(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
-  }
-  return text;
-}
 
 // The layers of a model may be on several devices, each with bits of its own. Sines and exponentials are the C
 // library's.

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,31 +12,9 @@
 
 #include "tessera/engine/prefix_cache.h"
 #include "tessera/engine/session.h"
+#include "tessera/server/sha256.h"
 
 namespace tessera::server {
-
-using Digest = std::array<std::byte, 32>;
-
-class Sha256 {
- public:
-  /// Throws std::bad_alloc.
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
-  Sha256& add(std::span<const std::byte> bytes);
-  Sha256& add(uint64_t number);
-  /// Adds the length as well, so that neighbours do not run together.
-  Sha256& add_text(std::string_view text);
-  Digest finish();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-std::string hex_text(std::span<const std::byte> bytes);
 
 /// All that keys and values depend on besides tokens: model, rope, cache types, activations, devices with their
 /// instruction sets and the order of float operations. Adapters are the sequences' own.

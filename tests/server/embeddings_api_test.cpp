@@ -218,6 +218,14 @@ TEST_F(EmbeddingsApi, WithoutPoolingEachTokenHasAVector) {
   EXPECT_EQ(post_json("/api/embed", ordered_json{{"input", "a"}}).status, 400);
 }
 
+// Without pooling each token has a vector, and an answer has at most 2^24 numbers.
+TEST_F(EmbeddingsApi, AnAnswerHasABoundOfVectors) {
+  start_with(story_model(), {.pooling = nn::Pooling::none});
+  const std::vector<int32_t> text(129, 5);
+  const ordered_json body = {{"input", std::vector<std::vector<int32_t>>(2048, text)}};
+  expect_refused(post_json("/embedding", body), 400, "264192 vectors, want at most 262144");
+}
+
 TEST_F(EmbeddingsApi, WrongInputsAreRefused) {
   start_story();
   const auto refused = [&](const ordered_json& body, const std::string& part) {

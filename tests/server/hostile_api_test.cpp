@@ -193,7 +193,12 @@ TEST_F(HostileApi, Tools) {
       {"rule", "/v1/chat/completions", chat("tools", {tool("a ::= b")}), {400}, "tools[0].function.name"},
       {"doubles", "/v1/chat/completions", chat("tools", {tool("a"), tool("a")}), {400}},
       {"many", "/v1/chat/completions", chat("tools", many), {400}, "tools"},
+      {"each kind of character", "/v1/chat/completions", chat("tools", {tool("azAZ09_.-")}), {200}},
   });
+  std::vector<HostileRequest> neighbours;  // of the characters that names may have
+  for (const char c : {'`', '{', '@', '[', '/', ':', '^', ','})
+    neighbours.push_back({"character", "/v1/chat/completions", chat("tools", {tool(std::string("a") + c)}), {400}});
+  send(neighbours);
 }
 
 TEST_F(HostileApi, Fields) {

@@ -63,6 +63,7 @@ TEST(HttpHead, LeavesTheBytesAfterIt) {
 TEST(HttpHead, SkipsOneEmptyLineBeforeIt) {
   EXPECT_EQ(head_status("\r\n" + std::string(kPlainHead)), 200);
   EXPECT_EQ(head_status("\r\n\r\n" + std::string(kPlainHead)), 400);
+  EXPECT_EQ(head_status(std::string("\r\n\0", 3) + std::string(kPlainHead)), 400);
 }
 
 TEST(HttpHead, RefusesBareLineFeeds) {

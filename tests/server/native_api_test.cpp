@@ -97,6 +97,18 @@ TEST_F(NativeApi, SeveralPromptsAndChoicesAnswerInOrder) {
   EXPECT_EQ(answer.json[1]["content"], alone.json["content"]);  // choice i has the seed + i
 }
 
+TEST_F(NativeApi, ARequestHasAMostNumberOfPromptsAndAnswers) {
+  start();
+  const auto answer = [&](size_t n_prompts, int n) {
+    return post_json("/completion", {{"prompt", std::vector<std::string>(n_prompts, "a")}, {"n", n}, {"n_predict", 1}});
+  };
+  const Answer most = answer(2048, 2);
+  EXPECT_EQ(most.status, 200);
+  EXPECT_EQ(most.json.size(), 4096u);
+  expect_refused(answer(2049, 1), 400, "2048");
+  expect_refused(answer(1366, 3), 400, "1366 prompts with 3 choices each");
+}
+
 TEST_F(NativeApi, StopStringsAreLeftOut) {
   start();
   const ordered_json request = {{"prompt", "Once upon a time"}, {"n_predict", 40}, {"temperature", 0}};

@@ -289,6 +289,14 @@ TEST_F(Scheduling, TheQueueHasLimits) {
   EXPECT_EQ(metrics_->refused_full, 3u);
 }
 
+// Both slots become free in the same step, again and again. With this poll the next sequences would wait an hour.
+TEST_F(Scheduling, TheNextSequencesBeginAtOnceWhenAllHaveEnded) {
+  open({.n_slots = 2, .options = {.paused_poll_ms = 3'600'000}});
+  server::TaskSpec task{.client = "c", .sequences = {}, .sink = nullptr};
+  for (int i = 0; i < 9; ++i) task.sequences.push_back(sequence(5, 1));
+  EXPECT_EQ(submit(std::move(task)).collector->wait().size(), 9u);
+}
+
 TEST_F(Scheduling, PlacesInTheQueueAreReported) {
   open({.n_slots = 1, .n_ctx = kEndless, .options = {}});
   const Running running = submit(sequence(10, -1));

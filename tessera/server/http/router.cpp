@@ -1,5 +1,7 @@
 #include "tessera/server/http/router.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -35,14 +37,8 @@ std::optional<std::vector<std::string>> match_path(std::string_view pattern, std
   return segments;
 }
 
-// Appends a method to the value of Allow, once.
-void add_allowed(std::string& allow, std::string_view method) {
-  for (size_t at = 0; (at = allow.find(method, at)) != std::string::npos; at += method.size()) {
-    const size_t end = at + method.size();
-    if ((at == 0 || allow[at - 1] == ' ') && (end == allow.size() || allow[end] == ',')) return;
-  }
-  if (!allow.empty()) allow += ", ";
-  allow += method;
+void add_once(std::vector<std::string_view>& methods, std::string_view method) {
+  if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
 }
 
 }  // namespace
@@ -54,11 +50,12 @@ Router::Match Router::find(std::string_view method, std::string_view path) const
   const std::string_view wanted = method == "HEAD" ? "GET" : method;
   const Route* head_route = nullptr;  // a route for HEAD itself comes before one for GET
   std::vector<std::string> head_segments;
+  std::vector<std::string_view> allowed;
   for (const Route& route : routes_) {
     auto segments = match_path(route.path, path);
     if (!segments) continue;
-    add_allowed(match.allow, route.method);
-    if (route.method == "GET") add_allowed(match.allow, "HEAD");
+    add_once(allowed, route.method);
+    if (route.method == "GET") add_once(allowed, "HEAD");
     if (method == "HEAD" && route.method == "HEAD" && head_route == nullptr) {
       head_route = &route;
       head_segments = *segments;
@@ -72,7 +69,8 @@ Router::Match Router::find(std::string_view method, std::string_view path) const
     match.route = head_route;
     match.path_segments = std::move(head_segments);
   }
-  if (!match.allow.empty()) add_allowed(match.allow, "OPTIONS");
+  if (!allowed.empty()) add_once(allowed, "OPTIONS");
+  match.allow = fmt::format("{}", fmt::join(allowed, ", "));
   return match;
 }
 

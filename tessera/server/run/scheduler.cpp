@@ -9,7 +9,6 @@ namespace tessera::server {
 
 namespace {
 
-constexpr auto kPausedPoll = std::chrono::milliseconds(20);  // between two looks at clients that read too slowly
 constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
 
 // Between two reports of places in the queue. A report costs some 10 us per sequence, so long queues get fewer of them.
@@ -122,11 +121,13 @@ bool Scheduler::can_run() const {
 // Sleeps until there is something to do, and waits for the turn to do it.
 void Scheduler::wait_for_mail() {
   const bool has_sequences = slots_->n_busy() > 0 || !queue().is_empty();
-  if (!can_run() && !(has_sequences && ends_all())) {
+  const bool may_admit = has_free_slot_ && !queue().is_empty();
+  if (!can_run() && !may_admit && !(has_sequences && ends_all())) {
     turn_.set_streaming(false);
     turn_.release();
     // With sequences, all of them wait for slow readers or for the disk.
-    auto deadline = has_sequences ? std::optional(Clock::now() + kPausedPoll) : std::nullopt;
+    const auto poll = std::chrono::milliseconds(options_.paused_poll_ms);
+    auto deadline = has_sequences ? std::optional(Clock::now() + poll) : std::nullopt;
     if (const auto write = disk_ && !is_stopping() ? disk_->next_write() : std::nullopt)
       deadline = deadline ? std::min(*deadline, *write) : *write;
     read_mail(mailbox().take(deadline));
@@ -204,6 +205,7 @@ void Scheduler::release_slot(Slot& slot) {
   if (disk_ && sequence.shares_cache())
     disk_->note_tokens(sequence.tokens().first(static_cast<size_t>(slot.n_computed)), root_of(sequence), now_);
   slots_->release(slot);
+  has_free_slot_ = true;
 }
 
 // Ends a sequence that waited, and those of its task that come after it. An empty error: the reason is none.
@@ -241,6 +243,7 @@ void Scheduler::finish_sequence(Sequence& sequence, int64_t n_stored) {
 // --- admission
 
 void Scheduler::admit() {
+  has_free_slot_ = false;
   while (!queue().is_empty()) {
     if (!slots_->has_idle()) {
       if (!preempt_for_priority()) return;

@@ -34,6 +34,7 @@ struct SchedulerOptions {
   double token_ms = 1;               // first guess of the time of a token
   size_t stream_buffer = 256 << 10;  // unsent bytes at which a sequence is paused
   int64_t slow_reader_ms = 30'000;   // without a byte taken: the sequence is cancelled
+  int64_t paused_poll_ms = 20;       // between two looks at clients that read too slowly, when nothing can run
   int n_sampling_threads = 1;
   QueueLimits queue{};
   std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
@@ -175,6 +176,7 @@ class Scheduler final : public TaskRunner {
   // Of the thread.
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
+  bool has_free_slot_ = false;  // since the last admission
   double row_work_ = 0;                                         // of logits, in tokens of a prompt
   double decode_ms_ = 0;                                        // of a step without prompts, averaged
   std::vector<std::pair<int32_t, SlotCommand>> slot_commands_;  // that wait for their slots, in order

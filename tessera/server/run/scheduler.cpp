@@ -9,7 +9,7 @@ namespace tessera::server {
 
 namespace {
 
-constexpr auto kPriorityWait = std::chrono::seconds(1);      // before a better priority takes a slot
+constexpr auto kPriorityWait = std::chrono::seconds(1);  // before a better priority takes a slot
 
 // Between two reports of places in the queue. A report costs some 10 us per sequence, so long queues get fewer of them.
 constexpr auto kQueueReports = std::chrono::seconds(1);

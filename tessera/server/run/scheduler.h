@@ -176,7 +176,7 @@ class Scheduler final : public TaskRunner {
   // Of the thread.
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
-  bool has_free_slot_ = false;  // since the last admission
+  bool has_free_slot_ = false;                                  // since the last admission
   double row_work_ = 0;                                         // of logits, in tokens of a prompt
   double decode_ms_ = 0;                                        // of a step without prompts, averaged
   std::vector<std::pair<int32_t, SlotCommand>> slot_commands_;  // that wait for their slots, in order

@@ -168,9 +168,10 @@ const std::string& Parameters::text(std::string_view name) const { return values
 
 std::vector<int32_t> Context::random_ids(int64_t n) {
   constexpr uint32_t kSpecials = 259;  // unknown, begin, end, and the 256 bytes of SentencePiece vocabularies
-  const auto n_vocab = static_cast<uint32_t>(std::max<int64_t>(count("vocab"), kSpecials + 1));
+  const auto n_vocab = static_cast<uint32_t>(std::max<int64_t>(count("vocab"), 1));
+  const uint32_t first = n_vocab > kSpecials ? kSpecials : 0;  // small ones are of models without texts
   std::vector<int32_t> ids(static_cast<size_t>(n));
-  for (int32_t& id : ids) id = static_cast<int32_t>(kSpecials + rng.next_u32() % (n_vocab - kSpecials));
+  for (int32_t& id : ids) id = static_cast<int32_t>(first + rng.next_u32() % (n_vocab - first));
   return ids;
 }
 

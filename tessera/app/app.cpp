@@ -10,6 +10,7 @@
 #include "tessera/backend/plugin.h"
 #include "tessera/blas/backend.h"
 #include "tessera/cpu/backend.h"
+#include "tessera/cuda/backend.h"
 #ifdef TESSERA_HAVE_VULKAN
 #include "tessera/vulkan/backend.h"
 #endif
@@ -30,19 +31,27 @@ PluginSearch plugin_search() {
   return search;
 }
 
-// Vulkan devices come first because devices of plugins may be arbitrarily slow.
+// CUDA's devices come first: they are the same GPUs as Vulkan's, with faster kernels. Devices of plugins come last
+// because they may be arbitrarily slow.
 FoundDevices find_devices() {
-  std::vector<std::unique_ptr<Device>> devices;
+  FoundDevices found{{}};
+  const auto add = [&](FoundDevices more) {
+    std::ranges::move(more.devices, std::back_inserter(found.devices));
+    std::ranges::move(more.notes, std::back_inserter(found.notes));
+  };
+  const auto add_backend = [&](const auto& options, auto find) {
+    if (options)
+      add(find(*options));
+    else
+      found.notes.push_back(options.error().message());
+  };
+  add_backend(cuda::options_from_environment(), cuda::find_devices);
 #ifdef TESSERA_HAVE_VULKAN
-  const auto options = vulkan::options_from_environment();
-  if (options) devices = vulkan::find_devices(*options);
+  add_backend(vulkan::options_from_environment(),
+              [](const vulkan::Options& options) { return FoundDevices(vulkan::find_devices(options)); });
 #endif
-  FoundDevices plugins = find_plugins(plugin_search());
-#ifdef TESSERA_HAVE_VULKAN
-  if (!options) plugins.notes.push_back(options.error().message());
-#endif
-  std::ranges::move(plugins.devices, std::back_inserter(devices));
-  return {std::move(devices), std::move(plugins.notes)};
+  add(find_plugins(plugin_search()));
+  return found;
 }
 
 // Opening Vulkan takes a tenth of a second at each start. This check avoids it on a machine without a GPU. Plugins

@@ -3,26 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
+#include "tessera/gpu/tables.h"
 #include "tessera/vulkan/buffers.h"
 #include "tessera/vulkan/cooperative.h"
 #include "tessera/vulkan/peaks.h"
 #include "tessera/vulkan/plan.h"
-#include "tessera/vulkan/tables.h"
 
 namespace tessera::vulkan {
 
 namespace {
-
-std::string_view what_of(uint32_t fault) {
-  constexpr std::string_view kNames[] = {"value", "row",    "cell",  "sequence", "position",
-                                         "block", "expert", "token", "state"};
-  return kNames[fault < std::size(kNames) ? fault : 0];
-}
 
 class VulkanDevice;
 
@@ -63,7 +56,7 @@ class VulkanDevice final : public Device {
   Result<> create() {
     TESSERA_TRY(transfers_.create());
     TESSERA_TRY(pipelines_.create());
-    const std::vector<uint32_t> words = codebook_words();
+    const std::vector<uint32_t> words = gpu::codebook_words();
     TESSERA_ASSIGN(tables_, context_->allocate(words.size() * sizeof(uint32_t), MemoryKind::device));
     TESSERA_TRY(transfers_.write(tables_, 0, std::as_bytes(std::span(words))));
     if (context_->cooperates()) check_cooperation();
@@ -93,8 +86,8 @@ class VulkanDevice final : public Device {
   bool supports(const Graph& graph, NodeId id) const override {
     const Node& node = graph[id];
     if (!node.is_work()) return true;
-    const OpKernel* kernel = kernel_of(node.op);
-    return kernel != nullptr && fits(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
+    const OpKernel* kernel = kernel_of(node.op, kOwnKernels);
+    return kernel != nullptr && fits_words(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
   }
   bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
     return dim >= 1 && dim <= kMaxHeadDim && info(dtype).is_kv_format && row_bytes(dtype, dim).has_value();
@@ -118,21 +111,6 @@ class VulkanDevice final : public Device {
   VkDeviceAddress tables() const { return tables_.address(); }
 
  private:
-  // Whether extents and strides fit the integers of the shaders.
-  static bool fits(const Graph& graph, NodeId id) {
-    const auto fits_here = [&](NodeId source) { return source == kNoNode || fits(graph[source].spec); };
-    return fits(graph[id].spec) && std::ranges::all_of(graph[id].inputs(), fits_here);
-  }
-  static bool fits(const TensorSpec& spec) {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-    for (int i = 0; i < kMaxRank; ++i)
-      if (spec.shape()[i] > kMost || spec.layout.nb[to_size(i)] > 2 * kMost) {
-        const bool steps = spec.shape()[i] > 1;  // the stride of an extent of 1 is unused
-        if (spec.shape()[i] > kMost || steps) return false;
-      }
-    return spec.shape().n_rows() <= kMost;
-  }
-
   // Enables cooperative matrices only if a product with them agrees with the result of the ordinary shader.
   void check_cooperation() {
     const auto plain = compute_probe(*this);
@@ -217,11 +195,7 @@ Result<> VulkanBackend::run_submissions(const VulkanPlan& vulkan_plan, std::span
     TESSERA_TRY(device_.context().wait(fence_));
     ready_plan_ = vulkan_plan.number();
   }
-  const FaultWords found = *fault();
-  if (found.step == 0) return {};
-  const Node& node = vulkan_plan.node(found.step - 1);
-  return fail(ErrorCode::invalid_argument, "{} {}: {} {}, want 0 to {}", info(node.op).name, node.name,
-              what_of(found.what), found.value, int64_t{found.limit} - 1);
+  return vulkan_plan.steps().check(*fault());
 }
 
 }  // namespace

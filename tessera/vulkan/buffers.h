@@ -1,17 +1,17 @@
 // The device's memory as a buffer type. Tensors have the layout of model files, row after row.
 #pragma once
 
-#include "tessera/backend/buffer.h"
+#include "tessera/gpu/buffer.h"
 #include "tessera/vulkan/transfers.h"
 
 namespace tessera::vulkan {
 
-class VulkanBuffer final : public Buffer {
+class VulkanBuffer final : public gpu::GpuBuffer {
  public:
   VulkanBuffer(const BufferType& type, Transfers& transfers, Allocation allocation, size_t size, BufferUsage usage)
-      : Buffer(type, size, usage), transfers_(transfers), allocation_(std::move(allocation)) {}
+      : GpuBuffer(type, size, usage), transfers_(transfers), allocation_(std::move(allocation)) {}
 
-  VkDeviceAddress address() const { return allocation_.address(); }
+  uint64_t address() const override { return allocation_.address(); }
   VkBuffer handle() const { return allocation_.buffer(); }
 
   std::byte* base() override { return allocation_.mapped(); }

@@ -19,8 +19,8 @@ struct Code {
 
 constexpr Code kCode[] = {
 #define TESSERA_SHADER(name) {kSpirv_##name, sizeof(kSpirv_##name)},
-#include "tessera/vulkan/shaders.def"
-#undef TESSERA_SHADER
+#define TESSERA_VULKAN_SHADER(name) TESSERA_SHADER(name)
+#include "tessera/gpu/shaders.def"
 };
 
 uint64_t hash_of_shaders() {

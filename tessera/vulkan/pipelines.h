@@ -8,7 +8,7 @@
 
 #include "tessera/vulkan/context.h"
 #include "tessera/vulkan/disk_cache.h"
-#include "tessera/vulkan/step.h"
+#include "tessera/vulkan/kernels.h"
 
 namespace tessera::vulkan {
 

@@ -14,31 +14,11 @@ namespace {
 
 // The number of workgroups that every device can dispatch along one dimension.
 constexpr uint32_t kMaxGroups = 65535;
-constexpr size_t kParamsAlignment = 16, kScratchAlignment = 64;
 constexpr size_t kUpdateBytes = 65536;  // limit of vkCmdUpdateBuffer
 
 // Multiply-adds of one submission: about a tenth of a second.
 int64_t macs_per_submission(const Context& context) {
   return context.type() == VK_PHYSICAL_DEVICE_TYPE_CPU ? 100'000'000 : 100'000'000'000;
-}
-
-// Places without memory occur only when sizes are computed; their address is 0.
-VkDeviceAddress address_of(const Tensor& tensor) {
-  if (tensor.buffer == nullptr) return 0;
-  return static_cast<const VulkanBuffer*>(tensor.buffer)->address() + tensor.offset;
-}
-
-OperandParams operand_of(const Tensor& tensor) {
-  OperandParams params{.data = address_of(tensor), .ne = {}, .nb = {}};
-  for (size_t i = 0; i < kMaxRank; ++i) {
-    params.ne[i] = static_cast<uint32_t>(tensor.layout.shape.ne[i]);
-    params.nb[i] = static_cast<uint32_t>(tensor.layout.nb[i]);
-  }
-  return params;
-}
-
-size_t params_bytes_of(const Step& step) {
-  return round_up(sizeof(StepParams) + step.extra.size() * sizeof(uint32_t), kParamsAlignment);
 }
 
 void record_barrier(const DeviceApi& api, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
@@ -56,94 +36,28 @@ VulkanPlan::~VulkanPlan() {
   if (clock_ != VK_NULL_HANDLE) api.vkDestroyQueryPool(context_.device(), clock_, nullptr);
 }
 
-Result<size_t> VulkanPlan::work_bytes(const Context& context, const StepContext& of_any_node) {
-  VulkanPlan plan(context, 0);
-  TESSERA_TRY(plan.make_steps(of_any_node));
-  return plan.scratch_offset() + plan.scratch_bytes_;
+Result<size_t> VulkanPlan::work_bytes(const Context&, const StepContext& of_any_node) {
+  StepList steps;
+  TESSERA_TRY(steps.make(of_any_node, kOwnKernels));
+  return steps.work_bytes();
 }
 
 Result<> VulkanPlan::compile(const StepContext& of_any_node, Pipelines& pipelines, const PlanMemory& memory) {
-  TESSERA_TRY(make_steps(of_any_node));
-  if (const size_t need = scratch_offset() + scratch_bytes_; need > memory.work_bytes)
+  graph_ = &of_any_node.graph;
+  TESSERA_TRY(steps_.make(of_any_node, kOwnKernels));
+  if (const size_t need = steps_.work_bytes(); need > memory.work_bytes)
     return fail(ErrorCode::limit, "work memory of {} bytes, the graph takes {}", memory.work_bytes, need);
   if (steps_.empty()) return {};
-  bind(memory);
+  params_ = memory.work_address;
+  steps_.bind({.work = memory.work_address, .tables = memory.tables, .fault = memory.fault});
   TESSERA_ASSIGN(pool_, context_.create_pool());
   TESSERA_TRY(record_upload(memory));
   TESSERA_ASSIGN(submissions_, record(pipelines, Clock::none));
   return {};
 }
 
-Result<> VulkanPlan::make_steps(const StepContext& of_any_node) {
-  graph_ = &of_any_node.graph;
-  const Graph& graph = of_any_node.graph;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph[id];
-    const OpKernel* kernel = kernel_of(node.op);
-    if (kernel == nullptr) continue;
-    const StepContext context{graph, node, of_any_node.tensors, of_any_node.n_lanes, of_any_node.cooperates};
-    Step step{.node = &node, .params = {}, .extra = {}};
-    std::vector<Touched> touched;
-    const auto touch = [&](const Tensor& tensor, bool is_written) {
-      const VkDeviceAddress begin = address_of(tensor);
-      touched.push_back({begin, begin + span_bytes(tensor.dtype, tensor.layout), is_written});
-    };
-    const Tensor& tensor = of_any_node.tensors[to_size(id)];
-    step.params.y = operand_of(tensor);
-    touch(tensor, true);
-    for (size_t i = 0; i < node.n_sources; ++i) {
-      if (!context.has(i)) continue;
-      step.params.x[i] = operand_of(context.tensor(i));
-      touch(context.tensor(i), writes_operand(node, i));
-    }
-    Step merge = step;
-    TESSERA_TRY(kernel->prepare(context, step));
-    const size_t scratch = kernel->scratch_bytes == nullptr ? 0 : kernel->scratch_bytes(graph, node);
-    if (scratch != 0) TESSERA_TRY(kernel->prepare_merge(context, merge));
-    add_step(std::move(step), touched, scratch != 0);
-    if (scratch != 0) add_step(std::move(merge), std::move(touched), true);
-    scratch_bytes_ = std::max(scratch_bytes_, scratch);
-  }
-  return {};
-}
-
-// A step without work also reserves space for its parameters, so that the size depends only on the nodes.
-void VulkanPlan::add_step(Step step, std::vector<Touched> touched, bool uses_scratch) {
-  const size_t offset = params_bytes_;
-  params_bytes_ += params_bytes_of(step);
-  if (step.params.n_groups == 0) return;
-  if (uses_scratch) uses_scratch_.push_back(steps_.size());
-  steps_.push_back(std::move(step));
-  touched_.push_back(std::move(touched));
-  params_offsets_.push_back(offset);
-}
-
-size_t VulkanPlan::scratch_offset() const { return round_up(params_bytes_, kScratchAlignment); }
-
-void VulkanPlan::bind(const PlanMemory& memory) {
-  params_ = memory.work_address;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    StepParams& params = steps_[i].params;
-    params.tables = memory.tables;
-    params.fault = memory.fault;
-    params.id = static_cast<uint32_t>(i);
-    params.extra = params_ + params_offsets_[i] + sizeof(StepParams);
-  }
-  const VkDeviceAddress scratch = params_ + scratch_offset();
-  for (const size_t i : uses_scratch_) {
-    steps_[i].params.scratch = scratch;
-    touched_[i].push_back({scratch, scratch + scratch_bytes_, true});
-  }
-}
-
 Result<> VulkanPlan::record_upload(const PlanMemory& memory) {
-  std::vector<std::byte> image(params_bytes_);
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    std::byte* to = image.data() + params_offsets_[i];
-    std::memcpy(to, &steps_[i].params, sizeof(StepParams));
-    const std::vector<uint32_t>& extra = steps_[i].extra;
-    if (!extra.empty()) std::memcpy(to + sizeof(StepParams), extra.data(), extra.size() * sizeof(uint32_t));
-  }
+  const std::vector<std::byte> image = steps_.image();
   TESSERA_ASSIGN(upload_, begin_commands());
   const DeviceApi& api = context_.api();
   for (size_t done = 0; done < image.size(); done += kUpdateBytes)
@@ -195,7 +109,7 @@ Result<std::vector<VkCommandBuffer>> VulkanPlan::record(Pipelines& pipelines, Cl
       submissions.push_back(commands);
       macs = 0;
     }
-    macs += cost(*graph_, id_of(i)).macs;
+    macs += cost(*graph_, steps_.node_of(i)).macs;
     record_step(submissions.back(), pipelines.layout(), pipeline, i, clock);
   }
   TESSERA_TRY(end_submission(submissions.back()));
@@ -206,15 +120,15 @@ void VulkanPlan::record_step(VkCommandBuffer commands, VkPipelineLayout layout, 
                              Clock clock) {
   const DeviceApi& api = context_.api();
   const auto query = static_cast<uint32_t>(2 * i);
-  if (clock == Clock::around_steps || conflicts(touched_[i])) {
+  if (clock == Clock::around_steps || conflicts(steps_.touched(i))) {
     record_barrier(api, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     open_.clear();
   }
-  open_.insert(open_.end(), touched_[i].begin(), touched_[i].end());
+  open_.insert(open_.end(), steps_.touched(i).begin(), steps_.touched(i).end());
   if (pipeline != bound_) api.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   bound_ = pipeline;
-  const VkDeviceAddress params = params_ + params_offsets_[i];
+  const VkDeviceAddress params = params_ + steps_.params_offset(i);
   api.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params), &params);
   const uint32_t n = steps_[i].params.n_groups, wide = std::min(n, kMaxGroups);
   if (clock == Clock::around_steps) {
@@ -257,10 +171,10 @@ Result<std::vector<NodeTime>> VulkanPlan::times() const {
   };
   for (size_t i = 0; i < steps_.size(); ++i) {
     const double begin = us(ticks[0], ticks[2 * i]), length = us(ticks[2 * i], ticks[2 * i + 1]);
-    if (!times.empty() && times.back().node == id_of(i))  // second dispatch of the same node
+    if (!times.empty() && times.back().node == steps_.node_of(i))  // second dispatch of the same node
       times.back().us = begin + length - times.back().begin_us;
     else
-      times.push_back({id_of(i), begin, length});
+      times.push_back({steps_.node_of(i), begin, length});
   }
   return times;
 }

@@ -5,18 +5,11 @@
 
 #include <vector>
 
+#include "tessera/gpu/step_list.h"
+#include "tessera/vulkan/kernels.h"
 #include "tessera/vulkan/pipelines.h"
-#include "tessera/vulkan/step.h"
 
 namespace tessera::vulkan {
-
-/// Words in which shaders report faults. The host reads them after each run.
-struct FaultWords {
-  uint32_t step;  // index of the step + 1, or 0
-  uint32_t what;
-  int32_t value;
-  uint32_t limit;
-};
 
 /// Memory that steps use besides their operands.
 struct PlanMemory {
@@ -53,37 +46,22 @@ class VulkanPlan final : public GraphPlan {
   /// Returns when each node ran in the last run of timed_submissions().
   Result<std::vector<NodeTime>> times() const;
 
-  /// The node of a step, for messages.
-  const Node& node(size_t step) const { return *steps_[step].node; }
+  const StepList& steps() const { return steps_; }
 
  private:
-  // A range of device memory that a step accesses.
-  struct Touched {
-    VkDeviceAddress begin, end;
-    bool is_written;
-  };
   enum class Clock : uint8_t { none, around_steps };
 
-  Result<> make_steps(const StepContext& of_any_node);
-  void add_step(Step step, std::vector<Touched> touched, bool uses_scratch);
-  size_t scratch_offset() const;
-  void bind(const PlanMemory& memory);
   Result<> record_upload(const PlanMemory& memory);
   Result<std::vector<VkCommandBuffer>> record(Pipelines& pipelines, Clock clock);
   void record_step(VkCommandBuffer commands, VkPipelineLayout layout, VkPipeline pipeline, size_t i, Clock clock);
   Result<VkCommandBuffer> begin_commands() const;
   Result<> end_submission(VkCommandBuffer commands);
   bool conflicts(std::span<const Touched> touched) const;
-  NodeId id_of(size_t step) const { return static_cast<NodeId>(steps_[step].node - graph_->nodes().data()); }
 
   const Context& context_;
   uint64_t number_;
   const Graph* graph_ = nullptr;
-  std::vector<Step> steps_;
-  std::vector<std::vector<Touched>> touched_;  // by step
-  std::vector<size_t> params_offsets_;         // by step
-  std::vector<size_t> uses_scratch_;           // indices of steps
-  size_t params_bytes_ = 0, scratch_bytes_ = 0;
+  StepList steps_;
   VkDeviceAddress params_ = 0;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkQueryPool clock_ = VK_NULL_HANDLE;  // two queries per step

@@ -65,6 +65,7 @@ std::string temporary_path(const std::string& name) { return (temporary_dir() / 
 
 std::string example_plugins_dir() { return TESSERA_BINARY_DIR "/examples/backend"; }
 std::string test_plugins_dir() { return TESSERA_BINARY_DIR "/tests/plugins"; }
+std::string cuda_emulator_path() { return TESSERA_BINARY_DIR "/tests/libcuda_emulator.so"; }
 
 std::string write_temporary(const std::string& name, const std::string& bytes) {
   const fs::path path = temporary_dir() / name;

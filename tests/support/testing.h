@@ -48,6 +48,8 @@ std::string temporary_path(const std::string& name);
 /// The folders of the example plugins (examples/backend) and of the plugins of tests/backend/plugins.
 std::string example_plugins_dir();
 std::string test_plugins_dir();
+/// The library that emulates the CUDA driver.
+std::string cuda_emulator_path();
 
 /// Writes bytes to a file under temporary_dir() and returns its path.
 std::string write_temporary(const std::string& name, const std::string& bytes);

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "tessera/vulkan/disk_cache.h"
-#include "tests/vulkan/vulkan_support.h"
+#include "tests/gpu/gpu_support.h"
 
 namespace tessera {
 namespace {
@@ -102,7 +102,7 @@ TEST(VulkanDiskCache, TheFolderIsTheUsers) {
     ::setenv("XDG_CACHE_HOME", before.c_str(), 1);
 }
 
-using VulkanCache = VulkanTest;
+using VulkanCache = GpuTest;
 
 TEST_F(VulkanCache, ADeviceKeepsItsShadersAndWorksWithWhateverTheFileHolds) {
   const TempDir dir("cache3");

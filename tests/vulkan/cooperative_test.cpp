@@ -5,14 +5,14 @@
 #include <limits>
 
 #include "tessera/base/half.h"
-#include "tests/vulkan/vulkan_support.h"
+#include "tests/gpu/gpu_support.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
 
-using VulkanCooperative = VulkanTest;
+using VulkanCooperative = GpuTest;
 
 TEST_F(VulkanCooperative, AreOffWhereThereAreNone) {
   vulkan::Options options = validated_options();
@@ -30,8 +30,8 @@ TEST_F(VulkanCooperative, AreOffWhereThereAreNone) {
 }
 
 TEST_F(VulkanCooperative, AProbeThatIsWrongIsFound) {
-  ASSERT_OK_AND_ASSIGN(const std::vector<float> plain, vulkan::compute_probe(*vulkan_device()));
-  ASSERT_OK_AND_ASSIGN(const std::vector<float> tiles, vulkan::compute_probe(*vulkan_device_of_64_lanes()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> plain, vulkan::compute_probe(*gpu_device()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> tiles, vulkan::compute_probe(*gpu_device_of_64_lanes()));
   EXPECT_TRUE(same_bytes(plain, tiles));
   std::vector<float> rounded, swapped = plain;
   for (const float v : plain) rounded.push_back(f16_to_f32(f32_to_f16(v)));

@@ -6,17 +6,17 @@
 #include "tessera/app/app.h"
 #include "tessera/engine/session.h"
 #include "tests/support/engine_support.h"
-#include "tests/vulkan/vulkan_support.h"
+#include "tests/gpu/gpu_support.h"
 
 namespace tessera {
 namespace {
 
 using namespace testing;
 
-using VulkanDevice = VulkanTest;
+using VulkanDevice = GpuTest;
 
 TEST_F(VulkanDevice, TellsWhatItIs) {
-  const Device& device = *vulkan_device();
+  const Device& device = *gpu_device();
   EXPECT_EQ(device.name(), "vulkan:0");
   EXPECT_FALSE(device.description().empty());
   EXPECT_GT(device.memory().total_bytes, 0u);
@@ -36,7 +36,7 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
 TEST_F(VulkanDevice, BytesComeBackMappedOrNot) {
   constexpr size_t kBytes = (size_t{13} << 20) + 4;
   for (const bool maps_memory : {true, false}) {
-    const BufferType& type = vulkan_device(maps_memory)->buffer_type();
+    const BufferType& type = gpu_device(maps_memory)->buffer_type();
     ASSERT_OK_AND_ASSIGN(const auto buffer, type.allocate(kBytes, BufferUsage::any));
     const Tensor tensor{
         {DType::i8, contiguous_layout(DType::i8, {static_cast<int64_t>(kBytes)}).value()}, "t", &type, buffer.get()};

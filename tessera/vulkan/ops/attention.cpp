@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "tessera/vulkan/ops/dispatch.h"
+#include "tessera/gpu/ops/dispatch.h"
+#include "tessera/vulkan/kernels.h"
 
 namespace tessera::vulkan {
 
@@ -37,9 +38,9 @@ bool is_split(const Graph& graph, const Node& node) {
 
 // The maximum, sum and values of each split of each head of each token. A graph with too many tokens for splits reports
 // the size for kMaxSplitTokens: memory is reserved for the largest graph and must suffice for graphs of fewer tokens.
-size_t attention_scratch_bytes(const Graph& graph, const Node& node) {
-  const int64_t n_splits = n_splits_of(graph, node);
-  const Shape& y = node.spec.shape();
+size_t attention_scratch_bytes(const StepContext& context) {
+  const int64_t n_splits = n_splits_of(context.graph, context.node);
+  const Shape& y = context.shape();
   if (n_splits == 1) return 0;
   return to_size(n_splits * y[1] * std::min(y[2], kMaxSplitTokens) * (y[0] + 2)) * sizeof(float);
 }
@@ -90,7 +91,7 @@ Result<> prepare_merge(const StepContext& context, Step& step) {
 
 }  // namespace
 
-const OpKernel op_kernels::paged_attention{.supports = supports_attention,
+const OpKernel kAttention{.supports = supports_attention,
                                            .prepare = prepare_attention,
                                            .scratch_bytes = attention_scratch_bytes,
                                            .prepare_merge = prepare_merge};

@@ -1,11 +1,12 @@
 // Products with weights: one shader for few tokens and one with tiles for many. Both sum in the same order
 // (matmul.glsl), so the bits of a token's results do not depend on the number of tokens.
-#include "tessera/vulkan/ops/matmul.h"
+#include "tessera/gpu/ops/matmul.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "tessera/vulkan/ops/dispatch.h"
+#include "tessera/gpu/ops/dispatch.h"
+#include "tessera/vulkan/kernels.h"
 
 namespace tessera::vulkan {
 
@@ -39,13 +40,9 @@ GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
   return {at_a_time | rows << 8 | segments << 16, n_teams / segments * rows, at_a_time};
 }
 
-}  // namespace
-
-bool supports_product(const Graph& graph, const Node& node) {
-  return info(graph[node.sources[0]].spec.dtype).is_format;
-}
-
-Result<> prepare_product(const StepContext& context, const Product& product, Step& step) {
+Result<> prepare_product(const StepContext& context, Step& step) {
+  const Product product = product_of(context.graph, context.node);
+  if (product.n_tokens == 0) return {};
   const TensorSpec& weights = context.spec(0);
   const bool is_tiled = product.n_at_a_time > kFewTokens && context.n_lanes > kLanes;
   const GroupShape shape = is_tiled ? GroupShape{0, kTile, kTile}
@@ -65,38 +62,8 @@ Result<> prepare_product(const StepContext& context, const Product& product, Ste
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
-namespace {
-
-Result<> prepare_mul_mat(const StepContext& context, Step& step) {
-  const Layout& x = context.spec(1).layout;
-  const int64_t n = x.shape[1];
-  return prepare_product(context,
-                         {.n_tokens = n,
-                          .n_at_a_time = n,
-                          .shares_tokens = true,
-                          .x_token = x.nb[1],
-                          .y_token = context.node.spec.layout.nb[1]},
-                         step);
-}
-
-Result<> prepare_mul_mat_heads(const StepContext& context, Step& step) {
-  const Layout &x = context.spec(1).layout, &y = context.node.spec.layout;
-  const int64_t n = x.shape[2];
-  return prepare_product(context,
-                         {.n_matrices = x.shape[1],
-                          .n_tokens = n,
-                          .n_at_a_time = n,
-                          .shares_tokens = true,
-                          .x_token = x.nb[2],
-                          .y_token = y.nb[2],
-                          .x_head = x.nb[1],
-                          .y_head = y.nb[1]},
-                         step);
-}
-
 }  // namespace
 
-const OpKernel op_kernels::mul_mat{.supports = supports_product, .prepare = prepare_mul_mat};
-const OpKernel op_kernels::mul_mat_heads{.supports = supports_product, .prepare = prepare_mul_mat_heads};
+const OpKernel kProduct{.supports = supports_product, .prepare = prepare_product};
 
 }  // namespace tessera::vulkan

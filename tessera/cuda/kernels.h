@@ -1,0 +1,28 @@
+// The kernels of products and attention; those of the other operations are in gpu/ops.
+#pragma once
+
+#include "tessera/gpu/step.h"
+
+namespace tessera::cuda {
+
+using namespace gpu;  // steps and their parameters
+
+extern const OpKernel kProduct;    // ops/matmul.cpp
+extern const OpKernel kAttention;  // ops/attention.cpp
+
+inline constexpr OwnKernels kOwnKernels{.product = &kProduct, .attention = &kAttention};
+
+/// What a kernel receives; kernels/device.cuh declares the same struct.
+struct KernelParams {
+  StepParams step;
+  uint32_t variant = 0, format = 0, format2 = 0, reserved = 0;
+};
+static_assert(sizeof(KernelParams) == 504, "as in kernels/device.cuh");
+
+/// Threads of a block unless a step says otherwise. It is also StepContext::n_lanes: the shared operations distribute
+/// elements over so many threads.
+inline constexpr uint32_t kDefaultThreads = 128;
+/// Threads of a block that computes a whole row.
+inline constexpr uint32_t kRowThreads = 256;
+
+}  // namespace tessera::cuda

@@ -1,0 +1,77 @@
+// The shapes of the kernels of attention, for the kernels and for ops/attention.cpp.
+#pragma once
+
+#include <cstdint>
+
+// Functions that the host and the device call.
+#ifdef __CUDACC__
+#define TESSERA_SHARED_CODE __host__ __device__
+#else
+#define TESSERA_SHARED_CODE
+#endif
+
+namespace tessera::cuda {
+
+/// Blocks per split. Each split is summed from a fresh state, and the results are merged in order.
+constexpr uint32_t kSplitBlocks = 8;
+
+/// Query rows of a block of attention_flash_<dim>, and of one of attention_few_<dim>: the height of an mma.
+constexpr uint32_t kFewRows = 16, kWarpThreads = 32;
+
+/// Blocks of which a tile knows the table entries, and what is seen of them by any of its rows.
+struct FlashEntry {
+  uint32_t logical, physical, seen[2];
+};
+constexpr uint32_t kListed = 64;
+
+/// Shared memory of a tile.
+struct FlashRoom {
+  FlashEntry entries[kListed];
+  uint32_t spans[8][4];  // by warp
+  uint32_t is_listed[2];
+  uint32_t is_left;
+};
+/// What warps that share rows exchange: rounded weights as operands of an mma by 16 keys; maxima by warp, then by row.
+struct FlashExchange {
+  uint32_t weights[4][kWarpThreads][4];
+  float highest[4][kFewRows];
+};
+
+/// The shape of attention_flash_<dim> (kFew: attention_few_<dim>), for heads of up to `dim` elements.
+struct FlashShape {
+  uint32_t dim;
+  uint32_t row_warps;  // each computes 16 rows of queries
+  uint32_t key_warps;  // they share 16 rows: each computes a part of the keys, then a part of the values
+  uint32_t n_slots;    // of a ring of halves of blocks, 64 rows of K or V each
+
+  TESSERA_SHARED_CODE constexpr uint32_t n_rows() const { return 16 * row_warps; }
+  TESSERA_SHARED_CODE constexpr uint32_t n_threads() const { return kWarpThreads * row_warps * key_warps; }
+  TESSERA_SHARED_CODE constexpr uint32_t slot_bytes() const { return 64 * 2 * dim; }
+  /// The queries stay in registers unless the values of a warp already fill these.
+  TESSERA_SHARED_CODE constexpr bool holds_query() const { return dim <= 128 || key_warps > 1; }
+
+  // Shared memory: the ring, the values of earlier splits, queries, FlashExchange, FlashRoom.
+  TESSERA_SHARED_CODE constexpr uint32_t totals_at() const { return n_slots * slot_bytes(); }
+  TESSERA_SHARED_CODE constexpr uint32_t query_at() const { return totals_at() + n_rows() * dim * 4; }
+  TESSERA_SHARED_CODE constexpr uint32_t exchange_at() const {
+    return query_at() + (holds_query() ? 0 : n_rows() * dim * 2);
+  }
+  TESSERA_SHARED_CODE constexpr uint32_t room_at() const {
+    return exchange_at() + (key_warps > 1 ? uint32_t{sizeof(FlashExchange)} : 0);
+  }
+  TESSERA_SHARED_CODE constexpr uint32_t shared_bytes() const { return room_at() + uint32_t{sizeof(FlashRoom)}; }
+};
+
+/// At least one block has room in the 163 KiB of shared memory of sm_80.
+TESSERA_SHARED_CODE constexpr FlashShape flash_shape(uint32_t dim) {
+  return {.dim = dim, .row_warps = dim > 128 ? 4u : 8u, .key_warps = 1, .n_slots = dim > 128 ? 2u : 4u};
+}
+TESSERA_SHARED_CODE constexpr FlashShape few_shape(uint32_t dim) {
+  return {.dim = dim, .row_warps = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : dim > 64 ? 5u : 8u};
+}
+
+/// Bits of Params::variant of the flash kernels: one split, whose result attention_flash_merge merges; rows of K and of V
+/// are f16 and aligned to 16 bytes; only the tokens of tiles that attention_flash_<dim> left.
+enum : uint32_t { kVariantOneSplit = 1, kVariantCopiesK = 2, kVariantCopiesV = 4, kVariantLeftTiles = 8 };
+
+}  // namespace tessera::cuda

@@ -1,0 +1,322 @@
+// Shared by all kernels: the parameters of a step, access to memory by address, and the instructions of the device.
+// Everything that differs between the device and its emulation on the CPU (tests/cuda/emulator) is in this file and in
+// emulated.h, so a kernel is the same source for both.
+#pragma once
+
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#ifdef TESSERA_CUDA_EMULATED
+#include "tests/cuda/emulator/emulated.h"
+#endif
+
+namespace tessera::cuda {
+
+// gpu/step.h declares the same structs.
+struct Operand {
+  uint64_t data;  // 0: absent
+  uint32_t ne[4];
+  uint32_t nb[4];  // bytes
+};
+struct Params {
+  Operand y;
+  Operand x[9];
+  uint64_t tables;   // the codebooks
+  uint64_t extra;    // additional words of this step
+  uint64_t fault;
+  uint64_t scratch;  // shared by the two dispatches of a node
+  uint32_t id;
+  uint32_t n_groups;
+  uint32_t u[12];
+  uint32_t variant, format, format2;  // only the kernels of this backend receive these; formats are values of DType
+  uint32_t reserved;
+};
+
+/// The numbers of the weight formats, as in DType.
+enum : uint32_t {
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) kFormat_##name = id,
+#include "tessera/tensor/dtype.def"
+};
+/// The elements and bytes of a block of each format.
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) \
+  constexpr uint32_t kElements_##name = elements, kBytes_##name = bytes;
+#include "tessera/tensor/dtype.def"
+
+/// Results of a kernel's checks of its data, as in gpu/step.h.
+enum : uint32_t {
+  kFaultRow = 1,
+  kFaultCell,
+  kFaultSequence,
+  kFaultPosition,
+  kFaultBlock,
+  kFaultExpert,
+  kFaultToken,
+  kFaultState
+};
+
+#ifdef TESSERA_CUDA_EMULATED
+
+#define TESSERA_KERNEL(name, n_threads)                                                                           \
+  static void tessera_##name(const ::tessera::cuda::Params& step);                                                \
+  static const ::tessera::cuda::emulated::Register registered_##name(                                             \
+      "tessera_" #name, [](const void* params) { tessera_##name(*static_cast<const ::tessera::cuda::Params*>(params)); });   \
+  static void tessera_##name(const ::tessera::cuda::Params& step)
+
+#else
+
+/// Defines the kernel `name`, whose blocks have at most n_threads threads. Its argument is `step`. The symbol has a
+/// prefix because the device's library has functions like norm().
+#define TESSERA_KERNEL(name, n_threads)                   \
+  extern "C" __global__ void __launch_bounds__(n_threads) \
+      tessera_##name(const __grid_constant__ ::tessera::cuda::Params step)
+
+struct alignas(16) Word4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(8) Word2 {
+  uint32_t x, y;
+};
+
+__device__ inline uint32_t lane() { return threadIdx.x; }
+__device__ inline uint32_t n_lanes() { return blockDim.x; }
+__device__ inline uint32_t group_index() { return blockIdx.x; }
+
+/// All threads of the block, or of the warp, wait for each other and see each other's writes.
+__device__ inline void sync_group() { __syncthreads(); }
+__device__ inline void sync_warp() { __syncwarp(); }
+
+/// The kernel's dynamic shared memory, aligned to 128 bytes.
+__device__ inline unsigned char* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char tessera_dynamic_shared[];
+  return tessera_dynamic_shared;
+}
+
+/// Waits until the kernels before this one have finished; until then this one may read only weights. Every kernel
+/// calls it before it reads or writes anything else.
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Lets the next kernel start while this one still runs.
+__device__ inline void allow_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ inline float shuffle_xor(float v, uint32_t mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+__device__ inline uint32_t shuffle_xor(uint32_t v, uint32_t mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+__device__ inline float shuffle(float v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
+__device__ inline uint32_t shuffle(uint32_t v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
+
+__device__ inline uint32_t bits_of(float v) { return __float_as_uint(v); }
+__device__ inline float float_of(uint32_t v) { return __uint_as_float(v); }
+__device__ inline uint32_t count_bits(uint32_t v) { return __popc(v); }
+
+__device__ inline uint32_t compare_and_swap(uint32_t* at, uint32_t expected, uint32_t wanted) {
+  return atomicCAS_system(at, expected, wanted);
+}
+__device__ inline uint32_t atomic_or(uint32_t* at, uint32_t v) { return atomicOr(at, v); }
+__device__ inline uint32_t atomic_and(uint32_t* at, uint32_t v) { return atomicAnd(at, v); }
+__device__ inline uint32_t atomic_add(uint32_t* at, uint32_t v) { return atomicAdd(at, v); }
+
+/// Bytes of b and a (a lowest) selected by the nibbles of `selector`, lowest first.
+__device__ inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  return __byte_perm(a, b, selector);
+}
+/// The upper word of (high : low) << shift, shift < 32.
+__device__ inline uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift) {
+  return __funnelshift_r(low, high, shift);
+}
+
+/// Reads weights, which no kernel writes, without keeping them in the first-level cache.
+__device__ inline Word4 load_weights16(const void* from) {
+  Word4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+__device__ inline Word2 load_weights8(const void* from) {
+  Word2 v;
+  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+  return v;
+}
+__device__ inline uint32_t load_weights4(const void* from) {
+  uint32_t v;
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+}
+
+/// Copies 16 bytes from global to shared memory asynchronously; zeros instead if not `is_valid`.
+__device__ inline void copy_async16(void* to_shared, const void* from, bool is_valid = true) {
+  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
+  const uint32_t n = is_valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n) : "memory");
+}
+/// Ends a group of copies. wait_copies<N> waits until all but the last N groups of this thread have arrived.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kPending>
+__device__ inline void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Two f16 in a word: `low` in the lower half. Rounded to nearest even.
+__device__ inline uint32_t pack_halves(float low, float high) {
+  uint32_t v;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
+}
+__device__ inline uint32_t pack_bf16(float low, float high) {
+  uint32_t v;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+  return v;
+}
+/// The value rounded to 11 bits, as the matrix units take it.
+__device__ inline uint32_t tf32_of(float v) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
+  return bits;
+}
+__device__ inline float low_half(uint32_t v) {
+  float f;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(f) : "r"(v));
+  return f;
+}
+__device__ inline float high_half(uint32_t v) {
+  float f;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h; }" : "=f"(f) : "r"(v));
+  return f;
+}
+/// Arithmetic on two f16 at a time, each rounded once.
+__device__ inline uint32_t sub_halves(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+__device__ inline uint32_t mul_halves(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+__device__ inline uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t v;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  return v;
+}
+
+/// 2^v with a relative error of at most 2^-22; exact for 0, and 0 below the smallest normal result.
+__device__ inline float exp2_of(float v) {
+  float f;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(f) : "f"(v));
+  return f;
+}
+
+/// Loads four 8 x 8 matrices of f16 from shared memory, transposed: lane 8 m + r passes the address of row r of matrix
+/// m (16 bytes, aligned), and lane 4 g + t receives elements g of rows 2 t and 2 t + 1 of each matrix.
+__device__ inline void load_transposed(uint32_t (&v)[4], const void* row) {
+  const uint32_t from = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(from)
+               : "memory");
+}
+
+/// c += a * b on a warp: a is 16 x 16, b 16 x 8, c 16 x 8. Lane 4 g + t holds of a the pairs of columns (2 t, 2 t + 1)
+/// of rows g (a[0]) and g + 8 (a[1]), and the pairs (2 t + 8, 2 t + 9) of both rows (a[2], a[3]); of b the same pairs
+/// of rows in column g (b[0], b[1]); of c the columns (2 t, 2 t + 1) of rows g (c[0], c[1]) and g + 8 (c[2], c[3]).
+__device__ inline void multiply_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/// The same with a 16 x 8 and b 8 x 8 of tf32: a[0], a[1] are column t of rows g and g + 8, a[2], a[3] column t + 4;
+/// b0, b1 are rows t and t + 4 of column g.
+__device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+#endif
+
+// ---- From here on the same for both.
+
+__device__ inline float infinity() { return float_of(0x7f800000u); }
+
+/// Memory at an address.
+template <class T>
+__device__ inline T* at(uint64_t address) {
+  return reinterpret_cast<T*>(address);
+}
+__device__ inline uint32_t* words(uint64_t address) { return at<uint32_t>(address); }
+__device__ inline int32_t* ints(uint64_t address) { return at<int32_t>(address); }
+__device__ inline float* floats(uint64_t address) { return at<float>(address); }
+
+__device__ inline uint32_t min_of(uint32_t a, uint32_t b) { return a < b ? a : b; }
+__device__ inline uint32_t max_of(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/// The address of row (i1, i2, i3).
+__device__ inline uint64_t row_of(const Operand& o, uint32_t i1, uint32_t i2, uint32_t i3) {
+  return o.data + uint64_t{i1} * o.nb[1] + uint64_t{i2} * o.nb[2] + uint64_t{i3} * o.nb[3];
+}
+/// The address of the i-th row in row-major order.
+__device__ inline uint64_t nth_row(const Operand& o, uint32_t i) {
+  return row_of(o, i % o.ne[1], i / o.ne[1] % o.ne[2], i / o.ne[1] / o.ne[2]);
+}
+
+/// Records that `value` is not in [0, limit). The first report is kept and fails the run.
+__device__ inline void report(const Params& step, uint32_t what, int32_t value, uint32_t limit) {
+  uint32_t* fault = words(step.fault);
+  if (compare_and_swap(fault, 0u, step.id + 1u) != 0u) return;
+  fault[1] = what;
+  fault[2] = static_cast<uint32_t>(value);
+  fault[3] = limit;
+}
+
+/// Reductions over a warp, as a tree: each lane receives the result.
+__device__ inline float sum_over_warp(float v) {
+  for (uint32_t mask = 16; mask > 0; mask /= 2) v += shuffle_xor(v, mask);
+  return v;
+}
+__device__ inline float max_over_warp(float v) {
+  for (uint32_t mask = 16; mask > 0; mask /= 2) v = fmaxf(v, shuffle_xor(v, mask));
+  return v;
+}
+
+constexpr uint32_t kWarp = 32;
+
+/// Reductions over a block of whole warps, at most 32; each thread receives the result. `room`: 32 floats of shared
+/// memory, which may be reused after the next sync_group().
+__device__ inline float sum_over_group(float v, float* room) {
+  const float part = sum_over_warp(v);
+  sync_group();
+  if (lane() % kWarp == 0) room[lane() / kWarp] = part;
+  sync_group();
+  float sum = 0;
+  for (uint32_t i = 0; i < n_lanes() / kWarp; ++i) sum += room[i];
+  return sum;
+}
+__device__ inline float max_over_group(float v, float* room) {
+  const float part = max_over_warp(v);
+  sync_group();
+  if (lane() % kWarp == 0) room[lane() / kWarp] = part;
+  sync_group();
+  float highest = room[0];
+  for (uint32_t i = 1; i < n_lanes() / kWarp; ++i) highest = fmaxf(highest, room[i]);
+  return highest;
+}
+
+}  // namespace tessera::cuda

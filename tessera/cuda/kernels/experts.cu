@@ -1,0 +1,192 @@
+// The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
+//   0 top_k           one warp per token, n_lanes() tokens per block. u[0]: k
+//   1 top_groups      one thread per token. u[0]: groups; u[1]: groups to keep
+//   2 expert_weights  one thread per token. u[0]: 1 to normalize; u[1]: the scale as bits
+//   3 expert_routes   one block: a counting sort. u[0]: experts
+//   4 expert_rows     one block per row in routed order
+//   5 expert_sum      one block per token. u[0]: experts
+#include "tessera/cuda/kernels/math.cuh"
+
+namespace tessera::cuda {
+
+namespace {
+
+enum : uint32_t { kTopK, kTopGroups, kExpertWeights, kExpertRoutes, kExpertRows };  // and expert_sum
+
+constexpr uint32_t kMaxGroups = 512;
+constexpr float kMinWeightSum = 6.103515625e-5f;
+
+// NaN is lower than any number.
+__device__ inline bool is_higher(float a, float b) { return !is_nan(a) && (is_nan(b) || a > b); }
+
+struct Ranked {
+  float score;
+  uint32_t id;
+};
+constexpr uint32_t kNoId = 0xffffffffu;
+
+/// Whether a is before b in the order of results: by descending score, then by ascending id.
+__device__ inline bool is_before(Ranked a, Ranked b) {
+  return is_higher(a.score, b.score) || (!is_higher(b.score, a.score) && a.id < b.id);
+}
+
+/// Each result is the first in the order among the experts after the previous result. The lanes of a warp divide the
+/// experts.
+__device__ inline void top_k(const Params& step, uint32_t token) {
+  const float* scores = floats(row_of(step.x[0], token, 0, 0));
+  int32_t* ids = ints(row_of(step.y, token, 0, 0));
+  const uint32_t n = step.x[0].ne[0], k = min_of(step.u[0], n);
+  Ranked previous = {0.0f, kNoId};
+  for (uint32_t place = 0; place < k; ++place) {
+    Ranked best = {float_of(0x7fc00000u), kNoId};  // after all others
+    for (uint32_t id = lane() % kWarp; id < n; id += kWarp) {
+      const Ranked candidate = {scores[id], id};
+      if ((place == 0 || is_before(previous, candidate)) && is_before(candidate, best)) best = candidate;
+    }
+    for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) {
+      const Ranked other = {shuffle_xor(best.score, mask), shuffle_xor(best.id, mask)};
+      if (is_before(other, best)) best = other;
+    }
+    if (lane() % kWarp == 0) ids[place] = static_cast<int32_t>(best.id);
+    previous = best;
+  }
+}
+
+/// The tokens of a block, a warp per token at a time.
+__device__ inline void top_k_of_block(const Params& step) {
+  const uint32_t begin = group_index() * n_lanes(), end = min_of(step.y.ne[1], begin + n_lanes());
+  for (uint32_t token = begin + lane() / kWarp; token < end; token += n_lanes() / kWarp) top_k(step, token);
+}
+
+/// Returns the sum of the two highest scores, or the score if there is only one.
+__device__ inline float best_two(const float* scores, uint32_t n) {
+  float first = -infinity(), second = -infinity();
+  for (uint32_t i = 0; i < n; ++i) {
+    if (is_higher(scores[i], first)) {
+      second = first;
+      first = scores[i];
+    } else if (is_higher(scores[i], second)) {
+      second = scores[i];
+    }
+  }
+  return n == 1 ? first : first + second;
+}
+
+/// Keeps a group if fewer than u[1] groups are better. Better groups have a higher sum, or an equal sum and a lower
+/// index.
+__device__ inline void top_groups(const Params& step, uint32_t token) {
+  const float* scores = floats(row_of(step.x[0], token, 0, 0));
+  float* y = floats(row_of(step.y, token, 0, 0));
+  const uint32_t n_groups = step.u[0], size = step.y.ne[0] / n_groups;
+  float sums[kMaxGroups];
+  for (uint32_t g = 0; g < n_groups; ++g) sums[g] = best_two(scores + g * size, size);
+  for (uint32_t g = 0; g < n_groups; ++g) {
+    uint32_t n_better = 0;
+    for (uint32_t other = 0; other < n_groups; ++other)
+      if (is_before({sums[other], other}, {sums[g], g})) ++n_better;
+    for (uint32_t i = g * size; i < (g + 1) * size; ++i) y[i] = n_better < step.u[1] ? scores[i] : -infinity();
+  }
+}
+
+__device__ inline void expert_weights(const Params& step, uint32_t token) {
+  const float* scores = floats(row_of(step.x[0], token, 0, 0));
+  const int32_t* ids = ints(row_of(step.x[1], token, 0, 0));
+  float* y = floats(row_of(step.y, token, 0, 0));
+  const uint32_t n = step.x[0].ne[0], n_used = step.y.ne[0];
+  float sum = 0;
+  for (uint32_t slot = 0; slot < n_used; ++slot) {
+    const int32_t id = ids[slot];
+    const bool exists = id >= 0 && static_cast<uint32_t>(id) < n;
+    if (!exists) report(step, kFaultExpert, id, n);
+    const float weight = exists ? scores[id] : 0.0f;
+    y[slot] = weight;
+    sum += weight;
+  }
+  const float divisor = step.u[0] != 0 ? (sum < kMinWeightSum ? kMinWeightSum : sum) : 1.0f;
+  for (uint32_t slot = 0; slot < n_used; ++slot) y[slot] = y[slot] / divisor * float_of(step.u[1]);
+}
+
+/// Returns the expert of a pair. An invalid id fails the run and is replaced by 0, so that readers of the routes need
+/// no checks.
+__device__ inline uint32_t expert_of(const Params& step, const int32_t* ids, uint32_t pair) {
+  const int32_t id = ids[pair];
+  if (id >= 0 && static_cast<uint32_t>(id) < step.u[0]) return static_cast<uint32_t>(id);
+  if (lane() == 0) report(step, kFaultExpert, id, step.u[0]);
+  return 0;
+}
+
+/// A thread finds the rows of an expert: they begin after the pairs of lower experts and are in the order of pairs. So
+/// threads share no counters, and the result does not depend on their order.
+__device__ inline void expert_routes(const Params& step) {
+  const uint32_t n_experts = step.u[0], n_pairs = step.x[0].ne[0] * step.x[0].ne[1];
+  const int32_t* ids = ints(step.x[0].data);
+  int32_t* begins = ints(step.y.data);
+  int32_t *pairs = begins + n_experts + 1, *rows = pairs + n_pairs;
+  for (uint32_t expert = lane(); expert <= n_experts; expert += n_lanes()) {
+    uint32_t row = 0;
+    for (uint32_t pair = 0; pair < n_pairs; ++pair) row += expert_of(step, ids, pair) < expert ? 1 : 0;
+    begins[expert] = static_cast<int32_t>(row);
+    for (uint32_t pair = 0; pair < n_pairs; ++pair)
+      if (expert_of(step, ids, pair) == expert) {
+        pairs[row] = static_cast<int32_t>(pair);
+        rows[pair] = static_cast<int32_t>(row);
+        ++row;
+      }
+  }
+}
+
+__device__ inline void expert_rows(const Params& step, uint32_t row) {
+  const int32_t* begins = ints(step.x[1].data);
+  // Find the last expert that begins at or before the row.
+  uint32_t low = 0, high = step.x[0].ne[1] - 1;
+  while (low < high) {
+    const uint32_t middle = (low + high + 1) / 2;
+    if (begins[middle] <= static_cast<int32_t>(row))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  const uint32_t* from = words(row_of(step.x[0], low, 0, 0));
+  uint32_t* y = words(row_of(step.y, row, 0, 0));
+  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = from[i];
+}
+
+__device__ inline void expert_sum(const Params& step, uint32_t token) {
+  const uint32_t n_used = step.x[1].ne[0], n_pairs = n_used * step.x[1].ne[1];
+  const float* weights = floats(row_of(step.x[1], token, 0, 0));
+  float* y = floats(row_of(step.y, token, 0, 0));
+  const uint32_t* rows = words(step.x[2].data) + step.u[0] + 1 + n_pairs + token * n_used;
+  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) {
+    float sum = 0;
+    for (uint32_t slot = 0; slot < n_used; ++slot)
+      sum = fmaf(weights[slot], floats(row_of(step.x[0], rows[slot], 0, 0))[i], sum);
+    y[i] = sum;
+  }
+}
+
+}  // namespace
+
+TESSERA_KERNEL(experts, 128) {
+  wait_for_previous();
+  allow_next();
+  const uint32_t group = group_index(), thread = group * n_lanes() + lane();
+  if (group >= step.n_groups) return;
+  switch (step.variant) {
+    case kTopK:
+      return top_k_of_block(step);
+    case kTopGroups:
+      if (thread < step.y.ne[1]) top_groups(step, thread);
+      return;
+    case kExpertWeights:
+      if (thread < step.y.ne[1]) expert_weights(step, thread);
+      return;
+    case kExpertRoutes:
+      return expert_routes(step);
+    case kExpertRows:
+      return expert_rows(step, group);
+    default:
+      return expert_sum(step, group);
+  }
+}
+
+}  // namespace tessera::cuda

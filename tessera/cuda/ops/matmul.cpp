@@ -1,0 +1,150 @@
+// Products with weights: a kernel for few tokens, and tiles for many, whose activations are converted to f16 first. All
+// sum in the same order (kernels/matmul.cuh), so the bits of a token's results do not depend on the number of tokens.
+#include "tessera/gpu/ops/matmul.h"
+
+#include <algorithm>
+
+#include "tessera/cuda/kernels.h"
+#include "tessera/gpu/ops/dispatch.h"
+
+namespace tessera::cuda {
+
+namespace {
+
+// As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
+constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 16, kGroupTokens = 8;
+constexpr uint32_t kRowsThreads = 256, kHalvesThreads = 128;
+constexpr int64_t kWarp = 32;
+constexpr uint32_t kPreciseShared = 2 * (8 * 128 + 8 * 8) * 4 + 8 * kGroupTokens * (kSegment * 4 + 64);
+
+/// A kernel for tiles of so many rows and tokens.
+struct TileKernel {
+  Shader by_format, any;
+  int64_t n_rows, n_tokens;
+  uint32_t n_threads;
+
+  uint32_t shared_bytes() const {
+    constexpr int64_t kStages = 4, kPanels = 2, kPanelRow = 64, kShift = 64;
+    return static_cast<uint32_t>(kStages * kPanels * ((n_rows + n_tokens) * kPanelRow + 2 * kShift));
+  }
+};
+constexpr TileKernel kLarge{Shader::matmul_panels, Shader::matmul_panels_any, 128, 128, 256};
+constexpr TileKernel kSmall{Shader::matmul_small_panels, Shader::matmul_small_panels_any, 64, 64, 128};
+
+// Fewer large tiles leave multiprocessors of a large GPU idle. The number is fixed, so that a program's launches are the
+// same on every device.
+constexpr int64_t kEnoughTiles = 128;
+
+// Float weights beyond f16 keep the precision of f32.
+bool is_precise(const StepContext& context) {
+  const DType dtype = context.spec(0).dtype;
+  return context.is_precise || dtype == DType::f32 || dtype == DType::bf16;
+}
+
+// Whether the format has a decoder of its own for rows at these addresses (kernels/halves.cuh).
+bool has_decoder(const OperandParams& rows, DType dtype) {
+  const uint64_t addresses = rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3];
+  switch (dtype) {
+    case DType::f16:
+      return addresses % kWideBytes == 0 && rows.ne[0] % 32 == 0;
+    case DType::q4_k:
+    case DType::q5_k:
+      return addresses % kWideBytes == 0;
+    case DType::q4_0:
+    case DType::q8_0:
+    case DType::q6_k:
+      return addresses % 2 == 0;
+    default:
+      return false;
+  }
+}
+
+void choose(const StepContext& context, Step& step, Shader by_format, Shader any) {
+  step.format = context.spec(0).dtype;
+  step.is_by_format = has_decoder(step.params.x[0], step.format);
+  step.shader = step.is_by_format ? by_format : any;
+}
+
+int64_t halves_bytes(const StepContext& context) { return round_up(context.spec(0).shape()[0], kStageColumns) * 2; }
+
+bool is_tiled(const StepContext& context, const Product& product) {
+  return product.n_at_a_time > kGroupTokens && !is_precise(context);
+}
+
+// Sets what all kernels of products read.
+Result<> set_product(const StepContext& context, const Product& product, int64_t group_rows, int64_t group_tokens,
+                     Step& step) {
+  const TensorSpec& weights = context.spec(0);
+  const Buffer* memory = context.tensor(0).buffer;
+  const bool is_constant = memory != nullptr && memory->usage() == BufferUsage::weights;
+  const int64_t row_groups = div_ceil(weights.shape()[1], group_rows);
+  const int64_t n_most = product.shares_tokens ? product.n_tokens : product.n_at_a_time;
+  const int64_t n_shares = std::max<int64_t>(div_ceil(n_most, group_tokens), 1);
+  const int64_t n_heads = context.node.op == Op::mul_mat_heads ? product.n_matrices : 1;
+  const int64_t values[] = {row_groups,
+                            n_shares,
+                            product.n_matrices,
+                            product.n_tokens,
+                            product.x_token,
+                            product.y_token,
+                            product.x_head,
+                            product.y_head,
+                            product.pairs_per_token,
+                            is_constant ? 1 : 0,
+                            halves_bytes(context),
+                            n_heads};
+  for (size_t i = 0; i < std::size(values); ++i) step.params.u[i] = count(values[i]);
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
+}
+
+// The first dispatch: the whole product of few tokens, or the conversion of the activations of many.
+Result<> prepare_first(const StepContext& context, Step& step) {
+  const Product product = product_of(context.graph, context.node);
+  if (product.n_tokens == 0) return {};
+  if (is_tiled(context, product)) {
+    step.shader = Shader::matmul_halves;
+    step.n_threads = kHalvesThreads;
+    step.params.u[10] = count(halves_bytes(context));
+    const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
+    return set_groups(step, context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
+  }
+  step.n_threads = kRowsThreads;
+  choose(context, step, Shader::matmul_rows, Shader::matmul_rows_any);
+  if (is_precise(context)) {
+    step.shader = Shader::matmul_precise;
+    step.is_by_format = false;
+    step.shared_bytes = kPreciseShared;
+  }
+  return set_product(context, product, kGroupRows, kGroupTokens, step);
+}
+
+size_t scratch_bytes(const StepContext& context) {
+  const Product product = product_of(context.graph, context.node);
+  if (product.n_tokens == 0 || !is_tiled(context, product)) return 0;
+  const Shape& x = context.spec(1).shape();
+  const int64_t row_bytes = halves_bytes(context) + div_ceil(x[0], kSegment) * int64_t{sizeof(float)};
+  return to_size(x.n_rows() * row_bytes);
+}
+
+// The second dispatch: the product of many tokens.
+Result<> prepare_second(const StepContext& context, Step& step) {
+  const Product product = product_of(context.graph, context.node);
+  const auto n_tiles = [&](const TileKernel& kernel) {
+    return div_ceil(context.spec(0).shape()[1], kernel.n_rows) * div_ceil(product.n_at_a_time, kernel.n_tokens) *
+           product.n_matrices;
+  };
+  const TileKernel& kernel = n_tiles(kLarge) >= kEnoughTiles ? kLarge : kSmall;
+  choose(context, step, kernel.by_format, kernel.any);
+  step.n_threads = kernel.n_threads;
+  step.shared_bytes = kernel.shared_bytes();
+  return set_product(context, product, kernel.n_rows, kernel.n_tokens, step);
+}
+
+}  // namespace
+
+const OpKernel kProduct{.supports = supports_product,
+                        .prepare = prepare_first,
+                        .scratch_bytes = scratch_bytes,
+                        .prepare_merge = prepare_second};
+
+}  // namespace tessera::cuda

@@ -1,0 +1,163 @@
+#include "tessera/cuda/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/base/index.h"
+#include "tessera/graph/op_info.h"
+
+namespace tessera::cuda {
+
+namespace {
+
+// Multiply-adds of one submission: about a hundredth of a second.
+constexpr int64_t kMacsPerSubmission = 3'000'000'000'000;
+
+constexpr std::string_view kShaderNames[] = {
+#define TESSERA_SHADER(name) #name,
+#define TESSERA_VULKAN_SHADER(name) #name,
+#define TESSERA_CUDA_KERNEL(name) #name,
+#include "tessera/gpu/shaders.def"
+};
+
+std::string_view format_name(DType dtype) {
+  switch (dtype) {
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) \
+  case DType::name:                                             \
+    return #name;
+#include "tessera/tensor/dtype.def"
+    default:
+      return "";
+  }
+}
+
+std::string kernel_name(const Step& step) {
+  std::string name = "tessera_";  // as TESSERA_KERNEL of kernels/device.cuh names it
+  name += kShaderNames[to_size(step.shader)];
+  if (step.is_by_format) name.append("_").append(format_name(step.format));
+  return name;
+}
+
+uint32_t threads_of(const Step& step) {
+  if (step.n_threads != 0) return step.n_threads;
+  return step.shader == Shader::norm ? kRowThreads : kDefaultThreads;
+}
+
+}  // namespace
+
+CudaPlan::~CudaPlan() {
+  if (!context_.enter()) return;
+  for (const CuGraphExec exec : submissions_) context_.driver().graph_exec_destroy(exec);
+  for (const CuEvent event : events_) context_.driver().event_destroy(event);
+}
+
+Result<> CudaPlan::compile(const StepContext& of_any_node, const StepMemory& memory, size_t work_bytes) {
+  graph_ = &of_any_node.graph;
+  TESSERA_TRY(steps_.make(of_any_node, kOwnKernels));
+  if (const size_t need = steps_.work_bytes(); need > work_bytes)
+    return fail(ErrorCode::limit, "work memory of {} bytes, the graph takes {}", work_bytes, need);
+  if (steps_.empty()) return {};
+  steps_.bind(memory);
+  work_ = memory.work;
+  if (steps_.has_extra()) image_ = steps_.image();
+  TESSERA_TRY(find_functions());
+  return record();
+}
+
+Result<> CudaPlan::find_functions() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    TESSERA_ASSIGN(const CuFunction function, context_.kernel(kernel_name(step), step.shared_bytes));
+    launches_.push_back({function, threads_of(step)});
+  }
+  return {};
+}
+
+Result<> CudaPlan::record() {
+  size_t begin = 0;
+  int64_t macs = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (macs > kMacsPerSubmission) {
+      TESSERA_TRY(record_submission(begin, i));
+      begin = i;
+      macs = 0;
+    }
+    macs += cost(*graph_, steps_.node_of(i)).macs;
+  }
+  return record_submission(begin, steps_.size());
+}
+
+Result<> CudaPlan::record_submission(size_t begin, size_t end) {
+  const Driver& driver = context_.driver();
+  TESSERA_TRY(context_.enter());
+  TESSERA_CUDA(driver, capture_begin, stream_, kCuCaptureThreadLocal);
+  Result<> launched;
+  for (size_t i = begin; i < end && launched; ++i) launched = launch(i, i > begin);
+  CuGraph graph = nullptr;
+  const auto captured = driver.check(driver.capture_end(stream_, &graph), "capture_end");
+  TESSERA_TRY(launched);
+  TESSERA_TRY(captured);
+  CuGraphExec exec = nullptr;
+  const auto made = driver.check(driver.graph_instantiate(&exec, graph, 0), "graph_instantiate");
+  driver.graph_destroy(graph);
+  TESSERA_TRY(made);
+  submissions_.push_back(exec);
+  return {};
+}
+
+// is_early: the launch may overlap with the end of the previous one.
+Result<> CudaPlan::launch(size_t i, bool is_early) const {
+  const Step& step = steps_[i];
+  KernelParams params{.step = step.params,
+                      .variant = step.variant,
+                      .format = static_cast<uint32_t>(step.format),
+                      .format2 = static_cast<uint32_t>(step.format2)};
+  CuLaunchAttribute early{};
+  early.id = kCuProgrammaticSerialization;
+  early.value.flag = 1;
+  CuLaunchConfig config{.grid = {step.params.n_groups, 1, 1},
+                        .block = {launches_[i].n_threads, 1, 1},
+                        .shared_bytes = step.shared_bytes,
+                        .stream = stream_,
+                        .attributes = &early,
+                        .n_attributes = is_early && context_.launches_early() ? 1u : 0u};
+  void* arguments[] = {&params};
+  TESSERA_CUDA(context_.driver(), launch, &config, launches_[i].function, arguments, nullptr);
+  return {};
+}
+
+Result<> CudaPlan::run_timed() {
+  const Driver& driver = context_.driver();
+  while (events_.size() < steps_.size() + 1) {
+    CuEvent event = nullptr;
+    TESSERA_CUDA(driver, event_create, &event, kCuEventDefault);
+    events_.push_back(event);
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    TESSERA_CUDA(driver, event_record, events_[i], stream_);
+    TESSERA_TRY(launch(i, false));
+  }
+  TESSERA_CUDA(driver, event_record, events_[steps_.size()], stream_);
+  return {};
+}
+
+Result<std::vector<NodeTime>> CudaPlan::times() const {
+  std::vector<NodeTime> times;
+  const auto us_between = [&](size_t from, size_t to) -> Result<double> {
+    float ms = 0;
+    TESSERA_CUDA(context_.driver(), event_elapsed, &ms, events_[from], events_[to]);
+    return double{ms} * 1e3;
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    TESSERA_ASSIGN(const double begin, us_between(0, i));
+    TESSERA_ASSIGN(const double length, us_between(i, i + 1));
+    const NodeId node = steps_.node_of(i);
+    if (!times.empty() && times.back().node == node)  // the second step of a node
+      times.back().us = begin + length - times.back().begin_us;
+    else
+      times.push_back({node, begin, length});
+  }
+  return times;
+}
+
+}  // namespace tessera::cuda

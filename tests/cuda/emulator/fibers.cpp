@@ -1,0 +1,156 @@
+#include <boost/context/detail/fcontext.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "tests/cuda/emulator/emulated.h"
+
+namespace tessera::cuda::emulated {
+
+namespace {
+
+namespace context = boost::context::detail;
+
+constexpr size_t kStackBytes = size_t{256} << 10;
+
+struct Barrier {
+  uint32_t n_waiting = 0, n_alive = 0;
+  uint64_t generation = 0;
+
+  // Called when the last thread has arrived, or left.
+  void open_if_complete() {
+    if (n_waiting == 0 || n_waiting < n_alive) return;
+    n_waiting = 0;
+    ++generation;
+  }
+};
+
+struct Fiber {
+  std::unique_ptr<unsigned char[]> stack;
+  context::fcontext_t resume = nullptr;
+  bool is_done = false;
+};
+
+struct Machine {
+  std::mutex mutex;
+  std::vector<Fiber> fibers;
+  std::vector<unsigned char> shared;
+  KernelFunction kernel = nullptr;
+  const void* params = nullptr;
+  uint32_t n_threads = 0, thread = 0, block = 0;
+  context::fcontext_t scheduler = nullptr;
+  Barrier all;
+  std::vector<Barrier> warps;
+  std::vector<std::array<std::array<uint32_t, kMostWords>, kWarpSize>> exchanged;  // by warp
+};
+Machine& machine() {
+  static Machine one;
+  return one;
+}
+
+void yield() {
+  Machine& m = machine();
+  const uint32_t thread = m.thread;
+  const context::transfer_t back = context::jump_fcontext(m.scheduler, nullptr);
+  m.scheduler = back.fctx;
+  m.thread = thread;
+}
+
+void wait_at(Barrier& barrier) {
+  const uint64_t mine = barrier.generation;
+  ++barrier.n_waiting;
+  barrier.open_if_complete();
+  while (barrier.generation == mine) yield();
+}
+
+void leave(Barrier& barrier) {
+  --barrier.n_alive;
+  barrier.open_if_complete();
+}
+
+void run_thread(context::transfer_t from) {
+  Machine& m = machine();
+  m.scheduler = from.fctx;
+  m.kernel(m.params);
+  const uint32_t thread = m.thread;
+  m.fibers[thread].is_done = true;
+  leave(m.warps[thread / kWarpSize]);
+  leave(m.all);
+  context::jump_fcontext(m.scheduler, nullptr);
+}
+
+void run_block(Machine& m) {
+  m.all = {.n_waiting = 0, .n_alive = m.n_threads, .generation = 0};
+  for (size_t w = 0; w < m.warps.size(); ++w) m.warps[w] = {.n_waiting = 0, .n_alive = kWarpSize, .generation = 0};
+  for (uint32_t i = 0; i < m.n_threads; ++i) {
+    Fiber& fiber = m.fibers[i];
+    if (fiber.stack == nullptr) fiber.stack = std::make_unique_for_overwrite<unsigned char[]>(kStackBytes);
+    fiber.resume = context::make_fcontext(fiber.stack.get() + kStackBytes, kStackBytes, run_thread);
+    fiber.is_done = false;
+  }
+  for (uint32_t n_done = 0; n_done < m.n_threads;) {
+    n_done = 0;
+    for (uint32_t i = 0; i < m.n_threads; ++i) {
+      Fiber& fiber = m.fibers[i];
+      if (!fiber.is_done) {
+        m.thread = i;
+        fiber.resume = context::jump_fcontext(fiber.resume, nullptr).fctx;
+      }
+      n_done += fiber.is_done ? 1 : 0;
+    }
+  }
+}
+
+std::map<std::string, KernelFunction>& kernels() {
+  static std::map<std::string, KernelFunction> all;
+  return all;
+}
+
+}  // namespace
+
+Register::Register(const char* name, void (*run)(const void*)) { kernels()[name] = run; }
+
+KernelFunction find_kernel(const std::string& name) {
+  const auto found = kernels().find(name);
+  return found == kernels().end() ? nullptr : found->second;
+}
+
+void launch(KernelFunction kernel, const void* params, uint32_t n_blocks, uint32_t n_threads, uint32_t shared_bytes) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  if (m.fibers.size() < n_threads) m.fibers.resize(n_threads);
+  m.warps.resize(n_threads / kWarpSize);
+  m.exchanged.resize(n_threads / kWarpSize);
+  m.shared.resize(shared_bytes + 128);
+  m.kernel = kernel;
+  m.params = params;
+  m.n_threads = n_threads;
+  for (m.block = 0; m.block < n_blocks; ++m.block) {
+    std::fill(m.shared.begin(), m.shared.end(), static_cast<unsigned char>(0xa5));
+    run_block(m);
+  }
+}
+
+uint32_t thread() { return machine().thread; }
+uint32_t n_threads() { return machine().n_threads; }
+uint32_t block() { return machine().block; }
+unsigned char* shared() {
+  unsigned char* start = machine().shared.data();
+  return start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128;
+}
+void sync_block() { wait_at(machine().all); }
+void sync_warp() { wait_at(machine().warps[machine().thread / kWarpSize]); }
+
+const std::array<std::array<uint32_t, kMostWords>, kWarpSize>& exchange(const uint32_t* words, size_t n) {
+  Machine& m = machine();
+  const uint32_t thread = m.thread;
+  auto& slots = m.exchanged[thread / kWarpSize];
+  std::copy_n(words, n, slots[thread % kWarpSize].begin());
+  wait_at(m.warps[thread / kWarpSize]);
+  return slots;
+}
+
+}  // namespace tessera::cuda::emulated

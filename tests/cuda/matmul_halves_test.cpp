@@ -1,0 +1,101 @@
+// Products in the default precision: weights and activations are f16 for the matrix units. Every format agrees with
+// sums in f64, and a token's bits are the same in every kernel.
+#include <algorithm>
+
+#include "tests/gpu/formats_testing.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+// Runs a product on memory for weights, in the default precision.
+Result<std::vector<float>> product_of(DType dtype, int64_t k, int64_t n, const Bytes& weights,
+                                      const std::vector<float>& x) {
+  const int64_t n_tokens = static_cast<int64_t>(x.size()) / k;
+  TESSERA_ASSIGN(const auto backend, gpu_device()->create_backend({}));
+  TESSERA_ASSIGN(const auto buffer, gpu_device()->buffer_type().allocate(weights.size() + 256, BufferUsage::weights));
+  TESSERA_ASSIGN(const Layout layout, contiguous_layout(dtype, {k, n}));
+  Tensor tensor{{dtype, layout}, "w", &buffer->type(), buffer.get(), 0};
+  TESSERA_TRY(buffer->set(tensor, 0, weights));
+  GraphBuilder b;
+  const Value input = b.input("x", DType::f32, {k, n_tokens});
+  const Value output = b.output(b.mul_mat(b.tensor(tensor), input), "y");
+  TESSERA_ASSIGN(Graph graph, std::move(b).finish());
+  Executor executor(*backend);
+  TESSERA_TRY(executor.reserve({&graph, 1}));
+  TESSERA_ASSIGN(const auto prepared, executor.prepare(std::move(graph)));
+  TESSERA_TRY(set_input(*prepared, input, x));
+  TESSERA_TRY(executor.run(*prepared));
+  const Tensor& y = prepared->tensor(output.id());
+  std::vector<float> values(static_cast<size_t>(n * n_tokens));
+  TESSERA_TRY(y.buffer->get(y, 0, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
+std::vector<float> exact_product(const FormatMatrix& matrix, int64_t k, int64_t n, const std::vector<float>& x) {
+  std::vector<float> y;
+  for (size_t token = 0; token < x.size() / static_cast<size_t>(k); ++token)
+    for (int64_t row = 0; row < n; ++row) {
+      double sum = 0;
+      for (size_t i = 0; i < static_cast<size_t>(k); ++i)
+        sum += double{matrix.values[static_cast<size_t>(row * k) + i]} * x[token * static_cast<size_t>(k) + i];
+      y.push_back(static_cast<float>(sum));
+    }
+  return y;
+}
+
+class CudaHalves : public GpuTest, public ::testing::WithParamInterface<DType> {};
+
+INSTANTIATE_TEST_SUITE_P(All, CudaHalves, ::testing::ValuesIn(weight_formats()),
+                         [](const auto& info) { return std::string(tessera::info(info.param).name); });
+
+// Tiles, segments and groups of tokens that are not whole; few tokens, and many.
+TEST_P(CudaHalves, BitsDoNotDependOnTheNumberOfTokens) {
+  const DType dtype = GetParam();
+  Rng rng(2);
+  const int64_t k = info(dtype).is_blocked() ? 768 : 808, n = 37;
+  const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+  std::vector<float> x = random_values(rng, k * 75);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= i / static_cast<size_t>(k) % 3 == 1 ? 1e-3f : 100.0f;
+  ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
+  EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7);
+  for (const int64_t n_tokens : {1, 8, 9}) {
+    const std::vector<float> some(x.begin(), x.begin() + k * n_tokens);
+    ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some));
+    EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << n_tokens;
+  }
+}
+
+using CudaProducts = GpuTest;
+
+// Enough rows and tokens for the large tiles.
+TEST_F(CudaProducts, LargeTilesHaveTheBitsOfSmallOnes) {
+  Rng rng(3);
+  const int64_t k = 320, n = 8 * 128 + 5, n_tokens = 15 * 128 + 3;
+  for (const DType dtype : {DType::f16, DType::q8_0}) {
+    const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+    const std::vector<float> x = random_values(rng, k * n_tokens);
+    ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
+    const std::vector<float> some(x.end() - k * 70, x.end());
+    ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some));
+    EXPECT_LE(relative_error(y, exact_product(matrix, k, n, some)), 5e-7);
+    EXPECT_TRUE(std::equal(y.begin(), y.end(), all.end() - static_cast<int64_t>(y.size())));
+  }
+}
+
+// Magnitudes beyond f16's range have a scale of their own in each segment.
+TEST_F(CudaProducts, LargeAndSmallActivationsKeepTheirPrecision) {
+  Rng rng(4);
+  const int64_t k = 512, n = 16;
+  const FormatMatrix matrix = random_matrix(DType::f16, k, n, rng);
+  for (const float factor : {1e-20f, 1e-6f, 1e6f, 1e20f}) {
+    std::vector<float> x = random_values(rng, k * 9);
+    for (float& v : x) v *= factor;
+    ASSERT_OK_AND_ASSIGN(const auto y, product_of(DType::f16, k, n, matrix.bytes, x));
+    EXPECT_LE(relative_error(y, exact_product(matrix, k, n, x)), 5e-7) << factor;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

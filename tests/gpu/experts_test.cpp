@@ -1,0 +1,121 @@
+// A mixture of experts on the device compared with the CPU: identical routing, and products and sums within bounds.
+#include <algorithm>
+#include <limits>
+
+#include "tests/gpu/gpu_support.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+using GpuExperts = GpuTest;
+
+void expect_same_ids(const TestGraph& test, const std::string& name) {
+  const auto cpu = cpu::create_device("").value();
+  ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*cpu, test));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*gpu_device(), test));
+  EXPECT_EQ(got.outputs.at(name), expected.outputs.at(name)) << name;
+}
+
+// With equal scores, NaN and infinities, the order is the same as on the CPU.
+TEST_F(GpuExperts, TheBestAreTheCpus) {
+  constexpr int64_t kExperts = 12, kTokens = 9;
+  Rng rng(1);
+  std::vector<float> scores = random_values(rng, kExperts * kTokens);
+  for (size_t i = 0; i < scores.size(); i += 5) scores[i] = 0.25f;
+  std::fill_n(scores.begin(), kExperts, 0.25f);  // a token with equal scores
+  scores[30] = std::numeric_limits<float>::quiet_NaN();
+  scores[50] = std::numeric_limits<float>::infinity();
+  for (const int64_t k : {int64_t{1}, int64_t{4}, kExperts}) {
+    const TestGraph test{.tensors = {},
+                         .build =
+                             [&](GraphBuilder& b, const auto&) {
+                               const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                               b.output(b.top_k(x, k), "ids");
+                               b.output(b.top_groups(x, {.n_groups = 4, .n_used = 2}), "groups");
+                             },
+                         .inputs = {{"x", bytes_of(scores)}}};
+    expect_same_ids(test, "ids");
+    expect_same_ids(test, "groups");
+  }
+}
+
+// Some experts have no tokens, and one has more rows than a workgroup computes at a time.
+TEST_F(GpuExperts, ProductsAndSumsAreTheCpus) {
+  constexpr int64_t kIn = 40, kOut = 22, kExperts = 7, kUsed = 3, kTokens = 21;
+  Rng rng(2);
+  std::vector<int32_t> ids;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    ids.push_back(2);
+    ids.push_back(t % 2 == 0 ? 0 : 6);
+    ids.push_back(t < 3 ? 4 : 5);
+  }
+  const TestGraph test{
+      .tensors = {{"up", DType::f32, {kIn, kOut, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
+                  {"down", DType::f32, {kOut, kIn, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
+                  {"bias", DType::f32, {kOut, kExperts}, bytes_of(random_values(rng, kOut * kExperts))}},
+      .build =
+          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+            const Value chosen = b.input("ids", DType::i32, {kUsed, kTokens});
+            const ExpertRoutes routes = b.expert_routes(chosen, kExperts);
+            const Value weights = b.expert_weights(b.input("scores", DType::f32, {kExperts, kTokens}), chosen,
+                                                   {.normalize = true, .scale = 1.5f});
+            Value h =
+                b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {kIn, kTokens}), routes, ExpertInput::tokens);
+            h = b.add(h, b.expert_rows(tensors[2], routes));
+            h = b.add_scaled(h, h, b.input("scales", DType::f32, {1, kTokens}), 0.5f, routes);
+            h = b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed);
+            b.output(b.expert_sum(h, weights, routes), "y");
+          },
+      .inputs = {{"ids", bytes_of(ids)},
+                 {"scores", bytes_of(random_values(rng, kExperts * kTokens))},
+                 {"scales", bytes_of(random_values(rng, kTokens))},
+                 {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
+  expect_as_on_cpu(test, 1e-11, "experts");  // sums in another order, the sum of weights may cancel
+}
+
+// Some experts with many rows and some with none.
+TEST_F(GpuExperts, ProductsOnTilesAreTheCpus) {
+  Rng rng(3);
+  constexpr int64_t kTokens = 43;
+  constexpr int64_t kExperts = 4, kUsed = 2, kIn = 1100, kOut = 37;
+  std::vector<int32_t> ids;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    ids.push_back(1);
+    ids.push_back(t % 3 == 0 ? 0 : 3);
+  }
+  const TestGraph experts{
+      .tensors = {{"up", DType::f32, {kIn, kOut, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))},
+                  {"down", DType::f32, {kOut, kIn, kExperts}, bytes_of(random_values(rng, kIn * kOut * kExperts))}},
+      .build =
+          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+            const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {kUsed, kTokens}), kExperts);
+            const Value h =
+                b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {kIn, kTokens}), routes, ExpertInput::tokens);
+            b.output(b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed), "y");
+          },
+      .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
+  expect_as_on_cpu(experts, 1e-11, "mul_mat_experts", gpu_device_of_64_lanes());  // sums in another order
+  ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*gpu_device_of_64_lanes(), experts));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs rows, run_on(*gpu_device(), experts));
+  EXPECT_EQ(tiles.outputs.at("y"), rows.outputs.at("y"));
+}
+
+TEST_F(GpuExperts, AnExpertThatDoesNotExistFailsTheRun) {
+  EXPECT_ERROR(
+      run_on(*gpu_device(),
+             {.tensors = {{"w", DType::f32, {8, 4, 3}, {}}},
+              .build =
+                  [](GraphBuilder& b, const std::vector<Value>& tensors) {
+                    const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {2, 2}), 3);
+                    b.output(
+                        b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {8, 2}), routes, ExpertInput::tokens),
+                        "y");
+                  },
+              .inputs = {{"ids", bytes_of<int32_t>({0, 1, 3, 2})}, {"x", bytes_of(std::vector<float>(16, 1.0f))}}}),
+      "expert 3, want 0 to 2");
+}
+
+}  // namespace
+}  // namespace tessera

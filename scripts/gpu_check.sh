@@ -4,6 +4,7 @@
 #   gpu_check.sh vulkan [FILTER]     there: runs the Vulkan tests (FILTER: of GoogleTest)
 #   gpu_check.sh cuda [FILTER]       there: runs the CUDA tests
 #   gpu_check.sh bench [DEVICE...]   there: compares the speed with llama.cpp's (default: cuda:0 vulkan:0)
+#   gpu_check.sh run COMMAND         there: runs a shell command in the folder of the 1B models with our programs
 # `pack` needs build/release and what .gpu/ holds already (git ignores that folder): peer.tar.xz with llama.cpp's
 # libraries and bench/gpu_peer, make_model.py and gguf_lite.py, and llama-spm.gguf. The other machine needs python3 with
 # NumPy, and PyTorch for the figures of its memory. Logs go to $OUT (default: build/gpu). Environment variables:
@@ -353,8 +354,14 @@ case "${1:-}" in
     shift
     bench "$@"
     ;;
+  run)
+    unpack
+    shift
+    make_models
+    ours bash -c "PATH=$unpacked/bin:\$PATH; cd $models; $*"
+    ;;
   *)
-    echo "usage: gpu_check.sh pack | vulkan [FILTER] | cuda [FILTER] | bench [DEVICE...]" >&2
+    echo "usage: gpu_check.sh pack | vulkan [FILTER] | cuda [FILTER] | bench [DEVICE...] | run COMMAND" >&2
     exit 2
     ;;
 esac

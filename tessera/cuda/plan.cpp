@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
@@ -38,6 +39,16 @@ std::string kernel_name(const Step& step) {
   return name;
 }
 
+bool is_same_operand(const OperandParams& a, const OperandParams& b) {
+  return a.data == b.data && a.ne == b.ne && a.nb == b.nb;
+}
+
+// Kernels to which the scratch memory is the result of matmul_halves.
+bool reads_conversions(Shader shader) {
+  return shader == Shader::matmul_panels || shader == Shader::matmul_panels_any || shader == Shader::matmul_small_panels ||
+         shader == Shader::matmul_small_panels_any;
+}
+
 uint32_t threads_of(const Step& step) {
   if (step.n_threads != 0) return step.n_threads;
   return step.shader == Shader::norm ? kRowThreads : kDefaultThreads;
@@ -60,8 +71,39 @@ Result<> CudaPlan::compile(const StepContext& of_any_node, const StepMemory& mem
   steps_.bind(memory);
   work_ = memory.work;
   if (steps_.has_extra()) image_ = steps_.image();
+  omit_conversions();
   TESSERA_TRY(find_functions());
   return record();
+}
+
+// Products often share their activations (q, k and v; gate and up), whose conversion is then in the scratch memory
+// already. It stays there until another step writes to the scratch or to the activations.
+void CudaPlan::omit_conversions() {
+  is_omitted_.assign(steps_.size(), false);
+  std::optional<size_t> converted;  // the step whose result is in the scratch memory
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.shader == Shader::matmul_halves) {
+      is_omitted_[i] = converted && is_same_operand(steps_[*converted].params.x[1], step.params.x[1]);
+      if (!is_omitted_[i]) converted = i;
+    } else if (converted && changes(step, i, steps_[*converted])) {
+      converted.reset();
+    }
+  }
+}
+
+// Whether step i overwrites the operand that another step has converted, or the result of that.
+bool CudaPlan::changes(const Step& step, size_t i, const Step& conversion) const {
+  const OperandParams& x = conversion.params.x[1];
+  const bool uses_scratch = step.params.scratch != 0;
+  if (uses_scratch && !reads_conversions(step.shader)) return true;
+  const uint64_t begin = x.data;
+  uint64_t end = begin + 4;
+  for (size_t d = 0; d < kMaxRank; ++d) end += uint64_t{x.ne[d] - 1} * x.nb[d];
+  return std::ranges::any_of(steps_.touched(i), [&](const Touched& t) {
+    const bool is_scratch = t.begin <= step.params.scratch && step.params.scratch < t.end;
+    return t.is_written && !is_scratch && t.begin < end && begin < t.end;
+  });
 }
 
 Result<> CudaPlan::find_functions() {
@@ -107,6 +149,7 @@ Result<> CudaPlan::record_submission(size_t begin, size_t end) {
 
 // is_early: the launch may overlap with the end of the previous one.
 Result<> CudaPlan::launch(size_t i, bool is_early) const {
+  if (is_omitted_[i]) return {};
   const Step& step = steps_[i];
   KernelParams params{.step = step.params,
                       .variant = step.variant,
@@ -143,19 +186,20 @@ Result<> CudaPlan::run_timed() {
 
 Result<std::vector<NodeTime>> CudaPlan::times() const {
   std::vector<NodeTime> times;
-  const auto us_between = [&](size_t from, size_t to) -> Result<double> {
+  const auto us_until = [&](size_t event) -> Result<double> {
     float ms = 0;
-    TESSERA_CUDA(context_.driver(), event_elapsed, &ms, events_[from], events_[to]);
+    TESSERA_CUDA(context_.driver(), event_elapsed, &ms, events_[0], events_[event]);
     return double{ms} * 1e3;
   };
+  double begin = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    TESSERA_ASSIGN(const double begin, us_between(0, i));
-    TESSERA_ASSIGN(const double length, us_between(i, i + 1));
+    TESSERA_ASSIGN(const double end, us_until(i + 1));
     const NodeId node = steps_.node_of(i);
-    if (!times.empty() && times.back().node == node)  // the second step of a node
-      times.back().us = begin + length - times.back().begin_us;
+    if (!times.empty() && times.back().node == node)  // another step of the same node
+      times.back().us = end - times.back().begin_us;
     else
-      times.push_back({node, begin, length});
+      times.push_back({node, begin, end - begin});
+    begin = end;
   }
   return times;
 }

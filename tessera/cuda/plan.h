@@ -42,6 +42,8 @@ class CudaPlan final : public GraphPlan {
     uint32_t n_threads = 0;
   };
 
+  void omit_conversions();
+  bool changes(const Step& step, size_t i, const Step& conversion) const;
   Result<> find_functions();
   Result<> record();
   Result<> record_submission(size_t begin, size_t end);
@@ -53,6 +55,7 @@ class CudaPlan final : public GraphPlan {
   const Graph* graph_ = nullptr;
   StepList steps_;
   uint64_t work_ = 0;
+  std::vector<bool> is_omitted_;  // by step: its result is there already
   std::vector<Launch> launches_;  // by step
   std::vector<std::byte> image_;
   std::vector<CuGraphExec> submissions_;

@@ -92,7 +92,7 @@ TEST_F(VulkanDevice, RunningOutOfMemoryIsAnError) {
     ASSERT_GT(bytes, 0u);
     more += bytes;
   }
-  EXPECT_GE(n_failed, 4);
+  EXPECT_GE(n_failed, 3);  // weights, cache, values; with integrated memory also the words for faults
 }
 
 TEST_F(VulkanDevice, TheRegistryHasIt) {

@@ -2,9 +2,9 @@
 // (Dao et al. 2022). The rows of a tile are the query heads of a KV head times some tokens of one sequence, so a tile
 // reads each block of K and V once.
 //
-// The bits of a row do not depend on the tile's other rows, nor on the tile's shape. Each element of a product is a chain
-// of mma instructions in the order of dimensions (scores) or keys (values and sums). A block that a row does not see
-// multiplies its state by 2^0 = 1 and adds zeros. Warps of a tile divide rows, keys or elements of V, never sums.
+// The bits of a row do not depend on the tile's other rows, nor on the tile's shape. Each element of a product is a
+// chain of mma instructions in the order of dimensions (scores) or keys (values and sums). A block that a row does not
+// see multiplies its state by 2^0 = 1 and adds zeros. Warps of a tile divide rows, keys or elements of V, never sums.
 //   x: as in attention_precise; u[0] to u[6] too. u[7]: tokens of a tile; u[8]: query heads of a tile; u[9]: tiles of
 //   tokens; u[10]: tokens that blocks of attention_few_<dim> begin with
 //   scratch: results of splits, or 1 for each tile of attention_flash_<dim> that attention_few_<dim> has to compute
@@ -20,13 +20,16 @@ struct FlashTile {
   uint32_t head_kv, head, n_heads, token, n_tokens;
 };
 
-/// One row of queries, as two of a thread's registers see it. Rows without a token attend to nothing.
+/// One row of queries.
 struct FlashRow {
-  Span span;
-  uint32_t head, token;
-  bool is_live;
-  Softmax state;  // of the splits before this one
-  float highest;  // of this split
+  uint32_t token, head;
+  bool is_live;  // other rows have no token, and attend to nothing
+};
+/// What the sums of a row need. The rest is computed again where it is used, which leaves registers to the products.
+struct FlashState {
+  uint32_t first, end;  // the positions that the row sees
+  Softmax before;       // of the splits before this one
+  float highest;        // of this split
 };
 
 /// The rows of K or V of a block and KV head.
@@ -40,12 +43,13 @@ template <FlashShape kShape>
 class Flash {
  public:
   __device__ Flash(const Params& step, const FlashTile& tile) : step_(step), tile_(tile) {
-    for (uint32_t r = 0; r < 2; ++r) rows_[r] = row_at(16 * row_warp() + 8 * r + quad());
+    for (uint32_t r = 0; r < 2; ++r) {
+      const FlashRow row = row_of_tile(r);
+      const Span span = row.is_live ? span_of(step, row.token, part() == 0) : Span{0, 0, 0};
+      rows_[r] = {span.first, span.end, empty_softmax(), -infinity()};
+    }
     find_spans();
     load_query();
-    slot_ = safe_slot_of(step, tile.token);
-    has_terms_ = has_score_terms(step);
-    scale_ = has_terms_ ? float_of(step.u[0]) : float_of(step.u[0]) * Base2::kUnit;
   }
 
   /// Sums up blocks [begin, end) as far as they are seen.
@@ -54,13 +58,15 @@ class Flash {
     begin_split();
     for (uint32_t i = 0; i < kTiles; ++i)
       for (uint32_t n = 0; n < 4; ++n) total(4 * i + n) = 0;
-    begin = max_of(begin, first_ / kBlockTokens);
-    end = min_of(end, (end_ + kBlockTokens - 1) / kBlockTokens);
+    begin = max_of(begin, room().spans[0][0] / kBlockTokens);
+    end = min_of(end, (room().spans[0][1] + kBlockTokens - 1) / kBlockTokens);
     for (uint32_t from = begin; from < end; from += kListed) {
       const uint32_t n = list_blocks(from, min_of(end, from + kListed));
       for (uint32_t i = 0; i + 1 < kShape.n_slots; ++i) fetch(i, n);
       for (uint32_t i = 0; i < n; ++i) {
-        const FlashEntry entry = room().entries[i];
+        FlashEntry entry = room().entries[i];
+        const bool is_full = (entry.logical & kFull) != 0;
+        entry.logical &= ~kFull;
         if (entry.logical / kSplitBlocks != split) {
           if (split != ~0u) end_split();
           split = entry.logical / kSplitBlocks;
@@ -68,11 +74,11 @@ class Flash {
         float scores[kKeyTiles][4];
         advance(2 * i, n);
         multiply_keys(2 * i, scores);
-        if (has_terms_)
+        if (has_score_terms(step_))
           complete_scores(entry, scores);
         else
           scale_scores(scores);
-        if (!is_full(entry)) mask_scores(entry, scores);
+        if (!is_full) mask_scores(entry, scores);
         uint32_t weights[4][4];
         weigh(scores, weights);
         advance(2 * i + 1, n);
@@ -87,9 +93,9 @@ class Flash {
     end_split();
     bool is_finite = true;
     for (uint32_t r = 0; r < 2; ++r) {
-      const FlashRow& row = rows_[r];
+      const FlashRow row = row_of_tile(r);
       if (!row.is_live) continue;
-      const float factor = final_factor<Base2>(step_, row.state, row.head);
+      const float factor = final_factor<Base2>(step_, rows_[r].before, row.head);
       const uint64_t y = row_of(step_.y, row.head, row.token, 0);
       for (uint32_t i = 0; i < kTiles; ++i) {
         const uint32_t column = column_of(i);
@@ -106,11 +112,12 @@ class Flash {
   __device__ void write_part(uint32_t split) {
     const uint32_t n_heads = step_.x[0].ne[1], v_dim = step_.y.ne[0];
     for (uint32_t r = 0; r < 2; ++r) {
-      const FlashRow& row = rows_[r];
+      const FlashRow row = row_of_tile(r);
       if (!row.is_live) continue;
       const uint64_t part = (uint64_t{row.token} * n_heads + row.head) * step_.u[6] + split;
       const uint64_t to = step_.scratch + part * (4 * (v_dim + 2));
-      if (lane() % kWarp % 4 == 0 && key_warp() == 0) *at<Word2>(to) = {bits_of(row.highest), bits_of(sums_[2 * r])};
+      if (lane() % kWarp % 4 == 0 && key_warp() == 0)
+        *at<Word2>(to) = {bits_of(rows_[r].highest), bits_of(sums_[2 * r])};
       for (uint32_t i = 0; i < kTiles; ++i)
         if (column_of(i) < v_dim)
           *at<Word2>(to + 8 + 4 * column_of(i)) = {bits_of(values_[i][2 * r]), bits_of(values_[i][2 * r + 1])};
@@ -120,13 +127,13 @@ class Flash {
   static __device__ FlashRoom& room() { return *reinterpret_cast<FlashRoom*>(dynamic_shared() + kShape.room_at()); }
 
  private:
-  static constexpr uint32_t kDim = kShape.dim, kChunks = kDim / 8;      // of 16 bytes
-  static constexpr uint32_t kKeyTiles = 8 / kShape.key_warps;           // of 8 keys
-  static constexpr uint32_t kTiles = kDim / 8 / kShape.key_warps;       // of 8 elements of V
+  static constexpr uint32_t kDim = kShape.dim, kChunks = kDim / 8;  // of 16 bytes
+  static constexpr uint32_t kKeyTiles = 8 / kShape.key_warps;       // of 8 keys
+  static constexpr uint32_t kTiles = kDim / 8 / kShape.key_warps;   // of 8 elements of V
   // Independent products between two to the same sums, of which the second waits for the first. More take registers.
   static constexpr uint32_t kKeysAtOnce = kKeyTiles < 4 || kDim == 96 || kDim == 128 ? kKeyTiles : 4;
   static constexpr uint32_t kAtOnce = kTiles % 4 == 0 ? 4 : kTiles % 3 == 0 ? 3 : 2;
-  static constexpr uint32_t kOne = 0x3c00'3c00;  // two f16
+  static constexpr uint32_t kOne = 0x3c00'3c00;     // two f16
   static constexpr bool kIsWhole = kDim % 64 == 0;  // rows are a multiple of 128 bytes, the width of shared memory
   static_assert(kShape.shared_bytes() <= 163 << 10);
 
@@ -153,62 +160,73 @@ class Flash {
     return reinterpret_cast<float*>(dynamic_shared() + kShape.totals_at())[i * kShape.n_threads() + lane()];
   }
 
-  __device__ FlashRow row_at(uint32_t r) const {
-    const uint32_t token = tile_.token + r / tile_.n_heads, head = tile_.head + r % tile_.n_heads;
-    const bool is_live = r < tile_.n_tokens * tile_.n_heads;
-    const Span span = is_live ? span_of(step_, token, part() == 0) : Span{0, 0, 0};
-    return {span, head, token, is_live, empty_softmax(), -infinity()};
+  // The first (r = 0) or second row of this thread.
+  __device__ FlashRow row_of_tile(uint32_t r) const {
+    const uint32_t i = 16 * row_warp() + 8 * r + quad();
+    return {tile_.token + i / tile_.n_heads, tile_.head + i % tile_.n_heads, i < tile_.n_tokens * tile_.n_heads};
   }
 
-  // Sets the span of what any row sees, and of what all rows see.
+  // Sets room().spans[0]: first and end of what any row sees, then of what all rows see.
   __device__ void find_spans() {
-    uint32_t v[4] = {~0u, 0, 0, ~0u};  // first of any, end of any; first of all, end of all
-    for (const FlashRow& row : rows_) {
-      if (!row.is_live) continue;
-      if (row.span.end > row.span.first) {
-        v[0] = min_of(v[0], row.span.first);
-        v[1] = max_of(v[1], row.span.end);
-      }
-      v[2] = max_of(v[2], row.span.first);
-      v[3] = min_of(v[3], row.span.end);
+    uint32_t v[4] = {~0u, 0, 0, ~0u};
+    for (uint32_t r = 0; r < 2; ++r) {
+      if (!row_of_tile(r).is_live) continue;
+      const FlashState& row = rows_[r];
+      if (row.end > row.first) add_span({row.first, row.end, 0, ~0u}, v);
+      add_span({~0u, 0, row.first, row.end}, v);
     }
     for (uint32_t mask = 4; mask < kWarp; mask *= 2)
-      for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t other = shuffle_xor(v[i], mask);
-        v[i] = i == 0 || i == 3 ? min_of(v[i], other) : max_of(v[i], other);
-      }
+      add_span({shuffle_xor(v[0], mask), shuffle_xor(v[1], mask), shuffle_xor(v[2], mask), shuffle_xor(v[3], mask)}, v);
+    uint32_t(*spans)[4] = room().spans;
     sync_group();  // all have read those of the tile before
     for (uint32_t i = 0; i < 4; ++i)
-      if (lane() % kWarp == 0) room().spans[lane() / kWarp][i] = v[i];
+      if (lane() % kWarp == 0) spans[lane() / kWarp][i] = v[i];
     sync_group();
-    for (uint32_t warp = 0; warp < kShape.n_threads() / kWarp; ++warp) {
-      const uint32_t* other = room().spans[warp];
-      v[0] = min_of(v[0], other[0]);
-      v[1] = max_of(v[1], other[1]);
-      v[2] = max_of(v[2], other[2]);
-      v[3] = min_of(v[3], other[3]);
-    }
-    first_ = v[0];
-    end_ = v[1];
-    first_of_all_ = v[2];
-    end_of_all_ = v[3];
+    for (uint32_t warp = 0; warp < kShape.n_threads() / kWarp; ++warp)
+      add_span({spans[warp][0], spans[warp][1], spans[warp][2], spans[warp][3]}, v);
+    sync_group();
+    for (uint32_t i = 0; i < 4; ++i)
+      if (lane() == 0) spans[0][i] = v[i];
+    sync_group();
+  }
+  static __device__ void add_span(const Word4& other, uint32_t (&v)[4]) {
+    v[0] = min_of(v[0], other.x);
+    v[1] = max_of(v[1], other.y);
+    v[2] = max_of(v[2], other.z);
+    v[3] = min_of(v[3], other.w);
   }
 
-  // A lane takes chunk `part` of four chunks of its two rows. The eight elements are the lane's elements of two steps of
-  // an mma. The order of elements within these steps is arbitrary, as long as it is the same in q and K.
+  // A lane takes chunk `part` of four chunks of its two rows. The eight elements are the lane's elements of two steps
+  // of an mma. The order of elements within these steps is arbitrary, as long as it is the same in q and K.
   __device__ void load_query() {
     for (uint32_t i = 0; i < kDim / 32; ++i) {
       uint32_t halves[2][4];
       for (uint32_t r = 0; r < 2; ++r) {
         const uint32_t first = 8 * (4 * i + part());
-        const bool is_used = rows_[r].is_live && first < step_.x[0].ne[0];
-        const float* q = floats(row_of(step_.x[0], rows_[r].head, rows_[r].token, 0)) + first;
-        for (uint32_t n = 0; n < 4; ++n) halves[r][n] = is_used ? pack_halves(q[2 * n], q[2 * n + 1]) : 0;
+        const FlashRow row = row_of_tile(r);
+        const bool is_used = row.is_live && first < step_.x[0].ne[0];
+        const uint64_t q = row_of(step_.x[0], row.head, row.token, 0) + 4 * first;
+        float v[8] = {};
+        if (is_used) load_floats(q, v);
+        for (uint32_t n = 0; n < 4; ++n) halves[r][n] = pack_halves(v[2 * n], v[2 * n + 1]);
       }
       const Word4 even = {halves[0][0], halves[1][0], halves[0][1], halves[1][1]};
       const Word4 odd = {halves[0][2], halves[1][2], halves[0][3], halves[1][3]};
       set_query(2 * i, even);
       set_query(2 * i + 1, odd);
+    }
+  }
+  static __device__ void load_floats(uint64_t from, float (&v)[8]) {
+    if (from % 16 != 0) {
+      for (uint32_t n = 0; n < 8; ++n) v[n] = floats(from)[n];
+      return;
+    }
+    for (uint32_t n = 0; n < 2; ++n) {
+      const Word4 four = at<Word4>(from)[n];
+      v[4 * n] = float_of(four.x);
+      v[4 * n + 1] = float_of(four.y);
+      v[4 * n + 2] = float_of(four.z);
+      v[4 * n + 3] = float_of(four.w);
     }
   }
   static __device__ Word4& stored_query(uint32_t i) {
@@ -233,15 +251,19 @@ class Flash {
     sync_group();
     if (lane() < 2) to.is_listed[lane()] = 0;
     sync_group();
-    const uint32_t i = lane(), b = begin + i, n_physical = step_.x[1].ne[3];
+    const uint32_t i = lane(), b = begin + i, from = b * kBlockTokens, *span = to.spans[0];
+    const uint32_t slot = safe_slot_of(step_, tile_.token), n_physical = step_.x[1].ne[3];
     FlashEntry entry = {b, 0, {0, 0}};
     if (i < kListed && b < end) {
-      const int32_t block = ints(row_of(step_.x[5], slot_, 0, 0))[b];
+      const int32_t block = ints(row_of(step_.x[5], slot, 0, 0))[b];
       if (block < -1 || block >= static_cast<int32_t>(n_physical)) report(step_, kFaultBlock, block, n_physical);
       if (block >= 0 && block < static_cast<int32_t>(n_physical)) {
         entry.physical = static_cast<uint32_t>(block);
-        const uint32_t* valid = words(row_of(step_.x[6], slot_, 0, 0)) + 2 * b;
-        for (uint32_t h = 0; h < 2; ++h) entry.seen[h] = valid[h] & within(b * kBlockTokens + 32 * h, first_, end_);
+        const uint32_t* valid = words(row_of(step_.x[6], slot, 0, 0)) + 2 * b;
+        for (uint32_t h = 0; h < 2; ++h) entry.seen[h] = valid[h] & within(from + 32 * h, span[0], span[1]);
+        const bool is_full =
+            (entry.seen[0] & entry.seen[1]) == ~0u && from >= span[2] && from + kBlockTokens <= span[3];
+        if (is_full) entry.logical |= kFull;
       }
     }
     const bool is_listed = (entry.seen[0] | entry.seen[1]) != 0;
@@ -262,12 +284,6 @@ class Flash {
     const uint32_t below_first = first <= from ? 0 : first - from >= 32 ? ~0u : (1u << (first - from)) - 1;
     return below_end & ~below_first;
   }
-  // Whether all rows see all keys of a block.
-  __device__ bool is_full(const FlashEntry& e) const {
-    const uint32_t from = e.logical * kBlockTokens;
-    return (e.seen[0] & e.seen[1]) == ~0u && from >= first_of_all_ && from + kBlockTokens <= end_of_all_;
-  }
-
   // Begins to copy half i (K or V of a listed block) to its slot of the ring. Rows that no row of the tile sees become
   // zeros: they may hold any bits, and zero times NaN would not be zero.
   __device__ void fetch(uint32_t i, uint32_t n_blocks) const {
@@ -283,8 +299,8 @@ class Flash {
   template <bool kIsV>
   __device__ void fetch_rows(const FlashEntry& entry, unsigned char* to) const {
     const Operand& cache = step_.x[kIsV ? 2 : 1];
-    const FlashRows rows = {row_of(cache, 0, tile_.head_kv, entry.physical), cache.nb[1], cache.ne[0] / 8,
-                            {entry.seen[0], entry.seen[1]}};
+    const FlashRows rows = {
+        row_of(cache, 0, tile_.head_kv, entry.physical), cache.nb[1], cache.ne[0] / 8, {entry.seen[0], entry.seen[1]}};
     if ((step_.variant & (kIsV ? kVariantCopiesV : kVariantCopiesK)) == 0)
       decode_rows<kIsV>(rows, kIsV ? step_.format2 : step_.format, step_.tables, to);
     else
@@ -349,31 +365,35 @@ class Flash {
     return 8 * (key_warp() * kKeyTiles + tile) + 2 * part() + e % 2;
   }
   __device__ void scale_scores(float (&scores)[kKeyTiles][4]) const {
+    const float scale = float_of(step_.u[0]) * Base2::kUnit;
 #pragma unroll
     for (uint32_t n = 0; n < kKeyTiles; ++n)
 #pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) scores[n][e] *= scale_;
+      for (uint32_t e = 0; e < 4; ++e) scores[n][e] *= scale;
   }
   __device__ void complete_scores(const FlashEntry& entry, float (&scores)[kKeyTiles][4]) const {
 #pragma unroll
-    for (uint32_t n = 0; n < kKeyTiles; ++n)
+    for (uint32_t r = 0; r < 2; ++r) {
+      const FlashRow row = row_of_tile(r);
+      if (!row.is_live) continue;
+      const int32_t position = ints(step_.x[3].data)[row.token];
 #pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) {
-        const FlashRow& row = rows_[e / 2];
-        const int32_t key = static_cast<int32_t>(entry.logical * kBlockTokens + key_of(n, e));
-        if (row.is_live)  // other rows have no head
-          scores[n][e] =
-              score_of(step_, scores[n][e] * scale_, key - row.span.position, row.head) * Base2::kUnit;
-      }
+      for (uint32_t n = 0; n < kKeyTiles; ++n)
+#pragma unroll
+        for (uint32_t e = 2 * r; e < 2 * r + 2; ++e) {
+          const int32_t key = static_cast<int32_t>(entry.logical * kBlockTokens + key_of(n, e));
+          scores[n][e] = score_of(step_, scores[n][e] * float_of(step_.u[0]), key - position, row.head) * Base2::kUnit;
+        }
+    }
   }
   __device__ void mask_scores(const FlashEntry& entry, float (&scores)[kKeyTiles][4]) const {
     const uint32_t from = entry.logical * kBlockTokens;
 #pragma unroll
     for (uint32_t r = 0; r < 2; ++r) {
-      const Span& span = rows_[r].span;
+      const FlashState& row = rows_[r];
       uint32_t seen[2];
       for (uint32_t h = 0; h < 2; ++h)
-        seen[h] = (entry.seen[h] & within(from + 32 * h, span.first, span.end)) >> 2 * part();
+        seen[h] = (entry.seen[h] & within(from + 32 * h, row.first, row.end)) >> 2 * part();
 #pragma unroll
       for (uint32_t n = 0; n < kKeyTiles; ++n) {
         const uint32_t first = 8 * (key_warp() * kKeyTiles + n), bits = (first < 32 ? seen[0] : seen[1]) >> first % 32;
@@ -418,9 +438,10 @@ class Flash {
       for (uint32_t r = 0; r < 2; ++r)
         weights[n / 2][n % 2 * 2 + r] =
             pack_halves(exp2_of(scores[n][2 * r] - base[r]), exp2_of(scores[n][2 * r + 1] - base[r]));
-    if constexpr (kShape.key_warps > 1)
-      *reinterpret_cast<Word4*>(exchange().weights[key_warp()][lane() % kWarp]) = {weights[0][0], weights[0][1],
-                                                                               weights[0][2], weights[0][3]};
+    if constexpr (kShape.key_warps > 1) {
+      const uint32_t(&mine)[4] = weights[0];
+      *reinterpret_cast<Word4*>(exchange().weights[key_warp()][lane() % kWarp]) = {mine[0], mine[1], mine[2], mine[3]};
+    }
   }
   // Each warp computes 16 of the block's keys. The maximum does not depend on the order.
   __device__ void most_of_warps(float (&most)[2]) const {
@@ -466,7 +487,7 @@ class Flash {
   }
 
   __device__ void begin_split() {
-    for (FlashRow& row : rows_) row.highest = -infinity();
+    for (FlashState& row : rows_) row.highest = -infinity();
 #pragma unroll
     for (uint32_t e = 0; e < 4; ++e) sums_[e] = 0;
 #pragma unroll
@@ -477,8 +498,8 @@ class Flash {
   __device__ void end_split() {
     Merge m[2];
     for (uint32_t r = 0; r < 2; ++r) {
-      m[r] = merged<Base2>(rows_[r].state, {rows_[r].highest, sums_[2 * r]});
-      rows_[r].state = m[r].after;
+      m[r] = merged<Base2>(rows_[r].before, {rows_[r].highest, sums_[2 * r]});
+      rows_[r].before = m[r].after;
     }
 #pragma unroll
     for (uint32_t i = 0; i < kTiles; ++i)
@@ -489,12 +510,7 @@ class Flash {
 
   const Params& step_;
   FlashTile tile_;
-  FlashRow rows_[2];
-  uint32_t first_, end_;                // what any row sees
-  uint32_t first_of_all_, end_of_all_;  // what all rows see
-  uint32_t slot_;
-  bool has_terms_;
-  float scale_;
+  FlashState rows_[2];
   Word4 query_[kShape.holds_query() ? kDim / 16 : 1];
   float sums_[4], values_[kTiles][4];  // of this split, as the mma has them; the columns of sums_ are equal
 };
@@ -548,6 +564,10 @@ __device__ inline void flash_few(const Params& step, uint32_t group) {
       const uint32_t n_tile_parts = (n_shared + step.u[8] - 1) / step.u[8];
       const uint32_t tile = (token / step.u[7] * n_heads_kv + head_kv) * n_tile_parts + head / step.u[8];
       if (words(step.scratch)[tile] == 0) continue;
+    }
+    if (is_one_split) {  // the table may have room for many splits of which the sequence has few
+      const Span span = span_of(step, token, lane() == 0);
+      if (split * kSplitTokens >= span.end || (split + 1) * kSplitTokens <= span.first) return;
     }
     Flash<kShape> flash(step, {head_kv, head_kv * n_shared + head, min_of(kFewRows, n_shared - head), token, 1});
     if (is_one_split) {

@@ -15,19 +15,21 @@ namespace tessera::cuda {
 /// Blocks per split. Each split is summed from a fresh state, and the results are merged in order.
 constexpr uint32_t kSplitBlocks = 8;
 
-/// Query rows of a block of attention_flash_<dim>, and of one of attention_few_<dim>: the height of an mma.
+/// Query rows of a block of attention_few_<dim>: the height of an mma.
 constexpr uint32_t kFewRows = 16, kWarpThreads = 32;
 
-/// Blocks of which a tile knows the table entries, and what is seen of them by any of its rows.
+/// A block of the cache, and what is seen of it by any row of a tile.
 struct FlashEntry {
-  uint32_t logical, physical, seen[2];
+  uint32_t logical;  // and kFull if all rows see all of it
+  uint32_t physical, seen[2];
 };
-constexpr uint32_t kListed = 64;
+constexpr uint32_t kFull = 1u << 31;
+constexpr uint32_t kListed = 64;  // blocks of which a tile knows the entry at a time
 
 /// Shared memory of a tile.
 struct FlashRoom {
   FlashEntry entries[kListed];
-  uint32_t spans[8][4];  // by warp
+  uint32_t spans[8][4];  // by warp; afterwards the tile's is in [0]
   uint32_t is_listed[2];
   uint32_t is_left;
 };
@@ -37,7 +39,7 @@ struct FlashExchange {
   float highest[4][kFewRows];
 };
 
-/// The shape of attention_flash_<dim> (kFew: attention_few_<dim>), for heads of up to `dim` elements.
+/// The shape of a kernel for heads of up to `dim` elements.
 struct FlashShape {
   uint32_t dim;
   uint32_t row_warps;  // each computes 16 rows of queries
@@ -62,16 +64,17 @@ struct FlashShape {
   TESSERA_SHARED_CODE constexpr uint32_t shared_bytes() const { return room_at() + uint32_t{sizeof(FlashRoom)}; }
 };
 
-/// At least one block has room in the 163 KiB of shared memory of sm_80.
+/// The shape of attention_flash_<dim>. A block has room in the 163 KiB of shared memory of sm_80.
 TESSERA_SHARED_CODE constexpr FlashShape flash_shape(uint32_t dim) {
   return {.dim = dim, .row_warps = dim > 128 ? 4u : 8u, .key_warps = 1, .n_slots = dim > 128 ? 2u : 4u};
 }
+/// The shape of attention_few_<dim>: more slots, since memory is its limit.
 TESSERA_SHARED_CODE constexpr FlashShape few_shape(uint32_t dim) {
   return {.dim = dim, .row_warps = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : dim > 64 ? 5u : 8u};
 }
 
-/// Bits of Params::variant of the flash kernels: one split, whose result attention_flash_merge merges; rows of K and of V
-/// are f16 and aligned to 16 bytes; only the tokens of tiles that attention_flash_<dim> left.
+/// Bits of Params::variant of the flash kernels: one split, whose result attention_flash_merge merges; rows of K and of
+/// V are f16 and aligned to 16 bytes; only the tokens of tiles that attention_flash_<dim> left.
 enum : uint32_t { kVariantOneSplit = 1, kVariantCopiesK = 2, kVariantCopiesV = 4, kVariantLeftTiles = 8 };
 
 }  // namespace tessera::cuda

@@ -49,12 +49,12 @@ class Precise {
   __device__ void run_all() {
     for (uint32_t i = lane(); i < v_dim_; i += n_lanes()) room_.total[i] = 0;
     Softmax all = empty_softmax();
-    constexpr uint32_t kSpan = kSplitBlocks * kBlockTokens;
-    for (uint32_t split = span_.first / kSpan; split * kSpan < span_.end; ++split) {
+    for (uint32_t split = span_.first / kSplitTokens; split * kSplitTokens < span_.end; ++split) {
       sum_up(split);
       if (is_empty(state_)) continue;
       const Merge m = merged<BaseE>(all, state_);
-      for (uint32_t i = lane(); i < v_dim_; i += n_lanes()) room_.total[i] = merged_value(m, room_.total[i], value_of(i));
+      for (uint32_t i = lane(); i < v_dim_; i += n_lanes())
+        room_.total[i] = merged_value(m, room_.total[i], value_of(i));
       all = m.after;
     }
     float* y = floats(row_of(step_.y, head_, token_, 0));
@@ -66,9 +66,7 @@ class Precise {
   // Groups of eight values are distributed over threads. If there are more threads than groups, the tokens of a block
   // are distributed too.
   __device__ uint32_t n_value_groups() const { return (v_dim_ + 7) / 8; }
-  __device__ uint32_t n_shares() const {
-    return min_of(max_of(kPreciseThreads / n_value_groups(), 1), kBlockTokens);
-  }
+  __device__ uint32_t n_shares() const { return min_of(max_of(kPreciseThreads / n_value_groups(), 1), kBlockTokens); }
   // Value i of the split: the sum of its shares in order.
   __device__ float value_of(uint32_t i) const {
     float v = room_.values[i];
@@ -141,7 +139,8 @@ class Precise {
     for (uint32_t n = kBlockTokens / 2; n > 0; n /= 2) {
       const uint32_t j = lane();
       if (j < n)
-        room_.tree[j] = n == kBlockTokens / 2 ? room_.scores[j] + room_.scores[j + n] : room_.tree[j] + room_.tree[j + n];
+        room_.tree[j] =
+            n == kBlockTokens / 2 ? room_.scores[j] + room_.scores[j + n] : room_.tree[j] + room_.tree[j + n];
       sync_group();
     }
     return room_.tree[0];

@@ -1,7 +1,7 @@
 // Attention over the paged cache. Heads of up to 256 elements use the matrix units (attention_flash.cuh), everything
 // else f32 (attention_precise.cuh). With few tokens and a long context, the context is split, with one block per split,
-// and a second dispatch merges the partial results. With many tokens, a block computes a tile of tokens of one sequence,
-// and a second dispatch computes the tokens of tiles that hold several sequences.
+// and a second dispatch merges the partial results. With many tokens, a block computes a tile of tokens of one
+// sequence, and a second dispatch computes the tokens of tiles that hold several sequences.
 #include "tessera/graph/ops/attention.h"
 #include "tessera/base/index.h"
 
@@ -68,12 +68,15 @@ Work work_of(const StepContext& context) {
           .n_heads = q[1],
           .n_heads_kv = k[2],
           .v_dim = y[0],
-          .dim = most <= 64 ? 64 : most <= 96 ? 96 : most <= 128 ? 128 : kMaxFlashDim};
+          .dim = most <= 64    ? 64
+                 : most <= 96  ? 96
+                 : most <= 128 ? 128
+                               : kMaxFlashDim};
 }
 
-// The maximum, sum and values of each split of each head of each token, or a word per tile. A graph with too many tokens
-// for splits reports at least the size for kMaxSplitTokens: memory is reserved for the largest graph and must suffice
-// for graphs of fewer tokens.
+// The maximum, sum and values of each split of each head of each token, or a word per tile. A graph with too many
+// tokens for splits reports at least the size for kMaxSplitTokens: memory is reserved for the largest graph and must
+// suffice for graphs of fewer tokens.
 size_t attention_scratch_bytes(const StepContext& context) {
   const Work work = work_of(context);
   const int64_t n_parts = work.n_splits * work.n_heads * std::min(work.n_tokens, kMaxSplitTokens);

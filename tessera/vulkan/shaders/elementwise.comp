@@ -24,13 +24,13 @@ float result_of(float a, float b) {
     case kElementwise_gelu:
       return gelu_of(a);
     case kElementwise_relu_squared: {
-      const float positive = a < 0.0 ? 0.0 : a;
+      const float positive = isnan(a) ? a : max(a, 0.0);
       return positive * positive;
     }
     case kElementwise_soft_cap:
       return p * tanh_of(a / p);
     case kElementwise_clamp:
-      return a < p ? p : a > q ? q : a;
+      return isnan(a) ? a : min(max(a, p), q);
     case kElementwise_sqrt:
       return sqrt(a);
     case kElementwise_swiglu:
@@ -38,7 +38,8 @@ float result_of(float a, float b) {
     case kElementwise_geglu:
       return gelu_of(a) * b;
     case kElementwise_swiglu_oai: {
-      const float gate = a > 7.0 ? 7.0 : a, up = b < -7.0 ? -7.0 : b > 7.0 ? 7.0 : b;
+      if (isnan(a) || isnan(b)) return a + b;
+      const float gate = min(a, 7.0), up = clamp(b, -7.0, 7.0);
       return gate / (1.0 + exp(-1.702 * gate)) * (up + 1.0);
     }
     case kElementwise_softplus:

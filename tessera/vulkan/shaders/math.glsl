@@ -1,11 +1,13 @@
-// Functions whose built-in versions are too inaccurate or overflow. All propagate NaN.
+// Functions whose built-in versions are too inaccurate or overflow. All propagate NaN. Drivers may compile a comparison
+// and a choice to a minimum or maximum, which drops NaN, so functions that bound x look for NaN first.
 
 float sigmoid_of(float x) { return 1.0 / (1.0 + exp(-x)); }
 float silu_of(float x) { return x / (1.0 + exp(-x)); }
 
 /// x / 2 * (1 + tanh(u)) is x * sigmoid(2 u). Below -20 the result is 0; the bound prevents an overflow of the square.
 float gelu_of(float x) {
-  const float bounded = x < -20.0 ? -20.0 : x;
+  if (isnan(x)) return x;
+  const float bounded = max(x, -20.0);
   const float slope = fma(bounded * bounded, 7.1354816e-2, 1.5957691216);
   return bounded / (1.0 + exp(-bounded * slope));
 }

@@ -15,9 +15,11 @@ inline constexpr OwnKernels kOwnKernels{.product = &kProduct, .attention = &kAtt
 /// What a kernel receives; kernels/device.cuh declares the same struct.
 struct KernelParams {
   StepParams step;
-  uint32_t variant = 0, format = 0, format2 = 0, reserved = 0;
+  uint32_t variant = 0, format = 0, format2 = 0, first_block = 0;
 };
 static_assert(sizeof(KernelParams) == 504, "as in kernels/device.cuh");
+/// Steps that a launch of some kernels may combine.
+inline constexpr size_t kBatchSteps = 3;
 
 /// Threads of a block unless a step says otherwise. It is also StepContext::n_lanes: the shared operations distribute
 /// elements over so many threads.

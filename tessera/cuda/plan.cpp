@@ -1,6 +1,7 @@
 #include "tessera/cuda/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -49,6 +50,12 @@ bool reads_conversions(Shader shader) {
          shader == Shader::matmul_small_panels_any;
 }
 
+// Kernels defined with TESSERA_BATCH_KERNEL.
+bool is_batched(const Step& step) {
+  return step.shader == Shader::matmul_rows || step.shader == Shader::matmul_rows_any || step.shader == Shader::rope ||
+         step.shader == Shader::kv;
+}
+
 uint32_t threads_of(const Step& step) {
   if (step.n_threads != 0) return step.n_threads;
   return step.shader == Shader::norm ? kRowThreads : kDefaultThreads;
@@ -72,7 +79,7 @@ Result<> CudaPlan::compile(const StepContext& of_any_node, const StepMemory& mem
   work_ = memory.work;
   if (steps_.has_extra()) image_ = steps_.image();
   omit_conversions();
-  TESSERA_TRY(find_functions());
+  TESSERA_TRY(make_launches());
   return record();
 }
 
@@ -106,38 +113,56 @@ bool CudaPlan::changes(const Step& step, size_t i, const Step& conversion) const
   });
 }
 
-Result<> CudaPlan::find_functions() {
+Result<> CudaPlan::make_launches() {
   for (size_t i = 0; i < steps_.size(); ++i) {
+    if (is_omitted_[i]) continue;
+    if (!launches_.empty() && joins(launches_.back(), i)) {
+      ++launches_.back().n_steps;
+      continue;
+    }
     const Step& step = steps_[i];
     TESSERA_ASSIGN(const CuFunction function, context_.kernel(kernel_name(step), step.shared_bytes));
-    launches_.push_back({function, threads_of(step)});
+    launches_.push_back({.function = function, .first = i});
   }
   return {};
+}
+
+// Whether step i, which is next after those of the launch, can be a part of it: it has the same kernel and does not
+// depend on them.
+bool CudaPlan::joins(const Launch& launch, size_t i) const {
+  const Step &step = steps_[i], &first = steps_[launch.first];
+  const bool is_next = launch.first + launch.n_steps == i && launch.n_steps < kBatchSteps;
+  if (!is_next || !is_batched(step) || kernel_name(step) != kernel_name(first)) return false;
+  for (size_t other = launch.first; other < i; ++other)
+    for (const Touched& a : steps_.touched(other))
+      for (const Touched& b : steps_.touched(i))
+        if ((a.is_written || b.is_written) && a.begin < b.end && b.begin < a.end) return false;
+  return true;
 }
 
 Result<> CudaPlan::record() {
   size_t begin = 0;
   int64_t macs = 0;
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < launches_.size(); ++i) {
     if (macs > kMacsPerSubmission) {
-      TESSERA_TRY(record_submission(begin, i));
+      TESSERA_TRY(record_submission(std::span(launches_).subspan(begin, i - begin)));
       begin = i;
       macs = 0;
     }
-    macs += cost(*graph_, steps_.node_of(i)).macs;
+    for (size_t s = 0; s < launches_[i].n_steps; ++s) macs += cost(*graph_, steps_.node_of(launches_[i].first + s)).macs;
   }
-  return record_submission(begin, steps_.size());
+  return record_submission(std::span(launches_).subspan(begin));
 }
 
-Result<> CudaPlan::record_submission(size_t begin, size_t end) {
+Result<> CudaPlan::record_submission(std::span<const Launch> launches) {
   const Driver& driver = context_.driver();
   TESSERA_TRY(context_.enter());
   TESSERA_CUDA(driver, capture_begin, stream_, kCuCaptureThreadLocal);
-  Result<> launched;
-  for (size_t i = begin; i < end && launched; ++i) launched = launch(i, i > begin);
+  Result<> started;
+  for (size_t i = 0; i < launches.size() && started; ++i) started = start(launches[i], i > 0);
   CuGraph graph = nullptr;
   const auto captured = driver.check(driver.capture_end(stream_, &graph), "capture_end");
-  TESSERA_TRY(launched);
+  TESSERA_TRY(started);
   TESSERA_TRY(captured);
   CuGraphExec exec = nullptr;
   const auto made = driver.check(driver.graph_instantiate(&exec, graph, 0), "graph_instantiate");
@@ -148,39 +173,46 @@ Result<> CudaPlan::record_submission(size_t begin, size_t end) {
 }
 
 // is_early: the launch may overlap with the end of the previous one.
-Result<> CudaPlan::launch(size_t i, bool is_early) const {
-  if (is_omitted_[i]) return {};
-  const Step& step = steps_[i];
-  KernelParams params{.step = step.params,
-                      .variant = step.variant,
-                      .format = static_cast<uint32_t>(step.format),
-                      .format2 = static_cast<uint32_t>(step.format2)};
+Result<> CudaPlan::start(const Launch& launch, bool is_early) const {
+  std::array<KernelParams, kBatchSteps> params;  // kernels without batches read only the first
+  uint32_t n_blocks = 0;
+  for (size_t s = 0; s < params.size(); ++s) {
+    params[s].first_block = s < launch.n_steps ? n_blocks : UINT32_MAX;
+    if (s >= launch.n_steps) continue;
+    const Step& step = steps_[launch.first + s];
+    params[s].step = step.params;
+    params[s].variant = step.variant;
+    params[s].format = static_cast<uint32_t>(step.format);
+    params[s].format2 = static_cast<uint32_t>(step.format2);
+    n_blocks += step.params.n_groups;
+  }
+  const Step& first = steps_[launch.first];
   CuLaunchAttribute early{};
   early.id = kCuProgrammaticSerialization;
   early.value.flag = 1;
-  CuLaunchConfig config{.grid = {step.params.n_groups, 1, 1},
-                        .block = {launches_[i].n_threads, 1, 1},
-                        .shared_bytes = step.shared_bytes,
+  CuLaunchConfig config{.grid = {n_blocks, 1, 1},
+                        .block = {threads_of(first), 1, 1},
+                        .shared_bytes = first.shared_bytes,
                         .stream = stream_,
                         .attributes = &early,
                         .n_attributes = is_early && context_.launches_early() ? 1u : 0u};
-  void* arguments[] = {&params};
-  TESSERA_CUDA(context_.driver(), launch, &config, launches_[i].function, arguments, nullptr);
+  void* arguments[] = {params.data()};
+  TESSERA_CUDA(context_.driver(), launch, &config, launch.function, arguments, nullptr);
   return {};
 }
 
 Result<> CudaPlan::run_timed() {
   const Driver& driver = context_.driver();
-  while (events_.size() < steps_.size() + 1) {
+  while (events_.size() < launches_.size() + 1) {
     CuEvent event = nullptr;
     TESSERA_CUDA(driver, event_create, &event, kCuEventDefault);
     events_.push_back(event);
   }
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < launches_.size(); ++i) {
     TESSERA_CUDA(driver, event_record, events_[i], stream_);
-    TESSERA_TRY(launch(i, false));
+    TESSERA_TRY(start(launches_[i], false));
   }
-  TESSERA_CUDA(driver, event_record, events_[steps_.size()], stream_);
+  TESSERA_CUDA(driver, event_record, events_[launches_.size()], stream_);
   return {};
 }
 
@@ -192,10 +224,10 @@ Result<std::vector<NodeTime>> CudaPlan::times() const {
     return double{ms} * 1e3;
   };
   double begin = 0;
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < launches_.size(); ++i) {
     TESSERA_ASSIGN(const double end, us_until(i + 1));
-    const NodeId node = steps_.node_of(i);
-    if (!times.empty() && times.back().node == node)  // another step of the same node
+    const NodeId node = steps_.node_of(launches_[i].first);
+    if (!times.empty() && times.back().node == node)  // another launch of the same node
       times.back().us = end - times.back().begin_us;
     else
       times.push_back({node, begin, end - begin});

@@ -31,23 +31,25 @@ class CudaPlan final : public GraphPlan {
   /// In order. Each starts when the previous one has finished, so a run can be cancelled between them.
   std::span<const CuGraphExec> submissions() const { return submissions_; }
 
-  /// Launches every step between events. Errors: those of the driver.
+  /// Starts every launch between events. Errors: those of the driver.
   Result<> run_timed();
   /// Returns when each node ran in the last run_timed(), which has finished.
   Result<std::vector<NodeTime>> times() const;
 
  private:
+  /// A kernel and the steps that it runs: one, or a few independent ones.
   struct Launch {
     CuFunction function = nullptr;
-    uint32_t n_threads = 0;
+    size_t first = 0, n_steps = 1;
   };
 
   void omit_conversions();
   bool changes(const Step& step, size_t i, const Step& conversion) const;
-  Result<> find_functions();
+  Result<> make_launches();
+  bool joins(const Launch& launch, size_t step) const;
   Result<> record();
-  Result<> record_submission(size_t begin, size_t end);
-  Result<> launch(size_t step, bool is_early) const;
+  Result<> record_submission(std::span<const Launch> launches);
+  Result<> start(const Launch& launch, bool is_early) const;
 
   const Context& context_;
   CuStream stream_;
@@ -56,10 +58,10 @@ class CudaPlan final : public GraphPlan {
   StepList steps_;
   uint64_t work_ = 0;
   std::vector<bool> is_omitted_;  // by step: its result is there already
-  std::vector<Launch> launches_;  // by step
+  std::vector<Launch> launches_;
   std::vector<std::byte> image_;
   std::vector<CuGraphExec> submissions_;
-  std::vector<CuEvent> events_;  // one before each step and one at the end
+  std::vector<CuEvent> events_;  // one before each launch and one at the end
 };
 
 }  // namespace tessera::cuda

@@ -11,13 +11,13 @@ namespace tessera::cuda {
   TESSERA_KERNEL(attention_flash_##dim, TESSERA_BOUNDS(flash_shape(dim).n_threads(), n_blocks)) { \
     wait_for_previous();                                                                          \
     allow_next();                                                                                 \
-    const uint32_t group = group_index();                                                         \
+    const uint32_t group = group_of(step);                                                         \
     if (group < step.n_groups) flash_tile<flash_shape(dim)>(step, group);                         \
   }                                                                                               \
   TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), 2)) {            \
     wait_for_previous();                                                                          \
     allow_next();                                                                                 \
-    const uint32_t group = group_index();                                                         \
+    const uint32_t group = group_of(step);                                                         \
     if (group < step.n_groups) flash_few<few_shape(dim)>(step, group);                            \
   }
 TESSERA_FLASH(64, 2)
@@ -27,17 +27,10 @@ TESSERA_FLASH(256, 1)
 #undef TESSERA_FLASH
 #undef TESSERA_BOUNDS
 
-TESSERA_KERNEL(attention_flash_merge, 128) {
-  wait_for_previous();
-  allow_next();
-  const uint32_t group = group_index();
-  if (group < step.n_groups) merge_splits<Base2>(step, group);
-}
-
 TESSERA_KERNEL(attention_precise, kPreciseThreads) {
   wait_for_previous();
   allow_next();
-  const uint32_t group = group_index();
+  const uint32_t group = group_of(step);
   if (group >= step.n_groups) return;
   __shared__ PreciseRoom room;
   const uint32_t n_heads = step.x[0].ne[1], n_splits = step.u[6];
@@ -53,8 +46,8 @@ TESSERA_KERNEL(attention_precise, kPreciseThreads) {
 TESSERA_KERNEL(attention_precise_merge, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t group = group_index();
-  if (group < step.n_groups) merge_splits<BaseE>(step, group);
+  const uint32_t group = group_of(step);
+  if (group < step.n_groups) merge_splits(step, group);
 }
 
 }  // namespace tessera::cuda

@@ -12,8 +12,19 @@
 
 namespace tessera::cuda {
 
-/// Blocks per split. Each split is summed from a fresh state, and the results are merged in order.
+/// A split is a range of blocks that is summed from a fresh state; the results are merged in order. kSplitBlocks is that
+/// of attention_precise.
 constexpr uint32_t kSplitBlocks = 8;
+
+/// Splits of the flash kernels. Different blocks of threads sum them up at the same time, so short ones make few tokens
+/// fast. In long contexts there are many anyway, and each takes memory for its result: they become longer.
+TESSERA_SHARED_CODE constexpr uint32_t flash_split_of(uint32_t block) {
+  return block < 64 ? block / 2 : block < 256 ? 32 + (block - 64) / 4 : 80 + (block - 256) / 8;
+}
+/// The first block of a split.
+TESSERA_SHARED_CODE constexpr uint32_t flash_split_begin(uint32_t split) {
+  return split < 32 ? 2 * split : split < 80 ? 64 + 4 * (split - 32) : 256 + 8 * (split - 80);
+}
 
 /// Query rows of a block of attention_few_<dim>: the height of an mma.
 constexpr uint32_t kFewRows = 16, kWarpThreads = 32;
@@ -68,13 +79,14 @@ struct FlashShape {
 TESSERA_SHARED_CODE constexpr FlashShape flash_shape(uint32_t dim) {
   return {.dim = dim, .row_warps = dim > 128 ? 4u : 8u, .key_warps = 1, .n_slots = dim > 128 ? 2u : 4u};
 }
-/// The shape of attention_few_<dim>: more slots, since memory is its limit.
+/// The shape of attention_few_<dim>: more slots, since memory is its limit. With 64 elements, all halves of a short split
+/// are on their way at once.
 TESSERA_SHARED_CODE constexpr FlashShape few_shape(uint32_t dim) {
-  return {.dim = dim, .row_warps = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : dim > 64 ? 5u : 8u};
+  return {.dim = dim, .row_warps = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : 5u};
 }
 
-/// Bits of Params::variant of the flash kernels: one split, whose result attention_flash_merge merges; rows of K and of
-/// V are f16 and aligned to 16 bytes; only the tokens of tiles that attention_flash_<dim> left.
-enum : uint32_t { kVariantOneSplit = 1, kVariantCopiesK = 2, kVariantCopiesV = 4, kVariantLeftTiles = 8 };
+/// Bits of Params::variant of the flash kernels: splits of a token are divided among blocks; rows of K and of V are f16
+/// and aligned to 16 bytes; only the tokens of tiles that attention_flash_<dim> left.
+enum : uint32_t { kVariantSplits = 1, kVariantCopiesK = 2, kVariantCopiesV = 4, kVariantLeftTiles = 8 };
 
 }  // namespace tessera::cuda

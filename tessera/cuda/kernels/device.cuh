@@ -31,7 +31,14 @@ struct Params {
   uint32_t n_groups;
   uint32_t u[12];
   uint32_t variant, format, format2;  // only the kernels of this backend receive these; formats are values of DType
-  uint32_t reserved;
+  uint32_t first_block;               // of this step in the launch
+};
+
+/// Independent steps of one kernel, launched together: their blocks are one after the other. Few tokens give each step
+/// little work, and a launch takes longer than that.
+constexpr uint32_t kBatchSteps = 3;
+struct Batch {
+  Params steps[kBatchSteps];  // first_block of those that are not used is the largest number
 };
 
 /// The numbers of the weight formats, as in DType.
@@ -58,11 +65,19 @@ enum : uint32_t {
 
 #ifdef TESSERA_CUDA_EMULATED
 
-#define TESSERA_KERNEL(name, n_threads)                                                                           \
-  static void tessera_##name(const ::tessera::cuda::Params& step);                                                \
-  static const ::tessera::cuda::emulated::Register registered_##name(                                             \
-      "tessera_" #name, [](const void* params) { tessera_##name(*static_cast<const ::tessera::cuda::Params*>(params)); });   \
-  static void tessera_##name(const ::tessera::cuda::Params& step)
+#define TESSERA_KERNEL(name, n_threads)                                                             \
+  static void body_##name(const ::tessera::cuda::Params& step);                                     \
+  static const ::tessera::cuda::emulated::Register registered_##name(                               \
+      "tessera_" #name, sizeof(::tessera::cuda::Params),                                            \
+      [](const void* params) { body_##name(*static_cast<const ::tessera::cuda::Params*>(params)); }); \
+  static void body_##name(const ::tessera::cuda::Params& step)
+#define TESSERA_BATCH_KERNEL(name, n_threads)                                                           \
+  static void body_##name(const ::tessera::cuda::Params& step);                                         \
+  static const ::tessera::cuda::emulated::Register registered_##name(                                   \
+      "tessera_" #name, sizeof(::tessera::cuda::Batch), [](const void* params) {                        \
+        body_##name(::tessera::cuda::step_of_block(*static_cast<const ::tessera::cuda::Batch*>(params))); \
+      });                                                                                               \
+  static void body_##name(const ::tessera::cuda::Params& step)
 
 #else
 
@@ -71,6 +86,14 @@ enum : uint32_t {
 #define TESSERA_KERNEL(name, n_threads)                   \
   extern "C" __global__ void __launch_bounds__(n_threads) \
       tessera_##name(const __grid_constant__ ::tessera::cuda::Params step)
+/// The same for a kernel whose launches may be batches of steps.
+#define TESSERA_BATCH_KERNEL(name, n_threads)                                 \
+  __device__ inline void body_##name(const ::tessera::cuda::Params& step);    \
+  extern "C" __global__ void __launch_bounds__(n_threads)                     \
+      tessera_##name(const __grid_constant__ ::tessera::cuda::Batch batch) {  \
+    body_##name(::tessera::cuda::step_of_block(batch));                       \
+  }                                                                           \
+  __device__ inline void body_##name(const ::tessera::cuda::Params& step)
 
 struct alignas(16) Word4 {
   uint32_t x, y, z, w;
@@ -81,7 +104,7 @@ struct alignas(8) Word2 {
 
 __device__ inline uint32_t lane() { return threadIdx.x; }
 __device__ inline uint32_t n_lanes() { return blockDim.x; }
-__device__ inline uint32_t group_index() { return blockIdx.x; }
+__device__ inline uint32_t block_index() { return blockIdx.x; }
 
 /// All threads of the block, or of the warp, wait for each other and see each other's writes.
 __device__ inline void sync_group() { __syncthreads(); }
@@ -151,11 +174,19 @@ __device__ inline uint32_t load_weights4(const void* from) {
   return v;
 }
 
+/// An address in shared memory, for asynchronous copies.
+using SharedAddress = uint32_t;
+__device__ inline SharedAddress shared_address(const void* in_shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared));
+}
+
 /// Copies 16 bytes from global to shared memory asynchronously; zeros instead if not `is_valid`.
-__device__ inline void copy_async16(void* to_shared, const void* from, bool is_valid = true) {
-  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
+__device__ inline void copy_async16(SharedAddress to, const void* from, bool is_valid = true) {
   const uint32_t n = is_valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n) : "memory");
+}
+__device__ inline void copy_async16(void* to_shared, const void* from, bool is_valid = true) {
+  copy_async16(shared_address(to_shared), from, is_valid);
 }
 /// Ends a group of copies. wait_copies<N> waits until all but the last N groups of this thread have arrived.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -253,6 +284,14 @@ __device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], uint
 #endif
 
 // ---- From here on the same for both.
+
+/// The index of this block among those of its step.
+__device__ inline uint32_t group_of(const Params& step) { return block_index() - step.first_block; }
+__device__ inline const Params& step_of_block(const Batch& batch) {
+  uint32_t i = 0;
+  while (i + 1 < kBatchSteps && block_index() >= batch.steps[i + 1].first_block) ++i;
+  return batch.steps[i];
+}
 
 __device__ inline float infinity() { return float_of(0x7f800000u); }
 

@@ -71,7 +71,7 @@ __device__ inline float result_of(uint32_t op, float a, float b, float p, float 
 TESSERA_KERNEL(elementwise, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t n = step.y.ne[0], per_row = (n + step.u[0] - 1) / step.u[0], group = group_index();
+  const uint32_t n = step.y.ne[0], per_row = (n + step.u[0] - 1) / step.u[0], group = group_of(step);
   if (group >= step.n_groups) return;
   const uint32_t row = group / per_row, begin = group % per_row * step.u[0], end = min_of(n, begin + step.u[0]);
   const float p = float_of(step.u[1]), q = float_of(step.u[2]);

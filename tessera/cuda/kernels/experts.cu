@@ -54,7 +54,7 @@ __device__ inline void top_k(const Params& step, uint32_t token) {
 
 /// The tokens of a block, a warp per token at a time.
 __device__ inline void top_k_of_block(const Params& step) {
-  const uint32_t begin = group_index() * n_lanes(), end = min_of(step.y.ne[1], begin + n_lanes());
+  const uint32_t begin = group_of(step) * n_lanes(), end = min_of(step.y.ne[1], begin + n_lanes());
   for (uint32_t token = begin + lane() / kWarp; token < end; token += n_lanes() / kWarp) top_k(step, token);
 }
 
@@ -169,7 +169,7 @@ __device__ inline void expert_sum(const Params& step, uint32_t token) {
 TESSERA_KERNEL(experts, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t group = group_index(), thread = group * n_lanes() + lane();
+  const uint32_t group = group_of(step), thread = group * n_lanes() + lane();
   if (group >= step.n_groups) return;
   switch (step.variant) {
     case kTopK:

@@ -110,19 +110,6 @@ struct Decoder {
   };
 };
 
-/// Segments of formats whose pieces are independent of each other.
-template <class Piece>
-struct PieceSegment {
-  Piece pieces[kBlocksPerSegment];
-
-  __device__ void load(uint64_t row, uint32_t segment, uint32_t n_blocks, uint32_t t) {
-#pragma unroll
-    for (uint32_t b = 0; b < kBlocksPerSegment; ++b)
-      if (b < n_blocks) pieces[b].load(row, segment * kSegment + b * kBlock + t * kPiece);
-  }
-  __device__ void get(const Params& step, uint32_t b, uint32_t (&v)[4]) const { pieces[b].get(step, v); }
-};
-
 /// Rows of whole pieces that begin at multiples of 16 bytes.
 template <>
 struct Decoder<kFormat_f16> {
@@ -155,6 +142,40 @@ struct Decoder<kFormat_f16> {
   };
 };
 
+/// Segments of formats whose block is a scale and codes, in an odd number of 2-byte units. Blocks are at multiples of 4
+/// bytes in turns, so the words of a row need only one bit to tell where their codes begin.
+template <uint32_t kBytes, bool kIsNibbles, uint32_t kZero>
+struct ScaledSegment {
+  uint32_t words[kBlocksPerSegment][3], scales[kBlocksPerSegment];
+  uint32_t first_is_odd, shift;
+
+  __device__ void load(uint64_t row, uint32_t segment, uint32_t n_blocks, uint32_t t) {
+    const uint64_t first = row + uint64_t{segment * kBlocksPerSegment} * kBytes;
+    first_is_odd = static_cast<uint32_t>(first >> 1 & 1);
+    shift = t / 2 * 4;
+#pragma unroll
+    for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
+      if (b >= n_blocks) break;
+      const uint64_t block = first + b * kBytes, codes = block + 2 + (kIsNibbles ? t % 2 : t) * kPiece;
+      const uint64_t from = codes & ~uint64_t{3};
+      scales[b] = load_weights4(at<void>(block & ~uint64_t{3}));
+      words[b][0] = load_weights4(at<void>(from));
+      words[b][1] = load_weights4(at<void>(from + 4));
+      words[b][2] = (codes & 2) == 0 ? 0 : load_weights4(at<void>(from + 8));
+    }
+  }
+  __device__ void get(const Params&, uint32_t b, uint32_t (&v)[4]) const {
+    const uint32_t is_odd = (first_is_odd ^ b) & 1, from = is_odd != 0 ? 0 : 16;
+    Word2 q = {funnel_right(words[b][0], words[b][1], from), funnel_right(words[b][1], words[b][2], from)};
+    if constexpr (kIsNibbles) {
+      q = nibbles(q, shift);
+    } else {
+      q = {q.x ^ 0x80808080u, q.y ^ 0x80808080u};
+    }
+    scaled_codes(q, kZero, twice(scales[b] >> 16 * is_odd), v);
+  }
+};
+
 template <>
 struct Decoder<kFormat_q8_0> {
   struct Piece {
@@ -171,7 +192,7 @@ struct Decoder<kFormat_q8_0> {
       scaled_codes({q.x ^ 0x80808080u, q.y ^ 0x80808080u}, 0x64806480u, twice(d), v);
     }
   };
-  using Segment = PieceSegment<Piece>;
+  using Segment = ScaledSegment<kBytes_q8_0, false, 0x64806480u>;
 };
 
 template <>
@@ -190,7 +211,7 @@ struct Decoder<kFormat_q4_0> {
       scaled_codes(nibbles(codes.get(), shift), 0x64086408u, twice(d), v);
     }
   };
-  using Segment = PieceSegment<Piece>;
+  using Segment = ScaledSegment<kBytes_q4_0, true, 0x64086408u>;
 };
 
 /// The scale and the offset of a sub-block of q4_k and q5_k in both halves, from the first 16 bytes of the block.

@@ -72,10 +72,10 @@ __device__ inline void encode_row(const Params& step, const float* from, uint64_
 
 }  // namespace
 
-TESSERA_KERNEL(kv, 128) {
+TESSERA_BATCH_KERNEL(kv, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t row = group_index();
+  const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
   const bool stores = step.variant == 0;
   const Operand& cache = step.x[0];

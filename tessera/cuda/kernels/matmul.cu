@@ -1,70 +1,106 @@
 // Products of few tokens with weights of any format, in the layout of the file (matmul.cuh).
 //
-// A block computes 16 rows for up to eight tokens at a time. Each of its eight warps takes a segment of the columns. The
-// weights of a segment are requested before anything else: the speed of these kernels is that of memory.
+// A block computes 16 rows for up to eight tokens at a time; each of its warps takes a segment of the columns. Blocks go
+// on to further rows, whose weights they request before they finish the last ones: the speed of these kernels is that of
+// memory.
 #include "tessera/cuda/kernels/matmul.cuh"
 
 namespace tessera::cuda {
 
-constexpr uint32_t kRowsThreads = 256, kRowsWarps = kRowsThreads / kWarp, kGroupRows = 16, kGroupTokens = 8;
-constexpr uint32_t kOutputs = kGroupRows * kGroupTokens;
+constexpr uint32_t kMostRowsThreads = 512, kGroupRows = 16, kGroupTokens = 8, kOutputs = kGroupRows * kGroupTokens;
 // Bytes between the tokens' segments in shared memory: two neighbours fill all banks.
 constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;
 
-/// The sums of the segments of a round, by warp, and the scales of their activations. There are two, used in turns, so
-/// that one is read while the next is filled.
-struct Round {
-  float sums[kRowsWarps][kOutputs];
-  float scales[kRowsWarps][kGroupTokens];
+/// The sum of a segment for each row and token of a block, and the scales of the activations.
+struct SegmentSums {
+  float sums[kOutputs];
+  float scales[kGroupTokens];
 };
 
-/// The loop over tokens and segments. `Sum` computes the sums of a warp's segment:
-///   load(row0, row1, segment): requests the weights of this lane
-///   multiply(part, first, n_tokens, segment, scales, c): the activations' scales by token, and the sums
+/// The loop over rows, tokens and segments. Shared memory: two sets of SegmentSums by warp, used in turns, so that one
+/// is read while the next is filled; then the activations of each warp. step.variant: tokens that those have room for.
+/// `Sum` computes the sum of a warp's segment:
+///   load(step, row0, row1, segment, t): requests the weights of this lane
+///   read(step, p, first, n_tokens, segment, scales): brings the activations of a warp's segment to shared memory
+///   multiply(step, n_tokens, segment, c): the sums
 template <class Sum>
-__device__ inline void multiply_rows(const Params& step, Sum& sum, Round (&rounds)[2]) {
-  Part p = part_of_group(step, group_index(), kGroupRows);
-  const uint32_t k = step.x[0].ne[0], n_segments = n_segments_of(k), warp = lane() / kWarp;
-  const uint32_t g = lane() % kWarp / 4, t = lane() % 4;
-  const uint64_t row0 = p.w + uint64_t{min_of(g, p.n_rows - 1)} * step.x[0].nb[1];
-  const uint64_t row1 = p.w + uint64_t{min_of(g + 8, p.n_rows - 1)} * step.x[0].nb[1];
+__device__ inline void multiply_rows(const Params& step, Sum& sum) {
+  const uint32_t k = step.x[0].ne[0], n_segments = n_segments_of(k);
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, g = lane() % kWarp / 4, t = lane() % 4;
+  const uint32_t n_parts = step.u[0] * step.u[1] * step.u[2];
+  auto* sums = reinterpret_cast<SegmentSums*>(dynamic_shared());
+  sum.room = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums) + warp * step.variant * Sum::kStride;
+  const auto load = [&](const Part& p, uint32_t segment) {
+    if (segment >= n_segments) return;
+    const uint64_t row0 = p.w + uint64_t{min_of(g, p.n_rows - 1)} * step.x[0].nb[1];
+    const uint64_t row1 = p.w + uint64_t{min_of(g + 8, p.n_rows - 1)} * step.x[0].nb[1];
+    sum.load(step, row0, row1, segment, t);
+  };
+
+  uint32_t part = group_of(step), turn = 0;
+  Part p = part_of_group(step, part, kGroupRows);
   const bool is_early = step.u[9] != 0;
-  if (is_early && warp < n_segments) sum.load(step, row0, row1, warp, t);
+  if (is_early) load(p, warp);
   wait_for_previous();
   allow_next();
-  read_routes(step, p);
-  bool is_loaded = is_early;
-  for (uint32_t first = p.begin + p.share * kGroupTokens; first < p.end; first += step.u[1] * kGroupTokens) {
-    const uint32_t n_tokens = min_of(kGroupTokens, p.end - first);
-    float total = 0;
-    uint32_t turn = 0;
-    for (uint32_t begin = 0; begin < n_segments; begin += kRowsWarps, turn ^= 1) {
-      const uint32_t segment = begin + warp;
-      Round& round = rounds[turn];
-      if (segment < n_segments) {
-        if (!is_loaded) sum.load(step, row0, row1, segment, t);
-        float c[4] = {};
-        sum.multiply(step, p, first, n_tokens, segment, round.scales[warp], c);
-        float* sums = round.sums[warp];
-        sums[g * kGroupTokens + 2 * t] = c[0];
-        sums[g * kGroupTokens + 2 * t + 1] = c[1];
-        sums[(g + 8) * kGroupTokens + 2 * t] = c[2];
-        sums[(g + 8) * kGroupTokens + 2 * t + 1] = c[3];
+  if (!is_early) load(p, warp);
+  uint32_t known_matrix = ~0u, known_first = ~0u;  // whose activations are in shared memory
+  while (true) {
+    read_routes(step, p);
+    const uint32_t next_part = part + step.n_groups;
+    const bool has_next = next_part < n_parts;
+    const Part next = part_of_group(step, has_next ? next_part : part, kGroupRows);
+    const uint32_t stride = step.u[1] * kGroupTokens;
+    bool is_used = false;
+    for (uint32_t first = p.begin + p.share * kGroupTokens; first < p.end; first += stride) {
+      is_used = true;
+      const uint32_t n_tokens = min_of(kGroupTokens, p.end - first);
+      const bool is_known = n_segments <= n_warps && known_matrix == p.matrix && known_first == first;
+      float total = 0;
+      for (uint32_t begin = 0; begin < n_segments; begin += n_warps, turn ^= 1) {
+        const uint32_t segment = begin + warp;
+        SegmentSums* round = sums + turn * n_warps;
+        if (segment < n_segments) {
+          float* scales = round[warp].scales;
+          if (is_known) {
+            if (lane() % kWarp < kGroupTokens) scales[lane() % kWarp] = sums[(turn ^ 1) * n_warps + warp].scales[lane() % kWarp];
+          } else {
+            sum.read(step, p, first, n_tokens, segment, scales);
+          }
+          float c[4] = {};
+          sum.multiply(step, n_tokens, segment, c);
+          float* to = round[warp].sums;
+          to[g * kGroupTokens + 2 * t] = c[0];
+          to[g * kGroupTokens + 2 * t + 1] = c[1];
+          to[(g + 8) * kGroupTokens + 2 * t] = c[2];
+          to[(g + 8) * kGroupTokens + 2 * t + 1] = c[3];
+        }
+        if (begin + n_warps < n_segments)
+          load(p, segment + n_warps);
+        else if (first + stride < p.end)
+          load(p, warp);
+        else if (has_next)
+          load(next, warp);
+        sync_group();
+        if (lane() < kOutputs)
+          for (uint32_t w = 0; w < n_warps && begin + w < n_segments; ++w)
+            total = fmaf(round[w].sums[lane()], round[w].scales[lane() % kGroupTokens], total);
       }
-      is_loaded = false;
-      sync_group();
-      if (lane() < kOutputs)
-        for (uint32_t w = 0; w < kRowsWarps && begin + w < n_segments; ++w)
-          total = fmaf(round.sums[w][lane()], round.scales[w][lane() % kGroupTokens], total);
+      known_matrix = p.matrix;
+      known_first = first;
+      const uint32_t row = lane() / kGroupTokens, token = lane() % kGroupTokens;
+      if (lane() < kOutputs && row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
-    const uint32_t row = lane() / kGroupTokens, token = lane() % kGroupTokens;
-    if (lane() < kOutputs && row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
-    sync_group();
+    if (!has_next) return;
+    if (!is_used) load(next, warp);  // an expert without tokens
+    p = next;
+    part = next_part;
   }
 }
 
 template <uint32_t kFormat>
 struct HalfSum {
+  static constexpr uint32_t kStride = kHalvesStride;
   typename Decoder<kFormat>::Segment low, high;  // of rows g and g + 8
   unsigned char* room;                           // of this warp
 
@@ -73,18 +109,21 @@ struct HalfSum {
     low.load(row0, segment, n_blocks, t);
     high.load(row1, segment, n_blocks, t);
   }
-  __device__ void multiply(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
-                           float* scales, float (&c)[4]) {
-    const uint32_t k = step.x[0].ne[0], in_warp = lane() % kWarp, g = in_warp / 4, t = in_warp % 4;
+  __device__ void read(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
+                       float* scales) {
+    const uint32_t in_warp = lane() % kWarp;
     sync_warp();
     for (uint32_t token = 0; token < n_tokens; ++token) {
       Word4 words;
-      const float inverse = halves_of_x(x_row(step, p, first + token), segment, k, words);
-      reinterpret_cast<Word4*>(room + token * kHalvesStride)[in_warp] = words;
+      const float inverse = halves_of_x(x_row(step, p, first + token), segment, step.x[0].ne[0], words);
+      reinterpret_cast<Word4*>(room + token * kStride)[in_warp] = words;
       if (in_warp == 0) scales[token] = inverse;
     }
     sync_warp();
-    const uint32_t n_blocks = min_of((k - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
+  }
+  __device__ void multiply(const Params& step, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+    const uint32_t g = lane() % kWarp / 4, t = lane() % 4;
+    const uint32_t n_blocks = min_of((step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
 #pragma unroll
     for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
       if (b >= n_blocks) break;
@@ -92,22 +131,13 @@ struct HalfSum {
       low.get(step, b, v0);
       high.get(step, b, v1);
       Word4 x{0, 0, 0, 0};
-      if (g < n_tokens) x = reinterpret_cast<const Word4*>(room + g * kHalvesStride)[b * 4 + t];
+      if (g < n_tokens) x = reinterpret_cast<const Word4*>(room + g * kStride)[b * 4 + t];
       const uint32_t first_step[4] = {v0[0], v1[0], v0[1], v1[1]}, second_step[4] = {v0[2], v1[2], v0[3], v1[3]};
       multiply_f16(c, first_step, x.x, x.y);
       multiply_f16(c, second_step, x.z, x.w);
     }
   }
 };
-
-template <uint32_t kFormat>
-__device__ inline void matmul_rows(const Params& step) {
-  __shared__ Round rounds[2];
-  __align__(16) __shared__ unsigned char rooms[kRowsWarps][kGroupTokens * kHalvesStride];
-  HalfSum<kFormat> sum;
-  sum.room = rooms[lane() / kWarp];
-  multiply_rows(step, sum, rounds);
-}
 
 /// An f32 as the sum of two tf32.
 struct Split {
@@ -121,6 +151,7 @@ __device__ inline Split split_of(float v) {
 }
 
 struct PreciseSum {
+  static constexpr uint32_t kStride = kFloatsStride;
   uint64_t low, high;   // rows g and g + 8
   unsigned char* room;  // of this warp
 
@@ -128,18 +159,21 @@ struct PreciseSum {
     low = row0;
     high = row1;
   }
-  __device__ void multiply(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
-                           float* scales, float (&c)[4]) {
-    const uint32_t k = step.x[0].ne[0], in_warp = lane() % kWarp, g = in_warp / 4, t = in_warp % 4;
+  __device__ void read(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
+                       float* scales) {
+    const uint32_t in_warp = lane() % kWarp;
     sync_warp();
     for (uint32_t token = 0; token < n_tokens; ++token) {
       float v[8];
-      x_piece(x_row(step, p, first + token), segment * kSegment + in_warp * kPiece, k, v);
-      float* to = reinterpret_cast<float*>(room + token * kFloatsStride) + in_warp * kPiece;
+      x_piece(x_row(step, p, first + token), segment * kSegment + in_warp * kPiece, step.x[0].ne[0], v);
+      float* to = reinterpret_cast<float*>(room + token * kStride) + in_warp * kPiece;
       for (uint32_t n = 0; n < kPiece; ++n) to[n] = v[n];
       if (in_warp == 0) scales[token] = 1;
     }
     sync_warp();
+  }
+  __device__ void multiply(const Params& step, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+    const uint32_t k = step.x[0].ne[0], g = lane() % kWarp / 4, t = lane() % 4;
 #pragma unroll 1
     for (uint32_t i = segment * kSegment; i < min_of(k, (segment + 1) * kSegment); i += kBlock) {
       float v0[8] = {}, v1[8] = {};
@@ -154,7 +188,7 @@ struct PreciseSum {
           for (uint32_t n = 0; n < kPiece; ++n) (r == 0 ? v0[n] : v1[n]) = v[n];
         }
       }
-      const float* x = reinterpret_cast<const float*>(room + g * kFloatsStride) + column % kSegment;
+      const float* x = reinterpret_cast<const float*>(room + g * kStride) + column % kSegment;
       for (uint32_t s = 0; s < kPiece; s += 2) {
         const Split w[4] = {split_of(v0[s]), split_of(v1[s]), split_of(v0[s + 1]), split_of(v1[s + 1])};
         const Split a = split_of(g < n_tokens ? x[s] : 0.0f), b = split_of(g < n_tokens ? x[s + 1] : 0.0f);
@@ -168,12 +202,9 @@ struct PreciseSum {
   }
 };
 
-TESSERA_KERNEL(matmul_precise, kRowsThreads) {
-  if (group_index() >= step.n_groups) return;
-  Round(&rounds)[2] = *reinterpret_cast<Round(*)[2]>(dynamic_shared());
+TESSERA_KERNEL(matmul_precise, kMostRowsThreads) {
   PreciseSum sum;
-  sum.room = dynamic_shared() + sizeof(Round) * 2 + lane() / kWarp * (kGroupTokens * kFloatsStride);
-  multiply_rows(step, sum, rounds);
+  multiply_rows(step, sum);
 }
 
 /// Rows of x as halves, with zeros up to the end of the padded row: one warp per row and segment.
@@ -181,7 +212,7 @@ TESSERA_KERNEL(matmul_halves, 128) {
   wait_for_previous();
   allow_next();
   const uint32_t k = step.x[1].ne[0], n_segments = n_segments_of(k);
-  const uint32_t item = group_index() * (n_lanes() / kWarp) + lane() / kWarp, row = item / n_segments;
+  const uint32_t item = group_of(step) * (n_lanes() / kWarp) + lane() / kWarp, row = item / n_segments;
   if (row >= n_rows_of_x(step)) return;
   const uint32_t segment = item % n_segments, i = segment * kSegment + lane() % kWarp * kPiece;
   Word4 words;
@@ -190,10 +221,10 @@ TESSERA_KERNEL(matmul_halves, 128) {
   if (lane() % kWarp == 0) scales_of_x(step)[row * n_segments + segment] = inverse;
 }
 
-#define TESSERA_MATMUL_ROWS(name, format)                     \
-  TESSERA_KERNEL(matmul_rows_##name, kRowsThreads) {          \
-    if (group_index() >= step.n_groups) return;               \
-    matmul_rows<format>(step);                                \
+#define TESSERA_MATMUL_ROWS(name, format)                        \
+  TESSERA_BATCH_KERNEL(matmul_rows_##name, kMostRowsThreads) {   \
+    HalfSum<format> sum;                                         \
+    multiply_rows(step, sum);                                    \
   }
 TESSERA_MATMUL_ROWS(f16, kFormat_f16)
 TESSERA_MATMUL_ROWS(q4_0, kFormat_q4_0)

@@ -91,8 +91,8 @@ TESSERA_KERNEL(norm, 256) {
   __shared__ float room[32];
   wait_for_previous();
   allow_next();
-  if (group_index() >= step.n_groups) return;
-  const Row row = {floats(nth_row(step.x[0], group_index())), floats(nth_row(step.y, group_index())), step.x[0].ne[0]};
+  if (group_of(step) >= step.n_groups) return;
+  const Row row = {floats(nth_row(step.x[0], group_of(step))), floats(nth_row(step.y, group_of(step))), step.x[0].ne[0]};
   switch (step.variant) {
     case kRmsNorm:
       return rms_norm(step, row, room);
@@ -111,7 +111,7 @@ TESSERA_KERNEL(norm, 256) {
 TESSERA_KERNEL(norm_sum_squares, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t i = group_index() * n_lanes() + lane();
+  const uint32_t i = group_of(step) * n_lanes() + lane();
   if (i >= step.y.ne[0]) return;
   float sum = 0;
   const uint32_t n_rows = step.x[0].ne[1] * step.x[0].ne[2] * step.x[0].ne[3];

@@ -17,7 +17,7 @@ TESSERA_KERNEL(peak_f32, 256) {
       for (uint32_t c = 0; c < kChains; ++c) chains[c] = fmaf(chains[c], 0.9999f, 0.5f);
   float sum = 0;
   for (uint32_t c = 0; c < kChains; ++c) sum += chains[c];
-  floats(step.y.data)[group_index() * n_lanes() + lane()] = sum;
+  floats(step.y.data)[group_of(step) * n_lanes() + lane()] = sum;
 }
 
 /// Chains of matrix products of f16. u[0]: loops.
@@ -30,20 +30,20 @@ TESSERA_KERNEL(peak_halves, 256) {
   float sum = 0;
   for (uint32_t c = 0; c < kChains; ++c)
     for (uint32_t i = 0; i < 4; ++i) sum += chains[c][i];
-  floats(step.y.data)[group_index() * n_lanes() + lane()] = sum;
+  floats(step.y.data)[group_of(step) * n_lanes() + lane()] = sum;
 }
 
 /// Reads memory once. u[0]: 16-byte words per thread.
 TESSERA_KERNEL(peak_read, 256) {
   const uint64_t stride = uint64_t{step.n_groups} * n_lanes();
-  const Word4* from = at<const Word4>(step.x[0].data) + (uint64_t{group_index()} * n_lanes() + lane());
+  const Word4* from = at<const Word4>(step.x[0].data) + (uint64_t{group_of(step)} * n_lanes() + lane());
   uint32_t sum = 0;
 #pragma unroll 8
   for (uint32_t i = 0; i < step.u[0]; ++i) {
     const Word4 v = load_weights16(from + i * stride);
     sum += v.x ^ v.y ^ v.z ^ v.w;
   }
-  words(step.y.data)[group_index() * n_lanes() + lane()] = sum;
+  words(step.y.data)[group_of(step) * n_lanes() + lane()] = sum;
 }
 
 }  // namespace tessera::cuda

@@ -179,10 +179,10 @@ __device__ inline void rwkv7(const Params& step, const Segment& segment, uint32_
 TESSERA_KERNEL(recurrent, 128) {
   wait_for_previous();
   allow_next();
-  if (group_index() >= step.n_groups) return;
-  const uint32_t item = group_index() % step.u[0] * n_lanes() + lane();
+  if (group_of(step) >= step.n_groups) return;
+  const uint32_t item = group_of(step) % step.u[0] * n_lanes() + lane();
   if (item >= step.u[3]) return;
-  const Segment segment = segment_of(step, group_index() / step.u[0]);
+  const Segment segment = segment_of(step, group_of(step) / step.u[0]);
   if (segment.count == 0) return;
   switch (step.variant) {
     case kCausalConv:

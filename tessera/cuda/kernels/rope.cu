@@ -39,21 +39,21 @@ __device__ inline void rotate(const Params& step, uint32_t row) {
 }  // namespace
 
 /// Variant 0: rope; variant 1: rope_table.
-TESSERA_KERNEL(rope, 128) {
+TESSERA_BATCH_KERNEL(rope, 128) {
   wait_for_previous();
   allow_next();
-  if (group_index() >= step.n_groups) return;
+  if (group_of(step) >= step.n_groups) return;
   if (step.variant == 1)
-    make_table(step, group_index());
+    make_table(step, group_of(step));
   else
-    rotate(step, group_index());
+    rotate(step, group_of(step));
 }
 
 /// One thread per token. u[0]: beta as bits; u[1]: positions per step.
 TESSERA_KERNEL(rope_temperature, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t i = group_index() * n_lanes() + lane();
+  const uint32_t i = group_of(step) * n_lanes() + lane();
   if (i >= step.x[0].ne[0]) return;
   const int32_t position = ints(step.x[0].data)[i];
   const uint32_t n_steps = static_cast<uint32_t>(position < 0 ? 0 : position) / step.u[1];

@@ -8,7 +8,7 @@ namespace tessera::cuda {
 TESSERA_KERNEL(rows, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t row = group_index();
+  const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
   float* y = floats(nth_row(step.y, row));
   const uint32_t n = step.y.ne[0];
@@ -38,7 +38,7 @@ TESSERA_KERNEL(rows, 128) {
 TESSERA_KERNEL(rows_add_scaled, 128) {
   wait_for_previous();
   allow_next();
-  const uint32_t row = group_index();
+  const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
   uint32_t token = row;
   if (step.x[3].data != 0) {
@@ -69,7 +69,7 @@ TESSERA_KERNEL(rows_narrow, 128) {
   wait_for_previous();
   allow_next();
   const uint32_t n = step.y.ne[0] * step.y.ne[1] * step.y.ne[2] * step.y.ne[3];
-  const uint32_t word = group_index() * n_lanes() + lane(), i = 2 * word;
+  const uint32_t word = group_of(step) * n_lanes() + lane(), i = 2 * word;
   if (i < n) words(step.y.data)[word] = narrowed_element(step, i, n) | narrowed_element(step, i + 1, n) << 16;
 }
 

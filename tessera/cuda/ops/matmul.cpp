@@ -13,9 +13,14 @@ namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
 constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 16, kGroupTokens = 8;
-constexpr uint32_t kRowsThreads = 256, kHalvesThreads = 128;
+constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
+constexpr int64_t kSumsBytes = (kGroupRows * kGroupTokens + kGroupTokens) * 4;           // of a warp
+constexpr uint32_t kHalvesThreads = 128;
 constexpr int64_t kWarp = 32;
-constexpr uint32_t kPreciseShared = 2 * (8 * 128 + 8 * 8) * 4 + 8 * kGroupTokens * (kSegment * 4 + 64);
+// Warps of a block for few tokens. Long rows have enough segments for more of them.
+constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
+// Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time.
+constexpr uint32_t kMostRowsBlocks = 264;
 
 /// A kernel for tiles of so many rows and tokens.
 struct TileKernel {
@@ -108,14 +113,22 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
     return set_groups(step, context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
   }
-  step.n_threads = kRowsThreads;
+  const bool precise = is_precise(context);
+  const int64_t n_warps = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps ? kLongRowsWarps : kRowsWarps;
+  const int64_t n_tokens = std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens), stride = precise ? kFloatsStride : kHalvesStride;
+  // The tokens of an expert are not known: there is room for all that are taken at a time.
+  const int64_t n_room = product.shares_tokens ? n_tokens : kGroupTokens;
   choose(context, step, Shader::matmul_rows, Shader::matmul_rows_any);
-  if (is_precise(context)) {
+  if (precise) {
     step.shader = Shader::matmul_precise;
     step.is_by_format = false;
-    step.shared_bytes = kPreciseShared;
   }
-  return set_product(context, product, kGroupRows, kGroupTokens, step);
+  step.n_threads = static_cast<uint32_t>(n_warps * kWarp);
+  step.variant = count(n_room);
+  step.shared_bytes = static_cast<uint32_t>(n_warps * (2 * kSumsBytes + n_room * stride));
+  TESSERA_TRY(set_product(context, product, kGroupRows, kGroupTokens, step));
+  step.params.n_groups = std::min(step.params.n_groups, kMostRowsBlocks);
+  return {};
 }
 
 size_t scratch_bytes(const StepContext& context) {

@@ -18,7 +18,7 @@ namespace {
 
 using namespace tessera::cuda;
 
-constexpr size_t kMemoryBytes = size_t{1} << 30, kAlignment = 256, kMargin = 64, kParamsBytes = 504;
+constexpr size_t kMemoryBytes = size_t{1} << 30, kAlignment = 256, kMargin = 64;
 using Time = std::chrono::steady_clock::time_point;
 constexpr CuResult kInvalidValue = 1, kNotFound = 500;
 
@@ -37,7 +37,7 @@ struct Stream {
   Graph graph;
 };
 struct Function {
-  emulated::KernelFunction kernel;
+  emulated::Kernel kernel;
   int max_shared = 48 << 10;
 };
 
@@ -210,8 +210,8 @@ CuResult cuModuleGetFunction(CuFunction* function, CuModule, const char* name) {
   const std::lock_guard lock(mutex);
   auto found = functions.find(name);
   if (found == functions.end()) {
-    const emulated::KernelFunction kernel = emulated::find_kernel(name);
-    if (kernel == nullptr) return kNotFound;
+    const emulated::Kernel kernel = emulated::find_kernel(name);
+    if (kernel.run == nullptr) return kNotFound;
     found = functions.emplace(name, Function{kernel}).first;
   }
   *function = as<CuFunctionObject>(&found->second);
@@ -228,7 +228,7 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig* config, CuFunction function, voi
                         config->shared_bytes <= 227u << 10;
   if (!is_valid) return kInvalidValue;
   const auto* params = static_cast<const std::byte*>(parameters[0]);
-  const Launch launch{f.kernel, {params, params + kParamsBytes}, config->grid[0], config->block[0],
+  const Launch launch{f.kernel.run, {params, params + f.kernel.params_bytes}, config->grid[0], config->block[0],
                       config->shared_bytes};
   Stream& stream = *as<Stream>(config->stream);
   if (stream.is_captured)

@@ -33,12 +33,16 @@ namespace emulated {
 
 /// Registers a kernel by name before main().
 struct Register {
-  Register(const char* name, void (*run)(const void* params));
+  Register(const char* name, size_t params_bytes, void (*run)(const void* params));
 };
 
 using KernelFunction = void (*)(const void*);
-/// Null if there is none.
-KernelFunction find_kernel(const std::string& name);
+struct Kernel {
+  KernelFunction run = nullptr;
+  size_t params_bytes = 0;
+};
+/// run is null if there is none.
+Kernel find_kernel(const std::string& name);
 
 /// Runs all blocks of a kernel, one after the other. May be called from any thread.
 void launch(KernelFunction kernel, const void* params, uint32_t n_blocks, uint32_t n_threads, uint32_t shared_bytes);
@@ -96,7 +100,7 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, E
 
 inline uint32_t lane() { return emulated::thread(); }
 inline uint32_t n_lanes() { return emulated::n_threads(); }
-inline uint32_t group_index() { return emulated::block(); }
+inline uint32_t block_index() { return emulated::block(); }
 inline void sync_group() { emulated::sync_block(); }
 inline void sync_warp() { emulated::sync_warp(); }
 inline unsigned char* dynamic_shared() { return emulated::shared(); }
@@ -150,6 +154,11 @@ inline void copy_async16(void* to_shared, const void* from, bool is_valid = true
   const Word4 v = is_valid ? load_unaligned_checked<Word4>(from) : Word4{};
   if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0) __builtin_trap();
   std::memcpy(to_shared, &v, 16);
+}
+using SharedAddress = uint64_t;
+inline SharedAddress shared_address(const void* in_shared) { return reinterpret_cast<uint64_t>(in_shared); }
+inline void copy_async16(SharedAddress to, const void* from, bool is_valid = true) {
+  copy_async16(reinterpret_cast<void*>(to), from, is_valid);
 }
 inline void commit_copies() {}
 template <int kPending>

@@ -104,18 +104,20 @@ void run_block(Machine& m) {
   }
 }
 
-std::map<std::string, KernelFunction>& kernels() {
-  static std::map<std::string, KernelFunction> all;
+std::map<std::string, Kernel>& kernels() {
+  static std::map<std::string, Kernel> all;
   return all;
 }
 
 }  // namespace
 
-Register::Register(const char* name, void (*run)(const void*)) { kernels()[name] = run; }
+Register::Register(const char* name, size_t params_bytes, void (*run)(const void*)) {
+  kernels()[name] = {run, params_bytes};
+}
 
-KernelFunction find_kernel(const std::string& name) {
+Kernel find_kernel(const std::string& name) {
   const auto found = kernels().find(name);
-  return found == kernels().end() ? nullptr : found->second;
+  return found == kernels().end() ? Kernel{} : found->second;
 }
 
 void launch(KernelFunction kernel, const void* params, uint32_t n_blocks, uint32_t n_threads, uint32_t shared_bytes) {

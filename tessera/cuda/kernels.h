@@ -24,7 +24,12 @@ inline constexpr size_t kBatchSteps = 3;
 /// Threads of a block unless a step says otherwise. It is also StepContext::n_lanes: the shared operations distribute
 /// elements over so many threads.
 inline constexpr uint32_t kDefaultThreads = 128;
-/// Threads of a block that computes a whole row.
-inline constexpr uint32_t kRowThreads = 256;
+/// Threads of one row in the kernels whose blocks have several short rows (kernels/math.cuh).
+inline constexpr uint32_t kRowLanes = 16;
+/// Norms (kernels/norm.cu): threads of a block, more for long rows, and the elements and threads of a row that does not
+/// have a block of its own.
+inline constexpr uint32_t kNormThreads = 256, kShortNorm = 256, kShortNormThreads = 32;
+/// The first of two operands of norms: if they are there, their sum is computed too.
+inline constexpr size_t kSumOperands = 3;
 
 }  // namespace tessera::cuda

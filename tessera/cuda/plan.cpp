@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/graph/op_info.h"
 
@@ -46,20 +47,45 @@ bool is_same_operand(const OperandParams& a, const OperandParams& b) {
 
 // Kernels to which the scratch memory is the result of matmul_halves.
 bool reads_conversions(Shader shader) {
-  return shader == Shader::matmul_panels || shader == Shader::matmul_panels_any || shader == Shader::matmul_small_panels ||
-         shader == Shader::matmul_small_panels_any;
+  return shader == Shader::matmul_panels || shader == Shader::matmul_panels_any ||
+         shader == Shader::matmul_small_panels || shader == Shader::matmul_small_panels_any;
 }
 
 // Kernels defined with TESSERA_BATCH_KERNEL.
 bool is_batched(const Step& step) {
   return step.shader == Shader::matmul_rows || step.shader == Shader::matmul_rows_any || step.shader == Shader::rope ||
-         step.shader == Shader::kv;
+         step.shader == Shader::kv || step.shader == Shader::norm;
 }
 
+// Longer rows of norms have more threads, so that each keeps its part in registers.
 uint32_t threads_of(const Step& step) {
   if (step.n_threads != 0) return step.n_threads;
-  return step.shader == Shader::norm ? kRowThreads : kDefaultThreads;
+  if (step.shader != Shader::norm) return kDefaultThreads;
+  const uint32_t n = step.params.x[0].ne[0];
+  return n <= 8 * kNormThreads ? kNormThreads : n <= 16 * kNormThreads ? 2 * kNormThreads : 4 * kNormThreads;
 }
+
+// The groups of a step that one block computes: in some kernels a group is a row that would leave most of a block idle.
+uint32_t groups_per_block(const Step& step) {
+  switch (step.shader) {
+    case Shader::rope:
+    case Shader::kv:
+      return threads_of(step) / kRowLanes;
+    case Shader::norm:
+      return step.params.x[0].ne[0] <= kShortNorm ? threads_of(step) / kShortNormThreads : 1;
+    default:
+      return 1;
+  }
+}
+
+// The address after the last element of an operand of floats.
+uint64_t end_of(const OperandParams& x) {
+  uint64_t end = x.data + sizeof(float);
+  for (size_t d = 0; d < kMaxRank; ++d) end += uint64_t{x.ne[d] - 1} * x.nb[d];
+  return end;
+}
+
+bool overlaps(const OperandParams& a, const OperandParams& b) { return a.data < end_of(b) && b.data < end_of(a); }
 
 }  // namespace
 
@@ -78,9 +104,19 @@ Result<> CudaPlan::compile(const StepContext& of_any_node, const StepMemory& mem
   steps_.bind(memory);
   work_ = memory.work;
   if (steps_.has_extra()) image_ = steps_.image();
+  find_constant_weights(of_any_node);
   omit_conversions();
   TESSERA_TRY(make_launches());
   return record();
+}
+
+void CudaPlan::find_constant_weights(const StepContext& of_any_node) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Node& node = *steps_[i].node;
+    const bool has_second = node.n_sources > 1 && node.sources[1] != kNoNode;
+    const Buffer* memory = has_second ? of_any_node.tensors[to_size(node.sources[1])].buffer : nullptr;
+    has_constant_weights_.push_back(memory != nullptr && memory->usage() == BufferUsage::weights);
+  }
 }
 
 // Products often share their activations (q, k and v; gate and up), whose conversion is then in the scratch memory
@@ -104,9 +140,7 @@ bool CudaPlan::changes(const Step& step, size_t i, const Step& conversion) const
   const OperandParams& x = conversion.params.x[1];
   const bool uses_scratch = step.params.scratch != 0;
   if (uses_scratch && !reads_conversions(step.shader)) return true;
-  const uint64_t begin = x.data;
-  uint64_t end = begin + 4;
-  for (size_t d = 0; d < kMaxRank; ++d) end += uint64_t{x.ne[d] - 1} * x.nb[d];
+  const uint64_t begin = x.data, end = end_of(x);
   return std::ranges::any_of(steps_.touched(i), [&](const Touched& t) {
     const bool is_scratch = t.begin <= step.params.scratch && step.params.scratch < t.end;
     return t.is_written && !is_scratch && t.begin < end && begin < t.end;
@@ -120,19 +154,38 @@ Result<> CudaPlan::make_launches() {
       ++launches_.back().n_steps;
       continue;
     }
-    const Step& step = steps_[i];
+    const bool is_fused = is_sum_and_norm(i);
+    const Step& step = steps_[is_fused ? i + 1 : i];
     TESSERA_ASSIGN(const CuFunction function, context_.kernel(kernel_name(step), step.shared_bytes));
-    launches_.push_back({.function = function, .first = i});
+    launches_.push_back({.function = function, .first = i, .n_steps = is_fused ? 2u : 1u, .is_sum_and_norm = is_fused});
+    if (is_fused) ++i;
   }
   return {};
 }
 
-// Whether step i, which is next after those of the launch, can be a part of it: it has the same kernel and does not
-// depend on them.
+// Whether step i adds two operands and the next one is a norm of the result. The kernel of norms then computes both in
+// one launch, each row by itself, so the norm may replace only the operands of its own row, and may have no other use
+// for the sum.
+bool CudaPlan::is_sum_and_norm(size_t i) const {
+  if (i + 1 == steps_.size()) return false;
+  const Step &sum = steps_[i], &norm = steps_[i + 1];
+  const bool is_pair = sum.node->op == Op::add && (norm.node->op == Op::rms_norm || norm.node->op == Op::layer_norm);
+  if (!is_pair || !is_same_operand(sum.params.y, norm.params.x[0])) return false;
+  const auto fits = [&](const OperandParams& x) {
+    const OperandParams& y = norm.params.y;
+    return x.ne == sum.params.y.ne && (!overlaps(x, y) || is_same_operand(x, y));
+  };
+  const auto is_apart = [&](const OperandParams& x) { return x.data == 0 || !overlaps(x, sum.params.y); };
+  return fits(sum.params.x[0]) && fits(sum.params.x[1]) && is_apart(norm.params.x[1]) && is_apart(norm.params.x[2]);
+}
+
+// Whether step i, which is next after those of the launch, can be a part of it: it has the same kernel and blocks and
+// does not depend on them.
 bool CudaPlan::joins(const Launch& launch, size_t i) const {
   const Step &step = steps_[i], &first = steps_[launch.first];
   const bool is_next = launch.first + launch.n_steps == i && launch.n_steps < kBatchSteps;
   if (!is_next || !is_batched(step) || kernel_name(step) != kernel_name(first)) return false;
+  if (threads_of(step) != threads_of(first) || step.shared_bytes != first.shared_bytes) return false;
   for (size_t other = launch.first; other < i; ++other)
     for (const Touched& a : steps_.touched(other))
       for (const Touched& b : steps_.touched(i))
@@ -149,7 +202,8 @@ Result<> CudaPlan::record() {
       begin = i;
       macs = 0;
     }
-    for (size_t s = 0; s < launches_[i].n_steps; ++s) macs += cost(*graph_, steps_.node_of(launches_[i].first + s)).macs;
+    for (size_t s = 0; s < launches_[i].n_steps; ++s)
+      macs += cost(*graph_, steps_.node_of(launches_[i].first + s)).macs;
   }
   return record_submission(std::span(launches_).subspan(begin));
 }
@@ -172,21 +226,32 @@ Result<> CudaPlan::record_submission(std::span<const Launch> launches) {
   return {};
 }
 
+// What the kernel of step i receives.
+KernelParams CudaPlan::params_of(size_t i) const {
+  const Step& step = steps_[i];
+  KernelParams params{.step = step.params,
+                      .variant = step.variant,
+                      .format = static_cast<uint32_t>(step.format),
+                      .format2 = static_cast<uint32_t>(step.format2)};
+  if (step.shader == Shader::norm) params.step.u[1] = has_constant_weights_[i] ? 1 : 0;
+  return params;
+}
+
 // is_early: the launch may overlap with the end of the previous one.
 Result<> CudaPlan::start(const Launch& launch, bool is_early) const {
   std::array<KernelParams, kBatchSteps> params;  // kernels without batches read only the first
+  for (KernelParams& unused : params) unused.first_block = UINT32_MAX;
+  const size_t begin = launch.is_sum_and_norm ? launch.first + 1 : launch.first, end = launch.first + launch.n_steps;
   uint32_t n_blocks = 0;
-  for (size_t s = 0; s < params.size(); ++s) {
-    params[s].first_block = s < launch.n_steps ? n_blocks : UINT32_MAX;
-    if (s >= launch.n_steps) continue;
-    const Step& step = steps_[launch.first + s];
-    params[s].step = step.params;
-    params[s].variant = step.variant;
-    params[s].format = static_cast<uint32_t>(step.format);
-    params[s].format2 = static_cast<uint32_t>(step.format2);
-    n_blocks += step.params.n_groups;
+  for (size_t i = begin; i < end; ++i) {
+    params[i - begin] = params_of(i);
+    params[i - begin].first_block = n_blocks;
+    n_blocks += div_ceil(steps_[i].params.n_groups, groups_per_block(steps_[i]));
   }
-  const Step& first = steps_[launch.first];
+  if (launch.is_sum_and_norm)
+    for (size_t operand = 0; operand < 2; ++operand)
+      params[0].step.x[kSumOperands + operand] = steps_[launch.first].params.x[operand];
+  const Step& first = steps_[begin];
   CuLaunchAttribute early{};
   early.id = kCuProgrammaticSerialization;
   early.value.flag = 1;
@@ -226,8 +291,8 @@ Result<std::vector<NodeTime>> CudaPlan::times() const {
   double begin = 0;
   for (size_t i = 0; i < launches_.size(); ++i) {
     TESSERA_ASSIGN(const double end, us_until(i + 1));
-    const NodeId node = steps_.node_of(launches_[i].first);
-    if (!times.empty() && times.back().node == node)  // another launch of the same node
+    const NodeId node = steps_.node_of(launches_[i].first);  // the others of a launch have no time of their own
+    if (!times.empty() && times.back().node == node)         // another launch of the same node
       times.back().us = end - times.back().begin_us;
     else
       times.push_back({node, begin, end - begin});

@@ -37,18 +37,22 @@ class CudaPlan final : public GraphPlan {
   Result<std::vector<NodeTime>> times() const;
 
  private:
-  /// A kernel and the steps that it runs: one, or a few independent ones.
+  /// A kernel and the steps that it runs: one, a few independent ones, or an addition and the norm of its result.
   struct Launch {
     CuFunction function = nullptr;
     size_t first = 0, n_steps = 1;
+    bool is_sum_and_norm = false;
   };
 
+  void find_constant_weights(const StepContext& of_any_node);
   void omit_conversions();
   bool changes(const Step& step, size_t i, const Step& conversion) const;
   Result<> make_launches();
+  bool is_sum_and_norm(size_t i) const;
   bool joins(const Launch& launch, size_t step) const;
   Result<> record();
   Result<> record_submission(std::span<const Launch> launches);
+  KernelParams params_of(size_t i) const;
   Result<> start(const Launch& launch, bool is_early) const;
 
   const Context& context_;
@@ -57,7 +61,8 @@ class CudaPlan final : public GraphPlan {
   const Graph* graph_ = nullptr;
   StepList steps_;
   uint64_t work_ = 0;
-  std::vector<bool> is_omitted_;  // by step: its result is there already
+  std::vector<bool> is_omitted_;            // by step: its result is there already
+  std::vector<bool> has_constant_weights_;  // by step: no kernel writes its second operand
   std::vector<Launch> launches_;
   std::vector<std::byte> image_;
   std::vector<CuGraphExec> submissions_;

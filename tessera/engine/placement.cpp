@@ -161,9 +161,15 @@ const Device& ModelPlacement::device_of(const Weight& weight) const {
   const WeightName& name = weight.name;
   if (name.layer && *name.layer < n_cpu_expert_layers_ && name.is_expert()) return cpu();
   if (name.layer) return entry(std::min(*name.layer, n_entries() - 2));
-  if (weight.use == Op::get_rows) return cpu();
+  if (weight.use == Op::get_rows) return rows_device();
   // Weights that precede no layer and follow none, such as factors of ropes, are with the first layer.
   return entry(name.is_output() || name.is_token_table() ? n_entries() - 1 : 0);
+}
+
+// A GPU that has all layers looks up the rows of tokens too, so that a step neither waits for the CPU nor for a copy.
+const Device& ModelPlacement::rows_device() const {
+  const bool has_all = n_offloaded() == n_entries() && entry(0).kind() == DeviceKind::gpu;
+  return has_all ? entry(0) : cpu();
 }
 
 const BufferType& ModelPlacement::device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const {

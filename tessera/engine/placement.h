@@ -85,6 +85,7 @@ class ModelPlacement {
   void place_entries(const ModelInfo& model, const PlacementOptions& options);
   const Rule* rule_for(const std::string& name) const;
   const Device& device_of(const Weight& weight) const;
+  const Device& rows_device() const;
   Result<> set_shares(const PlacementOptions& options);
   const BufferType& device_type(const Device& device, Op use, const Tensor& tensor, bool pack) const;
   const BufferType& cpu_type(Op use, const Tensor& tensor, bool pack) const;

@@ -14,7 +14,7 @@ namespace tessera::cuda {
     const uint32_t group = group_of(step);                                                         \
     if (group < step.n_groups) flash_tile<flash_shape(dim)>(step, group);                         \
   }                                                                                               \
-  TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), 2)) {            \
+  TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), (dim) <= 64 ? 4 : 2)) {            \
     wait_for_previous();                                                                          \
     allow_next();                                                                                 \
     const uint32_t group = group_of(step);                                                         \

@@ -7,7 +7,7 @@
 
 namespace tessera::cuda {
 
-constexpr uint32_t kBlockTokens = 64, kSplitTokens = kSplitBlocks * kBlockTokens;
+constexpr uint32_t kBlockTokens = 64, kSplitTokens = kSplitBlocks * kBlockTokens;  // of attention_precise
 
 /// The positions [first, end) that a token may attend to; empty if its slot or position is invalid.
 struct Span {

@@ -53,11 +53,12 @@ struct FlashExchange {
 /// The shape of a kernel for heads of up to `dim` elements.
 struct FlashShape {
   uint32_t dim;
-  uint32_t row_warps;  // each computes 16 rows of queries
-  uint32_t key_warps;  // they share 16 rows: each computes a part of the keys, then a part of the values
+  uint32_t row_warps;  // each computes row_tiles times 16 rows of queries
+  uint32_t row_tiles;  // two halve the reads of shared memory, if registers suffice
+  uint32_t key_warps;  // they share their rows: each computes a part of the keys, then a part of the values
   uint32_t n_slots;    // of a ring of halves of blocks, 64 rows of K or V each
 
-  TESSERA_SHARED_CODE constexpr uint32_t n_rows() const { return 16 * row_warps; }
+  TESSERA_SHARED_CODE constexpr uint32_t n_rows() const { return 16 * row_warps * row_tiles; }
   TESSERA_SHARED_CODE constexpr uint32_t n_threads() const { return kWarpThreads * row_warps * key_warps; }
   TESSERA_SHARED_CODE constexpr uint32_t slot_bytes() const { return 64 * 2 * dim; }
   /// The queries stay in registers unless the values of a warp already fill these.
@@ -77,12 +78,16 @@ struct FlashShape {
 
 /// The shape of attention_flash_<dim>. A block has room in the 163 KiB of shared memory of sm_80.
 TESSERA_SHARED_CODE constexpr FlashShape flash_shape(uint32_t dim) {
-  return {.dim = dim, .row_warps = dim > 128 ? 4u : 8u, .key_warps = 1, .n_slots = dim > 128 ? 2u : 4u};
+  return {.dim = dim,
+          .row_warps = dim > 128 || dim <= 64 ? 4u : 8u,
+          .row_tiles = dim <= 64 ? 2u : 1u,
+          .key_warps = 1,
+          .n_slots = dim > 128 ? 2u : 4u};
 }
 /// The shape of attention_few_<dim>: more slots, since memory is its limit. With 64 elements, all halves of a short split
 /// are on their way at once.
 TESSERA_SHARED_CODE constexpr FlashShape few_shape(uint32_t dim) {
-  return {.dim = dim, .row_warps = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : 5u};
+  return {.dim = dim, .row_warps = 1, .row_tiles = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : 5u};
 }
 
 /// Bits of Params::variant of the flash kernels: splits of a token are divided among blocks; rows of K and of V are f16

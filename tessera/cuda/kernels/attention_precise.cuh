@@ -176,4 +176,30 @@ class Precise {
   uint64_t k_rows_, v_rows_;  // addresses of the rows of the block and head
 };
 
+/// Merges the splits of a token's query head, `group`, which are in the scratch memory: maximum, sum and values of
+/// each.
+__device__ inline void merge_splits(const Params& step, uint32_t group) {
+  const uint32_t n_heads = step.x[0].ne[1], head = group % n_heads, token = group / n_heads, n_splits = step.u[6];
+  const uint32_t v_dim = step.y.ne[0], part_bytes = 4 * (v_dim + 2);
+  const uint64_t parts = step.scratch + uint64_t{group} * n_splits * part_bytes;
+  float* y = floats(row_of(step.y, head, token, 0));
+  const Span span = span_of(step, token, false);
+  // Each thread merges the maxima and sums again. They are few, and this needs no barrier.
+  for (uint32_t i = lane(); i < v_dim; i += n_lanes()) {
+    Softmax all = empty_softmax();
+    float total = 0;
+#pragma unroll 4
+    for (uint32_t split = span.first / kSplitTokens; split * kSplitTokens < span.end; ++split) {
+      const float* part = floats(parts + uint64_t{split} * part_bytes);
+      const Softmax next = {part[0], part[1]};
+      const float value = part[2 + i];  // undefined in an empty part; here, so that loads do not wait for each other
+      if (is_empty(next)) continue;
+      const Merge m = merged<BaseE>(all, next);
+      total = merged_value(m, total, value);
+      all = m.after;
+    }
+    y[i] = final_value(final_factor<BaseE>(step, all, head), total);
+  }
+}
+
 }  // namespace tessera::cuda

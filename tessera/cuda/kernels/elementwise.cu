@@ -12,19 +12,10 @@ enum : uint32_t {
 #include "tessera/graph/ops.def"
 };
 
-__device__ inline bool is_binary(uint32_t op) {
-  switch (op) {
-#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) \
-  case kElementwise_##name:                                        \
-    return n_operands == 2;
-#include "tessera/graph/ops.def"
-  }
-  return false;
-}
-
 /// p, q: the parameters of the operation.
-__device__ inline float result_of(uint32_t op, float a, float b, float p, float q) {
-  switch (op) {
+template <uint32_t kOp>
+__device__ inline float result_of(float a, float b, float p, float q) {
+  switch (kOp) {
     case kElementwise_add:
       return a + b;
     case kElementwise_mul:
@@ -66,29 +57,75 @@ __device__ inline float result_of(uint32_t op, float a, float b, float p, float 
   }
 }
 
+/// The elements of a block: at most two pieces of 16 bytes per thread.
+struct Piece {
+  uint64_t a, b, y;
+  uint32_t n;
+  bool is_repeated;  // b is one element
+  float p, q;
+};
+constexpr uint32_t kPieces = 2;
+
+template <uint32_t kOp, bool kIsBinary>
+__device__ inline void compute(const Piece& piece) {
+  const float *a = floats(piece.a), *b = floats(piece.b);
+  float* y = floats(piece.y);
+  const bool has_wide_b = kIsBinary && !piece.is_repeated;
+  const uint32_t n_wide = is_wide(piece.a | piece.y | (has_wide_b ? piece.b : 0)) ? piece.n / 4 * 4 : 0;
+  // All loads come before the first store: the compiler cannot know that they differ.
+  for (uint32_t begin = 0; begin < n_wide; begin += 4 * kPieces * n_lanes()) {
+    Float4 va[kPieces], vb[kPieces];
+#pragma unroll
+    for (uint32_t k = 0; k < kPieces; ++k) {
+      const uint32_t i = begin + 4 * (lane() + k * n_lanes());
+      if (i >= n_wide) continue;
+      va[k] = float4_at(piece.a + 4 * uint64_t{i});
+      if (has_wide_b) vb[k] = float4_at(piece.b + 4 * uint64_t{i});
+      if (kIsBinary && !has_wide_b) vb[k] = {b[0], b[0], b[0], b[0]};
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kPieces; ++k) {
+      const uint32_t i = begin + 4 * (lane() + k * n_lanes());
+      if (i >= n_wide) continue;
+      Float4 v;
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j)
+        v.v[j] = result_of<kOp>(va[k].v[j], kIsBinary ? vb[k].v[j] : 0.0f, piece.p, piece.q);
+      *at<Float4>(piece.y + 4 * uint64_t{i}) = v;
+    }
+  }
+  for (uint32_t i = n_wide + lane(); i < piece.n; i += n_lanes())
+    y[i] = result_of<kOp>(a[i], kIsBinary ? b[piece.is_repeated ? 0 : i] : 0.0f, piece.p, piece.q);
+}
+
 }  // namespace
 
 TESSERA_KERNEL(elementwise, 128) {
-  wait_for_previous();
-  allow_next();
   const uint32_t n = step.y.ne[0], per_row = (n + step.u[0] - 1) / step.u[0], group = group_of(step);
-  if (group >= step.n_groups) return;
-  const uint32_t row = group / per_row, begin = group % per_row * step.u[0], end = min_of(n, begin + step.u[0]);
-  const float p = float_of(step.u[1]), q = float_of(step.u[2]);
-  const float* a = floats(nth_row(step.x[0], row));
-  float* y = floats(nth_row(step.y, row));
-  if (!is_binary(step.variant)) {
-    for (uint32_t i = begin + lane(); i < end; i += n_lanes()) y[i] = result_of(step.variant, a[i], 0.0f, p, q);
-    return;
-  }
+  const uint32_t row = group / per_row, begin = (group - row * per_row) * step.u[0];
+  const RowIndex index = row_index(step.y, row);
   // The second operand is repeated along extents of 1.
   const Operand& second = step.x[1];
-  const uint32_t i1 = row % step.y.ne[1], i2 = row / step.y.ne[1] % step.y.ne[2];
-  const uint32_t i3 = row / step.y.ne[1] / step.y.ne[2];
-  const float* b =
-      floats(row_of(second, second.ne[1] == 1 ? 0 : i1, second.ne[2] == 1 ? 0 : i2, second.ne[3] == 1 ? 0 : i3));
-  const uint32_t b_step = second.ne[0] == 1 ? 0 : 1;
-  for (uint32_t i = begin + lane(); i < end; i += n_lanes()) y[i] = result_of(step.variant, a[i], b[i * b_step], p, q);
+  const bool is_repeated = second.ne[0] == 1;
+  const uint64_t b = row_of(second, second.ne[1] == 1 ? 0 : index.i1, second.ne[2] == 1 ? 0 : index.i2,
+                            second.ne[3] == 1 ? 0 : index.i3);
+  const uint64_t offset = 4 * uint64_t{begin};
+  const Piece piece = {row_at(step.x[0], index) + offset,
+                       is_repeated ? b : b + offset,
+                       row_at(step.y, index) + offset,
+                       min_of(n - begin, step.u[0]),
+                       is_repeated,
+                       float_of(step.u[1]),
+                       float_of(step.u[2])};
+  wait_for_previous();
+  allow_next();
+  if (group >= step.n_groups) return;
+  switch (step.variant) {
+#define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) \
+  case kElementwise_##name:                                        \
+    return compute<kElementwise_##name, n_operands == 2>(piece);
+#include "tessera/graph/ops.def"
+  }
 }
 
 }  // namespace tessera::cuda

@@ -1,5 +1,5 @@
 // Functions of floats whose straightforward forms are inaccurate or overflow. All propagate NaN. The formulas are those
-// of vulkan/shaders/math.glsl; exp and log come from the device's library.
+// of vulkan/shaders/math.glsl; exp and log come from the device's library. Also how kernels share out and read rows.
 #pragma once
 
 #include "tessera/cuda/kernels/device.cuh"
@@ -72,5 +72,33 @@ __device__ inline CosSin cos_sin_of(uint32_t turns) {
   if (quarter == 2) return {-c, -s};
   return {s, -c};
 }
+
+// ---- Rows and pieces of 16 bytes, the most that a thread reads or writes with one instruction.
+
+struct alignas(16) Float4 {
+  float v[4];
+};
+constexpr uint32_t kWideBytes = 16;
+__device__ inline bool is_wide(uint64_t address) { return address % kWideBytes == 0; }
+__device__ inline Float4 float4_at(uint64_t address) { return *at<const Float4>(address); }
+
+/// The indices of a row. Kernels compute them once, and before they wait: divisions take long.
+struct RowIndex {
+  uint32_t i1, i2, i3;
+};
+/// Of the i-th row of an operand in row-major order.
+__device__ inline RowIndex row_index(const Operand& o, uint32_t i) {
+  const uint32_t outer = i / o.ne[1], i3 = outer < o.ne[2] ? 0 : outer / o.ne[2];
+  return {i - outer * o.ne[1], outer - i3 * o.ne[2], i3};
+}
+__device__ inline uint64_t row_at(const Operand& o, const RowIndex& row) { return row_of(o, row.i1, row.i2, row.i3); }
+
+/// Several short rows share a block: each has so many threads.
+constexpr uint32_t kRowLanes = 16;
+/// The row of this thread in a block of whole rows, and the thread's index among those of the row.
+__device__ inline uint32_t short_row(const Params& step) {
+  return group_of(step) * (n_lanes() / kRowLanes) + lane() / kRowLanes;
+}
+__device__ inline uint32_t row_lane() { return lane() % kRowLanes; }
 
 }  // namespace tessera::cuda

@@ -208,11 +208,9 @@ TESSERA_KERNEL(matmul_precise, kMostRowsThreads) {
 }
 
 /// Rows of x as halves, with zeros up to the end of the padded row: one warp per row and segment.
-TESSERA_KERNEL(matmul_halves, 128) {
-  wait_for_previous();
-  allow_next();
+__device__ inline void convert_x(const Params& step, uint32_t group) {
   const uint32_t k = step.x[1].ne[0], n_segments = n_segments_of(k);
-  const uint32_t item = group_of(step) * (n_lanes() / kWarp) + lane() / kWarp, row = item / n_segments;
+  const uint32_t item = group * (n_lanes() / kWarp) + lane() / kWarp, row = item / n_segments;
   if (row >= n_rows_of_x(step)) return;
   const uint32_t segment = item % n_segments, i = segment * kSegment + lane() % kWarp * kPiece;
   Word4 words;
@@ -221,7 +219,38 @@ TESSERA_KERNEL(matmul_halves, 128) {
   if (lane() % kWarp == 0) scales_of_x(step)[row * n_segments + segment] = inverse;
 }
 
+TESSERA_KERNEL(matmul_halves, 128) {
+  wait_for_previous();
+  allow_next();
+  convert_x(step, group_of(step));
+}
+
+/// The same, and in the blocks from u[0] on the weights as halves: one thread per piece.
+template <uint32_t kFormat>
+__device__ inline void convert_both(const Params& step) {
+  wait_for_previous();
+  allow_next();
+  if (group_of(step) < step.u[0]) {
+    convert_x(step, group_of(step));
+    return;
+  }
+  const uint32_t n_pieces = step.u[10] / (2 * kPiece);
+  const uint64_t item = uint64_t{group_of(step) - step.u[0]} * n_lanes() + lane();
+  const auto row = static_cast<uint32_t>(item / n_pieces), column = static_cast<uint32_t>(item % n_pieces) * kPiece;
+  if (row >= step.x[0].ne[1]) return;
+  uint32_t v[4] = {};
+  if (column < step.x[0].ne[0]) {
+    typename Decoder<kFormat>::Piece piece;
+    piece.load(row_of(step.x[0], row, 0, 0), column);
+    piece.get(step, v);
+  }
+  *at<Word4>(halves_of_weights(step) + uint64_t{row} * step.u[10] + column * 2) = {v[0], v[1], v[2], v[3]};
+}
+
 #define TESSERA_MATMUL_ROWS(name, format)                        \
+  TESSERA_KERNEL(matmul_all_halves_##name, 128) {                \
+    convert_both<format>(step);                                  \
+  }                                                              \
   TESSERA_BATCH_KERNEL(matmul_rows_##name, kMostRowsThreads) {   \
     HalfSum<format> sum;                                         \
     multiply_rows(step, sum);                                    \

@@ -14,7 +14,8 @@
 //   u[8]: pairs per token if x has one row per token, else 0
 //   u[9]: 1 if the weights are not computed by another kernel; u[10]: bytes of a row of halves
 //   u[11]: rows of x per token (heads)
-// scratch: all rows of x as halves, then their scales by row and segment (matmul_halves)
+// scratch: all rows of x as halves, then their scales by row and segment (matmul_halves); at the offset in x[8].ne[0]
+// and ne[1] (lower word first), if that is not 0, the weights as halves (matmul_all_halves)
 #pragma once
 
 #include "tessera/cuda/kernels/halves.cuh"
@@ -54,6 +55,11 @@ __device__ inline uint32_t n_rows_of_x(const Params& step) {
 }
 __device__ inline float* scales_of_x(const Params& step) {
   return floats(step.scratch + uint64_t{n_rows_of_x(step)} * step.u[10]);
+}
+
+/// The address of the weights as halves.
+__device__ inline uint64_t halves_of_weights(const Params& step) {
+  return step.scratch + (uint64_t{step.x[8].ne[1]} << 32 | step.x[8].ne[0]);
 }
 
 /// The row of x that token number `token` of a part multiplies.

@@ -55,12 +55,15 @@ struct StageCopies {
   }
 };
 
+/// The format of weights that are in the scratch memory as halves.
+constexpr uint32_t kConverted = 0xfffe;
+
 template <uint32_t kFormat, class Tile>
 __device__ inline void matmul_panels(const Params& step) {
   constexpr uint32_t kWeightPieces = Tile::kRows * kPiecesPerRow / Tile::kThreads;
   constexpr uint32_t kTokenPieces = Tile::kTokens * kPiecesPerRow / Tile::kThreads;
-  constexpr bool kCopies = kFormat == kFormat_f16;  // weights need no decoding
-  using Piece = typename Decoder<kFormat>::Piece;
+  constexpr bool kCopies = kFormat == kFormat_f16 || kFormat == kConverted;  // weights need no decoding
+  using Piece = typename Decoder<kFormat == kConverted ? kFormat_f16 : kFormat>::Piece;
   using WeightCopies = StageCopies<Tile, Tile::kWeightPanel, kWeightPieces>;
 
   __shared__ uint32_t token_rows[Tile::kTokens];
@@ -91,7 +94,10 @@ __device__ inline void matmul_panels(const Params& step) {
 #pragma unroll
     for (uint32_t j = 0; j < kWeightPieces; ++j) {
       const bool has_row = weights.row(j) < p.n_rows;
-      weights.set_row(j, has_row, p.w + uint64_t{has_row ? weights.row(j) : 0} * step.x[0].nb[1]);
+      const uint32_t row = has_row ? weights.row(j) : 0;
+      weights.set_row(j, has_row,
+                      kFormat == kConverted ? halves_of_weights(step) + uint64_t{p.row + row} * step.u[10]
+                                            : p.w + uint64_t{row} * step.x[0].nb[1]);
     }
     // slot: of the stage in the ring
     const auto copy_stage = [&](uint32_t stage, uint32_t slot) {
@@ -222,5 +228,6 @@ TESSERA_MATMUL_PANELS(q4_k, kFormat_q4_k)
 TESSERA_MATMUL_PANELS(q5_k, kFormat_q5_k)
 TESSERA_MATMUL_PANELS(q6_k, kFormat_q6_k)
 TESSERA_MATMUL_PANELS(any, kAnyFormat)
+TESSERA_MATMUL_PANELS(converted, kConverted)
 
 }  // namespace tessera::cuda

@@ -5,14 +5,14 @@ namespace tessera::cuda {
 
 namespace {
 
-/// One block per token. extra: for each pair the angle per position in units of 2^-64 turns (two words, lowest first),
+/// One row per token. extra: for each pair the angle per position in units of 2^-64 turns (two words, lowest first),
 /// so that position * angle wraps exactly; u[0]: the magnitude as bits.
 __device__ inline void make_table(const Params& step, uint32_t token) {
   float* y = floats(row_of(step.y, token, 0, 0));
   const uint32_t* angles = words(step.extra);
   const uint64_t position = static_cast<uint64_t>(int64_t{ints(step.x[0].data)[token]});
   const float magnitude = float_of(step.u[0]);
-  for (uint32_t i = lane(); i < step.y.ne[0] / 2; i += n_lanes()) {
+  for (uint32_t i = row_lane(); i < step.y.ne[0] / 2; i += kRowLanes) {
     const uint64_t angle = angles[2 * i] | uint64_t{angles[2 * i + 1]} << 32;
     const CosSin pair = cos_sin_of(static_cast<uint32_t>(angle * position >> 32));
     y[2 * i] = pair.cos * magnitude;
@@ -20,33 +20,85 @@ __device__ inline void make_table(const Params& step, uint32_t token) {
   }
 }
 
-/// One block per row of x. u[0]: 1 if pairs consist of elements of both halves; u[1]: 1 to negate the angles.
-__device__ inline void rotate(const Params& step, uint32_t row) {
-  const float *x = floats(nth_row(step.x[0], row)), *table = floats(row_of(step.x[1], row / step.y.ne[1], 0, 0));
-  float* y = floats(nth_row(step.y, row));
-  const uint32_t n_rot = step.x[1].ne[0];
-  const bool is_halves = step.u[0] != 0;
-  for (uint32_t i = lane(); i < n_rot / 2; i += n_lanes()) {
-    const uint32_t first = is_halves ? i : 2 * i, second = is_halves ? i + n_rot / 2 : 2 * i + 1;
-    const float a = x[first], b = x[second], c = table[2 * i];
-    const float s = step.u[1] != 0 ? -table[2 * i + 1] : table[2 * i + 1];
-    y[first] = a * c - b * s;
-    y[second] = a * s + b * c;
+/// A row of x, its result, and the row of the table: cosine and sine of each pair.
+struct Rotation {
+  uint64_t x, y, table;
+  uint32_t n, n_rot;  // elements of the row and those that are rotated
+  bool is_halves;     // pairs consist of elements of both halves
+  bool is_inverse;    // the angles are negated
+};
+
+__device__ inline void rotate_pair(float& a, float& b, float c, float s) {
+  const float turned = a * c - b * s;
+  b = a * s + b * c;
+  a = turned;
+}
+
+/// Four pairs at a time. All rows are aligned and have whole pieces.
+__device__ inline void rotate_wide(const Rotation& r) {
+  for (uint32_t i = 4 * row_lane(); i < r.n_rot / 2; i += 4 * kRowLanes) {
+    const uint64_t first = 4 * uint64_t{r.is_halves ? i : 2 * i};
+    const uint64_t second = first + (r.is_halves ? 2 * uint64_t{r.n_rot} : kWideBytes);
+    Float4 a = float4_at(r.x + first), b = float4_at(r.x + second);
+    Float4 t = float4_at(r.table + 8 * uint64_t{i}), u = float4_at(r.table + 8 * uint64_t{i} + kWideBytes);
+    if (r.is_inverse) {
+      t = {t.v[0], -t.v[1], t.v[2], -t.v[3]};
+      u = {u.v[0], -u.v[1], u.v[2], -u.v[3]};
+    }
+    if (r.is_halves) {
+      rotate_pair(a.v[0], b.v[0], t.v[0], t.v[1]);
+      rotate_pair(a.v[1], b.v[1], t.v[2], t.v[3]);
+      rotate_pair(a.v[2], b.v[2], u.v[0], u.v[1]);
+      rotate_pair(a.v[3], b.v[3], u.v[2], u.v[3]);
+    } else {
+      rotate_pair(a.v[0], a.v[1], t.v[0], t.v[1]);
+      rotate_pair(a.v[2], a.v[3], t.v[2], t.v[3]);
+      rotate_pair(b.v[0], b.v[1], u.v[0], u.v[1]);
+      rotate_pair(b.v[2], b.v[3], u.v[2], u.v[3]);
+    }
+    *at<Float4>(r.y + first) = a;
+    *at<Float4>(r.y + second) = b;
   }
-  for (uint32_t i = n_rot + lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = x[i];
+  for (uint32_t i = r.n_rot + 4 * row_lane(); i < r.n; i += 4 * kRowLanes)
+    *at<Float4>(r.y + 4 * uint64_t{i}) = float4_at(r.x + 4 * uint64_t{i});
+}
+
+__device__ inline void rotate(const Rotation& r) {
+  const float *x = floats(r.x), *table = floats(r.table);
+  float* y = floats(r.y);
+  for (uint32_t i = row_lane(); i < r.n_rot / 2; i += kRowLanes) {
+    const uint32_t first = r.is_halves ? i : 2 * i, second = r.is_halves ? i + r.n_rot / 2 : 2 * i + 1;
+    float a = x[first], b = x[second];
+    rotate_pair(a, b, table[2 * i], r.is_inverse ? -table[2 * i + 1] : table[2 * i + 1]);
+    y[first] = a;
+    y[second] = b;
+  }
+  for (uint32_t i = r.n_rot + row_lane(); i < r.n; i += kRowLanes) y[i] = x[i];
 }
 
 }  // namespace
 
-/// Variant 0: rope; variant 1: rope_table.
+/// Several rows per block. Variant 0: rope; u[0]: 1 if pairs consist of elements of both halves; u[1]: 1 to negate the
+/// angles. Variant 1: rope_table.
 TESSERA_BATCH_KERNEL(rope, 128) {
+  const uint32_t row = short_row(step);
+  const RowIndex index = row_index(step.y, row);  // i2: the token
+  const Rotation rotation = {row_at(step.x[0], index),
+                             row_at(step.y, index),
+                             row_of(step.x[1], index.i2 + index.i3 * step.y.ne[2], 0, 0),
+                             step.y.ne[0],
+                             step.x[1].ne[0],
+                             step.u[0] != 0,
+                             step.u[1] != 0};
   wait_for_previous();
   allow_next();
-  if (group_of(step) >= step.n_groups) return;
+  if (row >= step.n_groups) return;
   if (step.variant == 1)
-    make_table(step, group_of(step));
+    make_table(step, row);
+  else if (is_wide(rotation.x | rotation.y | rotation.table) && rotation.n_rot % 8 == 0 && rotation.n % 4 == 0)
+    rotate_wide(rotation);
   else
-    rotate(step, group_of(step));
+    rotate(rotation);
 }
 
 /// One thread per token. u[0]: beta as bits; u[1]: positions per step.

@@ -6,13 +6,13 @@ namespace tessera::cuda {
 /// get_rows and cast to f32: convert rows of any format to floats, one block per row.
 ///   x[0]: the table (of step.format); x[1]: ids, or absent for all rows in order
 TESSERA_KERNEL(rows, 128) {
+  const uint32_t row = group_of(step), n = step.y.ne[0];
+  const RowIndex index = row_index(step.y, row);
+  float* y = floats(row_at(step.y, index));
+  uint64_t from = nth_row(step.x[0], row);
   wait_for_previous();
   allow_next();
-  const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
-  float* y = floats(nth_row(step.y, row));
-  const uint32_t n = step.y.ne[0];
-  uint64_t from = nth_row(step.x[0], row);
   if (step.x[1].data != 0) {
     const int32_t id = ints(step.x[1].data)[row];
     const uint32_t n_rows = step.x[0].ne[1];
@@ -23,10 +23,17 @@ TESSERA_KERNEL(rows, 128) {
     }
     from = row_of(step.x[0], static_cast<uint32_t>(id), 0, 0);
   }
+  const bool has_wide = is_wide(reinterpret_cast<uint64_t>(y));
   for (uint32_t i = 8 * lane(); i < n; i += 8 * n_lanes()) {
     const uint32_t count = min_of(8, n - i);
     float v[8];
     decode8_of(step.format, step.tables, from, i, count, v);
+    if (has_wide && count == 8) {
+      const auto to = reinterpret_cast<uint64_t>(y + i);
+      *at<Float4>(to) = {v[0], v[1], v[2], v[3]};
+      *at<Float4>(to + kWideBytes) = {v[4], v[5], v[6], v[7]};
+      continue;
+    }
     for (uint32_t j = 0; j < 8; ++j)  // a constant bound keeps v in registers
       if (j < count) y[i + j] = v[j];
   }
@@ -50,7 +57,18 @@ TESSERA_KERNEL(rows_add_scaled, 128) {
   const float* d = floats(row_of(step.x[1], step.x[1].ne[1] == 1 ? 0 : row, 0, 0));
   float* y = floats(row_of(step.y, row, 0, 0));
   const float factor = scale * float_of(step.u[0]);
-  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = scale == 0.0f ? from[i] : from[i] + d[i] * factor;
+  const auto sum = [&](float v, float by) { return scale == 0.0f ? v : v + by * factor; };
+  const auto from_at = reinterpret_cast<uint64_t>(from), d_at = reinterpret_cast<uint64_t>(d);
+  const auto to = reinterpret_cast<uint64_t>(y);
+  if (is_wide(from_at | d_at | to) && step.y.ne[0] % 4 == 0) {
+    for (uint32_t i = 4 * lane(); i < step.y.ne[0]; i += 4 * n_lanes()) {
+      const uint64_t offset = 4 * uint64_t{i};
+      const Float4 a = float4_at(from_at + offset), b = float4_at(d_at + offset);
+      *at<Float4>(to + offset) = {sum(a.v[0], b.v[0]), sum(a.v[1], b.v[1]), sum(a.v[2], b.v[2]), sum(a.v[3], b.v[3])};
+    }
+    return;
+  }
+  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = sum(from[i], d[i]);
 }
 
 namespace {

@@ -1,7 +1,7 @@
 // Attention over the paged cache. Heads of up to 256 elements use the matrix units (attention_flash.cuh), everything
-// else f32 (attention_precise.cuh). With few tokens and a long context, the context is split, with one block per split,
-// and a second dispatch merges the partial results. With many tokens, a block computes a tile of tokens of one
-// sequence, and a second dispatch computes the tokens of tiles that hold several sequences.
+// else f32 (attention_precise.cuh). With few tokens and a long context, blocks divide the splits of the context. The
+// partial results are merged by the last of them, or in f32 by a second dispatch. With many tokens, a block computes a
+// tile of tokens of one sequence, and a second dispatch computes the tokens of tiles that hold several sequences.
 #include "tessera/graph/ops/attention.h"
 #include "tessera/base/index.h"
 
@@ -21,6 +21,7 @@ constexpr int64_t kMaxSplitTokens = 16;  // more tokens occupy the device withou
 constexpr int64_t kSmallGroup = 8;       // elements that kernels decode at a time
 constexpr int64_t kMaxFlashDim = 256;
 constexpr int64_t kEnoughBlocks = 1024;  // to occupy any device
+constexpr int64_t kLeftBlocks = 512;     // for what tiles left, mostly nothing: as many as run at the same time
 
 bool is_readable(const TensorSpec& cache) { return info(cache.dtype).is_kv_format && cache.shape()[0] <= kMaxHeadDim; }
 
@@ -44,6 +45,7 @@ struct Work {
   int64_t tile_tokens() const { return shape().n_rows() / tile_heads(); }
   int64_t n_token_tiles() const { return div_ceil(n_tokens, tile_tokens()); }
   int64_t n_tiles() const { return n_token_tiles() * n_heads_kv * div_ceil(n_shared(), tile_heads()); }
+  int64_t n_split_tokens() const { return std::min(n_tokens, kMaxSplitTokens); }
   // Blocks of attention_few_<dim> per token and split.
   int64_t n_few() const { return n_heads_kv * div_ceil<int64_t>(n_shared(), kFewRows); }
 };
@@ -60,8 +62,11 @@ bool uses_flash(const StepContext& context) {
 
 Work work_of(const StepContext& context) {
   const Shape &q = context.spec(0).shape(), &k = context.spec(1).shape(), &y = context.shape();
-  const int64_t most = std::max(k[0], y[0]), n_splits = div_ceil<int64_t>(context.spec(5).shape()[0], kSplitBlocks);
-  return {.is_flash = uses_flash(context),
+  const int64_t most = std::max(k[0], y[0]), n_blocks = context.spec(5).shape()[0];
+  const bool is_flash = uses_flash(context);
+  const int64_t n_splits =
+      is_flash ? int64_t{flash_split_of(count(n_blocks - 1))} + 1 : div_ceil<int64_t>(n_blocks, kSplitBlocks);
+  return {.is_flash = is_flash,
           .is_split = n_splits > 1 && y[2] <= kMaxSplitTokens,
           .n_splits = n_splits,
           .n_tokens = y[2],
@@ -79,7 +84,7 @@ Work work_of(const StepContext& context) {
 // suffice for graphs of fewer tokens.
 size_t attention_scratch_bytes(const StepContext& context) {
   const Work work = work_of(context);
-  const int64_t n_parts = work.n_splits * work.n_heads * std::min(work.n_tokens, kMaxSplitTokens);
+  const int64_t n_parts = work.n_splits * work.n_heads * work.n_split_tokens();
   const size_t parts = work.n_splits == 1 ? 0 : to_size(n_parts * (work.v_dim + 2)) * sizeof(float);
   const bool has_tiles = work.is_flash && work.n_tokens > kMaxSplitTokens;
   return std::max(parts, has_tiles ? to_size(work.n_tiles()) * sizeof(uint32_t) : 0);
@@ -130,36 +135,40 @@ void set_flash(const StepContext& context, const Work& work, bool is_few, Step& 
   step.params.u[7] = count(work.tile_tokens());
   step.params.u[8] = count(work.tile_heads());
   step.params.u[9] = count(work.n_token_tiles());
+  // Counters, in graphs of more tokens too: their memory must suffice for graphs of fewer.
+  step.params.u[11] = static_cast<uint32_t>(step.extra.size());
+  if (work.n_splits > 1) step.extra.resize(step.extra.size() + to_size(work.n_split_tokens() * work.n_few()), 0);
 }
 
 Result<> prepare_attention(const StepContext& context, Step& step) {
   const Work work = work_of(context);
-  const int64_t n_parts = work.is_split ? work.n_splits : 1;
   if (!work.is_flash) {
     set_params(context, work, step);
     step.shader = Shader::attention_precise;
     step.variant = (work.is_split ? 1u : 0u) | (context.has(2) ? 0u : 2u);
-    return set_groups(step, work.n_heads * work.n_tokens * n_parts);
+    return set_groups(step, work.n_heads * work.n_tokens * (work.is_split ? work.n_splits : 1));
   }
   const bool is_few = work.n_tokens <= kMaxSplitTokens;
   set_flash(context, work, is_few, step);
   if (!is_few) return set_groups(step, work.n_tiles());
-  if (work.is_split) step.variant |= kVariantOneSplit;
-  step.params.u[10] = count(work.n_tokens);
-  return set_groups(step, work.n_tokens * work.n_few() * n_parts);
+  const int64_t n_items = work.n_tokens * work.n_few();
+  const int64_t n_at_once = work.is_split ? std::clamp<int64_t>(kEnoughBlocks / n_items, 1, work.n_splits) : 1;
+  if (work.is_split) step.variant |= kVariantSplits;
+  step.params.u[10] = count(work.is_split ? n_at_once : work.n_tokens);
+  return set_groups(step, n_items * n_at_once);
 }
 
 Result<> prepare_merge(const StepContext& context, Step& step) {
   const Work work = work_of(context);
-  if (work.is_split) {
-    step.shader = work.is_flash ? Shader::attention_flash_merge : Shader::attention_precise_merge;
+  if (!work.is_flash && work.is_split) {
+    step.shader = Shader::attention_precise_merge;
     step.params.u[6] = count(work.n_splits);
     return set_groups(step, work.n_heads * work.n_tokens);
   }
   if (!work.is_flash || work.n_tokens <= kMaxSplitTokens) return {};
   set_flash(context, work, true, step);
   step.variant |= kVariantLeftTiles;
-  const int64_t n_at_once = std::clamp<int64_t>(kEnoughBlocks / work.n_few(), 1, work.n_tokens);
+  const int64_t n_at_once = std::clamp<int64_t>(kLeftBlocks / work.n_few(), 1, work.n_tokens);
   step.params.u[10] = count(n_at_once);
   return set_groups(step, n_at_once * work.n_few());
 }

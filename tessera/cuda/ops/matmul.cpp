@@ -24,7 +24,7 @@ constexpr uint32_t kMostRowsBlocks = 264;
 
 /// A kernel for tiles of so many rows and tokens.
 struct TileKernel {
-  Shader by_format, any;
+  Shader by_format, any, converted;
   int64_t n_rows, n_tokens;
   uint32_t n_threads;
 
@@ -33,8 +33,10 @@ struct TileKernel {
     return static_cast<uint32_t>(kStages * kPanels * ((n_rows + n_tokens) * kPanelRow + 2 * kShift));
   }
 };
-constexpr TileKernel kLarge{Shader::matmul_panels, Shader::matmul_panels_any, 128, 128, 256};
-constexpr TileKernel kSmall{Shader::matmul_small_panels, Shader::matmul_small_panels_any, 64, 64, 128};
+constexpr TileKernel kLarge{Shader::matmul_panels, Shader::matmul_panels_any,
+                            Shader::matmul_panels_converted, 128, 128, 256};
+constexpr TileKernel kSmall{Shader::matmul_small_panels, Shader::matmul_small_panels_any,
+                            Shader::matmul_small_panels_converted, 64, 64, 128};
 
 // Fewer large tiles leave multiprocessors of a large GPU idle. The number is fixed, so that a program's launches are the
 // same on every device.
@@ -71,6 +73,26 @@ void choose(const StepContext& context, Step& step, Shader by_format, Shader any
 }
 
 int64_t halves_bytes(const StepContext& context) { return round_up(context.spec(0).shape()[0], kStageColumns) * 2; }
+
+// Each tile of tokens decodes the weights again. With this many tokens it is faster to write them as halves once, which
+// also lets tiles be copied without registers. Experts have too many weights for that.
+constexpr int64_t kConvertTokens = 256;
+
+bool converts_weights(const StepContext& context, const Product& product) {
+  return context.node.op == Op::mul_mat && product.n_tokens >= kConvertTokens && context.spec(0).dtype != DType::f16;
+}
+
+// Bytes of the activations and their scales in the scratch memory.
+int64_t activation_bytes(const StepContext& context) {
+  const Shape& x = context.spec(1).shape();
+  const int64_t row_bytes = halves_bytes(context) + div_ceil(x[0], kSegment) * int64_t{sizeof(float)};
+  return round_up(x.n_rows() * row_bytes, int64_t{256});
+}
+
+void set_weights_offset(const StepContext& context, Step& step) {
+  const auto offset = static_cast<uint64_t>(activation_bytes(context));
+  step.params.x[8].ne = {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), 0, 0};
+}
 
 bool is_tiled(const StepContext& context, const Product& product) {
   return product.n_at_a_time > kGroupTokens && !is_precise(context);
@@ -111,7 +133,13 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     step.n_threads = kHalvesThreads;
     step.params.u[10] = count(halves_bytes(context));
     const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
-    return set_groups(step, context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
+    const int64_t x_groups = div_ceil(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
+    if (!converts_weights(context, product)) return set_groups(step, x_groups);
+    choose(context, step, Shader::matmul_all_halves, Shader::matmul_all_halves_any);
+    step.params.u[0] = count(x_groups);
+    set_weights_offset(context, step);
+    const int64_t n_pieces = halves_bytes(context) / 16 * context.spec(0).shape()[1];
+    return set_groups(step, x_groups + div_ceil<int64_t>(n_pieces, kHalvesThreads));
   }
   const bool precise = is_precise(context);
   const int64_t n_warps = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps ? kLongRowsWarps : kRowsWarps;
@@ -134,9 +162,9 @@ Result<> prepare_first(const StepContext& context, Step& step) {
 size_t scratch_bytes(const StepContext& context) {
   const Product product = product_of(context.graph, context.node);
   if (product.n_tokens == 0 || !is_tiled(context, product)) return 0;
-  const Shape& x = context.spec(1).shape();
-  const int64_t row_bytes = halves_bytes(context) + div_ceil(x[0], kSegment) * int64_t{sizeof(float)};
-  return to_size(x.n_rows() * row_bytes);
+  int64_t bytes = activation_bytes(context);
+  if (converts_weights(context, product)) bytes += halves_bytes(context) * context.spec(0).shape()[1];
+  return to_size(bytes);
 }
 
 // The second dispatch: the product of many tokens.
@@ -148,6 +176,11 @@ Result<> prepare_second(const StepContext& context, Step& step) {
   };
   const TileKernel& kernel = n_tiles(kLarge) >= kEnoughTiles ? kLarge : kSmall;
   choose(context, step, kernel.by_format, kernel.any);
+  if (converts_weights(context, product)) {
+    step.shader = kernel.converted;
+    step.is_by_format = false;
+    set_weights_offset(context, step);
+  }
   step.n_threads = kernel.n_threads;
   step.shared_bytes = kernel.shared_bytes();
   return set_product(context, product, kernel.n_rows, kernel.n_tokens, step);

@@ -9,7 +9,7 @@ if ! command -v clang-format-14 >/dev/null; then
   exit 1
 fi
 format() { # format OPTION...
-  git ls-files -z -- '*.h' '*.c' '*.cpp' | xargs -0 -n 16 -P "$(nproc)" clang-format-14 "$@"
+  git ls-files -z -- '*.h' '*.c' '*.cpp' '*.cuh' '*.cu' | xargs -0 -n 16 -P "$(nproc)" clang-format-14 "$@"
 }
 case "${1:-}" in
   --fix) format -i ;;

@@ -49,9 +49,9 @@ test_preset() {
   local preset=$1
   rm -rf "build/$preset/times"
   case $preset in
-    asan)  # the tests of Vulkan are a slow check
+    asan)  # the tests of Vulkan and CUDA are a slow check
       build "$preset"
-      GTEST_FILTER="-$pages" run_tests "$preset" -L fast -E '^vulkan\.'
+      GTEST_FILTER="-$pages" run_tests "$preset" -L fast -E '^(vulkan|cuda)\.'
       ;;
     tsan)  # the folders whose code uses threads; the folders that depend on them are a slow check
       GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu engine
@@ -74,7 +74,7 @@ slow_check() {
       TESSERA_TEST_FULL=1 test_folders asan "${1#all-cases-}"
       ;;
     vulkan)
-      test_folders asan vulkan
+      test_folders asan vulkan cuda
       ;;
     threads)
       TESSERA_TEST_FULL=1 test_folders tsan-every-isa base sched cpu

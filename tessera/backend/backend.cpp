@@ -48,8 +48,12 @@ std::vector<const Device*> Registry::gpus() const {
     if (finder_ && may_find_gpus_ != nullptr && !may_find_gpus_()) known = devices_;
   }
   std::vector<const Device*> gpus;
+  const auto is_known = [&](const std::string& hardware) {
+    return !hardware.empty() &&
+           std::ranges::any_of(gpus, [&](const Device* gpu) { return gpu->hardware_id() == hardware; });
+  };
   for (const auto& device : known.empty() ? devices() : known)
-    if (device->kind() == DeviceKind::gpu) gpus.push_back(device.get());
+    if (device->kind() == DeviceKind::gpu && !is_known(device->hardware_id())) gpus.push_back(device.get());
   return gpus;
 }
 

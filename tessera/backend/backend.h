@@ -97,6 +97,8 @@ class Device {
   virtual std::string description() const = 0;
   virtual DeviceKind kind() const = 0;
   virtual DeviceMemory memory() const = 0;
+  /// Identifies the hardware behind the device, which other devices may use by another interface; "": unknown.
+  virtual std::string hardware_id() const { return {}; }
   /// Names and values for display: ("isa", "avx512"), ...
   virtual std::vector<std::pair<std::string, std::string>> properties() const = 0;
 
@@ -153,7 +155,7 @@ class Registry {
   void add_named(std::string name, Maker make) { named_.push_back({std::move(name), std::move(make), nullptr}); }
 
   std::span<const std::unique_ptr<Device>> devices() const;
-  /// Devices of kind gpu. Runs the discovery only if it could find some.
+  /// Devices of kind gpu; of several for the same hardware, the first. Runs the discovery only if it could find some.
   std::vector<const Device*> gpus() const;
   /// The notes of the discovery, if it has run.
   std::vector<std::string> notes() const;

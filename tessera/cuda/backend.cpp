@@ -61,6 +61,7 @@ class CudaDevice final : public Device {
   std::string_view name() const override { return name_; }
   std::string description() const override { return context_->name(); }
   DeviceKind kind() const override { return DeviceKind::gpu; }
+  std::string hardware_id() const override { return context_->uuid(); }
   DeviceMemory memory() const override { return {context_->total_bytes(), context_->free_bytes()}; }
   std::vector<std::pair<std::string, std::string>> properties() const override {
     const int version = context_->driver().version(), capability = context_->capability();

@@ -1,6 +1,10 @@
 #include "tessera/cuda/context.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +17,7 @@ namespace tessera::cuda {
 
 namespace {
 
-constexpr int kMinCapability = 80;           // asynchronous copies, bf16 and tf32 products
+constexpr int kMinCapability = 80;  // asynchronous copies, bf16 and tf32 products
 constexpr int kMinEarlyLaunch = 90;
 constexpr uint32_t kDefaultShared = 48 << 10;  // more must be requested per kernel
 
@@ -84,6 +88,9 @@ Result<> Context::read_properties(int ordinal) {
   char name[256] = {};
   TESSERA_CUDA(d, device_name, name, int{sizeof name - 1}, device_);
   name_ = name;
+  std::array<unsigned char, 16> uuid{};
+  TESSERA_CUDA(d, device_uuid, uuid.data(), device_);
+  uuid_ = fmt::format("{:02x}", fmt::join(uuid, ""));
   int major = 0, minor = 0;
   TESSERA_CUDA(d, device_attribute, &major, kCuCapabilityMajor, device_);
   TESSERA_CUDA(d, device_attribute, &minor, kCuCapabilityMinor, device_);
@@ -108,7 +115,9 @@ Result<> Context::load_kernels(std::span<const std::span<const std::byte>> image
 
 Result<> Context::enter() const { return driver_->check(driver_->context_set(context_), "context_set"); }
 
-uint64_t Context::total_bytes() const { return max_bytes_ == nullptr ? all_bytes_ : std::min<uint64_t>(*max_bytes_, all_bytes_); }
+uint64_t Context::total_bytes() const {
+  return max_bytes_ == nullptr ? all_bytes_ : std::min<uint64_t>(*max_bytes_, all_bytes_);
+}
 
 uint64_t Context::free_bytes() const {
   size_t free = 0, total = 0;
@@ -151,9 +160,7 @@ Result<Allocation> Context::allocate_host(size_t bytes) const {
   return allocation;
 }
 
-Result<> Context::finish_transfer() const {
-  return driver_->check(driver_->stream_wait(transfers_), "stream_wait");
-}
+Result<> Context::finish_transfer() const { return driver_->check(driver_->stream_wait(transfers_), "stream_wait"); }
 
 Result<> Context::write(uint64_t to, std::span<const std::byte> from) const {
   if (from.empty()) return {};
@@ -196,8 +203,7 @@ Result<CuFunction> Context::kernel(const std::string& name, uint32_t shared_byte
     const auto has_it = [&](CuModule module) {
       return driver_->module_function(&function, module, name.c_str()) == kCuSuccess;
     };
-    if (!std::ranges::any_of(modules_, has_it))
-      return fail(ErrorCode::unsupported, "no CUDA kernel {}", name);
+    if (!std::ranges::any_of(modules_, has_it)) return fail(ErrorCode::unsupported, "no CUDA kernel {}", name);
     found = kernels_.emplace(name, std::pair{function, kDefaultShared}).first;
   }
   auto& [function, allowed] = found->second;

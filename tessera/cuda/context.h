@@ -18,7 +18,7 @@
 namespace tessera::cuda {
 
 struct Options {
-  std::string library = "libcuda.so.1";              // tests use an emulation
+  std::string library = "libcuda.so.1";  // tests use an emulation
   std::vector<std::span<const std::byte>> images = kernel_images();
   std::shared_ptr<std::atomic<uint64_t>> max_bytes;  // limit for each device; may change at any time; null: no limit
   bool launches_early = true;  // kernels may start while the one before them ends (programmatic dependent launch)
@@ -63,6 +63,7 @@ class Context {
 
   const Driver& driver() const { return *driver_; }
   const std::string& name() const { return name_; }
+  const std::string& uuid() const { return uuid_; }
   int capability() const { return capability_; }  // 10 major + minor
   int n_multiprocessors() const { return n_multiprocessors_; }
   int l2_bytes() const { return l2_bytes_; }
@@ -99,7 +100,7 @@ class Context {
   CuContext context_ = nullptr;
   std::vector<CuModule> modules_;
   CuStream transfers_ = nullptr;
-  std::string name_;
+  std::string name_, uuid_;
   int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0, max_shared_ = 0;
   bool launches_early_ = true;
   uint64_t all_bytes_ = 0;

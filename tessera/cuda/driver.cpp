@@ -8,8 +8,8 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   const std::shared_ptr<Driver> driver(new Driver);
   driver->library_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (driver->library_ == nullptr) return fail(ErrorCode::not_found, "no CUDA driver ({})", library);
-#define TESSERA_CUDA_FIND(member, name, parameters)                                                      \
-  driver->member = reinterpret_cast<CuResult(*) parameters>(::dlsym(driver->library_, name));            \
+#define TESSERA_CUDA_FIND(member, name, parameters)                                           \
+  driver->member = reinterpret_cast<CuResult(*) parameters>(::dlsym(driver->library_, name)); \
   if (driver->member == nullptr) return fail(ErrorCode::not_found, "{}: no function {}", library, name);
   TESSERA_CUDA_FUNCTIONS(TESSERA_CUDA_FIND)
 #undef TESSERA_CUDA_FIND

@@ -1,5 +1,5 @@
-// The functions of NVIDIA's driver (libcuda.so.1) that tessera uses, looked up at run time, so the same binary runs with
-// and without a driver. The declarations follow the driver's public binary interface, so building needs no CUDA
+// The functions of NVIDIA's driver (libcuda.so.1) that tessera uses, looked up at run time, so the same binary runs
+// with and without a driver. The declarations follow the driver's public binary interface, so building needs no CUDA
 // toolkit; tests/cuda/driver_test.cpp compares them with the toolkit's header where it is installed.
 #pragma once
 
@@ -28,8 +28,8 @@ inline constexpr CuResult kCuSuccess = 0, kCuOutOfMemory = 2;
 // Numbers of the driver's enumerations.
 inline constexpr int kCuMultiprocessorCount = 16, kCuIntegrated = 18, kCuL2CacheSize = 38, kCuCapabilityMajor = 75,
                      kCuCapabilityMinor = 76, kCuMaxSharedPerBlock = 97;
-inline constexpr int kCuMaxDynamicShared = 8;                 // an attribute of functions
-inline constexpr int kCuProgrammaticSerialization = 6;        // an attribute of launches
+inline constexpr int kCuMaxDynamicShared = 8;           // an attribute of functions
+inline constexpr int kCuProgrammaticSerialization = 6;  // an attribute of launches
 inline constexpr unsigned kCuHostPortable = 1, kCuHostMapped = 2;
 inline constexpr unsigned kCuStreamNonBlocking = 1;
 inline constexpr unsigned kCuEventDefault = 0;
@@ -54,46 +54,46 @@ struct CuLaunchConfig {
 };
 
 // X(member, exported name, parameters)
-#define TESSERA_CUDA_FUNCTIONS(X)                                                                           \
-  X(init, "cuInit", (unsigned flags))                                                                       \
-  X(driver_version, "cuDriverGetVersion", (int* version))                                                   \
-  X(error_name, "cuGetErrorName", (CuResult result, const char** name))                                     \
-  X(device_count, "cuDeviceGetCount", (int* n))                                                             \
-  X(device_get, "cuDeviceGet", (CuDevice * device, int ordinal))                                            \
-  X(device_name, "cuDeviceGetName", (char* name, int bytes, CuDevice device))                               \
-  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, CuDevice device))                 \
-  X(context_retain, "cuDevicePrimaryCtxRetain", (CuContext * context, CuDevice device))                     \
-  X(context_release, "cuDevicePrimaryCtxRelease_v2", (CuDevice device))                                     \
-  X(context_set, "cuCtxSetCurrent", (CuContext context))                                                    \
-  X(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                        \
-  X(memory_allocate, "cuMemAlloc_v2", (CuPointer * address, size_t bytes))                                  \
-  X(memory_free, "cuMemFree_v2", (CuPointer address))                                                       \
-  X(host_allocate, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                         \
-  X(host_free, "cuMemFreeHost", (void* memory))                                                             \
-  X(host_address, "cuMemHostGetDevicePointer_v2", (CuPointer * address, void* memory, unsigned flags))      \
-  X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CuPointer to, const void* from, size_t bytes, CuStream stream)) \
-  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, CuPointer from, size_t bytes, CuStream stream))        \
-  X(copy_on_device, "cuMemcpyDtoDAsync_v2", (CuPointer to, CuPointer from, size_t bytes, CuStream stream))  \
-  X(fill, "cuMemsetD8Async", (CuPointer to, unsigned char value, size_t bytes, CuStream stream))            \
-  X(stream_create, "cuStreamCreate", (CuStream * stream, unsigned flags))                                   \
-  X(stream_destroy, "cuStreamDestroy_v2", (CuStream stream))                                                \
-  X(stream_wait, "cuStreamSynchronize", (CuStream stream))                                                  \
-  X(capture_begin, "cuStreamBeginCapture_v2", (CuStream stream, int mode))                                  \
-  X(capture_end, "cuStreamEndCapture", (CuStream stream, CuGraph * graph))                                  \
+#define TESSERA_CUDA_FUNCTIONS(X)                                                                                    \
+  X(init, "cuInit", (unsigned flags))                                                                                \
+  X(driver_version, "cuDriverGetVersion", (int* version))                                                            \
+  X(error_name, "cuGetErrorName", (CuResult result, const char** name))                                              \
+  X(device_count, "cuDeviceGetCount", (int* n))                                                                      \
+  X(device_get, "cuDeviceGet", (CuDevice * device, int ordinal))                                                     \
+  X(device_name, "cuDeviceGetName", (char* name, int bytes, CuDevice device))                                        \
+  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, CuDevice device))                          \
+  X(device_uuid, "cuDeviceGetUuid_v2", (unsigned char* uuid, CuDevice device))                                       \
+  X(context_retain, "cuDevicePrimaryCtxRetain", (CuContext * context, CuDevice device))                              \
+  X(context_release, "cuDevicePrimaryCtxRelease_v2", (CuDevice device))                                              \
+  X(context_set, "cuCtxSetCurrent", (CuContext context))                                                             \
+  X(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                                 \
+  X(memory_allocate, "cuMemAlloc_v2", (CuPointer * address, size_t bytes))                                           \
+  X(memory_free, "cuMemFree_v2", (CuPointer address))                                                                \
+  X(host_allocate, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                                  \
+  X(host_free, "cuMemFreeHost", (void* memory))                                                                      \
+  X(host_address, "cuMemHostGetDevicePointer_v2", (CuPointer * address, void* memory, unsigned flags))               \
+  X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CuPointer to, const void* from, size_t bytes, CuStream stream))         \
+  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, CuPointer from, size_t bytes, CuStream stream))                 \
+  X(copy_on_device, "cuMemcpyDtoDAsync_v2", (CuPointer to, CuPointer from, size_t bytes, CuStream stream))           \
+  X(fill, "cuMemsetD8Async", (CuPointer to, unsigned char value, size_t bytes, CuStream stream))                     \
+  X(stream_create, "cuStreamCreate", (CuStream * stream, unsigned flags))                                            \
+  X(stream_destroy, "cuStreamDestroy_v2", (CuStream stream))                                                         \
+  X(stream_wait, "cuStreamSynchronize", (CuStream stream))                                                           \
+  X(capture_begin, "cuStreamBeginCapture_v2", (CuStream stream, int mode))                                           \
+  X(capture_end, "cuStreamEndCapture", (CuStream stream, CuGraph * graph))                                           \
   X(graph_instantiate, "cuGraphInstantiateWithFlags", (CuGraphExec * exec, CuGraph graph, unsigned long long flags)) \
-  X(graph_launch, "cuGraphLaunch", (CuGraphExec exec, CuStream stream))                                     \
-  X(graph_exec_destroy, "cuGraphExecDestroy", (CuGraphExec exec))                                           \
-  X(graph_destroy, "cuGraphDestroy", (CuGraph graph))                                                       \
-  X(event_create, "cuEventCreate", (CuEvent * event, unsigned flags))                                       \
-  X(event_destroy, "cuEventDestroy_v2", (CuEvent event))                                                    \
-  X(event_record, "cuEventRecord", (CuEvent event, CuStream stream))                                        \
-  X(event_elapsed, "cuEventElapsedTime", (float* ms, CuEvent begin, CuEvent end))                           \
-  X(module_load, "cuModuleLoadData", (CuModule * module, const void* image))                                \
-  X(module_unload, "cuModuleUnload", (CuModule module))                                                     \
-  X(module_function, "cuModuleGetFunction", (CuFunction * function, CuModule module, const char* name))     \
-  X(function_set, "cuFuncSetAttribute", (CuFunction function, int attribute, int value))                    \
-  X(launch, "cuLaunchKernelEx",                                                                             \
-    (const CuLaunchConfig* config, CuFunction function, void** parameters, void** extra))
+  X(graph_launch, "cuGraphLaunch", (CuGraphExec exec, CuStream stream))                                              \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (CuGraphExec exec))                                                    \
+  X(graph_destroy, "cuGraphDestroy", (CuGraph graph))                                                                \
+  X(event_create, "cuEventCreate", (CuEvent * event, unsigned flags))                                                \
+  X(event_destroy, "cuEventDestroy_v2", (CuEvent event))                                                             \
+  X(event_record, "cuEventRecord", (CuEvent event, CuStream stream))                                                 \
+  X(event_elapsed, "cuEventElapsedTime", (float* ms, CuEvent begin, CuEvent end))                                    \
+  X(module_load, "cuModuleLoadData", (CuModule * module, const void* image))                                         \
+  X(module_unload, "cuModuleUnload", (CuModule module))                                                              \
+  X(module_function, "cuModuleGetFunction", (CuFunction * function, CuModule module, const char* name))              \
+  X(function_set, "cuFuncSetAttribute", (CuFunction function, int attribute, int value))                             \
+  X(launch, "cuLaunchKernelEx", (const CuLaunchConfig* config, CuFunction function, void** parameters, void** extra))
 
 class Driver {
  public:

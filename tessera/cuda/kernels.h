@@ -12,7 +12,7 @@ extern const OpKernel kAttention;  // ops/attention.cpp
 
 inline constexpr OwnKernels kOwnKernels{.product = &kProduct, .attention = &kAttention};
 
-/// What a kernel receives; kernels/device.cuh declares the same struct.
+/// The argument of a kernel; kernels/device.cuh declares the same struct.
 struct KernelParams {
   StepParams step;
   uint32_t variant = 0, format = 0, format2 = 0, first_block = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRounds = 5;
 constexpr uint32_t kThreads = 256, kGroupsPerMultiprocessor = 32;
-constexpr int64_t kF32Macs = 64;            // of a loop of peak_f32, per thread
+constexpr int64_t kF32Macs = 64;                     // of a loop of peak_f32, per thread
 constexpr int64_t kHalfMacs = 8 * 16 * 8 * 16 / 32;  // of a loop of peak_halves, per thread of a warp
 constexpr int64_t kWordBytes = 16;
 
@@ -57,7 +57,8 @@ Result<double> best_seconds(const Context& context, const std::string& name, con
 Result<DevicePeaks> measure_peaks(const Context& context) {
   // Some milliseconds of work. The reads exceed the caches. An emulated device is given little.
   const bool is_small = context.n_multiprocessors() < 4;
-  const uint32_t n_groups = is_small ? 2 : static_cast<uint32_t>(context.n_multiprocessors()) * kGroupsPerMultiprocessor;
+  const uint32_t n_groups =
+      is_small ? 2 : static_cast<uint32_t>(context.n_multiprocessors()) * kGroupsPerMultiprocessor;
   const uint32_t n_loops = is_small ? 2 : 4000;
   const int64_t n_threads = int64_t{n_groups} * kThreads;
   const int64_t n_reads = is_small ? 2 : (int64_t{1} << 30) / (n_threads * kWordBytes);

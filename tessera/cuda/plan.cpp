@@ -226,7 +226,7 @@ Result<> CudaPlan::record_submission(std::span<const Launch> launches) {
   return {};
 }
 
-// What the kernel of step i receives.
+// The argument of the kernel of step i.
 KernelParams CudaPlan::params_of(size_t i) const {
   const Step& step = steps_[i];
   KernelParams params{.step = step.params,

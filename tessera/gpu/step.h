@@ -65,9 +65,9 @@ struct StepContext {
   const Graph& graph;
   const Node& node;
   std::span<const Tensor> tensors;
-  uint32_t n_lanes;          // invocations of a workgroup of the shaders that both backends have
-  bool cooperates = false;   // vulkan: cooperative matrices are enabled and available
-  bool is_precise = false;   // cuda: activations keep the precision of f32
+  uint32_t n_lanes;         // invocations of a workgroup of the shaders that both backends have
+  bool cooperates = false;  // vulkan: cooperative matrices are enabled and available
+  bool is_precise = false;  // cuda: activations keep the precision of f32
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }
@@ -98,7 +98,7 @@ namespace op_kernels {
 #include "tessera/graph/ops.def"
 }  // namespace op_kernels
 
-/// What a backend adds to the kernels of this folder.
+/// A backend's additions to the kernels of this folder.
 struct OwnKernels {
   const OpKernel* product;    // mul_mat, mul_mat_heads, mul_mat_experts
   const OpKernel* attention;  // paged_attention

@@ -46,7 +46,7 @@ class StepList {
 
   /// Bytes of work memory. A graph of the same nodes with smaller values does not need more.
   size_t work_bytes() const { return scratch_offset() + scratch_bytes_; }
-  /// Where step i's parameters are in the work memory.
+  /// The place of step i's parameters in the work memory.
   size_t params_offset(size_t i) const { return params_offsets_[i]; }
   /// Whether a step has words besides its parameters.
   bool has_extra() const { return has_extra_; }

@@ -1,13 +1,14 @@
 #include "tessera/vulkan/backend.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "tessera/base/index.h"
-#include "tessera/graph/op_info.h"
 #include "tessera/gpu/tables.h"
+#include "tessera/graph/op_info.h"
 #include "tessera/vulkan/buffers.h"
 #include "tessera/vulkan/cooperative.h"
 #include "tessera/vulkan/peaks.h"
@@ -68,6 +69,7 @@ class VulkanDevice final : public Device {
   DeviceKind kind() const override {
     return context_->type() == VK_PHYSICAL_DEVICE_TYPE_CPU ? DeviceKind::accelerator : DeviceKind::gpu;
   }
+  std::string hardware_id() const override { return fmt::format("{:02x}", fmt::join(context_->device_uuid(), "")); }
   DeviceMemory memory() const override { return {context_->total_bytes(), context_->free_bytes()}; }
   std::vector<std::pair<std::string, std::string>> properties() const override {
     const uint32_t version = context_->api_version();

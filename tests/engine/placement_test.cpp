@@ -137,6 +137,18 @@ TEST(Placement, DevicesAreThoseNamedOrTheGpus) {
   EXPECT_EQ(devices({"a", "a"}), "device a is named twice");
 }
 
+// A GPU may be known to two interfaces.
+TEST(Placement, HardwareIsUsedOnce) {
+  const auto registry = fake_registry({{.name = "a", .hardware_id = "1"},
+                                       {.name = "b", .hardware_id = "1"},
+                                       {.name = "d", .hardware_id = "2"},
+                                       {.name = "e"},
+                                       {.name = "f"}});
+  std::string letters;
+  for (const Device* device : registry->gpus()) letters += device->name().front();
+  EXPECT_EQ(letters, "adef");
+}
+
 TEST(Placement, WeightsLieWithTheirLayer) {
   const auto registry = two_devices();
   const PlacementOptions options{.devices = kTwo, .n_gpu_layers = 4};  // c a a b b
@@ -155,6 +167,17 @@ TEST(Placement, WeightsLieWithTheirLayer) {
   EXPECT_EQ(memory("token_embd.weight", Op::mul_mat), "b");       // also used as the output
   EXPECT_EQ(memory("rope_freqs.weight", Op::rope_table), "cpu");  // on the device of the first layer
   EXPECT_EQ(memory_of(*registry, {}, "blk.0.attn_q.weight", Op::mul_mat, false), "cpu");
+}
+
+// Else a step would wait for the CPU and for a copy.
+TEST(Placement, AGpuWithAllLayersLooksUpTokens) {
+  const auto rows_memory = [](DeviceKind kind, int64_t n_layers) {
+    const auto registry = fake_registry({{.name = "a", .kind = kind}});
+    return memory_of(*registry, {.devices = {"a"}, .n_gpu_layers = n_layers}, "token_embd.weight", Op::get_rows);
+  };
+  EXPECT_EQ(rows_memory(DeviceKind::gpu, kAllLayers), "a");
+  EXPECT_EQ(rows_memory(DeviceKind::gpu, 4), "cpu");
+  EXPECT_EQ(rows_memory(DeviceKind::accelerator, kAllLayers), "cpu");
 }
 
 TEST(Placement, RulesComeFirstAndTheFirstThatMatchesCounts) {

@@ -122,12 +122,12 @@ TEST_F(GpuKvOdd, NaNsAndInfinities) {
 
 TEST_F(GpuKvOdd, AnUnsupportedNodeIsNamed) {
   EXPECT_ERROR(run_on(*gpu_device(), {.tensors = {{"cache", DType::q4_k, {256, 64, 1, 1}, {}}},
-                                         .build =
-                                             [](GraphBuilder& b, const std::vector<Value>& tensors) {
-                                               b.output(b.kv_load(tensors[0], b.input("c", DType::i32, {1}), KvSide::k),
-                                                        "y");
-                                             },
-                                         .inputs = {}}),
+                                      .build =
+                                          [](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                            b.output(b.kv_load(tensors[0], b.input("c", DType::i32, {1}), KvSide::k),
+                                                     "y");
+                                          },
+                                      .inputs = {}}),
                std::string(kGpuName) + " cannot run kv_load cache q4_K [256, 64]");
 }
 

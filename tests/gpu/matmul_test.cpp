@@ -96,11 +96,11 @@ TEST_P(GpuFormats, ProductsOfAnyNumberOfTokens) {
     ASSERT_OK_AND_ASSIGN(
         const TestOutputs got,
         run_on(*gpu_device(), {.tensors = {{"w", dtype, {k, n}, matrix.bytes}},
-                                  .build =
-                                      [&](GraphBuilder& b, const std::vector<Value>& tensors) {
-                                        b.output(b.mul_mat(tensors[0], b.input("x", DType::f32, {k, n_tokens})), "y");
-                                      },
-                                  .inputs = {{"x", bytes_of(some)}}}));
+                               .build =
+                                   [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                     b.output(b.mul_mat(tensors[0], b.input("x", DType::f32, {k, n_tokens})), "y");
+                                   },
+                               .inputs = {{"x", bytes_of(some)}}}));
     const auto y = values_of<float>(got.outputs.at("y"));
     if (n_tokens == n_most) {
       all = y;

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "tests/support/numbers.h"
 #include "tests/gpu/gpu_support.h"
+#include "tests/support/numbers.h"
 
 namespace tessera::testing {
 

@@ -88,7 +88,8 @@ TEST_F(GpuPlans, TooLittleWorkMemoryIsRefused) {
   ASSERT_OK_AND_ASSIGN(const auto elsewhere, cpu->buffer_type().allocate(8192, BufferUsage::compute));
   EXPECT_ERROR(backend->compile(chain.graph, tensors, {elsewhere.get(), 0, bytes}), "cannot address");
   tensors.back().buffer = elsewhere.get();
-  EXPECT_ERROR(backend->compile(chain.graph, tensors, {buffer.get(), 4096, bytes}), std::string("has no memory that ") + kGpuName);
+  EXPECT_ERROR(backend->compile(chain.graph, tensors, {buffer.get(), 4096, bytes}),
+               std::string("has no memory that ") + kGpuName);
 }
 
 // The scheduler copies operands from other memory.

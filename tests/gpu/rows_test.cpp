@@ -22,12 +22,12 @@ TEST_P(GpuRowFormats, RowsAreTheScalarTruths) {
   const std::vector<int32_t> ids = {5, 0, 3};
   ASSERT_OK_AND_ASSIGN(const TestOutputs got,
                        run_on(*gpu_device(), {.tensors = {{"w", dtype, {k, 6}, matrix.bytes}},
-                                                 .build =
-                                                     [](GraphBuilder& b, const std::vector<Value>& tensors) {
-                                                       b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {3})),
-                                                                "y");
-                                                     },
-                                                 .inputs = {{"ids", bytes_of(ids)}}}));
+                                              .build =
+                                                  [](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                                    b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {3})),
+                                                             "y");
+                                                  },
+                                              .inputs = {{"ids", bytes_of(ids)}}}));
   const auto y = values_of<float>(got.outputs.at("y"));
   double worst = 0, largest = 0;
   for (size_t i = 0; i < ids.size(); ++i)
@@ -45,11 +45,11 @@ using GpuRows = GpuTest;
 TEST_F(GpuRows, IdsOutOfRangeFailTheRun) {
   for (const int32_t id : {-1, 4})
     EXPECT_ERROR(run_on(*gpu_device(), {.tensors = {{"table", DType::f32, {8, 4}, {}}},
-                                           .build =
-                                               [](GraphBuilder& b, const std::vector<Value>& tensors) {
-                                                 b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {2})), "y");
-                                               },
-                                           .inputs = {{"ids", bytes_of<int32_t>({1, id})}}}),
+                                        .build =
+                                            [](GraphBuilder& b, const std::vector<Value>& tensors) {
+                                              b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {2})), "y");
+                                            },
+                                        .inputs = {{"ids", bytes_of<int32_t>({1, id})}}}),
                  "get_rows y: row " + std::to_string(id) + ", want 0 to 3");
 }
 

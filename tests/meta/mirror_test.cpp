@@ -1,6 +1,6 @@
-// An operation's family names its files (graph/ops.def): graph/ops, cpu/ops, cpu/kernels, vulkan/ops and
-// vulkan/shaders have <family>.* or <family>_<part>.* in each room, and nothing else. Its tests are in
-// <family>_test.cpp or <family>_<part>_test.cpp of tests/graph, tests/cpu and tests/vulkan.
+// An operation's family names its files (graph/ops.def): graph/ops, cpu/ops, cpu/kernels, gpu/ops,
+// vulkan/shaders and cuda/kernels have <family>.* or <family>_<part>.* in each room, and nothing else. Its tests are in
+// <family>_test.cpp or <family>_<part>_test.cpp of tests/graph, tests/cpu and tests/gpu.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -48,12 +48,12 @@ void expect_home(const std::map<std::string, std::string>& files, const Row& row
 
 TEST(Mirror, AnOperationIsDefinedInTheFilesOfItsFamily) {
   const auto graph = files_of("graph/ops", ".cpp"), cpu = files_of("cpu/ops", ".cpp"),
-             vulkan = files_of("vulkan/ops", ".cpp");
+             gpu = files_of("gpu/ops", ".cpp");
   for (const Row& row : kRows) {
     expect_home(graph, row, "op_defs");
     if (row.family == "elementwise") continue;  // elementwise.cpp generates these kernels from the rows
     if (row.devices != "none") expect_home(cpu, row, "op_kernels");
-    if (row.devices == "all") expect_home(vulkan, row, "op_kernels");
+    if (row.devices == "all") expect_home(gpu, row, "op_kernels");
   }
 }
 
@@ -66,7 +66,8 @@ TEST(Mirror, EveryFileOfARoomBelongsToAFamily) {
                                         {"graph/ops", ".h"},
                                         {"cpu/ops", ".cpp"},
                                         {"cpu/kernels", ".cpp"},
-                                        {"vulkan/ops", ".cpp"},
+                                        {"gpu/ops", ".cpp"},
+                                        {"cuda/kernels", ".cu"},
                                         {"vulkan/shaders", ".comp"}}) {
     const auto files = files_of(room, extension);
     EXPECT_GE(files.size(), 10u) << room;
@@ -100,12 +101,12 @@ void expect_test(const std::map<std::string, std::string>& files, const Row& row
 
 TEST(Mirror, AnOperationIsTestedInTheFilesOfItsFamily) {
   const auto graph = files_of("graph", ".cpp", "tests"), cpu = files_of("cpu", ".cpp", "tests"),
-             vulkan = files_of("vulkan", ".cpp", "tests");
+             gpu = files_of("gpu", ".cpp", "tests");
   for (const Row& row : kRows) {
     if (row.family == "leaf") continue;
     expect_test(graph, row, "graph");
     if (row.devices != "none") expect_test(cpu, row, "cpu");
-    if (row.devices == "all") expect_test(vulkan, row, "vulkan");
+    if (row.devices == "all") expect_test(gpu, row, "gpu");
   }
 }
 

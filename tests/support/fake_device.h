@@ -23,6 +23,7 @@ class FakeDevice final : public Device {
     uint64_t limit_bytes = uint64_t{1} << 40;
     std::function<bool(const Graph&, NodeId)> lacks{};  // nodes that it does not support
     DType no_kv = DType::q8_k;                          // a type that its caches cannot have
+    std::string hardware_id{};
   };
   explicit FakeDevice(Options options)
       : options_(std::move(options)), cpu_(cpu::create_device("").value()), memory_(*this) {}
@@ -34,6 +35,7 @@ class FakeDevice final : public Device {
   std::string_view name() const override { return options_.name; }
   std::string description() const override { return "a fake"; }
   DeviceKind kind() const override { return options_.kind; }
+  std::string hardware_id() const override { return options_.hardware_id; }
   DeviceMemory memory() const override {
     if (told_bytes_) return {*told_bytes_, *told_bytes_};
     return {options_.limit_bytes, options_.limit_bytes - std::min(options_.limit_bytes, used_)};

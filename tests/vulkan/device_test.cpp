@@ -5,8 +5,8 @@
 
 #include "tessera/app/app.h"
 #include "tessera/engine/session.h"
-#include "tests/support/engine_support.h"
 #include "tests/gpu/gpu_support.h"
+#include "tests/support/engine_support.h"
 
 namespace tessera {
 namespace {

@@ -86,6 +86,8 @@ inline std::vector<std::unique_ptr<Device>> new_gpu_devices(bool maps_memory,
   options.max_bytes = std::move(max_bytes);
   return vulkan::find_devices(options);
 }
+/// Whether the CPU emulates the device's kernels, as tests/cuda does.
+inline bool is_emulated() { return false; }
 /// Largest error of products in the precision of f32, relative to sums in f64.
 inline constexpr double kProductBound = 1e-12;
 

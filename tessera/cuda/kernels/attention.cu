@@ -7,18 +7,18 @@ namespace tessera::cuda {
 // The second bound is the number of blocks that have to fit a multiprocessor at the same time. Without it the compiler
 // aims at more, and spills registers.
 #define TESSERA_BOUNDS(n_threads, n_blocks) n_threads, n_blocks
-#define TESSERA_FLASH(dim, n_blocks)                                                              \
-  TESSERA_KERNEL(attention_flash_##dim, TESSERA_BOUNDS(flash_shape(dim).n_threads(), n_blocks)) { \
-    wait_for_previous();                                                                          \
-    allow_next();                                                                                 \
-    const uint32_t group = group_of(step);                                                         \
-    if (group < step.n_groups) flash_tile<flash_shape(dim)>(step, group);                         \
-  }                                                                                               \
-  TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), (dim) <= 64 ? 4 : 2)) {            \
-    wait_for_previous();                                                                          \
-    allow_next();                                                                                 \
-    const uint32_t group = group_of(step);                                                         \
-    if (group < step.n_groups) flash_few<few_shape(dim)>(step, group);                            \
+#define TESSERA_FLASH(dim, n_blocks)                                                                     \
+  TESSERA_KERNEL(attention_flash_##dim, TESSERA_BOUNDS(flash_shape(dim).n_threads(), n_blocks)) {        \
+    wait_for_previous();                                                                                 \
+    allow_next();                                                                                        \
+    const uint32_t group = group_of(step);                                                               \
+    if (group < step.n_groups) flash_tile<flash_shape(dim)>(step, group);                                \
+  }                                                                                                      \
+  TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), (dim) <= 64 ? 4 : 2)) { \
+    wait_for_previous();                                                                                 \
+    allow_next();                                                                                        \
+    const uint32_t group = group_of(step);                                                               \
+    if (group < step.n_groups) flash_few<few_shape(dim)>(step, group);                                   \
   }
 TESSERA_FLASH(64, 2)
 TESSERA_FLASH(96, 1)

@@ -156,10 +156,10 @@ class Flash {
   static __device__ FlashRoom& room() { return *reinterpret_cast<FlashRoom*>(dynamic_shared() + kShape.room_at()); }
 
  private:
-  static constexpr uint32_t kDim = kShape.dim, kChunks = kDim / 8;  // of 16 bytes
-  static constexpr uint32_t kSteps = kDim / 16;                     // of an mma along a query
-  static constexpr uint32_t kKeyTiles = 8 / kShape.key_warps;       // of 8 keys
-  static constexpr uint32_t kTiles = kDim / 8 / kShape.key_warps;   // of 8 elements of V
+  static constexpr uint32_t kDim = kShape.dim, kChunks = kDim / 8;                // of 16 bytes
+  static constexpr uint32_t kSteps = kDim / 16;                                   // of an mma along a query
+  static constexpr uint32_t kKeyTiles = 8 / kShape.key_warps;                     // of 8 keys
+  static constexpr uint32_t kTiles = kDim / 8 / kShape.key_warps;                 // of 8 elements of V
   static constexpr uint32_t kRowTiles = kShape.row_tiles, kRows = 2 * kRowTiles;  // of a thread
   static constexpr bool kIsOneToken = kShape.key_warps > 1;
   // With room for two blocks, warps wait for each other once per block: one is used while the other is on its way.
@@ -515,8 +515,8 @@ class Flash {
 #pragma unroll
       for (uint32_t n = 0; n < kKeyTiles; ++n) {
         const float(&s)[4] = scores[r / 2][n];
-        weights[r / 2][n / 2][n % 2 * 2 + r % 2] = pack_halves(exp2_of(fmaf(s[r % 2 * 2], scale, -base[r])),
-                                                               exp2_of(fmaf(s[r % 2 * 2 + 1], scale, -base[r])));
+        weights[r / 2][n / 2][n % 2 * 2 + r % 2] =
+            pack_halves(exp2_of(fmaf(s[r % 2 * 2], scale, -base[r])), exp2_of(fmaf(s[r % 2 * 2 + 1], scale, -base[r])));
       }
     if constexpr (kShape.key_warps > 1) {
       const uint32_t(&mine)[4] = weights[0][0];
@@ -647,14 +647,6 @@ __device__ inline void flash_tile(const Params& step, uint32_t group) {
   sync_group();
   if (lane() == 0) *is_left = room.is_left;
 }
-
-/// Orders the accesses of memory before it, of this thread and of those it has waited for at a barrier, before the later
-/// ones, as all blocks see them.
-#ifdef TESSERA_CUDA_EMULATED
-__device__ inline void fence() {}
-#else
-__device__ inline void fence() { __threadfence(); }
-#endif
 
 /// Splits [begin, end).
 struct FlashSplits {

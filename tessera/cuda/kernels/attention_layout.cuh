@@ -12,8 +12,8 @@
 
 namespace tessera::cuda {
 
-/// A split is a range of blocks that is summed from a fresh state; the results are merged in order. kSplitBlocks is that
-/// of attention_precise.
+/// A split is a range of blocks that is summed from a fresh state; the results are merged in order. kSplitBlocks is
+/// that of attention_precise.
 constexpr uint32_t kSplitBlocks = 8;
 
 /// Splits of the flash kernels. Different blocks of threads sum them up at the same time, so short ones make few tokens
@@ -84,8 +84,8 @@ TESSERA_SHARED_CODE constexpr FlashShape flash_shape(uint32_t dim) {
           .key_warps = 1,
           .n_slots = dim > 128 ? 2u : 4u};
 }
-/// The shape of attention_few_<dim>: more slots, since memory is its limit. With 64 elements, all halves of a short split
-/// are on their way at once.
+/// The shape of attention_few_<dim>: more slots, since memory is its limit. With 64 elements, all halves of a short
+/// split are on their way at once.
 TESSERA_SHARED_CODE constexpr FlashShape few_shape(uint32_t dim) {
   return {.dim = dim, .row_warps = 1, .row_tiles = 1, .key_warps = 4, .n_slots = dim > 128 ? 3u : 5u};
 }

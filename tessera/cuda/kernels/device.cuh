@@ -1,6 +1,6 @@
 // Shared by all kernels: the parameters of a step, access to memory by address, and the instructions of the device.
 // Everything that differs between the device and its emulation on the CPU (tests/cuda/emulator) is in this file and in
-// emulated.h, so a kernel is the same source for both.
+// the header of the emulation, so a kernel is the same source for both.
 #pragma once
 
 #include <cfloat>
@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #ifdef TESSERA_CUDA_EMULATED
-#include "tests/cuda/emulator/emulated.h"
+#include TESSERA_CUDA_EMULATED  // the header of an emulation
 #endif
 
 namespace tessera::cuda {
@@ -23,8 +23,8 @@ struct Operand {
 struct Params {
   Operand y;
   Operand x[9];
-  uint64_t tables;   // the codebooks
-  uint64_t extra;    // additional words of this step
+  uint64_t tables;  // the codebooks
+  uint64_t extra;   // additional words of this step
   uint64_t fault;
   uint64_t scratch;  // shared by the two dispatches of a node
   uint32_t id;
@@ -65,18 +65,18 @@ enum : uint32_t {
 
 #ifdef TESSERA_CUDA_EMULATED
 
-#define TESSERA_KERNEL(name, n_threads)                                                             \
-  static void body_##name(const ::tessera::cuda::Params& step);                                     \
-  static const ::tessera::cuda::emulated::Register registered_##name(                               \
-      "tessera_" #name, sizeof(::tessera::cuda::Params),                                            \
+#define TESSERA_KERNEL(name, n_threads)                                                               \
+  static void body_##name(const ::tessera::cuda::Params& step);                                       \
+  static const ::tessera::cuda::emulated::Register registered_##name(                                 \
+      "tessera_" #name, sizeof(::tessera::cuda::Params),                                              \
       [](const void* params) { body_##name(*static_cast<const ::tessera::cuda::Params*>(params)); }); \
   static void body_##name(const ::tessera::cuda::Params& step)
-#define TESSERA_BATCH_KERNEL(name, n_threads)                                                           \
-  static void body_##name(const ::tessera::cuda::Params& step);                                         \
-  static const ::tessera::cuda::emulated::Register registered_##name(                                   \
-      "tessera_" #name, sizeof(::tessera::cuda::Batch), [](const void* params) {                        \
+#define TESSERA_BATCH_KERNEL(name, n_threads)                                                             \
+  static void body_##name(const ::tessera::cuda::Params& step);                                           \
+  static const ::tessera::cuda::emulated::Register registered_##name(                                     \
+      "tessera_" #name, sizeof(::tessera::cuda::Batch), [](const void* params) {                          \
         body_##name(::tessera::cuda::step_of_block(*static_cast<const ::tessera::cuda::Batch*>(params))); \
-      });                                                                                               \
+      });                                                                                                 \
   static void body_##name(const ::tessera::cuda::Params& step)
 
 #else
@@ -87,12 +87,12 @@ enum : uint32_t {
   extern "C" __global__ void __launch_bounds__(n_threads) \
       tessera_##name(const __grid_constant__ ::tessera::cuda::Params step)
 /// The same for a kernel whose launches may be batches of steps.
-#define TESSERA_BATCH_KERNEL(name, n_threads)                                 \
-  __device__ inline void body_##name(const ::tessera::cuda::Params& step);    \
-  extern "C" __global__ void __launch_bounds__(n_threads)                     \
-      tessera_##name(const __grid_constant__ ::tessera::cuda::Batch batch) {  \
-    body_##name(::tessera::cuda::step_of_block(batch));                       \
-  }                                                                           \
+#define TESSERA_BATCH_KERNEL(name, n_threads)                                \
+  __device__ inline void body_##name(const ::tessera::cuda::Params& step);   \
+  extern "C" __global__ void __launch_bounds__(n_threads)                    \
+      tessera_##name(const __grid_constant__ ::tessera::cuda::Batch batch) { \
+    body_##name(::tessera::cuda::step_of_block(batch));                      \
+  }                                                                          \
   __device__ inline void body_##name(const ::tessera::cuda::Params& step)
 
 struct alignas(16) Word4 {
@@ -109,6 +109,10 @@ __device__ inline uint32_t block_index() { return blockIdx.x; }
 /// All threads of the block, or of the warp, wait for each other and see each other's writes.
 __device__ inline void sync_group() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
+
+/// Orders the accesses of memory before it, of this thread and of those it has waited for at a barrier, before the
+/// later ones, as all blocks see them.
+__device__ inline void fence() { __threadfence(); }
 
 /// The kernel's dynamic shared memory, aligned to 128 bytes.
 __device__ inline unsigned char* dynamic_shared() {
@@ -261,7 +265,8 @@ __device__ inline void load_transposed(uint32_t (&v)[4], const void* row) {
 /// of rows in column g (b[0], b[1]); of c the columns (2 t, 2 t + 1) of rows g (c[0], c[1]) and g + 8 (c[2], c[3]).
 __device__ inline void multiply_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -276,7 +281,8 @@ __device__ inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint
 /// b0, b1 are rows t and t + 4 of column g.
 __device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

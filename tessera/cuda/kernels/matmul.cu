@@ -1,8 +1,8 @@
 // Products of few tokens with weights of any format, in the layout of the file (matmul.cuh).
 //
-// A block computes 16 rows for up to eight tokens at a time; each of its warps takes a segment of the columns. Blocks go
-// on to further rows, whose weights they request before they finish the last ones: the speed of these kernels is that of
-// memory.
+// A block computes 16 rows for up to eight tokens at a time; each of its warps takes a segment of the columns. Blocks
+// go on to further rows, whose weights they request before they finish the last ones: the speed of these kernels is
+// that of memory.
 #include "tessera/cuda/kernels/matmul.cuh"
 
 namespace tessera::cuda {
@@ -63,7 +63,8 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
         if (segment < n_segments) {
           float* scales = round[warp].scales;
           if (is_known) {
-            if (lane() % kWarp < kGroupTokens) scales[lane() % kWarp] = sums[(turn ^ 1) * n_warps + warp].scales[lane() % kWarp];
+            if (lane() % kWarp < kGroupTokens)
+              scales[lane() % kWarp] = sums[(turn ^ 1) * n_warps + warp].scales[lane() % kWarp];
           } else {
             sum.read(step, p, first, n_tokens, segment, scales);
           }
@@ -247,20 +248,14 @@ __device__ inline void convert_both(const Params& step) {
   *at<Word4>(halves_of_weights(step) + uint64_t{row} * step.u[10] + column * 2) = {v[0], v[1], v[2], v[3]};
 }
 
-#define TESSERA_MATMUL_ROWS(name, format)                        \
-  TESSERA_KERNEL(matmul_all_halves_##name, 128) {                \
-    convert_both<format>(step);                                  \
-  }                                                              \
-  TESSERA_BATCH_KERNEL(matmul_rows_##name, kMostRowsThreads) {   \
-    HalfSum<format> sum;                                         \
-    multiply_rows(step, sum);                                    \
+#define TESSERA_MATMUL_ROWS(name, format)                                       \
+  TESSERA_KERNEL(matmul_all_halves_##name, 128) { convert_both<format>(step); } \
+  TESSERA_BATCH_KERNEL(matmul_rows_##name, kMostRowsThreads) {                  \
+    HalfSum<format> sum;                                                        \
+    multiply_rows(step, sum);                                                   \
   }
-TESSERA_MATMUL_ROWS(f16, kFormat_f16)
-TESSERA_MATMUL_ROWS(q4_0, kFormat_q4_0)
-TESSERA_MATMUL_ROWS(q8_0, kFormat_q8_0)
-TESSERA_MATMUL_ROWS(q4_k, kFormat_q4_k)
-TESSERA_MATMUL_ROWS(q5_k, kFormat_q5_k)
-TESSERA_MATMUL_ROWS(q6_k, kFormat_q6_k)
+#define TESSERA_DECODER(name, alignment, columns) TESSERA_MATMUL_ROWS(name, kFormat_##name)
+#include "tessera/cuda/decoders.def"
 TESSERA_MATMUL_ROWS(any, kAnyFormat)
 
 }  // namespace tessera::cuda

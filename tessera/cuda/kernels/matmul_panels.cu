@@ -11,7 +11,8 @@ constexpr uint32_t kStageColumns = 64, kStages = 4, kPanelRow = kBlock * 2;
 constexpr uint32_t kPiecesPerRow = kStageColumns / kPiece;
 constexpr uint32_t kStagesPerSegment = kSegment / kStageColumns;
 
-/// The shape of a tile: kWarpRows * kWarpTokens warps, each with kRows / kWarpRows rows and kTokens / kWarpTokens tokens.
+/// The shape of a tile: kWarpRows * kWarpTokens warps, each with kRows / kWarpRows rows and kTokens / kWarpTokens
+/// tokens.
 template <uint32_t kTileRows, uint32_t kTileTokens, uint32_t kWarpRows, uint32_t kWarpTokens>
 struct TileShape {
   static constexpr uint32_t kRows = kTileRows, kTokens = kTileTokens, kWarpsAcross = kWarpTokens;
@@ -212,21 +213,17 @@ __device__ inline void matmul_panels(const Params& step) {
   }
 }
 
-#define TESSERA_MATMUL_PANELS(name, format)                           \
-  TESSERA_KERNEL(matmul_panels_##name, LargeTile::kThreads) {         \
-    if (group_of(step) >= step.n_groups) return;                       \
-    matmul_panels<format, LargeTile>(step);                           \
-  }                                                                   \
-  TESSERA_KERNEL(matmul_small_panels_##name, SmallTile::kThreads) {   \
-    if (group_of(step) >= step.n_groups) return;                       \
-    matmul_panels<format, SmallTile>(step);                           \
+#define TESSERA_MATMUL_PANELS(name, format)                         \
+  TESSERA_KERNEL(matmul_panels_##name, LargeTile::kThreads) {       \
+    if (group_of(step) >= step.n_groups) return;                    \
+    matmul_panels<format, LargeTile>(step);                         \
+  }                                                                 \
+  TESSERA_KERNEL(matmul_small_panels_##name, SmallTile::kThreads) { \
+    if (group_of(step) >= step.n_groups) return;                    \
+    matmul_panels<format, SmallTile>(step);                         \
   }
-TESSERA_MATMUL_PANELS(f16, kFormat_f16)
-TESSERA_MATMUL_PANELS(q4_0, kFormat_q4_0)
-TESSERA_MATMUL_PANELS(q8_0, kFormat_q8_0)
-TESSERA_MATMUL_PANELS(q4_k, kFormat_q4_k)
-TESSERA_MATMUL_PANELS(q5_k, kFormat_q5_k)
-TESSERA_MATMUL_PANELS(q6_k, kFormat_q6_k)
+#define TESSERA_DECODER(name, alignment, columns) TESSERA_MATMUL_PANELS(name, kFormat_##name)
+#include "tessera/cuda/decoders.def"
 TESSERA_MATMUL_PANELS(any, kAnyFormat)
 TESSERA_MATMUL_PANELS(converted, kConverted)
 

@@ -101,7 +101,7 @@ Shader few_kernel(int64_t dim) {
   return dim == 128 ? Shader::attention_few_128 : Shader::attention_few_256;
 }
 
-// What attention_flash, attention_few and attention_precise have in common.
+// The parameters that attention_flash, attention_few and attention_precise have in common.
 void set_params(const StepContext& context, const Work& work, Step& step) {
   const auto& params = std::get<AttentionParams>(context.node.params);
   step.format = context.spec(1).dtype;

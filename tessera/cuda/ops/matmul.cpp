@@ -33,13 +33,13 @@ struct TileKernel {
     return static_cast<uint32_t>(kStages * kPanels * ((n_rows + n_tokens) * kPanelRow + 2 * kShift));
   }
 };
-constexpr TileKernel kLarge{Shader::matmul_panels, Shader::matmul_panels_any,
-                            Shader::matmul_panels_converted, 128, 128, 256};
-constexpr TileKernel kSmall{Shader::matmul_small_panels, Shader::matmul_small_panels_any,
-                            Shader::matmul_small_panels_converted, 64, 64, 128};
+constexpr TileKernel kLarge{
+    Shader::matmul_panels, Shader::matmul_panels_any, Shader::matmul_panels_converted, 128, 128, 256};
+constexpr TileKernel kSmall{
+    Shader::matmul_small_panels, Shader::matmul_small_panels_any, Shader::matmul_small_panels_converted, 64, 64, 128};
 
-// Fewer large tiles leave multiprocessors of a large GPU idle. The number is fixed, so that a program's launches are the
-// same on every device.
+// Fewer large tiles leave multiprocessors of a large GPU idle. The number is fixed, so that a program's launches are
+// the same on every device.
 constexpr int64_t kEnoughTiles = 128;
 
 // Float weights beyond f16 keep the precision of f32.
@@ -48,22 +48,21 @@ bool is_precise(const StepContext& context) {
   return context.is_precise || dtype == DType::f32 || dtype == DType::bf16;
 }
 
-// Whether the format has a decoder of its own for rows at these addresses (kernels/halves.cuh).
+// Whether the format has a decoder of its own for rows at these addresses.
 bool has_decoder(const OperandParams& rows, DType dtype) {
+  struct Decoder {
+    DType format;
+    uint64_t alignment;
+    uint32_t columns;
+  };
+  constexpr Decoder kDecoders[] = {
+#define TESSERA_DECODER(name, alignment, columns) {DType::name, alignment, columns},
+#include "tessera/cuda/decoders.def"
+  };
   const uint64_t addresses = rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3];
-  switch (dtype) {
-    case DType::f16:
-      return addresses % kWideBytes == 0 && rows.ne[0] % 32 == 0;
-    case DType::q4_k:
-    case DType::q5_k:
-      return addresses % kWideBytes == 0;
-    case DType::q4_0:
-    case DType::q8_0:
-    case DType::q6_k:
-      return addresses % 2 == 0;
-    default:
-      return false;
-  }
+  return std::ranges::any_of(kDecoders, [&](const Decoder& decoder) {
+    return decoder.format == dtype && addresses % decoder.alignment == 0 && rows.ne[0] % decoder.columns == 0;
+  });
 }
 
 void choose(const StepContext& context, Step& step, Shader by_format, Shader any) {
@@ -143,7 +142,8 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   }
   const bool precise = is_precise(context);
   const int64_t n_warps = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps ? kLongRowsWarps : kRowsWarps;
-  const int64_t n_tokens = std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens), stride = precise ? kFloatsStride : kHalvesStride;
+  const int64_t n_tokens = std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens),
+                stride = precise ? kFloatsStride : kHalvesStride;
   // The tokens of an expert are not known: there is room for all that are taken at a time.
   const int64_t n_room = product.shares_tokens ? n_tokens : kGroupTokens;
   choose(context, step, Shader::matmul_rows, Shader::matmul_rows_any);

@@ -1,8 +1,8 @@
 // Elementwise operations: one workgroup per piece of a row.
 #include <algorithm>
 
-#include "tessera/graph/op_info.h"
 #include "tessera/gpu/ops/dispatch.h"
+#include "tessera/graph/op_info.h"
 
 namespace tessera::gpu {
 

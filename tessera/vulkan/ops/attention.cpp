@@ -92,8 +92,8 @@ Result<> prepare_merge(const StepContext& context, Step& step) {
 }  // namespace
 
 const OpKernel kAttention{.supports = supports_attention,
-                                           .prepare = prepare_attention,
-                                           .scratch_bytes = attention_scratch_bytes,
-                                           .prepare_merge = prepare_merge};
+                          .prepare = prepare_attention,
+                          .scratch_bytes = attention_scratch_bytes,
+                          .prepare_merge = prepare_merge};
 
 }  // namespace tessera::vulkan

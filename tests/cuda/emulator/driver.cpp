@@ -87,6 +87,10 @@ CuResult cuDeviceGetAttribute(int* value, int attribute, CuDevice) {
   if (attribute == kCuCapabilityMinor) *value = 0;
   return kCuSuccess;
 }
+CuResult cuDeviceGetUuid_v2(unsigned char* uuid, CuDevice) {
+  std::memset(uuid, 0xab, 16);
+  return kCuSuccess;
+}
 CuResult cuDevicePrimaryCtxRetain(CuContext* context, CuDevice) {
   static int one;
   *context = as<CuContextObject>(&one);
@@ -103,7 +107,7 @@ CuResult cuMemGetInfo_v2(size_t* free, size_t* total) {
 CuResult cuMemAlloc_v2(CuPointer* address, size_t bytes) {
   const std::lock_guard lock(memory().mutex);
   if (bytes > kMemoryBytes - memory().taken) return kCuOutOfMemory;
-  void* at = ::operator new(bytes + kMargin, std::align_val_t{kAlignment}, std::nothrow);
+  void* at = ::operator new (bytes + kMargin, std::align_val_t{kAlignment}, std::nothrow);
   if (at == nullptr) return kCuOutOfMemory;
   *address = reinterpret_cast<CuPointer>(at);
   memory().sizes[*address] = bytes;
@@ -116,7 +120,7 @@ CuResult cuMemFree_v2(CuPointer address) {
   if (found == memory().sizes.end()) return kInvalidValue;
   memory().taken -= found->second;
   memory().sizes.erase(found);
-  ::operator delete(pointer(address), std::align_val_t{kAlignment});
+  ::operator delete (pointer(address), std::align_val_t{kAlignment});
   return kCuSuccess;
 }
 CuResult cuMemHostAlloc(void** at, size_t bytes, unsigned) {
@@ -228,8 +232,8 @@ CuResult cuLaunchKernelEx(const CuLaunchConfig* config, CuFunction function, voi
                         config->shared_bytes <= 227u << 10;
   if (!is_valid) return kInvalidValue;
   const auto* params = static_cast<const std::byte*>(parameters[0]);
-  const Launch launch{f.kernel.run, {params, params + f.kernel.params_bytes}, config->grid[0], config->block[0],
-                      config->shared_bytes};
+  const Launch launch{
+      f.kernel.run, {params, params + f.kernel.params_bytes}, config->grid[0], config->block[0], config->shared_bytes};
   Stream& stream = *as<Stream>(config->stream);
   if (stream.is_captured)
     stream.graph.launches.push_back(launch);

@@ -104,6 +104,7 @@ inline uint32_t block_index() { return emulated::block(); }
 inline void sync_group() { emulated::sync_block(); }
 inline void sync_warp() { emulated::sync_warp(); }
 inline unsigned char* dynamic_shared() { return emulated::shared(); }
+inline void fence() {}
 inline void wait_for_previous() {}
 inline void allow_next() {}
 
@@ -167,9 +168,7 @@ void wait_copies() {}
 inline uint32_t pack_halves(float low, float high) {
   return emulated::half_bits(low) | emulated::half_bits(high) << 16;
 }
-inline uint32_t pack_bf16(float low, float high) {
-  return emulated::bf16_bits(low) | emulated::bf16_bits(high) << 16;
-}
+inline uint32_t pack_bf16(float low, float high) { return emulated::bf16_bits(low) | emulated::bf16_bits(high) << 16; }
 inline uint32_t tf32_of(float v) { return std::isfinite(v) ? (bits_of(v) + 0x1000u) & ~0x1fffu : bits_of(v); }
 inline float low_half(uint32_t v) { return emulated::half_to_float(v & 0xffffu); }
 inline float high_half(uint32_t v) { return emulated::half_to_float(v >> 16); }

@@ -16,6 +16,12 @@ namespace tessera::cuda {
 
 namespace {
 
+// As in kernels/device.cuh.
+struct FaultLock {
+  uint32_t is_taken = 0, reserved = 0;
+  uint64_t words = 0;
+};
+
 class CudaDevice;
 
 class CudaBackend final : public Backend {
@@ -37,12 +43,14 @@ class CudaBackend final : public Backend {
   StepContext context_of(const Graph& graph, std::span<const Tensor> tensors) const;
   Result<> begin(const CudaPlan& plan);
   Result<> wait();
+  Result<> unlock_fault();
+  Result<> check_fault(const CudaPlan& plan);
   FaultWords* fault() const { return reinterpret_cast<FaultWords*>(fault_.mapped()); }
 
   const CudaDevice& device_;
   bool is_precise_;
   CuStream stream_ = nullptr;
-  Allocation fault_;
+  Allocation fault_, fault_lock_;  // in memory of the host and of the device
   uint64_t n_plans_ = 0;
   uint64_t ready_plan_ = 0;  // number of the plan whose image is in the work memory; 0: none
 };
@@ -111,7 +119,8 @@ Result<> CudaBackend::create() {
   TESSERA_TRY(device_.context().enter());
   TESSERA_CUDA(device_.context().driver(), stream_create, &stream_, kCuStreamNonBlocking);
   TESSERA_ASSIGN(fault_, device_.context().allocate_host(sizeof(FaultWords)));
-  return {};
+  TESSERA_ASSIGN(fault_lock_, device_.context().allocate(sizeof(FaultLock)));
+  return unlock_fault();
 }
 
 const Device& CudaBackend::device() const { return device_; }
@@ -131,7 +140,7 @@ Result<std::unique_ptr<GraphPlan>> CudaBackend::compile(const Graph& graph, std:
   TESSERA_TRY(require_tensors(device_, graph, tensors));
   auto plan = std::make_unique<CudaPlan>(device_.context(), stream_, ++n_plans_);
   if (graph.size() == 0) return plan;
-  StepMemory memory{.work = 0, .tables = device_.tables(), .fault = fault_.address()};
+  StepMemory memory{.work = 0, .tables = device_.tables(), .fault = fault_lock_.address()};
   if (work.buffer != nullptr) {
     if (!device_.can_use(work.buffer->type()))
       return fail(ErrorCode::invalid_argument, "{} cannot address its work memory", device_.name());
@@ -164,6 +173,17 @@ Result<> CudaBackend::begin(const CudaPlan& plan) {
   return {};
 }
 
+Result<> CudaBackend::unlock_fault() {
+  const FaultLock lock{.words = fault_.address()};
+  return device_.context().write(fault_lock_.address(), std::as_bytes(std::span(&lock, 1)));
+}
+
+Result<> CudaBackend::check_fault(const CudaPlan& plan) {
+  const FaultWords found = *fault();
+  if (found.step != 0) TESSERA_TRY(unlock_fault());
+  return plan.steps().check(found);
+}
+
 Result<> CudaBackend::wait() {
   return device_.context().driver().check(device_.context().driver().stream_wait(stream_), "stream_wait");
 }
@@ -176,7 +196,7 @@ Result<> CudaBackend::run(GraphPlan& plan, const CancelToken* cancel) {
     TESSERA_CUDA(device_.context().driver(), graph_launch, submission, stream_);
     TESSERA_TRY(wait());
   }
-  return cuda_plan.steps().check(*fault());
+  return check_fault(cuda_plan);
 }
 
 Result<std::vector<NodeTime>> CudaBackend::run_timed(GraphPlan& plan, const CancelToken* cancel) {
@@ -185,7 +205,7 @@ Result<std::vector<NodeTime>> CudaBackend::run_timed(GraphPlan& plan, const Canc
   TESSERA_TRY(begin(cuda_plan));
   TESSERA_TRY(cuda_plan.run_timed());
   TESSERA_TRY(wait());
-  TESSERA_TRY(cuda_plan.steps().check(*fault()));
+  TESSERA_TRY(check_fault(cuda_plan));
   return cuda_plan.times();
 }
 

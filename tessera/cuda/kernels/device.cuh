@@ -113,6 +113,8 @@ __device__ inline void sync_warp() { __syncwarp(); }
 /// Orders the accesses of memory before it, of this thread and of those it has waited for at a barrier, before the
 /// later ones, as all blocks see them.
 __device__ inline void fence() { __threadfence(); }
+/// The same for the host.
+__device__ inline void fence_for_host() { __threadfence_system(); }
 
 /// The kernel's dynamic shared memory, aligned to 128 bytes.
 __device__ inline unsigned char* dynamic_shared() {
@@ -144,7 +146,7 @@ __device__ inline float float_of(uint32_t v) { return __uint_as_float(v); }
 __device__ inline uint32_t count_bits(uint32_t v) { return __popc(v); }
 
 __device__ inline uint32_t compare_and_swap(uint32_t* at, uint32_t expected, uint32_t wanted) {
-  return atomicCAS_system(at, expected, wanted);
+  return atomicCAS(at, expected, wanted);
 }
 __device__ inline uint32_t atomic_or(uint32_t* at, uint32_t v) { return atomicOr(at, v); }
 __device__ inline uint32_t atomic_and(uint32_t* at, uint32_t v) { return atomicAnd(at, v); }
@@ -322,13 +324,23 @@ __device__ inline uint64_t nth_row(const Operand& o, uint32_t i) {
   return row_of(o, i % o.ne[1], i / o.ne[1] % o.ne[2], i / o.ne[1] / o.ne[2]);
 }
 
+/// The memory at Params::fault. Devices behind a bus have no atomic operations on the host's memory, so the first report
+/// is chosen in device memory.
+struct FaultLock {
+  uint32_t is_taken, reserved;
+  uint64_t words;  // address of FaultWords (gpu/step_list.h) in the host's memory
+};
+
 /// Records that `value` is not in [0, limit). The first report is kept and fails the run.
 __device__ inline void report(const Params& step, uint32_t what, int32_t value, uint32_t limit) {
-  uint32_t* fault = words(step.fault);
-  if (compare_and_swap(fault, 0u, step.id + 1u) != 0u) return;
+  FaultLock* lock = at<FaultLock>(step.fault);
+  if (compare_and_swap(&lock->is_taken, 0u, 1u) != 0u) return;
+  uint32_t* fault = words(lock->words);
   fault[1] = what;
   fault[2] = static_cast<uint32_t>(value);
   fault[3] = limit;
+  fence_for_host();
+  fault[0] = step.id + 1;
 }
 
 /// Reductions over a warp, as a tree: each lane receives the result.

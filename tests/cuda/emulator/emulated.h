@@ -105,6 +105,7 @@ inline void sync_group() { emulated::sync_block(); }
 inline void sync_warp() { emulated::sync_warp(); }
 inline unsigned char* dynamic_shared() { return emulated::shared(); }
 inline void fence() {}
+inline void fence_for_host() {}
 inline void wait_for_previous() {}
 inline void allow_next() {}
 

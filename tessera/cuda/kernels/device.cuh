@@ -324,8 +324,8 @@ __device__ inline uint64_t nth_row(const Operand& o, uint32_t i) {
   return row_of(o, i % o.ne[1], i / o.ne[1] % o.ne[2], i / o.ne[1] / o.ne[2]);
 }
 
-/// The memory at Params::fault. Devices behind a bus have no atomic operations on the host's memory, so the first report
-/// is chosen in device memory.
+/// The memory at Params::fault. Devices behind a bus have no atomic operations on the host's memory, so the first
+/// report is chosen in device memory.
 struct FaultLock {
   uint32_t is_taken, reserved;
   uint64_t words;  // address of FaultWords (gpu/step_list.h) in the host's memory

@@ -169,9 +169,9 @@ TEST_P(SeveralDevices, GiveTheSameBitsWhereADeviceLacksOperations) {
   }
 }
 
-// Derivation for the story model of 5 layers. The CPU computes RoPE tables and rows of token_embd. Copies between the
-// devices: the RoPE table, x, positions, and other values first read on the other device. Between layers, x is the sum
-// that ends a layer, and the device computes it from copies of the two operands.
+// Derivation for the story model of 5 layers. The CPU computes RoPE tables and rows of token_embd, or a GPU that has
+// all layers does. Copies between the devices: the RoPE table, x, positions, and other values first read on the other
+// device. Between layers, x is the sum that ends a layer, and the device computes it from copies of the two operands.
 TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
   const std::string path = story_model();
   struct Case {
@@ -179,20 +179,22 @@ TEST(StepSchedule, HasTheSlicesAndCopiesDerivedByHand) {
     size_t n_slices, n_copies;
   };
   const Case cases[] = {
-      // The CPU, then the device: RoPE table, x, positions.
-      {{.devices = {"fake:0"}}, 2, 3},
+      // Everything on the device.
+      {{.devices = {"fake:0"}}, 1, 0},
+      // All but token_embd: the CPU, then the device: RoPE table, x, positions.
+      {{.devices = {"fake:0"}, .rules = {{"token_embd", "cpu"}}}, 2, 3},
       // Layers 3 and 4 and the output on the device: RoPE table, residual and product, positions, sequences, cells.
       {{.devices = {"fake:0"}, .n_gpu_layers = 3}, 2, 6},
-      // Attention on the CPU: per layer, q, k and v to the CPU and the result back; at first the RoPE table and x.
-      {{.devices = {"fake:0"}, .offload_caches = false}, 1 + 2 * 5 + 1, 2 + 4 * 5},
+      // Attention on the CPU: per layer, q, k and v to the CPU and the result back; at first the positions.
+      {{.devices = {"fake:0"}, .offload_caches = false}, 1 + 2 * 5, 1 + 4 * 5},
       // Only the output on the device: residual and product.
       {{.devices = {"fake:0"}, .n_gpu_layers = 1}, 2, 2},
       {{}, 1, 0},
-      // Rows on two devices. Slices: the CPU, then the nodes before the first products. Each layer has four groups (q,
+      // Rows on two devices. Slices: the nodes before the first products. Each layer has four groups (q,
       // k and v; the output of attention; gate and up; down) of three slices: products on the other device, products on
-      // the main device, and the nodes after them. Copies: as above to the main device. Per layer, four times x to the
-      // other device and seven products back. The output has the same copies.
-      {{.devices = {"fake:0", "fake:1"}, .split = SplitMode::row, .shares = {1, 1}}, 2 + 21 * 3, 3 + 5 * (4 + 7) + 2},
+      // the main device, and the nodes after them. Copies: per layer, four times x to the other device and seven
+      // products back. The output has the same copies.
+      {{.devices = {"fake:0", "fake:1"}, .split = SplitMode::row, .shares = {1, 1}}, 1 + 21 * 3, 5 * (4 + 7) + 2},
   };
   for (const Case& c : cases) {
     ASSERT_OK_AND_ASSIGN(const auto engine, open_on(fake_registry({{}, {.name = "fake:1"}}), path, c.placement));

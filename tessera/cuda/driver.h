@@ -1,6 +1,6 @@
 // The functions of NVIDIA's driver (libcuda.so.1) that tessera uses, looked up at run time, so the same binary runs
 // with and without a driver. The declarations follow the driver's public binary interface, so building needs no CUDA
-// toolkit; tests/cuda/driver_test.cpp compares them with the toolkit's header where it is installed.
+// toolkit.
 #pragma once
 
 #include <cstddef>

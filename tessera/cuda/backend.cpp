@@ -82,15 +82,8 @@ class CudaDevice final : public Device {
   const BufferType& buffer_type() const override { return memory_; }
   const BufferType& weight_buffer_type(Op, DType, const Shape&) const override { return memory_; }
   bool can_use(const BufferType& type) const override { return &type == &memory_; }
-  bool supports(const Graph& graph, NodeId id) const override {
-    const Node& node = graph[id];
-    if (!node.is_work()) return true;
-    const OpKernel* kernel = kernel_of(node.op, kOwnKernels);
-    return kernel != nullptr && fits_words(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
-  }
-  bool supports_kv(DType dtype, KvSide, int64_t dim) const override {
-    return dim >= 1 && dim <= kMaxHeadDim && info(dtype).is_kv_format && row_bytes(dtype, dim).has_value();
-  }
+  bool supports(const Graph& graph, NodeId id) const override { return gpu::supports(graph, id, kOwnKernels); }
+  bool supports_kv(DType dtype, KvSide, int64_t dim) const override { return gpu::supports_kv(dtype, dim); }
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte>) const override {
     return fail(ErrorCode::unsupported, "{} has no use for the host's memory", name_);
   }

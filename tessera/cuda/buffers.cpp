@@ -1,7 +1,5 @@
 #include "tessera/cuda/buffers.h"
 
-#include <algorithm>
-
 namespace tessera::cuda {
 
 Result<> CudaBuffer::set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
@@ -14,18 +12,8 @@ Result<> CudaBuffer::get(const Tensor& tensor, size_t offset, std::span<std::byt
   return context_.read(address() + tensor.offset + offset, bytes);
 }
 
-// Copies within the device unless the two tensors overlap.
-Result<> CudaBuffer::copy(const Tensor& from, const Tensor& to) {
-  const bool is_same = from.dtype == to.dtype && from.shape() == to.shape() && &from.buffer->type() == &type();
-  if (!is_same || !is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))
-    return Buffer::copy(from, to);
-  TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
-  TESSERA_TRY(require_range(to, 0, bytes, size() - std::min(size(), to.offset)));
-  TESSERA_TRY(require_range(from, 0, bytes, from.buffer->size() - std::min(from.buffer->size(), from.offset)));
-  const size_t distance = std::max(from.offset, to.offset) - std::min(from.offset, to.offset);
-  if (from.buffer == this && distance < bytes) return Buffer::copy(from, to);
-  const auto& source = static_cast<const CudaBuffer&>(*from.buffer);
-  return context_.copy(source.address() + from.offset, address() + to.offset, bytes);
+Result<> CudaBuffer::copy_on_device(const gpu::GpuBuffer& from, size_t from_offset, size_t to_offset, size_t bytes) {
+  return context_.copy(from.address() + from_offset, address() + to_offset, bytes);
 }
 
 Result<std::unique_ptr<Buffer>> CudaBufferType::allocate(size_t bytes, BufferUsage usage) const {

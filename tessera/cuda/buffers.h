@@ -17,11 +17,12 @@ class CudaBuffer final : public gpu::GpuBuffer {
   std::byte* base() override { return nullptr; }
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override;
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override;
-  Result<> copy(const Tensor& from, const Tensor& to) override;
   Result<> clear(std::byte value) override { return context_.fill(address(), value, size()); }
   Result<> reset() override { return clear(std::byte{0}); }
 
  private:
+  Result<> copy_on_device(const gpu::GpuBuffer& from, size_t from_offset, size_t to_offset, size_t bytes) override;
+
   const Context& context_;
   Allocation allocation_;
 };

@@ -96,7 +96,6 @@ Result<> Context::read_properties(int ordinal) {
   TESSERA_CUDA(d, device_attribute, &minor, kCuCapabilityMinor, device_);
   TESSERA_CUDA(d, device_attribute, &n_multiprocessors_, kCuMultiprocessorCount, device_);
   TESSERA_CUDA(d, device_attribute, &l2_bytes_, kCuL2CacheSize, device_);
-  TESSERA_CUDA(d, device_attribute, &max_shared_, kCuMaxSharedPerBlock, device_);
   capability_ = 10 * major + minor;
   if (capability_ < kMinCapability)
     return fail(ErrorCode::unsupported, "{}: compute capability {}.{}, want at least 8.0", name_, major, minor);

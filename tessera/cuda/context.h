@@ -101,7 +101,7 @@ class Context {
   std::vector<CuModule> modules_;
   CuStream transfers_ = nullptr;
   std::string name_, uuid_;
-  int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0, max_shared_ = 0;
+  int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0;
   bool launches_early_ = true;
   uint64_t all_bytes_ = 0;
   std::shared_ptr<std::atomic<uint64_t>> max_bytes_;

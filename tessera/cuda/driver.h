@@ -26,8 +26,8 @@ using CuGraphExec = struct CuGraphExecObject*;
 inline constexpr CuResult kCuSuccess = 0, kCuOutOfMemory = 2;
 
 // Numbers of the driver's enumerations.
-inline constexpr int kCuMultiprocessorCount = 16, kCuIntegrated = 18, kCuL2CacheSize = 38, kCuCapabilityMajor = 75,
-                     kCuCapabilityMinor = 76, kCuMaxSharedPerBlock = 97;
+inline constexpr int kCuMultiprocessorCount = 16, kCuL2CacheSize = 38, kCuCapabilityMajor = 75, kCuCapabilityMinor = 76,
+                     kCuMaxSharedPerBlock = 97;
 inline constexpr int kCuMaxDynamicShared = 8;           // an attribute of functions
 inline constexpr int kCuProgrammaticSerialization = 6;  // an attribute of launches
 inline constexpr unsigned kCuHostPortable = 1, kCuHostMapped = 2;

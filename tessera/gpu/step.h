@@ -107,8 +107,9 @@ struct OwnKernels {
 /// Returns the kernel of an operation; null for leaves, views and unsupported operations.
 const OpKernel* kernel_of(Op op, const OwnKernels& own);
 
-/// Whether the extents and strides of a node and its operands fit the integers of the kernels.
-bool fits_words(const Graph& graph, NodeId id);
+/// Device::supports() and supports_kv() of both backends.
+bool supports(const Graph& graph, NodeId id, const OwnKernels& own);
+bool supports_kv(DType dtype, int64_t dim);
 
 /// Elements of a head that the kernels of attention have room for.
 inline constexpr int64_t kMaxHeadDim = 1024;

@@ -1,7 +1,5 @@
 #include "tessera/vulkan/buffers.h"
 
-#include <algorithm>
-
 namespace tessera::vulkan {
 
 Result<> VulkanBuffer::set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
@@ -14,18 +12,9 @@ Result<> VulkanBuffer::get(const Tensor& tensor, size_t offset, std::span<std::b
   return transfers_.read(allocation_, tensor.offset + offset, bytes);
 }
 
-// Copies within the device unless the two tensors overlap.
-Result<> VulkanBuffer::copy(const Tensor& from, const Tensor& to) {
-  const bool is_same = from.dtype == to.dtype && from.shape() == to.shape() && &from.buffer->type() == &type();
-  if (!is_same || !is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))
-    return Buffer::copy(from, to);
-  TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
-  TESSERA_TRY(require_range(to, 0, bytes, size() - std::min(size(), to.offset)));
-  TESSERA_TRY(require_range(from, 0, bytes, from.buffer->size() - std::min(from.buffer->size(), from.offset)));
-  const size_t distance = std::max(from.offset, to.offset) - std::min(from.offset, to.offset);
-  if (from.buffer == this && distance < bytes) return Buffer::copy(from, to);
-  const Allocation& source = static_cast<const VulkanBuffer*>(from.buffer)->allocation_;
-  return transfers_.copy(source, from.offset, allocation_, to.offset, bytes);
+Result<> VulkanBuffer::copy_on_device(const gpu::GpuBuffer& from, size_t from_offset, size_t to_offset, size_t bytes) {
+  return transfers_.copy(static_cast<const VulkanBuffer&>(from).allocation_, from_offset, allocation_, to_offset,
+                         bytes);
 }
 
 Result<std::unique_ptr<Buffer>> VulkanBufferType::allocate(size_t bytes, BufferUsage usage) const {

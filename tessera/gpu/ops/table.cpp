@@ -30,11 +30,23 @@ bool fits_words(const TensorSpec& spec) {
   return spec.shape().n_rows() <= kMost;
 }
 
-}  // namespace
-
+// Whether the extents and strides of a node and its operands fit the integers of the kernels.
 bool fits_words(const Graph& graph, NodeId id) {
   const auto fits_here = [&](NodeId source) { return source == kNoNode || fits_words(graph[source].spec); };
   return fits_words(graph[id].spec) && std::ranges::all_of(graph[id].inputs(), fits_here);
+}
+
+}  // namespace
+
+bool supports(const Graph& graph, NodeId id, const OwnKernels& own) {
+  const Node& node = graph[id];
+  if (!node.is_work()) return true;
+  const OpKernel* kernel = kernel_of(node.op, own);
+  return kernel != nullptr && fits_words(graph, id) && (kernel->supports == nullptr || kernel->supports(graph, node));
+}
+
+bool supports_kv(DType dtype, int64_t dim) {
+  return dim >= 1 && dim <= kMaxHeadDim && info(dtype).is_kv_format && row_bytes(dtype, dim).has_value();
 }
 
 const OpKernel* kernel_of(Op op, const OwnKernels& own) {

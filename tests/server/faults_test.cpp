@@ -8,14 +8,18 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tessera/server/sha256.h"
 #include "tests/cli/cli_support.h"
 #include "tests/server/faults/fault_plan.h"
 #include "tests/server/http_client.h"
+#include "tests/support/wait.h"
 
 namespace tessera {
 namespace {
@@ -45,7 +49,7 @@ class SharedPlan {
 
 struct Request {
   const char* method;
-  const char* path;
+  std::string path;
   std::string body;
 };
 
@@ -101,20 +105,34 @@ class Faults : public ::testing::Test {
       GTEST_SKIP() << "built with a sanitizer, which has an allocator of its own";
   }
 
-  std::vector<std::string> command(const std::vector<std::string>& flags) const {
-    const std::string folder = temporary_dir().string();
-    std::vector<std::string> words{"/usr/bin/env", "LD_PRELOAD=" + injector_,
-                                   std::string(kFaultPlanVariable) + "=" + plan_.path(), program_path(), "serve"};
-    for (const char* word : {"-m", "", "--port", "0", "--metrics", "--embeddings", "-np", "2", "-t", "1"})
-      words.emplace_back(*word == '\0' ? story_model() : word);
-    words.insert(words.end(), {"--slot-save-path", folder, "--cache-disk", folder + "/blocks", "--log-requests",
-                               folder + "/requests.log"});
+  // The program with the injector, and these flags of serve.
+  std::vector<std::string> command_with(const std::vector<std::string>& flags) const {
+    std::vector<std::string> words{"/usr/bin/env",
+                                   "LD_PRELOAD=" + injector_,
+                                   std::string(kFaultPlanVariable) + "=" + plan_.path(),
+                                   program_path(),
+                                   "serve",
+                                   "--port",
+                                   "0",
+                                   "-np",
+                                   "2",
+                                   "-t",
+                                   "1"};
     words.insert(words.end(), flags.begin(), flags.end());
     return words;
   }
+  std::vector<std::string> command(const std::vector<std::string>& flags) const {
+    const std::string folder = temporary_dir().string();
+    std::vector<std::string> words{
+        "-m",   story_model(),  "--metrics",        "--embeddings",   "--slot-save-path",
+        folder, "--cache-disk", folder + "/blocks", "--log-requests", folder + "/requests.log"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return command_with(words);
+  }
 
-  void start(const std::vector<std::string>& flags = {}) {
-    server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command(flags));
+  void start(const std::vector<std::string>& flags = {}) { run(command(flags)); }
+  void run(const std::vector<std::string>& command) {
+    server_ = std::make_unique<Child>(std::vector<std::string>{}, temporary_path("serve.out"), command);
     port_ = server_->wait_for_port();
     ASSERT_NE(port_, 0) << server_->err_so_far();
   }
@@ -237,6 +255,49 @@ TEST_F(Faults, AtTheStartEndWithAnError) {
       }
     }
   }
+}
+
+// An upload in which calls fail ends with an answer or a closed connection. Its file is whole or absent, and no other
+// file is left.
+TEST_F(Faults, OfAnUploadLeaveNoFile) {
+  const std::filesystem::path folder = temporary_path("uploads");
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(story_model(), folder / "story.gguf");
+  run(command_with({"--models-dir", folder.string(), "--models-write"}));
+  const std::string bytes(3'000'000, 'b');
+  const std::string digest = server::hex_text(server::Sha256().add(std::as_bytes(std::span(bytes))).finish());
+  const Request upload{"POST", "/api/blobs/sha256:" + digest, bytes};
+  const auto n_files = [&] {
+    const auto files = std::filesystem::directory_iterator(folder / "blobs");
+    return std::distance(begin(files), end(files));
+  };
+  ASSERT_EQ(send(upload).status, 201);
+  const std::filesystem::path file = folder / "blobs" / ("sha256-" + digest);
+  for (const auto& [kind, name] : kKinds) {
+    const Burst burst{.n_least_bytes = kind == FaultKind::memory ? uint64_t{1024} : 0};
+    std::filesystem::remove(file);
+    const int64_t n_calls = count_calls(upload, kind, burst);
+    for (int64_t n = 0; n < n_calls; n += tries_all() ? 1 : std::max<int64_t>(n_calls / 8, 1)) {
+      SCOPED_TRACE(std::string(name) + " " + std::to_string(n));
+      std::filesystem::remove(file);
+      plan_->arm(kind, n, burst.n_failing, burst.n_least_bytes);
+      const HttpReply reply = send(upload);
+      plan_->disarm();
+      ASSERT_TRUE(server_->is_running()) << server_->err_so_far();
+      const bool is_stored = reply.status == 201;
+      EXPECT_TRUE(is_stored || reply.status >= 500 || !reply.is_complete) << reply.status << reply.body;
+      // A connection that was lost while the answer was sent leaves a whole file.
+      EXPECT_TRUE(wait_until([&] { return n_files() == (std::filesystem::exists(file) ? 1 : 0); }));
+      if (is_stored) {
+        EXPECT_TRUE(std::filesystem::exists(file));
+      }
+      if (std::filesystem::exists(file)) {
+        EXPECT_EQ(std::filesystem::file_size(file), bytes.size());
+      }
+    }
+  }
+  std::filesystem::remove(file);
+  EXPECT_EQ(send(upload).status, 201);
 }
 
 // A stream begins, something happens to the program, and the stream goes on.

@@ -35,6 +35,16 @@ TEST(FieldReader, ReadsMembersOfEachType) {
   EXPECT_EQ(reader.choice("t", choices).value(), 1u);
 }
 
+TEST(FieldReader, ATextIsReadAndKept) {
+  auto parsed = FieldReader::parse(std::string(R"({"t":"a text that no small buffer holds","o":{"k":1}})"));
+  ASSERT_TRUE(parsed);
+  const FieldReader reader = std::move(*parsed);
+  EXPECT_EQ(reader.text("t").value(), "a text that no small buffer holds");
+  EXPECT_EQ(reader.json()["o"]["k"], 1);
+  EXPECT_EQ(refusal_text(FieldReader::parse("[1]")), "The body: value a list of 1, want an object");
+  EXPECT_EQ(FieldReader::parse("{").error().status, 400);
+}
+
 TEST(FieldReader, NullIsAbsent) {
   const Json json = {{"n", nullptr}};
   const FieldReader reader(json);

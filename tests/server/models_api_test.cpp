@@ -52,6 +52,7 @@ class Stories final : public server::ModelSource {
 
   std::string broken{}, first{};
   uint64_t n_bytes = 100;
+  server::QueueLimits queue{};
   std::atomic<int> n_loads{0};
 
  private:
@@ -66,7 +67,7 @@ class Stories final : public server::ModelSource {
     server::ReadyModel ready;
     TESSERA_ASSIGN(ready.loaded, open_model(registry_, {.path = story_model()}));
     TESSERA_TRY(load_session(ready.loaded, {.n_ctx = kLongContext, .n_sequences = 2, .n_outputs = 2}));
-    ready.options = {.path = story_model(), .scheduler = {.n_slots = 2}};
+    ready.options = {.path = story_model(), .scheduler = {.n_slots = 2, .queue = queue}};
     return ready;
   }
 
@@ -381,6 +382,31 @@ TEST_F(ModelsApi, MetricsOfSeveralModelsAreGroupedByName) {
 TEST_F(ModelsApi, NothingIsFetchedOrRemoved) {
   open_two();
   expect_refused(post("/models", R"({"model":"x"})"), 501, "fetches no models");
+}
+
+// The name of the model is all that is read of a request before it takes its place in the queue of that model.
+TEST_F(ModelsApi, AFullQueueRefusesRequestsForItsModelOnly) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});
+  source_->queue = {.n_tasks = 1};
+  open();
+  HttpClient first = endless("ant"), second = endless("ant"), third = connect();
+  EXPECT_TRUE(third.post("/completion", completion("ant")));
+  EXPECT_TRUE(wait_until(
+      [&] { return get("/metrics").reply.body.find("\nllamacpp:requests_deferred 1\n") != std::string::npos; }));
+  const std::vector<std::string> paths = {"/completion", "/v1/chat/completions"};
+  const std::string wrong = R"({"model":"MODEL","prompt":{},"messages":5})";
+  const auto wrong_for = [&](const std::string& model) {
+    return std::string(wrong).replace(wrong.find("MODEL"), 5, model);
+  };
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    expect_refused(post(path, wrong_for("ant")), 503, "The queue is full: 1 requests wait");
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(post(path, wrong_for("bee")).status, 400);  // each gives its place back
+  }
+  first.close();
+  EXPECT_EQ(third.read_answer().status, 200);
+  for (const std::string& path : paths)
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(post(path, wrong_for("ant")).status, 400);
 }
 
 }  // namespace

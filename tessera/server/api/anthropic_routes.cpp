@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/server/api/anthropic.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
@@ -27,16 +28,13 @@ FieldResult<> answer_count_tokens(ApiContext& context, ServedModel& model, Excha
 }  // namespace
 
 void add_anthropic_routes(Router& router, ApiContext& context) {
-  router.add({.method = "POST",
-              .path = "/v1/messages",
-              .handler = on_worker_for_chat(context, [&context](ServedModel& model, const auto& exchange) {
-                return start_anthropic_message(context, model, exchange);
-              })});
-  router.add({.method = "POST",
-              .path = "/v1/messages/count_tokens",
-              .handler = on_worker(context, [&context](ServedModel& model, const auto& exchange) {
-                return answer_count_tokens(context, model, *exchange);
-              })});
+  RouteAdder routes(router, context);
+  routes.add_chat({"/v1/messages"}, [&context](ServedModel& model, const auto& exchange) {
+    return start_anthropic_message(context, model, exchange);
+  });
+  routes.add("POST", {"/v1/messages/count_tokens"}, [&context](ServedModel& model, const auto& exchange) {
+    return answer_count_tokens(context, model, *exchange);
+  });
 }
 
 }  // namespace tessera::server

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tessera/server/api/context.h"
+#include "tessera/server/http/router.h"
 
 namespace tessera::server {
 

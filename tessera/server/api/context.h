@@ -1,15 +1,13 @@
-// State that the routes share: the models, the workers and the settings of the server. Also the way from an I/O thread
-// to a worker and back.
+// State that the routes share: the models, the workers and the settings of the server.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "tessera/server/api/kept_stream.h"
-#include "tessera/server/http/router.h"
+#include "tessera/server/http/exchange.h"
 #include "tessera/server/json/field_error.h"
 #include "tessera/server/json/generation_fields.h"
 #include "tessera/server/metrics.h"
@@ -86,25 +84,6 @@ class ApiContext {
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::atomic<bool> is_draining_{false};
 };
-
-/// The part of a handler that needs a worker. It answers the exchange, or returns an error, which is then the answer.
-using WorkerPart = std::function<FieldResult<>(ServedModel& model, const std::shared_ptr<Exchange>& exchange)>;
-using FreePart = std::function<FieldResult<>(const std::shared_ptr<Exchange>& exchange)>;
-
-/// A handler that runs `part` on a worker, with the model that the request names: in its query, else in its body. The
-/// model of a POST is loaded if it is not. The exchange keeps it loaded. While the server starts or ends, the answer is
-/// 503.
-Handler on_worker(ApiContext& context, WorkerPart part);
-/// The same for a chat: it takes its place in the queue early, like add_task_route(), and its stream goes on without
-/// its client if the request has an X-Conversation-Id.
-Handler on_worker_for_chat(ApiContext& context, WorkerPart part);
-/// The same for a part that needs no model, or all.
-Handler on_worker_without_model(ApiContext& context, FreePart part);
-
-/// Adds a route for POST whose part, on a worker, submits a task of this kind. The request takes its place in the queue
-/// before it is read, so that a full queue refuses at once.
-enum class TaskKind : uint8_t { generation, embedding };
-void add_task_route(Router& router, ApiContext& context, std::string path, TaskKind kind, WorkerPart part);
 
 /// Answers with an error in the dialect of the request's path.
 void answer_error(Exchange& exchange, const FieldError& error);

@@ -9,7 +9,6 @@
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/native_completion.h"
 #include "tessera/server/json/field_reader.h"
-#include "tessera/server/json/reader.h"
 
 namespace tessera::server {
 
@@ -109,8 +108,8 @@ FieldResult<Tokens> infill_tokens(const ServedModel& model, const InfillCall& ca
 }
 
 FieldResult<> start_infill(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
+  auto reader = FieldReader::parse(exchange->take_body());
+  if (!reader) return forward_error(reader);
   if (!can_infill(model))
     return std::unexpected(FieldError{.status = 501,
                                       .type = "not_supported_error",
@@ -118,10 +117,8 @@ FieldResult<> start_infill(ApiContext& context, ServedModel& model, const std::s
                                                  "for prefix, suffix and middle"});
   constexpr std::string_view kOwn[] = {"prompt", "input_prefix", "input_suffix", "input_extra"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
-  auto read = read_generation_fields(*body, context.defaults_of(model), limits, kOwn);
+  auto read = read_generation_fields(reader->json(), context.defaults_of(model), limits, kOwn);
   if (!read) return forward_error(read);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
   const auto prefix = reader->required_text("input_prefix"), suffix = reader->required_text("input_suffix");
   const auto begin = reader->text("prompt");
   if (!prefix) return std::unexpected(prefix.error());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/server/api/generation_task.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/special_fields.h"
 #include "tessera/server/json/writer.h"
@@ -44,15 +45,11 @@ FieldResult<> set_scales(const ApiContext& context, ServedModel& model, Exchange
 }  // namespace
 
 void add_lora_routes(Router& router, ApiContext& context) {
-  router.add(
-      {.method = "GET", .path = "/lora-adapters", .handler = on_worker(context, [](ServedModel& model, const auto& e) {
-                                                    return answer_adapters(model, *e);
-                                                  })});
-  router.add({.method = "POST",
-              .path = "/lora-adapters",
-              .handler = on_worker(context, [&context](ServedModel& model, const auto& exchange) {
-                return set_scales(context, model, *exchange);
-              })});
+  RouteAdder routes(router, context);
+  routes.add("GET", {"/lora-adapters"},
+             [](ServedModel& model, const auto& exchange) { return answer_adapters(model, *exchange); });
+  routes.add("POST", {"/lora-adapters"},
+             [&context](ServedModel& model, const auto& exchange) { return set_scales(context, model, *exchange); });
 }
 
 }  // namespace tessera::server

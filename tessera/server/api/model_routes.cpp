@@ -10,8 +10,8 @@
 #include <system_error>
 
 #include "tessera/server/api/ollama_models.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/field_reader.h"
-#include "tessera/server/json/reader.h"
 
 namespace tessera::server {
 
@@ -141,9 +141,7 @@ FieldResult<> answer_model(ApiContext& context, Exchange& exchange) {
 // Loading goes on after the answer: GET /models/sse tells how it ends.
 FieldResult<> answer_change(ApiContext& context, Exchange& exchange,
                             FieldResult<> (ModelRegistry::*change)(std::string_view name)) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   const auto name = reader->required_text("model");
   if (!name) return std::unexpected(name.error());
@@ -165,25 +163,23 @@ FieldResult<> refuse_removal(const std::shared_ptr<Exchange>&) {
 }  // namespace
 
 void add_model_routes(Router& router, ApiContext& context, ModelEvents& events) {
-  const auto add = [&](std::string method, std::string path, FreePart part) {
-    router.add({.method = std::move(method),
-                .path = std::move(path),
-                .handler = on_worker_without_model(context, std::move(part))});
-  };
+  RouteAdder routes(router, context);
   const auto files = std::make_shared<OllamaFiles>();
-  for (const char* path : {"/models", "/v1/models"})
-    add("GET", path, [&context, files](const auto& exchange) { return answer_models(context, *files, *exchange); });
-  add("GET", "/v1/models/{}", [&context](const auto& exchange) { return answer_model(context, *exchange); });
-  add("POST", "/models/load",
-      [&context](const auto& exchange) { return answer_change(context, *exchange, &ModelRegistry::load); });
-  add("POST", "/models/unload",
-      [&context](const auto& exchange) { return answer_change(context, *exchange, &ModelRegistry::unload); });
-  add("GET", "/models/sse", [&events](const auto& exchange) -> FieldResult<> {
+  routes.add_free("GET", {"/models", "/v1/models"},
+                  [&context, files](const auto& exchange) { return answer_models(context, *files, *exchange); });
+  routes.add_free("GET", {"/v1/models/{}"},
+                  [&context](const auto& exchange) { return answer_model(context, *exchange); });
+  routes.add_free("POST", {"/models/load"},
+                  [&context](const auto& exchange) { return answer_change(context, *exchange, &ModelRegistry::load); });
+  routes.add_free("POST", {"/models/unload"}, [&context](const auto& exchange) {
+    return answer_change(context, *exchange, &ModelRegistry::unload);
+  });
+  routes.add_free("GET", {"/models/sse"}, [&events](const auto& exchange) -> FieldResult<> {
     events.subscribe(exchange);
     return {};
   });
-  add("POST", "/models", refuse_download);
-  add("DELETE", "/models", refuse_removal);
+  routes.add_free("POST", {"/models"}, refuse_download);
+  routes.add_free("DELETE", {"/models"}, refuse_removal);
 }
 
 }  // namespace tessera::server

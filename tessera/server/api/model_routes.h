@@ -3,6 +3,7 @@
 
 #include "tessera/server/api/context.h"
 #include "tessera/server/api/model_events.h"
+#include "tessera/server/http/router.h"
 
 namespace tessera::server {
 

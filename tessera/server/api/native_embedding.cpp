@@ -6,7 +6,7 @@
 #include "tessera/server/api/embedding_input.h"
 #include "tessera/server/api/embedding_task.h"
 #include "tessera/server/api/generation_task.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/field_reader.h"
 
 namespace tessera::server {
 
@@ -33,15 +33,13 @@ std::string write_vector_lists(EmbeddingResults& results, const VectorForm& form
 
 FieldResult<> start_native_embedding(ApiContext& context, ServedModel& model,
                                      const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
+  auto reader = FieldReader::parse(exchange->take_body());
+  if (!reader) return forward_error(reader);
   TESSERA_READ(require_embeddings(model));
   constexpr std::string_view kOwn[] = {"content", "input", "encoding_format", "embd_normalize"};
-  auto read = read_generation_fields(*body, context.defaults_of(model),
+  auto read = read_generation_fields(reader->json(), context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
   auto form = read_vector_form(context, *reader);
   if (!form) return forward_error(form);
   const std::string_view field =

@@ -12,11 +12,12 @@
 #include "tessera/server/api/native_completion.h"
 #include "tessera/server/api/native_embedding.h"
 #include "tessera/server/api/rerank.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/api/slot_routes.h"
 #include "tessera/server/api/token_probs.h"
+#include "tessera/server/json/field_reader.h"
 #include "tessera/server/json/generation_settings.h"
 #include "tessera/server/json/prompt.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/text/detokenize.h"
 #include "tessera/text/utf8.h"
 
@@ -60,9 +61,7 @@ FieldResult<std::vector<int32_t>> tokenize_content(const Json& content, const te
 }
 
 FieldResult<> answer_tokenize(ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   auto add_special = reader->boolean("add_special"), parse_special = reader->boolean("parse_special"),
        with_pieces = reader->boolean("with_pieces");
@@ -101,9 +100,7 @@ FieldResult<> answer_tokenize(ServedModel& model, Exchange& exchange) {
 }
 
 FieldResult<> answer_detokenize(ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   auto list = reader->list("tokens");
   if (!list) return forward_error(list);
@@ -241,57 +238,43 @@ Handler props_handler(ApiContext& context) {
 }  // namespace
 
 void add_native_routes(Router& router, ApiContext& context) {
-  const auto get = [&](std::string path, WorkerPart part) {
-    router.add({.method = "GET", .path = std::move(path), .handler = on_worker(context, std::move(part))});
-  };
-  const auto post = [&](std::string path, WorkerPart part) {
-    router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
-  };
-  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
-    add_task_route(router, context, std::move(path), kind, std::move(part));
-  };
-  for (const char* path : {"/health", "/v1/health"})
-    router.add({.method = "GET",
-                .path = path,
-                .access = Access::open,
-                .handler = [&context](std::shared_ptr<Exchange> exchange) { answer_health(context, *exchange); }});
-  for (const char* path : {"/completion", "/completions"})
-    add_task(path, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
-      return start_native_completion(context, model, exchange);
-    });
-  for (const char* path : {"/embedding", "/embeddings"})
-    add_task(path, TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
-      return start_native_embedding(context, model, exchange);
-    });
-  for (const char* path : {"/rerank", "/reranking", "/v1/rerank", "/v1/reranking"})
-    add_task(path, TaskKind::embedding,
-             [&context](ServedModel& model, const auto& exchange) { return start_rerank(context, model, exchange); });
-  add_task("/infill", TaskKind::generation,
-           [&context](ServedModel& model, const auto& exchange) { return start_infill(context, model, exchange); });
-  for (const char* path : {"/tokenize", "/v1/tokenize"})
-    post(path, [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
-  for (const char* path : {"/detokenize", "/v1/detokenize"})
-    post(path, [](ServedModel& model, const auto& exchange) { return answer_detokenize(model, *exchange); });
-  get("/tokenizer_info",
-      [](ServedModel& model, const auto& exchange) { return answer_tokenizer_info(model, *exchange); });
-  for (const char* path : {"/tools", "/cors-proxy"})
-    for (const char* method : {"GET", "POST"})
-      router.add({.method = method, .path = path, .handler = [](const std::shared_ptr<Exchange>& exchange) {
-                    answer_disabled(*exchange);
-                  }});
-  router.add({.method = "GET", .path = "/props", .handler = props_handler(context)});
-  post("/props", [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
+  RouteAdder routes(router, context);
+  routes.add_quick(
+      "GET", {"/health", "/v1/health"},
+      [&context](const std::shared_ptr<Exchange>& exchange) { answer_health(context, *exchange); }, Access::open);
+  routes.add_task({"/completion", "/completions"}, TaskKind::generation,
+                  [&context](ServedModel& model, const auto& exchange) {
+                    return start_native_completion(context, model, exchange);
+                  });
+  routes.add_task({"/embedding", "/embeddings"}, TaskKind::embedding,
+                  [&context](ServedModel& model, const auto& exchange) {
+                    return start_native_embedding(context, model, exchange);
+                  });
+  routes.add_task(
+      {"/rerank", "/reranking", "/v1/rerank", "/v1/reranking"}, TaskKind::embedding,
+      [&context](ServedModel& model, const auto& exchange) { return start_rerank(context, model, exchange); });
+  routes.add_task({"/infill"}, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+    return start_infill(context, model, exchange);
+  });
+  routes.add("POST", {"/tokenize", "/v1/tokenize"},
+             [](ServedModel& model, const auto& exchange) { return answer_tokenize(model, *exchange); });
+  routes.add("POST", {"/detokenize", "/v1/detokenize"},
+             [](ServedModel& model, const auto& exchange) { return answer_detokenize(model, *exchange); });
+  routes.add("GET", {"/tokenizer_info"},
+             [](ServedModel& model, const auto& exchange) { return answer_tokenizer_info(model, *exchange); });
+  for (const char* method : {"GET", "POST"})
+    routes.add_quick(method, {"/tools", "/cors-proxy"},
+                     [](const std::shared_ptr<Exchange>& exchange) { answer_disabled(*exchange); });
+  routes.add_quick("GET", {"/props"}, props_handler(context));
+  routes.add("POST", {"/props"}, [&context](ServedModel&, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_props)
       return std::unexpected(not_supported_error("changing global properties", "--props"));
     exchange->answer({.body = R"({"success":true})"});
     return {};
   });
+  routes.add_free("GET", {"/metrics"}, [&context](const auto& exchange) { return answer_metrics(context, *exchange); });
   add_slot_routes(router, context);
   add_lora_routes(router, context);
-  router.add({.method = "GET",
-              .path = "/metrics",
-              .handler = on_worker_without_model(
-                  context, [&context](const auto& exchange) { return answer_metrics(context, *exchange); })});
 }
 
 }  // namespace tessera::server

@@ -191,11 +191,9 @@ std::string_view load_reason(const OllamaFields& common) {
 FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model,
                                     const std::shared_ptr<Exchange>& exchange) {
   const Clock::time_point received = Clock::now();
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange->take_body());
   if (!reader) return forward_error(reader);
-  auto common = read_ollama_fields(context, model, *reader, *body, exchange->request().client);
+  auto common = read_ollama_fields(context, model, *reader, exchange->request().client);
   if (!common) return forward_error(common);
   auto fields = read_generate_fields(model, *reader);
   if (!fields) return forward_error(fields);
@@ -217,11 +215,9 @@ FieldResult<> start_ollama_generate(ApiContext& context, ServedModel& model,
 
 FieldResult<> start_ollama_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
   const Clock::time_point received = Clock::now();
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange->take_body());
   if (!reader) return forward_error(reader);
-  auto common = read_ollama_fields(context, model, *reader, *body, exchange->request().client);
+  auto common = read_ollama_fields(context, model, *reader, exchange->request().client);
   if (!common) return forward_error(common);
   TESSERA_READ(require_ability(model, common->model, "chat"));
   OllamaHead head{.model = common->model, .received = received};

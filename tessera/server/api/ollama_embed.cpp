@@ -7,7 +7,6 @@
 #include "tessera/server/api/embedding_task.h"
 #include "tessera/server/api/ollama_format.h"
 #include "tessera/server/json/field_reader.h"
-#include "tessera/server/json/reader.h"
 
 namespace tessera::server {
 
@@ -108,9 +107,7 @@ FieldResult<std::string> answered_name(const ServedModel& model, const FieldRead
 
 FieldResult<> start_ollama_embed(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
   OllamaEmbedCall call{.form = {.norm = context.options().embd_normalize}};
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange->take_body());
   if (!reader) return forward_error(reader);
   auto name = answered_name(model, *reader);
   if (!name) return forward_error(name);
@@ -131,9 +128,7 @@ FieldResult<> start_ollama_embed(ApiContext& context, ServedModel& model, const 
 
 FieldResult<> start_ollama_embeddings(ApiContext& context, ServedModel& model,
                                       const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange->take_body());
   if (!reader) return forward_error(reader);
   auto name = answered_name(model, *reader);
   if (!name) return forward_error(name);

@@ -160,7 +160,7 @@ FieldResult<> refuse_images(const FieldReader& reader) {
 }
 
 FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& model, const FieldReader& reader,
-                                             const Json& body, const Client& client) {
+                                             const Client& client) {
   OllamaFields fields;
   const auto name = reader.text("model");
   if (!name) return std::unexpected(name.error());
@@ -169,7 +169,7 @@ FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& m
   const GenerationLimits limits = generation_limits(context, model, client);
   fields.generation = ollama_defaults(context, model);
   TESSERA_READ(read_named_options(model, limits, fields));
-  auto read = read_generation_fields(body, fields.generation, limits, kOllamaBody);
+  auto read = read_generation_fields(reader.json(), fields.generation, limits, kOllamaBody);
   if (!read) return forward_error(read);
   fields.generation = std::move(read->fields);
   fields.ignored = std::move(read->ignored);

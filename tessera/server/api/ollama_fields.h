@@ -24,9 +24,9 @@ struct OllamaFields {
   std::optional<std::chrono::milliseconds> keep_alive{};
 };
 
-/// Reads the fields of a body. Errors: 400 with the path of the field; a model that cannot think and should.
+/// Reads the common fields of a body. Errors: 400 with the path of the field; a model that cannot think and should.
 FieldResult<OllamaFields> read_ollama_fields(ApiContext& context, ServedModel& model, const FieldReader& reader,
-                                             const Json& body, const Client& client);
+                                             const Client& client);
 
 /// Checks an object of options, and a list of messages, that a name of a model keeps. Errors: 400 with the path of the
 /// field.

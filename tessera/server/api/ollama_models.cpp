@@ -16,7 +16,6 @@
 #include "tessera/server/api/infill.h"
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/sha256.h"
 
 namespace tessera::server {
@@ -214,9 +213,7 @@ FieldResult<std::string_view> required_ollama_name(const FieldReader& reader) {
 }
 
 FieldResult<> answer_ollama_show(OllamaFiles& files, ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   const auto name = required_ollama_name(*reader);
   if (!name) return std::unexpected(name.error());
@@ -237,9 +234,7 @@ FieldResult<> answer_ollama_show(OllamaFiles& files, ServedModel& model, Exchang
 }
 
 FieldResult<> answer_ollama_pull(ApiContext& context, OllamaFiles& files, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   const auto name = required_ollama_name(*reader);
   if (!name) return std::unexpected(name.error());

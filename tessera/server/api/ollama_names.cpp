@@ -14,7 +14,8 @@
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_format.h"
 #include "tessera/server/api/ollama_models.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/api/route_adder.h"
+#include "tessera/server/json/field_reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/server/storage/directory.h"
 #include "tessera/text/utf8.h"
@@ -335,17 +336,11 @@ FieldResult<> NameWriter::find_blob(Exchange& exchange) {
 
 void add_ollama_name_routes(Router& router, ApiContext& context) {
   const auto names = std::make_shared<NameWriter>(context);
-  const auto add = [&](std::string method, std::string path, FreePart part) {
-    router.add({.method = std::move(method),
-                .path = std::move(path),
-                .handler = on_worker_without_model(context, std::move(part))});
-  };
+  RouteAdder routes(router, context);
   using Part = FieldResult<> (NameWriter::*)(const FieldReader&, Exchange&);
-  const auto add_with_fields = [&](std::string method, std::string path, Part part) {
-    add(std::move(method), std::move(path), [names, part](const auto& exchange) -> FieldResult<> {
-      auto body = read_json(exchange->take_body());
-      if (!body) return forward_error(body);
-      auto reader = FieldReader::create(*body);
+  const auto add_with_fields = [&](std::string_view method, std::string_view path, Part part) {
+    routes.add_free(method, {path}, [names, part](const auto& exchange) -> FieldResult<> {
+      auto reader = FieldReader::parse(exchange->take_body());
       if (!reader) return forward_error(reader);
       return ((*names).*part)(*reader, *exchange);
     });
@@ -359,7 +354,7 @@ void add_ollama_name_routes(Router& router, ApiContext& context) {
               .open_body = [names](const HttpRequest& request, std::function<void()> resume) {
                 return names->open_blob(request, std::move(resume));
               }});
-  add("HEAD", "/api/blobs/{}", [names](const auto& exchange) { return names->find_blob(*exchange); });
+  routes.add_free("HEAD", {"/api/blobs/{}"}, [names](const auto& exchange) { return names->find_blob(*exchange); });
 }
 
 }  // namespace tessera::server

@@ -9,6 +9,7 @@
 #include "tessera/server/api/ollama_embed.h"
 #include "tessera/server/api/ollama_models.h"
 #include "tessera/server/api/ollama_names.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/reader.h"
 
 namespace tessera::server {
@@ -34,9 +35,7 @@ FieldResult<> refuse_push(Exchange& exchange) {
 // A body without its model's name is refused as such, so that a client finds its own mistake first.
 FreePart refuse_writing(std::string_view action, const char* name_field) {
   return [action, name_field](const std::shared_ptr<Exchange>& exchange) -> FieldResult<> {
-    auto body = read_json(exchange->take_body());
-    if (!body) return forward_error(body);
-    auto reader = FieldReader::create(*body);
+    auto reader = FieldReader::parse(exchange->take_body());
     if (!reader) return forward_error(reader);
     const auto name = name_field != nullptr ? reader->required_text(name_field) : required_ollama_name(*reader);
     if (!name) return std::unexpected(name.error());
@@ -46,17 +45,13 @@ FreePart refuse_writing(std::string_view action, const char* name_field) {
 
 void add_writing_routes(Router& router, ApiContext& context) {
   if (!context.options().named_models.empty()) return add_ollama_name_routes(router, context);
-  const auto add = [&](std::string method, std::string path, FreePart part) {
-    router.add({.method = std::move(method),
-                .path = std::move(path),
-                .handler = on_worker_without_model(context, std::move(part))});
-  };
-  add("POST", "/api/copy", refuse_writing("copy", "source"));
-  add("POST", "/api/create", refuse_writing("create", nullptr));
-  add("DELETE", "/api/delete", refuse_writing("delete", nullptr));
+  RouteAdder routes(router, context);
+  routes.add_free("POST", {"/api/copy"}, refuse_writing("copy", "source"));
+  routes.add_free("POST", {"/api/create"}, refuse_writing("create", nullptr));
+  routes.add_free("DELETE", {"/api/delete"}, refuse_writing("delete", nullptr));
   for (const char* method : {"HEAD", "POST"})
-    add(method, "/api/blobs/{}",
-        [](const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
+    routes.add_free(method, {"/api/blobs/{}"},
+                    [](const auto&) -> FieldResult<> { return std::unexpected(writing_is_off("store files of")); });
 }
 
 }  // namespace
@@ -71,42 +66,33 @@ Handler with_ollama_greeting(Handler otherwise) {
 
 void add_ollama_routes(Router& router, ApiContext& context) {
   const auto files = std::make_shared<OllamaFiles>();
-  const auto add = [&](std::string method, std::string path, WorkerPart part) {
-    router.add({.method = std::move(method), .path = std::move(path), .handler = on_worker(context, std::move(part))});
-  };
-  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
-    add_task_route(router, context, std::move(path), kind, std::move(part));
-  };
-  const auto add_free = [&](std::string method, std::string path, FreePart part) {
-    router.add({.method = std::move(method),
-                .path = std::move(path),
-                .handler = on_worker_without_model(context, std::move(part))});
-  };
-  add_task("/api/generate", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+  RouteAdder routes(router, context);
+  routes.add_task({"/api/generate"}, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_generate(context, model, exchange);
   });
-  add_task("/api/chat", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+  routes.add_task({"/api/chat"}, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_chat(context, model, exchange);
   });
-  add_task("/api/embed", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
+  routes.add_task({"/api/embed"}, TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_embed(context, model, exchange);
   });
-  add_task("/api/embeddings", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
+  routes.add_task({"/api/embeddings"}, TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
     return start_ollama_embeddings(context, model, exchange);
   });
-  add_free("GET", "/api/tags",
-           [&context, files](const auto& exchange) { return answer_ollama_tags(context, *files, *exchange); });
-  add_free("GET", "/api/ps",
-           [&context, files](const auto& exchange) { return answer_ollama_ps(context, *files, *exchange); });
-  add("POST", "/api/show",
-      [files](ServedModel& model, const auto& exchange) { return answer_ollama_show(*files, model, *exchange); });
-  add_free("POST", "/api/pull",
-           [&context, files](const auto& exchange) { return answer_ollama_pull(context, *files, *exchange); });
-  add_free("POST", "/api/push", [](const auto& exchange) { return refuse_push(*exchange); });
+  routes.add_free("GET", {"/api/tags"},
+                  [&context, files](const auto& exchange) { return answer_ollama_tags(context, *files, *exchange); });
+  routes.add_free("GET", {"/api/ps"},
+                  [&context, files](const auto& exchange) { return answer_ollama_ps(context, *files, *exchange); });
+  routes.add("POST", {"/api/show"}, [files](ServedModel& model, const auto& exchange) {
+    return answer_ollama_show(*files, model, *exchange);
+  });
+  routes.add_free("POST", {"/api/pull"},
+                  [&context, files](const auto& exchange) { return answer_ollama_pull(context, *files, *exchange); });
+  routes.add_free("POST", {"/api/push"}, [](const auto& exchange) { return refuse_push(*exchange); });
+  routes.add_quick("GET", {"/api/version"}, [](const std::shared_ptr<Exchange>& exchange) {
+    exchange->answer({.body = std::string(kVersionAnswer)});
+  });
   add_writing_routes(router, context);
-  router.add({.method = "GET", .path = "/api/version", .handler = [](std::shared_ptr<Exchange> exchange) {
-                exchange->answer({.body = std::string(kVersionAnswer)});
-              }});
 }
 
 }  // namespace tessera::server

@@ -190,9 +190,7 @@ class OpenAiChat final : public ChatGeneration {
 
 // Others' streams are as if they were not there.
 FieldResult<> control_openai_chat(ApiContext& context, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
-  if (!body) return forward_error(body);
-  auto reader = FieldReader::create(*body);
+  auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return forward_error(reader);
   const auto id = reader->required_text("id");
   if (!id) return std::unexpected(id.error());

@@ -14,8 +14,8 @@
 #include "tessera/server/api/infill.h"
 #include "tessera/server/api/native_object.h"
 #include "tessera/server/api/openai_format.h"
+#include "tessera/server/json/field_reader.h"
 #include "tessera/server/json/prompt.h"
-#include "tessera/server/json/reader.h"
 
 namespace tessera::server {
 
@@ -292,14 +292,12 @@ GenerationPlan completion_plan(std::vector<std::vector<int32_t>> prompts, const 
 
 FieldResult<> start_openai_completion(ApiContext& context, ServedModel& model,
                                       const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
+  auto reader = FieldReader::parse(exchange->take_body());
+  if (!reader) return forward_error(reader);
   constexpr std::string_view kOwn[] = {"prompt", "logprobs", "prompt_logprobs", "echo", "suffix", "best_of", "user"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);
-  auto read = read_generation_fields(*body, context.defaults_of(model), limits, kOwn);
+  auto read = read_generation_fields(reader->json(), context.defaults_of(model), limits, kOwn);
   if (!read) return forward_error(read);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
   const auto own = read_completion_fields(*reader, context, read->fields);
   if (!own) return std::unexpected(own.error());
   const Json* prompt = reader->find("prompt");

@@ -6,7 +6,7 @@
 #include "tessera/server/api/embedding_input.h"
 #include "tessera/server/api/embedding_task.h"
 #include "tessera/server/api/generation_task.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/field_reader.h"
 
 namespace tessera::server {
 
@@ -31,19 +31,17 @@ std::string write_embeddings(EmbeddingResults& results, const VectorForm& form, 
 
 FieldResult<> start_openai_embedding(ApiContext& context, ServedModel& model,
                                      const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
+  auto reader = FieldReader::parse(exchange->take_body());
+  if (!reader) return forward_error(reader);
   TESSERA_READ(require_embeddings(model));
   if (model.embedder()->use().pooling == nn::Pooling::none)
     return std::unexpected(FieldError{
         .message =
             "The pooling 'none' has no vector for a text: use POST /embedding, or start with another --pooling"});
   constexpr std::string_view kOwn[] = {"input", "encoding_format", "dimensions", "embd_normalize", "user"};
-  auto read = read_generation_fields(*body, context.defaults_of(model),
+  auto read = read_generation_fields(reader->json(), context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
   auto form = read_vector_form(context, *reader);
   if (!form) return forward_error(form);
   const auto dimensions = reader->integer("dimensions", 1, model.facts().n_embd);

@@ -6,6 +6,7 @@
 #include "tessera/server/api/openai_chat.h"
 #include "tessera/server/api/openai_completion.h"
 #include "tessera/server/api/openai_embedding.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
@@ -45,35 +46,24 @@ FieldResult<> answer_input_tokens(ApiContext& context, ServedModel& model, Excha
 }  // namespace
 
 void add_openai_routes(Router& router, ApiContext& context) {
-  const auto post = [&](std::string path, WorkerPart part) {
-    router.add({.method = "POST", .path = std::move(path), .handler = on_worker(context, std::move(part))});
-  };
-  const auto add_task = [&](std::string path, TaskKind kind, WorkerPart part) {
-    add_task_route(router, context, std::move(path), kind, std::move(part));
-  };
-  for (const char* path : {"/v1/chat/completions", "/chat/completions"})
-    router.add({.method = "POST",
-                .path = path,
-                .handler = on_worker_for_chat(context, [&context](ServedModel& model, const auto& exchange) {
-                  return start_openai_chat(context, model, exchange);
-                })});
-  for (const char* path : {"/v1/chat/completions/control", "/chat/completions/control"})
-    router.add(
-        {.method = "POST", .path = path, .handler = on_worker_without_model(context, [&context](const auto& exchange) {
-                                           return control_openai_chat(context, *exchange);
-                                         })});
-  add_task("/v1/completions", TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
+  RouteAdder routes(router, context);
+  routes.add_chat({"/v1/chat/completions", "/chat/completions"}, [&context](ServedModel& model, const auto& exchange) {
+    return start_openai_chat(context, model, exchange);
+  });
+  routes.add_free("POST", {"/v1/chat/completions/control", "/chat/completions/control"},
+                  [&context](const auto& exchange) { return control_openai_chat(context, *exchange); });
+  routes.add_task({"/v1/completions"}, TaskKind::generation, [&context](ServedModel& model, const auto& exchange) {
     return start_openai_completion(context, model, exchange);
   });
-  add_task("/v1/embeddings", TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
+  routes.add_task({"/v1/embeddings"}, TaskKind::embedding, [&context](ServedModel& model, const auto& exchange) {
     return start_openai_embedding(context, model, exchange);
   });
-  post("/apply-template",
-       [&context](ServedModel& model, const auto& exchange) { return answer_template(context, model, *exchange); });
-  for (const char* path : {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"})
-    post(path, [&context](ServedModel& model, const auto& exchange) {
-      return answer_input_tokens(context, model, *exchange);
-    });
+  routes.add("POST", {"/apply-template"}, [&context](ServedModel& model, const auto& exchange) {
+    return answer_template(context, model, *exchange);
+  });
+  routes.add(
+      "POST", {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
+      [&context](ServedModel& model, const auto& exchange) { return answer_input_tokens(context, model, *exchange); });
 }
 
 }  // namespace tessera::server

@@ -10,7 +10,7 @@
 #include "tessera/server/api/embedding_input.h"
 #include "tessera/server/api/embedding_task.h"
 #include "tessera/server/api/generation_task.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/field_reader.h"
 
 namespace tessera::server {
 
@@ -74,15 +74,13 @@ FieldResult<std::vector<std::vector<int32_t>>> pairs_of(const ServedModel& model
 }  // namespace
 
 FieldResult<> start_rerank(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
+  auto reader = FieldReader::parse(exchange->take_body());
+  if (!reader) return forward_error(reader);
   TESSERA_READ(require_scores(model));
   constexpr std::string_view kOwn[] = {"query", "documents", "texts", "top_n", "return_text"};
-  auto read = read_generation_fields(*body, context.defaults_of(model),
+  auto read = read_generation_fields(reader->json(), context.defaults_of(model),
                                      generation_limits(context, model, exchange->request().client), kOwn);
   if (!read) return forward_error(read);
-  auto reader = FieldReader::create(*body);
-  if (!reader) return forward_error(reader);
   const auto query = reader->required_text("query");
   if (!query) return std::unexpected(query.error());
   RerankForm form{.is_of_texts = reader->find("documents") == nullptr && reader->find("texts") != nullptr,

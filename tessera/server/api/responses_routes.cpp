@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/server/api/responses.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
@@ -59,26 +60,18 @@ void delete_stored(ResponseStore& store, Exchange& exchange) {
 
 void add_responses_routes(Router& router, ApiContext& context) {
   const auto store = std::make_shared<ResponseStore>(context.options().stored_response_bytes);
-  for (const char* path : {"/v1/responses", "/responses"})
-    router.add({.method = "POST",
-                .path = path,
-                .handler = on_worker_for_chat(context, [&context, store](ServedModel& model, const auto& exchange) {
-                  return start_response(context, model, store, exchange);
-                })});
-  for (const char* path : {"/v1/responses/input_tokens", "/responses/input_tokens"})
-    router.add({.method = "POST",
-                .path = path,
-                .handler = on_worker(context, [&context, store](ServedModel& model, const auto& exchange) {
-                  return answer_response_tokens(context, model, *store, *exchange);
-                })});
-  for (const char* path : {"/v1/responses/{}", "/responses/{}"}) {
-    router.add({.method = "GET", .path = path, .handler = [store](std::shared_ptr<Exchange> exchange) {
-                  answer_stored(*store, *exchange);
-                }});
-    router.add({.method = "DELETE", .path = path, .handler = [store](std::shared_ptr<Exchange> exchange) {
-                  delete_stored(*store, *exchange);
-                }});
-  }
+  RouteAdder routes(router, context);
+  routes.add_chat({"/v1/responses", "/responses"}, [&context, store](ServedModel& model, const auto& exchange) {
+    return start_response(context, model, store, exchange);
+  });
+  routes.add("POST", {"/v1/responses/input_tokens", "/responses/input_tokens"},
+             [&context, store](ServedModel& model, const auto& exchange) {
+               return answer_response_tokens(context, model, *store, *exchange);
+             });
+  routes.add_quick("GET", {"/v1/responses/{}", "/responses/{}"},
+                   [store](const std::shared_ptr<Exchange>& exchange) { answer_stored(*store, *exchange); });
+  routes.add_quick("DELETE", {"/v1/responses/{}", "/responses/{}"},
+                   [store](const std::shared_ptr<Exchange>& exchange) { delete_stored(*store, *exchange); });
 }
 
 }  // namespace tessera::server

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "tessera/server/api/generation_task.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/field_reader.h"
 #include "tessera/server/json/generation_settings.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
 
@@ -93,9 +93,7 @@ FieldResult<int32_t> read_slot_id(const Exchange& exchange, int32_t n_slots) {
 }
 
 FieldResult<std::string> read_file_name(Exchange& exchange) {
-  const auto body = read_json(exchange.take_body());
-  if (!body) return std::unexpected(body.error());
-  const auto reader = FieldReader::create(*body);
+  const auto reader = FieldReader::parse(exchange.take_body());
   if (!reader) return std::unexpected(reader.error());
   const auto name = reader->required_text("filename");
   if (!name) return std::unexpected(name.error());
@@ -194,16 +192,16 @@ FieldError not_supported_error(std::string_view endpoint, std::string_view flag)
 }
 
 void add_slot_routes(Router& router, ApiContext& context) {
-  const auto add = [&](std::string method, std::string path, WorkerPart part) {
-    router.add({.method = std::move(method), .path = std::move(path), .handler = on_worker(context, std::move(part))});
-  };
-  add("GET", "/slots", [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
+  RouteAdder routes(router, context);
+  routes.add("GET", {"/slots"}, [&context](ServedModel& model, const auto& exchange) -> FieldResult<> {
     if (!context.options().has_slots) return std::unexpected(not_supported_error("slots endpoint", "--slots"));
     return answer_slots(model, exchange);
   });
-  add("POST", "/slots/{}",
-      [&context](ServedModel& model, const auto& exchange) { return answer_slot_action(context, model, exchange); });
-  add("POST", "/cache", [](ServedModel& model, const auto& exchange) { return answer_cache_action(model, exchange); });
+  routes.add("POST", {"/slots/{}"}, [&context](ServedModel& model, const auto& exchange) {
+    return answer_slot_action(context, model, exchange);
+  });
+  routes.add("POST", {"/cache"},
+             [](ServedModel& model, const auto& exchange) { return answer_cache_action(model, exchange); });
 }
 
 }  // namespace tessera::server

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "tessera/server/api/kept_exchange.h"
+#include "tessera/server/api/route_adder.h"
 #include "tessera/server/json/field_reader.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -68,9 +68,7 @@ void write_facts(JsonWriter& writer, const std::string& id, const KeptStreamFact
 }
 
 FieldResult<> look_up_streams(ApiContext& context, const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
-  if (!body) return forward_error(body);
-  const auto reader = FieldReader::create(*body);
+  const auto reader = FieldReader::parse(exchange->take_body());
   if (!reader) return std::unexpected(reader.error());
   const auto ids = reader->texts("conversation_ids", kMaxLookedUp, kMaxConversationBytes);
   if (!ids) return std::unexpected(ids.error());
@@ -89,18 +87,12 @@ FieldResult<> look_up_streams(ApiContext& context, const std::shared_ptr<Exchang
 }  // namespace
 
 void add_stream_routes(Router& router, ApiContext& context) {
-  using Part = FieldResult<> (*)(ApiContext&, const std::shared_ptr<Exchange>&);
-  const auto add = [&](const char* method, const char* path, Part part) {
-    router.add(
-        {.method = method,
-         .path = path,
-         .handler = on_worker_without_model(context, [&context, part](const std::shared_ptr<Exchange>& exchange) {
-           return part(context, exchange);
-         })});
-  };
-  add("GET", "/v1/stream", follow_stream);
-  add("DELETE", "/v1/stream", stop_stream);
-  add("POST", "/v1/streams/lookup", look_up_streams);
+  RouteAdder routes(router, context);
+  routes.add_free("GET", {"/v1/stream"}, [&context](const auto& exchange) { return follow_stream(context, exchange); });
+  routes.add_free("DELETE", {"/v1/stream"},
+                  [&context](const auto& exchange) { return stop_stream(context, exchange); });
+  routes.add_free("POST", {"/v1/streams/lookup"},
+                  [&context](const auto& exchange) { return look_up_streams(context, exchange); });
 }
 
 }  // namespace tessera::server

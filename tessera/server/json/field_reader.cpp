@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
 
@@ -128,6 +129,15 @@ FieldReader::FieldReader(const Json& object, std::string path) : object_(&object
   index_.reserve(object.size());
   for (const auto& [name, value] : object.get_ref<const Json::object_t&>()) index_.emplace_back(name, &value);
   std::ranges::sort(index_, {}, &std::pair<std::string_view, const Json*>::first);
+}
+
+FieldResult<FieldReader> FieldReader::parse(std::string_view text) {
+  auto json = read_json(text);
+  if (!json) return forward_error(json);
+  auto owned = std::make_shared<const Json>(std::move(*json));
+  auto reader = create(*owned);
+  if (reader) reader->owned_ = std::move(owned);
+  return reader;
 }
 
 FieldResult<FieldReader> FieldReader::create(const Json& value, std::string path) {

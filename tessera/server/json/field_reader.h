@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,11 +50,14 @@ FieldResult<std::vector<std::string>> read_texts(const Json& value, const FieldP
 /// Reads members of one object. null counts as absent everywhere.
 class FieldReader {
  public:
+  /// Reads a text that is a JSON object, and keeps the object. Errors: those of read_json(); 400 for another value.
+  static FieldResult<FieldReader> parse(std::string_view text);
   /// `object` is an object and outlives this. path: that of the object, empty for a whole body.
   explicit FieldReader(const Json& object, std::string path = {});
   /// Errors: 400 for a value that is no object.
   static FieldResult<FieldReader> create(const Json& value, std::string path = {});
 
+  const Json& json() const { return *object_; }
   const std::string& path() const { return path_; }
   FieldPath path_of(std::string_view name) const { return {path_, name}; }
   /// The member, or nullptr where it is absent or null.
@@ -76,6 +80,7 @@ class FieldReader {
   FieldResult<const Json*> required_list(std::string_view name, size_t max_count = SIZE_MAX) const;
 
  private:
+  std::shared_ptr<const Json> owned_;  // of parse()
   const Json* object_;
   std::string path_;
   std::vector<std::pair<std::string_view, const Json*>> index_;  // sorted by name; only of an object with many members

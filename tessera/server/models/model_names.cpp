@@ -7,7 +7,6 @@
 
 #include "tessera/base/file.h"
 #include "tessera/server/json/field_reader.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/server/storage/directory.h"
 
@@ -50,9 +49,7 @@ bool is_model_name(std::string_view name) {
 }
 
 Result<NamedModel> parse_named_model(std::string_view text) {
-  const auto json = read_json(text);
-  if (!json) return std::unexpected(not_of_this_kind(json.error().message));
-  const auto reader = FieldReader::create(*json);
+  const auto reader = FieldReader::parse(text);
   if (!reader) return std::unexpected(not_of_this_kind(reader.error().message));
   const auto version = reader->integer("tessera_name", 1, 1);
   const auto file = reader->required_text("file");

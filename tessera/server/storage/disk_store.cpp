@@ -54,22 +54,15 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const std::string& path, uint
 // --- names
 
 void DiskStore::scan_folder(const std::string& folder, std::vector<File>& files) const {
+  directory_.remove_stale_temporaries(folder, kStaleTemporary);
   const auto names = directory_.names_in(folder);
   if (!names) return;
   for (const std::string& name : *names) {
-    File file{.path = folder + "/" + name};
-    const bool is_block = is_hex(name, 2 * sizeof(Digest));
-    if (!is_block && !name.starts_with(Directory::kTemporaryPrefix)) continue;
-    const auto info = directory_.info(file.path);
+    if (!is_hex(name, 2 * sizeof(Digest))) continue;
+    const std::string path = folder + "/" + name;
+    const auto info = directory_.info(path);
     if (!info || !info->is_file) continue;
-    if (!is_block) {
-      if (file_now() - info->modified > kStaleTemporary) static_cast<void>(directory_.remove_file(file.path));
-      continue;
-    }
-    file.digest = digest_of_name(name);
-    file.n_bytes = info->n_bytes;
-    file.used = info->modified;
-    files.push_back(std::move(file));
+    files.push_back({.path = path, .digest = digest_of_name(name), .n_bytes = info->n_bytes, .used = info->modified});
   }
 }
 

@@ -2,8 +2,8 @@
 # Loads a server in the ways that disturb one: queues, half-open requests, slow readers, dropped streams, more arrivals
 # than it can serve, a long prompt beside short ones, an assistant's growing prompts, hostile requests.
 #   load_table.sh [SCENARIO...]     default: all but mixed, which needs BIG_MODEL
-# Prints the figures for the table in docs/serving.md, and exits with 1 if a scenario fails. The scenario replay takes
-# long. The server runs on core 0 with one thread, the client on core 1. Needs two cores. Environment variables:
+# Prints the figures for the table in docs/serving.md, and exits with 1 if a scenario fails. The scenarios short and
+# replay take minutes; replay restarts the server at its end. The server runs on core 0 with one thread, the client on core 1. Needs two cores. Environment variables:
 #   BUILD_DIR  folder with the programs (default: build/release, built here)
 #   CACHE_DIR  folder for logs and results (default: build/bench)
 #   MODEL      GGUF file (default: stories260K)
@@ -22,17 +22,25 @@ load() {
   taskset -c 1 "$BUILD_DIR/bench/serve_load" "$name" --port "$port" --pid "$server_pid" "$@" >"$cache/$name.txt" ||
     status=1
   grep -E "^($pattern) |^FAILED" "$cache/$name.txt" || true
-  sed -n 's/^VmHWM:\s*/memory at most                   /p' "/proc/$server_pid/status"
+  sed -n 's/^VmHWM:\s*/memory at most                   /p' "/proc/$(cat "$cache/server.pid")/status"
 }
 serve() {  # FLAGS...
-  start_server "$BUILD_DIR/bin/tessera" serve -t 1 --metrics "$@"
+  command=("$BUILD_DIR/bin/tessera" serve -t 1 --metrics "$@")
+  start_server "${command[@]}"
+}
+# A command that ends the server and starts it again with the same flags.
+restart_command() {
+  echo "kill $server_pid; while kill -0 $server_pid 2>/dev/null; do sleep 0.1; done; $(server_command "${command[@]}")"
+}
+n_vocab() {
+  curl -fs "http://127.0.0.1:$port/v1/models" | sed -n 's/.*"n_vocab":\([0-9]*\).*/\1/p'
 }
 # The cache of prefixes is off where its growth would hide that of other memory.
 run() {
   case $1 in
     short)
       serve -m "$model" -np 8 --cache-ram 0
-      load short 'tokens_per_s|rss_slope.*' ;;
+      load short 'tokens_per_s|rss_slope.*' --requests 60000 --every 6000 ;;
     idle)
       serve -m "$model" -np 8 --cache-ram 0 --max-queue 8000 --max-connections 30000
       load idle 'beside_over_before|rss_per_idle_kb|beside_health_p99_ms|idle_ended' --idle 4500 ;;
@@ -53,8 +61,10 @@ run() {
       load mixed 'alone_(ttft|gap)_p99_ms|beside_(ttft|gap)_p99_ms|beside_jain_index|long_ttft_ms|short_ttft.*' \
         --long-tokens "${LONG:-8000}" ;;
     replay)
-      serve -m "$model" -c 131072 --cache-ram 4000
-      load replay 'new_tokens|computed_tokens|computed_over_new|ttft.*' ;;
+      rm -rf "$cache/blocks"
+      serve -m "$model" -c 131072 --cache-ram 4000 --cache-disk "$cache/blocks"
+      load replay 'new_tokens|computed_tokens|computed_over_new|ttft.*' --vocab "$(n_vocab)" \
+        --restart "$(restart_command)" ;;
     hostile)
       serve -m "$model" -np 8 --cache-ram 0
       load hostile 'wrong_statuses|slow_answers|answer_max_ms' ;;

@@ -1,5 +1,6 @@
 # Sourced by compare.sh and load_table.sh: the programs, the folders, and a server on core 0. Sets shared, cache, model,
-# port and BUILD_DIR, and builds the programs if BUILD_DIR is not given. The log of the server is $cache/server.log.
+# port and BUILD_DIR, and builds the programs if BUILD_DIR is not given. The log of the server is $cache/server.log, and
+# its process id is in $cache/server.pid.
 . "$(dirname "$0")/../../scripts/common.sh"
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
@@ -12,19 +13,27 @@ if [ -z "${BUILD_DIR:-}" ]; then
 fi
 mkdir -p "$cache"
 
-server_pid=
+# Ends the server and waits for its end. It may be a child of another process, which has restarted it.
 stop_server() {
-  [ -z "$server_pid" ] && return
-  kill "$server_pid" 2>/dev/null || true
-  wait "$server_pid" 2>/dev/null || true
-  server_pid=
+  [ -e "$cache/server.pid" ] || return 0
+  local pid
+  pid=$(cat "$cache/server.pid")
+  kill "$pid" 2>/dev/null || true
+  while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+  rm "$cache/server.pid"
 }
 trap stop_server EXIT
 
+# The command line of a server: server_command COMMAND...
+server_command() {
+  printf '%q ' taskset -c 0 "$@" --port "$port"
+  printf '>%q 2>&1 & echo $! >%q\n' "$cache/server.log" "$cache/server.pid"
+}
 # start_server COMMAND...: returns when GET /health of $port answers.
 start_server() {
-  taskset -c 0 "$@" --port "$port" >"$cache/server.log" 2>&1 &
-  server_pid=$!
+  rm -f "$cache/server.pid"
+  eval "$(server_command "$@")"
+  server_pid=$(cat "$cache/server.pid")
   for _ in $(seq 300); do
     if curl -fs "http://127.0.0.1:$port/health" >/dev/null; then return; fi
     if ! kill -0 "$server_pid" 2>/dev/null; then break; fi

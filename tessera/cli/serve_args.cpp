@@ -280,7 +280,8 @@ void ServeArgs::add_limit_flags(FlagTable& table) {
              set_byte_count(scheduler.stream_buffer));
   table.rare("--slow-reader-timeout", "S", "time without a byte read after which a stream ends",
              set_seconds(scheduler.slow_reader_ms, 86'400));
-  table.rare("--drain-timeout", "S", "time for running requests after SIGTERM", set_integer(drain_s, 0, 86'400));
+  table.rare("--drain-timeout", "S", "time for running requests after SIGTERM, and then for --cache-disk",
+             set_integer(drain_s, 0, 86'400));
 }
 
 void ServeArgs::add_log_flags(FlagTable& table) {
@@ -417,6 +418,7 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
 
 server::SchedulerOptions ServeArgs::scheduler_options(const Session& session) const {
   server::SchedulerOptions options = scheduler;
+  options.disk_flush_ms = drain_s * 1000;
   options.n_slots = session.options().n_sequences;
   options.n_batch = context.n_batch;
   options.n_ubatch = session.options().n_ubatch;

@@ -27,6 +27,7 @@ class DiskTierTest : public ApiTest {
   }
 
   /// Starts a server anew, with nothing in memory.
+  static constexpr int64_t kNever = 100'000'000;  // milliseconds
   void restart(ApiSetup setup = {}, int64_t disk_delay_ms = 10) {
     server_.reset();
     setup.options.api.has_metrics = true;
@@ -203,7 +204,7 @@ TEST_F(DiskTierTest, AChangedByteNeverChangesTheText) {
     server_.reset();
     fs::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << changed;
-    restart({}, 60'000);  // so that the file is not written again at once
+    restart({}, kNever);  // so that the file is not written again at once
     const Answer answer = complete(70);
     ASSERT_EQ(answer.json["content"], text) << "byte " << i;
     ASSERT_EQ(n_cached(answer), 0) << "byte " << i;
@@ -275,6 +276,40 @@ TEST_F(DiskTierTest, AFullDiskCostsNoRequest) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_EQ(files().size(), 0u);
   EXPECT_EQ(complete(100).json["content"], answer.json["content"]);
+}
+
+TEST_F(DiskTierTest, TheEndOfTheServerWritesTheRest) {
+  restart({}, kNever);
+  complete(300);
+  complete(200, 40);
+  EXPECT_EQ(files().size(), 0u);
+  restart({}, kNever);
+  EXPECT_EQ(files().size(), 4u + 3u);
+  EXPECT_EQ(n_cached(complete(300)), 256);
+  EXPECT_EQ(n_cached(complete(200, 40)), 192);
+}
+
+TEST_F(DiskTierTest, TheEndOfTheServerHasALimitOfTime) {
+  ApiSetup setup;
+  setup.served.scheduler.disk_flush_ms = 0;
+  restart(setup, kNever);
+  complete(300);
+  server_.reset();
+  EXPECT_EQ(files().size(), 0u);
+}
+
+TEST_F(DiskTierTest, TheServerEndsAlsoOnAFullDisk) {
+  restart({}, kNever);
+  complete(300);
+  complete(200, 40);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  server_.reset();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(files().size(), 0u);
 }
 
 TEST_F(DiskTierTest, ClearingEmptiesMemoryAndDisk) {

@@ -187,19 +187,28 @@ void DiskTier::note_tokens(std::span<const int32_t> tokens, const PrefixRoot& of
 
 std::optional<Clock::time_point> DiskTier::next_write() const {
   if (chains_.empty() || in_flight_.size() >= kMostInFlight) return std::nullopt;
+  if (is_flushing_) return Clock::time_point::min();
   return std::max(chains_.front().due, paused_until_);
 }
 
 void DiskTier::write_some(Clock::time_point now) {
   try {
-    while (!chains_.empty() && in_flight_.size() < kMostInFlight &&
-           now >= std::max(chains_.front().due, paused_until_)) {
+    for (auto due = next_write(); due && now >= *due; due = next_write()) {
       if (write_next(chains_.front())) return;
       end_chain();
     }
   } catch (const std::bad_alloc&) {
     chains_.clear();  // the disk tier keeps less, which is no error
   }
+}
+
+void DiskTier::begin_flush() {
+  is_flushing_ = true;
+  std::ranges::reverse(chains_);
+}
+
+DiskThread::Lane DiskTier::write_lane() const {
+  return is_flushing_ ? DiskThread::Lane::urgent : DiskThread::Lane::background;
 }
 
 // Blocks after the last mark are of no use to models that need marks.
@@ -256,7 +265,7 @@ bool DiskTier::write_part(const StoredPart& stored, FileTime used, int32_t place
   if (!payload) return false;
   ++n_jobs_;
   in_flight_.insert(stored.key.digest);
-  storage_->post(DiskThread::Lane::background, [this, key = stored.key, used, payload = std::move(*payload)] {
+  storage_->post(write_lane(), [this, key = stored.key, used, payload = std::move(*payload)] {
     bool is_written = false;
     try {
       is_written = storage_->cache()->write(key, payload, used).has_value();
@@ -272,6 +281,7 @@ void DiskTier::end_write(const Digest& digest, bool is_written) {
   in_flight_.erase(digest);
   if (is_written) return;
   paused_until_ = Clock::now() + kErrorPause;
+  if (is_flushing_) return chains_.clear();
   if (!chains_.empty()) chains_.pop_front();
 }
 
@@ -279,7 +289,7 @@ void DiskTier::end_write(const Digest& digest, bool is_written) {
 // block of a chain stays longest.
 void DiskTier::end_chain() {
   ++n_jobs_;
-  storage_->post(DiskThread::Lane::background, [this, files = std::move(chains_.front().on_disk)] {
+  storage_->post(write_lane(), [this, files = std::move(chains_.front().on_disk)] {
     try {
       for (const auto& [key, used] : files) storage_->cache()->mark_used(key, used);
       storage_->cache()->refresh();

@@ -51,6 +51,10 @@ class DiskTier {
   /// Gives at most one part to the disk thread, so that a step waits for one part only.
   void write_some(Clock::time_point now);
 
+  /// From now on writing has neither delays nor pauses, and begins with the sequence that ended last. A part that
+  /// cannot be written ends it.
+  void begin_flush();
+
   /// Forgets what waits to be written, and removes all files. done: called on the disk thread with their number.
   void clear(std::function<void(uint64_t n_files)> done);
 
@@ -107,6 +111,7 @@ class DiskTier {
   void plan_chain(Chain& chain) const;
   bool write_next(Chain& chain);
   int32_t place_of(const Chain& chain, const ChainPart& part) const;
+  DiskThread::Lane write_lane() const;
   bool write_part(const StoredPart& part, FileTime used, int32_t place);
   void end_write(const Digest& digest, bool is_written);
   void end_chain();
@@ -124,6 +129,7 @@ class DiskTier {
 
   std::deque<Chain> chains_;
   std::set<Digest> in_flight_;  // being written
+  bool is_flushing_ = false;
   Clock::time_point paused_until_{};
 };
 

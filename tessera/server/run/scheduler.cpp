@@ -93,7 +93,7 @@ void Scheduler::drain() {
 // --- the thread
 
 void Scheduler::run() {
-  while (!is_stopping() || !is_idle() || (disk_ && disk_->n_jobs() > 0)) {
+  while (!is_stopping() || !is_idle()) {
     wait_for_mail();
     now_ = Clock::now();
     try {
@@ -112,6 +112,22 @@ void Scheduler::run() {
   }
   turn_.set_streaming(false);
   turn_.release();
+  if (disk_) flush_disk();
+}
+
+// Writes what the disk tier lacks of the sequences that have ended, so that the cache survives the end of the program.
+// Jobs of the disk thread use this scheduler, so it waits for them in any case.
+void Scheduler::flush_disk() {
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(options_.disk_flush_ms);
+  disk_->begin_flush();
+  const auto may_write = [&] { return disk_->next_write().has_value() && Clock::now() < end; };
+  while (may_write() || disk_->n_jobs() > 0) {
+    if (may_write()) {
+      disk_->write_some(Clock::now());
+    } else {
+      read_mail(mailbox().take(std::nullopt));
+    }
+  }
 }
 
 bool Scheduler::can_run() const {

@@ -40,6 +40,7 @@ struct SchedulerOptions {
   std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
   bool always_restores = false;        // read parts from the disk even where computing them is faster
   int64_t disk_delay_ms = 1000;        // between the end of a sequence and the writing of its parts
+  int64_t disk_flush_ms = 10'000;      // for the writing of parts that are not on the disk when the thread ends
 };
 
 /// A slot as GET /slots shows it.
@@ -135,6 +136,7 @@ class Scheduler final : public TaskRunner {
   void release_slot(Slot& slot);
   void end_waiting(const FairQueue::Waiting& waiting, EndReason reason, std::string_view error);
   void finish_sequence(Sequence& sequence, int64_t n_stored);
+  void flush_disk();
   void send(const std::shared_ptr<Task>& task, TaskEvent event);
   void report_queue();
   void publish_gauges();

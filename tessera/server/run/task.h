@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The error of sequences that a shutdown ends.
 inline constexpr std::string_view kShuttingDown = "The server is shutting down";
-/// The error of sequences and requests for which the system has no memory.
+/// The error of a sequence or request when the system has no memory left.
 inline constexpr std::string_view kOutOfMemory = "The server is out of memory";
 
 /// The reason why a sequence ended.

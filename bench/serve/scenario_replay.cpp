@@ -42,15 +42,24 @@ class Replay {
 
   /// Extends a conversation to the length of its next turn, sends it, and adds the answer.
   Turn take_turn(Conversation& conversation) {
-    const int64_t n_turns = std::max<int64_t>(context_.count("turns"), 2);
-    const int64_t first = context_.count("first-tokens"), last = context_.count("last-tokens");
-    const int64_t n_target = first + (last - first) * std::min(conversation.n_turns, n_turns - 1) / (n_turns - 1);
-    const auto n_before = static_cast<int64_t>(conversation.ids.size());
-    const std::vector<int32_t> words = context_.random_ids(std::max<int64_t>(n_target - n_before, 1));
+    const int64_t n_target = length_at(std::min(conversation.n_turns, n_turns() - 1));
+    return extend(conversation, n_target - static_cast<int64_t>(conversation.ids.size()));
+  }
+
+  /// Sends a conversation with n more tokens, at least one, and adds the answer.
+  Turn extend(Conversation& conversation, int64_t n) {
+    const std::vector<int32_t> words = context_.random_ids(std::max<int64_t>(n, 1));
     conversation.ids.insert(conversation.ids.end(), words.begin(), words.end());
     conversation.n_uncomputed += static_cast<int64_t>(words.size());
     ++conversation.n_turns;
     return send(conversation);
+  }
+
+  int64_t n_turns() const { return std::max<int64_t>(context_.count("turns"), 2); }
+  /// Tokens of a prompt after so many turns.
+  int64_t length_at(int64_t turn) const {
+    const int64_t first = context_.count("first-tokens"), last = context_.count("last-tokens");
+    return first + (last - first) * turn / (n_turns() - 1);
   }
 
  private:
@@ -125,18 +134,24 @@ bool wait_for_server(Context& context, double limit_s) {
   return false;
 }
 
-/// Restarts the server and takes one more turn in each branch, before and after.
-void compare_restart(Context& context, Replay& replay, std::vector<Conversation>& branches, Report& report) {
-  Samples before_ms, after_ms;
-  std::vector<Conversation> copies = branches;
-  for (Conversation& branch : branches) before_ms.add(replay.take_turn(branch).ttft_ms);
+/// The times of one more turn of the usual length in each branch.
+Samples times_of_turns(Replay& replay, std::vector<Conversation> branches) {
+  Samples ttft_ms;
+  for (Conversation& branch : branches)
+    ttft_ms.add(replay.extend(branch, replay.length_at(1) - replay.length_at(0)).ttft_ms);
+  return ttft_ms;
+}
+
+/// Restarts the server. Each branch takes a turn before, and another one with the same past after it.
+void compare_restart(Context& context, Replay& replay, const std::vector<Conversation>& branches, Report& report) {
+  const Samples before_ms = times_of_turns(replay, branches);
   context.client.close_idle();
   const int status = std::system(context.text("restart").c_str());
   if (status != 0 || !wait_for_server(context, context.real("limit"))) {
     report.failures.push_back(fmt::format("the restart command: status {}, or no /health after it", status));
     return;
   }
-  for (Conversation& branch : copies) after_ms.add(replay.take_turn(branch).ttft_ms);
+  const Samples after_ms = times_of_turns(replay, branches);
   report.add("ttft_before_restart_p50_ms", before_ms.percentile(50));
   report.add("ttft_after_restart_p50_ms", after_ms.percentile(50));
   report.add("ttft_after_over_before_restart", after_ms.percentile(50) / before_ms.percentile(50));
@@ -148,7 +163,7 @@ Report run_replay(Context& context) {
   Report report;
   Replay replay(context);
   Turns turns;
-  const int64_t n_turns = std::max<int64_t>(context.count("turns"), 2);
+  const int64_t n_turns = replay.n_turns();
   Conversation trunk;
   while (trunk.n_turns < std::max<int64_t>(n_turns / 4, 1)) turns.add(0, trunk, replay.take_turn(trunk));
   std::vector<Conversation> branches(static_cast<size_t>(std::max<int64_t>(context.count("branches"), 1)), trunk);

@@ -29,6 +29,7 @@ class Stories final : public server::ModelSource {
       entries.push_back({.name = name,
                          .path = story_model(),
                          .aliases = {name + "-alias"},
+                         .settings = settings,
                          .origin = server::ModelOrigin::directory,
                          .is_loaded_first = first == name});
     return entries;
@@ -51,6 +52,7 @@ class Stories final : public server::ModelSource {
   }
 
   std::string broken{}, first{};
+  std::vector<server::PresetSetting> settings{};
   uint64_t n_bytes = 100;
   server::QueueLimits queue{};
   std::atomic<int> n_loads{0};
@@ -153,6 +155,13 @@ TEST_F(ModelsApi, ARequestLoadsItsModel) {
   // The second request finds it.
   EXPECT_EQ(post("/completion", completion("bee-alias")).status, 200);
   EXPECT_EQ(source_->n_loads, 1);
+}
+
+TEST_F(ModelsApi, TheListShowsTheFlagsOfAModel) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  source_->settings = {{.key = "c", .value = "512"}, {.key = "temp", .value = "0.5"}};
+  open();
+  EXPECT_EQ(get("/v1/models/ant").json["status"]["args"].dump(), R"(["-c","512","--temp","0.5"])");
 }
 
 TEST_F(ModelsApi, TextsAreThoseOfAServerWithOneModel) {

@@ -22,6 +22,7 @@ class QueueApi : public ApiTest {
     ApiSetup setup{.n_slots = 1, .embeddings = EmbeddingUse{.pooling = nn::Pooling::mean}};
     setup.options.api.has_metrics = true;
     setup.options.api.shifts_context = true;  // so that a stream can go on without end
+    setup.served.scheduler.stream_buffer = size_t{100} << 20;  // nobody reads the streams that occupy slots
     setup.served.scheduler.queue = limits;
     setup.served.embedder.queue = limits;
     start(std::move(setup));
@@ -63,6 +64,33 @@ TEST_F(QueueApi, AFullQueueRefusesRequestsBeforeItReadsThem) {
   clients_[0].close();
   for (const int client : {1, 2}) EXPECT_EQ(clients_[client].read_answer().status, 200);
   for (const std::string& path : kGenerating) EXPECT_EQ(post(path, "{").status, 400) << path;
+}
+
+TEST_F(QueueApi, AWaitingStreamHearsOfItsPlace) {
+  start_with({});
+  occupy(1);
+  HttpClient client = connect();
+  ASSERT_TRUE(client.post("/completion", R"({"prompt":"One","n_predict":2,"stream":true})"));
+  const HttpReply head = client.read_head();
+  EXPECT_EQ(client.read_piece(head), ": queue 1\n\n");
+  EXPECT_EQ(client.read_piece(head), ": queue 1\n\n");  // each second
+  clients_[0].close();
+  EXPECT_TRUE(client.read_piece(head)->starts_with("data: "));
+}
+
+TEST_F(QueueApi, AStreamWithoutEventsGetsPings) {
+  start_with({});
+  occupy(0);
+  HttpClient client = connect();
+  ASSERT_TRUE(client.post("/completion", R"({"prompt":"One","n_predict":2,"stream":true,"sse_ping_interval":0})"));
+  const HttpReply head = client.read_head();
+  EXPECT_TRUE(client.read_piece(head));  // its place
+  for (int n_pings = 0; n_pings < 3;) {
+    server_->tick();
+    const auto piece = client.read_piece(head);
+    ASSERT_TRUE(piece);
+    if (*piece == ":\n\n") ++n_pings;
+  }
 }
 
 TEST_F(QueueApi, AClientHasItsOwnLimit) {

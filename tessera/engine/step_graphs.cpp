@@ -10,8 +10,9 @@ namespace tessera {
 
 namespace {
 
-// Shapes that recur (prefill, its last part, decode) stay prepared; rare shapes are dropped.
-constexpr size_t kMaxDecoders = 16;
+// Shapes that recur stay prepared; rare ones are dropped. Steps of a server have many: any number of sequences, with and
+// without a part of a prompt. With 16, a server with 8 slots prepared a graph for every 20th step.
+constexpr size_t kMaxDecoders = 64;
 constexpr size_t kMaxPipelineSlots = 4;
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace tessera {
 
 namespace {
 
-// Shapes that recur stay prepared; rare ones are dropped. Steps of a server have many: any number of sequences, with and
-// without a part of a prompt. With 16, a server with 8 slots prepared a graph for every 20th step.
+// Shapes that recur stay prepared; rare ones are dropped. Steps of a server have many: any number of sequences, with
+// and without a part of a prompt. With 16, a server with 8 slots prepared a graph for every 20th step.
 constexpr size_t kMaxDecoders = 64;
 constexpr size_t kMaxPipelineSlots = 4;
 

@@ -21,7 +21,7 @@ class QueueApi : public ApiTest {
   void start_with(const server::QueueLimits& limits) {
     ApiSetup setup{.n_slots = 1, .embeddings = EmbeddingUse{.pooling = nn::Pooling::mean}};
     setup.options.api.has_metrics = true;
-    setup.options.api.shifts_context = true;  // so that a stream can go on without end
+    setup.options.api.shifts_context = true;                   // so that a stream can go on without end
     setup.served.scheduler.stream_buffer = size_t{100} << 20;  // nobody reads the streams that occupy slots
     setup.served.scheduler.queue = limits;
     setup.served.embedder.queue = limits;

@@ -302,4 +302,12 @@ FieldResult<ChatPlan> plan_chat(ServedModel& model, ChatCall call) {
   return plan;
 }
 
+void answer_input_tokens(Exchange& exchange, const ChatPlan& plan) {
+  std::string answer;
+  JsonWriter writer(answer);
+  writer.begin_object().member("input_tokens", plan.generation.prompts.front().size());
+  writer.member("object", "response.input_tokens").end_object();
+  exchange.answer({.body = std::move(answer)});
+}
+
 }  // namespace tessera::server

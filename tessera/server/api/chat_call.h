@@ -56,6 +56,8 @@ struct ChatPlan {
 /// Renders and tokenizes a call, and compiles the grammar of its reply. Errors: the template's, with line and column;
 /// a schema, with its place; a call that the model's format cannot write.
 FieldResult<ChatPlan> plan_chat(ServedModel& model, ChatCall call);
+/// Answers with the number of tokens of the prompt, as OpenAI's APIs do.
+void answer_input_tokens(Exchange& exchange, const ChatPlan& plan);
 
 /// Checks messages of the OpenAI API and returns them as JSON: known roles, contents as texts. Parts of a content are
 /// joined by line breaks. Errors: 400 with the path of the field.

@@ -45,7 +45,7 @@ struct Choice {
 class Generation : public TaskSink, public LiveStream, public std::enable_shared_from_this<Generation> {
  public:
   /// Submits a task with this as its sink. The stream begins when the queue has taken the task. Errors: the refusal.
-  FieldResult<> start(TaskSpec task);
+  FieldResult<> start(TaskSpec spec);
   /// Names of fields that the server does not know, for the head of the answer.
   void set_ignored_fields(std::string names) { ignored_fields_ = std::move(names); }
 

@@ -171,10 +171,11 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
       if (choice > 0 && (spec.reuses_cache || is_scored)) spec.same_prompt_as = first;
       // The token that begins a text stays as well.
       if (spec.n_keep >= 0 && model.vocab().add_bos()) ++spec.n_keep;
-      spec.prompt = choice + 1 == n_choices ? std::move(prompt) : prompt;
+      if (choice + 1 < n_choices) spec.prompt = prompt;
       sequences.push_back(std::move(spec));
       ++sampling.seed;
     }
+    sequences.back().prompt = std::move(prompt);
     sampling.seed = plan.fields.sampling.seed;
   }
   return sequences;

@@ -26,7 +26,7 @@ KeptStream::KeptStream(KeptStreams& streams, std::shared_ptr<ByteBudget> held, N
 
 KeptStream::~KeptStream() { streams_.give(buffer_.n_held(), *held_); }
 
-void KeptStream::begin(HttpAnswer head, std::shared_ptr<Exchange> first_reader) {
+void KeptStream::begin(HttpAnswer head, const std::shared_ptr<Exchange>& first_reader) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::waiting) return;
@@ -67,7 +67,7 @@ void KeptStream::fail() {
   streams_.erase(*this);
 }
 
-FieldResult<> KeptStream::follow(std::shared_ptr<Exchange> exchange, uint64_t from) {
+FieldResult<> KeptStream::follow(const std::shared_ptr<Exchange>& exchange, uint64_t from) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::waiting) return std::unexpected(unavailable(kLoadingModel));

@@ -56,7 +56,7 @@ class KeptStream : public std::enable_shared_from_this<KeptStream> {
   const Name& name() const { return name_; }
 
   // The side of the generation.
-  void begin(HttpAnswer head, std::shared_ptr<Exchange> first_reader);
+  void begin(HttpAnswer head, const std::shared_ptr<Exchange>& first_reader);
   void append(std::string_view piece);
   void end();
   /// Ends without a proper end: readers are cut off.
@@ -64,7 +64,7 @@ class KeptStream : public std::enable_shared_from_this<KeptStream> {
 
   /// Adds a reader from a place of the stream on. Errors: 503 before the stream begins, 400 for a place that is not
   /// kept or not there yet, 429 with too many readers.
-  FieldResult<> follow(std::shared_ptr<Exchange> exchange, uint64_t from);
+  FieldResult<> follow(const std::shared_ptr<Exchange>& exchange, uint64_t from);
   /// Cancels the generation.
   void stop() const { stop_(); }
   /// Cuts off readers that take nothing.

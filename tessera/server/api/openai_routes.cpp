@@ -32,14 +32,10 @@ FieldResult<> answer_template(ApiContext& context, ServedModel& model, Exchange&
   return {};
 }
 
-FieldResult<> answer_input_tokens(ApiContext& context, ServedModel& model, Exchange& exchange) {
+FieldResult<> count_input_tokens(ApiContext& context, ServedModel& model, Exchange& exchange) {
   auto plan = plan_of(context, model, exchange);
   if (!plan) return forward_error(plan);
-  std::string answer;
-  JsonWriter writer(answer);
-  writer.begin_object().member("input_tokens", plan->generation.prompts.front().size());
-  writer.member("object", "response.input_tokens").end_object();
-  exchange.answer({.body = std::move(answer)});
+  answer_input_tokens(exchange, *plan);
   return {};
 }
 
@@ -63,7 +59,7 @@ void add_openai_routes(Router& router, ApiContext& context) {
   });
   routes.add(
       "POST", {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
-      [&context](ServedModel& model, const auto& exchange) { return answer_input_tokens(context, model, *exchange); });
+      [&context](ServedModel& model, const auto& exchange) { return count_input_tokens(context, model, *exchange); });
 }
 
 }  // namespace tessera::server

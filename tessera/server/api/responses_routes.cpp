@@ -24,11 +24,7 @@ FieldResult<> answer_response_tokens(ApiContext& context, ServedModel& model, Re
   if (!read) return forward_error(read);
   auto plan = plan_response(model, *read);
   if (!plan) return forward_error(plan);
-  std::string answer;
-  JsonWriter writer(answer);
-  writer.begin_object().member("input_tokens", plan->generation.prompts.front().size());
-  writer.member("object", "response.input_tokens").end_object();
-  exchange.answer({.body = std::move(answer)});
+  answer_input_tokens(exchange, *plan);
   return {};
 }
 

@@ -25,6 +25,7 @@ namespace tessera::server {
 
 class TaskRunner {
  public:
+  virtual ~TaskRunner() = default;
   TaskRunner(const TaskRunner&) = delete;
   TaskRunner& operator=(const TaskRunner&) = delete;
 
@@ -52,8 +53,6 @@ class TaskRunner {
   /// The tokenizer must outlive this.
   TaskRunner(const QueueLimits& limits, ModelMetrics& metrics, const text::Tokenizer& tokenizer)
       : mailbox_(limits), metrics_(metrics), tokenizer_(tokenizer) {}
-  virtual ~TaskRunner() = default;
-
   /// Starts the thread, which calls run(). Error: out_of_memory (the system refuses a thread).
   Result<> start_thread();
   virtual void run() = 0;

@@ -41,6 +41,7 @@ Result<> write_all(int fd, const std::string& path, uint64_t offset, std::span<c
 struct MapSlot {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<size_t> size{0};
+  std::atomic<bool> is_lost{false};
   std::array<char, 512> path{};
 };
 constexpr size_t kMaxTrackedMaps = 256;
@@ -56,6 +57,7 @@ void track_map(const std::byte* data, size_t size, const std::string& path) {
     std::memcpy(slot.path.data(), path.data(), n);
     slot.path[n] = '\0';
     slot.size.store(size, std::memory_order_relaxed);
+    slot.is_lost.store(false, std::memory_order_relaxed);
     slot.begin.store(data, std::memory_order_release);
     break;
   }
@@ -67,6 +69,17 @@ void untrack_map(const std::byte* data) {
     const std::byte* expected = data;
     if (slot.begin.compare_exchange_strong(expected, nullptr)) return;
   }
+}
+
+// The slot of the map that contains an address, or nullptr. Async-signal-safe.
+MapSlot* find_slot(const void* address) {
+  const auto* byte = static_cast<const std::byte*>(address);
+  for (MapSlot& slot : g_maps) {
+    const std::byte* begin = slot.begin.load(std::memory_order_acquire);
+    if (begin == nullptr || byte < begin) continue;
+    if (to_size(byte - begin) < slot.size.load(std::memory_order_relaxed)) return &slot;
+  }
+  return nullptr;
 }
 
 size_t page_size() { return to_size(::sysconf(_SC_PAGESIZE)); }
@@ -155,14 +168,25 @@ void MappedFile::discard(uint64_t offset, uint64_t n) const {
   if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
+bool MappedFile::is_lost() const {
+  const MapSlot* slot = find_slot(data_);
+  return slot != nullptr && slot->is_lost.load(std::memory_order_acquire);
+}
+
 const char* find_mapped_path(const void* address) {
-  const auto* byte = static_cast<const std::byte*>(address);
-  for (MapSlot& slot : g_maps) {
-    const std::byte* begin = slot.begin.load(std::memory_order_acquire);
-    if (begin == nullptr || byte < begin) continue;
-    if (to_size(byte - begin) < slot.size.load(std::memory_order_relaxed)) return slot.path.data();
-  }
-  return nullptr;
+  const MapSlot* slot = find_slot(address);
+  return slot != nullptr ? slot->path.data() : nullptr;
+}
+
+// The flag is set first, so that a reader of zeros can see it. Several threads may replace the same map.
+bool replace_lost_map(const void* address) {
+  MapSlot* slot = find_slot(address);
+  if (slot == nullptr) return false;
+  slot->is_lost.store(true, std::memory_order_release);
+  auto* begin = const_cast<std::byte*>(slot->begin.load(std::memory_order_acquire));
+  const size_t size = slot->size.load(std::memory_order_relaxed);
+  return begin != nullptr &&
+         ::mmap(begin, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const CancelToken* cancel) {

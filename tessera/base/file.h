@@ -38,8 +38,8 @@ class File {
   std::string path_;
 };
 
-/// A whole file mapped read-only. If the file shrinks while it is mapped, a read raises SIGBUS. With find_mapped_path()
-/// a signal handler can then name the file.
+/// A whole file mapped read-only. If the file shrinks while it is mapped, a read raises SIGBUS. A signal handler can
+/// then name the file (find_mapped_path()), or let the program go on (replace_lost_map()).
 class MappedFile {
  public:
   static Result<std::unique_ptr<MappedFile>> map(const File& file);
@@ -52,6 +52,9 @@ class MappedFile {
   /// Drops the pages of [offset, offset + n) from this process. A later access reads them again.
   void discard(uint64_t offset, uint64_t n) const;
 
+  /// Whether replace_lost_map() has replaced the bytes.
+  bool is_lost() const;
+
  private:
   MappedFile(const std::byte* data, size_t size, std::string path);
   const std::byte* data_;
@@ -61,6 +64,9 @@ class MappedFile {
 
 /// Returns the path of the mapped file that contains this address, or nullptr. Async-signal-safe.
 const char* find_mapped_path(const void* address);
+/// Replaces the mapped file that contains this address by zeros, so that no read of it fails any more. Returns false if
+/// there is no such file, or the system refuses. Async-signal-safe.
+bool replace_lost_map(const void* address);
 
 /// Reads a whole regular file or pipe (at most max_bytes) into a string. Returns the error `cancelled` if a signal
 /// interrupts the wait for a pipe or terminal and `cancel` is set.

@@ -11,6 +11,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/memory_reserve.h"
 #include "tessera/cli/peer_environment.h"
+#include "tessera/cli/program.h"
 #include "tessera/cli/serve_models.h"
 
 namespace tessera::cli {
@@ -62,6 +63,7 @@ class ServeCommand final : public Command {
     args_.server.api.build_info = build_info();
     give_back_large_buffers();
     install_memory_reserve();
+    survive_lost_files();
     args_.server.api.is_short_of_memory = is_memory_reserve_used;
     TESSERA_ASSIGN(const auto models, ServeModels::create(args_, given_, process));
     TESSERA_TRY(models->open_first());

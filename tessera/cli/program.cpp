@@ -30,7 +30,10 @@ void write_raw(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
+std::atomic<bool> g_survives_lost_files{false};
+
 extern "C" void on_bus_error(int, siginfo_t* info, void*) {
+  if (g_survives_lost_files && replace_lost_map(info->si_addr)) return;
   const char* path = find_mapped_path(info->si_addr);
   if (path == nullptr) {  // not a mapped file, so a bug: end the process with the default action
     std::signal(SIGBUS, SIG_DFL);
@@ -97,6 +100,8 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
+
+void survive_lost_files() { g_survives_lost_files = true; }
 
 int run_program(int argc, char** argv, std::string_view commit) try {
   std::vector<std::string_view> args(argv + 1, argv + argc);

@@ -17,6 +17,9 @@ enum ExitStatus : int {
 /// ends the process with a message. A closed pipe and a file at its size limit become errors of the write.
 void install_signal_handlers();
 
+/// From now on a file that shrinks while it is mapped does not end the process: what is computed from it fails.
+void survive_lost_files();
+
 /// Runs the program and returns its exit status. commit: the commit of the sources, for --version; may be empty.
 int run_program(int argc, char** argv, std::string_view commit);
 

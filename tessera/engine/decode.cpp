@@ -50,7 +50,9 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   if (auto encoded = memory_->require_prompts(tokens); !encoded)
     return forward_error(encoded, model_->info().architecture);
   TESSERA_ASSIGN(const std::vector<Range> parts, micro_batches(batch));
-  if (auto done = run_pipeline(tokens, parts, cancel); !done) {
+  auto done = run_pipeline(tokens, parts, cancel);
+  if (done) done = engine_->require_files();
+  if (!done) {
     for (size_t slot = 0; slot < graphs_->n_pipeline_slots(); ++slot) std::ignore = graphs_->executor().wait(slot);
     TESSERA_TRY(memory_->rollback());
     return done;
@@ -170,7 +172,9 @@ Result<> Session::encode(int32_t sequence, std::span<const int32_t> tokens, cons
     return fail(ErrorCode::invalid_argument,
                 "a prompt of {} tokens, micro-batch of {} (option n_ubatch): an encoder computes a prompt at once",
                 prompt.size(), options_.n_ubatch);
-  if (auto done = run_encoder(prompt.tokens(), cancel); !done) {
+  auto done = run_encoder(prompt.tokens(), cancel);
+  if (done) done = engine_->require_files();
+  if (!done) {
     TESSERA_TRY(memory_->rollback());
     return done;
   }

@@ -142,8 +142,16 @@ Result<> Engine::load(const LoadProgress& progress) {
   const WeightLoader loader(*files_,
                             {.mode = options_.load, .check = options_.check_tensors, .threads = options_.threads});
   TESSERA_TRY(loader.load(copied_, in_place_, progress));
+  TESSERA_TRY(require_files());
   if (options_.lock_memory) lock_all();
   loaded_ = true;
+  return {};
+}
+
+Result<> Engine::require_files() const {
+  for (const auto& file : files_->files())
+    if (file->map() != nullptr && file->map()->is_lost())
+      return fail(ErrorCode::io, "{}: the file changed while it was mapped", file->name());
   return {};
 }
 

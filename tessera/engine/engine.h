@@ -59,6 +59,8 @@ class Engine {
   /// (a value that is not finite, with check_tensors).
   Result<> load(const LoadProgress& progress);
   bool is_loaded() const { return loaded_; }
+  /// Error: io (a mapped file of the model has shrunk, so its weights are lost; see replace_lost_map()).
+  Result<> require_files() const;
 
   const Model& model() const { return *model_; }
   const ModelFiles& files() const { return *files_; }

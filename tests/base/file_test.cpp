@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <stop_token>
 #include <thread>
@@ -110,6 +112,40 @@ TEST(MappedFile, AddressIsTracedToItsPathWhileMapped) {
   EXPECT_EQ(find_mapped_path(&path), nullptr);
   map.reset();
   EXPECT_EQ(find_mapped_path(data), nullptr);
+}
+
+extern "C" void replace_map(int, siginfo_t* info, void*) {
+  if (!replace_lost_map(info->si_addr)) std::signal(SIGBUS, SIG_DFL);
+}
+
+TEST(MappedFile, AFileThatShrinksBecomesZeros) {
+  const std::string path = testing::write_temporary("shrinking", std::string(10000, 'x'));
+  const std::string other_path = testing::write_temporary("staying", std::string(10000, 'y'));
+  ASSERT_OK_AND_ASSIGN(const File file, File::open(path));
+  ASSERT_OK_AND_ASSIGN(const File other_file, File::open(other_path));
+  ASSERT_OK_AND_ASSIGN(auto map, MappedFile::map(file));
+  ASSERT_OK_AND_ASSIGN(const auto other, MappedFile::map(other_file));
+  struct sigaction action {
+  }, old{};
+  action.sa_sigaction = replace_map;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(::sigaction(SIGBUS, &action, &old), 0);
+  std::filesystem::resize_file(path, 100);
+  const volatile std::byte* bytes = map->bytes().data();
+  const auto byte_at = [&](size_t i) { return std::to_integer<char>(bytes[i]); };
+  EXPECT_FALSE(map->is_lost());
+  EXPECT_EQ(byte_at(0), 'x');
+  EXPECT_EQ(byte_at(9000), '\0');
+  EXPECT_EQ(byte_at(0), '\0');
+  EXPECT_EQ(byte_at(9999), '\0');
+  EXPECT_TRUE(map->is_lost());
+  EXPECT_FALSE(other->is_lost());
+  EXPECT_EQ(text_of(other->bytes()), std::string(10000, 'y'));
+  ::sigaction(SIGBUS, &old, nullptr);
+  map.reset();
+  ASSERT_OK_AND_ASSIGN(map, MappedFile::map(other_file));
+  EXPECT_FALSE(map->is_lost());
+  EXPECT_FALSE(replace_lost_map(&path));
 }
 
 TEST(MappedFile, DiscardedPagesAreReadAgain) {

@@ -362,6 +362,38 @@ TEST(Serve, TheLogHasTheFormThatFlagsGive) {
   expect_refusal(run_program({"serve", "--log-file", "/no/such/folder/x"}), 1, "/no/such/folder/x");
 }
 
+// A model's file that shrinks costs the requests that need it, not the process. A file that is whole again is loaded.
+TEST(Serve, AFileThatShrinksEndsNoProcess) {
+  const std::string path = temporary_path("shrinking.gguf");
+  const auto copy = [&] {
+    std::filesystem::copy_file(story_model(), path, std::filesystem::copy_options::overwrite_existing);
+  };
+  copy();
+  Child server({"serve", "-m", path, "--port", "0", "-np", "1", "-t", "1", "--no-repack"});
+  const uint16_t port = server.wait_for_port();
+  const auto complete = [&] {
+    HttpClient client = HttpClient::connect(port);
+    client.post("/completion", R"({"prompt":"Once","n_predict":4,"seed":1,"cache_prompt":false})");
+    return client.read_answer();
+  };
+  const auto content = [](const HttpReply& reply) { return nlohmann::json::parse(reply.body)["content"]; };
+  const HttpReply before = complete();
+  ASSERT_EQ(before.status, 200);
+  std::filesystem::resize_file(path, 0);
+  const HttpReply lost = complete();
+  EXPECT_EQ(lost.status, 500) << lost.body;
+  EXPECT_NE(lost.body.find("shrinking.gguf: the file changed while it was mapped"), std::string::npos) << lost.body;
+  copy();
+  HttpReply after;
+  EXPECT_TRUE(wait_until([&] {
+    after = complete();
+    return after.status == 200;
+  })) << after.body;
+  EXPECT_EQ(content(after), content(before));
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait().status, 0);
+}
+
 TEST(Serve, TheVariablesOfThePeerCount) {
   const auto refused = [](const std::string& variable, const std::string& message,
                           const std::vector<std::string>& flags = {}) {

@@ -474,9 +474,11 @@ FieldResult<ModelRegistry::Lease> ModelRegistry::lease_now(const EntryRef& entry
 void ModelRegistry::tick() {
   const std::lock_guard lock(mutex_);
   for (const EntryRef& entry : entries_) {
+    const bool is_lost = entry->state == ModelState::loaded && entry->model->has_lost_files();
     const auto time = expiry(*entry);
-    if (!time || entry->stays || entry->n_users > 0 || Clock::now() < *time) continue;
-    entry->falls_asleep = options_.sleep_after >= std::chrono::milliseconds(0);
+    const bool is_over = time && !entry->stays && entry->n_users == 0 && Clock::now() >= *time;
+    if (!is_lost && !is_over) continue;
+    entry->falls_asleep = is_over && options_.sleep_after >= std::chrono::milliseconds(0);
     entry->state = ModelState::unloading;
     changed_.notify_all();
   }

@@ -59,6 +59,8 @@ void ServedModel::drain() {
   if (embedder_) embedder_->drain();
 }
 
+bool ServedModel::has_lost_files() const { return !engine().require_files(); }
+
 void ServedModel::stop_all() {
   if (scheduler_) scheduler_->stop_all();
   if (embedder_) embedder_->stop_all();

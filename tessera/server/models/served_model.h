@@ -78,6 +78,9 @@ class ServedModel {
   bool is_idle() const;
   double overdue_ms() const;
 
+  /// Whether a file of the model has shrunk while it was mapped. Its requests then fail.
+  bool has_lost_files() const;
+
   /// The chat template. Errors: unsupported (the template of the model's file cannot be used), with the reason.
   Result<const text::ChatTemplate*> chat_template() const;
   /// The template's source, "" if there is none.

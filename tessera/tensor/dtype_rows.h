@@ -22,7 +22,7 @@ struct BlockSize {
 
 /// For constants and assertions in the code of a format; info() has the sizes at run time.
 consteval BlockSize block_size(DType dtype) {
-  switch (dtype) {
+  switch (dtype) {  // NOLINT(bugprone-branch-clone): some have the same size
 #define TESSERA_DTYPE(name, symbol, text, id, elements, bytes) \
   case DType::name:                                            \
     return {elements, bytes};

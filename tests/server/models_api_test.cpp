@@ -51,6 +51,13 @@ class Stories final : public server::ModelSource {
     changed_.notify_all();
   }
 
+  /// Lets the model that was loaded last find its file changed.
+  void lose_file() {
+    const auto engine = engine_.lock();
+    ASSERT_NE(engine, nullptr);
+    EXPECT_TRUE(replace_lost_map(engine->files().files()[0]->map()->bytes().data()));
+  }
+
   std::string broken{}, first{};
   std::vector<server::PresetSetting> settings{};
   uint64_t n_bytes = 100;
@@ -68,6 +75,7 @@ class Stories final : public server::ModelSource {
     ++n_loads;
     server::ReadyModel ready;
     TESSERA_ASSIGN(ready.loaded, open_model(registry_, {.path = story_model()}));
+    engine_ = ready.loaded.engine;
     TESSERA_TRY(load_session(ready.loaded, {.n_ctx = kLongContext, .n_sequences = 2, .n_outputs = 2}));
     ready.options = {.path = story_model(), .scheduler = {.n_slots = 2, .queue = queue}};
     return ready;
@@ -75,6 +83,7 @@ class Stories final : public server::ModelSource {
 
   std::vector<std::string> names_;
   std::shared_ptr<Registry> registry_;
+  std::weak_ptr<const Engine> engine_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_held_ = false;
@@ -391,6 +400,24 @@ TEST_F(ModelsApi, MetricsOfSeveralModelsAreGroupedByName) {
 TEST_F(ModelsApi, NothingIsFetchedOrRemoved) {
   open_two();
   expect_refused(post("/models", R"({"model":"x"})"), 501, "fetches no models");
+}
+
+TEST_F(ModelsApi, AModelWhoseFileHasChangedFailsAndIsLoadedAgain) {
+  open_two();
+  const std::string text = post("/completion", completion("bee")).json["content"];
+  HttpClient first = endless("ant"), second = endless("ant");
+  source_->lose_file();
+  const HttpReply chunked{.fields = {{"transfer-encoding", "chunked"}}};
+  for (HttpClient* client : {&first, &second}) {
+    std::string rest;
+    while (const auto piece = client->read_piece(chunked)) rest += *piece;
+    EXPECT_NE(rest.find("the file changed while it was mapped"), std::string::npos) << rest;
+  }
+  expect_refused(post("/completion", completion("ant")), 500, "the file changed while it was mapped");
+  EXPECT_EQ(post("/completion", completion("bee")).json["content"], text);
+  tick_until([&] { return state_of("ant") == "unloaded"; });
+  EXPECT_EQ(state_of("bee"), "loaded");
+  EXPECT_EQ(post("/completion", completion("ant")).json["content"], text);
 }
 
 // The name of the model is all that is read of a request before it takes its place in the queue of that model.

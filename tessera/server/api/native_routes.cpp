@@ -228,7 +228,7 @@ FieldResult<> answer_metrics(ApiContext& context, Exchange& exchange) {
 Handler props_handler(ApiContext& context) {
   return [&context, of_model = on_worker(context, [&context](ServedModel& model, const auto& exchange) {
                       return answer_props(context, model, *exchange);
-                    })](std::shared_ptr<Exchange> exchange) {
+                    })](const std::shared_ptr<Exchange>& exchange) {
     const bool has_name = exchange->request().query_value("model").has_value();
     if (!context.models().is_ready() || context.models().options().is_single || has_name) return of_model(exchange);
     answer_router_props(context, *exchange);

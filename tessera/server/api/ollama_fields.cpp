@@ -87,7 +87,8 @@ FieldResult<> read_options(const ApiContext& context, const ServedModel& model, 
 
 FieldResult<> read_format(const FieldReader& reader, OllamaFields& fields) {
   const Json* format = reader.find("format");
-  if (format == nullptr || *format == "") return {};
+  if (format == nullptr) return {};
+  if (format->is_string() && format->get_ref<const std::string&>().empty()) return {};
   if (!format->is_object() && *format != "json")
     return wrong_value(reader.path_of("format"), *format, "\"json\", or a JSON schema");
   fields.schema = format->is_object() ? json_text(*format) : R"({"type":"object"})";

@@ -157,7 +157,7 @@ FieldResult<> read_reasoning(const FieldReader& body, ChatCall& call) {
   if (!*variables) return {};
   const auto thinks = (*variables)->boolean("enable_thinking");
   if (!thinks) return std::unexpected(thinks.error());
-  if (*thinks) call.enable_thinking = **thinks;
+  if (*thinks) call.enable_thinking = *thinks;
   call.variables = json_text(*body.find("chat_template_kwargs"));
   return {};
 }

@@ -300,7 +300,7 @@ void ServeArgs::add_log_flags(FlagTable& table) {
 
 // Flags of llama-server that have no effect, or that this server does not offer on purpose.
 void ServeArgs::add_peer_flags(FlagTable& table) {
-  const auto ignore = [&](std::string names, std::string value) {
+  const auto ignore = [&](const std::string& names, std::string value) {
     const std::string name = names.substr(0, names.find(' '));
     table.rare(names, std::move(value), "ignored, for scripts of llama-server",
                [this, name](std::string_view) -> Result<> {

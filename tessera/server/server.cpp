@@ -18,7 +18,7 @@ namespace {
 
 // The page, or a greeting for programs of Ollama.
 Handler root_handler(const ApiContext& context) {
-  return with_ollama_greeting([has_page = context.options().has_page](std::shared_ptr<Exchange> exchange) {
+  return with_ollama_greeting([has_page = context.options().has_page](const std::shared_ptr<Exchange>& exchange) {
     if (has_page) return answer_page_index(exchange);
     answer_error(*exchange, {.status = 404, .type = "not_found_error", .message = "File Not Found"});
   });

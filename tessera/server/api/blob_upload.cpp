@@ -52,7 +52,7 @@ class BlobUpload::Writer {
     if (!resumes) return;
     try {
       resume_();
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the connection waits, and its time ends
+    } catch (const std::bad_alloc&) {  // the connection waits, and its time ends
     }
   }
 
@@ -126,7 +126,7 @@ BlobUpload::BlobUpload(DiskThread& thread, BlobTarget target, std::function<void
 BlobUpload::~BlobUpload() {
   try {
     thread_.post(DiskThread::Lane::urgent, [writer = writer_] {});
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then this thread removes it
+  } catch (const std::bad_alloc&) {  // then this thread removes it
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/server/api/route_adder.h"
 
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -149,7 +150,7 @@ Handler on_worker(ApiContext& context, ModelPart part) {
   return free_on_worker(context, with_model(context, std::move(part)));
 }
 
-void RouteAdder::add_quick(std::string_view method, Paths paths, Handler handler, Access access) {
+void RouteAdder::add_quick(std::string_view method, Paths paths, const Handler& handler, Access access) {
   for (const std::string_view path : paths)
     router_.add({.method = std::string(method), .path = std::string(path), .access = access, .handler = handler});
 }

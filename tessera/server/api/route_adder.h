@@ -35,7 +35,7 @@ class RouteAdder {
   /// A route that needs no model, or all. While the server starts or ends, the answer is 503.
   void add_free(std::string_view method, Paths paths, FreePart part);
   /// A route whose handler runs on the I/O thread, in every state of the server.
-  void add_quick(std::string_view method, Paths paths, Handler handler, Access access = Access::key);
+  void add_quick(std::string_view method, Paths paths, const Handler& handler, Access access = Access::key);
   /// A route for POST whose part submits a task of this kind. The request takes its place in the queue before it is
   /// read, so that a full queue refuses at once.
   void add_task(Paths paths, TaskKind kind, ModelPart part);

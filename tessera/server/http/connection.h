@@ -88,7 +88,7 @@ class Connection final : public IoHandler, public std::enable_shared_from_this<C
   std::optional<Refusal> check_access(const Route* route);
   void begin_body();
   bool open_sink();
-  void refuse(const Refusal& refusal, std::string target = {});
+  void refuse(const Refusal& refusal, std::string_view target = {});
   void begin_exchange(bool keeps_alive);
   void dispatch();
   void answer_options();

@@ -246,13 +246,13 @@ void Connection::answer_options() {
 }
 
 // `target` is that of a head which was not parsed.
-void Connection::refuse(const Refusal& refusal, std::string target) {
+void Connection::refuse(const Refusal& refusal, std::string_view target) {
   const bool had_begun = incoming_ != nullptr || head_.has_begun() || !target.empty();
   reports_ = reports_ && had_begun;
   if (incoming_ == nullptr) {
     incoming_ = std::make_unique<Incoming>();
     incoming_->request.received = std::chrono::steady_clock::now();
-    const auto path = percent_decode(std::string_view(target).substr(0, target.find('?')));
+    const auto path = percent_decode(target.substr(0, target.find('?')));
     incoming_->request.path = path.value_or("");
     incoming_->request.client = {.name = peer_.address, .is_on_loopback = peer_.is_on_loopback};
     const std::string& prefix = shared_->options.api_prefix;

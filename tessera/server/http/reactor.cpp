@@ -26,7 +26,7 @@ class AsioDescriptor final : public WatchedDescriptor {
 
   Result<> assign(int descriptor) {
     error_code error;
-    descriptor_.assign(descriptor, error);
+    static_cast<void>(descriptor_.assign(descriptor, error));
     if (!error) return {};
     ::close(descriptor);
     return fail(ErrorCode::io, "socket: {}", error.message());

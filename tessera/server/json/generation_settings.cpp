@@ -61,7 +61,7 @@ void write_lora(JsonWriter& writer, const SettingsSource& from) {
 /// The value of a member in the object: the context's where it has one of its own.
 template <class T>
 const T& shown_value(const T& value, std::string_view, const SettingsContext&) {
-  return value;
+  return value;  // NOLINT(bugprone-return-const-ref-from-parameter): it is a field
 }
 const int64_t& shown_value(const int64_t& value, std::string_view member, const SettingsContext& context) {
   return member == "seed" ? context.seed : value;

@@ -41,7 +41,7 @@ class JsonWriter {
   /// A whole tree, without recursion.
   JsonWriter& tree(const Json& tree);
   /// A logarithm of a probability: -infinity becomes the lowest float, -3.4028235e+38, as clients want a number.
-  JsonWriter& logprob(double value);
+  JsonWriter& logprob(double log_probability);
   /// JSON that is written already.
   JsonWriter& raw(std::string_view json);
 

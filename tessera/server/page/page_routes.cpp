@@ -71,7 +71,7 @@ void add_page_routes(Router& router) {
     router.add({.method = "GET",
                 .path = std::string(file.path),
                 .access = Access::open,
-                .handler = [&file](std::shared_ptr<Exchange> exchange) { answer_file(file, *exchange); }});
+                .handler = [&file](const std::shared_ptr<Exchange>& exchange) { answer_file(file, *exchange); }});
 }
 
 void answer_page_index(const std::shared_ptr<Exchange>& exchange) { answer_file(*find_page_file("/"), *exchange); }

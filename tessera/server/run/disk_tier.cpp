@@ -269,7 +269,7 @@ bool DiskTier::write_part(const StoredPart& stored, FileTime used, int32_t place
     bool is_written = false;
     try {
       is_written = storage_->cache()->write(key, payload, used).has_value();
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is not written
+    } catch (const std::bad_alloc&) {  // it is not written
     }
     hooks_.post([this, digest = key.digest, is_written] { end_write(digest, is_written); });
   });
@@ -293,7 +293,7 @@ void DiskTier::end_chain() {
     try {
       for (const auto& [key, used] : files) storage_->cache()->mark_used(key, used);
       storage_->cache()->refresh();
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the files count as used longer ago
+    } catch (const std::bad_alloc&) {  // the files count as used longer ago
     }
     hooks_.post([this] { --n_jobs_; });
   });
@@ -307,7 +307,7 @@ void DiskTier::clear(std::function<void(uint64_t n_files)> done) {
     uint64_t n_files = 0;
     try {
       n_files = storage_->cache()->clear();
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): some files stay
+    } catch (const std::bad_alloc&) {  // some files stay
     }
     done(n_files);
     hooks_.post([this] { --n_jobs_; });

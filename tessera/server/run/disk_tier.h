@@ -45,7 +45,7 @@ class DiskTier {
   bool begin_restore(Slot& slot, bool always);
 
   /// The tokens of a sequence that has ended, of which the prefix cache has blocks and marks.
-  void note_tokens(std::span<const int32_t> tokens, const PrefixRoot& root, Clock::time_point now);
+  void note_tokens(std::span<const int32_t> tokens, const PrefixRoot& of, Clock::time_point now);
   /// When write_some() has something to do. A write that ends posts a command.
   std::optional<Clock::time_point> next_write() const;
   /// Gives at most one part to the disk thread, so that a step waits for one part only.
@@ -105,14 +105,14 @@ class DiskTier {
   int64_t find_mark(PrefixKeys& keys, int64_t n_blocks, int64_t n_held, int64_t n_most) const;
   Result<std::vector<StoredPart>> missing_parts(const Slot& slot) const;
   void read_next(const Slot& slot);
-  void take_parts(int32_t slot, uint64_t restore, const ReadParts& read);
+  void take_parts(int32_t id, uint64_t restore_id, const ReadParts& read);
   void give_up(Slot& slot, bool tries_again);
   void finish(Slot& slot);
   void plan_chain(Chain& chain) const;
   bool write_next(Chain& chain);
-  int32_t place_of(const Chain& chain, const ChainPart& part) const;
+  int32_t place_of(const Chain& chain, const ChainPart& of_chain) const;
   DiskThread::Lane write_lane() const;
-  bool write_part(const StoredPart& part, FileTime used, int32_t place);
+  bool write_part(const StoredPart& stored, FileTime used, int32_t place);
   void end_write(const Digest& digest, bool is_written);
   void end_chain();
 

@@ -78,7 +78,7 @@ class Embedder final : public TaskRunner {
   StepWork work_with(int64_t position, int64_t n_tokens) const;
   void admit();
   bool admit_next();
-  void add_chunk(size_t text, int64_t n_tokens);
+  void add_chunk(size_t index, int64_t n_tokens);
   void run_batch();
   Result<> decode();
   void try_each_alone();

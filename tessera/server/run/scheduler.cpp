@@ -284,7 +284,7 @@ bool Scheduler::may_start(const FairQueue::Waiting& waiting) const {
   return !waiting.is_first || waiting.sequence->task().spec().sink->n_unsent() < options_.stream_buffer / 4;
 }
 
-void Scheduler::start(FairQueue::Waiting waiting) {
+void Scheduler::start(const FairQueue::Waiting& waiting) {
   Task& task = waiting.sequence->task();
   leave_queue(task, now_);
   Slot& slot = slots_->assign(waiting.sequence);

@@ -128,7 +128,7 @@ class Scheduler final : public TaskRunner {
   void watch_reader(Slot& slot);
   void admit();
   bool may_start(const FairQueue::Waiting& waiting) const;
-  void start(FairQueue::Waiting waiting);
+  void start(const FairQueue::Waiting& waiting);
   void begin(Slot& slot);
   bool preempt_for_priority();
   void preempt(Slot& slot, PreemptionReason reason);
@@ -147,7 +147,7 @@ class Scheduler final : public TaskRunner {
   void when_idle(int32_t slot, SlotCommand command);
   void run_slot_commands();
   void write_slot_file(const Slot& slot, const std::string& file, const SlotFileDone& done);
-  Result<SavedSlot> read_slot_file(const std::string& file) const;
+  Result<SavedSlot> read_slot_file(const std::string& name) const;
   void end_slot_job();
 
   // --- step.cpp

@@ -135,7 +135,7 @@ void Directory::remove_stale_temporaries(const std::string& folder, std::chrono:
   if (!names) return;
   for (const std::string& name : *names) {
     if (!name.starts_with(kTemporaryPrefix)) continue;
-    const std::string path = folder.empty() ? name : folder + "/" + name;
+    const std::string path = folder.empty() ? name : fmt::format("{}/{}", folder, name);
     const auto found = info(path);
     if (found && found->is_file && std::chrono::system_clock::now() - found->modified > age)
       static_cast<void>(remove_file(path));

@@ -1,5 +1,7 @@
 #include "tessera/server/storage/disk_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -59,7 +61,7 @@ void DiskStore::scan_folder(const std::string& folder, std::vector<File>& files)
   if (!names) return;
   for (const std::string& name : *names) {
     if (!is_hex(name, 2 * sizeof(Digest))) continue;
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     const auto info = directory_.info(path);
     if (!info || !info->is_file) continue;
     files.push_back({.path = path, .digest = digest_of_name(name), .n_bytes = info->n_bytes, .used = info->modified});
@@ -75,7 +77,7 @@ std::vector<DiskStore::File> DiskStore::find_files() const {
     const auto folders = directory_.names_in(root);
     if (!folders) continue;
     for (const std::string& folder : *folders)
-      if (is_hex(folder, kFolderDigits)) scan_folder(root + "/" + folder, files);
+      if (is_hex(folder, kFolderDigits)) scan_folder(fmt::format("{}/{}", root, folder), files);
   }
   return files;
 }

@@ -279,8 +279,8 @@ TEST_F(Scheduling, TheQueueHasLimits) {
     return scheduler_->submit(std::move(task)).error();
   };
   EXPECT_TRUE(refused(10, "x").is_clients_own);
-  EXPECT_NE(refused(90, "y").message.find("tokens"), std::string::npos);
-  const Running three = submit(sequence(10, 1), "y");
+  EXPECT_NE(refused(81, "y").message.find("tokens"), std::string::npos);
+  const Running three = submit(sequence(80, 1), "y");
   EXPECT_FALSE(refused(10, "z").is_clients_own);
   EXPECT_GE(refused(10, "z").retry_after_s, 1);
   scheduler_->cancel(running.task);

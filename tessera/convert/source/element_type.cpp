@@ -1,0 +1,44 @@
+#include "tessera/convert/source/element_type.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::convert {
+
+namespace {
+
+struct Row {
+  ElementType type;
+  std::string_view safetensors, torch;
+  size_t bytes;
+};
+
+constexpr auto kRows = std::to_array<Row>({
+#define TESSERA_ELEMENT(name, safetensors, torch, bytes) {ElementType::name, safetensors, torch, bytes},
+#include "tessera/convert/source/element_types.def"
+#undef TESSERA_ELEMENT
+});
+
+const Row& row_of(ElementType type) { return kRows[static_cast<size_t>(type)]; }
+
+std::optional<ElementType> find(std::string_view name, std::string_view Row::* column) {
+  if (name.empty()) return std::nullopt;
+  const auto* row = std::ranges::find(kRows, name, column);
+  return row != kRows.end() ? std::optional(row->type) : std::nullopt;
+}
+
+}  // namespace
+
+size_t element_bytes(ElementType type) { return row_of(type).bytes; }
+
+std::string_view element_name(ElementType type) { return row_of(type).safetensors; }
+
+std::optional<ElementType> find_element_type(std::string_view safetensors_name) {
+  return find(safetensors_name, &Row::safetensors);
+}
+
+std::optional<ElementType> find_torch_storage(std::string_view storage_class) {
+  return find(storage_class, &Row::torch);
+}
+
+}  // namespace tessera::convert

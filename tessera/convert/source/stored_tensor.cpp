@@ -1,0 +1,59 @@
+#include "tessera/convert/source/stored_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "tessera/base/checked.h"
+
+namespace tessera::convert {
+
+int64_t StoredTensor::n_elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// An extent of 0 makes the product 0, but the other extents must fit all the same: later code multiplies in any order.
+Result<int64_t> count_elements(std::span<const int64_t> shape) {
+  if (shape.size() > kMaxStoredRank)
+    return fail(ErrorCode::limit, "{} dimensions, limit {}", shape.size(), kMaxStoredRank);
+  int64_t product = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 0) return fail(ErrorCode::format, "a dimension of {}", extent);
+    const auto next = checked_mul(product, std::max<int64_t>(extent, 1));
+    if (!next) return fail(ErrorCode::format, "more than 2^63 elements");
+    product = *next;
+  }
+  return std::ranges::find(shape, 0) != shape.end() ? 0 : product;
+}
+
+// The bytes of a row's elements from one on: one copy if they lie one after another.
+void StoredTensor::read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const {
+  const size_t width = element_bytes(type);
+  const std::byte* begin = file.data() + offset;
+  if (strides.empty()) {
+    std::memcpy(into.data(), begin + static_cast<size_t>(first) * width, into.size());
+    return;
+  }
+  std::vector<int64_t> place(shape.size());
+  int64_t rest = first;
+  for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) place[i] = rest % shape[i];
+  for (size_t at = 0; at < into.size(); at += width) {
+    int64_t element = 0;
+    for (size_t i = 0; i < place.size(); ++i) element += place[i] * strides[i];
+    std::memcpy(into.data() + at, begin + static_cast<size_t>(element) * width, width);
+    for (size_t i = place.size(); i-- > 0 && ++place[i] == shape[i];) place[i] = 0;
+  }
+}
+
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+}  // namespace tessera::convert

@@ -1,0 +1,42 @@
+// A tensor of a checkpoint: where its elements are in a file. All containers are reduced to this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/result.h"
+#include "tessera/convert/source/element_type.h"
+
+namespace tessera::convert {
+
+/// The most dimensions of a tensor in a checkpoint.
+inline constexpr size_t kMaxStoredRank = 8;
+/// The most tensors of a checkpoint, and of each of its files.
+inline constexpr size_t kMaxStoredTensors = size_t{1} << 20;
+
+struct StoredTensor {
+  std::string name{};
+  ElementType type = ElementType::f32;
+  std::vector<int64_t> shape{};    // outermost first, as PyTorch writes it
+  std::vector<int64_t> strides{};  // in elements, one for each dimension; empty: elements lie one after another
+  uint64_t offset = 0;             // of the first element, in bytes from the start of the file
+
+  /// Elements of the tensor. The containers' readers have checked that it does not overflow.
+  int64_t n_elements() const;
+
+  /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on. `file`: all bytes
+  /// of the tensor's file. The containers' readers have checked that all elements are in it.
+  void read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const;
+};
+
+/// The number of elements of a shape. Errors: format (a negative extent; more than 2^63 elements); limit (rank).
+Result<int64_t> count_elements(std::span<const int64_t> shape);
+
+/// The strides of elements that lie one after another.
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape);
+
+}  // namespace tessera::convert

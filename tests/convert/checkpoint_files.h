@@ -26,10 +26,10 @@ inline std::string safetensors_file(std::string_view header, std::string_view da
 struct ZipFile {
   std::string name{}, bytes{};
   uint16_t method = 0, flags = 0;
-  std::string head_name{};         // empty: the same
-  uint32_t n_more_bytes = 0;       // that only the directory has
-  int32_t head_shift = 0;          // of the offset in the directory
-  std::string head_extra{};        // such as padding
+  std::string head_name{};    // empty: the same
+  uint32_t n_more_bytes = 0;  // that only the directory has
+  int32_t head_shift = 0;     // of the offset in the directory
+  std::string head_extra{};   // such as padding
   bool has_sizes_of_64_bits = false;
 };
 
@@ -39,20 +39,22 @@ inline std::string zip_archive(const std::vector<ZipFile>& files, std::string_vi
     const auto n_bytes = static_cast<uint32_t>(file.bytes.size());
     const auto offset = static_cast<uint32_t>(archive.size());
     const std::string& head_name = file.head_name.empty() ? file.name : file.head_name;
-    archive += number_bytes(uint32_t{0x04034b50}) + number_bytes(uint16_t{20}) + number_bytes(file.flags) + number_bytes(file.method) +
-               std::string(8, '\0') + number_bytes(n_bytes) + number_bytes(n_bytes) +
+    archive += number_bytes(uint32_t{0x04034b50}) + number_bytes(uint16_t{20}) + number_bytes(file.flags) +
+               number_bytes(file.method) + std::string(8, '\0') + number_bytes(n_bytes) + number_bytes(n_bytes) +
                number_bytes(static_cast<uint16_t>(head_name.size())) +
                number_bytes(static_cast<uint16_t>(file.head_extra.size())) + head_name + file.head_extra + file.bytes;
     const uint32_t n_shown = n_bytes + file.n_more_bytes;
     const uint32_t shown_offset = offset + static_cast<uint32_t>(file.head_shift);
     std::string extra;
     if (file.has_sizes_of_64_bits)
-      extra = number_bytes(uint16_t{7}) + number_bytes(uint16_t{2}) + "ab" + number_bytes(uint16_t{1}) + number_bytes(uint16_t{24}) +
-              number_bytes(uint64_t{n_shown}) + number_bytes(uint64_t{n_shown}) + number_bytes(uint64_t{shown_offset});
+      extra = number_bytes(uint16_t{7}) + number_bytes(uint16_t{2}) + "ab" + number_bytes(uint16_t{1}) +
+              number_bytes(uint16_t{24}) + number_bytes(uint64_t{n_shown}) + number_bytes(uint64_t{n_shown}) +
+              number_bytes(uint64_t{shown_offset});
     const uint32_t in_extra = UINT32_MAX;
-    directory += number_bytes(uint32_t{0x02014b50}) + number_bytes(uint32_t{20}) + number_bytes(file.flags) + number_bytes(file.method) +
-                 std::string(8, '\0') + number_bytes(extra.empty() ? n_shown : in_extra) +
-                 number_bytes(extra.empty() ? n_shown : in_extra) + number_bytes(static_cast<uint16_t>(file.name.size())) +
+    directory += number_bytes(uint32_t{0x02014b50}) + number_bytes(uint32_t{20}) + number_bytes(file.flags) +
+                 number_bytes(file.method) + std::string(8, '\0') + number_bytes(extra.empty() ? n_shown : in_extra) +
+                 number_bytes(extra.empty() ? n_shown : in_extra) +
+                 number_bytes(static_cast<uint16_t>(file.name.size())) +
                  number_bytes(static_cast<uint16_t>(extra.size())) + std::string(10, '\0') +
                  number_bytes(extra.empty() ? shown_offset : in_extra) + file.name + extra;
   }

@@ -27,11 +27,10 @@ std::string pickle_error(const std::string& bytes, const PickleLimits& limits = 
 }
 
 TEST(Pickle, PlainValues) {
-  const std::string bytes = "\x80\x05\x95" + number_bytes(uint64_t{1}) +
-                            "(N\x88\x89K\xffM\xff\xffJ\xff\xff\xff\xff" + "G12345678" +
-                            std::string("\x8a\x00", 2) + std::string("\x8a\x02\x00\x80", 4) + "U\x02" + "ab" + "\x8c\x01" + "c" +
-                            pickle::text("d") + "\x8d" + number_bytes(uint64_t{1}) + "e" + "T" + number_bytes(uint32_t{1}) + "f" +
-                            "t.rest";
+  const std::string bytes = "\x80\x05\x95" + number_bytes(uint64_t{1}) + "(N\x88\x89K\xffM\xff\xffJ\xff\xff\xff\xff" +
+                            "G12345678" + std::string("\x8a\x00", 2) + std::string("\x8a\x02\x00\x80", 4) + "U\x02" +
+                            "ab" + "\x8c\x01" + "c" + pickle::text("d") + "\x8d" + number_bytes(uint64_t{1}) + "e" +
+                            "T" + number_bytes(uint32_t{1}) + "f" + "t.rest";
   ASSERT_OK_AND_ASSIGN(const Pickle pickle, read_pickle(bytes));
   EXPECT_EQ(pickle.n_bytes(), bytes.size() - 4);
   const auto items = pickle.items(pickle.root());
@@ -69,19 +68,22 @@ TEST(Pickle, ContainersAndTheMemo) {
   for (size_t i = 3; i < 7; ++i) EXPECT_EQ(pickle.items(items[i]).size(), i - 3);
   EXPECT_EQ(pickle.integer(pickle.items(items[6])[2]), 3);
   // POP, POP_MARK, MEMOIZE and the long forms
-  ASSERT_OK_AND_ASSIGN(const Pickle popped, read_pickle("K\x05\x94K\x06" "0(K\x07K\x08" "1r" + number_bytes(uint32_t{300}) + "j" +
-                                                 number_bytes(uint32_t{300}) + std::string("h\x00", 2) + "\x87."));
+  ASSERT_OK_AND_ASSIGN(
+      const Pickle popped,
+      read_pickle("K\x05\x94K\x06"
+                  "0(K\x07K\x08"
+                  "1r" +
+                  number_bytes(uint32_t{300}) + "j" + number_bytes(uint32_t{300}) + std::string("h\x00", 2) + "\x87."));
   for (const PickleId item : popped.items(popped.root())) EXPECT_EQ(popped.integer(item), 5);
 }
 
 TEST(Pickle, Tensors) {
-  const std::string bytes = pickle::whole(
-      pickle::dictionary({{"w", pickle::tensor({.key = "0",
-                                                .n_stored = 6,
-                                                .offset = 1,
-                                                .shape = {2, 2},
-                                                .strides = {1, 2},
-                                                .storage = "BFloat16Storage"})}}));
+  const std::string bytes = pickle::whole(pickle::dictionary({{"w", pickle::tensor({.key = "0",
+                                                                                    .n_stored = 6,
+                                                                                    .offset = 1,
+                                                                                    .shape = {2, 2},
+                                                                                    .strides = {1, 2},
+                                                                                    .storage = "BFloat16Storage"})}}));
   ASSERT_OK_AND_ASSIGN(const Pickle pickle, read_pickle(bytes));
   const PickledTensor& tensor = pickle.tensor(pickle.members(pickle.root())[0].second);
   EXPECT_EQ(tensor.offset, 1);
@@ -96,15 +98,24 @@ TEST(Pickle, Tensors) {
 TEST(Pickle, NothingIsCalled) {
   EXPECT_EQ(pickle_error("cos\nsystem\n(X\x04" + std::string("\0\0\0", 3) + "true" + "tR."),
             "pickle, byte 0: asks for \"os system\"; only tensors are read");
-  EXPECT_NE(pickle_error(pickle::text("posix") + pickle::text("system") + "\x93.").find("\"posix system\""), std::string::npos);
-  const std::vector<std::pair<std::string, std::string>> names = {
-      {"builtins", "exec"},      {"builtins", "getattr"}, {"__builtin__", "eval"},       {"torch", "load"},
-      {"torch.storage", "_load_from_bytes"}, {"torch.serialization", "_get_layout"}, {"argparse", "Namespace"},
-      {"numpy.core.multiarray", "scalar"}, {"torch._utils", "_rebuild_device_tensor"}, {"torchx", "FloatStorage"}};
+  EXPECT_NE(pickle_error(pickle::text("posix") + pickle::text("system") + "\x93.").find("\"posix system\""),
+            std::string::npos);
+  const std::vector<std::pair<std::string, std::string>> names = {{"builtins", "exec"},
+                                                                  {"builtins", "getattr"},
+                                                                  {"__builtin__", "eval"},
+                                                                  {"torch", "load"},
+                                                                  {"torch.storage", "_load_from_bytes"},
+                                                                  {"torch.serialization", "_get_layout"},
+                                                                  {"argparse", "Namespace"},
+                                                                  {"numpy.core.multiarray", "scalar"},
+                                                                  {"torch._utils", "_rebuild_device_tensor"},
+                                                                  {"torchx", "FloatStorage"}};
   for (const auto& [module, name] : names)
-    EXPECT_NE(pickle_error(pickle::global(module, name) + ".").find("only tensors are read"), std::string::npos) << name;
+    EXPECT_NE(pickle_error(pickle::global(module, name) + ".").find("only tensors are read"), std::string::npos)
+        << name;
   // INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, PERSID, DUP, and texts of protocol 0
-  for (const char* opcode : {"i", "o", "\x81", "\x92", "\x82", "P", "2", "S", "V", "I", "L", "F", "g", "p", "d", "l", "\xff"})
+  for (const char* opcode :
+       {"i", "o", "\x81", "\x92", "\x82", "P", "2", "S", "V", "I", "L", "F", "g", "p", "d", "l", "\xff"})
     EXPECT_NE(pickle_error(opcode).find("only tensors are read"), std::string::npos) << opcode;
 }
 
@@ -125,8 +136,8 @@ TEST(Pickle, NoOpcodeReadsBeyondTheStack) {
 }
 
 TEST(Pickle, Contradictions) {
-  const std::string storage = "(" + pickle::text("storage") + pickle::global("torch", "FloatStorage") + pickle::text("0") +
-                              pickle::text("cpu") + "K\x04tQ";
+  const std::string storage = "(" + pickle::text("storage") + pickle::global("torch", "FloatStorage") +
+                              pickle::text("0") + pickle::text("cpu") + "K\x04tQ";
   const std::string v2 = pickle::global("torch._utils", "_rebuild_tensor_v2");
   const std::vector<std::pair<std::string, std::string>> pickles = {
       {"", "truncated"},
@@ -134,7 +145,9 @@ TEST(Pickle, Contradictions) {
       {"(N.", "1 values at its end, want 1"},
       {"\x80\x06N.", "protocol 6"},
       {"\x95" + number_bytes(uint64_t{9}) + "N.", "a frame of 9 bytes"},
-      {"K\x01" "a.", "2"},
+      {"K\x01"
+       "a.",
+       "2"},
       {"NNa.", "no list"},
       {"NNNs.", "no dictionary"},
       {"}(Nu.", "a key without a value"},
@@ -148,7 +161,8 @@ TEST(Pickle, Contradictions) {
       {"\x8a\x0b" + std::string(11, 'x') + ".", "an integer of 11 bytes"},
       {"cx" + std::string(300, 'x') + "\ny\n.", "a name without end"},
       {"(K\x01tQ.", "no storage"},
-      {"(" + pickle::text("module") + pickle::global("torch", "FloatStorage") + pickle::text("0") + "NK\x04tQ.", "no storage"},
+      {"(" + pickle::text("module") + pickle::global("torch", "FloatStorage") + pickle::text("0") + "NK\x04tQ.",
+       "no storage"},
       {"(" + pickle::text("storage") + pickle::global("torch", "Size") + pickle::text("0") + "NK\x04tQ.", "no storage"},
       {"(" + pickle::text("storage") + pickle::global("torch", "FloatStorage") + pickle::text("0") + "N" +
            pickle::integer(-1) + "tQ.",

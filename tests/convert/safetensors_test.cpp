@@ -22,14 +22,15 @@ Result<SafetensorsHeader> read_safetensors_bytes(const std::string& bytes) {
 }
 
 std::string header_entry(const std::string& name, const std::string& type, const std::string& shape,
-                  const std::string& offsets) {
+                         const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
 TEST(Safetensors, TensorsHaveTheirPlaces) {
   const std::string header = R"({"__metadata__":{"format":"pt"},)" + header_entry("b", "F32", "[2]", "[12,20]") + "," +
-                             header_entry("a", "BF16", "[2,3]", "[0,12]") + "," + header_entry("none", "U8", "[0,7]", "[20,20]") +
-                             "," + header_entry("one", "BOOL", "[]", "[20,21]") + "}   ";
+                             header_entry("a", "BF16", "[2,3]", "[0,12]") + "," +
+                             header_entry("none", "U8", "[0,7]", "[20,20]") + "," +
+                             header_entry("one", "BOOL", "[]", "[20,21]") + "}   ";
   ASSERT_OK_AND_ASSIGN(const auto read, read_safetensors_bytes(safetensors_file(header, std::string(21, 'x'))));
   ASSERT_EQ(read.tensors.size(), 4u);
   EXPECT_EQ(read.tensors[0].name, "a");
@@ -80,10 +81,12 @@ TEST(Safetensors, ContradictionsAreRefused) {
       {with(header_entry("t", "F32", "[2]", "[8,0]")), "data_offsets 8 to 0, want 8 bytes"},
       {with(header_entry("t", "F32", "[3]", "[0,8]")), "data_offsets 0 to 8, want 12 bytes"},
       {with(header_entry("t", "F32", "[2]", "[4,12]"), 12), "begins at byte 4 of the data, want 0"},
-      {with(header_entry("t", "F32", "[2]", "[0,8]") + "," + header_entry("u", "F32", "[2]", "[4,12]"), 12), "tensor \"u\""},
+      {with(header_entry("t", "F32", "[2]", "[0,8]") + "," + header_entry("u", "F32", "[2]", "[4,12]"), 12),
+       "tensor \"u\""},
       {with(header_entry("t", "F32", "[2]", "[0,8]"), 7), "ends after the data of 7 bytes"},
       {with(header_entry("t", "F32", "[2]", "[0,8]"), 9), "1 bytes after the last tensor"},
-      {with(header_entry("t", "U8", "[4]", "[0,4]") + "," + header_entry("t", "U8", "[4]", "[4,8]")), "two tensors \"t\""},
+      {with(header_entry("t", "U8", "[4]", "[0,4]") + "," + header_entry("t", "U8", "[4]", "[4,8]")),
+       "two tensors \"t\""},
   };
   for (const auto& [bytes, reason] : files) {
     const auto read = read_safetensors_bytes(bytes);

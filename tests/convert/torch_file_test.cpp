@@ -41,8 +41,8 @@ std::string legacy_form(const std::string& object, const std::map<std::string, s
     data += number_bytes(uint64_t{bytes.size() / sizeof(float)}) + bytes;
   }
   return "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + pickle::whole(pickle::integer(1001)) +
-         pickle::whole(pickle::dictionary({{kLegacySystem, is_little}})) + object +
-         pickle::whole("](" + keys + "e") + data;
+         pickle::whole(pickle::dictionary({{kLegacySystem, is_little}})) + object + pickle::whole("](" + keys + "e") +
+         data;
 }
 
 Result<std::vector<StoredTensor>> read_torch_bytes(const std::string& bytes) {
@@ -66,7 +66,8 @@ const std::string kTorchObject = pickle::whole(pickle::dictionary(
      {"parameter", pickle::global("torch._utils", "_rebuild_parameter") +
                        pickle::tuple(pickle::tensor({.key = "1", .n_stored = 1}) + "\x88N") + "R"},
      {"step", pickle::integer(7)}}));
-const std::map<std::string, std::string> kTorchStorages = {{"0", float_bytes({0, 1, 2, 3, 4, 5})}, {"1", float_bytes({9})}};
+const std::map<std::string, std::string> kTorchStorages = {{"0", float_bytes({0, 1, 2, 3, 4, 5})},
+                                                           {"1", float_bytes({9})}};
 
 TEST(TorchFile, BothFormsHaveTheSameTensors) {
   for (const std::string& file : {zip_form(kTorchObject, kTorchStorages, {{.name = "m/byteorder", .bytes = "little"}}),
@@ -92,7 +93,8 @@ TEST(TorchFile, TheStateMayBeAMember) {
   for (const char* name : {"model", "state_dict", "module"}) {
     ASSERT_OK_AND_ASSIGN(
         const auto tensors,
-        read_torch_bytes(zip_form(pickle::whole(pickle::dictionary({{"optimizer", inner}, {name, inner}})), kTorchStorages)));
+        read_torch_bytes(
+            zip_form(pickle::whole(pickle::dictionary({{"optimizer", inner}, {name, inner}})), kTorchStorages)));
     ASSERT_EQ(tensors.size(), 1u);
     EXPECT_EQ(tensors[0].name, "w");
   }
@@ -131,12 +133,14 @@ TEST(TorchFile, ContradictionsAreRefused) {
                                                   {"w", pickle::tensor({.key = "1", .n_stored = 1})}})),
                 kTorchStorages),
        "two tensors \"w\""},
-      {zip_form(pickle::whole(pickle::dictionary({{"\xff", pickle::tensor({.key = "1", .n_stored = 1})}})), kTorchStorages),
+      {zip_form(pickle::whole(pickle::dictionary({{"\xff", pickle::tensor({.key = "1", .n_stored = 1})}})),
+                kTorchStorages),
        "not UTF-8"},
       {legacy_form(kTorchObject, kTorchStorages, "\x89"), "lowest byte first"},
       {legacy_form(kTorchObject, {{"0", kTorchStorages.at("0")}}), "no bytes of its storage \"1\""},
       {legacy_form(kTorchObject, {{"3", ""}}), "the storage \"3\" belongs to no tensor"},
-      {legacy_form(kTorchObject, kTorchStorages).substr(0, legacy_form(kTorchObject, kTorchStorages).size() - 1), "elements at byte"},
+      {legacy_form(kTorchObject, kTorchStorages).substr(0, legacy_form(kTorchObject, kTorchStorages).size() - 1),
+       "elements at byte"},
       {legacy_form(kTorchObject, kTorchStorages).substr(0, 40), "truncated"},
   };
   for (const auto& [bytes, reason] : files) {

@@ -84,9 +84,11 @@ TEST(ZipDirectory, TheEndMayHave64Bits) {
   std::memcpy(&offset, whole.data() + end + 16, sizeof offset);
   const auto with = [&](uint64_t n_entries, uint64_t end_offset, uint32_t n_volumes) {
     std::string bytes = whole.substr(0, end);
-    bytes += number_bytes(uint32_t{0x06064b50}) + number_bytes(uint64_t{44}) + std::string(12, '\0') + number_bytes(n_entries) +
-             number_bytes(n_entries) + number_bytes(uint64_t{n_directory}) + number_bytes(uint64_t{offset});
-    bytes += number_bytes(uint32_t{0x07064b50}) + std::string(4, '\0') + number_bytes(end_offset) + number_bytes(n_volumes);
+    bytes += number_bytes(uint32_t{0x06064b50}) + number_bytes(uint64_t{44}) + std::string(12, '\0') +
+             number_bytes(n_entries) + number_bytes(n_entries) + number_bytes(uint64_t{n_directory}) +
+             number_bytes(uint64_t{offset});
+    bytes +=
+        number_bytes(uint32_t{0x07064b50}) + std::string(4, '\0') + number_bytes(end_offset) + number_bytes(n_volumes);
     return bytes + whole.substr(end, 8) + std::string(12, '\xff') + std::string(2, '\0');
   };
   ASSERT_OK_AND_ASSIGN(const ZipDirectory directory, read_zip_bytes(with(1, end, 1)));

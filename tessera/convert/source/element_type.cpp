@@ -21,7 +21,7 @@ constexpr auto kRows = std::to_array<Row>({
 
 const Row& row_of(ElementType type) { return kRows[static_cast<size_t>(type)]; }
 
-std::optional<ElementType> find(std::string_view name, std::string_view Row::* column) {
+std::optional<ElementType> find(std::string_view name, std::string_view Row::*column) {
   if (name.empty()) return std::nullopt;
   const auto* row = std::ranges::find(kRows, name, column);
   return row != kRows.end() ? std::optional(row->type) : std::nullopt;

@@ -115,7 +115,8 @@ class PickleMachine {
       TESSERA_ASSIGN(const uint8_t opcode, reader_.read<uint8_t>());
       if (opcode == kStop) break;
       if (auto done = step(opcode); !done) return forward_error(done, fmt::format("pickle, byte {}", at_));
-      if (stack_.size() > limits_.max_stack) return fail(ErrorCode::limit, "pickle, byte {}: a stack of {}", at_, stack_.size());
+      if (stack_.size() > limits_.max_stack)
+        return fail(ErrorCode::limit, "pickle, byte {}: a stack of {}", at_, stack_.size());
       if (pickle_.values_.size() > limits_.max_values)
         return fail(ErrorCode::limit, "pickle, byte {}: more than {} values", at_, limits_.max_values);
     }
@@ -137,7 +138,8 @@ class PickleMachine {
       case kFrame:
         return read_frame();
       case kMark:
-        if (marks_.size() == limits_.max_open) return fail(ErrorCode::limit, "more than {} open marks", limits_.max_open);
+        if (marks_.size() == limits_.max_open)
+          return fail(ErrorCode::limit, "more than {} open marks", limits_.max_open);
         marks_.push_back(stack_.size());
         return {};
       case kPop:
@@ -285,7 +287,8 @@ class PickleMachine {
 
   Result<> set_protocol() {
     TESSERA_ASSIGN(const uint8_t protocol, reader_.read<uint8_t>());
-    if (protocol > kMaxProtocol) return fail(ErrorCode::unsupported, "protocol {}, want at most {}", protocol, kMaxProtocol);
+    if (protocol > kMaxProtocol)
+      return fail(ErrorCode::unsupported, "protocol {}, want at most {}", protocol, kMaxProtocol);
     return {};
   }
 
@@ -350,7 +353,8 @@ class PickleMachine {
   // --- symbols
 
   Result<std::string_view> read_line() {
-    const std::string_view rest(reinterpret_cast<const char*>(pickle_.bytes_.data()) + reader_.offset(), reader_.remaining());
+    const std::string_view rest(reinterpret_cast<const char*>(pickle_.bytes_.data()) + reader_.offset(),
+                                reader_.remaining());
     const size_t n = rest.substr(0, kMaxNameBytes + 1).find('\n');
     if (n == std::string_view::npos) return fail(ErrorCode::format, "a name without end");
     TESSERA_TRY(reader_.take(n + 1));
@@ -371,13 +375,12 @@ class PickleMachine {
 
   // A symbol of a storage has its type as well.
   Result<> push_symbol(std::string_view module, std::string_view name) {
-    const auto row = std::ranges::find_if(
-        kSymbols, [&](const SymbolRow& one) { return one.module == module && one.name == name; });
+    const auto row =
+        std::ranges::find_if(kSymbols, [&](const SymbolRow& one) { return one.module == module && one.name == name; });
     if (row != kSymbols.end()) return push({.kind = Kind::symbol, .number = static_cast<int64_t>(row->symbol)});
     if (const auto type = find_torch_storage(name); type && module == "torch")
-      return push({.kind = Kind::symbol,
-                   .n = static_cast<uint32_t>(*type),
-                   .number = static_cast<int64_t>(Symbol::storage)});
+      return push(
+          {.kind = Kind::symbol, .n = static_cast<uint32_t>(*type), .number = static_cast<int64_t>(Symbol::storage)});
     return fail(ErrorCode::unsupported, "asks for {}; only tensors are read",
                 text::quote_text(fmt::format("{} {}", module.substr(0, kMaxNameBytes), name.substr(0, kMaxNameBytes))));
   }
@@ -416,7 +419,8 @@ class PickleMachine {
   Result<> set_items(size_t begin) {
     TESSERA_TRY(require(stack_.size() - begin + 1));
     const Value& dictionary = pickle_.value(stack_[begin - 1]);
-    if (dictionary.kind != Kind::dictionary) return fail(ErrorCode::format, "a member for a value that is no dictionary");
+    if (dictionary.kind != Kind::dictionary)
+      return fail(ErrorCode::format, "a member for a value that is no dictionary");
     if ((stack_.size() - begin) % 2 != 0) return fail(ErrorCode::format, "a key without a value");
     auto& members = pickle_.dictionaries_[static_cast<size_t>(dictionary.number)];
     for (size_t i = begin; i < stack_.size(); i += 2) members.emplace_back(stack_[i], stack_[i + 1]);
@@ -448,7 +452,9 @@ class PickleMachine {
     TESSERA_ASSIGN(const PickleId arguments, pop(Kind::tuple));
     TESSERA_ASSIGN(const PickleId callee, pop(Kind::symbol));
     const auto items = pickle_.items(arguments);
-    const auto wrong = [&] { return fail(ErrorCode::format, "{} arguments of a kind that is not known", items.size()); };
+    const auto wrong = [&] {
+      return fail(ErrorCode::format, "{} arguments of a kind that is not known", items.size());
+    };
     switch (static_cast<Symbol>(pickle_.integer(callee))) {
       case Symbol::rebuild_tensor:
         return items.size() == 4 ? push_tensor(items) : wrong();
@@ -474,7 +480,8 @@ class PickleMachine {
     if (pickle_.kind(tuple) != Kind::tuple) return fail(ErrorCode::format, "a shape that is no tuple");
     std::vector<int64_t> numbers;
     for (const PickleId item : pickle_.items(tuple)) {
-      if (pickle_.kind(item) != Kind::integer) return fail(ErrorCode::format, "a shape with a value that is no integer");
+      if (pickle_.kind(item) != Kind::integer)
+        return fail(ErrorCode::format, "a shape with a value that is no integer");
       numbers.push_back(pickle_.integer(item));
     }
     return numbers;

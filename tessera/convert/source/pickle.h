@@ -1,6 +1,6 @@
 // Reads pickles of checkpoints. A pickle is a program for a stack machine. This interpreter knows 45 of its opcodes and
-// builds plain values: numbers, texts, lists, dictionaries, and records of tensors. Nothing of a file is ever called. The
-// few names that PyTorch uses for tensors are symbols of a closed list, and every other name is refused.
+// builds plain values: numbers, texts, lists, dictionaries, and records of tensors. Nothing of a file is ever called.
+// The few names that PyTorch uses for tensors are symbols of a closed list, and every other name is refused.
 //
 // Time and memory are linear in the bytes of the pickle: a value that is used twice exists once.
 #pragma once
@@ -19,7 +19,7 @@ namespace tessera::convert {
 struct PickleLimits {
   size_t max_bytes = size_t{64} << 20;
   size_t max_values = size_t{1} << 22;
-  size_t max_open = 64;                  // marks inside each other
+  size_t max_open = 64;  // marks inside each other
   size_t max_memo = size_t{1} << 20;
   size_t max_stack = size_t{1} << 20;
 };
@@ -42,8 +42,20 @@ enum class PickleId : uint32_t {};
 
 class Pickle {
  public:
-  enum class Kind : uint8_t { none, boolean, integer, real, big_integer, text, tuple, list, dictionary, symbol, storage,
-                              tensor };
+  enum class Kind : uint8_t {
+    none,
+    boolean,
+    integer,
+    real,
+    big_integer,
+    text,
+    tuple,
+    list,
+    dictionary,
+    symbol,
+    storage,
+    tensor
+  };
 
   /// Runs the pickle at the start of `bytes`, which must outlive this.
   /// Errors: format (with the byte); unsupported (a name that is not in the list, an opcode for objects); limit.
@@ -56,8 +68,8 @@ class Pickle {
   Kind kind(PickleId id) const { return value(id).kind; }
   /// Each for a value of its kind.
   int64_t integer(PickleId id) const { return value(id).number; }
-  std::string_view text(PickleId id) const;                   // also the bytes of a big_integer, the lowest first
-  std::span<const PickleId> items(PickleId id) const;         // of a tuple or list
+  std::string_view text(PickleId id) const;            // also the bytes of a big_integer, the lowest first
+  std::span<const PickleId> items(PickleId id) const;  // of a tuple or list
   std::span<const std::pair<PickleId, PickleId>> members(PickleId id) const;
   const PickledTensor& tensor(PickleId id) const { return tensors_[static_cast<size_t>(value(id).number)]; }
 
@@ -67,8 +79,8 @@ class Pickle {
   friend class PickleMachine;
   struct Value {
     Kind kind = Kind::none;
-    uint32_t n = 0;       // bytes of a text, items of a tuple
-    int64_t number = 0;   // an integer, or the place of a text, of items, or of a record
+    uint32_t n = 0;      // bytes of a text, items of a tuple
+    int64_t number = 0;  // an integer, or the place of a text, of items, or of a record
   };
   const Value& value(PickleId id) const { return values_[static_cast<size_t>(id)]; }
 

@@ -151,7 +151,8 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
 // Checks that data without holes and overlaps has room for each tensor, and turns offsets into those of the file.
 Result<std::vector<StoredTensor>> place_tensors(std::vector<Entry> entries, uint64_t data_begin, uint64_t data_bytes) {
-  std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return std::pair(entry.offsets[0], entry.offsets[1]); });
+  std::ranges::stable_sort(entries, {},
+                           [](const Entry& entry) { return std::pair(entry.offsets[0], entry.offsets[1]); });
   uint64_t end = 0;
   std::vector<StoredTensor> tensors;
   tensors.reserve(entries.size());

@@ -17,8 +17,8 @@ namespace tessera::convert {
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
 
 struct SafetensorsHeader {
-  std::vector<StoredTensor> tensors{};                             // in the order of their data
-  std::vector<std::pair<std::string, std::string>> metadata{};     // of __metadata__
+  std::vector<StoredTensor> tensors{};                          // in the order of their data
+  std::vector<std::pair<std::string, std::string>> metadata{};  // of __metadata__
 };
 
 /// Whether a file begins like safetensors: a length that fits into the file, and then '{'.

@@ -28,8 +28,8 @@ struct StoredTensor {
   /// Elements of the tensor. The containers' readers have checked that it does not overflow.
   int64_t n_elements() const;
 
-  /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on. `file`: all bytes
-  /// of the tensor's file. The containers' readers have checked that all elements are in it.
+  /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on. `file`: all
+  /// bytes of the tensor's file. The containers' readers have checked that all elements are in it.
   void read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const;
 };
 

@@ -86,10 +86,11 @@ Result<StoredTensor> stored_tensor(const Pickle& pickle, const PickledTensor& te
   if (!n_bytes || *n_bytes > place->second.n_bytes)
     return fail(ErrorCode::format, "a storage of {} elements in {} bytes", storage.n_elements, place->second.n_bytes);
   const bool is_contiguous = tensor.strides == contiguous_strides(tensor.shape);
-  return StoredTensor{.type = storage.type,
-                      .shape = tensor.shape,
-                      .strides = is_contiguous ? std::vector<int64_t>() : tensor.strides,
-                      .offset = place->second.offset + static_cast<uint64_t>(std::max<int64_t>(tensor.offset, 0)) * width};
+  return StoredTensor{
+      .type = storage.type,
+      .shape = tensor.shape,
+      .strides = is_contiguous ? std::vector<int64_t>() : tensor.strides,
+      .offset = place->second.offset + static_cast<uint64_t>(std::max<int64_t>(tensor.offset, 0)) * width};
 }
 
 Result<std::vector<StoredTensor>> stored_tensors(const Pickle& pickle, const StoragePlaces& places) {

@@ -22,8 +22,8 @@ constexpr uint32_t kEndMagic = 0x06054b50, kEnd64Magic = 0x06064b50, kLocator64M
 constexpr uint32_t kCentralMagic = 0x02014b50, kLocalMagic = 0x04034b50;
 constexpr uint64_t kEndBytes = 22, kLocator64Bytes = 20, kEnd64Bytes = 56, kCentralBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kMaxComment = 65'535;
-constexpr uint16_t kEncrypted = 1, kHasDescriptor = 8;  // flags of an entry
-constexpr uint16_t kExtra64 = 1;                        // the extra field with sizes and offsets of 64 bits
+constexpr uint16_t kEncrypted = 1, kHasDescriptor = 8;            // flags of an entry
+constexpr uint16_t kExtra64 = 1;                                  // the extra field with sizes and offsets of 64 bits
 constexpr uint32_t kIn64 = std::numeric_limits<uint32_t>::max();  // the number is in that field
 
 // Fields of a record at fixed places. The caller has checked that the record is there.
@@ -71,7 +71,8 @@ Result<End> read_end64(const File& file, uint64_t locator) {
     return fail(ErrorCode::unsupported, "an archive of several volumes");
   TESSERA_ASSIGN(const auto end_bytes, read_range(file, place.at<uint64_t>(8), kEnd64Bytes));
   const Record end(end_bytes);
-  if (end.at<uint32_t>(0) != kEnd64Magic) return fail(ErrorCode::format, "no zip64 end at byte {}", place.at<uint64_t>(8));
+  if (end.at<uint32_t>(0) != kEnd64Magic)
+    return fail(ErrorCode::format, "no zip64 end at byte {}", place.at<uint64_t>(8));
   return End{.n_entries = end.at<uint64_t>(32),
              .directory_bytes = end.at<uint64_t>(40),
              .directory_offset = end.at<uint64_t>(48)};
@@ -119,7 +120,8 @@ Result<> read_extra64(std::string_view extra, std::span<uint64_t* const> wanted)
 Result<Central> read_central(std::span<const std::byte> directory, size_t& at) {
   if (directory.size() - at < kCentralBytes) return fail(ErrorCode::format, "the directory is cut at byte {}", at);
   const Record record(directory.subspan(at));
-  if (record.at<uint32_t>(0) != kCentralMagic) return fail(ErrorCode::format, "no entry at byte {} of the directory", at);
+  if (record.at<uint32_t>(0) != kCentralMagic)
+    return fail(ErrorCode::format, "no entry at byte {} of the directory", at);
   const size_t n_name = record.at<uint16_t>(28), n_extra = record.at<uint16_t>(30), n_comment = record.at<uint16_t>(32);
   const size_t n_record = kCentralBytes + n_name + n_extra + n_comment;
   if (n_record > directory.size() - at) return fail(ErrorCode::format, "the directory is cut at byte {}", at);

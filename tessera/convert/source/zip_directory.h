@@ -23,8 +23,8 @@ struct ZipEntry {
 class ZipDirectory {
  public:
   /// Reads the directory, with the extensions for large files (zip64), and compares it with the heads of the entries.
-  /// Errors: format (no archive, or one that contradicts itself: an entry outside of the file, two at the same place, two
-  /// names); unsupported (compression, encryption, several volumes); limit; io.
+  /// Errors: format (no archive, or one that contradicts itself: an entry outside of the file, two at the same place,
+  /// two names); unsupported (compression, encryption, several volumes); limit; io.
   static Result<ZipDirectory> read(const File& file);
 
   /// Sorted by name.

@@ -110,4 +110,19 @@ inline std::string whole(std::string_view value) { return "\x80\x02" + std::stri
 
 }  // namespace pickle
 
+/// A PyTorch file of the form before version 1.6: a pickled object, and the bytes of storages of 32-bit elements.
+/// is_little: the pickled boolean of its byte order.
+inline std::string legacy_torch_file(const std::string& object,
+                                     const std::vector<std::pair<std::string, std::string>>& storages,
+                                     const std::string& is_little = "\x88") {
+  std::string keys, data;
+  for (const auto& [key, bytes] : storages) {
+    keys += pickle::text(key);
+    data += number_bytes(uint64_t{bytes.size() / sizeof(float)}) + bytes;
+  }
+  return "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + pickle::whole(pickle::integer(1001)) +
+         pickle::whole(pickle::dictionary({{"little_endian", is_little}})) + object + pickle::whole("](" + keys + "e") +
+         data;
+}
+
 }  // namespace tessera::testing

@@ -22,27 +22,13 @@ std::string float_bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// A file in either form with these members and the bytes of storages.
-std::string zip_form(const std::string& object, const std::map<std::string, std::string>& storages,
+// An archive with a pickled object and the bytes of storages.
+std::string zip_form(const std::string& object, const std::vector<std::pair<std::string, std::string>>& storages,
                      std::vector<ZipFile> more = {}) {
   std::vector<ZipFile> files = {{.name = "m/data.pkl", .bytes = object}};
   for (const auto& [key, bytes] : storages) files.push_back({.name = "m/data/" + key, .bytes = bytes});
   std::ranges::move(more, std::back_inserter(files));
   return zip_archive(files);
-}
-
-constexpr const char* kLegacySystem = "little_endian";
-
-std::string legacy_form(const std::string& object, const std::map<std::string, std::string>& storages,
-                        const std::string& is_little = "\x88") {
-  std::string keys, data;
-  for (const auto& [key, bytes] : storages) {
-    keys += pickle::text(key);
-    data += number_bytes(uint64_t{bytes.size() / sizeof(float)}) + bytes;
-  }
-  return "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + pickle::whole(pickle::integer(1001)) +
-         pickle::whole(pickle::dictionary({{kLegacySystem, is_little}})) + object + pickle::whole("](" + keys + "e") +
-         data;
 }
 
 Result<std::vector<StoredTensor>> read_torch_bytes(const std::string& bytes) {
@@ -66,12 +52,12 @@ const std::string kTorchObject = pickle::whole(pickle::dictionary(
      {"parameter", pickle::global("torch._utils", "_rebuild_parameter") +
                        pickle::tuple(pickle::tensor({.key = "1", .n_stored = 1}) + "\x88N") + "R"},
      {"step", pickle::integer(7)}}));
-const std::map<std::string, std::string> kTorchStorages = {{"0", float_bytes({0, 1, 2, 3, 4, 5})},
-                                                           {"1", float_bytes({9})}};
+const std::vector<std::pair<std::string, std::string>> kTorchStorages = {{"0", float_bytes({0, 1, 2, 3, 4, 5})},
+                                                                         {"1", float_bytes({9})}};
 
 TEST(TorchFile, BothFormsHaveTheSameTensors) {
   for (const std::string& file : {zip_form(kTorchObject, kTorchStorages, {{.name = "m/byteorder", .bytes = "little"}}),
-                                  legacy_form(kTorchObject, kTorchStorages)}) {
+                                  legacy_torch_file(kTorchObject, kTorchStorages)}) {
     ASSERT_OK_AND_ASSIGN(const auto tensors, read_torch_bytes(file));
     ASSERT_EQ(tensors.size(), 6u);
     EXPECT_EQ(tensors[0].name, "whole");
@@ -136,12 +122,13 @@ TEST(TorchFile, ContradictionsAreRefused) {
       {zip_form(pickle::whole(pickle::dictionary({{"\xff", pickle::tensor({.key = "1", .n_stored = 1})}})),
                 kTorchStorages),
        "not UTF-8"},
-      {legacy_form(kTorchObject, kTorchStorages, "\x89"), "lowest byte first"},
-      {legacy_form(kTorchObject, {{"0", kTorchStorages.at("0")}}), "no bytes of its storage \"1\""},
-      {legacy_form(kTorchObject, {{"3", ""}}), "the storage \"3\" belongs to no tensor"},
-      {legacy_form(kTorchObject, kTorchStorages).substr(0, legacy_form(kTorchObject, kTorchStorages).size() - 1),
+      {legacy_torch_file(kTorchObject, kTorchStorages, "\x89"), "lowest byte first"},
+      {legacy_torch_file(kTorchObject, {{"0", kTorchStorages[0].second}}), "no bytes of its storage \"1\""},
+      {legacy_torch_file(kTorchObject, {{"3", ""}}), "the storage \"3\" belongs to no tensor"},
+      {legacy_torch_file(kTorchObject, kTorchStorages)
+           .substr(0, legacy_torch_file(kTorchObject, kTorchStorages).size() - 1),
        "elements at byte"},
-      {legacy_form(kTorchObject, kTorchStorages).substr(0, 40), "truncated"},
+      {legacy_torch_file(kTorchObject, kTorchStorages).substr(0, 40), "truncated"},
   };
   for (const auto& [bytes, reason] : files) {
     const auto read = read_torch_bytes(bytes);

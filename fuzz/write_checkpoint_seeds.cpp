@@ -25,9 +25,9 @@ int main(int argc, char** argv) {
   write(zip_archive({{.name = "m/data.pkl", .bytes = object},
                      {.name = "m/byteorder", .bytes = "little"},
                      {.name = "m/data/0", .bytes = data, .head_extra = "12"}}));
-  write(zip_archive({{.name = "m/data.pkl", .bytes = object, .has_sizes_of_64_bits = true},
-                     {.name = "m/data/0", .bytes = data}},
-                    "a comment"));
+  write(zip_archive(
+      {{.name = "m/data.pkl", .bytes = object, .has_sizes_of_64_bits = true}, {.name = "m/data/0", .bytes = data}},
+      "a comment"));
   write(legacy_torch_file(object, {{"0", data}}));
   return 0;
 }

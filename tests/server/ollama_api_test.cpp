@@ -112,6 +112,14 @@ TEST_F(OllamaApi, ARawPromptIsTheOneOfACompletion) {
   EXPECT_FALSE(raw.json.contains("context"));
 }
 
+TEST_F(OllamaApi, SpecialTokensOfAChatAreShown) {
+  start();
+  const ordered_json options = {{"num_predict", 2}, {"logit_bias", {{1, 100}}}};  // <s>
+  const Answer chat = whole("/api/chat", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"options", options}});
+  EXPECT_EQ(chat.json["message"]["content"], "<s><s>") << chat.reply.body;
+  EXPECT_EQ(whole("/api/generate", {{"prompt", "Hi"}, {"raw", true}, {"options", options}}).json["response"], "");
+}
+
 TEST_F(OllamaApi, ItsDefaultsAreItsOwn) {
   start();
   const auto text_with = [&](ordered_json options) {

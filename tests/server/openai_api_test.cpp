@@ -68,6 +68,19 @@ TEST_F(OpenAiApi, LogprobsAreThoseOfTheDeltas) {
   }
 }
 
+// The marks of reply formats are special tokens, so a chat shows those that belong to no format. A text leaves them
+// out.
+TEST_F(OpenAiApi, SpecialTokensOfAChatAreShown) {
+  start();
+  const ordered_json bias = {{"1", 100}};  // <s>
+  const Answer chat = post_json("/v1/chat/completions",
+                                ordered_json{{"messages", user_says("Hi")}, {"max_tokens", 3}, {"logit_bias", bias}});
+  EXPECT_EQ(chat.json["choices"][0]["message"]["content"], "<s><s><s>") << chat.reply.body;
+  const Answer text =
+      post_json("/v1/completions", ordered_json{{"prompt", "Hi"}, {"max_tokens", 3}, {"logit_bias", bias}});
+  EXPECT_EQ(text.json["choices"][0]["text"], "") << text.reply.body;
+}
+
 TEST_F(OpenAiApi, ChoicesHaveTheirOwnSeeds) {
   start();
   const Answer two = post_json("/v1/chat/completions",

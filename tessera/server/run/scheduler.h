@@ -155,6 +155,10 @@ class Scheduler final : public TaskRunner {
   void clear_step();
   void plan_prefill(const StepWork& decoding);
   std::vector<int64_t> wanted_tokens(std::span<Slot* const> prompts) const;
+  static std::vector<int64_t> divide_tokens(std::span<const int64_t> wanted, int64_t n_most);
+  std::vector<int64_t> divide_time(std::span<Slot* const> prompts, std::span<const int64_t> wanted, int64_t n_most,
+                                   const StepWork& decoding) const;
+  static void add_prefill(StepWork& work, const Slot& slot, int64_t n_tokens);
   void add_chunk(const Chunk& chunk);
   void run_step();
   Result<> decode();

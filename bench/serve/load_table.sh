@@ -3,7 +3,8 @@
 # than it can serve, a long prompt beside short ones, an assistant's growing prompts, hostile requests.
 #   load_table.sh [SCENARIO...]     default: all but mixed, which needs BIG_MODEL
 # Prints the figures for the table in docs/serving.md, and exits with 1 if a scenario fails. The scenarios short and
-# replay take minutes; replay restarts the server at its end. The server runs on core 0 with one thread, the client on core 1. Needs two cores. Environment variables:
+# replay take minutes; replay restarts the server at its end. The server runs on core 0 with one thread, the client on
+# core 1. Needs two cores. Environment variables:
 #   BUILD_DIR  folder with the programs (default: build/release, built here)
 #   CACHE_DIR  folder for logs and results (default: build/bench)
 #   MODEL      GGUF file (default: stories260K)

@@ -49,6 +49,7 @@ class CudaBackend final : public Backend {
 
   const CudaDevice& device_;
   bool is_precise_;
+  uint64_t n_writes_seen_ = 0;
   CuStream stream_ = nullptr;
   Allocation fault_, fault_lock_;  // in memory of the host and of the device
   uint64_t n_plans_ = 0;
@@ -124,7 +125,8 @@ StepContext CudaBackend::context_of(const Graph& graph, std::span<const Tensor> 
           .tensors = tensors,
           .n_lanes = kDefaultThreads,
           .cooperates = false,
-          .is_precise = is_precise_};
+          .is_precise = is_precise_,
+          .shared_bytes = device_.context().most_shared()};
 }
 
 Result<std::unique_ptr<GraphPlan>> CudaBackend::compile(const Graph& graph, std::span<const Tensor> tensors,
@@ -157,6 +159,7 @@ Result<size_t> CudaBackend::work_bytes(const Graph& graph) const {
 // Brings the plan's image to the work memory unless it is there.
 Result<> CudaBackend::begin(const CudaPlan& plan) {
   TESSERA_TRY(device_.context().enter());
+  TESSERA_TRY(device_.context().await_writes(stream_, n_writes_seen_));
   *fault() = {};
   if (plan.image().empty() || ready_plan_ == plan.number()) return {};
   ready_plan_ = 0;

@@ -20,6 +20,8 @@ namespace {
 constexpr int kMinCapability = 80;  // asynchronous copies, bf16 and tf32 products
 constexpr int kMinEarlyLaunch = 90;
 constexpr uint32_t kDefaultShared = 48 << 10;  // more must be requested per kernel
+// Memory of the host for small transfers, and the most that a write has there.
+constexpr size_t kStagingBytes = 1 << 20, kMostStaged = 64 << 10;
 
 }  // namespace
 
@@ -69,6 +71,8 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
   TESSERA_TRY(context->enter());
   TESSERA_TRY(context->load_kernels(options.images));
   TESSERA_CUDA(d, stream_create, &context->transfers_, kCuStreamNonBlocking);
+  TESSERA_CUDA(d, event_create, &context->written_, kCuEventWithoutTime);
+  TESSERA_ASSIGN(context->staging_, context->allocate_host(kStagingBytes));
   size_t free = 0, total = 0;
   TESSERA_CUDA(d, memory_info, &free, &total);
   context->all_bytes_ = total;
@@ -78,6 +82,8 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
 Context::~Context() {
   if (context_ == nullptr || !enter()) return;
   if (transfers_ != nullptr) driver_->stream_destroy(transfers_);
+  if (written_ != nullptr) driver_->event_destroy(written_);
+  staging_ = {};
   for (const CuModule module : modules_) driver_->module_unload(module);
   driver_->context_release(device_);
 }
@@ -96,6 +102,7 @@ Result<> Context::read_properties(int ordinal) {
   TESSERA_CUDA(d, device_attribute, &minor, kCuCapabilityMinor, device_);
   TESSERA_CUDA(d, device_attribute, &n_multiprocessors_, kCuMultiprocessorCount, device_);
   TESSERA_CUDA(d, device_attribute, &l2_bytes_, kCuL2CacheSize, device_);
+  TESSERA_CUDA(d, device_attribute, &most_shared_, kCuMaxSharedPerBlock, device_);
   capability_ = 10 * major + minor;
   if (capability_ < kMinCapability)
     return fail(ErrorCode::unsupported, "{}: compute capability {}.{}, want at least 8.0", name_, major, minor);
@@ -159,22 +166,50 @@ Result<Allocation> Context::allocate_host(size_t bytes) const {
   return allocation;
 }
 
-Result<> Context::finish_transfer() const { return driver_->check(driver_->stream_wait(transfers_), "stream_wait"); }
+Result<> Context::finish_transfer() const {
+  TESSERA_CUDA(*driver_, stream_wait, transfers_);
+  staged_bytes_ = 0;
+  return {};
+}
 
 Result<> Context::write(uint64_t to, std::span<const std::byte> from) const {
   if (from.empty()) return {};
   TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
-  TESSERA_CUDA(*driver_, copy_to_device, to, from.data(), from.size(), transfers_);
-  return finish_transfer();
+  ++n_writes_;
+  if (from.size() > kMostStaged) {
+    TESSERA_CUDA(*driver_, copy_to_device, to, from.data(), from.size(), transfers_);
+    return finish_transfer();
+  }
+  // The inputs of a step are a few small writes. To wait for each would take longer than a tenth of a small model's
+  // step.
+  if (staged_bytes_ + from.size() > kStagingBytes) TESSERA_TRY(finish_transfer());
+  std::byte* staged = staging_.mapped() + staged_bytes_;
+  std::memcpy(staged, from.data(), from.size());
+  staged_bytes_ += from.size();
+  TESSERA_CUDA(*driver_, copy_to_device, to, staged, from.size(), transfers_);
+  return {};
+}
+
+Result<> Context::await_writes(CuStream stream, uint64_t& n_seen) const {
+  const std::lock_guard lock(mutex_);
+  if (n_seen == n_writes_) return {};
+  TESSERA_CUDA(*driver_, event_record, written_, transfers_);
+  TESSERA_CUDA(*driver_, stream_wait_event, stream, written_, 0);
+  n_seen = n_writes_;
+  return {};
 }
 
 Result<> Context::read(uint64_t from, std::span<std::byte> to) const {
   if (to.empty()) return {};
   TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
-  TESSERA_CUDA(*driver_, copy_to_host, to.data(), from, to.size(), transfers_);
-  return finish_transfer();
+  // The driver copies faster to memory that it has allocated. Earlier writes have left that memory by then.
+  std::byte* at = to.size() <= kStagingBytes ? staging_.mapped() : to.data();
+  TESSERA_CUDA(*driver_, copy_to_host, at, from, to.size(), transfers_);
+  TESSERA_TRY(finish_transfer());
+  if (at != to.data()) std::memcpy(to.data(), at, to.size());
+  return {};
 }
 
 Result<> Context::copy(uint64_t from, uint64_t to, size_t bytes) const {

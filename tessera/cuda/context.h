@@ -67,6 +67,8 @@ class Context {
   int capability() const { return capability_; }  // 10 major + minor
   int n_multiprocessors() const { return n_multiprocessors_; }
   int l2_bytes() const { return l2_bytes_; }
+  /// The largest dynamic shared memory of a block, in bytes.
+  int most_shared() const { return most_shared_; }
   bool launches_early() const { return launches_early_; }
   uint64_t total_bytes() const;
   uint64_t free_bytes() const;
@@ -79,11 +81,15 @@ class Context {
   /// Allocates zeroed memory of the host that the device can address. Errors: out_of_memory.
   Result<Allocation> allocate_host(size_t bytes) const;
 
-  // Transfers return when they are complete. They may be called from any thread.
+  // Transfers may be called from any thread. A small write may return before it is complete: later transfers see it,
+  // and kernels of streams that wait for it.
   Result<> write(uint64_t to, std::span<const std::byte> from) const;
   Result<> read(uint64_t from, std::span<std::byte> to) const;
   Result<> copy(uint64_t from, uint64_t to, size_t bytes) const;
   Result<> fill(uint64_t to, std::byte value, size_t bytes) const;
+
+  /// Lets what a stream starts from now on wait for the writes so far. n_seen: those that it waits for already.
+  Result<> await_writes(CuStream stream, uint64_t& n_seen) const;
 
   /// Returns a kernel by name. Errors: unsupported (there is none of that name).
   Result<CuFunction> kernel(const std::string& name, uint32_t shared_bytes) const;
@@ -100,13 +106,17 @@ class Context {
   CuContext context_ = nullptr;
   std::vector<CuModule> modules_;
   CuStream transfers_ = nullptr;
+  CuEvent written_ = nullptr;
+  Allocation staging_;  // in the host's memory: the bytes of small transfers
   std::string name_, uuid_;
-  int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0;
+  int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0, most_shared_ = 0;
   bool launches_early_ = true;
   uint64_t all_bytes_ = 0;
   std::shared_ptr<std::atomic<uint64_t>> max_bytes_;
   mutable std::atomic<uint64_t> taken_bytes_{0};
-  mutable std::mutex mutex_;  // of the stream of transfers and of kernels_
+  mutable std::mutex mutex_;  // of the stream of transfers, staging_, and the members below
+  mutable size_t staged_bytes_ = 0;
+  mutable uint64_t n_writes_ = 0;
   mutable std::map<std::string, std::pair<CuFunction, uint32_t>> kernels_;  // with their shared memory
 };
 

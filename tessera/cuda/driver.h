@@ -32,7 +32,7 @@ inline constexpr int kCuMaxDynamicShared = 8;           // an attribute of funct
 inline constexpr int kCuProgrammaticSerialization = 6;  // an attribute of launches
 inline constexpr unsigned kCuHostPortable = 1, kCuHostMapped = 2;
 inline constexpr unsigned kCuStreamNonBlocking = 1;
-inline constexpr unsigned kCuEventDefault = 0;
+inline constexpr unsigned kCuEventDefault = 0, kCuEventWithoutTime = 2;
 inline constexpr int kCuCaptureThreadLocal = 1;
 
 struct CuLaunchAttribute {
@@ -89,6 +89,7 @@ struct CuLaunchConfig {
   X(event_destroy, "cuEventDestroy_v2", (CuEvent event))                                                             \
   X(event_record, "cuEventRecord", (CuEvent event, CuStream stream))                                                 \
   X(event_elapsed, "cuEventElapsedTime", (float* ms, CuEvent begin, CuEvent end))                                    \
+  X(stream_wait_event, "cuStreamWaitEvent", (CuStream stream, CuEvent event, unsigned flags))                        \
   X(module_load, "cuModuleLoadData", (CuModule * module, const void* image))                                         \
   X(module_unload, "cuModuleUnload", (CuModule module))                                                              \
   X(module_function, "cuModuleGetFunction", (CuFunction * function, CuModule module, const char* name))              \

@@ -65,9 +65,10 @@ struct StepContext {
   const Graph& graph;
   const Node& node;
   std::span<const Tensor> tensors;
-  uint32_t n_lanes;         // invocations of a workgroup of the shaders that both backends have
-  bool cooperates = false;  // vulkan: cooperative matrices are enabled and available
-  bool is_precise = false;  // cuda: activations keep the precision of f32
+  uint32_t n_lanes;          // invocations of a workgroup of the shaders that both backends have
+  bool cooperates = false;   // vulkan: cooperative matrices are enabled and available
+  bool is_precise = false;   // cuda: activations keep the precision of f32
+  int64_t shared_bytes = 0;  // cuda: most dynamic shared memory of a block
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }

@@ -47,8 +47,13 @@ Result<> StepList::make(const StepContext& of_any_node, const OwnKernels& own) {
     const Node& node = graph[id];
     const OpKernel* kernel = kernel_of(node.op, own);
     if (kernel == nullptr) continue;
-    const StepContext context{
-        graph, node, of_any_node.tensors, of_any_node.n_lanes, of_any_node.cooperates, of_any_node.is_precise};
+    const StepContext context{.graph = graph,
+                              .node = node,
+                              .tensors = of_any_node.tensors,
+                              .n_lanes = of_any_node.n_lanes,
+                              .cooperates = of_any_node.cooperates,
+                              .is_precise = of_any_node.is_precise,
+                              .shared_bytes = of_any_node.shared_bytes};
     Step step{.node = &node, .params = {}, .extra = {}};
     std::vector<Touched> touched;
     const auto touch = [&](const Tensor& tensor, bool is_written) {

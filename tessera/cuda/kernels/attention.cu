@@ -9,14 +9,14 @@ namespace tessera::cuda {
 #define TESSERA_BOUNDS(n_threads, n_blocks) n_threads, n_blocks
 #define TESSERA_FLASH(dim, n_blocks)                                                                     \
   TESSERA_KERNEL(attention_flash_##dim, TESSERA_BOUNDS(flash_shape(dim).n_threads(), n_blocks)) {        \
-    wait_for_previous();                                                                                 \
     allow_next();                                                                                        \
+    wait_for_previous();                                                                                 \
     const uint32_t group = group_of(step);                                                               \
     if (group < step.n_groups) flash_tile<flash_shape(dim)>(step, group);                                \
   }                                                                                                      \
   TESSERA_KERNEL(attention_few_##dim, TESSERA_BOUNDS(few_shape(dim).n_threads(), (dim) <= 64 ? 4 : 2)) { \
-    wait_for_previous();                                                                                 \
     allow_next();                                                                                        \
+    wait_for_previous();                                                                                 \
     const uint32_t group = group_of(step);                                                               \
     if (group < step.n_groups) flash_few<few_shape(dim)>(step, group);                                   \
   }
@@ -28,8 +28,8 @@ TESSERA_FLASH(256, 1)
 #undef TESSERA_BOUNDS
 
 TESSERA_KERNEL(attention_precise, kPreciseThreads) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t group = group_of(step);
   if (group >= step.n_groups) return;
   __shared__ PreciseRoom room;
@@ -44,8 +44,8 @@ TESSERA_KERNEL(attention_precise, kPreciseThreads) {
 }
 
 TESSERA_KERNEL(attention_precise_merge, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t group = group_of(step);
   if (group < step.n_groups) merge_splits(step, group);
 }

@@ -129,7 +129,8 @@ __device__ inline void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// Lets the next kernel start while this one still runs.
+/// Lets the next kernel start while this one still runs. Kernels with little work call it before they wait, so that the
+/// product after them can request its weights; products call it afterwards, so that no more than that is ahead.
 __device__ inline void allow_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

@@ -117,8 +117,8 @@ TESSERA_KERNEL(elementwise, 128) {
                        is_repeated,
                        float_of(step.u[1]),
                        float_of(step.u[2])};
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (group >= step.n_groups) return;
   switch (step.variant) {
 #define TESSERA_ELEMENTWISE(name, n_operands, parameters, devices) \

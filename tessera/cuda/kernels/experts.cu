@@ -167,8 +167,8 @@ __device__ inline void expert_sum(const Params& step, uint32_t token) {
 }  // namespace
 
 TESSERA_KERNEL(experts, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t group = group_of(step), thread = group * n_lanes() + lane();
   if (group >= step.n_groups) return;
   switch (step.variant) {

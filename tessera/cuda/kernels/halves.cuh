@@ -57,8 +57,10 @@ __device__ inline Word2 nibbles(Word2 codes, uint32_t shift) {
   return {codes.x >> shift & 0x0f0f0f0fu, codes.y >> shift & 0x0f0f0f0fu};
 }
 
-// The decoders proper. Each has a Segment, what a lane reads of a row for a whole segment, and get(b) for its piece of
-// block b; lane part t = 0 to 3 has the columns 8 t to 8 t + 7 of every block. And a Piece, for single pieces.
+// The decoders proper. Each has a Piece, for single pieces, and a Segment, for the pieces of a lane in a whole segment
+// of a row: get(b) returns its piece of block b. Lane part t = 0 to 3 has the columns 8 t to 8 t + 7 of every block.
+// A Segment of f16 or any format reads the row in global memory. Those of the other formats read kBytes of the row that
+// a warp has copied to shared memory, because their words are too narrow for fast reads of global memory.
 
 /// A piece of any format. Not inlined: its 28 cases would be repeated for every piece of a kernel.
 __device__ __noinline__ static Word4 halves_of_any(uint32_t format, uint64_t tables, uint64_t row, uint32_t i,
@@ -142,37 +144,47 @@ struct Decoder<kFormat_f16> {
   };
 };
 
-/// Segments of formats whose block is a scale and codes, in an odd number of 2-byte units. Blocks are at multiples of 4
-/// bytes in turns, so the words of a row need only one bit to tell where their codes begin.
-template <uint32_t kBytes, bool kIsNibbles, uint32_t kZero>
-struct ScaledSegment {
-  uint32_t words[kBlocksPerSegment][3], scales[kBlocksPerSegment];
-  uint32_t first_is_odd, shift;
+/// Reads shared memory at an even address, and at multiples of four bytes from there.
+struct EvenReader {
+  const uint32_t* words;
+  uint32_t shift;
 
-  __device__ void load(uint64_t row, uint32_t segment, uint32_t n_blocks, uint32_t t) {
-    const uint64_t first = row + uint64_t{segment * kBlocksPerSegment} * kBytes;
-    first_is_odd = static_cast<uint32_t>(first >> 1 & 1);
+  __device__ void open(const unsigned char* from) {
+    const auto odd = static_cast<uint32_t>(reinterpret_cast<uint64_t>(from) & 2);
+    words = reinterpret_cast<const uint32_t*>(from - odd);
+    shift = odd * 8;
+  }
+  __device__ uint32_t half(uint32_t offset) const { return words[offset / 4] >> shift & 0xffffu; }
+  __device__ Word2 eight(uint32_t offset) const {
+    const uint32_t* w = words + offset / 4;
+    return {funnel_right(w[0], w[1], shift), funnel_right(w[1], w[2], shift)};
+  }
+};
+
+/// Segments of formats whose block is a scale and codes, in an odd number of 2-byte units. So even blocks are at
+/// multiples of four bytes from the first one, and odd blocks from the second.
+template <uint32_t kBlockBytes, bool kIsNibbles, uint32_t kZero>
+struct ScaledSegment {
+  static constexpr uint32_t kBytes = kBlocksPerSegment * kBlockBytes;
+  EvenReader scales[2], codes[2];
+  uint32_t shift;
+
+  __device__ void open(const unsigned char* row, uint32_t t) {
     shift = t / 2 * 4;
-#pragma unroll
-    for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
-      if (b >= n_blocks) break;
-      const uint64_t block = first + b * kBytes, codes = block + 2 + (kIsNibbles ? t % 2 : t) * kPiece;
-      const uint64_t from = codes & ~uint64_t{3};
-      scales[b] = load_weights4(at<void>(block & ~uint64_t{3}));
-      words[b][0] = load_weights4(at<void>(from));
-      words[b][1] = load_weights4(at<void>(from + 4));
-      words[b][2] = (codes & 2) == 0 ? 0 : load_weights4(at<void>(from + 8));
+    for (uint32_t odd = 0; odd < 2; ++odd) {
+      scales[odd].open(row + odd * kBlockBytes);
+      codes[odd].open(row + odd * kBlockBytes + 2 + (kIsNibbles ? t % 2 : t) * kPiece);
     }
   }
-  __device__ void get(const Params&, uint32_t b, uint32_t (&v)[4]) const {
-    const uint32_t is_odd = (first_is_odd ^ b) & 1, from = is_odd != 0 ? 0 : 16;
-    Word2 q = {funnel_right(words[b][0], words[b][1], from), funnel_right(words[b][1], words[b][2], from)};
+  __device__ void get(uint32_t b, uint32_t (&v)[4]) const {
+    const uint32_t offset = b / 2 * 2 * kBlockBytes;
+    Word2 q = codes[b % 2].eight(offset);
     if constexpr (kIsNibbles) {
       q = nibbles(q, shift);
     } else {
       q = {q.x ^ 0x80808080u, q.y ^ 0x80808080u};
     }
-    scaled_codes(q, kZero, twice(scales[b] >> 16 * is_odd), v);
+    scaled_codes(q, kZero, twice(scales[b % 2].half(offset)), v);
   }
 };
 
@@ -219,16 +231,9 @@ struct ScaleAndOffset {
   uint32_t scale, offset;
 };
 __device__ inline ScaleAndOffset k_scale(const Word4& head, uint32_t b) {
-  const uint32_t at = 8 * (b & 3);
-  uint32_t s, m;
-  if (b < 4) {
-    s = head.y >> at & 63;
-    m = head.z >> at & 63;
-  } else {
-    const uint32_t low = head.w >> at & 255;
-    s = (low & 15) | (head.y >> at & 255) >> 6 << 4;
-    m = low >> 4 | (head.z >> at & 255) >> 6 << 4;
-  }
+  const uint32_t at = 8 * (b & 3), y = head.y >> at & 255, z = head.z >> at & 255, w = head.w >> at & 255;
+  const uint32_t s = b < 4 ? y & 63 : (w & 15) | y >> 6 << 4;
+  const uint32_t m = b < 4 ? z & 63 : w >> 4 | z >> 6 << 4;
   const float a = low_half(head.x) * static_cast<float>(s), c = high_half(head.x) * static_cast<float>(m);
   return {pack_halves(a, a), pack_halves(-c, -c)};
 }
@@ -238,14 +243,16 @@ template <bool kHasFifth>
 struct KDecoder {
   static constexpr uint32_t kBytes = kHasFifth ? kBytes_q5_k : kBytes_q4_k, kHigh = 16, kCodes = kHasFifth ? 48 : 16;
 
-  __device__ static void decode(const Word4& head, Word2 codes, Word2 high, uint32_t b, uint32_t (&v)[4]) {
-    Word2 q = nibbles(codes, b % 2 * 4);
+  __device__ static Word2 with_fifth(Word2 q, Word2 high, uint32_t b) {
     if constexpr (kHasFifth) {
       q.x |= (high.x >> b & 0x01010101u) << 4;
       q.y |= (high.y >> b & 0x01010101u) << 4;
     }
+    return q;
+  }
+  __device__ static void decode(const Word4& head, Word2 codes, Word2 high, uint32_t b, uint32_t (&v)[4]) {
     const ScaleAndOffset k = k_scale(head, b);
-    scaled_codes_plus(q, k.scale, k.offset, v);
+    scaled_codes_plus(with_fifth(nibbles(codes, b % 2 * 4), high, b), k.scale, k.offset, v);
   }
 
   struct Piece {
@@ -262,19 +269,29 @@ struct KDecoder {
     }
     __device__ void get(const Params&, uint32_t (&v)[4]) const { decode(head, codes, high, b, v); }
   };
+  /// The scales of a row are computed once by the four lanes that read it: two sub-blocks each.
   struct Segment {
-    Word4 head;
-    Word2 codes[4], high;
+    static constexpr uint32_t kBytes = KDecoder::kBytes;
+    const unsigned char* codes;
+    uint32_t scales[2];  // of sub-blocks 2 t and 2 t + 1: the scale in the lower half, the offset in the upper one
+    Word2 high;
 
-    __device__ void load(uint64_t row, uint32_t segment, uint32_t, uint32_t t) {
-      const uint64_t block = row + uint64_t{segment} * kBytes;
-      head = load_weights16(at<void>(block));
-#pragma unroll
-      for (uint32_t pair = 0; pair < 4; ++pair)
-        codes[pair] = load_weights8(at<void>(block + kCodes + 32 * pair + kPiece * t));
-      if constexpr (kHasFifth) high = load_weights8(at<void>(block + kHigh + kPiece * t));
+    __device__ void open(const unsigned char* row, uint32_t t) {
+      const Word4 head = *reinterpret_cast<const Word4*>(row);
+      codes = row + kCodes + kPiece * t;
+      for (uint32_t n = 0; n < 2; ++n) {
+        const ScaleAndOffset k = k_scale(head, 2 * t + n);
+        scales[n] = select_bytes(k.scale, k.offset, 0x5410u);
+      }
+      high = {};
+      if constexpr (kHasFifth) high = *reinterpret_cast<const Word2*>(row + kHigh + kPiece * t);
     }
-    __device__ void get(const Params&, uint32_t b, uint32_t (&v)[4]) const { decode(head, codes[b / 2], high, b, v); }
+    __device__ void get(uint32_t b, uint32_t (&v)[4]) const {
+      const uint32_t both = shuffle(scales[b % 2], lane() / 4 * 4 % kWarp + b / 2);
+      const Word2 pair = *reinterpret_cast<const Word2*>(codes + b / 2 * 32);
+      scaled_codes_plus(with_fifth(nibbles(pair, b % 2 * 4), high, b), select_bytes(both, both, 0x1010u),
+                        select_bytes(both, both, 0x3232u), v);
+    }
   };
 };
 template <>
@@ -308,25 +325,20 @@ struct Decoder<kFormat_q6_k> {
     __device__ void get(const Params&, uint32_t (&v)[4]) const { decode(low.get(), high.get(), scale, d, b, v); }
   };
   struct Segment {
-    Bytes8 low[4], high[2], scales[2];
-    uint32_t d, shift;
+    static constexpr uint32_t kBytes = kBytes_q6_k;
+    EvenReader codes;
+    const unsigned char* scales;  // of the 16 columns of each block that this lane has a part of
+    uint32_t d;
 
-    __device__ void load(uint64_t row, uint32_t segment, uint32_t, uint32_t t) {
-      const uint64_t block = row + uint64_t{segment} * kBytes_q6_k;
-#pragma unroll
-      for (uint32_t n = 0; n < 4; ++n) low[n].load(block + 64 * (n / 2) + 32 * (n & 1) + kPiece * t);
-#pragma unroll
-      for (uint32_t n = 0; n < 2; ++n) {
-        high[n].load(block + 128 + 32 * n + kPiece * t);
-        scales[n].load(block + 192 + 8 * n);
-      }
-      d = load_half(block + 208);
-      shift = t / 2 * 8;
+    __device__ void open(const unsigned char* row, uint32_t t) {
+      EvenReader block;
+      block.open(row);
+      d = block.half(208);
+      codes.open(row + kPiece * t);
+      scales = row + 192 + t / 2;
     }
-    __device__ void get(const Params&, uint32_t b, uint32_t (&v)[4]) const {
-      const Word2 of_half = scales[b / 4].get();
-      const uint32_t scale = (b % 4 < 2 ? of_half.x : of_half.y) >> (16 * (b & 1) + shift) & 255;
-      decode(low[b / 4 * 2 + (b & 1)].get(), high[b / 4].get(), scale, d, b, v);
+    __device__ void get(uint32_t b, uint32_t (&v)[4]) const {
+      decode(codes.eight(64 * (b / 4) + 32 * (b & 1)), codes.eight(128 + 32 * (b / 4)), scales[2 * b], d, b, v);
     }
   };
 };

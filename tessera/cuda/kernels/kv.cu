@@ -105,8 +105,8 @@ TESSERA_BATCH_KERNEL(kv, 128) {
   const Operand& cache = step.x[0];
   const uint32_t n_heads = cache.ne[2], token = row / n_heads, head = row - token * n_heads;
   const uint32_t n_cells = cache.ne[3] * kBlockTokens;
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (row >= step.n_groups) return;
   const int32_t cell = ints(stores ? step.x[2].data : step.x[1].data)[token];
   if (stores && cell == -1) return;

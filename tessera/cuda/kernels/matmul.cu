@@ -1,40 +1,144 @@
 // Products of few tokens with weights of any format, in the layout of the file (matmul.cuh).
 //
-// A block computes 16 rows for up to eight tokens at a time; each of its warps takes a segment of the columns. Blocks
-// go on to further rows, whose weights they request before they finish the last ones: the speed of these kernels is
-// that of memory.
+// A block computes eight rows for up to eight tokens at a time; each of its warps takes a segment of the columns.
+// Blocks go on to further rows, whose weights they request before they finish the last ones. The time of a product of
+// one token is that of reading its weights and of the instructions of one warp, so the groups of rows are small.
 #include "tessera/cuda/kernels/matmul.cuh"
 
 namespace tessera::cuda {
 
-constexpr uint32_t kMostRowsThreads = 512, kGroupRows = 16, kGroupTokens = 8, kOutputs = kGroupRows * kGroupTokens;
+constexpr uint32_t kMostRowsThreads = 512, kGroupRows = 8, kGroupTokens = 8, kOutputs = kGroupRows * kGroupTokens;
 // Bytes between the tokens' segments in shared memory: two neighbours fill all banks.
 constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;
 
-/// The sum of a segment for each row and token of a block, and the scales of the activations.
+/// The sum of a segment for each token and row of a block, and the scales of the activations.
 struct SegmentSums {
   float sums[kOutputs];
   float scales[kGroupTokens];
 };
 
-/// The loop over rows, tokens and segments. Shared memory: two sets of SegmentSums by warp, used in turns, so that one
-/// is read while the next is filled; then the activations of each warp. step.variant: tokens that those have room for.
-/// `Sum` computes the sum of a warp's segment:
-///   load(step, row0, row1, segment, t): requests the weights of this lane
-///   read(step, p, first, n_tokens, segment, scales): brings the activations of a warp's segment to shared memory
-///   multiply(step, n_tokens, segment, c): the sums
+// step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
+// bit 8 on; in bit 16, whether the product is plain: one matrix, no routes, at most eight tokens, whole segments, and
+// rows of x at multiples of 16 bytes.
+__device__ inline uint32_t room_tokens(const Params& step) { return step.variant & 255; }
+__device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
+__device__ inline bool is_plain(const Params& step) { return step.variant >> 16 != 0; }
+
+/// The address of the row of a part that this lane has weights of; of the last one, if there are fewer.
+__device__ inline uint64_t row_of_lane(const Params& step, const Part& p) {
+  return p.w + uint64_t{min_of(lane() % kWarp / 4, p.n_rows - 1)} * step.x[0].nb[1];
+}
+__device__ inline uint32_t blocks_of_segment(const Params& step, uint32_t segment) {
+  return min_of((step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
+}
+
+// Shared memory: two sets of SegmentSums by warp, used in turns, so that one is read while the next is filled; then the
+// activations of each warp; then weights. `Sum` computes the sum of a warp's segment:
+//   load<kIsWhole>(step, row, segment): requests the weights of a segment; row is that of this lane
+//   looks_ahead(): whether the next segment may be requested before this one is multiplied
+//   drop(): forgets what was requested
+//   read(step, p, token, segment, i): brings the activations of a warp's segment to shared memory, for token i of those
+//     multiplied together; returns the inverse of their scale. read_plain is the same for plain products.
+//   multiply<kIsWhole>(step, row, n_tokens, segment, c): the sums, of the segment that was requested first; those of
+//     tokens from n_tokens on have no meaning
+
+template <class Sum>
+__device__ inline void set_rooms(const Params& step, Sum& sum) {
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp;
+  unsigned char* rooms = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums);
+  sum.room = rooms + warp * room_tokens(step) * Sum::kStride;
+  sum.set_weights_room(step, rooms + n_warps * room_tokens(step) * Sum::kStride);
+}
+
+__device__ inline void put_sums(SegmentSums& sums, const float (&c)[4], float scale) {
+  const uint32_t in_warp = lane() % kWarp;
+  float* to = sums.sums + in_warp / 4 * kGroupRows + 2 * (in_warp % 4);
+  to[0] = c[0];
+  to[1] = c[1];
+  if (in_warp < kGroupTokens) sums.scales[in_warp] = scale;
+}
+
+/// Adds the sums of segments, in order, for the token and row of this thread.
+__device__ inline void add_sums(const SegmentSums* round, uint32_t n, float& total) {
+#pragma unroll 8
+  for (uint32_t w = 0; w < n; ++w) total = fmaf(round[w].sums[lane()], round[w].scales[lane() / kGroupRows], total);
+}
+
+/// The loop over rows and segments of plain products. All that is not needed for those is left out: with few tokens the
+/// time of a product is that of one warp's instructions.
+template <class Sum>
+__device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
+  const uint32_t n_segments = step.x[0].ne[0] / kSegment, n_rows = step.x[0].ne[1], n_tokens = step.u[3];
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
+  const uint32_t n_parts = step.u[0], n_groups = step.n_groups;
+  auto* sums = reinterpret_cast<SegmentSums*>(dynamic_shared());
+  set_rooms(step, sum);
+  const auto row_of_part = [&](uint32_t part) {
+    return step.x[0].data + uint64_t{min_of(part * kGroupRows + in_warp / 4, n_rows - 1)} * step.x[0].nb[1];
+  };
+  const auto load = [&](uint64_t row, uint32_t segment) {
+    if (segment < n_segments) sum.template load<true>(step, row, segment);
+  };
+
+  uint32_t part = group_of(step), begin = 0, turn = 0;
+  uint64_t row = row_of_part(part);
+  const bool is_early = step.u[9] != 0;
+  if (is_early) load(row, warp);
+  wait_for_previous();
+  allow_next();
+  if (!is_early) load(row, warp);
+  bool is_known = false;  // the activations are in shared memory
+  float total = 0, scale = 0;
+  while (true) {
+    const bool is_last = begin + n_warps >= n_segments;
+    const uint32_t next_part = is_last ? part + n_groups : part, next_begin = is_last ? 0 : begin + n_warps;
+    const bool has_next = next_part < n_parts;
+    const uint64_t next_row = is_last ? row_of_part(next_part) : row;
+    const uint32_t segment = begin + warp;
+    SegmentSums* round = sums + turn * n_warps;
+    if (Sum::looks_ahead() && has_next) load(next_row, next_begin + warp);
+    if (segment < n_segments) {
+      if (!is_known) {
+        sync_warp();  // no lane reads the last segment any more
+        for (uint32_t token = 0; token < n_tokens; ++token) {
+          const float inverse = sum.read_plain(step, token, segment);
+          if (in_warp == token) scale = inverse;
+        }
+        sync_warp();
+      }
+      float c[4] = {};
+      sum.template multiply<true>(step, row, n_tokens, segment, c);
+      put_sums(round[warp], c, scale);
+    }
+    if (!Sum::looks_ahead() && has_next) load(next_row, next_begin + warp);
+    sync_group();
+    if (lane() < kGroupRows * n_tokens) {
+      add_sums(round, min_of(n_warps, n_segments - begin), total);
+      const uint32_t of_row = part * kGroupRows + lane() % kGroupRows;
+      if (is_last) {
+        if (of_row < n_rows) floats(step.y.data + uint64_t{lane() / kGroupRows} * step.u[5])[of_row] = total;
+        total = 0;
+      }
+    }
+    if (!has_next) return;
+    is_known = n_segments <= n_warps;
+    part = next_part;
+    begin = next_begin;
+    row = next_row;
+    turn ^= 1;
+  }
+}
+
+/// The same for all products: several matrices, routes, any number of tokens and columns.
 template <class Sum>
 __device__ inline void multiply_rows(const Params& step, Sum& sum) {
-  const uint32_t k = step.x[0].ne[0], n_segments = n_segments_of(k);
-  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, g = lane() % kWarp / 4, t = lane() % 4;
+  const uint32_t n_segments = n_segments_of(step.x[0].ne[0]);
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
   const uint32_t n_parts = step.u[0] * step.u[1] * step.u[2];
   auto* sums = reinterpret_cast<SegmentSums*>(dynamic_shared());
-  sum.room = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums) + warp * step.variant * Sum::kStride;
+  set_rooms(step, sum);
   const auto load = [&](const Part& p, uint32_t segment) {
-    if (segment >= n_segments) return;
-    const uint64_t row0 = p.w + uint64_t{min_of(g, p.n_rows - 1)} * step.x[0].nb[1];
-    const uint64_t row1 = p.w + uint64_t{min_of(g + 8, p.n_rows - 1)} * step.x[0].nb[1];
-    sum.load(step, row0, row1, segment, t);
+    if (segment < n_segments) sum.template load<false>(step, row_of_lane(step, p), segment);
   };
 
   uint32_t part = group_of(step), turn = 0;
@@ -45,11 +149,11 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
   allow_next();
   if (!is_early) load(p, warp);
   uint32_t known_matrix = ~0u, known_first = ~0u;  // whose activations are in shared memory
+  float scale = 0;
   while (true) {
     read_routes(step, p);
     const uint32_t next_part = part + step.n_groups;
     const bool has_next = next_part < n_parts;
-    const Part next = part_of_group(step, has_next ? next_part : part, kGroupRows);
     const uint32_t stride = step.u[1] * kGroupTokens;
     bool is_used = false;
     for (uint32_t first = p.begin + p.share * kGroupTokens; first < p.end; first += stride) {
@@ -61,83 +165,155 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
         const uint32_t segment = begin + warp;
         SegmentSums* round = sums + turn * n_warps;
         if (segment < n_segments) {
-          float* scales = round[warp].scales;
-          if (is_known) {
-            if (lane() % kWarp < kGroupTokens)
-              scales[lane() % kWarp] = sums[(turn ^ 1) * n_warps + warp].scales[lane() % kWarp];
-          } else {
-            sum.read(step, p, first, n_tokens, segment, scales);
+          if (!is_known) {
+            sync_warp();  // no lane reads the last segment any more
+            for (uint32_t i = 0; i < n_tokens; ++i) {
+              const float inverse = sum.read(step, p, first + i, segment, i);
+              if (in_warp == i) scale = inverse;
+            }
+            sync_warp();
           }
           float c[4] = {};
-          sum.multiply(step, n_tokens, segment, c);
-          float* to = round[warp].sums;
-          to[g * kGroupTokens + 2 * t] = c[0];
-          to[g * kGroupTokens + 2 * t + 1] = c[1];
-          to[(g + 8) * kGroupTokens + 2 * t] = c[2];
-          to[(g + 8) * kGroupTokens + 2 * t + 1] = c[3];
+          sum.template multiply<false>(step, row_of_lane(step, p), n_tokens, segment, c);
+          put_sums(round[warp], c, scale);
         }
-        if (begin + n_warps < n_segments)
-          load(p, segment + n_warps);
-        else if (first + stride < p.end)
-          load(p, warp);
-        else if (has_next)
-          load(next, warp);
+        const bool is_last = begin + n_warps >= n_segments, is_of_next = is_last && first + stride >= p.end;
+        if (!is_of_next || has_next)
+          load(is_of_next ? part_of_group(step, next_part, kGroupRows) : p, is_last ? warp : segment + n_warps);
         sync_group();
-        if (lane() < kOutputs)
-          for (uint32_t w = 0; w < n_warps && begin + w < n_segments; ++w)
-            total = fmaf(round[w].sums[lane()], round[w].scales[lane() % kGroupTokens], total);
+        if (lane() < kOutputs) add_sums(round, min_of(n_warps, n_segments - begin), total);
       }
       known_matrix = p.matrix;
       known_first = first;
-      const uint32_t row = lane() / kGroupTokens, token = lane() % kGroupTokens;
+      const uint32_t row = lane() % kGroupRows, token = lane() / kGroupRows;
       if (lane() < kOutputs && row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
     if (!has_next) return;
-    if (!is_used) load(next, warp);  // an expert without tokens
-    p = next;
     part = next_part;
+    p = part_of_group(step, part, kGroupRows);
+    if (!is_used) {  // an expert without tokens
+      if (warp < n_segments) sum.drop();
+      load(p, warp);
+    }
   }
 }
 
-template <uint32_t kFormat>
-struct HalfSum {
+/// Sums of f16 weights and activations.
+struct HalfActivations {
   static constexpr uint32_t kStride = kHalvesStride;
-  typename Decoder<kFormat>::Segment low, high;  // of rows g and g + 8
-  unsigned char* room;                           // of this warp
+  unsigned char* room;  // of this warp
 
-  __device__ void load(const Params& step, uint64_t row0, uint64_t row1, uint32_t segment, uint32_t t) {
-    const uint32_t n_blocks = (step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock;
-    low.load(row0, segment, n_blocks, t);
-    high.load(row1, segment, n_blocks, t);
+  __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
+    Word4 words;
+    const float inverse = halves_of_x(x_row(step, p, token), segment, step.x[0].ne[0], words);
+    reinterpret_cast<Word4*>(room + i * kStride)[lane() % kWarp] = words;
+    return inverse;
   }
-  __device__ void read(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
-                       float* scales) {
-    const uint32_t in_warp = lane() % kWarp;
-    sync_warp();
-    for (uint32_t token = 0; token < n_tokens; ++token) {
-      Word4 words;
-      const float inverse = halves_of_x(x_row(step, p, first + token), segment, step.x[0].ne[0], words);
-      reinterpret_cast<Word4*>(room + token * kStride)[in_warp] = words;
-      if (in_warp == 0) scales[token] = inverse;
-    }
-    sync_warp();
+  __device__ float read_plain(const Params& step, uint32_t token, uint32_t segment) const {
+    const uint64_t from = step.x[1].data + uint64_t{token} * step.u[4] + uint64_t{segment} * (kSegment * sizeof(float));
+    float v[8];
+    x_piece_of_aligned(from + lane() % kWarp * (kPiece * sizeof(float)), v);
+    Word4 words;
+    const float inverse = halves_of_piece(v, words);
+    reinterpret_cast<Word4*>(room + token * kStride)[lane() % kWarp] = words;
+    return inverse;
   }
-  __device__ void multiply(const Params& step, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+  /// get(b, v): the weights of this lane in block b of its row. Tokens are the rows of the matrix units' first operand,
+  /// of which this kernel uses half; each row of the result depends on one of them alone.
+  template <bool kIsWhole, class Get>
+  __device__ void multiply_blocks(uint32_t n_blocks, uint32_t n_tokens, float (&c)[4], Get get) const {
     const uint32_t g = lane() % kWarp / 4, t = lane() % 4;
-    const uint32_t n_blocks = min_of((step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
+    const auto* x = reinterpret_cast<const Word4*>(room + min_of(g, n_tokens - 1) * kStride) + t;
 #pragma unroll
     for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
-      if (b >= n_blocks) break;
-      uint32_t v0[4], v1[4];
-      low.get(step, b, v0);
-      high.get(step, b, v1);
-      Word4 x{0, 0, 0, 0};
-      if (g < n_tokens) x = reinterpret_cast<const Word4*>(room + g * kStride)[b * 4 + t];
-      const uint32_t first_step[4] = {v0[0], v1[0], v0[1], v1[1]}, second_step[4] = {v0[2], v1[2], v0[3], v1[3]};
-      multiply_f16(c, first_step, x.x, x.y);
-      multiply_f16(c, second_step, x.z, x.w);
+      if (!kIsWhole && b >= n_blocks) break;
+      uint32_t v[4];
+      get(b, v);
+      const Word4 a = x[b * 4];
+      const uint32_t first_step[4] = {a.x, 0, a.y, 0}, second_step[4] = {a.z, 0, a.w, 0};
+      multiply_f16(c, first_step, v[0], v[1]);
+      multiply_f16(c, second_step, v[2], v[3]);
     }
   }
+};
+
+/// Weights that lanes read from global memory.
+template <uint32_t kFormat>
+struct DirectSum : HalfActivations {
+  typename Decoder<kFormat>::Segment weights;
+
+  __device__ void set_weights_room(const Params&, unsigned char*) {}
+  __device__ static constexpr bool looks_ahead() { return false; }
+  __device__ void drop() {}
+  template <bool kIsWhole>
+  __device__ void load(const Params& step, uint64_t row, uint32_t segment) {
+    weights.load(row, segment, kIsWhole ? kBlocksPerSegment : blocks_of_segment(step, segment), lane() % 4);
+  }
+  template <bool kIsWhole>
+  __device__ void multiply(const Params& step, uint64_t, uint32_t n_tokens, uint32_t segment, float (&c)[4]) const {
+    multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
+                              [&](uint32_t b, uint32_t(&v)[4]) { weights.get(step, b, v); });
+  }
+};
+
+/// Weights that a warp copies to shared memory in chunks of 16 bytes: lanes 4 g to 4 g + 3 the chunks of row g. A row
+/// keeps its place in its first chunk.
+template <uint32_t kFormat, uint32_t kAlignment, uint32_t kRowRoom>
+struct StagedSum : HalfActivations {
+  using Segment = typename Decoder<kFormat>::Segment;
+  static constexpr uint32_t kChunk = 16, kBytes = Segment::kBytes, kSlotBytes = kGroupRows * kRowRoom;
+  static constexpr uint32_t kChunks = (kBytes + (kAlignment < kChunk ? kChunk - kAlignment : 0) + kChunk - 1) / kChunk;
+  static_assert(kChunks * kChunk <= kRowRoom && kRowRoom % 128 == 32);
+
+  unsigned char* slots;                           // the row of this lane in the first slot
+  uint32_t slot_mask, n_loaded = 0, n_taken = 0;  // there are two slots, or one
+
+  __device__ void set_weights_room(const Params& step, unsigned char* rooms) {
+    slot_mask = room_segments(step) - 1;
+    slots = rooms + lane() / kWarp * room_segments(step) * kSlotBytes + lane() % kWarp / 4 * kRowRoom;
+  }
+  __device__ static constexpr bool looks_ahead() { return true; }
+  __device__ void drop() {
+    wait_copies<0>();
+    ++n_taken;
+  }
+  __device__ static uint32_t place(uint64_t address) {
+    return kAlignment < kChunk ? static_cast<uint32_t>(address) % kChunk : 0;
+  }
+  template <bool kIsWhole>
+  __device__ void load(const Params& step, uint64_t row, uint32_t segment) {
+    constexpr bool kIsWholeHere = kIsWhole || kBytes % kBlocksPerSegment != 0 || kAlignment == kChunk;
+    const uint64_t from = row + uint64_t{segment} * kBytes;
+    const uint32_t in_chunk = place(from), first = lane() % 4 * kChunk;
+    const uint32_t n_bytes = kIsWholeHere ? kBytes : blocks_of_segment(step, segment) * (kBytes / kBlocksPerSegment);
+    const SharedAddress to = shared_address(slots + (n_loaded++ & slot_mask) * kSlotBytes) + first;
+    sync_warp();  // no lane reads the slot any more
+#pragma unroll
+    for (uint32_t offset = 0; offset < kChunks * kChunk; offset += 4 * kChunk)
+      if (first + offset < in_chunk + n_bytes) copy_async16(to + offset, at<void>(from - in_chunk + first + offset));
+    commit_copies();
+  }
+  template <bool kIsWhole>
+  __device__ void multiply(const Params& step, uint64_t row, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+    if (n_loaded - n_taken > 1)
+      wait_copies<1>();
+    else
+      wait_copies<0>();
+    sync_warp();
+    Segment weights;
+    weights.open(slots + (n_taken++ & slot_mask) * kSlotBytes + place(row + uint64_t{segment} * kBytes), lane() % 4);
+    multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
+                              [&](uint32_t b, uint32_t(&v)[4]) { weights.get(b, v); });
+  }
+};
+
+template <uint32_t kFormat, uint32_t kAlignment, uint32_t kRowRoom>
+struct SumOf {
+  using Type = StagedSum<kFormat, kAlignment, kRowRoom>;
+};
+template <uint32_t kFormat, uint32_t kAlignment>
+struct SumOf<kFormat, kAlignment, 0> {
+  using Type = DirectSum<kFormat>;
 };
 
 /// An f32 as the sum of two tf32.
@@ -153,51 +329,36 @@ __device__ inline Split split_of(float v) {
 
 struct PreciseSum {
   static constexpr uint32_t kStride = kFloatsStride;
-  uint64_t low, high;   // rows g and g + 8
   unsigned char* room;  // of this warp
 
-  __device__ void load(const Params&, uint64_t row0, uint64_t row1, uint32_t, uint32_t) {
-    low = row0;
-    high = row1;
-  }
-  __device__ void read(const Params& step, const Part& p, uint32_t first, uint32_t n_tokens, uint32_t segment,
-                       float* scales) {
+  __device__ void set_weights_room(const Params&, unsigned char*) {}
+  __device__ void drop() {}
+  template <bool kIsWhole>
+  __device__ void load(const Params&, uint64_t, uint32_t) {}
+  __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
     const uint32_t in_warp = lane() % kWarp;
-    sync_warp();
-    for (uint32_t token = 0; token < n_tokens; ++token) {
-      float v[8];
-      x_piece(x_row(step, p, first + token), segment * kSegment + in_warp * kPiece, step.x[0].ne[0], v);
-      float* to = reinterpret_cast<float*>(room + token * kStride) + in_warp * kPiece;
-      for (uint32_t n = 0; n < kPiece; ++n) to[n] = v[n];
-      if (in_warp == 0) scales[token] = 1;
-    }
-    sync_warp();
+    float v[8];
+    x_piece(x_row(step, p, token), segment * kSegment + in_warp * kPiece, step.x[0].ne[0], v);
+    float* to = reinterpret_cast<float*>(room + i * kStride) + in_warp * kPiece;
+    for (uint32_t n = 0; n < kPiece; ++n) to[n] = v[n];
+    return 1;
   }
-  __device__ void multiply(const Params& step, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+  template <bool kIsWhole>
+  __device__ void multiply(const Params& step, uint64_t row, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
     const uint32_t k = step.x[0].ne[0], g = lane() % kWarp / 4, t = lane() % 4;
+    const auto* activations = reinterpret_cast<const float*>(room + min_of(g, n_tokens - 1) * kStride);
 #pragma unroll 1
     for (uint32_t i = segment * kSegment; i < min_of(k, (segment + 1) * kSegment); i += kBlock) {
-      float v0[8] = {}, v1[8] = {};
+      float w[8] = {};
       const uint32_t column = i + t * kPiece;
-      if (column < k) {
-        const uint32_t count = min_of(k - column, kPiece);
-#pragma unroll 1
-        for (uint32_t r = 0; r < 2; ++r) {
-          float v[8];
-          decode8_of(step.format, step.tables, r == 0 ? low : high, column, count, v);
-#pragma unroll
-          for (uint32_t n = 0; n < kPiece; ++n) (r == 0 ? v0[n] : v1[n]) = v[n];
-        }
-      }
-      const float* x = reinterpret_cast<const float*>(room + g * kStride) + column % kSegment;
+      if (column < k) decode8_of(step.format, step.tables, row, column, min_of(k - column, kPiece), w);
+      const float* x = activations + column % kSegment;
       for (uint32_t s = 0; s < kPiece; s += 2) {
-        const Split w[4] = {split_of(v0[s]), split_of(v1[s]), split_of(v0[s + 1]), split_of(v1[s + 1])};
-        const Split a = split_of(g < n_tokens ? x[s] : 0.0f), b = split_of(g < n_tokens ? x[s + 1] : 0.0f);
-        const uint32_t w_high[4] = {w[0].high, w[1].high, w[2].high, w[3].high};
-        const uint32_t w_low[4] = {w[0].low, w[1].low, w[2].low, w[3].low};
-        multiply_tf32(c, w_low, a.high, b.high);
-        multiply_tf32(c, w_high, a.low, b.low);
-        multiply_tf32(c, w_high, a.high, b.high);
+        const Split a = split_of(x[s]), b = split_of(x[s + 1]), v = split_of(w[s]), u = split_of(w[s + 1]);
+        const uint32_t high[4] = {a.high, 0, b.high, 0}, low[4] = {a.low, 0, b.low, 0};
+        multiply_tf32(c, high, v.low, u.low);
+        multiply_tf32(c, low, v.high, u.high);
+        multiply_tf32(c, high, v.high, u.high);
       }
     }
   }
@@ -248,14 +409,20 @@ __device__ inline void convert_both(const Params& step) {
   *at<Word4>(halves_of_weights(step) + uint64_t{row} * step.u[10] + column * 2) = {v[0], v[1], v[2], v[3]};
 }
 
-#define TESSERA_MATMUL_ROWS(name, format)                                       \
-  TESSERA_KERNEL(matmul_all_halves_##name, 128) { convert_both<format>(step); } \
-  TESSERA_BATCH_KERNEL(matmul_rows_##name, kMostRowsThreads) {                  \
-    HalfSum<format> sum;                                                        \
-    multiply_rows(step, sum);                                                   \
+// The second bound is the number of blocks that have to fit a multiprocessor at the same time: weights in shared memory
+// leave room for two in its registers.
+#define TESSERA_BOUNDS(n_threads, n_blocks) n_threads, n_blocks
+#define TESSERA_DECODER(name, alignment, columns, room) TESSERA_MATMUL_ROWS(name, kFormat_##name, alignment, room)
+#define TESSERA_MATMUL_ROWS(name, format, alignment, room)                                          \
+  TESSERA_KERNEL(matmul_all_halves_##name, 128) { convert_both<format>(step); }                     \
+  TESSERA_BATCH_KERNEL(matmul_rows_##name, TESSERA_BOUNDS(kMostRowsThreads, (room) == 0 ? 1 : 2)) { \
+    SumOf<format, alignment, room>::Type sum;                                                       \
+    if (is_plain(step))                                                                             \
+      multiply_plain_rows(step, sum);                                                               \
+    else                                                                                            \
+      multiply_rows(step, sum);                                                                     \
   }
-#define TESSERA_DECODER(name, alignment, columns) TESSERA_MATMUL_ROWS(name, kFormat_##name)
 #include "tessera/cuda/decoders.def"
-TESSERA_MATMUL_ROWS(any, kAnyFormat)
+TESSERA_MATMUL_ROWS(any, kAnyFormat, 1, 0)
 
 }  // namespace tessera::cuda

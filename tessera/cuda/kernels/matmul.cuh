@@ -31,13 +31,15 @@ struct Part {
 };
 
 __device__ inline Part part_of_group(const Params& step, uint32_t group, uint32_t n_group_rows) {
-  Part p;
-  p.matrix = group / step.u[0] / step.u[1];
-  p.row = group % step.u[0] * n_group_rows;
-  p.share = group / step.u[0] % step.u[1];
+  Part p{.w = 0, .matrix = 0, .row = group, .n_rows = 0, .begin = 0, .end = 0, .share = 0};
+  if (step.u[1] * step.u[2] != 1) {  // divisions take long
+    p.matrix = group / step.u[0] / step.u[1];
+    p.row = group % step.u[0];
+    p.share = group / step.u[0] % step.u[1];
+  }
+  p.row *= n_group_rows;
   p.n_rows = min_of(n_group_rows, step.x[0].ne[1] - p.row);
   p.w = row_of(step.x[0], p.row, p.matrix, 0);
-  p.begin = 0;
   p.end = step.u[3];
   return p;
 }
@@ -83,28 +85,26 @@ __device__ inline SegmentScale scale_of(float highest) {
   return {float_of((268 - exponent) << 23), float_of((exponent - 14) << 23)};
 }
 
+/// Eight adjacent floats at a multiple of 16 bytes.
+__device__ inline void x_piece_of_aligned(uint64_t from, float (&v)[8]) {
+  const Word4 a = at<Word4>(from)[0], b = at<Word4>(from)[1];
+  v[0] = float_of(a.x);
+  v[1] = float_of(a.y);
+  v[2] = float_of(a.z);
+  v[3] = float_of(a.w);
+  v[4] = float_of(b.x);
+  v[5] = float_of(b.y);
+  v[6] = float_of(b.z);
+  v[7] = float_of(b.w);
+}
 /// Eight adjacent floats of a row of k, zeros after its end.
 __device__ inline void x_piece(uint64_t row, uint32_t i, uint32_t k, float (&v)[8]) {
-  const float* from = floats(row) + i;
-  if (i + kPiece <= k && (row & 15) == 0) {
-    const Word4 a = at<Word4>(row + uint64_t{i} * 4)[0], b = at<Word4>(row + uint64_t{i} * 4)[1];
-    v[0] = float_of(a.x);
-    v[1] = float_of(a.y);
-    v[2] = float_of(a.z);
-    v[3] = float_of(a.w);
-    v[4] = float_of(b.x);
-    v[5] = float_of(b.y);
-    v[6] = float_of(b.z);
-    v[7] = float_of(b.w);
-    return;
-  }
-  for (uint32_t n = 0; n < kPiece; ++n) v[n] = i + n < k ? from[n] : 0.0f;
+  if (i + kPiece <= k && (row & 15) == 0) return x_piece_of_aligned(row + uint64_t{i} * sizeof(float), v);
+  for (uint32_t n = 0; n < kPiece; ++n) v[n] = i + n < k ? floats(row)[i + n] : 0.0f;
 }
 
-/// A warp converts a segment of a row of x: lane l has the columns 8 l to 8 l + 7. Returns the inverse of the scale.
-__device__ inline float halves_of_x(uint64_t row, uint32_t segment, uint32_t k, Word4& words) {
-  float v[8];
-  x_piece(row, segment * kSegment + lane() % kWarp * kPiece, k, v);
+/// A warp converts a segment of activations, of which each lane has eight. Returns the inverse of the scale.
+__device__ inline float halves_of_piece(const float (&v)[8], Word4& words) {
   float highest = 0;
   for (uint32_t n = 0; n < kPiece; ++n) highest = fmaxf(highest, fabsf(v[n]));
   const SegmentScale s = scale_of(max_over_warp(highest));
@@ -113,6 +113,12 @@ __device__ inline float halves_of_x(uint64_t row, uint32_t segment, uint32_t k, 
   words.z = pack_halves(v[4] * s.scale, v[5] * s.scale);
   words.w = pack_halves(v[6] * s.scale, v[7] * s.scale);
   return s.inverse;
+}
+/// The same for a segment of a row of x: lane l has the columns 8 l to 8 l + 7.
+__device__ inline float halves_of_x(uint64_t row, uint32_t segment, uint32_t k, Word4& words) {
+  float v[8];
+  x_piece(row, segment * kSegment + lane() % kWarp * kPiece, k, v);
+  return halves_of_piece(v, words);
 }
 
 }  // namespace tessera::cuda

@@ -186,8 +186,8 @@ TESSERA_BATCH_KERNEL(norm, 1024) {
   const bool has_weight = step.x[1].data != 0, is_constant = step.u[1] != 0;
   Values x, weight;
   if (has_weight && is_constant) load(row, step.x[1].data, 0, weight);
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (i >= step.n_groups) return;
   if (step.x[3].data != 0)
     add(step, row, index, x);
@@ -220,8 +220,8 @@ TESSERA_BATCH_KERNEL(norm, 1024) {
 
 /// One thread per column, which adds the rows in order.
 TESSERA_KERNEL(norm_sum_squares, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t i = group_of(step) * n_lanes() + lane();
   if (i >= step.y.ne[0]) return;
   float sum = 0;

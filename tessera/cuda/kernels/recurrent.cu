@@ -177,8 +177,8 @@ __device__ inline void rwkv7(const Params& step, const Segment& segment, uint32_
 }  // namespace
 
 TESSERA_KERNEL(recurrent, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (group_of(step) >= step.n_groups) return;
   const uint32_t item = group_of(step) % step.u[0] * n_lanes() + lane();
   if (item >= step.u[3]) return;

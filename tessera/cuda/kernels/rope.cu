@@ -90,8 +90,8 @@ TESSERA_BATCH_KERNEL(rope, 128) {
                              step.x[1].ne[0],
                              step.u[0] != 0,
                              step.u[1] != 0};
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (row >= step.n_groups) return;
   if (step.variant == 1)
     make_table(step, row);
@@ -103,8 +103,8 @@ TESSERA_BATCH_KERNEL(rope, 128) {
 
 /// One thread per token. u[0]: beta as bits; u[1]: positions per step.
 TESSERA_KERNEL(rope_temperature, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t i = group_of(step) * n_lanes() + lane();
   if (i >= step.x[0].ne[0]) return;
   const int32_t position = ints(step.x[0].data)[i];

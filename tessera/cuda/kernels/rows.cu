@@ -10,8 +10,8 @@ TESSERA_KERNEL(rows, 128) {
   const RowIndex index = row_index(step.y, row);
   float* y = floats(row_at(step.y, index));
   uint64_t from = nth_row(step.x[0], row);
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   if (row >= step.n_groups) return;
   if (step.x[1].data != 0) {
     const int32_t id = ints(step.x[1].data)[row];
@@ -43,8 +43,8 @@ TESSERA_KERNEL(rows, 128) {
 /// unchanged, even if d is not finite.
 ///   u[0]: the factor as bits; u[1]: n_experts of the routes
 TESSERA_KERNEL(rows_add_scaled, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
   uint32_t token = row;
@@ -84,8 +84,8 @@ __device__ inline uint32_t narrowed_element(const Params& step, uint32_t i, uint
 /// cast to f16 or bf16 (step.format): one thread per word, which is two adjacent elements of the contiguous result.
 /// Rows of odd length share words, so elements are numbered across rows.
 TESSERA_KERNEL(rows_narrow, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t n = step.y.ne[0] * step.y.ne[1] * step.y.ne[2] * step.y.ne[3];
   const uint32_t word = group_of(step) * n_lanes() + lane(), i = 2 * word;
   if (i < n) words(step.y.data)[word] = narrowed_element(step, i, n) | narrowed_element(step, i + 1, n) << 16;

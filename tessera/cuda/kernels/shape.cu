@@ -4,8 +4,8 @@
 namespace tessera::cuda {
 
 TESSERA_KERNEL(shape, 128) {
-  wait_for_previous();
   allow_next();
+  wait_for_previous();
   const uint32_t row = group_of(step);
   if (row >= step.n_groups) return;
   const uint32_t *a = words(nth_row(step.x[0], row)), *b = words(nth_row(step.x[1], row));

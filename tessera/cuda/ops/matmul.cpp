@@ -12,13 +12,16 @@ namespace tessera::cuda {
 namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
-constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 16, kGroupTokens = 8;
+constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 8, kGroupTokens = 8;
 constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
 constexpr int64_t kSumsBytes = (kGroupRows * kGroupTokens + kGroupTokens) * 4;           // of a warp
 constexpr uint32_t kHalvesThreads = 128;
 constexpr int64_t kWarp = 32;
 // Warps of a block for few tokens. Long rows have enough segments for more of them.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
+// Segments whose weights a warp has in shared memory at a time, in formats that are read from there. With two, the next
+// one is requested before this one is multiplied.
+constexpr int64_t kSegments = 2;
 // Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time.
 constexpr uint32_t kMostRowsBlocks = 264;
 
@@ -48,26 +51,29 @@ bool is_precise(const StepContext& context) {
   return context.is_precise || dtype == DType::f32 || dtype == DType::bf16;
 }
 
-// Whether the format has a decoder of its own for rows at these addresses.
-bool has_decoder(const OperandParams& rows, DType dtype) {
-  struct Decoder {
-    DType format;
-    uint64_t alignment;
-    uint32_t columns;
-  };
-  constexpr Decoder kDecoders[] = {
-#define TESSERA_DECODER(name, alignment, columns) {DType::name, alignment, columns},
+struct Decoder {
+  DType format;
+  uint64_t alignment;
+  uint32_t columns;
+  int64_t room;
+};
+constexpr Decoder kDecoders[] = {
+#define TESSERA_DECODER(name, alignment, columns, room) {DType::name, alignment, columns, room},
 #include "tessera/cuda/decoders.def"
-  };
+};
+
+// The format's decoder of its own for rows at these addresses; null if it has none.
+const Decoder* decoder_of(const OperandParams& rows, DType dtype) {
   const uint64_t addresses = rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3];
-  return std::ranges::any_of(kDecoders, [&](const Decoder& decoder) {
+  const auto* const found = std::ranges::find_if(kDecoders, [&](const Decoder& decoder) {
     return decoder.format == dtype && addresses % decoder.alignment == 0 && rows.ne[0] % decoder.columns == 0;
   });
+  return found == std::end(kDecoders) ? nullptr : found;
 }
 
 void choose(const StepContext& context, Step& step, Shader by_format, Shader any) {
   step.format = context.spec(0).dtype;
-  step.is_by_format = has_decoder(step.params.x[0], step.format);
+  step.is_by_format = decoder_of(step.params.x[0], step.format) != nullptr;
   step.shader = step.is_by_format ? by_format : any;
 }
 
@@ -123,6 +129,40 @@ Result<> set_product(const StepContext& context, const Product& product, int64_t
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
+// The blocks of products of few tokens: warps, tokens whose activations have room in shared memory, and segments of a
+// warp whose weights do.
+struct RowsShape {
+  int64_t n_warps, n_tokens, activation_stride, n_segments, segment_bytes;
+
+  int64_t shared_bytes() const {
+    return n_warps * (2 * kSumsBytes + n_tokens * activation_stride + n_segments * segment_bytes);
+  }
+};
+
+RowsShape rows_shape(const StepContext& context, const Product& product, const Step& step) {
+  const bool precise = is_precise(context), is_long = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps;
+  const Decoder* decoder = precise ? nullptr : decoder_of(step.params.x[0], context.spec(0).dtype);
+  // The tokens of an expert are not known: there is room for all that are taken at a time.
+  RowsShape shape{
+      .n_warps = is_long ? kLongRowsWarps : kRowsWarps,
+      .n_tokens = product.shares_tokens ? std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens) : kGroupTokens,
+      .activation_stride = precise ? kFloatsStride : kHalvesStride,
+      .n_segments = kSegments,
+      .segment_bytes = decoder == nullptr ? 0 : kGroupRows * decoder->room};
+  // Results do not depend on these two.
+  if (shape.shared_bytes() > context.shared_bytes) shape.n_segments = 1;
+  if (shape.shared_bytes() > context.shared_bytes) shape.n_warps = kRowsWarps;
+  return shape;
+}
+
+// Products that the kernel computes without what only others need (kernels/matmul.cu).
+bool is_plain(const StepContext& context, const Product& product, const Step& step) {
+  const OperandParams &weights = step.params.x[0], &x = step.params.x[1];
+  return step.is_by_format && context.node.op == Op::mul_mat && product.n_matrices == 1 &&
+         product.n_tokens <= kGroupTokens && weights.ne[0] % kSegment == 0 &&
+         (x.data | count(product.x_token)) % 16 == 0;
+}
+
 // The first dispatch: the whole product of few tokens, or the conversion of the activations of many.
 Result<> prepare_first(const StepContext& context, Step& step) {
   const Product product = product_of(context.graph, context.node);
@@ -140,20 +180,16 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     const int64_t n_pieces = halves_bytes(context) / 16 * context.spec(0).shape()[1];
     return set_groups(step, x_groups + div_ceil<int64_t>(n_pieces, kHalvesThreads));
   }
-  const bool precise = is_precise(context);
-  const int64_t n_warps = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps ? kLongRowsWarps : kRowsWarps;
-  const int64_t n_tokens = std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens),
-                stride = precise ? kFloatsStride : kHalvesStride;
-  // The tokens of an expert are not known: there is room for all that are taken at a time.
-  const int64_t n_room = product.shares_tokens ? n_tokens : kGroupTokens;
   choose(context, step, Shader::matmul_rows, Shader::matmul_rows_any);
-  if (precise) {
+  if (is_precise(context)) {
     step.shader = Shader::matmul_precise;
     step.is_by_format = false;
   }
-  step.n_threads = static_cast<uint32_t>(n_warps * kWarp);
-  step.variant = count(n_room);
-  step.shared_bytes = static_cast<uint32_t>(n_warps * (2 * kSumsBytes + n_room * stride));
+  const RowsShape shape = rows_shape(context, product, step);
+  step.n_threads = static_cast<uint32_t>(shape.n_warps * kWarp);
+  const int64_t plain = is_plain(context, product, step) && shape.n_segments == kSegments ? 1 : 0;
+  step.variant = count(shape.n_tokens | shape.n_segments << 8 | plain << 16);
+  step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, kGroupRows, kGroupTokens, step));
   step.params.n_groups = std::min(step.params.n_groups, kMostRowsBlocks);
   return {};

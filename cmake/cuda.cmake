@@ -16,7 +16,7 @@ function(tessera_cuda_kernels target dir)
     add_custom_command(
       OUTPUT ${out}/${name}.fatbin
       COMMAND ${TESSERA_NVCC} -std=c++20 -O3 --fmad=false -Werror all-warnings -I ${PROJECT_SOURCE_DIR}
-        -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]
+        -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_90,code=compute_90
         -MD -MF ${out}/${name}.d -fatbin -o ${out}/${name}.fatbin ${kernel}
       DEPENDS ${kernel}
       DEPFILE ${out}/${name}.d

@@ -126,7 +126,8 @@ StepContext CudaBackend::context_of(const Graph& graph, std::span<const Tensor> 
           .n_lanes = kDefaultThreads,
           .cooperates = false,
           .is_precise = is_precise_,
-          .shared_bytes = device_.context().most_shared()};
+          .shared_bytes = device_.context().most_shared(),
+          .has_wide = device_.context().has_wide()};
 }
 
 Result<std::unique_ptr<GraphPlan>> CudaBackend::compile(const Graph& graph, std::span<const Tensor> tensors,

@@ -18,7 +18,8 @@ namespace tessera::cuda {
 namespace {
 
 constexpr int kMinCapability = 80;  // asynchronous copies, bf16 and tf32 products
-constexpr int kMinEarlyLaunch = 90;
+// The least shared memory that a block may have on devices of capability 8.0 and later.
+constexpr int kFewestShared = 99 << 10;
 constexpr uint32_t kDefaultShared = 48 << 10;  // more must be requested per kernel
 // Memory of the host for small transfers, and the most that a write has there.
 constexpr size_t kStagingBytes = 1 << 20, kMostStaged = 64 << 10;
@@ -65,7 +66,9 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
   context->driver_ = std::move(driver);
   context->max_bytes_ = options.max_bytes;
   TESSERA_TRY(context->read_properties(ordinal));
-  context->launches_early_ = options.launches_early && context->capability_ >= kMinEarlyLaunch;
+  context->used_capability_ = std::min(context->capability_, options.capability);
+  if (context->used_capability_ < context->capability_)
+    context->most_shared_ = std::min(context->most_shared_, kFewestShared);
   const Driver& d = *context->driver_;
   TESSERA_CUDA(d, context_retain, &context->context_, context->device_);
   TESSERA_TRY(context->enter());

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +22,8 @@ struct Options {
   std::string library = "libcuda.so.1";  // tests use an emulation
   std::vector<std::span<const std::byte>> images = kernel_images();
   std::shared_ptr<std::atomic<uint64_t>> max_bytes;  // limit for each device; may change at any time; null: no limit
-  bool launches_early = true;  // kernels may start while the one before them ends (programmatic dependent launch)
+  // Use no more than devices of this compute capability have (10 major + minor), for tests.
+  int capability = std::numeric_limits<int>::max();
 };
 
 /// TESSERA_CUDA_MEMORY=BYTES limits each device's memory.
@@ -69,7 +71,10 @@ class Context {
   int l2_bytes() const { return l2_bytes_; }
   /// The largest dynamic shared memory of a block, in bytes.
   int most_shared() const { return most_shared_; }
-  bool launches_early() const { return launches_early_; }
+  /// Whether kernels may start while the one before them ends (programmatic dependent launch).
+  bool launches_early() const { return used_capability_ >= 90; }
+  /// Whether the kernels of matmul_wide.cu run on this device.
+  bool has_wide() const { return used_capability_ == 90; }
   uint64_t total_bytes() const;
   uint64_t free_bytes() const;
 
@@ -110,7 +115,7 @@ class Context {
   Allocation staging_;  // in the host's memory: the bytes of small transfers
   std::string name_, uuid_;
   int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0, most_shared_ = 0;
-  bool launches_early_ = true;
+  int used_capability_ = 0;  // capability_, or less by Options::capability
   uint64_t all_bytes_ = 0;
   std::shared_ptr<std::atomic<uint64_t>> max_bytes_;
   mutable std::atomic<uint64_t> taken_bytes_{0};

@@ -29,6 +29,8 @@ inline constexpr uint32_t kRowLanes = 16;
 /// Norms (kernels/norm.cu): threads of a block, more for long rows, and the elements and threads of a row that does not
 /// have a block of its own.
 inline constexpr uint32_t kNormThreads = 256, kShortNorm = 256, kShortNormThreads = 32;
+/// The parameter of matmul_halves that chooses the order of columns (kernels/matmul.cu).
+inline constexpr size_t kStepOrder = 1;
 /// The first of two operands of norms: if they are there, their sum is computed too.
 inline constexpr size_t kSumOperands = 3;
 

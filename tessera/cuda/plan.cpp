@@ -48,12 +48,15 @@ bool is_same_operand(const OperandParams& a, const OperandParams& b) {
 // Kernels to which the scratch memory is the result of matmul_halves.
 bool reads_conversions(Shader shader) {
   return shader == Shader::matmul_panels || shader == Shader::matmul_panels_any ||
-         shader == Shader::matmul_small_panels || shader == Shader::matmul_small_panels_any;
+         shader == Shader::matmul_small_panels || shader == Shader::matmul_small_panels_any ||
+         shader == Shader::matmul_wide_f16 || shader == Shader::matmul_wide_few_f16;
 }
 
 // Kernels defined with TESSERA_BATCH_KERNEL.
 bool is_batched(const Step& step) {
-  return step.shader == Shader::matmul_rows || step.shader == Shader::matmul_rows_any || step.shader == Shader::rope ||
+  return step.shader == Shader::matmul_wide_f16 || step.shader == Shader::matmul_wide_few_f16 ||
+         step.shader == Shader::matmul_wide_converted || step.shader == Shader::matmul_wide_few_converted ||
+         step.shader == Shader::matmul_rows || step.shader == Shader::matmul_rows_any || step.shader == Shader::rope ||
          step.shader == Shader::kv || step.shader == Shader::norm;
 }
 
@@ -127,7 +130,8 @@ void CudaPlan::omit_conversions() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     if (step.shader == Shader::matmul_halves) {
-      is_omitted_[i] = converted && is_same_operand(steps_[*converted].params.x[1], step.params.x[1]);
+      is_omitted_[i] = converted && is_same_operand(steps_[*converted].params.x[1], step.params.x[1]) &&
+                       steps_[*converted].params.u[kStepOrder] == step.params.u[kStepOrder];
       if (!is_omitted_[i]) converted = i;
     } else if (converted && changes(step, i, steps_[*converted])) {
       converted.reset();
@@ -151,14 +155,14 @@ Result<> CudaPlan::make_launches() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (is_omitted_[i]) continue;
     if (!launches_.empty() && joins(launches_.back(), i)) {
-      ++launches_.back().n_steps;
+      launches_.back().steps.push_back(i);
       continue;
     }
     const bool is_fused = is_sum_and_norm(i);
     const Step& step = steps_[is_fused ? i + 1 : i];
     TESSERA_ASSIGN(const CuFunction function, context_.kernel(kernel_name(step), step.shared_bytes));
-    launches_.push_back({.function = function, .first = i, .n_steps = is_fused ? 2u : 1u, .is_sum_and_norm = is_fused});
-    if (is_fused) ++i;
+    launches_.push_back({.function = function, .steps = {i}, .is_sum_and_norm = is_fused});
+    if (is_fused) launches_.back().steps.push_back(++i);
   }
   return {};
 }
@@ -182,14 +186,17 @@ bool CudaPlan::is_sum_and_norm(size_t i) const {
 // Whether step i, which is next after those of the launch, can be a part of it: it has the same kernel and blocks and
 // does not depend on them.
 bool CudaPlan::joins(const Launch& launch, size_t i) const {
-  const Step &step = steps_[i], &first = steps_[launch.first];
-  const bool is_next = launch.first + launch.n_steps == i && launch.n_steps < kBatchSteps;
-  if (!is_next || !is_batched(step) || kernel_name(step) != kernel_name(first)) return false;
+  const Step &step = steps_[i], &first = steps_[launch.steps.front()];
+  if (launch.steps.size() == kBatchSteps || !is_batched(step) || kernel_name(step) != kernel_name(first)) return false;
   if (threads_of(step) != threads_of(first) || step.shared_bytes != first.shared_bytes) return false;
-  for (size_t other = launch.first; other < i; ++other)
+  const auto conflicts = [&](const Touched& a, const Touched& b) {
+    const bool is_read_only = a.begin == step.params.scratch && reads_conversions(step.shader);
+    return (a.is_written || b.is_written) && a.begin < b.end && b.begin < a.end && !is_read_only;
+  };
+  for (const size_t other : launch.steps)
     for (const Touched& a : steps_.touched(other))
       for (const Touched& b : steps_.touched(i))
-        if ((a.is_written || b.is_written) && a.begin < b.end && b.begin < a.end) return false;
+        if (conflicts(a, b)) return false;
   return true;
 }
 
@@ -202,8 +209,7 @@ Result<> CudaPlan::record() {
       begin = i;
       macs = 0;
     }
-    for (size_t s = 0; s < launches_[i].n_steps; ++s)
-      macs += cost(*graph_, steps_.node_of(launches_[i].first + s)).macs;
+    for (const size_t step : launches_[i].steps) macs += cost(*graph_, steps_.node_of(step)).macs;
   }
   return record_submission(std::span(launches_).subspan(begin));
 }
@@ -241,17 +247,17 @@ KernelParams CudaPlan::params_of(size_t i) const {
 Result<> CudaPlan::start(const Launch& launch, bool is_early) const {
   std::array<KernelParams, kBatchSteps> params;  // kernels without batches read only the first
   for (KernelParams& unused : params) unused.first_block = UINT32_MAX;
-  const size_t begin = launch.is_sum_and_norm ? launch.first + 1 : launch.first, end = launch.first + launch.n_steps;
+  const auto steps = std::span(launch.steps).subspan(launch.is_sum_and_norm ? 1 : 0);
   uint32_t n_blocks = 0;
-  for (size_t i = begin; i < end; ++i) {
-    params[i - begin] = params_of(i);
-    params[i - begin].first_block = n_blocks;
-    n_blocks += div_ceil(steps_[i].params.n_groups, groups_per_block(steps_[i]));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    params[i] = params_of(steps[i]);
+    params[i].first_block = n_blocks;
+    n_blocks += div_ceil(steps_[steps[i]].params.n_groups, groups_per_block(steps_[steps[i]]));
   }
   if (launch.is_sum_and_norm)
     for (size_t operand = 0; operand < 2; ++operand)
-      params[0].step.x[kSumOperands + operand] = steps_[launch.first].params.x[operand];
-  const Step& first = steps_[begin];
+      params[0].step.x[kSumOperands + operand] = steps_[launch.steps[0]].params.x[operand];
+  const Step& first = steps_[steps[0]];
   CuLaunchAttribute early{};
   early.id = kCuProgrammaticSerialization;
   early.value.flag = 1;
@@ -291,8 +297,8 @@ Result<std::vector<NodeTime>> CudaPlan::times() const {
   double begin = 0;
   for (size_t i = 0; i < launches_.size(); ++i) {
     TESSERA_ASSIGN(const double end, us_until(i + 1));
-    const NodeId node = steps_.node_of(launches_[i].first);  // the others of a launch have no time of their own
-    if (!times.empty() && times.back().node == node)         // another launch of the same node
+    const NodeId node = steps_.node_of(launches_[i].steps[0]);  // the others of a launch have no time of their own
+    if (!times.empty() && times.back().node == node)            // another launch of the same node
       times.back().us = end - times.back().begin_us;
     else
       times.push_back({node, begin, end - begin});

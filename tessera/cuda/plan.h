@@ -40,7 +40,7 @@ class CudaPlan final : public GraphPlan {
   /// A kernel and the steps that it runs: one, a few independent ones, or an addition and the norm of its result.
   struct Launch {
     CuFunction function = nullptr;
-    size_t first = 0, n_steps = 1;
+    std::vector<size_t> steps;
     bool is_sum_and_norm = false;
   };
 

@@ -69,6 +69,7 @@ struct StepContext {
   bool cooperates = false;   // vulkan: cooperative matrices are enabled and available
   bool is_precise = false;   // cuda: activations keep the precision of f32
   int64_t shared_bytes = 0;  // cuda: most dynamic shared memory of a block
+  bool has_wide = false;     // cuda: matrix units that read both operands from shared memory
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }
   bool has(size_t source) const { return source < node.n_sources && node.sources[source] != kNoNode; }

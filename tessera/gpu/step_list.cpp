@@ -53,7 +53,8 @@ Result<> StepList::make(const StepContext& of_any_node, const OwnKernels& own) {
                               .n_lanes = of_any_node.n_lanes,
                               .cooperates = of_any_node.cooperates,
                               .is_precise = of_any_node.is_precise,
-                              .shared_bytes = of_any_node.shared_bytes};
+                              .shared_bytes = of_any_node.shared_bytes,
+                              .has_wide = of_any_node.has_wide};
     Step step{.node = &node, .params = {}, .extra = {}};
     std::vector<Touched> touched;
     const auto touch = [&](const Tensor& tensor, bool is_written) {

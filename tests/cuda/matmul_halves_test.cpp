@@ -1,6 +1,8 @@
 // Products in the default precision: weights and activations are f16 for the matrix units. Every format agrees with
 // sums in f64, and a token's bits are the same in every kernel.
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "tests/gpu/formats_testing.h"
 
@@ -11,10 +13,10 @@ using namespace testing;
 
 // Runs a product on memory for weights, in the default precision.
 Result<std::vector<float>> product_of(DType dtype, int64_t k, int64_t n, const Bytes& weights,
-                                      const std::vector<float>& x) {
+                                      const std::vector<float>& x, const Device& device = *gpu_device()) {
   const int64_t n_tokens = static_cast<int64_t>(x.size()) / k;
-  TESSERA_ASSIGN(const auto backend, gpu_device()->create_backend({}));
-  TESSERA_ASSIGN(const auto buffer, gpu_device()->buffer_type().allocate(weights.size() + 256, BufferUsage::weights));
+  TESSERA_ASSIGN(const auto backend, device.create_backend({}));
+  TESSERA_ASSIGN(const auto buffer, device.buffer_type().allocate(weights.size() + 256, BufferUsage::weights));
   TESSERA_ASSIGN(const Layout layout, contiguous_layout(dtype, {k, n}));
   Tensor tensor{{dtype, layout}, "w", &buffer->type(), buffer.get(), 0};
   TESSERA_TRY(buffer->set(tensor, 0, weights));
@@ -69,18 +71,70 @@ TEST_P(CudaHalves, BitsDoNotDependOnTheNumberOfTokens) {
 
 using CudaProducts = GpuTest;
 
-// Enough rows and tokens for the large tiles.
+// A device that uses only what those of compute capability 8.0 have.
+const Device& older_device() {
+  static const auto devices = [] {
+    cuda::Options options = cuda_options();
+    options.capability = 80;
+    return std::move(cuda::find_devices(options).devices);
+  }();
+  return *devices.front();
+}
+
+// Enough rows and tokens for the large tiles, of both kinds of matrix units.
 TEST_F(CudaProducts, LargeTilesHaveTheBitsOfSmallOnes) {
   Rng rng(3);
-  const int64_t k = 320, n = 8 * 128 + 5, n_tokens = 15 * 128 + 3;
+  const int64_t k = 96, n = 11 * 128 + 5, n_tokens = 15 * 128 + 3;
   for (const DType dtype : {DType::f16, DType::q8_0}) {
     const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
     const std::vector<float> x = random_values(rng, k * n_tokens);
-    ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
-    const std::vector<float> some(x.end() - k * 70, x.end());
+    const std::vector<float> some(x.end() - k * 60, x.end());
     ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some));
     EXPECT_LE(relative_error(y, exact_product(matrix, k, n, some)), 5e-7);
-    EXPECT_TRUE(std::equal(y.begin(), y.end(), all.end() - static_cast<int64_t>(y.size())));
+    for (const Device* device : {gpu_device(), &older_device()}) {
+      ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x, *device));
+      EXPECT_TRUE(std::equal(y.begin(), y.end(), all.end() - static_cast<int64_t>(y.size())));
+    }
+  }
+}
+
+// Fewer tiles than the large ones need; columns, rows and tokens that do not fill them.
+TEST_F(CudaProducts, TilesOfEveryKernelHaveTheSameBits) {
+  Rng rng(5);
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::q6_k, DType::iq4_xs})
+    for (const auto& [k, n, n_tokens] : std::vector<std::array<int64_t, 3>>{{768, 77, 257}, {512, 128, 256}}) {
+      const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+      const std::vector<float> x = random_values(rng, k * n_tokens);
+      ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
+      EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7) << info(dtype).name;
+      ASSERT_OK_AND_ASSIGN(const auto older, product_of(dtype, k, n, matrix.bytes, x, older_device()));
+      EXPECT_EQ(older, all) << info(dtype).name;
+      for (const int64_t n_some : {1, 3, 65}) {
+        const std::vector<float> some(x.begin(), x.begin() + k * n_some);
+        ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some));
+        EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << info(dtype).name << ' ' << n_some;
+      }
+    }
+}
+
+// Rows of more segments than a block has warps; more groups of rows than blocks. With less shared memory, too.
+TEST_F(CudaProducts, LongRowsAndManyRowsOfFewTokens) {
+  Rng rng(6);
+  for (const auto& [dtype, k, n] : std::vector<std::tuple<DType, int64_t, int64_t>>{{DType::f16, 17 * 256, 37},
+                                                                                    {DType::f16, 256, 266 * 16 + 3},
+                                                                                    {DType::q8_0, 17 * 256, 37},
+                                                                                    {DType::q8_0, 512, 266 * 8 + 3},
+                                                                                    {DType::q4_k, 17 * 256, 37}}) {
+    const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+    const std::vector<float> x = random_values(rng, k * 8), first(x.begin(), x.begin() + k);
+    ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
+    EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7) << info(dtype).name;
+    for (const Device* device : {gpu_device(), &older_device()}) {
+      ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, first, *device));
+      EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << info(dtype).name;
+    }
+    ASSERT_OK_AND_ASSIGN(const auto older, product_of(dtype, k, n, matrix.bytes, x, older_device()));
+    EXPECT_EQ(older, all) << info(dtype).name;
   }
 }
 

@@ -195,6 +195,11 @@ __device__ inline void copy_async16(SharedAddress to, const void* from, bool is_
 __device__ inline void copy_async16(void* to_shared, const void* from, bool is_valid = true) {
   copy_async16(shared_address(to_shared), from, is_valid);
 }
+/// Eight bytes, at multiples of eight.
+__device__ inline void copy_async8(SharedAddress to, const void* from, bool is_valid) {
+  const uint32_t n = is_valid ? 8 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(n) : "memory");
+}
 /// Ends a group of copies. wait_copies<N> waits until all but the last N groups of this thread have arrived.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPending>
@@ -289,6 +294,63 @@ __device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], uint
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// Products of a warpgroup (four warps) with both operands in shared memory: compute capability 9.0 alone. An operand
+// has rows of 64 halves from a multiple of 1024 bytes on; piece p (16 bytes) of row r is at 128 r + 16 (p ^ r % 8).
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define TESSERA_HAS_WIDE 1
+/// Makes this thread's writes to shared memory, and the copies it has waited for, visible to the matrix units. A
+/// barrier follows.
+__device__ inline void publish_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Around products: begin_wide() before the first that uses registers written by other instructions; commit_wide() ends
+/// a group; wait_wide() waits until all groups but the last are complete, and finish_wide(c) for all. Until then
+/// nothing may read c.
+__device__ inline void begin_wide() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit_wide() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void wait_wide() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+template <uint32_t kCount>
+__device__ inline void finish_wide(float (&c)[kCount]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; ++i) asm volatile("" : "+f"(c[i])::"memory");  // the compiler reads c after this
+}
+__device__ inline uint64_t operand_descriptor(SharedAddress at) {
+  // Address and distance of groups of eight rows, in units of 16 bytes; the layout above.
+  return uint64_t{(at & 0x3ffff) >> 4} | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
+}
+/// c = a * b (adds: + c) for columns 16 k to 16 k + 15: a has 64 rows, b as many as c has columns (64 or 128). Warp w
+/// of the four and lane 4 g + t hold rows 16 w + g (c[4 j], c[4 j + 1]) and 16 w + g + 8 (c[4 j + 2], c[4 j + 3]) of
+/// columns 8 j + 2 t and 8 j + 2 t + 1.
+__device__ inline void multiply_wide(float (&c)[32], SharedAddress a, SharedAddress b, uint32_t k, bool adds) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
+      "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, "
+      "0, 0; }"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]),
+        "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]),
+        "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]),
+        "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+      : "l"(operand_descriptor(a + 32 * k)), "l"(operand_descriptor(b + 32 * k)), "r"(adds ? 1 : 0));
+}
+__device__ inline void multiply_wide(float (&c)[64], SharedAddress a, SharedAddress b, uint32_t k, bool adds) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
+      "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
+      "%57, %58, %59, %60, %61, %62, %63}, %64, %65, p, 1, 1, 0, 0; }"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]),
+        "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]),
+        "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]),
+        "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]),
+        "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]),
+        "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
+        "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]),
+        "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
+      : "l"(operand_descriptor(a + 32 * k)), "l"(operand_descriptor(b + 32 * k)), "r"(adds ? 1 : 0));
+}
+#endif
 
 #endif
 

@@ -1,20 +1,42 @@
 // Products of few tokens with weights of any format, in the layout of the file (matmul.cuh).
 //
-// A block computes eight rows for up to eight tokens at a time; each of its warps takes a segment of the columns.
-// Blocks go on to further rows, whose weights they request before they finish the last ones. The time of a product of
-// one token is that of reading its weights and of the instructions of one warp, so the groups of rows are small.
+// A block computes a few rows for a few tokens at a time; each of its warps takes a segment of the columns. Blocks go
+// on to further rows, whose weights they request before they finish the last ones. The time of a product of one token
+// is that of reading its weights and of the instructions of one warp, so the groups of rows are small.
+//
+// Tokens are the rows of the matrix units' first operand, weights the columns of the second one: a tile of 16 tokens
+// and eight rows.
 #include "tessera/cuda/kernels/matmul.cuh"
 
 namespace tessera::cuda {
 
-constexpr uint32_t kMostRowsThreads = 512, kGroupRows = 8, kGroupTokens = 8, kOutputs = kGroupRows * kGroupTokens;
+constexpr uint32_t kMostRowsThreads = 512, kTileRows = 8;
 // Bytes between the tokens' segments in shared memory: two neighbours fill all banks.
 constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;
 
+// The kernels differ in how a warp computes the sum of its segment (`Sum`):
+//   kTiles, kTokens: tiles and tokens of a block. With eight tokens, half of a tile is not used.
+//   load<kIsWhole>(step, rows, segment): requests the weights of a segment; rows are those of this lane
+//   looks_ahead(): whether the next segment may be requested before this one is multiplied
+//   drop(): forgets what was requested
+//   read(step, p, token, segment, i): brings the activations of a warp's segment to shared memory, for token i of those
+//     multiplied together; returns the inverse of their scale. read_plain is the same for plain products.
+//   multiply<kIsWhole>(step, rows, n_tokens, segment, c): the sums, of the segment that was requested first; those of
+//     tokens from n_tokens on have no meaning
+template <class Sum>
+constexpr uint32_t kGroupRows = Sum::kTiles* kTileRows;
+
 /// The sum of a segment for each token and row of a block, and the scales of the activations.
+template <class Sum>
 struct SegmentSums {
-  float sums[kOutputs];
-  float scales[kGroupTokens];
+  float sums[Sum::kTokens * kGroupRows<Sum>];
+  float scales[Sum::kTokens];
+};
+
+/// The addresses of the rows that a lane has weights of: row g of each tile.
+template <class Sum>
+struct Rows {
+  uint64_t at[Sum::kTiles];
 };
 
 // step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
@@ -24,44 +46,52 @@ __device__ inline uint32_t room_tokens(const Params& step) { return step.variant
 __device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
 __device__ inline bool is_plain(const Params& step) { return step.variant >> 16 != 0; }
 
-/// The address of the row of a part that this lane has weights of; of the last one, if there are fewer.
-__device__ inline uint64_t row_of_lane(const Params& step, const Part& p) {
-  return p.w + uint64_t{min_of(lane() % kWarp / 4, p.n_rows - 1)} * step.x[0].nb[1];
+/// Rows from `first` on, of which the last is n_rows - 1.
+template <class Sum>
+__device__ inline Rows<Sum> rows_from(const Params& step, uint64_t weights, uint32_t first, uint32_t n_rows) {
+  Rows<Sum> rows;
+  for (uint32_t tile = 0; tile < Sum::kTiles; ++tile) {
+    const uint32_t row = first + tile * kTileRows + lane() % kWarp / 4;
+    rows.at[tile] = weights + uint64_t{min_of(row, n_rows - 1)} * step.x[0].nb[1];
+  }
+  return rows;
+}
+template <class Sum>
+__device__ inline Rows<Sum> rows_of(const Params& step, const Part& p) {
+  return rows_from<Sum>(step, p.w, 0, p.n_rows);
 }
 __device__ inline uint32_t blocks_of_segment(const Params& step, uint32_t segment) {
   return min_of((step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
 }
 
-// Shared memory: two sets of SegmentSums by warp, used in turns, so that one is read while the next is filled; then the
-// activations of each warp; then weights. `Sum` computes the sum of a warp's segment:
-//   load<kIsWhole>(step, row, segment): requests the weights of a segment; row is that of this lane
-//   looks_ahead(): whether the next segment may be requested before this one is multiplied
-//   drop(): forgets what was requested
-//   read(step, p, token, segment, i): brings the activations of a warp's segment to shared memory, for token i of those
-//     multiplied together; returns the inverse of their scale. read_plain is the same for plain products.
-//   multiply<kIsWhole>(step, row, n_tokens, segment, c): the sums, of the segment that was requested first; those of
-//     tokens from n_tokens on have no meaning
-
+/// Shared memory: two sets of SegmentSums by warp, used in turns, so that one is read while the next is filled; then
+/// the activations of each warp; then weights.
 template <class Sum>
 __device__ inline void set_rooms(const Params& step, Sum& sum) {
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp;
-  unsigned char* rooms = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums);
+  unsigned char* rooms = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums<Sum>);
   sum.room = rooms + warp * room_tokens(step) * Sum::kStride;
   sum.set_weights_room(step, rooms + n_warps * room_tokens(step) * Sum::kStride);
 }
 
-__device__ inline void put_sums(SegmentSums& sums, const float (&c)[4], float scale) {
+template <class Sum>
+__device__ inline void put_sums(SegmentSums<Sum>& sums, const float (&c)[Sum::kTiles][4], float scale) {
   const uint32_t in_warp = lane() % kWarp;
-  float* to = sums.sums + in_warp / 4 * kGroupRows + 2 * (in_warp % 4);
-  to[0] = c[0];
-  to[1] = c[1];
-  if (in_warp < kGroupTokens) sums.scales[in_warp] = scale;
+  float* to = sums.sums + in_warp / 4 * kGroupRows<Sum> + 2 * (in_warp % 4);
+#pragma unroll
+  for (uint32_t tile = 0; tile < Sum::kTiles; ++tile)
+#pragma unroll
+    for (uint32_t i = 0; i < Sum::kTokens / 4; ++i)
+      to[i / 2 * 8 * kGroupRows<Sum> + tile * kTileRows + i % 2] = c[tile][i];
+  if (in_warp < Sum::kTokens) sums.scales[in_warp] = scale;
 }
 
 /// Adds the sums of segments, in order, for the token and row of this thread.
-__device__ inline void add_sums(const SegmentSums* round, uint32_t n, float& total) {
+template <class Sum>
+__device__ inline void add_sums(const SegmentSums<Sum>* round, uint32_t n, float& total) {
+  const uint32_t token = lane() / kGroupRows<Sum>;
 #pragma unroll 8
-  for (uint32_t w = 0; w < n; ++w) total = fmaf(round[w].sums[lane()], round[w].scales[lane() / kGroupRows], total);
+  for (uint32_t w = 0; w < n; ++w) total = fmaf(round[w].sums[lane()], round[w].scales[token], total);
 }
 
 /// The loop over rows and segments of plain products. All that is not needed for those is left out: with few tokens the
@@ -71,32 +101,32 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = step.x[0].ne[0] / kSegment, n_rows = step.x[0].ne[1], n_tokens = step.u[3];
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
   const uint32_t n_parts = step.u[0], n_groups = step.n_groups;
-  auto* sums = reinterpret_cast<SegmentSums*>(dynamic_shared());
+  auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
   set_rooms(step, sum);
-  const auto row_of_part = [&](uint32_t part) {
-    return step.x[0].data + uint64_t{min_of(part * kGroupRows + in_warp / 4, n_rows - 1)} * step.x[0].nb[1];
+  const auto rows_of_part = [&](uint32_t part) {
+    return rows_from<Sum>(step, step.x[0].data, part * kGroupRows<Sum>, n_rows);
   };
-  const auto load = [&](uint64_t row, uint32_t segment) {
-    if (segment < n_segments) sum.template load<true>(step, row, segment);
+  const auto load = [&](const Rows<Sum>& rows, uint32_t segment) {
+    if (segment < n_segments) sum.template load<true>(step, rows, segment);
   };
 
   uint32_t part = group_of(step), begin = 0, turn = 0;
-  uint64_t row = row_of_part(part);
+  Rows<Sum> rows = rows_of_part(part);
   const bool is_early = step.u[9] != 0;
-  if (is_early) load(row, warp);
+  if (is_early) load(rows, warp);
   wait_for_previous();
   allow_next();
-  if (!is_early) load(row, warp);
+  if (!is_early) load(rows, warp);
   bool is_known = false;  // the activations are in shared memory
   float total = 0, scale = 0;
   while (true) {
     const bool is_last = begin + n_warps >= n_segments;
     const uint32_t next_part = is_last ? part + n_groups : part, next_begin = is_last ? 0 : begin + n_warps;
     const bool has_next = next_part < n_parts;
-    const uint64_t next_row = is_last ? row_of_part(next_part) : row;
+    const Rows<Sum> next_rows = is_last ? rows_of_part(next_part) : rows;
     const uint32_t segment = begin + warp;
-    SegmentSums* round = sums + turn * n_warps;
-    if (Sum::looks_ahead() && has_next) load(next_row, next_begin + warp);
+    SegmentSums<Sum>* round = sums + turn * n_warps;
+    if (Sum::looks_ahead() && has_next) load(next_rows, next_begin + warp);
     if (segment < n_segments) {
       if (!is_known) {
         sync_warp();  // no lane reads the last segment any more
@@ -106,17 +136,17 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
         }
         sync_warp();
       }
-      float c[4] = {};
-      sum.template multiply<true>(step, row, n_tokens, segment, c);
-      put_sums(round[warp], c, scale);
+      float c[Sum::kTiles][4] = {};
+      sum.template multiply<true>(step, rows, n_tokens, segment, c);
+      put_sums<Sum>(round[warp], c, scale);
     }
-    if (!Sum::looks_ahead() && has_next) load(next_row, next_begin + warp);
+    if (!Sum::looks_ahead() && has_next) load(next_rows, next_begin + warp);
     sync_group();
-    if (lane() < kGroupRows * n_tokens) {
-      add_sums(round, min_of(n_warps, n_segments - begin), total);
-      const uint32_t of_row = part * kGroupRows + lane() % kGroupRows;
+    if (lane() < kGroupRows<Sum> * n_tokens) {
+      add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
+      const uint32_t row = part * kGroupRows<Sum> + lane() % kGroupRows<Sum>;
       if (is_last) {
-        if (of_row < n_rows) floats(step.y.data + uint64_t{lane() / kGroupRows} * step.u[5])[of_row] = total;
+        if (row < n_rows) floats(step.y.data + uint64_t{lane() / kGroupRows<Sum>} * step.u[5])[row] = total;
         total = 0;
       }
     }
@@ -124,7 +154,7 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
     is_known = n_segments <= n_warps;
     part = next_part;
     begin = next_begin;
-    row = next_row;
+    rows = next_rows;
     turn ^= 1;
   }
 }
@@ -135,14 +165,14 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = n_segments_of(step.x[0].ne[0]);
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
   const uint32_t n_parts = step.u[0] * step.u[1] * step.u[2];
-  auto* sums = reinterpret_cast<SegmentSums*>(dynamic_shared());
+  auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
   set_rooms(step, sum);
   const auto load = [&](const Part& p, uint32_t segment) {
-    if (segment < n_segments) sum.template load<false>(step, row_of_lane(step, p), segment);
+    if (segment < n_segments) sum.template load<false>(step, rows_of<Sum>(step, p), segment);
   };
 
   uint32_t part = group_of(step), turn = 0;
-  Part p = part_of_group(step, part, kGroupRows);
+  Part p = part_of_group(step, part, kGroupRows<Sum>);
   const bool is_early = step.u[9] != 0;
   if (is_early) load(p, warp);
   wait_for_previous();
@@ -154,16 +184,16 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
     read_routes(step, p);
     const uint32_t next_part = part + step.n_groups;
     const bool has_next = next_part < n_parts;
-    const uint32_t stride = step.u[1] * kGroupTokens;
+    const uint32_t stride = step.u[1] * Sum::kTokens;
     bool is_used = false;
-    for (uint32_t first = p.begin + p.share * kGroupTokens; first < p.end; first += stride) {
+    for (uint32_t first = p.begin + p.share * Sum::kTokens; first < p.end; first += stride) {
       is_used = true;
-      const uint32_t n_tokens = min_of(kGroupTokens, p.end - first);
+      const uint32_t n_tokens = min_of(Sum::kTokens, p.end - first);
       const bool is_known = n_segments <= n_warps && known_matrix == p.matrix && known_first == first;
       float total = 0;
       for (uint32_t begin = 0; begin < n_segments; begin += n_warps, turn ^= 1) {
         const uint32_t segment = begin + warp;
-        SegmentSums* round = sums + turn * n_warps;
+        SegmentSums<Sum>* round = sums + turn * n_warps;
         if (segment < n_segments) {
           if (!is_known) {
             sync_warp();  // no lane reads the last segment any more
@@ -173,24 +203,24 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
             }
             sync_warp();
           }
-          float c[4] = {};
-          sum.template multiply<false>(step, row_of_lane(step, p), n_tokens, segment, c);
-          put_sums(round[warp], c, scale);
+          float c[Sum::kTiles][4] = {};
+          sum.template multiply<false>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
+          put_sums<Sum>(round[warp], c, scale);
         }
         const bool is_last = begin + n_warps >= n_segments, is_of_next = is_last && first + stride >= p.end;
         if (!is_of_next || has_next)
-          load(is_of_next ? part_of_group(step, next_part, kGroupRows) : p, is_last ? warp : segment + n_warps);
+          load(is_of_next ? part_of_group(step, next_part, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
         sync_group();
-        if (lane() < kOutputs) add_sums(round, min_of(n_warps, n_segments - begin), total);
+        if (lane() < kGroupRows<Sum> * n_tokens) add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
       }
       known_matrix = p.matrix;
       known_first = first;
-      const uint32_t row = lane() % kGroupRows, token = lane() / kGroupRows;
-      if (lane() < kOutputs && row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
+      const uint32_t row = lane() % kGroupRows<Sum>, token = lane() / kGroupRows<Sum>;
+      if (row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
     if (!has_next) return;
     part = next_part;
-    p = part_of_group(step, part, kGroupRows);
+    p = part_of_group(step, part, kGroupRows<Sum>);
     if (!is_used) {  // an expert without tokens
       if (warp < n_segments) sum.drop();
       load(p, warp);
@@ -200,7 +230,7 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
 
 /// Sums of f16 weights and activations.
 struct HalfActivations {
-  static constexpr uint32_t kStride = kHalvesStride;
+  static constexpr uint32_t kStride = kHalvesStride, kTokens = 8;
   unsigned char* room;  // of this warp
 
   __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
@@ -218,21 +248,24 @@ struct HalfActivations {
     reinterpret_cast<Word4*>(room + token * kStride)[lane() % kWarp] = words;
     return inverse;
   }
-  /// get(b, v): the weights of this lane in block b of its row. Tokens are the rows of the matrix units' first operand,
-  /// of which this kernel uses half; each row of the result depends on one of them alone.
-  template <bool kIsWhole, class Get>
-  __device__ void multiply_blocks(uint32_t n_blocks, uint32_t n_tokens, float (&c)[4], Get get) const {
+  /// get(b, tile, v): the weights of this lane in block b of its row of a tile. Each row of a result depends on one
+  /// token alone.
+  template <bool kIsWhole, uint32_t kTiles, class Get>
+  __device__ void multiply_blocks(uint32_t n_blocks, uint32_t n_tokens, float (&c)[kTiles][4], Get get) const {
     const uint32_t g = lane() % kWarp / 4, t = lane() % 4;
     const auto* x = reinterpret_cast<const Word4*>(room + min_of(g, n_tokens - 1) * kStride) + t;
 #pragma unroll
     for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
       if (!kIsWhole && b >= n_blocks) break;
-      uint32_t v[4];
-      get(b, v);
       const Word4 a = x[b * 4];
       const uint32_t first_step[4] = {a.x, 0, a.y, 0}, second_step[4] = {a.z, 0, a.w, 0};
-      multiply_f16(c, first_step, v[0], v[1]);
-      multiply_f16(c, second_step, v[2], v[3]);
+#pragma unroll
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        uint32_t v[4];
+        get(b, tile, v);
+        multiply_f16(c[tile], first_step, v[0], v[1]);
+        multiply_f16(c[tile], second_step, v[2], v[3]);
+      }
     }
   }
 };
@@ -240,19 +273,23 @@ struct HalfActivations {
 /// Weights that lanes read from global memory.
 template <uint32_t kFormat>
 struct DirectSum : HalfActivations {
-  typename Decoder<kFormat>::Segment weights;
+  static constexpr uint32_t kTiles = 2;  // more of them are in flight
+  typename Decoder<kFormat>::Segment weights[kTiles];
 
   __device__ void set_weights_room(const Params&, unsigned char*) {}
   __device__ static constexpr bool looks_ahead() { return false; }
   __device__ void drop() {}
   template <bool kIsWhole>
-  __device__ void load(const Params& step, uint64_t row, uint32_t segment) {
-    weights.load(row, segment, kIsWhole ? kBlocksPerSegment : blocks_of_segment(step, segment), lane() % 4);
+  __device__ void load(const Params& step, const Rows<DirectSum>& rows, uint32_t segment) {
+    const uint32_t n_blocks = kIsWhole ? kBlocksPerSegment : blocks_of_segment(step, segment);
+#pragma unroll
+    for (uint32_t tile = 0; tile < kTiles; ++tile) weights[tile].load(rows.at[tile], segment, n_blocks, lane() % 4);
   }
   template <bool kIsWhole>
-  __device__ void multiply(const Params& step, uint64_t, uint32_t n_tokens, uint32_t segment, float (&c)[4]) const {
+  __device__ void multiply(const Params& step, const Rows<DirectSum>&, uint32_t n_tokens, uint32_t segment,
+                           float (&c)[kTiles][4]) const {
     multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
-                              [&](uint32_t b, uint32_t(&v)[4]) { weights.get(step, b, v); });
+                              [&](uint32_t b, uint32_t tile, uint32_t(&v)[4]) { weights[tile].get(step, b, v); });
   }
 };
 
@@ -261,7 +298,7 @@ struct DirectSum : HalfActivations {
 template <uint32_t kFormat, uint32_t kAlignment, uint32_t kRowRoom>
 struct StagedSum : HalfActivations {
   using Segment = typename Decoder<kFormat>::Segment;
-  static constexpr uint32_t kChunk = 16, kBytes = Segment::kBytes, kSlotBytes = kGroupRows * kRowRoom;
+  static constexpr uint32_t kTiles = 1, kChunk = 16, kBytes = Segment::kBytes, kSlotBytes = kTileRows * kRowRoom;
   static constexpr uint32_t kChunks = (kBytes + (kAlignment < kChunk ? kChunk - kAlignment : 0) + kChunk - 1) / kChunk;
   static_assert(kChunks * kChunk <= kRowRoom && kRowRoom % 128 == 32);
 
@@ -281,9 +318,9 @@ struct StagedSum : HalfActivations {
     return kAlignment < kChunk ? static_cast<uint32_t>(address) % kChunk : 0;
   }
   template <bool kIsWhole>
-  __device__ void load(const Params& step, uint64_t row, uint32_t segment) {
+  __device__ void load(const Params& step, const Rows<StagedSum>& rows, uint32_t segment) {
     constexpr bool kIsWholeHere = kIsWhole || kBytes % kBlocksPerSegment != 0 || kAlignment == kChunk;
-    const uint64_t from = row + uint64_t{segment} * kBytes;
+    const uint64_t from = rows.at[0] + uint64_t{segment} * kBytes;
     const uint32_t in_chunk = place(from), first = lane() % 4 * kChunk;
     const uint32_t n_bytes = kIsWholeHere ? kBytes : blocks_of_segment(step, segment) * (kBytes / kBlocksPerSegment);
     const SharedAddress to = shared_address(slots + (n_loaded++ & slot_mask) * kSlotBytes) + first;
@@ -294,16 +331,18 @@ struct StagedSum : HalfActivations {
     commit_copies();
   }
   template <bool kIsWhole>
-  __device__ void multiply(const Params& step, uint64_t row, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+  __device__ void multiply(const Params& step, const Rows<StagedSum>& rows, uint32_t n_tokens, uint32_t segment,
+                           float (&c)[kTiles][4]) {
     if (n_loaded - n_taken > 1)
       wait_copies<1>();
     else
       wait_copies<0>();
     sync_warp();
     Segment weights;
-    weights.open(slots + (n_taken++ & slot_mask) * kSlotBytes + place(row + uint64_t{segment} * kBytes), lane() % 4);
+    const uint32_t in_chunk = place(rows.at[0] + uint64_t{segment} * kBytes);
+    weights.open(slots + (n_taken++ & slot_mask) * kSlotBytes + in_chunk, lane() % 4);
     multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
-                              [&](uint32_t b, uint32_t(&v)[4]) { weights.get(b, v); });
+                              [&](uint32_t b, uint32_t, uint32_t(&v)[4]) { weights.get(b, v); });
   }
 };
 
@@ -328,13 +367,13 @@ __device__ inline Split split_of(float v) {
 }
 
 struct PreciseSum {
-  static constexpr uint32_t kStride = kFloatsStride;
+  static constexpr uint32_t kStride = kFloatsStride, kTiles = 1, kTokens = 16;
   unsigned char* room;  // of this warp
 
   __device__ void set_weights_room(const Params&, unsigned char*) {}
   __device__ void drop() {}
   template <bool kIsWhole>
-  __device__ void load(const Params&, uint64_t, uint32_t) {}
+  __device__ void load(const Params&, const Rows<PreciseSum>&, uint32_t) {}
   __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
     const uint32_t in_warp = lane() % kWarp;
     float v[8];
@@ -344,21 +383,25 @@ struct PreciseSum {
     return 1;
   }
   template <bool kIsWhole>
-  __device__ void multiply(const Params& step, uint64_t row, uint32_t n_tokens, uint32_t segment, float (&c)[4]) {
+  __device__ void multiply(const Params& step, const Rows<PreciseSum>& rows, uint32_t n_tokens, uint32_t segment,
+                           float (&c)[kTiles][4]) {
     const uint32_t k = step.x[0].ne[0], g = lane() % kWarp / 4, t = lane() % 4;
-    const auto* activations = reinterpret_cast<const float*>(room + min_of(g, n_tokens - 1) * kStride);
+    const auto* low_token = reinterpret_cast<const float*>(room + min_of(g, n_tokens - 1) * kStride);
+    const auto* high_token = reinterpret_cast<const float*>(room + min_of(g + 8, n_tokens - 1) * kStride);
 #pragma unroll 1
     for (uint32_t i = segment * kSegment; i < min_of(k, (segment + 1) * kSegment); i += kBlock) {
       float w[8] = {};
       const uint32_t column = i + t * kPiece;
-      if (column < k) decode8_of(step.format, step.tables, row, column, min_of(k - column, kPiece), w);
-      const float* x = activations + column % kSegment;
+      if (column < k) decode8_of(step.format, step.tables, rows.at[0], column, min_of(k - column, kPiece), w);
+      const float *x = low_token + column % kSegment, *y = high_token + column % kSegment;
       for (uint32_t s = 0; s < kPiece; s += 2) {
-        const Split a = split_of(x[s]), b = split_of(x[s + 1]), v = split_of(w[s]), u = split_of(w[s + 1]);
-        const uint32_t high[4] = {a.high, 0, b.high, 0}, low[4] = {a.low, 0, b.low, 0};
-        multiply_tf32(c, high, v.low, u.low);
-        multiply_tf32(c, low, v.high, u.high);
-        multiply_tf32(c, high, v.high, u.high);
+        const Split v = split_of(w[s]), u = split_of(w[s + 1]);
+        const Split a[4] = {split_of(x[s]), split_of(y[s]), split_of(x[s + 1]), split_of(y[s + 1])};
+        const uint32_t high[4] = {a[0].high, a[1].high, a[2].high, a[3].high};
+        const uint32_t low[4] = {a[0].low, a[1].low, a[2].low, a[3].low};
+        multiply_tf32(c[0], high, v.low, u.low);
+        multiply_tf32(c[0], low, v.high, u.high);
+        multiply_tf32(c[0], high, v.high, u.high);
       }
     }
   }
@@ -369,6 +412,19 @@ TESSERA_KERNEL(matmul_precise, kMostRowsThreads) {
   multiply_rows(step, sum);
 }
 
+/// Writes a piece of a row of halves. u[1]: 1 for the order of steps, in which the 16 columns of a step of the matrix
+/// units are adjacent, as matmul_wide.cu needs them.
+__device__ inline void put_piece(const Params& step, uint64_t row, uint32_t column, const Word4& v) {
+  if (step.u[1] == 0) {
+    *at<Word4>(row + column * 2) = v;
+    return;
+  }
+  const uint64_t block = row + column / kBlock * (kBlock * 2);
+  const uint32_t t = column % kBlock / kPiece;
+  at<Word2>(block)[t] = {v.x, v.y};
+  at<Word2>(block)[t + 4] = {v.z, v.w};
+}
+
 /// Rows of x as halves, with zeros up to the end of the padded row: one warp per row and segment.
 __device__ inline void convert_x(const Params& step, uint32_t group) {
   const uint32_t k = step.x[1].ne[0], n_segments = n_segments_of(k);
@@ -377,7 +433,7 @@ __device__ inline void convert_x(const Params& step, uint32_t group) {
   const uint32_t segment = item % n_segments, i = segment * kSegment + lane() % kWarp * kPiece;
   Word4 words;
   const float inverse = halves_of_x(nth_row(step.x[1], row), segment, k, words);
-  if (i * 2 < step.u[10]) *at<Word4>(step.scratch + uint64_t{row} * step.u[10] + i * 2) = words;
+  if (i * 2 < step.u[10]) put_piece(step, step.scratch + uint64_t{row} * step.u[10], i, words);
   if (lane() % kWarp == 0) scales_of_x(step)[row * n_segments + segment] = inverse;
 }
 
@@ -406,7 +462,7 @@ __device__ inline void convert_both(const Params& step) {
     piece.load(row_of(step.x[0], row, 0, 0), column);
     piece.get(step, v);
   }
-  *at<Word4>(halves_of_weights(step) + uint64_t{row} * step.u[10] + column * 2) = {v[0], v[1], v[2], v[3]};
+  put_piece(step, halves_of_weights(step) + uint64_t{row} * step.u[10], column, {v[0], v[1], v[2], v[3]});
 }
 
 // The second bound is the number of blocks that have to fit a multiprocessor at the same time: weights in shared memory

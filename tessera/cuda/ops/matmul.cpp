@@ -12,13 +12,13 @@ namespace tessera::cuda {
 namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
-constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 8, kGroupTokens = 8;
+constexpr int64_t kSegment = 256, kStageColumns = 64, kTileRows = 8, kGroupTokens = 8, kPreciseTokens = 16;
 constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
-constexpr int64_t kSumsBytes = (kGroupRows * kGroupTokens + kGroupTokens) * 4;           // of a warp
 constexpr uint32_t kHalvesThreads = 128;
 constexpr int64_t kWarp = 32;
 // Warps of a block for few tokens. Long rows have enough segments for more of them.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
+constexpr int64_t kFewestWarps = 4;  // a thread for each result of a block
 // Segments whose weights a warp has in shared memory at a time, in formats that are read from there. With two, the next
 // one is requested before this one is multiplied.
 constexpr int64_t kSegments = 2;
@@ -40,6 +40,26 @@ constexpr TileKernel kLarge{
     Shader::matmul_panels, Shader::matmul_panels_any, Shader::matmul_panels_converted, 128, 128, 256};
 constexpr TileKernel kSmall{
     Shader::matmul_small_panels, Shader::matmul_small_panels_any, Shader::matmul_small_panels_converted, 64, 64, 128};
+
+// Kernels of matmul_wide.cu: tiles of 128 tokens and so many rows.
+struct WideKernel {
+  Shader f16, converted;
+  int64_t n_rows, n_stages;
+
+  static constexpr int64_t kTokens = 128;
+  static constexpr uint32_t kThreads = 256;
+  uint32_t shared_bytes() const {
+    constexpr int64_t kAlignment = 1024, kRowBytes = kStageColumns * 2;
+    return static_cast<uint32_t>(kAlignment + n_stages * (kTokens + n_rows) * kRowBytes);
+  }
+};
+constexpr WideKernel kWide{Shader::matmul_wide_f16, Shader::matmul_wide_converted, 128, 6};
+constexpr WideKernel kWideFew{Shader::matmul_wide_few_f16, Shader::matmul_wide_few_converted, 64, 4};
+// Fewer tokens leave most of such a tile empty.
+constexpr int64_t kFewestWideTokens = 65;
+// Fewer tiles of 128 rows keep less of a large GPU busy than tiles of 64 rows, of which a multiprocessor has room for
+// two.
+constexpr int64_t kEnoughWideTiles = 192;
 
 // Fewer large tiles leave multiprocessors of a large GPU idle. The number is fixed, so that a program's launches are
 // the same on every device.
@@ -94,6 +114,15 @@ int64_t activation_bytes(const StepContext& context) {
   return round_up(x.n_rows() * row_bytes, int64_t{256});
 }
 
+// Whether the kernels of matmul_wide.cu compute the product. They read f16 weights from the file, and others as
+// converted.
+bool is_wide(const StepContext& context, const Product& product, const Step& step) {
+  if (!context.has_wide || context.node.op != Op::mul_mat || is_precise(context)) return false;
+  if (context.spec(0).dtype == DType::f16 && decoder_of(step.params.x[0], DType::f16) != nullptr)
+    return product.n_tokens >= kFewestWideTokens;
+  return converts_weights(context, product);
+}
+
 void set_weights_offset(const StepContext& context, Step& step) {
   const auto offset = static_cast<uint64_t>(activation_bytes(context));
   step.params.x[8].ne = {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), 0, 0};
@@ -129,29 +158,37 @@ Result<> set_product(const StepContext& context, const Product& product, int64_t
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
-// The blocks of products of few tokens: warps, tokens whose activations have room in shared memory, and segments of a
-// warp whose weights do.
+// The blocks of products of few tokens (kernels/matmul.cu).
 struct RowsShape {
-  int64_t n_warps, n_tokens, activation_stride, n_segments, segment_bytes;
+  int64_t n_warps;
+  int64_t n_rows, n_tokens;  // of a block
+  int64_t n_room_tokens;     // whose activations have room in shared memory
+  int64_t activation_stride;
+  int64_t n_segments, segment_bytes;  // of a warp, whose weights have room in shared memory
 
   int64_t shared_bytes() const {
-    return n_warps * (2 * kSumsBytes + n_tokens * activation_stride + n_segments * segment_bytes);
+    const int64_t sums = (n_rows * n_tokens + n_tokens) * int64_t{sizeof(float)};
+    return n_warps * (2 * sums + n_room_tokens * activation_stride + n_segments * segment_bytes);
   }
 };
 
 RowsShape rows_shape(const StepContext& context, const Product& product, const Step& step) {
   const bool precise = is_precise(context), is_long = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps;
   const Decoder* decoder = precise ? nullptr : decoder_of(step.params.x[0], context.spec(0).dtype);
+  const bool is_staged = decoder != nullptr && decoder->room != 0;
+  const int64_t n_tokens = precise ? kPreciseTokens : kGroupTokens;
   // The tokens of an expert are not known: there is room for all that are taken at a time.
   RowsShape shape{
       .n_warps = is_long ? kLongRowsWarps : kRowsWarps,
-      .n_tokens = product.shares_tokens ? std::clamp<int64_t>(product.n_at_a_time, 1, kGroupTokens) : kGroupTokens,
+      .n_rows = precise || is_staged ? kTileRows : 2 * kTileRows,
+      .n_tokens = n_tokens,
+      .n_room_tokens = product.shares_tokens ? std::clamp<int64_t>(product.n_at_a_time, 1, n_tokens) : n_tokens,
       .activation_stride = precise ? kFloatsStride : kHalvesStride,
       .n_segments = kSegments,
-      .segment_bytes = decoder == nullptr ? 0 : kGroupRows * decoder->room};
+      .segment_bytes = is_staged ? kTileRows * decoder->room : 0};
   // Results do not depend on these two.
   if (shape.shared_bytes() > context.shared_bytes) shape.n_segments = 1;
-  if (shape.shared_bytes() > context.shared_bytes) shape.n_warps = kRowsWarps;
+  while (shape.shared_bytes() > context.shared_bytes && shape.n_warps > kFewestWarps) shape.n_warps /= 2;
   return shape;
 }
 
@@ -171,6 +208,7 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     step.shader = Shader::matmul_halves;
     step.n_threads = kHalvesThreads;
     step.params.u[10] = count(halves_bytes(context));
+    step.params.u[kStepOrder] = is_wide(context, product, step) ? 1 : 0;
     const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
     const int64_t x_groups = div_ceil(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
     if (!converts_weights(context, product)) return set_groups(step, x_groups);
@@ -188,9 +226,9 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   const RowsShape shape = rows_shape(context, product, step);
   step.n_threads = static_cast<uint32_t>(shape.n_warps * kWarp);
   const int64_t plain = is_plain(context, product, step) && shape.n_segments == kSegments ? 1 : 0;
-  step.variant = count(shape.n_tokens | shape.n_segments << 8 | plain << 16);
+  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
-  TESSERA_TRY(set_product(context, product, kGroupRows, kGroupTokens, step));
+  TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
   step.params.n_groups = std::min(step.params.n_groups, kMostRowsBlocks);
   return {};
 }
@@ -203,9 +241,22 @@ size_t scratch_bytes(const StepContext& context) {
   return to_size(bytes);
 }
 
+Result<> prepare_wide(const StepContext& context, const Product& product, Step& step) {
+  const int64_t n_rows = context.spec(0).shape()[1], n_token_tiles = div_ceil(product.n_tokens, WideKernel::kTokens);
+  const WideKernel& kernel = div_ceil(n_rows, kWide.n_rows) * n_token_tiles >= kEnoughWideTiles ? kWide : kWideFew;
+  const bool converts = converts_weights(context, product);
+  step.format = context.spec(0).dtype;
+  step.shader = converts ? kernel.converted : kernel.f16;
+  if (converts) set_weights_offset(context, step);
+  step.n_threads = WideKernel::kThreads;
+  step.shared_bytes = kernel.shared_bytes();
+  return set_product(context, product, kernel.n_rows, WideKernel::kTokens, step);
+}
+
 // The second dispatch: the product of many tokens.
 Result<> prepare_second(const StepContext& context, Step& step) {
   const Product product = product_of(context.graph, context.node);
+  if (is_wide(context, product, step)) return prepare_wide(context, product, step);
   const auto n_tiles = [&](const TileKernel& kernel) {
     return div_ceil(context.spec(0).shape()[1], kernel.n_rows) * div_ceil(product.n_at_a_time, kernel.n_tokens) *
            product.n_matrices;

@@ -223,7 +223,8 @@ CuResult cuModuleGetFunction(CuFunction* function, CuModule, const char* name) {
   return kCuSuccess;
 }
 CuResult cuFuncSetAttribute(CuFunction function, int, int value) {
-  as<Function>(function)->max_shared = value;
+  int& most = as<Function>(function)->max_shared;  // of all modules with the kernel
+  most = std::max(most, value);
   return kCuSuccess;
 }
 CuResult cuLaunchKernelEx(const CuLaunchConfig* config, CuFunction function, void** parameters, void**) {

@@ -78,7 +78,50 @@ inline uint32_t bf16_bits(float v) {
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-/// c += a * b of the warp; k: depth of the product; element(word, i) converts part i of a word.
+/// A sum of products of f16. Like the device's, it does not depend on the order of the products: they are summed
+/// exactly, in units of 2^-48.
+class HalfProducts {
+ public:
+  void add(uint32_t a, uint32_t b) {
+    if ((a & 0x7c00u) == 0x7c00u || (b & 0x7c00u) == 0x7c00u)
+      special_ += half_to_float(a) * half_to_float(b);
+    else
+      sum_ += static_cast<Wide>(units(a)) * units(b);
+  }
+  float plus(float c) const { return static_cast<float>(c + static_cast<double>(sum_) * 0x1p-48) + special_; }
+
+ private:
+  __extension__ using Wide = __int128;
+  static int64_t units(uint32_t h) {
+    const int64_t exponent = h >> 10 & 31u, fraction = h & 1023u;
+    const int64_t magnitude = exponent == 0 ? fraction : (1024 + fraction) << (exponent - 1);
+    return (h & 0x8000u) != 0 ? -magnitude : magnitude;
+  }
+
+  Wide sum_ = 0;
+  float special_ = 0;  // of infinities and NaN
+};
+
+/// c += a * b of the warp, of f16.
+inline void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  const auto& all = exchange(mine, 6);
+  const uint32_t lane = thread() % kWarpSize, g = lane / 4, t = lane % 4;
+  for (uint32_t r = 0; r < 2; ++r)
+    for (uint32_t n = 0; n < 2; ++n) {
+      HalfProducts products;
+      for (uint32_t half = 0; half < 2; ++half)
+        for (uint32_t from = 0; from < 4; ++from) {
+          const uint32_t x = all[4 * g + from][r + 2 * half], y = all[4 * (2 * t + n) + from][4 + half];
+          products.add(x & 0xffffu, y & 0xffffu);
+          products.add(x >> 16, y >> 16);
+        }
+      c[2 * r + n] = products.plus(c[2 * r + n]);
+    }
+  sync_warp();
+}
+
+/// The same for other types: k is the depth of the product; element(word, i) converts part i of a word.
 template <size_t kPerWord, class Element>
 void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Element element) {
   const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
@@ -162,6 +205,11 @@ inline SharedAddress shared_address(const void* in_shared) { return reinterpret_
 inline void copy_async16(SharedAddress to, const void* from, bool is_valid = true) {
   copy_async16(reinterpret_cast<void*>(to), from, is_valid);
 }
+inline void copy_async8(SharedAddress to, const void* from, bool is_valid) {
+  const Word2 v = is_valid ? load_unaligned_checked<Word2>(from) : Word2{};
+  if (to % 8 != 0) __builtin_trap();
+  std::memcpy(reinterpret_cast<void*>(to), &v, 8);
+}
 inline void commit_copies() {}
 template <int kPending>
 void wait_copies() {}
@@ -206,8 +254,7 @@ inline void load_transposed(uint32_t (&v)[4], const void* row) {
 }
 
 inline void multiply_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  emulated::multiply<2>(c, a, b0, b1,
-                        [](uint32_t word, size_t i) { return emulated::half_to_float(word >> 16 * i & 0xffffu); });
+  emulated::multiply_halves(c, a, b0, b1);
 }
 inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiply<2>(c, a, b0, b1,
@@ -215,6 +262,32 @@ inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, ui
 }
 inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiply<1>(c, a, b0, b1, [](uint32_t word, size_t) { return float_of(word & ~0x1fffu); });
+}
+
+#define TESSERA_HAS_WIDE 1
+inline void publish_to_matrix_units() {}
+inline void begin_wide() {}
+inline void commit_wide() {}
+inline void wait_wide() {}
+template <uint32_t kCount>
+void finish_wide(float (&)[kCount]) {}
+/// Operands are in shared memory, so each thread computes its part by itself.
+template <uint32_t kCount>
+void multiply_wide(float (&c)[kCount], SharedAddress a, SharedAddress b, uint32_t k, bool adds) {
+  if ((a | b) % 1024 != 0) __builtin_trap();
+  const auto element = [k](SharedAddress operand, uint32_t row, uint32_t i) {
+    const uint32_t piece = 2 * k + i / 8;
+    uint16_t half;
+    std::memcpy(&half, reinterpret_cast<const void*>(operand + 128 * row + 16 * (piece ^ row % 8) + 2 * (i % 8)), 2);
+    return uint32_t{half};
+  };
+  const uint32_t g = lane() % 32 / 4, t = lane() % 4, first_row = lane() / 32 % 4 * 16 + g;
+  for (uint32_t n = 0; n < kCount; ++n) {
+    const uint32_t row = first_row + n % 4 / 2 * 8, column = n / 4 * 8 + 2 * t + n % 2;
+    emulated::HalfProducts products;
+    for (uint32_t i = 0; i < 16; ++i) products.add(element(a, row, i), element(b, column, i));
+    c[n] = products.plus(adds ? c[n] : 0.0f);
+  }
 }
 
 }  // namespace tessera::cuda

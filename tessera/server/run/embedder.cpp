@@ -165,9 +165,12 @@ bool Embedder::plan_batch() {
 
 StepWork Embedder::work_with(int64_t position, int64_t n_tokens) const {
   StepWork work = work_;
-  const auto n = static_cast<double>(n_tokens), begin = static_cast<double>(position);
-  work.n_prefill += n_tokens;
-  work.n_pairs += is_causal_ ? n * (begin + n / 2) : n * n;
+  if (is_causal_) {
+    work.add_prefill(position, n_tokens);
+  } else {
+    work.n_prefill += n_tokens;
+    work.n_pairs += static_cast<double>(n_tokens) * static_cast<double>(n_tokens);
+  }
   return work;
 }
 

@@ -19,6 +19,7 @@
 #include "tessera/server/run/disk_tier.h"
 #include "tessera/server/run/outbox.h"
 #include "tessera/server/run/slots.h"
+#include "tessera/server/run/step_division.h"
 #include "tessera/server/run/step_forecast.h"
 #include "tessera/server/run/task_runner.h"
 #include "tessera/server/storage/slot_file.h"
@@ -154,11 +155,7 @@ class Scheduler final : public TaskRunner {
   bool plan_step();
   void clear_step();
   void plan_prefill(const StepWork& decoding);
-  std::vector<int64_t> wanted_tokens(std::span<Slot* const> prompts) const;
-  static std::vector<int64_t> divide_tokens(std::span<const int64_t> wanted, int64_t n_most);
-  std::vector<int64_t> divide_time(std::span<Slot* const> prompts, std::span<const int64_t> wanted, int64_t n_most,
-                                   const StepWork& decoding) const;
-  static void add_prefill(StepWork& work, const Slot& slot, int64_t n_tokens);
+  std::vector<StepPrompt> step_prompts(std::span<Slot* const> slots) const;
   void add_chunk(const Chunk& chunk);
   void run_step();
   Result<> decode();

@@ -47,17 +47,16 @@ void Scheduler::set_storage() {
                        .n_state_bytes = kMostStateOverhead + kPositionBytes * static_cast<uint64_t>(session_.n_ctx())};
   for (const MemoryPart& part : session_.allocated_memory().parts)
     if (part.kind == MemoryPart::Kind::cache) slot_file_limits_.n_state_bytes += part.bytes;
-  disk_ = DiskTier::create(
-      session_, *slots_, options_.storage, digest,
-      {.write_delay = std::chrono::milliseconds(options_.disk_delay_ms),
-       .post = [this](std::function<void()> command) { mailbox().post(std::move(command)); },
-       .on_restored = [this](Slot& slot) { begin(slot); },
-       .compute_ms =
-           [this](int64_t n, int64_t n_before) {
-             const auto n_tokens = static_cast<double>(n);
-             return forecast_.ms(
-                 {.n_prefill = n, .n_pairs = n_tokens * (static_cast<double>(n_before) + n_tokens / 2)});
-           }});
+  disk_ = DiskTier::create(session_, *slots_, options_.storage, digest,
+                           {.write_delay = std::chrono::milliseconds(options_.disk_delay_ms),
+                            .post = [this](std::function<void()> command) { mailbox().post(std::move(command)); },
+                            .on_restored = [this](Slot& slot) { begin(slot); },
+                            .compute_ms =
+                                [this](int64_t n, int64_t n_before) {
+                                  StepWork work;
+                                  work.add_prefill(n_before, n);
+                                  return forecast_.ms(work);
+                                }});
 }
 
 // --- commands that wait for a slot

@@ -9,12 +9,10 @@ namespace tessera::server {
 
 namespace {
 
-constexpr int64_t kChunkTokens = 16;   // parts of prompts are multiples of it, so that prepared graphs are used again
-constexpr size_t kMostPrompts = 4;     // that share a step
-constexpr double kSpareTime = 0.1;     // of the target, for prompts beside one that takes it all
-constexpr double kLeastTargetMs = 50;  // of the default target
-constexpr double kDecodeSteps = 3;     // of the default target, in steps without prompts
-constexpr double kAverageShare = 0.1;  // of the last step in the average
+constexpr size_t kMostPrompts = 4;            // that share a step
+constexpr double kLeastTargetMs = 50;         // of the default target
+constexpr double kDecodeSteps = 3;            // of the default target, in steps without prompts
+constexpr double kAverageShare = 0.1;         // of the last step in the average
 constexpr int64_t kParallelLogits = 1 << 16;  // logits of a step from which sampling is divided among threads
 
 }  // namespace
@@ -50,101 +48,51 @@ void Scheduler::clear_step() {
 
 // The tokens that each prompt could compute in this step. Every slot has a row of logits for its next token. The
 // session's other rows are for scores, and the first prompts get them.
-std::vector<int64_t> Scheduler::wanted_tokens(std::span<Slot* const> prompts) const {
+std::vector<StepPrompt> Scheduler::step_prompts(std::span<Slot* const> slots) const {
   int64_t n_rows = session_.options().n_outputs - options_.n_slots;
-  std::vector<int64_t> wanted;
-  for (const Slot* slot : prompts) {
-    wanted.push_back(slot->n_pending());
+  std::vector<StepPrompt> prompts;
+  for (const Slot* slot : slots) {
+    StepPrompt& prompt = prompts.emplace_back();
+    prompt = {.position = slot->n_computed, .n_wanted = slot->n_pending(), .score_work = 0};
     if (!slot->sequence->is_scoring()) continue;
+    prompt.score_work = row_work_;
     // After a preemption, tokens that have their scores are computed again without rows.
     const int64_t n_without = std::max<int64_t>(slot->sequence->n_scored() - 1 - slot->n_computed, 0);
-    wanted.back() = std::min(wanted.back(), n_without + 1 + n_rows);
-    n_rows -= std::max<int64_t>(wanted.back() - n_without - 1, 0);
+    prompt.n_wanted = std::min(prompt.n_wanted, n_without + 1 + n_rows);
+    n_rows -= std::max<int64_t>(prompt.n_wanted - n_without - 1, 0);
   }
-  return wanted;
+  return prompts;
 }
 
-// The prompts of a step, the most urgent first. Half of the time is for the first one, so that short prompts do not
-// wait for the end of a long one. Without streams there is no limit of time, and tokens are divided instead.
+// The prompts of a step, the most urgent first. Without streams there is no limit of time, and tokens are divided
+// instead.
 void Scheduler::plan_prefill(const StepWork& decoding) {
-  std::vector<Slot*> prompts;
+  std::vector<Slot*> slots;
   for (Slot& slot : slots_->all())
-    if (slot.can_run() && !slot.is_decoding()) prompts.push_back(&slot);
-  if (prompts.empty()) return;
-  std::ranges::sort(prompts, {}, [this](const Slot* slot) {
+    if (slot.can_run() && !slot.is_decoding()) slots.push_back(&slot);
+  if (slots.empty()) return;
+  std::ranges::sort(slots, {}, [this](const Slot* slot) {
     return std::tuple(slot->priority, queue().counter(slot->sequence->task().spec().client), slot->arrival);
   });
-  prompts.resize(std::min(prompts.size(), kMostPrompts));
+  slots.resize(std::min(slots.size(), kMostPrompts));
   const bool is_alone = decoding.n_decoding == 0 && !turn_.others_stream();
   int64_t n_most = is_alone && queue().is_empty() ? options_.n_batch : options_.n_ubatch;
   // The blocks of windows are counted exactly for one micro-batch only.
   if (session_.needs_marks()) n_most = std::max(options_.n_ubatch - decoding.n_decoding, kChunkTokens);
-  const std::vector<int64_t> wanted = wanted_tokens(prompts);
+  const std::vector<StepPrompt> prompts = step_prompts(slots);
   const std::vector<int64_t> planned =
-      is_alone ? divide_tokens(wanted, n_most) : divide_time(prompts, wanted, n_most, decoding);
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    Slot& slot = *prompts[i];
+      is_alone ? divide_tokens(prompts, n_most) : divide_time(forecast_, decoding, prompts, n_most, target_ms());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    Slot& slot = *slots[i];
     const int64_t n = std::min(planned[i], slots_->tokens_to_mark(slot));
     // A session with few rows of logits scores few tokens at a time. The first prompt always advances.
     const bool has_few_rows = i == 0 && n < kChunkTokens && slot.sequence->is_scoring();
     const bool is_whole = n == slot.n_pending() || n == slots_->tokens_to_mark(slot) || has_few_rows;
     const int64_t n_tokens = is_whole ? n : n - n % kChunkTokens;
     if (n_tokens <= 0) continue;
-    add_prefill(work_, slot, n_tokens);
+    work_.add_prefill(slot.n_computed, n_tokens);
     add_chunk({.slot = &slot, .n_tokens = n_tokens, .is_of_prompt = true});
   }
-}
-
-// Divides n_most tokens: half for the first prompt, the rest for the others in their order, and what is left for the
-// first again.
-std::vector<int64_t> Scheduler::divide_tokens(std::span<const int64_t> wanted, int64_t n_most) {
-  std::vector<int64_t> planned = {wanted.front()};
-  if (wanted.size() > 1) planned[0] = std::min(planned[0], std::max(n_most / 2, kChunkTokens));
-  int64_t n_left = n_most - std::min(n_most, planned[0]);
-  for (const int64_t n : wanted.subspan(1)) {
-    planned.push_back(std::min(n, n_left));
-    n_left -= planned.back();
-  }
-  planned[0] = std::min({planned[0] + n_left, wanted.front(), n_most});
-  return planned;
-}
-
-// Divides the time of a step likewise. A token costs more the later its position is, so each prompt has its own
-// forecast. Beside a long prompt, of which a few tokens take all the time, short ones get a little more.
-std::vector<int64_t> Scheduler::divide_time(std::span<Slot* const> prompts, std::span<const int64_t> wanted,
-                                            int64_t n_most, const StepWork& decoding) const {
-  const double target = target_ms();
-  const bool scores = std::ranges::any_of(prompts, [](const Slot* slot) { return slot->sequence->is_scoring(); });
-  const auto affordable = [&](size_t i, const StepWork& work, int64_t n_free, double until_ms) {
-    return std::min(wanted[i],
-                    forecast_.prefill_budget(work, prompts[i]->n_computed, n_free, until_ms, scores ? row_work_ : 0));
-  };
-  const double begin_ms = forecast_.ms(decoding);
-  const double first_ms = prompts.size() > 1 ? begin_ms + (target - begin_ms) / 2 : target;
-  std::vector<int64_t> planned = {affordable(0, decoding, n_most, first_ms)};
-  StepWork others = decoding, all = decoding;
-  add_prefill(all, *prompts[0], planned[0]);
-  const double others_ms = std::max(target, forecast_.ms(all)) + kSpareTime * target;
-  int64_t n_free = n_most - planned[0];
-  for (size_t i = 1; i < prompts.size(); ++i) {
-    const int64_t n = n_free > 0 ? affordable(i, all, n_free, others_ms) : 0;
-    StepWork with = all;
-    add_prefill(with, *prompts[i], n);
-    const bool fits = forecast_.ms(with) <= others_ms;  // the forecast's least number may not
-    planned.push_back(fits ? n : 0);
-    if (!fits) continue;
-    all = with;
-    add_prefill(others, *prompts[i], n);
-    n_free -= n;
-  }
-  planned[0] = std::max(planned[0], affordable(0, others, planned[0] + n_free, target));
-  return planned;
-}
-
-void Scheduler::add_prefill(StepWork& work, const Slot& slot, int64_t n_tokens) {
-  const auto n = static_cast<double>(n_tokens);
-  work.n_prefill += n_tokens;
-  work.n_pairs += n * (static_cast<double>(slot.n_computed) + n / 2);
 }
 
 void Scheduler::add_chunk(const Chunk& chunk) {

@@ -14,6 +14,13 @@ constexpr int64_t kFirstSteps = 8;  // learnt whatever they take
 
 }  // namespace
 
+void StepWork::add_prefill(int64_t position, int64_t n_tokens, double token_score_work) {
+  const auto n = static_cast<double>(n_tokens);
+  n_prefill += n_tokens;
+  n_pairs += n * (static_cast<double>(position) + n / 2);
+  score_work += n * token_score_work;
+}
+
 StepForecast::StepForecast(double token_ms) : rates_{token_ms, 64 * token_ms, token_ms, token_ms}, covariance_{} {
   for (size_t i = 0; i < kNTerms; ++i) covariance_[i][i] = kFirstVariance;
 }
@@ -62,9 +69,7 @@ int64_t StepForecast::prefill_budget(const StepWork& decoding, int64_t position,
                                      double score_work) const {
   const auto fits = [&](int64_t n) {
     StepWork work = decoding;
-    work.n_prefill += n;
-    work.score_work += score_work * static_cast<double>(n);
-    work.n_pairs += static_cast<double>(n) * (static_cast<double>(position) + static_cast<double>(n) / 2);
+    work.add_prefill(position, n, score_work);
     return ms(work) <= target_ms;
   };
   int64_t least = std::min(n_most, kLeastPrefill), most = n_most;

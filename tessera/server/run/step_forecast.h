@@ -18,6 +18,10 @@ struct StepWork {
   double n_pairs = 0;      // of a token and a position that it attends to
   int64_t n_decoding = 0;  // tokens of sequences that generate
   double score_work = 0;   // of the logits by which prompts are scored, in tokens of prompts
+
+  /// Adds n_tokens of a prompt from a position on, each of which attends to all before it.
+  /// token_score_work: the score_work of each.
+  void add_prefill(int64_t position, int64_t n_tokens, double token_score_work = 0);
 };
 
 class StepForecast {

@@ -11,7 +11,7 @@ namespace {
 
 using Tokens = std::vector<int64_t>;
 
-constexpr int64_t kFar = 65536;    // as many pairs cost as much as a token
+constexpr int64_t kFar = 65536;     // as many pairs cost as much as a token
 constexpr int64_t kMany = 100'000;  // more tokens than any step here may take
 
 // A step takes 1 ms, and 1 ms more for each decoding sequence, for each token of a prompt and for 65,536 pairs. So a

@@ -53,6 +53,7 @@ class TaskRunner {
   /// The tokenizer must outlive this.
   TaskRunner(const QueueLimits& limits, ModelMetrics& metrics, const text::Tokenizer& tokenizer)
       : mailbox_(limits), metrics_(metrics), tokenizer_(tokenizer) {}
+
   /// Starts the thread, which calls run(). Error: out_of_memory (the system refuses a thread).
   Result<> start_thread();
   virtual void run() = 0;

@@ -65,8 +65,8 @@ TEST(StepTime, OnePromptTakesAllThatIsLeft) {
 
 TEST(StepTime, AShortPromptAdvancesBesideALongOne) {
   EXPECT_EQ(divide({prompt(1000), prompt(8)}, 110.5), Tokens({92, 8}));
-  EXPECT_EQ(divide({prompt(8), prompt(1000)}, 110.5), Tokens({8, 103}));
-  EXPECT_EQ(divide({prompt(1000, 4 * kFar), prompt(40), prompt(1000)}, 210.5), Tokens({20, 40, 81}))
+  EXPECT_EQ(divide({prompt(8), prompt(1000)}, 110.5), Tokens({8, 92}));
+  EXPECT_EQ(divide({prompt(1000, 4 * kFar), prompt(40), prompt(1000)}, 210.5), Tokens({20, 40, 60}))
       << "the first has half of the time: 100 ms, in which it computes 20 tokens at its position";
 }
 
@@ -76,13 +76,13 @@ TEST(StepTime, WhatOthersLeaveIsForTheFirst) {
 }
 
 TEST(StepTime, AShareThatIsNotNeededIsForTheNext) {
-  EXPECT_EQ(divide({prompt(10), prompt(20), prompt(1000)}, 110.5), Tokens({10, 20, 81}));
+  EXPECT_EQ(divide({prompt(10), prompt(20), prompt(1000)}, 110.5), Tokens({10, 20, 70}));
 }
 
 // Their order changes from step to step, see Scheduling.
 TEST(StepTime, EqualPromptsTakeTheirTurns) {
   EXPECT_EQ(divide({4, prompt(20)}, 110.5), Tokens({20, 20, 20, 20}));
-  EXPECT_EQ(divide({4, prompt(30)}, 110.5), Tokens({30, 30, 30, 21}));
+  EXPECT_EQ(divide({4, prompt(30)}, 110.5), Tokens({30, 30, 30, 0}));
 }
 
 TEST(StepTime, ATargetThatNoPieceMeetsLeavesTheLeastToTheFirst) {

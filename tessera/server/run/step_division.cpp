@@ -39,7 +39,7 @@ std::vector<int64_t> divide_time(const StepForecast& forecast, const StepWork& d
   const double first_ms = prompts.size() > 1 ? begin_ms + (target_ms - begin_ms) / 2 : target_ms;
   std::vector<int64_t> planned = {affordable(first, decoding, n_most, first_ms)};
   StepWork others = decoding, all = with_prompt(decoding, first, planned[0]);
-  const double others_ms = std::max(target_ms, forecast.ms(all)) + kSpareTime * target_ms;
+  const double others_ms = std::max(target_ms, forecast.ms(all) + kSpareTime * target_ms);
   int64_t n_free = n_most - planned[0];
   for (const StepPrompt& prompt : prompts.subspan(1)) {
     int64_t n = affordable(prompt, all, n_free, others_ms);

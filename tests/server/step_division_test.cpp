@@ -94,6 +94,17 @@ TEST(StepTime, ATargetThatNoPieceMeetsLeavesTheLeastToTheFirst) {
   EXPECT_EQ(divide({prompt(1000)}, 12, 7), Tokens({7}));
 }
 
+// Each of their tokens has a row of logits, which takes as long as the token.
+TEST(StepTime, ScoredPromptsKeepTheTargetTogether) {
+  const StepPrompt scored = prompt(1000, 0, 1);
+  EXPECT_EQ(divide({scored}, 110.5), Tokens({50}));
+  EXPECT_EQ(divide({scored, scored}, 110.5), Tokens({25, 25}));
+  EXPECT_EQ(divide({scored, scored, scored}, 150.5), Tokens({35, 35, 0}));
+  EXPECT_EQ(divide({scored, prompt(20, 0, 1), prompt(10, 0, 2)}, 160.5), Tokens({40, 20, 10}));
+  EXPECT_EQ(divide({scored, prompt(1000)}, 110.5), Tokens({25, 50})) << "only scored prompts have rows";
+  EXPECT_EQ(divide({prompt(1000), scored}, 110.5), Tokens({50, 25}));
+}
+
 // The first takes 160 ms for its least number of tokens, and the others may end 11 ms later.
 TEST(StepTime, BesideAPromptThatTakesAllOthersGetATenthMore) {
   EXPECT_EQ(divide({prompt(1000, 9 * kFar), prompt(8)}, 110.5), Tokens({16, 8}));

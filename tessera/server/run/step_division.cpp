@@ -9,7 +9,7 @@ namespace {
 constexpr double kSpareTime = 0.1;  // of the target, for prompts beside one that takes it all
 
 StepWork with_prompt(StepWork work, const StepPrompt& prompt, int64_t n_tokens) {
-  work.add_prefill(prompt.position, n_tokens);
+  work.add_prefill(prompt.position, n_tokens, prompt.score_work);
   return work;
 }
 

@@ -94,6 +94,14 @@ TEST(StepTime, ATargetThatNoPieceMeetsLeavesTheLeastToTheFirst) {
   EXPECT_EQ(divide({prompt(1000)}, 12, 7), Tokens({7}));
 }
 
+// The time is enough for all tokens of the step.
+TEST(StepTime, HalfOfTheTokensIsForTheOthersToo) {
+  EXPECT_EQ(divide({prompt(1000), prompt(1000)}, 1e6, 100), Tokens({50, 50}));
+  EXPECT_EQ(divide({prompt(1000), prompt(8), prompt(20)}, 1e6, 100), Tokens({72, 8, 20}));
+  EXPECT_EQ(divide({prompt(1000), prompt(1000)}, 1e6, 24), Tokens({16, 8}));  // at least a chunk
+  EXPECT_EQ(divide({prompt(1000), prompt(1000)}, 1e6, 8), Tokens({8, 0}));
+}
+
 // Each of their tokens has a row of logits, which takes as long as the token.
 TEST(StepTime, ScoredPromptsKeepTheTargetTogether) {
   const StepPrompt scored = prompt(1000, 0, 1);

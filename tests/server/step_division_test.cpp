@@ -117,6 +117,7 @@ TEST(StepTime, ScoredPromptsKeepTheTargetTogether) {
 TEST(StepTime, BesideAPromptThatTakesAllOthersGetATenthMore) {
   EXPECT_EQ(divide({prompt(1000, 9 * kFar), prompt(8)}, 110.5), Tokens({16, 8}));
   EXPECT_EQ(divide({prompt(1000, 9 * kFar), prompt(12), prompt(5)}, 110.5), Tokens({16, 0, 5}));
+  EXPECT_EQ(divide({prompt(1000, 39 * kFar), prompt(30), prompt(20)}, 400.5), Tokens({16, 30, 0}));  // 640 ms and 40
 }
 
 }  // namespace

@@ -14,15 +14,13 @@ StepWork with_prompt(StepWork work, const StepPrompt& prompt, int64_t n_tokens) 
 }
 
 // The most tokens of the first prompt before the others have theirs.
-int64_t first_tokens(size_t n_prompts, int64_t n_most) {
-  return n_prompts > 1 ? std::min(n_most, std::max(n_most / 2, kChunkTokens)) : n_most;
-}
+int64_t first_tokens(int64_t n_most) { return std::min(n_most, std::max(n_most / 2, kChunkTokens)); }
 
 }  // namespace
 
 std::vector<int64_t> divide_tokens(std::span<const StepPrompt> prompts, int64_t n_most) {
   const int64_t n_wanted = prompts.front().n_wanted;
-  std::vector<int64_t> planned = {std::min(n_wanted, first_tokens(prompts.size(), n_most))};
+  std::vector<int64_t> planned = {std::min(n_wanted, first_tokens(n_most))};
   int64_t n_left = n_most - planned[0];
   for (const StepPrompt& prompt : prompts.subspan(1)) {
     planned.push_back(std::min(prompt.n_wanted, n_left));
@@ -40,8 +38,8 @@ std::vector<int64_t> divide_time(const StepForecast& forecast, const StepWork& d
   };
   const StepPrompt& first = prompts.front();
   const double begin_ms = forecast.ms(decoding);
-  const double first_ms = prompts.size() > 1 ? begin_ms + (target_ms - begin_ms) / 2 : target_ms;
-  std::vector<int64_t> planned = {affordable(first, decoding, first_tokens(prompts.size(), n_most), first_ms)};
+  const double half_ms = begin_ms + (target_ms - begin_ms) / 2;
+  std::vector<int64_t> planned = {affordable(first, decoding, first_tokens(n_most), half_ms)};
   StepWork others = decoding, all = with_prompt(decoding, first, planned[0]);
   const double others_ms = std::max(target_ms, forecast.ms(all) + kSpareTime * target_ms);
   int64_t n_free = n_most - planned[0];

@@ -210,6 +210,22 @@ TEST(CallGrammar, MarksMayBeControlTokens) {
   EXPECT_FALSE(accepts_tokens(hermes, {}, {"So: <tool", "_call>Hm."}));
 }
 
+// What the grammar takes as code, the parser does too: without any code there would be no call.
+TEST(CallGrammar, CodeIsWhatTheParserReadsAsCode) {
+  for (const char* name : {"llama-3", "functionary-3.1"}) {
+    const ReplyCase given{.family = *find_reply_family(name), .tools = {{"python", ""}}};
+    const auto grammar = grammar_of(given.family, {.tools = given.tools, .must_call = true});
+    ASSERT_TRUE(grammar);
+    for (const char* text : {"x", " ", "search.call", "print(\"{\")\n"}) {
+      const std::string reply = "<|python_tag|>" + std::string(text);
+      EXPECT_TRUE(accepts(*grammar, reply)) << name << ": " << text;
+      EXPECT_EQ(testing::parse_whole(given, reply).reply.calls.size(), 1u) << name << ": " << text;
+    }
+    for (const char* text : {"", "search.call(", "{"})
+      EXPECT_FALSE(accepts(*grammar, "<|python_tag|>" + std::string(text))) << name << ": " << text;
+  }
+}
+
 TEST(CallGrammar, ACallThatMeansNoCallTakesAnyArguments) {
   const ReplyFamily family = *find_reply_family("command-r-plus");
   const auto grammar = grammar_of(family, {.tools = tools(), .must_call = true});

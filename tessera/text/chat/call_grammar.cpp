@@ -289,7 +289,7 @@ grammar::RuleId CallGrammar::marked_calls() {
 }
 
 // Text after the mark of built-in tools: a call in JSON, or code for a tool that runs it. Text that the reader would
-// take as a call of a built-in tool is no code.
+// take as a call of a built-in tool is no code, and without a character there is no call.
 void CallGrammar::add_code(RuleBuilder& rule) {
   ExpressionArena& arena = parts_.expressions;
   const RuleState at = rule.after_mark(rule.start(), family_.code_begin);
@@ -298,7 +298,7 @@ void CallGrammar::add_code(RuleBuilder& rule) {
   grammar::ByteSet word;
   for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
     word.add(static_cast<uint8_t>(c));
-  const Expression any = arena.repeat(grammar::utf8_of(arena, grammar::all_code_points()), 0, grammar::kUnbounded);
+  const Expression any = arena.repeat(grammar::utf8_of(arena, grammar::all_code_points()), 1, grammar::kUnbounded);
   const Expression call = arena.concat(std::vector{arena.repeat(arena.bytes(word), 1, grammar::kUnbounded),
                                                    literal(kBuiltinCall), ExpressionArena::kAnything});
   const Expression json = arena.concat(literal("{"), ExpressionArena::kAnything);

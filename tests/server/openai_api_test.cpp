@@ -148,6 +148,38 @@ TEST_F(OpenAiApi, AForcedToolIsCalledWithRightArguments) {
   EXPECT_TRUE(ordered_json::parse(streamed, nullptr, false)["up"].is_boolean()) << streamed;
 }
 
+// Code after the mark of built-in tools has no mark of its end: it ends with the reply. The model prefers "|" to all
+// else, and so code to a call with marks; in code it writes " the the the".
+TEST_F(OpenAiApi, CodeThatIsCutShortIsNoCall) {
+  ApiSetup setup;
+  setup.served.chat_template =
+      "{# <|python_tag|> <function= #}{% for message in messages %}{{ message.content }}\n{% endfor %}";
+  start(std::move(setup));
+  ordered_json request = {{"messages", user_says("Hi")},
+                          {"max_tokens", 60},
+                          {"temperature", 0},
+                          {"logit_bias", ordered_json::parse(R"([["|", 30], ["the", 60]])")},
+                          {"tools", {{{"type", "function"}, {"function", {{"name", "python"}}}}}},
+                          {"tool_choice", "required"}};
+  const auto choice_of = [&] { return post_json("/v1/chat/completions", request).json["choices"][0]; };
+  const ordered_json cut = choice_of();
+  EXPECT_EQ(cut["finish_reason"], "length") << cut;
+  EXPECT_FALSE(cut["message"].contains("tool_calls")) << cut;
+  EXPECT_TRUE(cut["message"]["content"].get<std::string>().starts_with("<|python_tag|> the the")) << cut;
+
+  const auto expect_code = [&](const std::string& code) {
+    const ordered_json whole = choice_of();
+    EXPECT_EQ(whole["finish_reason"], "tool_calls") << whole;
+    ASSERT_TRUE(whole["message"].contains("tool_calls")) << whole;
+    EXPECT_EQ(whole["message"]["tool_calls"][0]["function"]["arguments"], R"({"code": ")" + code + R"("})");
+  };
+  request["stop"] = "the the";
+  expect_code(" ");
+  request.erase("stop");
+  request["logit_bias"].push_back({2, 90});  // the end of the text
+  expect_code(" the");
+}
+
 // `__verbose` is what POST /completion answers: its fields, in their order.
 TEST_F(OpenAiApi, VerboseAnswersContainTheNativeObject) {
   start();

@@ -420,6 +420,60 @@ TEST_F(ModelsApi, AModelWhoseFileHasChangedFailsAndIsLoadedAgain) {
   EXPECT_EQ(post("/completion", completion("ant")).json["content"], text);
 }
 
+TEST_F(ModelsApi, TheOnlyModelIsLoadedAgainAfterItsFileHasChanged) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  open({.is_single = true, .retry_after = std::chrono::milliseconds(0)});
+  const std::string text = post("/completion", completion("ant")).json["content"];
+  source_->broken = "ant";
+  source_->lose_file();
+  EXPECT_EQ(get("/health").status, 200);  // nobody has looked
+  tick_until([&] { return get("/health").status == 503; });
+  expect_refused(post("/completion", completion("ant")), 500, "");
+  expect_refused(get("/health"), 503, "the model cannot be used");
+  source_->broken = "";  // the loader waits for the next tick
+  tick_until([&] { return get("/health").status == 200; });
+  EXPECT_EQ(source_->n_loads, 2);
+  EXPECT_EQ(post("/completion", completion("ant")).json["content"], text);
+}
+
+TEST_F(ModelsApi, ARequestLoadsAFailedModelBeforeItsTime) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  open({.is_single = true, .retry_after = std::chrono::hours(1)});
+  source_->broken = "ant";
+  source_->lose_file();
+  tick_until([&] { return get("/health").status == 503; });
+  server_->tick();  // the first attempt
+  expect_refused(post("/completion", completion("ant")), 500, "");
+  source_->broken = "";
+  for (int i = 0; i < 100; ++i) server_->tick();
+  EXPECT_EQ(get("/health").status, 503);
+  EXPECT_EQ(source_->n_loads, 1);
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  EXPECT_EQ(get("/health").status, 200);
+}
+
+// Others can be used.
+TEST_F(ModelsApi, AServerOfSeveralModelsIsHealthyWhenOneFails) {
+  open_two({.retry_after = std::chrono::milliseconds(0)});
+  source_->broken = "ant";
+  expect_refused(post("/completion", completion("ant")), 500, "");
+  EXPECT_EQ(get("/health").status, 200);
+  source_->broken = "";
+  server_->tick();
+  EXPECT_EQ(post("/completion", completion("bee")).status, 200);  // after all that was to be loaded before
+  EXPECT_EQ(state_of("ant"), "unloaded");
+}
+
+TEST_F(ModelsApi, AModelThatDoesNotWakeUpHasFailed) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  open({.is_single = true, .sleep_after = std::chrono::milliseconds(0)});
+  server_->tick();  // it falls asleep
+  EXPECT_EQ(get("/health").status, 200);
+  source_->broken = "ant";
+  expect_refused(post("/completion", completion("ant")), 500, "");
+  EXPECT_EQ(get("/health").status, 503);
+}
+
 // The name of the model is all that is read of a request before it takes its place in the queue of that model.
 TEST_F(ModelsApi, AFullQueueRefusesRequestsForItsModelOnly) {
   source_ = std::make_unique<Stories>(std::vector<std::string>{"ant", "bee"});

@@ -33,6 +33,7 @@ void answer_health(ApiContext& context, Exchange& exchange) {
   constexpr double kStalledMs = 30'000;
   std::string_view problem;
   if (!context.models().is_ready()) problem = kLoadingModel;
+  if (context.models().has_failed()) problem = "the model cannot be used";  // its path is not for everyone
   if (context.is_draining()) problem = "draining";
   if (problem.empty() && context.models().overdue_ms() > kStalledMs) problem = "stalled";
   if (problem.empty()) return exchange.answer({.body = R"({"status":"ok"})"});

@@ -378,6 +378,7 @@ Result<> ModelRegistry::load_entry(const EntryRef& entry, const LoadProgress& pr
   entry->n_bytes = planned.n_bytes;
   entry->state = ModelState::loaded;
   entry->progress = 1;
+  entry->has_failed = false;
   entry->last_use = Clock::now();
   entry->keep_alive = options_.keep_alive;
   return {};
@@ -453,6 +454,7 @@ void ModelRegistry::answer_waiters(const EntryRef& entry, const Result<>& loaded
     if (!loaded) {
       entry->state = ModelState::unloaded;
       entry->failure = loaded.error().message();
+      entry->has_failed = true;
     }
   }
   for (const Waiter& waiter : waiters) {
@@ -477,7 +479,13 @@ void ModelRegistry::tick() {
     const bool is_lost = entry->state == ModelState::loaded && entry->model->has_lost_files();
     const auto time = expiry(*entry);
     const bool is_over = time && !entry->stays && entry->n_users == 0 && Clock::now() >= *time;
+    if (options_.is_single && entry->has_failed && Clock::now() >= entry->retry) {
+      entry->retry = Clock::now() + options_.retry_after;
+      entry->is_ordered = true;
+      queue(entry);
+    }
     if (!is_lost && !is_over) continue;
+    entry->has_failed = is_lost;
     entry->falls_asleep = is_over && options_.sleep_after >= std::chrono::milliseconds(0);
     entry->state = ModelState::unloading;
     changed_.notify_all();
@@ -509,6 +517,11 @@ void ModelRegistry::end_requests() {
   const std::lock_guard lock(mutex_);
   for (const EntryRef& entry : entries_)
     if (entry->model) entry->model->stop_all();
+}
+
+bool ModelRegistry::has_failed() const {
+  const std::lock_guard lock(mutex_);
+  return options_.is_single && std::ranges::any_of(entries_, &Entry::has_failed);
 }
 
 double ModelRegistry::overdue_ms() const {

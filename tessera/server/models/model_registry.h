@@ -57,13 +57,14 @@ struct ModelView {
 };
 
 struct RegistryOptions {
-  bool is_single = false;                     // there is one model, and the names in requests do not matter
-  size_t max_loaded = 4;                      // models at once
-  uint64_t memory_bytes = 0;                  // of all loaded models; 0: no limit
-  bool loads_on_demand = true;                // --models-autoload
-  size_t max_waiting = 512;                   // requests that wait for models
-  std::chrono::milliseconds keep_alive{-1};   // until an unused model is unloaded; below 0: never
-  std::chrono::milliseconds sleep_after{-1};  // the same, for --sleep-idle-seconds
+  bool is_single = false;                         // there is one model, and the names in requests do not matter
+  size_t max_loaded = 4;                          // models at once
+  uint64_t memory_bytes = 0;                      // of all loaded models; 0: no limit
+  bool loads_on_demand = true;                    // --models-autoload
+  size_t max_waiting = 512;                       // requests that wait for models
+  std::chrono::milliseconds keep_alive{-1};       // until an unused model is unloaded; below 0: never
+  std::chrono::milliseconds sleep_after{-1};      // the same, for --sleep-idle-seconds
+  std::chrono::milliseconds retry_after{10'000};  // with is_single: between two loads of a model that failed
 };
 
 /// 404 model 'NAME' not found
@@ -118,7 +119,11 @@ class ModelRegistry {
   /// Sets the function, before serve() and open().
   void on_change(OnChange f) { on_change_ = std::move(f); }
 
-  /// Unloads models whose time has come. Called about every second.
+  /// Whether the only model of the server has failed: its file has changed, or it could not be loaded again.
+  bool has_failed() const;
+
+  /// Unloads models whose time has come or whose file has changed. Loads the only model again after it has failed.
+  /// Called about every second.
   void tick();
 
   /// Takes no more requests, and refuses those that wait.
@@ -148,9 +153,10 @@ class ModelRegistry {
     bool is_queued = false;     // for the loader
     bool is_ordered = false;    // to be loaded although no request waits
     bool falls_asleep = false;  // it is being unloaded because of --sleep-idle-seconds
+    bool has_failed = false;    // its file has changed, or it could not be loaded; until it is loaded
     bool stays = false;         // it is never unloaded
     std::chrono::milliseconds keep_alive{-1};
-    Clock::time_point last_use{};
+    Clock::time_point last_use{}, retry{};
     std::vector<Waiter> waiters{};
   };
   using EntryRef = std::shared_ptr<Entry>;

@@ -35,9 +35,8 @@ FieldResult<> fit_tokens(const ServedModel& model, std::vector<int32_t>& tokens,
   const auto n_ctx = static_cast<size_t>(model.embedder()->n_ctx());
   if (tokens.size() <= n_ctx || !truncates) return require_fit(model, std::ssize(tokens));
   const auto specials = model.tokenizer().tokenize("", {.add_special = true});
-  const bool has_begin = model.vocab().add_bos() || (specials && specials->size() > 1);
-  const bool has_end =
-      specials && !specials->empty() && specials->back() == tokens.back() && (specials->size() > 1 || !has_begin);
+  const bool has_end = specials && !specials->empty() && specials->back() == tokens.back() &&
+                       (specials->size() > 1 || !model.vocab().add_bos());
   const int32_t last = tokens.back();
   tokens.resize(n_ctx);
   if (has_end) tokens.back() = last;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "tessera/server/api/embedding_input.h"
 #include "tests/server/api_support.h"
 #include "tests/support/tiny_t5.h"
 
@@ -13,6 +14,19 @@ namespace {
 
 using namespace testing;
 using nn::Pooling;
+
+// The test vectors of RFC 4648, section 10.
+TEST(Base64, HasTheDigitsOfTheStandard) {
+  const auto base64 = [](std::string_view text) {
+    std::string out = "=";
+    server::append_base64(out, std::as_bytes(std::span(text)));
+    return out;
+  };
+  const std::string text = "foobar";
+  const char* const expected[] = {"=", "=Zg==", "=Zm8=", "=Zm9v", "=Zm9vYg==", "=Zm9vYmE=", "=Zm9vYmFy"};
+  for (size_t n = 0; n <= text.size(); ++n) EXPECT_EQ(base64(text.substr(0, n)), expected[n]);
+  EXPECT_EQ(base64("\xFB\xFF\xBF"), "=+/+/");
+}
 
 class EmbeddingsApi : public ApiTest {
  protected:

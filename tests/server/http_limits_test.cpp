@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -238,6 +239,27 @@ TEST_F(HttpLimiting, WithoutIdleConnectionsNewOnesAreRefused) {
   clients[0].close();
   EXPECT_TRUE(wait_until([&] { return server_->counts().n_answering == 1; }));
   EXPECT_EQ(answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
+}
+
+// The hard limit of descriptors cannot be raised again, so another process has it.
+TEST_F(HttpLimiting, ConnectionsFitTheDescriptorsOfTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto refuses_the_last_of_17 = [&] {
+    const rlimit few{.rlim_cur = 130, .rlim_max = 130};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) return false;
+    HttpOptions options;
+    options.limits.n_connections = 1000;
+    start(std::move(options));
+    std::vector<HttpClient> clients;
+    std::vector<std::shared_ptr<server::Exchange>> exchanges;
+    for (int i = 0; i < 16; ++i) {
+      clients.push_back(connect());
+      if (!clients.back().get("/hold")) return false;
+      exchanges.push_back(next_exchange());
+    }
+    return connect().read_answer().status == 503;
+  };
+  EXPECT_EXIT(std::_Exit(refuses_the_last_of_17() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(HttpLimiting, OnlyAQuarterMayBeWithoutAHead) {

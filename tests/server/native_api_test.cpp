@@ -160,6 +160,21 @@ TEST_F(NativeApi, ProbabilitiesComeWithTheirTokens) {
   ordered_json after = request;
   after["post_sampling_probs"] = true;
   EXPECT_EQ(post_json("/completion", after).json["completion_probabilities"][0]["prob"], 1.0);
+  EXPECT_EQ(post_json("/completion", after).json["completion_probabilities"][0]["top_probs"].size(), 1u);
+  after["temperature"] = 1;
+  EXPECT_EQ(post_json("/completion", after).json["completion_probabilities"][0]["top_probs"].size(), 3u);
+}
+
+TEST_F(NativeApi, RatesAreThoseOfTheTimes) {
+  start();
+  const ordered_json timings =
+      post("/completion", R"({"prompt":"One day","n_predict":9,"ignore_eos":true})").json["timings"];
+  const double prompt_ms = timings["prompt_ms"], n_prompt = timings["prompt_n"];
+  EXPECT_DOUBLE_EQ(timings["prompt_per_token_ms"].get<double>() * n_prompt, prompt_ms) << timings;
+  EXPECT_DOUBLE_EQ(timings["prompt_per_second"].get<double>() * prompt_ms, 1000 * n_prompt) << timings;
+  const double predicted_ms = timings["predicted_ms"], n_steps = timings["predicted_n"].get<double>() - 1;
+  EXPECT_DOUBLE_EQ(timings["predicted_per_token_ms"].get<double>() * n_steps, predicted_ms) << timings;
+  EXPECT_DOUBLE_EQ(timings["predicted_per_second"].get<double>() * predicted_ms, 1000 * n_steps) << timings;
 }
 
 TEST_F(NativeApi, OnlyTheFieldsThatWereAskedFor) {

@@ -1,4 +1,4 @@
-// The parts of the scheduler by themselves: stop strings, the queue, the forecast of step times.
+// The parts of the scheduler by themselves: stop strings, the queue, the forecast of step times, the outbox.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "tessera/base/rng.h"
 #include "tessera/server/metrics.h"
 #include "tessera/server/run/fair_queue.h"
+#include "tessera/server/run/outbox.h"
 #include "tessera/server/run/step_forecast.h"
 #include "tessera/server/run/stop_text.h"
 
@@ -342,6 +343,43 @@ TEST(StepForecast, EqualStepsForALongTimeKeepItStable) {
   const StepWork other{.n_prefill = 128, .n_pairs = 1e5, .n_decoding = 4};
   EXPECT_GT(forecast.ms(other), 0);
   EXPECT_LT(forecast.ms(other), 100 * true_ms(other));
+}
+
+// --- the events of a step
+
+class CountingSink final : public TaskSink {
+ public:
+  void on_event(TaskEvent&) override { ++n_events; }
+  void flush() override { ++n_flushes; }
+  size_t n_unsent() const override { return 0; }
+  int64_t stalled_ms() const override { return 0; }
+
+  int n_events = 0, n_flushes = 0;
+};
+
+TEST(Outbox, FlushesASinkOnceForTheEventsOfItsTask) {
+  std::vector<size_t> io_threads;
+  Outbox outbox([&](size_t io_thread, const std::function<void()>& task) {
+    io_threads.push_back(io_thread);
+    task();
+  });
+  std::vector<std::shared_ptr<CountingSink>> sinks;
+  std::vector<std::shared_ptr<Task>> tasks;
+  for (const size_t io_thread : {0, 0, 2}) {
+    sinks.push_back(std::make_shared<CountingSink>());
+    TaskSpec spec;
+    spec.sink = sinks.back();
+    spec.io_thread = io_thread;
+    tasks.push_back(std::make_shared<Task>(tasks.size(), std::move(spec)));
+  }
+  for (const size_t task : {0, 2, 0, 0, 1}) outbox.add(tasks[task], {});
+  outbox.post();
+  outbox.post();  // nothing
+  EXPECT_EQ(io_threads, (std::vector<size_t>{0, 2}));
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    EXPECT_EQ(sinks[i]->n_events, i == 0 ? 3 : 1) << i;
+    EXPECT_EQ(sinks[i]->n_flushes, 1) << i;
+  }
 }
 
 // --- metrics

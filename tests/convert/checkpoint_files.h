@@ -8,7 +8,19 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/file.h"
+#include "tests/support/testing.h"
+
 namespace tessera::testing {
+
+/// Reads a file of these bytes, named test.file, by a function of convert/source. Errors: those of File::open() and the
+/// function.
+template <class F>
+auto read_bytes(const F& read, const std::string& bytes) -> decltype(read(std::declval<File&>())) {
+  auto file = File::open(write_temporary("test.file", bytes));
+  if (!file) return forward_error(file);
+  return read(*file);
+}
 
 /// The bytes of a number, the lowest first.
 template <class T>

@@ -15,12 +15,6 @@ namespace {
 
 using namespace testing;
 
-Result<SafetensorsHeader> read_safetensors_bytes(const std::string& bytes) {
-  auto file = File::open(write_temporary("test.safetensors", bytes));
-  if (!file) return forward_error(file);
-  return read_safetensors_header(*file);
-}
-
 std::string header_entry(const std::string& name, const std::string& type, const std::string& shape,
                          const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
@@ -31,7 +25,8 @@ TEST(Safetensors, TensorsHaveTheirPlaces) {
                              header_entry("a", "BF16", "[2,3]", "[0,12]") + "," +
                              header_entry("none", "U8", "[0,7]", "[20,20]") + "," +
                              header_entry("one", "BOOL", "[]", "[20,21]") + "}   ";
-  ASSERT_OK_AND_ASSIGN(const auto read, read_safetensors_bytes(safetensors_file(header, std::string(21, 'x'))));
+  ASSERT_OK_AND_ASSIGN(const auto read,
+                       read_bytes(read_safetensors_header, safetensors_file(header, std::string(21, 'x'))));
   ASSERT_EQ(read.tensors.size(), 4u);
   EXPECT_EQ(read.tensors[0].name, "a");
   EXPECT_EQ(read.tensors[0].type, ElementType::bf16);
@@ -89,10 +84,10 @@ TEST(Safetensors, ContradictionsAreRefused) {
        "two tensors \"t\""},
   };
   for (const auto& [bytes, reason] : files) {
-    const auto read = read_safetensors_bytes(bytes);
+    const auto read = read_bytes(read_safetensors_header, bytes);
     ASSERT_FALSE(read) << reason;
     EXPECT_NE(read.error().message().find(reason), std::string::npos) << read.error().message() << "\nwant " << reason;
-    EXPECT_NE(read.error().message().find("test.safetensors: "), std::string::npos);
+    EXPECT_NE(read.error().message().find("test.file: "), std::string::npos);
   }
 }
 

@@ -31,12 +31,6 @@ std::string zip_form(const std::string& object, const std::vector<std::pair<std:
   return zip_archive(files);
 }
 
-Result<std::vector<StoredTensor>> read_torch_bytes(const std::string& bytes) {
-  auto file = File::open(write_temporary("test.pth", bytes));
-  if (!file) return forward_error(file);
-  return read_torch_file(*file);
-}
-
 std::vector<float> values_of(const StoredTensor& tensor, const std::string& file, int64_t first = 0) {
   std::vector<float> values(static_cast<size_t>(tensor.n_elements() - first));
   tensor.read(std::as_bytes(std::span(file)), first, std::as_writable_bytes(std::span(values)));
@@ -58,7 +52,7 @@ const std::vector<std::pair<std::string, std::string>> kTorchStorages = {{"0", f
 TEST(TorchFile, BothFormsHaveTheSameTensors) {
   for (const std::string& file : {zip_form(kTorchObject, kTorchStorages, {{.name = "m/byteorder", .bytes = "little"}}),
                                   legacy_torch_file(kTorchObject, kTorchStorages)}) {
-    ASSERT_OK_AND_ASSIGN(const auto tensors, read_torch_bytes(file));
+    ASSERT_OK_AND_ASSIGN(const auto tensors, read_bytes(read_torch_file, file));
     ASSERT_EQ(tensors.size(), 6u);
     EXPECT_EQ(tensors[0].name, "whole");
     EXPECT_TRUE(tensors[0].strides.empty());
@@ -79,8 +73,8 @@ TEST(TorchFile, TheStateMayBeAMember) {
   for (const char* name : {"model", "state_dict", "module"}) {
     ASSERT_OK_AND_ASSIGN(
         const auto tensors,
-        read_torch_bytes(
-            zip_form(pickle::whole(pickle::dictionary({{"optimizer", inner}, {name, inner}})), kTorchStorages)));
+        read_bytes(read_torch_file,
+                   zip_form(pickle::whole(pickle::dictionary({{"optimizer", inner}, {name, inner}})), kTorchStorages)));
     ASSERT_EQ(tensors.size(), 1u);
     EXPECT_EQ(tensors[0].name, "w");
   }
@@ -131,10 +125,10 @@ TEST(TorchFile, ContradictionsAreRefused) {
       {legacy_torch_file(kTorchObject, kTorchStorages).substr(0, 40), "truncated"},
   };
   for (const auto& [bytes, reason] : files) {
-    const auto read = read_torch_bytes(bytes);
+    const auto read = read_bytes(read_torch_file, bytes);
     ASSERT_FALSE(read) << reason;
     EXPECT_NE(read.error().message().find(reason), std::string::npos) << read.error().message() << "\nwant " << reason;
-    EXPECT_NE(read.error().message().find("test.pth: "), std::string::npos);
+    EXPECT_NE(read.error().message().find("test.file: "), std::string::npos);
   }
 }
 

@@ -14,12 +14,6 @@ namespace {
 
 using namespace testing;
 
-Result<ZipDirectory> read_zip_bytes(const std::string& bytes) {
-  auto file = File::open(write_temporary("test.zip", bytes));
-  if (!file) return forward_error(file);
-  return ZipDirectory::read(*file);
-}
-
 TEST(ZipDirectory, EntriesAreRangesOfTheFile) {
   const std::vector<ZipFile> files = {{.name = "a/data.pkl", .bytes = "pickle"},
                                       {.name = "a/data/0", .bytes = "numbers", .head_extra = std::string(40, '\0')},
@@ -27,7 +21,7 @@ TEST(ZipDirectory, EntriesAreRangesOfTheFile) {
                                       {.name = "a/large", .bytes = "large", .has_sizes_of_64_bits = true}};
   for (const char* comment : {"", "a comment with PK\x05\x06 in it"}) {
     const std::string bytes = zip_archive(files, comment);
-    ASSERT_OK_AND_ASSIGN(const ZipDirectory directory, read_zip_bytes(bytes));
+    ASSERT_OK_AND_ASSIGN(const ZipDirectory directory, read_bytes(ZipDirectory::read, bytes));
     EXPECT_EQ(directory.entries().size(), files.size());
     for (const ZipFile& file : files) {
       const ZipEntry* entry = directory.find(file.name);
@@ -69,7 +63,7 @@ TEST(ZipDirectory, ContradictionsAreRefused) {
       {with(end + 10, number_bytes(uint16_t{UINT16_MAX})), "the zip64 end is missing"},
   };
   for (const auto& [bytes, reason] : files) {
-    const auto read = read_zip_bytes(bytes);
+    const auto read = read_bytes(ZipDirectory::read, bytes);
     ASSERT_FALSE(read) << reason;
     EXPECT_NE(read.error().message().find(reason), std::string::npos) << read.error().message() << "\nwant " << reason;
   }
@@ -91,12 +85,12 @@ TEST(ZipDirectory, TheEndMayHave64Bits) {
         number_bytes(uint32_t{0x07064b50}) + std::string(4, '\0') + number_bytes(end_offset) + number_bytes(n_volumes);
     return bytes + whole.substr(end, 8) + std::string(12, '\xff') + std::string(2, '\0');
   };
-  ASSERT_OK_AND_ASSIGN(const ZipDirectory directory, read_zip_bytes(with(1, end, 1)));
+  ASSERT_OK_AND_ASSIGN(const ZipDirectory directory, read_bytes(ZipDirectory::read, with(1, end, 1)));
   EXPECT_NE(directory.find("a"), nullptr);
-  EXPECT_EQ(read_zip_bytes(with(1, end, 2)).error().code(), ErrorCode::unsupported);
-  EXPECT_EQ(read_zip_bytes(with(1, end + 1, 1)).error().code(), ErrorCode::format);
-  EXPECT_EQ(read_zip_bytes(with(1, UINT64_MAX, 1)).error().code(), ErrorCode::format);
-  EXPECT_EQ(read_zip_bytes(with(UINT64_MAX, end, 1)).error().code(), ErrorCode::limit);
+  EXPECT_EQ(read_bytes(ZipDirectory::read, with(1, end, 2)).error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(read_bytes(ZipDirectory::read, with(1, end + 1, 1)).error().code(), ErrorCode::format);
+  EXPECT_EQ(read_bytes(ZipDirectory::read, with(1, UINT64_MAX, 1)).error().code(), ErrorCode::format);
+  EXPECT_EQ(read_bytes(ZipDirectory::read, with(UINT64_MAX, end, 1)).error().code(), ErrorCode::limit);
 }
 
 }  // namespace

@@ -218,6 +218,20 @@ TEST_F(Faults, OfOneCallLeaveTheServerAlive) {
   }
 }
 
+// The first answer of a thread needs memory that later ones do not.
+TEST_F(Faults, AtTheFirstAnswerLeaveTheServerAlive) {
+  const Request request{"GET", "/props", ""};
+  start();
+  const int64_t n_calls = count_calls(request, FaultKind::memory, {});
+  for (int64_t n = 0; n < n_calls; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    TearDown();
+    start();
+    send_with_fault(request, FaultKind::memory, n, {});
+    ASSERT_TRUE(server_->is_running()) << server_->err_so_far();
+  }
+}
+
 // The memory reserve (tessera/cli/memory_reserve.h) helps with small blocks, so larger ones fail: for more calls than
 // it has blocks and pauses.
 TEST_F(Faults, OfManyCallsLeaveTheServerAlive) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <exception>
 #include <iterator>
@@ -18,15 +19,17 @@ namespace {
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
-// The present date. Its text is made once a second on each thread that answers.
+// The present date. Its text is made once a second on each thread that answers. It has no destructor: without memory to
+// note one for the end of a thread, the C library ends the process.
 std::string_view present_date() {
   thread_local int64_t second = -1;
-  thread_local std::string text;
+  thread_local std::array<char, 32> text;
+  thread_local size_t n_bytes = 0;
   if (const int64_t now = std::time(nullptr); now != second) {
-    text = http_date(now);
+    n_bytes = http_date(now).copy(text.data(), text.size());
     second = now;
   }
-  return text;
+  return {text.data(), n_bytes};
 }
 
 }  // namespace

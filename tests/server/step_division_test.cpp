@@ -56,6 +56,15 @@ TEST(StepTokens, HalfIsForTheFirstAndWhatOthersLeave) {
   EXPECT_EQ(tokens({prompt(1000), prompt(1000)}, 8), Tokens({8, 0}));
 }
 
+TEST(StepWork, TokensOfAnEncodedTextAttendToAll) {
+  StepWork work{.n_prefill = 3, .n_pairs = 7, .n_decoding = 2, .score_work = 1};
+  work.add_encoded(10);
+  EXPECT_EQ(work.n_prefill, 13);
+  EXPECT_EQ(work.n_pairs, 107);
+  EXPECT_EQ(work.n_decoding, 2);
+  EXPECT_EQ(work.score_work, 1);
+}
+
 TEST(StepTime, OnePromptTakesAllThatIsLeft) {
   EXPECT_EQ(divide({prompt(1000)}, 110.5), Tokens({100}));
   EXPECT_EQ(divide({prompt(1000, 4 * kFar)}, 110.5), Tokens({20}));  // 5 ms each

@@ -165,12 +165,7 @@ bool Embedder::plan_batch() {
 
 StepWork Embedder::work_with(int64_t position, int64_t n_tokens) const {
   StepWork work = work_;
-  if (is_causal_) {
-    work.add_prefill(position, n_tokens);
-  } else {
-    work.n_prefill += n_tokens;
-    work.n_pairs += static_cast<double>(n_tokens) * static_cast<double>(n_tokens);
-  }
+  is_causal_ ? work.add_prefill(position, n_tokens) : work.add_encoded(n_tokens);
   return work;
 }
 

@@ -21,6 +21,11 @@ void StepWork::add_prefill(int64_t position, int64_t n_tokens, double token_scor
   score_work += n * token_score_work;
 }
 
+void StepWork::add_encoded(int64_t n_tokens) {
+  n_prefill += n_tokens;
+  n_pairs += static_cast<double>(n_tokens) * static_cast<double>(n_tokens);
+}
+
 StepForecast::StepForecast(double token_ms) : rates_{token_ms, 64 * token_ms, token_ms, token_ms}, covariance_{} {
   for (size_t i = 0; i < kNTerms; ++i) covariance_[i][i] = kFirstVariance;
 }

@@ -22,6 +22,8 @@ struct StepWork {
   /// Adds n_tokens of a prompt from a position on, each of which attends to all before it.
   /// token_score_work: the score_work of each.
   void add_prefill(int64_t position, int64_t n_tokens, double token_score_work = 0);
+  /// Adds a text of an encoder, each of whose n_tokens attends to all.
+  void add_encoded(int64_t n_tokens);
 };
 
 class StepForecast {

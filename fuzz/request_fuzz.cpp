@@ -8,16 +8,18 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tessera/json/reader.h"
 #include "tessera/sample/params.h"
 #include "tessera/server/json/error_body.h"
 #include "tessera/server/json/generation_fields.h"
 #include "tessera/server/json/generation_settings.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/prompt.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
 namespace {
 
+using namespace tessera;
 using namespace tessera::server;
 
 // libFuzzer reports the input of a violation.
@@ -60,7 +62,7 @@ void check_prompts(const Json& body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   const std::string text(reinterpret_cast<const char*>(data), n);
-  const auto body = read_json(text);
+  const auto body = read_json_field(text);
   if (!body) {
     check_refusal(body.error());
     return 0;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tessera/server/json/generation_settings.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 namespace {
@@ -18,7 +18,7 @@ using ReadFields = FieldResult<ReadGenerationFields>;
 
 ReadFields read_fields(std::string_view text, const GenerationLimits& limits = {},
                        const GenerationFields& defaults = {}, std::span<const std::string_view> dialect_names = {}) {
-  const auto json = read_json(text);
+  const auto json = read_json_field(text);
   EXPECT_TRUE(json) << text;
   return json ? read_generation_fields(*json, defaults, limits, dialect_names) : std::unexpected(json.error());
 }

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tests/support/small_vocab.h"
 
 namespace tessera::server {
@@ -14,7 +14,7 @@ namespace {
 using testing::Ids;
 
 FieldResult<std::vector<PromptParts>> prompts_of(std::string_view text, const PromptLimits& limits = {}) {
-  const auto json = read_json(text);
+  const auto json = read_json_field(text);
   EXPECT_TRUE(json) << text;
   return json ? read_prompts(*json, "prompt", limits) : std::unexpected(json.error());
 }

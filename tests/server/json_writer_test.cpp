@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "tessera/server/json/reader.h"
+#include "tessera/json/reader.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::server {

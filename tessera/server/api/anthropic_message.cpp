@@ -8,7 +8,7 @@
 #include "tessera/server/api/anthropic.h"
 #include "tessera/server/api/chat_generation.h"
 #include "tessera/server/api/openai_format.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 
@@ -20,7 +20,7 @@ std::string tool_use_id(std::string_view id) { return std::string(kToolUsePrefix
 
 // The arguments of a call as an object, also if the limit of tokens has cut them.
 std::string_view whole_object(const std::string& arguments) {
-  const auto value = read_json(arguments);
+  const auto value = read_json_field(arguments);
   return value && value->is_object() ? std::string_view(arguments) : "{}";
 }
 
@@ -218,7 +218,7 @@ class AnthropicMessage final : public ChatGeneration {
 
 FieldResult<> start_anthropic_message(ApiContext& context, ServedModel& model,
                                       const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
+  auto body = read_json_field(exchange->take_body());
   if (!body) return forward_error(body);
   auto read = read_anthropic_call(context, model, *body, exchange->request().client);
   if (!read) return forward_error(read);

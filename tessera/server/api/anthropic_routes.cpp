@@ -5,7 +5,7 @@
 
 #include "tessera/server/api/anthropic.h"
 #include "tessera/server/api/route_adder.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -13,7 +13,7 @@ namespace tessera::server {
 namespace {
 
 FieldResult<> answer_count_tokens(ApiContext& context, ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
+  auto body = read_json_field(exchange.take_body());
   if (!body) return forward_error(body);
   auto read = read_anthropic_call(context, model, *body, exchange.request().client);
   if (!read) return forward_error(read);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/json/json.h"
 #include "tessera/server/api/generation_task.h"
-#include "tessera/server/json/json.h"
 #include "tessera/text/chat/reply.h"
 #include "tessera/text/chat/reply_family.h"
 #include "tessera/text/chat/tool_set.h"

@@ -5,7 +5,7 @@
 
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/route_adder.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/special_fields.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
@@ -32,7 +32,7 @@ FieldResult<> answer_adapters(const ServedModel& model, Exchange& exchange) {
 }
 
 FieldResult<> set_scales(const ApiContext& context, ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
+  auto body = read_json_field(exchange.take_body());
   if (!body) return forward_error(body);
   const GenerationLimits limits = generation_limits(context, model, exchange.request().client);
   const auto scales = read_lora_scales(*body, {}, limits);

@@ -6,8 +6,8 @@
 
 #include "tessera/server/api/native_object.h"
 #include "tessera/server/api/token_probs.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/prompt.h"
-#include "tessera/server/json/reader.h"
 
 namespace tessera::server {
 
@@ -141,7 +141,7 @@ class NativeGeneration final : public Generation {
 
 FieldResult<> start_native_completion(ApiContext& context, ServedModel& model,
                                       const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
+  auto body = read_json_field(exchange->take_body());
   if (!body) return forward_error(body);
   constexpr std::string_view kOwn[] = {"prompt"};
   const GenerationLimits limits = generation_limits(context, model, exchange->request().client);

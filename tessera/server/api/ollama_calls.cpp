@@ -9,8 +9,8 @@
 #include "tessera/server/api/infill.h"
 #include "tessera/server/api/ollama_fields.h"
 #include "tessera/server/api/ollama_reply.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/prompt.h"
-#include "tessera/server/json/reader.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -158,7 +158,7 @@ Json named_messages(const ServedModel& model, const Json& messages) {
   const bool has_system = messages.front().is_object() && messages.front().value("role", Json()) == "system";
   if (!named->system.empty() && !has_system) first.push_back({{"role", "system"}, {"content", named->system}});
   if (named->messages.empty()) return first;
-  if (const auto own = read_json(named->messages); own && own->is_array())
+  if (const auto own = read_json_field(named->messages); own && own->is_array())
     first.insert(first.end(), own->begin(), own->end());
   return first;
 }

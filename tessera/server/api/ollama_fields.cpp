@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tessera/server/api/ollama_format.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -60,7 +60,7 @@ FieldResult<> read_own_options(const FieldReader& options, const GenerationField
 FieldResult<> read_named_options(const ServedModel& model, const GenerationLimits& limits, OllamaFields& fields) {
   const std::optional<NamedModel>& named = model.options().named;
   if (!named || named->options.empty()) return {};
-  const auto options = read_json(named->options);
+  const auto options = read_json_field(named->options);
   if (!options) return std::unexpected(options.error());
   auto read = read_generation_fields(*options, fields.generation, limits, kOllamaOptions, "parameters");
   if (!read) return forward_error(read);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tessera/server/api/token_probs.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 
@@ -15,7 +15,7 @@ namespace {
 void write_ollama_call(JsonWriter& writer, const text::ToolCall& call, size_t index) {
   writer.begin_object().member("id", call.id).key("function").begin_object();
   writer.member("index", index).member("name", call.name).key("arguments");
-  if (const auto arguments = read_json(call.arguments); arguments && arguments->is_object()) {
+  if (const auto arguments = read_json_field(call.arguments); arguments && arguments->is_object()) {
     writer.tree(*arguments);
   } else {
     writer.begin_object().end_object();

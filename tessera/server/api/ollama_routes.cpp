@@ -10,7 +10,7 @@
 #include "tessera/server/api/ollama_models.h"
 #include "tessera/server/api/ollama_names.h"
 #include "tessera/server/api/route_adder.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 
@@ -26,7 +26,7 @@ FieldError writing_is_off(std::string_view action) {
 }
 
 FieldResult<> refuse_push(Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
+  auto body = read_json_field(exchange.take_body());
   if (!body) return forward_error(body);
   return std::unexpected(FieldError{
       .status = 501, .type = "not_supported_error", .message = "this server sends no models to other servers"});

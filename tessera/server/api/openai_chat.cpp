@@ -8,7 +8,7 @@
 #include "tessera/server/api/native_object.h"
 #include "tessera/server/api/openai_format.h"
 #include "tessera/server/api/token_probs.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 
@@ -217,7 +217,7 @@ FieldResult<> control_openai_chat(ApiContext& context, Exchange& exchange) {
 }
 
 FieldResult<> start_openai_chat(ApiContext& context, ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
+  auto body = read_json_field(exchange->take_body());
   if (!body) return forward_error(body);
   auto read = read_openai_chat(context, model, *body, exchange->request().client);
   if (!read) return forward_error(read);

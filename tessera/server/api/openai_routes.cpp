@@ -7,7 +7,7 @@
 #include "tessera/server/api/openai_completion.h"
 #include "tessera/server/api/openai_embedding.h"
 #include "tessera/server/api/route_adder.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 
 namespace tessera::server {
@@ -16,7 +16,7 @@ namespace {
 
 // The prompt of a chat, without an answer.
 FieldResult<ChatPlan> plan_of(ApiContext& context, ServedModel& model, Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
+  auto body = read_json_field(exchange.take_body());
   if (!body) return forward_error(body);
   auto read = read_openai_chat(context, model, *body, exchange.request().client);
   if (!read) return forward_error(read);

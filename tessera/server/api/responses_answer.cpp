@@ -9,7 +9,7 @@
 #include "tessera/server/api/openai_format.h"
 #include "tessera/server/api/responses.h"
 #include "tessera/server/api/token_probs.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 
 namespace tessera::server {
 
@@ -345,7 +345,7 @@ class ResponseAnswer final : public ChatGeneration {
 
 FieldResult<> start_response(ApiContext& context, ServedModel& model, const std::shared_ptr<ResponseStore>& store,
                              const std::shared_ptr<Exchange>& exchange) {
-  auto body = read_json(exchange->take_body());
+  auto body = read_json_field(exchange->take_body());
   if (!body) return forward_error(body);
   auto read = read_response_call(context, model, *store, *body, exchange->request().client);
   if (!read) return forward_error(read);

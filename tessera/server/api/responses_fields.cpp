@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tessera/server/api/responses.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
 
@@ -186,7 +186,7 @@ FieldResult<> read_history(const FieldReader& body, ResponseStore& store, const 
                      .type = "not_found_error",
                      .message = fmt::format("Previous response with id {} not found", text::quote_text(**previous)),
                      .param = "previous_response_id"});
-    auto read = read_json(stored->messages);
+    auto read = read_json_field(stored->messages);
     if (!read) return forward_error(read);
     messages = std::move(*read);
   }
@@ -264,7 +264,7 @@ FieldResult<ChatPlan> plan_response(ServedModel& model, ReadResponseCall& read) 
   ChatCall call = read.chat.call;
   auto plan = plan_chat(model, call);
   if (!read.drops_oldest || fits(plan)) return plan;
-  auto messages = read_json(call.messages);
+  auto messages = read_json_field(call.messages);
   if (!messages) return forward_error(messages);
   const bool has_instructions = read.echo.instructions != "null";
   std::vector<size_t> starts;  // messages of the user that the rest may begin with

@@ -8,7 +8,7 @@
 
 #include "tessera/server/api/responses.h"
 #include "tessera/server/api/route_adder.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 FieldResult<> answer_response_tokens(ApiContext& context, ServedModel& model, ResponseStore& store,
                                      Exchange& exchange) {
-  auto body = read_json(exchange.take_body());
+  auto body = read_json_field(exchange.take_body());
   if (!body) return forward_error(body);
   auto read = read_response_call(context, model, store, *body, exchange.request().client);
   if (!read) return forward_error(read);

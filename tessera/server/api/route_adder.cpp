@@ -7,7 +7,7 @@
 
 #include "tessera/server/api/generation_task.h"
 #include "tessera/server/api/kept_exchange.h"
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/top_level.h"
 
 namespace tessera::server {
@@ -56,7 +56,7 @@ FieldResult<std::string> wanted_model(ApiContext& context, const HttpRequest& re
   if (!name && is_ollama) name = find_top_level_text(request.body, "name");
   if (name) return std::move(*name);
   // A body that is no JSON is refused as such.
-  TESSERA_READ(read_json(request.body));
+  TESSERA_READ(read_json_field(request.body));
   return std::string();
 }
 

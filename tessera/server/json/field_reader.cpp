@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tessera/server/json/reader.h"
+#include "tessera/server/json/json_field.h"
 #include "tessera/server/json/writer.h"
 #include "tessera/text/utf8.h"
 
@@ -132,7 +132,7 @@ FieldReader::FieldReader(const Json& object, std::string path) : object_(&object
 }
 
 FieldResult<FieldReader> FieldReader::parse(std::string_view text) {
-  auto json = read_json(text);
+  auto json = read_json_field(text);
   if (!json) return forward_error(json);
   auto owned = std::make_shared<const Json>(std::move(*json));
   auto reader = create(*owned);

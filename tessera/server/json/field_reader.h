@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/json/json.h"
 #include "tessera/server/json/field_error.h"
-#include "tessera/server/json/json.h"
 
 namespace tessera::server {
 
@@ -50,7 +50,8 @@ FieldResult<std::vector<std::string>> read_texts(const Json& value, const FieldP
 /// Reads members of one object. null counts as absent everywhere.
 class FieldReader {
  public:
-  /// Reads a text that is a JSON object, and keeps the object. Errors: those of read_json(); 400 for another value.
+  /// Reads a text that is a JSON object, and keeps the object. Errors: those of read_json_field(); 400 for another
+  /// value.
   static FieldResult<FieldReader> parse(std::string_view text);
   /// `object` is an object and outlives this. path: that of the object, empty for a whole body.
   explicit FieldReader(const Json& object, std::string path = {});

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tessera/server/json/json.h"
+#include "tessera/json/json.h"
 
 namespace tessera::server {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/server/json/json.h"
+#include "tessera/json/json.h"
 
 namespace tessera::server {
 

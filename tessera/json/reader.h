@@ -1,5 +1,5 @@
-// Reads the JSON of a request body within limits. Bodies are hostile: a text is measured before anything of it is
-// built, so a refused one costs no more memory than itself. Time is linear in the text, and nothing recurses.
+// Reads JSON within limits. Texts are hostile: one is measured before anything of it is built, so a refused text costs
+// no more memory than itself. Time is linear in the text, and nothing recurses.
 //
 // The tree is at most 4 times the text and 8 MiB larger. JSON of few bytes per value, such as [[],[],[]], would need 20
 // to 40 times its text.
@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <string_view>
 
-#include "tessera/server/json/field_error.h"
-#include "tessera/server/json/json.h"
+#include "tessera/base/result.h"
+#include "tessera/json/json.h"
 
-namespace tessera::server {
+namespace tessera {
 
 struct JsonLimits {
   size_t max_depth = 128;                   // containers inside each other
@@ -22,8 +22,8 @@ struct JsonLimits {
 };
 
 /// Reads a text that is one JSON value (RFC 8259).
-/// Errors, each with the offset of a byte: an empty text; syntax; a byte that is not UTF-8; a lone surrogate; a number
-/// outside of double (1e999); two equal keys in an object; a limit.
-FieldResult<Json> read_json(std::string_view text, const JsonLimits& limits = {});
+/// Errors, each with the offset of a byte: format (an empty text; syntax; a byte that is not UTF-8; a lone surrogate; a
+/// number outside of double, such as 1e999; two equal keys in an object); limit.
+Result<Json> read_json(std::string_view text, const JsonLimits& limits = {});
 
-}  // namespace tessera::server
+}  // namespace tessera

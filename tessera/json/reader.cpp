@@ -1,7 +1,7 @@
 // Builds the tree from the events of nlohmann's SAX parser, which keeps a stack of its own and checks UTF-8, surrogates
 // and numbers. Two of its habits are corrected here. Its ordered objects search all keys for each new one. It takes a
 // NUL byte for the end of the text.
-#include "tessera/server/json/reader.h"
+#include "tessera/json/reader.h"
 
 #include <fmt/format.h>
 
@@ -13,20 +13,18 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/server/json/json_shape.h"
-#include "tessera/server/json/key_table.h"
+#include "tessera/json/json_shape.h"
+#include "tessera/json/key_table.h"
 #include "tessera/text/utf8.h"
 
-namespace tessera::server {
+namespace tessera {
 namespace {
 
 constexpr size_t kFewKeys = 16;              // up to so many, comparing is faster than hashing
 constexpr size_t kLargeStringBytes = 65536;  // from here on a string is moved, with room to spare, instead of copied
 
-FieldError json_error(size_t offset, std::string_view reason) {
-  FieldError error;
-  error.message = fmt::format("not JSON: byte {}: {}", offset, reason);
-  return error;
+Error json_error(size_t offset, std::string_view reason) {
+  return {ErrorCode::format, fmt::format("not JSON: byte {}: {}", offset, reason)};
 }
 
 /// An iterator whose copies share one position, so that the position of the parser can be seen.
@@ -90,7 +88,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  FieldError take_failure() { return std::move(failure_); }
+  Error take_failure() { return std::move(failure_); }
   Json take_root() { return std::move(root_); }
 
  private:
@@ -173,24 +171,23 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   size_t n_opened_ = 0;
   std::string key_;
   Json root_;
-  FieldError failure_;
+  Error failure_ = json_error(0, "syntax error");
 };
 
 }  // namespace
 
-FieldResult<Json> read_json(std::string_view text, const JsonLimits& limits) {
+Result<Json> read_json(std::string_view text, const JsonLimits& limits) {
   if (text.empty()) return std::unexpected(json_error(0, "the text is empty"));
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
     return std::unexpected(json_error(nul, "a NUL byte"));
-  const auto shape = measure_json(text, limits);
-  if (!shape) return std::unexpected(shape.error());
+  TESSERA_ASSIGN(const JsonShape shape, measure_json(text, limits));
 
   const char* position = text.data();
   const char* end = text.data() + text.size();
-  TreeBuilder builder(text, *shape, limits, &position);
+  TreeBuilder builder(text, shape, limits, &position);
   if (!Json::sax_parse(TextCursor(&position), TextCursor(&end), &builder))
     return std::unexpected(builder.take_failure());
   return builder.take_root();
 }
 
-}  // namespace tessera::server
+}  // namespace tessera

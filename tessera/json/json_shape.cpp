@@ -1,10 +1,13 @@
 // One pass over the bytes of a JSON text, which distinguishes strings, brackets and other values. Syntax is the
 // parser's: here any run of other bytes counts as one value.
-#include "tessera/server/json/json_shape.h"
+#include "tessera/json/json_shape.h"
 
 #include <fmt/format.h>
 
-namespace tessera::server {
+#include <string>
+#include <utility>
+
+namespace tessera {
 namespace {
 
 // Memory of a value of the tree, with the header of an allocation (8 bytes, rounded to 16).
@@ -24,9 +27,9 @@ class ShapeScanner {
   ShapeScanner(std::string_view text, const JsonLimits& limits)
       : text_(text), limits_(limits), bytes_left_(limits.tree_bytes + limits.tree_bytes_per_byte * text.size()) {}
 
-  FieldResult<JsonShape> scan() {
+  Result<JsonShape> scan() {
     while (at_ < text_.size() && !is_done_) {
-      if (!step()) return std::unexpected(std::move(failure_));
+      if (!step()) return fail(ErrorCode::limit, "{}", failure_);
     }
     return std::move(shape_);
   }
@@ -118,7 +121,7 @@ class ShapeScanner {
   }
 
   bool refuse(fmt::format_string<size_t&, size_t&> format, size_t limit) {
-    failure_.message = fmt::format(format, limit, at_);
+    failure_ = fmt::format(format, limit, at_);
     return false;
   }
 
@@ -130,13 +133,13 @@ class ShapeScanner {
   bool is_done_ = false;
   std::vector<Open> open_;
   JsonShape shape_;
-  FieldError failure_;
+  std::string failure_;
 };
 
 }  // namespace
 
-FieldResult<JsonShape> measure_json(std::string_view text, const JsonLimits& limits) {
+Result<JsonShape> measure_json(std::string_view text, const JsonLimits& limits) {
   return ShapeScanner(text, limits).scan();
 }
 
-}  // namespace tessera::server
+}  // namespace tessera

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/server/json/reader.h"
+#include "tessera/json/reader.h"
 
-namespace tessera::server {
+namespace tessera {
 
 struct JsonShape {
   std::vector<uint32_t> sizes;  // values of each container, in the order of their opening brackets
@@ -16,6 +16,6 @@ struct JsonShape {
 
 /// Measures a text. Where the text is not JSON the shape may end early, at or after the first error.
 /// Errors: a limit of depth, values or memory, with the offset of the byte.
-FieldResult<JsonShape> measure_json(std::string_view text, const JsonLimits& limits);
+Result<JsonShape> measure_json(std::string_view text, const JsonLimits& limits);
 
-}  // namespace tessera::server
+}  // namespace tessera

@@ -1,5 +1,5 @@
 // The hash of keys, and its secret.
-#include "tessera/server/json/key_table.h"
+#include "tessera/json/key_table.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstring>
 
-namespace tessera::server {
+namespace tessera {
 namespace {
 
 constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
@@ -44,4 +44,4 @@ uint64_t secret_hash(std::string_view text) {
 
 KeyTable::KeyTable(size_t n_keys) : mask_(std::bit_ceil(2 * n_keys + 2) - 1), places_(mask_ + 1, kFree) {}
 
-}  // namespace tessera::server
+}  // namespace tessera

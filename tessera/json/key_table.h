@@ -1,12 +1,12 @@
-// Finds equal keys of an object in linear time. Clients choose the keys, so the hash has a secret: without it, keys of
-// equal hashes can be computed in advance, and n of them cost n^2 steps.
+// Finds equal keys of an object in linear time. Strangers choose the keys, so the hash has a secret: without it, keys
+// of equal hashes can be computed in advance, and n of them cost n^2 steps.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-namespace tessera::server {
+namespace tessera {
 
 /// Polynomial in a secret point over the field of 2^61 - 1 (Carter and Wegman 1979). Two texts of n bytes are equal in
 /// it with a probability of at most n / 2^61.
@@ -36,4 +36,4 @@ class KeyTable {
   std::vector<uint32_t> places_;  // open addressing; at most half are used
 };
 
-}  // namespace tessera::server
+}  // namespace tessera

@@ -1,0 +1,74 @@
+// A model as it is published: a folder with its tensors in one or several files, and small files beside them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/base/file.h"
+#include "tessera/convert/source/stored_tensor.h"
+#include "tessera/json/json.h"
+
+namespace tessera::convert {
+
+/// A tensor and the number of its file.
+struct CheckpointTensor {
+  StoredTensor tensor;
+  size_t file = 0;
+};
+
+class Checkpoint {
+ public:
+  /// Opens a folder, or one file of tensors in it. The tensors of a folder are in the first of these that it has:
+  ///   model.safetensors.index.json        and the files that it names
+  ///   model*.safetensors                  all of them
+  ///   pytorch_model.bin.index.json        and the files that it names
+  ///   pytorch_model*.bin                  all of them
+  /// Errors: not_found (none of these); format (an index that names no plain file, or a tensor that its file lacks; two
+  /// tensors of one name); limit; those of the files' readers.
+  static Result<Checkpoint> open(const std::string& path);
+
+  const std::string& folder() const { return folder_; }
+  /// Paths of the files of tensors.
+  std::vector<std::string> paths() const;
+
+  /// In the order of the files and of their data.
+  std::span<const CheckpointTensor> tensors() const { return tensors_; }
+  /// Null if there is none of this name.
+  const CheckpointTensor* find(std::string_view name) const;
+
+  /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on.
+  void read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const;
+
+  /// The text of a small file of the folder; nothing if it has none. Errors: limit (longer than max_bytes); io.
+  Result<std::optional<std::string>> read_text(const std::string& name, uint64_t max_bytes) const;
+  /// The same for a JSON file: at most 100 MB and 64 levels. Errors: those of read_json(), with the path.
+  Result<std::optional<Json>> read_json_file(const std::string& name) const;
+
+ private:
+  struct Part {
+    File file;
+    std::unique_ptr<MappedFile> map;
+  };
+
+  Checkpoint() = default;
+  Result<> add_folder();
+  Result<> add_indexed(const std::string& index_name, const Json& index);
+  Result<> add_file(const std::string& path);
+
+  std::string folder_;
+  std::vector<Part> parts_;
+  std::vector<CheckpointTensor> tensors_;
+  std::unordered_map<std::string, size_t> by_name_;
+};
+
+/// Whether a name is that of a file in the same folder: not empty, without '/' and NUL, and neither "." nor "..".
+bool is_plain_name(std::string_view name);
+
+}  // namespace tessera::convert

@@ -1,10 +1,11 @@
-// tessera inspect: prints the contents of a GGUF file, or of all parts of a split one. Every text of the file is made
-// printable first.
+// tessera inspect: prints the contents of a GGUF file, of all parts of a split one, or of a checkpoint. Every text of
+// the file is made printable first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
 
+#include "tessera/cli/checkpoint_report.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/model_facts.h"
@@ -84,11 +85,11 @@ class InspectCommand final : public Command {
     FlagTable table;
     add_model_flag(table, path_);
     table.common("--json", "", "print JSON, with all elements of arrays", set_switch(json_));
-    table.common("--keys", "", "print only the keys", set_switch(keys_));
+    table.common("--keys", "", "print only the keys; of a checkpoint, its config.json", set_switch(keys_));
     table.common("--tensors", "", "print only the tensors", set_switch(tensors_));
     table.common("--dump", "TENSOR", "print the values of a tensor, one row per line", set_string(dump_));
     table.common("--raw", "", "with --dump: write little-endian 32-bit floats", set_switch(raw_));
-    table.positional = "[FILE]";
+    table.positional = "[FILE|DIR]";
     table.add_positional = [this, is_first = true](std::string_view text) mutable -> Result<> {
       if (!is_first) return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one file at a time", text);
       is_first = false;
@@ -108,6 +109,7 @@ class InspectCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
+    if (convert::is_checkpoint(path_)) return run_on_checkpoint(process);
     TESSERA_ASSIGN(const auto files, ModelFiles::open(path_));
     Output out;
     TESSERA_TRY(!dump_.empty() ? dump(*files, out, process)
@@ -117,6 +119,16 @@ class InspectCommand final : public Command {
   }
 
  private:
+  Result<> run_on_checkpoint(const Context& process) const {
+    TESSERA_ASSIGN(const auto checkpoint, convert::Checkpoint::open(path_));
+    const CheckpointParts parts{.summary = wants_summary(), .config = wants(keys_), .tensors = wants(tensors_)};
+    Output out;
+    TESSERA_TRY(!dump_.empty() ? dump_checkpoint_tensor(checkpoint, dump_, raw_, process.interrupt, out)
+                : json_        ? print_checkpoint_json(checkpoint, parts, out)
+                               : print_checkpoint(checkpoint, parts, out));
+    return out.finish();
+  }
+
   bool wants(bool asked_for) const { return asked_for || keys_ == tensors_; }
   bool wants_summary() const { return !keys_ && !tensors_; }
 

@@ -55,11 +55,12 @@ struct Case {
   std::string message;
 };
 
-void expect_all_refused(const std::vector<Case>& cases) {
+void expect_all_refused(const std::vector<Case>& cases,
+                        const std::vector<const char*>& commands = {"inspect", "plan", "run"}) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     const std::string path = testing::write_temporary("hostile.gguf", c.bytes);
-    for (const char* command : {"inspect", "plan", "run"}) expect_refused_at_once(command, path, c.message);
+    for (const char* command : commands) expect_refused_at_once(command, path, c.message);
   }
 }
 
@@ -78,8 +79,6 @@ TEST(HostileFiles, Item1To3HeadersThatAreNoGguf) {
       {"half", testing::small_gguf().substr(0, 200), "truncated at byte 200"},
       {"ggml", "lmgg" + std::string(60, '\0'), "from before GGUF"},
       {"ggjt", "tjgg" + std::string(60, '\0'), "from before GGUF"},
-      {"zip", "PK\x03\x04" + std::string(60, 'x'), "PyTorch checkpoint"},
-      {"safetensors", RawGguf().number(uint64_t{2}).raw("{}").bytes(), "safetensors file"},
       {"html", "<!DOCTYPE html><html>", "HTML page"},
       {"lfs", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"},
       {"terminal", "\x1b[2Jabc\n\n", "this is not a GGUF file"},
@@ -87,6 +86,15 @@ TEST(HostileFiles, Item1To3HeadersThatAreNoGguf) {
       {"version max", RawGguf(0, 0, ~0u).bytes(), "version, got 4294967295, supported: 2 and 3"},
       {"swapped", RawGguf(0, 0, 0x03000000).bytes(), "big-endian file"},
   });
+}
+
+// inspect reads these (inspect_checkpoint_test.cpp).
+TEST(HostileFiles, CheckpointsAreNoModels) {
+  const std::string zip = "PK\x03\x04" + std::string(60, 'x');
+  expect_all_refused({{"zip", zip, "PyTorch checkpoint"},
+                      {"safetensors", RawGguf().number(uint64_t{2}).raw("{}").bytes(), "safetensors file"}},
+                     {"plan", "run"});
+  expect_all_refused({{"zip", zip, "no zip archive"}}, {"inspect"});
 }
 
 TEST(HostileFiles, Item4To7CountsLengthsAndTypesOfKeys) {
@@ -279,7 +287,8 @@ TEST(HostileFiles, Item18PathsThatAreNoRegularFiles) {
   testing::write_temporary("locked", "GGUF");
   fs::permissions(locked, fs::perms::none);
   for (const char* command : {"inspect", "plan", "run"}) {
-    expect_refused_at_once(command, dir.string(), "is a directory, want a regular file");
+    expect_refused_at_once(command, dir.string(),
+                           command == std::string_view("inspect") ? "no tensors" : "is a directory");
     expect_refused_at_once(command, fifo, "is a pipe or device, want a regular file");
     expect_refused_at_once(command, "/dev/zero", "is a pipe or device, want a regular file");
     expect_refused_at_once(command, loop, "Too many levels of symbolic links");

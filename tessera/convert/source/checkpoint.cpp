@@ -49,18 +49,34 @@ Result<std::vector<std::string>> names_of_folder(const std::string& folder) {
   return names;
 }
 
-Result<std::vector<StoredTensor>> read_tensors(const File& file) {
+enum class Container : uint8_t { none, safetensors, torch };
+
+Result<Container> container_of(const File& file) {
   std::array<std::byte, 16> first{};
   const std::span<std::byte> begin(first.data(), std::min<size_t>(first.size(), file.size()));
   TESSERA_TRY(file.read_at(0, begin));
-  if (torch_form(begin) != TorchForm::none) return read_torch_file(file);
-  if (!is_safetensors({reinterpret_cast<const char*>(first.data()), begin.size()}, file.size()))
+  if (torch_form(begin) != TorchForm::none) return Container::torch;
+  const std::string_view text(reinterpret_cast<const char*>(first.data()), begin.size());
+  return is_safetensors(text, file.size()) ? Container::safetensors : Container::none;
+}
+
+Result<std::vector<StoredTensor>> read_tensors(const File& file) {
+  TESSERA_ASSIGN(const Container container, container_of(file));
+  if (container == Container::torch) return read_torch_file(file);
+  if (container == Container::none)
     return fail(ErrorCode::format, "{}: neither safetensors nor a PyTorch file", file.path());
   TESSERA_ASSIGN(SafetensorsHeader header, read_safetensors_header(file));
   return std::move(header.tensors);
 }
 
 }  // namespace
+
+bool is_checkpoint(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return true;
+  const auto file = File::open(path);
+  return file && container_of(*file).value_or(Container::none) != Container::none;
+}
 
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&

@@ -68,6 +68,9 @@ class Checkpoint {
   std::unordered_map<std::string, size_t> by_name_;
 };
 
+/// Whether a path is a folder, or a file that begins like safetensors or a PyTorch file. False if it cannot be read.
+bool is_checkpoint(const std::string& path);
+
 /// Whether a name is that of a file in the same folder: not empty, without '/' and NUL, and neither "." nor "..".
 bool is_plain_name(std::string_view name);
 

@@ -1,0 +1,172 @@
+#include "tessera/cli/checkpoint_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/counted.h"
+#include "tessera/base/index.h"
+#include "tessera/convert/source/to_floats.h"
+#include "tessera/gguf/printable.h"
+#include "tessera/json/json.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using convert::Checkpoint;
+using convert::CheckpointTensor;
+
+constexpr size_t kMaxValueBytes = 120;       // of a member of config.json in a table
+constexpr int64_t kDumpElements = 1 << 16;  // read at a time
+
+struct FormatShare {
+  uint64_t n_tensors = 0, n_bytes = 0;
+};
+
+struct CheckpointSummary {
+  uint64_t n_parameters = 0, n_bytes = 0;
+  std::map<convert::ElementType, FormatShare> formats;
+};
+
+uint64_t bytes_of(const CheckpointTensor& tensor) {
+  return static_cast<uint64_t>(tensor.tensor.n_elements()) * convert::element_bytes(tensor.tensor.type);
+}
+
+CheckpointSummary summary_of(const Checkpoint& checkpoint) {
+  CheckpointSummary summary;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    FormatShare& share = summary.formats[tensor.tensor.type];
+    ++share.n_tensors;
+    share.n_bytes += bytes_of(tensor);
+    summary.n_bytes += bytes_of(tensor);
+    summary.n_parameters += static_cast<uint64_t>(tensor.tensor.n_elements());
+  }
+  return summary;
+}
+
+// The class in config.json, or "".
+std::string architecture_of(const std::optional<Json>& config) {
+  if (!config || !config->is_object()) return "";
+  const auto classes = config->find("architectures");
+  if (classes == config->end() || !classes->is_array() || classes->empty() || !classes->front().is_string()) return "";
+  return classes->front().get<std::string>();
+}
+
+// In ASCII, so that it is safe to print.
+std::string value_of(const Json& value) {
+  constexpr bool kInAscii = true;
+  std::string text = value.dump(-1, ' ', kInAscii, Json::error_handler_t::replace);
+  if (text.size() > kMaxValueBytes) text = text.substr(0, kMaxValueBytes) + "...";
+  return text;
+}
+
+std::string summary_table(const Checkpoint& checkpoint, const std::optional<Json>& config) {
+  const CheckpointSummary summary = summary_of(checkpoint);
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& path : checkpoint.paths()) rows.push_back({"file", printable(path, 4096)});
+  if (const std::string name = architecture_of(config); !name.empty()) rows.push_back({"architecture", printable(name)});
+  rows.push_back({"parameters", fmt::format("{} ({:.2f} million)", summary.n_parameters,
+                                            static_cast<double>(summary.n_parameters) / 1e6)});
+  rows.push_back(
+      {"size", fmt::format("{} bytes ({})", summary.n_bytes, human_bytes(static_cast<double>(summary.n_bytes)))});
+  for (const auto& [type, share] : summary.formats)
+    rows.push_back({"format", fmt::format("{}: {}, {}", convert::element_name(type), counted(share.n_tensors, "tensor"),
+                                          human_bytes(static_cast<double>(share.n_bytes)))});
+  return format_table(rows, "ll");
+}
+
+std::string config_table(const std::optional<Json>& config) {
+  std::vector<std::vector<std::string>> rows;
+  if (config && config->is_object())
+    for (const auto& [name, value] : config->items())
+      rows.push_back({printable(name), value.type_name(), value_of(value)});
+  return format_table(rows, "lll");
+}
+
+std::string tensor_table(const Checkpoint& checkpoint) {
+  const bool has_files = checkpoint.paths().size() > 1;
+  std::vector<std::vector<std::string>> rows;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    rows.push_back({printable(tensor.tensor.name), std::string(convert::element_name(tensor.tensor.type)),
+                    fmt::format("[{}]", fmt::join(tensor.tensor.shape, ", ")), std::to_string(bytes_of(tensor))});
+    if (has_files) rows.back().push_back(fmt::format("file {}", tensor.file + 1));
+  }
+  return format_table(rows, "lllrl");
+}
+
+}  // namespace
+
+Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
+  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config)));
+  if (parts.config && config) {
+    if (parts.summary) TESSERA_TRY(out.append("\nconfig.json\n"));
+    TESSERA_TRY(out.append(config_table(config)));
+  }
+  if (!parts.tensors) return {};
+  if (parts.summary) TESSERA_TRY(out.append("\ntensors\n"));
+  return out.append(tensor_table(checkpoint));
+}
+
+Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
+  TESSERA_ASSIGN(std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  Json report = Json::object();
+  if (parts.summary) {
+    const CheckpointSummary summary = summary_of(checkpoint);
+    report["files"] = checkpoint.paths();
+    report["architecture"] = architecture_of(config);
+    report["n_parameters"] = summary.n_parameters;
+    report["n_bytes"] = summary.n_bytes;
+    for (const auto& [type, share] : summary.formats)
+      report["formats"][std::string(convert::element_name(type))] = {{"n_tensors", share.n_tensors},
+                                                                      {"n_bytes", share.n_bytes}};
+  }
+  if (parts.config) report["config"] = config ? std::move(*config) : Json(nullptr);
+  if (parts.tensors) {
+    Json& tensors = report["tensors"] = Json::array();
+    for (const CheckpointTensor& tensor : checkpoint.tensors())
+      tensors.push_back({{"name", tensor.tensor.name},
+                         {"type", convert::element_name(tensor.tensor.type)},
+                         {"shape", tensor.tensor.shape},
+                         {"n_bytes", bytes_of(tensor)},
+                         {"file", tensor.file},
+                         {"offset", tensor.tensor.offset}});
+  }
+  return out.append(report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Result<> dump_checkpoint_tensor(const Checkpoint& checkpoint, const std::string& name, bool is_raw,
+                                const CancelToken& cancel, Output& out) {
+  const CheckpointTensor* found = checkpoint.find(name);
+  if (found == nullptr)
+    return fail(ErrorCode::not_found, "{}: no tensor {} (--tensors lists them)", checkpoint.folder(), quote_name(name));
+  const convert::StoredTensor& tensor = found->tensor;
+  const int64_t n_elements = tensor.n_elements(), n_row = tensor.shape.empty() ? 1 : tensor.shape.back();
+  std::vector<std::byte> bytes;
+  std::vector<float> values;
+  for (int64_t first = 0; first < n_elements; first += kDumpElements) {
+    if (cancel.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
+    values.resize(to_size(std::min(kDumpElements, n_elements - first)));
+    bytes.resize(values.size() * convert::element_bytes(tensor.type));
+    checkpoint.read(*found, first, bytes);
+    convert::to_floats(tensor.type, bytes, values);
+    if (is_raw) {
+      TESSERA_TRY(out.append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));
+      continue;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool ends_row = (first + static_cast<int64_t>(i) + 1) % n_row == 0;
+      TESSERA_TRY(out.append(fmt::format("{}{}", values[i], ends_row ? '\n' : ' ')));
+    }
+  }
+  return {};
+}
+
+}  // namespace tessera::cli

@@ -23,7 +23,7 @@ namespace {
 using convert::Checkpoint;
 using convert::CheckpointTensor;
 
-constexpr size_t kMaxValueBytes = 120;       // of a member of config.json in a table
+constexpr size_t kMaxValueBytes = 120;      // of a member of config.json in a table
 constexpr int64_t kDumpElements = 1 << 16;  // read at a time
 
 struct FormatShare {
@@ -71,7 +71,8 @@ std::string summary_table(const Checkpoint& checkpoint, const std::optional<Json
   const CheckpointSummary summary = summary_of(checkpoint);
   std::vector<std::vector<std::string>> rows;
   for (const std::string& path : checkpoint.paths()) rows.push_back({"file", printable(path, 4096)});
-  if (const std::string name = architecture_of(config); !name.empty()) rows.push_back({"architecture", printable(name)});
+  if (const std::string name = architecture_of(config); !name.empty())
+    rows.push_back({"architecture", printable(name)});
   rows.push_back({"parameters", fmt::format("{} ({:.2f} million)", summary.n_parameters,
                                             static_cast<double>(summary.n_parameters) / 1e6)});
   rows.push_back(
@@ -126,7 +127,7 @@ Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointPar
     report["n_bytes"] = summary.n_bytes;
     for (const auto& [type, share] : summary.formats)
       report["formats"][std::string(convert::element_name(type))] = {{"n_tensors", share.n_tensors},
-                                                                      {"n_bytes", share.n_bytes}};
+                                                                     {"n_bytes", share.n_bytes}};
   }
   if (parts.config) report["config"] = config ? std::move(*config) : Json(nullptr);
   if (parts.tensors) {

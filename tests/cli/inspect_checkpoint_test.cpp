@@ -21,9 +21,11 @@ class InspectCheckpoint : public ::testing::Test {
     folder_ = std::filesystem::path(testing::write_temporary("inspect_marker", "")).parent_path() / "inspected";
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
-    write("config.json", R"({"architectures":["LlamaForCausalLM"],"hidden_size":3,"rope":{"theta":1e4},"name":"a\u0007"})");
-    write("model-1.safetensors", testing::safetensors_file(R"({"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
-                                                           floats({1, 2, 3, 4, 5, 6.5f})));
+    write("config.json",
+          R"({"architectures":["LlamaForCausalLM"],"hidden_size":3,"rope":{"theta":1e4},"name":"a\u0007"})");
+    write("model-1.safetensors",
+          testing::safetensors_file(R"({"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
+                                    floats({1, 2, 3, 4, 5, 6.5f})));
     write("model-2.safetensors", testing::safetensors_file(R"({"b":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}})",
                                                            std::string("\xc0\x3f", 2)));
   }
@@ -88,12 +90,14 @@ TEST_F(InspectCheckpoint, DumpPrintsEveryValue) {
 
 TEST_F(InspectCheckpoint, BadFoldersAreRefusedInOneLine) {
   write("model-2.safetensors", "garbage");
-  expect_refusal(run_program({"inspect", path()}), 1, path() + "/model-2.safetensors: neither safetensors nor a PyTorch file");
+  expect_refusal(run_program({"inspect", path()}), 1,
+                 path() + "/model-2.safetensors: neither safetensors nor a PyTorch file");
   std::filesystem::remove(folder_ / "model-2.safetensors");
   write("config.json", "{");
   expect_refusal(run_program({"inspect", path()}), 1, path() + "/config.json: not JSON: byte 1: ");
   std::filesystem::remove(folder_ / "model-1.safetensors");
-  expect_refusal(run_program({"inspect", path()}), 1, path() + ": no tensors: neither model*.safetensors nor pytorch_model*.bin");
+  expect_refusal(run_program({"inspect", path()}), 1,
+                 path() + ": no tensors: neither model*.safetensors nor pytorch_model*.bin");
 }
 
 }  // namespace

@@ -117,6 +117,22 @@ TEST_F(Catalog, SectionsAddSettingsAndModels) {
   EXPECT_FALSE(entries[1].is_loaded_first);
 }
 
+// A hidden name leaves out the file that it names, and no other file of that name.
+TEST_F(Catalog, NamesOfClientsAddAndHideModels) {
+  write("a.gguf");
+  write("b.gguf");
+  write("c.gguf");
+  write("a.json", R"({"tessera_name":1,"file":"a.gguf","hidden":true})");
+  write("b.json", R"({"tessera_name":1,"file":"a.gguf","hidden":true})");
+  write("d.json", R"({"tessera_name":1,"file":"c.gguf"})");
+  write("e.json", R"({"tessera_name":1,"file":"absent.gguf"})");
+  ASSERT_OK_AND_ASSIGN(const auto entries, read_catalog({.directory = directory.string()}));
+  std::vector<std::pair<std::string, std::string>> models;
+  for (const CatalogEntry& entry : entries) models.emplace_back(entry.name, entry.path);
+  EXPECT_EQ(models, (std::vector<std::pair<std::string, std::string>>{
+                        {"b", path("b.gguf")}, {"c", path("c.gguf")}, {"d", path("c.gguf")}}));
+}
+
 TEST_F(Catalog, ASectionNeedsAModel) {
   write("presets.ini", "[c]\ntemp = 0\n");
   const auto entries = read_catalog({.directory = directory.string(), .presets = path("presets.ini")});

@@ -254,6 +254,8 @@ TEST_F(OllamaApi, AFormatHolds) {
   expect_error(whole("/api/chat", {{"messages", kHello}, {"format", wrong}}), 400, "'format'");
   expect_error(whole("/api/generate", {{"prompt", "a"}, {"raw", true}, {"format", wrong}}), 400, "'format'");
   expect_error(whole("/api/generate", {{"prompt", "a"}, {"format", "xml"}}), 400, "format");
+  const ordered_json both = {{"grammar", "root ::= \"a\""}};
+  expect_error(whole("/api/generate", {{"prompt", "a"}, {"format", "json"}, {"options", both}}), 400, "a grammar");
 }
 
 TEST_F(OllamaApi, AToolCallIsWholeInOneLine) {

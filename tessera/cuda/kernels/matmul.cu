@@ -24,7 +24,7 @@ constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment *
 //   multiply<kIsWhole>(step, rows, n_tokens, segment, c): the sums, of the segment that was requested first; those of
 //     tokens from n_tokens on have no meaning
 template <class Sum>
-constexpr uint32_t kGroupRows{kTileRows * Sum::kTiles};
+constexpr uint32_t kGroupRows = Sum::kTiles* kTileRows;
 
 /// The sum of a segment for each token and row of a block, and the scales of the activations.
 template <class Sum>

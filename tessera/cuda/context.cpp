@@ -184,8 +184,8 @@ Result<> Context::write(uint64_t to, std::span<const std::byte> from) const {
     TESSERA_CUDA(*driver_, copy_to_device, to, from.data(), from.size(), transfers_);
     return finish_transfer();
   }
-  // The inputs of a step are a few small writes. To wait for each would take longer than a tenth of a small model's
-  // step.
+  // The inputs of a step are a few small writes. The run waits for all of them on the device, so the host does not wait
+  // for each.
   if (staged_bytes_ + from.size() > kStagingBytes) TESSERA_TRY(finish_transfer());
   std::byte* staged = staging_.mapped() + staged_bytes_;
   std::memcpy(staged, from.data(), from.size());
@@ -207,7 +207,7 @@ Result<> Context::read(uint64_t from, std::span<std::byte> to) const {
   if (to.empty()) return {};
   TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
-  // The driver copies faster to memory that it has allocated. Earlier writes have left that memory by then.
+  // Copies of the stream run in order: the writes before this one have left the staging memory when the bytes arrive.
   std::byte* at = to.size() <= kStagingBytes ? staging_.mapped() : to.data();
   TESSERA_CUDA(*driver_, copy_to_host, at, from, to.size(), transfers_);
   TESSERA_TRY(finish_transfer());

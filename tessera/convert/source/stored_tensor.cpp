@@ -27,22 +27,30 @@ Result<int64_t> count_elements(std::span<const int64_t> shape) {
   return std::ranges::find(shape, 0) != shape.end() ? 0 : product;
 }
 
-// The bytes of a row's elements from one on: one copy if they lie one after another.
+// The innermost dimensions whose elements lie one after another are copied at once.
 void StoredTensor::read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const {
-  const size_t width = element_bytes(type);
+  const auto width = static_cast<int64_t>(element_bytes(type));
   const std::byte* begin = file.data() + offset;
   if (strides.empty()) {
-    std::memcpy(into.data(), begin + static_cast<size_t>(first) * width, into.size());
+    std::memcpy(into.data(), begin + first * width, into.size());
     return;
   }
-  std::vector<int64_t> place(shape.size());
-  int64_t rest = first;
-  for (size_t i = shape.size(); i-- > 0; rest /= shape[i]) place[i] = rest % shape[i];
-  for (size_t at = 0; at < into.size(); at += width) {
-    int64_t element = 0;
-    for (size_t i = 0; i < place.size(); ++i) element += place[i] * strides[i];
-    std::memcpy(into.data() + at, begin + static_cast<size_t>(element) * width, width);
-    for (size_t i = place.size(); i-- > 0 && ++place[i] == shape[i];) place[i] = 0;
+  size_t n_outer = shape.size();
+  int64_t n_run = 1;
+  for (; n_outer > 0 && (strides[n_outer - 1] == n_run || shape[n_outer - 1] == 1); --n_outer)
+    n_run *= shape[n_outer - 1];
+  std::vector<int64_t> place(n_outer);
+  int64_t rest = first / n_run, in_run = first % n_run;
+  for (size_t i = n_outer; i-- > 0; rest /= shape[i]) place[i] = rest % shape[i];
+  const auto n_elements = static_cast<int64_t>(into.size()) / width;
+  for (int64_t at = 0; at < n_elements;) {
+    int64_t element = in_run;
+    for (size_t i = 0; i < n_outer; ++i) element += place[i] * strides[i];
+    const int64_t n = std::min(n_run - in_run, n_elements - at);
+    std::memcpy(into.data() + at * width, begin + element * width, static_cast<size_t>(n * width));
+    at += n;
+    in_run = 0;
+    for (size_t i = n_outer; i-- > 0 && ++place[i] == shape[i];) place[i] = 0;
   }
 }
 

@@ -54,12 +54,14 @@ TEST(HubConfig, ValuesHaveTypesAndBounds) {
   EXPECT_ERROR(config.number({"s"}), "config.json: s is \"text\", want a number");
   EXPECT_ERROR(config.flag({"i"}), "config.json: i is 5, want true or false");
   EXPECT_ERROR(config.text({"i"}), "config.json: i is 5, want a string");
-  EXPECT_ERROR(config.integers({"mixed"}, 0, 9), "config.json: mixed is [1,\"2\"], want a list of integers from 0 to 9");
+  EXPECT_ERROR(config.integers({"mixed"}, 0, 9),
+               "config.json: mixed is [1,\"2\"], want a list of integers from 0 to 9");
   EXPECT_ERROR(config.integers({"l"}, 0, 1), "config.json: l is [1,2]");
   EXPECT_ERROR(config.integers({"i"}, 0, 9), "config.json: i is 5, want a list");
   EXPECT_ERROR(HubConfig::of(Json::parse("[]"), "config.json"), "config.json: no object");
   const std::string long_text(100, 'x');
-  EXPECT_ERROR(config_of((R"({"x":")" + long_text + "\"}").c_str()).flag({"x"}), long_text.substr(0, 59) + "..., want true");
+  EXPECT_ERROR(config_of((R"({"x":")" + long_text + "\"}").c_str()).flag({"x"}),
+               long_text.substr(0, 59) + "..., want true");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-
 namespace tessera::convert {
 
 namespace {

@@ -1,5 +1,5 @@
-// The config.json of a model as the hubs store it. Names differ between classes of models, so each value is looked up by
-// a list of names, of which the first one counts.
+// The config.json of a model as the hubs store it. Names differ between classes of models, so each value is looked up
+// by a list of names, of which the first one counts.
 #pragma once
 
 #include <cstdint>

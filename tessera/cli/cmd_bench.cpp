@@ -103,26 +103,27 @@ class Measurement {
 
  private:
   Result<> prefill(int64_t begin, int64_t end) {
-    const int64_t n_vocab = session_.engine().model().info().n_vocab;
     std::vector<int32_t> tokens;
     for (; begin < end; begin += n_batch_) {
       tokens.clear();
-      // The ids are arbitrary. A prime step visits all of them, so embedding rows come from memory, not from a cache.
-      for (int64_t i = begin; i < std::min(begin + n_batch_, end); ++i)
-        tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % n_vocab));
+      for (int64_t i = begin; i < std::min(begin + n_batch_, end); ++i) tokens.push_back(token_at(i));
       TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(begin), 0), &cancel_));
     }
     return {};
   }
 
+  // Without a sampler: the choice of a token has a cost of its own.
   Result<> generate(int64_t begin, int64_t end) {
-    int32_t token = 0;
     for (int64_t i = begin; i < end; ++i) {
+      const int32_t token = token_at(i);
       TESSERA_TRY(session_.decode(Batch::prompt(std::span(&token, 1), static_cast<int32_t>(i), 0), &cancel_));
-      const std::span<const float> logits = session_.logits(0);
-      token = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
     }
     return {};
+  }
+
+  // The ids are arbitrary. A prime step visits all of them, so embedding rows come from memory, not from a cache.
+  int32_t token_at(int64_t position) const {
+    return static_cast<int32_t>((position * 7919 + 13) % session_.engine().model().info().n_vocab);
   }
 
   Session& session_;

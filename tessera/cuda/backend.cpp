@@ -49,7 +49,7 @@ class CudaBackend final : public Backend {
 
   const CudaDevice& device_;
   bool is_precise_;
-  uint64_t n_writes_seen_ = 0;
+  uint64_t n_writes_seen_ = 0;  // see Context::await_writes()
   CuStream stream_ = nullptr;
   Allocation fault_, fault_lock_;  // in memory of the host and of the device
   uint64_t n_plans_ = 0;

@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 
 namespace tessera::cuda {
@@ -21,8 +23,10 @@ constexpr int kMinCapability = 80;  // asynchronous copies, bf16 and tf32 produc
 // The least shared memory that a block may have on devices of capability 8.0 and later.
 constexpr int kFewestShared = 99 << 10;
 constexpr uint32_t kDefaultShared = 48 << 10;  // more must be requested per kernel
-// Memory of the host for small transfers, and the most that a write has there.
-constexpr size_t kStagingBytes = 1 << 20, kMostStaged = 64 << 10;
+// Memory of the host for transfers, and the most that a write has there. Writes of at most kMostPending bytes travel as
+// the argument of a kernel.
+constexpr size_t kStagingBytes = 1 << 20, kMostStaged = 64 << 10, kMostPending = 512;
+constexpr uint32_t kWritesThreads = 128;  // of the kernel of writes
 
 }  // namespace
 
@@ -55,6 +59,7 @@ Allocation::~Allocation() {
   if (mapped_ != nullptr) {
     driver.host_free(mapped_);
   } else {
+    context_->finish_writes();
     driver.memory_free(address_);
     context_->taken_bytes_ -= bytes_;
   }
@@ -74,7 +79,8 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
   TESSERA_TRY(context->enter());
   TESSERA_TRY(context->load_kernels(options.images));
   TESSERA_CUDA(d, stream_create, &context->transfers_, kCuStreamNonBlocking);
-  TESSERA_CUDA(d, event_create, &context->written_, kCuEventWithoutTime);
+  TESSERA_CUDA(d, event_create, &context->sent_, kCuEventWithoutTime);
+  TESSERA_ASSIGN(context->writes_kernel_, context->kernel("tessera_writes", 0));
   TESSERA_ASSIGN(context->staging_, context->allocate_host(kStagingBytes));
   size_t free = 0, total = 0;
   TESSERA_CUDA(d, memory_info, &free, &total);
@@ -84,8 +90,9 @@ Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
 
 Context::~Context() {
   if (context_ == nullptr || !enter()) return;
+  pending_.n = 0;
   if (transfers_ != nullptr) driver_->stream_destroy(transfers_);
-  if (written_ != nullptr) driver_->event_destroy(written_);
+  if (sent_ != nullptr) driver_->event_destroy(sent_);
   staging_ = {};
   for (const CuModule module : modules_) driver_->module_unload(module);
   driver_->context_release(device_);
@@ -169,44 +176,80 @@ Result<Allocation> Context::allocate_host(size_t bytes) const {
   return allocation;
 }
 
+// Sends the pending writes with the next command of a stream, after those that other streams have sent.
+Result<> Context::send_pending(CuStream stream, uint64_t& n_seen) const {
+  if (n_seen != n_sent_) TESSERA_CUDA(*driver_, stream_wait_event, stream, sent_, 0);
+  n_seen = n_sent_;
+  if (pending_.n == 0) return {};
+  const CuLaunchConfig config{.grid = {1, 1, 1},
+                              .block = {kWritesThreads, 1, 1},
+                              .shared_bytes = 0,
+                              .stream = stream,
+                              .attributes = nullptr,
+                              .n_attributes = 0};
+  void* arguments[] = {&pending_};
+  TESSERA_CUDA(*driver_, launch, &config, writes_kernel_, arguments, nullptr);
+  pending_.n = pending_.n_bytes = 0;
+  return note_sent(stream, n_seen);
+}
+
+Result<> Context::note_sent(CuStream stream, uint64_t& n_seen) const {
+  TESSERA_CUDA(*driver_, event_record, sent_, stream);
+  n_seen = ++n_sent_;
+  return {};
+}
+
+Result<> Context::begin_transfer() const {
+  TESSERA_TRY(enter());
+  return send_pending(transfers_, n_transfers_seen_);
+}
+
+// Memory that is about to be freed may be the target of a pending write.
+void Context::finish_writes() const {
+  const std::lock_guard lock(mutex_);
+  if (pending_.n != 0 && begin_transfer()) std::ignore = finish_transfer();
+}
+
 Result<> Context::finish_transfer() const {
   TESSERA_CUDA(*driver_, stream_wait, transfers_);
   staged_bytes_ = 0;
   return {};
 }
 
+// The inputs of a step are a few small writes, for which neither the host nor the device waits one by one.
 Result<> Context::write(uint64_t to, std::span<const std::byte> from) const {
   if (from.empty()) return {};
-  TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
-  ++n_writes_;
+  if (from.size() <= kMostPending) {
+    if (pending_.n == kMostWrites || pending_.n_bytes + from.size() > kMostWrittenBytes) TESSERA_TRY(begin_transfer());
+    const uint32_t begin = pending_.n_bytes, n_bytes = static_cast<uint32_t>(from.size());
+    pending_.ranges[pending_.n++] = {to, begin, n_bytes};
+    std::ranges::copy(from, pending_.bytes.begin() + begin);
+    pending_.n_bytes = round_up(begin + n_bytes, uint32_t{alignof(uint64_t)});
+    return {};
+  }
+  TESSERA_TRY(begin_transfer());
   if (from.size() > kMostStaged) {
     TESSERA_CUDA(*driver_, copy_to_device, to, from.data(), from.size(), transfers_);
     return finish_transfer();
   }
-  // The inputs of a step are a few small writes. The run waits for all of them on the device, so the host does not wait
-  // for each.
   if (staged_bytes_ + from.size() > kStagingBytes) TESSERA_TRY(finish_transfer());
   std::byte* staged = staging_.mapped() + staged_bytes_;
   std::memcpy(staged, from.data(), from.size());
   staged_bytes_ += from.size();
   TESSERA_CUDA(*driver_, copy_to_device, to, staged, from.size(), transfers_);
-  return {};
+  return note_sent(transfers_, n_transfers_seen_);
 }
 
 Result<> Context::await_writes(CuStream stream, uint64_t& n_seen) const {
   const std::lock_guard lock(mutex_);
-  if (n_seen == n_writes_) return {};
-  TESSERA_CUDA(*driver_, event_record, written_, transfers_);
-  TESSERA_CUDA(*driver_, stream_wait_event, stream, written_, 0);
-  n_seen = n_writes_;
-  return {};
+  return send_pending(stream, n_seen);
 }
 
 Result<> Context::read(uint64_t from, std::span<std::byte> to) const {
   if (to.empty()) return {};
-  TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
+  TESSERA_TRY(begin_transfer());
   // Copies of the stream run in order: the writes before this one have left the staging memory when the bytes arrive.
   std::byte* at = to.size() <= kStagingBytes ? staging_.mapped() : to.data();
   TESSERA_CUDA(*driver_, copy_to_host, at, from, to.size(), transfers_);
@@ -217,16 +260,16 @@ Result<> Context::read(uint64_t from, std::span<std::byte> to) const {
 
 Result<> Context::copy(uint64_t from, uint64_t to, size_t bytes) const {
   if (bytes == 0) return {};
-  TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
+  TESSERA_TRY(begin_transfer());
   TESSERA_CUDA(*driver_, copy_on_device, to, from, bytes, transfers_);
   return finish_transfer();
 }
 
 Result<> Context::fill(uint64_t to, std::byte value, size_t bytes) const {
   if (bytes == 0) return {};
-  TESSERA_TRY(enter());
   const std::lock_guard lock(mutex_);
+  TESSERA_TRY(begin_transfer());
   TESSERA_CUDA(*driver_, fill, to, static_cast<unsigned char>(value), bytes, transfers_);
   return finish_transfer();
 }

@@ -14,7 +14,7 @@
 
 #include "tessera/cuda/driver.h"
 #include "tessera/cuda/kernel_image.h"
-#include "tessera/gpu/step.h"
+#include "tessera/cuda/kernels.h"
 
 namespace tessera::cuda {
 
@@ -87,13 +87,14 @@ class Context {
   Result<Allocation> allocate_host(size_t bytes) const;
 
   // Transfers may be called from any thread. A small write may return before it is complete: later transfers see it,
-  // and kernels of streams that wait for it.
+  // and kernels of streams for which await_writes() was called.
   Result<> write(uint64_t to, std::span<const std::byte> from) const;
   Result<> read(uint64_t from, std::span<std::byte> to) const;
   Result<> copy(uint64_t from, uint64_t to, size_t bytes) const;
   Result<> fill(uint64_t to, std::byte value, size_t bytes) const;
 
-  /// Lets what a stream starts from now on wait for the writes so far. n_seen: those that it waits for already.
+  /// Lets the stream's next commands come after the writes so far. n_seen: how many of the sent ones it knows; starts
+  /// at 0.
   Result<> await_writes(CuStream stream, uint64_t& n_seen) const;
 
   /// Returns a kernel by name. Errors: unsupported (there is none of that name).
@@ -104,15 +105,20 @@ class Context {
   Context() = default;
   Result<> read_properties(int ordinal);
   Result<> load_kernels(std::span<const std::span<const std::byte>> images);
+  Result<> send_pending(CuStream stream, uint64_t& n_seen) const;
+  Result<> note_sent(CuStream stream, uint64_t& n_seen) const;
+  Result<> begin_transfer() const;
   Result<> finish_transfer() const;
+  void finish_writes() const;
 
   std::shared_ptr<const Driver> driver_;
   CuDevice device_ = 0;
   CuContext context_ = nullptr;
   std::vector<CuModule> modules_;
   CuStream transfers_ = nullptr;
-  CuEvent written_ = nullptr;
-  Allocation staging_;  // in the host's memory: the bytes of small transfers
+  CuFunction writes_kernel_ = nullptr;
+  CuEvent sent_ = nullptr;  // after the writes that were sent last, in the stream that sent them
+  Allocation staging_;      // in the host's memory: the bytes of transfers
   std::string name_, uuid_;
   int capability_ = 0, n_multiprocessors_ = 0, l2_bytes_ = 0, most_shared_ = 0;
   int used_capability_ = 0;  // capability_, or less by Options::capability
@@ -121,7 +127,9 @@ class Context {
   mutable std::atomic<uint64_t> taken_bytes_{0};
   mutable std::mutex mutex_;  // of the stream of transfers, staging_, and the members below
   mutable size_t staged_bytes_ = 0;
-  mutable uint64_t n_writes_ = 0;
+  // Writes that the next command sends. Each stream waits for those that other streams have sent.
+  mutable Writes pending_{};
+  mutable uint64_t n_sent_ = 0, n_transfers_seen_ = 0;
   mutable std::map<std::string, std::pair<CuFunction, uint32_t>> kernels_;  // with their shared memory
 };
 

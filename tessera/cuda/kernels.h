@@ -21,6 +21,19 @@ static_assert(sizeof(KernelParams) == 504, "as in kernels/device.cuh");
 /// Steps that a launch of some kernels may combine.
 inline constexpr size_t kBatchSteps = 3;
 
+/// The argument of the kernel `writes`: small writes to memory, in order. kernels/device.cuh declares the same struct.
+inline constexpr size_t kMostWrites = 16, kMostWrittenBytes = 2048;
+struct Writes {
+  struct Range {
+    uint64_t to;
+    uint32_t begin, n_bytes;  // in `bytes`; begin is a multiple of 8
+  };
+  uint32_t n, n_bytes;
+  std::array<Range, kMostWrites> ranges;
+  alignas(8) std::array<std::byte, kMostWrittenBytes> bytes;
+};
+static_assert(sizeof(Writes) == 8 + 16 * kMostWrites + kMostWrittenBytes, "as in kernels/device.cuh");
+
 /// Threads of a block unless a step says otherwise. It is also StepContext::n_lanes: the shared operations distribute
 /// elements over so many threads.
 inline constexpr uint32_t kDefaultThreads = 128;
@@ -33,5 +46,13 @@ inline constexpr uint32_t kNormThreads = 256, kShortNorm = 256, kShortNormThread
 inline constexpr size_t kStepOrder = 1;
 /// The first of two operands of norms: if they are there, their sum is computed too.
 inline constexpr size_t kSumOperands = 3;
+/// Bits of the variant of matmul_rows, and its parameters (kernels/matmul.cu).
+inline constexpr uint32_t kPlainProduct = 1 << 16, kGatedProduct = 1 << 17;
+inline constexpr size_t kYTokenBytes = 5, kGate = 7, kConstantWeights = 9;
+/// Ranges of later weights that a plain product requests: operands and the unit of ne[0], in bytes.
+inline constexpr size_t kFirstPrefetch = 3, kPrefetchRanges = 5, kPrefetchUnit = 16;
+/// Variants of rope that also store rows in a cache, and the parameter of these (kernels/rope.cu).
+inline constexpr uint32_t kRopeAndStore = 2, kStoreOnly = 3;
+inline constexpr size_t kRowBytes = 2;
 
 }  // namespace tessera::cuda

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/cuda/context.h"
-#include "tessera/cuda/kernels.h"
+#include "tessera/cuda/jobs.h"
 #include "tessera/gpu/step_list.h"
 
 namespace tessera::cuda {
@@ -37,22 +37,21 @@ class CudaPlan final : public GraphPlan {
   Result<std::vector<NodeTime>> times() const;
 
  private:
-  /// A kernel and the steps that it runs: one, a few independent ones, or an addition and the norm of its result.
+  /// Independent jobs of the same kernel.
   struct Launch {
     CuFunction function = nullptr;
-    std::vector<size_t> steps;
-    bool is_sum_and_norm = false;
+    std::vector<Job> jobs{};
   };
 
   void find_constant_weights(const StepContext& of_any_node);
   void omit_conversions();
   bool changes(const Step& step, size_t i, const Step& conversion) const;
   Result<> make_launches();
-  bool is_sum_and_norm(size_t i) const;
-  bool joins(const Launch& launch, size_t step) const;
+  bool joins(const Launch& launch, const Job& job) const;
+  void add_prefetches();
+  bool depends(const Job& job, const Job& other) const;
   Result<> record();
   Result<> record_submission(std::span<const Launch> launches);
-  KernelParams params_of(size_t i) const;
   Result<> start(const Launch& launch, bool is_early) const;
 
   const Context& context_;

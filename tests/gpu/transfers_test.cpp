@@ -71,6 +71,43 @@ TEST_F(GpuTransfers, LongTransfersComeInOrder) {
   EXPECT_EQ(memory.read(kBytes - 5, 5), Bytes(data.end() - 5, data.end()));
 }
 
+// Writes of up to 512 bytes wait for the next command (cuda). More of them than one command takes, some over others.
+TEST_F(GpuTransfers, SmallWritesComeInOrder) {
+  constexpr size_t kBytes = 5000;
+  const Memory memory(*gpu_device(), kBytes), other(*gpu_device(), kBytes);
+  Bytes expected(kBytes);
+  Rng rng(4);
+  for (size_t i = 0; i < 200; ++i) {
+    const size_t n = i % 9 == 0 ? 1 : 1 + rng.next_u32() % (i % 7 == 0 ? 3000 : 520),
+                 at = rng.next_u32() % (kBytes - n);
+    const Bytes data = pattern(n, i);
+    memory.write(at, data);
+    std::ranges::copy(data, expected.begin() + static_cast<ptrdiff_t>(at));
+    if (i == 60) {
+      ASSERT_OK(other.buffer->copy(memory.tensor(0, kBytes), other.tensor(0, kBytes)));
+      EXPECT_EQ(other.read(0, kBytes), expected);
+    }
+    if (i == 90) {
+      ASSERT_OK(memory.buffer->clear(std::byte{7}));
+      expected.assign(kBytes, std::byte{7});
+    }
+  }
+  EXPECT_EQ(memory.read(0, kBytes), expected);
+}
+
+// Memory that is freed while a write to it waits.
+TEST_F(GpuTransfers, MemoryIsFreedAfterItsWrites) {
+  const Memory memory(*gpu_device(), 64);
+  {
+    const Memory freed(*gpu_device(), 64);
+    freed.write(0, pattern(64, 1));
+  }
+  const Memory next(*gpu_device(), 64);  // may have the same address
+  memory.write(0, pattern(64, 2));
+  EXPECT_EQ(memory.read(0, 64), pattern(64, 2));
+  EXPECT_EQ(next.read(0, 64), Bytes(64));
+}
+
 // Two backends run graphs while buffers are written, read and copied by other threads.
 TEST_F(GpuTransfers, GoOnBesideGraphsThatRun) {
   constexpr int kRounds = 20;

@@ -35,7 +35,7 @@ struct HeadCounts {
   int64_t q = 0, kv = 0;
 };
 
-/// What happens to the values when they are read.
+/// The change of values when they are read.
 enum class ValueChange : uint8_t { none, add_one, minus_exp };
 
 /// A tensor of the result: views of tensors in files, one after another along the first dimension.

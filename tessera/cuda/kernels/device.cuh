@@ -41,6 +41,18 @@ struct Batch {
   Params steps[kBatchSteps];  // first_block of those that are not used is the largest number
 };
 
+/// Small writes to memory, in order. They travel as the argument of their kernel (cuda/kernels.h declares the same).
+constexpr uint32_t kMostWrites = 16, kMostWrittenBytes = 2048;
+struct Writes {
+  struct Range {
+    uint64_t to;
+    uint32_t begin, n_bytes;  // in `bytes`
+  };
+  uint32_t n, n_bytes;
+  Range ranges[kMostWrites];
+  unsigned char bytes[kMostWrittenBytes];
+};
+
 /// The numbers of the weight formats, as in DType.
 enum : uint32_t {
 #define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) kFormat_##name = id,
@@ -65,12 +77,12 @@ enum : uint32_t {
 
 #ifdef TESSERA_CUDA_EMULATED
 
-#define TESSERA_KERNEL(name, n_threads)                                                               \
-  static void body_##name(const ::tessera::cuda::Params& step);                                       \
-  static const ::tessera::cuda::emulated::Register registered_##name(                                 \
-      "tessera_" #name, sizeof(::tessera::cuda::Params),                                              \
-      [](const void* params) { body_##name(*static_cast<const ::tessera::cuda::Params*>(params)); }); \
-  static void body_##name(const ::tessera::cuda::Params& step)
+#define TESSERA_KERNEL_OF(Argument, argument, name, ...)                                                \
+  static void body_##name(const ::tessera::cuda::Argument& argument);                                   \
+  static const ::tessera::cuda::emulated::Register registered_##name(                                   \
+      "tessera_" #name, sizeof(::tessera::cuda::Argument),                                              \
+      [](const void* params) { body_##name(*static_cast<const ::tessera::cuda::Argument*>(params)); }); \
+  static void body_##name(const ::tessera::cuda::Argument& argument)
 #define TESSERA_BATCH_KERNEL(name, n_threads)                                                             \
   static void body_##name(const ::tessera::cuda::Params& step);                                           \
   static const ::tessera::cuda::emulated::Register registered_##name(                                     \
@@ -81,11 +93,12 @@ enum : uint32_t {
 
 #else
 
-/// Defines the kernel `name`, whose blocks have at most n_threads threads. Its argument is `step`. The symbol has a
-/// prefix because the device's library has functions like norm().
-#define TESSERA_KERNEL(name, n_threads)                   \
-  extern "C" __global__ void __launch_bounds__(n_threads) \
-      tessera_##name(const __grid_constant__ ::tessera::cuda::Params step)
+/// Defines the kernel `name` and its argument. The last parameters are the most threads of a block and, optionally, the
+/// blocks that have to fit a multiprocessor. The symbol has a prefix because the device's library has functions like
+/// norm().
+#define TESSERA_KERNEL_OF(Argument, argument, name, ...)    \
+  extern "C" __global__ void __launch_bounds__(__VA_ARGS__) \
+      tessera_##name(const __grid_constant__ ::tessera::cuda::Argument argument)
 /// The same for a kernel whose launches may be batches of steps.
 #define TESSERA_BATCH_KERNEL(name, n_threads)                                \
   __device__ inline void body_##name(const ::tessera::cuda::Params& step);   \
@@ -205,6 +218,13 @@ __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" :
 template <int kPending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Requests weights for the second-level cache. from: at a multiple of 16; n_bytes: likewise.
+__device__ inline void prefetch_weights(uint64_t from, uint32_t n_bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(n_bytes) : "memory");
+#endif
 }
 
 /// Two f16 in a word: `low` in the lower half. Rounded to nearest even.
@@ -355,6 +375,9 @@ __device__ inline void multiply_wide(float (&c)[64], SharedAddress a, SharedAddr
 #endif
 
 // ---- From here on the same for both.
+
+/// Most kernels have the parameters of a step as their argument.
+#define TESSERA_KERNEL(name, ...) TESSERA_KERNEL_OF(Params, step, name, __VA_ARGS__)
 
 /// The index of this block among those of its step.
 __device__ inline uint32_t group_of(const Params& step) { return block_index() - step.first_block; }

@@ -6,6 +6,7 @@
 //
 // Tokens are the rows of the matrix units' first operand, weights the columns of the second one: a tile of 16 tokens
 // and eight rows.
+#include "tessera/cuda/kernels/math.cuh"
 #include "tessera/cuda/kernels/matmul.cuh"
 
 namespace tessera::cuda {
@@ -41,10 +42,12 @@ struct Rows {
 
 // step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
 // bit 8 on; in bit 16, whether the product is plain: one matrix, no routes, at most eight tokens, whole segments, and
-// rows of x at multiples of 16 bytes.
+// rows of x at multiples of 16 bytes; in bit 17, whether it is gated: x[2] is a second matrix of the same shape, and
+// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated.
 __device__ inline uint32_t room_tokens(const Params& step) { return step.variant & 255; }
 __device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
-__device__ inline bool is_plain(const Params& step) { return step.variant >> 16 != 0; }
+__device__ inline bool is_plain(const Params& step) { return (step.variant >> 16 & 1) != 0; }
+__device__ inline uint32_t n_matrices(const Params& step) { return 1 + (step.variant >> 17 & 1); }
 
 /// Rows from `first` on, of which the last is n_rows - 1.
 template <class Sum>
@@ -94,23 +97,49 @@ __device__ inline void add_sums(const SegmentSums<Sum>* round, uint32_t n, float
   for (uint32_t w = 0; w < n; ++w) total = fmaf(round[w].sums[lane()], round[w].scales[token], total);
 }
 
+/// The rows of plain products in the order of a block: every n-th group of rows, in each of the matrices.
+struct PlainPart {
+  uint32_t matrix, group;
+};
+__device__ inline PlainPart next_of(const Params& step, const PlainPart& part) {
+  if (part.matrix + 1 < n_matrices(step)) return {part.matrix + 1, part.group};
+  return {0, part.group + step.n_groups};
+}
+
+/// The result of a gated product.
+__device__ inline float gated(const Params& step, float gate, float up) {
+  return (step.u[7] != 0 ? gelu_of(gate) : silu_of(gate)) * up;
+}
+
+/// Requests this block's share of the weights that later products read: ranges x[3] to x[7] of ne[0] times 16 bytes.
+__device__ inline void prefetch_later(const Params& step) {
+  constexpr uint32_t kFirst = 3, kRanges = 5, kChunk = 16;
+  if (lane() >= kRanges) return;
+  const Operand& range = step.x[kFirst + lane()];
+  if (range.data == 0) return;
+  const uint32_t share = (range.ne[0] + step.n_groups - 1) / step.n_groups, begin = group_of(step) * share;
+  if (begin < range.ne[0])
+    prefetch_weights(range.data + uint64_t{begin} * kChunk, min_of(share, range.ne[0] - begin) * kChunk);
+}
+
 /// The loop over rows and segments of plain products. All that is not needed for those is left out: with few tokens the
 /// time of a product is that of one warp's instructions.
 template <class Sum>
 __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = step.x[0].ne[0] / kSegment, n_rows = step.x[0].ne[1], n_tokens = step.u[3];
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
-  const uint32_t n_parts = step.u[0], n_groups = step.n_groups;
   auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
   set_rooms(step, sum);
-  const auto rows_of_part = [&](uint32_t part) {
-    return rows_from<Sum>(step, step.x[0].data, part * kGroupRows<Sum>, n_rows);
+  const auto rows_of_part = [&](const PlainPart& part) {
+    const uint64_t weights = part.matrix == 0 ? step.x[0].data : step.x[2].data;
+    return rows_from<Sum>(step, weights, part.group * kGroupRows<Sum>, n_rows);
   };
   const auto load = [&](const Rows<Sum>& rows, uint32_t segment) {
     if (segment < n_segments) sum.template load<true>(step, rows, segment);
   };
 
-  uint32_t part = group_of(step), begin = 0, turn = 0;
+  PlainPart part{0, group_of(step)};
+  uint32_t begin = 0, turn = 0;
   Rows<Sum> rows = rows_of_part(part);
   const bool is_early = step.u[9] != 0;
   if (is_early) load(rows, warp);
@@ -118,11 +147,12 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   allow_next();
   if (!is_early) load(rows, warp);
   bool is_known = false;  // the activations are in shared memory
-  float total = 0, scale = 0;
+  float total = 0, gate = 0, scale = 0;
   while (true) {
     const bool is_last = begin + n_warps >= n_segments;
-    const uint32_t next_part = is_last ? part + n_groups : part, next_begin = is_last ? 0 : begin + n_warps;
-    const bool has_next = next_part < n_parts;
+    const PlainPart next_part = is_last ? next_of(step, part) : part;
+    const uint32_t next_begin = is_last ? 0 : begin + n_warps;
+    const bool has_next = next_part.group < step.u[0];
     const Rows<Sum> next_rows = is_last ? rows_of_part(next_part) : rows;
     const uint32_t segment = begin + warp;
     SegmentSums<Sum>* round = sums + turn * n_warps;
@@ -141,12 +171,18 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
       put_sums<Sum>(round[warp], c, scale);
     }
     if (!Sum::looks_ahead() && has_next) load(next_rows, next_begin + warp);
+    if (!has_next) prefetch_later(step);
     sync_group();
     if (lane() < kGroupRows<Sum> * n_tokens) {
       add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
-      const uint32_t row = part * kGroupRows<Sum> + lane() % kGroupRows<Sum>;
       if (is_last) {
-        if (row < n_rows) floats(step.y.data + uint64_t{lane() / kGroupRows<Sum>} * step.u[5])[row] = total;
+        if (part.matrix + 1 < n_matrices(step)) {
+          gate = total;
+        } else {
+          const uint32_t row = part.group * kGroupRows<Sum> + lane() % kGroupRows<Sum>;
+          float* y = floats(step.y.data + uint64_t{lane() / kGroupRows<Sum>} * step.u[5]);
+          if (row < n_rows) y[row] = n_matrices(step) == 1 ? total : gated(step, gate, total);
+        }
         total = 0;
       }
     }

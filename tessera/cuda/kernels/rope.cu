@@ -1,5 +1,5 @@
-// rope, its table, and the temperature of attention by position.
-#include "tessera/cuda/kernels/math.cuh"
+// rope, its table, stores in the cache beside it, and the temperature of attention by position.
+#include "tessera/cuda/kernels/kv.cuh"
 
 namespace tessera::cuda {
 
@@ -79,7 +79,8 @@ __device__ inline void rotate(const Rotation& r) {
 }  // namespace
 
 /// Several rows per block. Variant 0: rope; u[0]: 1 if pairs consist of elements of both halves; u[1]: 1 to negate the
-/// angles. Variant 1: rope_table.
+/// angles. Variant 1: rope_table. Variant 2: rope, whose results are also stored in a cache, by the threads that have
+/// computed them; x[2]: the cache; x[3]: the cells of tokens; u[2]: bytes of a cache row. Variant 3: stores the rows y.
 TESSERA_BATCH_KERNEL(rope, 128) {
   const uint32_t row = short_row(step);
   const RowIndex index = row_index(step.y, row);  // i2: the token
@@ -92,13 +93,17 @@ TESSERA_BATCH_KERNEL(rope, 128) {
                              step.u[1] != 0};
   allow_next();
   wait_for_previous();
-  if (row >= step.n_groups) return;
-  if (step.variant == 1)
-    make_table(step, row);
-  else if (is_wide(rotation.x | rotation.y | rotation.table) && rotation.n_rot % 8 == 0 && rotation.n % 4 == 0)
-    rotate_wide(rotation);
-  else
-    rotate(rotation);
+  const bool has_row = row < step.n_groups, rotates = step.variant == 0 || step.variant == 2;
+  if (has_row && step.variant == 1) make_table(step, row);
+  if (has_row && rotates) {
+    if (is_wide(rotation.x | rotation.y | rotation.table) && rotation.n_rot % 8 == 0 && rotation.n % 4 == 0)
+      rotate_wide(rotation);
+    else
+      rotate(rotation);
+  }
+  if (step.variant < 2) return;
+  sync_warp();  // the other threads' parts of the row are there
+  if (has_row) store_row(step, step.x[2], ints(step.x[3].data)[index.i2], index.i1, row_at(step.y, index), step.u[2]);
 }
 
 /// One thread per token. u[0]: beta as bits; u[1]: positions per step.

@@ -22,8 +22,9 @@ constexpr int64_t kFewestWarps = 4;  // a thread for each result of a block
 // Segments whose weights a warp has in shared memory at a time, in formats that are read from there. With two, the next
 // one is requested before this one is multiplied.
 constexpr int64_t kSegments = 2;
-// Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time.
-constexpr uint32_t kMostRowsBlocks = 264;
+// Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time: their
+// multiprocessors have room for two, or for four of kRowsWarps warps whose weights are in shared memory.
+constexpr uint32_t kMostRowsBlocks = 264, kMostSmallRowsBlocks = 2 * kMostRowsBlocks;
 
 /// A kernel for tiles of so many rows and tokens.
 struct TileKernel {
@@ -229,7 +230,8 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
-  step.params.n_groups = std::min(step.params.n_groups, kMostRowsBlocks);
+  const bool is_small = shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
+  step.params.n_groups = std::min(step.params.n_groups, is_small ? kMostSmallRowsBlocks : kMostRowsBlocks);
   return {};
 }
 

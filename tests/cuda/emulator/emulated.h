@@ -195,6 +195,13 @@ inline Word4 load_weights16(const void* from) { return load_unaligned_checked<Wo
 inline Word2 load_weights8(const void* from) { return load_unaligned_checked<Word2>(from); }
 inline uint32_t load_weights4(const void* from) { return load_unaligned_checked<uint32_t>(from); }
 
+/// Reads the ends of the range, which shows ranges outside of memory.
+inline void prefetch_weights(uint64_t from, uint32_t n_bytes) {
+  if (from % 16 != 0 || n_bytes % 16 != 0 || n_bytes == 0) __builtin_trap();  // the device would fault
+  const auto* bytes = reinterpret_cast<const volatile unsigned char*>(from);
+  static_cast<void>(bytes[0] + bytes[n_bytes - 1]);
+}
+
 inline void copy_async16(void* to_shared, const void* from, bool is_valid = true) {
   const Word4 v = is_valid ? load_unaligned_checked<Word4>(from) : Word4{};
   if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0) __builtin_trap();

@@ -5,7 +5,8 @@
 //     models--USER--REPO/snapshots/COMMIT/PATH    a relative link to the blob
 //     .locks/models--USER--REPO/OID.lock
 //
-// and, of ours, models--USER--REPO/listings/COMMIT.json: the files of a commit, so that a later choice needs no request.
+// and, of ours, models--USER--REPO/listings/COMMIT.json: the files of a commit, so that a later choice needs no
+// request.
 #pragma once
 
 #include <optional>

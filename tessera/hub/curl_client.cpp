@@ -19,8 +19,9 @@ constexpr long kStallBytesPerSecond = 1000;
 constexpr long kBufferBytes = 256L << 10;
 
 // Reasons that the same request meets again.
-constexpr CURLcode kLasting[] = {CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT,       CURLE_SSL_CACERT_BADFILE,
-                                 CURLE_SSL_CERTPROBLEM,      CURLE_PEER_FAILED_VERIFICATION, CURLE_OUT_OF_MEMORY};
+constexpr CURLcode kLasting[] = {CURLE_UNSUPPORTED_PROTOCOL,     CURLE_URL_MALFORMAT,
+                                 CURLE_SSL_CACERT_BADFILE,       CURLE_SSL_CERTPROBLEM,
+                                 CURLE_PEER_FAILED_VERIFICATION, CURLE_OUT_OF_MEMORY};
 
 std::string_view without_space(std::string_view text) {
   while (!text.empty() && std::string_view(" \t\r\n").contains(text.front())) text.remove_prefix(1);

@@ -18,7 +18,8 @@ constexpr std::chrono::milliseconds kLockPoll(100);
 
 // A holder may remove the file, and a lock on a removed file locks nobody out.
 bool is_still_there(int fd, const std::string& path) {
-  struct stat ours {}, now {};
+  struct stat ours {
+  }, now{};
   return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &now) == 0 && ours.st_ino == now.st_ino &&
          ours.st_dev == now.st_dev;
 }

@@ -24,10 +24,10 @@ namespace tessera::hub {
 struct DownloadProgress {
   std::string name;  // of the file
   size_t number = 1, count = 1;
-  uint64_t n_bytes = 0, size = 0;              // of the file
-  uint64_t n_all_bytes = 0, all_size = 0;      // of all files
-  uint64_t n_received = 0;                     // of all files, in this run
-  bool is_checking = false;                    // the bytes of an earlier run are hashed
+  uint64_t n_bytes = 0, size = 0;          // of the file
+  uint64_t n_all_bytes = 0, all_size = 0;  // of all files
+  uint64_t n_received = 0;                 // of all files, in this run
+  bool is_checking = false;                // the bytes of an earlier run are hashed
 };
 
 struct Events {

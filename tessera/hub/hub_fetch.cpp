@@ -25,7 +25,8 @@ Result<> Hub::check_space(const Found& found, const RepositoryCache& cache) cons
   uint64_t wanted = 0;
   for (const RepositoryFile& file : found.selection.files) {
     if (cache.has_file(found.commit, file) || cache.has_blob(file)) continue;
-    wanted += file.size - PartFile::bytes_on_disk(cache.blob(file.oid), file.size);  // fits: fetch() has added the sizes
+    wanted +=
+        file.size - PartFile::bytes_on_disk(cache.blob(file.oid), file.size);  // fits: fetch() has added the sizes
   }
   if (wanted == 0 || settings_.is_offline) return {};
   TESSERA_TRY(cache.create_folders());

@@ -81,8 +81,8 @@ std::vector<Url> urls_of_parts(const Url& url) {
   std::vector<Url> urls;
   for (uint32_t number = 1; number <= part->count; ++number) {
     Url other = url;
-    other.target = part_path({.prefix = part->prefix, .number = number, .count = part->count}) +
-                   url.target.substr(path.size());
+    other.target =
+        part_path({.prefix = part->prefix, .number = number, .count = part->count}) + url.target.substr(path.size());
     urls.push_back(std::move(other));
   }
   return urls;
@@ -133,7 +133,7 @@ Result<Found> Hub::find_url(const std::string& text) {
       RepositoryFile file{.path = file_name_of(part), .size = remote.size, .oid = remote.hash};
       if (file.oid.empty()) {  // the version stands for the hash
         TESSERA_ASSIGN(file.oid, sha256_hex(fmt::format("{}\n{}\n{}\n{}", to_string(part), remote.etag, remote.modified,
-                                                         remote.size)));
+                                                        remote.size)));
       }
       versions += file.oid;
       found.listing.files.push_back(std::move(file));

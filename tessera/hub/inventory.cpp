@@ -38,12 +38,8 @@ Result<std::vector<std::string>> repositories(const std::string& cache_dir) {
 void add_snapshot(const RepositoryCache& cache, const std::string& repository, const std::string& commit,
                   std::vector<CachedModel>& models) {
   const std::string folder = cache.snapshot(commit);
-  CachedModel others{.kind = CachedKind::files,
-                     .repository = repository,
-                     .commit = commit,
-                     .file = {},
-                     .n_files = 0,
-                     .path = folder};
+  CachedModel others{
+      .kind = CachedKind::files, .repository = repository, .commit = commit, .file = {}, .n_files = 0, .path = folder};
   for (const RepositoryFile& file : cache.files_of_snapshot(commit)) {
     if (!file.path.ends_with(".gguf")) {
       others.size += file.size;
@@ -57,7 +53,8 @@ void add_snapshot(const RepositoryCache& cache, const std::string& repository, c
                       .size = file.size,
                       .path = folder + "/" + file.path};
     // Parts follow the first one in the order of paths.
-    const auto before = !part || part->number == 1 || models.empty() ? std::nullopt : parse_part_name(models.back().file);
+    const auto before =
+        !part || part->number == 1 || models.empty() ? std::nullopt : parse_part_name(models.back().file);
     if (before && before->prefix == part->prefix && models.back().commit == commit) {
       models.back().size += file.size;
       ++models.back().n_files;

@@ -48,8 +48,7 @@ Result<RepositoryFile> read_row(const Json& row) {
                   is_large ? 64 : 40);
     if (!is_large) return {};
     TESSERA_ASSIGN(const uint64_t large_size, size_member(*lfs));
-    if (large_size != file.size)
-      return fail(ErrorCode::mismatch, "its sizes {} and {} differ", file.size, large_size);
+    if (large_size != file.size) return fail(ErrorCode::mismatch, "its sizes {} and {} differ", file.size, large_size);
     return {};
   };
   auto rest = read_rest();

@@ -1,5 +1,5 @@
-// A file that is not complete yet, and the hash of its beginning. Parts survive: a later run, of tessera or of the hub's
-// own tools, continues them.
+// A file that is not complete yet, and the hash of its beginning. Parts survive: a later run, of tessera or of the
+// hub's own tools, continues them.
 //
 // blobs/NAME.incomplete never has a hole, as these tools expect. While several ranges are written at once, the file is
 // NAME.ranges, and NAME.ranges.begin has the number of bytes before the first hole, for the case of a killed process.

@@ -44,7 +44,8 @@ class RangeSink final : public TransferSink {
     const bool has_body = head.status == 200 || head.status == 206;
     for (const std::string& hash : {hash_in_etag(linked), hash_in_etag(has_body ? head.field("etag") : "")})
       if (hash.size() == file_.hash.size() && hash != file_.hash)
-        return lasting(mismatch(fmt::format("the file has changed: the server has {}, wanted is {}", hash, file_.hash)));
+        return lasting(
+            mismatch(fmt::format("the file has changed: the server has {}, wanted is {}", hash, file_.hash)));
     if (has_body && !file_.etag.empty() && head.field("etag") != file_.etag)
       return lasting(mismatch("the file has changed while it was downloaded"));
     return {};
@@ -78,7 +79,8 @@ class RangeSink final : public TransferSink {
     const std::string_view field = head.field("content-range");
     const auto range = parse_content_range(field);
     if (!range || !range->has_range || range->first != position_ || range->last >= end_)
-      return passing(mismatch(fmt::format("the server sent the range '{}', wanted is {}-{}", field, position_, end_ - 1)));
+      return passing(
+          mismatch(fmt::format("the server sent the range '{}', wanted is {}-{}", field, position_, end_ - 1)));
     skip_ = 0;
     has_range_ = true;
     return check_length(head, range->last - range->first + 1);

@@ -20,8 +20,8 @@ constexpr std::string_view kPreferredTags[] = {"q4_k_m", "q8_0"};
 constexpr size_t kMaxShownTags = 12;
 
 // Weights in the order of preference: a repository often has the same ones in several containers.
-constexpr std::string_view kWeights[] = {"model*.safetensors",  "*.safetensors", "pytorch_model*.bin", "*.bin",
-                                         "consolidated*.pth", "*.pth",         "*.pt"};
+constexpr std::string_view kWeights[] = {
+    "model*.safetensors", "*.safetensors", "pytorch_model*.bin", "*.bin", "consolidated*.pth", "*.pth", "*.pt"};
 constexpr std::string_view kCompanions[] = {"config.json",
                                             "params.json",
                                             "generation_config.json",
@@ -101,7 +101,8 @@ Result<std::vector<RepositoryFile>> with_all_parts(const Listing& listing, const
   for (uint32_t number = 1; number <= part->count; ++number) {
     const std::string path = part_path({.prefix = part->prefix, .number = number, .count = part->count});
     const RepositoryFile* found = find_file(listing, path);
-    if (found == nullptr) return fail(ErrorCode::format, "{} has {} parts, but {} is missing", file.path, part->count, path);
+    if (found == nullptr)
+      return fail(ErrorCode::format, "{} has {} parts, but {} is missing", file.path, part->count, path);
     parts.push_back(*found);
   }
   return parts;
@@ -118,7 +119,8 @@ std::vector<RepositoryFile> checkpoint_files(const Listing& listing) {
   }
   if (files.empty()) return files;
   for (const RepositoryFile& file : listing.files)
-    if (std::ranges::any_of(kCompanions, [&](std::string_view pattern) { return matches_wildcard(file.path, pattern); }))
+    if (std::ranges::any_of(kCompanions,
+                            [&](std::string_view pattern) { return matches_wildcard(file.path, pattern); }))
       files.push_back(file);
   std::ranges::sort(files, {}, &RepositoryFile::path);
   return files;

@@ -1,4 +1,5 @@
-// The choice of files of a repository: the GGUF file that a name means, with all its parts, or the files of a checkpoint.
+// The choice of files of a repository: the GGUF file that a name means, with all its parts, or the files of a
+// checkpoint.
 #pragma once
 
 #include <string>

@@ -17,10 +17,10 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> process_environment(const char* name);
 
 struct RetryPolicy {
-  int n_retries = 5;                                   // of one request, in a row
-  std::chrono::milliseconds first_delay{1000};         // doubled each time
-  std::chrono::seconds max_retry_after{300};           // of the server's Retry-After
-  uint64_t progress_bytes = uint64_t{1} << 20;         // after so many bytes, retries are counted anew
+  int n_retries = 5;                            // of one request, in a row
+  std::chrono::milliseconds first_delay{1000};  // doubled each time
+  std::chrono::seconds max_retry_after{300};    // of the server's Retry-After
+  uint64_t progress_bytes = uint64_t{1} << 20;  // after so many bytes, retries are counted anew
 };
 
 struct Settings {

@@ -13,8 +13,8 @@ namespace tessera::hub {
 namespace {
 
 constexpr int kMaxRedirects = 10;
-constexpr size_t kMaxWordBytes = 4096;   // read of a refusal's body
-constexpr size_t kMaxShownBytes = 300;   // and shown
+constexpr size_t kMaxWordBytes = 4096;  // read of a refusal's body
+constexpr size_t kMaxShownBytes = 300;  // and shown
 constexpr std::chrono::milliseconds kMaxPoll(100);
 
 bool is_redirect(int status) {
@@ -24,9 +24,7 @@ bool is_redirect(int status) {
 bool may_pass(int status) { return status == 408 || status == 416 || status == 429 || status >= 500; }
 
 // URLs are shown without their queries, which may hold signatures.
-std::string shown(const Url& url) {
-  return fmt::format("{}://{}{}", url.scheme, host_and_port(url), path_of(url));
-}
+std::string shown(const Url& url) { return fmt::format("{}://{}{}", url.scheme, host_and_port(url), path_of(url)); }
 
 // The reason that a hub gives: a field of the head, or the member "error" of a JSON body.
 std::string words_of(const HttpHead& head, const std::string& body) {
@@ -144,8 +142,9 @@ Trouble Transfer::refusal() const {
   std::string message = fmt::format("status {}", status);
   if (const std::string words = words_of(refused_, words_); !words.empty()) message += ": " + words;
   if (status == 401 || status == 403)
-    message += context_.settings.token.empty() ? " (if it is gated, accept its terms on the hub and set HF_TOKEN)"
-                                               : " (if it is gated, accept its terms on the hub with this token's account)";
+    message += context_.settings.token.empty()
+                   ? " (if it is gated, accept its terms on the hub and set HF_TOKEN)"
+                   : " (if it is gated, accept its terms on the hub with this token's account)";
   return {Error(status == 404 ? ErrorCode::not_found : ErrorCode::io, std::move(message)), may_pass(status)};
 }
 

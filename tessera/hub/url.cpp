@@ -87,9 +87,7 @@ std::string_view path_of(const Url& url) {
   return target.substr(0, target.find('?'));
 }
 
-bool same_origin(const Url& a, const Url& b) {
-  return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
-}
+bool same_origin(const Url& a, const Url& b) { return a.scheme == b.scheme && a.host == b.host && a.port == b.port; }
 
 Result<Url> follow_redirect(const Url& from, std::string_view location) {
   const std::string origin = fmt::format("{}://{}", from.scheme, host_and_port(from));

@@ -74,7 +74,8 @@ TEST(Download, CutConnectionsContinueWhereTheyWereCut) {
   std::vector<std::string> ranges;
   for (const auto& request : server.requests())
     if (request.on == "cdn") ranges.push_back(request.range);
-  EXPECT_EQ(ranges, (std::vector<std::string>{"", "bytes=150000-299999", "bytes=225000-299999", "bytes=262500-299999"}));
+  EXPECT_EQ(ranges,
+            (std::vector<std::string>{"", "bytes=150000-299999", "bytes=225000-299999", "bytes=262500-299999"}));
 }
 
 TEST(Download, RetriesEndAndTheNextRunContinues) {
@@ -184,9 +185,10 @@ TEST(Download, TheTokenGoesToTheHubAlone) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
   const HubServer server(script, write_repository("repo_token"), {"--token", "secret"});
   TestHub hub(server.url(), "cache_token");
-  EXPECT_ERROR(hub.get("me/tiny"),
-               "/api/models/me/tiny/refs: status 401: Repository not found or gated (if it is gated, accept its terms on "
-               "the hub and set HF_TOKEN)");
+  EXPECT_ERROR(
+      hub.get("me/tiny"),
+      "/api/models/me/tiny/refs: status 401: Repository not found or gated (if it is gated, accept its terms on "
+      "the hub and set HF_TOKEN)");
   EXPECT_EQ(server.requests().size(), 1u);
   hub.settings.token = "wrong";
   EXPECT_ERROR(hub.get("me/tiny"), "accept its terms on the hub with this token's account");

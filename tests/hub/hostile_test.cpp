@@ -13,8 +13,7 @@ std::string refs() {
   return R"({"branches": [{"name": "main", "ref": "refs/heads/main", "targetCommit": ")" + kCommit + "\"}]}";
 }
 
-std::string row(const std::string& path, const std::string& oid, const std::string& size,
-                const std::string& lfs_size) {
+std::string row(const std::string& path, const std::string& oid, const std::string& size, const std::string& lfs_size) {
   return R"({"type": "file", "path": ")" + path + R"(", "size": )" + size + R"(, "oid": "x", "lfs": {"oid": ")" + oid +
          R"(", "size": )" + lfs_size + "}}";
 }
@@ -67,8 +66,10 @@ TEST(HostileHub, PathsOfTheListAreChecked) {
   for (const std::string path : {"../m.gguf", "/m.gguf", "a//m.gguf", "a/./m.gguf", "a/../../m.gguf", "a\\\\m.gguf",
                                  "a\\nb.gguf", "a\\u0000.gguf", "", "a/"})
     EXPECT_ERROR(get_with_tree("[" + row(path, kHash, "10", "10") + "]"), "is not a path of a repository");
-  EXPECT_ERROR(get_with_tree("[" + row(std::string(256, 'a'), kHash, "10", "10") + "]"), "a part has more than 255 bytes");
-  EXPECT_ERROR(get_with_tree("[" + row(std::string(1025, '/'), kHash, "10", "10") + "]"), "1 to 1024 bytes are allowed");
+  EXPECT_ERROR(get_with_tree("[" + row(std::string(256, 'a'), kHash, "10", "10") + "]"),
+               "a part has more than 255 bytes");
+  EXPECT_ERROR(get_with_tree("[" + row(std::string(1025, '/'), kHash, "10", "10") + "]"),
+               "1 to 1024 bytes are allowed");
 }
 
 TEST(HostileHub, HashesAndSizesOfTheListAreChecked) {
@@ -92,7 +93,10 @@ TEST(HostileHub, HashesAndSizesOfTheListAreChecked) {
 
 TEST(HostileHub, AnswersOfTheApiAreBounded) {
   EXPECT_ERROR(get_with_tree(std::string((16 << 20) + 1, ' ')), "an answer of more than 16777216 bytes");
-  ScriptedServer server([](const std::string&) { return "HTTP/1.1 200 OK\r\nA: " + std::string(90'000, 'a') + "\r\nB: " + std::string(90'000, 'a') + "\r\nC: " + std::string(90'000, 'a') + "\r\n\r\n"; });
+  ScriptedServer server([](const std::string&) {
+    return "HTTP/1.1 200 OK\r\nA: " + std::string(90'000, 'a') + "\r\nB: " + std::string(90'000, 'a') +
+           "\r\nC: " + std::string(90'000, 'a') + "\r\n\r\n";
+  });
   TestHub hub(server.url(), "cache_hostile");
   EXPECT_ERROR(hub.get("me/tiny"), "an answer's head has more than 262144 bytes");
   EXPECT_EQ(server.requests().size(), 1u);
@@ -100,7 +104,8 @@ TEST(HostileHub, AnswersOfTheApiAreBounded) {
 
 TEST(HostileHub, CommitsAreChecked) {
   ScriptedServer server([](const std::string&) {
-    return answer_of("200 OK", R"({"branches": [{"name": "main", "ref": "refs/heads/main", "targetCommit": "../.."}]})");
+    return answer_of("200 OK",
+                     R"({"branches": [{"name": "main", "ref": "refs/heads/main", "targetCommit": "../.."}]})");
   });
   TestHub hub(server.url(), "cache_hostile");
   EXPECT_ERROR(hub.get("me/tiny"), "'../..' is not a commit of 40 hexadecimal digits");
@@ -113,7 +118,8 @@ TEST(HostileHub, PagesOfTheListStayOnTheHub) {
     if (request.find("/refs ") != std::string::npos) return answer_of("200 OK", refs());
     if (request.find("cursor=2") != std::string::npos) return answer_of("200 OK", kTree);
     if (request.find("/tree/") != std::string::npos)
-      return answer_of("200 OK", "[" + row("n.gguf", kHash, "10", "10") + "]", "Link: <" + link + ">; rel=\"next\"\r\n");
+      return answer_of("200 OK", "[" + row("n.gguf", kHash, "10", "10") + "]",
+                       "Link: <" + link + ">; rel=\"next\"\r\n");
     return answer_of("200 OK", kModel);
   });
   TestHub hub(server.url(), "cache_hostile");
@@ -135,7 +141,8 @@ TEST(HostileHub, SizesOfHeadAndBytesAgreeWithTheList) {
   EXPECT_ERROR(get_bytes({"HTTP/1.1 200 OK\r\n\r\n" + kModel + "1"}), "more bytes than its head says");
   EXPECT_ERROR(get_bytes({"HTTP/1.1 200 OK\r\n\r\n012"}), "the answer ended ");
   EXPECT_ERROR(get_bytes({answer_of("200 OK", "0123456780")}), "wanted is " + kHash + "; the file was removed");
-  EXPECT_ERROR(get_bytes({answer_of("200 OK", kModel, "Content-Encoding: gzip\r\n")}), "the answer is encoded ('gzip')");
+  EXPECT_ERROR(get_bytes({answer_of("200 OK", kModel, "Content-Encoding: gzip\r\n")}),
+               "the answer is encoded ('gzip')");
   EXPECT_ERROR(get_bytes({answer_of("200 OK", kModel, "ETag: \"" + std::string(64, 'a') + "\"\r\n")}),
                "the file has changed");
   EXPECT_ERROR(get_bytes({answer_of("204 None", "")}), "status 204");

@@ -29,7 +29,8 @@ class JsonProgress {
     const auto left = time_left(state, now - start_);
     // A closed pipe is noticed when the result is printed.
     static_cast<void>(print(fmt::format(
-        "{{\"file\": {}, \"part\": {}, \"parts\": {}, \"bytes\": {}, \"size\": {}, \"all_bytes\": {}, \"all_size\": {}, "
+        "{{\"file\": {}, \"part\": {}, \"parts\": {}, \"bytes\": {}, \"size\": {}, \"all_bytes\": {}, \"all_size\": "
+        "{}, "
         "\"received\": {}, \"seconds_left\": {}}}\n",
         text::json_quoted(state.name), state.number, state.count, state.n_bytes, state.size, state.n_all_bytes,
         state.all_size, state.n_received, left ? std::to_string(left->count()) : "null")));

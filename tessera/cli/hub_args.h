@@ -26,8 +26,8 @@ struct HubArgs {
   Result<hub::Found> find(hub::Hub& hub) const;
 };
 
-/// Adds --hf-repo, --model-url and the flags that refine them to a table with --model. The last one given counts. Before
-/// the command runs, `path` becomes the file in the cache, which is downloaded if it is not there.
+/// Adds --hf-repo, --model-url and the flags that refine them to a table with --model. The last one given counts.
+/// Before the command runs, `path` becomes the file in the cache, which is downloaded if it is not there.
 void add_hub_flags(FlagTable& table, std::string& path);
 
 /// Shows a download on stderr. On a terminal it is one line that redraws itself and disappears at the end. Elsewhere
@@ -56,7 +56,8 @@ class DownloadDisplay {
 };
 
 /// The time until all bytes have come, by the rate of this run. Nothing while the rate is not known.
-std::optional<std::chrono::seconds> time_left(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed);
+std::optional<std::chrono::seconds> time_left(const hub::DownloadProgress& state,
+                                              std::chrono::duration<double> elapsed);
 
 /// "m.gguf (part 1 of 2): 1.00 GB of 4.00 GB, 50.00 MB/s, 00:01:00 left".
 std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed);

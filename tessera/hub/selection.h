@@ -22,8 +22,8 @@ struct Selection {
 };
 
 struct FileChoice {
-  std::string tag;   // as in ModelName
-  std::string path;  // a file of the repository; the tag is ignored
+  std::string tag{};   // as in ModelName
+  std::string path{};  // a file of the repository; the tag is ignored
 };
 
 /// Chooses the files of a model. With a path: this file, and all parts if it is one of several. With a tag: the first

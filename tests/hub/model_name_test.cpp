@@ -22,17 +22,17 @@ TEST(ModelName, HasARepositoryATagAndARevision) {
   ASSERT_OK_AND_ASSIGN(const ModelName revision, parse_model_name("a/b@v1.0"));
   EXPECT_EQ(revision.tag, "");
   EXPECT_EQ(revision.revision, "v1.0");
-  for (const std::string text : {"a/b", "a/b:c", "a/b@c", "a/b:c@d"})
+  for (const char* text : {"a/b", "a/b:c", "a/b@c", "a/b:c@d"})
     EXPECT_EQ(to_string(parse_model_name(text).value()), text);
 }
 
 TEST(ModelName, OtherTextsAreRefused) {
   const std::string most(96, 'x');
   EXPECT_OK(parse_model_name(most + "/" + most));
-  for (const std::string text :
-       {std::string(), std::string("a"), std::string("/b"), std::string("a/"), std::string("a/b/c"), std::string("../b"),
-        std::string("a/.."), std::string("a/b..c"), std::string("a/b--c"), std::string("-a/b"), std::string(".a/b"),
-        std::string("a/b."), std::string("a b/c"), std::string("a/\xc3\xa4"), most + "x/b", "a/x" + most})
+  for (const std::string& text : {std::string(), std::string("a"), std::string("/b"), std::string("a/"),
+                                  std::string("a/b/c"), std::string("../b"), std::string("a/.."), std::string("a/b..c"),
+                                  std::string("a/b--c"), std::string("-a/b"), std::string(".a/b"), std::string("a/b."),
+                                  std::string("a b/c"), std::string("a/\xc3\xa4"), most + "x/b", "a/x" + most})
     EXPECT_ERROR(parse_model_name(text), "is not the name of a model: want user/repo[:TAG][@REVISION]");
   for (const std::string text : {"a/b:", "a/b:c/d", "a/b:c:d", "a/b: "})
     EXPECT_ERROR(parse_model_name(text), "is not a tag, such as Q4_K_M");

@@ -22,7 +22,8 @@ std::string blob_in(const std::string& name) {
 
 std::string names_beside(const std::string& blob) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(blob).parent_path())) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(fs::path(blob).parent_path()))
+    names.push_back(entry.path().filename());
   std::ranges::sort(names);
   std::string text;
   for (const std::string& name : names) text += name + " ";
@@ -70,7 +71,10 @@ TEST(PartFile, APartIsKeptUpToItsFirstHole) {
 TEST(PartFile, AKilledProcessLeavesTheBytesBeforeTheHole) {
   const std::string blob = blob_in("part_killed");
   const auto leave = [&](const std::string& begin) {
-    testing::write_below(fs::path(blob).parent_path(), "blob.ranges", std::string("0123\0\0\0\0" "89", 10));
+    testing::write_below(fs::path(blob).parent_path(), "blob.ranges",
+                         std::string("0123\0\0\0\0"
+                                     "89",
+                                     10));
     if (!begin.empty()) testing::write_below(fs::path(blob).parent_path(), "blob.ranges.begin", begin);
   };
   leave("00000000000000000004");

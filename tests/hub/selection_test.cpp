@@ -33,8 +33,7 @@ TEST(Selection, TagsMatchWithoutCaseBeforeADotOrDash) {
   EXPECT_EQ(chosen(paths, {.tag = "Q4_K"}), "m-Q4_K.gguf ");
   EXPECT_EQ(chosen(paths, {.tag = "Q4_K_S"}), "m-Q4_K_S-v2.gguf ");
   EXPECT_EQ(chosen(paths, {.tag = "Q4_NL"}), "m-IQ4_NL.gguf ");
-  EXPECT_EQ(chosen(paths, {.tag = "Q5_0"}),
-            "no GGUF file with the tag 'Q5_0' (there are IQ4_NL, Q4_K, Q4_K_M)");
+  EXPECT_EQ(chosen(paths, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0' (there are IQ4_NL, Q4_K, Q4_K_M)");
   EXPECT_EQ(chosen({"model.gguf"}, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0'");
   // BF16 ends with F16, and comes first.
   EXPECT_EQ(chosen({"m-BF16.gguf", "m-F16.gguf"}, {.tag = "f16"}), "m-F16.gguf ");
@@ -74,13 +73,26 @@ TEST(Selection, FilesAreNamedByTheirPaths) {
 }
 
 TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
-  const std::vector<std::string> paths = {"README.md", "config.json", "model-00001-of-00002.safetensors",
-                                          "model-00002-of-00002.safetensors", "model.safetensors.index.json",
-                                          "consolidated.safetensors", "pytorch_model.bin", "onnx/model.safetensors",
-                                          "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json",
-                                          "merges.txt", "chat_template.jinja", "1_Pooling/config.json",
-                                          "additional_chat_templates/tool.jinja", "figure.png", "sub/config.json",
-                                          "training_args.bin", "additional_chat_templates/a/b.jinja"};
+  const std::vector<std::string> paths = {"README.md",
+                                          "config.json",
+                                          "model-00001-of-00002.safetensors",
+                                          "model-00002-of-00002.safetensors",
+                                          "model.safetensors.index.json",
+                                          "consolidated.safetensors",
+                                          "pytorch_model.bin",
+                                          "onnx/model.safetensors",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "tokenizer.model",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "chat_template.jinja",
+                                          "1_Pooling/config.json",
+                                          "additional_chat_templates/tool.jinja",
+                                          "figure.png",
+                                          "sub/config.json",
+                                          "training_args.bin",
+                                          "additional_chat_templates/a/b.jinja"};
   EXPECT_EQ(chosen(paths, {}),
             "1_Pooling/config.json README.md additional_chat_templates/tool.jinja chat_template.jinja config.json "
             "merges.txt model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json "
@@ -94,10 +106,10 @@ TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
 
 TEST(Selection, QuantizationsAreRead) {
   const std::pair<std::string, std::string> cases[] = {
-      {"m-Q4_K_M.gguf", "Q4_K_M"},        {"m.q8_0.gguf", "q8_0"}, {"a/m-IQ3_XXS-00001-of-00002.gguf", "IQ3_XXS"},
-      {"m-BF16.gguf", "BF16"},            {"m-F16.gguf", "F16"},   {"m-f32.gguf", "f32"},
-      {"m-TQ1_0.GGUF", "TQ1_0"},          {"m-MXFP4.gguf", "MXFP4"}, {"m-it.gguf", ""},
-      {"Q4_0/m.gguf", ""},                {"m-Q4.gguf", ""},       {"m-NVFP4.gguf", "NVFP4"}};
+      {"m-Q4_K_M.gguf", "Q4_K_M"}, {"m.q8_0.gguf", "q8_0"},   {"a/m-IQ3_XXS-00001-of-00002.gguf", "IQ3_XXS"},
+      {"m-BF16.gguf", "BF16"},     {"m-F16.gguf", "F16"},     {"m-f32.gguf", "f32"},
+      {"m-TQ1_0.GGUF", "TQ1_0"},   {"m-MXFP4.gguf", "MXFP4"}, {"m-it.gguf", ""},
+      {"Q4_0/m.gguf", ""},         {"m-Q4.gguf", ""},         {"m-NVFP4.gguf", "NVFP4"}};
   for (const auto& [path, wanted] : cases) EXPECT_EQ(quantization_of(path), wanted) << path;
 }
 

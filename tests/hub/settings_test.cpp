@@ -20,15 +20,20 @@ Result<Settings> settings_of(const Variables& variables) {
 }
 
 TEST(HubSettings, CacheFoldersHaveAnOrder) {
-  Variables variables = {{"LLAMA_CACHE", "/1"},           {"HF_HUB_CACHE", "/2"},   {"HUGGINGFACE_HUB_CACHE", "/3"},
-                         {"HF_HOME", "/4"},               {"XDG_CACHE_HOME", "/5"}, {"HOME", "/6"}};
-  const std::pair<const char*, const char*> order[] = {
-      {"LLAMA_CACHE", "/1"},    {"HF_HUB_CACHE", "/2"},          {"HUGGINGFACE_HUB_CACHE", "/3"},
-      {"HF_HOME", "/4/hub"},    {"XDG_CACHE_HOME", "/5/huggingface/hub"}, {"HOME", "/6/.cache/huggingface/hub"}};
+  Variables variables = {{"LLAMA_CACHE", "/1"}, {"HF_HUB_CACHE", "/2"},   {"HUGGINGFACE_HUB_CACHE", "/3"},
+                         {"HF_HOME", "/4"},     {"XDG_CACHE_HOME", "/5"}, {"HOME", "/6"}};
+  const std::pair<const char*, const char*> order[] = {{"LLAMA_CACHE", "/1"},
+                                                       {"HF_HUB_CACHE", "/2"},
+                                                       {"HUGGINGFACE_HUB_CACHE", "/3"},
+                                                       {"HF_HOME", "/4/hub"},
+                                                       {"XDG_CACHE_HOME", "/5/huggingface/hub"},
+                                                       {"HOME", "/6/.cache/huggingface/hub"}};
   for (const auto& [name, folder] : order) {
     EXPECT_EQ(settings_of(variables).value().cache_dir, folder);
     variables[name] = "";  // empty is absent
-    if (std::string(name) != "HOME") EXPECT_NE(settings_of(variables).value().cache_dir, folder);
+    if (std::string(name) != "HOME") {
+      EXPECT_NE(settings_of(variables).value().cache_dir, folder);
+    }
     variables.erase(name);
   }
   EXPECT_ERROR(settings_of({}), "no folder for downloads: set HF_HUB_CACHE or HOME");

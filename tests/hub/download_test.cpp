@@ -16,7 +16,7 @@ using testing::read_all;
 
 TEST(Download, FreshThenAgainWithoutABody) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_fresh"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_fresh");
   ASSERT_OK_AND_ASSIGN(const Fetched fetched, hub.get("me/tiny"));
   ASSERT_EQ(fetched.paths.size(), 1u);
@@ -45,7 +45,7 @@ TEST(Download, FreshThenAgainWithoutABody) {
 
 TEST(Download, AllPartsOfASplitModelAndFilesByPath) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_split"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_split");
   ASSERT_OK_AND_ASSIGN(const Fetched fetched, hub.get("me/tiny:F16"));
   ASSERT_EQ(fetched.paths.size(), 2u);
@@ -204,7 +204,7 @@ TEST(Download, TheTokenGoesToTheHubAlone) {
 
 TEST(Download, OfflineTakesTheCacheOnly) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_offline"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_offline");
   ASSERT_OK_AND_ASSIGN(const Fetched fetched, hub.get("me/tiny"));
   const size_t n_before = server.requests().size();
@@ -248,7 +248,7 @@ TEST(Download, ChangedFilesAreNoticed) {
 
 TEST(Download, CancellingKeepsThePart) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_cancel"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_cancel");
   hub.on_progress = [&](const DownloadProgress& state) {
     if (state.n_bytes > 100'000) hub.cancel.cancel();
@@ -283,7 +283,7 @@ TEST(Download, CancellingEndsAWaitForARetry) {
 
 TEST(Download, AFullDiskKeepsThePart) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_full"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_full");
   struct rlimit before {};
   ::getrlimit(RLIMIT_FSIZE, &before);
@@ -322,7 +322,7 @@ TEST(Download, TwoAtOnceDownloadOnce) {
 
 TEST(Download, WaitsForTheLockOfAnotherProcess) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_lock"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_lock");
   const RepositoryCache cache(hub.settings.cache_dir, "me/tiny");
   const std::string oid = sha256_of(model_bytes());
@@ -344,7 +344,7 @@ TEST(Download, WaitsForTheLockOfAnotherProcess) {
 
 TEST(Download, TakesOverPartsOfOtherTools) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_parts"));
+  HubServer& server = plain_server(script);
   const std::string oid = sha256_of(model_bytes());
   for (const std::string end : {".incomplete", ".downloadInProgress"}) {
     TestHub hub(server.url(), "cache_parts");
@@ -358,7 +358,7 @@ TEST(Download, TakesOverPartsOfOtherTools) {
 
 TEST(Download, TooLittleSpaceIsNoticedBefore) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_space"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_space");
   Hub one = hub.hub();
   ASSERT_OK_AND_ASSIGN(Found found, one.find(parse_model_name("me/tiny").value()));
@@ -421,7 +421,7 @@ TEST(Download, UrlsHaveAPlaceInTheCacheToo) {
 
 TEST(Download, UrlsOfTheHubAreFilesOfItsRepositories) {
   TESSERA_HUB_SERVER_OR_SKIP(script);
-  const HubServer server(script, write_repository("repo_huburl"));
+  HubServer& server = plain_server(script);
   TestHub hub(server.url(), "cache_huburl");
   ASSERT_OK_AND_ASSIGN(const Fetched fetched, hub.get_url(server.url() + "/me/tiny/resolve/main/tiny-Q8_0.gguf"));
   EXPECT_EQ(hub.blobs(), std::vector{sha256_of(testing::random_bytes(1000, 8))});

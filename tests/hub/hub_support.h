@@ -50,6 +50,13 @@ inline std::string write_repository(const std::string& name) {
   return root;
 }
 
+/// The server of all tests that need no faults and change no files of its repository.
+inline testing::HubServer& plain_server(const std::string& script) {
+  static testing::HubServer server(script, write_repository("repo_plain"));
+  server.forget();
+  return server;
+}
+
 /// A Hub, its cache, and all that it reports.
 struct TestHub {
   Settings settings;

@@ -83,7 +83,9 @@ class HubServer {
   std::vector<Request> requests() const {
     std::vector<Request> all;
     std::ifstream log(log_path_);
+    size_t n_lines = 0;
     for (std::string line; std::getline(log, line);) {
+      if (n_lines++ < n_forgotten_) continue;
       const auto row = nlohmann::json::parse(line);
       all.push_back({.on = row["on"],
                      .path = row["path"],
@@ -95,6 +97,8 @@ class HubServer {
     }
     return all;
   }
+  /// From now on, requests() begins with the next one: for a server of several tests.
+  void forget() { n_forgotten_ += requests().size(); }
   /// The number of requests of this listener whose path contains `part`.
   size_t n_requests(const std::string& on, const std::string& part = "") const {
     size_t n = 0;
@@ -106,6 +110,7 @@ class HubServer {
   std::string log_path_;
   pid_t pid_ = -1;
   int stdin_ = -1;
+  size_t n_forgotten_ = 0;
   int port_ = 0, cdn_port_ = 0;
 };
 

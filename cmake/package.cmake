@@ -22,8 +22,9 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# These libraries are opened at run time if installed. They are not recommended packages: Vulkan depends on a compiler
-# of 100 MB, and the CPU's own kernels are faster than BLAS.
+# These libraries are opened at run time if installed. Downloads need libcurl. The others are not recommended packages:
+# Vulkan depends on a compiler of 100 MB, and the CPU's own kernels are faster than BLAS.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libvulkan1, libopenblas0-pthread")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "\
 One program that reads a model file as it is, picks AVX-512, AVX2 or plain

@@ -1,6 +1,6 @@
 # TESSERA_PORTABLE builds programs that need no shared library but glibc. libstdc++, libgcc, fmt, utf8proc and OpenSSL
-# are linked statically. BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this option
-# (scripts/package.sh).
+# are linked statically. libcurl, BLAS, Vulkan and plugins are opened at run time, as in all builds. Packages use this
+# option (scripts/package.sh).
 #
 # The objects equal those of an ordinary release build and only the link differs, so both share the compiler cache.
 # tessera_fmt is fmt: the system's shared library, or the same code as a static library. tessera_utf8proc is utf8proc:
@@ -8,6 +8,7 @@
 option(TESSERA_PORTABLE "Link libstdc++, libgcc, fmt, utf8proc and OpenSSL into the programs" OFF)
 
 find_path(utf8proc_include utf8proc.h REQUIRED)
+find_path(curl_include curl/curl.h REQUIRED)  # the headers: the library is opened at run time
 if(TESSERA_PORTABLE)
   set(OPENSSL_USE_STATIC_LIBS ON)
 endif()

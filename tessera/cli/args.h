@@ -15,6 +15,8 @@
 
 namespace tessera::cli {
 
+struct Context;
+
 /// Sets the target of a flag from the text of its value ("" for a switch).
 using SetValue = std::function<Result<>(std::string_view)>;
 
@@ -52,6 +54,8 @@ struct FlagTable {
   std::vector<Flag> flags;
   std::string positional;  // "IN.gguf"; empty: no positional arguments
   std::function<Result<>(std::string_view)> add_positional;
+  /// Runs after the check of all flags and before the command: downloads the model that a flag names. May be empty.
+  std::function<Result<>(const Context&)> before_run;
 
   /// Adds a flag that -h shows. names: "--ctx-size -c", the aliases last. Help prints the target's present value as the
   /// default, or default_text in its place ("": none).

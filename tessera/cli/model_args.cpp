@@ -9,6 +9,7 @@
 #include "tessera/app/bundled_model.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/adapter_args.h"
+#include "tessera/cli/hub_args.h"
 #include "tessera/cli/offload_args.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/observe/schedule_log.h"
@@ -99,6 +100,7 @@ std::optional<ActivationPrecision> activations_from_name(std::string_view name) 
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent) {
   table.common("--model -m", "FILE", "GGUF model file, or the first part of a split model", set_string(path),
                std::string(absent));
+  add_hub_flags(table, path);
 }
 
 Result<> require_model(const std::string& path) {

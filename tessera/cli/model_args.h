@@ -13,7 +13,8 @@
 
 namespace tessera::cli {
 
-/// Adds -m, the flag of every command that opens a model. absent: the default model, for help.
+/// Adds -m, the flag of every command that opens a model, and the flags for models of a hub. absent: the default model,
+/// for help.
 void add_model_flag(FlagTable& table, std::string& path, std::string_view absent = "");
 /// Fails if the path is empty. Errors: invalid_argument.
 Result<> require_model(const std::string& path);

@@ -74,7 +74,8 @@ int run_command(const CommandInfo& command, std::span<const std::string_view> ar
   }
   if (parsed) parsed = made->check();
   if (!parsed) return report(parsed.error(), kUsage);
-  const Result<> done = made->run(context);
+  Result<> done = table.before_run ? table.before_run(context) : Result<>{};
+  if (done) done = made->run(context);
   if (done) return g_interrupt.cancelled() ? kInterrupted : kDone;
   if (done.error().code() == ErrorCode::cancelled) return kInterrupted;
   return report(done.error(), kRefused);

@@ -118,6 +118,9 @@ Result<std::shared_ptr<ServeArgs>> ServeModels::args_of(const server::CatalogEnt
     auto applied = apply_setting(of_model, setting);
     if (!applied) return forward_error(applied, args_.catalog.presets);
   }
+  if (!args->model.options.path.empty())  // the catalog has read the key `model`
+    return fail(ErrorCode::invalid_argument, "{}: {}: a preset names a file with `model`", args_.catalog.presets,
+                args->model.options.path);
   for (const GivenFlag& flag : given_) TESSERA_TRY(table.at(flag.name).set(flag.value));
   args->model.options.path = entry.path;
   TESSERA_TRY(args->check());

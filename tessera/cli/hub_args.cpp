@@ -1,0 +1,166 @@
+#include "tessera/cli/hub_args.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "tessera/cli/console.h"
+#include "tessera/gguf/printable.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw(100);
+
+std::string bytes_text(uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+// Downloads the model of a name or URL, and returns the path of its file.
+Result<std::string> fetch_model(const HubArgs& args, const Context& process) {
+  TESSERA_ASSIGN(hub::Settings settings, args.settings());
+  DownloadDisplay display(process);
+  hub::Hub hub(std::move(settings), display.events(), process.interrupt);
+  TESSERA_ASSIGN(const hub::Found found, args.find(hub));
+  if (found.selection.kind == hub::SelectionKind::checkpoint)
+    return fail(ErrorCode::unsupported,
+                "{} has no GGUF file, only a checkpoint: get it with `tessera download {}`, and make a GGUF file of it "
+                "with `tessera convert`",
+                found.repository, args.name);
+  TESSERA_ASSIGN(const hub::Fetched fetched, hub.fetch(found));
+  return fetched.paths.front();
+}
+
+Setter set_name(std::string& name) {
+  return [&name](std::string_view text) -> Result<> {
+    TESSERA_TRY(hub::parse_model_name(text));
+    name = text;
+    return {};
+  };
+}
+
+Setter set_url(std::string& url) {
+  return [&url](std::string_view text) -> Result<> {
+    TESSERA_TRY(hub::parse_url(text));
+    url = text;
+    return {};
+  };
+}
+
+Setter set_token(std::string& token) {
+  return [&token](std::string_view text) -> Result<> {
+    token = text;
+    return hub::check_token(token);
+  };
+}
+
+}  // namespace
+
+void HubArgs::add_access_flags(FlagTable& table) {
+  table.rare("--hf-file -hff", "PATH", "file of the repository, in place of the one that the tag means",
+             set_string(file));
+  table.rare("--hf-token -hft", "TOKEN", "token for gated and private models", set_token(token),
+             "HF_TOKEN, or the token of the hub's own tools");
+  table.rare("--offline", "", "use models of the cache only, without any request", set_switch(is_offline));
+}
+
+Result<hub::Settings> HubArgs::settings() const {
+  TESSERA_ASSIGN(hub::Settings settings, hub::settings_from_environment());
+  if (!token.empty()) settings.token = token;
+  settings.is_offline |= is_offline;
+  settings.user_agent = "tessera/" TESSERA_VERSION;
+  return settings;
+}
+
+Result<hub::Found> HubArgs::find(hub::Hub& hub) const {
+  if (!url.empty()) return hub.find_url(url);
+  TESSERA_ASSIGN(const hub::ModelName parsed, hub::parse_model_name(name));
+  return hub.find(parsed, file);
+}
+
+void add_hub_flags(FlagTable& table, std::string& path) {
+  const auto args = std::make_shared<HubArgs>();
+  // The path holds the name until the command runs, so that commands which need a model see one. A later --model or
+  // positional argument replaces it.
+  const auto choose = [args, &path](Setter setter) -> Setter {
+    return [args, &path, set = std::move(setter.set)](std::string_view text) -> Result<> {
+      args->name.clear();
+      args->url.clear();
+      TESSERA_TRY(set(text));
+      path = text;
+      return {};
+    };
+  };
+  Flag& model = table.at("--model");
+  model.set = choose({std::move(model.set)}).set;
+  table.common("--hf-repo -hf -hfr", "USER/REPO[:TAG]", "model of a hub, downloaded once; TAG is a type, such as Q8_0",
+               choose(set_name(args->name)), "");
+  table.rare("--model-url -mu", "URL", "model file of a server, downloaded once", choose(set_url(args->url)), "");
+  args->add_access_flags(table);
+  table.before_run = [args, &path](const Context& process) -> Result<> {
+    const bool is_chosen = args->is_given() && path == (args->url.empty() ? args->name : args->url);
+    if (!args->file.empty() && (!is_chosen || args->name.empty()))
+      return fail(ErrorCode::invalid_argument, "--hf-file: name its repository with --hf-repo");
+    if (!is_chosen) return {};
+    TESSERA_ASSIGN(path, fetch_model(*args, process));
+    return {};
+  };
+}
+
+DownloadDisplay::~DownloadDisplay() { erase(); }
+
+void DownloadDisplay::erase() {
+  if (is_drawn_) std::fputs("\r\033[K", stderr);
+  is_drawn_ = false;
+}
+
+hub::Events DownloadDisplay::events() {
+  return {.on_progress = [this](const hub::DownloadProgress& state) { show(state); },
+          .on_note =
+              [this](const std::string& note) {
+                erase();
+                if (!process_.quiet) log(printable(note, 1000));
+              }};
+}
+
+void DownloadDisplay::show(const hub::DownloadProgress& state) {
+  const bool is_from_cache = state.n_received == 0 && !state.is_checking;
+  if (process_.quiet || is_from_cache) return;
+  const auto now = Clock::now();
+  const std::string line = progress_line(state, now - start_);
+  if (stderr_is_terminal()) {
+    if (is_drawn_ && now - drawn_at_ < kRedraw) return;
+    std::fputs(("\r\033[K" + line).c_str(), stderr);
+    is_drawn_ = true;
+    drawn_at_ = now;
+    return;
+  }
+  const uint64_t tenth = state.all_size == 0 ? 10 : state.n_all_bytes / (state.all_size / 10 + 1);
+  if (state.number == shown_number_ && tenth == shown_tenth_) return;
+  shown_number_ = state.number;
+  shown_tenth_ = tenth;
+  log(line);
+}
+
+std::optional<std::chrono::seconds> time_left(const hub::DownloadProgress& state,
+                                              std::chrono::duration<double> elapsed) {
+  if (state.n_received == 0 || elapsed.count() <= 0) return std::nullopt;
+  const double rate = static_cast<double>(state.n_received) / elapsed.count();
+  const double seconds = static_cast<double>(state.all_size - state.n_all_bytes) / rate;
+  if (!(seconds < 1e9)) return std::nullopt;
+  return std::chrono::seconds(static_cast<int64_t>(seconds));
+}
+
+std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed) {
+  std::string line = printable(state.name);
+  if (state.count > 1) line += fmt::format(" (part {} of {})", state.number, state.count);
+  line += fmt::format(": {} of {}", bytes_text(state.n_bytes), bytes_text(state.size));
+  if (state.is_checking) return line + ", checking the part of an earlier run";
+  const auto left = time_left(state, elapsed);
+  if (!left) return line;
+  line += fmt::format(", {}/s", human_bytes(static_cast<double>(state.n_received) / elapsed.count()));
+  return line + fmt::format(", {:%T} left", *left);
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,138 @@
+// The cache as it is listed, and what is removed of it.
+#include "tessera/hub/inventory.h"
+
+#include "tessera/hub/file_lock.h"
+#include "tests/hub/hub_support.h"
+
+namespace tessera::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kFirst(40, '1'), kSecond(40, '2');
+
+// A cache with two revisions of me/tiny, which share a blob.
+struct TestCache {
+  std::string dir;
+  RepositoryCache cache;
+
+  explicit TestCache(const std::string& name)
+      : dir(testing::temporary_path(name)), cache((fs::remove_all(dir), dir), "me/tiny") {
+    add(kFirst, "m-Q8_0.gguf", "a", 100);
+    add(kFirst, "m-Q4_0-00001-of-00002.gguf", "b", 30);
+    add(kFirst, "m-Q4_0-00002-of-00002.gguf", "c", 20);
+    add(kFirst, "dir/config.json", "d", 7);
+    add(kSecond, "m-Q8_0.gguf", "a", 100);
+    EXPECT_OK(cache.write_ref("main", kFirst));
+    EXPECT_OK(cache.write_ref("refs/pr/1", kSecond));
+    EXPECT_OK(cache.write_listing({.commit = kFirst, .files = {}}));
+    EXPECT_OK(cache.write_listing({.commit = kSecond, .files = {}}));
+  }
+
+  void add(const std::string& commit, const std::string& path, const std::string& blob, size_t size) const {
+    testing::write_below(cache.folder(), "blobs/" + blob, std::string(size, 'x'));
+    EXPECT_OK(cache.link(commit, {.path = path, .size = size, .oid = blob}));
+  }
+
+  Result<Removed> remove(const std::string& name) const { return remove_model(dir, parse_model_name(name).value()); }
+};
+
+TEST(Inventory, ListsModelsFilesAndParts) {
+  const TestCache test("inventory_list");
+  testing::write_below(test.cache.folder(), "blobs/e.incomplete", "12345");
+  testing::write_below(test.cache.folder(), "blobs/f.ranges", "123");
+  testing::write_below(test.cache.folder(), "blobs/f.ranges.begin", "1");
+  testing::write_below(test.dir, "datasets--a--b/x", "1");
+  testing::write_below(test.dir, "models--z--y/snapshots/not_a_commit/x.gguf", "1");
+  ASSERT_OK_AND_ASSIGN(const auto models, list_models(test.dir));
+  ASSERT_EQ(models.size(), 6u);
+  EXPECT_EQ(name_of(models[0]), "me/tiny:Q4_0");
+  EXPECT_EQ(models[0].file, "m-Q4_0-00001-of-00002.gguf");
+  EXPECT_EQ(models[0].size, 50u);
+  EXPECT_EQ(models[0].n_files, 2u);
+  EXPECT_EQ(models[0].commit, kFirst);
+  EXPECT_EQ(models[0].path, test.cache.snapshot(kFirst) + "/m-Q4_0-00001-of-00002.gguf");
+  EXPECT_EQ(name_of(models[1]), "me/tiny:Q8_0");
+  EXPECT_EQ(models[1].size, 100u);
+  EXPECT_EQ(models[2].kind, CachedKind::files);
+  EXPECT_EQ(name_of(models[2]), "me/tiny");
+  EXPECT_EQ(models[2].size, 7u);
+  EXPECT_EQ(models[2].n_files, 1u);
+  EXPECT_EQ(models[3].commit, kSecond);
+  EXPECT_EQ(models[4].kind, CachedKind::part);
+  EXPECT_EQ(models[4].size, 5u);
+  EXPECT_EQ(models[5].size, 3u);
+  ASSERT_OK_AND_ASSIGN(const auto none, list_models("/no/such/folder"));
+  EXPECT_TRUE(none.empty());
+  EXPECT_ERROR(list_models("/etc/hostname"), "cannot list");
+}
+
+TEST(Inventory, RemovesAModelOfAllRevisionsAndItsBlobs) {
+  const TestCache test("inventory_tag");
+  testing::write_below(test.cache.folder(), "blobs/unnamed", "1234");
+  testing::write_below(test.cache.folder(), "blobs/e.incomplete", "12345");
+  ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny:q4_0"));
+  EXPECT_EQ(removed.n_files, 4u);
+  EXPECT_EQ(removed.n_bytes, 59u);
+  EXPECT_EQ(test.cache.blob_names(), (std::vector<std::string>{"a", "d"}));
+  EXPECT_EQ(test.cache.read_ref("main"), kFirst);
+  ASSERT_OK_AND_ASSIGN(const Removed both, test.remove("me/tiny:Q8_0"));
+  EXPECT_EQ(both.n_files, 2u);
+  EXPECT_EQ(both.n_bytes, 100u);
+  EXPECT_FALSE(fs::exists(test.cache.snapshot(kSecond)));
+  EXPECT_EQ(test.cache.read_ref("refs/pr/1"), "");
+  EXPECT_FALSE(test.cache.has_listing(kSecond));
+  EXPECT_TRUE(test.cache.has_listing(kFirst));  // config.json is still there
+  EXPECT_ERROR(test.remove("me/tiny:Q8_0"), "me/tiny:Q8_0 is not in the cache");
+}
+
+TEST(Inventory, RemovesARevision) {
+  const TestCache test("inventory_revision");
+  ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny@refs/pr/1"));
+  EXPECT_EQ(removed.n_bytes, 0u);  // the other revision names the blob
+  EXPECT_EQ(test.cache.commits(), std::vector{kFirst});
+  EXPECT_ERROR(test.remove("me/tiny@v1"), "me/tiny@v1 is not in the cache");
+  ASSERT_OK_AND_ASSIGN(const Removed last, test.remove("me/tiny@" + kFirst));
+  EXPECT_EQ(last.n_bytes, 157u);
+  EXPECT_FALSE(fs::exists(test.cache.folder()));
+}
+
+TEST(Inventory, RemovesARepository) {
+  const TestCache test("inventory_all");
+  // A file that was moved into the snapshot, where links cannot be made.
+  testing::write_below(test.cache.snapshot(kSecond), "moved.gguf", "123");
+  ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny"));
+  EXPECT_EQ(removed.n_files, 5u);
+  EXPECT_EQ(removed.n_bytes, 160u);
+  EXPECT_FALSE(fs::exists(test.cache.folder()));
+  EXPECT_ERROR(test.remove("me/tiny"), "me/tiny is not in the cache " + test.dir);
+}
+
+TEST(Inventory, ADownloadOfAnotherProcessIsNotRemoved) {
+  const TestCache test("inventory_locked");
+  testing::write_below(test.cache.folder(), "blobs/e.incomplete", "12345");
+  {
+    ASSERT_OK_AND_ASSIGN(const auto lock, FileLock::try_acquire(test.cache.lock("e")));
+    ASSERT_TRUE(lock.has_value());
+    EXPECT_ERROR(test.remove("me/tiny"), "me/tiny is being downloaded by another process");
+  }
+  EXPECT_OK(test.remove("me/tiny"));
+}
+
+TEST(Inventory, NamesOfFoldersAreThoseOfTheHub) {
+  EXPECT_EQ(cache_folder_name("me/tiny"), "models--me--tiny");
+  EXPECT_EQ(repository_of_folder("models--me--tiny"), "me/tiny");
+  EXPECT_EQ(repository_of_folder("datasets--me--tiny"), "");
+  EXPECT_EQ(repository_of_url(parse_url("http://Host:8080/a/b%20c.gguf").value()).value(), "host:8080/a/b c.gguf");
+  const std::string first = repository_of_url(parse_url("http://h/a.gguf?v=1").value()).value();
+  const std::string second = repository_of_url(parse_url("http://h/a.gguf?v=2").value()).value();
+  EXPECT_TRUE(first.starts_with("h/a.gguf/")) << first;
+  EXPECT_NE(first, second);
+  for (const std::string bad : {"http://h/%2e%2e/x", "http://h/a%00b", "http://h//x"})
+    EXPECT_EQ(repository_of_url(parse_url(bad).value()).value().size(), 18u) << bad;
+  const std::string long_path = "http://h/" + std::string(300, 'a');
+  EXPECT_EQ(repository_of_url(parse_url(long_path).value()).value().size(), 18u);
+}
+
+}  // namespace
+}  // namespace tessera::hub

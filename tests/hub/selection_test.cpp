@@ -1,0 +1,137 @@
+// The choice of files in a repository.
+#include "tessera/hub/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tessera/hub/wildcard.h"
+#include "tests/support/testing.h"
+
+namespace tessera::hub {
+namespace {
+
+Listing listing_of(std::vector<std::string> paths) {
+  Listing listing;
+  std::ranges::sort(paths);
+  for (const std::string& path : paths) listing.files.push_back({.path = path, .size = 1, .oid = path});
+  return listing;
+}
+
+// The chosen paths, with a space after each, or the error.
+std::string chosen(const std::vector<std::string>& paths, const FileChoice& choice) {
+  const auto selection = select_files(listing_of(paths), choice);
+  if (!selection) return selection.error().message();
+  std::string text;
+  for (const RepositoryFile& file : selection->files) text += file.path + " ";
+  return text;
+}
+
+TEST(Selection, TagsMatchWithoutCaseBeforeADotOrDash) {
+  const std::vector<std::string> paths = {"m-Q4_K.gguf", "m-Q4_K_M.gguf", "m-Q4_K_S-v2.gguf", "m-IQ4_NL.gguf"};
+  EXPECT_EQ(chosen(paths, {.tag = "q4_k_m"}), "m-Q4_K_M.gguf ");
+  EXPECT_EQ(chosen(paths, {.tag = "Q4_K"}), "m-Q4_K.gguf ");
+  EXPECT_EQ(chosen(paths, {.tag = "Q4_K_S"}), "m-Q4_K_S-v2.gguf ");
+  EXPECT_EQ(chosen(paths, {.tag = "Q4_NL"}), "m-IQ4_NL.gguf ");
+  EXPECT_EQ(chosen(paths, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0' (there are IQ4_NL, Q4_K, Q4_K_M)");
+  EXPECT_EQ(chosen({"model.gguf"}, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0'");
+  // BF16 ends with F16, and comes first.
+  EXPECT_EQ(chosen({"m-BF16.gguf", "m-F16.gguf"}, {.tag = "f16"}), "m-F16.gguf ");
+  EXPECT_EQ(chosen({"m-BF16.gguf", "m-Q8_0.gguf"}, {.tag = "f16"}), "m-BF16.gguf ");
+  EXPECT_EQ(chosen({"Q8_0/m.gguf", "a.gguf"}, {.tag = "q8_0"}), "Q8_0/m.gguf ");
+}
+
+TEST(Selection, WithoutATagTheUsualTypesComeFirst) {
+  EXPECT_EQ(chosen({"a-F16.gguf", "b-Q8_0.gguf", "c-Q4_K_M.gguf"}, {}), "c-Q4_K_M.gguf ");
+  EXPECT_EQ(chosen({"a-F16.gguf", "b-Q8_0.gguf"}, {}), "b-Q8_0.gguf ");
+  EXPECT_EQ(chosen({"b.gguf", "a-F16.gguf", "a.txt"}, {}), "a-F16.gguf ");
+}
+
+TEST(Selection, SomeGgufFilesAreNoModels) {
+  const std::vector<std::string> paths = {"imatrix.gguf", "MMPROJ-Q4_K_M.gguf", "mtp-Q4_K_M.gguf", "x-Q8_0.GGUF"};
+  EXPECT_EQ(chosen(paths, {}), "x-Q8_0.GGUF ");
+  EXPECT_EQ(chosen(paths, {.path = "MMPROJ-Q4_K_M.gguf"}), "MMPROJ-Q4_K_M.gguf ");
+  EXPECT_EQ(chosen({"imatrix/m.gguf"}, {}), "imatrix/m.gguf ");  // a folder's name does not count
+}
+
+TEST(Selection, AllPartsComeInTheirOrder) {
+  const std::vector<std::string> paths = {"m-Q8_0-00001-of-00003.gguf", "m-Q8_0-00002-of-00003.gguf",
+                                          "m-Q8_0-00003-of-00003.gguf", "z.gguf"};
+  const std::string all = "m-Q8_0-00001-of-00003.gguf m-Q8_0-00002-of-00003.gguf m-Q8_0-00003-of-00003.gguf ";
+  EXPECT_EQ(chosen(paths, {}), all);
+  EXPECT_EQ(chosen(paths, {.path = paths[1]}), all);
+  EXPECT_EQ(chosen({paths[0], paths[2]}, {}),
+            "m-Q8_0-00001-of-00003.gguf has 3 parts, but m-Q8_0-00002-of-00003.gguf is missing");
+  EXPECT_EQ(chosen({paths[1], "z.gguf"}, {}), "z.gguf ");  // a part without the first one
+}
+
+TEST(Selection, FilesAreNamedByTheirPaths) {
+  EXPECT_EQ(chosen({"a/b.txt", "m.gguf"}, {.tag = "Q4_0", .path = "a/b.txt"}), "a/b.txt ");
+  EXPECT_EQ(chosen({"m.gguf"}, {.path = "n.gguf"}), "no file 'n.gguf'");
+  EXPECT_EQ(select_files(listing_of({"a.txt"}), {.path = "a.txt"}).value().kind, SelectionKind::file);
+  EXPECT_EQ(select_files(listing_of({"a.gguf"}), {.path = "a.gguf"}).value().kind, SelectionKind::gguf);
+}
+
+TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
+  const std::vector<std::string> paths = {"README.md",
+                                          "config.json",
+                                          "model-00001-of-00002.safetensors",
+                                          "model-00002-of-00002.safetensors",
+                                          "model.safetensors.index.json",
+                                          "consolidated.safetensors",
+                                          "pytorch_model.bin",
+                                          "onnx/model.safetensors",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "tokenizer.model",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "chat_template.jinja",
+                                          "1_Pooling/config.json",
+                                          "additional_chat_templates/tool.jinja",
+                                          "figure.png",
+                                          "sub/config.json",
+                                          "training_args.bin",
+                                          "additional_chat_templates/a/b.jinja"};
+  EXPECT_EQ(chosen(paths, {}),
+            "1_Pooling/config.json README.md additional_chat_templates/tool.jinja chat_template.jinja config.json "
+            "merges.txt model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json "
+            "tokenizer.json tokenizer.model tokenizer_config.json vocab.json ");
+  EXPECT_EQ(select_files(listing_of(paths), {}).value().kind, SelectionKind::checkpoint);
+  EXPECT_EQ(chosen({"config.json", "consolidated.safetensors", "pytorch_model.bin"}, {}),
+            "config.json consolidated.safetensors ");
+  EXPECT_EQ(chosen({"pytorch_model-00001-of-00002.bin", "training_args.bin"}, {}), "pytorch_model-00001-of-00002.bin ");
+  EXPECT_EQ(chosen({"config.json", "tokenizer.json"}, {}), "no GGUF file and no safetensors");
+}
+
+TEST(Selection, QuantizationsAreRead) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"m-Q4_K_M.gguf", "Q4_K_M"}, {"m.q8_0.gguf", "q8_0"},   {"a/m-IQ3_XXS-00001-of-00002.gguf", "IQ3_XXS"},
+      {"m-BF16.gguf", "BF16"},     {"m-F16.gguf", "F16"},     {"m-f32.gguf", "f32"},
+      {"m-TQ1_0.GGUF", "TQ1_0"},   {"m-MXFP4.gguf", "MXFP4"}, {"m-it.gguf", ""},
+      {"Q4_0/m.gguf", ""},         {"m-Q4.gguf", ""},         {"m-NVFP4.gguf", "NVFP4"}};
+  for (const auto& [path, wanted] : cases) EXPECT_EQ(quantization_of(path), wanted) << path;
+}
+
+TEST(Wildcard, StarsTakeAnyTextWithoutSlash) {
+  EXPECT_TRUE(matches_wildcard("abc", "abc"));
+  EXPECT_TRUE(matches_wildcard("abc", "*"));
+  EXPECT_TRUE(matches_wildcard("", "*"));
+  EXPECT_TRUE(matches_wildcard("abcabd", "a*abd"));
+  EXPECT_TRUE(matches_wildcard("a.b.c", "*.c"));
+  EXPECT_TRUE(matches_wildcard("q4_x", "q?_*"));
+  EXPECT_TRUE(matches_wildcard("q9", "q?"));
+  EXPECT_TRUE(matches_wildcard("q0", "q?"));
+  EXPECT_TRUE(matches_wildcard("a/b/c", "a/*/c"));
+  EXPECT_FALSE(matches_wildcard("a/b", "*b"));
+  EXPECT_FALSE(matches_wildcard("a/b/c/d", "a/*/d"));
+  EXPECT_FALSE(matches_wildcard("qx", "q?"));
+  EXPECT_FALSE(matches_wildcard("abc", "ab"));
+  EXPECT_FALSE(matches_wildcard("ab", "abc"));
+  EXPECT_FALSE(matches_wildcard("", "a"));
+  EXPECT_FALSE(matches_wildcard("abcd", "a*c"));
+  EXPECT_TRUE(matches_wildcard("abcdc", "a*c"));
+}
+
+}  // namespace
+}  // namespace tessera::hub

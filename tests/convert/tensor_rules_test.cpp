@@ -59,7 +59,7 @@ constexpr TensorRule kRules[] = {{"embed", "token_embd.weight"},
                                  {"layers.{i}.unused", "", Change::drop}};
 
 TEST(TensorRules, ChangesNamesAndOrders) {
-  const Checkpoint checkpoint = numbered_checkpoint({{"embed", {2, 2}},             // 0 to 3
+  const Checkpoint checkpoint = numbered_checkpoint({{"embed", {2, 2}},              // 0 to 3
                                                      {"layers.0.q.weight", {8, 1}},  // 4 to 11
                                                      {"layers.0.k.bias", {4}},       // 12 to 15
                                                      {"layers.1.norm", {2}},
@@ -67,7 +67,7 @@ TEST(TensorRules, ChangesNamesAndOrders) {
                                                      {"layers.1.turned", {2, 3}},  // 20 to 25
                                                      {"layers.1.conv", {2, 1, 2}},
                                                      {"layers.1.unused", {5}}});
-  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint, kRules, {.q = 2, .kv = 1}));
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kRules, {.heads = {.q = 2, .kv = 1}}));
   ASSERT_EQ(tensors.size(), 7u);
   const auto expect = [&](size_t i, const char* name, const std::vector<int64_t>& shape, ValueChange change,
                           const std::vector<float>& values) {
@@ -88,7 +88,7 @@ TEST(TensorRules, ChangesNamesAndOrders) {
 TEST(TensorRules, ExpertsAreStackedInTheOrderOfTheirNumbers) {
   const Checkpoint checkpoint =
       numbered_checkpoint({{"layers.3.experts.1.up", {1, 2}}, {"layers.3.experts.0.up", {1, 2}}, {"embed", {1}}});
-  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint, kRules, {}));
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kRules, {}));
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors[0].name, "blk.3.ffn_up_exps.weight");
   EXPECT_EQ(tensors[0].shape, (std::vector<int64_t>{2, 1, 2}));
@@ -97,7 +97,8 @@ TEST(TensorRules, ExpertsAreStackedInTheOrderOfTheirNumbers) {
 
 TEST(TensorRules, WhatDoesNotFitIsRefused) {
   const auto refusal_of = [](const std::vector<RuledTensor>& tensors, std::span<const TensorRule> rules = kRules) {
-    const auto applied = apply_rules(numbered_checkpoint(tensors), rules, {.q = 2, .kv = 1});
+    const Checkpoint checkpoint = numbered_checkpoint(tensors);
+    const auto applied = apply_rules(checkpoint.tensors(), rules, {.heads = {.q = 2, .kv = 1}});
     return applied ? "applied" : applied.error().message();
   };
   const auto expect_refusal = [](const std::string& message, const char* part) {

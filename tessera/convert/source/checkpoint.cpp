@@ -162,7 +162,15 @@ const CheckpointTensor* Checkpoint::find(std::string_view name) const {
 }
 
 void Checkpoint::read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const {
-  tensor.tensor.read(parts_[tensor.file].map->bytes(), first, into);
+  read(tensor.tensor, tensor.file, first, into);
+}
+
+void Checkpoint::read(const StoredTensor& view, size_t file, int64_t first, std::span<std::byte> into) const {
+  view.read(parts_[file].map->bytes(), first, into);
+}
+
+void Checkpoint::forget(size_t file, uint64_t offset, uint64_t n_bytes) const {
+  parts_[file].map->discard(offset, n_bytes);
 }
 
 Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name, uint64_t max_bytes) const {

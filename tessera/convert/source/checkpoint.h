@@ -46,6 +46,11 @@ class Checkpoint {
   /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on.
   void read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const;
 
+  /// The same for a view of a tensor of this file.
+  void read(const StoredTensor& view, size_t file, int64_t first, std::span<std::byte> into) const;
+  /// Releases the memory of bytes that were read. Reading them again is slower.
+  void forget(size_t file, uint64_t offset, uint64_t n_bytes) const;
+
   /// The text of a small file of the folder; nothing if it has none. Errors: limit (longer than max_bytes); io.
   Result<std::optional<std::string>> read_text(const std::string& name, uint64_t max_bytes) const;
   /// The same for a JSON file: at most 100 MB and 64 levels. Errors: those of read_json(), with the path.

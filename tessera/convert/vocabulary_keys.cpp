@@ -1,0 +1,9 @@
+#include "tessera/convert/vocabulary_keys.h"
+
+namespace tessera::convert {
+
+Result<> add_vocabulary(const Checkpoint& /*checkpoint*/, const HubConfig& /*config*/, GgufBuilder& /*builder*/) {
+  return {};
+}
+
+}  // namespace tessera::convert

@@ -1,13 +1,11 @@
 #include "tessera/convert/conversion.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <unordered_set>
 #include <utility>
 
-#include "tessera/base/counted.h"
+#include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/general_keys.h"
@@ -24,10 +22,10 @@ constexpr std::string_view kEmbedding = "token_embd.weight", kOutput = "output.w
 
 // Weights of F32 by the ends of their names.
 constexpr std::string_view kExactEnds[] = {
-    "_norm.weight",          "ffn_gate_inp.weight",        "ffn_gate_inp_shexp.weight",    "position_embd.weight",
-    "token_types.weight",    "ssm_conv1d.weight",          "shortconv.conv.weight",        "time_mix_first.weight",
-    "time_mix_w1.weight",    "time_mix_w2.weight",         "time_mix_decay_w1.weight",     "time_mix_decay_w2.weight",
-    "indexer.proj.weight",   "time_mix_lerp_fused.weight"};
+    "_norm.weight",        "ffn_gate_inp.weight",       "ffn_gate_inp_shexp.weight", "position_embd.weight",
+    "token_types.weight",  "ssm_conv1d.weight",         "shortconv.conv.weight",     "time_mix_first.weight",
+    "time_mix_w1.weight",  "time_mix_w2.weight",        "time_mix_decay_w1.weight",  "time_mix_decay_w2.weight",
+    "indexer.proj.weight", "time_mix_lerp_fused.weight"};
 
 bool is_float_of_16_or_32_bits(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
@@ -44,7 +42,7 @@ DType main_type_of(std::span<const ConvertedTensor> tensors) {
   return n_f16 > n_bf16 ? DType::f16 : DType::bf16;
 }
 
-// The type from which a tensor is quantized: its own if that is a float, else F32.
+// The type of weights that a tensor has in the source; F32 if GGUF does not know its type.
 DType own_type_of(const ConvertedTensor& tensor) {
   if (tensor.parts.empty()) return DType::f32;
   return same_type_in_gguf(tensor.parts[0].view.type).value_or(DType::f32);
@@ -55,7 +53,17 @@ Result<Shape> shape_in_gguf(const ConvertedTensor& tensor) {
     return fail(ErrorCode::limit, "tensor {}: {} dimensions, limit {}", tensor.name, tensor.shape.size(), kMaxRank);
   Shape shape;
   for (size_t i = 0; i < tensor.shape.size(); ++i) shape.ne[i] = tensor.shape[tensor.shape.size() - 1 - i];
+  const auto n_row = checked_mul(shape[0], info(own_type_of(tensor)).block_elements);
+  if (!n_row) return fail(ErrorCode::limit, "tensor {}: rows of more than 2^63 values", tensor.name);
+  shape[0] = *n_row;
   return shape;
+}
+
+// The type of tensors that are quantized in the source and stay so, if there are any.
+std::optional<FileType> kept_type_of(std::span<const ConvertedTensor> tensors) {
+  for (const ConvertedTensor& tensor : tensors)
+    if (info(own_type_of(tensor)).is_blocked()) return file_type_of(own_type_of(tensor));
+  return std::nullopt;
 }
 
 // Whether two tensors have the same values. Reads both in pieces.
@@ -83,6 +91,19 @@ Result<std::span<const CheckpointTensor>> unpacked_tensors(const Checkpoint& che
     return fail(ErrorCode::unsupported, "{}: quantized by {}, which is not read yet", config.path(),
                 text::quote_text(*method));
   return checkpoint.tensors();
+}
+
+// A tensor that the architecture does not read would be lost when the model runs. Layers that predict further tokens
+// are kept for programs that use them.
+Result<> require_known_tensors(const ModelFiles& files, const Model& model) {
+  std::unordered_set<std::string_view> known;
+  for (const Weight& weight : model.weights().weights()) known.insert(weight.tensor.name);
+  const int64_t n_layers = model.info().n_layers;
+  for (const ModelFiles::Tensor& tensor : files.tensors())
+    if (!known.contains(tensor.info.name) && layer_of(tensor.info.name) < n_layers)
+      return fail(ErrorCode::unsupported, "tensor {}: models of {} have none of this name", tensor.info.name,
+                  model.info().architecture);
+  return {};
 }
 
 }  // namespace
@@ -116,19 +137,20 @@ Result<> Conversion::make_header(std::optional<FileType> file_type) {
   TESSERA_TRY(untie(tensors, model_class->is_head_tied));
   const DType wanted = file_type ? info(*file_type).dtype : main_type_of(tensors);
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);
-  builder.set(keys::kFileType, info(file_type.value_or(*file_type_of(wanted))).id);
+  const FileType named = kept_type_of(tensors).value_or(file_type.value_or(*file_type_of(wanted)));
+  builder.set(keys::kFileType, info(named).id);
   TESSERA_TRY(add_vocabulary(checkpoint_, config_, builder));
   for (const ConvertedTensor& tensor : tensors) {
-    const DType matrices = is_unquantized_ ? wanted : own_type_of(tensor);
+    const DType own = own_type_of(tensor), matrices = is_unquantized_ ? wanted : own;
     TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));
-    const DType type = type_in_gguf(tensor.name, tensor.shape.size(), matrices);
+    const DType type = info(own).is_blocked() ? own : type_in_gguf(tensor.name, tensor.shape.size(), matrices);
     TESSERA_TRY(builder.add_tensor(tensor.name, type, shape, static_cast<int>(tensor.shape.size())));
   }
   TESSERA_ASSIGN(header_, builder.header());
   TESSERA_ASSIGN(files_, ModelFiles::parse_header(header_, checkpoint_.folder()));
   rows_ = std::make_unique<ConvertedRows>(checkpoint_, std::move(tensors));
   TESSERA_ASSIGN(const auto model, create_model(*files_, {}));
-  return {};
+  return model_class->has_unused_tensors ? Result<>() : require_known_tensors(*files_, *model);
 }
 
 // A model whose output layer is the token embedding has one tensor for both.
@@ -141,8 +163,9 @@ Result<> Conversion::untie(std::vector<ConvertedTensor>& tensors, bool is_tied_b
   if (have_same_bytes(checkpoint_, embedding->parts[0], output->parts[0])) {
     tensors.erase(output);
   } else if (is_tied.value_or(false)) {
-    warnings_.push_back("the output layer differs from the token embedding, though tie_word_embeddings says that they "
-                        "are one: both are written");
+    warnings_.push_back(
+        "the output layer differs from the token embedding, though tie_word_embeddings says that they "
+        "are one: both are written");
   }
   return {};
 }
@@ -153,6 +176,7 @@ void Conversion::apply_to(QuantizeOptions& options) const {
     options.mix.copy_all = true;
     options.program_version.clear();
   }
+  options.mix.keep_blocks = true;
 }
 
 Result<> check_output(const Checkpoint& checkpoint, const std::string& path, uint64_t n_bytes) {

@@ -39,7 +39,8 @@ class Conversion {
   void apply_to(QuantizeOptions& options) const;
 
  private:
-  Conversion(Checkpoint checkpoint, HubConfig config) : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
+  Conversion(Checkpoint checkpoint, HubConfig config)
+      : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
   Result<> make_header(std::optional<FileType> file_type);
   Result<> untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class);
 

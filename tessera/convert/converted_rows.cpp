@@ -6,6 +6,7 @@
 
 #include "tessera/base/half.h"
 #include "tessera/base/index.h"
+#include "tessera/convert/file_types.h"
 #include "tessera/convert/source/to_floats.h"
 #include "tessera/convert/torch_exp.h"
 
@@ -23,19 +24,16 @@ void change_values(ValueChange change, std::span<float> values) {
     for (float& value : values) value = -torch_exp(value);
 }
 
+// The elements of a row: blocks where the type has blocks, which no conversion takes apart.
+int64_t row_elements(const GgufTensor& tensor) { return tensor.shape[0] / info(tensor.dtype).block_elements; }
+
 }  // namespace
 
 std::optional<DType> same_type_in_gguf(ElementType type) {
-  switch (type) {
-    case ElementType::f32:
-      return DType::f32;
-    case ElementType::f16:
-      return DType::f16;
-    case ElementType::bf16:
-      return DType::bf16;
-    default:
-      return std::nullopt;
-  }
+  std::string name(element_name(type));
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return weight_type_from_name(name);
 }
 
 ConvertedRows::ConvertedRows(const Checkpoint& checkpoint, std::vector<ConvertedTensor> tensors)
@@ -73,12 +71,14 @@ std::vector<ConvertedRows::Range> ConvertedRows::ranges_of(const ConvertedTensor
 
 void ConvertedRows::read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const {
   const ConvertedTensor& converted = find(tensor);
-  const int64_t first = begin * tensor.shape[0], n_values = n * tensor.shape[0];
-  if (converted.parts.empty())
-    return encode(std::span(converted.computed).subspan(to_size(first), to_size(n_values)), tensor.dtype, into.data());
-  const size_t value_bytes = info(tensor.dtype).block_bytes;
-  for (const Range& range : ranges_of(converted, first, n_values)) {
-    const size_t n_bytes = to_size(range.n) * value_bytes;
+  const int64_t n_row = row_elements(tensor);
+  if (converted.parts.empty()) {
+    const auto values = std::span(converted.computed).subspan(to_size(begin * n_row), to_size(n * n_row));
+    return encode(values, tensor.dtype, into.data());
+  }
+  const size_t element_bytes = info(tensor.dtype).block_bytes;
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
+    const size_t n_bytes = to_size(range.n) * element_bytes;
     convert(converted, range, tensor.dtype, into.first(n_bytes));
     into = into.subspan(n_bytes);
   }
@@ -127,7 +127,8 @@ void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* i
 void ConvertedRows::forget(const GgufTensor& tensor, int64_t begin, int64_t n) const {
   const ConvertedTensor& converted = find(tensor);
   if (converted.parts.empty()) return;
-  for (const Range& range : ranges_of(converted, begin * tensor.shape[0], n * tensor.shape[0])) {
+  const int64_t n_row = row_elements(tensor);
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
     const StoredTensor& view = range.part->view;
     const auto width = static_cast<int64_t>(element_bytes(view.type));
     if (view.strides.empty()) {

@@ -44,7 +44,7 @@ class ConvertedRows final : public RowSource {
   mutable std::atomic<uint64_t> n_overflows_ = 0;
 };
 
-/// The type of GGUF whose values have the same bytes as those of an element type, if there is one.
+/// The type of weights in GGUF that has the bytes of an element type, if there is one.
 std::optional<DType> same_type_in_gguf(ElementType type);
 
 }  // namespace tessera::convert

@@ -38,8 +38,8 @@ json described(const GgufValue& value) {
       strings += (i > 0 ? std::string(1, '\0') : "") + std::string(value[i].as<std::string_view>().value());
     return {{"array", static_cast<int>(value.element_type())},
             {"n", value.size()},
-            {"sha256", digest_of(value.element_type() == GgufType::string ? std::as_bytes(std::span(strings))
-                                                                          : value.bytes())}};
+            {"sha256",
+             digest_of(value.element_type() == GgufType::string ? std::as_bytes(std::span(strings)) : value.bytes())}};
   }
   json item = {{"type", static_cast<int>(value.type())}};
   if (value.type() == GgufType::string) item["value"] = value.as<std::string_view>().value();
@@ -113,7 +113,14 @@ TEST_P(GoldenConversion, GivesTheSameModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     Folders, GoldenConversion,
-    ::testing::Values("bert-rerank", "bert", "bloom", "cohere2", "command-r", "deepseek2", "exaone4", "falcon", "gemma", "gemma2", "gemma3", "gemma4", "glm4", "glm4moe", "gpt2", "gptneox", "granite", "granitehybrid", "granitemoe", "jamba", "lfm2", "lfm2moe", "llama-bin-legacy", "llama-bin", "llama-hf", "llama.f16", "llama.f32", "llama", "llama.q8_0", "llama3", "mamba", "mamba2.f16", "mamba2.f32", "mamba2", "mamba2.q8_0", "mistral", "mistral3", "mixtral", "modern-bert", "mpt", "nemotron", "nomic-bert", "olmo2", "olmo3", "olmoe", "phi2", "phi3", "qwen2-bin", "qwen2", "qwen2moe", "qwen3", "qwen35", "qwen35moe", "qwen3moe.f16", "qwen3moe.f32", "qwen3moe", "qwen3moe.q8_0", "qwen3next", "rwkv7", "smollm3", "stablelm", "starcoder2", "t5", "t5encoder"),
+    ::testing::Values("bert-rerank", "bert", "bloom", "cohere2", "command-r", "deepseek2", "exaone4", "falcon", "gemma",
+                      "gemma2", "gemma3", "gemma4", "glm4", "glm4moe", "gpt2", "gptneox", "granite", "granitehybrid",
+                      "granitemoe", "jamba", "lfm2", "lfm2moe", "llama-bin-legacy", "llama-bin", "llama-hf",
+                      "llama.f16", "llama.f32", "llama", "llama.q8_0", "llama3", "mamba", "mamba2.f16", "mamba2.f32",
+                      "mamba2", "mamba2.q8_0", "mistral", "mistral3", "mixtral", "modern-bert", "mpt", "nemotron",
+                      "nomic-bert", "olmo2", "olmo3", "olmoe", "phi2", "phi3", "qwen2-bin", "qwen2", "qwen2moe",
+                      "qwen3", "qwen35", "qwen35moe", "qwen3moe.f16", "qwen3moe.f32", "qwen3moe", "qwen3moe.q8_0",
+                      "qwen3next", "rwkv7", "smollm3", "stablelm", "starcoder2", "t5", "t5encoder"),
     [](const auto& param) {
       std::string name = param.param;
       for (char& c : name)

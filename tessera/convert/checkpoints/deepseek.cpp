@@ -77,8 +77,11 @@ constexpr KeyRow kDeepseekKeys[] = {
     {"expert_feed_forward_length", "moe_intermediate_size"},
     {"expert_shared_count", "n_shared_experts"},
     {"expert_weights_scale", "routed_scaling_factor", KeyType::f32, otherwise(1)},
-    {"rope.scaling.yarn_log_multiplier", "rope_parameters.mscale_all_dim rope_scaling.mscale_all_dim", KeyType::f32,
-     {}, 0.1},
+    {"rope.scaling.yarn_log_multiplier",
+     "rope_parameters.mscale_all_dim rope_scaling.mscale_all_dim",
+     KeyType::f32,
+     {},
+     0.1},
 };
 
 constexpr KeyRow kDeepseek3Keys[] = {

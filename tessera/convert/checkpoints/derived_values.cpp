@@ -99,18 +99,12 @@ struct DerivedRow {
   DerivedValue value;
 };
 constexpr DerivedRow kDerivedValues[] = {
-    {"=head_size", head_size},
-    {"=rotated", rotated_whole},
-    {"=rotated_half", rotated_half},
-    {"=rotated_quarter", rotated_quarter},
-    {"=embedding", embedding},
-    {"=heads", heads},
-    {"=all_layers", all_layers},
-    {"=mamba_width", mamba_width},
-    {"=mamba_rank", mamba_rank},
-    {"=latent_key", latent_key},
-    {"=full_key", full_key},
-    {"=lfm2_ffn", lfm2_ffn},
+    {"=head_size", head_size},       {"=rotated", rotated_whole},
+    {"=rotated_half", rotated_half}, {"=rotated_quarter", rotated_quarter},
+    {"=embedding", embedding},       {"=heads", heads},
+    {"=all_layers", all_layers},     {"=mamba_width", mamba_width},
+    {"=mamba_rank", mamba_rank},     {"=latent_key", latent_key},
+    {"=full_key", full_key},         {"=lfm2_ffn", lfm2_ffn},
     {"=linear_width", linear_width},
 };
 

@@ -86,8 +86,7 @@ Result<> add_gemma3_window(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto window, draft.config.integer({"sliding_window"}, 0, INT32_MAX));
   constexpr uint32_t kAbsentWindow = 4096;
   if (pattern.value_or(0) != 1)
-    draft.builder.set(draft.key("attention.sliding_window"),
-                      window ? static_cast<uint32_t>(*window) : kAbsentWindow);
+    draft.builder.set(draft.key("attention.sliding_window"), window ? static_cast<uint32_t>(*window) : kAbsentWindow);
   return {};
 }
 

@@ -59,11 +59,7 @@ constexpr KeyRow kGlm4MoeKeys[] = {
 };
 
 constexpr ModelClass kGlmClasses[] = {
-    {.names = "Glm4ForCausalLM",
-     .architecture = "glm4",
-     .rules = kGlm4Rules,
-     .keys = kGlm4Keys,
-     .finish = check_glm4},
+    {.names = "Glm4ForCausalLM", .architecture = "glm4", .rules = kGlm4Rules, .keys = kGlm4Keys, .finish = check_glm4},
     {.names = "Glm4MoeForCausalLM",
      .architecture = "glm4moe",
      .rules = kGlm4MoeRules,

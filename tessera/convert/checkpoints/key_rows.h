@@ -54,7 +54,8 @@ std::span<const KeyRow> common_keys();
 /// Names that are separated by spaces.
 std::vector<std::string_view> split_names(std::string_view names);
 
-/// The number of layers, the embedding, and the heads and KV heads, under the names of common_keys(); 0 where the config has none.
+/// The number of layers, the embedding, and the heads and KV heads, under the names of common_keys(); 0 where the
+/// config has none.
 Result<int64_t> layers_of(const HubConfig& config);
 Result<int64_t> embedding_of(const HubConfig& config);
 Result<int64_t> heads_of(const HubConfig& config);

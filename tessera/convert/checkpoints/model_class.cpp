@@ -33,11 +33,22 @@ constexpr TensorRule kDecoderRules[] = {
 // Names may have other parts before and after these.
 constexpr std::string_view kDroppedEndings[] = {".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias",
                                                 ".attn.bias", ".attn.masked_bias"};
-constexpr std::string_view kDroppedBeginnings[] = {
-    "vision_tower.",        "vision_model.",       "vision_encoder.",        "visual.",
-    "model.visual.",        "model.vision_tower.", "multi_modal_projector.", "model.multi_modal_projector.",
-    "vision_language_adapter.", "patch_merger.",   "audio_tower.",           "model.audio_tower.",
-    "model.embed_vision.",  "model.embed_audio.",  "embed_vision.",          "embed_audio."};
+constexpr std::string_view kDroppedBeginnings[] = {"vision_tower.",
+                                                   "vision_model.",
+                                                   "vision_encoder.",
+                                                   "visual.",
+                                                   "model.visual.",
+                                                   "model.vision_tower.",
+                                                   "multi_modal_projector.",
+                                                   "model.multi_modal_projector.",
+                                                   "vision_language_adapter.",
+                                                   "patch_merger.",
+                                                   "audio_tower.",
+                                                   "model.audio_tower.",
+                                                   "model.embed_vision.",
+                                                   "model.embed_audio.",
+                                                   "embed_vision.",
+                                                   "embed_audio."};
 // Parts of names that say which model of several this is.
 constexpr std::string_view kCutParts[] = {"language_model.", "text_model."};
 

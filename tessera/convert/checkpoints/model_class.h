@@ -41,9 +41,10 @@ struct ModelClass {
   std::span<const KeyRow> keys{};
   std::span<const TensorRule> shared_rules{};  // used after rules, by several classes of a family
   std::span<const KeyRow> shared_keys{};       // of which keys replaces those of the same name
-  bool is_decoder = true;     // decoder_rules() hold for tensors that no row of rules fits
-  std::string_view prefix{};  // of the hub's names; rules leave it out
+  bool is_decoder = true;                      // decoder_rules() hold for tensors that no row of rules fits
+  std::string_view prefix{};                   // of the hub's names; rules leave it out
   bool is_head_tied = false;  // an output layer that equals the token embedding is left out, whatever the config says
+  bool has_unused_tensors = false;  // of the result: other programs want them
   LaterLayers later_layers = LaterLayers::kept;
   RopeScaling scaling = RopeScaling::of_config;
   Result<bool> (*fits)(const HubConfig& config) = nullptr;  // of several rows of a name, the first that fits counts

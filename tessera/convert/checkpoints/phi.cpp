@@ -55,11 +55,7 @@ Result<> finish_phi3(ModelDraft& draft) {
 
 constexpr ModelClass kPhiClasses[] = {
     {.names = "PhiForCausalLM", .architecture = "phi2", .rules = kPhi2Rules, .keys = kPhi2Keys},
-    {.names = "Phi3ForCausalLM",
-     .architecture = "phi3",
-     .rules = kPhi3Rules,
-     .keys = kPhi3Keys,
-     .finish = finish_phi3},
+    {.names = "Phi3ForCausalLM", .architecture = "phi3", .rules = kPhi3Rules, .keys = kPhi3Keys, .finish = finish_phi3},
 };
 
 }  // namespace

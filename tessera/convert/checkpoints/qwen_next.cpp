@@ -137,7 +137,8 @@ constexpr TensorRule kQwen35Rules[] = {
     {"model.layers.{i}.linear_attn.out_proj.weight", "blk.{i}.ssm_out.weight", Change::same, tiled_columns},
 };
 
-#define TESSERA_MTP(hub, gguf, change) {"mtp.layers.{i}." hub, "blk.{i}." gguf, Change::change, nullptr, true}
+#define TESSERA_MTP(hub, gguf, change) \
+  { "mtp.layers.{i}." hub, "blk.{i}." gguf, Change::change, nullptr, true }
 
 // Both, with the layers that predict further tokens. Norms store the difference from 1.
 constexpr TensorRule kQwenNextSharedRules[] = {

@@ -21,8 +21,7 @@ HubConfig::Names member(std::string& storage, std::string_view name) {
             "\n" + "rope_scaling." + std::string(name);
   const std::string_view text = storage;
   const size_t first = text.find('\n'), second = text.find('\n', first + 1);
-  return HubConfig::Names(
-      {text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)});
+  return HubConfig::Names({text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)});
 }
 
 Result<std::optional<double>> number_in(const ModelDraft& draft, std::string_view name) {
@@ -81,8 +80,8 @@ Result<> add_llama3(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto low, number_in(draft, "low_freq_factor"));
   TESSERA_ASSIGN(const auto high, number_in(draft, "high_freq_factor"));
   std::string storage;
-  TESSERA_ASSIGN(const auto n_original, draft.config.integer(member(storage, "original_max_position_embeddings"), 1,
-                                                             kMaxPositions));
+  TESSERA_ASSIGN(const auto n_original,
+                 draft.config.integer(member(storage, "original_max_position_embeddings"), 1, kMaxPositions));
   waves.factor = factor.value_or(waves.factor);
   waves.low_frequency = low.value_or(waves.low_frequency);
   waves.high_frequency = high.value_or(waves.high_frequency);
@@ -108,10 +107,10 @@ struct ScalingKind {
   std::string_view type;  // in GGUF; empty: no key
   Result<> (*add)(ModelDraft&);
 };
-constexpr ScalingKind kKinds[] = {{"linear", "linear", add_linear},     {"yarn", "yarn", add_yarn},
-                                  {"longrope", "longrope", add_longrope}, {"su", "longrope", add_longrope},
-                                  {"llama3", "", add_llama3},           {"default", "", add_nothing},
-                                  {"dynamic", "", add_nothing},         {"mrope", "", add_nothing}};
+constexpr ScalingKind kKinds[] = {
+    {"linear", "linear", add_linear}, {"yarn", "yarn", add_yarn}, {"longrope", "longrope", add_longrope},
+    {"su", "longrope", add_longrope}, {"llama3", "", add_llama3}, {"default", "", add_nothing},
+    {"dynamic", "", add_nothing},     {"mrope", "", add_nothing}};
 
 }  // namespace
 

@@ -39,7 +39,7 @@ constexpr TensorRule kRwkv7Rules[] = {
     {"model.layers.{i}.attn.w_lora.lora.0.weight", "blk.{i}.time_mix_w1.weight"},
     {"model.layers.{i}.attn.w_lora.lora.2.weight", "blk.{i}.time_mix_w2.weight"},
     {"model.layers.{i}.attn.w_lora.lora.2.bias", "blk.{i}.time_mix_w0.weight"},
-    // The first layer has no v of its own: the runtime wants tensors there, which it does not use.
+    // The first layer has no v of its own. Other programs want tensors there, which they do not use.
     {"model.layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_a1.weight"},
     {"model.layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_v1.weight"},
     {"model.layers.0.attn.a_lora.lora.2.weight", "blk.0.time_mix_a2.weight"},
@@ -91,6 +91,7 @@ constexpr ModelClass kRwkvClasses[] = {
      .rules = kRwkv7Rules,
      .keys = kRwkv7Keys,
      .is_decoder = false,
+     .has_unused_tensors = true,
      .scaling = RopeScaling::none},
 };
 

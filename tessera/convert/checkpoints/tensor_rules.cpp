@@ -95,23 +95,40 @@ Result<> finish_stack(Collected& stack) {
   return {};
 }
 
+constexpr std::string_view kWeight = ".weight";
+
+/// A factor of a whole tensor of blocks, such as NVFP4 has: named as the tensor, with another end.
+constexpr std::string_view kFactorEnds[] = {".scale", ".input_scale"};
+
+// The end of a factor's name; empty if it is none.
+std::string_view factor_end_of(std::string_view name) {
+  for (const std::string_view end : kFactorEnds)
+    if (name.ends_with(end)) return end;
+  return {};
+}
+
 // Collects the tensors of the result, by their names.
 class Collection {
  public:
   explicit Collection(const RuleFacts& facts) : facts_(facts) {}
 
-  Result<> add(const CheckpointTensor& source, const TensorRule& rule, NamePlaces places) {
+  /// factor_end: of a factor of the tensor of the rule, which is not changed.
+  Result<> add(const CheckpointTensor& source, const TensorRule& rule, NamePlaces places,
+               std::string_view factor_end = {}) {
     if (rule.change == Change::drop) return {};
     if (facts_.drops_later_layers && places.layer.value_or(0) >= facts_.n_layers) return {};
     if (rule.member >= 0) places.expert = rule.member;
     if (rule.is_after_layers) places.layer = static_cast<int32_t>(places.layer.value_or(0) + facts_.n_layers);
-    TESSERA_ASSIGN(TensorPieces pieces, pieces_of(source.tensor, rule));
+    const bool is_factor = !factor_end.empty(), is_stack = stacks(rule) || rule.member >= 0;
+    TESSERA_ASSIGN(TensorPieces pieces, is_factor ? one_piece(is_stack ? squeezed(source.tensor) : source.tensor)
+                                                  : pieces_of(source.tensor, rule));
     std::string name = name_of_pattern(rule.gguf, places);
-    const bool is_stack = stacks(rule) || rule.member >= 0;
+    if (is_factor && name.ends_with(kWeight)) name.replace(name.size() - kWeight.size(), kWeight.size(), factor_end);
     const auto [place, is_new] = by_name_.emplace(name, collected_.size());
     if (is_new) {
       collected_.push_back(
-          {.tensor = {.name = std::move(name), .values = values_of(rule.change)}, .is_stack = is_stack});
+          {.tensor = {.name = std::move(name), .values = is_factor ? ValueChange::none : values_of(rule.change)},
+           .is_stack = is_stack});
     } else if (!is_stack || !collected_[place->second].is_stack) {
       return fail(ErrorCode::format, "two tensors become {}, one of them {}", place->first,
                   text::quote_text(source.tensor.name));
@@ -168,7 +185,10 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
   Collection collection(facts);
   std::vector<Spare> spares;
   for (const CheckpointTensor& source : tensors) {
-    std::string_view name = source.tensor.name;
+    const std::string_view factor_end = factor_end_of(source.tensor.name);
+    std::string full_name = source.tensor.name;
+    if (!factor_end.empty()) full_name.replace(full_name.size() - factor_end.size(), factor_end.size(), kWeight);
+    std::string_view name = full_name;
     if (name.starts_with(facts.prefix)) name.remove_prefix(facts.prefix.size());
     std::string_view fitting;  // the pattern that fits
     bool is_found = false;
@@ -181,7 +201,7 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
       if (rule.change == Change::spare)
         spares.push_back({&source, &rule, *places});
       else
-        TESSERA_TRY(collection.add(source, rule, *places));
+        TESSERA_TRY(collection.add(source, rule, *places, factor_end));
     }
     if (!is_found) return fail(ErrorCode::unsupported, "no rule for tensor {}", text::quote_text(source.tensor.name));
   }

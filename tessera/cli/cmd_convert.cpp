@@ -62,8 +62,7 @@ class ConvertCommand final : public Command {
     const convert::MixOptions& mix = args_.options.mix;
     const bool has_mix = !args_.imatrix_path.empty() || mix.pure || mix.keep_output || mix.output_type ||
                          mix.embedding_type || !mix.tensor_types.empty();
-    const bool is_quantized =
-        args_.size || (args_.file_type && info(info(*args_.file_type).dtype).is_blocked());
+    const bool is_quantized = args_.size || (args_.file_type && info(info(*args_.file_type).dtype).is_blocked());
     if (has_mix && !is_quantized)
       return fail(ErrorCode::invalid_argument, "flags for single weights require a quantized --type, or --size");
     return args_.check_mix();

@@ -47,12 +47,12 @@ std::string table_of(const convert::QuantizePlan& plan, const QuantizeSizes& siz
 
 Result<> print_json(const convert::QuantizePlan& plan, const QuantizeSizes& sizes) {
   Output out;
-  TESSERA_TRY(out.append(
-      fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
-                  "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
-                  "\"tensors\": [",
-                  plan.file_type ? text::json_quoted(info(*plan.file_type).name) : "null", sizes.n_values,
-                  sizes.n_before, sizes.n_bytes, plan.n_bytes_before(), plan.n_bytes_after())));
+  TESSERA_TRY(
+      out.append(fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
+                             "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
+                             "\"tensors\": [",
+                             plan.file_type ? text::json_quoted(info(*plan.file_type).name) : "null", sizes.n_values,
+                             sizes.n_before, sizes.n_bytes, plan.n_bytes_before(), plan.n_bytes_after())));
   std::string_view separator = "\n";
   for (const convert::PlannedTensor& tensor : plan.tensors) {
     const GgufTensor& source = tensor.source.info;

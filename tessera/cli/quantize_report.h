@@ -10,9 +10,9 @@
 namespace tessera::cli {
 
 struct QuantizeSizes {
-  int64_t n_values = 0;    // of all tensors
-  uint64_t n_before = 0;   // bytes of the files of the input
-  uint64_t n_bytes = 0;    // of the output
+  int64_t n_values = 0;   // of all tensors
+  uint64_t n_before = 0;  // bytes of the files of the input
+  uint64_t n_bytes = 0;   // of the output
 };
 
 int64_t count_values(const ModelFiles& files);

@@ -139,7 +139,7 @@ Result<> Conversion::make_header(std::optional<FileType> file_type) {
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);
   const FileType named = kept_type_of(tensors).value_or(file_type.value_or(*file_type_of(wanted)));
   builder.set(keys::kFileType, info(named).id);
-  TESSERA_TRY(add_vocabulary(checkpoint_, config_, builder));
+  TESSERA_TRY(add_vocabulary(checkpoint_, config_, builder, warnings_));
   for (const ConvertedTensor& tensor : tensors) {
     const DType own = own_type_of(tensor), matrices = is_unquantized_ ? wanted : own;
     TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));

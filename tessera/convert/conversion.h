@@ -32,7 +32,7 @@ class Conversion {
 
   /// Whether the tensors have the wanted types already: they are written as they are, else quantized.
   bool is_unquantized() const { return is_unquantized_; }
-  /// What a user should know, such as an output layer that should be the token embedding and is not.
+  /// Facts that a user should know, such as an output layer that should be the token embedding and is not.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// The options of a plan that writes this conversion.

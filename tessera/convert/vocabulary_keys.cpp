@@ -2,7 +2,8 @@
 
 namespace tessera::convert {
 
-Result<> add_vocabulary(const Checkpoint& /*checkpoint*/, const HubConfig& /*config*/, GgufBuilder& /*builder*/) {
+Result<> add_vocabulary(const Checkpoint& /*checkpoint*/, const HubConfig& /*config*/, GgufBuilder& /*builder*/,
+                        std::vector<std::string>& /*warnings*/) {
   return {};
 }
 

@@ -74,7 +74,8 @@ TEST(Convert, RefusesWrongArguments) {
   expect_refusal(run_program({"convert", folder, "-o", out, "--type", "q4_k_x"}), 2, "did you mean");
   expect_refusal(run_program({"convert", folder, "-o", out, "--json"}), 2, "--json requires --dry-run");
   expect_refusal(run_program({"convert", folder, "-o", out, "--pure"}), 2, "require a quantized --type, or --size");
-  expect_refusal(run_program({"convert", folder, "-o", out, "--type", "f16", "--imatrix", "x"}), 2, "require a quantized");
+  expect_refusal(run_program({"convert", folder, "-o", out, "--type", "f16", "--imatrix", "x"}), 2,
+                 "require a quantized");
   expect_refusal(run_program({"convert", folder + "/none", "-o", out}), 1, "none");
   expect_refusal(run_program({"convert", folder, "-o", folder + "/model.safetensors"}), 1, "is the input");
   EXPECT_FALSE(std::filesystem::exists(out));

@@ -68,7 +68,8 @@ TEST(Conversion, MatricesHaveTheSourceTypeOf16Bits) {
     EXPECT_EQ(type_of_tensor(*files, "blk.1.ffn_up.weight"), result) << source;
     EXPECT_EQ(type_of_tensor(*files, "token_embd.weight"), result) << source;
     EXPECT_EQ(type_of_tensor(*files, "blk.1.ffn_norm.weight"), "f32") << source;
-    EXPECT_EQ(files->metadata().get<uint32_t>("general.file_type").value(), *source == 'F' && source[1] == '1' ? 1 : 32);
+    EXPECT_EQ(files->metadata().get<uint32_t>("general.file_type").value(),
+              *source == 'F' && source[1] == '1' ? 1 : 32);
     EXPECT_EQ(files->metadata().get<std::string_view>("general.name").value(), "plain");
   }
 }
@@ -89,8 +90,7 @@ TEST(Conversion, SmallTensorsStayExact) {
 TEST(Conversion, QuantizedAtOnceHasTheBytesOfTwoSteps) {
   for (const char* source : {"BF16", "F16", "F32"}) {
     const std::string folder = hub_llama(source).write("steps");
-    const std::optional<FileType> own =
-        std::string_view(source) == "F32" ? std::optional(FileType::f32) : std::nullopt;
+    const std::optional<FileType> own = std::string_view(source) == "F32" ? std::optional(FileType::f32) : std::nullopt;
     for (const FileType type : {FileType::q4_k_m, FileType::q8_0}) {
       ASSERT_OK_AND_ASSIGN(const auto plain, convert_checkpoint(folder, "plain.gguf", {.type = own}));
       QuantizeOptions options;
@@ -179,7 +179,8 @@ TEST(Conversion, ModelsThatCannotBeLoadedAreRefused) {
   folder = hub_llama("BF16", R"("quantization_config": {"quant_method": "other"},)");
   expect_part(conversion_refusal(folder), "\"other\"");
   folder = hub_llama();
-  folder.find("model.embed_tokens.weight") = {"model.embed_tokens.weight", "BF16", {40, 1, 1, 1, 64}, std::string(5120, 'x')};
+  folder.find("model.embed_tokens.weight") = {
+      "model.embed_tokens.weight", "BF16", {40, 1, 1, 1, 64}, std::string(5120, 'x')};
   expect_part(conversion_refusal(folder), "tensor token_embd.weight: 5 dimensions, limit 4");
 }
 

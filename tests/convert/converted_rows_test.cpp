@@ -67,8 +67,8 @@ TEST(ConvertedRows, ValuesChangeInFloats) {
   const ConvertedRows more(checkpoint, {tensor_of_parts(checkpoint, {"a"}, {3}, ValueChange::add_one)});
   EXPECT_EQ(read_floats(more, tensor, 0, 1), (std::vector<float>{1.5f, -1.0f, 2.3671875f}));
   const ConvertedRows decay(checkpoint, {tensor_of_parts(checkpoint, {"a"}, {3}, ValueChange::minus_exp)});
-  EXPECT_EQ(read_floats(decay, tensor, 0, 1), (std::vector<float>{-torch_exp(0.5f), -torch_exp(-2.0f),
-                                                                 -torch_exp(1.3671875f)}));
+  EXPECT_EQ(read_floats(decay, tensor, 0, 1),
+            (std::vector<float>{-torch_exp(0.5f), -torch_exp(-2.0f), -torch_exp(1.3671875f)}));
 }
 
 // Tensors of several pieces of 8192 values.
@@ -102,10 +102,8 @@ TEST(ConvertedRows, TypesOf16BitsRoundToTheNearest) {
 TEST(ConvertedRows, ComputedTensorsHaveNoParts) {
   const Checkpoint checkpoint = Checkpoint::open(counted_folder({{"a", {1}}}).write("computed")).value();
   const ConvertedRows rows(checkpoint, {computed_tensor("t", {1.0f, 2.0f, 3.0f})});
-  EXPECT_EQ(read_floats(rows, {.name = "t", .dtype = DType::f32, .shape = {3}}, 0, 1),
-            (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(read_floats(rows, {.name = "t", .dtype = DType::f32, .shape = {1, 3}}, 1, 2),
-            (std::vector<float>{2, 3}));
+  EXPECT_EQ(read_floats(rows, {.name = "t", .dtype = DType::f32, .shape = {3}}, 0, 1), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(read_floats(rows, {.name = "t", .dtype = DType::f32, .shape = {1, 3}}, 1, 2), (std::vector<float>{2, 3}));
 }
 
 TEST(ConvertedRows, TypesOfTheSameBytes) {

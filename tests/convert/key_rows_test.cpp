@@ -20,8 +20,8 @@ HubConfig row_config(const std::string& text) { return HubConfig::of(Json::parse
 // All keys that were set, on one line each.
 std::string keys_of(const std::string& config, std::span<const KeyRow> rows, bool with_common = false) {
   GgufBuilder builder;
-  const Result<> added = with_common ? add_keys(row_config(config), "a", rows, builder)
-                                     : add_rows(row_config(config), "a", rows, builder);
+  const Result<> added =
+      with_common ? add_keys(row_config(config), "a", rows, builder) : add_rows(row_config(config), "a", rows, builder);
   if (!added) return added.error().message();
   const auto header = builder.header().value();
   const auto files = ModelFiles::parse_header(header, "test").value();

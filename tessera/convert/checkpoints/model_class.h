@@ -31,7 +31,7 @@ struct ModelDraft {
 /// Whether the keys and tensors of rope scaling are made of the config.
 enum class RopeScaling : uint8_t { of_config, none };
 
-/// What becomes of layers past num_hidden_layers, which predict further tokens.
+/// The fate of layers past num_hidden_layers, which predict further tokens.
 enum class LaterLayers : uint8_t { kept, dropped };
 
 struct ModelClass {

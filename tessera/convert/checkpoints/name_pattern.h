@@ -9,7 +9,7 @@
 
 namespace tessera::convert {
 
-/// What a name has at the places of its pattern.
+/// The parts of a name at the places of its pattern.
 struct NamePlaces {
   std::optional<int32_t> layer{}, expert{};
   std::string_view end{};  // weight, bias, or empty

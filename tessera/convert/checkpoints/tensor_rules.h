@@ -33,7 +33,7 @@ struct HeadCounts {
   int64_t q = 0, kv = 0;
 };
 
-/// What rules know of a model beside its tensors.
+/// Facts of a model that rules depend on.
 struct RuleFacts {
   HeadCounts heads{};
   const HubConfig* config = nullptr;
@@ -61,7 +61,7 @@ struct TensorRule {
   int32_t member = -1;           // tensors of several names are stacked: the number of this one
 };
 
-/// What happens to the values when they are read.
+/// A change of the values when they are read.
 enum class ValueChange : uint8_t { none, add_one, minus_exp };
 
 /// A tensor of the result: views of tensors in files, one after another along the first dimension.

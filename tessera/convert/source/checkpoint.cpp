@@ -161,8 +161,22 @@ const CheckpointTensor* Checkpoint::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
+std::span<const std::byte> Checkpoint::file_bytes(const CheckpointTensor& tensor) const {
+  return parts_[tensor.file].map->bytes();
+}
+
+Result<> Checkpoint::replace_tensors(std::vector<CheckpointTensor> tensors) {
+  std::unordered_map<std::string, size_t> by_name;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!by_name.emplace(tensors[i].tensor.name, i).second)
+      return fail(ErrorCode::format, "{}: two tensors {}", folder_, text::quote_text(tensors[i].tensor.name));
+  tensors_ = std::move(tensors);
+  by_name_ = std::move(by_name);
+  return {};
+}
+
 void Checkpoint::read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const {
-  tensor.tensor.read(parts_[tensor.file].map->bytes(), first, into);
+  tensor.tensor.read(file_bytes(tensor), first, into);
 }
 
 Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name, uint64_t max_bytes) const {

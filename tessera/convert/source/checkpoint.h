@@ -43,6 +43,13 @@ class Checkpoint {
   /// Null if there is none of this name.
   const CheckpointTensor* find(std::string_view name) const;
 
+  /// All bytes of the tensor's file.
+  std::span<const std::byte> file_bytes(const CheckpointTensor& tensor) const;
+
+  /// Puts these tensors, which are in the files of this checkpoint or computed, in place of all others.
+  /// Error: format (two of one name).
+  Result<> replace_tensors(std::vector<CheckpointTensor> tensors);
+
   /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on.
   void read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const;
 

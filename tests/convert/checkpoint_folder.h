@@ -25,7 +25,7 @@ struct SmallTensor {
 
 /// The bytes of numbers.
 template <class T>
-std::string bytes_of(const std::vector<T>& numbers) {
+std::string vector_bytes(const std::vector<T>& numbers) {
   std::string bytes(numbers.size() * sizeof(T), '\0');
   if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
   return bytes;

@@ -22,36 +22,49 @@ class GroupedSource : public MatrixSource {
       : MatrixSource(matrix.n_columns), matrix_(std::move(matrix)), group_of_column_(std::move(group_of_column)) {}
 
  private:
-  // Scales and zeros of a group, for the rows of a tile.
+  using Place = PackedIntegers::Place;
+  template <class T>
+  using OfRows = std::array<T, kMaxTileRows>;
+
+  // What the columns of a group have in common, for the rows of a tile.
   struct Group {
     int64_t number = -1;
-    std::array<float, kMaxTileRows> scales{}, zeros{};
+    OfRows<float> scales, zeros;
   };
 
   // Columns are the outer loop, since most methods store them together.
   void decode(const Tile& tile, float* values) const override {
+    OfRows<Place> places, zero_places;
+    for (int64_t j = 0; j < tile.n_rows; ++j) {
+      if (matrix_.packs_rows) places[to_size(j)] = matrix_.integers.place_of(tile.row + j);
+      if (matrix_.zeros) zero_places[to_size(j)] = matrix_.zeros->place_of(tile.row + j);
+    }
     Group group;
     for (int64_t i = 0; i < tile.n_columns; ++i) {
       const int64_t column = tile.column + i, number = group_of(column);
-      if (number != group.number) load_group(tile, number, group);
+      if (number != group.number) load_group(tile, number, zero_places, group);
+      const Place place = matrix_.packs_rows ? Place{} : matrix_.integers.place_of(column);
       for (int64_t j = 0; j < tile.n_rows; ++j) {
-        const int64_t row = tile.row + j;
+        const auto at = to_size(j);
         const uint32_t integer =
-            matrix_.packs_rows ? matrix_.integers.at(row, column) : matrix_.integers.at(column, row);
-        values[j * tile.n_columns + i] =
-            (static_cast<float>(integer) - group.zeros[to_size(j)]) * group.scales[to_size(j)];
+            matrix_.packs_rows ? matrix_.integers.at(places[at], column) : matrix_.integers.at(place, tile.row + j);
+        values[j * tile.n_columns + i] = (static_cast<float>(integer) - group.zeros[at]) * group.scales[at];
       }
     }
   }
 
-  void load_group(const Tile& tile, int64_t number, Group& group) const {
+  void load_group(const Tile& tile, int64_t number, const OfRows<Place>& zero_places, Group& group) const {
     group.number = number;
+    const int64_t first = tile.row * matrix_.scale_row_stride + number * matrix_.scale_group_stride;
+    if (matrix_.scale_row_stride == 1) {
+      matrix_.scale.values(first, std::span(group.scales).first(to_size(tile.n_rows)));
+    } else {
+      for (int64_t j = 0; j < tile.n_rows; ++j)
+        group.scales[to_size(j)] = matrix_.scale.value(first + j * matrix_.scale_row_stride);
+    }
     for (int64_t j = 0; j < tile.n_rows; ++j) {
-      const int64_t row = tile.row + j;
-      const auto zero = matrix_.zeros ? static_cast<int>(matrix_.zeros->at(row, number)) : 0;
-      group.zeros[to_size(j)] = static_cast<float>(zero + matrix_.zero_shift);
-      group.scales[to_size(j)] =
-          matrix_.scale.value(row * matrix_.scale_row_stride + number * matrix_.scale_group_stride);
+      const uint32_t zero = matrix_.zeros ? matrix_.zeros->at(zero_places[to_size(j)], number) : 0;
+      group.zeros[to_size(j)] = static_cast<float>(zero) + static_cast<float>(matrix_.zero_shift);
     }
   }
 
@@ -83,21 +96,12 @@ Result<std::vector<uint32_t>> read_groups(const GroupedMatrix& matrix) {
 
 }  // namespace
 
-uint32_t PackedIntegers::at(int64_t i, int64_t other) const {
-  const int64_t begin = other * other_stride;
-  int64_t word = 0;
-  int shift = 0;
-  if (is_bit_string(bits, crosses_words)) {
-    word = i * bits / kWordBits;
-    shift = static_cast<int>(i * bits % kWordBits);
-  } else {
-    word = i / (kWordBits / bits);
-    shift = static_cast<int>(i % (kWordBits / bits)) * bits;
-  }
-  if (places) shift = (*places)[to_size(i % 8)] * bits;
-  uint32_t integer = words.word(begin + word * word_stride) >> shift;
-  if (shift + bits > kWordBits) integer |= words.word(begin + (word + 1) * word_stride) << (kWordBits - shift);
-  return integer & ((1u << bits) - 1);
+PackedIntegers::Place PackedIntegers::place_of(int64_t i) const {
+  const int per_word = kWordBits / bits;
+  const bool is_string = is_bit_string(bits, crosses_words);
+  const int64_t word = is_string ? i * bits / kWordBits : i / per_word;
+  const int64_t bit = is_string ? i * bits % kWordBits : i % per_word * bits;
+  return {word * word_stride, places ? (*places)[to_size(i % 8)] * bits : static_cast<int>(bit)};
 }
 
 int64_t n_packed_words(int64_t n, int bits, bool crosses_words) {

@@ -24,8 +24,20 @@ struct PackedIntegers {
   int64_t other_stride = 1;                // words from one index of the other dimension to the next
   std::optional<NibbleOrder> places = {};  // without it the lowest bits are the first integer
 
-  /// Number i of the packed dimension, at an index of the other one.
-  uint32_t at(int64_t i, int64_t other) const;
+  /// Where an integer of the packed dimension is.
+  struct Place {
+    int64_t word = 0;
+    int shift = 0;
+  };
+  Place place_of(int64_t i) const;
+
+  /// The integer at a place, at an index of the other dimension.
+  uint32_t at(const Place& place, int64_t other) const {
+    const int64_t word = place.word + other * other_stride;
+    uint32_t integer = words.word(word) >> place.shift;
+    if (place.shift + bits > 32) integer |= words.word(word + word_stride) << (32 - place.shift);
+    return integer & ((1u << bits) - 1);
+  }
 };
 
 /// The words that hold n integers, if they may cross words or not.

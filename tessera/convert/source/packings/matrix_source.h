@@ -19,7 +19,7 @@ class MatrixSource : public ElementSource {
 
  protected:
   /// The most rows of a tile.
-  static constexpr int64_t kMaxTileRows = 64;
+  static constexpr int64_t kMaxTileRows = 16;
 
   explicit MatrixSource(int64_t n_columns) : n_columns_(n_columns) {}
   int64_t n_columns() const { return n_columns_; }

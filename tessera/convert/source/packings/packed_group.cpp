@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -29,12 +28,6 @@ float PackedPart::value(int64_t i) const {
 void PackedPart::values(int64_t first, std::span<float> into) const {
   const size_t width = element_bytes(type);
   to_floats(type, {data + to_size(first) * width, into.size() * width}, into);
-}
-
-uint32_t PackedPart::word(int64_t i) const {
-  uint32_t word = 0;
-  std::memcpy(&word, data + to_size(i) * sizeof word, sizeof word);
-  return word;
 }
 
 Result<> PackedPart::require_type(ElementType wanted) const {

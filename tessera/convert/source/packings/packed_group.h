@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,11 @@ struct PackedPart {
   /// Elements from number `first` on as floats.
   void values(int64_t first, std::span<float> into) const;
   /// Element i of type i32.
-  uint32_t word(int64_t i) const;
+  uint32_t word(int64_t i) const {
+    uint32_t word = 0;
+    std::memcpy(&word, data + static_cast<size_t>(i) * sizeof word, sizeof word);
+    return word;
+  }
 
   // Errors: mismatch.
   Result<> require_type(ElementType wanted) const;

@@ -55,7 +55,7 @@ TEST(PackingConfig, OtherMethodsAndFormsAreRefusedByName) {
   EXPECT_EQ(packing_error(R"({"quant_method":3})"), ": quant_method is 3, want a string");
   EXPECT_EQ(
       packing_error(R"({"quant_method":"bitsandbytes"})"),
-      R"(: quant_method is "bitsandbytes", want one of fp8, compressed-tensors, gptq, awq, bitnet, mxfp4, modelopt)");
+      R"(: quant_method is "bitsandbytes", want one of modelopt, fp8, gptq, awq, bitnet, mxfp4, compressed-tensors)");
   EXPECT_EQ(packing_error(R"({"quant_algo":"W4A8"})"),
             R"(: quant_algo is "W4A8", want one of nvfp4, fp8, mixed_precision)");
   EXPECT_EQ(packing_error(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"),

@@ -21,15 +21,15 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// Checks that a text is one of those that are known; without a value it is the first one.
-Result<std::string> one_of(const HubConfig& config, HubConfig::Names names, std::span<const std::string_view> known) {
+// The number of a text among those that are known; without a value, that of the first one.
+Result<size_t> one_of(const HubConfig& config, HubConfig::Names names, std::span<const std::string_view> known) {
   TESSERA_ASSIGN(const auto found, config.text(names));
-  if (!found) return std::string(known.front());
-  std::string value = lower_case(*found);
-  if (std::ranges::find(known, value) == known.end())
+  if (!found) return 0;
+  const auto place = std::ranges::find(known, lower_case(*found));
+  if (place == known.end())
     return fail(ErrorCode::unsupported, "{}: {} is {}, want one of {}", config.path(), *names.begin(),
                 text::quote_text(*found), fmt::join(known, ", "));
-  return value;
+  return static_cast<size_t>(place - known.begin());
 }
 
 // A member that is a list of two extents; nothing without it.
@@ -57,8 +57,8 @@ Result<> read_fp8(const HubConfig& config, PackingConfig& packing) {
 Result<> read_gptq(const HubConfig& config, PackingConfig& packing) {
   constexpr std::string_view kFormats[] = {"gptq", "gptq_v2"};
   constexpr int kBits[] = {2, 3, 4, 8};
-  TESSERA_ASSIGN(const std::string format, one_of(config, {"checkpoint_format"}, kFormats));
-  packing.has_shifted_zeros = format == "gptq";
+  TESSERA_ASSIGN(const size_t format, one_of(config, {"checkpoint_format"}, kFormats));
+  packing.has_shifted_zeros = format == 0;
   TESSERA_ASSIGN(const PackingScheme scheme, scheme_of_group(config, {"bits"}, {"group_size"}));
   if (std::ranges::find(kBits, scheme.bits) == std::end(kBits))
     return fail(ErrorCode::unsupported, "{}: bits is {}, want one of {}", config.path(), scheme.bits,
@@ -77,9 +77,8 @@ Result<> read_awq(const HubConfig& config, PackingConfig& packing) {
   return {};
 }
 
-Result<> read_modelopt(const HubConfig& config, PackingConfig& packing) {
+Result<> read_modelopt(const HubConfig& config, PackingConfig&) {
   constexpr std::string_view kAlgorithms[] = {"nvfp4", "fp8", "mixed_precision"};
-  packing.has_inverse_scales = false;
   TESSERA_TRY(one_of(config, {"quant_algo"}, kAlgorithms));
   return {};
 }
@@ -117,10 +116,14 @@ struct Method {
   std::string_view name;
   Result<> (*read)(const HubConfig&, PackingConfig&);
 };
-constexpr Method kMethods[] = {{"fp8", read_fp8},          {"compressed-tensors", read_compressed},
-                               {"gptq", read_gptq},        {"awq", read_awq},
-                               {"bitnet", read_nothing},   {"mxfp4", read_nothing},
-                               {"modelopt", read_modelopt}};
+constexpr Method kMethods[] = {{"modelopt", read_modelopt},
+                               {"fp8", read_fp8},
+                               {"gptq", read_gptq},
+                               {"awq", read_awq},
+                               {"bitnet", read_nothing},
+                               {"mxfp4", read_nothing},
+                               {"compressed-tensors", read_compressed}};
+constexpr size_t kModelopt = 0;
 
 constexpr auto kMethodNames = [] {
   std::array<std::string_view, std::size(kMethods)> names;
@@ -135,15 +138,14 @@ Result<std::optional<PackingConfig>> read_packing_config(const HubConfig& config
   if (member == nullptr) return std::nullopt;
   TESSERA_ASSIGN(const HubConfig quantization, HubConfig::of(*member, config.path() + ", quantization_config"));
   PackingConfig packing{.path = quantization.path()};
-  if (quantization.find({"quant_method"}) == nullptr && quantization.find({"quant_algo"}) != nullptr) {
-    packing.method = "modelopt";
-  } else {
-    TESSERA_TRY(quantization.find({"quant_method"}) != nullptr
-                    ? Result<>()
-                    : fail(ErrorCode::not_found, "{}: no quant_method", quantization.path()));
-    TESSERA_ASSIGN(packing.method, one_of(quantization, {"quant_method"}, kMethodNames));
+  size_t method = kModelopt;
+  if (quantization.find({"quant_method"}) != nullptr) {
+    TESSERA_ASSIGN(method, one_of(quantization, {"quant_method"}, kMethodNames));
+  } else if (quantization.find({"quant_algo"}) == nullptr) {
+    return fail(ErrorCode::not_found, "{}: no quant_method", quantization.path());
   }
-  TESSERA_TRY(std::ranges::find(kMethods, packing.method, &Method::name)->read(quantization, packing));
+  packing.method = kMethods[method].name;
+  TESSERA_TRY(kMethods[method].read(quantization, packing));
   return packing;
 }
 

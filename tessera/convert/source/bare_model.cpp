@@ -75,8 +75,12 @@ void add_bare_token(std::string text, float score, BareModel& model) {
   } else if (text.empty()) {
     type = TokenType::control;
   } else if (id >= kFirstByte && id <= kLastByte) {
-    if (text.size() == 1) text = fmt::format("<0x{:02X}>", static_cast<uint8_t>(text[0]));
-    if (text == fmt::format("<0x{:02X}>", id - kFirstByte)) type = TokenType::byte;
+    const size_t byte = id - kFirstByte;
+    const std::string name = fmt::format("<0x{:02X}>", byte);
+    if (text == name || text == std::string(1, static_cast<char>(byte))) {
+      text = name;
+      type = TokenType::byte;
+    }
   }
   model.tokens.push_back(type == TokenType::normal ? with_marked_spaces(text) : std::move(text));
   model.scores.push_back(score);

@@ -207,9 +207,8 @@ Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
   }
   auto tensors = parts.size() == 1 ? std::move(parts[0].tensors) : join_parts(parts, width);
   if (!tensors) return forward_error(tensors, folder_);
-  auto model = model_of_params(params, *tensors);
-  if (!model) return forward_error(model, folder_);
-  bare_model_ = std::make_shared<const BareModel>(std::move(*model));
+  TESSERA_ASSIGN(BareModel model, model_of_params(params, *tensors));
+  bare_model_ = std::make_shared<const BareModel>(std::move(model));
   return add_tensors(std::move(*tensors), 0);
 }
 

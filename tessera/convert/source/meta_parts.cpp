@@ -136,9 +136,10 @@ Result<BareModel> model_of_params(const HubConfig& params, std::span<const Store
   model.n_context = context_of(model);
   const auto table = std::ranges::find(tensors, "tok_embeddings.weight", &StoredTensor::name);
   if (table == tensors.end() || table->shape.size() != 2)
-    return fail(ErrorCode::format, "no matrix tok_embeddings.weight");
+    return fail(ErrorCode::format, "{}: no matrix tok_embeddings.weight", params.path());
   model.n_vocab = table->shape[0];
-  TESSERA_TRY(add_extents_of_layer(tensors, model));
+  auto extents = add_extents_of_layer(tensors, model);
+  if (!extents) return forward_error(extents, params.path());
   return model;
 }
 

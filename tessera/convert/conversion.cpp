@@ -9,6 +9,7 @@
 #include "tessera/base/index.h"
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/general_keys.h"
+#include "tessera/convert/source/packings/packings.h"
 #include "tessera/convert/vocabulary_keys.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/models/model.h"
@@ -84,25 +85,18 @@ bool have_same_bytes(const Checkpoint& checkpoint, const ConvertedTensor::Part& 
   return true;
 }
 
-// Tensors of quantized checkpoints have other names and forms. Their readers would be called here.
-Result<std::span<const CheckpointTensor>> unpacked_tensors(const Checkpoint& checkpoint, const HubConfig& config) {
-  TESSERA_ASSIGN(const auto method, config.text({"quantization_config.quant_method"}));
-  if (method)
-    return fail(ErrorCode::unsupported, "{}: quantized by {}, which is not read yet", config.path(),
-                text::quote_text(*method));
-  return checkpoint.tensors();
-}
-
 // A tensor that the architecture does not read would be lost when the model runs. Layers that predict further tokens
 // are kept for programs that use them.
 Result<> require_known_tensors(const ModelFiles& files, const Model& model) {
   std::unordered_set<std::string_view> known;
   for (const Weight& weight : model.weights().weights()) known.insert(weight.tensor.name);
   const int64_t n_layers = model.info().n_layers;
-  for (const ModelFiles::Tensor& tensor : files.tensors())
-    if (!known.contains(tensor.info.name) && layer_of(tensor.info.name) < n_layers)
-      return fail(ErrorCode::unsupported, "tensor {}: models of {} have none of this name", tensor.info.name,
+  for (const ModelFiles::Tensor& tensor : files.tensors()) {
+    const std::string_view name = tensor.info.name;
+    if (!known.contains(name) && layer_of(name) < n_layers && !name.ends_with(".input_scale"))
+      return fail(ErrorCode::unsupported, "tensor {}: models of {} have none of this name", name,
                   model.info().architecture);
+  }
   return {};
 }
 
@@ -132,8 +126,8 @@ Result<> Conversion::make_header(std::optional<FileType> file_type) {
   std::vector<ConvertedTensor> tensors;
   ModelDraft draft{checkpoint_, config_, model_class->architecture, builder, tensors};
   TESSERA_TRY(add_general_keys(checkpoint_, model_class->architecture, builder));
-  TESSERA_ASSIGN(const auto sources, unpacked_tensors(checkpoint_, config_));
-  TESSERA_TRY(draft_model(*model_class, sources, draft));
+  TESSERA_TRY(unpack_tensors(checkpoint_, config_));
+  TESSERA_TRY(draft_model(*model_class, checkpoint_.tensors(), draft));
   TESSERA_TRY(untie(tensors, model_class->is_head_tied));
   const DType wanted = file_type ? info(*file_type).dtype : main_type_of(tensors);
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);

@@ -130,6 +130,7 @@ void ConvertedRows::forget(const GgufTensor& tensor, int64_t begin, int64_t n) c
   const int64_t n_row = row_elements(tensor);
   for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
     const StoredTensor& view = range.part->view;
+    if (view.elements != nullptr) continue;
     const auto width = static_cast<int64_t>(element_bytes(view.type));
     if (view.strides.empty()) {
       checkpoint_.forget(range.part->file, view.offset + static_cast<uint64_t>(range.first * width),

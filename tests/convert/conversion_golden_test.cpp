@@ -102,8 +102,13 @@ class GoldenConversion : public ::testing::TestWithParam<const char*> {};
 TEST_P(GoldenConversion, GivesTheSameModel) {
   const std::string result = GetParam();
   const size_t dot = result.find('.');
-  const std::string name = result.substr(0, dot), type = dot == std::string::npos ? "bf16" : result.substr(dot + 1);
-  TESSERA_SHARED_OR_SKIP(folder, "golden/convert/hf/" + name);
+  const std::string name = result.substr(0, dot);
+  const std::string type = dot != std::string::npos ? result.substr(dot + 1)
+                           : name == "ggjt"         ? "f16"
+                           : name == "llama2c"      ? "f32"
+                                                    : "bf16";
+  const bool is_of_hub = name != "ggjt" && name != "llama2c";
+  TESSERA_SHARED_OR_SKIP(folder, "golden/convert/" + std::string(is_of_hub ? "hf/" : "") + name);
   TESSERA_SHARED_OR_SKIP(wanted, "golden/convert/" + result + ".json");
   const json expected = json::parse(read_all(wanted));
   ASSERT_OK_AND_ASSIGN(const auto files, convert_folder(folder, *file_type_from_name(type), 2));
@@ -113,14 +118,16 @@ TEST_P(GoldenConversion, GivesTheSameModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     Folders, GoldenConversion,
-    ::testing::Values("bert-rerank", "bert", "bloom", "cohere2", "command-r", "deepseek2", "exaone4", "falcon", "gemma",
-                      "gemma2", "gemma3", "gemma4", "glm4", "glm4moe", "gpt2", "gptneox", "granite", "granitehybrid",
-                      "granitemoe", "jamba", "lfm2", "lfm2moe", "llama-bin-legacy", "llama-bin", "llama-hf",
-                      "llama.f16", "llama.f32", "llama", "llama.q8_0", "llama3", "mamba", "mamba2.f16", "mamba2.f32",
-                      "mamba2", "mamba2.q8_0", "mistral", "mistral3", "mixtral", "modern-bert", "mpt", "nemotron",
-                      "nomic-bert", "olmo2", "olmo3", "olmoe", "phi2", "phi3", "qwen2-bin", "qwen2", "qwen2moe",
-                      "qwen3", "qwen35", "qwen35moe", "qwen3moe.f16", "qwen3moe.f32", "qwen3moe", "qwen3moe.q8_0",
-                      "qwen3next", "rwkv7", "smollm3", "stablelm", "starcoder2", "t5", "t5encoder"),
+    ::testing::Values("awq", "fp8-block", "fp8-channel", "ggjt", "gpt-oss", "gpt-oss.f16", "gpt-oss.f32",
+                      "gpt-oss.q8_0", "gptq", "int4-packed", "llama2c", "nvfp4", "bert-rerank", "bert", "bloom",
+                      "cohere2", "command-r", "deepseek2", "exaone4", "falcon", "gemma", "gemma2", "gemma3", "gemma4",
+                      "glm4", "glm4moe", "gpt2", "gptneox", "granite", "granitehybrid", "granitemoe", "jamba", "lfm2",
+                      "lfm2moe", "llama-bin-legacy", "llama-bin", "llama-hf", "llama.f16", "llama.f32", "llama",
+                      "llama.q8_0", "llama3", "mamba", "mamba2.f16", "mamba2.f32", "mamba2", "mamba2.q8_0", "mistral",
+                      "mistral3", "mixtral", "modern-bert", "mpt", "nemotron", "nomic-bert", "olmo2", "olmo3", "olmoe",
+                      "phi2", "phi3", "qwen2-bin", "qwen2", "qwen2moe", "qwen3", "qwen35", "qwen35moe", "qwen3moe.f16",
+                      "qwen3moe.f32", "qwen3moe", "qwen3moe.q8_0", "qwen3next", "rwkv7", "smollm3", "stablelm",
+                      "starcoder2", "t5", "t5encoder"),
     [](const auto& param) {
       std::string name = param.param;
       for (char& c : name)

@@ -44,7 +44,7 @@ std::optional<int64_t> integer_of(const Json& value, int64_t least, int64_t most
 }  // namespace
 
 Result<HubConfig> HubConfig::read(const Checkpoint& checkpoint) {
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.config());
   if (!config) return fail(ErrorCode::not_found, "{}: no config.json", checkpoint.folder());
   return of(*config, checkpoint.folder() + "/config.json");
 }

@@ -32,7 +32,8 @@ class HubConfig {
     std::vector<std::string_view> names_;
   };
 
-  /// Reads config.json of a checkpoint. Errors: not_found (none); format (no object); those of reading JSON.
+  /// Reads config.json of a checkpoint, or what it has in its place. Errors: not_found (none); format (no object);
+  /// those of reading JSON.
   static Result<HubConfig> read(const Checkpoint& checkpoint);
   /// path: for errors. A model of several parts has the config of its language model in a member, such as text_config:
   /// the values of that member hide the outer ones.

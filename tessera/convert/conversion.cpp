@@ -99,10 +99,12 @@ Result<> require_known_tensors(const ModelFiles& files, const Model& model) {
   std::unordered_set<std::string_view> known;
   for (const Weight& weight : model.weights().weights()) known.insert(weight.tensor.name);
   const int64_t n_layers = model.info().n_layers;
-  for (const ModelFiles::Tensor& tensor : files.tensors())
-    if (!known.contains(tensor.info.name) && layer_of(tensor.info.name) < n_layers)
-      return fail(ErrorCode::unsupported, "tensor {}: models of {} have none of this name", tensor.info.name,
+  for (const ModelFiles::Tensor& tensor : files.tensors()) {
+    const std::string_view name = tensor.info.name;
+    if (!known.contains(name) && layer_of(name) < n_layers && !name.ends_with(".input_scale"))
+      return fail(ErrorCode::unsupported, "tensor {}: models of {} have none of this name", name,
                   model.info().architecture);
+  }
   return {};
 }
 

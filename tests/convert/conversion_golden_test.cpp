@@ -102,8 +102,13 @@ class GoldenConversion : public ::testing::TestWithParam<const char*> {};
 TEST_P(GoldenConversion, GivesTheSameModel) {
   const std::string result = GetParam();
   const size_t dot = result.find('.');
-  const std::string name = result.substr(0, dot), type = dot == std::string::npos ? "bf16" : result.substr(dot + 1);
-  TESSERA_SHARED_OR_SKIP(folder, "golden/convert/hf/" + name);
+  const std::string name = result.substr(0, dot);
+  const std::string type = dot != std::string::npos ? result.substr(dot + 1)
+                           : name == "ggjt"         ? "f16"
+                           : name == "llama2c"      ? "f32"
+                                                    : "bf16";
+  const bool is_of_hub = name != "ggjt" && name != "llama2c";
+  TESSERA_SHARED_OR_SKIP(folder, "golden/convert/" + std::string(is_of_hub ? "hf/" : "") + name);
   TESSERA_SHARED_OR_SKIP(wanted, "golden/convert/" + result + ".json");
   const json expected = json::parse(read_all(wanted));
   ASSERT_OK_AND_ASSIGN(const auto files, convert_folder(folder, *file_type_from_name(type), 2));

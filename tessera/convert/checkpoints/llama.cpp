@@ -14,6 +14,23 @@ constexpr TensorRule kLlamaRules[] = {
     {"model.layers.{i}.block_sparse_moe.experts.{e}.w3.weight", "blk.{i}.ffn_up_exps.weight"},
 };
 
+// Names of Meta's own files, and of formats that took them over. Rows of q and k are in the order of GGUF.
+constexpr TensorRule kMetaRules[] = {
+    {"tok_embeddings.weight", "token_embd.weight"},
+    {"norm.weight", "output_norm.weight"},
+    {"output.weight", "output.weight"},
+    {"rope.freqs", "", Change::drop},
+    {"layers.{i}.attention_norm.weight", "blk.{i}.attn_norm.weight"},
+    {"layers.{i}.attention.wq.weight", "blk.{i}.attn_q.weight"},
+    {"layers.{i}.attention.wk.weight", "blk.{i}.attn_k.weight"},
+    {"layers.{i}.attention.wv.weight", "blk.{i}.attn_v.weight"},
+    {"layers.{i}.attention.wo.weight", "blk.{i}.attn_output.weight"},
+    {"layers.{i}.ffn_norm.weight", "blk.{i}.ffn_norm.weight"},
+    {"layers.{i}.feed_forward.w1.weight", "blk.{i}.ffn_gate.weight"},
+    {"layers.{i}.feed_forward.w2.weight", "blk.{i}.ffn_down.weight"},
+    {"layers.{i}.feed_forward.w3.weight", "blk.{i}.ffn_up.weight"},
+};
+
 constexpr KeyRow kLlamaKeys[] = {
     {"context_length", "*", KeyType::u32, otherwise(2048)},
     {"attention.head_count_kv", "* =heads"},
@@ -70,6 +87,7 @@ Result<> check_rope_layers(ModelDraft& draft) {
 
 constexpr ModelClass kLlamaClasses[] = {
     {.names = "LlamaForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kLlamaKeys},
+    {.names = "MetaLlama", .architecture = "llama", .rules = kMetaRules, .keys = kLlamaKeys, .is_decoder = false},
     {.names = "MistralForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kMistralKeys},
     {.names = "MixtralForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kMixtralKeys},
     {.names = "Mistral3ForConditionalGeneration Ministral3ForCausalLM",

@@ -105,6 +105,28 @@ TEST(PackingGroups, ResultsHaveNamesOfTheirOwn) {
             R"(: two tensors "x.weight")");
 }
 
+TEST(PackingGroups, ModeloptMayHaveAFileOfItsOwn) {
+  const std::string tensors = safetensors_of({{.name = "a.weight", .type = "F8_E4M3", .shape = {1, 1}, .bytes = "\x38"},
+                                              {"a.weight_scale", "F32", {}, vector_bytes(std::vector{3.0f})}});
+  const auto open = [&](const std::string& file) -> Result<Checkpoint> {
+    TESSERA_ASSIGN(
+        Checkpoint checkpoint,
+        Checkpoint::open(write_folder(
+            "modelopt", {{"model.safetensors", tensors}, {"config.json", "{}"}, {"hf_quant_config.json", file}})));
+    TESSERA_ASSIGN(const HubConfig config, HubConfig::read(checkpoint));
+    TESSERA_TRY(unpack_tensors(checkpoint, config));
+    return checkpoint;
+  };
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, open(R"({"quantization":{"quant_algo":"FP8"}})"));
+  EXPECT_EQ(floats_at(checkpoint, checkpoint.tensors()[0], 0, 1)[0], 3);
+  EXPECT_ERROR(open(R"({"quantization":{"quant_algo":"W4A16"}})"),
+               R"(hf_quant_config.json, quantization_config: quant_algo is "W4A16")");
+  for (const char* file : {"[]", "{}"}) {
+    ASSERT_OK_AND_ASSIGN(const Checkpoint plain, open(file));
+    EXPECT_EQ(plain.tensors().size(), 2u);
+  }
+}
+
 // PyTorch files may hold transposed matrices.
 TEST(PackingGroups, PartsWithStridesAreRefused) {
   const std::string object = pickle::whole(pickle::dictionary(

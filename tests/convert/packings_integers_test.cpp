@@ -165,6 +165,18 @@ TEST(Gptq, PartsThatDoNotFitAreRefused) {
   EXPECT_EQ(packed_refusal(indexed, config), R"(: tensor "a.g_idx": shape [1], want [32])");
 }
 
+TEST(Gptq, HugeMatricesWithoutElementsAreRefused) {
+  const int64_t n_rows = int64_t{1} << 62;
+  EXPECT_EQ(
+      packed_refusal(
+          {{"a.qweight", "I32", {n_rows, 0}, ""}, {"a.qzeros", "I32", {1, 0}, ""}, {"a.scales", "F16", {1, 0}, ""}},
+          gptq_config(4, -1)),
+      R"(: tensor "a.qweight": more than 2^63 columns)");
+  EXPECT_EQ(packed_refusal({{"a.weight", "U8", {n_rows, 0}, ""}, {"a.weight_scale", "F32", {1}, "1234"}},
+                           R"({"quant_method":"bitnet"})"),
+            R"(: tensor "a.weight": more than 2^63 elements)");
+}
+
 // Eight rows of a column in a word: place i of the word has row kAwqRows[i].
 constexpr int kAwqRows[] = {0, 2, 4, 6, 1, 3, 5, 7};
 

@@ -20,7 +20,7 @@ constexpr uint32_t kVersionOfBlocks = 3;  // from which blocks are those of GGUF
 constexpr uint64_t kAlignment = 32;
 constexpr uint32_t kMaxGgmlNameBytes = 1024;
 
-/// What the parts of a file depend on.
+/// Properties of a file that follow from its magic number.
 struct Form {
   bool has_version = false, has_scores = false, is_aligned = false;
   uint32_t last_version = 0;

@@ -44,7 +44,8 @@ PackedTensors make_bitnet(const PackedGroup& group, const PackingConfig&) {
   TESSERA_ASSIGN(const float scale, group.scale->single_scale());
   if (scale == 0.0f) return fail(ErrorCode::format, "tensor {}: a scale of 0", text::quote_text(group.scale->name));
   const int64_t n_rows = bytes.shape[0], n_columns = bytes.shape[1];
-  TESSERA_TRY(count_elements(std::vector<int64_t>{kByteRows, n_rows, n_columns}));
+  auto n_elements = count_elements(std::vector{kByteRows, n_rows, n_columns});
+  if (!n_elements) return forward_error(n_elements, "tensor " + text::quote_text(bytes.name));
   StoredTensor tensor{.name = group.name, .type = ElementType::f32, .shape = {kByteRows * n_rows, n_columns}};
   tensor.elements = std::make_shared<TernarySource>(bytes, scale);
   return std::vector{std::move(tensor)};

@@ -21,7 +21,10 @@ PackedTensors make_gptq(const PackedGroup& group, const PackingConfig& config) {
   if (n_word_rows % scheme.bits != 0)
     return fail(ErrorCode::mismatch, "tensor {}: {} rows of words, want a multiple of {}", text::quote_text(words.name),
                 n_word_rows, scheme.bits);
-  const int64_t n_columns = n_word_rows / scheme.bits * 32;
+  const auto n_all_columns = checked_mul<int64_t>(n_word_rows / scheme.bits, 32);
+  if (!n_all_columns)
+    return fail(ErrorCode::mismatch, "tensor {}: more than 2^63 columns", text::quote_text(words.name));
+  const int64_t n_columns = *n_all_columns;
   const int64_t group_columns = scheme.block_columns > 0 ? scheme.block_columns : std::max<int64_t>(n_columns, 1);
   TESSERA_TRY(scale.require_shape(std::vector{n_groups, n_rows}));
   TESSERA_TRY(zeros.require_type(ElementType::i32));

@@ -26,7 +26,7 @@ class GroupedSource : public MatrixSource {
   template <class T>
   using OfRows = std::array<T, kMaxTileRows>;
 
-  // What the columns of a group have in common, for the rows of a tile.
+  // Numbers that the columns of a group share, for the rows of a tile.
   struct Group {
     int64_t number = -1;
     OfRows<float> scales, zeros;
@@ -112,7 +112,8 @@ int64_t n_packed_words(int64_t n, int bits, bool crosses_words) {
 Result<StoredTensor> grouped_tensor(std::string name, GroupedMatrix matrix) {
   TESSERA_ASSIGN(std::vector<uint32_t> groups, read_groups(matrix));
   StoredTensor tensor{.name = std::move(name), .type = ElementType::f32, .shape = {matrix.n_rows, matrix.n_columns}};
-  TESSERA_TRY(count_elements(tensor.shape));
+  auto n_elements = count_elements(tensor.shape);
+  if (!n_elements) return forward_error(n_elements, "tensor " + text::quote_text(tensor.name));
   tensor.elements = std::make_shared<GroupedSource>(std::move(matrix), std::move(groups));
   return tensor;
 }

@@ -24,7 +24,7 @@ struct PackedIntegers {
   int64_t other_stride = 1;                // words from one index of the other dimension to the next
   std::optional<NibbleOrder> places = {};  // without it the lowest bits are the first integer
 
-  /// Where an integer of the packed dimension is.
+  /// The place of an integer of the packed dimension.
   struct Place {
     int64_t word = 0;
     int shift = 0;

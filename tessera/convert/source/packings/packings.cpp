@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,8 @@ constexpr auto kPackings = std::to_array<PackingRow>({
 #define TESSERA_PACKING(method, make, anchor, result, ...) {method, make, anchor, result, {__VA_ARGS__}},
 #include "tessera/convert/source/packings/packings.def"
 });
+
+constexpr const char* kModeloptFile = "hf_quant_config.json";
 
 // Tensors beside packed ones that say nothing about weights: scales of activations and of the KV cache.
 constexpr std::string_view kOtherScales[] = {".activation_scale", "_activation_scale", ".input_scale",
@@ -104,10 +107,21 @@ class Unpacking {
   std::vector<bool> is_used_;
 };
 
+// Checkpoints of older versions of modelopt have its config in a file of its own.
+Result<std::optional<PackingConfig>> packing_of(const Checkpoint& checkpoint, const HubConfig& config) {
+  TESSERA_ASSIGN(auto packing, read_packing_config(config));
+  if (packing) return packing;
+  TESSERA_ASSIGN(std::optional<Json> file, checkpoint.read_json_file(kModeloptFile));
+  if (!file || !file->is_object() || !file->contains("quantization")) return std::nullopt;
+  const Json members = {{"quantization_config", std::move((*file)["quantization"])}};
+  TESSERA_ASSIGN(const HubConfig other, HubConfig::of(members, checkpoint.folder() + "/" + kModeloptFile));
+  return read_packing_config(other);
+}
+
 }  // namespace
 
 Result<> unpack_tensors(Checkpoint& checkpoint, const HubConfig& config) {
-  TESSERA_ASSIGN(const auto packing, read_packing_config(config));
+  TESSERA_ASSIGN(const auto packing, packing_of(checkpoint, config));
   if (!packing) return {};
   Unpacking unpacking(checkpoint, *packing);
   for (const PackingRow& row : kPackings) {

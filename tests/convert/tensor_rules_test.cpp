@@ -59,7 +59,7 @@ constexpr TensorRule kRules[] = {{"embed", "token_embd.weight"},
                                  {"layers.{i}.unused", "", Change::drop}};
 
 TEST(TensorRules, ChangesNamesAndOrders) {
-  const Checkpoint checkpoint = numbered_checkpoint({{"embed", {2, 2}},             // 0 to 3
+  const Checkpoint checkpoint = numbered_checkpoint({{"embed", {2, 2}},              // 0 to 3
                                                      {"layers.0.q.weight", {8, 1}},  // 4 to 11
                                                      {"layers.0.k.bias", {4}},       // 12 to 15
                                                      {"layers.1.norm", {2}},

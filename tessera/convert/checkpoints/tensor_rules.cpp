@@ -91,8 +91,8 @@ Result<std::vector<ConvertedTensor>> apply_rules(const Checkpoint& checkpoint, s
     std::string name = name_of_pattern(found->rule->gguf, found->places);
     const auto [place, is_new] = by_name.emplace(name, collected.size());
     if (is_new) {
-      collected.push_back({.tensor = {.name = std::move(name), .values = values_of(found->rule->change)},
-                           .is_stack = is_stack});
+      collected.push_back(
+          {.tensor = {.name = std::move(name), .values = values_of(found->rule->change)}, .is_stack = is_stack});
     } else if (!is_stack || !collected[place->second].is_stack) {
       return fail(ErrorCode::format, "{}: two tensors become {}, one of them {}", checkpoint.folder(), place->first,
                   text::quote_text(hub_name));

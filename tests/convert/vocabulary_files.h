@@ -15,6 +15,9 @@
 
 namespace tessera::testing {
 
+/// A list. Braces alone would make an object of pairs.
+inline Json list(std::vector<Json> items) { return items; }
+
 /// A new folder, removed at the end of its scope.
 class TokenizerFiles {
  public:
@@ -55,8 +58,8 @@ inline std::string without(std::string text, std::string_view part) {
 inline VocabularyReading read_files(const TokenizerFiles& files, const Json& config = Json::object(),
                                     const convert::VocabularyOptions& options = {}) {
   std::vector<std::string> warnings;
-  auto read = convert::read_vocabulary(files.path(), convert::HubConfig::of(config, "config.json").value(), options,
-                                       warnings);
+  auto read =
+      convert::read_vocabulary(files.path(), convert::HubConfig::of(config, "config.json").value(), options, warnings);
   for (std::string& warning : warnings) warning = without(warning, files.path() + "/");
   if (!read) read = std::unexpected(Error(read.error().code(), without(read.error().message(), files.path() + "/")));
   return {std::move(read), std::move(warnings)};

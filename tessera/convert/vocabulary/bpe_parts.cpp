@@ -82,8 +82,8 @@ Result<std::vector<uint32_t>> check_merges(const std::vector<BpeMerge>& merges, 
   std::string joined;
   for (const BpeMerge& merge : merges) {
     joined.assign(merge.left).append(merge.right);
-    for (const std::string_view part : {std::string_view(merge.left), std::string_view(merge.right),
-                                        std::string_view(joined)})
+    for (const std::string_view part :
+         {std::string_view(merge.left), std::string_view(merge.right), std::string_view(joined)})
       if (!index.find(part))
         return fail(ErrorCode::format, "merge {}: {} is no token", made.size(), text::quote_text(part));
     made.push_back(*index.find(joined));

@@ -24,8 +24,7 @@ constexpr size_t kMaxTemplates = 100;
 std::string to_key_name(std::string_view name) {
   std::string out(name);
   std::ranges::replace_if(
-      out,
-      [](char c) { return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')); }, '_');
+      out, [](char c) { return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')); }, '_');
   return out;
 }
 

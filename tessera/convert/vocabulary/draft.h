@@ -1,4 +1,5 @@
-// What a reader makes of the file of a tokenizer. read_vocabulary() completes it from the other files of the folder.
+// A vocabulary as a reader makes it of the file of a tokenizer. read_vocabulary() completes it from the other files of
+// the folder.
 #pragma once
 
 #include <optional>
@@ -21,9 +22,9 @@ struct VocabularyDraft {
   Vocabulary vocabulary{};  // without tokens, ids and templates
   TokenTable tokens{};
   bool has_scores = false;
-  float padding_score = 0;  // of ids without token
-  std::optional<TextEnds> ends{};                      // nothing: the file does not say
-  bool adds_bos = false, adds_eos = false;             // where nothing says otherwise
+  float padding_score = 0;                                        // of ids without token
+  std::optional<TextEnds> ends{};                                 // nothing: the file does not say
+  bool adds_bos = false, adds_eos = false;                        // where nothing says otherwise
   std::optional<int64_t> bos_id{}, eos_id{}, unk_id{}, pad_id{};  // where nothing else names them
 };
 

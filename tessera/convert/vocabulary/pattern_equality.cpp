@@ -31,19 +31,11 @@ class PatternScan {
 
   bool is_comparable() {
     if (pattern_.size() > kMaxPatternBytes) return false;
-    bool in_class = false;
     for (at_ = 0; at_ < pattern_.size(); ++at_) {
-      const char c = pattern_[at_];
-      if (c == '\\') {
+      const bool was_repeat = std::exchange(is_repeat_, false);
+      if (pattern_[at_] == '\\') {
         skip_escape();
-      } else if (in_class) {
-        if (c == '[' && !pattern_.substr(0, at_).ends_with("&&")) return false;
-        in_class = c != ']';
-        if (c == '[') ++n_groups_;
-      } else if (c == '[') {
-        in_class = true;
-        if (pattern_.substr(at_ + 1).starts_with('^')) ++at_;
-      } else if (!is_plain(c)) {
+      } else if (!(in_class_ ? read_in_class() : read_outside(was_repeat))) {
         return false;
       }
     }
@@ -59,20 +51,54 @@ class PatternScan {
     at_ = std::min(pattern_.find('}', at_), pattern_.size());
   }
 
-  bool is_plain(char c) {
-    const std::string_view rest = pattern_.substr(at_);
-    if (c == '.' || c == '^') return false;
-    if (c == '(') {
+  // A class within a class is known after && only.
+  bool read_in_class() {
+    if (pattern_[at_] == '[') {
       ++n_groups_;
-      return !rest.starts_with("(?") || rest.starts_with("(?:") || rest.starts_with("(?i:") || rest.starts_with("(?!") ||
-             rest.starts_with("(?=");
+      return pattern_.substr(0, at_).ends_with("&&");
     }
-    if (c == '{') return count_repeats(rest);
-    const bool is_lazy = c == '?' && at_ > 0 && std::string_view("?*+}").find(pattern_[at_ - 1]) != std::string::npos;
-    return !is_lazy || is_escaped(at_ - 1);
+    in_class_ = pattern_[at_] != ']';
+    return true;
   }
 
-  bool is_escaped(size_t at) const { return at > 0 && pattern_[at - 1] == '\\'; }
+  bool read_outside(bool was_repeat) {
+    const std::string_view rest = pattern_.substr(at_);
+    switch (pattern_[at_]) {
+      case '.':
+      case '^':
+        return false;
+      case '[':
+        in_class_ = true;
+        ++n_groups_;
+        if (rest.starts_with("[^")) ++at_;
+        return true;
+      case '(':
+        ++n_groups_;
+        return is_known_group(rest);
+      case '{':
+        is_repeat_ = true;
+        return count_repeats(rest);
+      case '?':
+      case '*':
+        is_repeat_ = true;
+        return !was_repeat;  // a second sign makes a repeat lazy
+      case '+':
+        is_repeat_ = true;
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  bool is_known_group(std::string_view rest) {
+    if (!rest.starts_with("(?")) return true;
+    for (const std::string_view known : {"(?:", "(?i:", "(?!", "(?="}) {
+      if (!rest.starts_with(known)) continue;
+      at_ += known.size() - 1;
+      return true;
+    }
+    return false;
+  }
 
   bool count_repeats(std::string_view rest) {
     const size_t end = std::min(rest.find('}'), rest.size());
@@ -82,11 +108,14 @@ class PatternScan {
     if (std::from_chars(rest.data() + begin, rest.data() + end, count).ec != std::errc{} || count == 0) return false;
     if (count > kMaxRepeats / n_repeats_) return false;
     n_repeats_ *= count;
+    at_ += end;
     return true;
   }
 
   std::string_view pattern_;
   size_t at_ = 0, n_groups_ = 0, n_repeats_ = 1;
+  bool in_class_ = false;
+  bool is_repeat_ = false;  // the sign before was a repeat
 };
 
 std::optional<text::PatternProgram> parse_comparable(std::string_view pattern) {

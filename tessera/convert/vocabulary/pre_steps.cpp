@@ -32,8 +32,8 @@ constexpr std::string_view stage_of(std::string_view family, size_t number) {
 #define TESSERA_PRE_DEEPSEEK_STOPS stage_of("deepseek-llm", 2)
 // A class in a class, which the program that reads the hub's patterns takes for one set.
 #define TESSERA_PRE_BLOOM_HUB R"( ?[^(\s|[.,!?…。，、।۔،])]+)"
-#define TESSERA_PRE_JAIS2_HUB                                                                              \
-  TESSERA_PRE_CONTRACTIONS                                                                                 \
+#define TESSERA_PRE_JAIS2_HUB                                                                                \
+  TESSERA_PRE_CONTRACTIONS                                                                                   \
   R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S))" \
   R"(|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})"
 
@@ -121,8 +121,8 @@ Result<PreStep> split_step(const Json& json) {
   const std::string form = regex.empty() ? escape_literal(literal) : std::string(regex);
   const std::string_view behavior = text_member(json, "behavior");
   const bool inverts = flag_member(json, "invert", false);
-  const std::string shown = fmt::format("Split {} {}{}", text::quote_text(form, kMaxShownPattern), behavior,
-                                        inverts ? " inverted" : "");
+  const std::string shown =
+      fmt::format("Split {} {}{}", text::quote_text(form, kMaxShownPattern), behavior, inverts ? " inverted" : "");
   if (behavior == "Isolated" || (behavior == "Removed" && inverts)) return PreStep{form, shown};
   return PreStep{fmt::format("@Split {}{} {}", behavior, inverts ? " inverted" : "", form), shown};
 }
@@ -155,7 +155,9 @@ class StepCollector {
   PreTokenizerSteps take() { return std::move(result_); }
 
  private:
-  void push(std::string form, std::string_view shown) { result_.steps.push_back({std::move(form), std::string(shown)}); }
+  void push(std::string form, std::string_view shown) {
+    result_.steps.push_back({std::move(form), std::string(shown)});
+  }
 
   void add_other(const Json& json, std::string_view type) {
     if (type == "WhitespaceSplit") result_.splits_at_spaces = true;
@@ -200,7 +202,7 @@ Result<std::string> name_pre_tokenizer(const std::vector<PreStep>& steps, bool w
   if (family.empty()) {
     std::vector<std::string_view> shown;
     for (const PreStep& step : steps) shown.push_back(step.shown);
-    return fail(ErrorCode::unsupported, "the pre-tokenizer is not known, name it with --pre; its steps: {}",
+    return fail(ErrorCode::unsupported, "the pre-tokenizer is not known, and its name was not given; its steps: {}",
                 shown.empty() ? "none" : fmt::format("{}", fmt::join(shown, "; ")));
   }
   std::vector<const text::PreRow*> rows, others;
@@ -211,7 +213,9 @@ Result<std::string> name_pre_tokenizer(const std::vector<PreStep>& steps, bool w
                                    others.front()->name));
     rows = others;
   }
-  const auto has = [&](std::string_view name) { return std::ranges::find(rows, name, &text::PreRow::name) != rows.end(); };
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(rows, name, &text::PreRow::name) != rows.end();
+  };
   if (has(class_pre(class_name))) return std::string(class_pre(class_name));
   for (const PreferredPre& row : kPreferredPres)
     if (row.family == family && row.whole_words == whole_words && has(row.name)) return std::string(row.name);

@@ -29,8 +29,7 @@ Result<int32_t> ProtobufField::as_int32() const {
   if (wire != Wire::varint) return wrong("an integer");
   const auto value = checked_cast<int32_t>(static_cast<int64_t>(bits));
   if (!value)
-    return fail(ErrorCode::format, "field {} at byte {}: {}, want 32 bits", number, offset,
-                static_cast<int64_t>(bits));
+    return fail(ErrorCode::format, "field {} at byte {}: {}, want 32 bits", number, offset, static_cast<int64_t>(bits));
   return *value;
 }
 

@@ -26,10 +26,26 @@ namespace {
 constexpr size_t kMaxRankedBytes = 512, kMaxAllRankedBytes = size_t{16} << 20;
 
 // The special tokens of files of version 3, which do not list them. The others up to their number are <SPECIAL_i>.
-constexpr std::array<std::string_view, 20> kTekkenSpecials{
-    "<unk>",          "<s>",          "</s>",         "[INST]",   "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
-    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]",
-    "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+constexpr std::array<std::string_view, 20> kTekkenSpecials{"<unk>",
+                                                           "<s>",
+                                                           "</s>",
+                                                           "[INST]",
+                                                           "[/INST]",
+                                                           "[AVAILABLE_TOOLS]",
+                                                           "[/AVAILABLE_TOOLS]",
+                                                           "[TOOL_RESULTS]",
+                                                           "[/TOOL_RESULTS]",
+                                                           "[TOOL_CALLS]",
+                                                           "[IMG]",
+                                                           "<pad>",
+                                                           "[IMG_BREAK]",
+                                                           "[IMG_END]",
+                                                           "[PREFIX]",
+                                                           "[MIDDLE]",
+                                                           "[SUFFIX]",
+                                                           "[SYSTEM_PROMPT]",
+                                                           "[/SYSTEM_PROMPT]",
+                                                           "[TOOL_CONTENT]"};
 
 /// Splits one token after another into the parts that merging leaves.
 class RankSplitter {
@@ -220,8 +236,8 @@ Result<std::optional<VocabularyDraft>> read_tiktoken(const TokenizerFolder& fold
   const std::string_view known = ranked_class_pre(folder.config().class_name());
   draft.vocabulary.pre = folder.options().pre.empty() ? std::string(known) : folder.options().pre;
   if (draft.vocabulary.pre.empty())
-    return fail(ErrorCode::unsupported, "{}: the pre-tokenizer of {} is not known, name it with --pre", draft.file,
-                text::quote_text(folder.config().class_name()));
+    return fail(ErrorCode::unsupported, "{}: the pre-tokenizer of {} is not known, and its name was not given",
+                draft.file, text::quote_text(folder.config().class_name()));
   std::vector<std::string> tokens;
   TESSERA_TRY(for_each_line(text, draft.file, [&](std::string_view line) -> Result<> {
     const size_t space = std::min(line.find(' '), line.size());

@@ -27,8 +27,8 @@ namespace {
 
 using VocabularyReader = Result<std::optional<VocabularyDraft>> (*)(const TokenizerFolder&);
 constexpr std::array<VocabularyReader, 7> kVocabularyReaders{
-    read_sentencepiece, read_tokenizer_json,  read_vocab_and_merges, read_vocab_txt,
-    read_rwkv,          read_tekken,          read_tiktoken};
+    read_sentencepiece, read_tokenizer_json, read_vocab_and_merges, read_vocab_txt,
+    read_rwkv,          read_tekken,         read_tiktoken};
 
 // Texts of Gemma 4 that its programs must see in the output.
 constexpr std::array<std::string_view, 7> kGemma4Visible{

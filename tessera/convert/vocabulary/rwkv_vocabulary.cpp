@@ -115,7 +115,8 @@ Result<std::optional<VocabularyDraft>> read_rwkv(const TokenizerFolder& folder) 
   draft.file = folder.path_of(names.front());
   draft.vocabulary.model = "rwkv";
   TESSERA_TRY(draft.tokens.add(0, {"<s>", 0, text::TokenType::control}));
-  TESSERA_TRY(for_each_line(text, draft.file, [&](std::string_view line) { return add_rwkv_line(line, draft.tokens); }));
+  TESSERA_TRY(
+      for_each_line(text, draft.file, [&](std::string_view line) { return add_rwkv_line(line, draft.tokens); }));
   draft.bos_id = draft.eos_id = 0;
   if (draft.tokens.find(kRwkvEnd) != nullptr)
     draft.vocabulary.special_ids[to_size(text::SpecialToken::eot)] = static_cast<uint32_t>(kRwkvEnd);

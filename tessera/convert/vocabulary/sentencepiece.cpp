@@ -16,11 +16,10 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr uint32_t kPieces = 1, kTrainer = 2, kNormalizer = 3;                   // fields of the model
-constexpr uint32_t kPieceText = 1, kPieceScore = 2, kPieceKind = 3;              // of a piece
-constexpr uint32_t kModelType = 3, kUnk = 40, kBos = 41, kEos = 42, kPad = 43;   // of the trainer
+constexpr uint32_t kPieces = 1, kTrainer = 2, kNormalizer = 3;                    // fields of the model
+constexpr uint32_t kPieceText = 1, kPieceScore = 2, kPieceKind = 3;               // of a piece
+constexpr uint32_t kModelType = 3, kUnk = 40, kBos = 41, kEos = 42, kPad = 43;    // of the trainer
 constexpr uint32_t kCharsmap = 2, kDummyPrefix = 3, kRemoveExtraWhitespaces = 4;  // of the normalizer
-constexpr float kPaddingScore = -10000.0f;
 
 /// Calls read(field) for all fields of a message.
 template <class Read>

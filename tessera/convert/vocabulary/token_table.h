@@ -11,8 +11,11 @@
 
 namespace tessera::convert {
 
-/// The largest known vocabularies have about a million tokens.
-inline constexpr size_t kMaxVocabularyTokens = size_t{1} << 21;
+/// The largest known vocabulary has 901,629 tokens.
+inline constexpr size_t kMaxVocabularyTokens = size_t{1} << 20;
+
+/// The score of ids without token, in vocabularies with scores.
+inline constexpr float kPaddingScore = -10000.0f;
 
 struct VocabularyToken {
   std::string text{};

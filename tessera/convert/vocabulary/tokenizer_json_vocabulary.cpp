@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -42,6 +42,10 @@ const Json& member_or_null(const Json& json, std::string_view name) {
 
 bool is_true(const Json& json, std::string_view name) { return member_or_null(json, name) == true; }
 
+std::string shown_json(const Json& json) {
+  return text::quote_text(json.is_string() ? json.get_ref<const std::string&>() : json.dump(-1, ' ', true));
+}
+
 /// Files of old versions do not name the kind of their model.
 Result<ModelKind> kind_of_model(const Json& model) {
   const Json& type = member_or_null(model, "type");
@@ -49,8 +53,7 @@ Result<ModelKind> kind_of_model(const Json& model) {
   if (type == "Unigram" || (type.is_null() && member_or_null(model, "vocab").is_array())) return ModelKind::unigram;
   if (type == "WordPiece" || (type.is_null() && model.contains("continuing_subword_prefix")))
     return ModelKind::word_piece;
-  return fail(ErrorCode::unsupported, "model: type {}, want BPE, Unigram or WordPiece",
-              text::quote_text(type.dump(-1, ' ', true)));
+  return fail(ErrorCode::unsupported, "model: type {}, want BPE, Unigram or WordPiece", shown_json(type));
 }
 
 bool is_byte_text(std::string_view text) {
@@ -63,34 +66,36 @@ void mark_byte_tokens(TokenTable& tokens) {
     if (token.type == text::TokenType::normal && is_byte_text(token.text)) token.type = text::TokenType::byte;
 }
 
+void mark_unknown_token(const Json& text, TokenTable& tokens) {
+  if (!text.is_string()) return;
+  for (VocabularyToken& token : tokens.all())
+    if (token.text == text.get_ref<const std::string&>()) token.type = text::TokenType::unknown;
+}
+
 /// Adds a token behind the model's, or gives a token of the model the type of an added one.
-Result<> put_added_token(const AddedToken& added, bool has_scores, TokenTable& tokens) {
-  VocabularyToken token = to_vocabulary_token(added, has_scores ? kAddedScore : 0);
+Result<> put_added_token(const AddedToken& added, float score, TokenTable& tokens) {
+  VocabularyToken token = to_vocabulary_token(added, score);
   const VocabularyToken* known = tokens.find(added.id);
-  if (known == nullptr) return tokens.put(added.id, std::move(token));
-  if (known->text != added.text && known->text != token.text)
+  if (known != nullptr && known->text != added.text && known->text != token.text)
     return fail(ErrorCode::format, "tokens {} and {} have the same id {}", text::quote_text(known->text),
                 text::quote_text(added.text), added.id);
-  if (known->type == text::TokenType::unknown) return {};
-  if (has_scores && known->type != text::TokenType::normal) token.score = known->score;
   return tokens.put(added.id, std::move(token));
 }
 
 /// The tokens of the file, and those of tokenizer_config.json that it lacks.
-Result<> put_all_added_tokens(const TokenizerFolder& folder, const std::vector<AddedToken>& added, bool has_scores,
+Result<> put_all_added_tokens(const TokenizerFolder& folder, const std::vector<AddedToken>& added, float score,
                               TokenTable& tokens) {
-  for (const AddedToken& token : added) TESSERA_TRY(put_added_token(token, has_scores, tokens));
+  for (const AddedToken& token : added) TESSERA_TRY(put_added_token(token, score, tokens));
   TESSERA_ASSIGN(const std::vector<AddedToken> in_settings, added_tokens_of_settings(folder));
   for (const AddedToken& token : in_settings)
-    if (tokens.find(token.id) == nullptr) TESSERA_TRY(put_added_token(token, has_scores, tokens));
+    if (tokens.find(token.id) == nullptr) TESSERA_TRY(put_added_token(token, score, tokens));
   return {};
 }
 
 Result<> refuse_word_marks(const Json& model) {
   for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json& mark = member_or_null(model, name);
-    if (!mark.is_null() && mark != "")
-      return fail(ErrorCode::unsupported, "model: {} {}", name, text::quote_text(mark.dump(-1, ' ', true)));
+    if (!mark.is_null() && mark != "") return fail(ErrorCode::unsupported, "model: {} {}", name, shown_json(mark));
   }
   return {};
 }
@@ -99,8 +104,8 @@ Result<> refuse_word_marks(const Json& model) {
 /// token that no merge makes comes last; single characters have 0.
 void score_by_merges(const std::vector<uint32_t>& made, TokenTable& tokens) {
   for (VocabularyToken& token : tokens.all()) {
-    const bool is_single = text::next_utf8(token.text.empty() ? std::string_view(" ") : token.text).n_bytes >=
-                           token.text.size();
+    const bool is_single =
+        text::next_utf8(token.text.empty() ? std::string_view(" ") : token.text).n_bytes >= token.text.size();
     if (token.type == text::TokenType::normal && !is_single) token.score = -static_cast<float>(made.size());
   }
   for (size_t rank = made.size(); rank-- > 0;) {
@@ -128,14 +133,15 @@ Result<> fill_byte_fallback(const TokenizerFolder& folder, const TokenizerParts&
   vocabulary.add_space_prefix = parts.normalizer.prepends_space || parts.pre.adds_space.value_or(false);
   if (const auto said = folder.flag_setting("add_prefix_space")) vocabulary.add_space_prefix = *said;
   draft.has_scores = true;
-  draft.padding_score = -10000.0f;
+  draft.padding_score = kPaddingScore;
   mark_byte_tokens(draft.tokens);
+  mark_unknown_token(member_or_null(*parts.model, "unk_token"), draft.tokens);
   score_by_merges(made, draft.tokens);
   if (is_own_model)
     for (const BpeMerge& merge : merges) vocabulary.merges.push_back(merge_text(merge));
   draft.adds_bos = true;
   const size_t n_model = draft.tokens.n_ids();
-  TESSERA_TRY(put_all_added_tokens(folder, parts.added, true, draft.tokens));
+  TESSERA_TRY(put_all_added_tokens(folder, parts.added, kAddedScore, draft.tokens));
   keep_named_specials(folder.named_tokens(), n_model, draft.tokens);
   return {};
 }
@@ -152,7 +158,7 @@ Result<> fill_byte_level(const TokenizerFolder& folder, const TokenizerParts& pa
                                                       folder.config().class_name(), warnings));
     for (const std::string& warning : warnings) folder.warn(draft.file + ": " + warning);
   }
-  return put_all_added_tokens(folder, parts.added, false, draft.tokens);
+  return put_all_added_tokens(folder, parts.added, 0, draft.tokens);
 }
 
 Result<> fill_bpe(const TokenizerFolder& folder, const Json& json, const TokenizerParts& parts,
@@ -177,9 +183,11 @@ Result<> add_unigram_pieces(const Json& vocab, TokenTable& tokens) {
     const size_t id = tokens.n_ids();
     if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_number())
       return fail(ErrorCode::format, "vocab[{}]: want a text and a score", id);
-    const auto score = item[1].get<float>();
-    if (!std::isfinite(score)) return fail(ErrorCode::format, "vocab[{}]: a score of {}", id, score);
-    TESSERA_TRY(tokens.add(static_cast<int64_t>(id), {item[0].get<std::string>(), score, text::TokenType::normal}));
+    const auto score = item[1].get<double>();
+    if (!(std::abs(score) <= std::numeric_limits<float>::max()))
+      return fail(ErrorCode::format, "vocab[{}]: a score of {}", id, score);
+    TESSERA_TRY(tokens.add(static_cast<int64_t>(id),
+                           {item[0].get<std::string>(), static_cast<float>(score), text::TokenType::normal}));
   }
   return {};
 }
@@ -192,8 +200,7 @@ Result<> fill_unigram(const TokenizerFolder& folder, TokenizerParts& parts, Voca
   if (unk.is_number_integer()) {
     draft.unk_id = unk.get<int64_t>();
     if (draft.tokens.find(*draft.unk_id) == nullptr)
-      return fail(ErrorCode::format, "unk_id {}, want 0 to {}", *draft.unk_id, draft.tokens.n_ids() - 1);
-    draft.tokens.all()[to_size(*draft.unk_id)].type = text::TokenType::unknown;
+      return fail(ErrorCode::format, "unk_id {} of {} tokens", *draft.unk_id, draft.tokens.n_ids());
   }
   Vocabulary& vocabulary = draft.vocabulary;
   vocabulary.model = "t5";
@@ -202,14 +209,16 @@ Result<> fill_unigram(const TokenizerFolder& folder, TokenizerParts& parts, Voca
   vocabulary.remove_extra_whitespaces = parts.normalizer.removes_extra_spaces || parts.pre.splits_at_spaces;
   vocabulary.charsmap.assign(parts.normalizer.charsmap.begin(), parts.normalizer.charsmap.end());
   draft.has_scores = true;
-  draft.padding_score = -10000.0f;
-  return put_all_added_tokens(folder, parts.added, true, draft.tokens);
+  draft.padding_score = kPaddingScore;
+  TESSERA_TRY(put_all_added_tokens(folder, parts.added, 0, draft.tokens));
+  if (draft.unk_id) draft.tokens.all()[to_size(*draft.unk_id)].type = text::TokenType::unknown;
+  return {};
 }
 
 Result<> fill_word_piece(const TokenizerFolder& folder, const TokenizerParts& parts, VocabularyDraft& draft) {
   const Json& model = *parts.model;
   TESSERA_TRY(add_bpe_tokens(member_or_null(model, "vocab"), draft.tokens));
-  TESSERA_TRY(put_all_added_tokens(folder, parts.added, false, draft.tokens));
+  TESSERA_TRY(put_all_added_tokens(folder, parts.added, 0, draft.tokens));
   WordPieceRules rules{.lowercase = parts.normalizer.lowercase, .strip_accents = parts.normalizer.strip_accents};
   const Json& prefix = member_or_null(model, "continuing_subword_prefix");
   if (prefix.is_string()) rules.continuation = prefix.get<std::string>();
@@ -222,7 +231,8 @@ Result<> fill_word_piece(const TokenizerFolder& folder, const TokenizerParts& pa
 Result<VocabularyDraft> tokenizer_json_draft(const Json& json, const TokenizerFolder& folder) {
   VocabularyDraft draft;
   draft.file = folder.path_of("tokenizer.json");
-  if (!json.is_object() || !member_or_null(json, "model").is_object()) return fail(ErrorCode::format, "no object model");
+  if (!json.is_object() || !member_or_null(json, "model").is_object())
+    return fail(ErrorCode::format, "no object model");
   TokenizerParts parts{.model = &member_or_null(json, "model")};
   TESSERA_ASSIGN(parts.normalizer, read_normalizer(member_or_null(json, "normalizer")));
   TESSERA_ASSIGN(parts.pre, flatten_pre_tokenizer(member_or_null(json, "pre_tokenizer")));

@@ -13,15 +13,15 @@
 namespace tessera::convert {
 
 struct NormalizerFacts {
-  bool prepends_space = false;           // U+2581 in front of texts
-  bool replaces_spaces = false;          // by U+2581
-  bool removes_extra_spaces = false;     // a run of spaces becomes one
+  bool prepends_space = false;        // U+2581 in front of texts
+  bool replaces_spaces = false;       // by U+2581
+  bool removes_extra_spaces = false;  // a run of spaces becomes one
   bool has_byte_level = false;
   std::optional<bool> lowercase{}, strip_accents{};
   std::string charsmap{};  // bytes
 };
 
-/// What a normalizer does; null does nothing. Errors: format; limit (more than 64 parts).
+/// Reads what a normalizer does; null does nothing. Errors: format; limit (more than 64 parts).
 Result<NormalizerFacts> read_normalizer(const Json& json);
 
 /// The tokens that a post-processor adds to texts. Nothing: it adds none, or there is none. Errors: format, limit.

@@ -77,8 +77,7 @@ Result<> add_vocabulary(const Vocabulary& vocabulary, GgufBuilder& builder) {
   if (!vocabulary.scores.empty()) builder.set_array(keys::kScores, vocabulary.scores);
   builder.set_array(keys::kTokenTypes, type_numbers(vocabulary));
   if (!vocabulary.merges.empty()) builder.set_array(keys::kMerges, vocabulary.merges);
-  for (const auto& [which, key] : kSpecialTokenKeys)
-    set_if_known(builder, key, vocabulary.special_ids[to_size(which)]);
+  for (const auto& [which, key] : kSpecialTokenKeys) set_if_known(builder, key, vocabulary.special_ids[to_size(which)]);
   set_if_known(builder, keys::kAddBos, vocabulary.add_bos);
   set_if_known(builder, keys::kAddEos, vocabulary.add_eos);
   set_if_known(builder, keys::kAddSep, vocabulary.add_sep);

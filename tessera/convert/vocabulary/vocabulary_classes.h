@@ -1,4 +1,4 @@
-// What the class of a model says about its vocabulary: the rows of vocabulary_classes.def.
+// Rules for the vocabularies of classes of models: the rows of vocabulary_classes.def.
 #pragma once
 
 #include <cstdint>

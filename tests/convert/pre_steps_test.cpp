@@ -94,6 +94,9 @@ TEST(PatternEquality, LargePatternsAreComparedAsText) {
   EXPECT_FALSE(same("((((a{1000}){1000}){1000}){1000}){1000}"));
   EXPECT_TRUE(same("a{1,64}"));
   EXPECT_FALSE(same("a{1,65}"));
+  EXPECT_TRUE(same(repeated("a", 1000) + "b{8}"));
+  EXPECT_FALSE(same(repeated("a", 1025) + "b{8}"));
+  EXPECT_FALSE(same("a*" + repeated("[ab]", 14) + "a?" + repeated("b?", 900)));
   std::string sets;
   for (int i = 0; i < 65; ++i) sets += "\\x{" + std::to_string(4000 + i) + "}";
   EXPECT_FALSE(same(sets));

@@ -1,4 +1,4 @@
-// What all kinds of vocabularies share: which file is read, the size of the model, special tokens, ends of texts, chat
+// Parts of all kinds of vocabularies: which file is read, the size of the model, special tokens, ends of texts, chat
 // templates, and the keys of the result.
 #include "tessera/convert/vocabulary/vocabulary.h"
 
@@ -141,12 +141,12 @@ TEST(ReadVocabulary, HasTheSizeOfTheModel) {
 TEST(ReadVocabulary, LeavesOutAddedTokensThatTheModelLacks) {
   TokenizerFiles files;
   write_words(files, "a\nb\n")
-      .write("added_tokens.json", Json{{"c", 2}, {"d", 5}})
+      .write("added_tokens.json", Json{{"c", 2}, {"d", 3}, {"e", 5}})
       .write("tokenizer_config.json", Json{{"add_bos_token", false}, {"add_eos_token", false}});
   const VocabularyReading reading = read_files(files, {{"vocab_size", 3}});
   EXPECT_EQ(reading.vocabulary.value().tokens.size(), 3u);
-  EXPECT_EQ(reading.warnings,
-            std::vector<std::string>{"vocab.txt: token \"d\" has the id 5, but vocab_size is 3: left out"});
+  EXPECT_EQ(reading.warnings, std::vector<std::string>{
+                                  "vocab.txt: 2 added tokens are left out, for vocab_size is 3; the first is \"d\""});
 }
 
 TEST(ReadVocabulary, ChecksThatTheResultCanBeLoaded) {

@@ -111,7 +111,7 @@ Result<> put_added_tokens(const TokenizerFolder& folder, TokenTable& tokens) {
 void mark_named_tokens(const TokenizerFolder& folder, TokenTable& tokens) {
   const std::vector<std::string> names = folder.named_tokens();
   for (VocabularyToken& token : tokens.all())
-    if (token.type == text::TokenType::normal && std::ranges::find(names, token.text) != names.end())
+    if (token.type == text::TokenType::normal && std::ranges::binary_search(names, token.text))
       token.type = text::TokenType::control;
 }
 

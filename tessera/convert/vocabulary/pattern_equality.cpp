@@ -19,8 +19,8 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr size_t kMaxPatternBytes = 4096, kMaxGroups = 64, kMaxRepeats = 64;
-constexpr size_t kMaxPatternSteps = 2048, kMaxPatternSets = 64, kMaxPairs = 4096;
+constexpr size_t kMaxPatternBytes = 4096, kMaxGroups = 64, kMaxRepeats = 64, kMaxRepeatedBytes = 8192;
+constexpr size_t kMaxPatternSteps = 2048, kMaxPatternSets = 64, kMaxWork = size_t{1} << 23;
 constexpr uint32_t kLongS = 0x17F;
 
 /// Looks for syntax that the parser would read otherwise than the hub's regular expressions do, and for patterns that
@@ -39,7 +39,7 @@ class PatternScan {
         return false;
       }
     }
-    return n_groups_ <= kMaxGroups;
+    return n_groups_ <= kMaxGroups && pattern_.size() * n_repeats_ <= kMaxRepeatedBytes;
   }
 
  private:
@@ -219,15 +219,18 @@ bool same_programs(const text::PatternProgram& a, const text::PatternProgram& b)
   std::set<std::pair<PatternRun::Steps, PatternRun::Steps>> known;
   std::vector<std::pair<PatternRun::Steps, PatternRun::Steps>> open{{run_a.start(), run_b.start()}};
   known.insert(open.back());
+  const size_t move_work = a.steps.size() + b.steps.size();
+  size_t work = 0;
   while (!open.empty()) {
     const auto [at_a, at_b] = std::move(open.back());
     open.pop_back();
     if (run_a.move(at_a, std::nullopt).accepts != run_b.move(at_b, std::nullopt).accepts) return false;
+    work += classes.size() * move_work;
+    if (work > kMaxWork) return false;
     for (const SetPair& sets : classes) {
       PatternRun::Move to_a = run_a.move(at_a, sets.first), to_b = run_b.move(at_b, sets.second);
       if (to_a.accepts != to_b.accepts || to_a.next.empty() != to_b.next.empty()) return false;
       const auto [pair, is_new] = known.emplace(std::move(to_a.next), std::move(to_b.next));
-      if (is_new && known.size() > kMaxPairs) return false;
       if (is_new) open.push_back(*pair);
     }
   }
@@ -236,12 +239,13 @@ bool same_programs(const text::PatternProgram& a, const text::PatternProgram& b)
 
 }  // namespace
 
-bool same_pattern(std::string_view a, std::string_view b) {
-  if (a == b) return true;
-  const auto program_a = parse_comparable(a);
-  if (!program_a) return false;
-  const auto program_b = parse_comparable(b);
-  return program_b && same_programs(*program_a, *program_b);
+ComparedPattern::ComparedPattern(std::string_view pattern) : pattern_(pattern), program_(parse_comparable(pattern)) {}
+
+bool ComparedPattern::same_as(std::string_view other) const {
+  if (pattern_ == other) return true;
+  if (!program_) return false;
+  const auto other_program = parse_comparable(other);
+  return other_program && same_programs(*program_, *other_program);
 }
 
 }  // namespace tessera::convert

@@ -76,20 +76,17 @@ std::span<const std::string_view> steps_of_form(const PreForm& form) {
   return {form.steps.begin(), end};
 }
 
-template <class Same>
-std::string_view find_family(const std::vector<PreForm>& forms, const std::vector<PreStep>& steps, const Same& same) {
-  for (const PreForm& form : forms) {
-    const auto wanted = steps_of_form(form);
-    if (std::ranges::equal(steps, wanted, same, &PreStep::form)) return form.family;
-  }
-  return {};
-}
-
 std::string_view family_of_steps(const std::vector<PreStep>& steps) {
   const std::vector<PreForm> forms = all_forms();
-  const std::string_view exact = find_family(forms, steps, std::equal_to<std::string_view>());
-  if (!exact.empty() || steps.size() > text::kMaxPreStages) return exact;
-  return find_family(forms, steps, same_pattern);
+  for (const PreForm& form : forms)
+    if (std::ranges::equal(steps, steps_of_form(form), {}, &PreStep::form)) return form.family;
+  if (steps.size() > text::kMaxPreStages) return {};
+  std::vector<ComparedPattern> patterns;
+  for (const PreStep& step : steps) patterns.emplace_back(step.form);
+  const auto is_same = [](const ComparedPattern& a, std::string_view b) { return a.same_as(b); };
+  for (const PreForm& form : forms)
+    if (std::ranges::equal(patterns, steps_of_form(form), is_same)) return form.family;
+  return {};
 }
 
 std::string escape_literal(std::string_view text) {

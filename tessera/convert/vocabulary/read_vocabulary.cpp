@@ -51,16 +51,18 @@ Result<> fit_to_model(const TokenizerFolder& folder, VocabularyDraft& draft) {
   TokenTable& tokens = draft.tokens;
   TESSERA_ASSIGN(const auto stated, config.integer({"vocab_size"}, 1, static_cast<int64_t>(kMaxVocabularyTokens)));
   const size_t n_model = stated ? to_size(*stated) : tokens.n_ids();
+  std::vector<std::string_view> left_out;
   for (size_t id = n_model; id < tokens.n_ids(); ++id) {
     const VocabularyToken& token = tokens.all()[id];
-    if (token.type == text::TokenType::control || token.type == text::TokenType::user_defined) {
-      folder.warn(fmt::format("{}: token {} has the id {}, but vocab_size is {}: left out", draft.file,
-                              text::quote_text(token.text), id, n_model));
-    } else if (token.type != text::TokenType::undefined) {
+    if (token.type == text::TokenType::control || token.type == text::TokenType::user_defined)
+      left_out.push_back(token.text);
+    else if (token.type != text::TokenType::undefined)
       return fail(ErrorCode::format, "{}: token {} has the id {}, but vocab_size is {}", draft.file,
                   text::quote_text(token.text), id, n_model);
-    }
   }
+  if (!left_out.empty())
+    folder.warn(fmt::format("{}: {} added tokens are left out, for vocab_size is {}; the first is {}", draft.file,
+                            left_out.size(), n_model, text::quote_text(left_out.front())));
   tokens.cut(n_model);
   auto filled = tokens.fill(round_up(n_model, class_padding(config.class_name())), draft.padding_score);
   if (!filled) return forward_error(filled, draft.file);

@@ -17,10 +17,10 @@ constexpr std::string_view kSettings = "tokenizer_config.json";
 
 // A vocabulary of 262,144 tokens with all merges as pairs has about 2 million values.
 constexpr JsonLimits kTokenizerLimits{.max_depth = 64,
-                                      .max_values = size_t{1} << 23,
+                                      .max_values = size_t{1} << 22,
                                       .max_key_bytes = size_t{64} << 10,
                                       .tree_bytes = size_t{64} << 20,
-                                      .tree_bytes_per_byte = 16};
+                                      .tree_bytes_per_byte = 8};
 
 /// A string, or the content of an object.
 std::optional<std::string> text_of_token(const Json& json) {
@@ -71,6 +71,7 @@ std::vector<std::string> TokenizerFolder::named_tokens() const {
     if (name != "additional_special_tokens" && name != "extra_special_tokens") continue;
     for (const Json& item : value) add(item);
   }
+  std::ranges::sort(texts);
   return texts;
 }
 

@@ -40,7 +40,7 @@ class TokenizerFolder {
   /// The text of a token of tokenizer_config.json, such as bos_token: a string, or the content of an object.
   std::optional<std::string> token_setting(std::string_view name) const;
   /// The texts of all tokens that tokenizer_config.json names: NAME_token, additional_special_tokens and
-  /// extra_special_tokens.
+  /// extra_special_tokens. Sorted.
   std::vector<std::string> named_tokens() const;
 
   /// The first of these files that the folder has.

@@ -118,7 +118,7 @@ void score_by_merges(const std::vector<uint32_t>& made, TokenTable& tokens) {
 void keep_named_specials(const std::vector<std::string>& names, size_t n_model, TokenTable& tokens) {
   for (size_t id = n_model; id < tokens.n_ids(); ++id) {
     VocabularyToken& token = tokens.all()[id];
-    if (token.type == text::TokenType::control && std::ranges::find(names, token.text) == names.end())
+    if (token.type == text::TokenType::control && !std::ranges::binary_search(names, token.text))
       token.type = text::TokenType::user_defined;
   }
 }

@@ -72,6 +72,10 @@ TEST(PatternEquality, SyntaxThatTheParserReadsOtherwiseIsComparedAsText) {
   EXPECT_FALSE(same_pattern(R"(\w)", R"(\w|\w)"));
   EXPECT_FALSE(same_pattern("a|a", "("));
   EXPECT_TRUE(same_pattern("(?<a)", "(?<a)"));
+  for (const char* text :
+       {"(?=", "a(?!", "(?:",   "(?i:", "[",      "[a", "[a-", "[^",   "[a&&[", "[a&&[b", "[a&&[b]", "\\", "a\\",
+        "[\\", "\\p{", "\\p{L", "\\x{", "\\x{41", "a{", "a{1", "a{1,", "a{,2}", "a{2,}",  ")",       "(",  "|"})
+    EXPECT_FALSE(same_pattern(text, "a")) << text;
 }
 
 TEST(PatternEquality, LargePatternsAreComparedAsText) {

@@ -39,7 +39,7 @@ class PatternScan {
         return false;
       }
     }
-    return n_groups_ <= kMaxGroups && pattern_.size() * n_repeats_ <= kMaxRepeatedBytes;
+    return !in_class_ && n_groups_ <= kMaxGroups && pattern_.size() * n_repeats_ <= kMaxRepeatedBytes;
   }
 
  private:
@@ -95,7 +95,7 @@ class PatternScan {
     for (const std::string_view known : {"(?:", "(?i:", "(?!", "(?="}) {
       if (!rest.starts_with(known)) continue;
       at_ += known.size() - 1;
-      return true;
+      return rest.size() > known.size();
     }
     return false;
   }

@@ -1,15 +1,18 @@
 // libFuzzer target for containers of checkpoints: safetensors and PyTorch files, whose archives and pickles are read as
-// well. The file's own first bytes choose the format. Any bytes give tensors inside of the file, or a refusal.
-// fuzz/CMakeLists.txt explains how to run it.
+// well, and the files of models without config.json. The file's own first bytes choose the format. Any bytes give
+// tensors inside of the file, or a refusal. fuzz/CMakeLists.txt explains how to run it.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
 
+#include "tessera/convert/source/ggml_file.h"
+#include "tessera/convert/source/llama2c_file.h"
 #include "tessera/convert/source/pickle.h"
 #include "tessera/convert/source/safetensors.h"
 #include "tessera/convert/source/torch_file.h"
@@ -46,7 +49,8 @@ void read_ends(const std::vector<StoredTensor>& tensors, std::span<const std::by
     const int64_t n_elements = tensor.n_elements();
     require(n_elements >= 0);
     if (n_elements == 0) continue;
-    std::vector<std::byte> element(element_bytes(tensor.type));
+    alignas(8) std::array<std::byte, 512> room{};
+    const std::span<std::byte> element(room.data(), element_bytes(tensor.type));
     tensor.read(file, 0, element);
     tensor.read(file, n_elements - 1, element);
   }
@@ -71,5 +75,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   const auto tensors = read_torch_file(file);
   require_read_or_refused(tensors);
   if (tensors) read_ends(*tensors, bytes);
+  const auto ggml = read_ggml_file(bytes);
+  require_read_or_refused(ggml);
+  if (ggml) read_ends(ggml->tensors, bytes);
+  const auto llama2c = read_llama2c_file(bytes);
+  require_read_or_refused(llama2c);
+  if (llama2c) read_ends(llama2c->tensors, bytes);
+  BareModel model{.n_vocab = 3};
+  require_read_or_refused(read_llama2c_tokens(bytes, model));
   return 0;
 }

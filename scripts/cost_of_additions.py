@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 
+USERS = "tessera/convert/source"  # reads formats of other projects, which a new item does not join
 SOURCES = (".h", ".c", ".cpp", ".def", ".comp", ".glsl", ".txt", ".cmake")
 
 # kind, maximum number of files, example, pattern, folders, pattern of lines that only use the item
@@ -37,12 +38,12 @@ def files_of(revision, folders):
     """Yields path and text of each source file."""
     if revision:
         for path in git("ls-tree", "-r", "--name-only", revision, *folders).splitlines():
-            if path.endswith(SOURCES):
+            if path.endswith(SOURCES) and not path.startswith(USERS):
                 yield path, git("show", f"{revision}:{path}")
         return
     for folder in folders:
         for root, _, names in os.walk(folder):
-            for name in names:
+            for name in names if not root.startswith(USERS) else ():
                 if name.endswith(SOURCES):
                     with open(os.path.join(root, name), encoding="utf-8") as file:
                         yield os.path.join(root, name), file.read()

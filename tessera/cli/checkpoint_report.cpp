@@ -23,8 +23,8 @@ namespace {
 using convert::Checkpoint;
 using convert::CheckpointTensor;
 
-constexpr size_t kMaxValueBytes = 120;      // of a member of config.json in a table
-constexpr int64_t kDumpElements = 1 << 16;  // read at a time
+constexpr size_t kMaxValueBytes = 120;    // of a member of config.json in a table
+constexpr int64_t kDumpValues = 1 << 16;  // read at a time; whole blocks of any type
 
 struct FormatShare {
   uint64_t n_tensors = 0, n_bytes = 0;
@@ -39,6 +39,13 @@ uint64_t bytes_of(const CheckpointTensor& tensor) {
   return static_cast<uint64_t>(tensor.tensor.n_elements()) * convert::element_bytes(tensor.tensor.type);
 }
 
+// In values, also where elements are blocks of them.
+std::vector<int64_t> shape_of(const convert::StoredTensor& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (!shape.empty()) shape.back() *= convert::element_values(tensor.type);
+  return shape;
+}
+
 CheckpointSummary summary_of(const Checkpoint& checkpoint) {
   CheckpointSummary summary;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
@@ -46,7 +53,7 @@ CheckpointSummary summary_of(const Checkpoint& checkpoint) {
     ++share.n_tensors;
     share.n_bytes += bytes_of(tensor);
     summary.n_bytes += bytes_of(tensor);
-    summary.n_parameters += static_cast<uint64_t>(tensor.tensor.n_elements());
+    summary.n_parameters += static_cast<uint64_t>(tensor.tensor.n_values());
   }
   return summary;
 }
@@ -96,7 +103,7 @@ std::string tensor_table(const Checkpoint& checkpoint) {
   std::vector<std::vector<std::string>> rows;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
     rows.push_back({printable(tensor.tensor.name), std::string(convert::element_name(tensor.tensor.type)),
-                    fmt::format("[{}]", fmt::join(tensor.tensor.shape, ", ")), std::to_string(bytes_of(tensor))});
+                    fmt::format("[{}]", fmt::join(shape_of(tensor.tensor), ", ")), std::to_string(bytes_of(tensor))});
     if (has_files) rows.back().push_back(fmt::format("file {}", tensor.file + 1));
   }
   return format_table(rows, "lllrl");
@@ -105,7 +112,7 @@ std::string tensor_table(const Checkpoint& checkpoint) {
 }  // namespace
 
 Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.config());
   if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config)));
   if (parts.config && config) {
     if (parts.summary) TESSERA_TRY(out.append("\nconfig.json\n"));
@@ -117,7 +124,7 @@ Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& p
 }
 
 Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
-  TESSERA_ASSIGN(std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  TESSERA_ASSIGN(std::optional<Json> config, checkpoint.config());
   Json report = Json::object();
   if (parts.summary) {
     const CheckpointSummary summary = summary_of(checkpoint);
@@ -135,7 +142,7 @@ Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointPar
     for (const CheckpointTensor& tensor : checkpoint.tensors())
       tensors.push_back({{"name", tensor.tensor.name},
                          {"type", convert::element_name(tensor.tensor.type)},
-                         {"shape", tensor.tensor.shape},
+                         {"shape", shape_of(tensor.tensor)},
                          {"n_bytes", bytes_of(tensor)},
                          {"file", tensor.file},
                          {"offset", tensor.tensor.offset}});
@@ -149,14 +156,15 @@ Result<> dump_checkpoint_tensor(const Checkpoint& checkpoint, const std::string&
   if (found == nullptr)
     return fail(ErrorCode::not_found, "{}: no tensor {} (--tensors lists them)", checkpoint.folder(), quote_name(name));
   const convert::StoredTensor& tensor = found->tensor;
-  const int64_t n_elements = tensor.n_elements(), n_row = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const int64_t n_values = tensor.n_values(), n_row = tensor.shape.empty() ? 1 : shape_of(tensor).back();
+  const int64_t n_element = convert::element_values(tensor.type);
   std::vector<std::byte> bytes;
   std::vector<float> values;
-  for (int64_t first = 0; first < n_elements; first += kDumpElements) {
+  for (int64_t first = 0; first < n_values; first += kDumpValues) {
     if (cancel.cancelled()) return fail(ErrorCode::cancelled, "interrupted");
-    values.resize(to_size(std::min(kDumpElements, n_elements - first)));
-    bytes.resize(values.size() * convert::element_bytes(tensor.type));
-    checkpoint.read(*found, first, bytes);
+    values.resize(to_size(std::min(kDumpValues, n_values - first)));
+    bytes.resize(values.size() / to_size(n_element) * convert::element_bytes(tensor.type));
+    checkpoint.read(*found, first / n_element, bytes);
     convert::to_floats(tensor.type, bytes, values);
     if (is_raw) {
       TESSERA_TRY(out.append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));

@@ -34,13 +34,6 @@ std::unexpected<Error> unknown_name(std::string_view what, std::string_view text
   return fail(ErrorCode::invalid_argument, "'{}' is not {}; did you mean {}?", text, what, near);
 }
 
-Result<convert::FileType> parse_file_type(std::string_view text) {
-  if (const auto type = convert::file_type_from_name(text)) return *type;
-  std::vector<std::string_view> known = {"Q4_K_M", kCopy};
-  for (const convert::FileTypeInfo& row : convert::all_file_types()) known.push_back(row.name);
-  return unknown_name("a file type", text, known);
-}
-
 Result<DType> parse_weight_type(std::string_view text) {
   if (const auto type = convert::weight_type_from_name(text)) return *type;
   std::vector<std::string> names;
@@ -73,9 +66,16 @@ Result<SizeTarget> parse_size(std::string_view text) {
 
 }  // namespace
 
+Result<convert::FileType> parse_file_type(std::string_view text) {
+  if (const auto type = convert::file_type_from_name(text)) return *type;
+  std::vector<std::string_view> known = {"Q4_K_M", kCopy};
+  for (const convert::FileTypeInfo& row : convert::all_file_types()) known.push_back(row.name);
+  return unknown_name("a file type", text, known);
+}
+
 QuantizeArgs::QuantizeArgs() { n_threads = default_thread_count(); }
 
-void QuantizeArgs::add_to(FlagTable& table) {
+void QuantizeArgs::add_mix_to(FlagTable& table) {
   convert::MixOptions& mix = options.mix;
   table.common("--imatrix", "FILE", "importance matrix: the importance of each column of the weights",
                set_string(imatrix_path));
@@ -101,6 +101,9 @@ void QuantizeArgs::add_to(FlagTable& table) {
   table.common("--output-tensor-type", "TYPE", "type of output.weight", set_weight_type(mix.output_type));
   table.common("--token-embedding-type", "TYPE", "type of token_embd.weight", set_weight_type(mix.embedding_type));
   table.common("--leave-output-tensor", "", "keep output.weight as it is", set_switch(mix.keep_output));
+}
+
+void QuantizeArgs::add_rare_mix_to(FlagTable& table) {
   table.rare("--include-weights", "NAME", "use importance only for tensors whose name contains NAME; may be repeated",
              add_text(imatrix_filter.include));
   table.rare("--exclude-weights", "NAME", "ignore importance for tensors whose name contains NAME; may be repeated",
@@ -119,6 +122,11 @@ void QuantizeArgs::add_to(FlagTable& table) {
                options.encoder.kind = convert::EncoderKind::compatible;
                return {};
              });
+}
+
+void QuantizeArgs::add_to(FlagTable& table) {
+  add_mix_to(table);
+  add_rare_mix_to(table);
   table.rare("--keep-split", "", "write one output for each part of a split input", set_switch(options.keep_split));
   table.rare("--allow-requantize", "", "accepted for compatibility: quantized input is always allowed, with a warning",
              [](std::string_view) -> Result<> { return {}; });
@@ -133,6 +141,10 @@ void QuantizeArgs::add_to(FlagTable& table) {
 
 Result<> QuantizeArgs::check() {
   TESSERA_TRY(take_words());
+  return check_mix();
+}
+
+Result<> QuantizeArgs::check_mix() {
   if (json && !dry_run) return fail(ErrorCode::invalid_argument, "--json requires --dry-run");
   if (!imatrix_filter.include.empty() && !imatrix_filter.exclude.empty())
     return fail(ErrorCode::invalid_argument, "--include-weights and --exclude-weights: give one of them");

@@ -33,10 +33,18 @@ struct QuantizeArgs {
   /// Checks the flags and the positional arguments together. Errors: invalid_argument.
   Result<> check();
 
+  // The same without what only `tessera quantize` has.
+  void add_mix_to(FlagTable& table);
+  void add_rare_mix_to(FlagTable& table);
+  Result<> check_mix();
+
  private:
   Result<> take_words();
 
   std::vector<std::string> words_;
 };
+
+/// Errors: invalid_argument, with the nearest name of a type.
+Result<convert::FileType> parse_file_type(std::string_view text);
 
 }  // namespace tessera::cli

@@ -59,8 +59,8 @@ class Measurement {
                           const TensorImportance& importance) const {
     const int64_t n_rows = shape_.n_rows();
     const int64_t n_sample = std::min(n_rows, std::max(kMinSampleRows, kSampleValues / shape_[0]));
-    const std::span<const std::byte> data = files_.data(tensor_.source);
-    const size_t row_bytes = data.size() / to_size(n_rows);
+    const size_t row_bytes = to_size(tensor_.source.info.n_bytes) / to_size(n_rows);
+    std::vector<std::byte> read(options_.rows == nullptr ? 0 : row_bytes);
     RowCoder coder(from, &to, dtype, shape_[0], options_.encoder);
     TESSERA_ASSIGN(const size_t encoded_bytes, tessera::row_bytes(dtype, shape_[0]));
     std::vector<std::byte> encoded(encoded_bytes);
@@ -68,8 +68,10 @@ class Measurement {
     double error = 0, energy = 0;
     for (int64_t i = 0; i < n_sample; ++i) {
       const int64_t row = i * (n_rows / n_sample) + (i * (n_rows % n_sample) + n_rows / 2) / n_sample;
-      if (const auto fault = coder.read(data.data() + to_size(row) * row_bytes))
-        return std::unexpected(to_error(*fault, files_, tensor_, row));
+      if (options_.rows != nullptr) options_.rows->read(tensor_.source.info, row, 1, read);
+      const std::byte* source =
+          options_.rows != nullptr ? read.data() : files_.data(tensor_.source).data() + to_size(row) * row_bytes;
+      if (const auto fault = coder.read(source)) return std::unexpected(to_error(*fault, files_, tensor_, row));
       if (coder.write(importance, row, encoded.data())) return HUGE_VAL;  // exceeds the range of the type
       to.dequantize_row(encoded.data(), shape_[0], decoded.data());
       const std::span<const float> x = coder.values(), q = importance.weights(row);
@@ -92,7 +94,8 @@ class Measurement {
 using Points = std::vector<SizePoint>;
 
 // Mapped pages of the input count as memory of this process, so they are released.
-void forget(const ModelFiles& files, const ModelFiles::Tensor& tensor) {
+void forget(const ModelFiles& files, const QuantizeOptions& options, const ModelFiles::Tensor& tensor) {
+  if (options.rows != nullptr) return options.rows->forget(tensor.info, 0, tensor.info.shape.n_rows());
   if (const MappedFile* map = files.files()[tensor.file]->map())
     map->discard(tensor.info.file_offset, tensor.info.n_bytes);
 }
@@ -121,7 +124,7 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
     });
     for (size_t at = begin; at < begin + n; ++at) {
       if (!measured[free[at]]) return forward_error(measured[free[at]]);
-      forget(files, plan.tensors[free[at]].source);
+      forget(files, options, plan.tensors[free[at]].source);
     }
     context.progress(static_cast<float>(begin + n) / static_cast<float>(free.size()));
   }

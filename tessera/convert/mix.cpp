@@ -30,6 +30,7 @@ bool is_kept(const MixTensor& tensor, const MixOptions& options) {
   if (!is_weight_type(tensor.dtype)) return true;  // integers
   if (name == "position_embd.weight" || name == "token_types.weight") return true;
   if (name == "output.weight" && options.keep_output) return true;
+  if (options.keep_blocks && info(tensor.dtype).is_blocked()) return true;
   return std::ranges::any_of(kKeptParts,
                              [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }

@@ -46,6 +46,7 @@ struct MixOptions {
   bool pure = false;                              // the default type for all tensors, without rules
   bool has_imatrix = false;                       // an importance matrix was given; it need not cover every tensor
   bool keep_output = false;                       // output.weight is copied unchanged
+  bool keep_blocks = false;                       // so are tensors that are quantized already
   std::optional<DType> output_type = {};          // of output.weight, or of a token embedding that serves as output
   std::optional<DType> embedding_type = {};       // of token_embd.weight
   std::vector<TensorTypeRule> tensor_types = {};  // the first match overrides the rules

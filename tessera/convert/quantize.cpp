@@ -52,7 +52,7 @@ class TensorStream {
       const int64_t n_rows = std::min(n_batch_rows, shape.n_rows() - begin);
       TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows, writer));
       unwritten_ = encoded;
-      if (!tensor.is_copied()) std::swap(batch_, written_);
+      if (!is_in_files() || !tensor.is_copied()) std::swap(batch_, written_);
       forget(begin, n_rows);
       if (context_.cancel != nullptr && context_.cancel->cancelled()) return fail(ErrorCode::cancelled, "interrupted");
       context_.progress(static_cast<float>(static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_)));
@@ -73,28 +73,47 @@ class TensorStream {
     from_row_bytes_ = to_size(tensor.source.info.n_bytes) / to_size(n_rows);
     to_row_bytes_ = to_size(tensor.n_bytes) / to_size(n_rows);
     coders_.clear();
+    chunks_.resize(to_size(context_.threads.size()));
     const quant::Format* from = find_decoder(tensor.source.info.dtype);
     const quant::Format* to = tensor.is_copied() ? nullptr : find_encoder(tensor.to, options_.encoder);
-    if (from == nullptr || (to == nullptr && options_.mix.copy_all)) return;  // copied unread
+    const bool is_unchecked = to == nullptr && options_.mix.copy_all && !options_.checks_copies;
+    if (from == nullptr || is_unchecked) return;
     for (int i = 0; i < context_.threads.size(); ++i)
       coders_.emplace_back(*from, to, tensor.to, tensor.source.info.shape[0], options_.encoder);
   }
 
-  std::span<const std::byte> source_rows(int64_t begin, int64_t n) const {
+  bool is_in_files() const { return options_.rows == nullptr; }
+
+  std::span<const std::byte> rows_in_files(int64_t begin, int64_t n) const {
     return files_.data(tensor_->source).subspan(to_size(begin) * from_row_bytes_, to_size(n) * from_row_bytes_);
+  }
+
+  // Rows [at, at + n) of the batch that starts at row begin. Rows that are copied are read to their place in the
+  // output.
+  const std::byte* rows_of_chunk(size_t thread, int64_t begin, int64_t at, int64_t n) {
+    if (is_in_files()) return rows_in_files(begin + at, n).data();
+    std::span<std::byte> into = batch_;
+    if (tensor_->is_copied()) {
+      into = into.subspan(to_size(at) * from_row_bytes_, to_size(n) * from_row_bytes_);
+    } else {
+      chunks_[thread].resize(to_size(n) * from_row_bytes_);
+      into = chunks_[thread];
+    }
+    options_.rows->read(tensor_->source.info, begin + at, n, into);
+    return into.data();
   }
 
   Result<> write_rest(GgufWriter& writer) { return writer.append(std::exchange(unwritten_, {})); }
 
   // Returns the output bytes of n rows, valid until the call after the next. Writes the bytes of the previous call.
   Result<std::span<const std::byte>> encode(int64_t begin, int64_t n, GgufWriter& writer) {
-    const std::span<const std::byte> source = source_rows(begin, n);
-    if (coders_.empty()) {
+    const bool stays_in_files = is_in_files() && tensor_->is_copied();
+    if (stays_in_files && coders_.empty()) {
       TESSERA_TRY(write_rest(writer));
-      return source;
+      return rows_in_files(begin, n);
     }
-    if (!tensor_->is_copied()) batch_.resize(to_size(n) * to_row_bytes_);
-    std::vector<std::optional<Fault>> faults(coders_.size());
+    if (!stays_in_files) batch_.resize(to_size(n) * to_row_bytes_);
+    std::vector<std::optional<Fault>> faults(chunks_.size());
     const int64_t n_chunk_rows = std::max<int64_t>(1, kChunkValues / tensor_->source.info.shape[0]);
     Result<> written;
     const auto work = [&](ThreadContext& thread) {
@@ -102,8 +121,10 @@ class TensorStream {
       if (index == 0) written = write_rest(writer);
       for (int64_t at = thread.next_chunk() * n_chunk_rows; at < n; at = thread.next_chunk() * n_chunk_rows) {
         if (thread.cancelled()) return;
-        for (int64_t row = at; row < std::min(n, at + n_chunk_rows); ++row) {
-          const auto fault = encode_row(coders_[index], source, begin, row);
+        const int64_t n_here = std::min(n_chunk_rows, n - at);
+        const std::byte* rows = rows_of_chunk(index, begin, at, n_here);
+        for (int64_t row = at; row < at + n_here && !coders_.empty(); ++row, rows += from_row_bytes_) {
+          const auto fault = encode_row(coders_[index], rows, begin, row);
           // The first fault of the batch is reported, whichever thread finds it.
           if (fault && (!faults[index] || begin + row < faults[index]->row)) faults[index] = {begin + row, *fault};
         }
@@ -115,12 +136,12 @@ class TensorStream {
     for (const auto& fault : faults)
       if (fault && (!first || fault->row < first->row)) first = fault;
     if (first) return std::unexpected(to_error(first->what, files_, *tensor_, first->row));
-    if (tensor_->is_copied()) return source;
+    if (stays_in_files) return rows_in_files(begin, n);
     return std::span<const std::byte>(batch_);
   }
 
-  std::optional<RowFault> encode_row(RowCoder& coder, std::span<const std::byte> source, int64_t begin, int64_t row) {
-    if (auto fault = coder.read(source.data() + to_size(row) * from_row_bytes_)) return fault;
+  std::optional<RowFault> encode_row(RowCoder& coder, const std::byte* source, int64_t begin, int64_t row) {
+    if (auto fault = coder.read(source)) return fault;
     if (tensor_->is_copied()) return std::nullopt;
     if (tensor_->is_edited) {
       const auto edit = [&](std::span<float> values) {
@@ -135,6 +156,7 @@ class TensorStream {
   void forget(int64_t begin, int64_t n) {
     const auto n_bytes = static_cast<uint64_t>(n) * from_row_bytes_;
     n_bytes_done_ += n_bytes;
+    if (!is_in_files()) return options_.rows->forget(tensor_->source.info, begin, n);
     if (const MappedFile* map = files_.files()[tensor_->source.file]->map())
       map->discard(tensor_->source.info.file_offset + static_cast<uint64_t>(begin) * from_row_bytes_, n_bytes);
   }
@@ -147,9 +169,10 @@ class TensorStream {
   const PlannedTensor* tensor_ = nullptr;
   const TensorImportance* importance_ = nullptr;
   size_t from_row_bytes_ = 0, to_row_bytes_ = 0;
-  std::vector<RowCoder> coders_;            // one per thread; none if rows are copied without decoding
-  std::vector<std::byte> batch_, written_;  // rows being encoded, rows being written
-  std::span<const std::byte> unwritten_;    // part of written_ or of the input
+  std::vector<RowCoder> coders_;                // one per thread; none if rows are copied without decoding
+  std::vector<std::byte> batch_, written_;      // rows being encoded, rows being written
+  std::vector<std::vector<std::byte>> chunks_;  // rows that are read and not copied, one chunk per thread
+  std::span<const std::byte> unwritten_;        // part of written_ or of the input
 };
 
 }  // namespace

@@ -28,14 +28,26 @@ class RowEdit {
   virtual void edit(std::string_view tensor, int64_t row, std::span<float> values) const = 0;
 };
 
+/// The rows of a model whose files have only its header, such as one that is being converted.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Fills `into` with rows [begin, begin + n) of a tensor, in its type. Called from several threads at once.
+  virtual void read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const = 0;
+  /// Releases memory of rows [begin, begin + n), which were read.
+  virtual void forget(const GgufTensor& tensor, int64_t begin, int64_t n) const = 0;
+};
+
 struct QuantizeOptions {
   MixOptions mix;
   EncoderOptions encoder;
   bool keep_split = false;           // one output per input part
+  bool checks_copies = false;        // copied values must be finite even if all tensors are copied
   const Imatrix* imatrix = nullptr;  // borrowed
   const RowEdit* edit = nullptr;     // borrowed: edits the tensors that the plan marks as edited
+  const RowSource* rows = nullptr;   // borrowed: the rows of all tensors; none: the files have them
   std::string imatrix_path;          // recorded in the output
-  std::string program_version;       // recorded in the output
+  std::string program_version;       // recorded in the output, unless it is empty
 };
 
 struct PlannedTensor {

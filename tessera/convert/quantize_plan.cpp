@@ -134,7 +134,7 @@ Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& p
   if (part == 0) {
     if (plan.file_type) builder.set(keys::kFileType, info(*plan.file_type).id);
     builder.set(keys::kQuantizationVersion, kQuantizationVersion);
-    builder.set("quantize.tessera.version", options.program_version);
+    if (!options.program_version.empty()) builder.set("quantize.tessera.version", options.program_version);
     if (const Imatrix* imatrix = options.imatrix; imatrix != nullptr) {
       builder.set("quantize.imatrix.file", options.imatrix_path.substr(0, kMaxRecordBytes));
       if (!imatrix->datasets.empty())
@@ -143,9 +143,11 @@ Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& p
       builder.set("quantize.imatrix.chunks_count", imatrix->n_chunks);
     }
   }
-  for (const PlannedTensor& tensor : plan.tensors)
+  for (const PlannedTensor& tensor : plan.tensors) {
+    const GgufTensor& source_tensor = tensor.source.info;
     if (tensor.part == part)
-      TESSERA_TRY(builder.add_tensor(tensor.source.info.name, tensor.to, tensor.source.info.shape));
+      TESSERA_TRY(builder.add_tensor(source_tensor.name, tensor.to, source_tensor.shape, source_tensor.rank));
+  }
   return builder;
 }
 

@@ -93,7 +93,7 @@ class Copier {
 Result<> write_file(const ModelFiles& model, std::span<const ModelFiles::Tensor> tensors, GgufBuilder& builder,
                     const std::string& path, Copier& copier) {
   for (const ModelFiles::Tensor& tensor : tensors) {
-    Result<> added = builder.add_tensor(tensor.info.name, tensor.info.dtype, tensor.info.shape);
+    Result<> added = builder.add_tensor(tensor.info.name, tensor.info.dtype, tensor.info.shape, tensor.info.rank);
     if (!added) return forward_error(added, model.files()[tensor.file]->name());
   }
   TESSERA_ASSIGN(GgufWriter writer, GgufWriter::create(path, builder));

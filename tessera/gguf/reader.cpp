@@ -42,13 +42,14 @@ Result<std::string_view> read_tensor_name(GgufDecoder& in, uint64_t i) {
 }
 
 // Extents that the file omits are 1. Rank 0 is a scalar, which converters write for NumPy's 0-d arrays.
-Result<Shape> read_shape(GgufDecoder& in, std::string_view what) {
+Result<Shape> read_shape(GgufDecoder& in, std::string_view what, int& n_extents) {
   const size_t at = in.offset();
   TESSERA_ASSIGN(const uint32_t rank, in.number<uint32_t>(what));
   if (rank > static_cast<uint32_t>(kMaxRank))
     return fail(ErrorCode::limit, "offset {}: rank of {}, got {}, limit {}", at, what, rank, kMaxRank);
   Shape shape;
-  for (int i = 0; i < static_cast<int>(rank); ++i) {
+  n_extents = static_cast<int>(rank);
+  for (int i = 0; i < n_extents; ++i) {
     const size_t at_extent = in.offset();
     TESSERA_ASSIGN(shape[i], in.number<int64_t>(what));
     if (shape[i] < 1)
@@ -62,7 +63,7 @@ Result<GgufTensor> read_tensor_info(GgufDecoder& in, uint64_t i) {
   GgufTensor tensor;
   TESSERA_ASSIGN(tensor.name, read_tensor_name(in, i));
   const std::string what = "tensor " + quote_name(tensor.name);
-  TESSERA_ASSIGN(tensor.shape, read_shape(in, what));
+  TESSERA_ASSIGN(tensor.shape, read_shape(in, what, tensor.rank));
   const std::string where = fmt::format("offset {}: {}", in.offset(), what);
   TESSERA_ASSIGN(const uint32_t type_id, in.number<uint32_t>(what));
   const Result<DType> dtype = dtype_from_gguf_id(type_id);
@@ -88,6 +89,12 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::string& path) {
 
 Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
   return read(std::unique_ptr<GgufFile>(new GgufFile(bytes, std::move(name))));
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::parse_header(std::span<const std::byte> bytes, std::string name) {
+  std::unique_ptr<GgufFile> gguf(new GgufFile(bytes, std::move(name)));
+  gguf->has_data_ = false;
+  return read(std::move(gguf));
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::read(std::unique_ptr<GgufFile> gguf) {
@@ -154,7 +161,7 @@ Result<> GgufFile::place_tensors(uint64_t infos_end) {
                   quote_name(tensor.name), tensor.data_offset, alignment_);
     const auto begin = checked_add(data_offset_, tensor.data_offset);
     const auto end = begin ? checked_add(*begin, tensor.n_bytes) : std::nullopt;
-    if (!end || *end > bytes_.size())
+    if (!end || (has_data_ && *end > bytes_.size()))
       return fail(ErrorCode::format,
                   "offset {}: tensor {}: {} bytes of data at {} in the data section, which starts at byte {}: "
                   "damaged, or truncated at byte {}",

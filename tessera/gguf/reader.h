@@ -26,6 +26,7 @@ struct GgufTensor {
   std::string_view name;  // borrowed from the file
   DType dtype = DType::f32;
   Shape shape;               // every extent at least 1
+  int rank = 0;              // number of extents in the file; the last ones may be 1
   uint64_t data_offset = 0;  // from the start of the data section, as stored in the file
   uint64_t file_offset = 0;  // from the start of the file
   uint64_t n_bytes = 0;
@@ -40,6 +41,9 @@ class GgufFile {
   /// (damaged, truncated, or another format), limit, unsupported (version, byte order, tensor type).
   static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes, std::string name);
 
+  /// The same for the part of a file before its data section. Such a file has no data().
+  static Result<std::unique_ptr<GgufFile>> parse_header(std::span<const std::byte> bytes, std::string name);
+
   const std::string& name() const { return name_; }
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
@@ -52,9 +56,9 @@ class GgufFile {
   /// The tensor with this name, or nullptr.
   const GgufTensor* find_tensor(std::string_view name) const;
 
-  /// The bytes of one of tensors(), in place.
+  /// The bytes of one of tensors(), in place; none after parse_header().
   std::span<const std::byte> data(const GgufTensor& tensor) const {
-    return bytes_.subspan(tensor.file_offset, tensor.n_bytes);
+    return has_data_ ? bytes_.subspan(tensor.file_offset, tensor.n_bytes) : std::span<const std::byte>();
   }
   /// The whole file.
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -77,6 +81,7 @@ class GgufFile {
   std::optional<File> file_;
   std::unique_ptr<MappedFile> map_;
   std::span<const std::byte> bytes_;
+  bool has_data_ = true;
   uint32_t version_ = 0;
   uint64_t alignment_ = kGgufDefaultAlignment;
   uint64_t data_offset_ = 0;

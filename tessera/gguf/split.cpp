@@ -76,6 +76,14 @@ Result<std::unique_ptr<ModelFiles>> ModelFiles::parse(std::span<const std::byte>
   return model;
 }
 
+Result<std::unique_ptr<ModelFiles>> ModelFiles::parse_header(std::span<const std::byte> bytes, std::string name) {
+  std::unique_ptr<ModelFiles> model(new ModelFiles);
+  TESSERA_ASSIGN(std::unique_ptr<GgufFile> file, GgufFile::parse_header(bytes, std::move(name)));
+  model->files_.push_back(std::move(file));
+  TESSERA_TRY(model->merge_tensors());
+  return model;
+}
+
 Result<> ModelFiles::open_parts(const std::string& first_path) {
   TESSERA_ASSIGN(std::unique_ptr<GgufFile> first, GgufFile::open(first_path));
   files_.push_back(std::move(first));

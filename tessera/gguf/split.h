@@ -46,6 +46,10 @@ class ModelFiles {
   /// invalid_argument (a part of a split model).
   static Result<std::unique_ptr<ModelFiles>> parse(std::span<const std::byte> bytes, std::string name);
 
+  /// Parses the header of a model whose tensors' bytes are elsewhere. The bytes must outlive the result. Errors: as
+  /// GgufFile::parse_header().
+  static Result<std::unique_ptr<ModelFiles>> parse_header(std::span<const std::byte> bytes, std::string name);
+
   /// Creates a model without tensors, which is yet to be initialized. bytes are a GGUF file with its keys and must
   /// outlive the result. Some tensors of an architecture may be absent or have several names. The model will have those
   /// listed in `optional`, by names without the "blk.N." of a layer. Errors: as GgufFile::parse().

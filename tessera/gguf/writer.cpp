@@ -88,7 +88,7 @@ void GgufBuilder::put(KeyEntry entry) {
     *at = std::move(entry);
 }
 
-Result<> GgufBuilder::add_tensor(std::string_view name, DType dtype, const Shape& shape) {
+Result<> GgufBuilder::add_tensor(std::string_view name, DType dtype, const Shape& shape, int min_rank) {
   if (name.empty() || name.size() > kGgufMaxTensorNameBytes)
     return fail(ErrorCode::invalid_argument, "tensor {}: name of {} bytes, want 1 to {}", quote_name(name), name.size(),
                 kGgufMaxTensorNameBytes);
@@ -100,7 +100,8 @@ Result<> GgufBuilder::add_tensor(std::string_view name, DType dtype, const Shape
   const auto padded = checked_round_up<uint64_t>(*n_bytes, kGgufDefaultAlignment);
   const auto n_data_bytes = padded ? checked_add(n_data_bytes_, *padded) : std::nullopt;
   if (!n_data_bytes) return fail(ErrorCode::limit, "tensor {}: the file passes 2^64 bytes", quote_name(name));
-  tensors_.push_back({std::string(name), dtype, shape, n_data_bytes_, *n_bytes});
+  const int rank = std::clamp(min_rank, rank_of(shape), kMaxRank);
+  tensors_.push_back({std::string(name), dtype, shape, rank, n_data_bytes_, *n_bytes});
   n_data_bytes_ = *n_data_bytes;
   return {};
 }
@@ -132,9 +133,8 @@ Result<std::vector<std::byte>> GgufBuilder::header() const {
   }
   for (const TensorEntry& tensor : tensors_) {
     append_string(out, tensor.name);
-    const int rank = rank_of(tensor.shape);
-    append_number<uint32_t>(out, static_cast<uint32_t>(rank));
-    for (int i = 0; i < rank; ++i) append_number(out, tensor.shape[i]);
+    append_number<uint32_t>(out, static_cast<uint32_t>(tensor.rank));
+    for (int i = 0; i < tensor.rank; ++i) append_number(out, tensor.shape[i]);
     append_number<uint32_t>(out, static_cast<uint32_t>(tensor.dtype));
     append_number(out, tensor.data_offset);
   }

@@ -56,13 +56,15 @@ class GgufBuilder {
   /// Removes a key, if it is there.
   void remove(std::string_view key);
 
-  /// Appends a tensor. Errors: a name that is empty or too long; an extent below 1; as nbytes().
-  Result<> add_tensor(std::string_view name, DType dtype, const Shape& shape);
+  /// Appends a tensor. The file states at least min_rank extents, so that last ones of 1 are kept. Errors: a name that
+  /// is empty or too long; an extent below 1; as nbytes().
+  Result<> add_tensor(std::string_view name, DType dtype, const Shape& shape, int min_rank = 1);
 
   struct TensorEntry {
     std::string name;
     DType dtype;
     Shape shape;
+    int rank;
     uint64_t data_offset;
     uint64_t n_bytes;
   };

@@ -91,7 +91,7 @@ TEST_F(InspectCheckpoint, DumpPrintsEveryValue) {
 TEST_F(InspectCheckpoint, BadFoldersAreRefusedInOneLine) {
   write("model-2.safetensors", "garbage");
   expect_refusal(run_program({"inspect", path()}), 1,
-                 path() + "/model-2.safetensors: neither safetensors nor a PyTorch file");
+                 path() + "/model-2.safetensors: neither safetensors nor a PyTorch, GGJT or llama2.c file");
   std::filesystem::remove(folder_ / "model-2.safetensors");
   write("config.json", "{");
   expect_refusal(run_program({"inspect", path()}), 1, path() + "/config.json: not JSON: byte 1: ");

@@ -12,9 +12,9 @@ using testing::ProgramOutput;
 using testing::run_program;
 
 const std::vector<std::string> kModelCommands = {"tokenize", "detokenize", "logits", "inspect", "bench", "finetune"};
-const std::vector<std::string> kCommands = {"run",   "tokenize", "detokenize", "logits",  "inspect",    "plan",
-                                            "bench", "devices",  "quantize",   "imatrix", "perplexity", "split",
-                                            "merge", "verify",   "graph",      "trace",   "compare",    "reply"};
+const std::vector<std::string> kCommands = {
+    "run",        "tokenize", "detokenize", "logits", "inspect", "plan",  "bench",   "devices", "quantize", "imatrix",
+    "perplexity", "split",    "merge",      "verify", "graph",   "trace", "compare", "reply",   "convert"};
 
 TEST(Program, WithoutArgumentsListsTheCommands) {
   const ProgramOutput output = run_program({});

@@ -131,12 +131,14 @@ TEST_F(CheckpointFolder, ContradictionsAreRefused) {
     return refusal_of({{"model.safetensors.index.json", text}, {"one.st", one}});
   };
   const std::string name = "/model.safetensors.index.json: ";
-  EXPECT_EQ(refusal_of({{"readme", "x"}}), ": no tensors: neither model*.safetensors nor pytorch_model*.bin");
+  EXPECT_EQ(refusal_of({{"readme", "x"}}),
+            ": no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth");
   EXPECT_EQ(refusal_of({{"model-1.safetensors", one}, {"model-2.safetensors", one}}).substr(0, 53),
             R"(/model-2.safetensors: tensor "a" is also in )" + folder_.string().substr(0, 9));
   EXPECT_EQ(refusal_of({{"model.safetensors", "garbage"}}),
-            "/model.safetensors: neither safetensors nor a PyTorch file");
-  EXPECT_EQ(refusal_of({{"model.safetensors", ""}}), "/model.safetensors: neither safetensors nor a PyTorch file");
+            "/model.safetensors: neither safetensors nor a PyTorch, GGJT or llama2.c file");
+  EXPECT_EQ(refusal_of({{"model.safetensors", ""}}),
+            "/model.safetensors: neither safetensors nor a PyTorch, GGJT or llama2.c file");
   EXPECT_EQ(with_index("[]"), name + "no object weight_map");
   EXPECT_EQ(with_index("{}"), name + "no object weight_map");
   EXPECT_EQ(with_index(index("3")), name + "no object weight_map");

@@ -67,7 +67,7 @@ TEST(TensorRules, ChangesNamesAndOrders) {
                                                      {"layers.1.turned", {2, 3}},  // 20 to 25
                                                      {"layers.1.conv", {2, 1, 2}},
                                                      {"layers.1.unused", {5}}});
-  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint, kRules, {.q = 2, .kv = 1}));
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kRules, {.heads = {.q = 2, .kv = 1}}));
   ASSERT_EQ(tensors.size(), 7u);
   const auto expect = [&](size_t i, const char* name, const std::vector<int64_t>& shape, ValueChange change,
                           const std::vector<float>& values) {
@@ -88,16 +88,113 @@ TEST(TensorRules, ChangesNamesAndOrders) {
 TEST(TensorRules, ExpertsAreStackedInTheOrderOfTheirNumbers) {
   const Checkpoint checkpoint =
       numbered_checkpoint({{"layers.3.experts.1.up", {1, 2}}, {"layers.3.experts.0.up", {1, 2}}, {"embed", {1}}});
-  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint, kRules, {}));
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kRules, {}));
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors[0].name, "blk.3.ffn_up_exps.weight");
   EXPECT_EQ(tensors[0].shape, (std::vector<int64_t>{2, 1, 2}));
   EXPECT_EQ(values_of_parts(checkpoint, tensors[0]), (std::vector<float>{2, 3, 0, 1}));
 }
 
+TEST(TensorRules, HalvesOfRows) {
+  constexpr TensorRule kHalves[] = {{"both", "first.weight", Change::first_half},
+                                    {"both", "second.weight", Change::second_half}};
+  const Checkpoint matrix = numbered_checkpoint({{"both", {4, 2}}});
+  ASSERT_OK_AND_ASSIGN(const auto rows, apply_rules(matrix.tensors(), kHalves, {}));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].name, "first.weight");
+  EXPECT_EQ(rows[0].shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(values_of_parts(matrix, rows[0]), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(values_of_parts(matrix, rows[1]), (std::vector<float>{4, 5, 6, 7}));
+  const Checkpoint experts = numbered_checkpoint({{"both", {2, 2, 1}}});
+  ASSERT_OK_AND_ASSIGN(const auto stacked, apply_rules(experts.tensors(), kHalves, {}));
+  EXPECT_EQ(stacked[1].shape, (std::vector<int64_t>{2, 1, 1}));
+  EXPECT_EQ(values_of_parts(experts, stacked[0]), (std::vector<float>{0, 2}));
+  EXPECT_EQ(values_of_parts(experts, stacked[1]), (std::vector<float>{1, 3}));
+  const Checkpoint odd = numbered_checkpoint({{"both", {3, 2}}});
+  const auto refused = apply_rules(odd.tensors(), kHalves, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message(), "both: its rows have no halves");
+}
+
+TEST(TensorRules, TransposedExperts) {
+  constexpr TensorRule kTurned[] = {{"t", "t.weight", Change::transpose}};
+  const Checkpoint checkpoint = numbered_checkpoint({{"t", {2, 2, 3}}});
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kTurned, {}));
+  EXPECT_EQ(tensors[0].shape, (std::vector<int64_t>{2, 3, 2}));
+  EXPECT_EQ(values_of_parts(checkpoint, tensors[0]), (std::vector<float>{0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}));
+}
+
+TEST(TensorRules, SparesAreUsedOnlyWithoutAnother) {
+  constexpr TensorRule kSpares[] = {
+      {"shared", "embd", Change::spare}, {"own", "embd"}, {"third", "embd", Change::spare}};
+  const auto used = [&](const std::vector<RuledTensor>& tensors) {
+    const Checkpoint checkpoint = numbered_checkpoint(tensors);
+    const auto applied = apply_rules(checkpoint.tensors(), kSpares, {}).value();
+    EXPECT_EQ(applied.size(), 1u);
+    return values_of_parts(checkpoint, applied[0]);
+  };
+  EXPECT_EQ(used({{"shared", {1}}, {"own", {1}}}), (std::vector<float>{1}));
+  EXPECT_EQ(used({{"shared", {1}}, {"third", {1}}}), (std::vector<float>{0}));
+  EXPECT_EQ(used({{"third", {1}}}), (std::vector<float>{0}));
+}
+
+TEST(TensorRules, MembersOfAStackHaveNumbers) {
+  constexpr TensorRule kMembers[] = {{"{i}.b", "blk.{i}.ab", Change::same, nullptr, false, 1},
+                                     {"{i}.a", "blk.{i}.ab", Change::same, nullptr, false, 0}};
+  const Checkpoint checkpoint = numbered_checkpoint({{"4.b", {2}}, {"4.a", {2}}});
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kMembers, {}));
+  ASSERT_EQ(tensors.size(), 1u);
+  EXPECT_EQ(tensors[0].name, "blk.4.ab");
+  EXPECT_EQ(tensors[0].shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(values_of_parts(checkpoint, tensors[0]), (std::vector<float>{2, 3, 0, 1}));
+}
+
+TEST(TensorRules, LayersAfterTheLastOne) {
+  constexpr TensorRule kLater[] = {{"layers.{i}.a", "blk.{i}.a"},
+                                   {"more.{i}.a", "blk.{i}.a", Change::same, nullptr, true},
+                                   {"more.b", "blk.{i}.b", Change::same, nullptr, true}};
+  const auto names = [&](const std::vector<RuledTensor>& tensors, bool drops) {
+    const Checkpoint checkpoint = numbered_checkpoint(tensors);
+    std::string text;
+    const RuleFacts facts{.n_layers = 3, .drops_later_layers = drops};
+    const auto applied = apply_rules(checkpoint.tensors(), kLater, facts).value();
+    for (const ConvertedTensor& tensor : applied) text += tensor.name + " ";
+    return text;
+  };
+  EXPECT_EQ(names({{"more.0.a", {1}}, {"more.1.a", {1}}, {"more.b", {1}}}, false), "blk.3.a blk.4.a blk.3.b ");
+  EXPECT_EQ(names({{"layers.2.a", {1}}, {"layers.3.a", {1}}}, true), "blk.2.a ");
+  EXPECT_EQ(names({{"layers.2.a", {1}}, {"layers.3.a", {1}}}, false), "blk.2.a blk.3.a ");
+}
+
+TEST(TensorRules, NamesMayLackThePrefix) {
+  constexpr TensorRule kPlain[] = {{"a", "x"}};
+  const Checkpoint checkpoint = numbered_checkpoint({{"model.a", {1}}});
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kPlain, {.prefix = "model."}));
+  EXPECT_EQ(tensors[0].name, "x");
+  EXPECT_FALSE(apply_rules(checkpoint.tensors(), kPlain, {}).has_value());
+}
+
+TEST(TensorRules, FactorsFollowTheirTensor) {
+  constexpr TensorRule kFactors[] = {{"{i}.q.weight", "blk.{i}.q.weight", Change::rope_q},
+                                     {"{i}.e.{e}.weight", "blk.{i}.e.weight"}};
+  const Checkpoint checkpoint = numbered_checkpoint({{"0.q.weight", {4, 1}},
+                                                     {"0.q.scale", {1}},
+                                                     {"0.q.input_scale", {1}},
+                                                     {"1.e.1.scale", {1}},
+                                                     {"1.e.0.scale", {1}}});
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kFactors, {.heads = {.q = 1, .kv = 1}}));
+  ASSERT_EQ(tensors.size(), 4u);
+  EXPECT_EQ(tensors[1].name, "blk.0.q.scale");
+  EXPECT_EQ(tensors[1].shape, (std::vector<int64_t>{1}));
+  EXPECT_EQ(tensors[2].name, "blk.0.q.input_scale");
+  EXPECT_EQ(tensors[3].name, "blk.1.e.scale");
+  EXPECT_EQ(values_of_parts(checkpoint, tensors[3]), (std::vector<float>{7, 6}));
+}
+
 TEST(TensorRules, WhatDoesNotFitIsRefused) {
   const auto refusal_of = [](const std::vector<RuledTensor>& tensors, std::span<const TensorRule> rules = kRules) {
-    const auto applied = apply_rules(numbered_checkpoint(tensors), rules, {.q = 2, .kv = 1});
+    const Checkpoint checkpoint = numbered_checkpoint(tensors);
+    const auto applied = apply_rules(checkpoint.tensors(), rules, {.heads = {.q = 2, .kv = 1}});
     return applied ? "applied" : applied.error().message();
   };
   const auto expect_refusal = [](const std::string& message, const char* part) {

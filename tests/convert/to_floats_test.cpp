@@ -71,6 +71,26 @@ TEST(ToFloats, EachTypeHasItsValues) {
   EXPECT_EQ(floats_of<uint8_t>(ElementType::boolean, {0, 7}), (std::vector<float>{0, 1}));
 }
 
+// A block of q8_0: the scale 2 as a float of 16 bits, then 32 integers.
+TEST(ToFloats, BlocksHaveSeveralValues) {
+  std::vector<std::byte> block(34);
+  block[1] = std::byte{0x40};
+  for (size_t i = 0; i < 32; ++i) block[i + 2] = static_cast<std::byte>(i);
+  std::vector<float> values(32);
+  to_floats(ElementType::q8_0, block, values);
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(values[i], static_cast<float>(2 * i));
+}
+
+TEST(ElementTypes, Blocks) {
+  EXPECT_EQ(element_values(ElementType::bf16), 1);
+  EXPECT_EQ(element_values(ElementType::nvfp4), 64);
+  EXPECT_EQ(element_bytes(ElementType::nvfp4), 36u);
+  EXPECT_EQ(element_name(ElementType::q4_k), "Q4_K");
+  EXPECT_EQ(block_format(ElementType::q4_k), DType::q4_k);
+  EXPECT_EQ(block_format(ElementType::bf16), std::nullopt);
+  EXPECT_EQ(find_element_type("Q4_K"), std::nullopt);  // safetensors has no blocks
+}
+
 TEST(ElementTypes, NamesAndBytes) {
   EXPECT_EQ(find_element_type("BF16"), ElementType::bf16);
   EXPECT_EQ(find_element_type(""), std::nullopt);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -95,6 +97,35 @@ TEST(Views, OrdersNameEachDimensionOnce) {
   EXPECT_EQ(numbers.read(view), (Floats{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}));
   for (const std::vector<size_t>& wrong : std::vector<std::vector<size_t>>{{0, 1}, {0, 1, 1}, {0, 1, 3}, {0, 1, 2, 2}})
     EXPECT_FALSE(with_order(numbers.tensor(), wrong));
+}
+
+// Views of elements that are computed, as far as they are read.
+class DoubledNumbers : public ElementSource {
+ public:
+  void read(int64_t first, std::span<std::byte> into) const override {
+    std::vector<float> values(into.size() / sizeof(float));
+    for (float& value : values) value = 2.0f * static_cast<float>(first++);
+    std::memcpy(into.data(), values.data(), into.size());
+    n_read += values.size();
+  }
+  mutable size_t n_read = 0;
+};
+
+TEST(Views, ComputedElementsHaveTheSameViews) {
+  const auto source = std::make_shared<DoubledNumbers>();
+  const NumberedTensor none({0});
+  StoredTensor tensor{.name = "t", .shape = {3, 4}};
+  tensor.elements = source;
+  EXPECT_EQ(none.read(tensor), (Floats{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22}));
+  EXPECT_EQ(none.read(tensor, 5, 2), (Floats{10, 12}));
+  ASSERT_OK_AND_ASSIGN(const StoredTensor rows, part_of(tensor, 0, 1, 2));
+  EXPECT_EQ(none.read(rows, 1, 3), (Floats{10, 12, 14}));
+  ASSERT_OK_AND_ASSIGN(const StoredTensor columns, part_of(rows, 1, 2, 2));
+  EXPECT_EQ(none.read(columns), (Floats{12, 14, 20, 22}));
+  ASSERT_OK_AND_ASSIGN(const StoredTensor other, transposed(columns));
+  source->n_read = 0;
+  EXPECT_EQ(none.read(other), (Floats{12, 20, 14, 22}));
+  EXPECT_EQ(source->n_read, 4u);
 }
 
 // Two heads of four rows: x0 x1 y0 y1 become x0 y0 x1 y1.

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tessera/gguf/split.h"
 #include "tests/gguf/raw_gguf.h"
 #include "tests/support/testing.h"
 
@@ -184,6 +185,37 @@ TEST(GgufBuilder, DoesNotWriteNestedArrays) {
   ASSERT_OK_AND_ASSIGN(const auto file, testing::parse(bytes));
   GgufBuilder builder;
   EXPECT_ERROR(builder.set_all(file->metadata()), "key 'nested': an array of arrays is not written");
+}
+
+TEST(GgufBuilder, LastExtentsOfOneAreKeptWhereWanted) {
+  GgufBuilder builder;
+  ASSERT_OK(builder.add_tensor("kept", DType::f32, {4, 1}, 2));
+  ASSERT_OK(builder.add_tensor("plain", DType::f32, {4, 1}));
+  ASSERT_OK(builder.add_tensor("more", DType::f32, {4, 2}, 1));
+  ASSERT_OK(builder.add_tensor("most", DType::f32, {4}, 9));
+  ASSERT_OK_AND_ASSIGN(const auto header, builder.header());
+  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::parse_header(header, "test"));
+  EXPECT_EQ(file->find_tensor("kept")->rank, 2);
+  EXPECT_EQ(file->find_tensor("plain")->rank, 1);
+  EXPECT_EQ(file->find_tensor("more")->rank, 2);
+  EXPECT_EQ(file->find_tensor("most")->rank, 4);
+  EXPECT_EQ(file->find_tensor("kept")->shape, (Shape{4, 1}));
+}
+
+TEST(GgufFile, AHeaderAloneHasNoData) {
+  GgufBuilder builder;
+  builder.set("general.architecture", "a");
+  ASSERT_OK(builder.add_tensor("t", DType::f32, {4, 2}));
+  ASSERT_OK_AND_ASSIGN(const auto header, builder.header());
+  EXPECT_FALSE(GgufFile::parse(header, "test").has_value());
+  ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::parse_header(header, "test"));
+  EXPECT_EQ(file->find_tensor("t")->n_bytes, 32u);
+  EXPECT_TRUE(file->data(*file->find_tensor("t")).empty());
+  ASSERT_OK_AND_ASSIGN(const auto model, ModelFiles::parse_header(header, "test"));
+  EXPECT_EQ(model->n_tensor_bytes(), 32u);
+  ASSERT_NE(model->find_tensor("t"), nullptr);
+  EXPECT_TRUE(model->data(*model->find_tensor("t")).empty());
+  EXPECT_FALSE(GgufFile::parse_header(std::span(header).first(40), "test").has_value());
 }
 
 // The files were written by llama.cpp's own library and scripts. The same content must give the same bytes.

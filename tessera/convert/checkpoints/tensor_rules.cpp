@@ -1,7 +1,6 @@
 #include "tessera/convert/checkpoints/tensor_rules.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -13,34 +12,53 @@ namespace tessera::convert {
 
 namespace {
 
-struct FoundRule {
-  const TensorRule* rule;
-  NamePlaces places;
-};
-
-std::optional<FoundRule> rule_of(std::span<const TensorRule> rules, std::string_view name) {
-  for (const TensorRule& rule : rules)
-    if (const auto places = match_name(rule.hub, name)) return FoundRule{&rule, *places};
-  return std::nullopt;
-}
-
 bool stacks(const TensorRule& rule) {
   constexpr std::string_view kExpert = "{e}";
   return rule.hub.find(kExpert) != std::string_view::npos && rule.gguf.find(kExpert) == std::string_view::npos;
 }
 
-Result<StoredTensor> changed(const StoredTensor& tensor, Change change, const HeadCounts& heads) {
+Result<TensorPieces> one_piece(Result<StoredTensor> view) {
+  if (!view) return forward_error(view);
+  std::vector<int64_t> shape = view->shape;
+  return TensorPieces{{std::move(*view)}, std::move(shape)};
+}
+
+Result<TensorPieces> rows_in_pairs(const StoredTensor& tensor, int64_t n_heads) {
+  TESSERA_ASSIGN(StoredTensor view, rope_pairs_together(tensor, n_heads));
+  return TensorPieces{{std::move(view)}, tensor.shape};
+}
+
+Result<StoredTensor> transposed_each(const StoredTensor& tensor) {
+  if (tensor.shape.size() != 3) return transposed(tensor);
+  constexpr size_t kOrder[] = {0, 2, 1};
+  return with_order(tensor, kOrder);
+}
+
+// Half of the rows; of each matrix of a tensor of three dimensions.
+Result<StoredTensor> half_of_rows(const StoredTensor& tensor, bool is_second) {
+  const size_t dimension = tensor.shape.size() == 3 ? 1 : 0;
+  if (tensor.shape.empty() || tensor.shape[dimension] % 2 != 0)
+    return fail(ErrorCode::mismatch, "{}: its rows have no halves", tensor.name);
+  const int64_t n = tensor.shape[dimension] / 2;
+  return part_of(tensor, dimension, is_second ? n : 0, n);
+}
+
+Result<TensorPieces> changed(const StoredTensor& tensor, Change change, const RuleFacts& facts) {
   switch (change) {
     case Change::rope_q:
-      return rope_pairs_together(tensor, heads.q);
+      return rows_in_pairs(tensor, facts.heads.q);
     case Change::rope_k:
-      return rope_pairs_together(tensor, heads.kv);
+      return rows_in_pairs(tensor, facts.heads.kv);
     case Change::transpose:
-      return transposed(tensor);
+      return one_piece(transposed_each(tensor));
     case Change::squeeze:
-      return squeezed(tensor);
+      return one_piece(squeezed(tensor));
+    case Change::first_half:
+      return one_piece(half_of_rows(tensor, false));
+    case Change::second_half:
+      return one_piece(half_of_rows(tensor, true));
     default:
-      return tensor;
+      return one_piece(tensor);
   }
 }
 
@@ -54,66 +72,143 @@ ValueChange values_of(Change change) {
 struct Collected {
   ConvertedTensor tensor;
   bool is_stack = false;
-  std::vector<std::pair<int32_t, ConvertedTensor::Part>> experts{};
+  std::vector<std::pair<int32_t, TensorPieces>> experts{};
+  std::vector<size_t> files{};  // of experts
 };
 
 Result<> finish_stack(Collected& stack) {
-  std::ranges::sort(stack.experts, {}, [](const auto& expert) { return expert.first; });
-  const StoredTensor& first = stack.experts.front().second.view;
-  for (size_t i = 0; i < stack.experts.size(); ++i) {
-    auto& [number, part] = stack.experts[i];
+  std::vector<size_t> order(stack.experts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](size_t i) { return stack.experts[i].first; });
+  const TensorPieces& first = stack.experts[order[0]].second;
+  stack.tensor.shape = first.shape;
+  stack.tensor.shape.insert(stack.tensor.shape.begin(), std::ssize(stack.experts));
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto& [number, pieces] = stack.experts[order[i]];
     if (to_size(number) != i)
       return fail(ErrorCode::mismatch, "{}: expert {} is missing, of {} and more", stack.tensor.name, i,
                   stack.experts.size());
-    if (part.view.shape != first.shape || part.view.type != first.type)
+    if (pieces.shape != first.shape || pieces.views[0].type != first.views[0].type)
       return fail(ErrorCode::mismatch, "{}: expert {} has another shape or type than expert 0", stack.tensor.name, i);
+    for (const StoredTensor& view : pieces.views) stack.tensor.parts.push_back({stack.files[order[i]], view});
   }
-  stack.tensor.shape = first.shape;
-  stack.tensor.shape.insert(stack.tensor.shape.begin(), std::ssize(stack.experts));
-  for (auto& [number, part] : stack.experts) stack.tensor.parts.push_back(std::move(part));
   return {};
 }
 
+constexpr std::string_view kWeight = ".weight";
+
+/// A factor of a whole tensor of blocks, such as NVFP4 has: named as the tensor, with another end.
+constexpr std::string_view kFactorEnds[] = {".scale", ".input_scale"};
+
+// The end of a factor's name; empty if it is none.
+std::string_view factor_end_of(std::string_view name) {
+  for (const std::string_view end : kFactorEnds)
+    if (name.ends_with(end)) return end;
+  return {};
+}
+
+// Collects the tensors of the result, by their names.
+class Collection {
+ public:
+  explicit Collection(const RuleFacts& facts) : facts_(facts) {}
+
+  /// factor_end: of a factor of the tensor of the rule, which is not changed.
+  Result<> add(const CheckpointTensor& source, const TensorRule& rule, NamePlaces places,
+               std::string_view factor_end = {}) {
+    if (rule.change == Change::drop) return {};
+    if (facts_.drops_later_layers && places.layer.value_or(0) >= facts_.n_layers) return {};
+    if (rule.member >= 0) places.expert = rule.member;
+    if (rule.is_after_layers) places.layer = static_cast<int32_t>(places.layer.value_or(0) + facts_.n_layers);
+    const bool is_factor = !factor_end.empty(), is_stack = stacks(rule) || rule.member >= 0;
+    TESSERA_ASSIGN(TensorPieces pieces, is_factor ? one_piece(is_stack ? squeezed(source.tensor) : source.tensor)
+                                                  : pieces_of(source.tensor, rule));
+    std::string name = name_of_pattern(rule.gguf, places);
+    if (is_factor && name.ends_with(kWeight)) name.replace(name.size() - kWeight.size(), kWeight.size(), factor_end);
+    const auto [place, is_new] = by_name_.emplace(name, collected_.size());
+    if (is_new) {
+      collected_.push_back(
+          {.tensor = {.name = std::move(name), .values = is_factor ? ValueChange::none : values_of(rule.change)},
+           .is_stack = is_stack});
+    } else if (!is_stack || !collected_[place->second].is_stack) {
+      return fail(ErrorCode::format, "two tensors become {}, one of them {}", place->first,
+                  text::quote_text(source.tensor.name));
+    }
+    Collected& result = collected_[place->second];
+    if (is_stack) {
+      result.experts.emplace_back(*places.expert, std::move(pieces));
+      result.files.push_back(source.file);
+      return {};
+    }
+    result.tensor.shape = std::move(pieces.shape);
+    for (StoredTensor& view : pieces.views) result.tensor.parts.push_back({source.file, std::move(view)});
+    return {};
+  }
+
+  bool has(const TensorRule& rule, const NamePlaces& places) const {
+    return by_name_.contains(name_of_pattern(rule.gguf, places));
+  }
+
+  Result<std::vector<ConvertedTensor>> finish() {
+    std::vector<ConvertedTensor> tensors;
+    for (Collected& result : collected_) {
+      if (result.is_stack) TESSERA_TRY(finish_stack(result));
+      tensors.push_back(std::move(result.tensor));
+    }
+    return tensors;
+  }
+
+ private:
+  Result<TensorPieces> pieces_of(const StoredTensor& tensor, const TensorRule& rule) const {
+    return rule.pieces != nullptr ? rule.pieces(tensor, facts_) : changed(tensor, rule.change, facts_);
+  }
+
+  const RuleFacts& facts_;
+  std::vector<Collected> collected_;
+  std::unordered_map<std::string, size_t> by_name_;
+};
+
 }  // namespace
 
-Result<std::vector<ConvertedTensor>> apply_rules(const Checkpoint& checkpoint, std::span<const TensorRule> rules,
-                                                 const HeadCounts& heads) {
-  std::vector<Collected> collected;
-  std::unordered_map<std::string, size_t> by_name;
-  for (const CheckpointTensor& source : checkpoint.tensors()) {
-    const std::string& hub_name = source.tensor.name;
-    const auto found = rule_of(rules, hub_name);
-    if (!found)
-      return fail(ErrorCode::unsupported, "{}: no rule for tensor {}", checkpoint.folder(), text::quote_text(hub_name));
-    if (found->rule->change == Change::drop) continue;
-    TESSERA_ASSIGN(StoredTensor view, changed(source.tensor, found->rule->change, heads));
-    const bool is_stack = stacks(*found->rule);
-    std::string name = name_of_pattern(found->rule->gguf, found->places);
-    const auto [place, is_new] = by_name.emplace(name, collected.size());
-    if (is_new) {
-      collected.push_back(
-          {.tensor = {.name = std::move(name), .values = values_of(found->rule->change)}, .is_stack = is_stack});
-    } else if (!is_stack || !collected[place->second].is_stack) {
-      return fail(ErrorCode::format, "{}: two tensors become {}, one of them {}", checkpoint.folder(), place->first,
-                  text::quote_text(hub_name));
+ConvertedTensor computed_tensor(std::string name, std::vector<float> values) {
+  ConvertedTensor tensor{.name = std::move(name), .shape = {std::ssize(values)}};
+  tensor.computed = std::move(values);
+  return tensor;
+}
+
+Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTensor> tensors,
+                                                 std::span<const TensorRule> rules, const RuleFacts& facts) {
+  struct Spare {
+    const CheckpointTensor* source;
+    const TensorRule* rule;
+    NamePlaces places;
+  };
+  Collection collection(facts);
+  std::vector<Spare> spares;
+  for (const CheckpointTensor& source : tensors) {
+    const std::string_view factor_end = factor_end_of(source.tensor.name);
+    std::string full_name = source.tensor.name;
+    if (!factor_end.empty()) full_name.replace(full_name.size() - factor_end.size(), factor_end.size(), kWeight);
+    std::string_view name = full_name;
+    if (name.starts_with(facts.prefix)) name.remove_prefix(facts.prefix.size());
+    std::string_view fitting;  // the pattern that fits
+    bool is_found = false;
+    for (const TensorRule& rule : rules) {
+      if (is_found && rule.hub != fitting) break;
+      const auto places = match_name(rule.hub, name);
+      if (!places) continue;
+      is_found = true;
+      fitting = rule.hub;
+      if (rule.change == Change::spare)
+        spares.push_back({&source, &rule, *places});
+      else
+        TESSERA_TRY(collection.add(source, rule, *places, factor_end));
     }
-    Collected& result = collected[place->second];
-    ConvertedTensor::Part part{source.file, std::move(view)};
-    if (is_stack) {
-      result.experts.emplace_back(*found->places.expert, std::move(part));
-    } else {
-      // Rows in another order are a view of more dimensions.
-      const bool has_same_shape = found->rule->change == Change::rope_q || found->rule->change == Change::rope_k;
-      result.tensor.shape = has_same_shape ? source.tensor.shape : part.view.shape;
-      result.tensor.parts.push_back(std::move(part));
-    }
+    if (!is_found) return fail(ErrorCode::unsupported, "no rule for tensor {}", text::quote_text(source.tensor.name));
   }
-  std::vector<ConvertedTensor> tensors;
-  for (Collected& result : collected) {
-    if (result.is_stack) TESSERA_TRY(finish_stack(result));
-    tensors.push_back(std::move(result.tensor));
-  }
-  return tensors;
+  for (const Spare& spare : spares)
+    if (!collection.has(*spare.rule, spare.places))
+      TESSERA_TRY(collection.add(*spare.source, *spare.rule, spare.places));
+  return collection.finish();
 }
 
 }  // namespace tessera::convert

@@ -1,12 +1,15 @@
 #include "tessera/convert/source/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "tessera/convert/source/ggml_file.h"
+#include "tessera/convert/source/hub_config.h"
+#include "tessera/convert/source/llama2c_file.h"
+#include "tessera/convert/source/meta_parts.h"
 #include "tessera/convert/source/safetensors.h"
 #include "tessera/convert/source/torch_file.h"
 #include "tessera/json/reader.h"
@@ -18,6 +21,9 @@ namespace {
 
 constexpr uint64_t kMaxJsonBytes = 100'000'000;
 constexpr size_t kMaxFolderEntries = 100'000;
+constexpr uint64_t kMaxTokenBytes = uint64_t{256} << 20;
+constexpr const char* kLlama2cTokens = "tokenizer.bin";
+constexpr const char* kMetaParams = "params.json";
 
 // Names and values of hub files are read whole, so their trees may be large.
 constexpr JsonLimits kFileLimits{.max_depth = 64,
@@ -49,22 +55,10 @@ Result<std::vector<std::string>> names_of_folder(const std::string& folder) {
   return names;
 }
 
-enum class Container : uint8_t { none, safetensors, torch };
+bool is_meta_part(std::string_view name) { return name.starts_with("consolidated.") && name.ends_with(".pth"); }
 
-Result<Container> container_of(const File& file) {
-  std::array<std::byte, 16> first{};
-  const std::span<std::byte> begin(first.data(), std::min<size_t>(first.size(), file.size()));
-  TESSERA_TRY(file.read_at(0, begin));
-  if (torch_form(begin) != TorchForm::none) return Container::torch;
-  const std::string_view text(reinterpret_cast<const char*>(first.data()), begin.size());
-  return is_safetensors(text, file.size()) ? Container::safetensors : Container::none;
-}
-
-Result<std::vector<StoredTensor>> read_tensors(const File& file) {
-  TESSERA_ASSIGN(const Container container, container_of(file));
+Result<std::vector<StoredTensor>> read_tensors(const File& file, Container container) {
   if (container == Container::torch) return read_torch_file(file);
-  if (container == Container::none)
-    return fail(ErrorCode::format, "{}: neither safetensors nor a PyTorch file", file.path());
   TESSERA_ASSIGN(SafetensorsHeader header, read_safetensors_header(file));
   return std::move(header.tensors);
 }
@@ -106,7 +100,26 @@ Result<> Checkpoint::add_folder() {
       if (name.starts_with(set.begin) && name.ends_with(set.end)) TESSERA_TRY(add_file(folder_ + "/" + name));
     if (!parts_.empty()) return {};
   }
-  return fail(ErrorCode::not_found, "{}: no tensors: neither model*.safetensors nor pytorch_model*.bin", folder_);
+  std::vector<std::string> meta_parts;
+  std::ranges::copy_if(names, std::back_inserter(meta_parts), is_meta_part);
+  if (!meta_parts.empty()) return add_meta_parts(meta_parts);
+  return add_only_model(names);
+}
+
+// A folder with one file of a model that has no config.json.
+Result<> Checkpoint::add_only_model(const std::vector<std::string>& names) {
+  std::optional<std::string> model;
+  for (const std::string& name : names) {
+    if (!name.ends_with(".bin")) continue;
+    TESSERA_ASSIGN(const File file, File::open(folder_ + "/" + name));
+    TESSERA_ASSIGN(const Container container, container_of(file));
+    if (container != Container::ggml && container != Container::llama2c) continue;
+    if (model) return fail(ErrorCode::mismatch, "{}: two models, {} and {}", folder_, *model, name);
+    model = name;
+  }
+  if (model) return add_file(folder_ + "/" + *model);
+  return fail(ErrorCode::not_found,
+              "{}: no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth", folder_);
 }
 
 Result<> Checkpoint::add_indexed(const std::string& index_name, const Json& index) {
@@ -134,20 +147,74 @@ Result<> Checkpoint::add_indexed(const std::string& index_name, const Json& inde
 
 Result<> Checkpoint::add_file(const std::string& path) {
   TESSERA_ASSIGN(File file, File::open(path));
-  TESSERA_ASSIGN(std::vector<StoredTensor> tensors, read_tensors(file));
+  TESSERA_ASSIGN(const Container container, container_of(file));
+  if (container == Container::none)
+    return fail(ErrorCode::format, "{}: neither safetensors nor a PyTorch, GGJT or llama2.c file", path);
+  if (container == Container::ggml || container == Container::llama2c) return add_bare_file(std::move(file), container);
+  TESSERA_ASSIGN(std::vector<StoredTensor> tensors, read_tensors(file, container));
+  return add_part(std::move(file), std::move(tensors));
+}
+
+Result<> Checkpoint::add_part(File file, std::vector<StoredTensor> tensors) {
   TESSERA_ASSIGN(auto map, MappedFile::map(file));
+  parts_.push_back({std::move(file), std::move(map)});
+  return add_tensors(std::move(tensors), parts_.size() - 1);
+}
+
+Result<> Checkpoint::add_tensors(std::vector<StoredTensor> tensors, size_t part) {
   if (tensors_.size() + tensors.size() > kMaxStoredTensors)
     return fail(ErrorCode::limit, "{}: more than {} tensors", folder_, kMaxStoredTensors);
   for (StoredTensor& tensor : tensors) {
     const auto [other, is_new] = by_name_.emplace(tensor.name, tensors_.size());
     if (!is_new)
-      return fail(
-          ErrorCode::format, "{}: tensor {} is also in {}", path, text::quote_text(tensor.name),
-          parts_.size() == tensors_[other->second].file ? path : parts_[tensors_[other->second].file].file.path());
-    tensors_.push_back({std::move(tensor), parts_.size()});
+      return fail(ErrorCode::format, "{}: tensor {} is also in {}", parts_[part].file.path(),
+                  text::quote_text(tensor.name), parts_[tensors_[other->second].file].file.path());
+    tensors_.push_back({std::move(tensor), part});
   }
-  parts_.push_back({std::move(file), std::move(map)});
   return {};
+}
+
+// Tokens of llama2.c are in a file beside it, which may be missing.
+Result<> Checkpoint::add_bare_file(File file, Container container) {
+  const std::string path = file.path();
+  if (!parts_.empty()) return fail(ErrorCode::mismatch, "{}: a whole model beside {}", path, parts_[0].file.path());
+  TESSERA_ASSIGN(auto map, MappedFile::map(file));
+  auto bare = container == Container::ggml ? read_ggml_file(map->bytes()) : read_llama2c_file(map->bytes());
+  if (!bare) return forward_error(bare, path);
+  parts_.push_back({std::move(file), std::move(map)});
+  if (container == Container::llama2c) {
+    TESSERA_ASSIGN(const auto tokens, read_text(kLlama2cTokens, kMaxTokenBytes));
+    auto read = tokens ? read_llama2c_tokens(std::as_bytes(std::span(*tokens)), bare->model) : Result<>();
+    if (!read) return forward_error(read, folder_ + "/" + kLlama2cTokens);
+  }
+  bare_model_ = std::make_shared<const BareModel>(std::move(bare->model));
+  return add_tensors(std::move(bare->tensors), 0);
+}
+
+Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
+  const std::string path = folder_ + "/" + kMetaParams;
+  TESSERA_ASSIGN(const std::optional<Json> json, read_json_file(kMetaParams));
+  if (!json) return fail(ErrorCode::not_found, "{}: no {} beside {}", folder_, kMetaParams, names.front());
+  TESSERA_ASSIGN(const HubConfig params, HubConfig::of(*json, path));
+  TESSERA_ASSIGN(const int64_t width, width_of_params(params));
+  std::vector<FilePart> parts;
+  for (const std::string& name : names) {
+    TESSERA_ASSIGN(File file, File::open(folder_ + "/" + name));
+    TESSERA_ASSIGN(std::vector<StoredTensor> tensors, read_torch_file(file));
+    TESSERA_ASSIGN(auto map, MappedFile::map(file));
+    parts.push_back({std::move(tensors), map->bytes()});
+    parts_.push_back({std::move(file), std::move(map)});
+  }
+  auto tensors = parts.size() == 1 ? std::move(parts[0].tensors) : join_parts(parts, width);
+  if (!tensors) return forward_error(tensors, folder_);
+  TESSERA_ASSIGN(BareModel model, model_of_params(params, *tensors));
+  bare_model_ = std::make_shared<const BareModel>(std::move(model));
+  return add_tensors(std::move(*tensors), 0);
+}
+
+Result<std::optional<Json>> Checkpoint::config() const {
+  if (bare_model_ != nullptr) return bare_config(*bare_model_);
+  return read_json_file("config.json");
 }
 
 std::vector<std::string> Checkpoint::paths() const {
@@ -161,8 +228,30 @@ const CheckpointTensor* Checkpoint::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
+std::span<const std::byte> Checkpoint::file_bytes(const CheckpointTensor& tensor) const {
+  return parts_[tensor.file].map->bytes();
+}
+
+Result<> Checkpoint::replace_tensors(std::vector<CheckpointTensor> tensors) {
+  std::unordered_map<std::string, size_t> by_name;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!by_name.emplace(tensors[i].tensor.name, i).second)
+      return fail(ErrorCode::format, "{}: two tensors {}", folder_, text::quote_text(tensors[i].tensor.name));
+  tensors_ = std::move(tensors);
+  by_name_ = std::move(by_name);
+  return {};
+}
+
 void Checkpoint::read(const CheckpointTensor& tensor, int64_t first, std::span<std::byte> into) const {
-  tensor.tensor.read(parts_[tensor.file].map->bytes(), first, into);
+  read(tensor.tensor, tensor.file, first, into);
+}
+
+void Checkpoint::read(const StoredTensor& view, size_t file, int64_t first, std::span<std::byte> into) const {
+  view.read(parts_[file].map->bytes(), first, into);
+}
+
+void Checkpoint::forget(size_t file, uint64_t offset, uint64_t n_bytes) const {
+  parts_[file].map->discard(offset, n_bytes);
 }
 
 Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name, uint64_t max_bytes) const {

@@ -44,7 +44,7 @@ std::optional<int64_t> integer_of(const Json& value, int64_t least, int64_t most
 }  // namespace
 
 Result<HubConfig> HubConfig::read(const Checkpoint& checkpoint) {
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file("config.json"));
+  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.config());
   if (!config) return fail(ErrorCode::not_found, "{}: no config.json", checkpoint.folder());
   return of(*config, checkpoint.folder() + "/config.json");
 }
@@ -63,15 +63,27 @@ Result<HubConfig> HubConfig::of(const Json& config, std::string path) {
   return result;
 }
 
-std::optional<std::string_view> HubConfig::name_of(Names names) const {
+const Json* HubConfig::value_of(std::string_view name) const {
+  const Json* value = config_.get();
+  for (;;) {
+    const size_t dot = name.find('.');
+    const auto found = value->is_object() ? value->find(name.substr(0, dot)) : value->end();
+    if (!value->is_object() || found == value->end() || found->is_null()) return nullptr;
+    value = &*found;
+    if (dot == std::string_view::npos) return value;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+std::optional<std::string_view> HubConfig::name_of(const Names& names) const {
   for (const std::string_view name : names)
-    if (const auto found = config_->find(name); found != config_->end() && !found->is_null()) return name;
+    if (value_of(name) != nullptr) return name;
   return std::nullopt;
 }
 
-const Json* HubConfig::find(Names names) const {
+const Json* HubConfig::find(const Names& names) const {
   const auto name = name_of(names);
-  return name ? &*config_->find(*name) : nullptr;
+  return name ? value_of(*name) : nullptr;
 }
 
 std::unexpected<Error> HubConfig::wrong(std::string_view name, const Json& value, std::string_view want) const {
@@ -80,35 +92,35 @@ std::unexpected<Error> HubConfig::wrong(std::string_view name, const Json& value
   return fail(ErrorCode::format, "{}: {} is {}, want {}", path_, name, shown, want);
 }
 
-Result<std::optional<int64_t>> HubConfig::integer(Names names, int64_t least, int64_t most) const {
+Result<std::optional<int64_t>> HubConfig::integer(const Names& names, int64_t least, int64_t most) const {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
   if (const auto number = integer_of(*value, least, most)) return number;
   return wrong(*name_of(names), *value, fmt::format("an integer from {} to {}", least, most));
 }
 
-Result<std::optional<double>> HubConfig::number(Names names) const {
+Result<std::optional<double>> HubConfig::number(const Names& names) const {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->get<double>())) return wrong(*name_of(names), *value, "a number");
   return value->get<double>();
 }
 
-Result<std::optional<bool>> HubConfig::flag(Names names) const {
+Result<std::optional<bool>> HubConfig::flag(const Names& names) const {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
   if (!value->is_boolean()) return wrong(*name_of(names), *value, "true or false");
   return value->get<bool>();
 }
 
-Result<std::optional<std::string>> HubConfig::text(Names names) const {
+Result<std::optional<std::string>> HubConfig::text(const Names& names) const {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) return wrong(*name_of(names), *value, "a string");
   return value->get<std::string>();
 }
 
-Result<std::optional<std::vector<int64_t>>> HubConfig::integers(Names names, int64_t least, int64_t most) const {
+Result<std::optional<std::vector<int64_t>>> HubConfig::integers(const Names& names, int64_t least, int64_t most) const {
   const Json* value = find(names);
   if (value == nullptr) return std::nullopt;
   std::vector<int64_t> numbers;
@@ -120,7 +132,7 @@ Result<std::optional<std::vector<int64_t>>> HubConfig::integers(Names names, int
   return numbers;
 }
 
-Result<int64_t> HubConfig::require_integer(Names names, int64_t least, int64_t most) const {
+Result<int64_t> HubConfig::require_integer(const Names& names, int64_t least, int64_t most) const {
   TESSERA_ASSIGN(const std::optional<int64_t> number, integer(names, least, most));
   if (!number) return fail(ErrorCode::not_found, "{}: no {}", path_, *names.begin());
   return *number;

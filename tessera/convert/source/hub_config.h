@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/convert/source/checkpoint.h"
@@ -18,9 +19,21 @@ namespace tessera::convert {
 
 class HubConfig {
  public:
-  using Names = std::initializer_list<std::string_view>;
+  /// Names of one value, of which the first that the config has counts. A dot leads into a member:
+  /// "rope_scaling.factor".
+  class Names {
+   public:
+    Names(std::initializer_list<std::string_view> names) : names_(names) {}
+    explicit Names(std::vector<std::string_view> names) : names_(std::move(names)) {}
+    auto begin() const { return names_.begin(); }
+    auto end() const { return names_.end(); }
 
-  /// Reads config.json of a checkpoint. Errors: not_found (none); format (no object); those of reading JSON.
+   private:
+    std::vector<std::string_view> names_;
+  };
+
+  /// Reads config.json of a checkpoint, or what it has in its place. Errors: not_found (none); format (no object);
+  /// those of reading JSON.
   static Result<HubConfig> read(const Checkpoint& checkpoint);
   /// path: for errors. A model of several parts has the config of its language model in a member, such as text_config:
   /// the values of that member hide the outer ones.
@@ -31,22 +44,23 @@ class HubConfig {
   const std::string& path() const { return path_; }
 
   /// The value of the first name that the config has; null if it has none. A value of null counts as none.
-  const Json* find(Names names) const;
+  const Json* find(const Names& names) const;
 
   // The same as a value of a type. Errors: format (another type; a number outside of [least, most], or not finite).
-  Result<std::optional<int64_t>> integer(Names names, int64_t least, int64_t most) const;
-  Result<std::optional<double>> number(Names names) const;
-  Result<std::optional<bool>> flag(Names names) const;
-  Result<std::optional<std::string>> text(Names names) const;
-  Result<std::optional<std::vector<int64_t>>> integers(Names names, int64_t least, int64_t most) const;
+  Result<std::optional<int64_t>> integer(const Names& names, int64_t least, int64_t most) const;
+  Result<std::optional<double>> number(const Names& names) const;
+  Result<std::optional<bool>> flag(const Names& names) const;
+  Result<std::optional<std::string>> text(const Names& names) const;
+  Result<std::optional<std::vector<int64_t>>> integers(const Names& names, int64_t least, int64_t most) const;
 
   /// integer() where the model cannot do without. Error: not_found (names the first name).
-  Result<int64_t> require_integer(Names names, int64_t least, int64_t most) const;
+  Result<int64_t> require_integer(const Names& names, int64_t least, int64_t most) const;
 
  private:
   HubConfig() = default;
   std::unexpected<Error> wrong(std::string_view name, const Json& value, std::string_view want) const;
-  std::optional<std::string_view> name_of(Names names) const;
+  const Json* value_of(std::string_view name) const;
+  std::optional<std::string_view> name_of(const Names& names) const;
 
   std::string path_, class_name_;
   std::shared_ptr<const Json> config_;

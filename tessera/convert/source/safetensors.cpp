@@ -16,7 +16,7 @@ namespace tessera::convert {
 
 namespace {
 
-using Json = nlohmann::json;
+using HeaderJson = nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr size_t kLengthBytes = 8;
@@ -29,7 +29,7 @@ struct Entry {
   std::vector<uint64_t> offsets{};
 };
 
-class HeaderReader final : public nlohmann::json_sax<Json> {
+class HeaderReader final : public nlohmann::json_sax<HeaderJson> {
  public:
   bool null() override { return refuse("null"); }
   bool boolean(bool) override { return refuse("a boolean"); }
@@ -211,7 +211,7 @@ Result<SafetensorsHeader> read_safetensors_header(const File& file) {
     if (const size_t nul = header.find('\0'); nul != std::string::npos)
       return fail(ErrorCode::format, "header: a NUL byte at byte {}", nul);  // the parser takes it for the end
     HeaderReader reader;
-    if (!Json::sax_parse(header, &reader)) return std::unexpected(*reader.take_error());
+    if (!HeaderJson::sax_parse(header, &reader)) return std::unexpected(*reader.take_error());
     std::vector<Entry> entries = reader.take_entries();
     TESSERA_TRY(require_distinct_names(entries));
     const uint64_t data_begin = kLengthBytes + n_header;

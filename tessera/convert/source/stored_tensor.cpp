@@ -30,11 +30,14 @@ Result<int64_t> count_elements(std::span<const int64_t> shape) {
 // The innermost dimensions whose elements lie one after another are copied at once.
 void StoredTensor::read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const {
   const auto width = static_cast<int64_t>(element_bytes(type));
-  const std::byte* begin = file.data() + offset;
-  if (strides.empty()) {
-    std::memcpy(into.data(), begin + first * width, into.size());
-    return;
-  }
+  const auto copy = [&](int64_t element, std::span<std::byte> run) {
+    if (elements != nullptr) {
+      elements->read(static_cast<int64_t>(offset) / width + element, run);
+    } else {
+      std::memcpy(run.data(), file.data() + offset + element * width, run.size());
+    }
+  };
+  if (strides.empty()) return copy(first, into);
   size_t n_outer = shape.size();
   int64_t n_run = 1;
   for (; n_outer > 0 && (strides[n_outer - 1] == n_run || shape[n_outer - 1] == 1); --n_outer)
@@ -47,7 +50,7 @@ void StoredTensor::read(std::span<const std::byte> file, int64_t first, std::spa
     int64_t element = in_run;
     for (size_t i = 0; i < n_outer; ++i) element += place[i] * strides[i];
     const int64_t n = std::min(n_run - in_run, n_elements - at);
-    std::memcpy(into.data() + at * width, begin + element * width, static_cast<size_t>(n * width));
+    copy(element, into.subspan(static_cast<size_t>(at * width), static_cast<size_t>(n * width)));
     at += n;
     in_run = 0;
     for (size_t i = n_outer; i-- > 0 && ++place[i] == shape[i];) place[i] = 0;

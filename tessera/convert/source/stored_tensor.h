@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,18 +19,37 @@ inline constexpr size_t kMaxStoredRank = 8;
 /// The most tensors of a checkpoint, and of each of its files.
 inline constexpr size_t kMaxStoredTensors = size_t{1} << 20;
 
+/// Elements that are computed when they are read, such as those of packed matrices.
+class ElementSource {
+ public:
+  virtual ~ElementSource() = default;
+  ElementSource(const ElementSource&) = delete;
+  ElementSource& operator=(const ElementSource&) = delete;
+
+  /// Writes elements, as many as `into` has room for, from number `first` on. `into` is aligned for the element type.
+  /// Several threads may read at once. A short read costs little more than its own elements.
+  virtual void read(int64_t first, std::span<std::byte> into) const = 0;
+
+ protected:
+  ElementSource() = default;
+};
+
 struct StoredTensor {
   std::string name{};
   ElementType type = ElementType::f32;
   std::vector<int64_t> shape{};    // outermost first, as PyTorch writes it
   std::vector<int64_t> strides{};  // in elements, one for each dimension; empty: elements lie one after another
-  uint64_t offset = 0;             // of the first element, in bytes from the start of the file
+  uint64_t offset = 0;             // of the first element, in bytes from the start of the file or of `elements`
+  std::shared_ptr<const ElementSource> elements{};  // null: those of the file
 
   /// Elements of the tensor. The containers' readers have checked that it does not overflow.
   int64_t n_elements() const;
+  /// Numbers in these elements: more where an element is a block.
+  int64_t n_values() const { return n_elements() * element_values(type); }
 
   /// Copies elements in the order of the shape, as many as `into` has room for, from number `first` on. `file`: all
-  /// bytes of the tensor's file. The containers' readers have checked that all elements are in it.
+  /// bytes of the tensor's file. The containers' readers have checked that all elements are in it. `into` is aligned
+  /// for the element type if elements are computed.
   void read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const;
 };
 

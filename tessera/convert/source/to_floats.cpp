@@ -5,6 +5,7 @@
 
 #include "tessera/base/half.h"
 #include "tessera/convert/source/float8.h"
+#include "tessera/quant/formats.h"
 
 namespace tessera::convert {
 
@@ -27,6 +28,8 @@ void cast_all(std::span<const std::byte> from, std::span<float> values) {
 }  // namespace
 
 void to_floats(ElementType type, std::span<const std::byte> from, std::span<float> values) {
+  if (const auto block = block_format(type))
+    return quant::find_format(*block)->dequantize_row(from.data(), std::ssize(values), values.data());
   switch (type) {
     case ElementType::f64:
       return cast_all<double>(from, values);
@@ -54,6 +57,8 @@ void to_floats(ElementType type, std::span<const std::byte> from, std::span<floa
       return cast_all<uint8_t>(from, values);
     case ElementType::boolean:
       return convert_all<uint8_t>(from, values, [](uint8_t stored) { return stored != 0 ? 1.0f : 0.0f; });
+    default:
+      return;  // blocks, handled above
   }
 }
 

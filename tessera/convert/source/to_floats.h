@@ -8,8 +8,8 @@
 
 namespace tessera::convert {
 
-/// Converts elements. `from` has values.size() of them. F64 and integers are rounded to the nearest float; a boolean is
-/// 0 or 1.
+/// Converts elements. `from` has as many as have values.size() values. F64 and integers are rounded to the nearest
+/// float; a boolean is 0 or 1.
 void to_floats(ElementType type, std::span<const std::byte> from, std::span<float> values);
 
 }  // namespace tessera::convert

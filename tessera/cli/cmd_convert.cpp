@@ -1,0 +1,124 @@
+// tessera convert: converts a checkpoint, as the hubs store models, to a GGUF file, at once in any type that
+// `tessera quantize` knows. --dry-run prints the types and sizes without writing.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "tessera/base/counted.h"
+#include "tessera/cli/command.h"
+#include "tessera/cli/console.h"
+#include "tessera/cli/option_flags.h"
+#include "tessera/cli/quantize_args.h"
+#include "tessera/cli/quantize_report.h"
+#include "tessera/convert/conversion.h"
+
+namespace tessera::cli {
+
+namespace {
+
+uint64_t count_bytes(const convert::Checkpoint& checkpoint) {
+  uint64_t n = 0;
+  for (const std::string& path : checkpoint.paths()) {
+    std::error_code error;
+    if (const auto size = std::filesystem::file_size(path, error); !error) n += size;
+  }
+  return n;
+}
+
+class ConvertCommand final : public Command {
+ public:
+  FlagTable flags() override {
+    FlagTable table;
+    table.common("--output -o", "FILE", "the GGUF file to write", set_string(args_.output));
+    table.common(
+        "--type", "TYPE", "type of the weights, as `tessera quantize` knows them: BF16, F16, F32, Q8_0, Q4_K_M, ...",
+        [this](std::string_view text) -> Result<> {
+          TESSERA_ASSIGN(args_.file_type, parse_file_type(text));
+          return {};
+        },
+        "the 16-bit type of the checkpoint");
+    args_.add_mix_to(table);
+    table.common("--check-tensors", "", "refuse values that are not finite, also where they are only copied",
+                 set_switch(args_.options.checks_copies));
+    args_.add_rare_mix_to(table);
+    add_threads_flag(table, args_.n_threads);
+    add_numa_flag(table, args_.numa);
+    table.positional = "DIR|FILE";
+    table.add_positional = [this](std::string_view text) -> Result<> {
+      if (!args_.input.empty())
+        return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one checkpoint at a time", text);
+      args_.input = text;
+      return {};
+    };
+    return table;
+  }
+
+  Result<> check() override {
+    if (args_.input.empty())
+      return fail(ErrorCode::invalid_argument, "no checkpoint: want a folder, or a file of tensors in it");
+    if (args_.output.empty() && !args_.dry_run)
+      return fail(ErrorCode::invalid_argument, "no output: want -o FILE, or --dry-run");
+    const convert::MixOptions& mix = args_.options.mix;
+    const bool has_mix = !args_.imatrix_path.empty() || mix.pure || mix.keep_output || mix.output_type ||
+                         mix.embedding_type || !mix.tensor_types.empty();
+    const bool is_quantized = args_.size || (args_.file_type && info(info(*args_.file_type).dtype).is_blocked());
+    if (has_mix && !is_quantized)
+      return fail(ErrorCode::invalid_argument, "flags for single weights require a quantized --type, or --size");
+    return args_.check_mix();
+  }
+
+  Result<> run(Context& process) override {
+    const auto start = std::chrono::steady_clock::now();
+    convert::QuantizeOptions options = args_.options;
+    options.program_version = TESSERA_VERSION;
+    const auto type = args_.size ? std::optional(args_.file_type.value_or(convert::FileType::q8_0)) : args_.file_type;
+    TESSERA_ASSIGN(const auto conversion, convert::Conversion::open(args_.input, type));
+    conversion->apply_to(options);
+    convert::Imatrix imatrix;
+    if (!args_.imatrix_path.empty()) {
+      TESSERA_ASSIGN(imatrix, convert::Imatrix::load(args_.imatrix_path));
+      convert::apply(args_.imatrix_filter, imatrix);
+      options.imatrix = &imatrix;
+    }
+    const ModelFiles& files = conversion->files();
+    TESSERA_ASSIGN(auto plan, convert::plan_quantize(files, options));
+    TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
+    if (args_.size) TESSERA_TRY(fit_plan(args_, files, plan, options, *threads, process));
+    if (!process.quiet) show_warnings(*conversion, plan, options);
+    TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(files, plan, options));
+    const QuantizeSizes sizes{
+        .n_values = count_values(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
+    if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
+    if (process.verbose) log(table_of(plan, sizes));
+    TESSERA_TRY(convert::check_output(conversion->checkpoint(), args_.output, n_bytes));
+    {
+      ProgressBar bar("converting", process.quiet);
+      const auto progress = [&](float share) { bar.update(share); };
+      const convert::WorkContext work{*threads, &process.interrupt, progress};
+      TESSERA_TRY(convert::write_quantized(files, plan, options, args_.output, work));
+    }
+    if (process.quiet) return {};
+    if (const uint64_t n = conversion->rows().n_overflows(); n > 0)
+      log(fmt::format("warning: {} too large for F16: infinite in the output", counted(n, "value")));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    log(fmt::format("{} in {:.1f} s", totals(sizes), elapsed.count()));
+    return {};
+  }
+
+ private:
+  static void show_warnings(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
+                            const convert::QuantizeOptions& options) {
+    for (const std::string& warning : conversion.warnings()) log("warning: " + warning);
+    if (conversion.is_unquantized()) return;
+    for (const std::string& warning : convert::warnings_of(plan, options)) log("warning: " + with_flag_names(warning));
+  }
+
+  QuantizeArgs args_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> create_convert_command() { return std::make_unique<ConvertCommand>(); }
+
+}  // namespace tessera::cli

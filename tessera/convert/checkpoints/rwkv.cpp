@@ -1,0 +1,102 @@
+// RWKV 7, in the form of the flash-linear-attention library.
+#include <utility>
+
+#include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/source/views.h"
+
+namespace tessera::convert {
+
+namespace {
+
+Result<TensorPieces> flattened(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
+  std::vector<int64_t> shape = {tensor.n_elements()};
+  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
+  return TensorPieces{{std::move(view)}, std::move(shape)};
+}
+
+// One of the six factors that are one tensor: [1, 1, n].
+Result<TensorPieces> as_factor(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
+  std::vector<int64_t> shape = {1, 1, tensor.n_elements()};
+  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
+  return TensorPieces{{std::move(view)}, std::move(shape)};
+}
+
+constexpr std::string_view kLerp = "blk.{i}.time_mix_lerp_fused.weight";
+
+constexpr TensorRule kRwkv7Rules[] = {
+    {"lm_head.weight", "output.weight"},
+    {"model.embeddings.weight", "token_embd.weight"},
+    {"model.norm.{}", "output_norm.{}"},
+    {"model.layers.0.pre_norm.{}", "token_embd_norm.{}"},
+    {"model.layers.{i}.attn_norm.{}", "blk.{i}.attn_norm.{}"},
+    {"model.layers.{i}.ffn_norm.{}", "blk.{i}.attn_norm_2.{}"},
+    {"model.layers.{i}.attn.x_r", kLerp, Change::same, as_factor, false, 0},
+    {"model.layers.{i}.attn.x_w", kLerp, Change::same, as_factor, false, 1},
+    {"model.layers.{i}.attn.x_k", kLerp, Change::same, as_factor, false, 2},
+    {"model.layers.{i}.attn.x_v", kLerp, Change::same, as_factor, false, 3},
+    {"model.layers.{i}.attn.x_a", kLerp, Change::same, as_factor, false, 4},
+    {"model.layers.{i}.attn.x_g", kLerp, Change::same, as_factor, false, 5},
+    {"model.layers.{i}.attn.w_lora.lora.0.weight", "blk.{i}.time_mix_w1.weight"},
+    {"model.layers.{i}.attn.w_lora.lora.2.weight", "blk.{i}.time_mix_w2.weight"},
+    {"model.layers.{i}.attn.w_lora.lora.2.bias", "blk.{i}.time_mix_w0.weight"},
+    // The first layer has no v of its own. Other programs want tensors there, which they do not use.
+    {"model.layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_a1.weight"},
+    {"model.layers.0.attn.a_lora.lora.0.weight", "blk.0.time_mix_v1.weight"},
+    {"model.layers.0.attn.a_lora.lora.2.weight", "blk.0.time_mix_a2.weight"},
+    {"model.layers.0.attn.a_lora.lora.2.weight", "blk.0.time_mix_v2.weight"},
+    {"model.layers.0.attn.a_lora.lora.2.bias", "blk.0.time_mix_a0.weight"},
+    {"model.layers.0.attn.a_lora.lora.2.bias", "blk.0.time_mix_v0.weight"},
+    {"model.layers.{i}.attn.a_lora.lora.0.weight", "blk.{i}.time_mix_a1.weight"},
+    {"model.layers.{i}.attn.a_lora.lora.2.weight", "blk.{i}.time_mix_a2.weight"},
+    {"model.layers.{i}.attn.a_lora.lora.2.bias", "blk.{i}.time_mix_a0.weight"},
+    {"model.layers.{i}.attn.v_lora.lora.0.weight", "blk.{i}.time_mix_v1.weight"},
+    {"model.layers.{i}.attn.v_lora.lora.2.weight", "blk.{i}.time_mix_v2.weight"},
+    {"model.layers.{i}.attn.v_lora.lora.2.bias", "blk.{i}.time_mix_v0.weight"},
+    {"model.layers.{i}.attn.g_lora.lora.0.weight", "blk.{i}.time_mix_g1.weight"},
+    {"model.layers.{i}.attn.g_lora.lora.2.weight", "blk.{i}.time_mix_g2.weight"},
+    {"model.layers.{i}.attn.k_k", "blk.{i}.time_mix_k_k.weight", Change::same, flattened},
+    {"model.layers.{i}.attn.k_a", "blk.{i}.time_mix_k_a.weight", Change::same, flattened},
+    {"model.layers.{i}.attn.r_k", "blk.{i}.time_mix_r_k.weight", Change::same, flattened},
+    {"model.layers.{i}.attn.r_proj.weight", "blk.{i}.time_mix_receptance.weight"},
+    {"model.layers.{i}.attn.k_proj.weight", "blk.{i}.time_mix_key.weight"},
+    {"model.layers.{i}.attn.v_proj.weight", "blk.{i}.time_mix_value.weight"},
+    {"model.layers.{i}.attn.o_proj.weight", "blk.{i}.time_mix_output.weight"},
+    {"model.layers.{i}.attn.g_norm.{}", "blk.{i}.time_mix_ln.{}"},
+    {"model.layers.{i}.ffn.x_k", "blk.{i}.channel_mix_lerp_k.weight", Change::same, flattened},
+    {"model.layers.{i}.ffn.key.weight", "blk.{i}.channel_mix_key.weight"},
+    {"model.layers.{i}.ffn.value.weight", "blk.{i}.channel_mix_value.weight"},
+};
+
+constexpr uint32_t kNoContextLimit = 1u << 20;
+
+constexpr KeyRow kRwkv7Keys[] = {
+    {"context_length", "", KeyType::u32, otherwise(kNoContextLimit)},
+    {"feed_forward_length", "intermediate_size", KeyType::u32, kRequired},
+    {"attention.head_count", "", KeyType::u32, otherwise(0)},
+    {"attention.head_count_kv", ""},
+    {"attention.key_length", ""},
+    {"attention.value_length", ""},
+    {"attention.layer_norm_rms_epsilon", ""},
+    {"attention.layer_norm_epsilon", "norm_eps layer_norm_epsilon", KeyType::f32, otherwise(1e-5)},
+    {"wkv.head_size", "head_dim", KeyType::u32, otherwise(64)},
+    {"attention.decay_lora_rank", "decay_low_rank_dim", KeyType::u32, kRequired},
+    {"attention.iclr_lora_rank", "a_low_rank_dim", KeyType::u32, kRequired},
+    {"attention.value_residual_mix_lora_rank", "v_low_rank_dim", KeyType::u32, kRequired},
+    {"attention.gate_lora_rank", "gate_low_rank_dim", KeyType::u32, kRequired},
+};
+
+constexpr ModelClass kRwkvClasses[] = {
+    {.names = "RWKV7ForCausalLM",
+     .architecture = "rwkv7",
+     .rules = kRwkv7Rules,
+     .keys = kRwkv7Keys,
+     .is_decoder = false,
+     .has_unused_tensors = true,
+     .scaling = RopeScaling::none},
+};
+
+}  // namespace
+
+std::span<const ModelClass> rwkv_classes() { return kRwkvClasses; }
+
+}  // namespace tessera::convert

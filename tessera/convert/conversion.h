@@ -1,0 +1,62 @@
+// A conversion of a checkpoint to a GGUF model. Its result is described by the header of a file whose rows are read
+// from the checkpoint on demand, so everything that takes a model file takes a conversion: plan_quantize(), fit_size(),
+// write_quantized(). A conversion to a quantized type is a quantization of the model in the source's own types.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/base/result.h"
+#include "tessera/convert/converted_rows.h"
+#include "tessera/convert/quantize.h"
+#include "tessera/convert/source/checkpoint.h"
+#include "tessera/convert/source/hub_config.h"
+#include "tessera/gguf/split.h"
+
+namespace tessera::convert {
+
+class Conversion {
+ public:
+  /// Reads a folder, or one file of tensors in it, and makes the whole header. Without a type, matrices have the type
+  /// of 16 bits that most of them have in the source, or BF16. Errors: unsupported (a class of models, a tensor, a
+  /// method of quantization); those of Checkpoint, HubConfig, draft_model() and create_model(): what is converted can
+  /// be loaded.
+  static Result<std::unique_ptr<Conversion>> open(const std::string& path, std::optional<FileType> file_type);
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const HubConfig& config() const { return config_; }
+  const ModelFiles& files() const { return *files_; }
+  const ConvertedRows& rows() const { return *rows_; }
+
+  /// Whether the tensors have the wanted types already: they are written as they are, else quantized.
+  bool is_unquantized() const { return is_unquantized_; }
+  /// Facts that a user should know, such as an output layer that should be the token embedding and is not.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// The options of a plan that writes this conversion.
+  void apply_to(QuantizeOptions& options) const;
+
+ private:
+  Conversion(Checkpoint checkpoint, HubConfig config)
+      : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
+  Result<> make_header(std::optional<FileType> file_type);
+  Result<> untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class);
+
+  Checkpoint checkpoint_;
+  HubConfig config_;
+  std::vector<std::byte> header_;
+  std::unique_ptr<ModelFiles> files_;
+  std::unique_ptr<ConvertedRows> rows_;
+  std::vector<std::string> warnings_;
+  bool is_unquantized_ = true;
+};
+
+/// Fails if a file of the output is one of the checkpoint, or its disk has less space than n_bytes.
+Result<> check_output(const Checkpoint& checkpoint, const std::string& path, uint64_t n_bytes);
+
+/// The type of a tensor: F32 for what is small and sensitive, else `matrices`.
+DType type_in_gguf(std::string_view name, size_t rank, DType matrices);
+
+}  // namespace tessera::convert

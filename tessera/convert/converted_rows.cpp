@@ -1,0 +1,146 @@
+#include "tessera/convert/converted_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tessera/base/half.h"
+#include "tessera/base/index.h"
+#include "tessera/convert/file_types.h"
+#include "tessera/convert/source/to_floats.h"
+#include "tessera/convert/torch_exp.h"
+
+namespace tessera::convert {
+
+namespace {
+
+// Number of values that are converted at a time, so that buffers stay in a processor's cache.
+constexpr int64_t kPieceValues = int64_t{1} << 13;
+
+void change_values(ValueChange change, std::span<float> values) {
+  if (change == ValueChange::add_one)
+    for (float& value : values) value += 1.0f;
+  if (change == ValueChange::minus_exp)
+    for (float& value : values) value = -torch_exp(value);
+}
+
+// The elements of a row: blocks where the type has blocks, which no conversion takes apart.
+int64_t row_elements(const GgufTensor& tensor) { return tensor.shape[0] / info(tensor.dtype).block_elements; }
+
+}  // namespace
+
+std::optional<DType> same_type_in_gguf(ElementType type) {
+  std::string name(element_name(type));
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return weight_type_from_name(name);
+}
+
+ConvertedRows::ConvertedRows(const Checkpoint& checkpoint, std::vector<ConvertedTensor> tensors)
+    : checkpoint_(checkpoint), tensors_(std::move(tensors)) {
+  for (const ConvertedTensor& tensor : tensors_) {
+    by_name_.emplace(tensor.name, starts_.size());
+    std::vector<int64_t> starts;
+    int64_t start = 0;
+    for (const ConvertedTensor::Part& part : tensor.parts) {
+      starts.push_back(start);
+      start += part.view.n_elements();
+    }
+    starts_.push_back(std::move(starts));
+  }
+}
+
+const ConvertedTensor& ConvertedRows::find(const GgufTensor& tensor) const {
+  return tensors_[by_name_.find(tensor.name)->second];
+}
+
+std::vector<ConvertedRows::Range> ConvertedRows::ranges_of(const ConvertedTensor& tensor, int64_t first,
+                                                           int64_t n) const {
+  const std::vector<int64_t>& starts = starts_[to_size(&tensor - tensors_.data())];
+  std::vector<Range> ranges;
+  auto i = to_size(std::ranges::upper_bound(starts, first) - starts.begin()) - 1;
+  for (; n > 0; ++i) {
+    const int64_t at = first - starts[i];
+    const int64_t n_here = std::min(n, tensor.parts[i].view.n_elements() - at);
+    if (n_here > 0) ranges.push_back({&tensor.parts[i], at, n_here});
+    first += n_here;
+    n -= n_here;
+  }
+  return ranges;
+}
+
+void ConvertedRows::read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const {
+  const ConvertedTensor& converted = find(tensor);
+  const int64_t n_row = row_elements(tensor);
+  if (converted.parts.empty()) {
+    const auto values = std::span(converted.computed).subspan(to_size(begin * n_row), to_size(n * n_row));
+    return encode(values, tensor.dtype, into.data());
+  }
+  const size_t element_bytes = info(tensor.dtype).block_bytes;
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
+    const size_t n_bytes = to_size(range.n) * element_bytes;
+    convert(converted, range, tensor.dtype, into.first(n_bytes));
+    into = into.subspan(n_bytes);
+  }
+}
+
+void ConvertedRows::convert(const ConvertedTensor& tensor, const Range& range, DType to,
+                            std::span<std::byte> into) const {
+  const StoredTensor& view = range.part->view;
+  if (tensor.values == ValueChange::none && same_type_in_gguf(view.type) == to)
+    return checkpoint_.read(view, range.part->file, range.first, into);
+  const size_t n_piece = to_size(std::min(range.n, kPieceValues));
+  std::vector<std::byte> stored(n_piece * element_bytes(view.type));
+  std::vector<float> values(n_piece);
+  for (int64_t at = 0; at < range.n; at += kPieceValues) {
+    const auto n = to_size(std::min(kPieceValues, range.n - at));
+    const std::span<std::byte> piece = std::span(stored).first(n * element_bytes(view.type));
+    const std::span<float> floats = std::span(values).first(n);
+    checkpoint_.read(view, range.part->file, range.first + at, piece);
+    to_floats(view.type, piece, floats);
+    change_values(tensor.values, floats);
+    encode(floats, to, into.data() + to_size(at) * info(to).block_bytes);
+  }
+}
+
+void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* into) const {
+  if (to == DType::f32) {
+    std::memcpy(into, values.data(), values.size_bytes());
+    return;
+  }
+  const auto put = [&](size_t i, uint16_t bits) { std::memcpy(into + i * sizeof bits, &bits, sizeof bits); };
+  if (to == DType::bf16) {
+    for (size_t i = 0; i < values.size(); ++i) put(i, f32_to_bf16(values[i]));
+    return;
+  }
+  constexpr uint16_t kSign = 0x8000, kInfinity = 0x7c00;
+  uint64_t n_overflows = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = f32_to_f16(values[i]);
+    put(i, bits);
+    if ((bits & ~kSign) == kInfinity && std::isfinite(values[i])) ++n_overflows;
+  }
+  if (n_overflows > 0) n_overflows_ += n_overflows;
+}
+
+// Elements of a view in another order may be anywhere in its range, which is released after its last element.
+void ConvertedRows::forget(const GgufTensor& tensor, int64_t begin, int64_t n) const {
+  const ConvertedTensor& converted = find(tensor);
+  if (converted.parts.empty()) return;
+  const int64_t n_row = row_elements(tensor);
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
+    const StoredTensor& view = range.part->view;
+    if (view.elements != nullptr) continue;
+    const auto width = static_cast<int64_t>(element_bytes(view.type));
+    if (view.strides.empty()) {
+      checkpoint_.forget(range.part->file, view.offset + static_cast<uint64_t>(range.first * width),
+                         static_cast<uint64_t>(range.n * width));
+    } else if (range.first + range.n == view.n_elements()) {
+      int64_t last = 0;
+      for (size_t i = 0; i < view.shape.size(); ++i) last += (view.shape[i] - 1) * view.strides[i];
+      checkpoint_.forget(range.part->file, view.offset, static_cast<uint64_t>((last + 1) * width));
+    }
+  }
+}
+
+}  // namespace tessera::convert

@@ -1,0 +1,322 @@
+// What single classes of models do with tensors and settings: orders of elements, cuts, and refusals.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/converted_rows.h"
+#include "tessera/gguf/split.h"
+#include "tests/convert/hub_folder.h"
+#include "tests/support/testing.h"
+
+namespace tessera::convert {
+namespace {
+
+using namespace testing;
+
+struct DraftTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+using SmallFiles = std::vector<std::pair<std::string, std::string>>;
+
+struct Drafted {
+  std::string error{};
+  std::string keys{};  // "KEY=VALUE " each
+  std::vector<ConvertedTensor> tensors{};
+  std::vector<std::vector<float>> values{};  // of the tensors
+
+  const std::vector<float>& of(const std::string& name) const {
+    static const std::vector<float> kNone;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].name == name) return values[i];
+    return kNone;
+  }
+};
+
+// Elements are numbered from 0 on, through all tensors. members: of config.json, after the class.
+Drafted draft(const std::string& name, const std::string& members, const std::vector<DraftTensor>& tensors,
+              const SmallFiles& files = {}) {
+  HubFolder folder{.config = R"({"architectures": [")" + name + "\"]" + (members.empty() ? "" : ", ") + members + "}"};
+  float next = 0;
+  for (const DraftTensor& tensor : tensors) {
+    folder.add(tensor.name, tensor.shape, "F32");
+    std::vector<float> values(folder.tensors.back().bytes.size() / 4);
+    for (float& value : values) value = next++;
+    folder.tensors.back().bytes = hub_bytes(values, "F32");
+  }
+  const std::filesystem::path path = folder.write("draft");
+  for (const auto& [file, text] : files) {
+    std::filesystem::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+  const Checkpoint checkpoint = Checkpoint::open(path.string()).value();
+  const HubConfig config = HubConfig::read(checkpoint).value();
+  const auto model_class = find_model_class(config);
+  if (!model_class) return {.error = model_class.error().message()};
+  Drafted result;
+  GgufBuilder builder;
+  ModelDraft made{checkpoint, config, (*model_class)->architecture, builder, result.tensors};
+  if (const Result<> drafted = draft_model(**model_class, checkpoint.tensors(), made); !drafted)
+    return {.error = drafted.error().message()};
+  const auto header = builder.header().value();
+  const auto model = ModelFiles::parse_header(header, "draft").value();
+  for (const Metadata::Entry& entry : model->metadata().entries())
+    result.keys += std::string(entry.key) + "=" + to_string(entry.value) + " ";
+  const ConvertedRows rows(checkpoint, result.tensors);
+  for (const ConvertedTensor& tensor : result.tensors) {
+    int64_t n = 1;
+    for (const int64_t extent : tensor.shape) n *= extent;
+    std::vector<float> values(static_cast<size_t>(n));
+    rows.read({.name = tensor.name, .dtype = DType::f32, .shape = {n}}, 0, 1, std::as_writable_bytes(std::span(values)));
+    result.values.push_back(std::move(values));
+  }
+  return result;
+}
+
+void expect_in(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nwant " << part;
+}
+void expect_not_in(const std::string& text, const std::string& part) {
+  EXPECT_EQ(text.find(part), std::string::npos) << text << "\nwant no " << part;
+}
+
+using Floats = std::vector<float>;
+
+TEST(ModelDrafts, RowsOfGptNeoXAreSortedByKind) {
+  const std::string bias = "gpt_neox.layers.0.attention.query_key_value.bias";
+  const std::string heads = R"("num_attention_heads": 2)";
+  EXPECT_EQ(draft("GPTNeoXForCausalLM", heads, {{bias, {6}}}).of("blk.0.attn_qkv.bias"), (Floats{0, 3, 1, 4, 2, 5}));
+  expect_in(draft("GPTNeoXForCausalLM", heads, {{bias, {8}}}).error, "8 rows, want q, k and v of 2 heads");
+  expect_in(draft("GPTNeoXForCausalLM", "", {{bias, {6}}}).error, "of 0 heads");
+}
+
+TEST(ModelDrafts, RowsOfFalconAreSortedByKind) {
+  const std::string weight = "transformer.h.0.self_attention.query_key_value.weight";
+  const auto order = [&](const std::string& members, int64_t n_rows) {
+    return draft("FalconForCausalLM", members, {{weight, {n_rows, 1}}});
+  };
+  const std::string grouped = R"("num_attention_heads": 4, "num_kv_heads": 2, "new_decoder_architecture": true)";
+  EXPECT_EQ(order(grouped, 8).of("blk.0.attn_qkv.weight"), (Floats{0, 1, 4, 5, 2, 6, 3, 7}));
+  const std::string shared = R"("num_attention_heads": 2, "multi_query": true)";
+  EXPECT_EQ(order(shared, 4).of("blk.0.attn_qkv.weight"), (Floats{0, 1, 2, 3}));
+  const std::string own = R"("num_attention_heads": 2, "multi_query": false)";
+  EXPECT_EQ(order(own, 6).of("blk.0.attn_qkv.weight"), (Floats{0, 3, 1, 4, 2, 5}));
+  expect_in(order(grouped, 9).error, "9 rows, want 2 groups of 4 heads and their k and v");
+  expect_in(order(R"("num_attention_heads": 3, "num_kv_heads": 2, "new_decoder_architecture": true)", 7).error,
+            "want 2 groups of 3 heads");
+}
+
+TEST(ModelDrafts, MptWithoutBiasOfDistances) {
+  const std::string size = R"("d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 16, "attn_config": )";
+  expect_in(draft("MPTForCausalLM", size + R"({"alibi": true, "alibi_bias_max": 4})", {}).keys,
+            "mpt.attention.max_alibi_bias=4 ");
+  expect_in(draft("MPTForCausalLM", size + R"({"alibi": false, "alibi_bias_max": 4})", {}).keys,
+            "mpt.attention.max_alibi_bias=0 ");
+  expect_in(draft("MPTForCausalLM", "", {}).error, "no max_seq_len, which mpt needs");
+}
+
+TEST(ModelDrafts, RowsPastTheVocabularyOfGemma3AreCut) {
+  const auto rows = [](const std::string& members) {
+    return draft("Gemma3ForCausalLM", members, {{"model.embed_tokens.weight", {3, 2}}}).of("token_embd.weight");
+  };
+  EXPECT_EQ(rows(R"("vocab_size": 2)"), (Floats{0, 1, 2, 3}));
+  EXPECT_EQ(rows(R"("vocab_size": 4)"), (Floats{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(rows(R"("rope_theta": 1)"), (Floats{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(ModelDrafts, Gemma3HasNoWindowWithAPatternOfOne) {
+  expect_in(draft("Gemma3ForCausalLM", "", {}).keys, "gemma3.attention.sliding_window=4096 ");
+  expect_in(draft("Gemma3ForCausalLM", R"("sliding_window": 77)", {}).keys, "gemma3.attention.sliding_window=77 ");
+  expect_not_in(draft("Gemma3ForCausalLM", R"("sliding_window": 77, "sliding_window_pattern": 1)", {}).keys,
+                "sliding_window");
+}
+
+TEST(ModelDrafts, Phi3StatesItsMagnitude) {
+  const std::string factors = R"(, "rope_scaling": {"type": "longrope", "long_factor": [1], "short_factor": [1]})";
+  const auto keys = [&](const std::string& members) { return draft("Phi3ForCausalLM", members, {}).keys; };
+  expect_in(keys(R"("max_position_embeddings": 256, "original_max_position_embeddings": 16)" + factors),
+            "phi3.rope.scaling.attn_factor=1.4142");
+  expect_in(keys(R"("max_position_embeddings": 16, "original_max_position_embeddings": 16)" + factors),
+            "phi3.rope.scaling.attn_factor=1 ");
+  expect_not_in(keys(R"("max_position_embeddings": 16)"), "attn_factor");
+  expect_not_in(keys(R"("max_position_embeddings": 16)" + factors), "scaling.type");
+  expect_in(draft("Phi3ForCausalLM", R"("original_max_position_embeddings": 1)" + factors, {}).error, "want at least 2");
+}
+
+TEST(ModelDrafts, SmolLm3KnowsItsLayersWithoutRope) {
+  const auto error = [](const std::string& list) {
+    return draft("SmolLM3ForCausalLM", R"("vocab_size": 1, "no_rope_layers": )" + list, {}).error;
+  };
+  EXPECT_EQ(error("[1, 1, 1, 0, 1, 1, 1, 0]"), "");
+  expect_in(error("[1, 1, 0, 1]"), "no_rope_layers of layer 2 is 0, want 0 in every fourth layer only");
+  expect_in(error("[1, 1, 1, 1]"), "of layer 3 is 1");
+}
+
+TEST(ModelDrafts, Exaone4ReadsPatterns) {
+  const std::string size = R"("vocab_size": 1, "num_hidden_layers": 5, "sliding_window": 8)";
+  const auto made = [&](const std::string& pattern) {
+    return draft("Exaone4ForCausalLM", size + R"(, "sliding_window_pattern": )" + pattern, {});
+  };
+  expect_in(made(R"("LLG")").keys, "sliding_window_pattern=[true, true, false, true, true] ");
+  expect_in(made(R"("")").error, "want letters L and G");
+  expect_in(made(R"("LX")").error, "want letters L and G");
+  expect_not_in(draft("Exaone4ForCausalLM", R"("vocab_size": 1, "sliding_window_pattern": "LLG")", {}).keys, "sliding");
+}
+
+TEST(ModelDrafts, NemotronStatesItsScaling) {
+  expect_in(draft("NemotronForCausalLM", R"("vocab_size": 1)", {}).keys, "nemotron.rope.scaling.type=\"none\" ");
+  expect_in(draft("NemotronForCausalLM", R"("vocab_size": 1, "rope_scaling": {"type": "linear", "factor": 2})", {}).keys,
+            "nemotron.rope.scaling.type=\"linear\" nemotron.rope.scaling.factor=2 ");
+}
+
+TEST(ModelDrafts, ClassesThatLackAPartRefuseIt) {
+  expect_in(draft("Cohere2ForCausalLM", R"("vocab_size": 1)", {{"model.norm.bias", {1}}}).error,
+            "output_norm.bias has a place in no model of cohere2");
+  expect_in(draft("Glm4ForCausalLM", R"("rope_scaling": {"type": "mrope", "mrope_section": [1]})", {}).error,
+            "rope of several sections is not converted for glm4");
+}
+
+TEST(ModelDrafts, DeepseekCutsKeysAndValues) {
+  const std::string members =
+      R"("vocab_size": 1, "num_attention_heads": 2, "kv_lora_rank": 2, "qk_nope_head_dim": 2, "qk_rope_head_dim": 2,
+         "v_head_dim": 1, "num_hidden_layers": 1)";
+  const std::string kv_b = "model.layers.0.self_attn.kv_b_proj.weight";
+  const Drafted made = draft("DeepseekV2ForCausalLM", members, {{kv_b, {6, 2}}});
+  EXPECT_EQ(made.of("blk.0.attn_k_b.weight"), (Floats{0, 2, 1, 3, 6, 8, 7, 9}));
+  EXPECT_EQ(made.of("blk.0.attn_v_b.weight"), (Floats{4, 5, 10, 11}));
+  expect_not_in(made.keys, "expert_weights_norm");
+  expect_in(draft("DeepseekV2ForCausalLM", members + R"(, "norm_topk_prob": true)", {}).keys,
+            "expert_weights_norm=true ");
+  expect_in(draft("DeepseekV2ForCausalLM", members, {{kv_b, {5, 2}}}).error, "5 rows, want 2 heads of 2 and 1");
+  const Drafted later = draft("DeepseekV2ForCausalLM", members, {{"model.layers.1.input_layernorm.weight", {1}}});
+  EXPECT_EQ(later.error, "");
+  EXPECT_TRUE(later.tensors.empty());
+}
+
+TEST(ModelDrafts, FormsOfMambaTensors) {
+  const std::string members = R"("num_heads": 2, "n_groups": 2, "hidden_size": 2)";
+  const auto made = [&](const DraftTensor& tensor) { return draft("Mamba2ForCausalLM", members, {tensor}); };
+  EXPECT_EQ(made({"backbone.layers.0.mixer.D", {2}}).tensors[0].shape, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(made({"backbone.layers.0.mixer.norm.weight", {6}}).tensors[0].shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(made({"backbone.layers.0.mixer.conv1d.weight", {3, 1, 4}}).tensors[0].shape,
+            (std::vector<int64_t>{3, 4}));
+  expect_in(made({"backbone.layers.0.mixer.norm.weight", {5}}).error, "5 values, want 2 groups of one size");
+  expect_in(made({"backbone.layers.0.mixer.conv1d.weight", {3, 2, 4}}).error, "three with 1 in the middle");
+  expect_in(made({"backbone.layers.0.mixer.conv1d.weight", {3, 1}}).error, "2 dimensions, want three");
+}
+
+TEST(ModelDrafts, JambaStatesItsLayersWithAttention) {
+  const std::string members = R"("num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2)";
+  expect_in(draft("JambaForCausalLM", members + R"(, "attn_layer_period": 3, "attn_layer_offset": 1)", {}).keys,
+            "head_count_kv=[0, 2, 0, 0, 2] ");
+  expect_in(draft("JambaForCausalLM", members, {}).keys, "head_count_kv=[0, 0, 0, 0, 2] ");
+  EXPECT_NE(draft("JambaForCausalLM", members + R"(, "attn_layer_period": 0)", {}).error, "");
+}
+
+// Four value heads of two values, for two key heads of one value.
+constexpr const char* kLinear =
+    R"("num_hidden_layers": 1, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 1,
+       "linear_value_head_dim": 2, "linear_conv_kernel_dim": 4)";
+
+TEST(ModelDrafts, ValueHeadsOfQwen35AreTiled) {
+  const std::string layer = "model.layers.0.linear_attn.";
+  const auto made = [&](const std::string& name, const std::vector<int64_t>& shape) {
+    return draft("Qwen3_5ForCausalLM", kLinear, {{layer + name, shape}});
+  };
+  EXPECT_EQ(made("in_proj_a.weight", {4, 1}).of("blk.0.ssm_alpha.weight"), (Floats{0, 2, 1, 3}));
+  EXPECT_EQ(made("in_proj_z.weight", {8, 1}).of("blk.0.attn_gate.weight"), (Floats{0, 1, 4, 5, 2, 3, 6, 7}));
+  EXPECT_EQ(made("out_proj.weight", {1, 8}).of("blk.0.ssm_out.weight"), (Floats{0, 1, 4, 5, 2, 3, 6, 7}));
+  EXPECT_EQ(made("in_proj_qkv.weight", {12, 1}).of("blk.0.attn_qkv.weight"),
+            (Floats{0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11}));
+  EXPECT_EQ(made("conv1d.weight", {12, 1, 1}).of("blk.0.ssm_conv1d.weight"),
+            (Floats{0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11}));
+  expect_in(made("in_proj_z.weight", {7, 1}).error, "7 rows, want 8");
+  expect_in(made("in_proj_qkv.weight", {13, 1}).error, "13 rows, want 12");
+  expect_in(draft("Qwen3_5ForCausalLM", kLinear, {}).keys, "rope.dimension_sections=[11, 11, 10, 0] ");
+}
+
+TEST(ModelDrafts, PartsOfQwen3NextAreTakenApart) {
+  const Drafted made = draft("Qwen3NextForCausalLM", kLinear,
+                             {{"model.layers.0.linear_attn.in_proj_qkvz.weight", {20, 1}},
+                              {"mtp.layers.0.input_layernorm.weight", {1}}});
+  EXPECT_EQ(made.of("blk.0.attn_qkv.weight"), (Floats{0, 10, 1, 11, 2, 3, 4, 5, 12, 13, 14, 15}));
+  EXPECT_EQ(made.of("blk.0.attn_gate.weight"), (Floats{6, 7, 8, 9, 16, 17, 18, 19}));
+  EXPECT_EQ(made.of("blk.1.attn_norm.weight"), (Floats{21}));
+  expect_in(made.keys, "qwen3next.block_count=2 ");
+  expect_in(made.keys, "qwen3next.nextn_predict_layers=1 ");
+  expect_not_in(draft("Qwen3NextForCausalLM", kLinear, {}).keys, "nextn");
+  std::string odd = kLinear;
+  odd.replace(odd.find("4"), 1, "3");
+  expect_in(draft("Qwen3NextForCausalLM", odd, {{"model.layers.0.linear_attn.in_proj_qkvz.weight", {20, 1}}}).error,
+            "3 value heads for 2 key heads, want a multiple");
+}
+
+TEST(ModelDrafts, RowsOfGptOssAlternate) {
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const Drafted made =
+      draft("GptOssForCausalLM", "", {{experts + "gate_up_proj", {1, 2, 4}}, {experts + "gate_up_proj_bias", {2, 4}}});
+  EXPECT_EQ(made.of("blk.0.ffn_gate_exps.weight"), (Floats{0, 4, 2, 6}));
+  EXPECT_EQ(made.of("blk.0.ffn_up_exps.weight"), (Floats{1, 5, 3, 7}));
+  EXPECT_EQ(made.of("blk.0.ffn_gate_exps.bias"), (Floats{8, 10, 12, 14}));
+  EXPECT_EQ(made.of("blk.0.ffn_up_exps.bias"), (Floats{9, 11, 13, 15}));
+  expect_in(draft("GptOssForCausalLM", "", {{experts + "gate_up_proj_bias", {2, 3}}}).error,
+            "no rows of gate and up in turns");
+  EXPECT_EQ(draft("GptOssForCausalLM", "", {{experts + "down_proj", {1, 2, 2}}}).of("blk.0.ffn_down_exps.weight"),
+            (Floats{0, 2, 1, 3}));
+}
+
+TEST(ModelDrafts, Gemma4StopsPairs) {
+  const std::string members = R"("num_hidden_layers": 1, "layer_types": ["full_attention"], "sliding_window": 1,
+      "head_dim": 4, "global_head_dim": 16)";
+  const Drafted made = draft("Gemma4ForCausalLM", members, {});
+  EXPECT_EQ(made.of("rope_freqs.weight"), (Floats{1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f}));
+  const std::string half = R"(, "rope_parameters": {"full_attention": {"partial_rotary_factor": 0.5}})";
+  EXPECT_EQ(draft("Gemma4ForCausalLM", members + half, {}).of("rope_freqs.weight")[3], 1.0f);
+}
+
+TEST(ModelDrafts, RobertaCutsUnusedPositions) {
+  const std::string positions = "roberta.embeddings.position_embeddings.weight";
+  EXPECT_EQ(draft("RobertaModel", "", {{positions, {4, 1}}}).of("position_embd.weight"), (Floats{2, 3}));
+  EXPECT_EQ(draft("RobertaModel", R"("pad_token_id": 0)", {{positions, {4, 1}}}).of("position_embd.weight"),
+            (Floats{1, 2, 3}));
+  EXPECT_NE(draft("RobertaModel", R"("pad_token_id": 4)", {{positions, {4, 1}}}).error, "");
+}
+
+TEST(ModelDrafts, EncodersStateTheirPoolingAndLabels) {
+  const std::string modules = R"([{"type": "other"}, {"type": "sentence_transformers.models.Pooling", "path": "1_P"}])";
+  const auto pooled = [&](const std::string& config, const std::string& list) {
+    return draft("BertModel", "", {}, {{"modules.json", list}, {"1_P/config.json", config}});
+  };
+  expect_in(pooled(R"({"pooling_mode_mean_tokens": true})", modules).keys, "bert.pooling_type=1 ");
+  expect_in(pooled(R"({"pooling_mode_cls_token": true})", modules).keys, "bert.pooling_type=2 ");
+  expect_in(pooled(R"({"pooling_mode_lasttoken": true})", modules).keys, "bert.pooling_type=3 ");
+  expect_in(pooled(R"({"pooling_mode_max_tokens": true})", modules).error, "neither of mean, cls and last token");
+  expect_in(pooled("{}", R"([{"type": "sentence_transformers.models.Pooling", "path": "../x"}])").error,
+            "want the name of a folder");
+  expect_not_in(pooled("{}", "[]").keys, "pooling_type");
+  const DraftTensor score{"classifier.weight", {1, 2}};
+  expect_in(draft("BertForSequenceClassification", R"("id2label": {"0": "good"})", {score}).keys,
+            "bert.classifier.output_labels=[\"good\"] ");
+  expect_in(draft("BertForSequenceClassification", R"("id2label": {"1": "good"})", {score}).error,
+            "id2label: no text for 0");
+  expect_in(draft("BertModel", R"("type_vocab_size": 3)", {}).keys, "tokenizer.ggml.token_type_count=3 ");
+}
+
+TEST(ModelDrafts, PartsForImagesAreLeftOut) {
+  const Drafted made = draft("Gemma3ForConditionalGeneration", R"("text_config": {"vocab_size": 9})",
+                             {{"vision_tower.patches.weight", {1}},
+                              {"model.visual.x", {1}},
+                              {"multi_modal_projector.y", {1}},
+                              {"language_model.model.norm.weight", {1}},
+                              {"model.layers.0.self_attn.rotary_emb.inv_freq", {1}}});
+  EXPECT_EQ(made.error, "");
+  ASSERT_EQ(made.tensors.size(), 1u);
+  EXPECT_EQ(made.of("output_norm.weight"), (Floats{4}));
+}
+
+}  // namespace
+}  // namespace tessera::convert

@@ -120,13 +120,12 @@ class Jobs {
       return x.ne == sum.params.y.ne && (!overlaps(x, y) || is_same_operand(x, y));
     };
     const auto is_apart = [&](const OperandParams& x) { return x.data == 0 || !overlaps(x, sum.params.y); };
-    const bool can = fits(sum.params.x[0]) && fits(sum.params.x[1]) && is_apart(norm.params.x[1]) &&
-                     is_apart(norm.params.x[2]);
+    const bool can =
+        fits(sum.params.x[0]) && fits(sum.params.x[1]) && is_apart(norm.params.x[1]) && is_apart(norm.params.x[2]);
     if (!can) return std::nullopt;
     Job job = single(i + 1);
     job.steps.insert(job.steps.begin(), i);
-    for (size_t operand = 0; operand < 2; ++operand)
-      job.params.step.x[kSumOperands + operand] = sum.params.x[operand];
+    for (size_t operand = 0; operand < 2; ++operand) job.params.step.x[kSumOperands + operand] = sum.params.x[operand];
     return job;
   }
 
@@ -202,7 +201,8 @@ std::vector<Job> make_jobs(const Graph& graph, const StepList& steps, const std:
       ++i;
       continue;
     }
-    const bool follows_rope = !jobs.empty() && jobs.back().params.variant == kRopeAndStore && steps[jobs.back().steps[0]].shader == Shader::rope;
+    const bool follows_rope = !jobs.empty() && jobs.back().params.variant == kRopeAndStore &&
+                              steps[jobs.back().steps[0]].shader == Shader::rope;
     jobs.push_back(follows_rope && maker.is_store(i) ? maker.store_by_rope(i) : maker.job(i));
     i = jobs.back().steps.back() + 1;
   }

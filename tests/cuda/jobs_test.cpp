@@ -162,23 +162,22 @@ Result<TimedRun> run_gated(const GatedCase& c,
   const std::vector<TestTensor> weights = {
       {"gate", c.gate, {c.k, c.n_rows}, random_matrix(c.gate, c.k, c.n_rows, rng).bytes},
       {"up", c.up, {c.k, c.n_rows}, random_matrix(c.up, c.k, c.n_rows, rng).bytes}};
-  return run_timed(
-      BufferUsage::weights, weights,
-      [&](GraphBuilder& b, const std::vector<Value>& tensors) {
-        const Value x = b.input("x", DType::f32, {c.k, c.n_tokens});
-        Value gate = b.mul_mat(tensors[0], x), up = b.mul_mat(tensors[1], x);
-        if (change) change(b, gate, up);
-        b.output(c.op == Gate::swiglu ? b.swiglu(gate, up) : b.geglu(gate, up), "y");
-      },
-      {{"x", bytes_of(random_values(rng, c.k * c.n_tokens, 3.0f))}});
+  return run_timed(BufferUsage::weights, weights,
+                   [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                     const Value x = b.input("x", DType::f32, {c.k, c.n_tokens});
+                     Value gate = b.mul_mat(tensors[0], x), up = b.mul_mat(tensors[1], x);
+                     if (change) change(b, gate, up);
+                     b.output(c.op == Gate::swiglu ? b.swiglu(gate, up) : b.geglu(gate, up), "y");
+                   },
+                   {{"x", bytes_of(random_values(rng, c.k * c.n_tokens, 3.0f))}});
 }
 void keep_both(GraphBuilder& b, Value& gate, Value& up) {
   b.output(gate, "gate");
   b.output(up, "up");
 }
 
-// Formats that are read from global and from shared memory; rows that are no whole groups; more groups than blocks; more
-// segments than warps.
+// Formats that are read from global and from shared memory; rows that are no whole groups; more groups than blocks;
+// more segments than warps.
 TEST_F(CudaJobs, GatedProductsHaveTheBitsOfTheirParts) {
   const auto all = [](DType type, int64_t k, int64_t n_rows, int64_t n_tokens, Gate op = Gate::swiglu) {
     return GatedCase{type, type, k, n_rows, n_tokens, op};
@@ -299,27 +298,32 @@ Result<TimedRun> run_stores(const StoreCase& c, bool separates) {
   for (int32_t cell = 0; cell < 128; ++cell) load.push_back(cell);
   const Shape shape{c.dim, c.n_heads, n_tokens};
   const auto rows = [&] { return bytes_of(random_values(rng, shape.n_elements())); };
-  return run_timed(
-      BufferUsage::any, {{"k_cache", c.type, cache_shape, cache}, {"v_cache", c.type, cache_shape, cache}},
-      [&](GraphBuilder& b, const std::vector<Value>& tensors) {
-        const Value table = b.rope_table(b.input("p", DType::i32, {n_tokens}), {}, {.n_rot = c.dim});
-        const Value cells = b.input("cells", DType::i32, {n_tokens}), all = b.input("load", DType::i32, {128});
-        Value k = b.rope(b.input("k", DType::f32, shape), table, c.pairs);
-        b.output(k, "k_turned");
-        if (separates) k = b.scale(k, 1.0f);
-        const Value k_cache = b.kv_store(tensors[0], k, cells, KvSide::v);
-        const Value v_cache = b.kv_store(tensors[1], b.input("v", DType::f32, shape), cells, KvSide::v);
-        b.output(b.kv_load(k_cache, all, KvSide::v), "k_rows");
-        b.output(b.kv_load(v_cache, all, KvSide::v), "v_rows");
-      },
-      {{"p", bytes_of(positions)}, {"cells", bytes_of(c.cells)}, {"load", bytes_of(load)}, {"k", rows()}, {"v", rows()}});
+  return run_timed(BufferUsage::any, {{"k_cache", c.type, cache_shape, cache}, {"v_cache", c.type, cache_shape, cache}},
+                   [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                     const Value table = b.rope_table(b.input("p", DType::i32, {n_tokens}), {}, {.n_rot = c.dim});
+                     const Value cells = b.input("cells", DType::i32, {n_tokens}),
+                                 all = b.input("load", DType::i32, {128});
+                     Value k = b.rope(b.input("k", DType::f32, shape), table, c.pairs);
+                     b.output(k, "k_turned");
+                     if (separates) k = b.scale(k, 1.0f);
+                     const Value k_cache = b.kv_store(tensors[0], k, cells, KvSide::v);
+                     const Value v_cache = b.kv_store(tensors[1], b.input("v", DType::f32, shape), cells, KvSide::v);
+                     b.output(b.kv_load(k_cache, all, KvSide::v), "k_rows");
+                     b.output(b.kv_load(v_cache, all, KvSide::v), "v_rows");
+                   },
+                   {{"p", bytes_of(positions)},
+                    {"cells", bytes_of(c.cells)},
+                    {"load", bytes_of(load)},
+                    {"k", rows()},
+                    {"v", rows()}});
 }
 
 // Rows that are copied, narrowed and encoded; with and without whole pieces.
 TEST_F(CudaJobs, RopeThatStoresHasTheBitsOfBoth) {
-  for (const StoreCase& c : {StoreCase{}, StoreCase{.type = DType::f32, .dim = 20}, StoreCase{.type = DType::bf16, .dim = 10},
-                             StoreCase{.type = DType::q8_0, .n_heads = 5, .pairs = RopePairs::adjacent},
-                             StoreCase{.type = DType::q4_0, .dim = 128, .n_heads = 1, .cells = {127}}}) {
+  for (const StoreCase& c :
+       {StoreCase{}, StoreCase{.type = DType::f32, .dim = 20}, StoreCase{.type = DType::bf16, .dim = 10},
+        StoreCase{.type = DType::q8_0, .n_heads = 5, .pairs = RopePairs::adjacent},
+        StoreCase{.type = DType::q4_0, .dim = 128, .n_heads = 1, .cells = {127}}}) {
     ASSERT_OK_AND_ASSIGN(const TimedRun whole, run_stores(c, false));
     ASSERT_OK_AND_ASSIGN(const TimedRun parts, run_stores(c, true));
     EXPECT_EQ(whole.outputs, parts.outputs) << info(c.type).name;

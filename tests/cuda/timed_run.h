@@ -16,8 +16,8 @@ struct TimedRun {
 };
 
 /// The tensors are in memory of the given usage, with 256 more bytes each.
-inline Result<TimedRun> run_timed(BufferUsage usage, const std::vector<TestTensor>& tensors, const BuildOnTensors& build,
-                                  const NamedBytes& inputs) {
+inline Result<TimedRun> run_timed(BufferUsage usage, const std::vector<TestTensor>& tensors,
+                                  const BuildOnTensors& build, const NamedBytes& inputs) {
   TESSERA_ASSIGN(const auto backend, gpu_device()->create_backend({}));
   GraphBuilder b;
   std::vector<std::unique_ptr<Buffer>> buffers;

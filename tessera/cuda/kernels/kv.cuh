@@ -1,11 +1,10 @@
-// Shared by the kernels that store rows in the cells of a cache (kv, rope). Rows have an even number of bytes, so a word
-// may contain the end of one row and the start of the next, which other threads write.
+// Shared by the kernels that store rows in the cells of a cache (kv, rope). Rows have an even number of bytes, so a
+// word may contain the end of one row and the start of the next, which other threads write.
 #pragma once
 
 #include "tessera/cuda/kernels/encode.cuh"
 
 namespace tessera::cuda {
-
 
 constexpr uint32_t kBlockTokens = 64;
 

@@ -71,7 +71,8 @@ Drafted draft(const std::string& name, const std::string& members, const std::ve
     int64_t n = 1;
     for (const int64_t extent : tensor.shape) n *= extent;
     std::vector<float> values(static_cast<size_t>(n));
-    rows.read({.name = tensor.name, .dtype = DType::f32, .shape = {n}}, 0, 1, std::as_writable_bytes(std::span(values)));
+    rows.read({.name = tensor.name, .dtype = DType::f32, .shape = {n}}, 0, 1,
+              std::as_writable_bytes(std::span(values)));
     result.values.push_back(std::move(values));
   }
   return result;
@@ -144,7 +145,8 @@ TEST(ModelDrafts, Phi3StatesItsMagnitude) {
             "phi3.rope.scaling.attn_factor=1 ");
   expect_not_in(keys(R"("max_position_embeddings": 16)"), "attn_factor");
   expect_not_in(keys(R"("max_position_embeddings": 16)" + factors), "scaling.type");
-  expect_in(draft("Phi3ForCausalLM", R"("original_max_position_embeddings": 1)" + factors, {}).error, "want at least 2");
+  expect_in(draft("Phi3ForCausalLM", R"("original_max_position_embeddings": 1)" + factors, {}).error,
+            "want at least 2");
 }
 
 TEST(ModelDrafts, SmolLm3KnowsItsLayersWithoutRope) {
@@ -169,8 +171,9 @@ TEST(ModelDrafts, Exaone4ReadsPatterns) {
 
 TEST(ModelDrafts, NemotronStatesItsScaling) {
   expect_in(draft("NemotronForCausalLM", R"("vocab_size": 1)", {}).keys, "nemotron.rope.scaling.type=\"none\" ");
-  expect_in(draft("NemotronForCausalLM", R"("vocab_size": 1, "rope_scaling": {"type": "linear", "factor": 2})", {}).keys,
-            "nemotron.rope.scaling.type=\"linear\" nemotron.rope.scaling.factor=2 ");
+  expect_in(
+      draft("NemotronForCausalLM", R"("vocab_size": 1, "rope_scaling": {"type": "linear", "factor": 2})", {}).keys,
+      "nemotron.rope.scaling.type=\"linear\" nemotron.rope.scaling.factor=2 ");
 }
 
 TEST(ModelDrafts, ClassesThatLackAPartRefuseIt) {
@@ -202,8 +205,7 @@ TEST(ModelDrafts, FormsOfMambaTensors) {
   const auto made = [&](const DraftTensor& tensor) { return draft("Mamba2ForCausalLM", members, {tensor}); };
   EXPECT_EQ(made({"backbone.layers.0.mixer.D", {2}}).tensors[0].shape, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(made({"backbone.layers.0.mixer.norm.weight", {6}}).tensors[0].shape, (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(made({"backbone.layers.0.mixer.conv1d.weight", {3, 1, 4}}).tensors[0].shape,
-            (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(made({"backbone.layers.0.mixer.conv1d.weight", {3, 1, 4}}).tensors[0].shape, (std::vector<int64_t>{3, 4}));
   expect_in(made({"backbone.layers.0.mixer.norm.weight", {5}}).error, "5 values, want 2 groups of one size");
   expect_in(made({"backbone.layers.0.mixer.conv1d.weight", {3, 2, 4}}).error, "three with 1 in the middle");
   expect_in(made({"backbone.layers.0.mixer.conv1d.weight", {3, 1}}).error, "2 dimensions, want three");
@@ -240,9 +242,9 @@ TEST(ModelDrafts, ValueHeadsOfQwen35AreTiled) {
 }
 
 TEST(ModelDrafts, PartsOfQwen3NextAreTakenApart) {
-  const Drafted made = draft("Qwen3NextForCausalLM", kLinear,
-                             {{"model.layers.0.linear_attn.in_proj_qkvz.weight", {20, 1}},
-                              {"mtp.layers.0.input_layernorm.weight", {1}}});
+  const Drafted made = draft(
+      "Qwen3NextForCausalLM", kLinear,
+      {{"model.layers.0.linear_attn.in_proj_qkvz.weight", {20, 1}}, {"mtp.layers.0.input_layernorm.weight", {1}}});
   EXPECT_EQ(made.of("blk.0.attn_qkv.weight"), (Floats{0, 10, 1, 11, 2, 3, 4, 5, 12, 13, 14, 15}));
   EXPECT_EQ(made.of("blk.0.attn_gate.weight"), (Floats{6, 7, 8, 9, 16, 17, 18, 19}));
   EXPECT_EQ(made.of("blk.1.attn_norm.weight"), (Floats{21}));

@@ -4,8 +4,32 @@
 
 namespace tessera::convert {
 
+namespace {
+
+// The vocabulary of a file without config.json: SentencePiece, with the ids that all llamas of such files have.
+Vocabulary vocabulary_of(const BareModel& model) {
+  Vocabulary vocabulary{
+      .model = "llama", .pre = "default", .tokens = model.tokens, .scores = model.scores, .types = model.types};
+  const auto set = [&](text::SpecialToken token, uint32_t id) {
+    vocabulary.special_ids[static_cast<size_t>(token)] = id;
+  };
+  set(text::SpecialToken::unknown, 0);
+  set(text::SpecialToken::bos, 1);
+  set(text::SpecialToken::eos, 2);
+  vocabulary.add_bos = true;
+  vocabulary.add_eos = false;
+  return vocabulary;
+}
+
+}  // namespace
+
 Result<> add_vocabulary(const Checkpoint& checkpoint, const HubConfig& config, GgufBuilder& builder,
                         std::vector<std::string>& warnings) {
+  if (const BareModel* model = checkpoint.bare_model(); model != nullptr && !model->tokens.empty()) {
+    const Vocabulary own = vocabulary_of(*model);
+    TESSERA_TRY(check_vocabulary(own));
+    return add_vocabulary(own, builder);
+  }
   auto vocabulary = read_vocabulary(checkpoint.folder(), config, {}, warnings);
   // Files without a tokenizer beside them make a model that takes token ids.
   if (!vocabulary && vocabulary.error().code() == ErrorCode::not_found) {

@@ -1,5 +1,5 @@
 // Conversions of whole folders against those of another converter: every tensor with its type, shape and bytes, and
-// every key that is not of the tokenizer. The data is under ../shared/golden/convert.
+// every key. The data is under ../shared/golden/convert.
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
 
@@ -26,8 +26,10 @@ std::string digest_of(std::span<const std::byte> bytes) {
 }
 
 bool is_compared(const std::string& key, const json& expected) {
+  // The other converter adds a template of its own to RWKV, whose folder has none.
+  if (key == "tokenizer.chat_template" && expected["kv"]["general.architecture"]["value"] == "rwkv7") return false;
   const json free = expected.value("free", json::array());
-  return !key.starts_with("tokenizer.") && std::find(free.begin(), free.end(), key) == free.end();
+  return std::find(free.begin(), free.end(), key) == free.end();
 }
 
 // The value as the expected file describes it.
@@ -55,6 +57,11 @@ void expect_same_keys(const Metadata& metadata, const json& expected) {
     const GgufValue* value = metadata.find(key);
     ASSERT_NE(value, nullptr) << key;
     const json got = described(*value);
+    const json allowed = expected.value("any_of", json::object()).value(key, json::array());
+    if (!allowed.empty()) {
+      EXPECT_NE(std::find(allowed.begin(), allowed.end(), got["value"]), allowed.end()) << key << got;
+      continue;
+    }
     if (value->type() == GgufType::f32) {
       ASSERT_EQ(want["type"], got["type"]) << key;
       const double number = want["value"];

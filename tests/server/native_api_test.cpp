@@ -382,6 +382,7 @@ TEST_F(NativeApi, MetricsCountTokensAndRequests) {
   ApiSetup setup;
   setup.options.api.has_metrics = true;
   start(std::move(setup));
+  EXPECT_EQ(get("/metrics").reply.body.find("nan"), std::string::npos);
   post("/completion", R"({"prompt":"Once upon","n_predict":7})");
   const Answer answer = get("/metrics");
   EXPECT_EQ(answer.status, 200);

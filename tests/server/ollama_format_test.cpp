@@ -57,6 +57,13 @@ TEST(OllamaDuration, OtherTextsAreRefused) {
   }
 }
 
+TEST(TimeText, IsThatOfRfc3339) {
+  const std::chrono::system_clock::time_point epoch;
+  EXPECT_EQ(rfc3339(epoch), "1970-01-01T00:00:00.000000000Z");
+  EXPECT_EQ(rfc3339(epoch + std::chrono::seconds(1'234'567'890) + std::chrono::nanoseconds(7)),
+            "2009-02-13T23:31:30.000000007Z");
+}
+
 TEST(OllamaName, HasATag) {
   EXPECT_EQ(ollama_name("a"), "a:latest");
   EXPECT_EQ(ollama_name("a.gguf"), "a:latest");

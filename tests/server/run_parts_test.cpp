@@ -210,6 +210,7 @@ TEST_F(Queue, ManyIdleClientsAreForgotten) {
   for (size_t i = 0; i < FairQueue::kMostIdleClients; ++i) come_and_go(i);
   EXPECT_GT(queue_.counter("c0"), 0);
   come_and_go(FairQueue::kMostIdleClients);
+  EXPECT_GT(queue_.counter("c0"), 0);
   come_and_go(FairQueue::kMostIdleClients + 1);
   EXPECT_EQ(queue_.counter("c0"), 0);
   EXPECT_EQ(queue_.counter("active"), 3);

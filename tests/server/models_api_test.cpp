@@ -410,6 +410,7 @@ TEST_F(ModelsApi, EventsTellOfAFailure) {
   HttpClient client = connect();
   EXPECT_TRUE(client.get("/models/sse"));
   const HttpReply head = client.read_head();
+  EXPECT_FALSE(server_->is_idle());  // although no model works
   EXPECT_EQ(post("/completion", completion("ant")).status, 500);
   std::string text;
   ordered_json last;

@@ -41,8 +41,11 @@ class Child {
     EXPECT_EQ(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), envp.data()), 0);
     ::posix_spawn_file_actions_destroy(&actions);
   }
+  // A test that has failed may have left a server without a signal.
   ~Child() {
-    if (pid_ > 0) wait();
+    if (pid_ <= 0) return;
+    if (std::uncaught_exceptions() > 0 || ::testing::Test::HasFailure()) send(SIGKILL);
+    wait();
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

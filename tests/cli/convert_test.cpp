@@ -61,7 +61,7 @@ TEST(Convert, WarnsOfValuesThatBecameInfinite) {
   EXPECT_EQ(output.status, 0);
   EXPECT_NE(output.err.find("warning: 1 value too large for F16: infinite in the output"), std::string::npos);
   std::filesystem::remove(out);
-  const ProgramOutput refused = run_program({"convert", path, "-o", out, "--type", "f16", "--check-tensors"});
+  const ProgramOutput refused = run_program({"convert", "-q", path, "-o", out, "--type", "f16", "--check-tensors"});
   expect_refusal(refused, 1, "element 0 is inf");
   EXPECT_FALSE(std::filesystem::exists(out));
 }
@@ -77,7 +77,7 @@ TEST(Convert, RefusesWrongArguments) {
   expect_refusal(run_program({"convert", folder, "-o", out, "--type", "f16", "--imatrix", "x"}), 2,
                  "require a quantized");
   expect_refusal(run_program({"convert", folder + "/none", "-o", out}), 1, "none");
-  expect_refusal(run_program({"convert", folder, "-o", folder + "/model.safetensors"}), 1, "is the input");
+  expect_refusal(run_program({"convert", "-q", folder, "-o", folder + "/model.safetensors"}), 1, "is the input");
   EXPECT_FALSE(std::filesystem::exists(out));
   EXPECT_TRUE(std::filesystem::exists(folder + "/model.safetensors"));
 }

@@ -77,8 +77,6 @@ TEST(HostileFiles, Item1To3HeadersThatAreNoGguf) {
       {"4 bytes", "GGUF", "truncated at byte 4"},
       {"8 bytes", testing::small_gguf().substr(0, 8), "truncated at byte 8"},
       {"half", testing::small_gguf().substr(0, 200), "truncated at byte 200"},
-      {"ggml", "lmgg" + std::string(60, '\0'), "from before GGUF"},
-      {"ggjt", "tjgg" + std::string(60, '\0'), "from before GGUF"},
       {"html", "<!DOCTYPE html><html>", "HTML page"},
       {"lfs", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"},
       {"terminal", "\x1b[2Jabc\n\n", "this is not a GGUF file"},
@@ -90,11 +88,16 @@ TEST(HostileFiles, Item1To3HeadersThatAreNoGguf) {
 
 // inspect reads these (inspect_checkpoint_test.cpp).
 TEST(HostileFiles, CheckpointsAreNoModels) {
-  const std::string zip = "PK\x03\x04" + std::string(60, 'x');
+  const std::string zip = "PK\x03\x04" + std::string(60, 'x'), zeros(60, '\0');
   expect_all_refused({{"zip", zip, "PyTorch checkpoint"},
+                      {"ggml", "lmgg" + zeros, "from before GGUF"},
+                      {"ggjt", "tjgg" + zeros, "from before GGUF"},
                       {"safetensors", RawGguf().number(uint64_t{2}).raw("{}").bytes(), "safetensors file"}},
                      {"plan", "run"});
-  expect_all_refused({{"zip", zip, "no zip archive"}}, {"inspect"});
+  expect_all_refused({{"zip", zip, "no zip archive"},
+                      {"ggml", "lmgg" + zeros, "a tensor of 0 dimensions, want 1 to 8"},
+                      {"ggjt", "tjgg" + zeros, "version 0, want 1 to 3"}},
+                     {"inspect"});
 }
 
 TEST(HostileFiles, Item4To7CountsLengthsAndTypesOfKeys) {

@@ -35,10 +35,11 @@ class ModelEvents::Stream final : public LiveStream {
     exchange_->end_stream();
   }
 
-  void ping(std::chrono::steady_clock::time_point now) override {
-    if (has_ended_ || now - last_ping_ < kPingPause) return;
+  bool ping(std::chrono::steady_clock::time_point now) override {
+    if (has_ended_) return false;
+    if (now - last_ping_ < kPingPause) return !exchange_->is_gone();
     last_ping_ = now;
-    static_cast<void>(write(":\n\n"));
+    return write(":\n\n");
   }
   Exchange& exchange() override { return *exchange_; }
 

@@ -98,8 +98,8 @@ Result<StoredTensor> transposed(const StoredTensor& matrix) {
 Result<StoredTensor> part_of(const StoredTensor& tensor, size_t dimension, int64_t begin, int64_t n) {
   if (dimension >= tensor.shape.size() || begin < 0 || n < 0 || n > tensor.shape[dimension] ||
       begin > tensor.shape[dimension] - n)
-    return fail(ErrorCode::mismatch, "{} of shape {} has no part {} to {} of dimension {}", tensor.name,
-                shape_text(tensor.shape), begin, begin + n, dimension);
+    return fail(ErrorCode::mismatch, "{} of shape {} has no part of {} from {} on in dimension {}", tensor.name,
+                shape_text(tensor.shape), n, begin, dimension);
   std::vector<int64_t> strides = strides_of(tensor);
   StoredTensor result = tensor;
   result.shape[dimension] = n;

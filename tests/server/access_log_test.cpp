@@ -72,6 +72,19 @@ TEST_F(AccessLogApi, EachRequestIsALine) {
   EXPECT_EQ(all.find("no/such"), std::string::npos);
 }
 
+TEST_F(AccessLogApi, SequencesOfARequestAddUp) {
+  start_with_log();
+  const char* const request = R"({"prompt":["Once upon a time","The little dog ran"],"n_predict":3,"ignore_eos":true})";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(post("/completion", request).status, 200);
+  server_.reset();
+  const auto lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["cache_n"], 0);
+  EXPECT_EQ(lines[1]["prompt_n"], lines[0]["prompt_n"]);
+  EXPECT_EQ(lines[1]["cache_n"], lines[1]["prompt_n"].get<int64_t>() - 2);  // the last token of each is computed
+  EXPECT_EQ(lines[1]["predicted_n"], 6);
+}
+
 TEST_F(AccessLogApi, AClientThatLeftHasStatus499) {
   ApiSetup setup{.n_ctx = 1 << 17};
   setup.options.access_log = path;

@@ -47,6 +47,31 @@ TEST_F(GrammarCaching, KindsAreKeptApartAndErrorsAreNotKept) {
   EXPECT_EQ(metrics_.grammars_compiled, 3u);
 }
 
+TEST_F(GrammarCaching, TheLimitIsExact) {
+  const size_t one = one_bytes();
+  GrammarCache none(metrics_, one - 1), single(metrics_, one), two(metrics_, 2 * one);
+  for (const int i : {1, 2}) {
+    ASSERT_TRUE(get(none, i));
+    ASSERT_TRUE(get(single, i));
+    ASSERT_TRUE(get(two, i));
+  }
+  EXPECT_EQ(none.n_bytes(), 0u);
+  EXPECT_EQ(single.n_bytes(), one);
+  EXPECT_EQ(two.n_bytes(), 2 * one);
+}
+
+// The weights come from measurements. Whoever changes one measures again.
+TEST_F(GrammarCaching, EachPartOfAGrammarHasItsWeight) {
+  for (const char* source : {"root ::= \"a\"", "root ::= item+\nitem ::= \"a\" | \"b\" [0-9]{2,9} root?"}) {
+    const auto grammar = Grammar::from_gbnf(source);
+    ASSERT_TRUE(grammar);
+    const auto& rules = (*grammar)->rules();
+    EXPECT_EQ(GrammarCache::bytes_of(**grammar),
+              131'072 + 320 * (*grammar)->expressions().n_nodes() + 1024 * (*grammar)->lexemes().size() +
+                  2 * sizeof(text::grammar::Edge) * rules.n_edges() + 256 * rules.n_states() + 512 * rules.n_rules());
+  }
+}
+
 TEST_F(GrammarCaching, TheLeastRecentlyUsedOnesGo) {
   const size_t one = one_bytes();
   GrammarCache cache(metrics_, 3 * one + one / 2);

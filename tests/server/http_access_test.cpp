@@ -33,6 +33,9 @@ TEST(HttpKeys, RefusesBadKeys) {
   EXPECT_ERROR(ring.add("", {}), "0 bytes");
   EXPECT_ERROR(ring.add(std::string(4097, 'a'), {}), "4097 bytes");
   EXPECT_ERROR(ring.add("a b", {}), "visible ASCII");
+  EXPECT_ERROR(ring.add("a\x7f", {}), "visible ASCII");
+  EXPECT_OK(ring.add("!~", {}));
+  EXPECT_OK(ring.add(std::string(4096, 'a'), {}));
   EXPECT_ERROR(ring.add("a", {}), "given before");
 }
 
@@ -44,6 +47,34 @@ TEST(HttpKeys, ReadsLinesWithNamesAndPriorities) {
   EXPECT_EQ(ring.find("secret#2")->best_priority, -3);
   EXPECT_EQ(ring.find("secret3")->best_priority, 10);
   EXPECT_EQ(ring.find("#"), nullptr);
+}
+
+TEST(HttpKeys, NamesHaveFewCharacters) {
+  for (const std::string& name : {std::string("azAZ09._-"), std::string("a"), std::string("Z"), std::string("0"),
+                                  std::string("."), std::string("-"), std::string(64, 'n')}) {
+    KeyRing ring;
+    ASSERT_OK(ring.add_lines("secret name=" + name));
+    EXPECT_EQ(ring.find("secret")->name, name);
+  }
+  for (const std::string& name : {std::string("`"), std::string("{"), std::string("@"), std::string("["),
+                                  std::string("/"), std::string(":"), std::string(65, 'n')}) {
+    KeyRing ring;
+    EXPECT_ERROR(ring.add_lines("secret name=" + name), "name=");
+  }
+  KeyRing ring;
+  ASSERT_OK(ring.add_lines("secret best=-10"));
+  EXPECT_EQ(ring.find("secret")->best_priority, -10);
+}
+
+TEST(HttpKeys, AFileHasAMostSize) {
+  const auto add = [](size_t n_bytes) {
+    const std::string path = testing::write_temporary("large_keys", "secret\n" + std::string(n_bytes - 7, '\n'));
+    EXPECT_EQ(::chmod(path.c_str(), 0600), 0);
+    KeyRing ring;
+    return add_key_file(ring, path);
+  };
+  EXPECT_OK(add(kMaxKeyFileBytes));
+  EXPECT_ERROR(add(kMaxKeyFileBytes + 1), "over");
 }
 
 TEST(HttpKeys, ErrorsOfLinesNameTheLineButNotTheKey) {
@@ -105,8 +136,9 @@ TEST(HttpHost, LoopbackNamesAreAllowed) {
   for (const std::string_view host : {"localhost", "LOCALHOST:80", "localhost.", "a.localhost", "127.0.0.1",
                                       "127.9.9.9:1", "[::1]:80", "[::ffff:127.0.0.1]", "box", "Box:9"})
     EXPECT_TRUE(is_host_allowed(rules, host)) << host;
-  for (const std::string_view host : {"evil.com", "localhost.evil.com", "xlocalhost", ".localhost", "128.0.0.1",
-                                      "127.0.0.1.evil.com", "[::2]", "0.0.0.0", "127.1", "2130706433", "boxx", ""})
+  for (const std::string_view host :
+       {"evil.com", "localhost.evil.com", "xlocalhost", ".localhost", "128.0.0.1", "127.0.0.1.evil.com", "[::2]",
+        "[::7f00:1]", "[::ffff:128.0.0.1]", "0.0.0.0", "127.1", "2130706433", "boxx", ""})
     EXPECT_FALSE(is_host_allowed(rules, host)) << host;
 }
 
@@ -179,9 +211,11 @@ TEST(HttpCors, APreflightNamesTheHeadersThatItAllows) {
 }
 
 TEST(HttpRequestId, HasFewCharacters) {
-  EXPECT_TRUE(is_request_id("aZ0._-"));
+  EXPECT_TRUE(is_request_id("azAZ09._-"));
   EXPECT_TRUE(is_request_id(std::string(64, 'a')));
-  for (const std::string& id : {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\"")})
+  for (const std::string& id :
+       {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\""), std::string("`"), std::string("{"),
+        std::string("@"), std::string("["), std::string("/"), std::string(":")})
     EXPECT_FALSE(is_request_id(id)) << id;
 }
 

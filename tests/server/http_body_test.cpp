@@ -51,6 +51,15 @@ TEST(HttpBody, DecodesChunks) {
   EXPECT_EQ(read_chunks("0003;a=\"b\"\r\n\r\n\x01\r\n000\r\n\r\n").body, "\r\n\x01");
 }
 
+TEST(HttpBody, DigitsOfChunksAreHexadecimal) {
+  for (const auto& [digit, n] : {std::pair('1', 1), {'9', 9}, {'a', 10}, {'f', 15}, {'A', 10}, {'F', 15}}) {
+    const std::string data(static_cast<size_t>(n), 'x');
+    EXPECT_EQ(read_chunks(std::string(1, digit) + "\r\n" + data + "\r\n0\r\n\r\n").body, data) << digit;
+  }
+  for (const char other : {'/', ':', '`', 'g', '@', 'G'})
+    EXPECT_EQ(read_chunks(std::string(1, other) + "\r\n").status, 400) << other;
+}
+
 TEST(HttpBody, DropsTrailers) {
   const auto outcome = read_chunks("1\r\na\r\n0\r\nHost: other\r\nX: y\r\n\r\n");
   EXPECT_TRUE(outcome.is_complete);

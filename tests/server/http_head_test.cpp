@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tessera/server/http/head.h"
+#include "tessera/server/http/target.h"
 
 namespace tessera::server {
 namespace {
@@ -97,6 +98,67 @@ TEST(HttpHead, RefusesBadFieldNames) {
   EXPECT_EQ(status_with(": b\r\n"), 400);
   EXPECT_EQ(status_with("A b\r\n"), 400);
   EXPECT_EQ(status_with("A(: b\r\n"), 400);
+}
+
+TEST(HttpHead, TokensAndVisibleCharactersHaveTheirBounds) {
+  EXPECT_EQ(status_with("", "azAZ09!~ / HTTP/1.1"), 200);
+  for (const char other : {'/', ':', '@', '[', '{', '\x7f'})
+    EXPECT_EQ(status_with("", std::string("G") + other + " / HTTP/1.1"), 400) << other;
+  EXPECT_EQ(status_with("", "GET /!~ HTTP/1.1"), 200);
+  EXPECT_EQ(status_with("", "GET /\x7f HTTP/1.1"), 400);
+  const std::string text = "GET / HTTP/1.1\r\nHost: h\r\nAZ-az: b\r\n\r\n";
+  EXPECT_EQ(read_head_by(text, text.size())->fields[1].name, "az-az");
+}
+
+TEST(HttpHead, HostsHaveTheirForm) {
+  const auto status_of_host = [](const std::string& host) {
+    return head_status("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  for (const char* host : {"h", "h:1", "h:65535", "h:", "[::1]", "[a::f]", "[A::F]:80", "[::ffff:1.2.3.4]"})
+    EXPECT_EQ(status_of_host(host), 200) << host;
+  for (const char* host : {"h:123456", "h:a", "[", "[]", "[::1", "[::g]", "[::1]80", "[::1]:a", ":80", "a/b"})
+    EXPECT_EQ(status_of_host(host), 400) << host;
+}
+
+TEST(HttpHead, RefusalsSayWhatIsWrong) {
+  const auto message_of = [](const std::string& bytes) {
+    const auto head = read_head_by(bytes, bytes.size());
+    EXPECT_FALSE(head) << bytes;
+    return head ? "" : head.error().message;
+  };
+  for (const char* line : {"GET", "GET /"})
+    EXPECT_EQ(message_of(std::string(line) + "\r\nHost: h\r\n\r\n"),
+              "Request line: want a method, a target and a version");
+  const std::string begin = "GET / HTTP/1.1\r\nHost: h\r\n";
+  for (const char* blank : {" ", "\t"})
+    EXPECT_EQ(message_of(begin + blank + "A: b\r\n\r\n"), "Field: folded lines are refused");
+  EXPECT_EQ(message_of(begin + "A\r\n\r\n"), "Field 2: want a name and a colon");
+  EXPECT_EQ(message_of(begin + "A: \x01\r\n\r\n"), "Field 2: control characters are refused");
+}
+
+TEST(HttpTarget, PercentSignsComeWithTwoDigits) {
+  EXPECT_EQ(percent_decode("%41%5a%7A%39%10%01%fF%Aa"), "AZz9\x10\x01\xff\xaa");
+  EXPECT_EQ(percent_decode("a%20"), "a ");
+  EXPECT_EQ(percent_decode("+"), "+");
+  EXPECT_EQ(percent_decode("+", Plus::space), " ");
+  for (const char* text :
+       {"%", "%4", "a%4", "%00", "%/1", "%:1", "%1/", "%1:", "%`1", "%g1", "%0g", "%g0", "%@1", "%G1"})
+    EXPECT_EQ(percent_decode(text), std::nullopt) << text;
+}
+
+TEST(HttpHead, OnlyOptionsAskForAll) {
+  EXPECT_EQ(status_with("", "OPTIONS * HTTP/1.1"), 200);
+  EXPECT_EQ(status_with("", "OPTIONS a HTTP/1.1"), 400);
+  EXPECT_EQ(status_with("", "OPTIONS /a HTTP/1.1"), 200);
+}
+
+TEST(HttpHead, WholeHeadsEndTheirLines) {
+  for (const char* bytes : {"GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\nHost: h\r\n\r\n",
+                            "GET / HTTP/1.1\r\nHost: h", "GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n"}) {
+    const auto head = parse_head(bytes, {});
+    ASSERT_FALSE(head) << bytes;
+    EXPECT_NE(head.error().message.find("want CR LF at its end"), std::string::npos) << head.error().message;
+  }
 }
 
 TEST(HttpHead, RefusesBadRequestLines) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -239,6 +240,21 @@ TEST_F(HttpLimiting, WithoutIdleConnectionsNewOnesAreRefused) {
   clients[0].close();
   EXPECT_TRUE(wait_until([&] { return server_->counts().n_answering == 1; }));
   EXPECT_EQ(answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
+}
+
+// A refused connection stays open until its client has read the refusal.
+TEST_F(HttpLimiting, RefusalsThatWaitForTheirClientsAreBounded) {
+  HttpOptions options;
+  options.limits.n_connections = 1;
+  start(std::move(options));
+  HttpClient first = connect();
+  ASSERT_TRUE(first.get("/hold"));
+  const auto exchange = next_exchange();
+  std::vector<HttpClient> others;
+  for (int i = 0; i < 40; ++i) others.push_back(connect());
+  ASSERT_TRUE(wait_until([&] { return server_->counts().n_accepted == 41; }));
+  EXPECT_TRUE(wait_until([&] { return server_->counts().n_refused == 40; }));
+  EXPECT_EQ(std::ranges::count(others, 503, [](HttpClient& client) { return client.read_answer().status; }), 32);
 }
 
 // The hard limit of descriptors cannot be raised again, so another process has it.

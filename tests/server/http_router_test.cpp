@@ -92,7 +92,12 @@ TEST(HttpAnswerHead, FramesByVersionAndLength) {
 }
 
 TEST(HttpAnswerHead, LeavesOutFieldsThatWouldEndALine) {
-  const HttpAnswer answer{.fields = {{"X", "a\r\nSet-Cookie: b"}, {"Y\r\n", "c"}, {"Z", "d"}}};
+  const HttpAnswer answer{.fields = {{"X", "a\r\nSet-Cookie: b"},
+                                     {"Y\r\n", "c"},
+                                     {"A", "Y\r"},
+                                     {"B", "Y\n"},
+                                     {"C", std::string("Y\0", 2)},
+                                     {"Z", "d"}}};
   const std::string head = write_answer_head(answer, {});
   EXPECT_EQ(head.find("Set-Cookie"), std::string::npos);
   EXPECT_EQ(head.find('Y'), std::string::npos);

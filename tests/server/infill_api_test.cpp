@@ -14,8 +14,9 @@ constexpr int32_t kFimPre = 300, kFimSuf = 301, kFimMid = 302, kFimRepo = 303, k
 
 class InfillApi : public ApiTest {
  protected:
-  void start_with_marks(bool has_files = false, int64_t n_ctx = 1024) {
+  void start_with_marks(bool has_files = false, int64_t n_ctx = 1024, bool begins_texts = true) {
     EditableModel model(story_model());
+    model.builder.set("tokenizer.ggml.add_bos_token", begins_texts);
     model.builder.set("tokenizer.ggml.fim_pre_token_id", static_cast<uint32_t>(kFimPre));
     model.builder.set("tokenizer.ggml.fim_suf_token_id", static_cast<uint32_t>(kFimSuf));
     model.builder.set("tokenizer.ggml.fim_mid_token_id", static_cast<uint32_t>(kFimMid));
@@ -105,6 +106,38 @@ TEST_F(InfillApi, LongPartsKeepTheTokensNextToTheGap) {
   const std::string prompt = answer.json["prompt"];
   EXPECT_NE(prompt.find("The cat"), std::string::npos);
   EXPECT_NE(prompt.find("the end"), std::string::npos);
+  // Three quarters of the context are a batch, of which prefix and suffix have three quarters and one. Files have what
+  // the answer leaves, which is at most a quarter of the context.
+  const auto n_prompt = [&](const ordered_json& n_predict, int64_t n_least) {
+    ordered_json body = request;
+    body["n_predict"] = n_predict;
+    body["grammar"] = "root ::= \"a\"";
+    const int64_t n = post_json("/infill", body).json["tokens_evaluated"];
+    EXPECT_GE(n, n_least);
+    return n;
+  };
+  constexpr int64_t kTail = 3 + 144 + 46, kBegin = 1;
+  EXPECT_EQ(n_prompt(4, kTail), 252);
+  EXPECT_EQ(n_prompt(40, kTail), 216);
+  for (const int n_predict : {-1, 64, 1000}) EXPECT_EQ(n_prompt(n_predict, kTail), kTail + kBegin) << n_predict;
+}
+
+TEST_F(InfillApi, ATextBeginsOnlyWhereTheVocabularyWantsIt) {
+  start_with_marks(false, 1024, false);
+  const Answer answer = post("/infill", R"({"input_prefix":"The cat","input_suffix":"the end","n_predict":1})");
+  EXPECT_EQ(answer.json["tokens_evaluated"], marked("The cat", "the end").size() - 1) << answer.reply.body;
+}
+
+TEST_F(InfillApi, EachMarkIsNeeded) {
+  for (const char* missing : {"pre", "suf", "mid"}) {
+    EditableModel model(story_model());
+    for (const char* mark : {"pre", "suf", "mid"})
+      if (std::string_view(mark) != missing)
+        model.builder.set(std::string("tokenizer.ggml.fim_") + mark + "_token_id", static_cast<uint32_t>(kFimPre));
+    server_.reset();
+    start({.model = model.write("infill_part.gguf")});
+    EXPECT_EQ(post("/infill", R"({"input_prefix":"a","input_suffix":"b"})").status, 501) << missing;
+  }
 }
 
 TEST_F(InfillApi, AModelWithoutMarksRefuses) {

@@ -35,6 +35,35 @@ TEST(FieldReader, ReadsMembersOfEachType) {
   EXPECT_EQ(reader.choice("t", choices).value(), 1u);
 }
 
+TEST(FieldReader, BoundsBelongToTheRange) {
+  const Json json = {{"low", 0}, {"high", 1}, {"list", {1, 2}}, {"texts", {"ab", "c"}}};
+  const FieldReader reader(json);
+  EXPECT_EQ(reader.number("low", 0, 1).value(), 0);
+  EXPECT_EQ(reader.number("high", 0, 1).value(), 1);
+  EXPECT_EQ(reader.integer("low", 0, 1).value(), 0);
+  EXPECT_EQ(reader.integer("high", 0, 1).value(), 1);
+  EXPECT_FALSE(reader.number("high", 0, 0.5));
+  EXPECT_FALSE(reader.number("low", 0.5, 1));
+  EXPECT_TRUE(reader.list("list", 2));
+  EXPECT_FALSE(reader.list("list", 1));
+  EXPECT_TRUE(reader.texts("texts", 2, 2));
+  EXPECT_FALSE(reader.texts("texts", 1, 2));
+  EXPECT_FALSE(reader.texts("texts", 2, 1));
+  EXPECT_EQ(range_text(0, 1e14), "0 to 100000000000000");
+}
+
+TEST(FieldReader, TheLargestIntegersAreExact) {
+  const auto read = [](const Json& value) {
+    return read_integer(value, {.name = "i"}, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  };
+  EXPECT_EQ(read(Json(uint64_t{9223372036854775807u})).value(), 9223372036854775807);
+  EXPECT_FALSE(read(Json(uint64_t{9223372036854775808u})));
+  EXPECT_EQ(read(Json(9007199254740992.0)).value(), 9007199254740992);
+  EXPECT_EQ(read(Json(-9007199254740992.0)).value(), -9007199254740992);
+  EXPECT_FALSE(read(Json(9007199254740994.0)));
+  EXPECT_FALSE(read(Json(0.5)));
+}
+
 TEST(FieldReader, ATextIsReadAndKept) {
   auto parsed = FieldReader::parse(std::string(R"({"t":"a text that no small buffer holds","o":{"k":1}})"));
   ASSERT_TRUE(parsed);

@@ -483,5 +483,52 @@ TEST(GenerationSettings, ShowsTheValuesOfTheRequest) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+TEST(GenerationFields, BoundsBelongToWhatIsAllowed) {
+  EXPECT_EQ(fields_of(R"({"dry_base":1})").sampling.dry_base, 1);
+  EXPECT_NE(fields_of(R"({"dry_base":0.5})").sampling.dry_base, 0.5f);
+  GenerationFields defaults;
+  for (const auto& [server, client, expected] :
+       {std::tuple(0, -1, 0), {0, 5, 0}, {5, 7, 5}, {5, 5, 5}, {5, 3, 3}, {5, -1, 5}, {-1, 7, 7}, {5, 0, 0}}) {
+    defaults.n_predict = server;
+    EXPECT_EQ(fields_of("{\"n_predict\":" + std::to_string(client) + "}", defaults).n_predict, expected)
+        << server << " " << client;
+  }
+  const auto ignored = [](const std::string& name) { return read_fields(Json{{name, 1}}.dump())->ignored; };
+  EXPECT_EQ(ignored("!~"), "!~");
+  EXPECT_EQ(ignored("a b\x7f,\""), "a?b???");
+}
+
+TEST(GenerationFields, KeysOfBiasesAreIdsOrTexts) {
+  const GenerationLimits limits{.n_vocab = 100};
+  const auto token_of = [&](const std::string& key) {
+    const auto read = read_fields(Json{{"logit_bias", {{key, 1}}}}.dump(), limits);
+    EXPECT_TRUE(read) << key;
+    return read->fields.logit_bias.at(0).token;
+  };
+  EXPECT_EQ(std::get<int32_t>(token_of("0")), 0);
+  EXPECT_EQ(std::get<int32_t>(token_of("99")), 99);
+  EXPECT_EQ(std::get<std::string>(token_of("5x")), "5x");
+  EXPECT_EQ(std::get<std::string>(token_of("x")), "x");
+  EXPECT_EQ(std::get<std::string>(token_of(std::string(1024, 'x'))).size(), 1024u);
+  EXPECT_EQ(refusal_of_fields(Json{{"logit_bias", {{std::string(1025, 'x'), 1}}}}.dump(), limits),
+            "Field 'logit_bias': a text of 1025 bytes, want at most 1024");
+}
+
+TEST(GenerationFields, ListsMayBeAsLongAsTheirLimits) {
+  Json body = {{"logit_bias", Json::array()}, {"lora", Json::array()}};
+  for (int i = 0; i < 4096; ++i) body["logit_bias"].push_back({1, 1});
+  for (int i = 0; i < 1024; ++i) body["lora"].push_back({{"id", i}});
+  const GenerationLimits limits{.n_vocab = 100, .n_lora = 2000};
+  EXPECT_TRUE(read_fields(body.dump(), limits));
+  body["lora"].push_back({{"id", 1024}});
+  EXPECT_EQ(refusal_of_fields(body.dump(), limits), "Field 'lora': a list of 1025, want at most 1024");
+  const auto schema_of = [](size_t n_bytes) {
+    return Json{{"json_schema", {{"a", std::string(n_bytes - std::string_view(R"({"a":""})").size(), 'x')}}}}.dump();
+  };
+  EXPECT_TRUE(read_fields(schema_of(size_t{1} << 20)));
+  EXPECT_EQ(refusal_of_fields(schema_of((size_t{1} << 20) + 1)),
+            "Field 'json_schema': a schema of 1048577 bytes, want at most 1048576");
+}
+
 }  // namespace
 }  // namespace tessera::server

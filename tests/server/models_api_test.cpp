@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/server/api_support.h"
+#include "tests/support/wait.h"
 
 namespace tessera {
 namespace {
@@ -40,6 +41,9 @@ class Stories final : public server::ModelSource {
     return server::PlannedModel{.n_bytes = n_bytes,
                                 .load = [this](const LoadProgress& progress) { return load(progress); }};
   }
+
+  void add(const std::string& name) { names_.push_back(name); }
+  void remove(const std::string& name) { std::erase(names_, name); }
 
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -171,6 +175,65 @@ TEST_F(ModelsApi, TheListShowsTheFlagsOfAModel) {
   source_->settings = {{.key = "c", .value = "512"}, {.key = "temp", .value = "0.5"}};
   open();
   EXPECT_EQ(get("/v1/models/ant").json["status"]["args"].dump(), R"(["-c","512","--temp","0.5"])");
+  EXPECT_EQ(get("/v1/models/ant").json["can_remove"], false);
+}
+
+TEST_F(ModelsApi, TheListIsReadAgainOnDemand) {
+  open_two();
+  source_->add("cow");
+  for (const char* path : {"/models", "/models?reload=0"}) EXPECT_EQ(get(path).json["data"].size(), 2u) << path;
+  const ordered_json read = get("/models?reload=1").json;
+  ASSERT_EQ(read["data"].size(), 3u);
+  EXPECT_EQ(read["data"][2]["id"], "cow");
+  EXPECT_EQ(post("/completion", completion("cow")).status, 200);
+  source_->remove("bee");
+  source_->remove("cow");
+  EXPECT_EQ(get("/models?reload=1").json["data"].size(), 2u);  // one that is loaded stays
+  EXPECT_EQ(post("/models/unload", R"({"model":"cow"})").status, 200);
+  EXPECT_TRUE(wait_until([&] { return get("/models").json["data"].size() == 1; }));
+  EXPECT_EQ(get("/models").json["data"][0]["id"], "ant");
+}
+
+TEST_F(ModelsApi, TheTimeOfTheServerIsThatOfAModelWithoutItsOwn) {
+  open_two({.keep_alive = std::chrono::milliseconds(0)});
+  EXPECT_EQ(post("/api/generate", R"({"model":"ant"})").json["done_reason"], "load");
+  tick_until([&] { return state_of("ant") == "unloaded"; });
+  server_.reset();
+  open_two({.keep_alive = std::chrono::hours(24 * 366 * 2)});
+  const ordered_json loaded = post("/api/generate", R"({"model":"ant","stream":false})").json;
+  const std::string year = loaded["created_at"].get<std::string>().substr(0, 4);
+  const ordered_json running = get("/api/ps").json;
+  EXPECT_GT(running["models"][0]["expires_at"].get<std::string>().substr(0, 4), year);
+  EXPECT_EQ(post("/api/generate", R"({"model":"ant","keep_alive":"1m"})").status, 200);
+  const ordered_json changed = get("/api/ps").json;
+  EXPECT_LE(changed["models"][0]["expires_at"].get<std::string>().substr(0, 4), std::to_string(std::stoi(year) + 1));
+}
+
+TEST_F(ModelsApi, ProgressIsShownWhileAModelIsLoaded) {
+  open_two();
+  EXPECT_FALSE(get("/v1/models/ant").json["status"].contains("progress"));
+  source_->hold();
+  HttpClient waiting = connect();
+  EXPECT_TRUE(waiting.post("/completion", completion("ant")));
+  EXPECT_TRUE(wait_until([&] { return get("/v1/models/ant").json["status"].value("progress", 0.0) == 0.25; }));
+  EXPECT_EQ(get("/v1/models/bee").json["status"].contains("progress"), false);
+  source_->go_on();
+  EXPECT_EQ(read(waiting).status, 200);
+  EXPECT_FALSE(get("/v1/models/ant").json["status"].contains("progress"));
+}
+
+TEST_F(ModelsApi, RequestsThatWaitForModelsHaveAMostNumber) {
+  open_two({.max_waiting = 2});
+  source_->hold();
+  std::vector<HttpClient> waiting;
+  for (const char* name : {"ant", "bee"}) {
+    waiting.push_back(connect());
+    EXPECT_TRUE(waiting.back().post("/completion", completion(name)));
+  }
+  EXPECT_TRUE(wait_until([&] { return post("/completion", completion("ant")).status == 503; }));
+  expect_refused(post("/completion", completion("bee")), 503, "2 requests wait for models");
+  source_->go_on();
+  for (HttpClient& client : waiting) EXPECT_EQ(read(client).status, 200);
 }
 
 TEST_F(ModelsApi, TextsAreThoseOfAServerWithOneModel) {
@@ -331,10 +394,34 @@ TEST_F(ModelsApi, EventsTellEachChange) {
     for (const ordered_json& event : events_of(text)) {
       EXPECT_EQ(event["model"], "ant");
       EXPECT_EQ(event["event"], "model_status");
+      EXPECT_FALSE(event["data"].contains("failed"));
       if (states.empty() || states.back() != event["data"]["status"]) states.push_back(event["data"]["status"]);
     }
   }
   EXPECT_EQ(states, (std::vector<std::string>{"loading", "loaded", "unloaded"}));
+  server_->drain();
+  EXPECT_TRUE(client.read_all().ends_with("0\r\n\r\n"));
+}
+
+TEST_F(ModelsApi, EventsTellOfAFailure) {
+  source_ = std::make_unique<Stories>(std::vector<std::string>{"ant"});
+  source_->broken = "ant";
+  open();
+  HttpClient client = connect();
+  EXPECT_TRUE(client.get("/models/sse"));
+  const HttpReply head = client.read_head();
+  EXPECT_FALSE(server_->is_idle());  // although no model works
+  EXPECT_EQ(post("/completion", completion("ant")).status, 500);
+  std::string text;
+  ordered_json last;
+  while (last.is_null() || last["data"]["status"] != "unloaded") {
+    const auto piece = client.read_piece(head);
+    ASSERT_TRUE(piece);
+    text += *piece;
+    if (const auto events = events_of(text); !events.empty()) last = events.back();
+  }
+  EXPECT_EQ(last["data"]["failed"], true);
+  EXPECT_NE(last["data"]["error"].get<std::string>().find("damaged"), std::string::npos);
   server_->drain();
   EXPECT_TRUE(client.read_all().ends_with("0\r\n\r\n"));
 }

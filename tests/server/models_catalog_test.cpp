@@ -133,6 +133,17 @@ TEST_F(Catalog, NamesOfClientsAddAndHideModels) {
                         {"b", path("b.gguf")}, {"c", path("c.gguf")}, {"d", path("c.gguf")}}));
 }
 
+TEST_F(Catalog, AModelIsLoadedFirstIfASectionSaysSo) {
+  write("a.gguf");
+  for (const auto& [value, is_first] :
+       {std::pair("1", true), {"true", true}, {"on", true}, {"0", false}, {"off", false}, {"yes", false}}) {
+    write("presets.ini", std::string("[a]\nload-on-startup = ") + value + "\n");
+    ASSERT_OK_AND_ASSIGN(const auto entries,
+                         read_catalog({.directory = directory.string(), .presets = path("presets.ini")}));
+    EXPECT_EQ(entries[0].is_loaded_first, is_first) << value;
+  }
+}
+
 TEST_F(Catalog, ASectionNeedsAModel) {
   write("presets.ini", "[c]\ntemp = 0\n");
   const auto entries = read_catalog({.directory = directory.string(), .presets = path("presets.ini")});
@@ -162,6 +173,15 @@ TEST(TopLevelText, FindsTheKeyOfTheObjectItself) {
 TEST(TopLevelText, DepthCostsNoStack) {
   const std::string deep = "{\"a\":" + std::string(1 << 20, '[');
   EXPECT_EQ(find_top_level_text(deep, "model"), std::nullopt);
+}
+
+TEST(TopLevelTrue, IsTheValueOfTheKeyItself) {
+  for (const char* text : {R"({"stream":true})", R"({"a":[true],"b":{"stream":false},"stream":true,"c":)"})
+    EXPECT_TRUE(has_top_level_true(text, "stream")) << text;
+  for (const char* text : {R"({"stream":false})", R"({"stream":1})", R"({"stream":"true"})", R"({"a":true})",
+                           R"({"stream":false,"a":true})", R"({"a":{"stream":true}})", R"([true])", "true", "", "{",
+                           R"([{"stream":true}])", R"({"stream":[true]})"})
+    EXPECT_FALSE(has_top_level_true(text, "stream")) << text;
 }
 
 }  // namespace

@@ -129,6 +129,39 @@ TEST_F(NativeApi, StopStringsAreLeftOut) {
   EXPECT_EQ(streamed, answer.json["content"]);
 }
 
+TEST_F(NativeApi, ProbabilitiesOfAStopStringAreLeftOut) {
+  start();
+  ordered_json request = {{"prompt", "Once upon a time"}, {"n_predict", 30}, {"temperature", 0}, {"n_probs", 1}};
+  std::vector<std::string> texts;
+  const ordered_json whole = post_json("/completion", request).json;
+  for (const auto& one : whole["completion_probabilities"]) texts.push_back(one["token"]);
+  ASSERT_EQ(texts.size(), 30u) << whole;
+  // A stop string of whole tokens that comes for the first time.
+  std::string before;
+  size_t n = 0;
+  for (; n + 1 < texts.size(); before += texts[n++])
+    if (n > 3 && (before + texts[n]).find(texts[n] + texts[n + 1]) == std::string::npos) break;
+  ASSERT_LT(n + 1, texts.size());
+  request["stop"] = {texts[n] + texts[n + 1]};
+  const Answer answer = post_json("/completion", request);
+  EXPECT_EQ(answer.json["content"], before) << answer.reply.body;
+  EXPECT_EQ(answer.json["completion_probabilities"].size(), n) << answer.reply.body;
+  size_t n_streamed = 0;
+  for (const auto& event : stream("/completion", request))
+    if (!event["stop"] && event.contains("completion_probabilities"))
+      n_streamed += event["completion_probabilities"].size();
+  EXPECT_EQ(n_streamed, n);
+}
+
+// The first token of the vocabulary is one like others.
+TEST_F(NativeApi, ATokenOfNumberZeroIsSent) {
+  start();
+  const ordered_json bias = ordered_json::array({ordered_json::array({0, 1000})});
+  const auto events = stream("/completion", {{"prompt", "a"}, {"n_predict", 3}, {"logit_bias", bias}});
+  ASSERT_EQ(events.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(events[i]["tokens"], ordered_json::array({0}));
+}
+
 TEST_F(NativeApi, GrammarsAndSchemasHold) {
   start();
   const Answer grammar = post("/completion", R"({"prompt":"a","n_predict":20,"grammar":"root ::= \"yes\" | \"no\""})");
@@ -141,6 +174,48 @@ TEST_F(NativeApi, GrammarsAndSchemasHold) {
   EXPECT_TRUE(value.is_object() && value["a"].is_boolean()) << schema.reply.body;
   expect_refused(post("/completion", R"({"prompt":"a","grammar":"root ::= ("})"), 400, "grammar");
   expect_refused(post("/completion", R"({"prompt":"a","json_schema":{"type":"wrong"}})"), 400, "json_schema");
+}
+
+// Editors want the lines of a block, and an answer in time. The grammar writes the text.
+TEST_F(NativeApi, AnAnswerEndsByTheIndentOfALine) {
+  start();
+  const auto content = [&](const std::string& text, int n_indent) {
+    const Answer answer = post_json(
+        "/completion", {{"prompt", "x"}, {"grammar", "root ::= " + ordered_json(text).dump()}, {"n_indent", n_indent}});
+    EXPECT_EQ(answer.status, 200) << answer.reply.body;
+    const std::string shown = answer.json["content"];
+    EXPECT_TRUE(text.starts_with(shown)) << shown;
+    EXPECT_EQ(answer.json["stop_type"], shown == text ? "eos" : "limit");
+    return shown;
+  };
+  const std::string spaces = "a\n  b c\n  d\ne fffffffffffffffff", tabs = "a\n\t\tb\ne fffffffffffffffff";
+  EXPECT_EQ(content(spaces, 0), spaces);
+  for (const auto& [text, last] : {std::pair(spaces, "\n  d\ne"), {tabs, "\t\tb\ne"}}) {
+    const std::string shown = content(text, 2);
+    EXPECT_NE(shown.find(last), std::string::npos) << shown;
+    EXPECT_LT(shown.size(), text.size());
+  }
+  EXPECT_EQ(content(spaces, 3).find('d'), std::string::npos);
+  const std::string empty = "a\n\n  b\n   c ddddddddddd";
+  EXPECT_EQ(content(empty, 2), empty);
+}
+
+TEST_F(NativeApi, AnAnswerEndsByTimeAtALine) {
+  start();
+  const auto answer = [&](ordered_json fields) {
+    fields["prompt"] = "x";
+    fields["grammar"] = "root ::= [a-z]{40} \"\\n\" [a-z]{40}";
+    return post_json("/completion", fields).json;
+  };
+  const ordered_json late = answer({{"t_max_predict_ms", 0}});
+  EXPECT_EQ(late["content"].get<std::string>().find('\n'), 40u) << late;
+  EXPECT_LT(late["content"].get<std::string>().size(), 81u) << late;
+  EXPECT_EQ(late["timings"]["timeout"], true) << late;
+  for (const int ms : {-1, 1'000'000}) {
+    const ordered_json whole = answer({{"t_max_predict_ms", ms}});
+    EXPECT_EQ(whole["content"].get<std::string>().size(), 81u) << whole;
+    EXPECT_FALSE(whole["timings"].contains("timeout")) << whole;
+  }
 }
 
 TEST_F(NativeApi, ProbabilitiesComeWithTheirTokens) {
@@ -307,6 +382,7 @@ TEST_F(NativeApi, MetricsCountTokensAndRequests) {
   ApiSetup setup;
   setup.options.api.has_metrics = true;
   start(std::move(setup));
+  EXPECT_EQ(get("/metrics").reply.body.find("nan"), std::string::npos);
   post("/completion", R"({"prompt":"Once upon","n_predict":7})");
   const Answer answer = get("/metrics");
   EXPECT_EQ(answer.status, 200);

@@ -161,6 +161,40 @@ TEST_F(OllamaApi, AStopStringIsInNeitherTextNorContext) {
   EXPECT_FALSE(shown.ends_with(stop));
 }
 
+TEST_F(OllamaApi, TheContextEndsBeforeTheStopString) {
+  start();
+  ordered_json request = {
+      {"prompt", "Once upon a time"}, {"logprobs", true}, {"options", {{"num_predict", 30}, {"temperature", 0}}}};
+  const Answer all = whole("/api/generate", request);
+  const size_t n_prompt = all.json["prompt_eval_count"];
+  ASSERT_EQ(all.json["logprobs"].size(), 30u) << all.reply.body;
+  const auto text_of = [&](size_t i) { return all.json["logprobs"][i]["token"].get<std::string>(); };
+  std::string before;
+  size_t n = 0;
+  for (; n + 1 < 30; before += text_of(n++))
+    if (n > 3 && (before + text_of(n)).find(text_of(n) + text_of(n + 1)) == std::string::npos) break;
+  ASSERT_LT(n + 1, 30u);
+  request["options"]["stop"] = {text_of(n) + text_of(n + 1)};
+  const Answer stopped = whole("/api/generate", request);
+  ASSERT_EQ(stopped.json["context"].size(), n_prompt + n) << stopped.reply.body;
+  for (size_t i = 0; i < n_prompt + n; ++i) EXPECT_EQ(stopped.json["context"][i], all.json["context"][i]) << i;
+}
+
+TEST_F(OllamaApi, LinesOfARawStreamHaveTexts) {
+  start();
+  ordered_json request = {
+      {"prompt", "Once"}, {"raw", true}, {"options", {{"num_predict", 5}, {"seed", 1}, {"ignore_eos", true}}}};
+  const auto streamed = lines("/api/generate", request);
+  ASSERT_EQ(streamed.size(), 6u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(streamed[i]["done"], false);
+    EXPECT_NE(streamed[i]["response"], "");
+  }
+  EXPECT_EQ(streamed.back()["done"], true);
+  request["options"]["logit_bias"] = {{"1", 1000}};  // <s>, which has no text
+  EXPECT_EQ(lines("/api/generate", request).size(), 1u);
+}
+
 TEST_F(OllamaApi, AnEmptyRequestLoadsTheModel) {
   start();
   const auto generate = lines("/api/generate", {{"model", "story"}});

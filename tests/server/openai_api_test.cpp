@@ -68,6 +68,34 @@ TEST_F(OpenAiApi, LogprobsAreThoseOfTheDeltas) {
   }
 }
 
+TEST_F(OpenAiApi, LogprobsMayBeThoseOfTheTokensAlone) {
+  start();
+  const auto content_of = [&](const ordered_json& fields) {
+    ordered_json request = {{"messages", user_says("Hello")}, {"max_tokens", 4}, {"seed", 1}};
+    request.update(fields);
+    const ordered_json choice = post_json("/v1/chat/completions", request).json["choices"][0];
+    return choice.contains("logprobs") && choice["logprobs"].is_object() ? choice["logprobs"]["content"]
+                                                                         : ordered_json::array();
+  };
+  const ordered_json alone = content_of({{"logprobs", true}, {"top_logprobs", 0}});
+  ASSERT_EQ(alone.size(), 4u);
+  for (const auto& one : alone) EXPECT_TRUE(one["top_logprobs"].empty());
+  EXPECT_EQ(content_of({{"logprobs", true}})[0]["top_logprobs"].size(), 20u);
+  EXPECT_TRUE(content_of({{"logprobs", false}}).empty());
+}
+
+TEST_F(OpenAiApi, UsageCountsEachPromptOnce) {
+  start();
+  const ordered_json request = {
+      {"prompt", {"Once upon a time", "The little dog ran"}}, {"max_tokens", 2}, {"n", 2}, {"temperature", 0}};
+  const ordered_json first = post_json("/v1/completions", request).json["usage"];
+  const ordered_json second = post_json("/v1/completions", request).json["usage"];
+  EXPECT_EQ(second["prompt_tokens"], first["prompt_tokens"]);
+  EXPECT_EQ(second["completion_tokens"], 8);
+  EXPECT_EQ(second["prompt_tokens_details"]["cached_tokens"], second["prompt_tokens"].get<int64_t>() - 2)
+      << second;  // the last token of each is computed
+}
+
 // The marks of reply formats are special tokens, so a chat shows those that belong to no format. A text leaves them
 // out.
 TEST_F(OpenAiApi, SpecialTokensOfAChatAreShown) {

@@ -93,6 +93,52 @@ TEST_F(QueueApi, AStreamWithoutEventsGetsPings) {
   }
 }
 
+TEST_F(QueueApi, PingsCanBeSwitchedOff) {
+  start_with({});
+  occupy(0);
+  HttpClient silent = connect(), loud = connect();
+  ASSERT_TRUE(silent.post("/completion", R"({"prompt":"One","n_predict":2,"stream":true,"sse_ping_interval":-1})"));
+  const HttpReply silent_head = silent.read_head();
+  EXPECT_TRUE(silent.read_piece(silent_head));  // its place
+  ASSERT_TRUE(loud.post("/completion", R"({"prompt":"One","n_predict":2,"stream":true,"sse_ping_interval":0})"));
+  const HttpReply head = loud.read_head();
+  EXPECT_TRUE(loud.read_piece(head));
+  for (int n_pings = 0; n_pings < 3;) {
+    server_->tick();
+    const auto piece = loud.read_piece(head);
+    ASSERT_TRUE(piece);
+    if (*piece == ":\n\n") ++n_pings;
+  }
+  clients_[0].close();
+  while (const auto piece = silent.read_piece(silent_head)) EXPECT_NE(*piece, ":\n\n");
+}
+
+// Once a message has begun, its pings are events.
+TEST_F(QueueApi, PingsOfAnthropicAreEvents) {
+  start_with({});
+  HttpClient client = connect();
+  ASSERT_TRUE(client.post("/v1/messages", R"({"messages":[{"role":"user","content":"Hi"}],"stream":true,
+      "max_tokens":100000,"ignore_eos":true,"sse_ping_interval":0})"));
+  const HttpReply head = client.read_head();
+  std::string text;
+  const auto n_pings = [&] {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find("event: ping\n", at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  const auto has_comment = [&] {
+    const size_t begin = text.find("message_start");
+    return begin != std::string::npos && text.find("\n:\n", begin) != std::string::npos;
+  };
+  while (n_pings() < 3 && !has_comment()) {
+    server_->tick();
+    const auto piece = client.read_piece(head);
+    ASSERT_TRUE(piece);
+    text += *piece;
+  }
+  EXPECT_FALSE(has_comment());
+}
+
 TEST_F(QueueApi, AClientHasItsOwnLimit) {
   start_with({.n_tasks = 10, .n_client_tasks = 1});
   occupy(1);

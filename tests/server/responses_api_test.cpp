@@ -117,6 +117,63 @@ TEST_F(ResponsesApi, AStreamHasAllEventsOfAMessage) {
   EXPECT_EQ(events[events.size() - 2]["item"], events.back()["response"]["output"][0]);
 }
 
+TEST_F(ResponsesApi, LogprobsComeWhenTheyAreIncluded) {
+  start_with_items();
+  const auto n_logprobs = [&](const ordered_json& include) {
+    ordered_json request = request_of("Hello", 5);
+    request["include"] = include;
+    const ordered_json answer = post_json("/v1/responses", request).json;
+    return answer["output"][0]["content"][0]["logprobs"].size();
+  };
+  EXPECT_EQ(n_logprobs(ordered_json::array({"message.output_text.logprobs"})), 5u);
+  EXPECT_EQ(n_logprobs(ordered_json::array({"reasoning.encrypted_content"})), 0u);
+  EXPECT_EQ(n_logprobs(ordered_json::array()), 0u);
+}
+
+TEST_F(ResponsesApi, TheServersBoundOfTokensHolds) {
+  for (const auto& [server, client, most] :
+       {std::tuple(-1, 5, 5), {7, 5, 5}, {5, 7, 5}, {0, 5, 0}, {-1, 0, 0}, {6, -1, 6}}) {
+    ApiSetup setup{.n_slots = 1};
+    setup.options.api.defaults.n_predict = server;
+    setup.served.chat_template = kItemTemplate;
+    server_.reset();
+    start(std::move(setup));
+    ordered_json request = request_of("Hello", client);
+    if (client < 0) request.erase("max_output_tokens");
+    request["ignore_eos"] = true;
+    EXPECT_EQ(post_json("/v1/responses", request).json["usage"]["output_tokens"], most) << server << " " << client;
+  }
+}
+
+TEST_F(ResponsesApi, AllowedToolsHaveAMode) {
+  start_with_items();
+  const auto n_calls = [&](const ordered_json& choice) {
+    ordered_json request = request_of("Hello", 200);
+    request["temperature"] = 0;
+    request["parallel_tool_calls"] = false;
+    request["tools"] = ordered_json::array({up_function()});
+    request["tool_choice"] = choice;
+    const Answer answer = post_json("/v1/responses", request);
+    EXPECT_EQ(answer.status, 200) << answer.reply.body;
+    return std::ranges::count(answer.json["output"], "function_call", [](const auto& item) { return item["type"]; });
+  };
+  const ordered_json tools = ordered_json::array({{{"type", "function"}, {"name", "add"}}});
+  EXPECT_EQ(n_calls({{"type", "allowed_tools"}, {"mode", "required"}, {"tools", tools}}), 1);
+  EXPECT_EQ(n_calls({{"type", "allowed_tools"}, {"mode", "none"}, {"tools", tools}}), 0);
+  EXPECT_EQ(n_calls("required"), 1);
+  EXPECT_EQ(n_calls("none"), 0);
+  const auto refuse = [&](const ordered_json& choice, const std::string& part) {
+    ordered_json request = request_of("Hello", 1);
+    request["tools"] = ordered_json::array({up_function()});
+    request["tool_choice"] = choice;
+    expect_refused(post_json("/v1/responses", request), 400, part);
+  };
+  refuse("most", "tool_choice");
+  refuse({{"type", "allowed_tools"}, {"mode", "most"}, {"tools", tools}}, "tool_choice.mode");
+  refuse({{"type", "allowed_tools"}}, "tool_choice.tools");
+  refuse({{"type", "allowed_tools"}, {"tools", ordered_json::array({5})}}, "tool_choice.tools[0]");
+}
+
 TEST_F(ResponsesApi, AForcedFunctionIsCalled) {
   start_with_items();
   ordered_json request = request_of("Hi", 700);

@@ -197,6 +197,26 @@ TEST_F(Queue, BetterPrioritiesAreKnown) {
   EXPECT_FALSE(queue_.has_better_than(10));
 }
 
+TEST_F(Queue, ManyIdleClientsAreForgotten) {
+  push("active");
+  queue_.charge("active", 3);
+  const auto come_and_go = [&](size_t i) {
+    const std::string client = "c" + std::to_string(i);
+    queue_.push({.sequence = nullptr, .client = client, .priority = -1, .since = now_});
+    take();
+    queue_.charge(client, 7);
+    queue_.end(client);
+  };
+  for (size_t i = 0; i < FairQueue::kMostIdleClients; ++i) come_and_go(i);
+  EXPECT_GT(queue_.counter("c0"), 0);
+  come_and_go(FairQueue::kMostIdleClients);
+  EXPECT_GT(queue_.counter("c0"), 0);
+  come_and_go(FairQueue::kMostIdleClients + 1);
+  EXPECT_EQ(queue_.counter("c0"), 0);
+  EXPECT_EQ(queue_.counter("active"), 3);
+  EXPECT_EQ(take(), "active10");
+}
+
 // The rules of the queue, applied to a list without any structure.
 class SlowQueue {
  public:

@@ -229,6 +229,24 @@ TEST_F(ScoringApi, BestOfReturnsTheMostProbableAnswers) {
   }
 }
 
+TEST_F(ScoringApi, AllAnswersComeInTheOrderOfTheirSeeds) {
+  start();
+  ordered_json request = {{"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 1.5}, {"logprobs", 0}};
+  request["seed"] = 5;
+  request["n"] = 4;
+  for (const bool has_best : {false, true}) {
+    if (has_best) request["best_of"] = 4;
+    const Answer all = post_json("/v1/completions", request);
+    ASSERT_EQ(all.json["choices"].size(), 4u) << all.reply.body;
+    for (int i = 0; i < 4; ++i) {
+      const ordered_json alone = {
+          {"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 1.5}, {"seed", 5 + i}};
+      EXPECT_EQ(all.json["choices"][static_cast<size_t>(i)]["text"],
+                post_json("/v1/completions", alone).json["choices"][0]["text"]);
+    }
+  }
+}
+
 TEST_F(ScoringApi, RefusesWhatCannotBe) {
   start();
   const auto refusal = [&](const ordered_json& more, const std::string& part) {

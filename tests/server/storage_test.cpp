@@ -55,6 +55,18 @@ TEST(Digests, DependOnAllBefore) {
   EXPECT_EQ(block_digest(root, a), block_digest(root, a));
 }
 
+TEST(Digests, TellPartsOfABlockApart) {
+  const Digest block = block_digest(Sha256().finish(), std::vector<int32_t>{1, 2, 3});
+  EXPECT_EQ(part_digest(block, {}), block);
+  const SavedPart window{.kind = SavedPart::Kind::window, .group = 1}, state{.kind = SavedPart::Kind::state};
+  const SavedPart other_group{.kind = SavedPart::Kind::window, .group = 2};
+  const SavedPart other_row{.kind = SavedPart::Kind::window, .group = 1, .begin_row = 3};
+  const std::vector<Digest> digests = {block, part_digest(block, window), part_digest(block, state),
+                                       part_digest(block, other_group), part_digest(block, other_row)};
+  for (size_t i = 0; i < digests.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(digests[i], digests[j]) << i << " " << j;
+}
+
 // --- files of blocks
 
 class BlockFile : public ::testing::Test {

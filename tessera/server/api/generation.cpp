@@ -170,13 +170,11 @@ void Generation::flush() {
   exchange_->write(std::exchange(out_, {}));
 }
 
-bool Generation::ping(std::chrono::steady_clock::time_point now) {
-  if (n_open_ == 0 || has_failed_) return false;
-  if (fields_.sse_ping_interval_s < 0 || now - last_write_ < std::chrono::seconds(fields_.sse_ping_interval_s))
-    return true;
+void Generation::ping(std::chrono::steady_clock::time_point now) {
+  if (n_open_ == 0 || has_failed_) return;
+  if (fields_.sse_ping_interval_s < 0 || now - last_write_ < std::chrono::seconds(fields_.sse_ping_interval_s)) return;
   last_write_ = now;
   exchange_->write(std::string(ping_piece()));
-  return true;
 }
 
 void Generation::write_trace(JsonWriter& writer, const SequenceEnd& end) const {

@@ -53,7 +53,7 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
   void flush() final;
   size_t n_unsent() const final { return streams_ ? exchange_->n_unsent() : 0; }
   int64_t stalled_ms() const final { return streams_ ? exchange_->stalled_ms() : 0; }
-  bool ping(std::chrono::steady_clock::time_point now) final;
+  void ping(std::chrono::steady_clock::time_point now) final;
   Exchange& exchange() final { return *exchange_; }
 
  protected:

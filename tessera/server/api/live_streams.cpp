@@ -30,8 +30,7 @@ void LiveStreams::tick() {
     });
   }
   const auto now = std::chrono::steady_clock::now();
-  for (const std::shared_ptr<LiveStream>& stream : alive)
-    stream->exchange().post([stream, now] { static_cast<void>(stream->ping(now)); });
+  for (const std::shared_ptr<LiveStream>& stream : alive) stream->exchange().post([stream, now] { stream->ping(now); });
 }
 
 }  // namespace tessera::server

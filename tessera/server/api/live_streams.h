@@ -18,8 +18,8 @@ namespace tessera::server {
 class LiveStream {
  public:
   virtual ~LiveStream() = default;
-  /// Writes a comment if the stream was silent for as long as its client asked for. False: the stream has ended.
-  virtual bool ping(std::chrono::steady_clock::time_point now) = 0;
+  /// Writes a comment if the stream was silent for as long as its client asked for.
+  virtual void ping(std::chrono::steady_clock::time_point now) = 0;
   virtual Exchange& exchange() = 0;
   /// The id that its client sees, or "". From any thread.
   virtual std::string_view id() const { return {}; }

@@ -35,11 +35,10 @@ class ModelEvents::Stream final : public LiveStream {
     exchange_->end_stream();
   }
 
-  bool ping(std::chrono::steady_clock::time_point now) override {
-    if (has_ended_) return false;
-    if (now - last_ping_ < kPingPause) return !exchange_->is_gone();
+  void ping(std::chrono::steady_clock::time_point now) override {
+    if (has_ended_ || now - last_ping_ < kPingPause) return;
     last_ping_ = now;
-    return write(":\n\n");
+    static_cast<void>(write(":\n\n"));
   }
   Exchange& exchange() override { return *exchange_; }
 

@@ -31,7 +31,6 @@ constexpr int64_t kMostTopLogprobs = 20;
 
 GenerationFields ollama_defaults(const ApiContext& context, const ServedModel& model) {
   GenerationFields defaults = context.defaults_of(model);
-  defaults.stream = true;
   defaults.sampling.top_p = 0.9f;
   defaults.sampling.min_p = 0;
   defaults.n_keep = 4;

@@ -28,7 +28,7 @@ class KeyFinder final : public nlohmann::json_sax<Json> {
   }
   bool start_object(size_t) override { return open(); }
   bool end_object() override { return close(); }
-  bool start_array(size_t) override { return depth_ > 0 && open(); }
+  bool start_array(size_t) override { return open(); }
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
     is_next_ = depth_ == 1 && key == key_;
@@ -41,7 +41,7 @@ class KeyFinder final : public nlohmann::json_sax<Json> {
 
  private:
   // False ends the reading.
-  bool other_value() { return !is_next_ && depth_ > 0; }
+  bool other_value() const { return !is_next_; }
   bool open() {
     ++depth_;
     return !is_next_;

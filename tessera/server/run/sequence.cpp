@@ -149,7 +149,7 @@ TaskEvent Sequence::accept(Clock::time_point now) {
   if (!has_new_line_) has_new_line_ = piece.contains('\n');
   check_lines(piece, now);
   event.text = text_.push(piece);
-  event.is_held = text_.is_holding();
+  event.is_held = text_.is_holding() || text_.is_stopped();
   if (text_.is_stopped()) {
     end(EndReason::stop_word);
   } else if (chain.mask() != nullptr && chain.mask()->is_finished()) {

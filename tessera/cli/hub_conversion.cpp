@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "tessera/base/cpu_info.h"
-#include "tessera/cli/args.h"
 #include "tessera/cli/console.h"
 #include "tessera/convert/conversion.h"
 #include "tessera/text/utf8.h"
@@ -41,8 +40,7 @@ Result<Planned> plan_conversion(const std::string& folder, FileType type) {
   planned.options.program_version = TESSERA_VERSION;
   planned.conversion->apply_to(planned.options);
   TESSERA_ASSIGN(planned.plan, convert::plan_quantize(planned.conversion->files(), planned.options));
-  TESSERA_ASSIGN(planned.n_bytes,
-                 convert::output_bytes(planned.conversion->files(), planned.plan, planned.options));
+  TESSERA_ASSIGN(planned.n_bytes, convert::output_bytes(planned.conversion->files(), planned.plan, planned.options));
   return planned;
 }
 

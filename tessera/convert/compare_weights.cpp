@@ -12,23 +12,23 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr int64_t kPieceValues = 1024 * WeightSet::kUnit;
+constexpr int64_t kComparedValues = 1024 * WeightSet::kUnit;
 
 struct Pair {
   size_t first, second, result;
 };
 // Values of a pair of tensors, which a thread compares.
-struct Piece {
+struct ComparedPiece {
   const Pair* pair;
   int64_t begin, n;
 };
-struct Sums {
+struct DifferenceSums {
   int64_t n_different = 0;
   double error = 0, power = 0, largest = 0;
 };
 
-Sums compare(std::span<const float> first, std::span<const float> second) {
-  Sums sums;
+DifferenceSums compare(std::span<const float> first, std::span<const float> second) {
+  DifferenceSums sums;
   for (size_t i = 0; i < first.size(); ++i) {
     const double a = first[i], b = second[i];
     if (std::isfinite(a)) sums.power += a * a;
@@ -42,12 +42,12 @@ Sums compare(std::span<const float> first, std::span<const float> second) {
   return sums;
 }
 
-std::vector<Piece> cut(std::span<const Pair> pairs, const std::vector<WeightDifference>& results) {
-  std::vector<Piece> pieces;
+std::vector<ComparedPiece> cut_pairs(std::span<const Pair> pairs, const std::vector<WeightDifference>& results) {
+  std::vector<ComparedPiece> pieces;
   for (const Pair& pair : pairs) {
     const int64_t n = results[pair.result].n_values;
-    for (int64_t begin = 0; begin < n; begin += kPieceValues)
-      pieces.push_back({&pair, begin, std::min(kPieceValues, n - begin)});
+    for (int64_t begin = 0; begin < n; begin += kComparedValues)
+      pieces.push_back({&pair, begin, std::min(kComparedValues, n - begin)});
   }
   return pieces;
 }
@@ -86,8 +86,8 @@ Result<std::vector<WeightDifference>> compare_weights(const WeightSet& first, co
                                                       const WorkContext& context) {
   std::vector<WeightDifference> results;
   const std::vector<Pair> pairs = pair_tensors(first, second, results);
-  const std::vector<Piece> pieces = cut(pairs, results);
-  std::vector<Sums> sums(pieces.size());
+  const std::vector<ComparedPiece> pieces = cut_pairs(pairs, results);
+  std::vector<DifferenceSums> sums(pieces.size());
   std::atomic<size_t> n_done{0};
   std::atomic<bool> is_stopped{false};
   context.threads.run([&](ThreadContext& thread) {
@@ -95,7 +95,7 @@ Result<std::vector<WeightDifference>> compare_weights(const WeightSet& first, co
     for (;;) {
       const auto i = to_size(thread.next_chunk());
       if (i >= pieces.size() || is_stopped) return;
-      const Piece& piece = pieces[i];
+      const ComparedPiece& piece = pieces[i];
       a.resize(to_size(piece.n));
       b.resize(to_size(piece.n));
       first.read(piece.pair->first, piece.begin, a);
@@ -109,9 +109,9 @@ Result<std::vector<WeightDifference>> compare_weights(const WeightSet& first, co
     }
   });
   if (is_stopped) return fail(ErrorCode::cancelled, "cancelled");
-  std::vector<Sums> totals(results.size());
+  std::vector<DifferenceSums> totals(results.size());
   for (size_t i = 0; i < pieces.size(); ++i) {  // in the order of the values, for any number of threads
-    Sums& total = totals[pieces[i].pair->result];
+    DifferenceSums& total = totals[pieces[i].pair->result];
     total.n_different += sums[i].n_different;
     total.error += sums[i].error;
     total.power += sums[i].power;

@@ -22,7 +22,8 @@ std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
 // The tensors of a GGUF file, or of a checkpoint as the model that it becomes.
 class ModelWeights final : public WeightSet {
  public:
-  ModelWeights(std::string name, std::unique_ptr<ModelFiles> files) : WeightSet(std::move(name)), own_(std::move(files)) {}
+  ModelWeights(std::string name, std::unique_ptr<ModelFiles> files)
+      : WeightSet(std::move(name)), own_(std::move(files)) {}
   ModelWeights(std::string name, std::unique_ptr<Conversion> conversion)
       : WeightSet(std::move(name)), conversion_(std::move(conversion)) {}
 
@@ -34,7 +35,7 @@ class ModelWeights final : public WeightSet {
         return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name_, gguf.name,
                     info(gguf.dtype).name);
       formats_.push_back(format);
-      tensors_.push_back({gguf.name, std::string(info(gguf.dtype).name),
+      tensors_.push_back({std::string(gguf.name), std::string(info(gguf.dtype).name),
                           without_ones({gguf.shape.ne.rbegin(), gguf.shape.ne.rend()}), gguf.shape.n_elements()});
     }
     return {};
@@ -90,7 +91,8 @@ class ModelWeights final : public WeightSet {
 // The tensors of a checkpoint, by the names of its files.
 class StoredWeights final : public WeightSet {
  public:
-  StoredWeights(std::string name, Checkpoint checkpoint) : WeightSet(std::move(name)), checkpoint_(std::move(checkpoint)) {
+  StoredWeights(std::string name, Checkpoint checkpoint)
+      : WeightSet(std::move(name)), checkpoint_(std::move(checkpoint)) {
     for (const CheckpointTensor& tensor : checkpoint_.tensors())
       tensors_.push_back({tensor.tensor.name, std::string(element_name(tensor.tensor.type)),
                           without_ones(tensor.tensor.shape), tensor.tensor.n_values()});

@@ -37,8 +37,9 @@ struct TwoTensors {
       hub.tensors.push_back({"w", "F32", shape, hub_bytes(values, "F32")});
       return hub.write(name);
     };
-    TESSERA_ASSIGN(const auto rows, compare_paths(folder("first", first, first_shape),
-                                                  folder("second", second, second_shape), WeightNames::stored, n_threads));
+    TESSERA_ASSIGN(const auto rows,
+                   compare_paths(folder("first", first, first_shape), folder("second", second, second_shape),
+                                 WeightNames::stored, n_threads));
     return rows.at(0);
   }
 };
@@ -57,8 +58,7 @@ TEST(CompareWeights, CountsAndMeasuresDifferences) {
 
 TEST(CompareWeights, ValuesThatAreNotFinite) {
   const float nan = std::nanf("");
-  ASSERT_OK_AND_ASSIGN(const auto same,
-                       (TwoTensors{{nan, kInfiniteWeight, 1}, {nan, kInfiniteWeight, 1}}.compare()));
+  ASSERT_OK_AND_ASSIGN(const auto same, (TwoTensors{{nan, kInfiniteWeight, 1}, {nan, kInfiniteWeight, 1}}.compare()));
   EXPECT_TRUE(same.is_equal());
   EXPECT_EQ(same.nmse, 0);
   for (const float other : {nan, kInfiniteWeight}) {

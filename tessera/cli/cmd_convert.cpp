@@ -41,6 +41,10 @@ class ConvertCommand final : public Command {
     args_.add_mix_to(table);
     table.common("--check-tensors", "", "refuse values that are not finite, also where they are only copied",
                  set_switch(args_.options.checks_copies));
+    table.rare("--vocab", "DIR", "folder with the files of the tokenizer", set_string(vocabulary_.folder),
+               "that of the checkpoint");
+    table.rare("--pre", "NAME", "name of the pre-tokenizer, where its steps are not known",
+               set_string(vocabulary_.options.pre), "by its steps");
     args_.add_rare_mix_to(table);
     add_threads_flag(table, args_.n_threads);
     add_numa_flag(table, args_.numa);
@@ -73,7 +77,7 @@ class ConvertCommand final : public Command {
     convert::QuantizeOptions options = args_.options;
     options.program_version = TESSERA_VERSION;
     const auto type = args_.size ? std::optional(args_.file_type.value_or(convert::FileType::q8_0)) : args_.file_type;
-    TESSERA_ASSIGN(const auto conversion, convert::Conversion::open(args_.input, type));
+    TESSERA_ASSIGN(const auto conversion, convert::Conversion::open(args_.input, type, vocabulary_));
     conversion->apply_to(options);
     convert::Imatrix imatrix;
     if (!args_.imatrix_path.empty()) {
@@ -115,6 +119,7 @@ class ConvertCommand final : public Command {
   }
 
   QuantizeArgs args_;
+  convert::VocabularySource vocabulary_;
 };
 
 }  // namespace

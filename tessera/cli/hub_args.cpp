@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/hub_conversion.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera::cli {
@@ -23,13 +24,10 @@ Result<std::string> fetch_model(const HubArgs& args, const Context& process) {
   DownloadDisplay display(process);
   hub::Hub hub(std::move(settings), display.events(), process.interrupt);
   TESSERA_ASSIGN(const hub::Found found, args.find(hub));
-  if (found.selection.kind == hub::SelectionKind::checkpoint)
-    return fail(ErrorCode::unsupported,
-                "{} has no GGUF file, only a checkpoint: get it with `tessera download {}`, and make a GGUF file of it "
-                "with `tessera convert`",
-                found.repository, args.name);
   TESSERA_ASSIGN(const hub::Fetched fetched, hub.fetch(found));
-  return fetched.paths.front();
+  if (found.selection.kind != hub::SelectionKind::checkpoint) return fetched.paths.front();
+  TESSERA_ASSIGN(const hub::ModelName name, hub::parse_model_name(args.name));
+  return convert_fetched(found, fetched, name.tag, process);
 }
 
 Setter set_name(std::string& name) {

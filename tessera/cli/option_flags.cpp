@@ -19,6 +19,7 @@ constexpr std::pair<std::string_view, std::string_view> kFlagOfOption[] = {
     {"n_gpu_layers", "-ngl"},
     {"n_keep", "--keep"},
     {"n_ubatch", "-ub"},
+    {"pre", "--pre"},
     {"schedule.peak", "--lr"},
     {"seed", "--seed"},
 };

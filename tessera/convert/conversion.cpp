@@ -10,7 +10,6 @@
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/general_keys.h"
 #include "tessera/convert/source/packings/packings.h"
-#include "tessera/convert/vocabulary_keys.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/models/model.h"
 #include "tessera/text/utf8.h"
@@ -108,11 +107,12 @@ DType type_in_gguf(std::string_view name, size_t rank, DType matrices) {
   return is_exact ? DType::f32 : matrices;
 }
 
-Result<std::unique_ptr<Conversion>> Conversion::open(const std::string& path, std::optional<FileType> file_type) {
+Result<std::unique_ptr<Conversion>> Conversion::open(const std::string& path, std::optional<FileType> file_type,
+                                                     const VocabularySource& vocabulary) {
   TESSERA_ASSIGN(Checkpoint checkpoint, Checkpoint::open(path));
   TESSERA_ASSIGN(HubConfig config, HubConfig::read(checkpoint));
   std::unique_ptr<Conversion> conversion(new Conversion(std::move(checkpoint), std::move(config)));
-  Result<> made = conversion->make_header(file_type);
+  Result<> made = conversion->make_header(file_type, vocabulary);
   if (!made) {
     const bool names_folder = made.error().message().starts_with(conversion->checkpoint_.folder());
     return names_folder ? forward_error(made) : forward_error(made, conversion->checkpoint_.folder());
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Conversion>> Conversion::open(const std::string& path, st
   return conversion;
 }
 
-Result<> Conversion::make_header(std::optional<FileType> file_type) {
+Result<> Conversion::make_header(std::optional<FileType> file_type, const VocabularySource& vocabulary) {
   TESSERA_ASSIGN(const ModelClass* const model_class, find_model_class(config_));
   GgufBuilder builder;
   std::vector<ConvertedTensor> tensors;
@@ -133,7 +133,7 @@ Result<> Conversion::make_header(std::optional<FileType> file_type) {
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);
   const FileType named = kept_type_of(tensors).value_or(file_type.value_or(*file_type_of(wanted)));
   builder.set(keys::kFileType, info(named).id);
-  TESSERA_TRY(add_vocabulary(checkpoint_, config_, builder, warnings_));
+  TESSERA_TRY(add_vocabulary(checkpoint_, config_, vocabulary, builder, warnings_));
   for (const ConvertedTensor& tensor : tensors) {
     const DType own = own_type_of(tensor), matrices = is_unquantized_ ? wanted : own;
     TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));

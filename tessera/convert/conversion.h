@@ -13,6 +13,7 @@
 #include "tessera/convert/quantize.h"
 #include "tessera/convert/source/checkpoint.h"
 #include "tessera/convert/source/hub_config.h"
+#include "tessera/convert/vocabulary_keys.h"
 #include "tessera/gguf/split.h"
 
 namespace tessera::convert {
@@ -23,7 +24,8 @@ class Conversion {
   /// of 16 bits that most of them have in the source, or BF16. Errors: unsupported (a class of models, a tensor, a
   /// method of quantization); those of Checkpoint, HubConfig, draft_model() and create_model(): what is converted can
   /// be loaded.
-  static Result<std::unique_ptr<Conversion>> open(const std::string& path, std::optional<FileType> file_type);
+  static Result<std::unique_ptr<Conversion>> open(const std::string& path, std::optional<FileType> file_type,
+                                                  const VocabularySource& vocabulary = {});
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const HubConfig& config() const { return config_; }
@@ -41,7 +43,7 @@ class Conversion {
  private:
   Conversion(Checkpoint checkpoint, HubConfig config)
       : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
-  Result<> make_header(std::optional<FileType> file_type);
+  Result<> make_header(std::optional<FileType> file_type, const VocabularySource& vocabulary);
   Result<> untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class);
 
   Checkpoint checkpoint_;

@@ -1,7 +1,5 @@
 #include "tessera/convert/vocabulary_keys.h"
 
-#include "tessera/convert/vocabulary/read_vocabulary.h"
-
 namespace tessera::convert {
 
 namespace {
@@ -23,16 +21,18 @@ Vocabulary vocabulary_of(const BareModel& model) {
 
 }  // namespace
 
-Result<> add_vocabulary(const Checkpoint& checkpoint, const HubConfig& config, GgufBuilder& builder,
-                        std::vector<std::string>& warnings) {
-  if (const BareModel* model = checkpoint.bare_model(); model != nullptr && !model->tokens.empty()) {
+Result<> add_vocabulary(const Checkpoint& checkpoint, const HubConfig& config, const VocabularySource& source,
+                        GgufBuilder& builder, std::vector<std::string>& warnings) {
+  const bool is_beside = source.folder.empty();
+  if (const BareModel* model = checkpoint.bare_model(); is_beside && model != nullptr && !model->tokens.empty()) {
     const Vocabulary own = vocabulary_of(*model);
     TESSERA_TRY(check_vocabulary(own));
     return add_vocabulary(own, builder);
   }
-  auto vocabulary = read_vocabulary(checkpoint.folder(), config, {}, warnings);
+  const std::string& folder = is_beside ? checkpoint.folder() : source.folder;
+  auto vocabulary = read_vocabulary(folder, config, source.options, warnings);
   // Files without a tokenizer beside them make a model that takes token ids.
-  if (!vocabulary && vocabulary.error().code() == ErrorCode::not_found) {
+  if (!vocabulary && is_beside && vocabulary.error().code() == ErrorCode::not_found) {
     warnings.push_back(vocabulary.error().message() + ": the model has no vocabulary");
     return {};
   }

@@ -66,6 +66,27 @@ TEST(Convert, WarnsOfValuesThatBecameInfinite) {
   EXPECT_FALSE(std::filesystem::exists(out));
 }
 
+// A tokenizer whose steps are not known, in a folder of its own.
+TEST(Convert, TakesTheVocabularyFromAnotherFolder) {
+  const std::string folder = hub_llama().write("hub"), out = temporary_path("vocabulary.gguf");
+  const std::string tokenizer = temporary_path("tokenizer");
+  testing::write_below(tokenizer, "tokenizer.json",
+                       R"({"pre_tokenizer":{"type":"Whitespace"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},)"
+                       R"("merges":["a b"]}})");
+  const std::vector<std::string> convert = {"convert", folder, "-o", out, "--vocab", tokenizer};
+  expect_refusal(run_program(convert), 1, "the pre-tokenizer is not known (--pre names one); its steps: Whitespace");
+  std::vector<std::string> named = convert;
+  named.insert(named.end(), {"--pre", "gpt-2"});
+  const ProgramOutput output = run_program(named);
+  ASSERT_EQ(output.status, 0) << output.err;
+  EXPECT_EQ(output.err.find("no vocabulary"), std::string::npos) << output.err;
+  const std::string keys = run_program({"inspect", out, "--keys"}).out;
+  EXPECT_NE(keys.find("gpt-2"), std::string::npos) << keys;
+  named.back() = "gpt-9";
+  expect_refusal(run_program(named), 1, "pre-tokenizer \"gpt-9\": not known");
+  expect_refusal(run_program({"convert", folder, "-o", out, "--vocab", temporary_path("none")}), 1, "no vocabulary");
+}
+
 TEST(Convert, RefusesWrongArguments) {
   const std::string folder = hub_llama().write("hub"), out = temporary_path("refused.gguf");
   expect_refusal(run_program({"convert"}), 2, "no checkpoint: want a folder");

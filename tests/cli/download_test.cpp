@@ -116,16 +116,39 @@ TEST_F(Downloads, AFileOfAUrlRuns) {
   EXPECT_TRUE(fs::exists(cache_ + "/models--me--story/refs/main"));
 }
 
-TEST_F(Downloads, ACheckpointIsFetchedButDoesNotRun) {
+TEST_F(Downloads, ACheckpointIsFetched) {
   start();
-  expect_refusal(run({"run", "-hf", "me/checkpoint"}), 1,
-                 "me/checkpoint has no GGUF file, only a checkpoint: get it with `tessera download me/checkpoint`, and "
-                 "make a GGUF file of it with `tessera convert`");
   const ProgramOutput output = run({"download", "me/checkpoint"});
   EXPECT_EQ(output.status, 0) << output.err;
   const std::string folder = output.out.substr(0, output.out.size() - 1);
   EXPECT_EQ(testing::read_all(folder + "/model.safetensors"), "12345");
   EXPECT_EQ(testing::read_all(folder + "/config.json"), "{}");
+  expect_refusal(run({"run", "-hf", "me/checkpoint"}), 1, "model.safetensors");
+}
+
+// The checkpoint of a small llama runs by its name, and is converted once.
+TEST_F(Downloads, ACheckpointIsConvertedOnce) {
+  const auto golden = testing::shared_path("golden/convert/hf/llama");
+  ASSERT_TRUE(golden);
+  fs::copy(*golden, root_ + "/me/llama", fs::copy_options::recursive);
+  start();
+  const ProgramOutput first = run({"run", "-hf", "me/llama", "-p", "a", "-n", "4", "--temp", "0"});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.err.find("me/llama has no GGUF file: its checkpoint is converted to Q8_0 once"), std::string::npos)
+      << first.err;
+  const ProgramOutput again = run({"run", "-hf", "me/llama", "-p", "a", "-n", "4", "--temp", "0", "--offline"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_EQ(again.err.find("converted"), std::string::npos) << again.err;
+  // The same file as by hand.
+  const std::string folder = run({"download", "me/llama"}).out;
+  const std::string by_hand = testing::temporary_path("by_hand.gguf");
+  ASSERT_EQ(run({"convert", folder.substr(0, folder.size() - 1), "-o", by_hand, "--type", "q4_k_m"}).status, 0);
+  const ProgramOutput typed = run({"inspect", "-hf", "me/llama:q4_k_m", "--keys"});
+  EXPECT_NE(typed.err.find("converted to Q4_K_M once"), std::string::npos) << typed.err;
+  EXPECT_EQ(typed.out, run({"inspect", by_hand, "--keys"}).out);
+  expect_refusal(run({"run", "-hf", "me/llama:Q99"}), 1,
+                 "me/llama: has a checkpoint alone, and \"Q99\" is no type of `tessera convert`");
 }
 
 TEST_F(Downloads, ModelsAreListedAndRemoved) {

@@ -178,7 +178,7 @@ TEST(PreSteps, AnotherSpellingHasTheSameName) {
 }
 
 TEST(PreSteps, UnknownOnesAreRefusedWithTheirSteps) {
-  const std::string start = "the pre-tokenizer is not known, and its name was not given; its steps: ";
+  const std::string start = "the pre-tokenizer is not known (option pre names one); its steps: ";
   EXPECT_EQ(name_of(nullptr), start + "none");
   EXPECT_EQ(name_of(steps({split("x", "MergedWithPrevious"), byte_level(true)})),
             start + "Split \"x\" MergedWithPrevious; ByteLevel");

@@ -174,7 +174,7 @@ TEST(Tiktoken, HasRanksAsIds) {
   EXPECT_EQ(vocabulary.special_ids[to_size(SpecialToken::eos)], 4u);
   EXPECT_EQ(read_files(files, qwen, {.pre = "gpt-2"}).vocabulary.value().pre, "gpt-2");
   EXPECT_ERROR(read_files(files, {{"architectures", list({"Other"})}}).vocabulary,
-               "qwen.tiktoken: the pre-tokenizer of \"Other\" is not known, and its name was not given");
+               "qwen.tiktoken: the pre-tokenizer of \"Other\" is not known (option pre names one)");
 }
 
 TEST(Tiktoken, MayHaveTheNameOfASentencePieceModel) {
@@ -280,7 +280,7 @@ TEST(Tekken, RefusesBrokenFiles) {
   EXPECT_EQ(refusal(tekken(1048577, 4)), "1048577 tokens, 4 of them special, limit 1048576");
   Json json = tekken(7, 4);
   json["config"]["pattern"] = "x+";
-  EXPECT_EQ(refusal(json), "the pre-tokenizer is not known, and its name was not given; its steps: \"x+\"");
+  EXPECT_EQ(refusal(json), "the pre-tokenizer is not known (option pre names one); its steps: \"x+\"");
   EXPECT_EQ(read_tekken_json(json, {.pre = "gpt-4o"}).vocabulary.value().pre, "gpt-4o");
   json = tekken(7, 4);
   json["vocab"][1]["rank"] = 0;

@@ -125,7 +125,7 @@ TEST(ByteLevelBpe, TheOptionNamesThePreTokenizer) {
   json["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers", {{{"type", "Whitespace"}}, {{"type", "ByteLevel"}}}}};
   EXPECT_EQ(refusal_of(json),
-            "the pre-tokenizer is not known, and its name was not given; its steps: Whitespace; ByteLevel");
+            "the pre-tokenizer is not known (option pre names one); its steps: Whitespace; ByteLevel");
   EXPECT_EQ(read_tokenizer(json, Json::object(), {.pre = "olmo"}).vocabulary.value().pre, "olmo");
 }
 

@@ -199,7 +199,7 @@ Result<std::string> name_pre_tokenizer(const std::vector<PreStep>& steps, bool w
   if (family.empty()) {
     std::vector<std::string_view> shown;
     for (const PreStep& step : steps) shown.push_back(step.shown);
-    return fail(ErrorCode::unsupported, "the pre-tokenizer is not known, and its name was not given; its steps: {}",
+    return fail(ErrorCode::unsupported, "the pre-tokenizer is not known (option pre names one); its steps: {}",
                 shown.empty() ? "none" : fmt::format("{}", fmt::join(shown, "; ")));
   }
   std::vector<const text::PreRow*> rows, others;

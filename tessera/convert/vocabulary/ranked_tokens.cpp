@@ -236,8 +236,8 @@ Result<std::optional<VocabularyDraft>> read_tiktoken(const TokenizerFolder& fold
   const std::string_view known = ranked_class_pre(folder.config().class_name());
   draft.vocabulary.pre = folder.options().pre.empty() ? std::string(known) : folder.options().pre;
   if (draft.vocabulary.pre.empty())
-    return fail(ErrorCode::unsupported, "{}: the pre-tokenizer of {} is not known, and its name was not given",
-                draft.file, text::quote_text(folder.config().class_name()));
+    return fail(ErrorCode::unsupported, "{}: the pre-tokenizer of {} is not known (option pre names one)", draft.file,
+                text::quote_text(folder.config().class_name()));
   std::vector<std::string> tokens;
   TESSERA_TRY(for_each_line(text, draft.file, [&](std::string_view line) -> Result<> {
     const size_t space = std::min(line.find(' '), line.size());

@@ -1,0 +1,17 @@
+// Models of a hub that has only a checkpoint: converted once, to a file in the cache.
+#pragma once
+
+#include <string>
+
+#include "tessera/cli/command.h"
+#include "tessera/hub/hub.h"
+
+namespace tessera::cli {
+
+/// Converts a fetched checkpoint unless the cache has the result, and returns the path of that. tag: the type of the
+/// file, such as Q4_K_M; "": the best type that leaves room in the machine's memory. The choice is logged before.
+/// Errors: not_found (a tag that is no type); limit (no type leaves room); those of conversions.
+Result<std::string> convert_fetched(const hub::Found& found, const hub::Fetched& fetched, const std::string& tag,
+                                    const Context& process);
+
+}  // namespace tessera::cli

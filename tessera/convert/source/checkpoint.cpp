@@ -131,7 +131,7 @@ Result<> Checkpoint::add_indexed(const std::string& index_name, const Json& inde
   for (const auto& [tensor, part] : map->items()) {
     if (!part.is_string() || !is_plain_name(part.get_ref<const std::string&>()))
       return fail(ErrorCode::format, "{}: {} is in {}, want the name of a file", path, text::quote_text(tensor),
-                  part.is_string() ? text::quote_text(part.get_ref<const std::string&>()) : part.dump());
+                  text::quote_text(part.is_string() ? part.get_ref<const std::string&>() : part.type_name()));
     names.insert(part.get<std::string>());
   }
   for (const std::string& name : names) TESSERA_TRY(add_file(folder_ + "/" + name));

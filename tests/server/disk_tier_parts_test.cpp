@@ -356,8 +356,15 @@ TEST_F(TierMarks, TheLatestOneIsFound) {
     SetUp();
     restart_with(model);
     for (const int64_t n : {40, 129, 200}) store(tokens(n));
-    for (const auto& [n_prompt, n_found] :
-         {std::pair(300, 200), {200, 199}, {199, 129}, {140, 129}, {129, 128}, {128, 40}, {41, 40}, {40, 39}, {39, 0}}) {
+    for (const auto& [n_prompt, n_found] : {std::pair(300, 200),
+                                            {200, 199},
+                                            {199, 129},
+                                            {140, 129},
+                                            {129, 128},
+                                            {128, 40},
+                                            {41, 40},
+                                            {40, 39},
+                                            {39, 0}}) {
       SCOPED_TRACE(n_prompt);
       restart_with(model);
       EXPECT_EQ(restore(tokens(n_prompt)), n_found);

@@ -44,7 +44,8 @@ TEST_F(Listening, BracketsBelongToTheAddress) {
   }
   ASSERT_OK(open({.hosts = {"[::1]"}, .is_tls = true}));
   EXPECT_TRUE(listeners_[0].address.starts_with("https://[::1]:")) << listeners_[0].address;
-  for (const std::string host : {"[]", "[::1", "::1]", "["}) EXPECT_ERROR(open({.hosts = {host}}), "--host " + host + ":");
+  for (const std::string host : {"[]", "[::1", "::1]", "["})
+    EXPECT_ERROR(open({.hosts = {host}}), "--host " + host + ":");
   EXPECT_ERROR(open({.hosts = {""}}), "an empty address");
 }
 

@@ -202,7 +202,7 @@ Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
     TESSERA_ASSIGN(File file, File::open(folder_ + "/" + name));
     TESSERA_ASSIGN(std::vector<StoredTensor> tensors, read_torch_file(file));
     TESSERA_ASSIGN(auto map, MappedFile::map(file));
-    parts.push_back({std::move(tensors), map->bytes()});
+    parts.push_back({.tensors = std::move(tensors), .bytes = map->bytes(), .map = map.get()});
     parts_.push_back({std::move(file), std::move(map)});
   }
   auto tensors = parts.size() == 1 ? std::move(parts[0].tensors) : join_parts(parts, width);
@@ -228,10 +228,6 @@ const CheckpointTensor* Checkpoint::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::span<const std::byte> Checkpoint::file_bytes(const CheckpointTensor& tensor) const {
-  return parts_[tensor.file].map->bytes();
-}
-
 Result<> Checkpoint::replace_tensors(std::vector<CheckpointTensor> tensors) {
   std::unordered_map<std::string, size_t> by_name;
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -250,8 +246,8 @@ void Checkpoint::read(const StoredTensor& view, size_t file, int64_t first, std:
   view.read(parts_[file].map->bytes(), first, into);
 }
 
-void Checkpoint::forget(size_t file, uint64_t offset, uint64_t n_bytes) const {
-  parts_[file].map->discard(offset, n_bytes);
+void Checkpoint::forget(const StoredTensor& view, size_t file, int64_t first, int64_t n) const {
+  view.forget(*parts_[file].map, first, n);
 }
 
 Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name, uint64_t max_bytes) const {
